@@ -385,6 +385,52 @@ func TestWitness(t *testing.T) {
 	}
 }
 
+// TestTrace checks that a trace has all steps of both directions, from both ranks on one clock, and that
+// the result has none.
+func TestTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.json")
+	i := command(t, "run", "--transport", "tcpx", "--value-size", "64KiB", "--in-flight", "4", "--duration", window, "--warmup", "20ms", "--repeats", "2", "--trace", path)
+	began := time.Now()
+	require.Zero(t, i.run(t), i.stderr.String())
+	lasted := time.Since(began)
+	require.Regexp(t, `trace\.json: the steps of \d+ transfers`, i.stderr.String())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var trace struct {
+		TraceEvents []struct {
+			Phase    string `json:"ph"`
+			Name     string
+			Process  int     `json:"pid"`
+			Begin    float64 `json:"ts"`
+			Duration float64 `json:"dur"`
+			Args     struct{ Bytes int }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &trace))
+	steps, bytes := map[string]int{}, 0
+	for _, e := range trace.TraceEvents {
+		if e.Phase != "X" {
+			continue
+		}
+		steps[fmt.Sprintf("%d %s", e.Process, e.Name[:2])]++
+		bytes += e.Args.Bytes
+		require.Less(t, e.Begin+e.Duration, float64(lasted.Microseconds()), "the ranks have one clock")
+	}
+	for _, process := range []string{"1 ", "2 "} {
+		for _, step := range []string{"t0", "t1", "t2", "t3", "se"} {
+			require.NotZero(t, steps[process+step], "%s of process %s", step, process)
+		}
+		require.Equal(t, steps[process+"t0"], steps[process+"t3"])
+	}
+	require.Positive(t, bytes)
+	for _, r := range i.results(t) {
+		for _, repeat := range r.Repeats {
+			require.Empty(t, repeat.Ranks[0].Daemons[0].Trace)
+			require.Empty(t, repeat.Ranks[1].Clients[0].Trace)
+		}
+	}
+}
+
 func TestJSON(t *testing.T) {
 	i := command(t, append([]string{"run", "--json", "--in-flight", "32", "--set", "ring=lamport"}, short...)...)
 	require.Zero(t, i.run(t), i.stderr.String())
@@ -418,6 +464,8 @@ func TestBadInput(t *testing.T) {
 		{"key range of zero", []string{"--keys", "0"}, 2, "--keys"},
 		{"unknown ring", []string{"--set", "ring=lampert"}, 2, `did you mean "lamport"?`},
 		{"unwritable results", []string{"--out", "/proc/nowhere"}, 2, "results directory"},
+		{"trace of a transport that has none", []string{"--trace", "trace.json"}, 2, "shm does not record the steps of its transfers; tcpx does"},
+		{"trace in no directory", []string{"--transport", "tcpx", "--trace", "no/where"}, 2, "--trace: there is no directory no"},
 		{"missing plugin", []string{"--transport", "shn"}, 2, `did you mean "shm"?`},
 		{"plugin of another runtime", []string{"--plugin-dir", "mixed"}, 5, "--allow-mixed-runtime"},
 	}

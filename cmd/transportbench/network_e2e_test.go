@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"transportbench/core/lab/network"
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
@@ -19,18 +19,12 @@ import (
 // needNetwork skips a test of --network if this user may not make namespaces and interfaces.
 func needNetwork(t *testing.T) {
 	t.Helper()
-	probe := exec.Command("true")
-	probe.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS}
-	err := probe.Run()
-	if err == nil {
-		err = unix.Access("/dev/net/tun", unix.R_OK|unix.W_OK)
-	}
-	switch {
+	switch _, err := network.Find(); {
 	case err == nil:
 	case os.Getenv("CI_REQUIRE_NAMESPACES") != "":
-		t.Fatalf("--network needs root and /dev/net/tun: %v", err)
+		t.Fatal(err)
 	default:
-		t.Skipf("--network needs root and /dev/net/tun; run the tests as root: %v", err)
+		t.Skip(err)
 	}
 }
 
@@ -53,7 +47,13 @@ func TestNetworkLoss(t *testing.T) {
 			require.Positive(t, seen.Dropped)
 			require.Positive(t, seen.Delivered)
 			require.Less(t, seen.Dropped, seen.Packets/4)
-			require.GreaterOrEqual(t, seen.DelayNS, seen.Delivered*uint64(20*time.Microsecond))
+			mechanism, err := network.Find()
+			require.NoError(t, err)
+			require.Equal(t, mechanism, got.ImpairedBy)
+			if mechanism == result.Relay {
+				require.GreaterOrEqual(t, seen.DelayNS, seen.Delivered*uint64(20*time.Microsecond))
+				require.Positive(t, seen.BusyNS)
+			}
 			require.Positive(t, stat(got, counter), "%d packets were dropped", seen.Dropped)
 		})
 	}
@@ -147,6 +147,7 @@ func TestNetworkWithoutRights(t *testing.T) {
 	require.Contains(t, i.stderr.String(), "erpc drops, delays and reorders its datagrams itself")
 	require.Equal(t, "100000", got.Config.Options["fault-drop"], "1 - (1 - 0.1)^2 = 0.19")
 	require.Equal(t, "50us", strings.ReplaceAll(got.Config.Options["fault-delay-by"], "µ", "u"))
+	require.Equal(t, result.Imitated, got.ImpairedBy)
 	require.Positive(t, stat(got, "retransmitted"))
 	require.GreaterOrEqual(t, got.Summary[result.LatencyP50].Median, 200e3, "there and back")
 }

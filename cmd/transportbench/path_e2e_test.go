@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/record"
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
 	"transportbench/core/lab/result"
 )
@@ -56,6 +57,27 @@ func TestPathOverTwoRoutes(t *testing.T) {
 			require.Contains(t, check.Message, "over second: ")
 			require.NotContains(t, check.Message, "not judged")
 		})
+	}
+}
+
+// TestStripesOverTwoWires: with the addresses of two NICs, tcpx sends over both, and the path has both.
+func TestStripesOverTwoWires(t *testing.T) {
+	r := runOverLink(t, "tcpx", "--set", "more-addresses=10.78.0.0/24", "--set", "sockets=4", "--profile", "bulk", "--duration", "100ms", "--repeats", "2", "--launches", "1")
+	hosts.AddSecondWire(t, r.a, r.b)
+	require.NoError(t, r.cmd.Start())
+	_, got := r.end(t)
+	check, interfaces := pathOf(t, got)
+	require.True(t, check.OK, check.Message)
+	require.NotContains(t, check.Message, "not judged")
+	require.ElementsMatch(t, []string{"wire", "second"}, interfaces)
+	for i := range got.Repeats {
+		sent := map[string]float64{}
+		for _, c := range got.Repeats[i].Ranks[1].Carried.Counters {
+			if c.Kind == record.KindInterface {
+				sent[c.Name] = float64(c.Sent)
+			}
+		}
+		require.InDelta(t, 0.5, sent["wire"]/(sent["wire"]+sent["second"]), 0.1, "the share of the first wire")
 	}
 }
 

@@ -67,8 +67,8 @@ type recording struct {
 	whole  [][]byte // UDP packets with their IP headers
 }
 
-// record records the packets to some ports, or nothing without the privilege for it.
-func record(t *testing.T, ports []port, most int) (r recording) {
+// capture records the packets to some ports, or nothing without the privilege for it.
+func capture(t *testing.T, ports []port, most int) (r recording) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(0x0008)) // ETH_P_IP in network order
 	if err != nil {
@@ -249,7 +249,7 @@ func TestStrangers(t *testing.T) {
 			load := append([]string{"--launches", "1", "--duration", "200ms", "--ranks", "3", "--in-flight", "4", "--verify-every", "1"}, options...)
 			other := begin(t, "repeat 1 of", load...)
 			quiet := quietFootprint(t)
-			seen := record(t, portsOf(plugins()), 300)
+			seen := capture(t, portsOf(plugins()), 300)
 			require.NoError(t, other.cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, 130, other.wait(t))
 

@@ -9,6 +9,8 @@ type Capabilities struct {
 	Waits bool `json:"waits"`
 	// TellsPeerLost promises an [EventPeerLost] for a peer that closes or dies.
 	TellsPeerLost bool `json:"tells_peer_lost"`
+	// Traces promises that workers implement [Tracer].
+	Traces bool `json:"traces,omitempty"`
 	// DeviceMemory declares that payloads may stay in device memory except for their first
 	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`

@@ -77,6 +77,35 @@ type Series struct {
 	Values []float64 `json:"values"`
 }
 
+// Tracer is implemented by workers that can record the steps of their transfers. A transfer is what
+// the transport moves at a time: several messages, one, or a part of one.
+type Tracer interface {
+	// StartTrace records the first n transfers that end from now on, and drops the last recording. It
+	// is called on the worker's thread before a measured window, and may allocate.
+	StartTrace(n int)
+	// ReadTrace appends what was recorded since the last StartTrace to dst. It is called on the worker's
+	// thread, outside measured windows.
+	ReadTrace(dst []Transfer) []Transfer
+}
+
+// Transfer is one transfer with its steps.
+type Transfer struct {
+	Peer PeerID `json:"peer"`
+	// Lane names what only one transfer has at a time, such as a slot of a ring.
+	Lane string `json:"lane"`
+	Size int    `json:"size"` // bytes
+	// Steps are in the order of time. Each ends where the next one begins, and the last one at End.
+	Steps []Step `json:"steps"`
+	// End is in nanoseconds since 1970 by the clock of the worker's machine.
+	End int64 `json:"end_unix_ns"`
+}
+
+// Step is one step of a [Transfer].
+type Step struct {
+	Name  string `json:"name"`
+	Begin int64  `json:"begin_unix_ns"` // as End
+}
+
 // RegistrationReader may be implemented by transports that register memory with a device or a library.
 type RegistrationReader interface {
 	// Registered returns how many bytes were registered since Open, and the time that it took. Any

@@ -33,7 +33,7 @@ func (c *clause) missing(tr traits) string {
 func clauses() []clause {
 	return slices.Concat(infoClauses, openClauses, connectClauses, echoClauses,
 		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses, peerClauses,
-		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, probeClauses, deviceClauses,
+		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, traceClauses, probeClauses, deviceClauses,
 		microClauses, allocClauses)
 }
 
@@ -58,6 +58,7 @@ type traits struct {
 	prober     bool
 	stats      bool
 	series     bool
+	tracer     bool
 	micro      bool
 }
 
@@ -76,6 +77,7 @@ var (
 	needsInFlight     = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
 	needsProber       = need{"Prober", func(tr traits) bool { return tr.prober }}
 	needsSeries       = need{"SeriesReader", func(tr traits) bool { return tr.series }}
+	needsTracer       = need{"Capabilities.Traces", func(tr traits) bool { return tr.properties.Capabilities.Traces && tr.tracer }}
 	needsMicro        = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
 	needsStats        = need{"StatsReader", func(tr traits) bool { return tr.stats }}
 	needsKill         = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
@@ -104,6 +106,7 @@ func survey(s *Suite) (traits, error) {
 		_, tr.prober = worker.(transport.Prober)
 		_, tr.stats = worker.(transport.StatsReader)
 		_, tr.series = worker.(transport.SeriesReader)
+		_, tr.tracer = worker.(transport.Tracer)
 		_, tr.micro = s.Driver.(transport.Microbenchmarker)
 	}})
 	if failed {

@@ -30,7 +30,7 @@ var openClauses = []clause{
 	{name: "open/chosen", run: openChosen,
 		says: "Properties name what was taken for every option whose value is auto, and the integrity checks."},
 	{name: "open/capabilities", run: openCapabilities,
-		says: "Info's capabilities hold with the default options, and a worker is a Waiter if and only if Waits is declared."},
+		says: "Info's capabilities hold with the default options, and a worker is a Waiter if and only if Waits is declared, and a Tracer if Traces is."},
 	{name: "open/worker-indices", run: openWorkerIndices,
 		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a separate worker for each."},
 	{name: "open/address", run: openAddress,
@@ -166,6 +166,9 @@ func openCapabilities(t *trial) {
 		"Properties.Capabilities.Goroutines against Info's, under any options")
 	require.Equal(t, properties.Capabilities.Waits, t.traits.waiter,
 		"Capabilities.Waits against whether the worker implements Waiter")
+	if properties.Capabilities.Traces {
+		require.True(t, t.traits.tracer, "Capabilities.Traces is declared, and the worker does not implement Tracer")
+	}
 }
 
 func openWorkerIndices(t *trial) {

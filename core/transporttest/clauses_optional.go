@@ -32,6 +32,11 @@ var seriesClauses = []clause{
 		says: "ReadSeries appends nothing before StartSeries, and only the recording since the last one."},
 }
 
+var traceClauses = []clause{
+	{name: "trace/steps", run: traceSteps, needs: []need{needsTracer},
+		says: "ReadTrace appends the transfers since the last StartTrace, as many as that asked for, with their connection, and steps in the order of time."},
+}
+
 var microClauses = []clause{
 	{name: "micro/names", run: microNames, needs: []need{needsMicro},
 		says: "Microbenchmarks have distinct names, the same each time, and only wanted ones run."},
@@ -194,6 +199,41 @@ func seriesRestart(t *trial) {
 	}
 }
 
+func traceSteps(t *trial) {
+	c, a, _ := t.pair(layout{})
+	worker := a.worker.(transport.Tracer)
+	calls := func(n int) {
+		for i := range n {
+			a.call(0, pattern(uint64(i), c.layout.maxPayload)) // some trace large messages only
+			c.drain()
+		}
+	}
+	calls(1)
+	require.Empty(t, worker.ReadTrace(nil), "transfers before StartTrace")
+	for _, most := range []int{3, 1} {
+		worker.StartTrace(most)
+		began := time.Now().UnixNano()
+		calls(2 * most)
+		first := transport.Transfer{Lane: "first"}
+		list := worker.ReadTrace([]transport.Transfer{first})
+		require.Equal(t, first, list[0], "the argument of ReadTrace")
+		require.Len(t, list[1:], most, "transfers since StartTrace")
+		for _, one := range list[1:] {
+			require.Zero(t, one.Peer, "the peer of a transfer")
+			require.NotEmpty(t, one.Lane, "the lane of a transfer")
+			require.GreaterOrEqual(t, one.Size, 0, "the size of a transfer")
+			require.NotEmpty(t, one.Steps, "the steps of a transfer")
+			last := int64(0)
+			for _, s := range one.Steps {
+				require.NotEmpty(t, s.Name, "the name of a step")
+				require.GreaterOrEqual(t, s.Begin, last, "the beginning of a step after that of the last")
+				last = s.Begin
+			}
+			require.GreaterOrEqual(t, one.End, max(last, began), "the end of a transfer")
+		}
+	}
+}
+
 func microNames(t *trial) {
 	driver := t.suite.Driver.(transport.Microbenchmarker)
 	names := driver.Microbenchmarks()
@@ -266,24 +306,32 @@ func probeAlone(t *trial) {
 	defer runtime.UnlockOSThread()
 	for _, kind := range probeKinds {
 		for _, initiate := range []bool{true, false} {
-			rested := false
-			for try := 0; try < aloneTries && !rested; try++ {
-				rested = restsAlone(t, a, kind, initiate)
-			}
-			require.True(t, rested, "sleeps of a probe without the other side (%s, initiate %v): in each of %d tries it spun for %v and more between them",
+			require.True(t, restsAlone(t, a, kind, initiate), "sleeps of a probe without the other side (%s, initiate %v): in %d tries it spun for %v and more between them",
 				kind, initiate, aloneTries, mostSpin)
 		}
 	}
 	probeBoth(t, a, b)
 }
 
-// restsAlone reports whether a probe without the other side slept often enough. What a probe that ends
-// soon takes, too, is no spinning: it may map the memory of its peer.
+// restsAlone reports whether probes without the other side slept often enough, over all of some tries: one
+// in which the thread had no processor tells nothing. What a probe that ends soon takes, too, is no
+// spinning: it may map the memory of its peer.
 func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool {
-	_, fixed := probeFor(t, n, kind, initiate, time.Millisecond)
-	sleeps, cpu := probeFor(t, n, kind, initiate, 10*time.Millisecond)
-	spun := cpu - fixed
-	return spun <= 2*mostSpin || sleeps*int64(mostSpin) > int64(spun)
+	const short, long = time.Millisecond, 10 * time.Millisecond
+	slept, spun := int64(0), time.Duration(0)
+	for range aloneTries {
+		_, fixed := probeFor(t, n, kind, initiate, short)
+		began := time.Now()
+		sleeps, cpu := probeFor(t, n, kind, initiate, long)
+		if time.Since(began) < long { // the worker has no such probe
+			return true
+		}
+		slept, spun = slept+sleeps, spun+max(0, cpu-fixed)
+		if time.Duration(slept)*mostSpin > spun {
+			return true
+		}
+	}
+	return false
 }
 
 // probeFor probes without the other side for d, and returns how often the thread slept meanwhile, and its

@@ -145,7 +145,7 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 	m := sound.(*memoryWorker)
 	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
 		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
-		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats, readSeries: m.ReadSeries}
+		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats, readSeries: m.ReadSeries, readTrace: m.ReadTrace}
 	if t.driver.fake.worker != nil {
 		t.driver.fake.worker(w)
 	}
@@ -179,19 +179,23 @@ type fakeWorker struct {
 	probe      func(context.Context, transport.PeerID, transport.Probe) (transport.Floor, error)
 	readStats  func([]transport.Stat) []transport.Stat
 	readSeries func([]transport.Series) []transport.Series
+	readTrace  func([]transport.Transfer) []transport.Transfer
 }
 
 func (w *fakeWorker) Address() []byte { return w.address() }
 func (w *fakeWorker) Connect(ctx context.Context, peer transport.PeerID, address []byte) error {
 	return w.connect(ctx, peer, address)
 }
-func (w *fakeWorker) Post(ops []transport.Op) (int, error)                 { return w.post(ops) }
-func (w *fakeWorker) Flush() error                                         { return w.flush() }
-func (w *fakeWorker) Poll(events []transport.Event) (int, error)           { return w.poll(events) }
-func (w *fakeWorker) Close() error                                         { return w.close() }
-func (w *fakeWorker) Wait(timeout time.Duration) error                     { return w.wait(timeout) }
-func (w *fakeWorker) Wake()                                                { w.wake() }
-func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat      { return w.readStats(dst) }
+func (w *fakeWorker) Post(ops []transport.Op) (int, error)            { return w.post(ops) }
+func (w *fakeWorker) Flush() error                                    { return w.flush() }
+func (w *fakeWorker) Poll(events []transport.Event) (int, error)      { return w.poll(events) }
+func (w *fakeWorker) Close() error                                    { return w.close() }
+func (w *fakeWorker) Wait(timeout time.Duration) error                { return w.wait(timeout) }
+func (w *fakeWorker) Wake()                                           { w.wake() }
+func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat { return w.readStats(dst) }
+func (w *fakeWorker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
+	return w.readTrace(dst)
+}
 func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series { return w.readSeries(dst) }
 func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
 	return w.probe(ctx, peer, probe)
@@ -244,9 +248,9 @@ func (w *fakeWorker) editRequests(edit func(payload []byte) []byte) {
 // hang does not return before the end of the test.
 func (d *fakeDriver) hang() { <-d.released }
 
-// fakeLimits are the time limits to try, in order, for clauses that fail by their limit. On a busy
-// machine the short one may be over before the fault.
-var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second}
+// fakeLimits are the time limits to try, in order: on a busy machine a short one may be over before the
+// fault. The first is for clauses that fail by their limit.
+var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second, time.Minute}
 
 // caught returns nil if the clause fails for the expected reason.
 func (f *fake) caught(t *testing.T, c clause) (err error) {

@@ -85,6 +85,14 @@ var openFakes = []fake{
 		properties: func(p *transport.Properties) { p.Integrity = "" }},
 	{name: "declares Waits but does not implement it", clause: "open/capabilities", says: "implements Waiter",
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
+	{name: "declares Traces but does not implement it", clause: "open/capabilities", says: "does not implement Tracer",
+		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+		shape: func(w transport.Worker) transport.Worker {
+			return struct {
+				transport.Worker
+				transport.Waiter
+			}{w, w.(transport.Waiter)}
+		}},
 	{name: "implements Waiter but does not declare it", clause: "open/capabilities", says: "implements Waiter",
 		info:       func(_ *fakeDriver, info *transport.Info) { info.Capabilities.Waits = false },
 		properties: func(p *transport.Properties) { p.Capabilities.Waits = false }},
@@ -226,3 +234,5 @@ var connectFakes = []fake{
 	{name: "has room for 16 peers", clause: "connect/many", says: "Connect to",
 		worker: func(w *fakeWorker) { w.limits.Peers = 16 }},
 }
+
+func declareTraces(_ *fakeDriver, info *transport.Info) { info.Capabilities.Traces = true }

@@ -163,6 +163,25 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
+	{name: "traces all", clause: "trace/steps", says: "transfers since StartTrace",
+		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+		worker: func(w *fakeWorker) {
+			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
+				dst = w.memoryWorker.ReadTrace(dst)
+				return append(dst, dst[min(1, len(dst)):]...)
+			}
+		}},
+	{name: "traces backwards", clause: "trace/steps", says: "the end of a transfer",
+		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+		worker: func(w *fakeWorker) {
+			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
+				dst = w.memoryWorker.ReadTrace(dst)
+				if len(dst) > 1 {
+					dst[len(dst)-1].End--
+				}
+				return dst
+			}
+		}},
 	{name: "keeps the first recording", clause: "series/restart", says: "since the last StartSeries",
 		worker: func(w *fakeWorker) {
 			var first []transport.Series

@@ -32,6 +32,8 @@ type memoryWorker struct {
 	recorded  []float64     // events by part of a window; nil before StartSeries
 	recording time.Time     // its start
 	partOf    time.Duration // length of a part
+
+	trace []transport.Transfer // up to its capacity
 }
 
 type memoryConnection struct {
@@ -144,6 +146,12 @@ func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
 			w.recorded[part] += float64(n)
 		}
 	}
+	for i := range events[:min(n, cap(w.trace)-len(w.trace))] {
+		now := time.Now().UnixNano()
+		w.trace = append(w.trace, transport.Transfer{
+			Peer: events[i].Peer, Lane: "receive", Size: events[i].Size, Steps: []transport.Step{{Name: "poll", Begin: now}}, End: now,
+		})
+	}
 	return n, nil
 }
 
@@ -190,4 +198,12 @@ func (w *memoryWorker) ReadSeries(dst []transport.Series) []transport.Series {
 		return dst
 	}
 	return append(dst, transport.Series{Name: "polled", Help: "events returned by Poll", Values: slices.Clone(w.recorded)})
+}
+
+// StartTrace implements [transport.Tracer].
+func (w *memoryWorker) StartTrace(n int) { w.trace = make([]transport.Transfer, 0, n) }
+
+// ReadTrace implements [transport.Tracer].
+func (w *memoryWorker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
+	return append(dst, w.trace...)
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -135,6 +136,10 @@ var schema = append([]transport.Option{
 		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it",
 	},
 	{
+		Name: "more-addresses", Type: transport.TypeString, Default: "",
+		Help: "addresses of further NICs, or networks, with a + between them: data sockets are dealt out over `address` and these; as many on each rank",
+	},
+	{
 		Name: "data-port", Type: transport.TypeInt, Default: "0", Max: maxPort,
 		Help: "port on which data sockets alone arrive, so that a NIC can steer them; worker n listens on data-port+n; 0 takes free ports",
 	},
@@ -202,6 +207,7 @@ type settings struct {
 	zeroCopy       string
 	hotSource      bool
 	dataPort       int
+	data           []netip.Addr // of data sockets: the address, and those of further NICs
 	connectTimeout time.Duration
 
 	peers      int
@@ -286,7 +292,38 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
 		return nil, err
 	}
+	if err := s.resolveMore(o.String("more-addresses")); err != nil {
+		return nil, err
+	}
 	return s, sock.CheckCongestion("congestion-control", s.sock.Congestion)
+}
+
+// resolveMore resolves the further addresses of data sockets.
+func (s *settings) resolveMore(text string) error {
+	const option = "more-addresses"
+	s.data = []netip.Addr{s.sock.Address}
+	if text == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, "+") {
+		a, err := transport.LocalAddress(option, one)
+		switch {
+		case err != nil:
+			return err
+		case a.Is4() != s.sock.Address.Is4():
+			return refuse(option, "%s and the address %s are not of one kind: one is IPv4, the other IPv6", a, s.sock.Address)
+		case slices.Contains(s.data, a):
+			return refuse(option, "%s is there twice; give each NIC's address once", a)
+		}
+		s.data = append(s.data, a)
+	}
+	switch {
+	case len(s.data) > s.sockets:
+		return refuse(option, "%d addresses for %d data sockets; set sockets to %d or more", len(s.data), s.sockets, len(s.data))
+	case s.mode.newAllocator != nil:
+		return refuse(option, "in mode %s the bounce memory is that of one NIC; leave it out", s.mode.name)
+	}
+	return nil
 }
 
 func (s *settings) checkSizes() error {
@@ -363,4 +400,4 @@ func (s *settings) capabilities() transport.Capabilities {
 }
 
 // capabilities hold under the default options.
-var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true}
+var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true, Traces: true}

@@ -41,6 +41,11 @@ func TestRefusals(t *testing.T) {
 		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
 		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
 		"address":            {map[string]string{"address": "localhost"}, "neither an IP address nor a network"},
+		"more-addresses":     {map[string]string{"more-addresses": "127.0.0.2+"}, "neither an IP address nor a network"},
+		"more-addresses ":    {map[string]string{"more-addresses": "127.0.0.2+127.0.0.1", "sockets": "4"}, "127.0.0.1 is there twice"},
+		"more-addresses  ":   {map[string]string{"more-addresses": "::1", "sockets": "4"}, "are not of one kind"},
+		"more-addresses   ":  {map[string]string{"more-addresses": "127.0.0.2"}, "2 addresses for 1 data sockets; set sockets to 2 or more"},
+		"more-addresses    ": {map[string]string{"more-addresses": "127.0.0.2", "sockets": "2", "mode": "devmem"}, "the bounce memory is that of one NIC"},
 		"data-port":          {map[string]string{"data-port": "65536"}, "is out of range (0 to 65535)"},
 		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
 	} {

@@ -29,11 +29,11 @@ import (
 
 // connector is what a worker needs to connect to its peers.
 type connector struct {
-	acceptor     sock.Acceptor // of control sockets and probes
-	dataListener int           // for data sockets
-	connecting   []*peer       // not up yet
-	lastConnect  int64         // when connect ran last
-	dataSockets  []dataSocket  // accepted, not matched to a peer yet
+	acceptor      sock.Acceptor // of control sockets and probes
+	dataListeners []int         // for data sockets, in the order of their addresses
+	connecting    []*peer       // not up yet
+	lastConnect   int64         // when connect ran last
+	dataSockets   []dataSocket  // accepted, not matched to a peer yet
 }
 
 // handshake is the part of a peer that matters until the connection is up.
@@ -60,41 +60,58 @@ type dialing struct {
 
 // dataSocket is an accepted data socket without a peer.
 type dataSocket struct {
-	fd    int
-	from  netip.AddrPort
-	since int64
+	fd       int
+	from     netip.AddrPort
+	listener int // number of the one at which it arrived
+	since    int64
 }
 
-// origin is where the data sockets of a connection come from.
+// origin is where the data sockets of a connection come from: the address of the control socket, or
+// others of the peer.
 type origin struct {
 	address netip.Addr
+	others  []netip.AddrPort
 	ports   [maxSockets]uint16 // in the order of the sockets; 0 for none
 }
 
-func (h *hello) origin(a *sock.Arrival) origin {
-	return origin{address: a.Addr().Addr(), ports: h.Ports}
+// origin returns where the data sockets come from that the hello of an arrival lists. others are the
+// peer's addresses of data sockets, if they are known.
+func (h *hello) origin(a *sock.Arrival, others []netip.AddrPort) origin {
+	return origin{address: a.Addr().Addr(), others: others, ports: h.Ports}
 }
 
-// index returns the number of the data socket that comes from an address, or -1.
-func (o origin) index(from netip.AddrPort) int {
-	if o.address != from.Addr() {
+// index returns the number of the data socket that comes from an address to the listener with this
+// number of the listeners, or -1. Sockets from different addresses may have the same port.
+func (o origin) index(d dataSocket, listeners int) int {
+	if o.address != d.from.Addr() && !slices.ContainsFunc(o.others, func(at netip.AddrPort) bool { return at.Addr() == d.from.Addr() }) {
 		return -1
 	}
-	return slices.Index(o.ports[:], from.Port())
+	for i := d.listener; i < len(o.ports); i += listeners {
+		if o.ports[i] == d.from.Port() {
+			return i
+		}
+	}
+	return -1
 }
 
-// listen makes a listening socket on a port, or on a free one for 0.
-func (s *settings) listen(port uint16) (fd int, at netip.AddrPort, err error) {
-	fd, at, err = s.sock.Listen(port)
+// listen makes a listening socket on a port of an address, or on a free one for 0.
+func (s *settings) listen(address netip.Addr, port uint16) (fd int, at netip.AddrPort, err error) {
+	options := s.sock
+	options.Address = address
+	fd, at, err = options.Listen(port)
 	switch {
 	case err == nil:
 		return fd, at, nil
 	case port != 0 && errors.Is(err, unix.EADDRINUSE):
-		err = refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by which process); use another one, or 0 for any, which ranks that share an address need", port, s.sock.Address, port)
+		err = refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by which process); use another one, or 0 for any, which ranks that share an address need", port, address, port)
 	case port != 0 && errors.Is(err, unix.EACCES):
 		err = refuse("data-port", "port %d is for privileged processes; use 1024 or more", port)
 	default:
-		err = refuse("address", "this host cannot listen on %s: %v", s.sock.Address, err)
+		option := "address"
+		if address != s.sock.Address {
+			option = "more-addresses"
+		}
+		err = refuse(option, "this host cannot listen on %s: %v", address, err)
 	}
 	return -1, at, err
 }
@@ -142,9 +159,8 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 func (p *peer) dial() error {
 	options := &p.w.settings.sock
 	h := hello{To: nonce(p.address.Nonce), From: p.w.nonce, Use: useControl}
-	data := netip.AddrPortFrom(p.address.At.Addr(), p.address.DataPort)
 	for i := range p.w.settings.sockets {
-		fd, err := options.Dial(data)
+		fd, err := options.Dial(p.address.dataAddress(i))
 		if err != nil {
 			return err
 		}
@@ -299,12 +315,14 @@ func (w *worker) acceptAll() {
 	// Peers, other than strangers, have no more data sockets waiting than those of all connections
 	// and their probes.
 	most := 2*w.settings.peers*(w.settings.sockets+1) + strangersHeld
-	for range most {
-		fd, from, err := w.settings.sock.Accept(w.dataListener)
-		if err != nil || fd < 0 {
-			break
+	for number, listener := range w.dataListeners {
+		for range most {
+			fd, from, err := w.settings.sock.Accept(listener)
+			if err != nil || fd < 0 {
+				break
+			}
+			w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, listener: number, since: clock.Now()})
 		}
-		w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, since: clock.Now()})
 	}
 	w.dataSockets = slices.DeleteFunc(w.dataSockets, w.matchData)
 	surplus := len(w.dataSockets) - most
@@ -328,7 +346,14 @@ func (w *worker) dropStranger(fd int) {
 func (w *worker) listed(d dataSocket) bool {
 	return slices.ContainsFunc(w.acceptor.Waiting, func(a *sock.Arrival) bool {
 		h, ok := decodeHello(a.Hello, w.nonce, a.Addr().Port())
-		return ok && h.origin(a).index(d.from) >= 0
+		if !ok {
+			return false
+		}
+		var others []netip.AddrPort
+		if p := w.peers.Find(h.From); p != nil {
+			others = p.address.Data
+		}
+		return h.origin(a, others).index(d, len(w.dataListeners)) >= 0
 	})
 }
 
@@ -348,7 +373,7 @@ func (w *worker) decide(a *sock.Arrival) sock.Verdict {
 		p.probe = a.FD
 		return sock.Taken
 	case p.sockets[0] < 0 && p.state == connecting:
-		p.sockets[0], p.from = a.FD, h.origin(a)
+		p.sockets[0], p.from = a.FD, h.origin(a, p.address.Data)
 		return sock.Taken
 	}
 	return sock.Close
@@ -358,7 +383,7 @@ func (w *worker) decide(a *sock.Arrival) sock.Verdict {
 // either. It waits as long as an arrival that lists it waits, and otherwise for timeout.
 func (w *worker) matchData(d dataSocket) bool {
 	for _, p := range w.connecting {
-		if i := p.from.index(d.from); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
+		if i := p.from.index(d, len(w.dataListeners)); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
 			p.sockets[1+i] = d.fd
 			return true
 		}

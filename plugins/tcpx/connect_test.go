@@ -29,7 +29,7 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	var first nonce // the smallest: its owner dials
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	address, err := json.Marshal(w.settings.announce(first, a.At, a.DataPort))
+	address, err := json.Marshal(w.settings.announce(first, a.At, a.Data))
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(context.Background(), 0, address))
 	return w, greeting(first, w.nonce)

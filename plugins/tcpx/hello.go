@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // nonceSize is the bytes of a nonce. Only workers that have a worker's address know its
@@ -15,27 +16,28 @@ type nonce [nonceSize]byte
 
 // address is what a worker tells its peers about itself.
 type address struct {
-	Nonce    []byte         `json:"nonce"`
-	At       netip.AddrPort `json:"at"`        // of control sockets and probes
-	DataPort uint16         `json:"data_port"` // of data sockets, at the same IP address
-	Mode     string         `json:"mode"`
-	Sockets  int            `json:"sockets"`
-	Chunk    int            `json:"chunk"`
-	Request  int            `json:"request"`
-	Window   int            `json:"window"` // of receives
-	Inline   int            `json:"inline"` // bytes of the largest message on the control socket
-	InFlight int            `json:"in_flight"`
-	Payload  int            `json:"payload"`
+	Nonce []byte         `json:"nonce"`
+	At    netip.AddrPort `json:"at"` // of control sockets and probes
+	// Data has the addresses of data sockets: socket i arrives at number i modulo their number.
+	Data     []netip.AddrPort `json:"data"`
+	Mode     string           `json:"mode"`
+	Sockets  int              `json:"sockets"`
+	Chunk    int              `json:"chunk"`
+	Request  int              `json:"request"`
+	Window   int              `json:"window"` // of receives
+	Inline   int              `json:"inline"` // bytes of the largest message on the control socket
+	InFlight int              `json:"in_flight"`
+	Payload  int              `json:"payload"`
 }
 
-func (s *settings) announce(own nonce, at netip.AddrPort, dataPort uint16) address {
-	return address{Nonce: own[:], At: at, DataPort: dataPort, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk,
+func (s *settings) announce(own nonce, at netip.AddrPort, data []netip.AddrPort) address {
+	return address{Nonce: own[:], At: at, Data: data, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk,
 		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight, Payload: s.payload}
 }
 
 // decodeAddress reads a peer's address and refuses one that does not fit this side.
 func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
-	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize || !a.At.IsValid() || a.DataPort == 0 {
+	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize || !a.At.IsValid() || !a.hasData() {
 		return a, fmt.Errorf("not an address of this transport: %.40q", encoded)
 	}
 	for _, field := range []struct {
@@ -57,11 +59,23 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use the same on all ranks", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:
 		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; use the same on all ranks", a.Payload, s.payload)
+	case len(a.Data) != len(s.data):
+		return a, refuse("more-addresses", "data sockets have %d addresses here, and the peer has announced %d; give as many on all ranks", len(s.data), len(a.Data))
 	case a.At.Addr().Is4() != s.sock.Address.Is4():
 		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6", s.sock.Address, a.At.Addr())
 	}
 	return a, nil
 }
+
+// hasData reports whether data sockets have addresses of the kind of the control sockets'.
+func (a *address) hasData() bool {
+	return len(a.Data) > 0 && !slices.ContainsFunc(a.Data, func(at netip.AddrPort) bool {
+		return !at.IsValid() || at.Port() == 0 || at.Addr().Is4() != a.At.Addr().Is4()
+	})
+}
+
+// dataAddress returns where data socket i arrives.
+func (a *address) dataAddress(i int) netip.AddrPort { return a.Data[i%len(a.Data)] }
 
 // hello is what the dialling side sends first on a control socket and on the sockets of a
 // probe, little-endian. A data socket carries no hello: the NIC puts everything on it where

@@ -66,7 +66,7 @@ func dialData(t *testing.T, w *worker, fd int) {
 	t.Helper()
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: a.At.Addr().As4(), Port: int(a.DataPort)}); err != unix.EINPROGRESS {
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: a.At.Addr().As4(), Port: int(a.dataAddress(0).Port())}); err != unix.EINPROGRESS {
 		require.NoError(t, err)
 	}
 }
@@ -121,10 +121,41 @@ func TestDataPort(t *testing.T) {
 	}
 }
 
+// TestMoreAddresses: data sockets are dealt out over the addresses, on both sides in the same order, and
+// two of them may come from the same port of different addresses.
+func TestMoreAddresses(t *testing.T) {
+	options := map[string]string{"more-addresses": "127.0.0.2+127.0.0.3", "sockets": "4"}
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, options)
+	for _, w := range []*worker{a, b} {
+		if slices.Compare(w.nonce[:], w.peers.Get(0).address.Nonce) > 0 {
+			continue
+		}
+		for lane, to := range []byte{1, 2, 3, 1} { // of the side that dialled
+			require.Equal(t, [4]byte{127, 0, 0, to}, peerOf(t, w.peers.Get(0).conn.lanes[lane].FD).Addr)
+		}
+	}
+	oneCall(t, a, b, 8<<20)
+	for lane := range a.peers.Get(0).conn.lanes {
+		info, err := unix.GetsockoptTCPInfo(a.peers.Get(0).conn.lanes[lane].FD, unix.IPPROTO_TCP, unix.TCP_INFO)
+		require.NoError(t, err)
+		require.Greater(t, info.Bytes_received+info.Bytes_acked, uint64(1<<20), "lane %d", lane)
+	}
+
+	o := origin{address: netip.MustParseAddr("127.0.0.1"), others: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.2:9")}, ports: [maxSockets]uint16{7, 7, 8}}
+	at := func(from string, listener int) int {
+		return o.index(dataSocket{from: netip.MustParseAddrPort(from), listener: listener}, 2)
+	}
+	require.Equal(t, []int{0, 1, 2, -1, -1}, []int{at("127.0.0.1:7", 0), at("127.0.0.2:7", 1), at("127.0.0.1:8", 0), at("127.0.0.1:8", 1), at("127.0.0.3:7", 0)})
+
+	fewer, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, map[string]string{"sockets": "4"})
+	another, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, options)
+	require.ErrorContains(t, another.Connect(t.Context(), 0, fewer.Address()), "data sockets have 3 addresses here, and the peer has announced 1")
+}
+
 // TestOverIPv6: data sockets are matched over IPv6, too.
 func TestOverIPv6(t *testing.T) {
 	options := map[string]string{"address": "::1", "sockets": "2"}
-	listener, _, err := testSettings(t, options).listen(0)
+	listener, _, err := testSettings(t, options).listen(netip.MustParseAddr("::1"), 0)
 	if err != nil {
 		t.Skip("no IPv6 here: ", err)
 	}
@@ -219,7 +250,7 @@ func TestMatchDataBeforeConnect(t *testing.T) {
 	w, _ := alone(t, nil)
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	dataAddress := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
+	dataAddress := a.dataAddress(0)
 	later := nonce{1}
 	data, port := bound(t, w)
 	control := dialled(t, w, greeting(later, w.nonce, port))

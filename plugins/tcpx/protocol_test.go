@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -190,7 +189,7 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 	var stranger nonce
 	_, _ = rand.Read(stranger[:])
-	dataAddress := netip.AddrPortFrom(a.At.Addr(), a.DataPort)
+	dataAddress := a.dataAddress(0)
 	data := hello{To: w.nonce, From: stranger, Use: 1}
 	hellos := map[string][]byte{
 		"for a data socket": data.encode(),
@@ -245,7 +244,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 		require.NoError(t, err)
 		for range 3 * strangersHeld {
 			fds = append(fds, dialledTo(t, w, at.At, []byte("?")),
-				dialledTo(t, w, netip.AddrPortFrom(at.At.Addr(), at.DataPort), nil))
+				dialledTo(t, w, at.dataAddress(0), nil))
 		}
 	}
 	meet(t, a, b)
@@ -275,7 +274,7 @@ func TestStrangersThatLeave(t *testing.T) {
 	a, _ := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"timeout": "1h"})
 	at, err := a.settings.decodeAddress(a.Address())
 	require.NoError(t, err)
-	fd := dialledTo(t, a, netip.AddrPortFrom(at.At.Addr(), at.DataPort), []byte("?"))
+	fd := dialledTo(t, a, at.dataAddress(0), []byte("?"))
 	eventually(t, "the stranger", func() bool { a.connect(); return len(a.dataSockets) == 1 })
 	require.NoError(t, unix.Close(fd))
 	eventually(t, "the stranger to be forgotten", func() bool { a.connect(); return len(a.dataSockets) == 0 })
@@ -405,7 +404,7 @@ func FuzzHello(f *testing.F) {
 // FuzzAddress: an address that is accepted has what the code relies on.
 func FuzzAddress(f *testing.F) {
 	s := testSettings(f, nil)
-	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data_port":2,"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
+	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data":["127.0.0.1:2"],"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		a, err := s.decodeAddress(encoded)
 		if err != nil {
@@ -415,6 +414,6 @@ func FuzzAddress(f *testing.F) {
 		require.Equal(t, s.sockets, a.Sockets)
 		require.True(t, a.Window >= 1 && a.Window <= requests)
 		require.True(t, a.At.Addr().Is4())
-		require.NotZero(t, a.DataPort)
+		require.NotZero(t, a.dataAddress(3).Port())
 	})
 }

@@ -25,6 +25,7 @@ type counters struct {
 	firstPost, lastConsume        int64
 	time                          timeBreakdown // over all time
 	series                        timeSeries    // over a window
+	trace                         []traced      // up to its capacity
 
 	setupNS                  uint64
 	messages, staged, direct uint64

@@ -53,6 +53,7 @@ var (
 // the worker calls both. An error ends the connection and stays in err.
 type conn struct {
 	settings   *settings
+	peer       transport.PeerID
 	zeroCopy   bool
 	peerWindow uint64 // receives that the peer posts ahead
 	memory     bounce.Allocator
@@ -107,7 +108,8 @@ type sendRequest struct {
 	written  int    // bytes that sockets have taken
 	lanes    uint16 // set of lanes that have a part of it
 	marks    [maxSockets]laneMark
-	posted   int64
+
+	posted, cutAt, writtenAt int64 // the latter two only if they are traced, otherwise 0
 }
 
 // laneMark is how far a lane must be acknowledged for a request to be.
@@ -134,7 +136,7 @@ type receiveRequest struct {
 
 	fragments []bounce.Fragment
 
-	posted, arrivedAt, unpackedAt int64
+	posted, arrivedAt, launchedAt, unpackedAt int64
 }
 
 // sendTask is a chunk that a lane is to send.

@@ -197,9 +197,10 @@ func (c *conn) launch() error {
 				return err
 			}
 			c.counters.unpackCallNS += uint64(clock.Now() - begin)
-			r.slot = slot
+			r.slot, r.launchedAt = slot, begin
 		} else {
 			r.unpackedAt = clock.Now()
+			r.launchedAt = r.unpackedAt
 		}
 		c.receiveLaunched++
 		c.counters.pendingPeak = max(c.counters.pendingPeak, c.receiveLaunched-c.receiveConsumed)
@@ -253,7 +254,10 @@ func (c *conn) consume() (number uint64, size int, ok bool, err error) {
 			return number, 0, false, c.fail(err)
 		}
 	}
-	c.counters.bookConsumed(r, clock.Now())
+	now := clock.Now()
+	c.counters.bookConsumed(r, now)
+	c.counters.traceRequest(traced{c.peer, &receiveTrace, number % requests, r.total,
+		[...]int64{r.posted, r.arrivedAt, r.launchedAt, r.unpackedAt, now}})
 	c.recycle(r)
 	c.receiveConsumed++
 	return number, r.total, true, nil

@@ -21,7 +21,7 @@ func (c *conn) postSend(source []byte, at, tag uint64) error {
 	r := &c.sends[c.sendPosted%requests]
 	r.tag, r.source, r.size, r.at = tag, source, size, at
 	r.assigned, r.written, r.lanes = 0, 0, 0
-	r.posted = clock.Now()
+	r.posted, r.cutAt, r.writtenAt = clock.Now(), 0, 0
 	c.stall.begin(c, r.posted)
 	c.sendPosted++
 	c.counters.sends++
@@ -80,6 +80,9 @@ func (c *conn) assignChunks() (assigned bool, err error) {
 			if r.assigned == r.size {
 				break
 			}
+		}
+		if c.counters.tracing() {
+			r.cutAt = clock.Now()
 		}
 		c.sendCut++
 	}
@@ -169,7 +172,9 @@ func (c *conn) bookSent(index int, l *lane, bytes int) {
 		n := min(bytes, t.size-t.done)
 		bytes -= n
 		t.done += n
-		r.written += n
+		if r.written += n; r.written == r.size && c.counters.tracing() {
+			r.writtenAt = clock.Now()
+		}
 		r.marks[index] = laneMark{position: l.position - uint64(bytes), notices: l.Sends}
 		if t.done == t.size {
 			t.request = nil
@@ -189,8 +194,10 @@ func (c *conn) freeSend() bool {
 		return false
 	}
 	r.source = nil
+	now := clock.Now()
+	c.counters.sendNS += uint64(now - r.posted)
+	c.counters.traceRequest(traced{c.peer, &sendTrace, c.sendFreed % requests, r.size, [...]int64{r.posted, r.cutAt, r.writtenAt, now, now}})
 	c.sendFreed++
-	c.counters.sendNS += uint64(clock.Now() - r.posted)
 	return true
 }
 

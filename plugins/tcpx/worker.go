@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +94,7 @@ func newPendingCalls(most int) pendingCalls {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}, dataListener: -1}, epoll: -1, notifier: sock.Notifier{FD: -1},
+	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}}, epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), releasing: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
@@ -108,7 +109,7 @@ func newWorker(s *settings, index int) (*worker, error) {
 // acquired.
 func (w *worker) open(index int) (err error) {
 	s := w.settings
-	fd, at, err := s.listen(0)
+	fd, at, err := s.listen(s.sock.Address, 0)
 	if err != nil {
 		return err
 	}
@@ -118,18 +119,25 @@ func (w *worker) open(index int) (err error) {
 	if port > 0 {
 		port += index
 	}
-	fd, data, err := s.listen(uint16(port))
-	if err != nil {
-		return err
+	data := make([]netip.AddrPort, len(s.data))
+	for i, address := range s.data {
+		if fd, data[i], err = s.listen(address, uint16(port)); err != nil {
+			return err
+		}
+		w.dataListeners = append(w.dataListeners, fd)
 	}
-	w.dataListener = fd
-	if w.address, err = json.Marshal(s.announce(w.nonce, at, data.Port())); err != nil {
+	if w.address, err = json.Marshal(s.announce(w.nonce, at, data)); err != nil {
 		return err
 	}
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	if err = errors.Join(w.watch(w.acceptor.Listener, noPeer), w.watch(w.dataListener, noPeer), w.notifier.Open()); err != nil {
+	for _, listener := range append(w.dataListeners[:len(s.data):len(s.data)], w.acceptor.Listener) {
+		if err = w.watch(listener, noPeer); err != nil {
+			return err
+		}
+	}
+	if err = w.notifier.Open(); err != nil {
 		return err
 	}
 	if w.memory, w.unpacker, err = s.newBounce(); err == nil {
@@ -181,6 +189,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probe: -1,
 		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
 		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
+	p.conn.peer = id
 	p.conn.peerWindow, p.conn.inline = uint64(a.Window), max(0, min(a.Inline, s.inline))
 	if s.onGPU() && s.hostPrefix > 0 {
 		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)
@@ -236,7 +245,7 @@ func (w *worker) Close() error {
 	}
 	w.dataSockets = nil
 	errs = append(errs, w.acceptor.Close())
-	for _, fd := range []int{w.dataListener, w.epoll} {
+	for _, fd := range append(w.dataListeners, w.epoll) {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}

@@ -23,8 +23,10 @@ func (w *worker) Wait(timeout time.Duration) error {
 	}
 	w.notifier.Begin()
 	defer w.notifier.End()
-	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN},
-		unix.PollFd{Fd: int32(w.dataListener), Events: unix.POLLIN})
+	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN})
+	for _, listener := range w.dataListeners {
+		list = append(list, unix.PollFd{Fd: int32(listener), Events: unix.POLLIN})
+	}
 	list = w.acceptor.Interests(list)
 	arrivals := len(list)
 	ready := false

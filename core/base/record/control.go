@@ -104,6 +104,12 @@ func (t Thread) String() string {
 	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
 }
 
+// ThreadTrace is what the worker of a polling thread recorded of its transfers.
+type ThreadTrace struct {
+	Thread
+	Transfers []transport.Transfer
+}
+
 // Probe describes one side of a measurement between two threads: one that calls over the transport,
 // which initiates, and the daemon that it calls.
 type Probe struct {
@@ -128,6 +134,9 @@ type Window struct {
 	SampleEvery int `json:"sample_every"`
 	// Only is the number of the only class of traffic whose clients call, from 1; 0 is all.
 	Only int `json:"only,omitempty"`
+	// Trace asks for the steps of so many transfers of each worker that can record them
+	// ([transport.Tracer]).
+	Trace int `json:"trace,omitempty"`
 }
 
 // Progress is what a rank's clients have done since the window began, and their recent latency.

@@ -103,6 +103,8 @@ type ClientReport struct {
 	Transport []transport.Stat `json:"transport,omitempty"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
+	// Trace are the steps of the worker's transfers, if the window asks for them. Results have none.
+	Trace []transport.Transfer `json:"trace,omitempty"`
 }
 
 // Ops returns the number of operations that the client completed in the window.
@@ -233,6 +235,8 @@ type DaemonReport struct {
 	Transport []transport.Stat `json:"transport,omitempty"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty"`
+	// Trace are the steps of the worker's transfers, if the window asks for them. Results have none.
+	Trace []transport.Transfer `json:"trace,omitempty"`
 }
 
 // ProxyReport counts the work of a daemon of mesh-proxied for its own rank's clients. Requests,

@@ -29,6 +29,8 @@ type Options struct {
 	// Log gets a line for each agent that joins and each connection that is refused. It may be nil, and
 	// may be called concurrently.
 	Log func(line string)
+
+	strangers, refusals int // instead of mostStrangers and mostRefusals, in tests
 }
 
 // Agent is a host that has joined.
@@ -53,7 +55,6 @@ type Coordinator struct {
 	config    *tls.Config
 	listener  net.Listener
 	running   sync.WaitGroup
-	slots     chan struct{}
 	changed   chan struct{} // wakes Wait
 	tellEvery time.Duration // how often Wait tells what it waits for
 
@@ -64,13 +65,24 @@ type Coordinator struct {
 	handed  bool  // Wait has returned the agents
 	ended   bool
 	pending map[net.Conn]bool // that have not joined
+	// strangers are those of them that have not proved that they know the token, the oldest first.
+	strangers []net.Conn
+	refused   int
 }
 
 // tellEvery is how often Wait tells what it waits for: an engine may queue for hours.
 const tellEvery = 10 * time.Second
 
-// mostPending bounds the connections that have not said hello. Others wait in the kernel's queue.
-const mostPending = 256
+const (
+	// mostStrangers bounds the connections that have not proved that they know the token. All agents of a
+	// run may connect at once.
+	mostStrangers = 1024
+	// mostRefusals bounds the lines about refused connections.
+	mostRefusals = 100
+	// latePause is between two connections once all agents have joined: strangers then cost the hosts' ranks
+	// at most a handshake of half a millisecond in this time.
+	latePause = 100 * time.Millisecond
+)
 
 // Listen opens the coordinator's port. address is HOST:PORT; an empty host listens on all addresses, and
 // port 0 takes a free one.
@@ -81,6 +93,7 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	if options.Log == nil {
 		options.Log = func(string) {}
 	}
+	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers), cmp.Or(options.refusals, mostRefusals)
 	config, err := options.Token.config(coordinatorRole, agentRole)
 	if err != nil {
 		return nil, err
@@ -102,7 +115,7 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	c := &Coordinator{
 		ticket:  Ticket{Token: options.Token, Addresses: addresses(netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), local)},
 		options: options, config: config, listener: listener,
-		slots: make(chan struct{}, mostPending), changed: make(chan struct{}, 1), tellEvery: tellEvery, pending: map[net.Conn]bool{},
+		changed: make(chan struct{}, 1), tellEvery: tellEvery, pending: map[net.Conn]bool{},
 	}
 	c.running.Go(c.accept)
 	return c, nil
@@ -206,52 +219,82 @@ func (c *Coordinator) Close() {
 
 func (c *Coordinator) accept() {
 	for {
-		c.slots <- struct{}{}
 		conn, err := c.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // such as too many open files
 			c.options.Log("accept an agent: " + err.Error())
-			<-c.slots
 			time.Sleep(retryPause)
 			continue
 		}
+		late := c.track(conn)
 		c.running.Go(func() {
-			defer func() { <-c.slots }()
+			defer c.forget(conn)
 			if err := c.admit(conn); err != nil {
 				_ = conn.Close()
-				c.options.Log(fmt.Sprintf("refused a connection from %v: %v", conn.RemoteAddr(), err))
+				c.logRefusal(fmt.Sprintf("refused a connection from %v: %v", conn.RemoteAddr(), err))
 			}
 		})
+		if late {
+			time.Sleep(latePause)
+		}
 	}
 }
 
-// track remembers a connection that has not joined, so that Close can end it. It reports whether the
-// coordinator still runs.
-func (c *Coordinator) track(conn net.Conn) bool {
+// track remembers a connection that has not joined, so that Close can end it, and reports whether all agents
+// have joined already. If there are too many strangers it ends the oldest: agents prove at once that they
+// are none, so those who say nothing cannot keep them out.
+func (c *Coordinator) track(conn net.Conn) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ended {
+		_ = conn.Close()
+	}
+	if len(c.strangers) == c.options.strangers {
+		_ = c.strangers[0].Close()
+		c.strangers = c.strangers[1:]
+	}
 	c.pending[conn] = true
-	return !c.ended
+	c.strangers = append(c.strangers, conn)
+	return c.handed
+}
+
+// know notes that a connection is no stranger's.
+func (c *Coordinator) know(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.strangers = slices.DeleteFunc(c.strangers, func(s net.Conn) bool { return s == conn })
 }
 
 func (c *Coordinator) forget(conn net.Conn) {
+	c.know(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pending, conn)
 }
 
+// logRefusal logs the first refusals: strangers cannot fill the log.
+func (c *Coordinator) logRefusal(line string) {
+	c.mu.Lock()
+	c.refused++
+	n := c.refused
+	c.mu.Unlock()
+	if n == c.options.refusals {
+		line += "; more of them are not logged"
+	}
+	if n <= c.options.refusals {
+		c.options.Log(line)
+	}
+}
+
 // admit lets a connection join, or returns why not.
 func (c *Coordinator) admit(raw net.Conn) error {
-	if !c.track(raw) {
-		return net.ErrClosed
-	}
-	defer c.forget(raw)
 	conn, err := handshake(raw, tls.Server, c.config)
 	if err != nil {
 		return explainHandshake(err)
 	}
+	c.know(raw)
 	hello, err := readHello(conn)
 	if err != nil {
 		return err

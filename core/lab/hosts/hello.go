@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+	"unicode"
 
 	"transportbench/core"
 	"transportbench/core/base/machine"
@@ -31,6 +33,8 @@ type Hello struct {
 	Environment machine.Environment `json:"environment"`
 	CPUs        []machine.CPU       `json:"cpus"` // that the agent may use
 	Limits      machine.Limits      `json:"limits"`
+	// Interfaces are the host's network interfaces; Environment has its RDMA devices.
+	Interfaces []machine.NetworkDevice `json:"interfaces,omitempty"`
 }
 
 // answer is the coordinator's reply.
@@ -38,11 +42,14 @@ type answer struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
+// Bounds of what the other end sends, in bytes and elements.
 const (
-	longestHello  = 4 << 20
-	longestAnswer = 4096
-	mostCPUs      = 1 << 16
-	longestName   = 255
+	longestHello       = 4 << 20
+	longestEnvironment = 64 << 10
+	longestAnswer      = 4096
+	longestName        = 255
+	mostCPUs           = 1 << 16
+	mostAgents         = 1 << 16
 )
 
 // NewHello describes this host.
@@ -56,7 +63,9 @@ func NewHello() (Hello, error) {
 	if h.Name, err = os.Hostname(); err != nil {
 		return h, err
 	}
-	h.CPUs, err = machine.AllowedTopology()
+	if h.CPUs, err = machine.AllowedTopology(); err == nil {
+		h.Interfaces, err = machine.Interfaces()
+	}
 	if err == nil {
 		err = h.check()
 	}
@@ -66,9 +75,20 @@ func NewHello() (Hello, error) {
 // check returns an error if no host can be like that, and makes the texts printable.
 func (h *Hello) check() error {
 	printable.Strings(h)
+	environment, err := json.Marshal(h.Environment)
 	switch {
-	case h.Name == "" || len(h.Name) > longestName || strings.ContainsAny(h.Name, " ,"):
-		return fmt.Errorf("%q is no host's name", h.Name)
+	case err != nil:
+		return err
+	case h.Name == "" || len(h.Name) > longestName || strings.ContainsFunc(h.Name, notInName):
+		return fmt.Errorf("%.300q is no host's name", h.Name)
+	case max(len(h.Version), len(h.Runtime)) > longestName:
+		return errors.New("it has an impossible version")
+	case h.Index < -1 || h.Index >= mostAgents || h.Tasks < 0 || h.Tasks > mostAgents:
+		return fmt.Errorf("it has an impossible number %d of %d agents", h.Index, h.Tasks)
+	case len(environment) > longestEnvironment:
+		return fmt.Errorf("its environment takes %d bytes; at most %d are allowed", len(environment), longestEnvironment)
+	case slices.ContainsFunc(h.Interfaces, func(d machine.NetworkDevice) bool { return len(d.Name) > longestName }):
+		return errors.New("it has an interface with an impossible name")
 	case h.BootID == "" || len(h.BootID) > longestName:
 		return errors.New("it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
 	case len(h.CPUs) == 0 || len(h.CPUs) > mostCPUs:
@@ -82,6 +102,12 @@ func (h *Hello) check() error {
 		seen[cpu.ID] = true
 	}
 	return nil
+}
+
+// notInName reports whether a host's name cannot have a character. The name is a label in output, and a
+// word of lists.
+func notInName(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 }
 
 // writeMessage writes v with its length before it.

@@ -3,10 +3,14 @@ package hosts
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +164,147 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestSilentStrangers: connections that say nothing keep no agent out, however many they are.
+func TestSilentStrangers(t *testing.T) {
+	const most = 4
+	c, log := listen(t, Options{strangers: most})
+	var silent []net.Conn
+	for range 3 * most {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+	require.NoError(t, err)
+	require.NoError(t, silent[0].SetReadDeadline(time.Now().Add(joinTimeout/2)))
+	_, err = silent[0].Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the oldest was closed before its time was up")
+	_, err = c.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	require.Contains(t, log.all(), "h0 (127.0.0.1) joined")
+}
+
+// TestManyStrangers: they do not fill the log.
+func TestManyStrangers(t *testing.T) {
+	c, log := listen(t, Options{refusals: 3})
+	for range 10 {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		_, _ = io.Copy(io.Discard, conn) // until it is refused
+		require.NoError(t, conn.Close())
+	}
+	_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+	require.NoError(t, err)
+	_, err = c.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	c.Close()
+	require.Equal(t, 3, strings.Count(log.all(), "refused a connection"), log.all())
+	require.Equal(t, 1, strings.Count(log.all(), "more of them are not logged"))
+}
+
+// TestReplay: what an agent sent in one connection is worth nothing in another.
+func TestReplay(t *testing.T) {
+	c, log := listen(t, Options{})
+	wire, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer wire.Close()
+	sent := make(chan []byte, 1)
+	go func() { // a wire that records
+		var recorded bytes.Buffer
+		defer func() { sent <- recorded.Bytes() }()
+		agent, err := wire.Accept()
+		if err != nil {
+			return
+		}
+		defer agent.Close()
+		coordinator, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		if err != nil {
+			return
+		}
+		defer coordinator.Close()
+		go func() { _, _ = io.Copy(agent, coordinator) }()
+		_, _ = io.Copy(io.MultiWriter(coordinator, &recorded), agent)
+	}()
+	conn, err := Join(t.Context(), Ticket{c.Ticket().Token, []string{wire.Addr().String()}}, fakeHello("h0", "a", -1), 0)
+	require.NoError(t, err)
+	<-log.each // joined
+	require.NoError(t, conn.Close())
+	recorded := <-sent
+	require.NotEmpty(t, recorded)
+
+	again, err := net.Dial("tcp", c.Ticket().Addresses[0])
+	require.NoError(t, err)
+	_, err = again.Write(recorded)
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, again)
+	require.NoError(t, again.Close())
+	<-log.each
+	require.Contains(t, log.all(), "refused a connection")
+	require.Equal(t, 1, strings.Count(log.all(), "joined"))
+}
+
+// TestImpossibleAgents: whoever has the ticket cannot make the coordinator fail, or write what it likes.
+func TestImpossibleAgents(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for says, edit := range map[string]func(*Hello){
+		`is no host's name`:                        func(h *Hello) { h.Name = "\x1b[2J" },
+		`"transportbench:" is no host's name`:      func(h *Hello) { h.Name = "transportbench:" },
+		"xxx\" is no host's name":                  func(h *Hello) { h.Name = long },
+		"it has an impossible version":             func(h *Hello) { h.Version = long },
+		"an impossible number -1 of -1 agents":     func(h *Hello) { h.Tasks = -1 },
+		"an impossible number -1 of 99999999 agen": func(h *Hello) { h.Tasks = 99999999 },
+		"an impossible number -7 of 0 agents":      func(h *Hello) { h.Index = -7 },
+		"an impossible processor -1":               func(h *Hello) { h.CPUs[0].ID = -1 },
+		"at most 65536 are allowed":                func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 1<<17) },
+		"at most 4194304 are allowed":              func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 5<<20) },
+		"an interface with an impossible name":     func(h *Hello) { h.Interfaces = []machine.NetworkDevice{{Name: long}} },
+	} {
+		c, log := listen(t, Options{})
+		hello := fakeHello("h0", "a", -1)
+		edit(&hello)
+		_, err := join(t, c.Ticket(), hello)
+		require.Error(t, err)
+		<-log.each
+		require.Contains(t, log.all(), says)
+		require.Less(t, len(log.all()), 500)
+		require.NotContains(t, log.all(), "\x1b")
+		_, err = join(t, c.Ticket(), fakeHello("h0", "a", -1))
+		require.NoError(t, err, "the run goes on")
+	}
+}
+
+// TestImpossibleCoordinator: whoever has the ticket cannot write what it likes at an agent.
+func TestImpossibleCoordinator(t *testing.T) {
+	token := Token{9}
+	config, err := token.config(coordinatorRole, agentRole)
+	require.NoError(t, err)
+	for says, reply := range map[string][]byte{
+		`refuses this agent: \x1b[2J\nforged`:                   []byte("\x00\x00\x00\x24" + `{"refusal":"\u001b[2J\nforged     "}`),
+		"a message of 2147483647 bytes; at most 4096 are allow": []byte("\x7f\xff\xff\xff"),
+		"unexpected end of JSON input":                          {0, 0, 0, 0},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			if conn, err := handshake(conn, tls.Server, config); err == nil {
+				_, _ = readHello(conn)
+				_, _ = conn.Write(reply)
+			}
+		}()
+		_, err = join(t, Ticket{token, []string{l.Addr().String()}}, fakeHello("h0", "a", -1))
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "\n")
+		require.NoError(t, l.Close())
+	}
+}
+
 // An agent does not join a coordinator that does not know its token.
 func TestForeignCoordinator(t *testing.T) {
 	c, _ := listen(t, Options{})
@@ -309,6 +454,61 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// TestDevice finds the network device of a transport's options in an imitated machine of two nodes.
+func TestDevice(t *testing.T) {
+	root := machine.Root(t.TempDir())
+	for name, text := range map[string]string{
+		"eth0/device/numa_node": "0", "eth1/device/numa_node": "1", "eth2/device/numa_node": "1",
+		"lo/mtu": "65536", "bond0/lower_eth1/mtu": "", "bond0/lower_eth2/mtu": "", "vlan/lower_bond0/mtu": "",
+		"bridge/lower_eth0/mtu": "", "bridge/lower_eth1/mtu": "",
+	} {
+		path := root.Path("sys/class/net", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	var h Hello
+	for i, name := range []string{"lo", "eth0", "eth1", "bond0", "vlan", "bridge"} {
+		h.Interfaces = append(h.Interfaces, machine.NetworkDevice{Name: name, Node: root.InterfaceNode(name),
+			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i), 1})}})
+	}
+	rdma := []machine.RDMADevice{{Name: "mlx5_0", Node: 0}, {Name: "mlx5_1", Node: 1}}
+	for _, c := range []struct {
+		options map[string]string
+		rdma    int // devices
+		name    string
+		node    int
+	}{
+		{options: map[string]string{"address": "10.0.2.1"}, name: "eth1", node: 1},
+		{options: map[string]string{"address": "10.0.1.0/24"}, name: "eth0", node: 0},
+		{options: map[string]string{"address": "10.0.0.1"}, name: "lo", node: -1},
+		{options: map[string]string{"address": "10.0.3.1"}, name: "bond0", node: 1},
+		{options: map[string]string{"address": "10.0.4.1"}, name: "vlan", node: 1},
+		{options: map[string]string{"address": "10.0.5.1"}, name: "bridge", node: -1}, // over two nodes
+		{options: map[string]string{"address": "10.9.9.9"}},
+		{options: map[string]string{"address": "10.0.1.1", "interface": "eth1"}, name: "eth1", node: 1},
+		{options: map[string]string{"device": "mlx5_1"}, rdma: 2, name: "mlx5_1", node: 1},
+		{options: map[string]string{"net-devices": "mlx5_1:1"}, rdma: 2, name: "mlx5_1", node: 1},
+		{options: map[string]string{"net-devices": "mlx5_1:1,mlx5_0:1"}, rdma: 2},
+		{options: map[string]string{"domain": "nowhere"}},
+		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 1, name: "mlx5_0", node: 0},
+		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 2},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, rdma: 2},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, name: "eth1", node: 1},
+		{options: map[string]string{"device": "", "provider": "udp", "address": "10.0.2.1"}, rdma: 2, name: "eth1", node: 1},
+		{},
+	} {
+		h.Environment.Identity.RDMA = rdma[:c.rdma]
+		d := h.Device(c.options)
+		if c.name == "" {
+			require.Nil(t, d, c.options)
+			continue
+		}
+		require.NotNil(t, d, c.options)
+		require.Equal(t, c.name, d.Name, c.options)
+		require.Equal(t, c.node, d.Node, c.options)
+	}
+}
+
 func TestNewHello(t *testing.T) {
 	h, err := NewHello()
 	require.NoError(t, err)
@@ -356,7 +556,7 @@ func FuzzTicket(f *testing.F) {
 // FuzzCoordinator sends arbitrary bytes to the port of a coordinator, which must refuse them and go on.
 func FuzzCoordinator(f *testing.F) {
 	log := make(chan string, 1)
-	c, err := Listen("127.0.0.1:0", Options{Log: func(line string) { log <- line }})
+	c, err := Listen("127.0.0.1:0", Options{Log: func(line string) { log <- line }, refusals: math.MaxInt})
 	require.NoError(f, err)
 	f.Cleanup(c.Close)
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))

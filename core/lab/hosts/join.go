@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"transportbench/core/base/printable"
 )
 
 // RefusedError reports that the coordinator is reached and does not want this agent.
@@ -85,7 +87,7 @@ func greet(conn *tls.Conn, hello Hello) error {
 		return err
 	}
 	if a.Refusal != "" {
-		return &RefusedError{a.Refusal}
+		return &RefusedError{printable.Text(a.Refusal)}
 	}
 	return conn.SetDeadline(time.Time{})
 }

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"runtime"
+	"net/netip"
 	"sync"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/config"
+	"transportbench/core/fabric/netspace"
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
@@ -20,78 +18,104 @@ import (
 // Prefix has the addresses of the ranks: rank r has 10.79.0.(r+1).
 const Prefix = "10.79.0.0/24"
 
-// tapName is the name of the interface in each namespace.
-const tapName = "wire"
+// wireName is the name of the interface in each rank's namespace.
+const wireName = "wire"
+
+const (
+	// queueLimit is how many packets of a rank may wait for the limited rate.
+	queueLimit = 1000
+	// delayLimit is how many packets of a rank may be on their way after that: 1.2 Gbit/s of full packets,
+	// or 100,000 packets a second, for the longest delay of a second.
+	delayLimit = 100_000
+)
 
 // Network is the network of the ranks of one launch at a time.
 type Network struct {
+	mechanism   result.Mechanism
 	impairments config.Impairments
 	seed        uint64
 
 	mu     sync.Mutex
-	spaces []netns.NsHandle // by rank
-	relay  *relay
+	spaces []*netspace.Space // by rank
+	wires  wires             // nil unless the network is open
+}
+
+// wires join the namespaces of ranks and impair what they send.
+type wires interface {
+	// ready waits until the wires pass packets, once the interfaces are up.
+	ready() error
+	counters() result.NetworkCounters
+	close()
 }
 
 // New returns a network, which exists from Open to Close.
-func New(impairments config.Impairments, seed uint64) *Network {
-	return &Network{impairments: impairments, seed: seed}
+func New(mechanism result.Mechanism, impairments config.Impairments, seed uint64) *Network {
+	return &Network{mechanism: mechanism, impairments: impairments, seed: seed}
 }
 
-// Available returns an error that is [transport.ErrUnavailable] if the machine or the user's privileges
-// do not allow a network.
-func Available() error {
-	n := New(config.Impairments{}, 0)
-	defer n.Close()
-	return n.Open(1)
+// Find returns the mechanism of networks here: netem if the kernel has it, else the relay. It returns an
+// error that is [transport.ErrUnavailable] if the machine or the user's privileges allow neither.
+func Find() (result.Mechanism, error) {
+	var err error
+	for _, m := range []result.Mechanism{result.Netem, result.Relay} {
+		n := New(m, config.Impairments{Rate: 1e9}, 0) // with all parts of a network
+		if err = n.Open(3); err == nil {
+			n.Close()
+			return m, nil
+		}
+	}
+	return "", fmt.Errorf("--network: %w", transport.Unavailable(
+		"%v: it needs network namespaces, and netem or TAP interfaces; run as root or with CAP_NET_ADMIN and CAP_SYS_ADMIN, and with sch_netem, veth and bridge in the kernel or with /dev/net/tun (modprobe tun)", err))
 }
 
-// Open makes the namespaces of a number of ranks and joins them. It returns an error that is
-// [transport.ErrUnavailable] if the machine or the user's privileges do not allow it.
-func (n *Network) Open(ranks int) error {
+// Open makes the namespaces of a number of ranks and joins them.
+func (n *Network) Open(ranks int) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var taps []int
-	for r := range ranks {
-		space, tap, err := newSpace(r)
+	defer func() {
 		if err != nil {
-			closeAll(n.spaces, taps)
-			n.spaces = nil
-			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
-				return fmt.Errorf("--network: %w", transport.Unavailable("%v: it needs network namespaces and TAP interfaces; run as root or with CAP_NET_ADMIN and CAP_SYS_ADMIN, and with /dev/net/tun (modprobe tun)", err))
-			}
-			return fmt.Errorf("--network: rank %d: %w", r, err)
+			err = fmt.Errorf("--network: %w", err)
+			n.remove()
 		}
-		n.spaces, taps = append(n.spaces, space), append(taps, tap)
+	}()
+	for range ranks {
+		space, err := netspace.New()
+		if err != nil {
+			return err
+		}
+		n.spaces = append(n.spaces, space)
 	}
-	relay, err := startRelay(taps, n.impairments, n.seed)
-	if err != nil {
-		closeAll(n.spaces, taps)
-		n.spaces = nil
-		return fmt.Errorf("--network: %w", err)
+	if n.mechanism == result.Netem {
+		n.wires, err = newKernelWires(n.spaces, n.impairments)
+	} else {
+		n.wires, err = newRelay(n.spaces, n.impairments, n.seed)
 	}
-	n.relay = relay
-	return nil
-}
-
-func closeAll(spaces []netns.NsHandle, taps []int) {
-	for _, tap := range taps {
-		_ = unix.Close(tap)
+	for r, space := range n.spaces {
+		if err == nil {
+			err = configure(space, r, ranks)
+		}
 	}
-	for i := range spaces {
-		_ = spaces[i].Close()
+	if err == nil {
+		err = n.wires.ready()
 	}
+	return err
 }
 
 // Close removes the network. It does nothing if the network is not open.
 func (n *Network) Close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.relay != nil {
-		n.relay.stop()
-		n.relay = nil
+	n.remove()
+}
+
+func (n *Network) remove() {
+	if n.wires != nil {
+		n.wires.close()
+		n.wires = nil
 	}
-	closeAll(n.spaces, nil)
+	for _, space := range n.spaces {
+		_ = space.Close()
+	}
 	n.spaces = nil
 }
 
@@ -103,100 +127,48 @@ func (n *Network) Space(rank int) string {
 	if rank >= len(n.spaces) {
 		return ""
 	}
-	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(n.spaces[rank]))
+	return n.spaces[rank].Path()
 }
 
 // Counters returns what the network has done since Open.
 func (n *Network) Counters() result.NetworkCounters {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.relay == nil {
+	if n.wires == nil {
 		return result.NetworkCounters{}
 	}
-	c := n.relay.counters()
-	for _, space := range n.spaces {
-		c.Overflowed += unread(space)
-	}
-	return c
+	return n.wires.counters()
 }
 
-// unread returns how many packets of a rank were dropped before the relay could read them.
-func unread(space netns.NsHandle) uint64 {
-	handle, err := netlink.NewHandleAt(space)
-	if err != nil {
-		return 0
-	}
-	defer handle.Close()
-	link, err := handle.LinkByName(tapName)
-	if err != nil || link.Attrs().Statistics == nil {
-		return 0
-	}
-	return link.Attrs().Statistics.TxDropped
-}
-
-// newSpace makes the namespace of a rank and its interface, on a thread that ends afterwards.
-func newSpace(rank int) (space netns.NsHandle, tap int, err error) {
-	space, tap = netns.None(), -1
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlock: the thread is in the new namespace
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = os.NewSyscallError("unshare", err)
-			return
-		}
-		if tap, err = openTAP(); err != nil {
-			return
-		}
-		if err = configure(rank); err == nil {
-			space, err = netns.Get()
-		}
-	}()
-	<-done
-	if err != nil && tap >= 0 {
-		_ = unix.Close(tap)
-	}
-	return space, tap, err
-}
-
-// openTAP makes the interface of this thread's namespace.
-func openTAP() (int, error) {
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: "/dev/net/tun", Err: err}
-	}
-	request, err := unix.NewIfreq(tapName)
+// configure gives a rank's interface its addresses. The rank knows the others' Ethernet addresses, so that
+// no ARP is lost or delayed.
+func configure(space *netspace.Space, rank, ranks int) error {
+	err := space.With(wireName, func(handle *netlink.Handle, wire netlink.Link) error {
+		// Of IPv6 there are no packets then. A kernel without IPv6 refuses it.
+		_ = handle.LinkSetIP6AddrGenMode(wire, addressesNone)
+		return handle.LinkSetHardwareAddr(wire, mac(rank))
+	})
 	if err == nil {
-		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-		err = os.NewSyscallError("ioctl TUNSETIFF", unix.IoctlIfreq(fd, unix.TUNSETIFF, request))
+		err = space.Up(wireName, netip.PrefixFrom(address(rank), 24))
 	}
 	if err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+		return err
 	}
-	return fd, nil
+	return space.With(wireName, func(handle *netlink.Handle, wire netlink.Link) (err error) {
+		for other := range ranks {
+			if other != rank {
+				err = errors.Join(err, handle.NeighSet(&netlink.Neigh{LinkIndex: wire.Attrs().Index, State: netlink.NUD_PERMANENT,
+					IP: address(other).AsSlice(), HardwareAddr: mac(other)}))
+			}
+		}
+		return err
+	})
 }
 
-// configure gives the interfaces of this thread's namespace their addresses.
-func configure(rank int) error {
-	// A handle belongs to the namespace of the thread that makes it.
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return err
-	}
-	defer handle.Close()
-	loopback, err := handle.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	tap, err := handle.LinkByName(tapName)
-	if err != nil {
-		return err
-	}
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 79, 0, byte(rank+1)).To4(), Mask: net.CIDRMask(24, 32)}}
-	return errors.Join(handle.LinkSetUp(loopback), handle.LinkSetHardwareAddr(tap, mac(rank)),
-		handle.AddrAdd(tap, address), handle.LinkSetUp(tap))
-}
+// addressesNone is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
+const addressesNone = 1
+
+func address(rank int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, byte(rank + 1)}) }
 
 // mac returns the Ethernet address of a rank, which is locally administered.
 func mac(rank int) net.HardwareAddr { return net.HardwareAddr{0x02, 0x74, 0x62, 0, 0, byte(rank)} }

@@ -9,60 +9,111 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/config"
+	"transportbench/core/fabric/netspace"
 	"transportbench/core/lab/result"
 )
 
 const (
-	frameHeader = 14 // of Ethernet
-	maxFrame    = frameHeader + 1500 + 4
-	// queueLimit is how many packets of a rank may wait for the limited rate.
-	queueLimit = 1000
+	maxFrame = ethernetHeader + 1500 + 4
 	// batch is how many packets of a rank are read before the others'.
 	batch = 64
 
 	etherIPv4 = 0x0800
-	etherARP  = 0x0806
 )
 
 // relay passes packets between interfaces.
 type relay struct {
-	taps    []int
-	wake    int // an eventfd that ends the thread
+	spaces  []*netspace.Space // of the ranks
+	taps    []int             // the interface of each
+	wake    int               // an eventfd that ends the thread
 	stopped chan struct{}
 	shaper  *shaper
 
 	mu    sync.Mutex
 	count result.NetworkCounters
+	gone  int // how many interfaces were found deleted
 }
 
-// startRelay starts the thread of a relay between taps, which it owns from then on.
-func startRelay(taps []int, impairments config.Impairments, seed uint64) (*relay, error) {
-	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
+// newRelay makes a TAP interface in each namespace and starts the thread that passes packets between them.
+func newRelay(spaces []*netspace.Space, impairments config.Impairments, seed uint64) (_ wires, err error) {
+	r := &relay{spaces: spaces, wake: -1, stopped: make(chan struct{}), shaper: newShaper(len(spaces), impairments, seed)}
+	defer func() {
+		if err != nil {
+			r.release()
+		}
+	}()
+	for _, space := range spaces {
+		var tap int
+		err := space.Do(func() (err error) {
+			tap, err = openTAP()
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.taps = append(r.taps, tap)
+	}
+	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	r := &relay{taps: taps, wake: wake, stopped: make(chan struct{}), shaper: newShaper(len(taps), impairments, seed)}
 	go r.run()
 	return r, nil
 }
 
-func (r *relay) stop() {
+// openTAP makes the interface of this thread's namespace.
+func openTAP() (int, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: "/dev/net/tun", Err: err}
+	}
+	request, err := unix.NewIfreq(wireName)
+	if err == nil {
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		err = os.NewSyscallError("ioctl TUNSETIFF", unix.IoctlIfreq(fd, unix.TUNSETIFF, request))
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// ready implements wires: TAP passes packets at once.
+func (r *relay) ready() error { return nil }
+
+func (r *relay) close() {
 	_, _ = unix.Write(r.wake, binary.NativeEndian.AppendUint64(nil, 1))
 	<-r.stopped
-	_ = unix.Close(r.wake)
-	closeAll(nil, r.taps)
+	r.release()
+}
+
+// release closes all descriptors.
+func (r *relay) release() {
+	for _, fd := range append(r.taps, r.wake) {
+		_ = unix.Close(fd)
+	}
 }
 
 func (r *relay) counters() result.NetworkCounters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.count
+	c := r.count
+	for _, space := range r.spaces {
+		_ = space.With(wireName, func(_ *netlink.Handle, tap netlink.Link) error {
+			if s := tap.Attrs().Statistics; s != nil {
+				c.Overflowed += s.TxDropped // before the relay could read them
+			}
+			return nil
+		})
+	}
+	return c
 }
 
-// run passes packets until stop.
+// run passes packets until close.
 func (r *relay) run() {
 	defer close(r.stopped)
 	// The thread is not unlocked, so that it ends with its timer slack, which is 50 us by default.
@@ -70,10 +121,9 @@ func (r *relay) run() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	began := time.Now()
 	polled := make([]unix.PollFd, len(r.taps)+1)
-	for i, tap := range r.taps {
-		polled[i] = unix.PollFd{Fd: int32(tap), Events: unix.POLLIN}
+	for i, fd := range append(r.taps, r.wake) {
+		polled[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
-	polled[len(r.taps)] = unix.PollFd{Fd: int32(r.wake), Events: unix.POLLIN}
 	for {
 		var timeout *unix.Timespec
 		if due, any := r.shaper.next(); any {
@@ -83,16 +133,23 @@ func (r *relay) run() {
 		if _, err := unix.Ppoll(polled, timeout, nil); err != nil && err != unix.EINTR {
 			return
 		}
+		woke := time.Now()
 		if polled[len(r.taps)].Revents != 0 {
 			return
 		}
 		r.mu.Lock()
 		for i, tap := range r.taps {
-			if polled[i].Revents != 0 {
+			switch {
+			case polled[i].Revents&unix.POLLERR != 0:
+				// The interface is gone. Poll would report that at once, again and again.
+				polled[i].Fd = -1
+				r.gone++
+			case polled[i].Revents != 0:
 				r.read(i, tap, began)
 			}
 		}
 		r.deliver(began)
+		r.count.BusyNS += uint64(time.Since(woke))
 		r.mu.Unlock()
 	}
 }
@@ -102,7 +159,7 @@ func (r *relay) read(rank, tap int, began time.Time) {
 	for range batch {
 		frame := r.shaper.buffer()
 		n, err := unix.Read(tap, frame)
-		if err != nil || n < frameHeader {
+		if err != nil || n < ethernetHeader {
 			r.shaper.free(frame)
 			return
 		}
@@ -118,7 +175,6 @@ func (r *relay) deliver(began time.Time) {
 		if !ok {
 			return
 		}
-		impaired := binary.BigEndian.Uint16(p.frame[12:]) == etherIPv4
 		arrived := false
 		for rank, tap := range r.taps {
 			if rank == p.from || !addressed(p.frame, rank) {
@@ -127,11 +183,9 @@ func (r *relay) deliver(began time.Time) {
 			_, err := unix.Write(tap, p.frame)
 			arrived = arrived || err == nil
 		}
-		switch {
-		case !impaired:
-		case !arrived:
+		if !arrived {
 			r.count.Overflowed++
-		default:
+		} else {
 			late := uint64(max(time.Since(began)-p.due, 0))
 			r.count.Delivered++
 			r.count.DelayNS += uint64(time.Since(began) - p.came)
@@ -174,6 +228,7 @@ type direction struct {
 	free    time.Duration   // when the limited rate has sent all packets so far
 	last    time.Duration   // when the last packet that was not reordered is due
 	leaving []time.Duration // when each packet that waits for the limited rate has been sent
+	held    int             // how many packets wait to be delivered, for the rate or in the delay
 }
 
 func newShaper(ranks int, impairments config.Impairments, seed uint64) *shaper {
@@ -199,17 +254,12 @@ func (s *shaper) free(frame []byte) { s.buffers = append(s.buffers, frame[:maxFr
 func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.NetworkCounters) {
 	p := packet{frame: frame, from: from, came: now, due: now, number: s.number}
 	s.number++
-	switch binary.BigEndian.Uint16(frame[12:]) {
-	case etherARP:
-		heap.Push(&s.waiting, p)
-		return
-	case etherIPv4:
-	default:
+	if binary.BigEndian.Uint16(frame[12:]) != etherIPv4 {
 		s.free(frame)
 		return
 	}
 	count.Packets++
-	count.Bytes += uint64(len(frame) - frameHeader)
+	count.Bytes += uint64(len(frame) - ethernetHeader)
 	d, i := &s.directions[from], s.impairments
 	// Each packet takes the same draws, so that one impairment does not change the others' choices.
 	lost, skips, shift := d.random.Float64() < i.Loss, d.random.Float64() < i.Reorder, 2*d.random.Float64()-1
@@ -218,7 +268,7 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 		count.Dropped++
 		s.free(frame)
 		return
-	case i.Rate > 0 && d.waiting(now) >= queueLimit:
+	case d.held >= delayLimit, i.Rate > 0 && d.waiting(now) >= queueLimit:
 		count.Overflowed++
 		s.free(frame)
 		return
@@ -234,6 +284,7 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 		p.due = max(p.due+i.Delay+time.Duration(shift*float64(i.Jitter)), d.last)
 		d.last = p.due
 	}
+	d.held++
 	heap.Push(&s.waiting, p)
 }
 
@@ -258,7 +309,9 @@ func (s *shaper) due(now time.Duration) (packet, bool) {
 	if at, any := s.next(); !any || at > now {
 		return packet{}, false
 	}
-	return heap.Pop(&s.waiting).(packet), true
+	p := heap.Pop(&s.waiting).(packet)
+	s.directions[p.from].held--
+	return p, true
 }
 
 // packets is a heap of packets by their time.

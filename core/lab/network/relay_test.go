@@ -85,3 +85,25 @@ func TestShaperRateWithDelay(t *testing.T) {
 	}
 	require.Zero(t, burst.Overflowed)
 }
+
+// The delay holds a limited number of packets of each rank.
+func TestShaperDelayLimit(t *testing.T) {
+	s, count := newShaper(2, config.Impairments{Delay: time.Second}, 1), result.NetworkCounters{}
+	take := func(from, n int, now time.Duration) {
+		for range n {
+			frame := s.buffer()[:60]
+			binary.BigEndian.PutUint16(frame[12:], etherIPv4)
+			s.take(from, frame, now, &count)
+		}
+	}
+	take(0, delayLimit+7, 0)
+	require.EqualValues(t, 7, count.Overflowed)
+	take(1, 1, 0)
+	require.EqualValues(t, 7, count.Overflowed, "the other rank has packets of its own")
+	for range 5 {
+		_, ok := s.due(time.Second)
+		require.True(t, ok)
+	}
+	take(0, 7, time.Second)
+	require.EqualValues(t, 9, count.Overflowed, "five have left")
+}

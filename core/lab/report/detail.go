@@ -135,7 +135,7 @@ func runOf(r *result.Result, file string) run {
 		why = strings.TrimSpace(fmt.Sprintf("%s: rank %d, %s: %s", why, r.Failure.Rank, r.Failure.Operation, r.Failure.Error))
 	}
 	return run{
-		ID: r.ID, File: file, StartedAt: moment(r.StartedAt), Argv: r.Argv, Tool: r.Tool, Placement: r.Placement,
+		ID: r.ID, File: file, StartedAt: moment(r.StartedAt), Argv: r.Argv, ImpairedBy: r.ImpairedBy, Tool: r.Tool, Placement: r.Placement,
 		Setup: r.Setup, Checks: r.Checks, Incomplete: why,
 	}
 }

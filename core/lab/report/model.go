@@ -202,6 +202,7 @@ type run struct {
 	File       string             `json:"file,omitempty"`
 	StartedAt  string             `json:"started_at"`
 	Argv       []string           `json:"argv"`
+	ImpairedBy result.Mechanism   `json:"impaired_by,omitempty"`
 	Tool       result.Tool        `json:"tool"`
 	Placement  []result.Placement `json:"placement"`
 	Setup      result.Setup       `json:"setup"`

@@ -37,6 +37,8 @@ type Result struct {
 	Plugin      Plugin              `json:"plugin"`
 	Config      config.Config       `json:"config"`
 	Environment machine.Environment `json:"environment"`
+	// ImpairedBy is the mechanism of the network that Config asks for.
+	ImpairedBy Mechanism `json:"impaired_by,omitempty" jsonschema:"enum=netem,enum=relay,enum=imitated"`
 	// Hosts are the hosts of the ranks, if these were not started on the host of the command. Environment
 	// is then that of the first.
 	Hosts []Host `json:"hosts,omitempty"`
@@ -150,8 +152,17 @@ type Host struct {
 	CPUs    []int  `json:"cpus"` // that the ranks could use
 	Ranks   []int  `json:"ranks"`
 	// Options are the transport's options that differ from those of the configuration.
-	Options     map[string]string   `json:"options,omitempty"`
+	Options map[string]string `json:"options,omitempty"`
+	// Device carries the host's traffic, and the ranks got the processors of its NUMA node first. It is
+	// absent if it is not known, or if the configuration says which processors to use.
+	Device      *Device             `json:"device,omitempty"`
 	Environment machine.Environment `json:"environment"`
+}
+
+// Device is a network device and its NUMA node.
+type Device struct {
+	Name string `json:"name"`
+	Node int    `json:"node"`
 }
 
 // Machines returns the machine of each rank; it is empty if the ranks were started on the host of the
@@ -362,14 +373,18 @@ const (
 	CauseUnknown   Cause = "unknown"
 )
 
-// Path returns what identifies the path of the bytes in the first launch, one line for each way: see
-// [record.PathIdentity].
+// Path returns what identifies the path of the bytes in the first launch, one line for each way, as
+// [record.PathIdentity] does, and one for what impairs it.
 func Path(r *Result) []string {
 	var all []transport.Path
 	for _, rank := range r.Setup.Ranks {
 		all = append(all, rank.Paths...)
 	}
-	return record.PathIdentity(all)
+	list := record.PathIdentity(all)
+	if r.ImpairedBy != "" {
+		list = append(list, "impaired by "+string(r.ImpairedBy))
+	}
+	return list
 }
 
 // Clients returns the reports of all clients, by rank.

@@ -180,3 +180,11 @@ func TestReplaceNamesTheFileThatWasAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left, "temporary files")
 }
+
+// What impairs packets is a part of the path, so results with different mechanisms do not compare in silence.
+func TestPathWithNetwork(t *testing.T) {
+	r := &Result{Setup: Setup{Ranks: []record.RankSetup{{Paths: []transport.Path{{Carrier: "tcp", Interface: "wire"}}}}}}
+	require.Equal(t, []string{"tcp over wire"}, Path(r))
+	r.ImpairedBy = Netem
+	require.Equal(t, []string{"tcp over wire", "impaired by netem"}, Path(r))
+}

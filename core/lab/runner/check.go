@@ -140,6 +140,7 @@ var checks = []struct {
 	{name: "steal", severity: result.Warning, find: checkSteal},
 	{name: "preempted", severity: result.Warning, find: checkPreempted},
 	{name: "storm", severity: result.Warning, find: checkStorm, applies: isStorm},
+	{name: "relay", severity: result.Warning, find: checkRelay, applies: isRelayed},
 	{name: "fairness", severity: result.Warning, find: checkFairness},
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
@@ -155,6 +156,7 @@ var checks = []struct {
 
 func namesHosts(r *result.Result) bool { return len(r.Hosts) > 0 }
 func isStorm(r *result.Result) bool    { return r.Config.Traffic.StormRate() > 0 }
+func isRelayed(r *result.Result) bool  { return r.ImpairedBy == result.Relay }
 
 func runChecks(e evidence) []result.Check {
 	list := make([]result.Check, 0, len(checks))

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/transport"
@@ -68,8 +70,9 @@ func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
 	return least, probed
 }
 
-// impossible is the share of the bare medium's time below which no window of large values can be. What
-// disturbs the probes of a floor does not double it in all windows of a run.
+// impossible is the share of the bare medium's time below which no window of large values can be that
+// has one stream, as the probes have. What disturbs them does not double their time in all windows of a
+// run.
 const impossible = 0.5
 
 // ceilingLeast is the size in bytes from which on a transport cannot win by moving several values at
@@ -79,12 +82,13 @@ const ceilingLeast = 64 << 10
 // checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
 // that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
 func checkCeiling(e evidence) finding {
-	f := finding{limit: impossible}
+	streams, known := e.streams()
+	f := finding{limit: impossible / streams}
 	c := &e.result.Config
 	switch {
 	case c.ValueSize.Min() < ceilingLeast:
 		return f.notJudged("values below %s may move several at once", transport.FormatSize(ceilingLeast))
-	case !e.crossesKernelOrDevice():
+	case !known:
 		return f.notJudged("values need not move in memory, or what carries them is not known")
 	case c.Proxied() && c.RemoteShare != 1:
 		return f.notJudged("requests to a client's own rank do not cross the medium")
@@ -112,21 +116,28 @@ func checkCeiling(e evidence) finding {
 	return f
 }
 
-// crossesKernelOrDevice reports whether every path of the run does.
-func (e evidence) crossesKernelOrDevice() bool {
-	paths := 0
+// streams returns how many TCP connections a rank has with another, and 1 if other paths carry its bytes.
+// They are not known unless every path goes through the kernel or a device.
+func (e evidence) streams() (most float64, known bool) {
+	most = 1
 	for _, launch := range e.launches() {
 		for i := range launch.Setup.Ranks {
-			for _, p := range launch.Setup.Ranks[i].Paths {
-				switch paths++; p.Carrier {
-				case transport.MediumTCP, transport.MediumUDP, transport.MediumUnix, transport.MediumVerbs:
+			s := &launch.Setup.Ranks[i]
+			sockets := 0
+			for _, p := range s.Paths {
+				switch known = true; p.Carrier {
+				case transport.MediumTCP:
+					n, _ := strconv.Atoi(p.Facts[record.FactConnections])
+					sockets += n
+				case transport.MediumUDP, transport.MediumUnix, transport.MediumVerbs:
 				default:
-					return false
+					return 1, false
 				}
 			}
+			most = max(most, float64(sockets)/float64(max(s.Connections, 1)))
 		}
 	}
-	return paths > 0
+	return most, known
 }
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on which

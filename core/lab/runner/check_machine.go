@@ -137,6 +137,28 @@ func (e evidence) stolen() float64 {
 	return stolen / windows
 }
 
+// checkRelay computes the share of time in which the relay of a network had packets to pass. A relay
+// that hardly waits is slower than the load, whatever rate the network has.
+func checkRelay(e evidence) finding {
+	f := finding{limit: 0.8}
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		if r.Network == nil {
+			return 0, false
+		}
+		return float64(r.Network.BusyNS) / float64(r.Machine.CoveredNS), true
+	})
+	if windows == 0 {
+		return f.notJudged("no repeat was completed")
+	}
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("the relay of the network was busy for %s of the time", percent(f.value))
+	if !f.ok {
+		f.message += ": it limits throughput, and not the transport or the rate of the network; use a lower rate or a smaller load"
+	}
+	return f
+}
+
 // checkFairness judges the median over the windows.
 func checkFairness(e evidence) finding {
 	f := finding{limit: 0.5}

@@ -89,7 +89,9 @@ func goodProxied(t *testing.T) evidence {
 // large makes the values of a run large, and its medium TCP.
 func large(e *evidence) {
 	e.result.Config.ValueSize = config.FixedSize(ceilingLeast)
-	e.result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{{Carrier: transport.MediumTCP}}}}
+	e.result.Setup.Ranks = []record.RankSetup{{Connections: 2, Paths: []transport.Path{
+		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "6"}}, {Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "2"}},
+	}}}
 }
 
 func TestGoodRunPassesEveryCheck(t *testing.T) {
@@ -232,6 +234,12 @@ func TestChecksFail(t *testing.T) {
 			e.result.Config.Traffic = "storm:10"
 			e.result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
 		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they left 2 descriptors behind"},
+		{"relay", func(e *evidence) {
+			e.result.ImpairedBy = result.Relay
+			each(e, func(r *result.Repeat) {
+				r.Network = &result.NetworkCounters{BusyNS: r.Machine.CoveredNS - r.Machine.CoveredNS/10}
+			})
+		}, 0.9, "busy for 90% of the time: it limits throughput"},
 		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
 		{"oversubscribed", func(e *evidence) { e.oversubscribed, e.pollers = true, 17 }, 17, "17 polling threads have 4"},
 		{"spare_processor", func(e *evidence) { e.cpus = e.pollers }, 0, "3 polling threads take all 3 processors"},
@@ -415,6 +423,7 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
 		"ceiling": func(e *evidence) {
 			large(e)
+			each(e, func(r *result.Repeat) { r.Samples[result.LatencyMean] = 0.13 * r.Samples[result.Floor] }) // of 4 sockets
 			e.result.Repeats[2].Samples[result.LatencyMean] = 1
 		},
 		"floor_beaten": func(e *evidence) {

@@ -28,6 +28,9 @@ type Host struct {
 	Limits      machine.Limits
 	// Options are the transport's options that differ on this host.
 	Options map[string]string
+	// Device carries the host's traffic. The ranks get the processors of its NUMA node first, unless the
+	// configuration says which. It is nil if it is not known.
+	Device *machine.NetworkDevice
 	// State reads the machine's state for some processors.
 	State func(ctx context.Context, cpus []int) (State, error)
 }
@@ -133,6 +136,7 @@ func (r *Request) machines() int {
 type pool struct {
 	cpus  []machine.CPU
 	ranks []int
+	near  int // the NUMA node whose processors come first, or -1
 }
 
 func (r *Request) pools() []pool {
@@ -146,11 +150,25 @@ func (r *Request) pools() []pool {
 		if !known {
 			at = len(pools)
 			index[key] = at
-			pools = append(pools, pool{cpus: h.CPUs})
+			pools = append(pools, pool{cpus: h.CPUs, near: -1})
+			if d := r.near(&h); d != nil {
+				pools[at].near = d.Node
+			}
 		}
 		pools[at].ranks = append(pools[at].ranks, rank)
 	}
 	return pools
+}
+
+// near returns the device of a host if it decides which processors come first, or nil.
+func (r *Request) near(h *Host) *result.Device {
+	_, one := r.Config.NUMA.Node()
+	d := h.Device
+	if d == nil || one || r.Config.CPUs != "" || !r.Config.Pin || r.Capabilities.Goroutines ||
+		!slices.ContainsFunc(h.CPUs, func(c machine.CPU) bool { return c.Node == d.Node && c.Node >= 0 }) {
+		return nil
+	}
+	return &result.Device{Name: d.Name, Node: d.Node}
 }
 
 // processorsOf returns how many processors the pool of a rank's host has.
@@ -221,7 +239,7 @@ func (r *Request) resultHosts() []result.Host {
 	var list []result.Host
 	for _, n := range r.used() {
 		h := r.Hosts[n]
-		host := result.Host{Name: h.Name, Machine: h.Machine, Address: h.Address, Options: h.Options, Environment: h.Environment}
+		host := result.Host{Name: h.Name, Machine: h.Machine, Address: h.Address, Options: h.Options, Device: r.near(&h), Environment: h.Environment}
 		for _, cpu := range h.CPUs {
 			host.CPUs = append(host.CPUs, cpu.ID)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -84,6 +85,30 @@ func TestPlacementByOwnNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 2}, plans[0].CPUs)
 	require.Equal(t, []int{6, 7}, plans[1].CPUs)
+
+	// The node of the network device comes first, unless the configuration says otherwise.
+	req.Hosts[1].Device = &machine.NetworkDevice{Name: "eth0", Node: 1}
+	for _, c := range []struct {
+		set  func(*Request)
+		cpus []int
+		near *result.Device
+	}{
+		{func(*Request) {}, []int{4, 5}, &result.Device{Name: "eth0", Node: 1}},
+		{func(r *Request) { r.Config.Clients = 3 }, []int{4, 5, 6, 7}, &result.Device{Name: "eth0", Node: 1}},
+		{func(r *Request) { r.Config.NUMA = "0" }, []int{6, 7}, nil},
+		{func(r *Request) { require.NoError(t, r.Config.CPUs.Set("daemons=7,clients=6")) }, []int{7, 6}, nil},
+		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "eth1", Node: 2} }, []int{6, 7}, nil},
+		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "lo", Node: -1} }, []int{6, 7}, nil},
+		{func(r *Request) { r.Capabilities.Goroutines = true }, []int{-1, -1}, nil},
+	} {
+		own := req
+		own.Hosts, own.RankHosts, own.Config.Ranks = slices.Clone(req.Hosts), []int{1}, 1
+		c.set(&own)
+		plans, _, err := placePools(own.Config, own.Capabilities, own.pools())
+		require.NoError(t, err)
+		require.Equal(t, c.cpus, plans[0].CPUs)
+		require.Equal(t, c.near, own.resultHosts()[0].Device)
+	}
 }
 
 // Threads with the same processor number on different machines do not share it.

@@ -21,14 +21,15 @@ import (
 // goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
 //
 // With the option cpus, threads have the processors that it lists for their role, in turn, and with
-// numa those of that node. Otherwise Place uses one processor of each physical core first, in the order of NUMA nodes, and starts
-// again when they run out. In an oversubscribed mesh, each rank gets its own part of the
-// processors if they divide evenly: a switch between threads of one process costs less, and the
-// cache lines that clients share with their daemon stay in one cache. Where threads yield, daemons get
-// processors of their own if there are enough, and clients the others: a client that shared one with
-// its daemon would be served less often than one that does not.
+// numa those of that node. Otherwise Place uses one processor of each physical core first, in the order of
+// NUMA nodes, and starts again when they run out. On other hosts, the node of the network device comes
+// first. In an oversubscribed mesh, each rank gets its own part of the processors if they divide evenly: a
+// switch between threads of one process costs less, and the cache lines that clients share with their
+// daemon stay in one cache. Where threads yield, daemons get processors of their own if there are enough,
+// and clients the others: a client that shared one with its daemon would be served less often than one
+// that does not.
 func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
-	plans, busiest, err := placePools(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks)}})
+	plans, busiest, err := placePools(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks), near: -1}})
 	return plans, busiest.oversubscribed(), err
 }
 
@@ -85,7 +86,7 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 	case idle == config.IdleAuto:
 		idle = config.IdleSpin
 	}
-	order := spread(chosen.cpus)
+	order := spread(chosen.cpus, p.near)
 	first, next := 0, 0 // daemons with a processor of their own, and other threads, placed so far
 	for i, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
@@ -197,15 +198,16 @@ func share(order []int, r, ranks int) []int {
 	return nil
 }
 
-// spread orders processors so that those that share a core with an earlier one come last.
-func spread(cpus []machine.CPU) []int {
+// spread orders processors by their nodes, the node near first. Those that share a core with an earlier one
+// come last.
+func spread(cpus []machine.CPU, near int) []int {
 	type core struct{ pkg, id, alone int }
 	type candidate struct {
 		machine.CPU
 		sibling int // number of earlier processors of the same core
 	}
 	sorted := slices.SortedFunc(slices.Values(cpus), func(a, b machine.CPU) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(distance(a, near), distance(b, near)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
 	})
 	seen := map[core]int{}
 	candidates := make([]candidate, len(sorted))
@@ -223,4 +225,12 @@ func spread(cpus []machine.CPU) []int {
 		order[i] = c.ID
 	}
 	return order
+}
+
+// distance is 0 for a processor on a node, and 1 for another.
+func distance(cpu machine.CPU, node int) int {
+	if cpu.Node == node {
+		return 0
+	}
+	return 1
 }

@@ -238,7 +238,14 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	watch := b.watchMachine()
 	network := b.watchNetwork()
 	repeat.StartedAt = time.Now()
-	repeat.Ranks, err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery})
+	window := record.Window{Duration: duration, SampleEvery: b.sampleEvery}
+	if b.req.Trace != nil && i == 0 {
+		window.Trace = traced
+	}
+	repeat.Ranks, err = b.runWindow(ctx, window)
+	if window.Trace > 0 {
+		b.req.Trace(takeTraces(repeat.Ranks))
+	}
 	repeat.Network = network()
 	repeat.Machine = watch()
 	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
@@ -257,6 +264,25 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		err = filled
 	}
 	return repeat, err
+}
+
+// traced is the number of transfers of each worker in a trace, which is then some 2 MB.
+const traced = 1000
+
+// takeTraces moves the traces out of reports.
+func takeTraces(reports []record.Report) (list []record.ThreadTrace) {
+	for i := range reports {
+		r := &reports[i]
+		for d := range r.Daemons {
+			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: d, Client: -1}, Transfers: r.Daemons[d].Trace})
+			r.Daemons[d].Trace = nil
+		}
+		for c := range r.Clients {
+			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: -1, Client: c}, Transfers: r.Clients[c].Trace})
+			r.Clients[c].Trace = nil
+		}
+	}
+	return list
 }
 
 // watchNetwork returns a function that returns what the network did to packets since, or nil if there

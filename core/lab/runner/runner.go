@@ -85,6 +85,12 @@ type Request struct {
 	// Network is the network of the ranks that the launcher starts. It is nil unless the configuration
 	// asks for one.
 	Network Network
+	// ImpairedBy is the mechanism of the network that the configuration asks for.
+	ImpairedBy result.Mechanism
+
+	// Trace, unless it is nil, is called with the steps of the transfers in the first window, of workers
+	// that record them, and again if that window is measured again. The result does not have them.
+	Trace func([]record.ThreadTrace)
 
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
@@ -397,7 +403,7 @@ func (b *bench) conclude() *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
-		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment, Hosts: b.req.resultHosts(),
+		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment, ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(),
 		Setup: result.Setup{
 			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup,
 			Ranks: b.setups, CloseMS: milliseconds(b.closed),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
@@ -203,6 +206,91 @@ func TestOtherAgentsAreLate(t *testing.T) {
 		remote.Close()
 		require.ErrorIs(t, <-served, ErrEnded)
 	})
+}
+
+// TestBounds: a coordinator cannot start processes without end, and a plugin cannot send logs of any length.
+func TestBounds(t *testing.T) {
+	s := &server{ranks: map[string]*rank{}, logs: make(chan string, 1)}
+	for i := range config.MaxRanks {
+		s.ranks[fmt.Sprint(i)] = nil
+	}
+	_, err := s.Launch(t.Context(), wire.LaunchRequest{})
+	require.EqualError(t, err, "an agent starts at most 1024 ranks")
+	delete(s.ranks, "0")
+	_, err = s.Launch(t.Context(), wire.LaunchRequest{})
+	require.EqualError(t, err, `"" is no transport's name`)
+	require.Zero(t, s.starts)
+	_, err = s.State(t.Context(), make([]int, mostCPUs+1))
+	require.ErrorContains(t, err, "at most 65536 are allowed")
+	n, err := logWriter{s, "rank 1: "}.Write(make([]byte, 1<<20))
+	require.NoError(t, err)
+	require.Equal(t, 1<<20, n)
+	require.Len(t, <-s.logs, len("rank 1: ")+longestLog)
+}
+
+// liar is an agent that answers what it likes.
+type liar struct {
+	wire.Agent
+	id   string
+	text string
+	sent chan error // the end of Logs
+}
+
+func (l *liar) Launch(context.Context, wire.LaunchRequest) (wire.Launched, error) {
+	return wire.Launched{ID: l.id}, nil
+}
+
+func (l *liar) End(context.Context) error { return nil }
+
+func (l *liar) Logs(ctx context.Context, send func(string) error) error {
+	err := send(l.text)
+	if err == nil {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	l.sent <- err
+	return err
+}
+
+// TestLiars: an agent's answers are checked, and bounded.
+func TestLiars(t *testing.T) {
+	for name, c := range map[string]struct {
+		liar   liar
+		launch string
+		logged bool
+	}{
+		"no number": {liar{id: "1\r\nauthorization: x", text: "a line"}, "is no rank's ID", true},
+		"a long ID": {liar{id: strings.Repeat("9", 1<<20), text: "a line"}, "is no rank's ID", true},
+		"a long answer": {liar{id: strings.Repeat("9", 5<<20), text: "a line"},
+			"an answer that is too long", true},
+		"a long log": {liar{id: "x", text: strings.Repeat("x", 1<<20)}, "is no rank's ID", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, other := net.Pipe()
+			server := grpc.NewServer(grpc.MaxSendMsgSize(math.MaxInt32))
+			c.liar.sent = make(chan error, 1)
+			wire.RegisterAgent(server, &c.liar)
+			served := make(chan struct{})
+			watched := watch(own)
+			go func() { defer close(served); _ = server.Serve(&oneConn{conn: watched, closed: watched.closed}) }()
+			logs := make(chan string, 1)
+			remote, err := Connect("h1", other, func(text string) { logs <- text })
+			require.NoError(t, err)
+			_, err = remote.Launch(t.Context(), 0, LaunchOptions{})
+			require.ErrorContains(t, err, c.launch)
+			require.ErrorContains(t, err, "host h1: ")
+			require.Less(t, len(err.Error()), 500)
+			if c.logged {
+				require.Equal(t, "a line", <-logs)
+			} else {
+				require.Error(t, <-c.liar.sent)
+				require.Empty(t, logs)
+			}
+			remote.Close()
+			server.Stop()
+			<-served
+		})
+	}
 }
 
 // Time in which a rank waits for a processor is not its own. All time is, if the agent does not know.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -147,6 +148,9 @@ func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*
 	})
 	if err != nil {
 		return nil, r.on(err)
+	}
+	if _, err := strconv.ParseUint(launched.ID, 10, 32); err != nil { // the ID goes into headers
+		return nil, r.on(fmt.Errorf("launch: %.20q is no rank's ID", launched.ID))
 	}
 	p := &Process{remote: r, id: launched.ID, exited: make(chan struct{})}
 	p.Rank = accept.New(r.client.Rank(launched.ID, p.lost))

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin/host"
@@ -40,7 +41,7 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{}, ranks: map[string]*rank{}, logs: make(chan string, logLines)}
 	watched := watch(conn)
 	g := grpc.NewServer(
-		grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxRecvMsgSize(longestRequest), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.ConnectionTimeout(math.MaxInt64), // the coordinator says nothing until all agents have joined
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
@@ -72,8 +73,17 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	}
 }
 
+// longestRequest bounds a message of the coordinator, in bytes. The largest has the addresses of all workers.
+const longestRequest = 256 << 20
+
+// mostCPUs bounds the processors of a State.
+const mostCPUs = 1 << 16
+
 // logLines is how many lines of plugins' logs wait for the coordinator; more are dropped.
 const logLines = 1024
+
+// longestLog is where a line of a plugin's log is cut, in bytes.
+const longestLog = 16 << 10
 
 // server is an agent.
 type server struct {
@@ -84,6 +94,7 @@ type server struct {
 	plugins map[wire.PluginRequest]*host.Plugin
 	ranks   map[string]*rank
 	next    int
+	starts  int  // launches in progress
 	ended   bool // no rank may start
 	over    bool // the coordinator said so
 }
@@ -125,6 +136,10 @@ func (s *server) Describe(ctx context.Context, request wire.PluginRequest) ([]by
 
 // Launch implements [wire.Agent].
 func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.Launched, error) {
+	if !s.startMore(1) {
+		return wire.Launched{}, fmt.Errorf("an agent starts at most %d ranks", config.MaxRanks)
+	}
+	defer s.startMore(-1)
 	p, err := s.find(request.PluginRequest)
 	if err != nil {
 		return wire.Launched{}, err
@@ -148,6 +163,17 @@ func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.L
 		return wire.Launched{}, errors.Join(ErrEnded, process.Kill())
 	}
 	return wire.Launched{ID: id}, nil
+}
+
+// startMore changes the number of launches in progress, unless there would be too many ranks.
+func (s *server) startMore(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > 0 && s.starts+len(s.ranks) >= config.MaxRanks {
+		return false
+	}
+	s.starts += n
+	return true
 }
 
 func (s *server) rank(id string) (*rank, error) {
@@ -216,6 +242,9 @@ const leastPatience = 10 * time.Millisecond
 
 // State implements [wire.Agent].
 func (s *server) State(_ context.Context, cpus []int) (wire.MachineState, error) {
+	if len(cpus) > mostCPUs {
+		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed", len(cpus), mostCPUs)
+	}
 	root := machine.Root("/")
 	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
 }
@@ -257,7 +286,7 @@ type logWriter struct {
 
 func (w logWriter) Write(line []byte) (int, error) {
 	select {
-	case w.server.logs <- w.prefix + string(line):
+	case w.server.logs <- w.prefix + string(line[:min(len(line), longestLog)]):
 	default:
 	}
 	return len(line), nil

@@ -125,6 +125,7 @@ type windowRun struct {
 	finished chan struct{} // closed when all threads are done
 	results  []threadResult
 	process  machine.ProcessTime // in the window of the first thread
+	trace    int                 // transfers of each worker
 }
 
 type threadResult struct {
@@ -144,6 +145,15 @@ func (result *threadResult) setSeries(list []transport.Series) {
 		result.daemon.Series = list
 	} else {
 		result.client.Series = list
+	}
+}
+
+// setTrace adds the steps of the worker's transfers.
+func (result *threadResult) setTrace(list []transport.Transfer) {
+	if result.daemon != nil {
+		result.daemon.Trace = list
+	} else {
+		result.client.Trace = list
 	}
 }
 
@@ -169,7 +179,7 @@ func (run *windowRun) collect(report *record.Report) (err error) {
 func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 	run := &windowRun{
 		drained: make(chan struct{}), finished: make(chan struct{}),
-		results: make([]threadResult, len(r.threads)),
+		results: make([]threadResult, len(r.threads)), trace: window.Trace,
 	}
 	var running, calling atomic.Int32
 	running.Store(int32(len(r.threads)))
@@ -232,6 +242,7 @@ type threadWindow struct {
 	length   time.Duration
 	counters *workerCounters
 	recorder transport.SeriesReader // nil if the worker has none
+	tracer   transport.Tracer       // nil if the worker is none, or the window asks for no trace
 	before   *usage
 	process  machine.ProcessTime
 	report   record.ThreadReport
@@ -240,6 +251,9 @@ type threadWindow struct {
 func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun, length time.Duration) *threadWindow {
 	w := &threadWindow{r: r, t: t, result: result, run: run, length: length, counters: newWorkerCounters(t.worker)}
 	w.recorder, _ = t.worker.(transport.SeriesReader)
+	if run.trace > 0 {
+		w.tracer, _ = t.worker.(transport.Tracer)
+	}
 	return w
 }
 
@@ -248,6 +262,9 @@ func (w *threadWindow) begin() {
 	w.counters.begin()
 	if w.recorder != nil {
 		w.recorder.StartSeries(record.Slices, w.length)
+	}
+	if w.tracer != nil {
+		w.tracer.StartTrace(w.run.trace)
 	}
 	w.before = w.t.usage()
 	if w.t == w.r.threads[0] {
@@ -278,6 +295,9 @@ func (w *threadWindow) finish(err error) {
 	}
 	if w.recorder != nil {
 		result.setSeries(w.recorder.ReadSeries(nil))
+	}
+	if w.tracer != nil {
+		result.setTrace(w.tracer.ReadTrace(nil))
 	}
 	if err != nil {
 		result.err = explainLoss(w.t.worker, err)

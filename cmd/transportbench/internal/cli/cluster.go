@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -135,6 +136,9 @@ func (c *cluster) place(req *runner.Request) error {
 		}
 		if several {
 			h.Options = ownAddress(req.Config.Options, a.Address)
+			options := maps.Clone(req.Config.Options)
+			maps.Copy(options, h.Options)
+			h.Device = a.Device(options)
 		}
 		req.Hosts = append(req.Hosts, h)
 	}

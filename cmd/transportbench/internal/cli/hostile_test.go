@@ -12,12 +12,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,9 +28,12 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/calibrate"
+	"transportbench/core/lab/hosts"
+	"transportbench/core/lab/hosts/engine"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/agent"
 	"transportbench/core/transport"
 )
 
@@ -145,6 +150,37 @@ func TestHostilePlugins(t *testing.T) {
 	}
 	require.NotZero(t, c.safely("run", "--transport", "all", "--repeats", "1", "-v"))
 	requireFiles(t, c.out)
+}
+
+// TestHostilePluginsOnHosts: what they write and return passes through an agent.
+func TestHostilePluginsOnHosts(t *testing.T) {
+	for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD"} {
+		t.Setenv(name, "") // of the engine that runs this test
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	ticket := hosts.Ticket{Token: hosts.Token{5}, Addresses: []string{address}}
+	t.Setenv(engine.TicketVariable, ticket.String())
+	hello, err := hosts.NewHello()
+	require.NoError(t, err)
+	c := &command{T: t, plugins: []string{hostile}, run: runner.Run}
+	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
+		dir, served := pluginDir(t, hostile), make(chan error, 1)
+		go func() {
+			conn, err := hosts.Join(context.Background(), ticket, hello, time.Minute)
+			if err == nil {
+				err = agent.Serve(context.Background(), conn, []string{dir})
+			}
+			served <- err
+		}()
+		require.NotZero(t, c.safely("run", "--listen", address, "--agents", "1", "--transport", hostile, "--set", "do="+do,
+			"--repeats", "1", "--duration", "1ms", "--warmup", "0", "-v"))
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(hello.Name)+`: rank [01]: .*u202e`, c.stderr, "a line of its log")
+		require.Regexp(t, `(?m)^transportbench: .*u202e`, c.stderr, "the error")
+		require.ErrorIs(t, <-served, agent.ErrEnded)
+	}
 }
 
 // poisoned returns a JSON document with poison in every string that parse accepts so, and with a
@@ -278,6 +314,10 @@ func TestHostileResults(t *testing.T) {
 		var document map[string]any
 		require.NoError(t, json.Unmarshal(read(path), &document))
 		document[list] = document[list].([]any)[:n]
+		if list == "repeats" { // as of a run on other hosts
+			document["hosts"] = []any{map[string]any{"name": "h0", "machine": "m0", "address": "10.0.0.1", "cpus": []int{0}, "ranks": []int{0},
+				"options": map[string]string{"address": "10.0.0.1"}, "device": map[string]any{"name": "eth0", "node": 0}, "environment": document["environment"]}}
+		}
 		text, err := json.Marshal(document)
 		require.NoError(t, err)
 		return text

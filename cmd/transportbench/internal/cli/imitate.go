@@ -12,7 +12,7 @@ import (
 	"transportbench/core/transport"
 )
 
-var networkAvailable = sync.OnceValue(network.Available)
+var networkMechanism = sync.OnceValues(network.Find)
 
 // imitatesNetworks reports whether a transport has the options that faultsOf sets.
 func imitatesNetworks(info transport.Info) bool {

@@ -17,7 +17,7 @@ import (
 const setupHelp = "show what a start took, too: opening, registering, connecting, first calls, closing"
 
 func (a *app) runCommand() *cobra.Command {
-	setup := false
+	setup, trace := false, ""
 	cmd := &cobra.Command{
 		Use: "run", Short: "Run transports under one load", Args: noArgs,
 		Long: `run starts the ranks of a transport, applies a load, and writes a result file. It
@@ -30,10 +30,14 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 ` + exitHelp,
 		Example: `  transportbench run --transport shm --in-flight 32
   transportbench run --transport all --profile pingpong
-  transportbench run --transport shm --value-size 4KiB --clients 4 --repeats 20 --json`,
+  transportbench run --transport shm --value-size 4KiB --clients 4 --repeats 20 --json
+  transportbench run --transport tcpx --profile bulk --trace trace.json`,
 		RunE: a.withSettings(func(cmd *cobra.Command, settings *options.Settings, _ []string) error {
 			s, err := a.newSession(settings)
 			if err != nil {
+				return err
+			}
+			if s.trace, err = newTraceFile(trace); err != nil {
 				return err
 			}
 			if err := s.join(cmd.Context()); err != nil {
@@ -47,6 +51,9 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 			if err := s.show(setup); err != nil {
 				return err
 			}
+			if err := s.trace.write(a); err != nil {
+				return err
+			}
 			if interrupted != nil {
 				return interrupted
 			}
@@ -56,6 +63,7 @@ Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
 	options.AddRun(cmd.Flags(), nil)
 	options.AddJSON(cmd.Flags())
 	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
+	cmd.Flags().StringVar(&trace, "trace", "", traceHelp)
 	a.addCompletion(cmd)
 	return cmd
 }

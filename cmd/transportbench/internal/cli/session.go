@@ -41,6 +41,7 @@ type session struct {
 	missing     []missing
 	said        []string       // what noteOnce has said
 	tables      func(*set.Set) // writes those of a sweep
+	trace       *traceFile     // of run
 }
 
 // job is one run to make.
@@ -159,6 +160,9 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 	if err := s.checkLength(jobs); err != nil {
 		return nil, err
 	}
+	if err := s.trace.check(jobs, s.settings.Transports[0] != options.All); err != nil {
+		return nil, err
+	}
 	for i, j := range jobs {
 		label := j.entry.Name + " " + j.config.Profile
 		if len(jobs) > 1 {
@@ -262,7 +266,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		OneProbe:  !j.entry.description.ProbeKinds,
 		StateOnly: s.stateOnly,
 
-		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness,
+		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness, Trace: s.trace.of(info.Name),
 	}
 	if err := s.impair(&req, info); err != nil {
 		return req, err
@@ -271,7 +275,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 }
 
 // impair gives a run its network, if it asks for one. Transports with an option for their address use
-// the one that they have there unless the user has set another. Where this user may not make networks,
+// the one that they have there unless the user has set another, and each datagram is a packet. Where this user may not make networks,
 // a transport with faults of its own imitates it.
 func (s *session) impair(req *runner.Request, info transport.Info) error {
 	c := &req.Config
@@ -285,7 +289,9 @@ func (s *session) impair(req *runner.Request, info transport.Info) error {
 	case req.Witness:
 		return usagef("--network: a witness would not pass it; leave out --witness")
 	}
-	if err := networkAvailable(); err != nil && imitatesNetworks(info) {
+	mechanism, err := networkMechanism()
+	switch {
+	case err != nil && imitatesNetworks(info):
 		faults, err := faultsOf(c.Network.Impairments(), err)
 		if err != nil {
 			return err
@@ -293,15 +299,23 @@ func (s *session) impair(req *runner.Request, info transport.Info) error {
 		c.Options = maps.Clone(c.Options)
 		maps.Copy(c.Options, faults)
 		s.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network %s asks: this user may not make networks", info.Name, c.Network))
+		req.ImpairedBy = result.Imitated
 		return nil
+	case err != nil:
+		return err
 	}
-	n := network.New(c.Network.Impairments(), c.Seed)
+	n := network.New(mechanism, c.Network.Impairments(), c.Seed)
+	req.ImpairedBy = mechanism
 	impaired := *own
 	impaired.network = n
 	req.Launcher, req.Network = &impaired, n
-	if address, has := c.Options["address"]; has && strings.HasPrefix(address, "127.") {
-		c.Options = maps.Clone(c.Options)
+	c.Options = maps.Clone(c.Options)
+	if strings.HasPrefix(c.Options["address"], "127.") {
 		c.Options["address"] = network.Prefix
+	}
+	// The kernel would impair datagrams that it gets as one as if they were one packet.
+	if c.Options["offload"] == "auto" {
+		c.Options["offload"] = "off"
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"transportbench/core/lab/result"
 )
 
-// hostsOf returns which ranks ran on which host. It returns nothing for a run on the host of the command.
+// hostsOf returns which ranks ran on which host, and near which network device. It returns nothing for a run on the host of the command.
 func hostsOf(r *result.Result) string {
 	if len(r.Hosts) == 0 {
 		return ""
@@ -22,7 +22,11 @@ func hostsOf(r *result.Result) string {
 		if len(ranks) == 1 {
 			word = "rank"
 		}
-		hosts = append(hosts, fmt.Sprintf("%s (%s %s)", h.Name, word, strings.Join(ranks, ", ")))
+		near := ""
+		if h.Device != nil {
+			near = fmt.Sprintf(", near %s on NUMA node %d", h.Device.Name, h.Device.Node)
+		}
+		hosts = append(hosts, fmt.Sprintf("%s (%s %s%s)", h.Name, word, strings.Join(ranks, ", "), near))
 	}
 	return "hosts: " + strings.Join(hosts, ", ")
 }

@@ -10,14 +10,20 @@ import (
 
 // network writes what a network with impairments did to the packets of all windows.
 func network(w io.Writer, r *result.Result) {
+	if r.ImpairedBy != "" {
+		fmt.Fprintf(w, "the network as asked for: %s, by: %s\n", r.Config.Network, r.ImpairedBy)
+	}
 	c, ok := r.Network()
 	if !ok {
 		return
 	}
-	fmt.Fprintf(w, "the network as asked for: %s\n", r.Config.Network)
-	fmt.Fprintf(w, "as measured: %d packets, %d dropped (%s), %d overflowed a queue, %d reordered; delivered after %v on average, %v of it late (at most %v)\n\n",
-		c.Packets, c.Dropped, share(c.Dropped, c.Packets), c.Overflowed, c.Reordered,
-		mean(c.DelayNS, c.Delivered), mean(c.LateNS, c.Delivered), time.Duration(c.MaxLateNS).Round(time.Microsecond))
+	fmt.Fprintf(w, "as measured: %d packets, %d dropped (%s), %d overflowed a queue, %d reordered",
+		c.Packets, c.Dropped, share(c.Dropped, c.Packets), c.Overflowed, c.Reordered)
+	if c.DelayNS > 0 {
+		fmt.Fprintf(w, "; delivered after %v on average, %v of it late (at most %v)",
+			mean(c.DelayNS, c.Delivered), mean(c.LateNS, c.Delivered), time.Duration(c.MaxLateNS).Round(time.Microsecond))
+	}
+	fmt.Fprint(w, "\n\n")
 }
 
 func share(part, whole uint64) string {

@@ -148,7 +148,7 @@ function pairTable(caption, list) {
 
 function runTables(r) {
   return el("div", {}, el("p", {}, el("code", {}, (r.argv || []).join(" "))), r.incomplete ? el("p", { class: "notice" }, "Incomplete: " + r.incomplete) : null,
-    pairTable("Run " + r.id, { file: r.file || "-", started: r.started_at, ...flat(r.tool, "tool") }),
+    pairTable("Run " + r.id, { file: r.file || "-", started: r.started_at, ...flat(r.tool, "tool"), ...(r.impaired_by && { "network impaired by": r.impaired_by }) }),
     table("Set-up", [{ name: "step", text: (s) => s.name }, { name: "took", right: true, text: (s) => number(s.ms * 1e6, "ns") }], r.setup?.steps || []),
     table("Processors of the threads", [{ name: "rank", text: (p) => String(p.rank) }, { name: "processors", text: (p) => (p.cpus || []).join(", ") },
       { name: "affinity", text: (p) => (p.affinity || []).join(", ") }, { name: "idle", text: (p) => p.idle }], r.placement || []),

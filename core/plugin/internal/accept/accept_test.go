@@ -138,6 +138,12 @@ var lies = []struct {
 	{"report.clients[0].transport[0].value", nil, client(func(c *record.ClientReport) { c.Transport[0].Value = math.MaxUint64 })},
 	{"report.clients[0].transport[1].name", nil, client(func(c *record.ClientReport) { c.Transport = append(c.Transport, c.Transport[0]) })},
 	{"report.clients[0].series[0].values", nil, client(func(c *record.ClientReport) { c.Series[0].Values = make([]float64, 21) })},
+	{"report.clients[0].trace", nil, client(func(c *record.ClientReport) { c.Trace = make([]transport.Transfer, 2) })},
+	{"report.clients[0].trace[0].lane", nil, client(func(c *record.ClientReport) { c.Trace[0].Lane = "" })},
+	{"report.clients[0].trace[0].size", nil, client(func(c *record.ClientReport) { c.Trace[0].Size = -1 })},
+	{"report.clients[0].trace[0].steps", nil, client(func(c *record.ClientReport) { c.Trace[0].Steps = make([]transport.Step, 17) })},
+	{"report.clients[0].trace[0].steps", nil, client(func(c *record.ClientReport) { c.Trace[0].Steps[1].Begin = 4 })},
+	{"report.clients[0].trace[0].end_unix_ns", nil, client(func(c *record.ClientReport) { c.Trace[0].End = 5 })},
 
 	{"report.setup.open_ns", nil, setup(func(s *record.RankSetup) { s.OpenNS = math.MaxUint64 })},
 	{"report.setup.workers_ns", nil, setup(func(s *record.RankSetup) { s.WorkersNS = 1 << 60 })},
@@ -365,7 +371,7 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rank := accept.New(replay{data})
 		_, _ = rank.Prepare(context.Background(), h.Plan)
-		report, err := rank.Run(context.Background(), record.Window{Duration: elapsed, SampleEvery: 8}, func() {}, func(p record.Progress) {
+		report, err := rank.Run(context.Background(), record.Window{Duration: elapsed, SampleEvery: 8, Trace: 1}, func() {}, func(p record.Progress) {
 			require.GreaterOrEqual(t, p.Elapsed, time.Duration(0))
 		})
 		if err != nil {

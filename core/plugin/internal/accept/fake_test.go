@@ -170,6 +170,7 @@ func honestRank(plan record.Plan) *honest {
 			Polls: 40, EmptyPolls: 20, Latency: all.Histogram, ReadLatency: half.Histogram, WriteLatency: half.Histogram,
 			Samples: 10, MeanNS: 100, InFlightNS: elapsed, Stages: timings(names), Slices: make([]uint64, record.Slices),
 			Thread: thread, Transport: stats, Series: series,
+			Trace: []transport.Transfer{{Lane: "send 0", Size: 7, Steps: []transport.Step{{Name: "wait", Begin: 5}, {Name: "send", Begin: 6}}, End: 7}},
 		}
 		if cfg.Mesh() {
 			c.Local, c.Remote = &half, &half
@@ -221,5 +222,5 @@ func drive(r *accept.Rank, plan record.Plan, kind transport.ProbeKind) (report r
 	if _, err = r.Probe(ctx, record.Probe{Probe: transport.Probe{Kind: kind, Initiate: true}}); err != nil {
 		return report, err
 	}
-	return r.Run(ctx, record.Window{Duration: elapsed, SampleEvery: 8}, func() {}, func(record.Progress) {})
+	return r.Run(ctx, record.Window{Duration: elapsed, SampleEvery: 8, Trace: 1}, func() {}, func(record.Progress) {})
 }

@@ -198,6 +198,7 @@ func (w *window) client(p part, r *record.ClientReport) {
 	w.gaps(p, "silences", r.Silences)
 	w.thread(p, &r.Thread)
 	counters(p, r.Transport, r.Series)
+	w.trace(p, r.Trace)
 }
 
 // latencies checks the latencies of all sampled operations, and of the reads and writes among them.
@@ -372,6 +373,7 @@ func (w *window) daemon(p part, r *record.DaemonReport) {
 	p.atMost("busy_ns", r.BusyNS, exact)
 	w.thread(p, &r.Thread)
 	counters(p, r.Transport, r.Series)
+	w.trace(p, r.Trace)
 }
 
 func (w *window) thread(p part, r *record.ThreadReport) {
@@ -488,5 +490,29 @@ func counters(p part, stats []transport.Stat, series []transport.Series) {
 		for _, v := range series[i].Values {
 			within(s, "values", v, 0, exact)
 		}
+	}
+}
+
+// mostSteps bounds the steps of a transfer.
+const mostSteps = 16
+
+// trace checks the steps of transfers, of which there are at most as many as the window asked for.
+func (w *window) trace(p part, list []transport.Transfer) {
+	p.atMostLong("trace", len(list), w.spec.Trace)
+	if p.first != nil {
+		return
+	}
+	for i := range list {
+		one := p.index("trace", i)
+		one.text("lane", list[i].Lane)
+		within(one, "size", list[i].Size, 0, math.MaxInt)
+		one.atMostLong("steps", len(list[i].Steps), mostSteps)
+		last := int64(0)
+		for _, s := range list[i].Steps {
+			one.text("steps", s.Name)
+			within(one, "steps", s.Begin, last, math.MaxInt64)
+			last = s.Begin
+		}
+		within(one, "end_unix_ns", list[i].End, last, math.MaxInt64)
 	}
 }

@@ -202,9 +202,13 @@ func (c *AgentClient) End(ctx context.Context) error {
 	return err
 }
 
+// logSize bounds a message of Logs, in bytes. It is longer than what an agent sends.
+const logSize = 128 << 10
+
 // Logs calls handle with what the agent's plugins log, until the connection or ctx ends.
 func (c *AgentClient) Logs(ctx context.Context, handle func(text string)) error {
-	stream, err := c.client.conn.NewStream(ctx, &logStream, method(agentService, "Logs"), c.client.options()...)
+	options := append(c.client.options(), grpc.MaxCallRecvMsgSize(logSize))
+	stream, err := c.client.conn.NewStream(ctx, &logStream, method(agentService, "Logs"), options...)
 	if err == nil {
 		err = stream.SendMsg(none{})
 	}

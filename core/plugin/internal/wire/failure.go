@@ -58,6 +58,9 @@ const maxDepth = 32
 // longestText bounds the text of an error, in bytes.
 const longestText = 16 << 10
 
+// mostOutput bounds the lines of a plugin that died.
+const mostOutput = 1000
+
 // encodeFailure returns the wire form of err, or nil if err is nil. It looks at the type of err
 // itself, never through it, so that each error keeps its position in the tree.
 func encodeFailure(err error, depth int) *failure {
@@ -128,10 +131,14 @@ func decodeFailure(f *failure, depth int) error {
 		return nil
 	}
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
-		*text = printable.Text(strings.ReplaceAll(*text, "\n", "; ")) // errors.Join has a line for each
+		*text = abbreviated(printable.Text(strings.ReplaceAll(*text, "\n", "; "))) // errors.Join has a line for each
 	}
 	printable.Strings(&f.Exit)
 	printable.Strings(&f.Invalid)
+	if e := f.Exit; e != nil {
+		e.Plugin, e.State, e.Reason = abbreviated(e.Plugin), abbreviated(e.State), abbreviated(e.Reason)
+		e.Output = e.Output[:min(len(e.Output), mostOutput)]
+	}
 	var causes []error
 	if depth < maxDepth {
 		for _, cause := range f.Causes {
@@ -161,5 +168,5 @@ func decodeFailure(f *failure, depth int) error {
 	if sentinel := sentinels[f.Kind]; sentinel != nil {
 		return sentinel
 	}
-	return &remoteError{text: abbreviated(f.Text), causes: causes}
+	return &remoteError{text: f.Text, causes: causes}
 }

@@ -1,0 +1,76 @@
+package machine
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// NetworkDevice is a network interface or an RDMA device.
+type NetworkDevice struct {
+	Name      string       `json:"name"`
+	Node      int          `json:"node"`                // NUMA node, -1 if unknown
+	Addresses []netip.Addr `json:"addresses,omitempty"` // of an interface
+}
+
+// Interfaces returns the network interfaces of this machine that are up. The node of one is unknown if
+// sysfs shows the interfaces of another network namespace.
+func Interfaces() ([]NetworkDevice, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	root := Root("/")
+	var devices []NetworkDevice
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		d := NetworkDevice{Name: i.Name, Node: -1}
+		if root.Text(netClass, i.Name, "ifindex") == strconv.Itoa(i.Index) {
+			d.Node = root.InterfaceNode(i.Name)
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range addresses {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				d.Addresses = append(d.Addresses, prefix.Addr().Unmap())
+			}
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+const netClass = "sys/class/net"
+
+// InterfaceNode returns the NUMA node of a network interface, or -1. A bond or a VLAN is on the node of
+// the interfaces below it, if that is one.
+func (r Root) InterfaceNode(name string) int {
+	return r.interfaceNode(name, 0)
+}
+
+// mostLayers bounds the interfaces that are stacked on each other.
+const mostLayers = 8
+
+func (r Root) interfaceNode(name string, depth int) int {
+	if r.Exists(netClass, name, "device") || depth == mostLayers {
+		return r.number(netClass, name, "device/numa_node")
+	}
+	node, known := -1, false
+	for _, entry := range r.Names(netClass, name) {
+		lower, found := strings.CutPrefix(entry, "lower_")
+		if !found {
+			continue
+		}
+		n := r.interfaceNode(lower, depth+1)
+		if known && n != node {
+			return -1
+		}
+		node, known = n, true
+	}
+	return node
+}

@@ -1,0 +1,68 @@
+package hosts
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"transportbench/core/base/machine"
+)
+
+// Device returns the network device that carries the traffic of a transport with these options on this
+// host. It returns nil if the options do not tell, as where the transport chooses among RDMA devices.
+func (h *Hello) Device(options map[string]string) *machine.NetworkDevice {
+	for _, option := range []string{"device", "interface", "domain", "net-devices"} { // as the transports call it
+		if value := options[option]; value != "" {
+			return h.named(value)
+		}
+	}
+	if _, chooses := options["device"]; chooses && len(h.Environment.Identity.RDMA) > 0 {
+		switch options["provider"] {
+		case "verbs":
+			if rdma := h.Environment.Identity.RDMA; len(rdma) == 1 {
+				return h.named(rdma[0].Name)
+			}
+			return nil
+		case "", "auto":
+			return nil
+		}
+	}
+	return h.at(options["address"])
+}
+
+// named returns the device of a name, which may have a port: mlx5_0:1.
+func (h *Hello) named(name string) *machine.NetworkDevice {
+	if !strings.Contains(name, ",") {
+		name, _, _ = strings.Cut(name, ":")
+	}
+	for _, d := range h.Interfaces {
+		if d.Name == name {
+			return &d
+		}
+	}
+	for _, d := range h.Environment.Identity.RDMA {
+		if d.Name == name {
+			return &machine.NetworkDevice{Name: d.Name, Node: d.Node}
+		}
+	}
+	return nil
+}
+
+// at returns the interface with an address, or with the first one in a network.
+func (h *Hello) at(text string) *machine.NetworkDevice {
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		address, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil
+		}
+		network = netip.PrefixFrom(address.WithZone("").Unmap(), address.Unmap().BitLen())
+	}
+	i := slices.IndexFunc(h.Interfaces, func(d machine.NetworkDevice) bool {
+		return slices.ContainsFunc(d.Addresses, func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })
+	})
+	if i < 0 {
+		return nil
+	}
+	return &h.Interfaces[i]
+}
