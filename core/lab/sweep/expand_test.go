@@ -55,6 +55,10 @@ include:
 axes: {transport: [shm, erpc], shm.ring: [x, y]}
 base: {set: {mtu: 9}}
 `)))
+	require.Equal(t, []string{"shm 1 32 ring=z", "erpc 1 32"}, cellsOf(t, parse(t, `
+axes: {transport: [shm, erpc]}
+base: {set.ring: z}
+`)), "also if a general option has the name")
 	require.Equal(t, []string{"erpc 1 32", "erpc 4 1KiB", "shm 1 32", "shm 4 1KiB"}, cellsOf(t, parse(t, `
 base: {transport: all}
 axes:

@@ -217,6 +217,7 @@ func (s *Spec) checkNames(r Resolver) error {
 			for _, option := range names {
 				own[option] = true
 				own[name+"."+option] = true
+				own[OwnPrefix+option] = true
 			}
 		}
 	}
@@ -267,6 +268,10 @@ func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, 
 		case option == "transport":
 		case dotted && owner == name:
 			own[below] = value
+		case dotted && owner+"." == OwnPrefix && slices.Contains(names, below):
+			if _, set := values[name+"."+below]; !set {
+				own[below] = value
+			}
 		case dotted:
 		case r.IsOption(option):
 			general[option] = value

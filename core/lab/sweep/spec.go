@@ -152,6 +152,9 @@ func settings(v any) (map[string]string, error) {
 	return flat, nil
 }
 
+// OwnPrefix begins the name of an option of the transport's own that has the name of a general one.
+const OwnPrefix = "set."
+
 // Option returns the option that a sweep file calls name: "payload" is value-size, and underscores
 // are hyphens.
 func Option(name string) string {

@@ -194,6 +194,9 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		if !found || option == "" {
 			return nil, "", usagef("--set: %q is not of the form key=value", item)
 		}
+		if options.IsOption(sweep.Option(option)) {
+			option = sweep.OwnPrefix + option
+		}
 		spec.Set(option, strings.Split(values, ","))
 	}
 	if err == nil {
@@ -269,6 +272,11 @@ func (m matrix) Resolve(name string, values, own map[string]string) (config.Conf
 	e := m[name]
 	c, err := options.Build(values)
 	if err != nil {
+		for _, o := range e.description.Info.Options {
+			if _, set := values[o.Name]; set {
+				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name, name, o.Name)
+			}
+		}
 		return c, "", err
 	}
 	c.Transport, c.Options = name, map[string]string{}

@@ -127,8 +127,9 @@ func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
 }
 
-// slice is how long a probe stays in C before it checks its context.
-const slice = time.Millisecond
+// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader whose
+// round trips take so long that no batch ends within a shorter one, as over a network with a delay.
+const slice, maxSlice = time.Millisecond, 512 * time.Millisecond
 
 // maxTrips is the most batches of round trips that a probe records.
 const maxTrips = 1 << 16
@@ -145,16 +146,20 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 	var filled C.uint32_t
 	var wait C.uam_wait // goes on from slice to slice
 	var begin time.Time
+	within := min(slice, max(d, time.Microsecond))
 	for filled == 0 || filled < maxTrips && time.Since(begin) < d {
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
-		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(min(slice, max(d, time.Microsecond))), &wait,
+		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(within), &wait,
 			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
 		}
-		if begin.IsZero() && filled > 0 {
+		switch {
+		case filled == 0:
+			within = min(2*within, maxSlice)
+		case begin.IsZero():
 			begin = time.Now()
 		}
 	}
