@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"transportbench/core/lab/analyze"
@@ -148,7 +149,7 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 		line.Missing = cmp.Or(needs(r), fmt.Sprintf("%s: %s", c.Status, c.Reason))
 		return line, nil
 	}
-	line.Provider = c.Plugin.Provider
+	line.Provider = providerOf(s, c)
 	if r.Provider != "" && line.Provider != r.Provider {
 		line.Missing = needs(r)
 	}
@@ -160,9 +161,15 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 				return line, err
 			}
 			if line.Ours.Figures[i] = f; f != nil {
+				if r.Times > 0 && f.Unit == "ns" {
+					f.Value *= r.Times
+				}
 				break
 			}
 		}
+	}
+	if t.NoFloor {
+		return line, nil
 	}
 	if len(r.Least) == 0 {
 		line.Ours.XFloor = xFloor(c)
@@ -187,6 +194,21 @@ func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 	if r.Note != "" {
 		wrong.Add("", r.Name, set.Warning{Check: "note", Severity: result.Warning, Message: r.Note})
 	}
+}
+
+// providerOf returns the provider of a cell. Readings of microbenchmarks do not say it, so theirs is that
+// of a run of the transport.
+func providerOf(s *set.Set, c *set.Cell) string {
+	if c.Plugin.Provider != "" {
+		return c.Plugin.Provider
+	}
+	i := slices.IndexFunc(s.Cells, func(other set.Cell) bool {
+		return other.Transport() == c.Transport() && other.Plugin.Provider != ""
+	})
+	if i < 0 {
+		return ""
+	}
+	return s.Cells[i].Plugin.Provider
 }
 
 func needs(r *Row) string {
@@ -264,11 +286,12 @@ func xFloor(c *set.Cell) float64 {
 			return ratio
 		}
 	}
-	if floor, latency := median(result.Floor), median(result.LatencyP50); floor > 0 && latency > 0 {
-		return latency / floor
+	time := median(result.LatencyP50)
+	if rate := median(result.Throughput); time == 0 && rate > 0 {
+		time = 1e9 / rate
 	}
-	if floor, rate := median(result.RateFloor), median(result.Throughput); floor > 0 && rate > 0 {
-		return 1e9 / rate / floor
+	if floor := cmp.Or(median(result.RateFloor), median(result.Floor)); floor > 0 {
+		return time / floor
 	}
 	return 0
 }
@@ -291,36 +314,58 @@ type loops struct {
 	read []result.RankLoop
 }
 
-// figure returns a metric, "loops.EVENT" or "phases.NAME.p50" of the rank, or nil.
+// figure returns a metric, or of the rank's loops "loops.EVENT", "loops.per_request", "phases.NAME.p90", or
+// "times.NS", the share of iterations that took at most so long. It returns nil if the cell has no such
+// figure.
 func (l *loops) figure(name string) (*Figure, error) {
-	if event, is := strings.CutPrefix(name, "loops."); is {
-		rank, err := l.of()
-		if rank == nil || err != nil {
-			return nil, err
+	kind, of, _ := strings.Cut(name, ".")
+	if !slices.Contains([]string{"loops", "phases", "times"}, kind) {
+		m, known := l.cell.Metric(name)
+		if !known {
+			return nil, nil
 		}
-		if value, has := rank.PerLoop[event]; has {
-			return &Figure{Value: value, Unit: "event/loop"}, nil
-		}
-		return map[string]*Figure{"total": {Value: float64(rank.Loops), Unit: "loop"}, "per_request": {Value: rank.LoopsPerRequest, Unit: "loop/req"}}[event], nil
+		return &Figure{Value: m.Median, Unit: m.Unit}, nil
 	}
-	if phase, is := strings.CutPrefix(name, "phases."); is {
-		rank, err := l.of()
-		if rank == nil || err != nil {
-			return nil, err
-		}
-		phase, statistic, _ := strings.Cut(phase, ".")
+	rank, err := l.of()
+	if rank == nil || err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "phases":
+		phase, statistic, _ := strings.Cut(of, ".")
 		p := rank.Phases[phase]
-		value := map[string]float64{"p50": p.P50, "p90": p.P90, "p99": p.P99}[statistic]
-		if p.Samples == 0 {
+		value, has := map[string]float64{"p50": p.P50, "p90": p.P90, "p99": p.P99}[statistic]
+		if p.Samples == 0 || !has {
 			return nil, nil
 		}
 		return &Figure{Value: value, Unit: "ns"}, nil
+	case "times":
+		return timesOf(rank, of), nil
 	}
-	m, known := l.cell.Metric(name)
-	if !known {
+	value, has := rank.PerLoop[of]
+	if of == "per_request" {
+		value, has = rank.LoopsPerRequest, rank.LoopsPerRequest > 0
+	}
+	if !has {
 		return nil, nil
 	}
-	return &Figure{Value: m.Median, Unit: m.Unit}, nil
+	return &Figure{Value: value, Unit: "ratio"}, nil
+}
+
+// timesOf returns the share of the sampled iterations that took at most so many nanoseconds.
+func timesOf(rank *result.RankLoop, atMost string) *Figure {
+	limit, err := strconv.ParseUint(atMost, 10, 64)
+	within, all := uint64(0), uint64(0)
+	for _, bucket := range rank.Times {
+		all += bucket.Count
+		if bucket.AtMostNS > 0 && bucket.AtMostNS <= limit {
+			within += bucket.Count
+		}
+	}
+	if err != nil || all == 0 {
+		return nil
+	}
+	return &Figure{Value: float64(within) / float64(all), Unit: "ratio"}
 }
 
 // of returns the loops of the rank, or nil.

@@ -56,6 +56,8 @@ type Table struct {
 	Row     string
 	Columns []Column
 	Rows    []Row
+	// NoFloor is set if the figures have no ratio to a floor.
+	NoFloor bool
 	// Notes stand below the table.
 	Notes []string
 }
@@ -81,6 +83,8 @@ type Row struct {
 	Least []string
 	// Over and Under are the names of rows of the same table: the row has the ratios of their figures.
 	Over, Under string
+	// Times multiplies the times of ours: 2 if they are half of a round trip, and the document's a whole one.
+	Times float64
 	// Rank is the rank whose loops the columns have.
 	Rank int
 	// Needs is hardware that the row needs. It is missing if the provider of our cell is not Provider.

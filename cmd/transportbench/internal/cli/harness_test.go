@@ -94,9 +94,12 @@ func describePlugin(name string) int {
 		}
 	case "gauge":
 		d.info.Instrument = true
-	case "ucxam", "ofi", "tcpx": // the options that built-in sweeps set
-		option := map[string]string{"ucxam": "tls", "ofi": "provider", "tcpx": "sockets"}[name]
-		d.info.Options = []transport.Option{{Name: option, Type: transport.TypeString, Help: "of the real transport"}}
+	case "ucxam", "ofi", "tcpx", "copyrpc": // the options that built-in sweeps set
+		d.info.Options = nil
+		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"}, "copyrpc": {"ring"},
+			"tcpx": {"sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
+			d.info.Options = append(d.info.Options, transport.Option{Name: option, Type: transport.TypeString, Help: "of the real transport"})
+		}
 	case "other":
 		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
 	}

@@ -61,6 +61,12 @@ func reproduced(w io.Writer, t *reproduce.ComparedTable) {
 	var missing []string // each once
 	for i := range t.Lines {
 		l := &t.Lines[i]
+		var marks []string
+		for n := range t.Wrong {
+			if slices.Contains(t.Wrong[n].Cells, l.Name) {
+				marks = append(marks, strconv.Itoa(n+1))
+			}
+		}
 		mark := ""
 		if l.Missing != "" {
 			if !slices.Contains(missing, l.Missing) {
@@ -72,17 +78,14 @@ func reproduced(w io.Writer, t *reproduce.ComparedTable) {
 		if l.Provider != "" {
 			ours += ", " + l.Provider
 		}
+		published := slices.ContainsFunc(l.Theirs.Figures, func(f *reproduce.Figure) bool { return f != nil })
+		if !published { // the document has no such row
+			mark, marks = strings.Join(append(marks, mark), " "), nil
+		}
 		line(l.Name, ours, &l.Ours, mark)
-		if !slices.ContainsFunc(l.Theirs.Figures, func(f *reproduce.Figure) bool { return f != nil }) {
-			continue // the document has no such row
+		if published {
+			line("", "published", &l.Theirs, strings.Join(marks, " "))
 		}
-		var marks []string
-		for n := range t.Wrong {
-			if slices.Contains(t.Wrong[n].Cells, l.Name) {
-				marks = append(marks, strconv.Itoa(n+1))
-			}
-		}
-		line("", "published", &l.Theirs, strings.Join(marks, " "))
 	}
 	fmt.Fprintln(w, t.Title)
 	grid.Render()
