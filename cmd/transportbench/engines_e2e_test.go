@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,6 @@ func TestEngines(t *testing.T) {
 	require.NoError(t, os.WriteFile(hostfile, []byte("# two of three\nh1 slots=2\nh2\n"), 0o644))
 	run := func(args ...string) []string { return append(append([]string{tool}, load...), args...) }
 	script := filepath.Join(c.tmp, "batch.sh")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+strings.Join(run("--launch", "'srun --ntasks-per-node=1'"), " ")+"\n"), 0o755))
 
 	for name, of := range map[string]struct {
 		command []string
@@ -134,9 +134,28 @@ func TestEngines(t *testing.T) {
 			c.requireIdle(t)
 		})
 	}
+	t.Run("ucxam", func(t *testing.T) { // it chooses its provider, which must not be memory here
+		if err := buildUCXAM(t); err != nil {
+			t.Skip(err)
+		}
+		command := run("--launch", "srun -N2 --ntasks-per-node=1")
+		command[slices.Index(command, "tcpx")] = "ucxam"
+		status, stdout, stderr := c.run(t, command...)
+		requireHosts(t, status, stdout, stderr, [2]string{"h0", "h1"})
+		c.requireIdle(t)
+	})
 	t.Run("sbatch", func(t *testing.T) {
 		out, problems := filepath.Join(c.tmp, "out"), filepath.Join(c.tmp, "problems")
-		status, _, stderr := c.run(t, "sbatch", "--wait", "-N2", "--ntasks-per-node=1", "-o", out, "-e", problems, script)
+		ended := filepath.Join(c.tmp, "ended")
+		require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+strings.Join(run("--launch", "'srun --ntasks-per-node=1'"), " ")+"\necho $? >"+ended+".new && mv "+ended+".new "+ended+"\n"), 0o755))
+		submitted, _, stderr := c.run(t, "sbatch", "-N2", "--ntasks-per-node=1", "-o", out, "-e", problems, script)
+		require.Zero(t, submitted, stderr)
+		status := 0
+		require.Eventually(t, func() bool { // sbatch --wait looks after 2, 6, 14, 30 s
+			text, _ := os.ReadFile(ended)
+			n, _ := fmt.Sscan(string(text), &status)
+			return n == 1
+		}, time.Minute, 50*time.Millisecond)
 		stdout, _ := os.ReadFile(out)
 		text, _ := os.ReadFile(problems)
 		requireHosts(t, status, string(stdout), stderr+string(text), [2]string{"h0", "h1"})

@@ -86,8 +86,11 @@ type Config struct {
 	// HostPrefix is the number of bytes at the start of each payload that must be in host memory
 	// even if the rest stays in device memory.
 	HostPrefix int
-	Options    Values // from ParseOptions with the driver's schema
-	Logger     *slog.Logger
+	// Crosses reports that ranks are on several machines, which no memory and no Unix socket joins. A
+	// transport that chooses its provider chooses another.
+	Crosses bool
+	Options Values // from ParseOptions with the driver's schema
+	Logger  *slog.Logger
 }
 
 // Transport is the open transport of one rank: its devices, memory and sockets. Its methods may

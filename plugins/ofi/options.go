@@ -29,7 +29,7 @@ const providerAuto = "auto"
 var schema = []transport.Option{
 	{
 		Name: optionProvider, Type: transport.TypeString, Default: providerAuto,
-		Help: "libfabric's provider: shm, tcp, udp, sockets, verbs, efa, cxi or another that fi_info lists; auto takes RDMA hardware if there is some, else shm",
+		Help: "libfabric's provider: shm, tcp, udp, sockets, verbs, efa, cxi or another that fi_info lists; auto takes RDMA hardware if there is some, else shm, and between machines tcp",
 	},
 	{
 		Name: optionDomain, Type: transport.TypeString, Default: "",
@@ -77,6 +77,7 @@ const (
 type settings struct {
 	worker   fi.WorkerConfig
 	provider string // requested
+	crosses  bool   // as in [transport.Config]
 	domain   string // requested; empty means the first
 	silence  time.Duration
 }
@@ -96,6 +97,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 			Small: min(o.Size(optionEager), most), LargeBytes: largeBytes, Bound: o.Int(optionBound), WakeUp: o.Bool(optionWakeUp),
 		},
 		provider: o.String(optionProvider),
+		crosses:  cfg.Crosses,
 		domain:   o.String(optionDomain),
 		silence:  o.Duration(optionSilence),
 	}, nil
@@ -167,7 +169,7 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 	}()
 	found := l.Interfaces
 	if name == "" {
-		name = best(found)
+		name = best(found, s.crosses)
 	}
 	// A name may leave out the layer above: tcp means tcp;ofi_rxm. An exact match wins.
 	var provider string
@@ -202,12 +204,15 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 	return l, index, err
 }
 
-// best returns the provider that auto takes.
-func best(found []fi.Interface) string {
+// best returns the provider that auto takes; crosses is as in [transport.Config].
+func best(found []fi.Interface, crosses bool) string {
 	for _, name := range hardware {
 		if slices.ContainsFunc(found, func(f fi.Interface) bool { return f.Provider == name }) {
 			return name
 		}
+	}
+	if crosses {
+		return "tcp"
 	}
 	return "shm"
 }

@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestBest: auto takes hardware if there is some, else shm.
+// TestBest: auto takes hardware if there is some, else shm, and between machines TCP.
 func TestBest(t *testing.T) {
 	list := func(names ...string) (found []fi.Interface) {
 		for _, name := range names {
@@ -46,9 +46,12 @@ func TestBest(t *testing.T) {
 		}
 		return found
 	}
-	require.Equal(t, "shm", best(list("tcp;ofi_rxm", "shm", "sockets")))
-	require.Equal(t, "verbs;ofi_rxm", best(list("tcp;ofi_rxm", "verbs;ofi_rxm", "shm")))
-	require.Equal(t, "efa", best(list("verbs;ofi_rxm", "efa", "shm")))
+	require.Equal(t, "shm", best(list("tcp;ofi_rxm", "shm", "sockets"), false))
+	require.Equal(t, "tcp", best(list("tcp;ofi_rxm", "shm", "sockets"), true))
+	for _, crosses := range []bool{false, true} {
+		require.Equal(t, "verbs;ofi_rxm", best(list("tcp;ofi_rxm", "verbs;ofi_rxm", "shm"), crosses))
+		require.Equal(t, "efa", best(list("verbs;ofi_rxm", "efa", "shm"), crosses))
+	}
 }
 
 // TestEnvironment: on RDMA devices ofi_rxm shares receives, as large and as many as the options need.

@@ -116,6 +116,9 @@ func requested(tls string) (names []string, all bool) {
 
 // mayUse reports whether a value of UCX_TLS includes a transport.
 func mayUse(tls, transport string) bool {
+	if others, found := strings.CutPrefix(tls, "^"); found {
+		return !mayUse(others, transport)
+	}
 	names, all := requested(tls)
 	return all || slices.ContainsFunc(names, func(item string) bool { return slices.Contains(expand(item), transport) })
 }

@@ -32,7 +32,7 @@ const (
 var schema = []transport.Option{
 	{
 		Name: optionTLS, Type: transport.TypeString, Default: "",
-		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all",
+		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all, and between machines all but shared memory",
 	},
 	{
 		Name: optionLane, Type: transport.TypeString, Default: "",
@@ -120,7 +120,7 @@ func resolve(cfg transport.Config, environ []string) (*settings, error) {
 		lane:    o.String(optionLane),
 		wakeUp:  o.Bool(optionWakeUp),
 	}
-	return s, s.resolveVariables(o, environ)
+	return s, s.resolveVariables(o, environ, cfg.Crosses)
 }
 
 // capabilities returns those of these options.

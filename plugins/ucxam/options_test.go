@@ -97,6 +97,26 @@ func TestSharedMemoryIsChosen(t *testing.T) {
 	require.Contains(t, []string{"posix", "sysv"}, tr.Properties().Provider)
 }
 
+// TestSharedMemoryIsNotChosenBetweenMachines: unless somebody asks for it; the command then refuses it.
+func TestSharedMemoryIsNotChosenBetweenMachines(t *testing.T) {
+	needUCX(t)
+	options, err := transport.ParseOptions(schema, map[string]string{optionDevices: "lo"})
+	require.NoError(t, err)
+	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 32, Options: options, Crosses: true}
+	tr, err := Driver{}.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, transport.MediumTCP, tr.Properties().Medium)
+	require.Equal(t, "^sm", tr.Properties().Notes["UCX_TLS"])
+	require.NoError(t, tr.Close())
+	t.Setenv("UCX_TLS", "posix")
+	cfg.Options, err = transport.ParseOptions(schema, nil)
+	require.NoError(t, err)
+	tr, err = Driver{}.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, transport.MediumMemory, tr.Properties().Medium)
+	require.NoError(t, tr.Close())
+}
+
 // TestSharedMemoryIsInItsDirectory: the host removes the directory of a rank that was killed. UCX names
 // its files at random, and with this variable it keeps the names; peers open them by their paths.
 func TestSharedMemoryIsInItsDirectory(t *testing.T) {
@@ -186,7 +206,8 @@ func TestMayUse(t *testing.T) {
 	for tls, want := range map[string]map[string]bool{
 		"":               {"posix": true, "tcp": true},
 		"all":            {"posix": true},
-		"^tcp":           {"posix": true},
+		"^tcp":           {"posix": true, "tcp": false},
+		"^sm,self":       {"posix": false, "self": false, "tcp": true, "rc_mlx5": true},
 		"shm":            {"posix": true, "sysv": true, "tcp": false},
 		"rc,ud:aux,self": {"rc_mlx5": true, "ud_verbs": true, "posix": false, "self": true},
 		`\rc_verbs`:      {"rc_verbs": true, "rc_mlx5": false},

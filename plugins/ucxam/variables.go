@@ -22,8 +22,9 @@ const prefix = "UCX_"
 var sharedMemory = []string{"posix", "sysv"}
 
 // resolveVariables collects UCX's variables. An option overrides the environment, and the
-// environment overrides the transport's defaults.
-func (s *settings) resolveVariables(o transport.Values, environ []string) error {
+// environment overrides the transport's defaults. If ranks are on several machines, the default leaves out
+// shared memory: the trial connection, which is between workers of one process, would choose it.
+func (s *settings) resolveVariables(o transport.Values, environ []string, crosses bool) error {
 	given, err := parseVariables(o.String(optionVariables))
 	if err != nil {
 		return err
@@ -53,6 +54,9 @@ func (s *settings) resolveVariables(o transport.Values, environ []string) error 
 	}
 	for _, name := range slices.Sorted(maps.Keys(ownOptions)) {
 		check(name, o.String(ownOptions[name]))
+	}
+	if s.variables["TLS"] == "" && crosses {
+		check("TLS", "^sm")
 	}
 	if _, ok := s.variables["KEEPALIVE_INTERVAL"]; !ok && s.worker.PeerErrors {
 		check("KEEPALIVE_INTERVAL", fmt.Sprintf("%dus", o.Duration(optionKeepalive).Microseconds()))

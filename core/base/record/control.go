@@ -46,6 +46,8 @@ type Plan struct {
 	// CPUs has the processor of each polling thread, daemons before clients; -1 does not pin the
 	// thread.
 	CPUs []int `json:"cpus"`
+	// Crosses reports that ranks are on several machines.
+	Crosses bool `json:"crosses,omitempty"`
 	// Kinds has the kind of the calls to each serving rank, by which the clients then count them in
 	// [ClientReport.Kinds]. It is empty unless calls within a machine and between machines mix.
 	Kinds []CallKind `json:"kinds,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -525,7 +526,13 @@ func TestNewHello(t *testing.T) {
 func FuzzHello(f *testing.F) {
 	var message bytes.Buffer
 	require.NoError(f, writeMessage(&message, fakeHello("h0", "a", 1)))
-	f.Add(message.Bytes())
+	f.Add(slices.Clone(message.Bytes()))
+	engine := fakeHello("h0", "a", 0)
+	engine.Tasks = 1
+	engine.Interfaces = []machine.NetworkDevice{{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
+	message.Reset()
+	require.NoError(f, writeMessage(&message, engine))
+	f.Add(slices.Clone(message.Bytes()))
 	f.Add([]byte{0, 0, 0, 2, '{', '}'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -534,6 +541,10 @@ func FuzzHello(f *testing.F) {
 			require.NotEmpty(t, h.Name)
 			require.NotContains(t, h.Name, "\x1b")
 			require.NotEmpty(t, h.CPUs)
+			_ = h.Device(map[string]string{"address": "10.0.0.0/8", "device": h.Name})
+			c := &Coordinator{agents: []*Agent{{Hello: h, joined: true}}}
+			agents, err := c.complete()
+			require.Equal(t, h.Tasks == 1, len(agents) == 1 && err == nil)
 		}
 	})
 }

@@ -176,7 +176,9 @@ func (r *Request) processorsOf(rank int) int { return len(r.hosts()[r.hostOf(ran
 
 // setOptions gives the plans the options of their hosts.
 func (r *Request) setOptions(plans []record.Plan) {
+	crosses := r.machines() > 1
 	for rank := range plans {
+		plans[rank].Crosses = crosses
 		own := r.hosts()[r.hostOf(rank)].Options
 		if len(own) == 0 {
 			continue

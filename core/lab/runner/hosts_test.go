@@ -228,6 +228,18 @@ func TestFloorsOfBothKinds(t *testing.T) {
 	})
 }
 
+// TestPlansTellThatRanksCross: a transport that chooses its provider needs to know.
+func TestPlansTellThatRanksCross(t *testing.T) {
+	for machine, crosses := range map[string]bool{"m0": false, "m1": true} {
+		req := onHosts(Request{Config: config.Default()}, []int{0, 1}, "m0", machine)
+		req.Hosts[1].Options = map[string]string{"address": "10.0.0.2"}
+		plans := make([]record.Plan, req.Config.Ranks)
+		req.setOptions(plans)
+		require.Equal(t, []bool{crosses, crosses}, []bool{plans[0].Crosses, plans[1].Crosses})
+		require.Equal(t, "10.0.0.2", plans[1].Config.Options["address"])
+	}
+}
+
 // TestClientsCountByKind: only where nothing else tells the kinds of calls apart.
 func TestClientsCountByKind(t *testing.T) {
 	cfg := config.Default()

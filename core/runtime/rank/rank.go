@@ -123,7 +123,7 @@ func (r *Rank) open(ctx context.Context) error {
 	began := time.Now()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
 		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: cfg.CallsPerConnection(),
-		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
+		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses, Options: options, Logger: r.logger,
 	})
 	if err != nil {
 		return err

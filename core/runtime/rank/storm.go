@@ -46,7 +46,7 @@ func (r *Rank) newStorm() *storm {
 		}
 		return r.driver.Open(ctx, transport.Config{
 			Rank: rank, Workers: 1, Peers: 1, InFlight: 1,
-			MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Options: options, Logger: r.logger,
+			MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses, Options: options, Logger: r.logger,
 		})
 	}
 	return s
