@@ -47,9 +47,9 @@ var loadStatic = sync.OnceValue(func() *static {
 		return b.String()
 	}
 	s := &static{
-		body:   template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).Parse(read("history.html", "page.html"))),
+		body:   template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).Parse(read("history.html", "documents.html", "page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
-		style:  read("uPlot.min.css", "style.css", "history.css"),
+		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
 	}
 	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))
 	return s
@@ -76,7 +76,7 @@ func (p *Page) Render(w io.Writer) error {
 	var body bytes.Buffer
 	err := s.body.Execute(&body, map[string]any{
 		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
-		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces, "Warmups": p.warmups,
+		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces, "Warmups": p.warmups, "Documents": p.documents,
 		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})
 	if err != nil {

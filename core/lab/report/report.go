@@ -14,6 +14,7 @@ import (
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
+	"transportbench/core/lab/reproduce"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
@@ -28,6 +29,8 @@ type Options struct {
 	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set the
 	// least change that counts if that is more than in Compare. If it is nil, there are none.
 	Calibrations func(sets ...*set.Set) []calibrate.Found
+	// Documents are drawn beside the sets that have their published figures.
+	Documents []*reproduce.Document
 	// Live makes a page that asks its server for changes.
 	Live bool
 
@@ -48,6 +51,7 @@ type Page struct {
 	traces     []traces
 	calibrated []calibration
 	warmups    string
+	documents  []documentPart
 }
 
 // Build computes a report of one set or several, and compares each later one with the first. It
@@ -82,6 +86,9 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p.changes, p.least = b.changeLists(), b.leastChanges()
 	var err error
 	if p.history, err = b.histories(); err != nil {
+		return nil, err
+	}
+	if p.documents, err = b.documents(); err != nil {
 		return nil, err
 	}
 	p.calibrated = b.calibrations()

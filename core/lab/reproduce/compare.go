@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/published"
 	"transportbench/core/lab/result/set"
 )
@@ -34,7 +35,9 @@ type ComparedTable struct {
 	Title   string   `json:"title"`
 	Row     string   `json:"row"` // header of the names of the lines
 	Columns []string `json:"columns"`
-	Lines   []Line   `json:"lines"`
+	// Along is the column that charts have the others over; "" if they show each line on its own.
+	Along string `json:"along,omitempty"`
+	Lines []Line `json:"lines"`
 	// Wrong has what is wrong with the published figures, each with the names of its lines.
 	Wrong []set.GroupedWarning `json:"wrong,omitempty"`
 	Notes []string             `json:"notes,omitempty"`
@@ -45,6 +48,8 @@ type Line struct {
 	Name string `json:"name"`
 	// Provider is that of our cell.
 	Provider string `json:"provider,omitempty"`
+	// Ratio is set if the figures are ratios of those of two other lines.
+	Ratio bool `json:"ratio,omitempty"`
 	// Cell is the index of our cell in the set; -1 without one.
 	Cell   int  `json:"-"`
 	Ours   Side `json:"ours"`
@@ -67,6 +72,64 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 }
 
+// String formats the figure.
+func (f *Figure) String() string {
+	switch {
+	case f == nil:
+		return "-"
+	case f.To > 0:
+		return format.Number(f.Value, f.Unit) + " to " + format.Number(f.To, f.Unit)
+	}
+	return format.Number(f.Value, f.Unit)
+}
+
+// Any reports whether a side has a figure.
+func (s *Side) Any() bool {
+	return slices.ContainsFunc(s.Figures, func(f *Figure) bool { return f != nil })
+}
+
+// Remarks returns for each line the marks of what ours lacks and of what is wrong with the published
+// figures, and the texts of all marks in order.
+func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
+	var missing []string // each once
+	for i := range t.Lines {
+		l := &t.Lines[i]
+		var lacks, wrong []string
+		if l.Missing != "" {
+			if !slices.Contains(missing, l.Missing) {
+				missing = append(missing, l.Missing)
+			}
+			lacks = append(lacks, letter(slices.Index(missing, l.Missing)))
+		}
+		for n := range t.Wrong {
+			if slices.Contains(t.Wrong[n].Cells, l.Name) {
+				wrong = append(wrong, strconv.Itoa(n+1))
+			}
+		}
+		if !l.Theirs.Any() {
+			lacks, wrong = append(lacks, wrong...), nil
+		}
+		ours, theirs = append(ours, strings.Join(lacks, " ")), append(theirs, strings.Join(wrong, " "))
+	}
+	for i, text := range missing {
+		texts = append(texts, letter(i)+": "+text)
+	}
+	for i := range t.Wrong {
+		texts = append(texts, fmt.Sprintf("%d: %s", i+1, t.Wrong[i].Message))
+	}
+	return ours, theirs, append(texts, t.Notes...)
+}
+
+// letter returns the mark of the i-th reason for missing figures.
+func letter(i int) string { return string(rune('a' + i%26)) }
+
+// In reports whether a set has the published figures of the document and others, as [Document.Compare]
+// needs.
+func (d *Document) In(s *set.Set) bool {
+	published := func(c set.Cell) bool { return c.Status == set.Published && c.Reason == d.Published.Source }
+	return slices.ContainsFunc(s.Cells, published) && slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status != set.Published })
+}
+
 // Compare returns the tables of a document with the figures of a set.
 func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	theirs, err := set.Parse(d.text, d.Source)
@@ -81,17 +144,18 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	}
 	for i := range d.Tables {
 		t := &d.Tables[i]
-		compared := ComparedTable{Title: t.Title, Row: t.Row, Notes: t.Notes}
+		compared := ComparedTable{Title: t.Title, Row: t.Row, Along: t.Along, Notes: t.Notes}
 		for _, column := range t.Columns {
 			compared.Columns = append(compared.Columns, column.Name)
 		}
 		lines, wrong := map[string]Line{}, set.WarningGroups{}
 		for j := range t.Rows {
-			line, err := d.line(&own, t, &t.Rows[j])
+			line, err := d.line(s, t, &t.Rows[j])
 			if err != nil {
 				return nil, err
 			}
 			if over, under := t.Rows[j].Over, t.Rows[j].Under; over != "" {
+				line.Ratio = true
 				line.Ours.divide(lines[over].Ours, lines[under].Ours)
 				line.Theirs.divide(lines[over].Theirs, lines[under].Theirs)
 			}
@@ -225,7 +289,7 @@ func find(s *set.Set, patterns []string) int {
 	for _, pattern := range patterns {
 		for i := range s.Cells {
 			c := &s.Cells[i]
-			if !set.Match(pattern, c.Config) {
+			if c.Status == set.Published || !set.Match(pattern, c.Config) {
 				continue
 			}
 			if c.Status == set.Measured {

@@ -56,6 +56,8 @@ type Table struct {
 	Row     string
 	Columns []Column
 	Rows    []Row
+	// Along is the column that the report draws the others over.
+	Along string
 	// NoFloor is set if the figures have no ratio to a floor.
 	NoFloor bool
 	// Notes stand below the table.

@@ -12,8 +12,10 @@ import (
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/report"
+	"transportbench/core/lab/reproduce"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
+	"transportbench/results"
 )
 
 // reportFlags are the flags that report and serve share.
@@ -29,6 +31,13 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 func (f *reportFlags) options() (report.Options, error) {
 	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibrate.Finder).OfSets}
 	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
+	for _, name := range reproduce.Names(results.Files) {
+		d, err := reproduce.Load(results.Files, name)
+		if err != nil {
+			return o, err
+		}
+		o.Documents = append(o.Documents, d)
+	}
 	if f.slo != "" {
 		objective, err := analyze.ParseObjective(f.slo)
 		if err != nil {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -51,66 +49,30 @@ func reproduced(w io.Writer, t *reproduce.ComparedTable) {
 	line := func(name, side string, s *reproduce.Side, remark string) {
 		row := table.Row{name, side}
 		for _, f := range s.Figures {
-			row = append(row, reproducedFigure(f))
+			row = append(row, f.String())
 		}
 		if ratios {
 			row = append(row, ratio(s.XFloor))
 		}
 		grid.AppendRow(append(row, remark))
 	}
-	var missing []string // each once
+	ours, theirs, texts := t.Remarks()
 	for i := range t.Lines {
 		l := &t.Lines[i]
-		var marks []string
-		for n := range t.Wrong {
-			if slices.Contains(t.Wrong[n].Cells, l.Name) {
-				marks = append(marks, strconv.Itoa(n+1))
-			}
-		}
-		mark := ""
-		if l.Missing != "" {
-			if !slices.Contains(missing, l.Missing) {
-				missing = append(missing, l.Missing)
-			}
-			mark = letter(slices.Index(missing, l.Missing))
-		}
-		ours := "ours"
+		side := "ours"
 		if l.Provider != "" {
-			ours += ", " + l.Provider
+			side += ", " + l.Provider
 		}
-		published := slices.ContainsFunc(l.Theirs.Figures, func(f *reproduce.Figure) bool { return f != nil })
-		if !published { // the document has no such row
-			mark, marks = strings.Join(append(marks, mark), " "), nil
-		}
-		line(l.Name, ours, &l.Ours, mark)
-		if published {
-			line("", "published", &l.Theirs, strings.Join(marks, " "))
+		line(l.Name, side, &l.Ours, ours[i])
+		if l.Theirs.Any() { // else the document has no such row
+			line("", "published", &l.Theirs, theirs[i])
 		}
 	}
 	fmt.Fprintln(w, t.Title)
 	grid.Render()
-	for i, text := range missing {
-		paragraph(w, 0, 3, letter(i)+": "+text)
+	for _, text := range texts {
+		paragraph(w, 0, 3, text)
 	}
-	for i := range t.Wrong {
-		paragraph(w, 0, 3, fmt.Sprintf("%d: %s", i+1, t.Wrong[i].Message))
-	}
-	for _, note := range t.Notes {
-		paragraph(w, 0, 2, note)
-	}
-}
-
-// letter returns the mark of the i-th reason for missing figures.
-func letter(i int) string { return string(rune('a' + i%26)) }
-
-func reproducedFigure(f *reproduce.Figure) string {
-	switch {
-	case f == nil:
-		return "-"
-	case f.To > 0:
-		return format.Number(f.Value, f.Unit) + " to " + format.Number(f.To, f.Unit)
-	}
-	return format.Number(f.Value, f.Unit)
 }
 
 func ratio(x float64) string {
