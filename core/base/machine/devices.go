@@ -14,13 +14,10 @@ type NetworkDevice struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"` // of an interface
 }
 
-// Interfaces returns the network interfaces of this machine that are up. The node of one is unknown if
-// sysfs shows the interfaces of another network namespace.
-func Interfaces() ([]NetworkDevice, error) {
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return nil, err
-	}
+// Interfaces returns the network interfaces of this machine that are up, as far as the kernel tells. The
+// node of one is unknown if sysfs shows the interfaces of another network namespace.
+func Interfaces() []NetworkDevice {
+	interfaces, _ := net.Interfaces() // a sandbox may forbid it
 	root := Root("/")
 	var devices []NetworkDevice
 	for _, i := range interfaces {
@@ -31,10 +28,7 @@ func Interfaces() ([]NetworkDevice, error) {
 		if root.Text(netClass, i.Name, "ifindex") == strconv.Itoa(i.Index) {
 			d.Node = root.InterfaceNode(i.Name)
 		}
-		addresses, err := i.Addrs()
-		if err != nil {
-			return nil, err
-		}
+		addresses, _ := i.Addrs() // none if it is gone
 		for _, a := range addresses {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 				d.Addresses = append(d.Addresses, prefix.Addr().Unmap())
@@ -42,7 +36,7 @@ func Interfaces() ([]NetworkDevice, error) {
 		}
 		devices = append(devices, d)
 	}
-	return devices, nil
+	return devices
 }
 
 const netClass = "sys/class/net"

@@ -63,9 +63,8 @@ func NewHello() (Hello, error) {
 	if h.Name, err = os.Hostname(); err != nil {
 		return h, err
 	}
-	if h.CPUs, err = machine.AllowedTopology(); err == nil {
-		h.Interfaces, err = machine.Interfaces()
-	}
+	h.Interfaces = machine.Interfaces()
+	h.CPUs, err = machine.AllowedTopology()
 	if err == nil {
 		err = h.check()
 	}
