@@ -66,6 +66,7 @@ rdma link add rxe1 type rxe netdev v1 || exit 1
 ip link set eth0 up
 rdma link add rxe2 type rxe netdev eth0 || exit 1
 ulimit -l unlimited
+export CI_REQUIRE_NETEM=1 CI_REQUIRE_NAMESPACES=1
 RDMA_TEST_BUS=rxe2 RDMA_TRIES=$tries scripts/rdma-tests.sh $tree/bin/rdma rxe0 rxe1 /rdma-link
 START
 $busybox chroot /root /bin/bash /start-rdma && echo "rdma tests: passed" || echo "rdma tests: failed"

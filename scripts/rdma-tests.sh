@@ -6,7 +6,7 @@
 # PEER is a device that the first reaches over a wire, LINK a program that can "cut" and
 # "mend" this wire and take the first one's interface "down" and "up". RDMA_TRIES is how often
 # to take each figure (2 or 3): 1 only shows that it can be taken, of one microbenchmark for all,
-# because the conformance suite has run each of them.
+# because the conformance suite has run each of them, and of one impairment of a network.
 set -euo pipefail
 work=$1
 export RDMA_TEST_DEVICE=$2 RDMA_TEST_PEER=${3:-} RDMA_TEST_LINK=${4:-}
@@ -16,11 +16,11 @@ trap 'rm -rf "$(dirname "$results")"' EXIT
 
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 
-# tests FOLDER BINARY FLAGS... runs its tests of verbs there. As in test.sh, those that fail run
+# tests FOLDER BINARY FLAGS... runs its tests of verbs, or of what pattern says, there. As in test.sh, those that fail run
 # again by themselves, twice at most, and are named: an emulated guest on two shared
 # processors can be without them for seconds.
 tests() {
-	local run='Verbs' log failed again
+	local run=${pattern:-Verbs} log failed again
 	log=$(mktemp -p "$(dirname "$results")")
 	for again in 1 2 ''; do
 		# What passed within a test is left out of what is shown.
@@ -37,6 +37,11 @@ step "verbs device: conformance"
 tests core/fabric/rdma "$work/rdma.test"
 step "the path: what sysfs says and the ports count"
 tests core/base/carrier "$work/carrier.test"
+step "networks: netem, and the relay beside it"
+pattern=Network tests core/lab/network "$work/network.test"
+measured=
+if [ "${RDMA_TRIES:-}" = 1 ]; then measured=/delay; fi
+pattern="Network(Measured|Killed)$measured" CI_PREBUILT=1 tests cmd/transportbench "$work/transportbench.test"
 step "datagrams over UD: conformance"
 tests core/fabric/datagram "$work/datagram.test"
 step "copyrpc: conformance, processes, faults"

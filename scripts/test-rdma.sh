@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests the verbs device, datagrams, copyrpc, erpc and ofi on it; ofi where libfabric is installed.
+# Tests the verbs device, datagrams, copyrpc, erpc and ofi on it; ofi where libfabric is installed. And tests
+# networks, since the guest's kernel has netem, which this machine's may lack.
 #
 #	test-rdma.sh          on Soft-RoCE, in a guest that QEMU emulates
 #	test-rdma.sh DEVICE   on an RDMA device of this machine, such as mlx5_0
@@ -44,12 +45,15 @@ build() {
 	# DC is of devices of mlx5; on others the tests see how it is refused.
 	tags=ibverbs
 	if pkg-config --exists libmlx5 2>/dev/null; then tags+=,mlx5dv; fi
-	CGO_ENABLED=1 go test -c -tags "$tags" -o "$work/" ./core/base/carrier ./core/fabric/rdma ./core/fabric/datagram ./plugins/copyrpc ./plugins/erpc
+	CGO_ENABLED=1 go test -c -tags "$tags" -o "$work/" ./core/base/carrier ./core/lab/network ./core/fabric/rdma ./core/fabric/datagram ./plugins/copyrpc ./plugins/erpc
 	rm -f "$work/ofi.test"
 	if pkg-config --exists libfabric 2>/dev/null; then
 		CGO_ENABLED=1 go test -c -tags ofi -o "$work/" ./plugins/ofi
 	fi
 	CGO_ENABLED=0 go build -o "$work/" ./cmd/transportbench
+	# The tests of the command build what they run, which the guest cannot.
+	CGO_ENABLED=0 go test -c -o "$work/" ./cmd/transportbench
+	(cd cmd/transportbench && "$work/transportbench.test" -test.run '^$')
 	CGO_ENABLED=1 go build -tags "$tags" -o "$work/" ./cmd/transport-copyrpc ./cmd/transport-erpc
 }
 
@@ -75,7 +79,7 @@ initramfs() {
 	cp "$(command -v busybox)" "$root/bin/busybox"
 	: >"$root/modules/order"
 	# Without the crc32 modules rdma_rxe cannot add a device.
-	for module in crc32_generic crc32c_generic virtio_pci 9pnet_virtio 9p overlay veth e1000e rdma_rxe ib_uverbs rdma_ucm; do
+	for module in crc32_generic crc32c_generic virtio_pci 9pnet_virtio 9p overlay veth bridge tun sch_netem e1000e rdma_rxe ib_uverbs rdma_ucm; do
 		PATH=$PATH:/usr/sbin modprobe -d "$kernel" -S "$version" --show-depends "$module" | awk '$1 == "insmod" { print $2 }'
 	done | awk '!seen[$0]++' | while read -r module; do
 		cp "$module" "$root/modules/"

@@ -54,6 +54,9 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
+// prebuilt means that built is up to date, as in the guest, which cannot build.
+var prebuilt = os.Getenv("CI_PREBUILT") != ""
+
 // build builds commands without their native libraries, and links them into a directory of bin. Those of
 // mixed have other compiler settings, which make another runtime.
 func build(directory string, commands []string) error {
@@ -66,8 +69,10 @@ func build(directory string, commands []string) error {
 	}
 	cmd := exec.Command("go", arguments...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, out)
+	if !prebuilt {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, out)
+		}
 	}
 	for _, name := range commands {
 		if err := link(filepath.Join(built, directory, name), filepath.Join(bin, directory, name)); err != nil {
@@ -248,7 +253,7 @@ func plugins() (pids []int) {
 	for _, link := range links {
 		exe, err := os.Readlink(link)
 		pid, notPID := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err == nil && notPID == nil && strings.HasPrefix(exe, bin) && strings.Contains(exe, "/transport-") {
+		if err == nil && notPID == nil && strings.Contains(exe, bin) && strings.Contains(exe, "/transport-") {
 			pids = append(pids, pid)
 		}
 	}

@@ -94,11 +94,31 @@ func send(t *testing.T, n *Network, from, to *net.UDPConn, count int, interval t
 	}
 }
 
+// overtaken returns how many packets arrived after one that was sent later.
+func overtaken(order []int) (n int) {
+	last := 0
+	for _, number := range order {
+		if last = max(last, number); number < last {
+			n++
+		}
+	}
+	return n
+}
+
+// swapped returns how many of some packets may arrive so where nothing is to be reordered: the kernel
+// receives packets that left netem on different processors by each of them.
+func swapped(n *Network, packets int) int {
+	if n.mechanism == result.Relay {
+		return 0
+	}
+	return packets / 20
+}
+
 func TestNetworkLoss(t *testing.T) {
 	each(t, 2, config.Impairments{Loss: 0.1}, func(t *testing.T, n *Network) {
 		const count = 2000
 		order, _ := send(t, n, socket(t, n, 0), socket(t, n, 1), count, 10*time.Microsecond)
-		require.True(t, slices.IsSorted(order))
+		require.LessOrEqual(t, overtaken(order), swapped(n, count))
 		require.InDelta(t, 0.1*count, n.Counters().Dropped, 70, "five standard deviations")
 	})
 }
@@ -109,7 +129,7 @@ func TestNetworkDelay(t *testing.T) {
 		each(t, 2, i, func(t *testing.T, n *Network) {
 			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 500, 50*time.Microsecond)
 			require.Len(t, order, 500)
-			require.True(t, slices.IsSorted(order), "nothing is reordered")
+			require.LessOrEqual(t, overtaken(order), swapped(n, 500), "nothing is reordered")
 			least := slices.Min(took)
 			require.GreaterOrEqual(t, least, delay-i.Jitter-time.Microsecond)
 			require.Less(t, least, 10*delay)
@@ -124,7 +144,7 @@ func TestNetworkReorder(t *testing.T) {
 	each(t, 2, config.Impairments{Delay: 30 * time.Millisecond, Reorder: 0.1}, func(t *testing.T, n *Network) {
 		order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1000, 50*time.Microsecond)
 		require.Len(t, order, 1000)
-		require.False(t, slices.IsSorted(order))
+		require.Greater(t, overtaken(order), swapped(n, 1000))
 		require.Less(t, slices.Min(took), 30*time.Millisecond, "some skip the delay")
 		require.InDelta(t, 100, n.Counters().Reordered, 60, "six standard deviations")
 	})
@@ -144,8 +164,10 @@ func TestNetworkRate(t *testing.T) {
 			_, err := from.WriteTo(make([]byte, datagram), to.LocalAddr())
 			require.NoError(t, err)
 		}
-		require.Eventually(t, func() bool { return n.Counters().Overflowed > 500 }, 10*time.Second, time.Millisecond)
-		require.Positive(t, n.Counters().Dropped)
+		require.Eventually(t, func() bool {
+			c := n.Counters()
+			return c.Overflowed > 500 && c.Dropped > 0
+		}, 10*time.Second, time.Millisecond)
 		require.Less(t, n.Counters().Dropped, uint64(270), "an overflow is no loss")
 	})
 	// The queue is that of the rate, which packets in the delay do not fill.
