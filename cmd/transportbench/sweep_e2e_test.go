@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/result/set"
 )
 
@@ -132,4 +133,28 @@ func TestSweepWithKilledPlugin(t *testing.T) {
 		counts[c.Status]++
 	}
 	require.Equal(t, map[set.Status]int{set.Measured: 1, set.Failed: 1}, counts, i.stderr.String())
+}
+
+// TestStack checks that stack measures every layer, and that its directory is a set that other commands
+// read.
+func TestStack(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "stack")
+	i := command(t, "stack", "--transport", "shm", "--repeats", "1", "--duration", "20ms", "--warmup", "20ms")
+	i.cmd.Args = append(i.cmd.Args, "--out", out)
+	require.Zero(t, i.run(t), i.stderr.String())
+	for _, layer := range []string{
+		"cache-line bounce", "cache-line ping-pong", "ring, between processes", "transport, without the harness", "client-server", "mesh-direct", "mesh-proxied",
+	} {
+		require.Regexp(t, `(?m)^`+layer+` +[0-9.]+ [num]s +`, i.stdout.String())
+	}
+	require.Contains(t, i.stdout.String(), "shm memfd, 32 calls in flight: the time per operation, and what each layer adds")
+	require.Regexp(t, `client-server: transport [0-9.]+ [num]s, harness [0-9.]+ [num]s.*, each\s+measured\s+apart`, i.stdout.String())
+	s, err := set.Load(out)
+	require.NoError(t, err)
+	require.Len(t, analyze.StacksOf(s), 2)
+
+	again := command(t, "stack", "--transport", "shm")
+	again.cmd.Args = append(again.cmd.Args, "--out", out)
+	require.Equal(t, 2, again.run(t))
+	require.Regexp(t, `--resume|another --out`, again.stderr.String())
 }

@@ -125,6 +125,19 @@ type Probe struct {
 // ranks do not share memory.
 const ProbeBounce transport.ProbeKind = "bounce"
 
+// ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each other over
+// the transport without the harness: one call at a time, or several in flight. The runtime makes the
+// calls itself.
+const (
+	ProbeTransport     transport.ProbeKind = "transport"
+	ProbeTransportRate transport.ProbeKind = "transport-rate"
+)
+
+// MeasuresRate reports whether a probe returns a time per operation, and not a round trip.
+func MeasuresRate(kind transport.ProbeKind) bool {
+	return kind == transport.ProbeRate || kind == ProbeTransportRate
+}
+
 // Window is one stretch of load: the warm-up, or the measured window of a repeat.
 type Window struct {
 	// Warmup marks the warm-up, which is not measured and chooses the latency sampling of the

@@ -74,6 +74,11 @@ func (b *builder) breakdowns() []breakdown {
 			add(cell, *brief.start)
 		}
 	}
+	for i, s := range b.sets {
+		for _, stack := range analyze.StacksOf(s) {
+			add(b.first[i]+stack.Cell, stack.Breakdown())
+		}
+	}
 	for i := range list {
 		list[i].scale()
 	}

@@ -54,6 +54,20 @@ func TestStartOnThePage(t *testing.T) {
 	require.Regexp(t, `Path of the bytes of rank 0(?s:.*)carrier\s+tcp\s+facts\.gro\s+<b>on</b>\s+interface\s+eth7`, text)
 }
 
+// A set with probes of the transport alone has its layers as bars.
+func TestLayersOnThePage(t *testing.T) {
+	s := fakeSet(t, loads()[:1], 2, 1)
+	for i := range s.Cells {
+		s.Cells[i].Samples[result.Bare], s.Cells[i].Samples[result.LatencyP50] = []float64{5e6, 5e6}, []float64{8e6, 8e6}
+	}
+	p := build(t, s)
+	at := slices.IndexFunc(p.phases, func(b breakdown) bool { return b.Title == "Layers, one call in flight" })
+	require.GreaterOrEqual(t, at, 0)
+	bars := p.phases[at].Rows[0].Bars
+	require.Equal(t, "client-server: 3.00 ms, 37.5%", bars[len(bars)-1].Text)
+	require.Contains(t, bars[len(bars)-2].Text, "transport, without the harness: ")
+}
+
 // Cells with different numbers of connections are a curve of the time to make them.
 func TestConnectionsInBrowser(t *testing.T) {
 	dir := t.TempDir()

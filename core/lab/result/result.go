@@ -281,6 +281,9 @@ type Readings struct {
 	Medium  *transport.Floor `json:"medium,omitempty"`
 	Rate    *transport.Floor `json:"rate,omitempty"`
 	Library *transport.Floor `json:"library,omitempty"`
+	// Transport is the transport without the harness: a round trip with one call in flight, otherwise the
+	// time per operation. It is measured for a stack only.
+	Transport *transport.Floor `json:"transport,omitempty"`
 	// Witness is the reading of a benchmark of the field, farther from the window than the others.
 	Witness *transport.Floor `json:"witness,omitempty"`
 	// Pairs has the readings of each calling pair if there are several.
@@ -311,6 +314,8 @@ type PairReadings struct {
 	Medium  float64       `json:"medium_ns,omitempty"`
 	Rate    float64       `json:"rate_ns,omitempty"`
 	Library float64       `json:"library_ns,omitempty"`
+	// Transport is a round trip, or the time per operation.
+	Transport float64 `json:"transport_ns,omitempty"`
 	// Crosses is set for a pair on different machines.
 	Crosses bool `json:"crosses,omitempty"`
 }

@@ -36,6 +36,8 @@ const (
 	OpTimeRatio     = "op_time_ratio"
 	Library         = "library"
 	LibraryRatio    = "library_ratio"
+	Bare            = "bare"
+	BareRate        = "bare_rate"
 	LatencyMean     = "latency_mean"
 	HarnessShare    = "harness_share"
 	BusyPerOp       = "busy_per_op"
@@ -144,6 +146,8 @@ var Definitions = []Definition{
 	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},
 	{Library, "ns", None, "round trip of the library under the transport, without the transport"},
 	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
+	{Bare, "ns", Lower, "round trip over the transport without the harness, of a stack"},
+	{BareRate, "ns/op", Lower, "time per operation over the transport without the harness, with several calls in flight, of a stack"},
 	{WitnessRoundTrip, "ns", None, "round trip by a benchmark of the field, with --witness"},
 	{WitnessRatio, "ratio", Lower, "latency_p50 over witness"},
 	{WitnessRate, "ns/op", None, "time per message by a benchmark of the field that keeps several in flight, with --witness"},

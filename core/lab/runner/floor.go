@@ -46,6 +46,14 @@ var (
 // floorKinds are the kinds of probes besides the bounce, the one next to the window first.
 var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
 
+// bareKind returns the kind of the probe of the transport without the harness.
+func bareKind(cfg *config.Config) transport.ProbeKind {
+	if cfg.CallsPerPair() == 1 {
+		return record.ProbeTransport
+	}
+	return record.ProbeTransportRate
+}
+
 // bounceName is the name of the floor that is a bounce, too.
 const bounceName = "cache-line bounce"
 
@@ -177,6 +185,9 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		return nil
 	}
 	kinds := floorKinds[:]
+	if r.req.Bare {
+		kinds = append(kinds[:len(kinds):len(kinds)], bareKind(&r.cfg))
+	}
 	switch {
 	case r.req.OneProbe, r.req.StateOnly:
 		kinds = nil
@@ -208,6 +219,8 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 			r.Rate = floor
 		case transport.ProbeLibrary:
 			r.Library = floor
+		default:
+			r.Transport = floor
 		}
 	}
 	if len(pairs) > 1 {
@@ -223,8 +236,10 @@ func readingOf(p *result.PairReadings, kind transport.ProbeKind) *float64 {
 		return &p.Medium
 	case transport.ProbeRate:
 		return &p.Rate
-	default:
+	case transport.ProbeLibrary:
 		return &p.Library
+	default:
+		return &p.Transport
 	}
 }
 
@@ -294,7 +309,7 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 	if len(far) > 0 {
 		middle = record.Median(far)
 	}
-	if kind == transport.ProbeRate {
+	if record.MeasuresRate(kind) {
 		merged.PerOp = middle
 	} else {
 		merged.RoundTrip = middle
@@ -312,7 +327,7 @@ func (b *bench) leaveOut(kind transport.ProbeKind, reason string) {
 
 // readingIn returns what a probe of a kind measured.
 func readingIn(floor transport.Floor, kind transport.ProbeKind) float64 {
-	if kind == transport.ProbeRate {
+	if record.MeasuresRate(kind) {
 		return floor.PerOp
 	}
 	return floor.RoundTrip

@@ -216,6 +216,14 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 			}
 		}
 	}
+	if before, after := repeat.Before.Transport, repeat.After.Transport; before != nil && after != nil {
+		if bare, ok := floorAround(repeat, before.RoundTrip, after.RoundTrip); ok {
+			put(result.Bare, bare)
+		}
+		if bare, ok := floorAround(repeat, before.PerOp, after.PerOp); ok {
+			put(result.BareRate, bare/float64(cfg.IndependentPairs()))
+		}
+	}
 	// In mesh-proxied, some operations cross the medium in company and others not at all.
 	if repeat.Before.Rate == nil || repeat.After.Rate == nil || cfg.Proxied() {
 		return

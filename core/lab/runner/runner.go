@@ -92,6 +92,9 @@ type Request struct {
 	// that record them, and again if that window is measured again. The result does not have them.
 	Trace func([]record.ThreadTrace)
 
+	// Bare asks for probes of the transport without the harness.
+	Bare bool
+
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
 

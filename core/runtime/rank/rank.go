@@ -279,6 +279,10 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, prob
 			return floor.Bounce(ctx, line, probe.Initiate, probe.Duration)
 		}
 	}
+	if probe.Kind == record.ProbeTransport || probe.Kind == record.ProbeTransportRate {
+		reading, err := t.probeBare(ctx, peer, probe)
+		return reading, explainLoss(t.worker, err)
+	}
 	if prober, ok := t.worker.(transport.Prober); ok {
 		floor, err := prober.Probe(ctx, peer, probe.Probe)
 		return floor, explainLoss(t.worker, err)

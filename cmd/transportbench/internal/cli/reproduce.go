@@ -220,24 +220,28 @@ func (r *reproduction) micro(ctx context.Context) error {
 }
 
 func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, file string) error {
-	settings := *r.settings
-	settings.Set = d.Options
 	duration, err := time.ParseDuration(r.reading(d))
 	if err != nil {
 		return err
 	}
-	settings.Config.Duration = config.Duration(duration)
-	c := &micro{app: r.app, settings: &settings, unwitnessed: !settings.Witness}
-	if c.entry, err = r.findArgument(ctx, settings.PluginDir, d.Transport); err != nil {
-		return err
-	}
-	c.request = plugin.MicroRequest{Options: settings.Set, Names: d.Names, Duration: duration}
-	if err := c.newSet(); err != nil {
-		return err
-	}
 	repeats := 1
 	if r.cmd.Flags().Changed("repeats") {
-		repeats = settings.Config.Repeats
+		repeats = r.settings.Config.Repeats
+	}
+	return r.storeMicro(ctx, d.Transport, plugin.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
+}
+
+// storeMicro measures microbenchmarks of a transport and stores the readings in the directory of
+// results.
+func (s *session) storeMicro(ctx context.Context, transport string, request plugin.MicroRequest, repeats int, file string) (err error) {
+	settings := *s.settings
+	settings.Set, settings.Config.Duration = request.Options, config.Duration(request.Duration)
+	c := &micro{app: s.app, settings: &settings, request: request, unwitnessed: !settings.Witness}
+	if c.entry, err = s.findArgument(ctx, settings.PluginDir, transport); err != nil {
+		return err
+	}
+	if err := c.newSet(); err != nil {
+		return err
 	}
 	for range repeats {
 		if err := c.repeat(ctx); err != nil {

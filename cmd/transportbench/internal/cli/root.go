@@ -123,7 +123,7 @@ func (a *app) main(ctx context.Context) int {
 func (a *app) rootCommand() *cobra.Command {
 	root := group("transportbench", "Compare RPC transports apples to apples",
 		a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(),
-		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(), a.reproduceCommand(),
+		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(), a.reproduceCommand(), a.stackCommand(),
 		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
 		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
 		a.agentCommand(), a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())

@@ -32,6 +32,7 @@ type session struct {
 	*app
 	settings    *options.Settings
 	stateOnly   bool          // as in runner.Request
+	bare        bool          // as in runner.Request
 	cluster     *cluster      // nil to run on this host
 	cpus        []machine.CPU // that this process may use
 	environment machine.Environment
@@ -264,7 +265,7 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		Environment:  s.environment,
 		Capabilities: info.Capabilities, Limits: info.Limits, Needs: info.Needs, System: s.limits,
 		OneProbe:  !j.entry.description.ProbeKinds,
-		StateOnly: s.stateOnly,
+		StateOnly: s.stateOnly, Bare: s.bare,
 
 		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness, Trace: s.trace.of(info.Name),
 	}

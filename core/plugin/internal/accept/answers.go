@@ -91,7 +91,7 @@ func checkFloor(kind transport.ProbeKind, f *transport.Floor, took time.Duration
 	c := new(checker)
 	p := c.at("floor")
 	name, reading, other, none := "round_trip_ns", f.RoundTrip, "per_op_ns", f.PerOp
-	if kind == transport.ProbeRate {
+	if record.MeasuresRate(kind) {
 		name, other, reading, none = other, name, none, reading
 	}
 	if reading != 0 {

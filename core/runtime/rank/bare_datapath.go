@@ -1,0 +1,194 @@
+package rank
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/base/record"
+	"transportbench/core/fabric/floor"
+	spinning "transportbench/core/fabric/spin"
+	"transportbench/core/transport"
+)
+
+const (
+	// bareBatch is how many round trips are timed together, and bareSlice for how long calls are kept
+	// in flight for one reading.
+	bareBatch = 16
+	bareSlice = 200 * time.Microsecond
+	// bareLinger is how long the follower polls after its last reply, which may be lost and sent again.
+	bareLinger = 3 * time.Millisecond
+	// bareName is the name of the readings.
+	bareName = "calls without the harness"
+	// bareLast is the first byte of the last request.
+	bareLast = 1
+)
+
+// bare calls over a worker, or answers its calls, without the harness: no store, no requests to
+// prepare, no latencies, no checks but that of a message's size.
+type bare struct {
+	ctx     context.Context
+	worker  transport.Worker
+	idle    *idler
+	wait    spinning.Wait
+	stopped *atomic.Bool
+	peer    transport.PeerID
+	size    int // of the messages from the other side
+	message []byte
+	last    []byte // the message that ends the probe
+	ops     []transport.Op
+	events  []transport.Event
+}
+
+// probeBare measures the transport itself: round trips of one call, or with
+// [record.ProbeTransportRate] the time of an operation with several in flight.
+func (t *thread) probeBare(ctx context.Context, peer transport.PeerID, probe record.Probe) (transport.Floor, error) {
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	forth, back := max(probe.Forth, 1), max(probe.Back, 1)
+	b := &bare{ctx: ctx, worker: t.worker, idle: t.idler(), stopped: &stopped, peer: peer, size: back}
+	if !probe.Initiate {
+		b.size = forth
+		forth, back = back, forth
+	}
+	b.message, b.last = make([]byte, forth), make([]byte, forth)
+	b.last[0] = bareLast
+	calls := 1
+	if probe.Kind == record.ProbeTransportRate {
+		calls = max(probe.InFlight, 1)
+	}
+	b.ops = make([]transport.Op, 0, calls)
+	b.events = make([]transport.Event, min(max(calls, minPollBatch), maxPollBatch))
+	if !probe.Initiate {
+		return transport.Floor{}, b.follow()
+	}
+	return b.lead(probe.Duration, calls)
+}
+
+// idler returns what the thread's loop does when it finds nothing.
+func (t *thread) idler() *idler {
+	if t.daemon != nil {
+		return &t.daemon.idle
+	}
+	return &t.client.idle
+}
+
+// lead measures for about d after the other side has answered the first call.
+func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err error) {
+	reading.Name = bareName
+	if err = b.trips(1, 1); err != nil {
+		return reading, err
+	}
+	batch, slice := bareBatch, min(bareSlice, d/4)
+	var times []float64
+	for start := time.Now(); time.Since(start) < d && err == nil; {
+		began, n := time.Now(), 0
+		for {
+			if err = b.trips(batch*calls, calls); err != nil {
+				return reading, err
+			}
+			n += batch * calls
+			if calls == 1 || time.Since(began) >= slice {
+				break
+			}
+		}
+		times = append(times, float64(time.Since(began))/float64(n))
+		reading.Samples += n
+	}
+	b.message = b.last
+	if calls == 1 {
+		reading.RoundTrip = floor.Median(times)
+	} else {
+		reading.PerOp = floor.Median(times)
+	}
+	return reading, b.trips(1, 1)
+}
+
+// trips makes n calls with at most inFlight of them under way, and returns when all are answered.
+func (b *bare) trips(n, inFlight int) error {
+	for posted, answered := 0, 0; answered < n; {
+		for range min(n-posted, inFlight-(posted-answered)) {
+			b.ops = append(b.ops, transport.Op{Kind: transport.OpCall, Peer: b.peer, Token: transport.Token(posted), Payload: b.message})
+			posted++
+		}
+		if err := b.post(); err != nil {
+			return err
+		}
+		events, err := b.poll()
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			if err := b.check(&events[i], transport.EventResponse); err != nil {
+				return err
+			}
+		}
+		answered += len(events)
+	}
+	return nil
+}
+
+// follow answers until the last call, and a little longer for what has not left yet.
+func (b *bare) follow() error {
+	var over time.Time
+	for over.IsZero() || time.Since(over) < bareLinger {
+		events, err := b.poll()
+		if err != nil {
+			return err
+		}
+		for i := range events {
+			e := &events[i]
+			if err := b.check(e, transport.EventRequest); err != nil {
+				return err
+			}
+			if e.Payload[0] == bareLast {
+				over = time.Now()
+			}
+			b.ops = append(b.ops, transport.Op{Kind: transport.OpReply, Peer: b.peer, Token: e.Token, Payload: b.message})
+		}
+		if err := b.post(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// post posts all ops that the worker takes now.
+func (b *bare) post() error {
+	if len(b.ops) == 0 {
+		return nil
+	}
+	n, err := b.worker.Post(b.ops)
+	if err != nil {
+		return err
+	}
+	b.ops = b.ops[:copy(b.ops, b.ops[n:])]
+	return b.worker.Flush()
+}
+
+// poll returns what has arrived. It idles if that is nothing.
+func (b *bare) poll() ([]transport.Event, error) {
+	n, err := b.worker.Poll(b.events)
+	if n == 0 && err == nil {
+		if b.stopped.Load() {
+			return nil, context.Cause(b.ctx)
+		}
+		b.wait.Idle()
+		err = b.idle.pause()
+	} else {
+		b.wait.Found()
+	}
+	return b.events[:n], err
+}
+
+func (b *bare) check(e *transport.Event, want transport.EventKind) error {
+	switch {
+	case e.Kind == transport.EventPeerLost:
+		return fmt.Errorf("probe: %w", transport.ErrPeerDown)
+	case e.Kind != want || e.Peer != b.peer || e.Size != b.size:
+		return fmt.Errorf("probe: %w: event of kind %d from peer %d with %d bytes, instead of kind %d from peer %d with %d",
+			transport.ErrCorrupt, e.Kind, e.Peer, e.Size, want, b.peer, b.size)
+	}
+	return nil
+}

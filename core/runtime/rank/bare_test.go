@@ -1,0 +1,79 @@
+package rank
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+// Threads call each other without the harness, one call at a time and several, in both kinds of
+// connections, and the next window misses nothing.
+func TestProbeOfTheTransport(t *testing.T) {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshProxied} {
+		t.Run(topology, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Topology, cfg.InFlight = topology, 8
+			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			near, far := record.Thread{Rank: 1, Daemon: -1, Client: 0}, record.Thread{Daemon: 0, Client: -1}
+			if cfg.Proxied() {
+				near = record.Thread{Rank: 1, Daemon: 0, Client: -1}
+			}
+			probe := func(kind transport.ProbeKind) transport.Floor {
+				p := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 40, Back: 20, InFlight: 8}
+				answer := make(chan error, 1)
+				go func() {
+					_, err := ranks[0].Probe(t.Context(), record.Probe{Near: far, Far: near, Probe: p})
+					answer <- err
+				}()
+				lead := p
+				lead.Initiate = true
+				reading, err := ranks[1].Probe(t.Context(), record.Probe{Near: near, Far: far, Probe: lead})
+				require.NoError(t, err)
+				require.NoError(t, <-answer)
+				require.Positive(t, reading.Samples)
+				return reading
+			}
+			trip := probe(record.ProbeTransport)
+			require.Positive(t, trip.RoundTrip)
+			require.Zero(t, trip.PerOp)
+			rate := probe(record.ProbeTransportRate)
+			require.Positive(t, rate.PerOp)
+			require.Zero(t, rate.RoundTrip)
+
+			first, others, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
+			require.NoError(t, err)
+			served, issued := uint64(0), uint64(0)
+			for _, r := range append(others, first) {
+				for _, d := range r.Daemons {
+					served += d.Served
+				}
+				for _, c := range r.Clients {
+					issued += c.Issued
+				}
+			}
+			require.Positive(t, issued)
+			if !cfg.Proxied() {
+				require.Equal(t, issued, served)
+			}
+		})
+	}
+}
+
+// A probe whose other side does not take part ends with its context.
+func TestProbeOfTheTransportAlone(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	for _, initiate := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1}, Far: record.Thread{Client: -1},
+			Probe: transport.Probe{Kind: record.ProbeTransport, Initiate: initiate, Duration: time.Minute}})
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
