@@ -61,7 +61,8 @@ type Coordinator struct {
 	mu      sync.Mutex
 	want    int // agents; 0 until Wait
 	agents  []*Agent
-	failed  error // an agent that is lost, or that the user did not mean to start
+	failed  error // an agent that the user did not mean to start
+	lost    error // an agent that has joined
 	handed  bool  // Wait has returned the agents
 	ended   bool
 	pending map[net.Conn]bool // that have not joined
@@ -160,6 +161,11 @@ func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 func (c *Coordinator) waiting() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.waitingNow()
+}
+
+// waitingNow is waiting for callers that hold mu.
+func (c *Coordinator) waitingNow() string {
 	joined := strconv.Itoa(len(c.agents))
 	if c.want > 0 {
 		joined += fmt.Sprintf(" of %d", c.want)
@@ -167,12 +173,20 @@ func (c *Coordinator) waiting() string {
 	return "waiting for agents: " + joined + " joined"
 }
 
+// failure returns why the agents cannot all join. The caller holds mu.
+func (c *Coordinator) failure() error {
+	if c.failed == nil && c.lost != nil {
+		return fmt.Errorf("%s: %w", c.waitingNow(), c.lost)
+	}
+	return c.failed
+}
+
 // complete returns the agents if all have joined.
 func (c *Coordinator) complete() ([]*Agent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed != nil {
-		return nil, c.failed
+	if err := c.failure(); err != nil {
+		return nil, err
 	}
 	if c.want == 0 && len(c.agents) > 0 {
 		if c.want = c.agents[0].Tasks; c.want == 0 {
@@ -332,11 +346,10 @@ func (c *Coordinator) watch(agent *Agent) {
 	if ended == nil {
 		return
 	}
-	waiting := c.waiting()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failed == nil {
-		c.failed = fmt.Errorf("%s: host %v is lost: %w", waiting, agent, ended)
+	if c.lost == nil {
+		c.lost = fmt.Errorf("host %v is lost: %w", agent, ended)
 		c.wake()
 	}
 }
@@ -350,8 +363,9 @@ func (c *Coordinator) handOver(agents []*Agent) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.handed = c.failed == nil
-	return c.failed
+	err := c.failure()
+	c.handed = err == nil
+	return err
 }
 
 func (c *Coordinator) wake() {

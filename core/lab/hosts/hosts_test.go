@@ -114,16 +114,18 @@ func TestAgentsThatNobodyMeant(t *testing.T) {
 		"built from another measured runtime than the coordinator":             built,
 		"h0 (127.0.0.1) is on the same machine: start one agent for each host": fakeHello("h1", "a", -1),
 	} {
-		c, _ := listen(t, Options{})
-		_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
-		require.NoError(t, err)
-		_, err = join(t, c.Ticket(), hello)
-		var refused *RefusedError
-		require.ErrorAs(t, err, &refused)
-		require.Contains(t, refused.Reason, says)
-		_, err = c.Wait(t.Context(), 2)
-		require.ErrorContains(t, err, "agent on h1 (127.0.0.1): ")
-		require.ErrorContains(t, err, says)
+		t.Run(says, func(t *testing.T) {
+			c, _ := listen(t, Options{})
+			_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+			require.NoError(t, err)
+			_, err = join(t, c.Ticket(), hello)
+			var refused *RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.Contains(t, refused.Reason, says)
+			_, err = c.Wait(t.Context(), 2)
+			require.ErrorContains(t, err, "agent on h1 (127.0.0.1): ")
+			require.ErrorContains(t, err, says)
+		})
 	}
 	c, _ := listen(t, Options{ShareMachine: true, AllowMixedRuntime: true})
 	for range 2 {
@@ -262,17 +264,19 @@ func TestImpossibleAgents(t *testing.T) {
 		"at most 4194304 are allowed":              func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 5<<20) },
 		"an interface with an impossible name":     func(h *Hello) { h.Interfaces = []machine.NetworkDevice{{Name: long}} },
 	} {
-		c, log := listen(t, Options{})
-		hello := fakeHello("h0", "a", -1)
-		edit(&hello)
-		_, err := join(t, c.Ticket(), hello)
-		require.Error(t, err)
-		<-log.each
-		require.Contains(t, log.all(), says)
-		require.Less(t, len(log.all()), 500)
-		require.NotContains(t, log.all(), "\x1b")
-		_, err = join(t, c.Ticket(), fakeHello("h0", "a", -1))
-		require.NoError(t, err, "the run goes on")
+		t.Run(says, func(t *testing.T) {
+			c, log := listen(t, Options{})
+			hello := fakeHello("h0", "a", -1)
+			edit(&hello)
+			_, err := join(t, c.Ticket(), hello)
+			require.Error(t, err)
+			<-log.each
+			require.Contains(t, log.all(), says)
+			require.Less(t, len(log.all()), 500)
+			require.NotContains(t, log.all(), "\x1b")
+			_, err = join(t, c.Ticket(), fakeHello("h0", "a", -1))
+			require.NoError(t, err, "the run goes on")
+		})
 	}
 }
 
@@ -320,10 +324,11 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 	token := Token{7}
-	joined := make(chan error, 1)
+	joined, waited := make(chan error, 1), make(chan struct{})
 	go func() {
 		conn, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1), time.Minute)
 		if err == nil {
+			<-waited
 			_ = conn.Close()
 		}
 		joined <- err
@@ -332,6 +337,7 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	agents, err := c.Wait(t.Context(), 1)
+	close(waited)
 	require.NoError(t, err)
 	require.NoError(t, <-joined)
 	_ = agents[0].Conn.Close()
