@@ -18,6 +18,7 @@ func TestCompletion(t *testing.T) {
 		"micro fake --set @":                   {"ring="},
 		"sweep @":                              {"standard"},
 		"sweep --profile @":                    {"pingpong"},
+		"reproduce @":                          {"kvstore", "shm"},
 		"diff --metric @":                      {"all", "latency_p50"},
 		"diff --metric throughput,@":           {"throughput,latency_p50"},
 		"history --metric @":                   {"latency_p50"},

@@ -30,6 +30,10 @@ type reproduction struct {
 	name     string // of the sweep
 	document *reproduce.Document
 	cmd      *cobra.Command
+
+	transports matrix      // of the sweep
+	spec       *sweep.Spec // of the sweep
+	runs       *sweep.Plan // of the sweep
 }
 
 // The files in the directory of a reproduction.
@@ -98,10 +102,16 @@ func (r *reproduction) run(ctx context.Context) error {
 		return err
 	}
 	defer r.leave()
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
 	if err := r.claim(); err != nil {
 		return err
 	}
-	failed := r.sweep(ctx)
+	failed, err := r.sweep(ctx)
+	if err != nil {
+		return err
+	}
 	if ctx.Err() == nil {
 		failed = errors.Join(failed, r.micro(ctx))
 	}
@@ -115,15 +125,37 @@ func (r *reproduction) run(ctx context.Context) error {
 	return failed
 }
 
-// plan prints what would be measured.
-func (r *reproduction) plan(ctx context.Context) error {
-	if r.document.Sweep {
-		_, _, plan, err := r.expand(ctx)
-		if err != nil {
+// prepare finds the plugins and plans the sweep, so that nothing is begun that cannot be.
+func (r *reproduction) prepare(ctx context.Context) error {
+	for i := range r.document.Micro {
+		if _, err := r.findArgument(ctx, r.settings.PluginDir, r.document.Micro[i].Transport); err != nil {
 			return err
 		}
-		present.Plan(r.stdout, plan)
-		fmt.Fprintln(r.stdout, present.PlanSummary(plan))
+	}
+	if !r.document.Sweep {
+		return nil
+	}
+	var err error
+	if r.spec, _, err = readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name}); err != nil {
+		return err
+	}
+	if r.transports, err = r.matrix(ctx, r.spec); err != nil {
+		return err
+	}
+	if r.runs, err = sweep.Expand(r.spec, r.transports); err != nil {
+		return explainSpec(err)
+	}
+	return nil
+}
+
+// plan prints what would be measured.
+func (r *reproduction) plan(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	if r.document.Sweep {
+		present.Plan(r.stdout, r.runs)
+		fmt.Fprintln(r.stdout, present.PlanSummary(r.runs))
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]
@@ -150,38 +182,18 @@ func (r *reproduction) claim() error {
 	return result.Replace(path, r.document.WritePublished)
 }
 
-// expand returns the plan of the sweep.
-func (r *reproduction) expand(ctx context.Context) (matrix, *sweep.Spec, *sweep.Plan, error) {
-	spec, _, err := readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	m, err := r.matrix(ctx, spec)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	plan, err := sweep.Expand(spec, m)
-	if err != nil {
-		return nil, nil, nil, explainSpec(err)
-	}
-	return m, spec, plan, nil
-}
-
-// sweep measures the runs of the document.
-func (r *reproduction) sweep(ctx context.Context) error {
+// sweep measures the runs of the document, or as many as there are before an interrupt. failed says what
+// is wrong with them.
+func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if !r.document.Sweep {
-		return nil
-	}
-	m, spec, plan, err := r.expand(ctx)
-	if err != nil {
-		return err
+		return nil, nil
 	}
 	dir := filepath.Join(r.settings.Out, reproducedRuns)
-	outcome, err := r.sweepInto(ctx, dir, m, plan, spec, sweep.Exists(dir))
-	if err != nil || outcome == nil {
-		return err
+	outcome, interrupted := r.sweepInto(ctx, dir, r.transports, r.runs, r.spec, sweep.Exists(dir))
+	if outcome == nil || interrupted != nil && ctx.Err() == nil {
+		return nil, interrupted
 	}
-	return sweepVerdict(outcome, plan)
+	return sweepVerdict(outcome, r.runs), nil
 }
 
 // reading returns the time of a reading of microbenchmarks.

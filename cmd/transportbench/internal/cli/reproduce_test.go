@@ -45,6 +45,9 @@ func TestReproduce(t *testing.T) {
 	require.Contains(t, c.stderr, "--resume: "+c.out+" has no reproduction\n")
 	require.Equal(t, ExitUsage, c.reproduces("kvstor"))
 	require.Contains(t, c.stderr, `did you mean "kvstore"?`)
+	require.Equal(t, ExitUsage, c.reproduces("kvstore", "--transport", "grcp"))
+	require.Contains(t, c.stderr, `did you mean "grpc"?`)
+	require.NoDirExists(t, c.out)
 	require.Equal(t, ExitUsage, c.reproduces("shm", "--hosts", "a,b"))
 	require.Contains(t, c.stderr, "microbenchmarks measure one host")
 }
