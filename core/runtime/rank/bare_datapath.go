@@ -49,8 +49,7 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID, probe rec
 	forth, back := max(probe.Forth, 1), max(probe.Back, 1)
 	b := &bare{ctx: ctx, worker: t.worker, idle: t.idler(), stopped: &stopped, peer: peer, size: back}
 	if !probe.Initiate {
-		b.size = forth
-		forth, back = back, forth
+		b.size, forth = forth, back
 	}
 	b.message, b.last = make([]byte, forth), make([]byte, forth)
 	b.last[0] = bareLast
