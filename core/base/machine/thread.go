@@ -123,6 +123,16 @@ func Pin(cpu int) error {
 	return nil
 }
 
+// NameThread names the calling thread for tools such as top and perf. On the main thread this is also
+// the name of the process. Threads that it starts afterwards inherit the name. The kernel cuts it
+// after 15 bytes.
+func NameThread(name string) error {
+	if err := os.WriteFile("/proc/thread-self/comm", []byte(name), 0); err != nil {
+		return fmt.Errorf("naming a thread %q: %w", name, err)
+	}
+	return nil
+}
+
 // Confine binds all threads of this process, and those that it starts later, to processors.
 func Confine(cpus []int) error {
 	set := unix.NewCPUSet(maxCPUs)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -103,4 +104,16 @@ func TestGCCycles(t *testing.T) {
 	before := GCCycles()
 	runtime.GC()
 	require.Greater(t, GCCycles(), before)
+}
+
+func TestNameThread(t *testing.T) {
+	onThread(func() {
+		if !assertNoError(t, NameThread("r0 daemon 0")) {
+			return
+		}
+		text, err := os.ReadFile("/proc/thread-self/comm")
+		if assertNoError(t, err) && string(text) != "r0 daemon 0\n" {
+			t.Errorf("the thread is called %q", text)
+		}
+	})
 }

@@ -3,6 +3,8 @@ package record
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 
 	"transportbench/core/base/config"
@@ -104,6 +106,38 @@ func (t Thread) String() string {
 		return fmt.Sprintf("daemon %d of rank %d", t.Daemon, t.Rank)
 	}
 	return fmt.Sprintf("client %d of rank %d", t.Client, t.Rank)
+}
+
+// Name returns what the kernel calls the thread, for tools such as top and perf: "r1 client 0", or
+// "r1023 c1023" if that is too long.
+func (t Thread) Name() string {
+	kind, index := "client", t.Client
+	if t.IsDaemon() {
+		kind, index = "daemon", t.Daemon
+	}
+	name := fmt.Sprintf("r%d %s %d", t.Rank, kind, index)
+	const longest = 15 // the kernel cuts longer ones
+	if len(name) > longest {
+		name = fmt.Sprintf("r%d %c%d", t.Rank, kind[0], index)
+	}
+	return name
+}
+
+var threadName = regexp.MustCompile(`^r(\d+) (d|c)(?:aemon |lient )?(\d+)$`)
+
+// ParseThreadName returns the thread with a name that [Thread.Name] returned.
+func ParseThreadName(name string) (t Thread, ok bool) {
+	found := threadName.FindStringSubmatch(name)
+	if found == nil {
+		return t, false
+	}
+	rank, errRank := strconv.Atoi(found[1])
+	index, errIndex := strconv.Atoi(found[3])
+	t = Thread{Rank: rank, Daemon: -1, Client: index}
+	if found[2] == "d" {
+		t = Thread{Rank: rank, Daemon: index, Client: -1}
+	}
+	return t, errRank == nil && errIndex == nil
 }
 
 // ThreadTrace is what the worker of a polling thread recorded of its transfers.

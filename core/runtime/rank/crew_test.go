@@ -2,6 +2,8 @@ package rank
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +83,23 @@ func TestCrewFails(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrClosed)
 	require.ErrorContains(t, err, "rank 1")
 	require.Len(t, others[0].Clients, 4, "the others report, too")
+}
+
+// Profilers show threads by these names.
+func TestPollingThreadsAreNamed(t *testing.T) {
+	cfg := testConfig()
+	cfg.Clients = 2
+	var names []string
+	for _, r := range cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin) {
+		for _, polling := range r.threads {
+			name, err := get(t.Context(), polling, func() (string, error) {
+				text, err := os.ReadFile("/proc/thread-self/comm")
+				return strings.TrimSpace(string(text)), err
+			})
+			require.NoError(t, err)
+			require.Equal(t, polling.id.Name(), name)
+			names = append(names, name)
+		}
+	}
+	require.Subset(t, names, []string{"r0 daemon 0", "r1 client 0", "r1 client 1"})
 }

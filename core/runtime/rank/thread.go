@@ -85,10 +85,13 @@ func get[T any](ctx context.Context, t *thread, f func() (T, error)) (value T, e
 	}
 }
 
-// pin binds the calling thread to its processor and returns the affinity that the kernel
+// pin names the calling thread, binds it to its processor and returns the affinity that the kernel
 // reports. Call it after the worker is made, so that threads of a native library do not
-// inherit the affinity.
+// inherit the name and the affinity.
 func (t *thread) pin() (affinity string, err error) {
+	if t.locked && !t.crew.follows(t) {
+		_ = machine.NameThread(t.id.Name()) // a sandbox may have no such file, and only profilers look at it
+	}
 	if t.cpu >= 0 && t.locked {
 		if err := machine.Pin(t.cpu); err != nil {
 			return "", fmt.Errorf("pin a polling thread to processor %d: %w; try --pin=false", t.cpu, err)
