@@ -42,7 +42,7 @@ var codes = map[string][]int{
 
 // special matches commands that need what a machine may not have, or other hosts. Without it they exit with 1,
 // or 2 for an option, and one line says why.
-var special = regexp.MustCompile(`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join `)
+var special = regexp.MustCompile(`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join |^transportbench c2c `)
 
 // native matches commands with transports that need a native library. make build makes their plugins.
 var native = regexp.MustCompile(`\b(grpc|ofi|ucxam)\b`)

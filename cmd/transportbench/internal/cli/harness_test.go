@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/perf"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
 	"transportbench/core/plugin"
@@ -132,6 +133,7 @@ func pluginDir(t *testing.T, names ...string) string {
 type command struct {
 	*testing.T
 	run     func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+	perf    func() (*perf.Perf, error)
 	plugins []string
 	ctx     context.Context
 
@@ -164,7 +166,7 @@ func (c *command) execute(args ...string) int {
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...))
 	}
 	var stdout, stderr bytes.Buffer
-	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr, began: time.Now(), run: c.run}
+	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr, began: time.Now(), run: c.run, perf: c.perf}
 	if a.run == nil {
 		a.run = succeed
 	}

@@ -24,6 +24,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/perf"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/runner"
@@ -42,6 +43,8 @@ type app struct {
 
 	// run is runner.Run, except in tests.
 	run func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+	// perf is perf.Find, except in tests.
+	perf func() (*perf.Perf, error)
 }
 
 // Main runs the command line args, without the program's name, and returns the
@@ -53,7 +56,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 	defer host.End()
 	log.SetOutput(printable.NewWriter(stderr)) // of libraries
-	a := &app{program: os.Args[0], args: args, stdin: os.Stdin, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run}
+	a := &app{program: os.Args[0], args: args, stdin: os.Stdin, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run, perf: perf.Find}
 	return a.main(ctx)
 }
 
@@ -123,7 +126,7 @@ func (a *app) main(ctx context.Context) int {
 func (a *app) rootCommand() *cobra.Command {
 	root := group("transportbench", "Compare RPC transports apples to apples",
 		a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(),
-		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(), a.reproduceCommand(), a.stackCommand(),
+		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(), a.reproduceCommand(), a.stackCommand(), a.c2cCommand(),
 		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
 		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
 		a.agentCommand(), a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())

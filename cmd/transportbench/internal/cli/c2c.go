@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/perf"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+)
+
+// profiled is the command c2c.
+type profiled struct {
+	*session
+	perf  *perf.Perf
+	dir   string         // of what perf writes
+	saved *result.Result // whose run is repeated; nil with --run
+}
+
+// perf takes a moment to attach to the ranks, and lets go of them before the window ends.
+const (
+	leastProfiled = config.Duration(500 * time.Millisecond) // the shortest window
+	profiledShare = 0.8                                     // of a window
+
+	profiledWindows = 2 // one for each of perf's tools
+)
+
+func (a *app) c2cCommand() *cobra.Command {
+	run := false
+	cmd := &cobra.Command{
+		Use: "c2c RESULT|--run", Short: "Show which cache lines the threads of a run pass to each other", ValidArgsFunction: completeResults,
+		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, with
+Linux's perf attached to the ranks: perf stat in one window and perf c2c in another. It
+shows the instructions per cycle and the cache misses of each thread, and the loads that
+another processor's modified cache line answered (HITM): how many, of which lines, and
+in which functions of which threads.
+
+perf slows the run, so no result is written. c2c needs a processor that counts events,
+which virtual machines often hide, and perf.
+
+` + exitHelp,
+		Example: `  transportbench c2c results/local/shm-kv-20260101T000000Z-0123abcd.json
+  transportbench c2c --run --transport shm --in-flight 32 --clients 4`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := a.newProfiled(cmd, run, args)
+			if err != nil {
+				return err
+			}
+			if p.perf, err = a.perf(); err != nil {
+				return fmt.Errorf("c2c: %w", err)
+			}
+			return p.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	options.AddRun(flags, nil, "repeats", "launches")
+	options.AddJSON(flags)
+	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
+	flags.Lookup(options.KeyOut).DefValue = ""
+	flags.Lookup(options.KeyOut).Usage = "directory that keeps what perf wrote, for perf c2c report"
+	a.addCompletion(cmd)
+	return cmd
+}
+
+// newProfiled checks the command line.
+func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profiled, error) {
+	switch {
+	case len(args) > 1:
+		return nil, usagef("c2c takes one result, got %d", len(args))
+	case len(args) == 0 && !run:
+		return nil, usagef("c2c needs a result whose run it repeats, or --run with the flags of run; see %s --help", cmd.CommandPath())
+	case len(args) == 1 && run:
+		return nil, usagef("c2c repeats the run of %s: leave out --run, or the result", args[0])
+	}
+	fixed := map[string]string{"repeats": strconv.Itoa(profiledWindows), "launches": "1"}
+	settings, err := a.settings(cmd, cmd.Flags(), map[string]string{options.KeyOut: ""}, fixed)
+	if err != nil {
+		return nil, err
+	}
+	p := &profiled{session: &session{app: a, settings: settings, stateOnly: true}, dir: settings.Out}
+	if err := p.alone("c2c attaches perf to the ranks of one host"); err != nil {
+		return nil, err
+	}
+	if len(args) == 1 {
+		if err := p.repeatRun(cmd, args[0]); err != nil {
+			return nil, err
+		}
+	}
+	switch c := &settings.Config; {
+	case len(settings.Transports) != 1 || settings.Transports[0] == options.All:
+		return nil, usagef("--transport: c2c takes one transport")
+	case c.Duration < leastProfiled:
+		return nil, usagef("--duration: %s is too short for perf to attach (at least %s)", c.Duration, leastProfiled)
+	}
+	return p, nil
+}
+
+// repeatRun sets what is run to that of a result.
+func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
+	own := options.WithoutRun(cmd.Flags())
+	var given string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if own.Lookup(f.Name) == nil {
+			given = cmp.Or(given, f.Name)
+		}
+	})
+	if given != "" {
+		return usagef("--%s: c2c repeats the run of %s; use --run instead to describe one", given, path)
+	}
+	r, err := result.Read(path)
+	if err != nil {
+		return badInput(err)
+	}
+	switch {
+	case r.Kind != result.KindRun || r.Config.Transport == "":
+		return usagef("%s is no result of a run", path)
+	case len(r.Hosts) > 0:
+		return usagef("%s is of %d hosts, and c2c attaches perf to the ranks of one", path, len(r.Hosts))
+	}
+	c := r.Config
+	c.Repeats, c.Launches = p.settings.Config.Repeats, p.settings.Config.Launches
+	c.Duration = max(c.Duration, leastProfiled)
+	p.saved, p.settings.Config = r, c
+	p.settings.Transports, p.settings.Set = []string{c.Transport}, nil
+	return nil
+}
+
+func (p *profiled) run(ctx context.Context) error {
+	kept := p.dir != ""
+	if !kept {
+		var err error
+		if p.dir, err = os.MkdirTemp("", "transportbench-c2c-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(p.dir)
+	} else if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return usagef("--out: %s", oneLine(err))
+	}
+	p.settings.Out = p.dir
+	if err := p.begin(); err != nil {
+		return err
+	}
+	entries, set, err := p.selected(ctx)
+	if err != nil {
+		return err
+	}
+	j := job{entry: entries[0], config: p.settings.Config}
+	j.config.Transport = j.entry.Name
+	if p.saved == nil {
+		j.config.Options = set[j.entry.Name]
+	}
+	shown, err := p.profile(ctx, j)
+	if err != nil {
+		return p.settings.Explain(err)
+	}
+	if p.settings.JSON {
+		err = writeJSON(p.stdout, shown)
+	} else {
+		shown.Write(p.stdout)
+	}
+	if kept {
+		p.note("%s has what perf wrote", p.dir)
+	}
+	if err == nil && shown.NoThreads != "" && shown.NoSharing != "" {
+		err = errors.New("perf failed in both windows")
+	}
+	return err
+}
+
+// profile makes the run with perf attached.
+func (p *profiled) profile(interrupted context.Context, j job) (*present.C2C, error) {
+	ctx, cancel := context.WithCancel(interrupted)
+	defer cancel()
+	progress := present.NewProgress(p.stderr, j.entry.Name+" "+j.config.Profile)
+	defer progress.Close()
+	l, err := p.launcherFor(j.entry, progress, p.settings.AllowMixed)
+	if err != nil {
+		return nil, err
+	}
+	req, err := p.request(j, l, p.began)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{Observer: progress, Launcher: req.Launcher, pids: map[int]int{}}
+	req.Launcher = w
+	shown := &present.C2C{Kind: "c2c", Transport: j.entry.Name, Config: j.config}
+	var statFailed, recordFailed error
+	during := time.Duration(profiledShare * float64(j.config.Duration))
+	w.window = func(nth int, pids []int) {
+		if nth == 1 {
+			shown.Threads, statFailed = p.perf.Stat(ctx, pids, during, p.dir)
+		} else {
+			recordFailed = p.perf.Record(ctx, pids, during, p.dir)
+		}
+	}
+	r, err := p.app.run(ctx, req, w)
+	if err != nil {
+		cancel()
+	}
+	w.watching.Wait()
+	switch {
+	case interrupted.Err() != nil:
+		return nil, interrupted.Err()
+	case err != nil:
+		return nil, err
+	case len(r.Repeats) != profiledWindows:
+		return nil, fmt.Errorf("the run had %d of %d windows", len(r.Repeats), profiledWindows)
+	}
+	if recordFailed == nil {
+		shown.Sharing, recordFailed = p.perf.Report(ctx, p.dir)
+	}
+	if shown.NoThreads = reason(statFailed); statFailed == nil {
+		shown.Throughput.Stat = r.Repeats[0].Samples[result.Throughput]
+	}
+	if shown.NoSharing = reason(recordFailed); recordFailed == nil {
+		shown.Throughput.C2C = r.Repeats[1].Samples[result.Throughput]
+	}
+	if p.saved != nil {
+		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
+	}
+	for _, c := range r.Checks {
+		if !c.OK && c.Severity == result.Error {
+			p.note("%s: %s", c.Name, c.Message)
+		}
+	}
+	return shown, nil
+}
+
+// reason returns the text of an error, or "".
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return oneLine(err)
+}
+
+// watcher calls window at the beginning of each window, in a goroutine of its own, and one after another.
+type watcher struct {
+	runner.Observer
+	runner.Launcher
+	window   func(nth int, pids []int)
+	watching sync.WaitGroup
+
+	turn   sync.Mutex // of window
+	mu     sync.Mutex
+	pids   map[int]int // by rank
+	inside bool        // a window
+}
+
+// Launch implements [runner.Launcher].
+func (w *watcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
+	p, err := w.Launcher.Launch(ctx, rank)
+	if err != nil {
+		return nil, err
+	}
+	if local, is := p.(interface{ PID() int }); is {
+		w.mu.Lock()
+		w.pids[rank] = local.PID()
+		w.mu.Unlock()
+	}
+	return p, nil
+}
+
+// Progress implements [runner.Observer].
+func (w *watcher) Progress(s runner.Status) {
+	w.Observer.Progress(s)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := s.Step == runner.StepRepeat && !w.inside
+	w.inside = s.Step == runner.StepRepeat
+	if !began {
+		return
+	}
+	var pids []int
+	for _, pid := range w.pids {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	w.watching.Go(func() {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		w.window(s.Repeat, pids)
+	})
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/perf"
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+)
+
+// fakePerf makes a script in place of perf that logs its arguments, one line for each call, and does
+// what record says for perf c2c record.
+func fakePerf(t *testing.T, record string) (find func() (*perf.Perf, error), log string) {
+	t.Helper()
+	dir := t.TempDir()
+	testdata, err := filepath.Abs("../../../../core/lab/perf/testdata")
+	require.NoError(t, err)
+	p := &perf.Perf{Program: filepath.Join(dir, "perf")}
+	log = filepath.Join(dir, "log")
+	require.NoError(t, os.WriteFile(p.Program, []byte(`#!/bin/sh
+echo "$*" >>`+log+`
+case "$1 $2" in
+"stat -x") cp `+testdata+`/stat.csv "$8" ;;
+"c2c record") `+record+` ;;
+"c2c report") cat `+testdata+`/c2c.txt ;;
+esac
+`), 0o755))
+	return func() (*perf.Perf, error) { return p, nil }, log
+}
+
+// twoWindows is a run with two windows, of which the first is measured again, and a rank.
+func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	p, err := req.Launcher.Launch(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Kill()
+	for _, s := range []runner.Status{
+		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1, OpsPerSec: 1e6},
+		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1}, {Step: runner.StepFloor, Repeat: 1},
+		{Step: runner.StepRepeat, Repeat: 2}, {Step: runner.StepFloor, Repeat: 2}, {Step: runner.StepClose},
+	} {
+		obs.Progress(s)
+	}
+	r, err := succeed(ctx, req, obs)
+	if err != nil {
+		return nil, err
+	}
+	for _, rate := range []float64{2e6, 3e6} {
+		r.Repeats = append(r.Repeats, result.Repeat{Samples: map[string]float64{result.Throughput: rate}})
+	}
+	return r, nil
+}
+
+// calls returns how the script was called.
+func calls(log string) (lines []string) {
+	text, _ := os.ReadFile(log)
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
+}
+
+func TestC2C(t *testing.T) {
+	find, log := fakePerf(t, ":")
+	keep := filepath.Join(t.TempDir(), "kept")
+	c := &command{T: t, run: twoWindows, plugins: []string{"liar"}, perf: find}
+	dir := pluginDir(t, "liar")
+	require.Zero(t, c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--in-flight", "7", "--out", keep, "--json"), c.stderr)
+	var shown present.C2C
+	require.NoError(t, json.Unmarshal([]byte(c.stdout), &shown), c.stdout)
+	require.Equal(t, "c2c", shown.Kind)
+	require.Equal(t, 7, shown.Config.InFlight)
+	require.Equal(t, 2, shown.Config.Repeats)
+	require.Equal(t, present.C2CThroughput{Stat: 2e6, C2C: 3e6}, shown.Throughput)
+	require.Len(t, shown.Threads, 4)
+	require.Len(t, shown.Sharing.Lines, 7)
+	require.FileExists(t, filepath.Join(keep, perf.StatFile))
+	require.FileExists(t, filepath.Join(keep, perf.ReportFile))
+
+	// perf attached to the rank in each window, also in that which was measured again.
+	var made []string
+	for _, line := range calls(log) {
+		made = append(made, strings.Join(strings.Fields(line)[:2], " "))
+		if _, after, found := strings.Cut(line, " -p "); found {
+			pid, rest, _ := strings.Cut(after, " ")
+			_, err := strconv.Atoi(pid)
+			require.NoError(t, err, line)
+			require.Equal(t, "-- sleep 0.800", rest)
+		}
+	}
+	require.ElementsMatch(t, []string{"stat -x", "stat -x", "stat -x", "c2c record", "c2c report"}, made)
+
+	// A saved run is repeated with its own options.
+	r, err := succeed(t.Context(), runner.Request{}, discard{})
+	require.NoError(t, err)
+	r.Config = shown.Config
+	r.Config.InFlight, r.Config.Repeats, r.Config.Duration = 9, 6, 1e6
+	path, err := result.Write(t.TempDir(), r)
+	require.NoError(t, err)
+	find, log = fakePerf(t, "echo 'failed: memory events not supported' >&2; exit 255")
+	c.perf = find
+	require.Zero(t, c.execute("c2c", path, "--plugin-dir", dir), c.stderr)
+	require.Contains(t, c.stdout, "9 in flight")
+	require.Contains(t, c.stdout, "throughput: 2.00 M op/s under perf stat, 1.00 M op/s in the result, without\n")
+	require.Contains(t, c.stdout, "no HITM table: perf c2c record: failed: memory events not supported (exit status 255)\n")
+	require.Contains(t, c.stdout, "daemon 0")
+	require.NotContains(t, strings.Join(calls(log), "\n"), "report")
+	require.Contains(t, strings.Join(calls(log), "\n"), "-- sleep 0.400", "windows are long enough for perf")
+
+	require.Equal(t, ExitUsage, c.execute("c2c", path, "--plugin-dir", dir, "--in-flight", "3"))
+	require.Contains(t, c.stderr, "--in-flight: c2c repeats the run of "+path)
+	require.Equal(t, ExitUsage, c.execute("c2c", path, "--run"))
+	require.Contains(t, c.stderr, "leave out --run, or the result")
+}
+
+// discard is an observer that does nothing.
+type discard struct{}
+
+func (discard) Progress(runner.Status) {}
+
+func TestC2CRefuses(t *testing.T) {
+	missing := errors.New("this machine has no performance monitoring unit; enable it")
+	c := &command{T: t, perf: func() (*perf.Perf, error) { return nil, missing }, run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+		t.Error("it ran")
+		return nil, missing
+	}}
+	require.Equal(t, ExitInternal, c.execute("c2c", "--run"))
+	require.Equal(t, fmt.Sprintf("transportbench: c2c: %v\n", missing), c.stderr, "one line")
+	require.Empty(t, c.stdout)
+
+	c.perf = func() (*perf.Perf, error) {
+		t.Error("perf was looked for")
+		return nil, missing
+	}
+	for problem, args := range map[string][]string{
+		"c2c needs a result whose run it repeats, or --run": {},
+		"c2c takes one result, got 2":                       {"a", "b"},
+		"no such file":                                      {"a.json"},
+		"--transport: c2c takes one transport":              {"--run", "--transport", "all"},
+		"at least 500ms":                                    {"--run", "--duration", "400ms"},
+		"unknown flag --repeats":                            {"--run", "--repeats", "3"},
+		"perf to the ranks of one host":                     {"--run", "--hosts", "a,b"},
+	} {
+		require.Equal(t, ExitUsage, c.execute(append([]string{"c2c"}, args...)...), "%v", args)
+		require.Contains(t, c.stderr, problem)
+	}
+}

@@ -1,0 +1,130 @@
+package perf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"transportbench/core/base/machine"
+)
+
+// The files that perf and Perf write into a directory.
+const (
+	StatFile   = "perf-stat.csv"
+	RecordFile = "perf.data"
+	ReportFile = "perf-c2c.txt"
+)
+
+// patience is how long perf may take to end after it was told to.
+const patience = 10 * time.Second
+
+// Perf is the program perf.
+type Perf struct {
+	Program string // its path
+}
+
+// Find returns perf if it is installed and this machine counts hardware events. The error is one line
+// with the remedy.
+func Find() (*Perf, error) {
+	counters, err := machine.OpenCounters()
+	if err != nil {
+		return nil, err
+	}
+	if err := counters.Close(); err != nil {
+		return nil, err
+	}
+	program, err := exec.LookPath("perf")
+	if err != nil {
+		return nil, errors.New("perf is not installed: apt install linux-perf")
+	}
+	return &Perf{Program: program}, nil
+}
+
+// Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir.
+func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents, error) {
+	path := filepath.Join(dir, StatFile)
+	args := []string{"stat", "-x", separator, "--per-thread", "-e", statEvents(), "-o", path}
+	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("perf stat: %w", err)
+	}
+	return ParseStat(text)
+}
+
+// Record samples loads and stores of the processes for d into dir.
+func (p *Perf) Record(ctx context.Context, pids []int, d time.Duration, dir string) error {
+	path := filepath.Join(dir, RecordFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // perf would keep it under another name
+		return fmt.Errorf("perf c2c record: %w", err)
+	}
+	args := []string{"c2c", "record", "--", "-o", path}
+	_, err := p.run(ctx, append(args, attached(pids, d)...)...)
+	return err
+}
+
+// Report reads what Record has sampled, and leaves what perf printed in dir.
+func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
+	text, err := p.run(ctx, "c2c", "report", "-i", filepath.Join(dir, RecordFile),
+		"--stdio", "--full-symbols", "--no-source", "--coalesce", "tid,iaddr")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, ReportFile), text, 0o644); err != nil {
+		return nil, err
+	}
+	return ParseC2C(text)
+}
+
+// attached returns the arguments that attach perf to processes while a command sleeps for d.
+func attached(pids []int, d time.Duration) []string {
+	var list []string
+	for _, pid := range pids {
+		list = append(list, strconv.Itoa(pid))
+	}
+	return []string{"-p", strings.Join(list, ","), "--", "sleep", strconv.FormatFloat(d.Seconds(), 'f', 3, 64)}
+}
+
+// run returns the standard output of perf. When ctx ends, perf is interrupted.
+func (p *Perf) run(ctx context.Context, args ...string) ([]byte, error) {
+	name := "perf " + args[0]
+	if args[0] == "c2c" {
+		name += " " + args[1]
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, p.Program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "PAGER=cat") // numbers with points
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = patience
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if said := firstLine(stderr.String()); said != "" {
+			return nil, fmt.Errorf("%s: %s (%w)", name, said, err)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return stdout.Bytes(), nil
+}
+
+// firstLine returns the first line with more than a title.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line != "Error:" && !strings.HasPrefix(line, "[ perf record:") {
+			return line
+		}
+	}
+	return ""
+}
