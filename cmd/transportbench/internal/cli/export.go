@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,16 +100,24 @@ func exportHistograms(s *set.Set, dir string) error {
 	if err != nil {
 		return err
 	}
-	labels := set.LabelsOf(s.Cells)
+	labels, written, without := set.LabelsOf(s.Cells), 0, error(nil)
 	for i := range s.Cells {
 		if s.Cells[i].Status != set.Measured {
 			continue
 		}
 		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(labels.Of(s.Cells[i].Config)))
 		err := result.Replace(filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
-		if err != nil {
+		switch {
+		case errors.Is(err, export.ErrNoHistograms):
+			without = err
+		case err != nil:
 			return err
+		default:
+			written++
 		}
+	}
+	if written == 0 && without != nil {
+		return exitf(ExitTooLittle, "%v", without)
 	}
 	return nil
 }

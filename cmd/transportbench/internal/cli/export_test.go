@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/result/set"
 )
 
 func TestExport(t *testing.T) {
@@ -28,6 +30,23 @@ func TestExport(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, tables)
 	require.FileExists(t, filepath.Join(dir, "service-time.hlog"))
+
+	// Readings of microbenchmarks have no histograms, and runs beside them have.
+	mixed := t.TempDir()
+	reading := setOf(t, func(s *set.Set) {
+		for i := range s.Cells {
+			s.Cells[i].Config[set.MicroOption] = "spsc"
+		}
+	}, 1e6)
+	require.Equal(t, ExitTooLittle, cmd.execute("export", "--format", "hdr", reading, "--output", mixed))
+	require.Contains(t, cmd.stderr, "shm: no histograms")
+	both := t.TempDir()
+	require.NoError(t, os.Link(committedCell(t, "shm"), filepath.Join(both, "run.json")))
+	require.NoError(t, os.CopyFS(filepath.Join(both, "micro"), os.DirFS(reading)))
+	require.Zero(t, cmd.execute("export", "--format", "hdr", both, "--output", mixed), cmd.stderr)
+	tables, err = filepath.Glob(filepath.Join(mixed, "*.hgrm"))
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
 
 	whole := filepath.Join(dir, "whole.json")
 	require.Zero(t, cmd.execute("export", "--format", "json", results, "-o", whole), cmd.stderr)

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -36,6 +37,10 @@ func HDRLog(w io.Writer, s *set.Set) error {
 	})
 }
 
+// ErrNoHistograms is the error of [Percentiles] for a cell without them, such as a reading of a
+// microbenchmark.
+var ErrNoHistograms = errors.New("no histograms")
+
 // Percentiles writes one cell's service times over all repeats as the table that HDR tools call
 // .hgrm, in microseconds as they do.
 func Percentiles(w io.Writer, s *set.Set, cell int) error {
@@ -54,7 +59,7 @@ func Percentiles(w io.Writer, s *set.Set, cell int) error {
 		return err
 	}
 	if merged == nil {
-		return fmt.Errorf("%s has no histograms", s.Cells[cell].Transport())
+		return fmt.Errorf("%s: %w", s.Cells[cell].Transport(), ErrNoHistograms)
 	}
 	const ticks, nsPerMicrosecond = 5, 1000
 	_, err = merged.PercentilesPrint(w, ticks, nsPerMicrosecond)
