@@ -69,8 +69,11 @@ type Config struct {
 	Flush string `json:"flush"`
 	// Interleave is the order of sending and polling; absent for one of each per iteration.
 	Interleave Interleave `json:"interleave,omitempty"`
-	Idle       string     `json:"idle"`
-	Pin        bool       `json:"pin"`
+	// Delegate lets each client call one daemon of a rank, which passes requests on to the one that
+	// owns the key.
+	Delegate bool   `json:"delegate,omitempty"`
+	Idle     string `json:"idle"`
+	Pin      bool   `json:"pin"`
 	// CPUs and NUMA choose processors; absent if the runner does.
 	CPUs CPUs     `json:"cpus,omitempty"`
 	NUMA NUMANode `json:"numa,omitempty"`

@@ -86,6 +86,9 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 		"--servers: has no effect in a mesh":                        func(c *Config) { c.Servers, c.Topology = 2, TopologyMeshDirect },
 		"--servers: cannot be combined with the traffic incast:2":   func(c *Config) { c.Servers, c.Ranks, c.Traffic = 2, 3, "incast:2" },
 		"--servers: 2 serving ranks leave none of 2 ranks to call;": func(c *Config) { c.Servers = 2 },
+		"--delegate: has no effect with one daemon":                 func(c *Config) { c.Delegate = true },
+		"--delegate: has no effect with the service echo":           func(c *Config) { c.Delegate, c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1 },
+		"--idle: park does not work with --delegate":                func(c *Config) { c.Delegate, c.Daemons, c.Idle = true, 2, IdlePark },
 		"--interleave: has no effect in mesh-direct":                func(c *Config) { c.Topology, c.Interleave = TopologyMeshDirect, InterleaveSendPoll },
 		"--interleave: has no effect with --flush immediate": func(c *Config) {
 			c.Topology, c.Interleave, c.Flush = TopologyMeshProxied, InterleaveSendPoll, FlushImmediate

@@ -218,6 +218,8 @@ type DaemonReport struct {
 	BackPressure     uint64 `json:"back_pressure"`
 	// Proxy is set in mesh-proxied.
 	Proxy *ProxyReport `json:"proxy,omitempty"`
+	// Delegation is set if daemons delegate.
+	Delegation *DelegationReport `json:"delegation,omitempty"`
 	// Storage is set if a storage delays values.
 	Storage *StorageReport `json:"storage,omitempty"`
 	// Device is set if payloads stay in device memory.
@@ -250,6 +252,13 @@ type ProxyReport struct {
 	// Held counts the iterations that did not poll the clients, because the transport had no
 	// room for their earlier requests.
 	Held uint64 `json:"held"`
+}
+
+// DelegationReport counts the requests that the daemons of a rank pass on to the one that owns the key.
+// Requests of the DaemonReport includes Served and not Sent.
+type DelegationReport struct {
+	Sent   uint64 `json:"sent"`   // passed on to other daemons
+	Served uint64 `json:"served"` // for other daemons
 }
 
 // DeviceReport counts the written values that stayed in device memory.

@@ -226,6 +226,8 @@ type Loop struct {
 	PerSecond float64
 	Counts    record.DaemonReport // sums; only counts are set
 	Proxy     *record.ProxyReport // nil except in mesh-proxied
+	// Delegation is nil unless daemons delegate.
+	Delegation *record.DelegationReport
 }
 
 // LoopsOf returns the loops of all ranks that have daemons, by rank.
@@ -283,6 +285,13 @@ func (l *Loop) add(d *record.DaemonReport) {
 	c.Requests += d.Requests
 	c.Flushes += d.Flushes
 	c.BackPressure += d.BackPressure
+	if g := d.Delegation; g != nil {
+		if l.Delegation == nil {
+			l.Delegation = &record.DelegationReport{}
+		}
+		l.Delegation.Sent += g.Sent
+		l.Delegation.Served += g.Served
+	}
 	if d.Proxy == nil {
 		return
 	}

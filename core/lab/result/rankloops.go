@@ -50,6 +50,7 @@ const (
 	EventRemote       = "remote"        // of these, forwarded
 	EventResponses    = "responses"     // mesh-proxied: of other ranks
 	EventIncoming     = "incoming"      // mesh-proxied: requests of other ranks
+	EventDelegated    = "delegated"     // requests passed on to the daemon of the rank that owns the key
 	EventFlushes      = "flushes"       // doorbells
 	EventBackPressure = "back_pressure" // posts that were not taken in full
 	EventEmpty        = "empty"         // iterations that found nothing
@@ -57,7 +58,7 @@ const (
 
 // LoopEvents returns the events of a loop in order of display.
 func LoopEvents() []string {
-	return []string{EventEmpty, EventServed, EventFromClients, EventLocal, EventRemote, EventResponses, EventIncoming, EventFlushes, EventBackPressure}
+	return []string{EventEmpty, EventServed, EventFromClients, EventLocal, EventRemote, EventResponses, EventIncoming, EventDelegated, EventFlushes, EventBackPressure}
 }
 
 // LoopPhases returns the times of RankLoop.Phases in order of display.
@@ -130,6 +131,9 @@ func perLoop(l *Loop) map[string]float64 {
 			EventFromClients: p.FromClients, EventLocal: p.Local, EventRemote: p.Remote,
 			EventResponses: p.Responses, EventIncoming: p.Incoming,
 		})
+	}
+	if g := l.Delegation; g != nil {
+		counts[EventDelegated] = g.Sent
 	}
 	events := map[string]float64{}
 	for name, n := range counts {

@@ -16,8 +16,9 @@ func TestRankLoops(t *testing.T) {
 	}
 	daemon := record.DaemonReport{
 		ElapsedNS: 1e9, Loops: 1000, EmptyLoops: 750, Requests: 200, Flushes: 100,
-		Proxy:  &record.ProxyReport{FromClients: 150, Local: 100, Remote: 50, Responses: 50, Incoming: 100},
-		Phases: map[string]record.TimingReport{record.PhaseLoop: timing(t, 50, 51, 100, 600, 20_000), "poll": timing(t, 10, 20, 30)},
+		Proxy:      &record.ProxyReport{FromClients: 150, Local: 100, Remote: 50, Responses: 50, Incoming: 100},
+		Delegation: &record.DelegationReport{Sent: 40, Served: 40},
+		Phases:     map[string]record.TimingReport{record.PhaseLoop: timing(t, 50, 51, 100, 600, 20_000), "poll": timing(t, 10, 20, 30)},
 		Transport: append(sizes.Append(nil), transport.Stat{Name: "batches", Value: 5}, transport.Stat{Name: "messages", Value: 13},
 			transport.Stat{Name: "credit_only", Value: 2}, transport.Stat{Name: "doorbells", Value: 6}),
 		Storage: &record.StorageReport{Lanes: 3, Reads: 4, BusyNS: 100, WaitNS: 10, MostQueued: 7},
@@ -36,6 +37,7 @@ func TestRankLoops(t *testing.T) {
 	require.EqualValues(t, 4000, l.Loops)
 	require.InDelta(t, 1000, l.PerSecond, 1e-9)
 	require.InDelta(t, 0.15, l.PerLoop[EventFromClients], 1e-9)
+	require.InDelta(t, 0.04, l.PerLoop[EventDelegated], 1e-9)
 	require.InDelta(t, 4, l.LoopsPerRequest, 1e-9, "served and forwarded")
 	for name := range l.PerLoop {
 		require.Contains(t, LoopEvents(), name)

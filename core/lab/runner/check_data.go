@@ -203,10 +203,14 @@ func checkServed(e evidence) finding {
 		}
 		for _, d := range e.result.Repeats[i].Daemons() {
 			there += d.Served
-			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests != p.Local+p.Incoming) {
+			var delegated record.DelegationReport
+			if d.Delegation != nil {
+				delegated = *d.Delegation
+			}
+			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests+delegated.Sent != p.Local+p.Incoming+delegated.Served) {
 				f.value, f.message = 1, fmt.Sprintf(
-					"a daemon took %d requests from clients, served %d of them and forwarded %d; it served %d in all, %d of them from other ranks",
-					p.FromClients, p.Local, p.Remote, d.Requests, p.Incoming)
+					"a daemon took %d requests from clients, %d for its rank, and forwarded %d; it had %d of other ranks and %d of other daemons, passed %d on to those, and served %d in all",
+					p.FromClients, p.Local, p.Remote, p.Incoming, delegated.Served, delegated.Sent, d.Requests)
 				return f
 			}
 		}

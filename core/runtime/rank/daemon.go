@@ -33,9 +33,10 @@ type daemon struct {
 	headers [][kv.HeaderSize]byte
 	next    int // in headers, circular
 
-	proxy   *proxy     // nil unless mesh-proxied
-	storage *storage   // nil without delays
-	device  *deviceLog // nil unless payloads stay in device memory
+	proxy      *proxy      // nil unless mesh-proxied
+	delegation *delegation // nil unless the daemons of the rank delegate
+	storage    *storage    // nil without delays
+	device     *deviceLog  // nil unless payloads stay in device memory
 
 	counts daemonCounts
 	// atEnd is a copy of counts at the end of the window.
@@ -55,6 +56,7 @@ type daemonCounts struct {
 	outcomes                                              [kv.NumOutcomes]uint64 // of the requests
 	window                                                uint64                 // ticks
 	fromClients, local, remote, responses, incoming, held uint64                 // mesh-proxied
+	delegated, forSiblings                                uint64                 // passed on to daemons of the rank, and served for them
 	left                                                  uint64                 // PUTs whose value stays in device memory
 	store                                                 kv.Work
 }
@@ -69,31 +71,33 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 			return nil, err
 		}
 	}
-	open, forwarded := w.openRequests(), 0
-	if w.cfg.Proxied() {
-		forwarded = w.cfg.CallsPerConnection()
+	open := w.openCalls()
+	serves := open
+	if w.cfg.Delegate {
+		serves *= w.cfg.Daemons
 	}
 	d := &daemon{
 		cfg: w.cfg, rank: w.rank, worker: worker, clock: machine.Calibrated(),
 		service: serviceOf(w.cfg), echoes: w.cfg.Service == config.ServiceEcho && w.cfg.Flush == config.FlushLoop,
 		store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
-		events: make([]transport.Event, max(minPollBatch, min(open+forwarded, maxPollBatch))),
-		out:    newOutbox(worker, open+forwarded),
-		// One for each request of peers and of clients that can be open.
-		headers: make([][kv.HeaderSize]byte, open+forwarded),
+		events: make([]transport.Event, max(minPollBatch, min(open, maxPollBatch))),
+		out:    newOutbox(worker, open),
+		// One for each request of peers, clients and siblings that can be open.
+		headers: make([][kv.HeaderSize]byte, serves),
 		gaps:    newGapWatch(machine.Calibrated()),
 	}
 	if w.cfg.Stored() {
-		d.storage = newStorage(d.clock, w.cfg, w.rank*w.cfg.Daemons+index, open+forwarded)
+		d.storage = newStorage(d.clock, w.cfg, w.rank*w.cfg.Daemons+index, serves)
 	}
 	d.loop = newLoopTimer(d.clock, &d.gaps)
 	d.idle = newIdler(idle, worker, &d.gaps)
 	return d, d.out.keepFor(w.cfg)
 }
 
-// keepFor maps room for payloads that cannot wait for the next poll. Only an echo has any.
+// keepFor maps room for payloads that cannot wait for the next poll: those of an echo, and of what the
+// daemons of a rank pass on to each other.
 func (o *outbox) keepFor(cfg config.Config) (err error) {
-	if cfg.Service != config.ServiceEcho {
+	if cfg.Service != config.ServiceEcho && !cfg.Delegate {
 		return nil
 	}
 	o.stride = cfg.LargestMessage()
@@ -151,6 +155,9 @@ func (d *daemon) close() (err error) {
 	if d.proxy != nil {
 		err = errors.Join(err, d.proxy.out.close())
 	}
+	if d.delegation != nil {
+		err = errors.Join(err, d.delegation.out.close())
+	}
 	return errors.Join(err, d.out.close())
 }
 
@@ -175,6 +182,9 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 			FromClients: n.fromClients, Local: n.local, Remote: n.remote,
 			Responses: n.responses, Incoming: n.incoming, Held: n.held,
 		}
+	}
+	if d.delegation != nil {
+		r.Delegation = &record.DelegationReport{Sent: n.delegated, Served: n.forSiblings}
 	}
 	if d.device != nil {
 		device := d.device.report

@@ -132,19 +132,21 @@ func (d *daemon) step() error {
 			return err
 		}
 		found += m
-		if d.loop.timing {
-			d.loop.stamp(phaseScan)
+	}
+	if d.delegation != nil {
+		m, err := d.pollSiblings()
+		if err != nil {
+			return err
 		}
+		found += m
+	}
+	if d.loop.timing && (d.proxy != nil || d.delegation != nil) {
+		d.loop.stamp(phaseScan)
 	}
 	waiting := d.waiting()
 	if waiting > 0 {
-		if err := d.flush(&d.out); err != nil {
+		if err := d.flushAll(); err != nil {
 			return err
-		}
-		if d.proxy != nil {
-			if err := d.flushProxy(); err != nil {
-				return err
-			}
 		}
 	}
 	if d.loop.timing {
@@ -174,6 +176,9 @@ func (d *daemon) waiting() int {
 	if d.proxy != nil {
 		n += len(d.proxy.out.ops)
 	}
+	if d.delegation != nil {
+		n += len(d.delegation.out.ops)
+	}
 	return n
 }
 
@@ -188,10 +193,9 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 				return fmt.Errorf("serve: peers have more open requests than the %d that the run allows", cap(d.out.ops))
 			}
 			d.counts.incoming++
-			if d.storage != nil && d.delay(e, false) {
-				continue
+			if err := d.take(e, &d.out); err != nil {
+				return err
 			}
-			d.answer(e, &d.out)
 			if i == traced {
 				d.spot.serve(d.clock)
 			}
@@ -235,6 +239,13 @@ func (d *daemon) echo(found int) (n int) {
 	d.counts.requests += uint64(n)
 	d.counts.outcomes[kv.OutcomeGet] += uint64(n)
 	return n
+}
+
+// serveLater serves a request, or passes it on to the storage. The reply goes to out.
+func (d *daemon) serveLater(e *transport.Event, out *outbox) {
+	if d.storage == nil || !d.delay(e, out) {
+		d.answer(e, out)
+	}
 }
 
 // answer serves a request and adds the reply to out. The reply points at an entry of the store,
@@ -290,11 +301,14 @@ func (d *daemon) flushIfImmediate() error {
 	return d.flushAll()
 }
 
-// flushAll flushes the daemon's ops and those of its proxy.
+// flushAll flushes the daemon's ops and those of its proxy and to its siblings.
 func (d *daemon) flushAll() error {
 	err := d.flush(&d.out)
 	if err == nil && d.proxy != nil {
 		err = d.flushProxy()
+	}
+	if err == nil && d.delegation != nil {
+		err = d.flush(&d.delegation.out)
 	}
 	return err
 }
@@ -361,6 +375,9 @@ func (d *daemon) refresh() {
 	d.out.refresh(d.store)
 	if d.proxy != nil {
 		d.proxy.out.refresh(d.store)
+	}
+	if d.delegation != nil {
+		d.delegation.out.refresh(d.store)
 	}
 	d.store.Settle()
 }

@@ -34,9 +34,13 @@ type deviceValue struct {
 	size   int32
 }
 
-// checkDeviceWorkload returns an error if the workload reads values: the client would have to
-// verify them in device memory.
+// checkDeviceWorkload returns an error if the workload reads values, which the client would have to
+// verify in device memory, or if daemons pass them on.
 func checkDeviceWorkload(cfg *config.Config) error {
+	if cfg.Delegate {
+		return fmt.Errorf("transport %s leaves payloads in device memory, and --delegate passes them on through host memory: %w by this runtime; leave one of them out",
+			cfg.Transport, transport.ErrUnsupported)
+	}
 	if !cfg.ReadsValues() {
 		return nil
 	}

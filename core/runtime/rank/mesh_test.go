@@ -223,7 +223,7 @@ func TestResponsesToNoForward(t *testing.T) {
 		event := transport.Event{Kind: transport.EventResponse, Token: token}
 		require.ErrorIs(t, d.respond(&event), transport.ErrCorrupt)
 	}
-	require.Len(t, d.proxy.free, len(d.proxy.forwards))
+	require.Len(t, d.proxy.forwards.free, len(d.proxy.forwards.list))
 }
 
 func TestWiring(t *testing.T) {

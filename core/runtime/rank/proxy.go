@@ -88,8 +88,7 @@ type proxy struct {
 	out    outbox // responses to clients
 	sends  bool   // before each scan, not only at the end of an iteration
 
-	forwards []forward // by the token of the call over the transport
-	free     []uint32  // indices of forwards; a stack
+	forwards forwards
 	// held is true while calls wait for room in the transport. Their payloads lie in the links'
 	// memory, which the next scan would release.
 	held bool
@@ -98,26 +97,14 @@ type proxy struct {
 	tracing []*trace // picked up, not flushed yet
 }
 
-// forward is a client's request that was passed on to another rank.
-type forward struct {
-	client transport.PeerID
-	token  transport.Token // of the request on the link
-	trace  *trace          // nil unless traced
-	open   bool            // no response yet
-}
-
 func newProxy(w wiring, links transport.Worker, traces []*trace) *proxy {
 	open := w.cfg.Clients * w.cfg.InFlight
-	p := &proxy{
+	return &proxy{
 		links: links, events: make([]transport.Event, max(minPollBatch, min(open, maxPollBatch))),
 		out: newOutbox(links, open), sends: w.cfg.Interleave == config.InterleaveSendPoll,
-		forwards: make([]forward, open), free: make([]uint32, open),
-		traces: traces, tracing: make([]*trace, 0, len(traces)),
+		forwards: newForwards(open),
+		traces:   traces, tracing: make([]*trace, 0, len(traces)),
 	}
-	for i := range p.free {
-		p.free[i] = uint32(open - 1 - i)
-	}
-	return p
 }
 
 // scan polls the links of the rank's clients. It answers requests for keys of this rank and
@@ -142,8 +129,8 @@ func (d *daemon) scan() (int, error) {
 		if e.Kind != transport.EventRequest {
 			continue // a client has closed its link
 		}
-		if len(p.free) == 0 || p.out.full() {
-			return n, fmt.Errorf("scan: clients have more open requests than the %d that the run allows", len(p.forwards))
+		if p.forwards.full() || p.out.full() {
+			return n, fmt.Errorf("scan: clients have more open requests than the %d that the run allows", cap(p.out.ops))
 		}
 		d.counts.fromClients++
 		if key, ok := kv.KeyOf(e.Payload); ok {
@@ -156,10 +143,9 @@ func (d *daemon) scan() (int, error) {
 			}
 		}
 		d.counts.local++
-		if d.storage != nil && d.delay(e, true) {
-			continue
+		if err := d.take(e, &p.out); err != nil {
+			return n, err
 		}
-		d.answer(e, &p.out)
 		if err := d.flushIfImmediate(); err != nil {
 			return n, err
 		}
@@ -172,14 +158,7 @@ func (d *daemon) scan() (int, error) {
 func (d *daemon) forward(e *transport.Event, owner int) {
 	p := d.proxy
 	d.counts.remote++
-	last := len(p.free) - 1
-	index := p.free[last]
-	p.free = p.free[:last]
-	f := &p.forwards[index]
-	f.client = e.Peer
-	f.token = e.Token
-	f.trace = nil
-	f.open = true
+	f, token := p.forwards.open(e, &p.out)
 	if t := p.traces[e.Peer]; t.traced(binary.LittleEndian.Uint64(e.Payload)) && t.picked.Load() == 0 {
 		t.picked.Store(d.clock.Now())
 		f.trace = t
@@ -188,7 +167,7 @@ func (d *daemon) forward(e *transport.Event, owner int) {
 	call := d.out.add()
 	call.Kind = transport.OpCall
 	call.Peer = wiring{cfg: d.cfg, rank: d.rank}.rankPeer(owner)
-	call.Token = transport.Token(index)
+	call.Token = token
 	call.Payload = e.Payload
 }
 
@@ -206,22 +185,14 @@ func (p *proxy) flushed(clock *machine.Clock) {
 
 // respond passes the response to a forwarded request on to its client.
 func (d *daemon) respond(e *transport.Event) error {
-	p := d.proxy
-	if e.Token >= transport.Token(len(p.forwards)) || !p.forwards[e.Token].open {
-		return fmt.Errorf("daemon: a response has token %d, which none of its open calls has: %w", e.Token, transport.ErrCorrupt)
+	f, err := d.proxy.forwards.respond(e)
+	if err != nil {
+		return err
 	}
 	d.counts.responses++
-	f := &p.forwards[e.Token]
-	f.open = false
 	if f.trace != nil {
 		f.trace.completed.Store(d.clock.Now())
 	}
-	reply := p.out.add()
-	reply.Kind = transport.OpReply
-	reply.Peer = f.client
-	reply.Token = f.token
-	reply.Payload = e.Payload
-	p.free = append(p.free, uint32(e.Token))
 	return nil
 }
 

@@ -29,6 +29,7 @@ type Rank struct {
 	plan      record.Plan
 	transport transport.Transport
 	links     *inbox.Transport // nil unless mesh-proxied
+	siblings  *inbox.Transport // nil unless daemons delegate
 	shared    *shared          // nil until prepared
 	state     state
 	setup     *record.RankSetup // until the report of the first window
@@ -109,6 +110,9 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		}
 	}
 	r.shared, prepared.Workers.Shared = newShared(plan.Config, plan.Rank)
+	if err := r.connectSiblings(ctx); err != nil {
+		return record.Prepared{}, err
+	}
 	return prepared, r.connectLinks(ctx)
 }
 
@@ -131,6 +135,11 @@ func (r *Rank) open(ctx context.Context) error {
 	r.setup.OpenNS = nanoseconds(time.Since(began))
 	if r.deviceMemory() {
 		if err := checkDeviceWorkload(&cfg); err != nil {
+			return err
+		}
+	}
+	if cfg.Delegate && cfg.Serves(r.plan.Rank) {
+		if r.siblings, err = openSiblings(w); err != nil {
 			return err
 		}
 	}
@@ -341,8 +350,10 @@ func (r *Rank) Close(ctx context.Context) error {
 	if r.shared != nil {
 		err = errors.Join(err, r.shared.close())
 	}
-	if r.links != nil {
-		err = errors.Join(err, r.links.Close())
+	for _, memory := range []*inbox.Transport{r.links, r.siblings} {
+		if memory != nil {
+			err = errors.Join(err, memory.Close())
+		}
 	}
 	if r.transport != nil {
 		err = errors.Join(err, r.transport.Close())

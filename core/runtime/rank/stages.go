@@ -36,7 +36,8 @@ func newCallTrace(memory []byte) *callTrace {
 
 // shareTraces connects a thread with the traces of the daemons on its host.
 func (r *Rank) shareTraces(t *thread) {
-	if r.plan.Config.Proxied() || r.plan.Config.Stored() { // the stages do not have the wait for the storage
+	// The stages have no wait for the storage, and no second daemon.
+	if cfg := &r.plan.Config; cfg.Proxied() || cfg.Stored() || cfg.Delegate {
 		return
 	}
 	if t.daemon != nil {

@@ -33,7 +33,7 @@ type stored struct {
 	due, arrived, spent uint64 // ticks
 	peer                transport.PeerID
 	token               transport.Token
-	local               bool // of a client of the daemon's own rank, in mesh-proxied
+	out                 *outbox // for the response
 	write               bool
 	header              [kv.HeaderSize]byte // the request of a read, or the response to a write
 }
@@ -167,14 +167,13 @@ func (c *storageCounts) report(clock *machine.Clock, lanes int) *record.StorageR
 }
 
 // delay passes a request on to the storage, if that takes time for it, and reports whether it did so or
-// answered it. local is true for requests of clients of the daemon's own rank. A write is stored at
-// once, because its payload is gone after the next poll, and its response waits; a read is served
+// answered it. The response goes to out. A write is stored at once, because its payload is gone after the next poll, and its response waits; a read is served
 // when it is due.
-func (d *daemon) delay(e *transport.Event, local bool) bool {
+func (d *daemon) delay(e *transport.Event, out *outbox) bool {
 	if len(e.Payload) < kv.HeaderSize {
 		return false
 	}
-	r := stored{peer: e.Peer, token: e.Token, local: local}
+	r := stored{peer: e.Peer, token: e.Token, out: out}
 	switch {
 	case kv.IsGet(e.Payload) && d.storage.delayed(false):
 		copy(r.header[:], e.Payload)
@@ -183,7 +182,7 @@ func (d *daemon) delay(e *transport.Event, local bool) bool {
 		d.counts.requests++
 		d.counts.outcomes[outcome]++
 		if outcome != kv.OutcomePut {
-			d.reply(&r, response)
+			r.reply(response)
 			return true
 		}
 		r.write = true
@@ -216,20 +215,16 @@ func (d *daemon) complete() (n int, err error) {
 			d.counts.requests++
 			d.counts.outcomes[outcome]++
 		}
-		d.reply(&r, response)
+		r.reply(response)
 		if err := d.flushIfImmediate(); err != nil {
 			return n, err
 		}
 	}
 }
 
-// reply adds the response to a request to the ops to post.
-func (d *daemon) reply(r *stored, response []byte) {
-	out := &d.out
-	if r.local {
-		out = &d.proxy.out
-	}
-	op := out.add()
+// reply adds the response to the ops to post.
+func (r *stored) reply(response []byte) {
+	op := r.out.add()
 	op.Kind = transport.OpReply
 	op.Peer = r.peer
 	op.Token = r.token

@@ -52,6 +52,16 @@ func (w wiring) openRequests() int {
 	return w.cfg.CallingRanks() * w.cfg.Clients * w.cfg.InFlight
 }
 
+// openCalls returns the largest number of requests that peers, and in mesh-proxied the clients of its
+// rank, have open at a daemon.
+func (w wiring) openCalls() int {
+	open := w.openRequests()
+	if w.cfg.Proxied() {
+		open += w.cfg.CallsPerConnection()
+	}
+	return open
+}
+
 // daemonPeer returns a client's number for a daemon.
 func (w wiring) daemonPeer(rank, daemon int) transport.PeerID {
 	return transport.PeerID(rank*w.cfg.Daemons + daemon)
@@ -116,6 +126,8 @@ type route struct {
 	ranks, daemons uint64
 	own            uint64 // the client's rank, as a server
 	mesh, proxied  bool
+	delegates      bool   // the client calls daemon, which passes requests on
+	daemon         uint64 // unless the key's owner is called
 	policy         policy
 	targets        []uint64 // ranks: all but the client's own, and with toHot but the hot one
 	turn           int      // inTurn: the index in targets of the next one
@@ -143,6 +155,7 @@ func newRoute(w wiring, number int) route {
 	r := route{
 		ranks: uint64(cfg.ServingRanks()), daemons: uint64(cfg.Daemons),
 		own: uint64(w.rank), mesh: cfg.Mesh(), proxied: cfg.Proxied(),
+		delegates: cfg.Delegate, daemon: uint64(number%cfg.Clients) % uint64(cfg.Daemons),
 		random: newRandom(cfg.Seed, uint64(number), drawRoutes),
 	}
 	share := cfg.Traffic.Share()
@@ -185,8 +198,8 @@ func (r *route) choose(key uint64) (_, owner uint64, _ transport.PeerID) {
 			key = kv.OnRank(key, int(owner), int(r.ranks))
 		}
 	}
-	daemon := uint64(0)
-	if r.daemons > 1 {
+	daemon := r.daemon
+	if r.daemons > 1 && !r.delegates {
 		daemon = uint64(kv.DaemonOf(key, int(r.daemons)))
 	}
 	peer := owner*r.daemons + daemon

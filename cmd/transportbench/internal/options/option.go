@@ -49,6 +49,7 @@ const (
 	KeyNetwork       = "network"
 	keyServers       = "servers"
 	keyInterleave    = "interleave"
+	keyDelegate      = "delegate"
 	KeyCPUs          = "cpus"
 	keyNUMA          = "numa"
 )
@@ -92,6 +93,7 @@ var configOptions = []option{
 	text("arrival", "gaps of an open-loop load: poisson or constant", func(c *config.Config) *string { return &c.Arrival }),
 	text("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", func(c *config.Config) *string { return &c.Flush }),
 	setter(keyInterleave, "order", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or send-poll (it sends after each of the two)", func(c *config.Config) setShower { return &c.Interleave }),
+	toggle(keyDelegate, "a client calls one daemon of a rank, which passes requests on to the daemon that owns the key", func(c *config.Config) *bool { return &c.Delegate }),
 	text("idle", "what a thread with nothing to do does: auto, spin, yield or park", func(c *config.Config) *string { return &c.Idle }),
 	toggle("pin", "pin each polling thread to a core", func(c *config.Config) *bool { return &c.Pin }),
 	setter(KeyCPUs, "role=list,...", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", func(c *config.Config) setShower { return &c.CPUs }),

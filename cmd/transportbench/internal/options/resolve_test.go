@@ -109,7 +109,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, o := range configOptions {
 		text := o.show(&want)
-		if slices.Contains([]string{keyPattern, keyService, KeyTrack, keyTraffic, KeyClass, keyServers, keyInterleave, KeyCPUs, keyNUMA}, o.name) {
+		if slices.Contains([]string{keyPattern, keyService, KeyTrack, keyTraffic, KeyClass, keyServers, keyInterleave, keyDelegate, KeyCPUs, keyNUMA}, o.name) {
 			continue // they exclude others
 		}
 		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)

@@ -179,6 +179,7 @@ var lies = []struct {
 	{"report.daemons[0].stored_bytes", proxied, daemon(func(d *record.DaemonReport) { d.StoredBytes = 1e6 })},
 	{"report.daemons[0].served", proxied, daemon(func(d *record.DaemonReport) { d.Served = math.MaxUint64 })},
 	{"report.daemons[0].proxy", proxied, daemon(func(d *record.DaemonReport) { d.Proxy = nil })},
+	{"report.daemons[0].delegation", proxied, daemon(func(d *record.DaemonReport) { d.Delegation = &record.DelegationReport{} })},
 	{"report.daemons[0].proxy.held", proxied, daemon(func(d *record.DaemonReport) { d.Proxy.Held = math.MaxUint64 })},
 	{"report.daemons[0].phases", proxied, daemon(func(d *record.DaemonReport) { d.Phases["sleep"] = timing(1) })},
 	{`report.daemons[0].phases["poll"].histogram`, proxied, daemon(func(d *record.DaemonReport) { d.Phases["poll"] = record.TimingReport{Samples: 1} })},

@@ -351,6 +351,12 @@ func (w *window) daemon(p part, r *record.DaemonReport) {
 		proxy.atMost("incoming", x.Incoming, w.most())
 		proxy.atMost("held", x.Held, w.most())
 	}
+	p.present("delegation", r.Delegation != nil, w.plan.Config.Delegate)
+	if x := r.Delegation; x != nil {
+		delegation := p.field("delegation")
+		delegation.atMost("sent", x.Sent, w.most())
+		delegation.atMost("served", x.Served, w.most())
+	}
 	p.present("storage", r.Storage != nil, w.plan.Config.Stored())
 	if s := r.Storage; s != nil {
 		storage := p.field("storage")

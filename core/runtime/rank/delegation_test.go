@@ -1,0 +1,176 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest"
+)
+
+func delegating(topology string) config.Config {
+	cfg := testConfig()
+	cfg.Topology, cfg.Delegate, cfg.Daemons, cfg.Clients = topology, true, 3, 4
+	return cfg
+}
+
+// TestDelegation serves requests that clients send to any daemon of a rank. A daemon that served a key
+// of another would reject it, because its store does not have it.
+func TestDelegation(t *testing.T) {
+	shapes := map[string]func(*config.Config){
+		"plain":           func(*config.Config) {},
+		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
+		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
+		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-3000")) },
+		"delays":          func(c *config.Config) { c.ReadDelay, c.WriteDelay, c.StorageLanes = "20us", "exponential:10us", 2 },
+	}
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+		for name, shape := range shapes {
+			for _, scarce := range []bool{false, true} {
+				if scarce {
+					name += ", little room"
+				}
+				t.Run(topology+"/"+name, func(t *testing.T) {
+					cfg := delegating(topology)
+					shape(&cfg)
+					require.NoError(t, cfg.Validate())
+					wrap := transporttest.Poison
+					if scarce {
+						wrap = func(w transport.Worker) transport.Worker { return transporttest.Poison(&stingy{Worker: w}) }
+					}
+					ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+					for _, d := range daemonsOf(ranks) {
+						d.worker = wrap(d.worker)
+						d.out.worker = d.worker
+						g := d.delegation
+						g.siblings = wrap(g.siblings)
+						g.out.worker = g.siblings
+					}
+					runOnOneThread(t, ranks, 300)
+					sent, served := uint64(0), uint64(0)
+					for _, d := range daemonsOf(ranks) {
+						require.Zero(t, d.counts.outcomes[kv.OutcomeRejected])
+						require.Positive(t, d.counts.requests, "every daemon owns keys")
+						require.Equal(t, d.counts.incoming+d.counts.local+d.counts.forSiblings, d.counts.requests+d.counts.delegated)
+						require.True(t, d.out.empty() && d.delegation.out.empty())
+						require.Len(t, d.delegation.forwards.free, len(d.delegation.forwards.list))
+						sent, served = sent+d.counts.delegated, served+d.counts.forSiblings
+					}
+					require.Equal(t, sent, served)
+					require.Positive(t, sent)
+				})
+			}
+		}
+	}
+}
+
+func daemonsOf(ranks []*Rank) (list []*daemon) {
+	for _, r := range ranks {
+		for _, t := range r.threads {
+			if t.daemon != nil {
+				list = append(list, t.daemon)
+			}
+		}
+	}
+	return list
+}
+
+// stingy takes one op at a time, and none every other time.
+type stingy struct {
+	transport.Worker
+	refuses bool
+}
+
+func (w *stingy) Post(ops []transport.Op) (int, error) {
+	if w.refuses = !w.refuses; w.refuses || len(ops) == 0 {
+		return 0, nil
+	}
+	return w.Worker.Post(ops[:1])
+}
+
+// TestDelegatingWindow runs windows on threads, in which daemons wait for each other.
+func TestDelegatingWindow(t *testing.T) {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshProxied} {
+		cfg := delegating(topology)
+		cfg.Daemons, cfg.Clients = 2, 2
+		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		first, others := runUntil(t, ranks, 2, 100)
+		reports := append(others, first)
+		requireServedIssued(t, reports)
+		sent := uint64(0)
+		for _, r := range reports {
+			for _, d := range r.Daemons {
+				require.Zero(t, d.Rejected)
+				sent += d.Delegation.Sent
+			}
+		}
+		require.Positive(t, sent)
+	}
+}
+
+// TestDelegationToOneDaemon checks that a client calls one daemon of each rank.
+func TestDelegationToOneDaemon(t *testing.T) {
+	cfg := delegating(config.TopologyMeshDirect)
+	for number := range 2 * cfg.Clients {
+		r := newRoute(wiring{cfg: cfg, rank: number / cfg.Clients}, number)
+		for drawn := range cfg.TotalKeys() {
+			key, owner, peer := r.choose(uint64(drawn))
+			require.EqualValues(t, drawn, key)
+			require.EqualValues(t, kv.RankOf(key, cfg.Ranks), owner)
+			require.EqualValues(t, int(owner)*cfg.Daemons+number%cfg.Clients%cfg.Daemons, peer)
+		}
+	}
+}
+
+// TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an error,
+// and no failure of the process.
+func TestDelegationBeyondLimit(t *testing.T) {
+	cfg := delegating(config.TopologyClientServer)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	d := daemonsOf(ranks)[0]
+	request := make([]byte, kv.HeaderSize)
+	for key := uint64(0); kv.DaemonOf(key, cfg.Daemons) == 0; key++ {
+		request[1] = byte(key + 1)
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		require.LessOrEqual(t, i, len(d.delegation.forwards.list))
+		err = d.take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.out)
+	}
+	require.ErrorContains(t, err, "more open requests than")
+	for !d.out.full() {
+		d.out.add()
+	}
+	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse})
+	require.ErrorContains(t, err, "more open requests than")
+	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse, Token: 1 << 40})
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+	d.out.ops, d.delegation.out.ops = nil, nil
+}
+
+func TestDelegationDoesNotAllocate(t *testing.T) {
+	ranks := cluster(t, transporttest.NewMemoryDriver(), delegating(config.TopologyClientServer), config.IdleYield)
+	runOnOneThread(t, ranks, 100)
+	var clients []*client
+	for _, r := range ranks {
+		clients = append(clients, r.clients()...)
+	}
+	daemons := daemonsOf(ranks)
+	for _, c := range clients {
+		c.begin(4, 1<<40)
+		require.NoError(t, c.load(1))
+	}
+	require.Zero(t, testing.AllocsPerRun(1, func() {
+		for range 10_000 {
+			for _, c := range clients {
+				require.NoError(t, c.step(true))
+			}
+			for _, d := range daemons {
+				require.NoError(t, d.step())
+			}
+		}
+	}))
+}
