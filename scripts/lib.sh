@@ -88,6 +88,18 @@ leaves() {
 		END { for (i = 1; i <= n; i++) if (!(names[i] in parents)) print lines[i] }' "$1"
 }
 
+# left_out PATTERN FILE... prints the tests in FILEs that short mode skips for the long tests, but that go test
+# -run PATTERN would not run either.
+left_out() {
+	local name pattern
+	pattern=$(sed -E 's,/[^|]*,,g' <<<"$1") # without patterns of subtests
+	shift
+	awk '
+		/^func / { test = ""; if (match($2, /^Test[A-Za-z0-9_]+/)) test = substr($2, 1, RLENGTH) }
+		/inLongTests\(|test\.sh long|make test-long/ { if (test) print test }' "$@" | sort -u |
+		while read -r name; do [[ $name =~ $pattern ]] || echo "$name"; done
+}
+
 # untested says that something goes untested, and notes it for the summary of test.sh.
 untested() { # NAME REASON
 	say "$1 goes untested: $2"

@@ -269,5 +269,27 @@ with_output by_reason "$UNTESTED"
 expect "    2  a/b TestX and 1 more: no device: plug one in" "    1  a/c TestQuiet: no reason" "    1  the verbs device: no QEMU"
 unset UNTESTED
 
+new_module "the long tests run every test that short mode leaves to them"
+cat >core/pure/pure_test.go <<'GO'
+func TestSlow(t *testing.T) {
+	t.Run("sub", func(t *testing.T) {
+		inLongTests(t)
+	})
+}
+
+func TestSaysSo(t *testing.T) { t.Skip("half a minute: scripts/test.sh long runs it") }
+
+func TestListed(t *testing.T) { inLongTests(t) }
+
+func inLongTests(t *testing.T) { t.Skip("scripts/test.sh long runs it") }
+GO
+with_output left_out 'TestOther|TestListed/some' core/pure/pure_test.go
+printf 'TestSaysSo\nTestSlow\n' | cmp - "$scratch/output" || fail "it does not name them"
+cd "$root"
+mapfile -t files < <(grep -rlE 'inLongTests|test\.sh long|make test-long' --include='*_test.go' cmd core plugins)
+[ ${#files[@]} -gt 0 ] || fail "no test is left to them"
+with_output left_out "$(sed -n "s/^long_tests='\(.*\)'$/\1/p" scripts/test.sh)" "${files[@]}"
+[ ! -s "$scratch/output" ] || fail "long_tests in test.sh leaves these out:"
+
 [ $failures = 0 ] || die "$failures checks of the scripts failed"
 echo "ok  scripts"

@@ -26,6 +26,10 @@ export UNTESTED=$scratch/untested
 : >"$UNTESTED"
 running=
 
+# The tests that short mode leaves out, and those of volumes. scripts_test.sh compares them with what tests
+# say when they are skipped.
+long_tests='TestDocumentedCommands|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
+
 # step NAME COMMAND... runs a step and notes how long it took.
 step() {
 	local name=$1 began=$SECONDS
@@ -156,10 +160,9 @@ long)
 	step "verbs" guest
 	step "faults" faults
 	step "kubernetes" kubernetes
-	# What short mode leaves out, and volumes.
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
 	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -p 1 \
-		-run 'TestDocumentedCommands|TestTopologies|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite' \
+		-run "$long_tests" \
 		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
 	;;
 *) die "usage: test.sh [long]" ;;

@@ -357,7 +357,7 @@ func requireKinds(t *testing.T, r *result.Result) {
 
 func inLongTests(t *testing.T) {
 	if testing.Short() {
-		t.Skip("scripts/test.sh long runs it")
+		t.Skip("it takes long: scripts/test.sh long runs it")
 	}
 }
 
@@ -391,9 +391,7 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 
 // TestLostHosts cuts cables during a run.
 func TestLostHosts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the kernel takes 12 s to give up a silent host: scripts/test.sh long runs it")
-	}
+	inLongTests(t)
 	h := startNamespaces(t, 3)
 	t.Run("a host", func(t *testing.T) {
 		h.lose(t, "host", func(*program, *program) { h.cable(t, 2, "down") }, "host h2 is lost: ")

@@ -53,9 +53,7 @@ var calibrated = regexp.MustCompile(`calibrate (show|--resume)`)
 // TestDocumentedCommands runs the commands of the README, the documents and the help, in order and in one
 // directory.
 func TestDocumentedCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long: make test-long runs it")
-	}
+	inLongTests(t)
 	d := &documents{dir: workplace(t), seen: map[string]bool{}}
 	// A result of a second transport, to compare with.
 	d.run(t, "preparation", "transportbench run --transport sockets --in-flight 32\n")

@@ -103,9 +103,7 @@ func (c *cluster) watchTickets(t *testing.T) {
 
 // TestEngines runs ranks on several hosts, which the engines of Debian's packages start.
 func TestEngines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute: scripts/test.sh long runs it")
-	}
+	inLongTests(t)
 	c := startCluster(t, 3)
 	c.watchTickets(t)
 	tool := filepath.Join(bin, "transportbench")

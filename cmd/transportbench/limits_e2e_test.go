@@ -225,9 +225,7 @@ func controlGroup(t *testing.T) string {
 // TestLargestLoads runs the largest values of options that need little memory. It is for the long
 // tests: each takes seconds on two processors.
 func TestLargestLoads(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long: make test-long runs it")
-	}
+	inLongTests(t)
 	for name, args := range map[string][]string{
 		"clients":   {"--clients", "256"},
 		"mesh":      {"--ranks", "64", "--topology", "mesh-direct"},

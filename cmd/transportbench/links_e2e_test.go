@@ -179,9 +179,7 @@ func TestLinkFlaps(t *testing.T) {
 
 // TestLinkGone: after the transport's timeout the run ends with one line, and keeps its repeats.
 func TestLinkGone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long: make test-long runs it")
-	}
+	inLongTests(t)
 	for transport, c := range map[string]struct{ options, says []string }{
 		"erpc":    {[]string{"--set", "peer-timeout=1s"}, []string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
 		"tcpx":    {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
