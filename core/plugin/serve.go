@@ -37,7 +37,10 @@ func serveHost(server *wire.Server) int {
 	if err := watchParent(func() {
 		end.Lock()
 		finish(server)
-		removeSockets(os.Getenv(goplugin.EnvUnixSocketDir))
+		// go-plugin may be about to listen there.
+		for tries := 0; !removeSockets(os.Getenv(goplugin.EnvUnixSocketDir)) && tries < 20; tries++ {
+			time.Sleep(5 * time.Millisecond)
+		}
 		os.Exit(exitOrphaned)
 	}); err != nil {
 		slog.Error("cannot watch the host", "error", err)
@@ -101,14 +104,14 @@ func watchParent(gone func()) error {
 }
 
 // removeSockets removes the sockets in dir, and the directories that become empty, on behalf of a
-// host that vanished.
-func removeSockets(dir string) {
+// host that vanished. It reports whether dir is gone.
+func removeSockets(dir string) (gone bool) {
 	if dir == "" {
-		return
+		return true
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // the host removed it
+		return true // the host removed it
 	}
 	for _, e := range entries {
 		if e.Type() == os.ModeSocket {
@@ -118,10 +121,12 @@ func removeSockets(dir string) {
 	// Rmdir fails if the directory is not empty.
 	for range 3 {
 		if unix.Rmdir(dir) != nil {
-			return
+			break
 		}
+		gone = true
 		dir = filepath.Dir(dir)
 	}
+	return gone
 }
 
 // serveDebug prints its address and serves any host until ctx ends or SIGINT or SIGTERM arrives.

@@ -104,6 +104,8 @@ func parseClass(text string) (Class, error) {
 		case "slo":
 			if err = c.Objective.UnmarshalText([]byte(value)); err != nil {
 				err = fmt.Errorf("%q is not a duration such as 50us", shorten(value))
+			} else if c.Objective <= 0 {
+				err = fmt.Errorf("%q is no time; leave the objective out, or use one such as 50us", shorten(value))
 			}
 		default:
 			err = fmt.Errorf("%q is not one of %s%s", shorten(key), strings.Join(classOptions(), ", "), transport.SuggestionFor(key, classOptions()))

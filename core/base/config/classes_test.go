@@ -26,6 +26,7 @@ func TestClasses(t *testing.T) {
 		"bulk:1,rat=5":         `"rat" is not one of rate, in-flight, clients, slo; did you mean "rate"?`,
 		"bulk:1,in-flight=0":   `in-flight: "0" is not a whole number from 1`,
 		"bulk:1,slo=fast":      `slo: "fast" is not a duration`,
+		"bulk:1,slo=0s":        `slo: "0s" is no time`,
 		"bulk:1,rate=quick":    `rate: "quick" is neither a rate`,
 		"bulk:1;rpc:64B,slo=1": `class rpc: slo: "1" is not a duration`,
 	} {

@@ -11,8 +11,8 @@
 // there is jitter. The delay is that of one direction, so that a round trip has it twice. Jitter is
 // uniform and does not reorder packets. There is no ARP, and no IPv6.
 //
-// The relay's random choices for a rank's packets depend on the seed, the rank and the packets' order only;
-// those of netem are its own. Packets that are to overtake others skip the rate of netem, too.
+// The relay's random choices for a rank's packets depend on the seed, how many networks the process has made
+// before, the rank and the packets' order only; those of netem are its own. Packets that are to overtake others skip the rate of netem, too.
 //
 // The relay costs a system call to read and one to write a packet, and competes with the ranks for
 // processors. It counts how much later than due packets were delivered, which the kernel does not.

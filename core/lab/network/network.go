@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 
@@ -28,6 +29,10 @@ const (
 	// or 100,000 packets a second, for the longest delay of a second.
 	delayLimit = 100_000
 )
+
+// opened counts the networks of this process. Each launch has losses of its own, so that the repeats of a
+// run show how much they matter.
+var opened atomic.Uint64
 
 // Network is the network of the ranks of one launch at a time.
 type Network struct {
@@ -88,7 +93,7 @@ func (n *Network) Open(ranks int) (err error) {
 	if n.mechanism == result.Netem {
 		n.wires, err = newKernelWires(n.spaces, n.impairments)
 	} else {
-		n.wires, err = newRelay(n.spaces, n.impairments, n.seed)
+		n.wires, err = newRelay(n.spaces, n.impairments, n.seed+opened.Add(1))
 	}
 	for r, space := range n.spaces {
 		if err == nil {

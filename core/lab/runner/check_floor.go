@@ -24,6 +24,10 @@ func checkFloorBeaten(e evidence) finding {
 	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
 		return f.notJudged("requests to a client's own rank do not cross the medium")
 	}
+	// Probes wait differently for a lost packet than a transport does.
+	if n := e.result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
+		return f.notJudged("the network loses, delays or reorders packets at random, those of the probes too")
+	}
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.result.Repeats {
 		r := &e.result.Repeats[i]

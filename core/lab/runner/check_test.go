@@ -304,8 +304,11 @@ func TestChecksFail(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Clients[0].Stages[record.StageNames[1]] = *timingOf(10, 1350) })
 		}, 0.357, "explain 135.7%"},
 		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Proxy.Remote-- }, 1,
-			"took 1000000 requests from clients, served 500000 of them and forwarded 499999"},
-		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "it served 1000001 in all"},
+			"took 1000000 requests from clients, 500000 for its rank, and forwarded 499999"},
+		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "and served 1000001 in all"},
+		{"served", func(e *evidence) {
+			e.result.Repeats[1].Ranks[1].Daemons[0].Delegation = &record.DelegationReport{Sent: 7, Served: 6}
+		}, 1, "it had 500000 of other ranks and 6 of other daemons, passed 7 on to those"},
 		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Served-- }, 1, "served twice or not at all"},
 	}
 	covered := map[string]bool{}
@@ -578,6 +581,7 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate.PerOp = nil, 1e6 })
 		}, "no floor was measured"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
+		{"floor_beaten", good, func(e *evidence) { e.result.Config.Network = "loss=1%" }, "at random"},
 		{"ceiling", good, nil, "values below 64KiB"},
 		{"ceiling", good, func(e *evidence) {
 			large(e)

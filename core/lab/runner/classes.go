@@ -17,9 +17,42 @@ func alone(cfg config.Config) int {
 	return len(cfg.Classes)
 }
 
-// measureClasses adds the metrics of each class of traffic to a repeat, whose window has all of them. To
-// tell how much they slow each other, it measures a window of each class alone, on the same connections.
-func (b *bench) measureClasses(ctx context.Context, nth int, repeat *result.Repeat) error {
+// repeatWithClasses is repeat. If there are several classes of traffic, it measures on the same
+// connections a window of each class alone besides, to tell how much they slow each other: before the
+// repeat and after it in turn, so that a drift of the machine favors neither.
+func (b *bench) repeatWithClasses(ctx context.Context, i int) (repeat result.Repeat, err error) {
+	windows := make([][]record.Report, alone(b.cfg))
+	measureAlone := func() error {
+		duration := time.Duration(b.cfg.Duration)
+		for class := range windows {
+			b.progress.enter(StepAlone, b.earlier+i+1, duration)
+			windows[class], err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery, Only: class + 1})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	before := (b.earlier+i)%2 == 1
+	if before {
+		if err := measureAlone(); err != nil {
+			return repeat, err
+		}
+	}
+	if repeat, err = b.repeat(ctx, i); err != nil {
+		return repeat, err
+	}
+	if !before {
+		if err := measureAlone(); err != nil {
+			return repeat, err
+		}
+	}
+	return repeat, b.fillClasses(&repeat, windows)
+}
+
+// fillClasses adds the metrics of each class of traffic to a repeat. alone has the reports of the windows
+// of each class alone, if there were any. Their wrong responses count as the repeat's.
+func (b *bench) fillClasses(repeat *result.Repeat, alone [][]record.Report) error {
 	step := repeat.ClockStep()
 	for i, class := range b.cfg.Classes {
 		together, err := classSamples(b.cfg, repeat.Ranks, i, step)
@@ -29,19 +62,14 @@ func (b *bench) measureClasses(ctx context.Context, nth int, repeat *result.Repe
 		for metric, value := range together {
 			repeat.Samples[result.ClassMetric(class.Name, result.ClassTogether, metric)] = value
 		}
-		if alone(b.cfg) == 0 {
+		if len(alone) == 0 {
 			continue
 		}
-		duration := time.Duration(b.cfg.Duration)
-		b.progress.enter(StepAlone, nth, duration)
-		reports, err := b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery, Only: i + 1})
+		own, err := classSamples(b.cfg, alone[i], i, step)
 		if err != nil {
 			return err
 		}
-		own, err := classSamples(b.cfg, reports, i, step)
-		if err != nil {
-			return err
-		}
+		addFailures(repeat.Ranks, alone[i])
 		for metric, value := range own {
 			repeat.Samples[result.ClassMetric(class.Name, result.ClassAlone, metric)] = value
 			if ratio, ok := slowdown(metric, together[metric], value); ok {
@@ -50,6 +78,22 @@ func (b *bench) measureClasses(ctx context.Context, nth int, repeat *result.Repe
 		}
 	}
 	return nil
+}
+
+// addFailures adds the wrong and the lost responses of another window of the same ranks.
+func addFailures(to, from []record.Report) {
+	for r := range from {
+		for i := range from[r].Clients {
+			client, other := &to[r].Clients[i], &from[r].Clients[i]
+			client.Lost += other.Lost
+			for what, n := range other.Failures {
+				if client.Failures == nil {
+					client.Failures = map[string]uint64{}
+				}
+				client.Failures[what] += n
+			}
+		}
+	}
 }
 
 // slowdown returns how much worse a metric is together than alone: above 1 if it is worse.

@@ -33,7 +33,7 @@ func TestClassesAlone(t *testing.T) {
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
 		for rank := range cfg.Ranks {
-			require.Equal(t, []int{0, 0, 1, 2, 0, 1, 2, 0, 1, 2}, c.only[rank], "the warm-up, and three repeats")
+			require.Equal(t, []int{0, 0, 1, 2, 1, 2, 0, 0, 1, 2}, c.only[rank], "the warm-up, and three repeats")
 		}
 		// Each fake client has 1 M op/s; two ranks call.
 		for name, want := range map[string]float64{
@@ -46,6 +46,16 @@ func TestClassesAlone(t *testing.T) {
 		require.InEpsilon(t, 6e6, r.Summary[result.Throughput].Median, 1e-6)
 		require.NotContains(t, r.Summary, result.ClientFairness)
 		requireValid(t, r)
+
+		sound := c.alone
+		c.alone = func(r *record.Report, class int) { // a wrong response in one window alone
+			if sound(r, class); class == 2 && r.Rank == 1 {
+				r.Clients[2].Failures = map[string]uint64{"wrong key": 1}
+			}
+		}
+		r, err = Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		require.True(t, r.Failed(), "the check verified fails")
 	})
 }
 

@@ -389,10 +389,7 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		repeat, err := b.repeat(ctx, i)
-		if err == nil {
-			err = b.measureClasses(ctx, b.earlier+i+1, &repeat)
-		}
+		repeat, err := b.repeatWithClasses(ctx, i)
 		if err != nil {
 			return err
 		}

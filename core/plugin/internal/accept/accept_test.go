@@ -19,9 +19,12 @@ import (
 )
 
 func TestHonestRanksPass(t *testing.T) {
-	for name, edit := range map[string]func(*config.Config){"direct": nil, "proxied": proxied, "open loop": openLoop, "mixed": mixed} {
+	for name, edit := range map[string]func(*config.Config){"direct": nil, "proxied": proxied, "open loop": openLoop, "mixed": mixed, "classes": classes} {
 		t.Run(name, func(t *testing.T) {
 			h := honestRank(plan(edit))
+			for i := range h.Report.Clients {
+				h.Report.Clients[i].Thread.Sharing = len(h.Report.Clients)
+			}
 			report, err := drive(h.plugin().connect(t), h.Plan, transport.ProbeMedium)
 			require.NoError(t, err)
 			require.Equal(t, h.Report, report)
@@ -106,6 +109,7 @@ var lies = []struct {
 		}
 		c.Latency = h.Encode()
 	})},
+	{"report.clients[0].thread.sharing", classes, client(func(c *record.ClientReport) { c.Thread.Sharing = 4 })},
 	{"report.clients[0].local", nil, client(func(c *record.ClientReport) { c.Local = new(record.TimingReport) })},
 	{"report.clients[0].remote", proxied, client(func(c *record.ClientReport) { c.Remote = nil })},
 	{"report.clients[0].open_loop", nil, client(func(c *record.ClientReport) { c.Open = new(record.OpenReport) })},

@@ -82,7 +82,15 @@ func plan(edit func(*config.Config)) record.Plan {
 
 func proxied(cfg *config.Config)  { cfg.Topology = config.TopologyMeshProxied }
 func openLoop(cfg *config.Config) { cfg.Rate = 1000 }
-func mixed(cfg *config.Config)    { cfg.Mix = config.Mix{{Op: config.OpRead, Share: 1}} }
+
+// classes has three clients of two classes, which share a thread.
+func classes(cfg *config.Config) {
+	cfg.Classes = config.Classes{
+		{Name: "one", Size: 32, InFlight: 8, Clients: 1}, {Name: "two", Size: 32, InFlight: 8, Clients: 2}}
+	cfg.Clients, cfg.InFlight = 3, 8
+}
+
+func mixed(cfg *config.Config) { cfg.Mix = config.Mix{{Op: config.OpRead, Share: 1}} }
 
 func timing(samples int) record.TimingReport {
 	h := record.NewHistogram()

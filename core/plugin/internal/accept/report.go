@@ -33,6 +33,8 @@ type window struct {
 	took time.Duration // on the host: from the call of Run to the report
 	// failed means that the rank failed, so that threads may not have begun to measure.
 	failed bool
+	// clients is the number of clients of the rank, of all classes. They may share a thread.
+	clients int
 }
 
 // most returns the longest time in nanoseconds that anything in the window may have taken. No thread
@@ -43,6 +45,7 @@ func (w *window) check(r *record.Report) error {
 	c := new(checker)
 	p := c.at("report")
 	daemons, clients := w.plan.Config.Threads(w.plan.Rank)
+	w.clients = clients
 	within(p, "rank", r.Rank, w.plan.Rank, w.plan.Rank)
 	p.length("clients", len(r.Clients), clients)
 	p.length("daemons", len(r.Daemons), daemons)
@@ -388,7 +391,7 @@ func (w *window) thread(p part, r *record.ThreadReport) {
 	t.atMost("start_ns", r.StartNS, math.MaxInt64)
 	t.atMost("monotonic_ns", r.MonotonicNS, w.most())
 	t.atMost("clock_ns", r.ClockNS, w.most())
-	within(t, "sharing", r.Sharing, 0, w.plan.Config.Clients)
+	within(t, "sharing", r.Sharing, 0, w.clients)
 	t.atMost("cpu_ns", r.CPUNS, spent)
 	t.atMost("system_ns", r.SystemNS, spent)
 	t.atMost("voluntary_switches", r.Voluntary, w.most())
