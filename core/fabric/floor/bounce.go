@@ -99,7 +99,7 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 			}
 			wait.IdleAfter(looks)
 			if pauses {
-				pause()
+				spin.Pause()
 			}
 		}
 		wait.FoundAfter(looks)
@@ -128,7 +128,7 @@ func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
 			looks = 0
 			pauses = waits(seen+2) == 1 // how the next value is waited for
 		case pauses:
-			pause()
+			spin.Pause()
 		}
 	}
 	return false

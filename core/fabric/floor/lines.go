@@ -278,7 +278,7 @@ func (s *lineSide) take(tag uint64, count int) {
 			}
 			wait.IdleAfter(looks)
 			if tag&linePauses != 0 {
-				pause()
+				spin.Pause()
 			}
 		}
 		wait.FoundAfter(looks)
@@ -376,7 +376,7 @@ func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
 			}
 			wait.IdleAfter(looks)
 			if pauses {
-				pause()
+				spin.Pause()
 			}
 		}
 		if side == 1 {
@@ -479,7 +479,7 @@ func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, el
 				return 0, 0
 			}
 			if tag&linePauses != 0 {
-				pause()
+				spin.Pause()
 			}
 			wait.IdleAfter(looks)
 			looks++
@@ -536,7 +536,7 @@ func (s *lineSide) follow() (over bool) {
 		if !s.arrived() {
 			wait.IdleAfter(looks)
 			if pauses {
-				pause()
+				spin.Pause()
 			}
 			continue
 		}

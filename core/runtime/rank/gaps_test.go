@@ -48,9 +48,9 @@ func TestGaps(t *testing.T) {
 			for i := 0; i < len(memory); i += 4096 {
 				memory[i] = 1
 			}
-			spin(length)
+			spinFor(length)
 		}, func(g *record.Gap) uint64 { return g.MinorFaults }},
-		"collector": {func() { runtime.GC(); spin(length) }, func(g *record.Gap) uint64 { return g.Collections }},
+		"collector": {func() { runtime.GC(); spinFor(length) }, func(g *record.Gap) uint64 { return g.Collections }},
 		"sleep":     {func() { time.Sleep(length) }, func(g *record.Gap) uint64 { return g.ForNS }},
 	}
 	for name, cause := range causes {
@@ -114,7 +114,7 @@ func unmapped(t *testing.T) []byte {
 	return memory
 }
 
-func spin(d time.Duration) {
+func spinFor(d time.Duration) {
 	for start := time.Now(); time.Since(start) < d; {
 	}
 }
@@ -301,5 +301,5 @@ type sleeper struct {
 	late time.Duration
 }
 
-func (s sleeper) Wait(time.Duration) error { spin(s.late); return nil }
+func (s sleeper) Wait(time.Duration) error { spinFor(s.late); return nil }
 func (sleeper) Wake()                      {}

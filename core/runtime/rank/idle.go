@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/config"
+	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -85,6 +86,11 @@ func (i *idler) pauseUntil(left time.Duration) error {
 		return nil
 	}
 	if i.waiter == nil || left <= sleepMargin {
+		// Without the pause the processor looks ahead at lines that the peer is about to write, and takes
+		// them away from it. With many calls in flight the next message comes sooner than a pause ends.
+		if i.streak++; i.streak > 1 {
+			spin.Pause()
+		}
 		return nil
 	}
 	if i.streak++; i.streak < i.after {

@@ -156,7 +156,7 @@ func TestBatchesAreAShareOfAPart(t *testing.T) {
 	const step = 100 * time.Microsecond
 	most, done := 0, uint64(0)
 	_, err := inParts(machine.Calibrated(), 100*step*overheadParts, func(n int) (uint64, error) {
-		spin(time.Duration(n) * step)
+		spinFor(time.Duration(n) * step)
 		most, done = max(most, n), done+uint64(n)
 		return done, nil
 	})

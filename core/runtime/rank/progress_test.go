@@ -20,7 +20,7 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	require.NoError(t, caller.load(caller.clock.Now()))
 	for range 10 {
 		done := caller.counts.ops
-		spin(liveEvery)
+		spinFor(liveEvery)
 		for caller.counts.ops == done {
 			require.NoError(t, errors.Join(caller.step(true), daemon.step()))
 		}

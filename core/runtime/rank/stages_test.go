@@ -126,13 +126,13 @@ type delayed struct {
 func (w *delayed) Poll(events []transport.Event) (int, error) {
 	n, err := w.Worker.Poll(events)
 	if n > 0 {
-		spin(w.poll)
+		spinFor(w.poll)
 	}
 	return n, err
 }
 
 func (w *delayed) Post(ops []transport.Op) (int, error) {
-	spin(w.post)
+	spinFor(w.post)
 	return w.Worker.Post(ops)
 }
 
