@@ -44,6 +44,28 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// A machine that changes its state now and then is no trend.
+func TestStates(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const all = 200
+	found := 0
+	for range all {
+		list, state := make([]float64, 1200), 1.0
+		for i := range list {
+			if r.IntN(60) == 0 {
+				state = 1 + 0.3*r.Float64()
+			}
+			list[i] = 1000 * state * (1 + 0.05*r.ExpFloat64())
+		}
+		got, ok := Of(list)
+		require.True(t, ok)
+		if got.Rises() || got.Falls() {
+			found++
+		}
+	}
+	require.Less(t, found, 3*all/20, "with the variance of independent values there are over 80")
+}
+
 // A rise of 5% in 1,000 is found, and so is its direction.
 func TestRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

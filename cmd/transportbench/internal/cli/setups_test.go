@@ -37,7 +37,7 @@ func TestSetupPhases(t *testing.T) {
 	require.InDelta(t, 1.0/10_220, phases[0].Trend.Slope, 1e-6)
 	var out bytes.Buffer
 	present.SetupPhases(&out, phases)
-	require.Regexp(t, `(?m)^ +1  setup_open .* 400 +\+9\.79% \(.*\)  gets slower$`, out.String())
+	require.Regexp(t, `(?m)^ +1  setup_open .* 400 +\+3\.91% \(.*\)  gets slower$`, out.String())
 	require.Regexp(t, `(?m)^ +setup_register +1\.00 us/MiB .*no trend$`, out.String())
 	require.Regexp(t, `(?m)^ +setup_connect .*gets faster$`, out.String())
 	require.Regexp(t, `(?m)^ +teardown .*no trend$`, out.String())

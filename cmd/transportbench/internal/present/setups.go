@@ -38,22 +38,23 @@ func NewSetupPhase(connections int, metric, unit string, values []float64) Setup
 	return p
 }
 
-// thousand is the number of rounds that trends are shown for.
-const thousand = 1000
+// leastChange is the change over all rounds that counts as one.
+const leastChange = 0.02
 
-// trend returns the trend for people: per 1,000 rounds. An interval that is wider than the value itself
+// trend returns the trend for people: over all rounds. An interval that is wider than the value itself
 // says nothing.
 func (p *SetupPhase) trend() (change, verdict string) {
-	if p.Trend == nil || thousand*(p.Trend.High-p.Trend.Low) > 1 {
+	rounds := float64(len(p.Values))
+	if p.Trend == nil || rounds*(p.Trend.High-p.Trend.Low) > 1 {
 		return "-", "too few rounds to tell"
 	}
 	t := *p.Trend
-	low, high := thousand*t.Low, thousand*t.High
-	change = fmt.Sprintf("%s (%s)", format.Percent(new(thousand*t.Slope)), format.Percents(&low, &high))
+	low, high := rounds*t.Low, rounds*t.High
+	change = fmt.Sprintf("%s (%s)", format.Percent(new(rounds*t.Slope)), format.Percents(&low, &high))
 	switch {
-	case t.Rises():
+	case t.Rises() && rounds*t.Slope >= leastChange:
 		return change, "gets slower"
-	case t.Falls():
+	case t.Falls() && rounds*t.Slope <= -leastChange:
 		return change, "gets faster"
 	}
 	return change, "no trend"
@@ -61,7 +62,7 @@ func (p *SetupPhase) trend() (change, verdict string) {
 
 // SetupPhases writes the phases of setups, with the trends over their rounds.
 func SetupPhases(w io.Writer, phases []SetupPhase) {
-	t := newTable(w, ">connections", "phase", ">median", ">95% interval", ">rounds", ">per 1,000 rounds", "")
+	t := newTable(w, ">connections", "phase", ">median", ">95% interval", ">rounds", ">over the rounds", "")
 	before := 0
 	for i := range phases {
 		p := &phases[i]
