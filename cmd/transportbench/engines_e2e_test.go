@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -159,6 +160,8 @@ func TestEngines(t *testing.T) {
 		requireHosts(t, status, string(stdout), stderr+string(text), [2]string{"h0", "h1"})
 		c.requireIdle(t)
 	})
+	half := filepath.Join(c.tmp, "half.sh")
+	require.NoError(t, os.WriteFile(half, []byte("#!/bin/sh\n[ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || { sleep 0.5; exit 3; }\nexec \"$@\"\n"), 0o755))
 	for name, of := range map[string]struct {
 		command []string
 		status  int
@@ -171,6 +174,10 @@ func TestEngines(t *testing.T) {
 		"one machine": {run("--launch", "srun -N1 -n2"), 1, []string{"is on the same machine", "srun --ntasks-per-node=1"}},
 		"engine fails": {run("--launch", "srun -w nowhere"), 1,
 			[]string{"srun: ", "transportbench: ", "srun failed: exit status 1: ", "Invalid node name specified"}},
+		"a task of srun fails": {run("--join-timeout", "1m", "--launch", "srun -N2 --ntasks-per-node=1 "+half), 1,
+			[]string{"waiting for agents: ", ": error: h1: task 1: Exited with exit code 3"}},
+		"a process of mpirun fails": {run("--join-timeout", "1m", "--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2 "+half), 1,
+			[]string{"waiting for agents: ", "mpirun failed: exit status 3: "}},
 		"unknown host": {run("--hosts", "h1,nowhere"), 1, []string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
 		"another path": {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1, []string{"set --remote-command"}},
 		"a task's --hosts": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run("--hosts", "h1")...), 2,
@@ -185,6 +192,24 @@ func TestEngines(t *testing.T) {
 			c.requireIdle(t)
 		})
 	}
+	t.Run("scancel", func(t *testing.T) {
+		cmd := c.on(0, run("--launch", "srun -N2 --ntasks-per-node=1", "--duration", "500ms", "--repeats", "200", "--launches", "1")...)
+		var out bytes.Buffer
+		problems := &output{changed: make(chan struct{}, 1)}
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, problems, 10*time.Second
+		require.NoError(t, cmd.Start())
+		problems.await(t, "repeat 2 of 200")
+		status, _, stderr := c.run(t, "scancel", "--user", "root")
+		require.Zero(t, status, stderr)
+		_ = cmd.Wait()
+		require.Equal(t, 1, cmd.ProcessState.ExitCode(), problems)
+		var r result.Result
+		require.NoError(t, json.NewDecoder(&out).Decode(&r))
+		for _, text := range []string{problems.String(), r.IncompleteReason} {
+			require.Regexp(t, `host h[01] is lost: its agent ended; srun .*CANCELLED`, text)
+		}
+		c.requireIdle(t)
+	})
 	t.Run("doctor", func(t *testing.T) {
 		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
 		require.Zero(t, status, stderr)

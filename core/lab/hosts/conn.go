@@ -13,7 +13,7 @@ const (
 	// joinTimeout bounds the handshake and the messages of joining.
 	joinTimeout = 10 * time.Second
 	// lossTimeout is how long a host may be silent.
-	lossTimeout     = 12 * time.Second
+	lossTimeout     = 10 * time.Second
 	keepaliveIdle   = 4 * time.Second
 	keepalivePeriod = 2 * time.Second
 )

@@ -71,6 +71,9 @@ type Coordinator struct {
 	refused   int
 }
 
+// ErrLost is wrapped by the error of [Coordinator.Wait] if an agent that had joined is lost.
+var ErrLost = errors.New("is lost")
+
 // tellEvery is how often Wait tells what it waits for: an engine may queue for hours.
 const tellEvery = 10 * time.Second
 
@@ -349,7 +352,7 @@ func (c *Coordinator) watch(agent *Agent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost == nil {
-		c.lost = fmt.Errorf("host %v is lost: %w", agent, ended)
+		c.lost = fmt.Errorf("host %v %w: %w", agent, ErrLost, ended)
 		c.wake()
 	}
 }

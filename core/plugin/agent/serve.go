@@ -27,8 +27,8 @@ import (
 // host that is gone is noticed earlier, by the kernel (core/lab/hosts). Ranks that spin on every
 // processor may starve an agent for seconds.
 const (
-	pingTime    = 10 * time.Second
-	pingTimeout = 10 * time.Second
+	pingTime    = 10 * time.Second // the least that gRPC allows
+	pingTimeout = 5 * time.Second
 	leastPing   = 5 * time.Second // between pings of the coordinator
 )
 
@@ -240,10 +240,15 @@ func (s *server) UsesUp(ctx context.Context, request wire.PatienceRequest) error
 // leastPatience keeps an agent from looking at a rank in a tight loop.
 const leastPatience = 10 * time.Millisecond
 
-// State implements [wire.Agent].
-func (s *server) State(_ context.Context, cpus []int) (wire.MachineState, error) {
+// State implements [wire.Agent]. While the agent is ending it does not answer, so that the coordinator learns
+// from the end of the connection that the ranks failed for this reason.
+func (s *server) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
 	if len(cpus) > mostCPUs {
 		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed", len(cpus), mostCPUs)
+	}
+	if s.isEnding() {
+		<-ctx.Done()
+		return wire.MachineState{}, ctx.Err()
 	}
 	root := machine.Root("/")
 	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
@@ -261,6 +266,12 @@ func (s *server) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
+}
+
+func (s *server) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 // Logs implements [wire.Agent].

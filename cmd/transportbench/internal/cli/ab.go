@@ -222,12 +222,15 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		share, _ := least.of(test.Compare, repeats, false)
 		return share
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
-		var err error
 		of.Config = side.config
-		if of.Measure, err = s.measureWith(side.plugins, progress, side.ownPlugins); err != nil {
+		measure, err := s.measureWith(side.plugins, progress, side.ownPlugins)
+		if err != nil {
 			return err
 		}
+		of.Measure = endOnLoss(measure, end)
 	}
 	began := time.Now()
 	test.Begin = func(side string, repeat int) runner.Observer {
@@ -238,6 +241,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
 	v, interrupted := test.Run(ctx)
+	interrupted = endOf(ctx, interrupted)
 	progress.Close()
 	if v == nil {
 		var identity *compare.IdentityError

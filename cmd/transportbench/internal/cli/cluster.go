@@ -12,10 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/hosts"
 	"transportbench/core/lab/hosts/engine"
+	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
+	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
 )
@@ -69,6 +72,9 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 	}
 	agents, err := coordinator.Wait(starting, st.agents)
 	if err != nil {
+		if errors.Is(err, hosts.ErrLost) {
+			err = withReason(engine, err)
+		}
 		coordinator.Close()
 		engine.Stop()
 		return nil, err
@@ -184,13 +190,60 @@ func (c *cluster) several() bool {
 	return slices.ContainsFunc(c.agents, func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
 }
 
-// explain adds the hosts that do not answer to the error of a run: a rank may notice that its peer is gone
-// before this host does.
+// explain adds to the error of a run the host that does not answer, because a rank may notice that its peer
+// is gone before this host does, and why the engine ended.
 func (c *cluster) explain(err error) error {
-	var lost *agent.LostError
-	if errors.As(err, &lost) {
+	if !isLoss(err) {
+		failure := c.unanswered()
+		if failure == nil {
+			return err
+		}
+		err = fmt.Errorf("%w; %w", err, failure)
+	}
+	return withReason(c.engine, err)
+}
+
+// withReason adds why the engine ended to the loss of an agent, which may be the consequence. e may be nil.
+func withReason(e *engine.Engine, err error) error {
+	var exit *engine.ExitError
+	if e == nil || errors.As(err, &exit) {
 		return err
 	}
+	select {
+	case <-e.Failed():
+		return fmt.Errorf("%w; %w", err, e.Err())
+	case <-time.After(engineTime):
+		return err
+	}
+}
+
+// isLoss reports whether a run failed because a host is lost, so that the next one would fail too.
+func isLoss(err error) bool {
+	var lost *agent.LostError
+	return errors.As(err, &lost)
+}
+
+// endOnLoss returns a measure that ends the session by its cause once a host is lost.
+func endOnLoss(measure sweep.Measure, end context.CancelCauseFunc) sweep.Measure {
+	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		r, err := measure(ctx, c, obs)
+		if isLoss(err) {
+			end(err)
+		}
+		return r, err
+	}
+}
+
+// endOf returns why a session with such measures ended, if interrupted is the end of its context.
+func endOf(ctx context.Context, interrupted error) error {
+	if cause := context.Cause(ctx); interrupted != nil && isLoss(cause) {
+		return cause
+	}
+	return interrupted
+}
+
+// unanswered asks all hosts and returns why one does not answer, or nil.
+func (c *cluster) unanswered() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	failures := make([]error, len(c.remotes))
@@ -203,16 +256,21 @@ func (c *cluster) explain(err error) error {
 		if failure == nil {
 			continue
 		}
-		if !errors.As(failure, &lost) {
+		if !isLoss(failure) {
 			failure = fmt.Errorf("host %s does not answer", c.names()[i])
 		}
-		return fmt.Errorf("%w; %w", err, failure)
+		return failure
 	}
-	return err
+	return nil
 }
 
-// answerTime is how long explain waits for hosts.
-const answerTime = 3 * time.Second
+const (
+	// answerTime is how long explain waits for hosts.
+	answerTime = 3 * time.Second
+	// engineTime is how long an engine may take to end after an agent. One that knows nothing of it, as when
+	// a cable is cut, does not end at all.
+	engineTime = 2 * time.Second
+)
 
 // close ends the agents.
 func (c *cluster) close() {

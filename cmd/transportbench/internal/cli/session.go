@@ -19,6 +19,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/network"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 	"transportbench/core/lab/sweep"
@@ -186,6 +187,10 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 		}
 		if err != nil {
 			s.fail(j.entry.Name, s.settings.Explain(err), r != nil)
+		}
+		if left := len(jobs) - i - 1; isLoss(err) && left > 0 {
+			s.note("a host is lost, so %s did not run", format.Count(left, "transport"))
+			break
 		}
 	}
 	return nil, nil

@@ -175,7 +175,7 @@ const shareTimeout = 15 * time.Second
 // share gives rank 0's ticket to all tasks.
 func (st *starter) share(ctx context.Context, ticket string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, shareTimeout,
-		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed", shareTimeout))
+		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed; the launcher's lines name it, and srun --kill-on-bad-exit ends the job at once", shareTimeout))
 	defer cancel()
 	type answer struct {
 		ticket string
@@ -237,8 +237,8 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case err := <-e.Failed():
-			cancel(s.explainEngine(err))
+		case <-e.Failed():
+			cancel(s.explainEngine(e.Err()))
 		case <-ctx.Done():
 			cancel(nil)
 		}

@@ -350,8 +350,8 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 	return sweepVerdict(outcome, plan)
 }
 
-// sweepInto measures a plan into a directory. An interrupt ends it early; without an outcome nothing
-// was measured.
+// sweepInto measures a plan into a directory. An interrupt or the loss of a host ends it early; without an
+// outcome nothing was measured.
 func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) (*sweep.Outcome, error) {
 	origin, err := s.origin(m, plan)
 	if err != nil {
@@ -364,10 +364,13 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	if err != nil {
 		return nil, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
-		Dir: dir, Origin: origin, Resume: resume, Measure: measure, Watcher: progress,
+		Dir: dir, Origin: origin, Resume: resume, Measure: endOnLoss(measure, end), Watcher: progress,
 		Limit: spec.Limit, CellLimit: spec.CellLimit,
 	})
+	interrupted = endOf(ctx, interrupted)
 	var changed *sweep.ChangedError
 	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists)) {
 		return nil, usagef("%v", interrupted)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/runner"
 	"transportbench/core/transport"
 )
 
@@ -540,20 +541,26 @@ func (r *resolver) set() (map[string]string, error) {
 // serves errors that show up only when a transport is asked; others it returns
 // unchanged.
 func (s *Settings) Explain(err error) error {
+	where := ""
+	var rank *runner.RankError
+	if errors.As(err, &rank) && rank.Host != "" {
+		where = "on " + rank.Host + ": "
+	}
 	var wrongOption *transport.OptionError
 	if errors.As(err, &wrongOption) {
 		source, ok := s.sources[KeySet+"."+wrongOption.Option]
 		if !ok {
 			source = "--" + KeySet
 		}
-		return &Error{Source: source, Problem: wrongOption.Error(), Err: err}
+		return &Error{Source: source, Problem: where + wrongOption.Error(), Err: err}
 	}
 	var wrong *config.Error
 	if errors.As(err, &wrong) {
-		if source, ok := s.sources[wrong.Option]; ok && source != "--"+wrong.Option {
-			return &Error{Source: source, Problem: wrong.Problem, Err: err}
+		source, ok := s.sources[wrong.Option]
+		if !ok {
+			source = "--" + wrong.Option
 		}
-		return wrong
+		return &Error{Source: source, Problem: where + wrong.Problem, Err: err}
 	}
 	if errors.Is(err, transport.ErrTooLarge) {
 		// A transport refuses to open for payloads that it can never send.

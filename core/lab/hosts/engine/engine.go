@@ -58,7 +58,7 @@ func SSH(hosts []string, agent string, args ...string) []Process {
 func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 const (
-	tailLines   = 3               // of a failed process, in its error
+	tailLines   = 5               // of a failed process, in its error; srun ends with four on what it did then
 	patience    = 3 * time.Second // before a process that should end gets a signal, and then another
 	outputDelay = time.Second     // for output of a process that has ended
 )
@@ -67,7 +67,7 @@ const (
 type Engine struct {
 	log      func(label, line string)
 	running  sync.WaitGroup
-	failed   chan error // gets the first error
+	failed   chan struct{} // closed with the first error
 	patience time.Duration
 
 	mu     sync.Mutex
@@ -78,7 +78,7 @@ type Engine struct {
 // Start starts processes, which hand ticket to their agents. log gets each line of their output and may
 // be called concurrently.
 func Start(processes []Process, ticket string, log func(label, line string)) (*Engine, error) {
-	e := &Engine{log: log, failed: make(chan error, 1), patience: patience, groups: map[int]bool{}}
+	e := &Engine{log: log, failed: make(chan struct{}), patience: patience, groups: map[int]bool{}}
 	for _, p := range processes {
 		if err := e.start(p, ticket); err != nil {
 			e.signal(syscall.SIGTERM)
@@ -137,10 +137,14 @@ func (e *Engine) mark(group int, runs bool) {
 }
 
 // environment returns variables with the ticket. Open MPI passes its processes no others than its own
-// variables, except those that the list in one of these names.
+// variables, except those that the list in one of these names. Unless the user has decided otherwise,
+// srun ends its step when a task fails, as mpirun does: it would keep the others, and the coordinator would
+// wait for the agent that failed.
 func environment(variables []string, ticket string) []string {
 	const list = "OMPI_MCA_mca_base_env_list="
+	const endOnFailure = "SLURM_KILL_BAD_EXIT="
 	names := TicketVariable
+	decided := slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, endOnFailure) })
 	variables = slices.DeleteFunc(slices.Clone(variables), func(v string) bool {
 		own, found := strings.CutPrefix(v, list)
 		if found && own != "" {
@@ -148,6 +152,9 @@ func environment(variables []string, ticket string) []string {
 		}
 		return found
 	})
+	if !decided {
+		variables = append(variables, endOnFailure+"1")
+	}
 	return append(variables, TicketVariable+"="+ticket, list+names)
 }
 
@@ -161,6 +168,9 @@ func (e *Engine) pass(label string, output io.Reader) (last []string) {
 		}
 		if text := strings.TrimPrefix(strings.TrimSpace(string(line)), label+": "); text != "" {
 			e.log(label, text)
+			if strings.Trim(text, "-") == "" {
+				continue // a rule, of Open MPI
+			}
 			if last = append(last, text); len(last) > tailLines {
 				last = last[1:]
 			}
@@ -202,12 +212,19 @@ func (e *Engine) ended(p Process, err error, last []string) {
 	defer e.mu.Unlock()
 	if e.first == nil {
 		e.first = &ExitError{p.Label, err, last}
-		e.failed <- e.first
+		close(e.failed)
 	}
 }
 
-// Failed receives an [*ExitError] when the first process ends.
-func (e *Engine) Failed() <-chan error { return e.failed }
+// Failed returns a channel that is closed when the first process ends.
+func (e *Engine) Failed() <-chan struct{} { return e.failed }
+
+// Err returns the [*ExitError] of the first process that ended, or nil.
+func (e *Engine) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.first
+}
 
 // Stop waits until all processes have ended, which they do soon after their agents. It ends those that
 // do not. A nil engine has none.

@@ -40,7 +40,8 @@ func TestLaunch(t *testing.T) {
 	log, lines := record()
 	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, Quote(agent), "agent", "two words"), "ticket-1", log)
 	require.NoError(t, err)
-	failure := <-e.Failed()
+	<-e.Failed()
+	failure := e.Err()
 	e.Stop()
 	require.Len(t, lines(), 3)
 	require.Equal(t, "sh: agent two words and ticket-1", lines()[0])
@@ -51,13 +52,22 @@ func TestLaunch(t *testing.T) {
 
 func TestLaunchFails(t *testing.T) {
 	log, _ := record()
-	e, err := Start(Launch(`CODE=7 sh -c 'for i in 1 2 3 4; do echo line $i; done; exit $CODE'`, ""), "ticket", log)
+	e, err := Start(Launch(`CODE=7 sh -c 'for i in 1 2 3 4 5 6; do echo line $i; done; echo ------; exit $CODE'`, ""), "ticket", log)
 	require.NoError(t, err)
-	failure := <-e.Failed()
+	<-e.Failed()
+	failure := e.Err()
 	e.Stop()
-	require.EqualError(t, failure, "sh failed: exit status 7: line 2; line 3; line 4")
+	require.EqualError(t, failure, "sh failed: exit status 7: line 2; line 3; line 4; line 5; line 6")
 	var exit *ExitError
 	require.True(t, errors.As(failure, &exit))
+}
+
+// TestEnvironment: srun ends a step with a task that failed, unless the user wants it to go on.
+func TestEnvironment(t *testing.T) {
+	require.Equal(t, []string{"A=b", "SLURM_KILL_BAD_EXIT=1", "TRANSPORTBENCH_TICKET=x", "OMPI_MCA_mca_base_env_list=TRANSPORTBENCH_TICKET"},
+		environment([]string{"A=b"}, "x"))
+	require.Contains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"), "SLURM_KILL_BAD_EXIT=0")
+	require.NotContains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"), "SLURM_KILL_BAD_EXIT=1")
 }
 
 func TestSSH(t *testing.T) {
@@ -80,10 +90,11 @@ func TestStop(t *testing.T) {
 	log, lines := record()
 	e, err := Start(Launch(`sh -c 'trap "" TERM; echo sh: begun; sleep 1000; :'`, ""), "ticket", log)
 	require.NoError(t, err)
+	require.NoError(t, e.Err())
 	e.patience = 50 * time.Millisecond
 	require.Eventually(t, func() bool { return len(lines()) > 0 }, time.Minute, time.Millisecond)
 	e.Stop()
-	require.EqualError(t, <-e.Failed(), "sh failed: signal: killed: begun")
+	require.EqualError(t, e.Err(), "sh failed: signal: killed: begun")
 	require.Equal(t, []string{"sh: begun"}, lines(), "labelled once")
 }
 
