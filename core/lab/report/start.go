@@ -11,7 +11,7 @@ import (
 // startOf returns the phases of a start, as means over the launches of the results, or nil if no launch
 // has them all. Each phase is that of the slowest rank, as in the metrics of the setup.
 func startOf(results []*result.Result) *analyze.Breakdown {
-	var launches, registered, opened, connected, called, closed float64
+	var launches, registered, opened, exchanged, connected, called, closed float64
 	for _, r := range results {
 		for i := range r.Launches {
 			s := &r.Launches[i].Setup
@@ -28,6 +28,7 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 			launches++
 			registered += float64(register)
 			opened += float64(open - register)
+			exchanged += s.ExchangeNS()
 			connected += float64(connect)
 			called += float64(call)
 			closed += s.CloseMS * float64(time.Millisecond)
@@ -45,6 +46,7 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 	}
 	add("register", "open", "registering memory with a device or a library", registered)
 	add("open", "", "opening the transport and making its workers", opened)
+	add("exchange", "", "addresses, to all ranks", exchanged)
 	add("connect", "", "all connections of a rank", connected)
 	add("first call", "", "the slowest first call on a connection", called)
 	add("close", "", "closing all ranks", closed)

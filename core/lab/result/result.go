@@ -213,6 +213,25 @@ type Setup struct {
 	CloseMS float64            `json:"close_ms,omitempty"`
 }
 
+// StepConnect is the name of the step that tells all ranks the addresses of the others and makes the
+// connections.
+const StepConnect = "connect"
+
+// ExchangeNS returns the part of the step connect that passed before and after the ranks made their
+// connections, in nanoseconds; 0 if the setup does not have the step.
+func (s *Setup) ExchangeNS() float64 {
+	connecting := uint64(0)
+	for _, r := range s.Ranks {
+		connecting = max(connecting, r.ConnectAllNS)
+	}
+	for _, step := range s.Steps {
+		if step.Name == StepConnect {
+			return max(0, step.MS*float64(time.Millisecond)-float64(connecting))
+		}
+	}
+	return 0
+}
+
 // Warmup is the load before the first window.
 type Warmup struct {
 	LastedMS float64 `json:"lasted_ms"`

@@ -79,6 +79,7 @@ const (
 	SetupRegister   = "setup_register"
 	SetupConnect    = "setup_connect"
 	SetupConnectAll = "setup_connect_all"
+	SetupExchange   = "setup_exchange"
 	FirstCall       = "first_call"
 	Teardown        = "teardown"
 )
@@ -96,7 +97,7 @@ var OfKinds = []string{Throughput, LatencyP50, LatencyP99, Floor, FloorRatio}
 // OfSetup reports whether a metric is of the setup or the end of a launch, which has one sample of it.
 func OfSetup(metric string) bool {
 	switch metric {
-	case SetupOpen, SetupRegister, SetupConnect, SetupConnectAll, FirstCall, Teardown:
+	case SetupOpen, SetupRegister, SetupExchange, SetupConnect, SetupConnectAll, FirstCall, Teardown:
 		return true
 	}
 	return false
@@ -182,6 +183,7 @@ var Definitions = []Definition{
 	{Threads, "threads", None, "threads of all ranks that were on a processor for over 1% of the window"},
 	{SetupOpen, "ns", Lower, "setup: opening the transport and making its workers, of the slowest rank"},
 	{SetupRegister, "ns/MiB", Lower, "setup: registering memory with the device, which is a part of opening"},
+	{SetupExchange, "ns", Lower, "setup: all addresses to all ranks and their answers: the step connect without its connections"},
 	{SetupConnect, "ns", Lower, "setup: one side of a connection, mean over all"},
 	{SetupConnectAll, "ns", Lower, "setup: all connections of a rank, of the slowest rank"},
 	{FirstCall, "ns", Lower, "setup: first call on a connection, median over all; compare latency_p50"},

@@ -394,7 +394,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 			}
 		}
 	}
-	putSetup(&result.Setup{CloseMS: 2, Ranks: []record.RankSetup{{
+	putSetup(&result.Setup{CloseMS: 2, Steps: []result.Step{{Name: StepConnect, MS: 1}}, Ranks: []record.RankSetup{{
 		OpenNS: 1, RegisteredBytes: 1, RegisterNS: 1, Connections: 1, ConnectNS: 1, ConnectAllNS: 1, FirstCalls: 1, FirstCallNS: 1,
 	}}}, repeat.Samples)
 	for name := range repeat.Samples {

@@ -6,13 +6,14 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
 )
 
 // The steps of a run, in [Status] and in a result's setup.
 const (
 	StepLaunch   = "launch"
 	StepPrepare  = "prepare"
-	StepConnect  = "connect"
+	StepConnect  = result.StepConnect
 	StepOverhead = "overhead"
 	StepWarmup   = "warmup"
 	StepFloor    = "floor"

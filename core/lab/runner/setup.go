@@ -42,6 +42,7 @@ func putSetup(setup *result.Setup, samples map[string]float64) {
 	}
 	put(result.SetupOpen, float64(open))
 	put(result.SetupConnectAll, float64(all))
+	put(result.SetupExchange, setup.ExchangeNS())
 	put(result.SetupConnect, perUnit(connected, connections))
 	put(result.SetupRegister, perUnit(registering, registered)*(1<<20))
 	put(result.FirstCall, record.Median(first))

@@ -26,11 +26,13 @@ func Setup(w io.Writer, s *set.Set) {
 	loads := loadsOf(s.Cells)
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
 	fmt.Fprintln(w, "\nwhat a start took; open: the transport and its workers; register: memory with a device, a part of open;\n"+
-		"connect: one side of a connection; all: those of a rank; first call: on a connection; p50: of the window:")
+		"exchange: addresses, to all ranks; connect: one side of a connection; all: those of a rank;\n"+
+		"first call: on a connection; p50: of the window:")
 	writeRows(w, rows, []column{
 		{"load", loads.name}, {"transport", (*set.Cell).Transport},
 		{">open", metricColumn(result.SetupOpen, format.Value)},
 		{">register", metricColumn(result.SetupRegister, format.Value)},
+		{">exchange", metricColumn(result.SetupExchange, format.Value)},
 		{">connect", metricColumn(result.SetupConnect, format.Value)},
 		{">all", metricColumn(result.SetupConnectAll, format.Value)},
 		{">first call", metricColumn(result.FirstCall, format.Value)},

@@ -32,7 +32,7 @@ func Names() (names []string) {
 			names = append(names, b.name)
 		}
 	}
-	return names
+	return append(names, register, deregister)
 }
 
 // Run runs the measurements for which wanted returns true, and calls report after each. It
@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool, report f
 			return err
 		}
 	}
-	return nil
+	return memory(ctx, o, wanted, report)
 }
 
 // side is one of the two ends, with a thread of its own.
