@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -215,10 +216,20 @@ func TestEngines(t *testing.T) {
 		require.Zero(t, status, stderr)
 		require.Regexp(t, "hosts +the same on h0, h1 and h2", stdout)
 		uneven := filepath.Join(c.tmp, "uneven")
-		require.NoError(t, os.WriteFile(uneven, []byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || exec taskset -c 0 \"$@\"\nexec \"$@\"\n"), 0o755))
-		status, stdout, stderr = c.run(t, tool, "doctor", "--json", "--launch", "srun -N2 --ntasks-per-node=1 "+uneven)
-		require.Zero(t, status, stderr)
-		require.Contains(t, stdout, ` on h0; 0 on h1"`)
+		other := filepath.Join(c.tmp, "other")
+		require.NoError(t, os.Mkdir(other, 0o755))
+		require.NoError(t, exec.Command("cp", tool, other).Run())
+		require.NoError(t, os.WriteFile(filepath.Join(other, "transport-tcpx"), []byte("another"), 0o755))
+		require.NoError(t, os.WriteFile(uneven, []byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || { shift; exec taskset -c 0 "+other+"/transportbench \"$@\"; }\nexec \"$@\"\n"), 0o755))
+		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1400").Run())
+		status, stdout, stderr = c.run(t, tool, "doctor", "--launch", "srun -N2 --ntasks-per-node=1 "+uneven)
+		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1500").Run())
+		require.Equal(t, 1, status, stderr)
+		require.Regexp(t, `warn +hosts: [a-z_]+ +[0-9,-]+ on h0; 0 on h1\n`, stdout)
+		require.Regexp(t, `bad +hosts: plugin tcpx +h1: plugin tcpx: \S+/other/transport-tcpx has the`, stdout)
+		require.Contains(t, stdout, `h1: there is no plugin "erpc" in `)
+		require.Regexp(t, `warn +hosts: interface eth0 +MTU 1500.* on h0; MTU 1400.* on h1`, stdout)
+		require.Regexp(t, `h0: auto-tcpx `, stdout)
 	})
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
 }
@@ -245,7 +256,13 @@ func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]stri
 // likeKubernetes runs what the pods of docs/kubernetes/indexed-job.yaml run, on hosts that find each other
 // as pods do: by an index, and by a name of the first.
 func (c *cluster) likeKubernetes(t *testing.T) {
-	text, err := os.ReadFile("../../docs/kubernetes/indexed-job.yaml")
+	page, err := os.ReadFile("../../docs/hosts.md")
+	require.NoError(t, err)
+	apply := regexp.MustCompile(`(?m)^(printf .*) \| kubectl apply -f -$`).FindSubmatch(page)
+	require.NotNil(t, apply, "the command that applies the manifest")
+	manifest := exec.Command("sh", "-c", strings.Replace(string(apply[1]), "$(openssl rand -hex 16)", strings.Repeat("5a", 16), 1))
+	manifest.Dir = "../.."
+	text, err := manifest.Output()
 	require.NoError(t, err)
 	documents := bytes.Split(text, []byte("\n---\n"))
 	job, secret := viper.New(), viper.New()
@@ -262,7 +279,8 @@ func (c *cluster) likeKubernetes(t *testing.T) {
 		require.Contains(t, script, from)
 		script = strings.Replace(script, from, to, 1)
 	}
-	ticket := strings.Replace(secret.GetString("stringData.ticket"), "TOKEN", strings.Repeat("5a", 16), 1)
+	ticket := secret.GetString("stringData.ticket")
+	require.Contains(t, ticket, "tb1-5a5a")
 	pod := func(index int) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 		cmd := c.on(index, "/bin/sh", "-ec", script)
 		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_TICKET="+ticket, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))

@@ -12,6 +12,8 @@ type NetworkDevice struct {
 	Name      string       `json:"name"`
 	Node      int          `json:"node"`                // NUMA node, -1 if unknown
 	Addresses []netip.Addr `json:"addresses,omitempty"` // of an interface
+	MTU       int          `json:"mtu,omitempty"`       // of an interface, in bytes
+	Speed     int          `json:"speed,omitempty"`     // of an interface, in Mbit/s; 0 if unknown
 }
 
 // Interfaces returns the network interfaces of this machine that are up, as far as the kernel tells. The
@@ -24,9 +26,10 @@ func Interfaces() []NetworkDevice {
 		if i.Flags&net.FlagUp == 0 {
 			continue
 		}
-		d := NetworkDevice{Name: i.Name, Node: -1}
+		d := NetworkDevice{Name: i.Name, Node: -1, MTU: i.MTU}
 		if root.Text(netClass, i.Name, "ifindex") == strconv.Itoa(i.Index) {
 			d.Node = root.InterfaceNode(i.Name)
+			d.Speed = max(root.number(netClass, i.Name, "speed"), 0)
 		}
 		addresses, _ := i.Addrs() // none if it is gone
 		for _, a := range addresses {

@@ -28,6 +28,8 @@ const (
 
 // Finding is one fact about the machine.
 type Finding struct {
+	// Host is the host that has it, if several are examined, and empty for what concerns them all.
+	Host    string `json:"host,omitempty"`
 	Name    string `json:"name"`
 	Value   string `json:"value"` // what was found; never empty
 	Status  Status `json:"status"`

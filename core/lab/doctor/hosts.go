@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -14,6 +15,16 @@ import (
 type Host struct {
 	Name        string
 	Environment machine.Environment
+	Interfaces  []machine.NetworkDevice
+	Libraries   map[string]string // as [Libraries] returns them
+	// Plugins is by transport, the same transports for all hosts.
+	Plugins map[string]Plugin
+}
+
+// Plugin is a plugin on a host.
+type Plugin struct {
+	Refused     error  // why no run can use it, and the remedy, as for another file than the coordinator's; or nil
+	Unavailable string // as in transport.Info
 }
 
 // fluctuating are the values of an environment that differ between two looks at the same host.
@@ -34,11 +45,12 @@ func Compare(hosts []Host) ([]Finding, error) {
 			}
 			maps.Copy(values[i], flat)
 		}
+		h.addDevices(values[i])
 		for key := range values[i] {
 			all[key] = !slices.Contains(fluctuating, key)
 		}
 	}
-	var findings []Finding
+	findings := refusals(hosts)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if all[key] {
 			findings = append(findings, difference(key, names, values)...)
@@ -49,6 +61,47 @@ func Compare(hosts []Host) ([]Finding, error) {
 			Meaning: "Ranks find the same on each host."})
 	}
 	return findings, nil
+}
+
+// addDevices adds the interfaces that a run may use, the libraries, and the transports that can run.
+func (h *Host) addDevices(values map[string]string) {
+	for _, d := range h.Interfaces {
+		if !slices.ContainsFunc(d.Addresses, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }) {
+			continue
+		}
+		text := fmt.Sprintf("MTU %d", d.MTU)
+		if d.Speed > 0 {
+			text += fmt.Sprintf(", %d Mbit/s", d.Speed)
+		}
+		values["interface "+d.Name] = text
+	}
+	for name, version := range h.Libraries {
+		values["library "+name] = version
+	}
+	for name, p := range h.Plugins {
+		if p.Unavailable != "" {
+			values["why "+name+" is unavailable"] = p.Unavailable
+		}
+	}
+}
+
+// refusals returns a finding for each plugin and reason that keeps it from running on hosts.
+func refusals(hosts []Host) []Finding {
+	var findings []Finding
+	for _, name := range slices.Sorted(maps.Keys(hosts[0].Plugins)) {
+		refused := map[string][]string{} // hosts by reason
+		for _, h := range hosts {
+			if err := h.Plugins[name].Refused; err != nil {
+				refused[err.Error()] = append(refused[err.Error()], h.Name)
+			}
+		}
+		for _, reason := range slices.Sorted(maps.Keys(refused)) {
+			findings = append(findings, Finding{Name: "hosts: plugin " + name, Status: Bad,
+				Value:   fmt.Sprintf("%s: %s", listed(refused[reason]), reason),
+				Meaning: fmt.Sprintf("Runs of %s on these hosts are refused.", name)})
+		}
+	}
+	return findings
 }
 
 // difference returns a finding if the hosts' values of key differ.

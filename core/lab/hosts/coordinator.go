@@ -61,7 +61,7 @@ type Coordinator struct {
 	mu      sync.Mutex
 	want    int // agents; 0 until Wait
 	agents  []*Agent
-	failed  error // an agent that the user did not mean to start
+	failed  error // an agent that no run can have
 	lost    error // an agent that has joined
 	handed  bool  // Wait has returned the agents
 	ended   bool
@@ -131,8 +131,8 @@ func (c *Coordinator) Ticket() Ticket { return c.ticket }
 // Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first says that
 // it started. They are in the order of the engine that started them, or
 // else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, if an agent is
-// lost before all have joined, or if one joins that the user cannot have meant: of another version, or the
-// second on a machine.
+// lost before all have joined, or if one joins that no run can have: of another version, or the second on a
+// machine.
 func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 	c.mu.Lock()
 	c.want = n
@@ -385,7 +385,7 @@ func (c *Coordinator) join(agent *Agent) string {
 	if c.want > 0 && len(c.agents) >= c.want {
 		return fmt.Sprintf("the run has its %d agents already", c.want)
 	}
-	reason := c.unmeant(agent)
+	reason := c.mismatch(agent)
 	if reason == "" {
 		c.agents = append(c.agents, agent) // so that a second one on its machine is seen
 	} else if c.failed == nil {
@@ -395,8 +395,8 @@ func (c *Coordinator) join(agent *Agent) string {
 	return reason
 }
 
-// unmeant returns why an agent cannot be what the user meant, or "".
-func (c *Coordinator) unmeant(agent *Agent) string {
+// mismatch returns why no run can have an agent, or "": its build differs, or its machine has one already.
+func (c *Coordinator) mismatch(agent *Agent) string {
 	switch {
 	case agent.Version != core.Version:
 		return fmt.Sprintf("it is of version %s, the coordinator of %s: install the same on all hosts", agent.Version, core.Version)

@@ -8,7 +8,7 @@
 // call. Both ends derive two Ed25519 keys from the token, one for the coordinator and one for agents,
 // and check each other's key in TLS 1.3. So there is no certificate authority and no file, and a
 // connection proves that both ends know the token, not which agent it is: all who have the ticket are
-// trusted alike. The token is as good as a login to the hosts for the time of the run. It belongs into
+// trusted alike. The token is as good as a login to the hosts for the time of the run. Agents take it from
 // the environment or standard input, because every user of a host can read the arguments of a process.
 //
 // # Joining

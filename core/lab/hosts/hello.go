@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -35,6 +36,8 @@ type Hello struct {
 	Limits      machine.Limits      `json:"limits"`
 	// Interfaces are the host's network interfaces; Environment has its RDMA devices.
 	Interfaces []machine.NetworkDevice `json:"interfaces,omitempty"`
+	// Libraries are the versions of native libraries that transports use, by name.
+	Libraries map[string]string `json:"libraries,omitempty"`
 }
 
 // answer is the coordinator's reply.
@@ -48,6 +51,8 @@ const (
 	longestEnvironment = 64 << 10
 	longestAnswer      = 4096
 	longestName        = 255
+	longestVersion     = 4096
+	mostLibraries      = 64
 	mostCPUs           = 1 << 16
 	mostAgents         = 1 << 16
 )
@@ -88,6 +93,8 @@ func (h *Hello) check() error {
 		return fmt.Errorf("its environment takes %d bytes; at most %d are allowed", len(environment), longestEnvironment)
 	case slices.ContainsFunc(h.Interfaces, func(d machine.NetworkDevice) bool { return len(d.Name) > longestName }):
 		return errors.New("it has an interface with an impossible name")
+	case len(h.Libraries) > mostLibraries || slices.ContainsFunc(slices.Collect(maps.Values(h.Libraries)), func(v string) bool { return len(v) > longestVersion }):
+		return errors.New("it has impossible libraries")
 	case h.BootID == "" || len(h.BootID) > longestName:
 		return errors.New("it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
 	case len(h.CPUs) == 0 || len(h.CPUs) > mostCPUs:

@@ -104,7 +104,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func TestAgentsThatNobodyMeant(t *testing.T) {
+func TestMismatchedAgents(t *testing.T) {
 	other := fakeHello("h1", "b", -1)
 	other.Version = "0.0.1"
 	built := fakeHello("h1", "b", -1)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/lab/doctor"
 	"transportbench/core/lab/hosts"
 	"transportbench/core/lab/hosts/engine"
 	"transportbench/core/plugin/agent"
@@ -83,7 +84,7 @@ func (a *app) serveCoordinator(ctx context.Context, s *options.Settings, ticket 
 	if err != nil {
 		return err
 	}
-	hello.Index = index
+	hello.Index, hello.Libraries = index, doctor.Libraries()
 	if task, found := engine.FindTask(os.Getenv); found && index < 0 {
 		hello.Index, hello.Tasks = task.Rank, task.Size
 	}

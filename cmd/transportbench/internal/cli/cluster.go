@@ -307,13 +307,7 @@ func (c *cluster) describe(ctx context.Context, entries []*entry) error {
 		if err != nil {
 			return err
 		}
-		descriptions := make([]plugin.Description, len(c.remotes))
-		errs := make([]error, len(c.remotes))
-		var asking sync.WaitGroup
-		for i, r := range c.remotes {
-			asking.Go(func() { descriptions[i], errs[i] = r.Describe(ctx, e.Name, sum) })
-		}
-		asking.Wait()
+		descriptions, errs := c.descriptions(ctx, e.Name, sum)
 		if e.err = errors.Join(errs...); e.err != nil {
 			continue
 		}
@@ -325,6 +319,17 @@ func (c *cluster) describe(ctx context.Context, entries []*entry) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// descriptions returns those of a plugin by all hosts, or their errors.
+func (c *cluster) descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description, []error) {
+	descriptions, errs := make([]plugin.Description, len(c.remotes)), make([]error, len(c.remotes))
+	var asking sync.WaitGroup
+	for i, r := range c.remotes {
+		asking.Go(func() { descriptions[i], errs[i] = r.Describe(ctx, name, sha256) })
+	}
+	asking.Wait()
+	return descriptions, errs
 }
 
 // remoteLauncher starts the ranks of one transport on the hosts.

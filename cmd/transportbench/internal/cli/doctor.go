@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 
@@ -35,7 +37,17 @@ differ.`,
 			if err != nil {
 				return err
 			}
-			findings := slices.Concat(doctor.Examine(cmd.Context()), tried, differences)
+			findings := slices.Concat(doctor.Examine(cmd.Context()), tried)
+			if differences != nil {
+				here, err := os.Hostname()
+				if err != nil {
+					return err
+				}
+				for i := range findings {
+					findings[i].Host = here
+				}
+				findings = append(findings, differences...)
+			}
 			if !s.JSON {
 				present.Findings(a.stdout, findings)
 			} else if err := writeJSON(a.stdout, findings); err != nil {
@@ -63,7 +75,30 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 	defer s.leave()
 	var hosts []doctor.Host
 	for i, name := range s.cluster.names() {
-		hosts = append(hosts, doctor.Host{Name: name, Environment: s.cluster.agents[i].Environment})
+		hello := s.cluster.agents[i].Hello
+		hosts = append(hosts, doctor.Host{Name: name, Environment: hello.Environment, Interfaces: hello.Interfaces,
+			Libraries: hello.Libraries, Plugins: map[string]doctor.Plugin{}})
+	}
+	entries, err := a.catalog(ctx, settings.PluginDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		sum, err := e.SHA256()
+		if err != nil {
+			return nil, err
+		}
+		descriptions, errs := s.cluster.descriptions(ctx, e.Name, sum)
+		for i, d := range descriptions {
+			refused := errs[i]
+			if unnamed := errors.Unwrap(refused); unnamed != nil {
+				refused = unnamed // without the host, so that equal reasons are one
+			}
+			hosts[i].Plugins[e.Name] = doctor.Plugin{Refused: refused, Unavailable: d.Info.Unavailable}
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	return doctor.Compare(hosts)
 }

@@ -221,12 +221,20 @@ func Profiles(w io.Writer, profiles []config.Profile) {
 	t.Render()
 }
 
+// nameOf returns the name of a finding, with that of its host if there are several.
+func nameOf(f doctor.Finding) string {
+	if f.Host != "" {
+		return f.Host + ": " + f.Name
+	}
+	return f.Name
+}
+
 // Findings writes what doctor found, and remedies for what is not OK.
 func Findings(w io.Writer, findings []doctor.Finding) {
 	t := newTable(w, "", "what", "found").wrap(20, "found")
 	wrong := 0
 	for _, f := range findings {
-		t.AppendRow(table.Row{f.Status, f.Name, f.Value})
+		t.AppendRow(table.Row{f.Status, nameOf(f), f.Value})
 		if f.Status != doctor.OK {
 			wrong++
 		}
@@ -241,7 +249,7 @@ func Findings(w io.Writer, findings []doctor.Finding) {
 			if f.Status != status {
 				continue
 			}
-			fmt.Fprintf(w, "\n%s: %s: %s\n  %s\n", f.Status, f.Name, f.Value, f.Meaning)
+			fmt.Fprintf(w, "\n%s: %s: %s\n  %s\n", f.Status, nameOf(f), f.Value, f.Meaning)
 			if f.Remedy != "" {
 				fmt.Fprintf(w, "  Remedy: %s\n", f.Remedy)
 			}
