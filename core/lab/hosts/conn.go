@@ -70,12 +70,12 @@ func awaitEnd(conn *net.TCPConn) error {
 	return ended
 }
 
-// handshake completes the TLS handshake, and sets the deadline of the messages that follow.
-func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config) (*tls.Conn, error) {
+// handshake completes the TLS handshake. It and the messages that follow may take timeout in all.
+func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config, timeout time.Duration) (*tls.Conn, error) {
 	if err := watchPeer(raw); err != nil {
 		return nil, err
 	}
-	if err := raw.SetDeadline(time.Now().Add(joinTimeout)); err != nil {
+	if err := raw.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
 	conn := wrap(raw, config)

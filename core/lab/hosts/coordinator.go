@@ -30,7 +30,9 @@ type Options struct {
 	// may be called concurrently.
 	Log func(line string)
 
-	strangers, refusals int // instead of mostStrangers and mostRefusals, in tests
+	strangers, refusals int           // instead of mostStrangers and mostRefusals, in tests
+	timeout             time.Duration // instead of joinTimeout, in tests
+	pause               func()        // instead of a sleep of latePause, in tests
 }
 
 // Agent is a host that has joined.
@@ -98,6 +100,10 @@ func Listen(address string, options Options) (*Coordinator, error) {
 		options.Log = func(string) {}
 	}
 	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers), cmp.Or(options.refusals, mostRefusals)
+	options.timeout = cmp.Or(options.timeout, joinTimeout)
+	if options.pause == nil {
+		options.pause = func() { time.Sleep(latePause) }
+	}
 	config, err := options.Token.config(coordinatorRole, agentRole)
 	if err != nil {
 		return nil, err
@@ -254,7 +260,7 @@ func (c *Coordinator) accept() {
 			}
 		})
 		if late {
-			time.Sleep(latePause)
+			c.options.pause()
 		}
 	}
 }
@@ -307,7 +313,7 @@ func (c *Coordinator) logRefusal(line string) {
 
 // admit lets a connection join, or returns why not.
 func (c *Coordinator) admit(raw net.Conn) error {
-	conn, err := handshake(raw, tls.Server, c.config)
+	conn, err := handshake(raw, tls.Server, c.config, c.options.timeout)
 	if err != nil {
 		return explainHandshake(err)
 	}

@@ -207,6 +207,81 @@ func TestManyStrangers(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.all(), "more of them are not logged"))
 }
 
+// TestStrangersTimeOut: a connection that says nothing ends by itself, also one that has proved that it knows the
+// token.
+func TestStrangersTimeOut(t *testing.T) {
+	c, log := listen(t, Options{timeout: 100 * time.Millisecond})
+	config, err := c.Ticket().Token.config(agentRole, coordinatorRole)
+	require.NoError(t, err)
+	for name, stranger := range map[string]func(net.Conn) net.Conn{
+		"no handshake": func(conn net.Conn) net.Conn { return conn },
+		"no message":   func(conn net.Conn) net.Conn { return tls.Client(conn, config) },
+	} {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = io.Copy(io.Discard, stranger(conn))
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, name)
+		require.NoError(t, conn.Close())
+		<-log.each
+	}
+	require.Equal(t, 2, strings.Count(log.all(), "i/o timeout"), log.all())
+}
+
+// TestLongHandshakes: TLS reads no message of any length before it knows the other end.
+func TestLongHandshakes(t *testing.T) {
+	c, log := listen(t, Options{})
+	config, err := c.Ticket().Token.config(agentRole, coordinatorRole)
+	require.NoError(t, err)
+	long := config.Clone()
+	long.Certificates[0].Certificate = [][]byte{make([]byte, 300<<10)}
+	for says, attack := range map[string]func(net.Conn){
+		"message of length 8388607 bytes exceeds maximum of 65536": func(conn net.Conn) {
+			_, _ = conn.Write(append([]byte{22, 3, 1, 0x40, 0, 1, 0x7f, 0xff, 0xff}, make([]byte, 16380)...)) // a ClientHello
+		},
+		"exceeds maximum of 262144 bytes": func(conn net.Conn) { _ = tls.Client(conn, long).Handshake() },
+	} {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		attack(conn)
+		<-log.each
+		require.NoError(t, conn.Close())
+		require.Contains(t, log.all(), says)
+	}
+}
+
+// TestLateStrangers: once all agents have joined, strangers are answered one at a time, with a pause after each.
+func TestLateStrangers(t *testing.T) {
+	pauses, end := make(chan struct{}), make(chan struct{})
+	c, log := listen(t, Options{pause: func() { pauses <- struct{}{}; <-end }})
+	stranger := func() {
+		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
+		require.NoError(t, err)
+		_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	stranger()
+	<-log.each // refused without a pause
+	_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
+	require.NoError(t, err)
+	<-log.each
+	agents, err := c.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	defer agents[0].Conn.Close()
+	for n := range 3 {
+		stranger()
+		stranger()
+		<-pauses
+		<-log.each
+		require.Equal(t, n+2, strings.Count(log.all(), "refused a connection"), "the next one waits")
+		end <- struct{}{}
+	}
+	for range 3 {
+		<-pauses
+		end <- struct{}{}
+	}
+}
+
 // TestReplay: what an agent sent in one connection is worth nothing in another.
 func TestReplay(t *testing.T) {
 	c, log := listen(t, Options{})
@@ -262,6 +337,7 @@ func TestImpossibleAgents(t *testing.T) {
 		"an impossible processor -1":               func(h *Hello) { h.CPUs[0].ID = -1 },
 		"at most 65536 are allowed":                func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 1<<17) },
 		"at most 4194304 are allowed":              func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 5<<20) },
+		"it has impossible libraries":              func(h *Hello) { h.Libraries = map[string]string{"libucp": strings.Repeat("x", 5000)} },
 		"an interface with an impossible name":     func(h *Hello) { h.Interfaces = []machine.NetworkDevice{{Name: long}} },
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -298,7 +374,7 @@ func TestImpossibleCoordinator(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			if conn, err := handshake(conn, tls.Server, config); err == nil {
+			if conn, err := handshake(conn, tls.Server, config, joinTimeout); err == nil {
 				_, _ = readHello(conn)
 				_, _ = conn.Write(reply)
 			}
@@ -404,6 +480,14 @@ func TestTickets(t *testing.T) {
 	ticket, err := ParseTicket("tb1-00112233445566778899aabbccddeeff@host:1,[fd00::1]:2")
 	require.NoError(t, err)
 	require.Equal(t, []string{"host:1", "[fd00::1]:2"}, ticket.Addresses)
+}
+
+func TestShorten(t *testing.T) {
+	whole := Ticket{Addresses: []string{"10.0.0.1:1", "[fd00::1]:1", "[fd00::2]:1"}}
+	length := len(whole.String())
+	require.Equal(t, whole, whole.Shorten(length))
+	require.Equal(t, whole.Addresses[:2], whole.Shorten(length-1).Addresses)
+	require.Equal(t, whole.Addresses[:1], whole.Shorten(0).Addresses)
 }
 
 func TestAddresses(t *testing.T) {

@@ -59,7 +59,7 @@ func dial(ctx context.Context, address string, config *tls.Config, hello Hello) 
 	if err != nil {
 		return nil, err
 	}
-	conn, err := handshake(raw, tls.Client, config)
+	conn, err := handshake(raw, tls.Client, config, joinTimeout)
 	if err == nil {
 		err = greet(conn, hello)
 	}

@@ -34,6 +34,15 @@ func (t Ticket) String() string {
 	return ticketPrefix + hex.EncodeToString(t.Token[:]) + "@" + strings.Join(t.Addresses, ",")
 }
 
+// Shorten returns the ticket without the last addresses, as many as it takes to have at most longest bytes
+// of text. It keeps one address.
+func (t Ticket) Shorten(longest int) Ticket {
+	for len(t.Addresses) > 1 && len(t.String()) > longest {
+		t.Addresses = t.Addresses[:len(t.Addresses)-1]
+	}
+	return t
+}
+
 // ParseTicket returns the ticket that text has.
 func ParseTicket(text string) (Ticket, error) {
 	var t Ticket

@@ -228,6 +228,25 @@ func TestBounds(t *testing.T) {
 	require.Len(t, <-s.logs, len("rank 1: ")+longestLog)
 }
 
+// TestDroppedLogs: the coordinator learns how many lines it has not got.
+func TestDroppedLogs(t *testing.T) {
+	s := &server{logs: make(chan string, 2)}
+	for range 5 {
+		_, err := logWriter{s, "rank 1: "}.Write([]byte("a line"))
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []string
+	require.ErrorIs(t, s.Logs(ctx, func(text string) error {
+		if got = append(got, text); len(got) == 3 {
+			cancel()
+		}
+		return nil
+	}), context.Canceled)
+	require.Equal(t, []string{"rank 1: a line", "rank 1: a line",
+		"3 more lines of logs were dropped: they came faster than the coordinator took them"}, got)
+}
+
 // liar is an agent that answers what it likes.
 type liar struct {
 	wire.Agent

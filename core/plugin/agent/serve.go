@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -79,7 +80,7 @@ const longestRequest = 256 << 20
 // mostCPUs bounds the processors of a State.
 const mostCPUs = 1 << 16
 
-// logLines is how many lines of plugins' logs wait for the coordinator; more are dropped.
+// logLines is how many lines of plugins' logs wait for the coordinator; more are dropped and counted.
 const logLines = 1024
 
 // longestLog is where a line of a plugin's log is cut, in bytes.
@@ -89,6 +90,8 @@ const longestLog = 16 << 10
 type server struct {
 	dirs []string
 	logs chan string
+	// dropped counts lines of logs since the coordinator was last told.
+	dropped atomic.Int64
 
 	mu      sync.Mutex
 	plugins map[wire.PluginRequest]*host.Plugin
@@ -282,6 +285,14 @@ func (s *server) Logs(ctx context.Context, send func(string) error) error {
 			if err := send(text); err != nil {
 				return err
 			}
+			if len(s.logs) > 0 {
+				continue
+			}
+			if n := s.dropped.Swap(0); n > 0 {
+				if err := send(fmt.Sprintf("%d more lines of logs were dropped: they came faster than the coordinator took them", n)); err != nil {
+					return err
+				}
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -289,7 +300,7 @@ func (s *server) Logs(ctx context.Context, send func(string) error) error {
 }
 
 // logWriter passes lines of a plugin's log on. It never blocks: a coordinator that reads slowly loses
-// lines.
+// lines, and is told how many.
 type logWriter struct {
 	server *server
 	prefix string
@@ -299,6 +310,7 @@ func (w logWriter) Write(line []byte) (int, error) {
 	select {
 	case w.server.logs <- w.prefix + string(line[:min(len(line), longestLog)]):
 	default:
+		w.server.dropped.Add(1)
 	}
 	return len(line), nil
 }

@@ -224,7 +224,7 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 		s.note("waiting for %d agents; start on each host: %s transportbench agent", st.agents, text)
 		return ctx, nil, nil
 	case st.job != nil:
-		if _, err := st.share(ctx, ticket.String()); err != nil {
+		if _, err := st.share(ctx, ticket.Shorten(st.job.LongestValue()).String()); err != nil {
 			return ctx, nil, err
 		}
 	}

@@ -55,11 +55,14 @@ func (j *Job) begin() error {
 	return err
 }
 
+// LongestValue returns how many bytes a value may have.
+func (j *Job) LongestValue() int { return j.valueMax - 1 }
+
 // Share returns rank 0's value in every task. All tasks call it with the same key; it returns when
 // all have. The value has no spaces.
 func (j *Job) Share(key, value string) (string, error) {
 	if j.Rank == 0 {
-		if len(value) >= j.valueMax {
+		if len(value) > j.LongestValue() {
 			return "", fmt.Errorf("PMI put %s: %d bytes, and the launcher takes less than %d", key, len(value), j.valueMax)
 		}
 		if _, err := j.ask(fmt.Sprintf("put kvsname=%s key=%s value=%s", j.space, key, value), "put_result"); err != nil {
