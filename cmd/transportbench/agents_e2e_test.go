@@ -373,6 +373,33 @@ func TestAgents(t *testing.T) {
 	})
 }
 
+// TestAgentsOfOneMachine joins sixteen agents, whose ranks all connect to each other, and requires the times
+// that docs/hosts.md draws its curve from.
+func TestAgentsOfOneMachine(t *testing.T) {
+	inLongTests(t)
+	i := command(t, "run", "--launch", `sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do "$0" "$@" & done; wait'`, "--agents", "16",
+		"--share-machine", "--transport", "tcpx", "--topology", "mesh-direct", "--ranks", "16", "--idle", "yield", "--repeats", "1",
+		"--duration", window, "--warmup", "20ms", "--json")
+	i.run(t) // checks of the rate may fail
+	r, err := result.Parse(i.stdout.Bytes())
+	require.NoError(t, err, i.stderr.String())
+	requireVerified(t, r)
+	require.Len(t, r.Repeats[0].Ranks, 16)
+	hosts := map[string]bool{}
+	for _, p := range r.Placement {
+		hosts[p.Host] = true
+	}
+	require.Len(t, hosts, 16)
+	var steps []string
+	for _, step := range r.Setup.Steps {
+		require.Positive(t, step.MS, step.Name)
+		steps = append(steps, step.Name)
+	}
+	require.Equal(t, []string{"join", "describe", "launch", "prepare", "connect", "warmup"}, steps[:6])
+	require.Positive(t, r.Setup.CollectMS)
+	require.Positive(t, r.Setup.CloseMS)
+}
+
 // requireKinds checks that each kind of call that completed has its own metrics.
 func requireKinds(t *testing.T, r *result.Result) {
 	t.Helper()

@@ -200,17 +200,20 @@ type Launch struct {
 
 // Setup is the time until the first window.
 type Setup struct {
-	// Steps are in order of execution, including the warm-up and the first floor.
+	// Steps are in order of execution, including the warm-up and the first floor. With several hosts, and in
+	// the first run of a command, they begin with the steps "join" and "describe".
 	Steps []Step `json:"steps"`
 	// FirstWindowMS is the time from the start of the command to the start of the first measured
 	// window, in milliseconds.
 	FirstWindowMS float64 `json:"first_window_ms"`
 	// Warmup is absent if there was none.
 	Warmup *Warmup `json:"warmup,omitempty"`
-	// Ranks is what the setup took each rank by its own clock, and CloseMS the time to close all after
-	// the last window; 0 if the launch failed. Both are absent in results of older versions.
-	Ranks   []record.RankSetup `json:"ranks,omitempty"`
-	CloseMS float64            `json:"close_ms,omitempty"`
+	// Ranks is what the setup took each rank by its own clock, CollectMS the time from the last answer of
+	// the first window until the reports of all ranks had come, and CloseMS the time to close all after
+	// the last window; 0 if the launch failed. They are absent in results of older versions.
+	Ranks     []record.RankSetup `json:"ranks,omitempty"`
+	CollectMS float64            `json:"collect_ms,omitempty"`
+	CloseMS   float64            `json:"close_ms,omitempty"`
 }
 
 // StepConnect is the name of the step that tells all ranks the addresses of the others and makes the

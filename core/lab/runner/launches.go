@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"transportbench/core/base/record"
@@ -56,7 +57,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		}
 		b.cfg.Repeats = repeats
 		if i == 0 && !req.Began.IsZero() {
-			b.began = req.Began
+			b.began, b.steps = req.Began, slices.Clone(req.Steps)
 		}
 		var part *result.Result
 		part, err = b.run(ctx)

@@ -61,6 +61,8 @@ type Request struct {
 	// Began is when the command started, from which the setup time counts. If it is zero, the
 	// setup time counts from the call of Run.
 	Began time.Time
+	// Steps precede those of the first launch: what the command did after Began, such as to wait for agents.
+	Steps []result.Step
 
 	// Root has proc and sys of this machine; empty means "/".
 	Root machine.Root
@@ -160,6 +162,7 @@ type bench struct {
 	probesGivenUp bool
 	steps         []result.Step
 	firstWindow   time.Time
+	collected     time.Duration // reports of the first window
 	repeats       []result.Repeat
 	failed        *result.Repeat // the repeat during or after whose window a rank failed
 	warmup        *result.Warmup
@@ -406,7 +409,7 @@ func (b *bench) conclude() *result.Result {
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment, ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(),
 		Setup: result.Setup{
 			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup,
-			Ranks: b.setups, CloseMS: milliseconds(b.closed),
+			Ranks: b.setups, CollectMS: milliseconds(b.collected), CloseMS: milliseconds(b.closed),
 		},
 		Repeats:      b.repeats,
 		FailedRepeat: b.failed,

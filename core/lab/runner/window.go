@@ -89,10 +89,15 @@ func (w *window) run(ctx, runCtx context.Context) error {
 		return err
 	}
 	w.isSteady, w.stopping = nil, true
+	drained := time.Now()
 	if err := w.advance(ctx, w.servers(), record.StateStopped); err != nil {
 		return err
 	}
-	return w.wait(ctx, 0, w.all(), w.done)
+	err := w.wait(ctx, 0, w.all(), w.done)
+	if !w.spec.Warmup && w.collected == 0 {
+		w.collected = time.Since(drained)
+	}
+	return err
 }
 
 // start calls Run of every rank.

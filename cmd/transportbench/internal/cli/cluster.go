@@ -30,6 +30,12 @@ type cluster struct {
 	agents      []*hosts.Agent
 	remotes     []*agent.Remote
 	layout      *hosts.Layout
+	steps       []result.Step // before the first run
+}
+
+// timed adds a step that began at a time and ends now.
+func (c *cluster) timed(name string, began time.Time) {
+	c.steps = append(c.steps, result.Step{Name: name, MS: float64(time.Since(began)) / float64(time.Millisecond)})
 }
 
 // join waits for the hosts of the run, if the settings ask for any.
@@ -53,6 +59,7 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 	case st.job != nil && st.job.Rank > 0:
 		return nil, s.serveTask(ctx, st)
 	}
+	began := time.Now()
 	coordinator, err := hosts.Listen(st.listen, hosts.Options{
 		Token: st.token, ShareMachine: s.settings.Hosts.ShareMachine, AllowMixedRuntime: s.settings.AllowMixed,
 		Log: func(line string) { s.note("%s", line) },
@@ -84,6 +91,7 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 		c.close()
 		return nil, err
 	}
+	c.timed("join", began)
 	return c, nil
 }
 
@@ -302,6 +310,7 @@ func (s *session) onHosts(ctx context.Context) func([]*entry, error) ([]*entry, 
 // describe replaces the descriptions of plugins by those of the hosts, which may have devices that this
 // one has not. A plugin is available if it is on all hosts, the same file as here.
 func (c *cluster) describe(ctx context.Context, entries []*entry) error {
+	defer c.timed("describe", time.Now())
 	for _, e := range entries {
 		sum, err := e.SHA256()
 		if err != nil {

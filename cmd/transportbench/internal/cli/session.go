@@ -277,6 +277,9 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 	if err := s.impair(&req, info); err != nil {
 		return req, err
 	}
+	if s.cluster != nil && began.Equal(s.began) {
+		req.Steps = s.cluster.steps
+	}
 	return req, s.cluster.place(&req)
 }
 
