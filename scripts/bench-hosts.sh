@@ -40,12 +40,11 @@ for agents; do
 	: >"$scratch/samples"
 	: >"$scratch/said"
 	while read -r line; do
-		! grep -qxF -- "$line" "$scratch/said" || continue # the repeat again, after its floor
 		echo "$line" >>"$scratch/said"
 		case $line in
-		*": launch"*) sample "$coordinator" launch ;;
-		*": warmup"*) sample "$coordinator" connected ;;
-		*": repeat 1 of 1"*) sample "$coordinator" window ;;
+		*": launch") sample "$coordinator" launch ;;
+		*": warmup") sample "$coordinator" connected ;;
+		*": repeat 1 of 1") sample "$coordinator" window ;;
 		esac >>"$scratch/samples"
 	done <"$scratch/log"
 	status=0
