@@ -456,21 +456,18 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 	h.requireIdle(t)
 }
 
-// TestLostHosts cuts cables during a run.
+// TestLostHosts cuts cables during a run, each in a cluster that it has for itself.
 func TestLostHosts(t *testing.T) {
 	inLongTests(t)
-	h := startNamespaces(t, 3)
-	t.Run("a host", func(t *testing.T) {
-		h.lose(t, "host", func(*program, *program) { h.cable(t, 2, "down") }, "host h2 is lost: ")
-		h.cable(t, 2, "up")
-	})
-	t.Run("the coordinator", func(t *testing.T) {
-		h.lose(t, "coordinator", func(*program, *program) { h.cable(t, 0, "down") }, "")
-		h.cable(t, 0, "up")
-	})
-	// Its host answers, and its ranks run on. Once it runs again it finds that the coordinator is gone.
-	t.Run("an agent that hangs", func(t *testing.T) {
-		h.lose(t, "agent", func(agent, run *program) {
+	for name, c := range map[string]struct {
+		what string
+		lose func(t *testing.T, h *namespaces, agent, run *program)
+		says string
+	}{
+		"a host":          {"host", func(t *testing.T, h *namespaces, _, _ *program) { h.cable(t, 2, "down") }, "host h2 is lost: "},
+		"the coordinator": {"coordinator", func(t *testing.T, h *namespaces, _, _ *program) { h.cable(t, 0, "down") }, ""},
+		// Its host answers, and its ranks run on. Once it runs again it finds that the coordinator is gone.
+		"an agent that hangs": {"agent", func(t *testing.T, h *namespaces, agent, run *program) {
 			h.signal(t, agent, "STOP")
 			go func() {
 				for end := time.Now().Add(time.Minute); !strings.Contains(run.output.String(), "is lost") && time.Now().Before(end); {
@@ -478,8 +475,14 @@ func TestLostHosts(t *testing.T) {
 				}
 				h.signal(t, agent, "CONT")
 			}()
-		}, "host h2 is lost: ")
-	})
+		}, "host h2 is lost: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startNamespaces(t, 3)
+			h.lose(t, c.what, func(agent, run *program) { c.lose(t, h, agent, run) }, c.says)
+		})
+	}
 }
 
 // An agent takes its ticket from its arguments, the environment or standard input, and names the source
