@@ -28,7 +28,7 @@ running=
 
 # The tests that short mode leaves out, and those of volumes. scripts_test.sh compares them with what tests
 # say when they are skipped.
-long_tests='TestDocumentedCommands|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
+long_tests='TestDocumentedCommands|TestReproduce|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
 
 # step NAME COMMAND... runs a step and notes how long it took.
 step() {

@@ -384,3 +384,24 @@ func medians(list []transport.Measurement) []transport.Measurement {
 	}
 	return out
 }
+
+// storeMicro measures microbenchmarks of a transport and stores the readings in the directory of
+// results.
+func (s *session) storeMicro(ctx context.Context, transport string, request plugin.MicroRequest, repeats int, file string) (err error) {
+	settings := *s.settings
+	settings.Set, settings.Config.Duration = request.Options, config.Duration(request.Duration)
+	c := &micro{app: s.app, settings: &settings, request: request, unwitnessed: !settings.Witness}
+	if c.entry, err = s.findArgument(ctx, settings.PluginDir, transport); err != nil {
+		return err
+	}
+	if err := c.newSet(); err != nil {
+		return err
+	}
+	for range repeats {
+		if err := c.repeat(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = c.set.WriteFile(settings.Out, file)
+	return err
+}

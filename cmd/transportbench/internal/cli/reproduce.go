@@ -13,7 +13,6 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/base/config"
 	"transportbench/core/lab/reproduce"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -241,27 +240,6 @@ func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, fil
 		repeats = r.settings.Config.Repeats
 	}
 	return r.storeMicro(ctx, d.Transport, plugin.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
-}
-
-// storeMicro measures microbenchmarks of a transport and stores the readings in the directory of
-// results.
-func (s *session) storeMicro(ctx context.Context, transport string, request plugin.MicroRequest, repeats int, file string) (err error) {
-	settings := *s.settings
-	settings.Set, settings.Config.Duration = request.Options, config.Duration(request.Duration)
-	c := &micro{app: s.app, settings: &settings, request: request, unwitnessed: !settings.Witness}
-	if c.entry, err = s.findArgument(ctx, settings.PluginDir, transport); err != nil {
-		return err
-	}
-	if err := c.newSet(); err != nil {
-		return err
-	}
-	for range repeats {
-		if err := c.repeat(ctx); err != nil {
-			return err
-		}
-	}
-	_, err = c.set.WriteFile(settings.Out, file)
-	return err
 }
 
 // show prints the tables with what has been measured.
