@@ -3,6 +3,7 @@ package ucxam
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,26 +14,50 @@ import (
 // messages of a rendezvous.
 const mostHeaders = 256
 
-// ReadPaths implements [transport.PathReader], from UCX's description of each connection.
+// ReadPaths implements [transport.PathReader], from UCX's description of each connection. Large messages
+// may be striped over several ports, each of which is a path.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	for _, p := range w.peers.ByID {
 		if p == nil {
 			continue
 		}
 		path := transport.Path{Carrier: cmp.Or(p.lane.medium(), p.lane.transport), Overhead: mostHeaders, Facts: descriptionOf(p.info)}
-		if path.Carrier == transport.MediumVerbs {
-			device, port, _ := strings.Cut(p.lane.device, ":")
-			path.Device = device
-			path.Port, _ = strconv.Atoi(port)
+		if path.Carrier != transport.MediumVerbs {
+			dst = append(dst, path)
+			continue
 		}
-		dst = append(dst, path)
+		for _, device := range portsOf(p.lane, p.info) {
+			name, port, _ := strings.Cut(device, ":")
+			path.Device = name
+			path.Port, _ = strconv.Atoi(port)
+			dst = append(dst, path)
+		}
 	}
 	return dst
+}
+
+// portsOf returns the ports ("mlx5_0:1") over which a connection with that lane for active messages carries
+// data: its own first, then those of further RDMA lanes. A lane for wire-up only carries none.
+func portsOf(messages lane, info string) []string {
+	ports := []string{messages.device}
+	for line := range strings.Lines(info) {
+		m := anyLane.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		l, carries := (lane{transport: m[1], device: m[2]}), carriesData.MatchString(m[3])
+		if carries && l.medium() == transport.MediumVerbs && !slices.Contains(ports, l.device) {
+			ports = append(ports, l.device)
+		}
+	}
+	return ports
 }
 
 var (
 	// anyLane matches a lane as [laneLine] does, whatever it carries.
 	anyLane = regexp.MustCompile(`lane\[\d+\]:\s+\d+:([a-z0-9_]+)/(\S+?)\.\d+\s.*sysdev\[\d+\]\s*(.*)`)
+	// carriesData matches what a lane is for, if that is data: "am am_bw#0 rma_bw#1 wireup".
+	carriesData = regexp.MustCompile(`\b(am|rma|amo|tag|rkey_ptr)(_bw)?\b`)
 	// threshold matches the protocols of an operation by the size of its messages:
 	//
 	//	#  tag_send: 0..<egr/short>..92..<egr/bcopy>..8248..<egr/zcopy>..262144..<rndv>..(inf)

@@ -159,14 +159,36 @@ func TestPorts(t *testing.T) {
 		"bus/0000:3b:00.0/numa_node":                "1",
 		"bus/0000:3b:00.0/current_link_speed":       "16.0 GT/s PCIe",
 		"bus/0000:3b:00.0/current_link_width":       "16",
+		"irdma0/ports/1/hw_counters/ip4OutOctets":   "70",
+		"irdma0/ports/1/hw_counters/ip6OutOctets":   "7",
+		"irdma0/ports/1/hw_counters/ip4InOctets":    "5",
+		"irdma0/ports/1/hw_counters/ip4OutPkts":     "3",
+		"efa_0/ports/1/hw_counters/tx_bytes":        "600",
+		"efa_0/ports/1/hw_counters/rx_pkts":         "6",
+		"erdma_0/ports/1/hw_counters/tx_bytes_cnt":  "90",
+		"siw0/ports/1/state":                        "4: ACTIVE",
+		"rxe0/ports/1/counters/port_xmit_data":      "0",
 		"rxe0/ports/1/hw_counters/sent_pkts":        "11",
 		"rxe0/ports/1/hw_counters/rcvd_pkts":        "12",
 	})
 	require.NoError(t, os.Symlink(filepath.Join(root, "bus/0000:3b:00.0"), filepath.Join(root, "mlx5_0/device")))
 	require.Equal(t, map[string]record.Bytes{
-		"mlx5_0/1": {Sent: 4000, Received: 2000, SentPackets: 7},
-		"rxe0/1":   {SentPackets: 11, ReceivedPackets: 12},
+		"mlx5_0/1":  {Sent: 4000, Received: 2000, SentPackets: 7},
+		"irdma0/1":  {Sent: 77, Received: 5, SentPackets: 3},
+		"efa_0/1":   {Sent: 600, ReceivedPackets: 6},
+		"erdma_0/1": {Sent: 90},
+		"siw0/1":    {},
+		"rxe0/1":    {SentPackets: 11, ReceivedPackets: 12},
 	}, readPorts(root))
+	for device, want := range map[string]string{
+		"mlx5_0": "", "efa_0": "", "rxe0": "", "irdma0": "its driver may not count RoCE", "siw0": "its driver has no counters that are known",
+	} {
+		for number := range 2 { // 0 is any port
+			p := transport.Path{Carrier: transport.MediumVerbs, Device: device, Port: number, Facts: map[string]string{}}
+			addPort(&p, root)
+			require.Equal(t, want, p.Facts[record.FactUncounted], device)
+		}
+	}
 
 	p := transport.Path{Carrier: transport.MediumVerbs, Device: "mlx5_0", Port: 1, Facts: map[string]string{transport.FactGIDIndex: "3"}}
 	addPort(&p, root)
@@ -175,7 +197,7 @@ func TestPorts(t *testing.T) {
 		"gid_index": "3", "gid": "0000:0000:0000:0000:0000:ffff:0a00:0001", "gid_type": "RoCE v2", "link_rate": "100 Gb/sec (4X EDR)",
 		"link_layer": "Ethernet", "port_state": "ACTIVE", "bus": "0000:3b:00.0", "numa_node": "1", "pcie_link": "16.0 GT/s PCIe x16",
 	}, p.Facts)
-	require.Equal(t, []string{"verbs over mlx5_0/1, gid_index 3, gid_type RoCE v2, link_layer Ethernet, link_rate 100 Gb/sec (4X EDR), port_state ACTIVE"},
+	require.Equal(t, []string{"verbs over mlx5_0/1, gid_index 3, gid_type RoCE v2, link_layer Ethernet, link_rate 100 Gb/sec (4X EDR), pcie_link 16.0 GT/s PCIe x16, port_state ACTIVE"},
 		record.PathIdentity([]transport.Path{p, p}))
 }
 

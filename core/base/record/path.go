@@ -21,6 +21,8 @@ const (
 	FactBus           = "bus"
 	FactNUMA          = "numa_node"
 	FactSegments      = "segments"
+	// FactUncounted says why the counters of an RDMA port may stay at 0; absent if they do not.
+	FactUncounted = "uncounted"
 )
 
 // Bytes are counters of one carrier.
@@ -80,7 +82,7 @@ type Carried struct {
 }
 
 // volatile are the facts that may differ between two runs over the same path.
-var volatile = []string{FactConnections, FactSegment, FactSendBuffer, FactReceiveBuffer, FactSegments, FactNUMA, FactBus, "gid", "pcie_link"}
+var volatile = []string{FactConnections, FactSegment, FactSendBuffer, FactReceiveBuffer, FactSegments, FactNUMA, FactBus, FactUncounted, "gid"}
 
 // PathIdentity returns one line for each way that the paths take, without what differs between two runs
 // over the same one or between two machines alike, such as addresses and granted buffers.

@@ -98,11 +98,12 @@ type pathWindow struct {
 	mostElsewhere  float64            // bytes of tcpPath
 	interfaces     map[place]bool     // that are stated
 	ports          map[string]bool    // that are stated
-	sent           map[place]float64  // of interfaces
+	sent, packets  map[place]float64  // of interfaces
 	port           map[string]float64 // bytes of ports
 	portPackets    map[string]float64
 	own            float64 // the workers' own count of the bytes that the kernel copied
 	sharedPort     bool    // several ranks state the same port
+	uncounted      string  // why the port's counters may stay at 0
 	packetsOnly    bool    // a port counts packets and no bytes
 }
 
@@ -115,7 +116,7 @@ type place struct {
 
 func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result.Repeat) *pathWindow {
 	w := &pathWindow{carriers: map[string]bool{}, interfaces: map[place]bool{}, ports: map[string]bool{},
-		sent: map[place]float64{}, port: map[string]float64{}, portPackets: map[string]float64{}}
+		sent: map[place]float64{}, packets: map[place]float64{}, port: map[string]float64{}, portPackets: map[string]float64{}}
 	w.count(r)
 	if len(setups) != len(r.Ranks) {
 		return w
@@ -139,6 +140,7 @@ func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result
 				name := machines[i] + record.PortName(&p)
 				w.sharedPort = w.sharedPort || w.ports[name] // each rank states it once
 				w.ports[name] = true
+				w.uncounted = cmp.Or(w.uncounted, p.Facts[record.FactUncounted])
 			case p.Interface != "":
 				w.interfaces[place{machines[i], carried.Namespace, p.Interface}] = true
 			}
@@ -169,6 +171,7 @@ func (w *pathWindow) add(machine string, carried *record.Carried, connections ma
 		case record.KindInterface:
 			at := place{machine, carried.Namespace, c.Name}
 			w.sent[at] = max(w.sent[at], sent)
+			w.packets[at] = max(w.packets[at], float64(c.SentPackets))
 		case record.KindPort:
 			name := machine + c.Name
 			w.port[name] = max(w.port[name], sent)
@@ -243,6 +246,9 @@ func (w *pathWindow) judge() pathVerdict {
 	switch {
 	case w.carriers[transport.MediumVerbs]:
 		v := w.atLeast(w.portBytes(), "the RDMA port")
+		if v.counted == 0 && w.uncounted != "" {
+			return pathVerdict{unknown: "nothing was counted at the RDMA port: " + w.uncounted}
+		}
 		if v.problem != "" && w.sharedPort {
 			return pathVerdict{unknown: "the ranks share an RDMA port, which does not count what it sends to itself"}
 		}
@@ -276,10 +282,21 @@ func (w *pathWindow) atLeast(counted float64, carrier string) pathVerdict {
 	return v
 }
 
-// interfaceBytes returns what the path's interfaces sent.
+// The headers of IPv4 and of UDP or TCP, which an interface counts with each packet. Those of Ethernet
+// count everywhere but on the loopback interface.
+const (
+	datagramHeaders = 20 + 8
+	segmentHeaders  = 20 + 20
+)
+
+// interfaceBytes returns what the path's interfaces sent, without the headers of the kernel.
 func (w *pathWindow) interfaceBytes() (sum float64) {
+	headers := float64(segmentHeaders)
+	if w.carriers[transport.MediumUDP] {
+		headers = datagramHeaders
+	}
 	for at := range w.interfaces {
-		sum += w.sent[at]
+		sum += max(0, w.sent[at]-headers*w.packets[at])
 	}
 	return sum
 }

@@ -64,6 +64,12 @@ var pathCases = []checkCase{
 			return []record.Counter{{Kind: record.KindInterface, Name: "lo", Bytes: record.Bytes{Sent: 2 * half}}}
 		})
 	}, 1, "udp over eth0: in 6 windows, the path's interface carried 0 B of 128 MB of payload; lo, which is no part of it, sent 128 MB"},
+	{"path", func(e *evidence) { // headers of small packets do not fill what went elsewhere
+		statePath(e, transport.Path{Carrier: transport.MediumUDP, Interface: "eth0"}, func(half uint64) []record.Counter {
+			const packets = 2_500_000
+			return []record.Counter{{Kind: record.KindInterface, Name: "eth0", Bytes: record.Bytes{Sent: half + 28*packets, SentPackets: packets}}}
+		})
+	}, 0.5, "udp over eth0: in 6 windows, the path's interface carried 64.0 MB of 128 MB of payload"},
 	{"path", func(e *evidence) {
 		statePath(e, transport.Path{Carrier: transport.MediumUnix}, func(uint64) []record.Counter { return nil })
 		for i := range e.result.Repeats {
@@ -104,6 +110,10 @@ func TestPathPasses(t *testing.T) {
 		"one port": {func(e *evidence) {
 			statePath(e, transport.Path{Carrier: transport.MediumVerbs, Device: "mlx5_0", Port: 1}, packets(0))
 		}, "not judged: verbs over mlx5_0/1: the ranks share an RDMA port, which does not count what it sends to itself"},
+		"a driver that may not count": {func(e *evidence) {
+			statePath(e, transport.Path{Carrier: transport.MediumVerbs, Device: "siw0", Port: 1,
+				Facts: map[string]string{record.FactUncounted: "its driver has no counters that are known"}}, packets(0))
+		}, "not judged: verbs over siw0/1: nothing was counted at the RDMA port: its driver has no counters that are known"},
 		"unknown port": {func(e *evidence) {
 			statePath(e, transport.Path{Carrier: transport.MediumVerbs, Device: "rxe0"}, packets(40_000))
 		}, "verbs over rxe0: "},
