@@ -12,12 +12,12 @@ import (
 )
 
 // TestReproduce checks that every row of a document has figures, if it needs no hardware that is not here.
-// copyrpc and kvstore need transports that are not built for these tests.
+// copyrpc and kvstore need transports that are not built for these tests, and shm takes minutes.
 func TestReproduce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make test-long runs it")
 	}
-	for _, name := range []string{"tcpx", "benchkv", "shm"} {
+	for _, name := range []string{"tcpx", "benchkv"} {
 		t.Run(name, func(t *testing.T) { reproduced(t, name) })
 	}
 }

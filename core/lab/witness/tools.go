@@ -33,7 +33,7 @@ var tools = []tool{
 		measures: func(l *Load) bool { return l.Transport == "ucxam" },
 		commands: perftest,
 		environment: func(l *Load) map[string]string {
-			environment := map[string]string{"UCX_TLS": l.Provider + ",self"}
+			environment := map[string]string{"UCX_TLS": l.lanes()}
 			if devices := l.Options["net-devices"]; devices != "" && devices != "auto" {
 				environment["UCX_NET_DEVICES"] = devices
 			}
@@ -81,6 +81,22 @@ func (t *tool) readVersion(ctx context.Context) string {
 		return string(found)
 	}
 	return "unknown"
+}
+
+// lanes returns UCX's transports of the run: what the user chose, or the one of the lane for active messages
+// with what sets up its connections.
+func (l *Load) lanes() string {
+	if chosen := l.Options["tls"]; chosen != "" && chosen != "auto" && chosen != l.Provider {
+		return chosen
+	}
+	name := l.Provider
+	switch name { // these names stand for the transport and UD for its wire-up
+	case "rc_mlx5":
+		name = "rc_x"
+	case "rc_verbs":
+		name = "rc_v"
+	}
+	return name + ",self"
 }
 
 // address returns the address on which the transport runs: its option, if that is one address.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -100,11 +99,12 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	server, client := w.tool.commands(&w.load, strconv.Itoa(port))
-	w.server, w.client = onCPU(w.load.DaemonCPU, server), onCPU(w.load.ClientCPU, client)
 	environment := w.tool.environment(&w.load)
+	w.server = onCPU(w.load.DaemonCPU, within(environment, server))
+	w.client = onCPU(w.load.ClientCPU, within(environment, client))
 
 	serving, stop := context.WithCancel(ctx)
-	s := command(serving, w.server, environment)
+	s := command(serving, w.server)
 	if err := s.Start(); err != nil {
 		stop()
 		return transport.Floor{}, fmt.Errorf("%s: %w", w.tool.name, err)
@@ -120,14 +120,14 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	}()
 	var last error // that is not of the timeout
 	for {
-		output, err := command(ctx, w.client, environment).CombinedOutput()
+		output, err := command(ctx, w.client).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%s: %w: %s", w.tool.name, err, lastLine(output))
 		} else {
 			// A tool may end with 0 though it found no server.
 			var reading transport.Floor
 			if reading, err = w.tool.reading(&w.load, output); err == nil {
-				return reading, nil
+				return reading, enough(reading)
 			}
 		}
 		if ctx.Err() == nil {
@@ -153,17 +153,35 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 
 // command returns a command of a process group of its own, so that Ctrl-C reaches only this program,
 // which then ends it.
-func command(ctx context.Context, line []string, environment map[string]string) *exec.Cmd {
+func command(ctx context.Context, line []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	// fi_pingpong removes its files in /dev/shm if it is asked to end, and not if it is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
-	cmd.Env = os.Environ()
-	for _, name := range slices.Sorted(maps.Keys(environment)) {
-		cmd.Env = append(cmd.Env, name+"="+environment[name])
-	}
 	return cmd
+}
+
+// within returns a command line that runs with variables of the environment, so that a user can repeat it.
+func within(environment map[string]string, line []string) []string {
+	if len(environment) == 0 {
+		return line
+	}
+	whole := []string{"env"}
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		whole = append(whole, name+"="+environment[name])
+	}
+	return append(whole, line...)
+}
+
+// leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of it.
+const leastSamples = 10
+
+func enough(f transport.Floor) error {
+	if f.Samples < leastSamples {
+		return fmt.Errorf("%s: %d messages are too few for a reading", f.Name, f.Samples)
+	}
+	return nil
 }
 
 // onCPU returns a command line that runs on one processor.

@@ -196,4 +196,11 @@ func TestOptions(t *testing.T) {
 	_, client = iperf(&load, "7")
 	require.Contains(t, strings.Join(client, " "), "--parallel 4")
 	require.Equal(t, []string{"taskset", "-c", "3", "x"}, onCPU(3, []string{"x"}))
+	require.Equal(t, []string{"env", "A=1", "B=2", "x"}, within(map[string]string{"B": "2", "A": "1"}, []string{"x"}))
+	for chosen, want := range map[string]string{"": "rc_x,self", "auto": "rc_x,self", "rc_mlx5": "rc_x,self", "rc,sm": "rc,sm"} {
+		load := Load{Provider: "rc_mlx5", Options: map[string]string{"tls": chosen}}
+		require.Equal(t, want, load.lanes(), "RC needs UD to set up its connections")
+	}
+	require.NoError(t, enough(transport.Floor{Samples: leastSamples}))
+	require.ErrorContains(t, enough(transport.Floor{Name: "x", Samples: 1}), "x: 1 messages are too few")
 }

@@ -13,7 +13,8 @@ function fastestOf(series, set, open) {
 
 // ratioColumns are the ratios to floors. A cell has those that mean something for its load.
 function ratioColumns() {
-  return [["floor_ratio", "p50/floor"], ["op_time_ratio", "op/floor"], ["library_ratio", "x library"]].filter(([name]) => report.metrics.has(name)).map(([name, title]) => metricColumn(name, title));
+  return [["floor_ratio", "p50/floor"], ["op_time_ratio", "op/floor"], ["library_ratio", "x library"], ["witness_ratio", "x witness"],
+    ["witness_time_ratio", "op/witness"]].filter(([name]) => report.metrics.has(name)).map(([name, title]) => metricColumn(name, title));
 }
 
 function shareColumn(name, title) {
