@@ -138,6 +138,11 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	if err != nil {
 		return nil
 	}
+	// A device populates its regions. A peer that claims a huge region without memory must not make
+	// this process allocate it.
+	if segment.HasMemory() {
+		_ = shm.Populate(segment.Bytes()) // without it, only the first accesses are slow
+	}
 	m := &softMapping{key, softMemory{Access(*r.entries.plain32(entry + entryAccess)), *r.entries.plain64(entry + entryAddress), segment.Bytes()}}
 	// The fields belong together only if the key has not changed.
 	if r.entries.load32(entry+entryKey) != key {

@@ -163,6 +163,10 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 			flags |= slotWritten
 		}
 	}
+	if r.Opcode == Write && len(payload) == 0 {
+		// As with a device, its key is not checked. But the region is mapped, so that later ones find it.
+		_, _ = q.peer.remote.resolve(r.RemoteKey, r.Remote, 0, RemoteWrite)
+	}
 	if r.Opcode == Write && (len(payload) == 0 || flags&slotWritten != 0) {
 		if r.Flags&Signaled != 0 {
 			q.requestAck()

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/machine"
 )
 
 // Backing is the kind of memory behind a segment.
@@ -162,6 +164,45 @@ func (s *Segment) Bytes() []byte { return s.memory }
 // Ref returns how other processes open the segment. It is valid until the owner closes
 // (Memfd) or unlinks (Named) the segment.
 func (s *Segment) Ref() Ref { return s.ref }
+
+// Populate maps every page of memory for writing, so that later accesses cause no page faults. memory
+// begins at a page. Its bytes keep their values, even while another process writes them. Populate
+// returns an error if there is not enough memory.
+func Populate(memory []byte) error { return populate(memory, unix.Madvise) }
+
+func populate(memory []byte, madvise func(memory []byte, advice int) error) error {
+	err := madvise(memory, unix.MADV_POPULATE_WRITE)
+	if errors.Is(err, unix.EINVAL) { // a kernel before 5.14
+		touch(memory)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("populating %d bytes of memory: madvise: %w", len(memory), err)
+	}
+	return nil
+}
+
+// PopulateIfRoom is Populate for memory that a run may not use as a whole, such as rings for the worst
+// case. It leaves out what would take more than a quarter of the available memory, so that many such
+// areas leave room too. What is left out gets pages when it is touched.
+func PopulateIfRoom(memory []byte) error {
+	// Reading what is available takes longer than populating less.
+	const small = 4 << 20
+	if len(memory) > small {
+		available, ok := machine.Root("/").AvailableMemory()
+		if ok && uint64(len(memory)) > available/4 {
+			return nil
+		}
+	}
+	return Populate(memory)
+}
+
+// HasMemory reports whether every page of the segment has memory, of whichever process.
+func (s *Segment) HasMemory() bool {
+	const block = 512 // bytes, as stat counts them
+	var stat unix.Stat_t
+	return unix.Fstat(s.fd, &stat) == nil && stat.Blocks*block >= int64(s.ref.Size)
+}
 
 // Unlink removes the name of a named segment; mappings stay valid. It is idempotent.
 func (s *Segment) Unlink() error {

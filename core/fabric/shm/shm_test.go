@@ -3,6 +3,7 @@ package shm
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,4 +146,43 @@ func TestFutex(t *testing.T) {
 		default:
 		}
 	}
+}
+
+func TestPopulate(t *testing.T) {
+	oldKernel := func([]byte, int) error { return unix.EINVAL }
+	full := func([]byte, int) error { return unix.ENOMEM }
+	const pages = 1024
+	page := os.Getpagesize()
+	for name, madvise := range map[string]func([]byte, int) error{"madvise": unix.Madvise, "touch": oldKernel} {
+		t.Run(name, func(t *testing.T) {
+			mine, err := Create("shmtest", pages*page-3, Memfd)
+			require.NoError(t, err)
+			defer mine.Close()
+			theirs, err := Open(mine.Ref())
+			require.NoError(t, err)
+			defer theirs.Close()
+			mine.Bytes()[page] = 7
+			require.False(t, theirs.HasMemory())
+			require.Greater(t, faultsOf(t, theirs.Bytes()[:pages/2*page]), pages/4)
+
+			require.NoError(t, populate(mine.Bytes(), madvise))
+			require.True(t, theirs.HasMemory())
+			require.Less(t, faultsOf(t, mine.Bytes()), pages/8)
+			require.EqualValues(t, 7+2, mine.Bytes()[page], "Populate changed a byte")
+		})
+	}
+	require.EqualError(t, populate(make([]byte, 8), full), "populating 8 bytes of memory: madvise: cannot allocate memory")
+}
+
+// faultsOf adds 1 to a byte of every page and returns how many page faults that took.
+func faultsOf(t *testing.T, memory []byte) int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		memory[i]++
+	}
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
+	return int(after.Minflt - before.Minflt)
 }

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -26,6 +27,14 @@ func word(memory []byte, offset, size int) unsafe.Pointer {
 		panic(fmt.Sprintf("word at offset %d is not aligned to %d bytes", offset, size))
 	}
 	return p
+}
+
+// touch writes to every page of memory, which begins at a page, and changes no byte.
+func touch(memory []byte) {
+	base := unsafe.Pointer(unsafe.SliceData(memory))
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		(*atomic.Uint32)(unsafe.Add(base, i)).Add(0)
+	}
 }
 
 const (

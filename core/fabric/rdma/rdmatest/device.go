@@ -2,10 +2,13 @@ package rdmatest
 
 import (
 	"encoding/json"
+	"os"
+	"runtime"
 	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/rdma"
 )
@@ -14,6 +17,7 @@ var deviceTests = []test{
 	{"device/attributes", deviceAttributes},
 	{"device/endpoint-as-json", deviceEndpoint},
 	{"device/memory", deviceMemory},
+	{"device/registered-memory", deviceRegisteredMemory},
 	{"device/many-pairs", deviceManyPairs},
 	{"device/reopen", deviceReopen},
 	{"device/no-allocation", deviceNoAllocation},
@@ -65,6 +69,24 @@ func deviceMemory(t *testing.T, s *Suite) {
 	}
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 	a.succeed(b, 1, rdma.Write)
+}
+
+// deviceRegisteredMemory checks that registration has allocated the memory: the first message
+// through a region takes no page fault for each page.
+func deviceRegisteredMemory(t *testing.T, s *Suite) {
+	const size = 16 << 20
+	a, b := s.pair(t, setup{memory: size})
+	a.post(toward(a.request(rdma.Write, 1, 0, 0), b, 0)) // a device may map the region of the peer now
+	a.succeed(b, 1, rdma.Write)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
+	a.post(toward(a.request(rdma.Write, 2, 0, size), b, 0))
+	a.succeed(b, 2, rdma.Write)
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
+	// The kernel may map 16 pages in a fault, and the program has faults of its own.
+	require.Less(t, int(after.Minflt-before.Minflt), size/os.Getpagesize()/32, "page faults of the first message")
 }
 
 // deviceManyPairs has several queue pairs per completion queue and shared receive queue.

@@ -167,11 +167,8 @@ func (m *maker) live(size int) (took [steps]time.Duration, err error) {
 		return took, fmt.Errorf("mmap: %w", err)
 	}
 	step(stepMap)
-	// Kernels before 5.14 do not know it: then each page is touched.
-	if unix.Madvise(memory, unix.MADV_POPULATE_WRITE) != nil {
-		for i := 0; i < size; i += os.Getpagesize() {
-			memory[i] = 1
-		}
+	if err := shm.Populate(memory); err != nil {
+		return took, errors.Join(err, unix.Munmap(memory))
 	}
 	step(stepPopulate)
 	if err := unix.Munmap(memory); err != nil {
