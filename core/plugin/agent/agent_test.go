@@ -387,7 +387,7 @@ func TestLostAgent(t *testing.T) {
 	require.ErrorAs(t, <-failed, &lost)
 	require.EqualError(t, lost, "host h1 is lost: its agent ended")
 	<-r.Exited()
-	<-p.Lost()
+	<-p.ctx.Done()
 	require.Error(t, <-p.served)
 	require.ErrorIs(t, unix.Kill(prepared.PID, 0), unix.ESRCH)
 	r.Kill()

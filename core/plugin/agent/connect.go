@@ -84,9 +84,6 @@ func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error)
 	return r, nil
 }
 
-// Lost returns a channel that is closed when the connection has ended.
-func (r *Remote) Lost() <-chan struct{} { return r.ctx.Done() }
-
 // lost explains a call that failed because the connection ended.
 func (r *Remote) lost(err error) error {
 	cause := r.raw.cause()
