@@ -37,10 +37,11 @@ const (
 	// connectionMemory is what a transport allocates for a peer, without payloads.
 	connectionMemory = 64 << 10
 
-	// A client and its loop on the null transport hold their requests. Per call in flight there is
-	// also room in the transport and in the probes, on both sides.
-	requestCopies = 2
-	callCopies    = 12
+	// A client holds its requests, and its loop on the null transport as many of them as fit in
+	// nullRequests. Per call in flight there is also room in the transport and in the probes, on both
+	// sides.
+	nullRequests = 16 << 20
+	callCopies   = 12
 
 	processFiles = 20
 	rankFiles    = 6 // of the command and of the keeper of plugins, for each rank
@@ -141,7 +142,8 @@ type need struct {
 func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 	daemons, clients := float64(cfg.ServingRanks()*cfg.Daemons), float64(cfg.TotalClients())
 	message := float64(cfg.LargestMessage())
-	requests, _ := cfg.Requests()
+	calls, _ := cfg.Requests()
+	requests := float64(calls) * message
 	stored := cfg.TotalKeys()
 	if cfg.Service != config.ServiceStore {
 		stored = 0
@@ -154,7 +156,7 @@ func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 		{"ranks", float64(cfg.Ranks)*processMemory + (daemons+clients)*threadMemory +
 			workers*float64(needs.WorkerMemory) + connections*connectionMemory},
 		{"keys", float64(stored) * message}, // unused slots have no pages
-		{"in-flight", clients * float64(requestCopies*requests+callCopies*cfg.InFlight) * message},
+		{"in-flight", clients * (requests + min(requests, nullRequests) + float64(callCopies*cfg.InFlight)*message)},
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// The bounds of the null transports' store and requests: keys, bytes, and requests.
+// The bounds of the null transports' store and requests: keys, bytes, and requests. Requests of the
+// largest payloads would otherwise take as much memory as the client's own, and longer to make than
+// the window takes.
 const (
 	overheadKeys     = 1024
 	overheadBytes    = 16 << 20
@@ -144,15 +146,19 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	}
 	if isDaemon {
 		cfg.InFlight = min(open, maxPollBatch)
-		switch {
-		case cfg.Service != config.ServiceStore:
-			n = max(1, min(n, overheadNear/cfg.LargestMessage()))
-		case !replayed:
-			n = max(n, min(overheadRequests, overheadBytes/cfg.LargestMessage()))
-		}
 	}
 	if batch > 0 { // the null transports answer and bring all calls at once
 		cfg.InFlight = min(cfg.InFlight, max(1, int(math.Round(batch))))
+	}
+	fit := overheadBytes / cfg.LargestMessage()
+	cfg.InFlight = min(cfg.InFlight, max(1, fit/2))
+	n = min(n, max(fit, 2*cfg.InFlight))
+	switch {
+	case !isDaemon:
+	case cfg.Service != config.ServiceStore:
+		n = max(1, min(n, overheadNear/cfg.LargestMessage()))
+	case !replayed:
+		n = max(n, min(overheadRequests, fit))
 	}
 	o = &overhead{}
 	null, err := newNullServer(cfg)
@@ -243,6 +249,10 @@ const (
 	overheadStride = 1. / 32
 )
 
+// overheadLimit bounds the time of a measurement, as a multiple of what was planned. Only operations of
+// hundreds of milliseconds reach it, which have fewer parts then. An interruption is short beside them.
+const overheadLimit = 32
+
 // inParts calls steps, which runs n iterations and returns the operations done so far, and returns
 // the median time of an operation.
 func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, error)) (float64, error) {
@@ -250,7 +260,8 @@ func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, e
 	parts := make([]float64, 0, overheadParts)
 	before, n := uint64(0), 1
 	start := clock.Now()
-	for len(parts) < overheadParts {
+	end := start + overheadLimit*clock.Ticks(d)
+	for len(parts) == 0 || len(parts) < overheadParts && start < end {
 		done, err := steps(n)
 		if err != nil {
 			return 0, err
@@ -273,8 +284,8 @@ func verifyCost(null *nullServer, c *client) float64 {
 	cost := func(sum bool) float64 {
 		start, limit := c.clock.Now(), c.clock.Ticks(budget)
 		rounds, elapsed := 0, uint64(0)
-		for elapsed < limit {
-			for range 16 {
+		for n := 1; elapsed < limit; n = min(2*n, 16) { // large values take long
+			for range n {
 				key := uint64(rounds) % uint64(c.cfg.Keys)
 				kv.Check(null.entry(key), key, 0, int(c.readSize), sum)
 				rounds++

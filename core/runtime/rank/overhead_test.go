@@ -100,6 +100,43 @@ func TestOverheadReadsWhatTheFloorReads(t *testing.T) {
 	}
 }
 
+// TestOverheadOfLargePayloads checks that the null transports' requests take little memory, whatever
+// the payload and the calls in flight, and that the loop still runs.
+func TestOverheadOfLargePayloads(t *testing.T) {
+	for _, service := range []config.Service{config.ServiceStore, config.ServiceEcho, config.ServiceSink} {
+		for _, isDaemon := range []bool{false, true} {
+			cfg := testConfig()
+			cfg.Service, cfg.InFlight, cfg.ValueSize = service, 64, config.FixedSize(4<<20)
+			if service == config.ServiceSink {
+				cfg.ReadRatio = 0
+			}
+			o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, transport.Properties{}, 0)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(o.client.buffers), overheadBytes)
+			cost, err := o.measure(1, time.Millisecond)
+			require.NoError(t, err)
+			require.Positive(t, cost)
+			require.NoError(t, o.close())
+		}
+	}
+}
+
+// TestOverheadOfSlowOperations checks that operations that take longer than planned are measured, but
+// not for each part.
+func TestOverheadOfSlowOperations(t *testing.T) {
+	const planned = time.Millisecond
+	slow := (overheadLimit + 1) * planned
+	calls := 0
+	cost, err := inParts(machine.Calibrated(), planned, func(n int) (uint64, error) {
+		calls += n
+		time.Sleep(slow)
+		return uint64(calls), nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, calls)
+	require.Greater(t, cost, float64(slow)*0.9)
+}
+
 // oneByOne is a worker that returns one event of a poll.
 type oneByOne struct{ transport.Worker }
 
