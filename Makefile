@@ -22,7 +22,7 @@ PREFIX ?= /usr/local
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: bench
 bench: ## compare every transport that this machine can run
@@ -44,8 +44,9 @@ test: ## check and test everything that takes minutes, set-up included
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: ## verbs in a guest, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
+test-long: ## verbs in a guest, arm64, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
+	@scripts/setup.sh arm64
 	@FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: soak
@@ -56,6 +57,11 @@ soak: ## run each transport for SOAK (1h) and check that nothing grows
 .PHONY: test-rdma
 test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0
 	@scripts/test-rdma.sh $(DEVICE)
+
+.PHONY: test-arm64
+test-arm64: ## build for arm64, and test packages without cgo in QEMU
+	@scripts/setup.sh arm64
+	@scripts/test-arm64.sh
 
 .PHONY: build
 build: ## build bin/transportbench and bin/plugins/transport-*

@@ -3,6 +3,7 @@
 #
 #	setup.sh bench   what it takes to build everything and run it
 #	setup.sh test    that, and what the tests want
+#	setup.sh arm64   what the tests on arm64 want
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -20,6 +21,17 @@ modules() { # GO.MOD
 }
 
 modules go.mod
+
+if [ "${1:-bench}" = arm64 ]; then
+	if [ "$(uname -m)" != aarch64 ]; then
+		have qemu-aarch64 || install_packages "the tests run on arm64 in it" qemu-user ||
+			say "going on without running tests on arm64"
+		have aarch64-linux-gnu-gcc || install_packages "cgo is compiled for arm64 with it" gcc-aarch64-linux-gnu libc6-dev-arm64-cross ||
+			say "going on without compiling cgo for arm64"
+	fi
+	exit 0
+fi
+
 # A library that cannot be had costs its own plugin only.
 for plugin in $(plugins); do
 	mapfile -t missing < <(native_missing "$plugin")

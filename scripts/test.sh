@@ -2,7 +2,7 @@
 # Tests the repository; setup.sh has installed what this needs.
 #
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
-#	test.sh long    the guest, fuzzing, every benchmark once, long and volume tests, random faults
+#	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
 #
 # Each step prints how long it took. The last lines list the time of each, what went untested and why,
 # and the tests that passed only when run again.
@@ -158,6 +158,7 @@ long)
 	step "benchmarks" benchmarks
 	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
+	step "arm64" scripts/test-arm64.sh
 	step "faults" faults
 	step "kubernetes" kubernetes
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150

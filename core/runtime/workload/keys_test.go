@@ -171,7 +171,7 @@ func TestSequentialIsSequential(t *testing.T) {
 		probability[i] = 0.01
 	}
 	statistic, _ := chiSquared(t, even, probability)
-	require.Zero(t, statistic)
+	require.InDelta(t, 0, statistic, 1e-12) // arm64 fuses multiplications and additions, and so rounds elsewhere
 	drawn := countKeys(generator(t, 0, func(f *config.Config) { f.Keys = 100 }), 100, 10_000)
 	statistic, _ = chiSquared(t, drawn, probability)
 	require.Greater(t, statistic, 50.0, "draws are not as even")

@@ -83,6 +83,8 @@ int pthread_spin_lock(pthread_spinlock_t *lock)
 	for (uint32_t looks = 1; pthread_spin_trylock(lock) != 0; looks++) {
 #if defined(__x86_64__)
 		__builtin_ia32_pause();
+#elif defined(__aarch64__)
+		__asm__ volatile("isb" ::: "memory"); // as core/fabric/spin
 #endif
 		uint64_t death = atomic_load(&last_death), now;
 		if (looks % LOOKS != 0 || death == 0)
