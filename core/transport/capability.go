@@ -14,6 +14,10 @@ type Capabilities struct {
 	// DeviceMemory declares that payloads may stay in device memory except for their first
 	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`
+	// DeviceSend declares that payloads of calls are sent from device memory, and promises that workers
+	// implement [DeviceSender]. The runtime then keeps the values of its clients there. It is declared
+	// only with DeviceMemory.
+	DeviceSend bool `json:"device_send,omitempty"`
 	// Goroutines declares that goroutines of the transport carry the messages: a worker passes
 	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll too,
 	// may allocate and take locks that are held for moments. Flush may call the library while that

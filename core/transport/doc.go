@@ -31,7 +31,7 @@
 // # Optional parts
 //
 // A transport may declare [Capabilities] and implement [Waiter], [StatsReader], [Prober],
-// [SeriesReader] and [DeviceReader] on its workers and [Microbenchmarker] on its driver. The
+// [SeriesReader], [DeviceReader] and [DeviceSender] on its workers and [Microbenchmarker] on its driver. The
 // runtime works without them.
 //
 // Package core/transporttest has a test for every clause of this contract.

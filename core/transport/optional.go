@@ -18,6 +18,7 @@ import (
 //     memory only
 //   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
 //     verify payloads in device memory
+//   - DeviceSender: tcpx; part of Capabilities.DeviceSend
 //   - Microbenchmarker: copyrpc, shm and tcpx
 
 // Waiter is implemented by workers that can block until there is something to poll.
@@ -122,6 +123,17 @@ type DeviceReader interface {
 	// A payload can be read until the next Poll. After that, valid reports whether the device
 	// memory still holds it; if not, into has no meaning.
 	ReadDevice(peer PeerID, offset uint64, into []byte) (valid bool, err error)
+}
+
+// DeviceSender is implemented by workers that send payloads from device memory. Its methods block,
+// and are called on the worker's thread, outside measured windows.
+type DeviceSender interface {
+	// ReserveDevice reserves device memory for payloads of up to size bytes, in slots 1 to slots. It
+	// is called at most once, and Close of the transport frees the memory.
+	ReserveDevice(slots uint16, size int) error
+	// WriteDevice copies a payload to a slot. Calls that Post took before keep the bytes that the slot
+	// had then. A slot can be posted any number of times, to any peers.
+	WriteDevice(slot uint16, payload []byte) error
 }
 
 // ProbeKind is what a [Probe] measures.

@@ -209,10 +209,13 @@ const (
 
 // Op is one message to post.
 type Op struct {
-	Kind    OpKind
-	Peer    PeerID
-	Token   Token
-	Payload []byte // may be nil for an empty message
+	Kind OpKind
+	// DeviceSlot, if not 0, is the slot of a [DeviceSender] that has the whole payload of a call;
+	// Payload then has only its first bytes, which are sent in place of the slot's.
+	DeviceSlot uint16
+	Peer       PeerID
+	Token      Token
+	Payload    []byte // may be nil for an empty message
 }
 
 // EventKind is the kind of an event.

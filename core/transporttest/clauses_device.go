@@ -15,12 +15,36 @@ var deviceClauses = []clause{
 		says: "ReadDevice reads any number of the first bytes of a payload, any number of times."},
 	{name: "device/later", run: deviceLater, needs: []need{needsDevice},
 		says: "After the next Poll, ReadDevice returns the payload unchanged or reports that it is gone."},
+	{name: "device/send", run: deviceSend, needs: []need{needsDeviceSend},
+		says: "A call with a DeviceSlot has the bytes of the slot, and those of Op.Payload in place of the first ones, in order with other calls."},
+	{name: "device/rewrite", run: deviceRewrite, needs: []need{needsDeviceSend},
+		says: "A slot can be posted many times. WriteDevice does not change calls that Post took before."},
 }
 
 // headSize is the Config.HostPrefix of the suite.
 const headSize = 16
 
 var needsDevice = need{"Capabilities.DeviceMemory", func(tr traits) bool { return tr.properties.Capabilities.DeviceMemory }}
+
+var needsDeviceSend = need{"Capabilities.DeviceSend", func(tr traits) bool { return tr.properties.Capabilities.DeviceSend }}
+
+func (n *node) reserve(slots uint16) transport.DeviceSender {
+	sender, ok := n.worker.(transport.DeviceSender)
+	if !ok {
+		n.trial.fatalf("%s: declares device_send but does not implement DeviceSender", n.name)
+	}
+	require.NoError(n.trial, sender.ReserveDevice(slots, n.cluster.layout.maxPayload), "ReserveDevice")
+	return sender
+}
+
+// callFromDevice posts a call whose payload begins with prefix and continues with the slot's, so that
+// it is whole.
+func (n *node) callFromDevice(slot uint16, prefix, whole []byte) {
+	op := n.newCall(0, prefix)
+	op.DeviceSlot = slot
+	n.post(op)
+	n.waiting[op.Token] = call{0, whole}
+}
 
 // fetch replaces the prefix of a payload in device memory by the whole payload.
 func (n *node) fetch(e *transport.Event) {
@@ -97,4 +121,41 @@ func deviceLater(t *trial) {
 			}
 		}
 	}
+}
+
+func deviceSend(t *trial) {
+	c, a, _ := t.pair(layout{})
+	sizes := []int{0, 1, headSize - 1, headSize, headSize + 1, 1000, c.layout.maxPayload / 2, c.layout.maxPayload}
+	sender := a.reserve(uint16(len(sizes)))
+	for i, size := range sizes {
+		sizes[i] = min(size, c.layout.maxPayload)
+		require.NoError(t, sender.WriteDevice(uint16(i+1), pattern(uint64(i), sizes[i])), "WriteDevice")
+	}
+	for round := range 4 {
+		for i, size := range sizes {
+			whole := pattern(uint64(i), size)
+			prefix := min(size, []int{headSize, 0, 3, size}[round])
+			copy(whole, pattern(uint64(100+round), prefix))
+			a.callFromDevice(uint16(i+1), slices.Clone(whole[:prefix]), whole)
+			a.call(0, pattern(uint64(1000+i), min(64+i, c.layout.maxPayload))) // from host memory
+			if i%3 == 2 {
+				a.flush()
+			}
+		}
+	}
+	c.settle()
+}
+
+func deviceRewrite(t *trial) {
+	c, a, _ := t.pair(layout{})
+	sender := a.reserve(1)
+	for i := range uint64(30) {
+		whole := pattern(i, c.layout.maxPayload-int(i%2))
+		require.NoError(t, sender.WriteDevice(1, whole), "WriteDevice")
+		head := min(headSize, len(whole))
+		for range 3 {
+			a.callFromDevice(1, whole[:head], whole)
+		}
+	}
+	c.settle()
 }

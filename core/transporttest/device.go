@@ -16,12 +16,14 @@ type Device struct {
 	Memory
 	// Damage, if set, may change each payload in device memory. The threads of all workers call it.
 	Damage func(payload []byte)
+	// Sends adds [transport.DeviceSender].
+	Sends bool
 }
 
 // Info implements [transport.Driver].
 func (d *Device) Info() transport.Info {
 	info := d.Memory.Info()
-	info.Capabilities.DeviceMemory = true
+	info.Capabilities.DeviceMemory, info.Capabilities.DeviceSend = true, d.Sends
 	return info
 }
 
@@ -45,7 +47,7 @@ type deviceTransport struct {
 // Properties implements [transport.Transport].
 func (t *deviceTransport) Properties() transport.Properties {
 	p := t.memoryTransport.Properties()
-	p.Capabilities.DeviceMemory = true
+	p.Capabilities.DeviceMemory, p.Capabilities.DeviceSend = true, t.device.Sends
 	return p
 }
 
@@ -73,6 +75,10 @@ type deviceWorker struct {
 	damage func(payload []byte)
 	slots  [deviceSlots][]byte // a ring
 	count  uint64              // payloads written so far
+
+	sources [][]byte        // payloads to send, by slot; nil before ReserveDevice
+	one     [1]transport.Op // what Post passes on
+	whole   []byte          // its payload
 }
 
 // Poll implements [transport.Worker]. It allocates until the largest payload has been in every
@@ -100,4 +106,35 @@ func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte
 	}
 	copy(into, w.slots[offset%deviceSlots])
 	return true, nil
+}
+
+// ReserveDevice implements [transport.DeviceSender].
+func (w *deviceWorker) ReserveDevice(slots uint16, size int) error {
+	w.sources, w.whole = make([][]byte, int(slots)+1), make([]byte, size)
+	return nil
+}
+
+// WriteDevice implements [transport.DeviceSender].
+func (w *deviceWorker) WriteDevice(slot uint16, payload []byte) error {
+	w.sources[slot] = append(w.sources[slot][:0], payload...)
+	return nil
+}
+
+// Post implements [transport.Worker].
+func (w *deviceWorker) Post(ops []transport.Op) (int, error) {
+	if w.sources == nil {
+		return w.wholeWorker.Post(ops)
+	}
+	for i := range ops {
+		w.one[0] = ops[i]
+		if op := &w.one[0]; op.DeviceSlot != 0 {
+			whole := w.whole[:copy(w.whole, w.sources[op.DeviceSlot])]
+			copy(whole, op.Payload)
+			op.Payload, op.DeviceSlot = whole, 0
+		}
+		if n, err := w.wholeWorker.Post(w.one[:]); n == 0 || err != nil {
+			return i, err
+		}
+	}
+	return len(ops), nil
 }

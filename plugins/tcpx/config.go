@@ -187,7 +187,9 @@ type settings struct {
 	mode    *mode
 	unpack  string // never auto
 	fault   string
-	sock    sock.Options
+	// deviceSend means that calls may have their payloads in the GPU's memory.
+	deviceSend bool
+	sock       sock.Options
 	// sendControl sends on control sockets; a fault replaces it.
 	sendControl func(fd int, b []byte) (int, error)
 
@@ -284,6 +286,9 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	s.applyFault()
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
+	}
+	if s.deviceSend = o.String("send-memory") == sendDevice; s.deviceSend && (s.mode.name != modeGPU || !s.onGPU()) {
+		return nil, refuse("send-memory", "device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s", s.mode.name, s.unpack)
 	}
 	if s.threads > 0 && s.mode.newAllocator != nil {
 		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0", s.threads, s.mode.name)
@@ -395,7 +400,7 @@ func (s *settings) limits() transport.Limits {
 
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
-	c.DeviceMemory = s.onGPU()
+	c.DeviceMemory, c.DeviceSend = s.onGPU(), s.deviceSend
 	return c
 }
 

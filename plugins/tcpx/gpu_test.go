@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,13 +65,18 @@ func options(t *testing.T, raw map[string]string) transport.Values {
 // TestConformanceOnGPU runs the suite, which copies payloads back, on fake GPUs and on a real
 // one if there is one.
 func TestConformanceOnGPU(t *testing.T) {
-	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU} {
+	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU, "fake/send": fakeGPUs, "real/send": needGPU} {
 		t.Run(name, func(t *testing.T) {
 			prepare(t)
 			suite := transporttest.Suite{
 				Driver: Driver{}, Timeout: time.Minute, MaxPayload: 5000, Kill: kill,
 				Options: map[string]string{"mode": "gpu", "chunk": "16KiB"},
 				Skip:    map[string]string{},
+			}
+			name, fromDevice := strings.CutSuffix(name, "/send")
+			if fromDevice {
+				suite.Options["send-memory"] = "device"
+				suite.Options["chunk"] = "4KiB" // several copies of each payload
 			}
 			if name == "fake" {
 				for _, clause := range []string{"alloc/small", "alloc/large"} {
@@ -218,6 +224,119 @@ func TestTheFourMistakes(t *testing.T) {
 		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got, a.worker.peers.Get(0).in.destination))
 		require.NotEqual(t, payload, got, "the fault does no harm")
 	})
+}
+
+// TestSendsAfterTheCopy: a request leaves only after the copies from the GPU that fill it, however
+// long they take. The fault early-send sends before, and the bytes are wrong.
+func TestSendsAfterTheCopy(t *testing.T) {
+	for _, fault := range []string{faultNone, faultEarlySend} {
+		t.Run(fault, func(t *testing.T) {
+			var sender *gputest.Device // the last that a opens is its worker's
+			first := true
+			replaceDevice(t, func(int) (gpu.Device, error) {
+				d := &gputest.Device{}
+				if first {
+					sender = d
+				}
+				return d.Open()
+			})
+			a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"send-memory": "device", "fault": fault}, func() { first = false })
+			require.True(t, a.endpoint.Properties().Capabilities.DeviceSend)
+			require.Equal(t, "device", a.endpoint.Properties().Notes["send_memory"])
+			b.post(t, []byte("connect")) // b's calls need no device
+			a.await(t, b)
+
+			payload := make([]byte, 60<<10)
+			fill(payload, 1)
+			require.NoError(t, a.worker.ReserveDevice(2, len(payload)))
+			require.NoError(t, a.worker.WriteDevice(2, payload))
+			sender.Hold(true)
+			n, err := a.worker.Post([]transport.Op{{Kind: transport.OpCall, DeviceSlot: 2, Payload: payload[:testHead]}})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			if fault == faultNone {
+				for range 200 {
+					require.NoError(t, a.worker.Flush())
+					_, err := a.worker.Poll(a.events)
+					require.NoError(t, err)
+				}
+				require.Zero(t, a.worker.peers.Get(0).conn.sendPosted, "a request is sent before the GPU has copied it")
+				sender.Hold(false)
+			}
+			require.NoError(t, a.worker.Flush())
+			e := b.await(t, a)
+			require.Equal(t, len(payload), e.Size)
+			require.Equal(t, payload[:testHead], e.Payload)
+			got := make([]byte, e.Size)
+			valid, err := b.worker.ReadDevice(0, e.DeviceOffset, got)
+			require.NoError(t, err)
+			require.True(t, valid)
+			require.Equal(t, fault == faultNone, bytes.Equal(payload, got))
+			if fault == faultNone {
+				values := map[string]uint64{}
+				for _, s := range a.worker.ReadStats(nil) {
+					values[s.Name] = s.Value
+				}
+				require.Equal(t, []uint64{15, uint64(len(payload) - testHead), 3, 32},
+					[]uint64{values["gpu_send_copies"], values["gpu_send_bytes"], values["gpu_streams_made"], values["gpu_events_made"]})
+				require.Positive(t, values["gpu_send_ns"])
+			}
+			sender.Hold(false)
+			require.NoError(t, a.endpoint.Close())
+			require.NoError(t, b.endpoint.Close())
+			require.Empty(t, sender.Mistakes())
+		})
+	}
+}
+
+// TestFailingCopyEndsTheConnection: the GPU's error is that of the connection, and nothing is sent.
+func TestFailingCopyEndsTheConnection(t *testing.T) {
+	var device *gputest.Device
+	first := true
+	replaceDevice(t, func(int) (gpu.Device, error) {
+		d := &gputest.Device{}
+		if first {
+			device = d
+		}
+		return d.Open()
+	})
+	a, _ := pairOf(t, map[string]string{"mode": "gpu", "send-memory": "device"}, nil, func() { first = false })
+	require.NoError(t, a.worker.ReserveDevice(1, 5000))
+	require.NoError(t, a.worker.WriteDevice(1, make([]byte, 5000)))
+	device.Fail("CopyOut")
+	_, err := a.worker.Post([]transport.Op{{Kind: transport.OpCall, DeviceSlot: 1}})
+	require.NoError(t, err)
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); {
+		_ = a.worker.Flush()
+		_, err = a.worker.Poll(a.events)
+	}
+	require.ErrorContains(t, err, "fails deliberately: CopyOut")
+}
+
+// TestSendMemoryIsRefused: without a GPU that unpacks, and slots that have no payload.
+func TestSendMemoryIsRefused(t *testing.T) {
+	fakeGPUs(t)
+	for _, raw := range []map[string]string{{}, {"mode": "devmem"}, {"mode": "gpu", "unpack": "none"}} {
+		raw["send-memory"] = "device"
+		_, err := resolveOptions(options(t, raw))
+		require.ErrorContains(t, err, `option "send-memory": device needs mode=gpu`)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"send-memory": "device"})
+	require.ErrorIs(t, b.worker.ReserveDevice(1, 10), transport.ErrUnsupported)
+	require.ErrorIs(t, a.worker.WriteDevice(1, nil), transport.ErrUnsupported)
+	require.NoError(t, a.worker.ReserveDevice(1, 10))
+	require.ErrorIs(t, a.worker.ReserveDevice(1, 10), transport.ErrUnsupported)
+	require.ErrorIs(t, a.worker.WriteDevice(1, make([]byte, 11)), transport.ErrTooLarge)
+	require.ErrorIs(t, a.worker.WriteDevice(0, nil), transport.ErrUnsupported)
+	require.NoError(t, a.worker.WriteDevice(1, make([]byte, 10)))
+	for _, op := range []transport.Op{{DeviceSlot: 2}, {DeviceSlot: 1, Payload: make([]byte, 11)}} {
+		op.Kind = transport.OpCall
+		_, err := a.worker.Post([]transport.Op{op})
+		require.ErrorIs(t, err, transport.ErrUnsupported)
+		_, err = b.worker.Post([]transport.Op{op})
+		require.ErrorIs(t, err, transport.ErrUnsupported)
+	}
 }
 
 // TestUnavailableModes: without a GPU and a NIC, opening fails with one line that says why, and

@@ -54,6 +54,9 @@ var modes = []mode{
 		options: []transport.Option{{
 			Name: "gpu", Type: transport.TypeInt, Default: "0", Max: 1023,
 			Help: "the GPU of mode gpu, as CUDA counts them",
+		}, {
+			Name: "send-memory", Type: transport.TypeString, Default: sendHost, Allowed: []string{sendHost, sendDevice},
+			Help: "where the values are that a client sends: device is the GPU's memory, in mode gpu, from which they are copied to the host a chunk at a time",
 		}},
 	},
 	{
@@ -77,6 +80,12 @@ var modes = []mode{
 		},
 	},
 }
+
+// Values of the option send-memory.
+const (
+	sendHost   = "host"
+	sendDevice = "device"
+)
 
 const (
 	modeGPU    = "gpu"
@@ -122,6 +131,7 @@ func (s *settings) describe(p *transport.Properties) {
 	if s.onGPU() {
 		p.Libraries = map[string]string{"cuda": s.device.Driver}
 		p.Notes["gpu"] = s.device.Device
+		p.Notes["send_memory"] = s.options.String("send-memory")
 	}
 	if s.mode.name == modeDevmem {
 		p.Notes["interface"] = s.options.String("interface")
@@ -216,6 +226,7 @@ func (s *settings) newGPU() (bounce.Unpacker, error) {
 		Open:  func() (gpu.Device, error) { return openDevice(ordinal) },
 		Mode:  gpu.Mode(s.unpack),
 		Fault: gpu.Fault(s.fault),
+		Sends: s.deviceSend,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("GPU %d: %w", ordinal, err)

@@ -20,6 +20,7 @@ type outStream struct {
 	cut      uint64 // handed to the window as requests
 	freed    uint64 // acknowledged
 	messages uint64
+	copies   deviceCopies
 }
 
 func (o *outStream) size() uint64 { return uint64(len(o.staging) / 2) }
@@ -45,15 +46,9 @@ func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 		c.counters.inlineSentBytes += size
 		return true
 	}
-	if o.posted+size-o.freed > o.size()/2 {
-		p.freeSends()
-	}
-	if o.posted+size-o.freed > o.size() || c.control.room() < roomForChunks+recordSize {
+	if !p.announce(kind, number, len(payload)) {
 		return false
 	}
-	c.control.put(record{kind: kind, size: uint32(size), offset: number, tag: o.messages})
-	o.messages++
-	c.counters.messages++
 	if size >= leastDirect && p.state == up && !c.zeroCopy && c.settings.threads == 0 {
 		p.postDirect(payload)
 		return true
@@ -64,6 +59,21 @@ func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 	if size > 0 {
 		c.counters.stagings++
 	}
+	return true
+}
+
+// announce announces a message that is not inline if there is room for all of it.
+func (p *peer) announce(kind uint8, number uint32, bytes int) bool {
+	o, c, size := &p.out, p.conn, uint64(bytes)
+	if o.posted+size-o.freed > o.size()/2 {
+		p.freeSends()
+	}
+	if o.posted+size-o.freed > o.size() || c.control.room() < roomForChunks+recordSize {
+		return false
+	}
+	c.control.put(record{kind: kind, size: uint32(size), offset: number, tag: o.messages})
+	o.messages++
+	c.counters.messages++
 	return true
 }
 
@@ -109,6 +119,7 @@ func (p *peer) copyToStaging(from, to uint64) {
 func (p *peer) send(hold bool) error {
 	o, c, request := &p.out, p.conn, uint64(p.w.settings.request)
 	c.stall.windowFull = false
+	staged := p.copyOut()
 	for c.err == nil && (o.posted-o.cut >= request || o.cut < o.flushed) {
 		if !p.windowOpen() {
 			c.stall.waitForWindow(c)
@@ -117,6 +128,9 @@ func (p *peer) send(hold bool) error {
 		size := request
 		if o.posted-o.cut < size {
 			size = o.flushed - o.cut
+		}
+		if o.cut+size > staged {
+			break // the GPU still copies a part of the request
 		}
 		if err := c.postSend(o.at(o.cut, size), o.cut, c.sendPosted); err != nil {
 			return c.fail(err)
@@ -155,6 +169,9 @@ func (p *peer) canReply(size int) bool {
 	o, c, s := &p.out, p.conn, p.w.settings
 	if size <= c.inline {
 		return !c.control.full
+	}
+	if !o.copies.none() {
+		return false // it would be sent after the copies, by a later Poll
 	}
 	if len(c.helpers) > 0 {
 		c.takeSent()

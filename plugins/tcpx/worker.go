@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
@@ -41,7 +40,7 @@ type worker struct {
 
 	ready  []unix.EpollEvent
 	pollFD []unix.PollFd
-	source []byte // of the floor's stream; nil until it is measured
+	source deviceSource
 
 	closed    bool
 	destroyed bool
@@ -141,6 +140,9 @@ func (w *worker) open(index int) (err error) {
 		return err
 	}
 	if w.memory, w.unpacker, err = s.newBounce(); err == nil {
+		if s.deviceSend {
+			w.source.open(w.unpacker.Unpacker)
+		}
 		bounce.MoreThreads(s.peers * s.threads)
 	}
 	return err
@@ -194,11 +196,14 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	if s.onGPU() && s.hostPrefix > 0 {
 		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)
 	}
-	if p.out.staging, err = mirror.New("transportbench-tcpx-staging", s.staging); err != nil {
+	if p.out.staging, err = w.newStaging(); err != nil {
 		return nil, err
 	}
 	if p.in.destination, err = w.unpacker.Allocate(s.slots * s.request); err != nil {
-		return nil, errors.Join(err, mirror.Free(p.out.staging))
+		return nil, errors.Join(err, w.freeStaging(p.out.staging))
+	}
+	if s.deviceSend {
+		p.out.copies.waiting = make([]deviceRest, s.inFlight)
 	}
 	p.postReceives()
 	return p, nil
@@ -266,9 +271,6 @@ func (w *worker) destroy() error {
 		}
 	}
 	errs = append(errs, w.notifier.Close())
-	if w.source != nil {
-		errs = append(errs, unix.Munmap(w.source))
-	}
 	if w.unpacker == nil {
 		return errors.Join(errs...)
 	}
@@ -278,11 +280,11 @@ func (w *worker) destroy() error {
 			errs = append(errs, w.freeMemory(p))
 		}
 	}
-	return errors.Join(append(errs, w.unpacker.Close(), w.memory.Close())...)
+	return errors.Join(append(errs, w.source.close(), w.unpacker.Close(), w.memory.Close())...)
 }
 
 func (w *worker) freeMemory(p *peer) error {
-	return errors.Join(mirror.Free(p.out.staging), w.unpacker.Free(p.in.destination))
+	return errors.Join(w.freeStaging(p.out.staging), w.unpacker.Free(p.in.destination))
 }
 
 var _ transport.DeviceReader = (*worker)(nil)

@@ -41,6 +41,9 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		var taken bool
 		switch op.Kind {
 		case transport.OpCall:
+			if op.DeviceSlot != 0 && !w.source.has(op) {
+				return i, p.errors.Unsupported
+			}
 			taken = p.postCall(op)
 		case transport.OpReply:
 			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
@@ -71,7 +74,11 @@ func (p *peer) postCall(op *transport.Op) bool {
 		return false
 	}
 	number := t.free[len(t.free)-1]
-	if !p.post(recordCall, number, op.Payload) {
+	if op.DeviceSlot != 0 {
+		if !p.postDevice(number, op) {
+			return false
+		}
+	} else if !p.post(recordCall, number, op.Payload) {
 		return false
 	}
 	t.free = t.free[:len(t.free)-1]

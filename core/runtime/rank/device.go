@@ -3,6 +3,7 @@ package rank
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -91,6 +92,40 @@ func (l *deviceLog) inspect() error {
 			l.report.Wrong++
 		}
 	}
+	return nil
+}
+
+// moveToDevice moves the values of all requests to device memory, from which the transport sends
+// them. The host's copies are erased, so that only the device has the bytes that daemons verify.
+func (c *client) moveToDevice() error {
+	sender, ok := c.worker.(transport.DeviceSender)
+	slots := len(c.calls)
+	switch {
+	case !ok:
+		return fmt.Errorf("transport %s declares device_send and its workers are no DeviceSender: %w", c.cfg.Transport, transport.ErrUnsupported)
+	case !c.replays:
+		return fmt.Errorf("transport %s sends values from device memory, and this workload writes its requests as it goes: %w by this runtime; "+
+			"use one whose requests are replayed, such as --profile bulk, or transport options that send from host memory", c.cfg.Transport, transport.ErrUnsupported)
+	case slots > math.MaxUint16:
+		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d requests, and this client has %d: %w; lower --keys or --in-flight",
+			c.cfg.Transport, math.MaxUint16, slots, transport.ErrUnsupported)
+	}
+	if err := sender.ReserveDevice(uint16(slots), c.cfg.LargestMessage()); err != nil {
+		return err
+	}
+	for i := range c.calls {
+		request := &c.requests[i]
+		if len(request.Payload) <= kv.HeaderSize {
+			continue
+		}
+		request.DeviceSlot = uint16(i + 1)
+		if err := sender.WriteDevice(request.DeviceSlot, request.Payload); err != nil {
+			return err
+		}
+		clear(request.Payload[kv.HeaderSize:])
+		request.Payload = request.Payload[:kv.HeaderSize]
+	}
+	copy(c.requests[slots:], c.requests) // the first ones are there again
 	return nil
 }
 

@@ -3,7 +3,9 @@ package rank
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,26 +35,57 @@ func TestValuesInDeviceMemory(t *testing.T) {
 		"a sink":             func(c *config.Config) { c.Service = config.ServiceSink },
 		"by proxies":         func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := deviceConfig()
-			shape(&cfg)
-			ranks := cluster(t, &transporttest.Device{}, cfg, config.IdleYield)
-			for range 2 {
-				first, others := runUntil(t, ranks, 1, 2000)
-				for _, c := range others[0].Clients {
-					require.Empty(t, c.Failures)
-					require.Equal(t, c.Ops(), c.VerifiedKeys)
-				}
-				d := first.Daemons[0]
-				require.Zero(t, d.Rejected)
-				require.Positive(t, d.Device.Values)
-				require.LessOrEqual(t, d.Device.Values, d.Puts)
-				require.Zero(t, d.Device.Wrong)
-				require.Positive(t, d.Device.Verified)
-				require.LessOrEqual(t, d.Device.Verified, d.Device.Values+uint64(4*cfg.InFlight), "the window's, and the drain's")
+		for _, sends := range []bool{false, true} {
+			if sends && name == "by proxies" {
+				continue // it is refused
 			}
-		})
+			t.Run(fmt.Sprintf("%s/sends=%v", name, sends), func(t *testing.T) {
+				cfg := deviceConfig()
+				shape(&cfg)
+				ranks := cluster(t, &transporttest.Device{Sends: sends}, cfg, config.IdleYield)
+				for range 2 {
+					first, others := runUntil(t, ranks, 1, 2000)
+					for _, c := range others[0].Clients {
+						require.Empty(t, c.Failures)
+						require.Equal(t, c.Ops(), c.VerifiedKeys)
+					}
+					d := first.Daemons[0]
+					require.Zero(t, d.Rejected)
+					require.Positive(t, d.Device.Values)
+					require.LessOrEqual(t, d.Device.Values, d.Puts)
+					require.Zero(t, d.Device.Wrong)
+					require.Positive(t, d.Device.Verified)
+					require.LessOrEqual(t, d.Device.Verified, d.Device.Values+uint64(4*cfg.InFlight), "the window's, and the drain's")
+				}
+			})
+		}
 	}
+}
+
+// TestValuesAreSentFromDeviceMemory damages every slot of the sender's device memory. The daemon finds
+// it, because the value comes from there and nowhere else.
+func TestValuesAreSentFromDeviceMemory(t *testing.T) {
+	driver := wrapped{&transporttest.Device{Sends: true}, func(w transport.Worker) transport.Worker { return damagedSource{w} }}
+	first, _ := runUntil(t, cluster(t, driver, deviceConfig(), config.IdleYield), 1, 100)
+	require.Positive(t, first.Daemons[0].Device.Wrong)
+	require.Zero(t, first.Daemons[0].Device.Verified)
+}
+
+// damagedSource is a worker that writes another last byte to device memory.
+type damagedSource struct{ transport.Worker }
+
+func (d damagedSource) ReserveDevice(slots uint16, size int) error {
+	return d.Worker.(transport.DeviceSender).ReserveDevice(slots, size)
+}
+
+func (d damagedSource) WriteDevice(slot uint16, payload []byte) error {
+	damaged := slices.Clone(payload)
+	damaged[len(damaged)-1] ^= 1
+	return d.Worker.(transport.DeviceSender).WriteDevice(slot, damaged)
+}
+
+func (d damagedSource) ReadDevice(peer transport.PeerID, offset uint64, into []byte) (bool, error) {
+	return d.Worker.(transport.DeviceReader).ReadDevice(peer, offset, into)
 }
 
 // TestDamageInDeviceMemoryIsFound damages the header, the ends of the value, and exchanges values.
@@ -124,6 +157,10 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "--profile bulk")
 		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change), "of other transports nothing is asked")
 	}
-	err := prepare(wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
+	sends := &transporttest.Device{Sends: true}
+	require.NoError(t, prepare(sends, func(*config.Config) {}))
+	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
+	require.ErrorContains(t, err, "proxies forward them from host memory")
+	err = prepare(wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
 	require.ErrorContains(t, err, "cannot read them back")
 }

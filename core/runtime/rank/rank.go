@@ -137,6 +137,10 @@ func (r *Rank) open(ctx context.Context) error {
 		if err := checkDeviceWorkload(&cfg); err != nil {
 			return err
 		}
+		if cfg.Proxied() && r.transport.Properties().Capabilities.DeviceSend {
+			return fmt.Errorf("transport %s sends values from device memory, and proxies forward them from host memory: %w by this runtime; "+
+				"use another topology, or transport options that send from host memory", cfg.Transport, transport.ErrUnsupported)
+		}
 	}
 	if cfg.Delegate && cfg.Serves(r.plan.Rank) {
 		if r.siblings, err = openSiblings(w); err != nil {
@@ -202,6 +206,9 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client, r.plan.Idle, worker)
 		if err == nil && !t.locked {
 			t.client.idle.share()
+		}
+		if err == nil && r.transport.Properties().Capabilities.DeviceSend {
+			err = t.client.moveToDevice()
 		}
 		return affinity, err
 	}

@@ -12,6 +12,7 @@ import (
 // GPU unpacks with a GPU, into its memory.
 type GPU struct {
 	unpacker *gpu.Unpacker
+	sends    bool // CopyOut may be called
 	closed   bool
 }
 
@@ -24,7 +25,7 @@ func NewGPU(config gpu.Config) (*GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &GPU{unpacker: u}, nil
+	return &GPU{unpacker: u, sends: config.Sends}, nil
 }
 
 // Register implements [Unpacker].
@@ -66,17 +67,38 @@ func (g *GPU) Read(into []byte, from Buffer) error {
 	return g.unpacker.Read(into, cuda.Address(from.Device))
 }
 
+// AllocateSource allocates GPU memory of at least size bytes for payloads to send.
+func (g *GPU) AllocateSource(size int) (Buffer, error) {
+	return g.Allocate((size + ringStep - 1) / ringStep * ringStep)
+}
+
+// Write copies to a buffer. It waits for all copies from it, and is for the time outside of windows.
+func (g *GPU) Write(to Buffer, from []byte) error {
+	return g.unpacker.Write(cuda.Address(to.Device), from)
+}
+
+// Pin and Unpin are those of the [gpu.Unpacker].
+func (g *GPU) Pin(memory []byte) error   { return g.unpacker.Pin(memory) }
+func (g *GPU) Unpin(memory []byte) error { return g.unpacker.Unpin(memory) }
+
 // Counters implements [Counter].
 func (g *GPU) Counters(dst []transport.Stat) []transport.Stat {
 	c := g.unpacker.Counts()
+	if g.sends {
+		dst = append(dst,
+			transport.Stat{Name: "gpu_send_copies", Help: "copies of payloads to send from the GPU to the staging ring", Value: c.Sends},
+			transport.Stat{Name: "gpu_send_bytes", Help: "bytes of these copies", Value: c.SendBytes},
+			transport.Stat{Name: "gpu_send_ns", Help: "time from the launch of such a copy to its event, summed", Value: uint64(c.Sending)},
+		)
+	}
 	return append(dst,
 		transport.Stat{Name: "gpu_chunks", Help: "requests that the GPU unpacked", Value: c.Chunks},
 		transport.Stat{Name: "gpu_descriptors", Help: "fragments of these requests", Value: c.Descriptors},
 		transport.Stat{Name: "gpu_bytes", Help: "bytes of these requests", Value: c.Bytes},
 		transport.Stat{Name: "gpu_launches", Help: "launches of the unpack kernel", Value: c.Launches},
 		transport.Stat{Name: "gpu_copies", Help: "copies of the copy engine", Value: c.Copies},
-		transport.Stat{Name: "gpu_streams_made", Help: "streams made; 2 unless something is wrong", Value: c.Streams},
-		transport.Stat{Name: "gpu_events_made", Help: "events made; 16 unless something is wrong", Value: c.Events},
+		transport.Stat{Name: "gpu_streams_made", Help: "streams made; 2 unless something is wrong, and 3 with send-memory=device", Value: c.Streams},
+		transport.Stat{Name: "gpu_events_made", Help: "events made; 16 unless something is wrong, and 32 with send-memory=device", Value: c.Events},
 		transport.Stat{Name: "gpu_unpack_ns", Help: "time from a launch to its event, summed", Value: uint64(c.Unpacking)},
 	)
 }

@@ -32,10 +32,11 @@ type Fault string
 
 // The faults; the zero value means none. FreshStreams makes a stream and an event for each
 // chunk, waits for the kernel, and destroys them. EarlyConsume reports each chunk as unpacked as
-// soon as it is submitted.
+// soon as it is submitted, and EarlySend reports each copy to the host so.
 const (
 	FreshStreams Fault = "fresh-streams"
 	EarlyConsume Fault = "early-consume"
+	EarlySend    Fault = "early-send"
 )
 
 // The errors of an unpacker, for [errors.Is].
@@ -57,6 +58,8 @@ type Config struct {
 	Fault Fault
 	// Descriptors is the limit of pieces per chunk.
 	Descriptors int
+	// Sends adds a stream and events for CopyOut.
+	Sends bool
 }
 
 // The states of a request: Submit sets submitted, the launcher sets done, and Done sets idle.
@@ -76,9 +79,11 @@ type request struct {
 	descriptors []cuda.Descriptor // the same memory
 }
 
-// job is work for the launcher: a request to unpack, or a function to call.
+// job is work for the launcher: a request to unpack, a copy to the host, or a function to call.
 type job struct {
 	do          func()
+	out         []byte // destination of a copy to the host
+	from        cuda.Address
 	request     *request
 	count       int    // of descriptors
 	bytes       uint64 // of all descriptors
@@ -97,6 +102,7 @@ type Unpacker struct {
 	failure     atomic.Pointer[error]
 	counts      counts
 	bounce      []byte // argument of Register
+	copies      copies
 
 	closeOnce sync.Once
 
@@ -120,16 +126,22 @@ type Counts struct {
 	// Unpacking is the time from launch until the launcher saw the event, summed over
 	// chunks.
 	Unpacking time.Duration
+	// Sends are copies to the host, SendBytes their bytes, and Sending their time from launch until
+	// the launcher saw the event, summed.
+	Sends     uint64
+	SendBytes uint64
+	Sending   time.Duration
 }
 
 type counts struct {
 	chunks, descriptors, bytes, launches, copies, streams, events, unpacking atomic.Uint64
+	sends, sendBytes, sending                                                atomic.Uint64
 }
 
 // Open opens the device and makes all resources. It blocks while the driver compiles the
 // kernel. The error is that of the device.
 func Open(config Config) (*Unpacker, error) {
-	u := &Unpacker{config: config, jobs: make(chan job, 2*Requests), rings: map[cuda.Address]int{}}
+	u := &Unpacker{config: config, jobs: make(chan job, 3*Requests), rings: map[cuda.Address]int{}}
 	opened := make(chan error)
 	u.finished.Go(func() { u.launcher(opened) })
 	if err := <-opened; err != nil {
@@ -213,12 +225,22 @@ func (u *Unpacker) Counts() Counts {
 		Launches: c.launches.Load(), Copies: c.copies.Load(),
 		Streams: c.streams.Load(), Events: c.events.Load(),
 		Unpacking: time.Duration(c.unpacking.Load()),
+		Sends:     c.sends.Load(), SendBytes: c.sendBytes.Load(), Sending: time.Duration(c.sending.Load()),
 	}
+}
+
+// resources returns how many streams and events Open makes.
+func (u *Unpacker) resources() (most, events int) {
+	if u.config.Sends {
+		return streams + 1, 2 * Requests
+	}
+	return streams, Requests
 }
 
 // Check returns [ErrResources] if more streams or events were made than Open makes.
 func (u *Unpacker) Check() error {
-	if c := u.Counts(); c.Streams > streams || c.Events > Requests {
+	most, events := u.resources()
+	if c := u.Counts(); c.Streams > uint64(most) || c.Events > uint64(events) {
 		return fmt.Errorf("%w: %d streams and %d events for %d chunks", ErrResources, c.Streams, c.Events, c.Chunks)
 	}
 	return nil

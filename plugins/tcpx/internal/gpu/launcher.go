@@ -47,7 +47,8 @@ func (u *Unpacker) launcher(opened chan<- error) {
 func (u *Unpacker) setUp() error {
 	u.description = u.device.Description()
 	var err error
-	for range streams {
+	most, _ := u.resources()
+	for range most {
 		s, err := u.device.NewStream()
 		if err != nil {
 			return err
@@ -65,6 +66,15 @@ func (u *Unpacker) setUp() error {
 			return err
 		}
 		r.descriptors = descriptors(r.memory)
+	}
+	if !u.config.Sends {
+		return nil
+	}
+	for i := range u.copies.events {
+		if u.copies.events[i], err = u.device.NewEvent(); err != nil {
+			return err
+		}
+		u.counts.events.Add(1)
 	}
 	return nil
 }
@@ -91,6 +101,11 @@ func (u *Unpacker) tearDown() error {
 			errs = append(errs, u.device.DestroyEvent(r.event))
 		}
 	}
+	for _, e := range u.copies.events {
+		if e != 0 {
+			errs = append(errs, u.device.DestroyEvent(e))
+		}
+	}
 	for _, s := range u.streams {
 		errs = append(errs, u.device.DestroyStream(s))
 	}
@@ -106,7 +121,7 @@ func (u *Unpacker) serve() {
 		var j job
 		open := true
 		switch {
-		case inProgress == 0:
+		case inProgress == 0 && u.copies.idle():
 			j, open = <-u.jobs
 		case inProgress < Requests:
 			select {
@@ -119,6 +134,8 @@ func (u *Unpacker) serve() {
 			return // tearDown waits for the streams
 		case j.do != nil:
 			j.do()
+		case j.out != nil:
+			u.launchCopy(&j)
 		case j.request != nil:
 			if u.launch(&j, u.streams[next]) {
 				queues[next].push(j)
@@ -128,7 +145,8 @@ func (u *Unpacker) serve() {
 		}
 		finished := u.query(&queues)
 		inProgress -= finished
-		if inProgress > 0 && finished == 0 && j.request == nil {
+		copied := u.queryCopies()
+		if inProgress > 0 && finished == 0 && j.request == nil || !copied && !u.copies.idle() && j.out == nil {
 			runtime.Gosched()
 		}
 	}
