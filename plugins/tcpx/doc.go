@@ -37,6 +37,8 @@
 //     not copied if the sockets take them at once: peer.postDirect lends the payload to the conn,
 //     runs steps 4 to 6, and copies the rest. A payload of at most settings.inline bytes goes into
 //     the control socket's buffer, behind the record; of the steps below it takes 6, 7 and 11 only.
+//     A payload in the GPU's memory goes through peer.postDevice (stream_device_datapath.go): the GPU
+//     copies it to the staging ring, and peer.copyOut tells step 4 how far that is.
 //  3. worker.Flush marks the stream as flushed up to here and calls peer.send.
 //  4. peer.send cuts the stream into requests while the send window has room
 //     (conn.postSend). A full request is cut at once, a shorter one at a Flush.

@@ -41,6 +41,9 @@ func TestValuesInDeviceMemory(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/sends=%v", name, sends), func(t *testing.T) {
 				cfg := deviceConfig()
+				if sends {
+					cfg.ValueSize = config.FixedSize(600) // few enough bytes to be replayed
+				}
 				shape(&cfg)
 				ranks := cluster(t, &transporttest.Device{Sends: sends}, cfg, config.IdleYield)
 				for range 2 {
@@ -66,7 +69,9 @@ func TestValuesInDeviceMemory(t *testing.T) {
 // it, because the value comes from there and nowhere else.
 func TestValuesAreSentFromDeviceMemory(t *testing.T) {
 	driver := wrapped{&transporttest.Device{Sends: true}, func(w transport.Worker) transport.Worker { return damagedSource{w} }}
-	first, _ := runUntil(t, cluster(t, driver, deviceConfig(), config.IdleYield), 1, 100)
+	cfg := deviceConfig()
+	cfg.Service = config.ServiceSink
+	first, _ := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
 	require.Positive(t, first.Daemons[0].Device.Wrong)
 	require.Zero(t, first.Daemons[0].Device.Verified)
 }
@@ -142,7 +147,11 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		cfg := deviceConfig()
 		change(&cfg)
 		r := New(driver, slog.New(slog.DiscardHandler))
-		_, err := r.Prepare(t.Context(), record.Plan{Rank: 0, Config: cfg, CPUs: []int{-1}, Idle: config.IdleYield})
+		cpus := []int{-1}
+		if cfg.Topology != config.TopologyClientServer {
+			cpus = []int{-1, -1} // each rank has a client, too
+		}
+		_, err := r.Prepare(t.Context(), record.Plan{Rank: 0, Config: cfg, CPUs: cpus, Idle: config.IdleYield})
 		return errors.Join(err, r.Close(context.Background()))
 	}
 	require.NoError(t, prepare(&transporttest.Device{}, func(*config.Config) {}))
@@ -158,8 +167,10 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change), "of other transports nothing is asked")
 	}
 	sends := &transporttest.Device{Sends: true}
-	require.NoError(t, prepare(sends, func(*config.Config) {}))
-	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
+	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshDirect })
+	require.ErrorIs(t, err, transport.ErrUnsupported)
+	require.ErrorContains(t, err, "writes its requests as it goes", "values of 5000 bytes are too large to be replayed")
+	err = prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
 	require.ErrorContains(t, err, "proxies forward them from host memory")
 	err = prepare(wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
 	require.ErrorContains(t, err, "cannot read them back")
