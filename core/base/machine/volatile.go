@@ -50,23 +50,15 @@ func (r Root) volatile() Volatile {
 	if aslr, err := strconv.Atoi(r.Text("proc/sys/kernel/randomize_va_space")); err == nil && aslr >= 0 && aslr <= 2 {
 		v.ASLR = [...]string{"off", "partial", "full"}[aslr]
 	}
-	v.AvailableMemory, _ = r.AvailableMemory()
+	if available := r.memory().MemAvailableBytes; available != nil {
+		v.AvailableMemory = r.groupMemory(*available)
+	}
 	if fs, err := procfs.NewFS(r.Path("proc")); err == nil {
 		if load, err := fs.LoadAvg(); err == nil {
 			v.LoadAverage = fmt.Sprintf("%.2f %.2f %.2f", load.Load1, load.Load5, load.Load15)
 		}
 	}
 	return v
-}
-
-// AvailableMemory returns how many bytes of memory the machine and the control groups of this process
-// have left, and false if that is unknown.
-func (r Root) AvailableMemory() (bytes uint64, ok bool) {
-	available := r.memory().MemAvailableBytes
-	if available == nil {
-		return 0, false
-	}
-	return r.groupMemory(*available), true
 }
 
 func (r Root) memory() procfs.Meminfo {

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"transportbench/core/base/machine"
 )
 
 // Backing is the kind of memory behind a segment.
@@ -189,12 +187,22 @@ func PopulateIfRoom(memory []byte) error {
 	// Reading what is available takes longer than populating less.
 	const small = 4 << 20
 	if len(memory) > small {
-		available, ok := machine.Root("/").AvailableMemory()
-		if ok && uint64(len(memory)) > available/4 {
+		if len(memory) > Meminfo("MemAvailable:")<<10/4 {
 			return nil
 		}
 	}
 	return Populate(memory)
+}
+
+// Meminfo returns a number of /proc/meminfo, and 0 if it is unknown. Most are in KiB.
+func Meminfo(key string) (n int) {
+	text, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, key); found {
+			_, _ = fmt.Sscan(value, &n)
+		}
+	}
+	return n
 }
 
 // HasMemory reports whether every page of the segment has memory, of whichever process.

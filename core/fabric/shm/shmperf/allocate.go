@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +52,7 @@ func makers() []maker {
 		},
 			func() error { return unix.Unlink(path) }, 1},
 	}
-	if meminfo("HugePages_Free:") > 0 {
+	if shm.Meminfo("HugePages_Free:") > 0 {
 		list = append(list, maker{"hugepages", func() (int, error) {
 			return unix.MemfdCreate("transportbench-micro", unix.MFD_CLOEXEC|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
 		}, none, hugePage})
@@ -61,20 +60,9 @@ func makers() []maker {
 	return list
 }
 
-// meminfo returns a number of /proc/meminfo; 0 if it is unknown.
-func meminfo(key string) (n int) {
-	text, _ := os.ReadFile("/proc/meminfo")
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, key); found {
-			_, _ = fmt.Sscan(value, &n)
-		}
-	}
-	return n
-}
-
 // room returns how many bytes a segment may have: a quarter of what is free.
 func (m *maker) room() int {
-	room := meminfo("MemAvailable:") << 10 / 4
+	room := shm.Meminfo("MemAvailable:") << 10 / 4
 	switch m.name {
 	case "dev-shm":
 		var fs unix.Statfs_t
@@ -83,7 +71,7 @@ func (m *maker) room() int {
 		}
 		room = min(room, int(fs.Bavail)*int(fs.Bsize)/4)
 	case "hugepages":
-		room = meminfo("HugePages_Free:") * hugePage
+		room = shm.Meminfo("HugePages_Free:") * hugePage
 	}
 	return room
 }

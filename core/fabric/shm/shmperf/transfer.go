@@ -53,7 +53,7 @@ func (b *bench) transfer() error {
 			return err
 		}
 		for _, huge := range []bool{false, true} {
-			if huge && meminfo("HugePages_Free:")*hugePage < size+2*hugePage {
+			if huge && shm.Meminfo("HugePages_Free:")*hugePage < size+2*hugePage {
 				continue
 			}
 			for _, mode := range transferModes {
