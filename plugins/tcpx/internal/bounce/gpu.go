@@ -77,8 +77,10 @@ func (g *GPU) Write(to Buffer, from []byte) error {
 	return g.unpacker.Write(cuda.Address(to.Device), from)
 }
 
-// Pin and Unpin are those of the [gpu.Unpacker].
-func (g *GPU) Pin(memory []byte) error   { return g.unpacker.Pin(memory) }
+// Pin pins host memory that CopyOut copies to.
+func (g *GPU) Pin(memory []byte) error { return g.unpacker.Pin(memory) }
+
+// Unpin waits for all copies and undoes Pin.
 func (g *GPU) Unpin(memory []byte) error { return g.unpacker.Unpin(memory) }
 
 // Counters implements [Counter].
