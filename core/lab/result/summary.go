@@ -151,7 +151,7 @@ var Definitions = []Definition{
 	{BareRate, "ns/op", Lower, "time per operation over the transport without the harness, with several calls in flight, of a stack"},
 	{WitnessRoundTrip, "ns", None, "round trip by a benchmark of the field, with --witness"},
 	{WitnessRatio, "ratio", Lower, "latency_p50 over witness"},
-	{WitnessRate, "ns/op", None, "time per message by a benchmark of the field that keeps several in flight, with --witness"},
+	{WitnessRate, "ns/op", None, "time for the messages of a call by a benchmark of the field that keeps several in flight, with --witness"},
 	{WitnessTimeRatio, "ratio", Lower, "time per operation over witness_rate"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
 	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},

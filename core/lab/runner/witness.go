@@ -34,7 +34,7 @@ func (b *bench) findWitness(ctx context.Context) {
 	forth, back := b.cfg.Payloads()
 	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
 		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
-		Size: int(max(forth, back)), InFlight: b.cfg.CallsPerPair(),
+		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: b.cfg.CallsPerPair(),
 		DaemonCPU: b.cpuOf(pairs[0].server.Rank, pairs[0].server.Daemon),
 		ClientCPU: b.cpuOf(pairs[0].caller.Rank, b.indexOf(pairs[0])),
 	})

@@ -110,6 +110,12 @@ func (l *Load) address() string {
 // large is the size in bytes from which the copies of a message take longer than the rest.
 const large = 4096
 
+// messages returns how many messages of the larger size take as long as both of a call: a tool that sends
+// one way measures one.
+func (l *Load) messages() float64 {
+	return 1 + float64(max(l.Smaller, large))/float64(max(l.Size, large))
+}
+
 // rounds returns how many messages take a fraction of a second.
 func (l *Load) rounds() string {
 	n := 5_000
@@ -146,7 +152,7 @@ func perftestReading(l *Load, output []byte) (transport.Floor, error) {
 	if err != nil || !(rate > 0) {
 		return transport.Floor{}, noReading("ucx_perftest", output)
 	}
-	return transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 1e9 / rate, Samples: samples}, nil
+	return transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: l.messages() * 1e9 / rate, Samples: samples}, nil
 }
 
 func pingpong(l *Load, port string) (server, client []string) {
@@ -186,9 +192,10 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 			return server, append(server[:len(server):len(server)], l.address())
 		},
 		environment: func(*Load) map[string]string { return nil },
-		reading: func(_ *Load, output []byte) (transport.Floor, error) {
+		reading: func(l *Load, output []byte) (transport.Floor, error) {
 			f, err := reading(name, output)
-			f.RoundTrip *= 2 // a latency is that of one way
+			f.RoundTrip *= 2 // a latency is that of one way, and so is a rate
+			f.PerOp *= l.messages()
 			return f, err
 		},
 	}

@@ -26,9 +26,9 @@ type Load struct {
 	// with what it chose for those that left the choice to it.
 	Transport, Provider, Medium string
 	Options                     map[string]string
-	// Size is the number of payload bytes of the larger message of a call, and InFlight the calls that
-	// a client and a daemon have in flight.
-	Size, InFlight int
+	// Size is the number of payload bytes of the larger message of a call, Smaller that of the other, and
+	// InFlight the calls that a client and a daemon have in flight.
+	Size, Smaller, InFlight int
 	// DaemonCPU and ClientCPU are the processors of the pair; -1 for any.
 	DaemonCPU, ClientCPU int
 }

@@ -46,7 +46,7 @@ func TestFind(t *testing.T) {
 // The outputs have the columns that the tools print, with figures that cannot be mistaken for each
 // other.
 func TestReadings(t *testing.T) {
-	one, many := Load{Transport: "copyrpc", Size: 64, InFlight: 1}, Load{Size: 1 << 20, InFlight: 8}
+	one, many := Load{Transport: "copyrpc", Size: 64, InFlight: 1}, Load{Size: 1 << 20, Smaller: 1 << 19, InFlight: 8}
 	for name, c := range map[string]struct {
 		read   func(*Load, []byte) (transport.Floor, error)
 		load   Load
@@ -57,7 +57,7 @@ func TestReadings(t *testing.T) {
 			"iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n1000,0.2,0.3,0.4,5,6,7,8\n4000,0.155,0.3,0.4,5,6,7,8\n",
 			transport.Floor{Name: "ucx_perftest ucp_am_lat", RoundTrip: 310, Samples: 4000}},
 		"ucx_perftest, a rate": {perftestReading, many, "1562,0.140,inf,651.2,0.00,767.8,0,2000000\n",
-			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 500, Samples: 1562}},
+			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 750, Samples: 1562}},
 		"fi_pingpong": {pingpongReading, Load{Size: 64, InFlight: 1, Provider: "shm"},
 			"bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n64      20k     =20k     2.4m        0.02s     110.1       0.58       1.72\n",
 			transport.Floor{Name: "fi_pingpong", RoundTrip: 1160, Samples: 20_000}},
@@ -67,7 +67,7 @@ func TestReadings(t *testing.T) {
 			transport.Floor{Name: "ib_write_lat", RoundTrip: 2500, Samples: 5000}},
 		"ib_write_bw": {toolNamed("ib_write_bw").reading, many,
 			" #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n 64         5000             7.00               6.00               0.250000\n",
-			transport.Floor{Name: "ib_write_bw", PerOp: 4000, Samples: 5000}},
+			transport.Floor{Name: "ib_write_bw", PerOp: 6000, Samples: 5000}},
 		"sockperf": {sockperfReading, one,
 			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains 673.56 observations\n" +
 				"sockperf: ---> percentile 90.000 =    4.101\nsockperf: ---> percentile 50.000 =    3.915\n",
@@ -200,6 +200,13 @@ func TestOptions(t *testing.T) {
 	for chosen, want := range map[string]string{"": "rc_x,self", "auto": "rc_x,self", "rc_mlx5": "rc_x,self", "rc,sm": "rc,sm"} {
 		load := Load{Provider: "rc_mlx5", Options: map[string]string{"tls": chosen}}
 		require.Equal(t, want, load.lanes(), "RC needs UD to set up its connections")
+	}
+	for _, c := range []struct {
+		size, smaller int
+		want          float64
+	}{{8, 0, 2}, {4096, 64, 2}, {16384, 0, 1.25}, {16384, 16384, 2}} {
+		load := Load{Size: c.size, Smaller: c.smaller}
+		require.InDelta(t, c.want, load.messages(), 1e-9, "messages of a call with %d and %d bytes", c.size, c.smaller)
 	}
 	require.NoError(t, enough(transport.Floor{Samples: leastSamples}))
 	require.ErrorContains(t, enough(transport.Floor{Name: "x", Samples: 1}), "x: 1 messages are too few")
