@@ -128,6 +128,7 @@ var checks = []struct {
 	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
 	{name: "ceiling", severity: result.Error, find: checkCeiling},
 	{name: "probes", severity: result.Warning, find: checkProbes},
+	{name: "witness", severity: result.Warning, find: checkWitness, applies: isWitnessed},
 	{name: "harness", severity: result.Warning, find: checkHarness},
 	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},
 	{name: "loop_timing_cost", severity: result.Warning, find: checkLoopTimingCost},
@@ -154,9 +155,10 @@ var checks = []struct {
 	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
 }
 
-func namesHosts(r *result.Result) bool { return len(r.Hosts) > 0 }
-func isStorm(r *result.Result) bool    { return r.Config.Traffic.StormRate() > 0 }
-func isRelayed(r *result.Result) bool  { return r.ImpairedBy == result.Relay }
+func namesHosts(r *result.Result) bool  { return len(r.Hosts) > 0 }
+func isWitnessed(r *result.Result) bool { return r.Witness != nil }
+func isStorm(r *result.Result) bool     { return r.Config.Traffic.StormRate() > 0 }
+func isRelayed(r *result.Result) bool   { return r.ImpairedBy == result.Relay }
 
 func runChecks(e evidence) []result.Check {
 	list := make([]result.Check, 0, len(checks))

@@ -168,3 +168,29 @@ func checkProbes(e evidence) finding {
 	}
 	return f
 }
+
+// checkWitness counts the windows beside which one of the witness's readings was disturbed.
+func checkWitness(e evidence) finding {
+	f := finding{limit: 0.1}
+	windows, disturbed := 0.0, 0.0
+	for i := range e.result.Repeats {
+		before, after := e.result.Repeats[i].Before.Witness, e.result.Repeats[i].After.Witness
+		if before == nil || after == nil {
+			continue
+		}
+		windows++
+		if apart(before.RoundTrip, after.RoundTrip) || apart(before.PerOp, after.PerOp) {
+			disturbed++
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("the witness has no readings on both sides of a window")
+	}
+	f.value = disturbed / windows
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.result.Witness.Tool, mixedRatio)
+	if !f.ok {
+		f.message += ": other programs disturbed it, so its ratio may be of the wrong reading"
+	}
+	return f
+}

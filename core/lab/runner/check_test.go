@@ -185,6 +185,7 @@ func TestChecksFail(t *testing.T) {
 				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000}, &transport.Floor{PerOp: 1000}
 			})
 		}, 1, "by 50% at most"},
+		{"witness", func(e *evidence) { witnessed(e, 6, 1.6) }, 1, "beside 6 of 6 windows the readings of sockperf differ by over 1.5x"},
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
 		{"harness", func(e *evidence) {
@@ -418,6 +419,18 @@ func sampledMean(r *result.Repeat, ns float64) {
 	}
 }
 
+// witnessed gives every window readings of a witness, of which those beside the first n differ by a ratio.
+func witnessed(e *evidence, n int, ratio float64) {
+	e.result.Witness = &result.Witness{Tool: "sockperf"}
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		r.Before.Witness, r.After.Witness = &transport.Floor{RoundTrip: 1000}, &transport.Floor{RoundTrip: 1400}
+		if i < n {
+			r.After.Witness.RoundTrip = 1000 * ratio
+		}
+	}
+}
+
 // One bad window of six is no reason to warn about the medians.
 func TestChecksAllowForOneWindow(t *testing.T) {
 	for check, edit := range map[string]func(*evidence){
@@ -432,6 +445,10 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 		"floor_beaten": func(e *evidence) {
 			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
 			e.result.Repeats[2].Samples[result.FloorRatio] = 0.9
+		},
+		"witness": func(e *evidence) {
+			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
+			witnessed(e, 1, 1.6)
 		},
 		"mixed":     func(e *evidence) { e.result.Repeats[2].Mixed = true },
 		"preempted": func(e *evidence) { client(e).Thread.CPUNS = 700e6 },
@@ -580,6 +597,7 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		{"floor_beaten", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate.PerOp = nil, 1e6 })
 		}, "no floor was measured"},
+		{"witness", good, func(e *evidence) { e.result.Witness = new(result.Witness) }, "has no readings"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
 		{"floor_beaten", good, func(e *evidence) { e.result.Config.Network = "loss=1%" }, "at random"},
 		{"ceiling", good, nil, "values below 64KiB"},
