@@ -18,6 +18,10 @@ type Path struct {
 	// runtime asks the process's sockets.
 	Local  string `json:"local,omitempty"`
 	Remote string `json:"remote,omitempty"`
+	// LocalPort and RemotePort are the ports of datagrams, 0 if they are unknown: the kernel may choose by
+	// them between routes that are equal. They are not in the result.
+	LocalPort  uint16 `json:"-"`
+	RemotePort uint16 `json:"-"`
 	// Interface is the network interface. If it is left out, the runtime asks the kernel for the route
 	// from Local to Remote.
 	Interface string `json:"interface,omitempty"`

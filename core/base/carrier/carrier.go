@@ -78,7 +78,8 @@ func Describe(stated []transport.Path) []transport.Path {
 	}
 	list = once(list)
 	for i := range list {
-		switch p := &list[i]; {
+		p := &list[i]
+		switch {
 		case p.Carrier == transport.MediumMemory:
 			addFact(p, record.FactSegments, segments())
 		case p.Device != "":
@@ -86,6 +87,7 @@ func Describe(stated []transport.Path) []transport.Path {
 		case p.Remote != "" || p.Interface != "":
 			addRoute(p)
 		}
+		p.LocalPort, p.RemotePort = 0, 0 // of no use any more: workers whose routes are the same state the same
 	}
 	return once(list)
 }
@@ -101,8 +103,9 @@ func once(list []transport.Path) (unique []transport.Path) {
 }
 
 func same(p, q *transport.Path) bool {
-	return p.Carrier == q.Carrier && p.Local == q.Local && p.Remote == q.Remote && p.Interface == q.Interface &&
-		p.Device == q.Device && p.Port == q.Port && p.Overhead == q.Overhead && maps.Equal(p.Facts, q.Facts)
+	return p.Carrier == q.Carrier && p.Local == q.Local && p.Remote == q.Remote && p.LocalPort == q.LocalPort &&
+		p.RemotePort == q.RemotePort && p.Interface == q.Interface && p.Device == q.Device &&
+		p.Port == q.Port && p.Overhead == q.Overhead && maps.Equal(p.Facts, q.Facts)
 }
 
 // addFact adds a fact that the transport did not state itself.

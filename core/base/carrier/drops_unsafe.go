@@ -15,24 +15,24 @@ func readDrops(fd int) (drops uint64, ok bool) {
 	return uint64(memory[8]), errno == 0 && size == uint32(unsafe.Sizeof(memory))
 }
 
-// offload asks the driver of an interface for an ETHTOOL_G... value, such as whether generic
-// segmentation is on.
-func offload(name string, command uint32) (on, ok bool) {
+// ethtool gives the driver of an interface one of the commands with a struct ethtool_value, and returns the
+// value that the driver leaves there.
+func ethtool(name string, command, data uint32) (_ uint32, ok bool) {
 	var request struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
 		_    [16]byte // struct ifreq is longer than its pointer
 	}
-	value := struct{ command, data uint32 }{command: command}
+	value := struct{ command, data uint32 }{command, data}
 	if copy(request.name[:unix.IFNAMSIZ-1], name) != len(name) {
-		return false, false
+		return 0, false
 	}
 	request.data = unsafe.Pointer(&value)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return false, false
+		return 0, false
 	}
 	defer unix.Close(fd)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	return value.data != 0, errno == 0
+	return value.data, errno == 0
 }

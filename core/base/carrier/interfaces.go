@@ -54,37 +54,33 @@ func namespace() uint64 {
 // addRoute completes a path between two addresses with the kernel's route and what it knows of the
 // interface.
 func addRoute(p *transport.Path) {
-	var link netlink.Link
-	remote, err := netip.ParseAddr(p.Remote)
-	if p.Interface == "" && err == nil {
-		options := &netlink.RouteGetOptions{}
-		if local, err := netip.ParseAddr(p.Local); err == nil && !local.IsUnspecified() && local.Is4() == remote.Is4() {
-			options.SrcAddr = local.AsSlice()
-		}
-		routes, err := netlink.RouteGetWithOptions(remote.WithZone("").AsSlice(), options)
-		if err != nil || len(routes) == 0 {
-			addFact(p, record.FactRoute, "none")
-			return
-		}
-		route := &routes[0]
-		if link, err = netlink.LinkByIndex(route.LinkIndex); err == nil {
-			p.Interface = link.Attrs().Name
-		}
-		if route.Gw != nil {
-			addFact(p, record.FactRoute, "via "+route.Gw.String())
-		} else {
-			addFact(p, record.FactRoute, "direct")
-		}
+	_, routed := p.Facts[record.FactRoute]
+	if remote, err := netip.ParseAddr(p.Remote); p.Interface == "" && !routed && err == nil {
+		local, _ := netip.ParseAddr(p.Local)
+		h := routeOf(protocols[p.Carrier], netip.AddrPortFrom(local, p.LocalPort), netip.AddrPortFrom(remote, p.RemotePort))
+		addHop(p, h)
 	}
 	if p.Interface == "" {
 		return
 	}
-	if link == nil {
-		if link, err = netlink.LinkByName(p.Interface); err != nil {
-			return
-		}
+	if link, err := netlink.LinkByName(p.Interface); err == nil {
+		addInterface(p, link)
 	}
-	addInterface(p, link)
+}
+
+// addHop adds a route, which is the zero hop if there is none.
+func addHop(p *transport.Path, h hop) {
+	if link, err := netlink.LinkByIndex(h.link); h.link != 0 && err == nil {
+		p.Interface = link.Attrs().Name
+	}
+	switch {
+	case h.link == 0:
+		addFact(p, record.FactRoute, "none")
+	case h.gateway.IsValid():
+		addFact(p, record.FactRoute, "via "+h.gateway.String())
+	default:
+		addFact(p, record.FactRoute, "direct")
+	}
 }
 
 func addInterface(p *transport.Path, link netlink.Link) {
@@ -94,8 +90,8 @@ func addInterface(p *transport.Path, link netlink.Link) {
 		addFact(p, "interface_kind", kind)
 	}
 	for name, command := range map[string]uint32{"gso": getSegmentation, "gro": getMerging} {
-		if on, ok := offload(attrs.Name, command); ok {
-			addFact(p, name, map[bool]string{true: "on", false: "off"}[on])
+		if on, ok := ethtool(attrs.Name, command, 0); ok {
+			addFact(p, name, map[bool]string{true: "on", false: "off"}[on != 0])
 		}
 	}
 	directory := filepath.Join("/sys/class/net", attrs.Name)

@@ -22,6 +22,7 @@ func (e ends) String() string { return e.local.String() + " " + e.remote.String(
 // connection is a TCP socket of this process.
 type connection struct {
 	ends
+	localPort, remotePort           uint16
 	sent, received                  uint64 // bytes that the peer acknowledged, and that arrived
 	sentPackets, receivedPackets    uint64
 	retransmitted                   uint64 // packets
@@ -78,7 +79,17 @@ func readConnection(fd int) (c connection, ok bool) {
 	if err != nil {
 		return c, false
 	}
-	if c.ends, ok = readEnds(fd); !ok {
+	local, err := unix.Getsockname(fd)
+	if err != nil {
+		return c, false
+	}
+	remote, err := unix.Getpeername(fd)
+	if err != nil {
+		return c, false
+	}
+	c.local, c.localPort = addressOf(local)
+	c.remote, c.remotePort = addressOf(remote)
+	if !c.local.IsValid() || !c.remote.IsValid() {
 		return c, false
 	}
 	c.sent, c.received = info.Bytes_acked, info.Bytes_received
@@ -90,47 +101,46 @@ func readConnection(fd int) (c connection, ok bool) {
 	return c, true
 }
 
-func readEnds(fd int) (e ends, ok bool) {
-	local, err := unix.Getsockname(fd)
-	if err != nil {
-		return e, false
-	}
-	remote, err := unix.Getpeername(fd)
-	if err != nil {
-		return e, false
-	}
-	e.local, e.remote = addressOf(local), addressOf(remote)
-	return e, e.local.IsValid() && e.remote.IsValid()
-}
-
-func addressOf(a unix.Sockaddr) netip.Addr {
+func addressOf(a unix.Sockaddr) (netip.Addr, uint16) {
 	switch a := a.(type) {
 	case *unix.SockaddrInet4:
-		return netip.AddrFrom4(a.Addr)
+		return netip.AddrFrom4(a.Addr), uint16(a.Port)
 	case *unix.SockaddrInet6:
-		return netip.AddrFrom16(a.Addr).Unmap()
+		return netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port)
 	}
-	return netip.Addr{}
+	return netip.Addr{}, 0
 }
 
-// byEnds groups connections by their ends.
-func (s *sockets) byEnds() map[ends][]connection {
-	groups := map[ends][]connection{}
+// way is what connections have in common that take the same path.
+type way struct {
+	ends
+	hop
+}
+
+// byWay groups connections by their ends and routes: the kernel may spread those between the same ends
+// over several interfaces.
+func (s *sockets) byWay() map[way][]connection {
+	groups := map[way][]connection{}
 	for _, c := range s.tcp {
-		groups[c.ends] = append(groups[c.ends], c)
+		w := way{c.ends, routeOf(unix.IPPROTO_TCP, netip.AddrPortFrom(c.local, c.localPort), netip.AddrPortFrom(c.remote, c.remotePort))}
+		groups[w] = append(groups[w], c)
 	}
 	return groups
 }
 
-// paths returns a path for each pair of ends between which the process has TCP connections.
+// paths returns a path for each pair of ends between which the process has TCP connections, and for each
+// of their routes.
 func (s *sockets) paths(stated transport.Path) (list []transport.Path) {
-	groups := s.byEnds()
-	for _, e := range slices.SortedFunc(maps.Keys(groups), func(a, b ends) int {
-		return cmp.Or(a.local.Compare(b.local), a.remote.Compare(b.remote))
+	groups := s.byWay()
+	for _, w := range slices.SortedFunc(maps.Keys(groups), func(a, b way) int {
+		return cmp.Or(a.local.Compare(b.local), a.remote.Compare(b.remote), cmp.Compare(a.link, b.link), a.gateway.Compare(b.gateway))
 	}) {
 		p := stated
-		p.Local, p.Remote, p.Facts = e.local.String(), e.remote.String(), maps.Clone(stated.Facts)
-		group := groups[e]
+		p.Local, p.Remote, p.Facts = w.local.String(), w.remote.String(), maps.Clone(stated.Facts)
+		if p.Interface == "" {
+			addHop(&p, w.hop)
+		}
+		group := groups[w]
 		addFact(&p, record.FactConnections, strconv.Itoa(len(group)))
 		addFact(&p, record.FactCongestion, spread(group, func(c connection) string { return c.congestion }))
 		addFact(&p, record.FactSegment, spread(group, func(c connection) string { return strconv.Itoa(int(c.segment)) }))
