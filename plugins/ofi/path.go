@@ -20,11 +20,14 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	case transport.MediumVerbs:
 		path.Device = f.Domain // libfabric does not tell the port
 	case transport.MediumUDP:
+		own := hostOf(f.Format, w.library.Address())
 		for _, p := range w.peers.ByID {
 			if p == nil {
 				continue
 			}
-			path.Local, path.Remote = addressOf(f).String(), hostOf(f.Format, p.library).String()
+			peer := hostOf(f.Format, p.library)
+			path.Local, path.Remote = addressOf(f).String(), peer.Addr().String()
+			path.LocalPort, path.RemotePort = own.Port(), peer.Port()
 			dst = append(dst, path)
 		}
 		return dst

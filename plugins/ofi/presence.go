@@ -117,17 +117,17 @@ func inet(at netip.AddrPort) (family int, sockaddr unix.Sockaddr) {
 
 // addressOf returns the IP address of an interface of libfabric. It is not valid if the interface
 // has an address of another kind.
-func addressOf(f *fi.Interface) netip.Addr { return hostOf(f.Format, f.Address) }
+func addressOf(f *fi.Interface) netip.Addr { return hostOf(f.Format, f.Address).Addr() }
 
-// hostOf returns the IP address in one of libfabric's addresses, if it has one.
-func hostOf(format int, address []byte) netip.Addr {
+// hostOf returns the IP address and the port in one of libfabric's addresses, if it has them.
+func hostOf(format int, address []byte) netip.AddrPort {
 	switch {
 	case format == fi.FormatInet && len(address) >= 8:
-		return netip.AddrFrom4([4]byte(address[4:8]))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(address[4:8])), binary.BigEndian.Uint16(address[2:]))
 	case format == fi.FormatInet6 && len(address) >= 24:
-		return netip.AddrFrom16([16]byte(address[8:24]))
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(address[8:24])), binary.BigEndian.Uint16(address[2:]))
 	}
-	return netip.Addr{}
+	return netip.AddrPort{}
 }
 
 // hostAddress returns an address of this host for peers on others, for providers whose own
