@@ -31,10 +31,16 @@ type Path struct {
 	// Overhead is the most bytes that the transport adds to a message of any size, as headers or
 	// messages of its own; the carrier's own headers are not included. With 0, it is unknown.
 	Overhead int `json:"overhead_bytes,omitempty"`
-	// Facts are what else the source says of the path, by name: [FactGIDIndex], "lanes", "mtu".
+	// Facts are what else the source says of the path, by name: [FactGIDIndex], [FactLinkLayer], "lanes".
 	Facts map[string]string `json:"facts,omitempty"`
 }
 
 // FactGIDIndex is the name of the fact with which a path over an RDMA device names its entry in the
 // port's table of addresses.
 const FactGIDIndex = "gid_index"
+
+// FactLinkLayer is the name of the fact with which a path over an RDMA device names what is below the port.
+const FactLinkLayer = "link_layer"
+
+// LinkEthernet is [FactLinkLayer] of a port whose packets need an entry in its table of addresses.
+const LinkEthernet = "Ethernet"

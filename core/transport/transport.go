@@ -134,6 +134,8 @@ type Properties struct {
 	// Uncounted names the library that copies, checksums or makes system calls for the transport
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
 	Uncounted string `json:"uncounted,omitempty"`
+	// Port is the port of an RDMA device that the transport opened for all of its workers; nil without one.
+	Port *Path `json:"port,omitempty"`
 }
 
 // NoteAuto is the name of the note that says why the transport took what Properties.Chosen has.

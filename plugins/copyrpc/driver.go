@@ -150,6 +150,8 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Medium = transport.MediumVerbs
 		p.Integrity = "the device's checksum of each packet (ICRC)"
 		p.Uncounted = "libibverbs"
+		port := a.Path()
+		p.Port = &port
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
 		if s.device.Provider == rdma.Auto {
 			p.Notes[transport.NoteAuto] = fmt.Sprintf("verbs because port %d of %s is up", a.Port, a.Name)

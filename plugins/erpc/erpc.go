@@ -117,6 +117,8 @@ func (e *endpoint) Properties() transport.Properties {
 	if s.provider == providerVerbs {
 		p.Integrity += ", and the device's checksum of each packet (ICRC)"
 		p.Uncounted = "libibverbs"
+		port := e.ports.device.Attributes().Path()
+		p.Port = &port
 	}
 	return p
 }

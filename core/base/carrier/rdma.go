@@ -100,7 +100,7 @@ func addPort(p *transport.Path, root string) {
 	device := filepath.Join(root, p.Device)
 	port := filepath.Join(device, "ports", strconv.Itoa(p.Port))
 	addFact(p, record.FactLinkRate, readText(filepath.Join(port, "rate")))
-	addFact(p, "link_layer", readText(filepath.Join(port, "link_layer")))
+	addFact(p, transport.FactLinkLayer, readText(filepath.Join(port, "link_layer")))
 	if _, state, ok := strings.Cut(readText(filepath.Join(port, "state")), ": "); ok {
 		addFact(p, "port_state", state)
 	}

@@ -13,6 +13,6 @@ func (a Attributes) Path() transport.Path {
 		facts["device"] = string(a.Provider)
 		return transport.Path{Carrier: transport.MediumMemory, Facts: facts}
 	}
-	facts[transport.FactGIDIndex] = strconv.Itoa(a.GIDIndex)
+	facts[transport.FactGIDIndex], facts[transport.FactLinkLayer] = strconv.Itoa(a.GIDIndex), a.Link
 	return transport.Path{Carrier: transport.MediumVerbs, Device: a.Name, Port: a.Port, Facts: facts}
 }

@@ -102,7 +102,7 @@ func (d *verbsDevice) choose(name string, o Options) error {
 		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage, MaxReadsInFlight: limits.Reads,
 		Atomics: limits.Atomics}
 	if d.port.Ethernet {
-		d.attributes.Link = "Ethernet"
+		d.attributes.Link = transport.LinkEthernet
 	}
 	return d.chooseGID(o, limits.Ports)
 }

@@ -33,7 +33,7 @@ func (b *bench) findWitness(ctx context.Context) {
 	maps.Copy(options, opened.Chosen)
 	forth, back := b.cfg.Payloads()
 	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
-		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
+		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options, Port: opened.Port,
 		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: b.cfg.CallsPerPair(),
 		DaemonCPU: b.cpuOf(pairs[0].server.Rank, pairs[0].server.Daemon),
 		ClientCPU: b.cpuOf(pairs[0].caller.Rank, b.indexOf(pairs[0])),

@@ -201,15 +201,15 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 	}
 }
 
-// ibPort returns the arguments that choose the device, port and GID on which the transport runs, as far
-// as its options do.
+// ibPort returns the arguments that choose the device, port and GID that the transport opened. Without a
+// GID's index, perftest leaves out the header that only packets over Ethernet have.
 func (l *Load) ibPort() (arguments []string) {
-	for _, o := range []struct{ option, automatic, argument string }{
-		{"device", "", "--ib-dev="}, {"port", "0", "--ib-port="}, {"gid-index", "-1", "--gid-index="},
-	} {
-		if value := l.Options[o.option]; value != "" && value != o.automatic {
-			arguments = append(arguments, o.argument+value)
-		}
+	if l.Port == nil {
+		return nil
+	}
+	arguments = []string{"--ib-dev=" + l.Port.Device, "--ib-port=" + strconv.Itoa(l.Port.Port)}
+	if index, has := l.Port.Facts[transport.FactGIDIndex]; has && l.Port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
+		arguments = append(arguments, "--gid-index="+index)
 	}
 	return arguments
 }

@@ -26,6 +26,8 @@ type Load struct {
 	// with what it chose for those that left the choice to it.
 	Transport, Provider, Medium string
 	Options                     map[string]string
+	// Port is the port of an RDMA device that the run opened, or nil.
+	Port *transport.Path
 	// Size is the number of payload bytes of the larger message of a call, Smaller that of the other, and
 	// InFlight the calls that a client and a daemon have in flight.
 	Size, Smaller, InFlight int

@@ -179,14 +179,16 @@ func TestServerThatEnds(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "mlx5_0", "port": "2", "gid-index": "-1"}}
+	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "", "port": "0"},
+		Port: &transport.Path{Device: "mlx5_0", Port: 2, Facts: map[string]string{transport.FactGIDIndex: "0", transport.FactLinkLayer: "InfiniBand"}}}
 	server, client := toolNamed("ib_write_lat").commands(&load, "7")
 	require.Equal(t, []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq", "--ib-dev=mlx5_0", "--ib-port=2"}, server)
 	require.Equal(t, append(server, "127.0.0.1"), client)
 
-	load = Load{InFlight: 16, Size: 64, Options: map[string]string{"device": "", "port": "0", "gid-index": "3"}}
+	load = Load{InFlight: 16, Size: 64,
+		Port: &transport.Path{Device: "rxe0", Port: 1, Facts: map[string]string{transport.FactGIDIndex: "3", transport.FactLinkLayer: "Ethernet"}}}
 	server, _ = toolNamed("ib_send_bw").commands(&load, "7")
-	require.Equal(t, []string{"ib_send_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq", "--connection=UD", "--tx-depth=16", "--gid-index=3"}, server)
+	require.Equal(t, []string{"ib_send_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq", "--connection=UD", "--tx-depth=16", "--ib-dev=rxe0", "--ib-port=1", "--gid-index=3"}, server)
 
 	load = Load{Provider: "tcp", InFlight: 64, Size: 4 << 20}
 	_, client = perftest(&load, "7")

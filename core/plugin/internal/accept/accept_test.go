@@ -49,6 +49,9 @@ var lies = []struct {
 	{"prepared.cpus", nil, func(h *honest) { h.Prepared.CPUs = nil }},
 	{"prepared.cpus[0]", nil, func(h *honest) { h.Prepared.CPUs[0] = "\x1b[2J" }},
 	{"prepared.properties.provider", nil, func(h *honest) { h.Prepared.Properties.Provider = "" }},
+	{"prepared.properties.port.device", nil, func(h *honest) {
+		h.Prepared.Properties.Port = &transport.Path{Carrier: "verbs", Device: strings.Repeat("x", 5000)}
+	}},
 	{"prepared.properties.limits.max_payload", nil, func(h *honest) { h.Prepared.Properties.Limits.MaxPayload = -1 }},
 	{"prepared.properties.limits.peers", nil, func(h *honest) { h.Prepared.Properties.Limits.Peers = math.MinInt }},
 

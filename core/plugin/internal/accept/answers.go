@@ -41,6 +41,9 @@ func checkPrepared(plan *record.Plan, prepared *record.Prepared) error {
 	} {
 		opened.atMostLong(name, len(list), mostEntries)
 	}
+	if port := prepared.Properties.Port; port != nil {
+		opened.field("port").way(port)
+	}
 	return c.err()
 }
 

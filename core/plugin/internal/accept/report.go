@@ -100,21 +100,25 @@ func paths(p part, list []transport.Path) {
 		return
 	}
 	for i := range list {
-		at, path := p.index("paths", i), &list[i]
-		at.text("carrier", path.Carrier)
-		for _, one := range [...][2]string{{"local", path.Local}, {"remote", path.Remote}, {"interface", path.Interface}, {"device", path.Device}} {
-			if one[1] != "" {
-				at.text(one[0], one[1])
-			}
+		p.index("paths", i).way(&list[i])
+	}
+}
+
+// way checks one path.
+func (p part) way(path *transport.Path) {
+	p.text("carrier", path.Carrier)
+	for _, one := range [...][2]string{{"local", path.Local}, {"remote", path.Remote}, {"interface", path.Interface}, {"device", path.Device}} {
+		if one[1] != "" {
+			p.text(one[0], one[1])
 		}
-		within(at, "port", path.Port, 0, 255)
-		within(at, "overhead_bytes", path.Overhead, 0, 1<<20)
-		at.atMostLong("facts", len(path.Facts), mostEntries)
-		for _, name := range slices.Sorted(maps.Keys(path.Facts)) {
-			value := path.Facts[name]
-			if at.text("facts", name); len(value) > longestFact {
-				at.wrong("facts["+quoted(name)+"]", quoted(value), fmt.Sprintf("at most %d bytes", longestFact))
-			}
+	}
+	within(p, "port", path.Port, 0, 255)
+	within(p, "overhead_bytes", path.Overhead, 0, 1<<20)
+	p.atMostLong("facts", len(path.Facts), mostEntries)
+	for _, name := range slices.Sorted(maps.Keys(path.Facts)) {
+		value := path.Facts[name]
+		if p.text("facts", name); len(value) > longestFact {
+			p.wrong("facts["+quoted(name)+"]", quoted(value), fmt.Sprintf("at most %d bytes", longestFact))
 		}
 	}
 }
