@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,9 @@ func TestRunOnGPU(t *testing.T) {
 		"copy engine": {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack=copy-engine", "--set", "sockets=3", "--set", "chunk=64KiB"},
 		"auto":        {"--profile", "bulk", "--set", "mode=auto"},
 		"small":       {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients", "2", "--set", "mode=gpu"},
+		"sync":        {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack-launch=sync"},
+		"sender":      {"--profile", "bulk", "--set", "mode=gpu", "--set", "send-memory=device"},
+		"senders":     {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients", "2", "--set", "mode=gpu", "--set", "send-memory=device"},
 		"mesh":        {"--profile", "bulk", "--value-size", "100KiB", "--topology", "mesh-direct", "--set", "mode=gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,6 +79,8 @@ func TestRunOnGPU(t *testing.T) {
 			}
 			require.Positive(t, values)
 			require.Positive(t, verified)
+			require.Positive(t, stat(r, "gpu_bytes"))
+			require.Equal(t, strings.HasPrefix(name, "sender"), stat(r, "gpu_send_copies") > 0)
 			if name == "auto" {
 				require.Contains(t, r.Plugin.Notes["auto"], "gpu; unavailable: mode devmem: ")
 			}

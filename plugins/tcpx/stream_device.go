@@ -58,10 +58,7 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 
 // open takes the GPU that unpacks.
 func (d *deviceSource) open(unpacker bounce.Unpacker) {
-	if s, ok := unpacker.(*bounce.Synchronous); ok {
-		unpacker = s.Unpacker
-	}
-	d.gpu = unpacker.(*bounce.GPU)
+	d.gpu = bounce.Inner(unpacker).(*bounce.GPU)
 }
 
 func (d *deviceSource) close() error {

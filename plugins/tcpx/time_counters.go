@@ -126,7 +126,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until all sockets were connected, over all peers; part of no transfer", Value: k.setupNS},
 		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no peer: they sent no proper hello in time, or were listed in none", Value: w.acceptor.Strangers},
 	)
-	for _, part := range []any{w.unpacker.Unpacker, w.memory} {
+	for _, part := range []any{bounce.Inner(w.unpacker.Unpacker), w.memory} {
 		if c, counts := part.(bounce.Counter); counts {
 			dst = c.Counters(dst)
 		}

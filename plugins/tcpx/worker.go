@@ -299,7 +299,7 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (va
 	if p == nil {
 		return false, name.PeerError("read", id, transport.ErrPeerDown)
 	}
-	from, ok := w.unpacker.Unpacker.(bounce.Reader)
+	from, ok := bounce.Inner(w.unpacker.Unpacker).(bounce.Reader)
 	if !ok {
 		return false, name.PeerError("read", id, fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.mode.name, transport.ErrUnsupported))
 	}

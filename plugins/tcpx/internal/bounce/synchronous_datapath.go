@@ -9,6 +9,14 @@ type Synchronous struct {
 	copied [UnpackSlots]bool
 }
 
+// Inner returns the unpacker that a Synchronous makes wait, or u itself.
+func Inner(u Unpacker) Unpacker {
+	if s, ok := u.(*Synchronous); ok {
+		return s.Unpacker
+	}
+	return u
+}
+
 // Launch implements [Unpacker].
 func (s *Synchronous) Launch(slot int, fragments []Fragment, to Buffer) error {
 	err := s.Unpacker.Launch(slot, fragments, to)
