@@ -232,7 +232,8 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	require.Positive(t, r.Drained)
 	require.Equal(t, r.Ops()+r.Drained, r.Polls-r.EmptyPolls, "one by one")
 	require.Positive(t, n.busyTimed)
-	require.InEpsilon(t, float64(client.clock.Nanos(n.busyTicks))/float64(n.busyTimed)*float64(r.Ops()), r.BusyNS, 1e-6)
+	perTimed := float64(r.Ops()) / float64(n.busyTimed)
+	require.InDelta(t, float64(client.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS), 1+perTimed, "both are rounded to nanoseconds")
 
 	client.readCost = 1 << 40 // as if a reading took all the time
 	_, others = runUntil(t, ranks, 1, 100)
