@@ -134,13 +134,16 @@ func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64, patience int) 
 	if err := p.Medium.Post(number); err != nil {
 		return false, err
 	}
-	p.Wait.Found()
 	for looks := 1; !stopped.Load(); looks++ {
 		echo, ok, err := p.Medium.Take()
-		if err != nil || ok && echo == number {
-			return err == nil, err
+		if err != nil {
+			return false, err
 		}
-		if looks == patience {
+		if ok && echo == number {
+			p.Wait.Found()
+			return true, nil
+		}
+		if looks == patience { // the wait goes on with the next number
 			return false, nil
 		}
 		p.Wait.IdleCall()
