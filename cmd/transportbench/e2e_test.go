@@ -314,9 +314,12 @@ func requireVerified(t *testing.T, r *result.Result) {
 // requireNothingLeft checks that a command and its plugins left no files.
 func requireNothingLeft(t *testing.T, tmp string) {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(tmp, "transportbench-*"))
-	require.NoError(t, err)
-	require.Empty(t, left, "directories for sockets")
+	// Of a command that was killed, the keeper removes them once the plugins have ended.
+	require.Eventually(t, func() bool {
+		left, err := filepath.Glob(filepath.Join(tmp, "transportbench-*"))
+		require.NoError(t, err)
+		return len(left) == 0
+	}, 5*time.Second, 10*time.Millisecond, "directories for sockets")
 	// A directory of a command that runs is locked. Other tests may run commands at the same time, and
 	// may be about to lock theirs.
 	require.Eventually(t, func() bool {
