@@ -149,21 +149,21 @@ func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 		})
 	}
 	reading.Wait()
-	var whole *Set
+	var read []*Set
 	for i, s := range sets {
 		switch {
 		case errors.Is(errs[i], errCalibration):
 		case errs[i] != nil:
 			return nil, errs[i]
-		case whole == nil:
-			whole = s
 		default:
-			whole.Include(s)
+			read = append(read, s)
 		}
 	}
-	if whole == nil {
+	if len(read) == 0 {
 		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, files[0])
 	}
+	whole := read[0]
+	whole.Include(read[1:]...)
 	return whole, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -161,7 +160,7 @@ func Key(config map[string]string, drop ...string) string {
 		if slices.Contains(notMeasured, name) || slices.Contains(drop, name) {
 			continue
 		}
-		fmt.Fprintf(&b, "%s=%s\n", name, config[name])
+		b.WriteString(name + "=" + config[name] + "\n")
 	}
 	return b.String()
 }
@@ -272,9 +271,9 @@ func (c *Cell) Merge(more Cell) {
 	}
 }
 
-// Include adds the cells of another set. A measured cell of the same configuration, provider,
+// Include adds the cells of other sets. A measured cell of the same configuration, provider,
 // runtime and machine as one in s becomes more repeats of that.
-func (s *Set) Include(other *Set) {
+func (s *Set) Include(others ...*Set) {
 	type identity struct {
 		key              string
 		provider, digest string
@@ -289,17 +288,19 @@ func (s *Set) Include(other *Set) {
 	for i := range s.Cells {
 		known[of(&s.Cells[i])] = i
 	}
-	for _, c := range other.Cells {
-		if c.Environment >= 0 {
-			c.Environment = s.environment(other.Machine(&c))
+	for _, other := range others {
+		for _, c := range other.Cells {
+			if c.Environment >= 0 {
+				c.Environment = s.environment(other.Machine(&c))
+			}
+			id := of(&c)
+			if i, found := known[id]; found && c.Status == Measured {
+				s.Cells[i].Merge(c)
+				continue
+			}
+			known[id] = len(s.Cells)
+			s.Cells = append(s.Cells, c)
 		}
-		id := of(&c)
-		if i, found := known[id]; found && c.Status == Measured {
-			s.Cells[i].Merge(c)
-			continue
-		}
-		known[id] = len(s.Cells)
-		s.Cells = append(s.Cells, c)
 	}
 }
 
