@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
@@ -33,6 +34,8 @@ type reproduction struct {
 	transports matrix      // of the sweep
 	spec       *sweep.Spec // of the sweep
 	runs       *sweep.Plan // of the sweep
+
+	readings *options.Settings // of the microbenchmarks: Duration and Repeats, as far as flags say so
 }
 
 // The files in the directory of a reproduction.
@@ -54,7 +57,8 @@ the parameters of the document.
 
 The directory of results gets the runs, the microbenchmarks and the published figures; report
 draws them with the document's tables. After Ctrl-C, --resume measures what is missing. The flags
-are those of sweep and win over the document's parameters.
+are those of sweep and win over the document's parameters. --duration and --repeats are also those of
+the readings of microbenchmarks.
 
 ` + exitHelp,
 		Example: `  transportbench reproduce shm
@@ -131,8 +135,8 @@ func (r *reproduction) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if !r.document.Sweep {
-		return nil
+	if err := r.prepareReadings(); err != nil || !r.document.Sweep {
+		return err
 	}
 	var err error
 	if r.spec, _, err = readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name}); err != nil {
@@ -145,6 +149,27 @@ func (r *reproduction) prepare(ctx context.Context) error {
 		return explainSpec(err)
 	}
 	return nil
+}
+
+// prepareReadings finds what flags say about microbenchmarks, and refuses those that a document without a
+// sweep does not heed.
+func (r *reproduction) prepareReadings() (err error) {
+	if len(r.document.Micro) == 0 {
+		return nil
+	}
+	heeded := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, name := range []string{"duration", "repeats"} {
+		heeded.AddFlag(r.cmd.Flags().Lookup(name))
+	}
+	r.cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !r.document.Sweep && heeded.Lookup(f.Name) == nil && (options.WithoutRun(r.cmd.Flags()).Lookup(f.Name) == nil || ofSweep[f.Name]) {
+			err = usagef("--%s: %s has only microbenchmarks, for which --duration and --repeats are", f.Name, r.document.Name)
+		}
+	})
+	if err == nil {
+		r.readings, err = r.app.settings(r.cmd, heeded, map[string]string{"repeats": "1"}, nil)
+	}
+	return err
 }
 
 // plan prints what would be measured.
@@ -199,7 +224,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 func (r *reproduction) reading(m *reproduce.Micro) string {
 	switch {
 	case r.cmd.Flags().Changed("duration"):
-		return r.settings.Config.Duration.String()
+		return r.readings.Config.Duration.String()
 	case r.full:
 		return m.Full
 	}
@@ -237,7 +262,7 @@ func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, fil
 	}
 	repeats := 1
 	if r.cmd.Flags().Changed("repeats") {
-		repeats = r.settings.Config.Repeats
+		repeats = r.readings.Config.Repeats
 	}
 	return r.storeMicro(ctx, d.Transport, plugin.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
 }

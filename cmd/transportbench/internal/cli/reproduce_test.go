@@ -50,6 +50,12 @@ func TestReproduce(t *testing.T) {
 	require.NoDirExists(t, c.out)
 	require.Equal(t, ExitUsage, c.reproduces("shm", "--hosts", "a,b"))
 	require.Contains(t, c.stderr, "microbenchmarks measure one host")
+	require.Equal(t, ExitUsage, c.reproduces("shm", "--value-size", "8"))
+	require.Contains(t, c.stderr, "--value-size: shm has only microbenchmarks, for which --duration and --repeats are\n")
+	require.Equal(t, ExitUsage, c.reproduces("tcpx", "--duration", "1s,2s"))
+	require.Contains(t, c.stderr, `--duration: "1s,2s" is not a duration`)
+	require.Zero(t, c.reproduces("shm", "--duration", "30ms", "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "micro shm lookup --duration 30ms\n")
 }
 
 // TestReproducedRows checks that the sweeps of every document have a cell for each row.

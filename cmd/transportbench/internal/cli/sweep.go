@@ -108,6 +108,9 @@ func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
 	flags.BoolVar(&f.resume, "resume", false, "continue the sweep in --out")
 }
 
+// ofSweep has the flags that say how a sweep goes on.
+var ofSweep = map[string]bool{"order": true, "order-seed": true, "limit": true, "cell-limit": true}
+
 // standardSweep is the name of the built-in sweep that bench runs.
 const standardSweep = "standard"
 
