@@ -39,10 +39,10 @@ type heatPosition struct{ title, row, column string }
 
 // heatMaps returns one map for each load.
 func (b *builder) heatMaps() []heatMap {
-	positions := make([]heatPosition, len(b.cells))
+	positions, byPayload := make([]heatPosition, len(b.cells)), b.byPayload()
 	order, inMap := []string{}, map[string][]int{}
 	for i := range b.cells {
-		positions[i] = b.heatPosition(i)
+		positions[i] = b.heatPosition(i, byPayload)
 		title := positions[i].title
 		if inMap[title] == nil {
 			order = append(order, title)
@@ -62,7 +62,7 @@ const payload = "value_size"
 // heatPosition returns the position of a cell. A transport's own options are part of the row's
 // name. The column is the payload, and the rest of the load is the map's title. If the payload does
 // not vary between cells of a profile, the load is the column.
-func (b *builder) heatPosition(cell int) heatPosition {
+func (b *builder) heatPosition(cell int, byPayload bool) heatPosition {
 	c := b.cells[cell]
 	p := heatPosition{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
 	for _, name := range b.varying {
@@ -71,7 +71,7 @@ func (b *builder) heatPosition(cell int) heatPosition {
 			p.row += " " + own + "=" + set.Value(name, value)
 		}
 	}
-	if b.byPayload() {
+	if byPayload {
 		p.column, p.title = set.Value(payload, c.Config[payload]), b.load(c, payload)
 	} else {
 		p.column = b.load(c)
