@@ -162,7 +162,8 @@ long)
 	step "faults" faults
 	step "kubernetes" kubernetes
 	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
-	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -p 1 \
+	# Those of the command mostly wait: for hosts that are lost, and for engines.
+	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" \
 		-run "$long_tests" \
 		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
 	;;
