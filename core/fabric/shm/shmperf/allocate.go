@@ -20,6 +20,17 @@ var allocationSizes = []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 <
 // hugePage is the size of the huge pages that are tried.
 const hugePage = 2 << 20
 
+func freeHugePages() int { return shm.Meminfo("HugePages_Free:") }
+
+// checkHugePages reports that the readings with huge pages are missing if none are free.
+func (b *bench) checkHugePages(benchmark string) error {
+	if freeHugePages() > 0 {
+		return nil
+	}
+	return b.report(transport.Measurement{Name: benchmark + "/hugepages",
+		Note: "no huge pages of 2 MiB are free; sysctl vm.nr_hugepages=N reserves N of them"})
+}
+
 // The steps of a segment's life. make is what it takes to have it, and life all of it.
 const (
 	stepCreate = iota
@@ -52,7 +63,7 @@ func makers() []maker {
 		},
 			func() error { return unix.Unlink(path) }, 1},
 	}
-	if shm.Meminfo("HugePages_Free:") > 0 {
+	if freeHugePages() > 0 {
 		list = append(list, maker{"hugepages", func() (int, error) {
 			return unix.MemfdCreate("transportbench-micro", unix.MFD_CLOEXEC|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
 		}, none, hugePage})
@@ -71,16 +82,27 @@ func (m *maker) room() int {
 		}
 		room = min(room, int(fs.Bavail)*int(fs.Bsize)/4)
 	case "hugepages":
-		room = shm.Meminfo("HugePages_Free:") * hugePage
+		room = freeHugePages() * hugePage
 	}
 	return room
 }
 
 // allocate measures segments, and arenas beside them.
 func (b *bench) allocate() error {
+	if err := b.checkHugePages("allocate"); err != nil {
+		return err
+	}
 	for _, size := range allocationSizes {
 		for _, m := range makers() {
-			if size%m.unit != 0 || size > m.room() {
+			if size%m.unit != 0 {
+				continue
+			}
+			if room := m.room(); size > room {
+				err := b.report(transport.Measurement{Name: "allocate/" + m.name, Size: size,
+					Note: fmt.Sprintf("%d MiB do not fit: a segment may take %d MiB of what is free", size>>20, room>>20)})
+				if err != nil {
+					return err
+				}
 				continue
 			}
 			if err := b.segments(&m, size); err != nil {

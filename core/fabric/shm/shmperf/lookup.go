@@ -20,7 +20,8 @@ const (
 	sharedLookup = "shared-hash"
 )
 
-func bufferName(i int) string { return fmt.Sprintf("segment/%d", i) }
+// bufferName returns a name. All have the same length, so that a name that is missing differs only in its bytes.
+func bufferName(i int) string { return fmt.Sprintf("segment/%07d", i) }
 
 // A query is a lookup with its answer.
 type query struct {

@@ -51,6 +51,11 @@ func readings(t *testing.T, name string) map[string]transport.Measurement {
 		if m.Baseline != "" {
 			require.Contains(t, all, fmt.Sprintf("%s %d", m.Baseline, m.Size), "the baseline of %s", key)
 		}
+		if m.Note != "" {
+			require.Equal(t, freeHugePages() == 0, strings.HasSuffix(m.Name, "/hugepages"), m.Note)
+			require.Zero(t, m.Samples, key)
+			return nil
+		}
 		require.Positive(t, m.Samples, key)
 		all[key] = m
 		return nil
@@ -104,6 +109,13 @@ func TestLookup(t *testing.T) {
 }
 
 // A finder that finds nothing, or something else, is an error.
+// Names that are missing cannot be told by their length.
+func TestMissingNames(t *testing.T) {
+	for _, count := range lookupCounts {
+		require.Len(t, drawQueries(count, false)[0].name, len(bufferName(0)))
+	}
+}
+
 func TestLookupChecks(t *testing.T) {
 	b := &bench{Options: Options{Duration: time.Millisecond}, ctx: t.Context()}
 	for _, hit := range []bool{true, false} {

@@ -48,12 +48,22 @@ func (m *transferMode) copy(dst, src []byte) {
 
 // transfer measures payloads between processes, beside copies and reads of private memory.
 func (b *bench) transfer() error {
+	if err := b.checkHugePages("transfer"); err != nil {
+		return err
+	}
 	for _, size := range transferSizes {
 		if err := b.privateMemory(size); err != nil {
 			return err
 		}
 		for _, huge := range []bool{false, true} {
-			if huge && shm.Meminfo("HugePages_Free:")*hugePage < size+2*hugePage {
+			if free := freeHugePages(); huge && free*hugePage < size+2*hugePage {
+				if free > 0 {
+					err := b.report(transport.Measurement{Name: "transfer/hugepages", Size: size,
+						Note: fmt.Sprintf("%d MiB do not fit into the %d huge pages that are free", size>>20, free)})
+					if err != nil {
+						return err
+					}
+				}
 				continue
 			}
 			for _, mode := range transferModes {
