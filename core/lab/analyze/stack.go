@@ -45,6 +45,9 @@ type Sum struct {
 	Parts    []SumPart `json:"parts"`
 	// Explained is the sum of the parts over Mean: above 1 if parts work at the same time.
 	Explained float64 `json:"explained"`
+	// Waiting is the share of the time for which the clients' threads were without a processor. It is no
+	// part, because others may work for a call meanwhile. It is 0 if unknown.
+	Waiting float64 `json:"waiting,omitempty"`
 }
 
 // SumPart is one part of a [Sum].
@@ -78,13 +81,14 @@ func StacksOf(s *set.Set) (list []Stack) {
 // stackBuilder adds layers from the medium upwards.
 type stackBuilder struct {
 	Stack
+	set    *set.Set
 	states compare.States
 	last   compare.Values
 }
 
 func newStack(s *set.Set, cell int, states compare.States, inFlight int) *stackBuilder {
 	c := &s.Cells[cell]
-	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(), Provider: c.Plugin.Provider, InFlight: inFlight}, states: states}
+	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(), Provider: c.Plugin.Provider, InFlight: inFlight}, set: s, states: states}
 }
 
 // add adds a layer unless it was not measured. Rates are turned into times.
@@ -220,8 +224,25 @@ func (b *stackBuilder) sum(c *set.Cell, parts ...SumPart) {
 		s.Explained += p.NS
 	}
 	s.Explained /= s.Mean
-	s.Topology = c.Config["topology"]
+	s.Topology, s.Waiting = c.Config["topology"], waitingOf(b.set, c)
 	b.Sums = append(b.Sums, s)
+}
+
+// waitingOf returns the share of the time for which the clients' threads were without a processor.
+func waitingOf(s *set.Set, c *set.Cell) float64 {
+	results, err := s.Results(c)
+	if err != nil {
+		return 0
+	}
+	var t totals
+	for _, r := range results {
+		one := sum(r.Repeats)
+		t.clientTime, t.clientCPU = t.clientTime+one.clientTime, t.clientCPU+one.clientCPU
+	}
+	if t.clientCPU == 0 {
+		return 0
+	}
+	return max(0, 1-t.clientCPU/t.clientTime)
 }
 
 // medianOf returns 0 for what was not measured.

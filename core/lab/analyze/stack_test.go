@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -33,6 +34,8 @@ func layered() *set.Set {
 	add(config.TopologyMeshDirect, "1", 1, map[string]float64{result.Bare: 305, result.LatencyP50: 600, result.LatencyMean: 630, result.HarnessOverhead: 110, result.Stalled: 0.1})
 	add(config.TopologyClientServer, "-1", 32, map[string]float64{result.RateFloor: 40, result.BareRate: 50, result.Throughput: 1e9 / 80})
 	add(config.TopologyMeshDirect, "1", 32, map[string]float64{result.BareRate: 55, result.Throughput: 1e9 / 70})
+	client := record.ClientReport{ElapsedNS: 100, Thread: record.ThreadReport{CPUNS: 40}}
+	s.Cells[3].Results = []*result.Result{{Repeats: []result.Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{client}}}}}}}
 	s.Cells = append(s.Cells, set.Cell{Status: set.Measured, Config: map[string]string{"transport": "shm", set.MicroOption: "spsc/fastforward/call-1/processes"},
 		Samples: map[string][]float64{result.LatencyP50: {200, 200, 200, 200, 200, 200, 200, 200}}})
 	return s
@@ -61,7 +64,7 @@ func TestStacks(t *testing.T) {
 	require.Equal(t, 2, list[0].Cell)
 	require.Equal(t, []Sum{
 		{Topology: "client-server", Mean: 420, Parts: []SumPart{{"transport", 300}, {"harness", 110}}, Explained: 410.0 / 420},
-		{Topology: "mesh-direct", Mean: 630, Parts: []SumPart{{"transport", 305}, {"harness", 110}, {"stopped threads", 63}}, Explained: 478.0 / 630},
+		{Topology: "mesh-direct", Mean: 630, Parts: []SumPart{{"transport", 305}, {"harness", 110}, {"stopped threads", 63}}, Explained: 478.0 / 630, Waiting: 0.6},
 		{Topology: "mesh-proxied", Mean: 1000, Parts: []SumPart{{"transport", 310}, {"request to the own daemon", 500}}, Explained: 0.81},
 	}, list[0].Sums)
 

@@ -55,7 +55,10 @@ func writeSum(w io.Writer, s *analyze.Sum) {
 	verdict := ""
 	switch {
 	case s.Explained < enough:
-		verdict = "; the rest is none of them, such as the wait of a thread for a processor"
+		verdict = "; the rest is none of them"
+		if s.Waiting > 1-enough {
+			verdict += ", and the clients' threads were without a processor for " + portion(s.Waiting) + " of the time"
+		}
 	case s.Explained > 2-enough:
 		verdict = "; parts work at the same time"
 	}
