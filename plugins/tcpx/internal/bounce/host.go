@@ -1,13 +1,11 @@
 package bounce
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"transportbench/core/fabric/mirror"
-	"transportbench/core/fabric/shm"
 )
 
 // States of a slot of [Host].
@@ -70,14 +68,9 @@ func (u *Host) Register(bounce []byte) error {
 	return nil
 }
 
-// Allocate implements [Unpacker]. The ring has its pages from the start, so that no window has its first lap.
+// Allocate implements [Unpacker].
 func (u *Host) Allocate(size int) (Buffer, error) {
 	ring, err := mirror.New("transportbench-tcpx-destination", size)
-	if err == nil {
-		if err = shm.PopulateIfRoom(ring); err != nil {
-			return Buffer{}, errors.Join(err, mirror.Free(ring))
-		}
-	}
 	return Buffer{Host: ring, Size: len(ring)}, err
 }
 

@@ -3,14 +3,11 @@ package bounce
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/mirror"
 )
@@ -136,20 +133,3 @@ type failing struct{ Unpacker }
 
 func (failing) Launch(int, []Fragment, Buffer) error { return nil }
 func (failing) Done(int) (bool, error)               { return false, errMisaligned }
-
-// A destination has its pages before the first payload: writing to all of it takes no page fault for each.
-func TestDestinationIsPopulated(t *testing.T) {
-	const size = 16 << 20
-	u := NewHost(0)
-	b, err := u.Allocate(size)
-	require.NoError(t, err)
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, after unix.Rusage
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
-	clear(b.Host)
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
-	require.Less(t, int(after.Minflt-before.Minflt), size/os.Getpagesize()/4)
-	require.NoError(t, u.Free(b))
-	require.NoError(t, u.Close())
-}
