@@ -187,7 +187,7 @@ func TestAgents(t *testing.T) {
 	}{
 		"tcpx": {2, 2, []string{"--transport", "tcpx", "--in-flight", "4"}, []string{"h1", "h2"}},
 		"erpc": {2, 2, []string{"--transport", "erpc", "--set", "provider=udp", "--set", "address=10.78.0.0/24"}, []string{"h1", "h2"}},
-		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6", "--set", "mode=auto", "--verbose"}, []string{"h0", "h1", "h2", "h0", "h1", "h2"}},
+		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6", "--set", "mode=auto", "--verbose", "--witness"}, []string{"h0", "h1", "h2", "h0", "h1", "h2"}},
 		"map":  {3, 2, []string{"--transport", "sockets", "--topology", "mesh-direct", "--ranks", "3", "--map", "h2,1,h1", "--verbose"}, []string{"h2", "h2", "h1"}},
 	} {
 		if testing.Short() && name != "mesh" {
@@ -209,6 +209,7 @@ func TestAgents(t *testing.T) {
 				for rank, host := range c.placed {
 					require.Regexp(t, fmt.Sprintf(`(?m)^%s: rank %d: .*level=INFO msg="tcpx: mode auto took`, host, rank), run.output.String(), "what a rank logs")
 				}
+				requireWitness(t, r)
 			}
 			requireVerified(t, r)
 			require.Positive(t, r.Summary[result.Throughput].Median)
@@ -429,6 +430,20 @@ func TestAgentsOfOneMachine(t *testing.T) {
 	require.Equal(t, []string{"join", "describe", "launch", "prepare", "connect", "warmup"}, steps[:6])
 	require.Positive(t, r.Setup.CollectMS)
 	require.Positive(t, r.Setup.CloseMS)
+}
+
+// requireWitness checks that the benchmark of the field ran between two hosts, if it is installed.
+func requireWitness(t *testing.T, r *result.Result) {
+	if _, err := exec.LookPath("sockperf"); err != nil {
+		require.Regexp(t, `^host h\d: sockperf is not installed: apt install sockperf$`, r.Witness.Missing)
+		return
+	}
+	require.Empty(t, r.Witness.Missing)
+	require.Positive(t, r.Repeats[0].Before.Witness.Samples)
+	require.Positive(t, r.Repeats[0].After.Witness.Samples)
+	for _, line := range [][]string{r.Witness.Server, r.Witness.Client} {
+		require.Regexp(t, `^taskset -c \d+ sockperf \S+ -i 10\.78\.0\.[123] `, strings.Join(line, " "))
+	}
 }
 
 // requireKinds checks that each kind of call that completed has its own metrics.

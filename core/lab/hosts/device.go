@@ -30,6 +30,20 @@ func (h *Hello) Device(options map[string]string) *machine.NetworkDevice {
 	return h.at(options["address"])
 }
 
+// Reach returns the address at which other hosts reach a transport with these options on this host: the
+// option's, or the one of an interface in the option's network, or else the one by which the host joined.
+func (h *Hello) Reach(options map[string]string) netip.Addr {
+	if given, err := netip.ParseAddr(options["address"]); err == nil && !given.IsUnspecified() {
+		return given
+	}
+	if network, err := netip.ParsePrefix(options["address"]); err == nil {
+		if d := h.at(options["address"]); d != nil {
+			return d.Addresses[slices.IndexFunc(d.Addresses, func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })]
+		}
+	}
+	return h.Address
+}
+
 // named returns the device of a name, which may have a port: mlx5_0:1.
 func (h *Hello) named(name string) *machine.NetworkDevice {
 	if !strings.Contains(name, ",") {

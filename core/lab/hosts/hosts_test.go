@@ -612,6 +612,17 @@ func TestNewHello(t *testing.T) {
 	require.Equal(t, "next", message.String())
 }
 
+func TestReach(t *testing.T) {
+	h := fakeHello("h0", "a", 1)
+	h.Address = netip.MustParseAddr("192.168.0.7")
+	h.Interfaces = []machine.NetworkDevice{{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("fe80::1%eth0"), netip.MustParseAddr("10.0.1.7")}}}
+	for address, want := range map[string]string{
+		"": "192.168.0.7", "0.0.0.0": "192.168.0.7", "10.0.9.9": "10.0.9.9", "10.0.0.0/16": "10.0.1.7", "10.9.0.0/16": "192.168.0.7",
+	} {
+		require.Equal(t, want, h.Reach(map[string]string{"address": address}).String(), address)
+	}
+}
+
 // FuzzHello reads what anybody with the token may send.
 func FuzzHello(f *testing.F) {
 	var message bytes.Buffer

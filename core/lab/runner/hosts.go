@@ -13,6 +13,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/witness"
 	"transportbench/core/transport"
 )
 
@@ -33,6 +34,10 @@ type Host struct {
 	Device *machine.NetworkDevice
 	// State reads the machine's state for some processors.
 	State func(ctx context.Context, cpus []int) (State, error)
+	// Witness runs benchmarks of the field on the host, and Reach is the IP address at which other machines
+	// reach the host's end of the transport; empty if there are none.
+	Witness witness.Host
+	Reach   string
 }
 
 // State is the state of a machine, as far as the kernel counts it.
@@ -56,6 +61,7 @@ func (r *Request) hosts() []Host {
 		State: func(_ context.Context, cpus []int) (State, error) {
 			return State{root.CPUTimes(cpus), root.FrequencyRatio(cpus), root.OOMKills()}, nil
 		},
+		Witness: new(witness.Local),
 	}}
 }
 

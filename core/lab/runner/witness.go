@@ -16,28 +16,35 @@ func (b *bench) findWitness(ctx context.Context) {
 	if !b.req.Witness || b.unwitnessed != "" {
 		return
 	}
-	if len(b.req.Hosts) > 0 {
-		b.unwitnessed = "a witness runs on one host only"
-		return
-	}
 	pairs := callingPairs(&b.req, b.cfg, b.plans)
 	if len(pairs) == 0 {
 		b.unwitnessed = "the threads of the run share a processor; a witness needs two"
 		return
 	}
-	opened := b.prepared[0].Properties
+	if far, _ := partition(pairs, b.req.crossing); len(far) > 0 {
+		pairs = far
+	}
+	server, caller := pairs[0].server, pairs[0].caller
+	serving, calling := b.req.hostOf(server.Rank), b.req.hostOf(caller.Rank)
+	hosts := b.req.hosts()
+	opened := b.prepared[server.Rank].Properties
 	options := maps.Clone(b.cfg.Options)
 	if options == nil {
 		options = map[string]string{}
 	}
 	maps.Copy(options, opened.Chosen)
 	forth, back := b.cfg.Payloads()
+	address := ""
+	if serving != calling {
+		address = hosts[serving].Reach
+	}
 	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
-		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options, Port: opened.Port,
+		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
 		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: b.cfg.CallsPerPair(),
-		DaemonCPU: b.cpuOf(pairs[0].server.Rank, pairs[0].server.Daemon),
-		ClientCPU: b.cpuOf(pairs[0].caller.Rank, b.indexOf(pairs[0])),
-	})
+		Address: address,
+		Daemon:  witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
+		Client:  witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])), Port: b.prepared[caller.Rank].Properties.Port},
+	}, hosts[serving].Witness, hosts[calling].Witness)
 }
 
 // cpuOf returns the processor of a polling thread.

@@ -23,11 +23,12 @@ func Beside(ctx context.Context, m *transport.Measurement, cpus []int) (missing 
 	if _, err := exec.LookPath(t.name); err != nil {
 		return t.absent(), nil
 	}
-	load := Load{Size: m.Size, DaemonCPU: -1, ClientCPU: -1}
+	load := Load{Size: m.Size, Daemon: End{CPU: -1}, Client: End{CPU: -1}}
 	if len(cpus) > 1 {
-		load.DaemonCPU, load.ClientCPU = cpus[1], cpus[0]
+		load.Daemon.CPU, load.Client.CPU = cpus[1], cpus[0]
 	}
-	w := &Witness{tool: t, load: load, patience: patience}
+	here := &Local{custom: t}
+	w := &Witness{tool: t, load: load, daemon: here, client: here, patience: patience}
 	reading, err := w.Measure(ctx)
 	if errors.Is(err, errServerEnded) { // another program may have taken its port
 		reading, err = w.Measure(ctx)

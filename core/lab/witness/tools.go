@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,8 +100,11 @@ func (l *Load) lanes() string {
 	return name + ",self"
 }
 
-// address returns the address on which the transport runs: its option, if that is one address.
+// address returns the address of the server: on one host the transport's option, if that is one address.
 func (l *Load) address() string {
+	if l.Address != "" {
+		return l.Address
+	}
 	if a, err := netip.ParseAddr(l.Options["address"]); err == nil && !a.IsUnspecified() {
 		return a.String()
 	}
@@ -188,8 +192,8 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 			if several {
 				server = append(server, "--tx-depth="+strconv.Itoa(l.InFlight))
 			}
-			server = append(server, l.ibPort()...)
-			return server, append(server[:len(server):len(server)], l.address())
+			client = append(slices.Clone(server), l.Client.ibPort()...)
+			return append(server, l.Daemon.ibPort()...), append(client, l.address())
 		},
 		environment: func(*Load) map[string]string { return nil },
 		reading: func(l *Load, output []byte) (transport.Floor, error) {
@@ -203,12 +207,12 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 
 // ibPort returns the arguments that choose the device, port and GID that the transport opened. Without a
 // GID's index, perftest leaves out the header that only packets over Ethernet have.
-func (l *Load) ibPort() (arguments []string) {
-	if l.Port == nil {
+func (e *End) ibPort() (arguments []string) {
+	if e.Port == nil {
 		return nil
 	}
-	arguments = []string{"--ib-dev=" + l.Port.Device, "--ib-port=" + strconv.Itoa(l.Port.Port)}
-	if index, has := l.Port.Facts[transport.FactGIDIndex]; has && l.Port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
+	arguments = []string{"--ib-dev=" + e.Port.Device, "--ib-port=" + strconv.Itoa(e.Port.Port)}
+	if index, has := e.Port.Facts[transport.FactGIDIndex]; has && e.Port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
 		arguments = append(arguments, "--gid-index="+index)
 	}
 	return arguments

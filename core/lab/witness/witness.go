@@ -4,17 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
-	"os/exec"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/lab/result"
 	"transportbench/core/transport"
@@ -24,38 +15,67 @@ import (
 type Load struct {
 	// Transport, Provider and Medium are those of the run, and Options the options of the transport,
 	// with what it chose for those that left the choice to it.
-	Transport, Provider, Medium string
-	Options                     map[string]string
-	// Port is the port of an RDMA device that the run opened, or nil.
-	Port *transport.Path
+	Transport string            `json:"transport"`
+	Provider  string            `json:"provider"`
+	Medium    string            `json:"medium"`
+	Options   map[string]string `json:"options"`
 	// Size is the number of payload bytes of the larger message of a call, Smaller that of the other, and
 	// InFlight the calls that a client and a daemon have in flight.
-	Size, Smaller, InFlight int
-	// DaemonCPU and ClientCPU are the processors of the pair; -1 for any.
-	DaemonCPU, ClientCPU int
+	Size     int `json:"size"`
+	Smaller  int `json:"smaller"`
+	InFlight int `json:"in_flight"`
+	// Address is the IP address of the daemon's host; empty if the client is there, too.
+	Address string `json:"address,omitempty"`
+	Daemon  End    `json:"daemon"`
+	Client  End    `json:"client"`
+}
+
+// End is the place of one end of a pair on its host.
+type End struct {
+	CPU int `json:"cpu"` // -1 for any
+	// Port is the port of an RDMA device that the run opened, or nil.
+	Port *transport.Path `json:"port,omitempty"`
 }
 
 // Witness is a tool and how it is run.
 type Witness struct {
 	tool     *tool
 	load     Load
+	daemon   Host
+	client   Host
 	version  string
 	patience time.Duration // with one reading
-	client   []string      // the last command line
-	server   []string
+	lines    [2][]string   // the last command lines, of the server and of the client
 }
 
-// Find returns the witness of a load, or the reason why there is none, in one line with the remedy.
-func Find(ctx context.Context, load Load) (w *Witness, missing string) {
-	at := slices.IndexFunc(tools, func(t tool) bool { return t.measures(&load) })
+// Find returns the witness of a load between two hosts, or the reason why there is none, in one line with the
+// remedy.
+func Find(ctx context.Context, load Load, daemon, client Host) (w *Witness, missing string) {
+	t, err := toolFor(&load)
+	if err != nil {
+		return nil, err.Error()
+	}
+	w = &Witness{tool: t, load: load, daemon: daemon, client: client, patience: patience}
+	for _, host := range []Host{daemon, client} {
+		found, err := host.Witness(ctx, Request{Step: StepFind, Load: load})
+		if err != nil {
+			return nil, err.Error()
+		}
+		if w.version != "" && w.version != found.Version {
+			return nil, fmt.Sprintf("%s is of version %s on one host and of %s on the other: install the same", t.name, w.version, found.Version)
+		}
+		w.version = found.Version
+	}
+	return w, ""
+}
+
+// toolFor returns the tool that measures a load.
+func toolFor(load *Load) (*tool, error) {
+	at := slices.IndexFunc(tools, func(t tool) bool { return t.measures(load) })
 	if at < 0 {
-		return nil, "no benchmark of the field measures " + load.describe()
+		return nil, errors.New("no benchmark of the field measures " + load.describe())
 	}
-	t := &tools[at]
-	if _, err := exec.LookPath(t.name); err != nil {
-		return nil, t.absent()
-	}
-	return &Witness{tool: t, load: load, version: t.readVersion(ctx), patience: patience}, ""
+	return &tools[at], nil
 }
 
 // absent says that the tool is not installed.
@@ -76,7 +96,7 @@ func (l *Load) describe() string {
 
 // Result returns the tool, its version and its last command lines.
 func (w *Witness) Result() *result.Witness {
-	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.server), Client: slices.Clone(w.client)}
+	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.lines[0]), Client: slices.Clone(w.lines[1])}
 }
 
 // patience bounds a reading. The server of a tool takes a moment until it listens, so the client is
@@ -86,51 +106,50 @@ const (
 	again    = 20 * time.Millisecond
 )
 
+// restTime bounds the wait for the end of commands that were told to end.
+const restTime = 5 * time.Second
+
 var errServerEnded = errors.New("its server has ended")
 
 // Measure takes one reading, which takes up to about a second: a round trip, or with several messages
 // in flight the time per message. No process is left when it returns.
 func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
-	port, err := freePort()
+	request := Request{Load: w.load}
+	ask := func(ctx context.Context, host Host, step Step) (Reply, error) {
+		request := request
+		request.Step = step
+		return host.Witness(ctx, request)
+	}
+	found, err := ask(ctx, w.daemon, StepPort)
 	if err != nil {
 		return transport.Floor{}, err
 	}
-	// The kernel ends the tools with the thread that started them.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	server, client := w.tool.commands(&w.load, strconv.Itoa(port))
-	environment := w.tool.environment(&w.load)
-	w.server = onCPU(w.load.DaemonCPU, within(environment, server))
-	w.client = onCPU(w.load.ClientCPU, within(environment, client))
+	request.Port = found.Port
+	w.lines[0], w.lines[1] = w.tool.lines(&request)
 
 	serving, stop := context.WithCancel(ctx)
-	s := command(serving, w.server)
-	if err := s.Start(); err != nil {
-		stop()
-		return transport.Floor{}, fmt.Errorf("%s: %w", w.tool.name, err)
-	}
 	ended := make(chan struct{})
 	go func() {
-		_ = s.Wait() // it was killed, has ended with its client, or refuses its options
+		_, _ = ask(serving, w.daemon, StepServe) // it was told to end, has ended with its client, or refuses its options
 		close(ended)
 	}()
 	defer func() {
 		stop()
 		<-ended
+		for _, host := range []Host{w.daemon, w.client} {
+			rest, cancel := context.WithTimeout(context.WithoutCancel(whole), restTime)
+			_, _ = ask(rest, host, StepRest)
+			cancel()
+		}
 	}()
 	var last error // that is not of the timeout
 	for {
-		output, err := command(ctx, w.client).CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("%s: %w: %s", w.tool.name, err, lastLine(output))
-		} else {
-			// A tool may end with 0 though it found no server.
-			var reading transport.Floor
-			if reading, err = w.tool.reading(&w.load, output); err == nil {
-				return reading, enough(reading)
-			}
+		reply, err := ask(ctx, w.client, StepCall)
+		if err == nil {
+			return reply.Reading, enough(reply.Reading)
 		}
 		if ctx.Err() == nil {
 			last = err
@@ -153,29 +172,6 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	}
 }
 
-// command returns a command of a process group of its own, so that Ctrl-C reaches only this program,
-// which then ends it.
-func command(ctx context.Context, line []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	// fi_pingpong removes its files in /dev/shm if it is asked to end, and not if it is killed.
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = time.Second
-	return cmd
-}
-
-// within returns a command line that runs with variables of the environment, so that a user can repeat it.
-func within(environment map[string]string, line []string) []string {
-	if len(environment) == 0 {
-		return line
-	}
-	whole := []string{"env"}
-	for _, name := range slices.Sorted(maps.Keys(environment)) {
-		whole = append(whole, name+"="+environment[name])
-	}
-	return append(whole, line...)
-}
-
 // leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of it.
 const leastSamples = 10
 
@@ -184,27 +180,4 @@ func enough(f transport.Floor) error {
 		return fmt.Errorf("%s: %d messages are too few for a reading", f.Name, f.Samples)
 	}
 	return nil
-}
-
-// onCPU returns a command line that runs on one processor.
-func onCPU(cpu int, line []string) []string {
-	if cpu < 0 {
-		return line
-	}
-	return append([]string{"taskset", "-c", strconv.Itoa(cpu)}, line...)
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
-
-// lastLine returns the last line of a tool that is neither empty nor a rule.
-func lastLine(output []byte) string {
-	lines := strings.Split(strings.TrimRight(string(output), "- \n"), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }

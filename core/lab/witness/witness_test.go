@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,11 +37,17 @@ func TestFind(t *testing.T) {
 		"large":        {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 1 << 20, InFlight: 4}, "iperf3 is not installed: apt install iperf3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, missing := Find(t.Context(), c.load)
+			w, missing := find(t, c.load)
 			require.Nil(t, w)
 			require.Equal(t, c.says, missing)
 		})
 	}
+}
+
+// find finds the witness of a load on this host.
+func find(t *testing.T, load Load) (*Witness, string) {
+	here := new(Local)
+	return Find(t.Context(), load, here, here)
 }
 
 // The outputs have the columns that the tools print, with figures that cannot be mistaken for each
@@ -107,7 +114,7 @@ func fakeTool(t *testing.T, server, client string) (dir string, load Load) {
 		"if [ $1 = server ]; then echo $$ >new; mv new pid; " + server + "; fi\n" + client + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sockperf"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return dir, Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 100, InFlight: 1, DaemonCPU: -1, ClientCPU: -1,
+	return dir, Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 100, InFlight: 1, Daemon: End{CPU: -1}, Client: End{CPU: -1},
 		Options: map[string]string{"address": "127.0.0.9"}}
 }
 
@@ -126,7 +133,7 @@ func TestMeasure(t *testing.T) {
 	dir, load := fakeTool(t, "exec sleep 60", `n=$(cat tries 2>/dev/null || echo 0); echo $((n+1)) >tries
 case $n in 0) echo refused; exit 1;; 1) echo in progress; exit 0;; esac
 echo "Total 12 observations"; echo "percentile 50.000 = 2.5"; echo "$@" >arguments`)
-	w, missing := Find(t.Context(), load)
+	w, missing := find(t, load)
 	require.Empty(t, missing)
 	reading, err := w.Measure(t.Context())
 	require.NoError(t, err)
@@ -144,7 +151,7 @@ echo "Total 12 observations"; echo "percentile 50.000 = 2.5"; echo "$@" >argumen
 
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	dir, load := fakeTool(t, "exec sleep 60", "exec sleep 60")
-	w, missing := Find(t.Context(), load)
+	w, missing := find(t, load)
 	require.Empty(t, missing)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -160,7 +167,7 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 
 func TestToolThatFails(t *testing.T) {
 	dir, load := fakeTool(t, "exec sleep 60", "echo first; echo no route to host; exit 3")
-	w, missing := Find(t.Context(), load)
+	w, missing := find(t, load)
 	require.Empty(t, missing)
 	w.patience = 200 * time.Millisecond
 	_, err := w.Measure(t.Context())
@@ -171,7 +178,7 @@ func TestToolThatFails(t *testing.T) {
 // A server that refuses its options ends, and nothing is tried again.
 func TestServerThatEnds(t *testing.T) {
 	_, load := fakeTool(t, "exit 1", "sleep 0.2; echo bad option; echo -----; exit 3")
-	w, missing := Find(t.Context(), load)
+	w, missing := find(t, load)
 	require.Empty(t, missing)
 	w.patience = time.Hour
 	_, err := w.Measure(t.Context())
@@ -179,16 +186,20 @@ func TestServerThatEnds(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	port := func(device string, port int, gid, link string) *transport.Path {
+		return &transport.Path{Device: device, Port: port, Facts: map[string]string{transport.FactGIDIndex: gid, transport.FactLinkLayer: link}}
+	}
 	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1, Options: map[string]string{"device": "", "port": "0"},
-		Port: &transport.Path{Device: "mlx5_0", Port: 2, Facts: map[string]string{transport.FactGIDIndex: "0", transport.FactLinkLayer: "InfiniBand"}}}
+		Daemon: End{Port: port("mlx5_0", 2, "0", "InfiniBand")}, Client: End{Port: port("mlx5_7", 1, "0", "InfiniBand")}}
 	server, client := toolNamed("ib_write_lat").commands(&load, "7")
-	require.Equal(t, []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq", "--ib-dev=mlx5_0", "--ib-port=2"}, server)
-	require.Equal(t, append(server, "127.0.0.1"), client)
+	common := []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq"}
+	require.Equal(t, append(slices.Clone(common), "--ib-dev=mlx5_0", "--ib-port=2"), server)
+	require.Equal(t, append(slices.Clone(common), "--ib-dev=mlx5_7", "--ib-port=1", "127.0.0.1"), client)
 
-	load = Load{InFlight: 16, Size: 64,
-		Port: &transport.Path{Device: "rxe0", Port: 1, Facts: map[string]string{transport.FactGIDIndex: "3", transport.FactLinkLayer: "Ethernet"}}}
-	server, _ = toolNamed("ib_send_bw").commands(&load, "7")
+	load = Load{InFlight: 16, Size: 64, Daemon: End{Port: port("rxe0", 1, "3", "Ethernet")}, Address: "10.1.0.2"}
+	server, client = toolNamed("ib_send_bw").commands(&load, "7")
 	require.Equal(t, []string{"ib_send_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq", "--connection=UD", "--tx-depth=16", "--ib-dev=rxe0", "--ib-port=1", "--gid-index=3"}, server)
+	require.Equal(t, "10.1.0.2", client[len(client)-1], "the server's host is another one")
 
 	load = Load{Provider: "tcp", InFlight: 64, Size: 4 << 20}
 	_, client = perftest(&load, "7")
@@ -212,4 +223,31 @@ func TestOptions(t *testing.T) {
 	}
 	require.NoError(t, enough(transport.Floor{Samples: leastSamples}))
 	require.ErrorContains(t, enough(transport.Floor{Name: "x", Samples: 1}), "x: 1 messages are too few")
+}
+
+// What comes from a coordinator is no option of a tool and no program.
+func TestHostileRequests(t *testing.T) {
+	good := func() Request {
+		return Request{Step: StepPort, Load: Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 1, Size: 8}}
+	}
+	here := new(Local)
+	_, err := here.Witness(t.Context(), good())
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(*Request){
+		"option":     func(r *Request) { r.Load.Address = "--file=/etc/passwd" },
+		"commands":   func(r *Request) { r.Load.Options = map[string]string{"tls": "tcp; reboot"} },
+		"lines":      func(r *Request) { r.Load.Options = map[string]string{"net-devices": "eth0\nLD_PRELOAD=x"} },
+		"substitute": func(r *Request) { r.Load.Provider = "$(reboot)" },
+		"file":       func(r *Request) { r.Load.Daemon.Port = &transport.Path{Device: "/dev/sda"} },
+		"GID": func(r *Request) {
+			r.Load.Client.Port = &transport.Path{Facts: map[string]string{transport.FactGIDIndex: "-1 x"}}
+		},
+		"step": func(r *Request) { r.Step = "shell" },
+		"tool": func(r *Request) { r.Load.Medium = "tape" },
+	} {
+		r := good()
+		spoil(&r)
+		_, err := here.Witness(t.Context(), r)
+		require.Error(t, err, name)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,11 +22,57 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/wire"
 	"transportbench/core/transport"
 )
+
+// A benchmark of the field runs on the agent's host, until the coordinator or the connection ends it.
+func TestWitness(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nif [ $1 = server ]; then echo $$ >" + dir + "/new; mv " + dir + "/new " + dir + "/pid; exec sleep 60; fi\n" +
+		"if [ $1 = --version ]; then echo fake 7.8; exit; fi\necho Total 12 observations; echo percentile 50.000 = 2.5\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sockperf"), []byte(script), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	p := connected(t)
+	load := witness.Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 8, InFlight: 1, Address: "127.0.0.1",
+		Daemon: witness.End{CPU: -1}, Client: witness.End{CPU: -1}}
+	w, missing := witness.Find(t.Context(), load, p, p)
+	require.Empty(t, missing)
+	reading, err := w.Measure(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, transport.Floor{Name: "sockperf ping-pong", RoundTrip: 5000, Samples: 12}, reading)
+	require.Equal(t, "7.8", w.Result().Version)
+	requireGone := func() {
+		text, err := os.ReadFile(filepath.Join(dir, "pid"))
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(t, err)
+		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH)
+		require.NoError(t, os.Remove(filepath.Join(dir, "pid")))
+	}
+	requireGone()
+
+	_, missing = witness.Find(t.Context(), witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
+	require.Equal(t, "no benchmark of the field measures round trips of shm over memory", missing)
+	load.Address = "--help"
+	_, missing = witness.Find(t.Context(), load, p, p)
+	require.Equal(t, `host h1: "--help" cannot be passed to a benchmark of the field`, missing)
+
+	load.Address = "127.0.0.1"
+	served := make(chan error, 1)
+	go func() {
+		_, err := p.Witness(context.Background(), witness.Request{Step: witness.StepServe, Load: load})
+		served <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, "pid")); return err == nil }, 10*time.Second, time.Millisecond)
+	p.Close()
+	require.Error(t, <-served)
+	require.ErrorIs(t, <-p.served, ErrEnded)
+	requireGone()
+}
 
 // The test binary also acts as the plugin that the tests start, by the name of the link to it.
 func TestMain(m *testing.M) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/accept"
@@ -162,6 +164,18 @@ func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*
 func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
 	state, err := r.client.State(ctx, cpus)
 	return state, r.on(err)
+}
+
+// Witness implements [witness.Host].
+func (r *Remote) Witness(ctx context.Context, request witness.Request) (reply witness.Reply, err error) {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return reply, err
+	}
+	if text, err = r.client.Witness(ctx, text); err == nil {
+		err = accept.Decode(text, "reply", &reply)
+	}
+	return reply, r.on(err)
 }
 
 // endTimeout bounds the last call of an agent.

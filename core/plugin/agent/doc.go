@@ -2,8 +2,10 @@
 // coordinator's; core/lab/hosts makes the connection.
 //
 // The agent is a gRPC server although it has dialled. It starts only files transport-NAME of its own
-// plugin directories that have exactly the coordinator's SHA-256. No path, argument or variable comes
-// from the network. When the connection ends, in whatever way, it ends all its ranks.
+// plugin directories that have exactly the coordinator's SHA-256, and the benchmarks that
+// core/lab/witness knows, found in PATH. No path, argument or variable comes from the network, except names
+// and addresses in places that the table of core/lab/witness has for them. When the connection ends, in
+// whatever way, it ends all its ranks and benchmarks.
 //
 // Calls of a rank pass through the agent, which checks the answers like a host (core/plugin/host) and
 // knows how the process ended and what it wrote last.

@@ -20,7 +20,9 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/witness"
 	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -60,6 +62,7 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	s.killAll()
 	g.Stop()
 	<-served
+	s.tools.Rest()
 	switch err := watched.cause(); {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -92,6 +95,7 @@ type server struct {
 	logs chan string
 	// dropped counts lines of logs since the coordinator was last told.
 	dropped atomic.Int64
+	tools   witness.Local
 
 	mu      sync.Mutex
 	plugins map[wire.PluginRequest]*host.Plugin
@@ -255,6 +259,19 @@ func (s *server) State(ctx context.Context, cpus []int) (wire.MachineState, erro
 	}
 	root := machine.Root("/")
 	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
+}
+
+// Witness implements [wire.Agent].
+func (s *server) Witness(ctx context.Context, request []byte) ([]byte, error) {
+	var r witness.Request
+	if err := accept.Decode(request, "request", &r); err != nil {
+		return nil, err
+	}
+	reply, err := s.tools.Witness(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(reply)
 }
 
 // End implements [wire.Agent].

@@ -147,12 +147,13 @@ func (c *cluster) place(req *runner.Request) error {
 				state, err := c.remotes[i].State(ctx, cpus)
 				return runner.State(state), err
 			},
+			Witness: c.remotes[i],
 		}
 		if several {
 			h.Options = ownAddress(req.Config.Options, a.Address)
 			options := maps.Clone(req.Config.Options)
 			maps.Copy(options, h.Options)
-			h.Device = a.Device(options)
+			h.Device, h.Reach = a.Device(options), a.Reach(options).String()
 		}
 		req.Hosts = append(req.Hosts, h)
 	}

@@ -64,6 +64,8 @@ type Agent interface {
 	UsesUp(ctx context.Context, request PatienceRequest) error
 	// State reads the machine's state for some processors.
 	State(ctx context.Context, cpus []int) (MachineState, error)
+	// Witness takes a step of a benchmark of the field. Request and answer are the JSON of core/lab/witness.
+	Witness(ctx context.Context, request []byte) ([]byte, error)
 	// End says that the run is over and the connection will end.
 	End(ctx context.Context) error
 	// Logs calls send with what the plugins log, until ctx ends.
@@ -82,6 +84,7 @@ var agentDesc = grpc.ServiceDesc{
 		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Kill(ctx, id) }),
 		unary("UsesUp", func(a Agent, ctx context.Context, r PatienceRequest) (none, error) { return none{}, a.UsesUp(ctx, r) }),
 		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) { return a.State(ctx, cpus) }),
+		unary("Witness", func(a Agent, ctx context.Context, r []byte) ([]byte, error) { return a.Witness(ctx, r) }),
 		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) { return none{}, a.End(ctx) }),
 	},
 	Streams: []grpc.StreamDesc{logStream},
@@ -194,6 +197,11 @@ func (c *AgentClient) UsesUp(ctx context.Context, request PatienceRequest) error
 // State is as in [Agent].
 func (c *AgentClient) State(ctx context.Context, cpus []int) (MachineState, error) {
 	return call[MachineState](ctx, c.client, "State", cpus)
+}
+
+// Witness is as in [Agent].
+func (c *AgentClient) Witness(ctx context.Context, request []byte) ([]byte, error) {
+	return call[[]byte](ctx, c.client, "Witness", request)
 }
 
 // End is as in [Agent].
