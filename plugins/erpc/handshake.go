@@ -119,7 +119,7 @@ func (w *worker) sendHandshake(p *session, k kind, body []byte) {
 // receiveHandshake handles a packet of the handshake.
 func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64) {
 	data := packet.Data[headerSize:]
-	if !validChecksum(w.key, packet.Data, len(packet.Data)) {
+	if !validChecksum(w.key, packet.Data[:headerSize], data) {
 		w.counts.corrupt++
 		return
 	}

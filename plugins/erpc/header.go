@@ -101,8 +101,8 @@ func putChecksum(key uint32, head *[headerSize]byte, body []byte) {
 	binary.LittleEndian.PutUint32(head[:], checksum(key, head[4:], body))
 }
 
-// validChecksum reports whether the checksum of a packet, which covers its first covered bytes, is
-// right.
-func validChecksum(key uint32, packet []byte, covered int) bool {
-	return checksum(key, packet[4:headerSize], packet[headerSize:covered]) == binary.LittleEndian.Uint32(packet)
+// validChecksum reports whether the checksum of a packet is right for its header and for what it covers of
+// the rest.
+func validChecksum(key uint32, head, covered []byte) bool {
+	return checksum(key, head[4:headerSize], covered) == binary.LittleEndian.Uint32(head)
 }

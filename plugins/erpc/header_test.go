@@ -33,11 +33,11 @@ func TestChecksum(t *testing.T) {
 		(&header{request: 77, session: 3, kind: kindResponse, number: 9, size: uint32(size)}).put(&head)
 		putChecksum(0xabcdef, &head, body)
 		packet := append(head[:], body...)
-		require.True(t, validChecksum(0xabcdef, packet, len(packet)))
-		require.False(t, validChecksum(0xabcdee, packet, len(packet)))
+		require.True(t, validChecksum(0xabcdef, packet[:headerSize], packet[headerSize:]))
+		require.False(t, validChecksum(0xabcdee, packet[:headerSize], packet[headerSize:]))
 		for bit := range 8 * len(packet) {
 			packet[bit/8] ^= 1 << (bit % 8)
-			require.False(t, validChecksum(0xabcdef, packet, len(packet)), "bit %d flipped, body of %d bytes", bit, size)
+			require.False(t, validChecksum(0xabcdef, packet[:headerSize], packet[headerSize:]), "bit %d flipped, body of %d bytes", bit, size)
 			packet[bit/8] ^= 1 << (bit % 8)
 		}
 	}

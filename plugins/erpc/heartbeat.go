@@ -201,7 +201,7 @@ func (h *heartbeat) receive(packet *datagram.Packet) {
 	}
 	head := parse(packet.Data)
 	nonce := binary.LittleEndian.Uint64(packet.Data[headerSize:])
-	if !validChecksum(handshakeKey(nonce), packet.Data, len(packet.Data)) {
+	if !validChecksum(handshakeKey(nonce), packet.Data[:headerSize], packet.Data[headerSize:]) {
 		return
 	}
 	for _, w := range h.watches {

@@ -45,8 +45,10 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	if x.responsePackets > 1 {
 		whole := p.buffer(p.incoming, s.index, x.responseSize)
 		from, _ := fragment(number-(x.requestPackets-1), x.responseSize, w.maxData)
-		copy(whole[from:], data)
-		w.counts.countCopy(len(data))
+		if &whole[from] != &data[0] {
+			copy(whole[from:], data)
+			w.counts.countCopy(len(data))
+		}
 		data = whole
 	}
 	complete := s.received == x.packets()
@@ -57,6 +59,37 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	}
 	w.pump(p, now)
 	return complete
+}
+
+// place asks the port to receive the next packets of a long response where they belong. Of several responses
+// the packets come in turn, so only one is placed.
+func (w *worker) place() {
+	s := w.awaiting
+	if s == nil || s.next != nil || s.exchange.responsePackets < 2 || w.placer == nil {
+		return
+	}
+	w.placer.Place(w.missing(s), headerSize)
+}
+
+// missing returns the memory for what is still to come of a response whose first packet has come.
+func (w *worker) missing(s *clientSlot) []byte {
+	x := &s.exchange
+	from, _ := fragment(s.received-(x.requestPackets-1), x.responseSize, w.maxData)
+	return s.session.buffer(s.session.incoming, s.index, x.responseSize)[from:]
+}
+
+// isPlaced reports whether a body is where its packet belongs. Another packet may have taken its place, and
+// it that of another; then it has to leave before that comes.
+func (w *worker) isPlaced(h *header, body []byte) bool {
+	if h.kind != kindResponse || int(h.session) >= len(w.sessions) || w.sessions[h.session] == nil {
+		return false
+	}
+	s := w.sessions[h.session].awaitedBy(h)
+	if s == nil || s.exchange.responsePackets < 2 || int(h.number) != s.received {
+		return false
+	}
+	rest := w.missing(s)
+	return len(rest) > 0 && &rest[0] == &body[0]
 }
 
 // complete makes the event of an answered call and gives its slot to the next call.

@@ -2,6 +2,8 @@ package erpc
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -31,6 +33,50 @@ func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]stri
 		all = append(all, w.(*worker))
 	}
 	return all
+}
+
+// TestPlacedResponses: packets of a long response are received where they belong, though requests, responses
+// to the peer and lost packets come in between.
+func TestPlacedResponses(t *testing.T) {
+	for name, options := range map[string]map[string]string{
+		"all arrive": {},
+		"losses":     {"receive-buffer": "4KiB", "rto": "1ms", "rto-backoff": "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const calls, mtu, packets = 200, 512, 20
+			const full = mtu - headerSize
+			response := false
+			sizes := func(r *rand.Rand) int { // called for a request's size, then for its response's
+				if response = !response; response {
+					return full // its event has the packet's memory
+				}
+				return packets*full - r.IntN(2)*r.IntN(1000)
+			}
+			options := maps.Clone(options)
+			options["provider"], options["mtu"], options["offload"] = providerUDP, strconv.Itoa(mtu), "off"
+			workers := opened(t, 2, transport.Config{InFlight: 1, MaxPayload: packets * mtu}, options)
+			a, b := newMember(t, workers[0], 1, calls, sizes), newMember(t, workers[1], 2, calls, sizes)
+			join(t, a, b)
+			both := []*member{a, b}
+			for !every(both, (*member).done) {
+				a.iterate()
+				for range a.random.IntN(3) {
+					b.iterate()
+				}
+			}
+			rest(t, 5*time.Millisecond, both...)
+			for _, m := range both {
+				require.Equal(t, calls, m.answered)
+				require.Equal(t, calls, m.served)
+				m.requireAtRest()
+			}
+			// Besides those of Post, each packet of a response has a copy unless it was placed.
+			require.Less(t, a.w.counts.copies+b.w.counts.copies, uint64(2*calls*(2+packets-3)), "some were placed")
+			if name == "losses" {
+				require.Positive(t, a.w.counts.retransmitted)
+			}
+		})
+	}
 }
 
 // TestVolume: at each loss rate, with duplicates and reordering, every request is executed once and

@@ -78,6 +78,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	}
 	if w.nextPacket == w.packetCount {
 		w.nextPacket = 0
+		w.place()
 		if w.packetCount, err = w.port.Receive(w.packets); err != nil {
 			err = name.Error("poll", err)
 		}
@@ -121,6 +122,9 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		return false
 	}
 	h := parse(packet.Data)
+	if packet.Body != nil && !w.isPlaced(&h, packet.Body) {
+		packet.Gather()
+	}
 	if h.session == noSession {
 		w.receiveHandshake(&h, packet, now)
 		return false
@@ -130,23 +134,26 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		return false
 	}
 	p := w.sessions[h.session]
-	covered := len(packet.Data)
-	if !w.settings.checkAll {
-		covered = headerSize
+	data := packet.Body
+	if data == nil {
+		data = packet.Data[headerSize:]
 	}
-	w.counts.checksummed += uint64(covered)
+	covered := data
+	if !w.settings.checkAll {
+		covered = nil
+	}
+	w.counts.checksummed += headerSize + uint64(len(covered))
 	switch {
 	case p.source != packet.Source:
 		w.counts.forged++
 		return false
-	case !validChecksum(p.localKey, packet.Data, covered):
+	case !validChecksum(p.localKey, packet.Data[:headerSize], covered):
 		w.counts.corrupt++
 		return false
 	case p.state != established: // its hello is still in flight, or the peer is lost
 		w.counts.early++
 		return false
 	}
-	data := packet.Data[headerSize:]
 	switch h.kind {
 	case kindRequest:
 		return w.receiveRequest(p, &h, data, e, now)

@@ -76,8 +76,24 @@ type Remote uint32
 
 // Packet is a received datagram.
 type Packet struct {
-	Data   []byte
+	Data   []byte // all of it, or only the head if there is a Body
+	Body   []byte // the rest, where Place of a [Placer] wanted it
 	Source Source
+}
+
+// Gather moves the body behind the head, so that Data is all of the datagram.
+func (p *Packet) Gather() {
+	p.Data = append(p.Data, p.Body...) // Data has the capacity
+	p.Body = nil
+}
+
+// Placer is a port that can receive bodies where they are needed, which saves a copy.
+type Placer interface {
+	// Place tells where the next datagrams are expected to belong: behind head bytes each, the bodies
+	// of datagrams as long as the MTU follow each other in into. The next Receive puts bodies there, one
+	// part of into for each datagram that it finds, also for others than the caller expects, whose Body is
+	// then there too, and may write to all of into. It does not use into after the next Receive.
+	Place(into []byte, head int)
 }
 
 // Source identifies the sender of a packet as far as the medium does; a forged packet may lie. It

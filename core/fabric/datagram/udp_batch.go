@@ -88,11 +88,17 @@ type udpReceive struct {
 	ask     int  // messages to ask for; grows while there are some
 	unnamed bool // the messages carry no address: they are from the connected remote
 
+	wanted    []byte // what Place was given, for the next Receive
+	head      int    // bytes in front of placed bodies
+	into      []byte // where the first placed messages have their bodies
+	placed    int    // messages
+	placeable int    // bytes of a body of the MTU
+
 	mayCoalesce bool
 	coalesces   bool // and always will: messages in the queue may already be several datagrams
 
 	headers  []messageHeader // by message
-	vectors  []unix.Iovec
+	vectors  [][3]unix.Iovec // one is in use, or three for a placed body: head, body, and what is coalesced
 	names    []sockaddr
 	controls [][64]byte
 }
@@ -112,14 +118,14 @@ func (r *udpReceive) init(batch, mtu int) (err error) {
 	}
 	r.ask = 1
 	r.headers = make([]messageHeader, batch)
-	r.vectors = make([]unix.Iovec, batch)
+	r.vectors = make([][3]unix.Iovec, batch)
 	r.names = make([]sockaddr, batch)
 	r.controls = make([][64]byte, batch)
 	for i := range batch {
-		r.vectors[i].Base = &r.buffer(i)[0]
-		r.vectors[i].SetLen(r.size)
+		r.vectors[i][0].Base = &r.buffer(i)[0]
+		r.vectors[i][0].SetLen(r.size)
 		h := &r.headers[i].header
-		h.Iov, h.Name, h.Control = &r.vectors[i], &r.names[i][0], &r.controls[i][0]
+		h.Iov, h.Name, h.Control = &r.vectors[i][0], &r.names[i][0], &r.controls[i][0]
 		h.SetIovlen(1)
 		h.Namelen = uint32(len(r.names[i]))
 		h.SetControllen(len(r.controls[i]))

@@ -259,6 +259,7 @@ func (p *UDP) Receive(packets []Packet) (n int, err error) {
 	if r.next == r.filled && len(packets) > 0 {
 		p.fetch(len(packets))
 	}
+	r.wanted = nil
 	for n < len(packets) && r.next < r.filled {
 		if p.take(&packets[n]) {
 			n++
@@ -278,8 +279,11 @@ func (p *UDP) fetch(most int) {
 		h.SetControllen(len(r.controls[i]))
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
-	n, errno := p.receiveUpTo(min(most, r.ask, len(r.headers)))
+	most = min(most, r.ask, len(r.headers))
+	r.place(most)
+	n, errno := p.receiveUpTo(most)
 	p.counts.syscalls++
+	r.unplace()
 	switch errno {
 	case 0:
 		p.counts.receiveCalls++
@@ -299,6 +303,45 @@ func (p *UDP) fetch(most int) {
 	}
 	r.ask = 1
 }
+
+// Place implements [Placer].
+func (p *UDP) Place(into []byte, head int) {
+	p.receive.wanted, p.receive.head, p.receive.placeable = into, head, p.mtu-head
+}
+
+// place has the bodies of up to the given number of messages received into what Place was given.
+func (r *udpReceive) place(most int) {
+	r.placed = 0
+	if len(r.wanted) == 0 {
+		return
+	}
+	r.into = r.wanted
+	r.placed = min(most, len(r.into)/r.placeable)
+	for i := range r.placed {
+		v := &r.vectors[i]
+		v[0].SetLen(r.head)
+		v[1].Base = &r.into[i*r.placeable]
+		v[1].SetLen(r.placeable)
+		r.headers[i].header.SetIovlen(2)
+		if end := r.head + r.placeable; end < r.size {
+			v[2].Base = &r.buffer(i)[end]
+			v[2].SetLen(r.size - end)
+			r.headers[i].header.SetIovlen(3)
+		}
+	}
+}
+
+// unplace has bodies received behind their heads again.
+func (r *udpReceive) unplace() {
+	for i := range r.placed {
+		r.vectors[i][0].SetLen(r.size)
+		r.vectors[i][1], r.vectors[i][2] = unix.Iovec{}, unix.Iovec{}
+		r.headers[i].header.SetIovlen(1)
+	}
+}
+
+// body returns where the body of the i-th message is placed.
+func (r *udpReceive) body(i int) []byte { return r.into[i*r.placeable:][:r.placeable] }
 
 // nextAsk returns how many messages to ask for after some have come: twice as many, unless their
 // buffers would leave the cache.
@@ -330,7 +373,7 @@ func (p *UDP) receiveUpTo(most int) (n int, errno unix.Errno) {
 	switch {
 	case most > 1:
 		return receiveMessages(p.fd, r.headers[:most])
-	case r.coalesces:
+	case r.coalesces || r.placed > 0:
 		return 1, receiveMessage(p.fd, &r.headers[0])
 	}
 	from := &r.names[0]
@@ -379,10 +422,23 @@ func (p *UDP) take(packet *Packet) bool {
 	r := &p.receive
 	length := int(r.headers[r.next].length)
 	size := min(r.segment, length-r.offset)
+	packet.Body = nil
+	if r.next < r.placed && r.offset == 0 {
+		if length == p.mtu && size == length {
+			packet.Body = r.body(r.next)
+		} else if more := min(length-r.head, r.placeable); more > 0 {
+			copy(r.buffer(r.next)[r.head:], r.body(r.next)[:more])
+			p.counts.copies++
+			p.counts.copiedBytes += uint64(more)
+		}
+	}
 	ok := size <= p.mtu && r.headers[r.next].header.Flags&unix.MSG_TRUNC == 0
 	if ok {
 		end := r.offset + size
 		packet.Data = r.buffer(r.next)[r.offset:end:end]
+		if packet.Body != nil {
+			packet.Data = packet.Data[:r.head]
+		}
 		if r.unnamed {
 			packet.Source = p.connected.source
 		} else {

@@ -366,6 +366,67 @@ func TestUDPCoalesces(t *testing.T) {
 	require.Less(t, counter(b, "receive_calls"), counter(b, "datagrams_received"))
 }
 
+// Bodies of the MTU come where Place wants them, one for each datagram in order, and all others in one piece.
+// Nothing is written to the place after the next Receive.
+func TestUDPPlaces(t *testing.T) {
+	const mtu, head = 1000, 16
+	for _, offload := range []Offload{OffloadOff, OffloadOn} {
+		a, b := openUDP(t, UDPOptions{MTU: mtu, Offload: offload}), openUDP(t, UDPOptions{MTU: mtu, Offload: offload})
+		to := openTo(t, a, b)
+		datagram := func(number, size int) []byte { return bytes.Repeat([]byte{byte(number)}, size) }
+		sizes := []int{mtu, 10, mtu - 1, mtu, head, head + 1, mtu, mtu, 300, 300, 300, mtu}
+		into := make([]byte, 8*(mtu-head)+5)
+		packets := make([]Packet, 3)
+		placed := 0
+		for round := range 20 {
+			for number, size := range sizes {
+				require.True(t, a.Send(to, datagram(number, size), nil))
+			}
+			require.NoError(t, a.Flush())
+			clear(into)
+			var bodies []int // offsets in into, of this Receive
+			for number, deadline := 0, time.Now().Add(patience); number < len(sizes); {
+				require.True(t, time.Now().Before(deadline))
+				if b.receive.next == b.receive.filled {
+					bodies = nil
+				}
+				if round%4 != 3 {
+					b.Place(into, head)
+				}
+				n, err := b.Receive(packets)
+				require.NoError(t, err)
+				for _, p := range packets[:n] {
+					if p.Body != nil {
+						placed++
+						require.Equal(t, mtu, sizes[number])
+						require.Len(t, p.Data, head)
+						at := 0
+						for &into[at] != &p.Body[0] {
+							at += mtu - head
+						}
+						require.NotContains(t, bodies, at, "each has a place of its own")
+						bodies = append(bodies, at)
+						p.Gather()
+					}
+					require.Equal(t, datagram(number, sizes[number]), p.Data)
+					number++
+				}
+			}
+			require.Zero(t, bytes.Count(into[8*(mtu-head):], []byte{1}), "not a whole part")
+		}
+		require.Positive(t, placed)
+
+		clear(into)
+		b.Place(into, head)
+		_, err := b.Receive(packets) // there is nothing
+		require.NoError(t, err)
+		require.True(t, a.Send(to, datagram(7, mtu), nil))
+		require.NoError(t, a.Flush())
+		receiveUntil(t, b, "a datagram", func(data []byte, _ Source) bool { return bytes.Equal(data, datagram(7, mtu)) })
+		require.Zero(t, bytes.Count(into, []byte{7}))
+	}
+}
+
 func TestUDPNotes(t *testing.T) {
 	a := openUDP(t, UDPOptions{ReceiveBuffer: 1 << 20, SendBuffer: 1 << 20})
 	require.Contains(t, a.Notes()["address"], "127.0.0.1:")
