@@ -20,8 +20,8 @@ import (
 // clients and daemons in mesh-proxied, which are part of the measured runtime as well; shm uses
 // them as a transport. A test compares the list with the imports.
 //
-//go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/machine/*.s base/record/*.go
-//go:embed fabric/clock/*.go fabric/endpoint/*.go fabric/floor/*.go fabric/floor/*.s fabric/pow2/*.go
+//go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/record/*.go
+//go:embed fabric/clock/*.go fabric/clock/*.s fabric/endpoint/*.go fabric/floor/*.go fabric/floor/*.s fabric/pow2/*.go
 //go:embed fabric/spin/*.go fabric/spin/*.s
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
 //go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go

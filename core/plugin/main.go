@@ -25,7 +25,7 @@ const (
 
 // Main is the main function of a plugin. It runs the command line and ends the process.
 func Main(driver transport.Driver) {
-	go machine.Calibrated() // it takes 10 ms, in which the host connects
+	go machine.ShareCalibrated() // it takes 10 ms, in which the host connects
 	Serve(driver, func(d transport.Driver) record.Control { return rank.New(d, slog.Default()) })
 }
 

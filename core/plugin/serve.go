@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"transportbench/core/base/machine"
 	"transportbench/core/plugin/internal/wire"
 )
 
@@ -31,7 +30,6 @@ func serveHost(server *wire.Server) int {
 	// go-plugin replaces os.Stdout and os.Stderr by pipes; the log keeps the real standard error.
 	level := logLevel(os.Getenv(wire.EnvLogLevel))
 	slog.SetDefault(newLogger(os.Stderr, level))
-	go machine.Calibrated() // sleeps for 10 ms, meanwhile the host connects
 	// Never unlocked: only the first of two ends finishes.
 	var end sync.Mutex
 	if err := watchParent(func() {

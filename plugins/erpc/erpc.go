@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
@@ -138,7 +139,7 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 		if err != nil {
 			return nil, err
 		}
-		w, err := newWorker(&e.settings, port, e.heartbeat, e.ports.credits(), monotonic())
+		w, err := newWorker(&e.settings, port, e.heartbeat, e.ports.credits(), clock.Now)
 		if err != nil {
 			return nil, errors.Join(err, port.Close())
 		}

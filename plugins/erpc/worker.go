@@ -56,12 +56,6 @@ var (
 	_ transport.SilenceReporter = (*worker)(nil)
 )
 
-// monotonic returns a clock that counts nanoseconds from now.
-func monotonic() func() int64 {
-	begin := time.Now()
-	return func() int64 { return int64(time.Since(begin)) }
-}
-
 // newWorker returns a worker, which owns the port if there is no error.
 func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock func() int64) (*worker, error) {
 	w := &worker{settings: s, port: port, heartbeat: h, clock: clock,

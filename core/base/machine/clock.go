@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"transportbench/core/fabric/clock"
 )
 
 // Clock is the time source of the measured loop, in ticks. It reads the processor's counter if the
@@ -37,12 +39,20 @@ var epoch = time.Now()
 // Calibrated returns the clock of the process. The first call takes about 10 ms. If [NewClock]
 // fails, it is the monotonic clock, and [Clock.Fallback] has the error.
 var Calibrated = sync.OnceValue(func() *Clock {
-	clock, err := NewClock()
+	c, err := NewClock()
 	if err != nil {
 		return monotonicClock(err.Error())
 	}
-	return clock
+	return c
 })
+
+// ShareCalibrated calibrates the clock of the process, and has transports (core/fabric/clock) read the same
+// counter.
+func ShareCalibrated() {
+	if c := Calibrated(); c.counter {
+		clock.UseTicks(c.perTick)
+	}
+}
 
 // NewClock calibrates the processor's counter against CLOCK_MONOTONIC, which takes about 10 ms. If
 // the kernel does not trust the counter, it returns the monotonic clock at once. It fails if the
@@ -72,7 +82,7 @@ func counterName(arch string) string {
 // Now returns the time in ticks. It does not allocate or make a system call.
 func (c *Clock) Now() uint64 {
 	if c.counter {
-		return Ticks()
+		return clock.Ticks()
 	}
 	return uint64(time.Since(epoch))
 }
@@ -152,9 +162,9 @@ func readPair() pair {
 	var best pair
 	width := uint64(math.MaxUint64)
 	for range 32 {
-		before := Ticks()
+		before := clock.Ticks()
 		nanos := uint64(time.Since(epoch))
-		after := Ticks()
+		after := clock.Ticks()
 		if after-before < width {
 			width = after - before
 			best = pair{before + width/2, nanos}

@@ -2,24 +2,15 @@ package machine
 
 import (
 	"math/big"
-	"runtime"
 	"testing"
 	"time"
 
-	"transportbench/core/base/record"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-)
 
-func TestTicksAdvance(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before := Ticks()
-	for deadline := time.Now().Add(time.Millisecond); time.Now().Before(deadline); {
-	}
-	require.Greater(t, Ticks(), before)
-}
+	"transportbench/core/base/record"
+	"transportbench/core/fabric/clock"
+)
 
 // The clock agrees with the standard library's: it measures a sleep within the time between
 // readings around the sleep.
@@ -36,6 +27,18 @@ func TestClockAgreesWithMonotonic(t *testing.T) {
 		require.GreaterOrEqual(t, elapsed, atLeast-slack, clock.Name())
 		require.LessOrEqual(t, elapsed, atMost+slack, clock.Name())
 	}
+}
+
+// Transports read the clock of the measured loop.
+func TestShareCalibrated(t *testing.T) {
+	ShareCalibrated()
+	outer, from := time.Now(), clock.Now()
+	inner := time.Now()
+	time.Sleep(20 * time.Millisecond)
+	atLeast, elapsed := time.Since(inner), time.Duration(clock.Now()-from)
+	atMost := time.Since(outer)
+	require.GreaterOrEqual(t, elapsed, atLeast-atMost/500)
+	require.LessOrEqual(t, elapsed, atMost+atMost/500)
 }
 
 func TestCalibratedIsShared(t *testing.T) {
@@ -181,12 +184,6 @@ func TestClockAndHistogramDoNotAllocate(t *testing.T) {
 }
 
 var sink uint64
-
-func BenchmarkTicks(b *testing.B) {
-	for b.Loop() {
-		sink = Ticks()
-	}
-}
 
 func BenchmarkNow(b *testing.B) {
 	for _, clock := range []*Clock{Calibrated(), monotonicClock("benchmark")} {

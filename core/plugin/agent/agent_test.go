@@ -33,7 +33,7 @@ import (
 func TestWitness(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\nif [ $1 = server ]; then echo $$ >" + dir + "/new; mv " + dir + "/new " + dir + "/pid; exec sleep 60; fi\n" +
-		"if [ $1 = --version ]; then echo fake 7.8; exit; fi\necho Total 12 observations; echo percentile 50.000 = 2.5\n"
+		"if [ $1 = --version ]; then echo fake 7.8; exit; fi\nif [ ! -e " + dir + "/pid ]; then echo refused; exit 1; fi\necho Total 12 observations; echo percentile 50.000 = 2.5\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sockperf"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	p := connected(t)

@@ -1,6 +1,6 @@
-package machine
+package clock
 
-// Ticks reads the processor's counter: the TSC on amd64, CNTVCT_EL0 on arm64. [Clock] knows its
+// Ticks reads the processor's counter: the TSC on amd64, CNTVCT_EL0 on arm64. The measured runtime knows its
 // rate and whether it can be used as a clock.
 //
 // The reading is not fenced, so the processor may take it a few tens of cycles before or after its
