@@ -1,5 +1,7 @@
 package ring
 
+import "transportbench/core/fabric/shm"
+
 // Consumer is the reading side of a ring. It belongs to one thread.
 type Consumer struct {
 	side
@@ -91,6 +93,11 @@ func (c *Consumer) Pop(m *Message) (ok bool, err error) {
 		}
 		m.Payload = c.slice(c.arenaBase+uintptr(offset), length)
 		c.arenaPopped += length + arenaAlign
+	}
+	if c.algorithm == FastForward {
+		// Release will write to the line, and would wait for its ownership then. To request lines of later
+		// slots here or in Push costs more than it gains: it takes them away from the side that still uses them.
+		shm.PrefetchWrite(c.plain32(slot))
 	}
 	c.popped++
 	return true, nil
