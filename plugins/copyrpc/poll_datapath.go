@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
 
@@ -110,8 +111,19 @@ func (w *worker) arrive(p *peer, immediate uint32) bool {
 		w.cutOff(p)
 		return false
 	}
+	if size := int(immediate) * unit; size > prefetchFrom {
+		at := int(p.arrived-uint64(size)) & (len(p.receiveRing) - 1)
+		shm.Prefetch(p.receiveRing[at:min(at+min(size, prefetchMost), len(p.receiveRing))])
+	}
 	return !p.isReady && p.state <= up
 }
+
+// The bytes of a batch from which on its lines are requested at once, and how many are. Two lines cost less
+// than the request, and a core has no room for more misses than 32.
+const (
+	prefetchFrom = 128
+	prefetchMost = 2 << 10
+)
 
 // deliverArrived delivers what has just arrived. Messages that do not fit into events make
 // the peer ready.

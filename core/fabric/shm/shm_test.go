@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -185,4 +186,15 @@ func faultsOf(t *testing.T, memory []byte) int {
 	}
 	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
 	return int(after.Minflt - before.Minflt)
+}
+
+// A prefetch is a hint: it needs no memory behind it, and changes none.
+func TestPrefetch(t *testing.T) {
+	Prefetch(nil)
+	b := bytes.Repeat([]byte{7}, 1000)
+	for from := range 70 {
+		Prefetch(b[from:from])
+		Prefetch(b[from:])
+	}
+	require.Equal(t, bytes.Repeat([]byte{7}, 1000), b)
 }
