@@ -32,7 +32,8 @@ The ticket comes from the coordinator's output. It is as good as a login to this
 host for the time of the run, and every user of a host sees the arguments of its
 processes, so the variable ` + engine.TicketVariable + ` or standard input (--join -) are
 the better way. The agent starts only plugins of its own plugin directories that
-are the same files as the coordinator's.`,
+are the same files as the coordinator's, and with --witness the benchmarks of
+the field that it finds in its PATH.`,
 		Example: `  ` + engine.TicketVariable + `=tb1-... transportbench agent
   transportbench agent --join -`,
 		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
