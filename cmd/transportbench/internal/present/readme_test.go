@@ -111,13 +111,14 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 		require.NoError(t, err)
 		for _, r := range results {
 			require.False(t, r.Failed(), "%s of %s failed", r.ID, dir)
-			require.Equal(t, "v"+r.Tool.Version, filepath.Base(filepath.Dir(dir)), dir)
+			require.Equal(t, r.Tool.Version, versionOf(dir), dir)
 		}
 	}
 	return s
 }
 
-func versionOf(dir string) string { return strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), "v") }
+// versionOf returns the version in results/vVERSION/MACHINE, and below.
+func versionOf(dir string) string { return strings.TrimPrefix(strings.Split(dir, "/")[1], "v") }
 
 // render writes what `transportbench bench` prints for these results, without the
 // warnings.
