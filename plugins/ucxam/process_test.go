@@ -270,6 +270,28 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestSegmentsArePrivate requires that no other user, also of the user's group, may attach to UCX's System V
+// segments.
+func TestSegmentsArePrivate(t *testing.T) {
+	w, c := between(t, role{Options: map[string]string{optionTLS: "sysv"}, MaxPayload: 64})
+	call(t, w, 1, []byte("segments exist"))
+	require.Equal(t, transport.EventResponse, next(t, w).Kind)
+	text, err := os.ReadFile("/proc/sysvipc/shm")
+	require.NoError(t, err)
+	found := 0
+	for line := range strings.Lines(string(text)) {
+		var key, id, mode, size, creator int
+		if n, _ := fmt.Sscanf(line, "%d %d %o %d %d", &key, &id, &mode, &size, &creator); n != 5 {
+			continue // the heading
+		}
+		if creator == os.Getpid() || creator == c.cmd.Process.Pid {
+			found++
+			require.Zero(t, mode&0o077, "mode %o of segment %d", mode, id)
+		}
+	}
+	require.GreaterOrEqual(t, found, 2, "a segment of each process")
+}
+
 // TestKilledPeerIsReported kills the other process while it is idle, and during small and
 // large messages.
 func TestKilledPeerIsReported(t *testing.T) {
