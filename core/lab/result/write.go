@@ -167,20 +167,6 @@ func moveWithoutReplacing(from, to string) error {
 	return err
 }
 
-// LockDir keeps other processes that lock dir out until the returned file is closed or this process
-// ends.
-func LockDir(dir string) (*os.File, error) {
-	lock, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("%s: another process uses this directory: %w", dir, err)
-	}
-	return lock, nil
-}
-
 // SyncDir makes a directory's entries durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -61,7 +61,7 @@ var ErrExists = errors.New("there is a sweep already")
 // keeps other processes out.
 type store struct {
 	dir   string
-	lock  *os.File
+	lock  *result.Lock
 	plan  *Plan
 	cells []progress
 	index *set.Set // finish fills in its cells
