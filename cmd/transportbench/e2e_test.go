@@ -34,6 +34,7 @@ const built = "../../bin/test"
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
+	_ = os.Unsetenv("XDG_RUNTIME_DIR") // so that a command's directories are in its TMPDIR
 	var err error
 	if bin, err = os.MkdirTemp("", "transportbench-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -323,7 +324,7 @@ func requireNothingLeft(t *testing.T, tmp string) {
 	// A directory of a command that runs is locked. Other tests may run commands at the same time, and
 	// may be about to lock theirs.
 	require.Eventually(t, func() bool {
-		dirs, err := filepath.Glob("/dev/shm/transportbench-*/*")
+		dirs, err := filepath.Glob("/dev/shm/transportbench-*-*")
 		require.NoError(t, err)
 		return !slices.ContainsFunc(dirs, func(dir string) bool {
 			file, err := os.Open(dir)

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,27 +129,6 @@ func TestWatchParent(t *testing.T) {
 	require.ErrorContains(t, watchParent(nil), "bad file descriptor")
 	t.Setenv(wire.EnvParent, "")
 	require.NoError(t, watchParent(nil))
-}
-
-func TestRemoveSockets(t *testing.T) {
-	base, err := os.MkdirTemp("/tmp", "tb") // short, because a socket's path is limited
-	require.NoError(t, err)
-	defer os.RemoveAll(base)
-	dir := filepath.Join(base, "run", "dir")
-	require.NoError(t, os.MkdirAll(dir, 0o700))
-	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	require.NoError(t, err)
-	defer listener.Close()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-
-	removeSockets(dir)
-	require.NoFileExists(t, filepath.Join(dir, "socket"))
-	require.FileExists(t, filepath.Join(dir, "file"))
-	require.NoError(t, os.Remove(filepath.Join(dir, "file")))
-	removeSockets(dir)
-	require.NoDirExists(t, filepath.Join(base, "run"))
-	removeSockets(dir)
-	removeSockets("")
 }
 
 func TestLogLinesAreHclogs(t *testing.T) {

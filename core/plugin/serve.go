@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -35,10 +34,6 @@ func serveHost(server *wire.Server) int {
 	if err := watchParent(func() {
 		end.Lock()
 		finish(server)
-		// go-plugin may be about to listen there.
-		for tries := 0; !removeSockets(os.Getenv(goplugin.EnvUnixSocketDir)) && tries < 20; tries++ {
-			time.Sleep(5 * time.Millisecond)
-		}
 		os.Exit(exitOrphaned)
 	}); err != nil {
 		slog.Error("cannot watch the host", "error", err)
@@ -99,32 +94,6 @@ func watchParent(gone func()) error {
 		gone()
 	}()
 	return nil
-}
-
-// removeSockets removes the sockets in dir, and the directories that become empty, on behalf of a
-// host that vanished. It reports whether dir is gone.
-func removeSockets(dir string) (gone bool) {
-	if dir == "" {
-		return true
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return true // the host removed it
-	}
-	for _, e := range entries {
-		if e.Type() == os.ModeSocket {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
-	// Rmdir fails if the directory is not empty.
-	for range 3 {
-		if unix.Rmdir(dir) != nil {
-			break
-		}
-		gone = true
-		dir = filepath.Dir(dir)
-	}
-	return gone
 }
 
 // serveDebug prints its address and serves any host until ctx ends or SIGINT or SIGTERM arrives.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -81,7 +82,7 @@ func TestMain(m *testing.M) {
 	}
 	tmp, err := os.MkdirTemp("/tmp", "tb") // sockets need a short path
 	if err == nil {
-		err = os.Setenv("TMPDIR", tmp)
+		err = errors.Join(os.Setenv("TMPDIR", tmp), os.Unsetenv("XDG_RUNTIME_DIR"))
 	}
 	if err != nil {
 		panic(err)

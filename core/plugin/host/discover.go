@@ -63,14 +63,18 @@ func sha256Of(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// check returns an error if other users may write to the file.
+// check returns an [*ExposedError] if another user could replace the file, and another error if it is no
+// file that can be executed.
 func (p *Plugin) check() error {
-	info, err := os.Stat(p.Path)
+	err := checkExposed(p.Path)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(p.Path); err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", p.Path)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("plugin %s: %w", p.Name, err)
-	}
-	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("plugin %s: every user may write to %s: chmod o-w %s", p.Name, p.Path, p.Path)
 	}
 	return nil
 }
@@ -110,11 +114,11 @@ func Dirs(explicit string) ([]string, error) {
 		filepath.Join(filepath.Dir(beside), "lib", "transportbench", "plugins")), nil
 }
 
-// Discover returns the plugins in dirs, sorted by name. If several directories have a plugin of the
-// same name, the first executable one counts. A file that nobody may execute is a plugin too, so that
-// describing it says what to do. Directories that do not exist are ignored.
+// Discover returns the plugins in dirs, sorted by name. If several directories have a file of the same
+// name, the first one counts, also if it cannot be executed: describing it then says what to do.
+// Directories that do not exist are ignored.
 func Discover(dirs []string) []*Plugin {
-	found, notExecutable := map[string]*Plugin{}, map[string]*Plugin{}
+	found := map[string]*Plugin{}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -122,24 +126,10 @@ func Discover(dirs []string) []*Plugin {
 		}
 		for _, entry := range entries {
 			m := fileName.FindStringSubmatch(entry.Name())
-			if m == nil || found[m[1]] != nil {
+			if m == nil || entry.IsDir() || found[m[1]] != nil {
 				continue
 			}
-			path := filepath.Join(dir, entry.Name())
-			// Stat follows links to binaries.
-			info, err := os.Stat(path)
-			switch name := m[1]; {
-			case err != nil || !info.Mode().IsRegular():
-			case info.Mode().Perm()&0o111 != 0:
-				found[name] = newPlugin(name, path)
-			case notExecutable[name] == nil:
-				notExecutable[name] = newPlugin(name, path)
-			}
-		}
-	}
-	for name, p := range notExecutable {
-		if found[name] == nil {
-			found[name] = p
+			found[m[1]] = newPlugin(m[1], filepath.Join(dir, entry.Name()))
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"transportbench/core"
 	"transportbench/core/base/config"
@@ -51,14 +52,14 @@ func TestDiscover(t *testing.T) {
 	put(first, "transport-shm", 0o755)
 	put(second, "transport-shm", 0o755) // the first directory hides it
 	put(second, "transport-erpc", 0o755)
-	put(first, "transport-data", 0o644)    // described, it says that it is not executable
-	put(first, "transport-erpc", 0o644)    // the executable one counts
+	put(first, "transport-erpc", 0o644)    // described, it says that it is not executable
 	put(first, "transport-Upper", 0o755)   // not a valid name
 	put(first, "transport-shm.old", 0o755) // not a valid name either
 	put(first, "transporter", 0o755)
 	require.NoError(t, os.Mkdir(filepath.Join(first, "transport-dir"), 0o755))
 	require.NoError(t, os.Symlink(filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link")))
 	require.NoError(t, os.Symlink("/nowhere", filepath.Join(first, "transport-broken")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(first, "transport-fifo"), 0o755))
 
 	found := Discover([]string{"/does/not/exist", first, second})
 	var paths []string
@@ -66,11 +67,14 @@ func TestDiscover(t *testing.T) {
 		paths = append(paths, p.Path)
 	}
 	require.Equal(t, []string{
-		filepath.Join(first, "transport-data"), filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
+		filepath.Join(first, "transport-broken"), filepath.Join(first, "transport-erpc"), filepath.Join(first, "transport-fifo"),
+		filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
 	}, paths)
 	require.Empty(t, Discover(nil))
-	_, err := found[0].Describe(context.Background())
-	require.ErrorContains(t, err, "transport-data is not executable: chmod +x it")
+	for i, says := range []string{"/nowhere: no such file", "transport-erpc is not executable: chmod +x it", "transport-fifo is not a regular file"} {
+		_, err := found[i].Describe(context.Background())
+		require.ErrorContains(t, err, says)
+	}
 }
 
 func TestFind(t *testing.T) {

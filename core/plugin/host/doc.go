@@ -11,8 +11,9 @@
 // becomes its child, whatever session, group or environment the process has. So its descendants are
 // exactly the processes that plugins started. When the last running plugin has ended, the keeper
 // kills all others that are left, and reports the end of the plugin when they are gone. It does not
-// touch other children of the host. It also removes what a plugin leaves: its directory for sockets,
-// its directory in /dev/shm, and its System V shared memory, recognised by the creator.
+// touch other children of the host. It also removes what a plugin leaves: its directory in /dev/shm, and
+// its System V shared memory, recognised by the creator. At its end it removes the host's directory for
+// sockets.
 //
 // If the host dies, even by SIGKILL, its connection to the keeper ends. The keeper then kills
 // everything and ends. If the keeper is killed, the kernel kills the plugins, because their parent
@@ -29,6 +30,13 @@
 //     descendant.
 //
 // # Decisions
+//
+// A plugin is executed only if no other user could have replaced it: the file, and every directory and
+// link on the way from the root, belong to root or the user and are written by nobody else. See
+// trustedOwners for the two exceptions.
+//
+// Directories that other users can see have random names and are removed through descriptors, never by
+// path, so that no link of a stranger leads the removal elsewhere.
 //
 // There is no TLS between host and plugin: it would triple the start time, and the socket is in a
 // directory that only the user can enter.

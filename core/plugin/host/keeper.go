@@ -23,6 +23,7 @@ type keeper struct {
 	cmd  *exec.Cmd
 	gone chan struct{} // closed once the keeper is reaped
 	reap time.Duration // reapTimeout when the keeper started
+	dir  *runDir       // for the plugins' sockets; the keeper process removes it when it ends
 
 	mu       sync.Mutex
 	last     int
@@ -44,7 +45,6 @@ type keeperOrder struct {
 type keeperCommand struct {
 	Path      string
 	Args, Env []string
-	Remove    []string // directories to remove when the process has ended
 }
 
 // file returns a file in memory with c.
@@ -112,7 +112,12 @@ func End() {
 }
 
 func startKeeper() (*keeper, error) {
+	dir, err := newRunDir()
+	if err != nil {
+		return nil, err
+	}
 	fail := func(err error) (*keeper, error) {
+		dir.remove()
 		return nil, fmt.Errorf("starting the keeper of plugins: %w", err)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -126,14 +131,16 @@ func startKeeper() (*keeper, error) {
 		return fail(err)
 	}
 	// The link is valid even if the file has been replaced since this process started.
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}, ExtraFiles: []*os.File{theirs}}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName, dir.path}, ExtraFiles: []*os.File{theirs}}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the host only
 	if err := cmd.Start(); err != nil {
 		conn.Close()
 		return fail(err)
 	}
-	k := &keeper{conn: conn, cmd: cmd, gone: make(chan struct{}), reap: reapTimeout, children: map[int]*child{}}
+	k := &keeper{
+		conn: conn, cmd: cmd, gone: make(chan struct{}), reap: reapTimeout, dir: dir, children: map[int]*child{},
+	}
 	go k.listen()
 	return k, nil
 }
@@ -199,6 +206,7 @@ func (k *keeper) listen() {
 		close(c.started)
 		c.end(syscall.WaitStatus(syscall.SIGKILL), nil)
 	}
+	k.dir.remove() // if the keeper was killed
 	close(k.gone)
 }
 
@@ -211,7 +219,7 @@ func (k *keeper) hangs() error {
 }
 
 // start starts cmd as c. The outputs are those of cmd, and its standard input is /dev/null.
-func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.File) error {
+func (k *keeper) start(c *child, cmd *exec.Cmd, outputs ...*os.File) error {
 	k.mu.Lock()
 	if k.lost {
 		k.mu.Unlock()
@@ -222,7 +230,7 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, remove []string, outputs ...*os.
 	k.children[c.id] = c
 	k.mu.Unlock()
 
-	command := keeperCommand{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Remove: remove}
+	command := keeperCommand{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env}
 	if err := k.sendCommand(c.id, &command, append(outputs, cmd.ExtraFiles...)); err != nil {
 		k.mu.Lock()
 		delete(k.children, c.id)
@@ -296,10 +304,9 @@ type child struct {
 	survivors      []int // processes that plugins left and that do not die
 }
 
-// startChild starts cmd in its own process group and with pipes for its outputs. The keeper removes
-// the directories in remove when the process has ended. After exited is closed, the caller reads the
-// rest of both outputs and closes them.
-func startChild(cmd *exec.Cmd, remove ...string) (*child, error) {
+// startChild starts cmd in its own process group and with pipes for its outputs. After exited is
+// closed, the caller reads the rest of both outputs and closes them.
+func startChild(cmd *exec.Cmd) (*child, error) {
 	k, err := runningKeeper()
 	if err != nil {
 		return nil, err
@@ -316,7 +323,7 @@ func startChild(cmd *exec.Cmd, remove ...string) (*child, error) {
 	}
 	defer stderrW.Close()
 	c := &child{stdout: stdout, stderr: stderr, started: make(chan keeperReport, 1), exited: make(chan struct{})}
-	if err := k.start(c, cmd, remove, stdoutW, stderrW); err != nil {
+	if err := k.start(c, cmd, stdoutW, stderrW); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return nil, err

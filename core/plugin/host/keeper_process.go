@@ -40,9 +40,8 @@ type supervisor struct {
 
 // runningPlugin is a plugin that has not ended.
 type runningPlugin struct {
-	pid    int
-	began  time.Time
-	remove []string
+	pid   int
+	began time.Time
 }
 
 // order is an order with its descriptors.
@@ -74,8 +73,12 @@ func keeperMain() int {
 	go receive(host, orders)
 
 	s := &supervisor{host: host, running: map[int]*runningPlugin{}}
-	removeStale(memoryDir())
-	if dir, err := newRunDirIn(memoryDir()); err == nil {
+	// Opened now, because the host may be killed at any time. Only the host locks it.
+	if dir, err := openRunDir(os.Args[1]); err == nil {
+		defer dir.remove()
+	}
+	removeStale(shm.NamedDir)
+	if dir, err := newRunDirIn(shm.NamedDir); err == nil {
 		s.memory = dir
 		defer dir.remove()
 	}
@@ -144,16 +147,12 @@ func (s *supervisor) start(o order) {
 			_ = unix.Close(fd)
 		}
 	}()
-	if err == nil && s.memory != nil {
-		dir := filepath.Join(s.memory.path, strconv.Itoa(o.ID))
-		if unix.Mkdir(dir, 0o700) == nil {
-			c.Env = append(c.Env, shm.EnvDir+"="+dir)
-			c.Remove = append(c.Remove, dir)
-		}
+	if err == nil && s.memory != nil && s.memory.root.Mkdir(memoryOf(o.ID), 0o700) == nil {
+		c.Env = append(c.Env, shm.EnvDir+"="+filepath.Join(s.memory.path, memoryOf(o.ID)))
 	}
 	if err == nil {
 		if r.PID, err = forkExec(c, o.descriptors); err != nil {
-			s.remove(c.Remove)
+			s.removeMemory(o.ID)
 		}
 	}
 	if err != nil {
@@ -162,7 +161,7 @@ func (s *supervisor) start(o order) {
 			r.Errno = int(errno)
 		}
 	} else {
-		s.running[o.ID] = &runningPlugin{pid: r.PID, began: began, remove: c.Remove}
+		s.running[o.ID] = &runningPlugin{pid: r.PID, began: began}
 	}
 	s.send(r)
 }
@@ -209,7 +208,7 @@ func (s *supervisor) reap() {
 				break
 			}
 		}
-		s.remove(p.remove)
+		s.removeMemory(id)
 		delete(s.running, id)
 		s.ended = append(s.ended, keeperReport{ID: id, Ended: true, Status: uint32(status)})
 	}
@@ -237,18 +236,14 @@ func (s *supervisor) reap() {
 	}
 }
 
-// remove removes directories, and their parents if those are empty then and not the keeper's own.
-func (s *supervisor) remove(dirs []string) {
-	for _, dir := range dirs {
-		_ = os.RemoveAll(dir)
-		if parent := filepath.Dir(dir); s.memory == nil || parent != s.memory.path {
-			_ = unix.Rmdir(parent)
-		}
+// memoryOf returns the name of the directory with the shared memory of a plugin.
+func memoryOf(id int) string { return strconv.Itoa(id) }
+
+func (s *supervisor) removeMemory(id int) {
+	if s.memory != nil {
+		_ = s.memory.root.RemoveAll(memoryOf(id))
 	}
 }
-
-// memoryDir returns the directory in /dev/shm of this user's keepers. Nothing else may be in it.
-func memoryDir() string { return filepath.Join(shm.NamedDir, filepath.Base(userDir())) }
 
 // survivorTimeout is how long survivors, processes that plugins left, may take to die.
 const survivorTimeout = 2 * time.Second

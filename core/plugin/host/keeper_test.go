@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/shm"
 )
 
 // bred returns descriptors of the processes that a plugin in dir has started with breed.
@@ -44,7 +45,7 @@ func noLitter(t *testing.T, dir string) {
 	var id int
 	_, err = fmt.Sscan(string(text), &memory, &id)
 	require.NoError(t, err)
-	require.Equal(t, memoryDir(), filepath.Dir(filepath.Dir(memory)))
+	require.Equal(t, shm.NamedDir, filepath.Dir(filepath.Dir(memory)))
 	require.NoDirExists(t, memory)
 	_, err = unix.SysvShmCtl(id, unix.IPC_STAT, &unix.SysvShmDesc{})
 	require.ErrorIs(t, err, unix.EINVAL, "a segment of System V")
@@ -137,18 +138,21 @@ func TestKilledKeeper(t *testing.T) {
 	p := launch1(t, "fake", LaunchOptions{})
 	k, err := runningKeeper()
 	require.NoError(t, err)
-	dirs, err := filepath.Glob(filepath.Join(memoryDir(), fmt.Sprintf("%d-*", k.cmd.Process.Pid), "*"))
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID()))
 	require.NoError(t, err)
-	require.Len(t, dirs, 1)
+	_, rest, found := strings.Cut(string(environ), shm.EnvDir+"=")
+	require.True(t, found)
+	memory, _, _ := strings.Cut(rest, "\x00")
 	require.NoError(t, k.cmd.Process.Kill())
 	<-p.Exited()
 	require.ErrorContains(t, p.Err(), "died: signal: killed")
 	<-k.gone
-	require.DirExists(t, dirs[0])
+	require.DirExists(t, memory)
 	_, err = find(t, "fake").Describe(context.Background())
 	require.NoError(t, err)
 	noChildren(t)
-	require.NoDirExists(t, dirs[0], "the next keeper removes it")
+	require.NoDirExists(t, memory, "the next keeper removes it")
+	require.NoDirExists(t, k.dir.path, "this process removes it")
 }
 
 // A plugin can stop its parent, the keeper. The host then kills the keeper and with it the plugins.

@@ -66,16 +66,15 @@ func (p *Plugin) Launch(ctx context.Context, opts LaunchOptions) (*Process, erro
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
-	dir, err := newRunDir()
+	k, err := runningKeeper()
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
-	// Once the connection stands, it no longer needs the socket's file.
-	defer dir.remove()
-
 	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
 	defer cancel()
-	l := newLaunch(p, sum, dir, opts)
+	l := newLaunch(p, sum, k.dir.path, opts)
+	// Once the connection stands, it no longer needs the socket's file.
+	defer l.runner.removeSockets(k.dir)
 	conn, description, err := l.connect(ctx)
 	if err != nil {
 		return nil, l.fail(ctx, err)
@@ -92,11 +91,12 @@ type launch struct {
 	began  time.Time
 }
 
-func newLaunch(p *Plugin, sum string, dir *runDir, opts LaunchOptions) *launch {
+// newLaunch returns a launch whose socket go-plugin makes in a directory of its own below sockets.
+func newLaunch(p *Plugin, sum, sockets string, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)
 	}))
-	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, opts.Space, env, dir.path), began: time.Now()}
+	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, opts.Space, env), began: time.Now()}
 	l.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		Plugins:          goplugin.PluginSet{wire.ServiceName: &wire.Plugin{}},
@@ -107,7 +107,7 @@ func newLaunch(p *Plugin, sum string, dir *runDir, opts LaunchOptions) *launch {
 		SyncStdout:       io.Discard,
 		SyncStderr:       l.runner.output,
 		StartTimeout:     opts.StartTimeout + reapTimeout, // Launch applies its own timeout
-		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir.path},
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: sockets},
 		// gRPC would close idle connections and dial again, but the socket is unlinked by then.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 		RunnerFunc:      l.runner.adopt,

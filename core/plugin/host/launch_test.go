@@ -34,9 +34,15 @@ func launch1(t testing.TB, name string, opts LaunchOptions) *Process {
 // noSockets checks that launches have removed their directories.
 func noSockets(t testing.TB) {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "transportbench-*"))
+	require.Empty(t, socketDirs(t))
+}
+
+// socketDirs returns go-plugin's directories of all hosts.
+func socketDirs(t testing.TB) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), runDirPrefix()+"*", "plugin-dir*"))
 	require.NoError(t, err)
-	require.Empty(t, left)
+	return dirs
 }
 
 func alive(pid int) bool { return unix.Kill(pid, 0) == nil }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestNothingSurvivesAKilledHost(t *testing.T) {
 	defer unix.Close(pidfd)
 	require.NoError(t, host.Process.Kill())
 	awaitEnd(t, pidfd)
-	noSockets(t)
+	onlyOurRunDir(t)
 }
 
 // The kernel ends a plugin that spins on every core and does not read the pipe.
@@ -76,84 +77,29 @@ func TestDeafPluginEndsWithItsHost(t *testing.T) {
 	defer unix.Close(pidfd)
 	require.NoError(t, host.Process.Kill())
 	awaitEnd(t, pidfd)
-	_ = host.Wait()
-	removeStaleUntilGone(t)
+	onlyOurRunDir(t)
 }
 
-// removeStaleUntilGone removes the directories of a killed host, whose lock the kernel drops
-// a moment later.
-func removeStaleUntilGone(t *testing.T) {
+// onlyOurRunDir waits until the keepers of killed hosts have removed their directories.
+func onlyOurRunDir(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		removeStale(userDir())
-		_, err := os.Stat(userDir())
-		return os.IsNotExist(err)
-	}, 30*time.Second, time.Millisecond)
-}
-
-// A host that is killed before it is connected leaves a directory, which the next one removes.
-func TestNextHostSweeps(t *testing.T) {
-	host, lines := startHost(t, "mute") // whose launch never ends
-	require.True(t, lines.Scan())
-	var sockets []string
-	require.Eventually(t, func() bool {
-		sockets, _ = filepath.Glob(filepath.Join(userDir(), "*", "plugin-dir*", "socket"))
-		return len(sockets) == 1
-	}, 30*time.Second, time.Millisecond)
-
-	removeStale(userDir())
-	require.FileExists(t, sockets[0], "its host lives")
-	require.NoError(t, host.Process.Kill())
-	_ = host.Wait()
-	removeStaleUntilGone(t)
-}
-
-func TestRemoveStaleTouchesNothingElse(t *testing.T) {
-	parent := t.TempDir()
-	target := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
-	require.NoError(t, os.Symlink(target, filepath.Join(parent, "link")))
-	require.NoError(t, os.Mkdir(filepath.Join(parent, "1-2"), 0o700))
-	removeStale(parent)
-	require.FileExists(t, filepath.Join(parent, "file"))
-	require.DirExists(t, target)
-	require.NoDirExists(t, filepath.Join(parent, "1-2"))
-	removeStale(filepath.Join(parent, "missing"))
-}
-
-// A directory of the user's that only looks like one of ours stays.
-func TestLaunchTouchesNothingInTemporaryDirectory(t *testing.T) {
-	base := shortDir(t)
-	t.Setenv("TMPDIR", base)
-	own := filepath.Join(base, "transportbench-results")
-	require.NoError(t, os.Mkdir(own, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(own, "result.json"), nil, 0o600))
-	removeStale(userDir())
-	dir, err := newRunDir()
+	k, err := runningKeeper()
 	require.NoError(t, err)
-	dir.remove()
-	require.FileExists(t, filepath.Join(own, "result.json"))
-}
-
-func TestUserDirMustBePrivate(t *testing.T) {
-	t.Setenv("TMPDIR", shortDir(t))
-	require.NoError(t, os.Mkdir(userDir(), 0o755))
-	_, err := newRunDir()
-	require.ErrorContains(t, err, "is not a private directory of this user")
-	require.NoError(t, os.Chmod(userDir(), 0o700))
-	dir, err := newRunDir()
-	require.NoError(t, err)
-	dir.remove()
-	require.NoDirExists(t, userDir())
+	require.Eventually(t, func() bool {
+		dirs, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), runDirPrefix()+"*"))
+		require.NoError(t, err)
+		return slices.Equal(dirs, []string{k.dir.path})
+	}, 30*time.Second, time.Millisecond)
 }
 
 // A socket's path has at most 107 bytes, and the TMPDIR of some clusters is nearly as long.
 func TestLongTemporaryDirectory(t *testing.T) {
 	long := filepath.Join(shortDir(t), strings.Repeat("x", 90))
 	require.NoError(t, os.Mkdir(long, 0o700))
-	plugin := find(t, "fake")
 	t.Setenv("TMPDIR", long)
-	p, err := plugin.Launch(context.Background(), LaunchOptions{})
+	End() // the next keeper makes the directory for sockets
+	defer End()
+	p, err := find(t, "fake").Launch(context.Background(), LaunchOptions{})
 	require.NoError(t, err)
 	require.NoError(t, p.Kill())
 }
@@ -191,19 +137,14 @@ func startServing(t *testing.T, dir string) (cmd *exec.Cmd, parent *os.File) {
 
 func TestPluginEndsWithItsPipe(t *testing.T) {
 	base := shortDir(t)
-	dir := filepath.Join(base, "transportbench-0", "1-2", "plugin-dir3")
-	require.NoError(t, os.MkdirAll(dir, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(base, "not-ours"), nil, 0o600))
-	cmd, parent := startServing(t, dir)
-	sockets, err := os.ReadDir(dir)
+	cmd, parent := startServing(t, base)
+	sockets, err := os.ReadDir(base)
 	require.NoError(t, err)
 	require.Len(t, sockets, 1)
 
 	require.NoError(t, parent.Close())
 	err = cmd.Wait()
 	require.ErrorContains(t, err, "exit status 3")
-	require.NoDirExists(t, filepath.Join(base, "transportbench-0"))
-	require.FileExists(t, filepath.Join(base, "not-ours"))
 }
 
 func TestReattach(t *testing.T) {

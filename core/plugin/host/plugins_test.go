@@ -51,7 +51,9 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("TMPDIR", tmp); err != nil {
 		panic(err)
 	}
+	_ = os.Unsetenv("XDG_RUNTIME_DIR")
 	code := m.Run()
+	End()
 	if left, _ := os.ReadDir(tmp); code == 0 && len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "left behind in %s: %v\n", tmp, left)
 		code = 1

@@ -7,71 +7,96 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// runDir is a private directory in which one plugin makes its socket. It exists from the start of a
-// launch until the connection stands.
+// runDir is a private directory of this process below a base that users share, such as /tmp.
 //
-// The host holds a lock on the directory as long as it lives, so a directory without a lock belongs
-// to a dead host. A process number would not tell, because the host may have run in another
-// container.
+// Its name is random, so that no other user can take it first. Everything in it is removed through
+// root, never by path. The marker in it tells it from a directory that only has a similar name, and
+// the lock, which the process holds as long as it lives, from one that a killed process left. A
+// process number would not tell, because the process may have run in another container.
 type runDir struct {
 	path string
-	lock *os.File // nil if the file system has no locks; then nobody removes the directory
+	root *os.Root
+	lock *os.File // root itself; nil if the file system has no locks, and then nobody else removes it
 }
 
-// longestBase is the length of the longest directory under which a socket's path fits into the
-// kernel's limit of 107 bytes. The path continues with the user's directory, the run's, go-plugin's
-// and the socket.
-const longestBase = 107 - len("/transportbench-4294967295/4194304-4294967295/plugin-dir4294967295/plugin4294967295")
+// marker is the name of a file in each run directory.
+const marker = ".transportbench"
 
-// baseDir returns the directory in which the user's directory is made.
-func baseDir() string {
-	if dir := os.TempDir(); len(dir) <= longestBase && filepath.IsAbs(dir) {
+// runDirPrefix begins the names of this user's run directories.
+func runDirPrefix() string { return "transportbench-" + strconv.Itoa(os.Geteuid()) + "-" }
+
+// longestBase is the length of the longest base under which a socket's path fits into the kernel's
+// limit of 107 bytes. The path continues with the run directory, go-plugin's directory and the socket.
+const longestBase = 107 - len("/transportbench-4294967295-4294967295/plugin-dir4294967295/plugin4294967295")
+
+// fits reports whether run directories for sockets can be in base.
+func fits(base string) bool { return filepath.IsAbs(base) && len(base) <= longestBase }
+
+// tempDir returns the directory below which run directories for sockets are, if the session has none
+// of its own.
+func tempDir() string {
+	if dir := os.TempDir(); fits(dir) {
 		return dir
 	}
 	return "/tmp"
 }
 
-// userDir returns the parent of this user's run directories. Nothing else may be in it, because
-// removeStale removes what it finds there.
-func userDir() string {
-	return filepath.Join(baseDir(), "transportbench-"+strconv.Itoa(os.Getuid()))
-}
-
 var staleOnce sync.Once
 
-// newRunDir makes a run directory. The first call in a process removes those of dead hosts.
+// newRunDir makes a run directory for sockets, in XDG_RUNTIME_DIR if that is this user's alone, else
+// in TMPDIR. The first call in a process removes those that killed processes left.
 func newRunDir() (*runDir, error) {
-	parent := userDir()
-	staleOnce.Do(func() { removeStale(parent) })
-	return newRunDirIn(parent)
+	session := os.Getenv("XDG_RUNTIME_DIR")
+	if !fits(session) || !isPrivate(session) {
+		session = ""
+	}
+	staleOnce.Do(func() {
+		removeStale(session)
+		removeStale(tempDir())
+	})
+	if session != "" {
+		if d, err := newRunDirIn(session); err == nil {
+			return d, nil
+		}
+	}
+	d, err := newRunDirIn(tempDir())
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
+	}
+	return d, nil
 }
 
-func newRunDirIn(parent string) (*runDir, error) {
-	// Another host that ends now may remove the parent, or take the new directory for a stale one
-	// before it is locked.
+// newRunDirIn makes a run directory in base, in which others must not be able to replace it.
+func newRunDirIn(base string) (*runDir, error) {
+	if err := checkExposed(base); err != nil {
+		return nil, err
+	}
+	// removeStale of another process may remove the new directory before it is locked.
 	for range 100 {
-		if err := makePrivate(parent); err != nil {
+		path, err := os.MkdirTemp(base, runDirPrefix())
+		if err != nil {
 			return nil, err
 		}
-		path, err := os.MkdirTemp(parent, strconv.Itoa(os.Getpid())+"-")
-		if errors.Is(err, fs.ErrNotExist) {
+		d, err := openRunDir(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.take() {
 			continue
+		}
+		if err == nil {
+			err = d.root.WriteFile(marker, nil, 0o600)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
+			_ = os.Remove(path)
+			return nil, err
 		}
-		lock, err := lockDir(path)
-		if errors.Is(err, errTaken) {
-			continue
-		}
-		return &runDir{path: path, lock: lock}, nil
+		return d, nil
 	}
-	return nil, fmt.Errorf("making a directory for a plugin's socket: other hosts keep removing %s", parent)
+	return nil, fmt.Errorf("other processes keep removing what is made in %s", base)
 }
 
 // CheckTemp returns an error if no plugin could be started, because its socket has no place.
@@ -83,85 +108,102 @@ func CheckTemp() error {
 	return err
 }
 
-// makePrivate makes the user's directory, or checks that an existing one belongs to this user alone:
-// in a shared /tmp another user may have made it first.
-func makePrivate(path string) error {
-	err := os.Mkdir(path, 0o700)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
-	}
+// isPrivate reports whether path is a directory, not a link to one, that only this user may enter.
+func isPrivate(path string) bool {
 	var stat unix.Stat_t
-	err = unix.Lstat(path, &stat)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // removed meanwhile; the caller tries again
-	}
-	if err != nil {
-		return fmt.Errorf("checking %s: %w", path, err)
-	}
-	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || int(stat.Uid) != os.Getuid() || stat.Mode&0o077 != 0 {
-		return fmt.Errorf("%s is not a private directory of this user: remove it, or set TMPDIR to another directory", path)
-	}
-	return nil
+	err := unix.Lstat(path, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR && int(stat.Uid) == os.Geteuid() && stat.Mode&0o077 == 0
 }
 
-// errTaken means that another process holds the lock or has removed the directory.
-var errTaken = errors.New("taken")
-
-// lockDir locks a directory as long as the returned file is open. Any error other than errTaken
-// means that the file system has no such locks.
-func lockDir(path string) (*os.File, error) {
-	dir, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+// openRunDir opens a private directory of this user. Whatever replaces it afterwards, root is what
+// was checked.
+func openRunDir(path string) (*runDir, error) {
+	// Before it is opened, because opening may block on a FIFO.
+	if !isPrivate(path) {
+		return nil, fmt.Errorf("%s is not a private directory of this user: %w", path, fs.ErrPermission)
+	}
+	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, errTaken
-	}
-	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errTaken
-	}
-	if err == nil && !unchanged(dir, path) {
-		err = errTaken
-	}
-	if err != nil {
-		_ = dir.Close()
 		return nil, err
 	}
-	return dir, nil
+	d := &runDir{path: path, root: root}
+	if !d.isNamed() {
+		d.close()
+		return nil, fmt.Errorf("%s was replaced: %w", path, fs.ErrNotExist)
+	}
+	return d, nil
 }
 
-// unchanged reports whether path still names the directory that was opened.
-func unchanged(dir *os.File, path string) bool {
-	opened, err := dir.Stat()
+// isNamed reports whether the path still names the directory that was opened.
+func (d *runDir) isNamed() bool {
+	opened, err := d.root.Stat(".")
 	if err != nil {
 		return false
 	}
-	named, err := os.Lstat(path)
+	named, err := os.Lstat(d.path)
 	return err == nil && os.SameFile(opened, named)
 }
 
-// remove removes the directory with its contents, and the user's directory if that is empty then.
-// It may be called more than once.
+// take locks the directory for this process. It closes d and reports false if another process holds
+// the lock or has removed the directory.
+func (d *runDir) take() bool {
+	lock, err := d.root.Open(".")
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK), err == nil && !d.isNamed():
+		_ = lock.Close()
+		d.close()
+		return false
+	case err == nil:
+		d.lock = lock
+	case lock != nil:
+		_ = lock.Close()
+	}
+	return true
+}
+
+// remove removes the directory with its contents, the marker last, and closes d. What other processes
+// have put in its place stays. It may be called more than once.
 func (d *runDir) remove() {
-	_ = os.RemoveAll(d.path)
+	entries, _ := fs.ReadDir(d.root.FS(), ".")
+	for _, e := range entries {
+		if e.Name() != marker {
+			_ = d.root.RemoveAll(e.Name())
+		}
+	}
+	_ = d.root.Remove(marker)
+	if d.isNamed() {
+		_ = unix.Rmdir(d.path) // fails if it is not empty
+	}
+	d.close()
+}
+
+func (d *runDir) close() {
+	_ = d.root.Close()
 	if d.lock != nil {
 		_ = d.lock.Close()
 	}
-	_ = unix.Rmdir(filepath.Dir(d.path)) // fails while it has other directories
 }
 
-// removeStale removes the run directories of dead hosts in parent.
-func removeStale(parent string) {
-	entries, err := os.ReadDir(parent)
-	if err != nil {
-		return
-	}
+// removeStale removes the run directories that killed processes of this user left in base.
+func removeStale(base string) {
+	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
-		path := filepath.Join(parent, e.Name())
-		if lock, err := lockDir(path); err == nil {
-			(&runDir{path: path, lock: lock}).remove()
+		if !strings.HasPrefix(e.Name(), runDirPrefix()) {
+			continue
 		}
+		d, err := openRunDir(filepath.Join(base, e.Name()))
+		if err != nil || !d.take() {
+			continue
+		}
+		if _, err := d.root.Lstat(marker); err == nil && d.lock != nil {
+			d.remove()
+			continue
+		}
+		// Empty if a process was killed between two steps; else it is not ours, and stays.
+		_ = unix.Rmdir(d.path)
+		d.close()
 	}
-	_ = unix.Rmdir(parent)
 }

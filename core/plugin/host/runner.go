@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -26,7 +27,6 @@ type pluginRunner struct {
 	plugin *Plugin
 	sha256 string
 	cmd    *exec.Cmd
-	remove []string // directories to remove when the process has ended
 	output *tail
 
 	parent *os.File // the pipe whose end tells the plugin that this host is gone
@@ -36,6 +36,7 @@ type pluginRunner struct {
 	exited chan struct{}
 
 	mu       sync.Mutex // orders Kill and Start
+	sockets  string     // go-plugin's directory for the process's socket
 	child    *child
 	killed   bool
 	signaled bool // Kill has sent its signal to a process that had not ended
@@ -43,15 +44,19 @@ type pluginRunner struct {
 
 var _ runner.Runner = (*pluginRunner)(nil)
 
-func newRunner(p *Plugin, sum, space string, env []string, remove ...string) *pluginRunner {
+func newRunner(p *Plugin, sum, space string, env []string) *pluginRunner {
 	cmd := exec.Command(p.Path, "serve")
 	cmd.Env = env
 	enter.InSpace(cmd, space)
-	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, remove: remove, output: &tail{}, exited: make(chan struct{})}
+	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{}, exited: make(chan struct{})}
 }
 
-// adopt makes r the runner of a go-plugin client, which adds variables to the environment.
-func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+// adopt makes r the runner of a go-plugin client, which adds variables to the environment and has made
+// the directory sockets.
+func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
+	r.mu.Lock()
+	r.sockets = sockets
+	r.mu.Unlock()
 	r.cmd.Env = append(r.cmd.Env, spec.Env...)
 	return r, nil
 }
@@ -77,7 +82,7 @@ func (r *pluginRunner) Start(context.Context) error {
 		ours.Close()
 		return errKilled
 	}
-	c, err := startChild(r.cmd, r.remove...)
+	c, err := startChild(r.cmd)
 	if err != nil {
 		ours.Close()
 		return startError(r.plugin.Name, r.plugin.Path, err)
@@ -158,6 +163,15 @@ func (r *pluginRunner) started() *child {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.child
+}
+
+// removeSockets removes the directory with the process's socket from dir.
+func (r *pluginRunner) removeSockets(dir *runDir) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sockets != "" {
+		_ = dir.root.RemoveAll(filepath.Base(r.sockets))
+	}
 }
 
 // killSent reports whether Kill has sent its signal to a process that had not ended.

@@ -146,7 +146,7 @@ func namedSegments(t *testing.T) (names []string) {
 	entries, err := os.ReadDir("/dev/shm")
 	require.NoError(t, err)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "transportbench-") {
+		if strings.HasPrefix(e.Name(), "transportbench-") && !e.IsDir() {
 			names = append(names, e.Name())
 		}
 	}

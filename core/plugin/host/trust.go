@@ -1,0 +1,161 @@
+package host
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// trustedOwners are the users who could replace this process's programs anyway: root, this user, the
+// owner of the root directory (which is root under another number in some user namespaces), and the
+// owner of the running executable (which root may run with sudo from another user's checkout).
+var trustedOwners = sync.OnceValue(func() []uint32 {
+	owners := []uint32{0, uint32(os.Geteuid())}
+	for _, path := range []string{"/", "/proc/self/exe"} {
+		var stat unix.Stat_t
+		if unix.Stat(path, &stat) == nil {
+			owners = append(owners, stat.Uid)
+		}
+	}
+	return owners
+})
+
+// ExposedError reports a file or directory that another user could replace.
+type ExposedError struct{ Path, Problem, Remedy string }
+
+func (e *ExposedError) Error() string { return fmt.Sprintf("%s %s: %s", e.Path, e.Problem, e.Remedy) }
+
+// mostLinks is how many symbolic links a path may have, as in the kernel (MAXSYMLINKS).
+const mostLinks = 40
+
+// checkExposed returns an [*ExposedError] if a user other than [trustedOwners] could change what path,
+// which is absolute, leads to: the file itself, or a directory or symbolic link on the way from the
+// root. Others may write to a sticky directory, such as /tmp, because they can replace nothing in it.
+func checkExposed(path string) error {
+	if err := exposed("/"); err != nil {
+		return err
+	}
+	current, rest, links := "/", split(path), 0
+	for len(rest) > 0 {
+		next := filepath.Join(current, rest[0]) // current has no links, so that ".." is its parent
+		rest = rest[1:]
+		if err := exposed(next); err != nil {
+			return err
+		}
+		target, err := os.Readlink(next)
+		switch {
+		case err == nil:
+			if links++; links > mostLinks {
+				return &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+			}
+			if filepath.IsAbs(target) {
+				current = "/"
+			}
+			rest = append(split(target), rest...)
+		case errors.Is(err, unix.EINVAL): // no link
+			current = next
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+func split(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" })
+}
+
+// exposed is [checkExposed] for one file, directory or link.
+func exposed(path string) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil {
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	if !slices.Contains(trustedOwners(), stat.Uid) {
+		return &ExposedError{path, fmt.Sprintf("belongs to user %s, who could replace it", userName(stat.Uid)),
+			fmt.Sprintf("chown -h %s it, or move what is yours", userName(uint32(os.Geteuid())))}
+	}
+	kind := stat.Mode & unix.S_IFMT
+	if kind == unix.S_IFLNK || kind == unix.S_IFDIR && stat.Mode&unix.S_ISVTX != 0 {
+		return nil
+	}
+	switch {
+	case stat.Mode&0o002 != 0:
+		return &ExposedError{path, "can be written by every user", "chmod o-w " + path}
+	case stat.Mode&0o020 != 0 && !isPrivateGroup(stat.Gid):
+		return &ExposedError{path, fmt.Sprintf("can be written by group %s", groupName(stat.Gid)), "chmod g-w " + path}
+	}
+	return nil
+}
+
+func userName(uid uint32) string {
+	number := strconv.Itoa(int(uid))
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	return number
+}
+
+func groupName(gid uint32) string {
+	number := strconv.Itoa(int(gid))
+	if g, err := user.LookupGroupId(number); err == nil {
+		return g.Name
+	}
+	return number
+}
+
+// isPrivateGroup reports whether a group has only one member, who is a trusted owner. Systems that
+// give each user a group of the same name make files group-writable by default (see pam_umask(8),
+// usergroups).
+func isPrivateGroup(gid uint32) bool {
+	g, err := user.LookupGroupId(strconv.Itoa(int(gid)))
+	if err != nil {
+		return false
+	}
+	owner, err := user.Lookup(g.Name)
+	if err != nil || owner.Gid != g.Gid {
+		return false
+	}
+	uid, err := strconv.ParseUint(owner.Uid, 10, 32)
+	if err != nil || !slices.Contains(trustedOwners(), uint32(uid)) {
+		return false
+	}
+	return !hasOtherMembers("/etc/group", g.Gid, owner.Username) && !isPrimaryOfOthers("/etc/passwd", g.Gid, owner.Username)
+}
+
+// hasOtherMembers reports whether a file such as /etc/group lists members of the group other than name.
+func hasOtherMembers(file, gid, name string) bool {
+	return anyLine(file, func(fields []string) bool {
+		return len(fields) == 4 && fields[2] == gid && strings.Trim(fields[3], " ") != "" && fields[3] != name
+	})
+}
+
+// isPrimaryOfOthers reports whether a file such as /etc/passwd lists users other than name with the group.
+func isPrimaryOfOthers(file, gid, name string) bool {
+	return anyLine(file, func(fields []string) bool { return len(fields) == 7 && fields[3] == gid && fields[0] != name })
+}
+
+func anyLine(path string, match func(fields []string) bool) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return true // cannot be excluded
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if match(strings.Split(lines.Text(), ":")) {
+			return true
+		}
+	}
+	return lines.Err() != nil
+}
