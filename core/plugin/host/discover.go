@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"transportbench/core/base/config"
 	"transportbench/core/transport"
 )
@@ -51,11 +53,14 @@ func (p *Plugin) see(f fingerprint) { p.seen.Store(&f) }
 func (p *Plugin) SHA256() (string, error) { return p.digest() }
 
 func sha256Of(path string) (string, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be a FIFO
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path)
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
 		return "", fmt.Errorf("reading %s: %w", path, err)

@@ -75,6 +75,8 @@ func TestDiscover(t *testing.T) {
 		_, err := found[i].Describe(context.Background())
 		require.ErrorContains(t, err, says)
 	}
+	_, err := found[2].SHA256()
+	require.ErrorContains(t, err, "transport-fifo is not a regular file")
 }
 
 func TestFind(t *testing.T) {
