@@ -159,7 +159,7 @@ func TestBaseOfRunDirs(t *testing.T) {
 
 	require.NoError(t, os.Chmod(tmp, 0o777))
 	_, err := newRunDir()
-	require.ErrorContains(t, err, tmp+" can be written by every user: chmod o-w "+tmp+"; set TMPDIR to another directory")
+	require.ErrorContains(t, err, tmp+" can be written by every user: chmod o-w "+tmp+", or chmod +t it; set TMPDIR to another directory")
 	require.NoError(t, os.Chmod(tmp, 0o700))
 	t.Setenv("TMPDIR", filepath.Join(tmp, "missing"))
 	_, err = newRunDir()

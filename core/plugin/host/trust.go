@@ -89,11 +89,15 @@ func exposed(path string) error {
 	if kind == unix.S_IFLNK || kind == unix.S_IFDIR && stat.Mode&unix.S_ISVTX != 0 {
 		return nil
 	}
+	or := ""
+	if kind == unix.S_IFDIR {
+		or = ", or chmod +t it"
+	}
 	switch {
 	case stat.Mode&0o002 != 0:
-		return &ExposedError{path, "can be written by every user", "chmod o-w " + path}
+		return &ExposedError{path, "can be written by every user", "chmod o-w " + path + or}
 	case stat.Mode&0o020 != 0 && !isPrivateGroup(stat.Gid):
-		return &ExposedError{path, fmt.Sprintf("can be written by group %s", groupName(stat.Gid)), "chmod g-w " + path}
+		return &ExposedError{path, fmt.Sprintf("can be written by group %s", groupName(stat.Gid)), "chmod g-w " + path + or}
 	}
 	return nil
 }
