@@ -65,18 +65,19 @@ func newRunDir() (*runDir, error) {
 			return d, nil
 		}
 	}
-	d, err := newRunDirIn(tempDir())
+	var d *runDir
+	err := checkExposed(tempDir()) // the sockets are opened by path
+	if err == nil {
+		d, err = newRunDirIn(tempDir())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
 	}
 	return d, nil
 }
 
-// newRunDirIn makes a run directory in base, in which others must not be able to replace it.
+// newRunDirIn makes a run directory in base.
 func newRunDirIn(base string) (*runDir, error) {
-	if err := checkExposed(base); err != nil {
-		return nil, err
-	}
 	// removeStale of another process may remove the new directory before it is locked.
 	for range 100 {
 		path, err := os.MkdirTemp(base, runDirPrefix())
