@@ -53,7 +53,7 @@ var staleOnce sync.Once
 // in TMPDIR. The first call in a process removes those that killed processes left.
 func newRunDir() (*runDir, error) {
 	session := os.Getenv("XDG_RUNTIME_DIR")
-	if !fits(session) || !isPrivate(session) {
+	if !fits(session) || !isPrivate(session) || checkExposed(session) != nil {
 		session = ""
 	}
 	staleOnce.Do(func() {
