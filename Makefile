@@ -8,7 +8,7 @@ SHELL := /bin/bash
 # How long each fuzz target runs.
 FUZZTIME ?= 3s
 
-# How long make soak runs each transport.
+# How long make soak runs, all transports together.
 SOAK ?= 1h
 
 # How often test-long cuts links at random moments; 0 leaves out most of its cuts.
@@ -52,7 +52,7 @@ test-long: ## verbs in a guest, arm64, fuzzing, each benchmark once, volume test
 	@ARM64_TESTS=$(ARM64_TESTS) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: soak
-soak: ## run each transport for SOAK (1h) and check that nothing grows
+soak: ## run all transports, one after the other, for SOAK (1h) and check that nothing grows
 	@scripts/build.sh
 	@SOAK_TEST_TIME=$(SOAK) go test -trimpath -count=1 -timeout 0 -v -run TestSoak ./cmd/transportbench
 

@@ -249,12 +249,16 @@ func TestBadLoads(t *testing.T) {
 }
 
 // plugins returns the processes that run a plugin from bin. It is for any goroutine.
-func plugins() (pids []int) {
+func plugins() []int { return running("/transport-") }
+
+// running returns the processes whose executable is in bin and has part in its path. It is for any
+// goroutine.
+func running(part string) (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, link := range links {
 		exe, err := os.Readlink(link)
 		pid, notPID := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err == nil && notPID == nil && strings.Contains(exe, bin) && strings.Contains(exe, "/transport-") {
+		if err == nil && notPID == nil && strings.Contains(exe, bin) && strings.Contains(exe, part) {
 			pids = append(pids, pid)
 		}
 	}
