@@ -82,7 +82,7 @@ package: build ## make a tarball and a .deb in bin/package
 	@scripts/package.sh
 
 .PHONY: lint
-lint: ## vet, lint and check the import rules
+lint: ## vet, lint, check the import rules, look for known vulnerabilities
 	@scripts/lint.sh
 
 .PHONY: fuzz

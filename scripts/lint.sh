@@ -19,6 +19,7 @@ if [[ ,$tags, == *,ibverbs,* ]] && native_found libmlx5; then
 	go build -tags "$tags,mlx5dv" ./core/fabric/rdma/...
 fi
 golangci_lint ./...
+scripts/vulncheck.sh
 if have shellcheck; then
 	shellcheck -x scripts/*.sh .ci/run
 else

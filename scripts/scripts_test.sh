@@ -291,5 +291,41 @@ mapfile -t files < <(grep -rlE 'inLongTests|test\.sh long|make test-long' --incl
 with_output left_out "$(sed -n "s/^long_tests='\(.*\)'$/\1/p" scripts/test.sh)" "${files[@]}"
 [ ! -s "$scratch/output" ] || fail "long_tests in test.sh leaves these out:"
 
+# fake_govulncheck VERSION STATUS makes a govulncheck that answers -version with VERSION, and ends a scan with STATUS.
+fake_govulncheck() {
+	fake go <<-FAKE
+		case "\$*" in
+		*govulncheck*-version) printf '%s\n' "$1" ;;
+		*govulncheck*-h) exit ${3:-0} ;;
+		*govulncheck*) echo "scanned: \$*"; exit $2 ;;
+		*) exec "$(command -v go)" "\$@" ;;
+		esac
+	FAKE
+}
+
+new_module "a vulnerability that a program can reach is an error"
+fake_govulncheck "DB updated: 2026-01-01" 3
+! with_fakes scripts/vulncheck.sh || fail "vulncheck.sh did not fail"
+expect "scanned: tool -modfile=tools/go.mod govulncheck -db https://vuln.go.dev" "can reach a known vulnerability"
+fake_govulncheck "DB updated: 2026-01-01" 0
+with_fakes scripts/vulncheck.sh || fail "vulncheck.sh failed"
+refuse untested
+
+new_module "without the database of vulnerabilities, nothing is scanned, and the summary says so"
+fake_govulncheck "DB: https://vuln.go.dev" 3
+with_fakes env UNTESTED="$scratch/untested" GOVULNDB=https://mirror.example scripts/vulncheck.sh || fail "vulncheck.sh failed"
+expect "govulncheck goes untested: the database of vulnerabilities, https://mirror.example, cannot be reached"
+refuse scanned
+with_output cat "$scratch/untested" && expect "cannot be reached	govulncheck"
+
+new_module "a govulncheck that is broken is an error, with the database or without"
+fake_govulncheck "DB updated: 2026-01-01" 1
+! with_fakes scripts/vulncheck.sh || fail "vulncheck.sh did not fail"
+expect "govulncheck failed with exit code 1"
+refuse "goes untested"
+fake_govulncheck "" 0 1
+! with_fakes scripts/vulncheck.sh || fail "vulncheck.sh did not fail"
+expect "govulncheck does not run"
+
 [ $failures = 0 ] || die "$failures checks of the scripts failed"
 echo "ok  scripts"
