@@ -32,7 +32,7 @@ const (
 var schema = []transport.Option{
 	{
 		Name: optionTLS, Type: transport.TypeString, Default: "",
-		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all, and between machines all but shared memory",
+		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all; between machines all but shared memory, and on one machine, if net-devices is empty, all but tcp",
 	},
 	{
 		Name: optionLane, Type: transport.TypeString, Default: "",

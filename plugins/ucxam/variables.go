@@ -23,7 +23,9 @@ var sharedMemory = []string{"posix", "sysv"}
 
 // resolveVariables collects UCX's variables. An option overrides the environment, and the
 // environment overrides the transport's defaults. If ranks are on several machines, the default leaves out
-// shared memory: the trial connection, which is between workers of one process, would choose it.
+// shared memory: the trial connection, which is between workers of one process, would choose it. On one
+// machine the default leaves out TCP, unless a device is named: for each interface, UCX listens at a port,
+// used or not, and whoever connects there can end the process or write to its memory.
 func (s *settings) resolveVariables(o transport.Values, environ []string, crosses bool) error {
 	given, err := parseVariables(o.String(optionVariables))
 	if err != nil {
@@ -55,13 +57,23 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 	for _, name := range slices.Sorted(maps.Keys(ownOptions)) {
 		check(name, o.String(ownOptions[name]))
 	}
-	if s.variables["TLS"] == "" && crosses {
+	switch {
+	case s.variables["TLS"] != "":
+	case crosses:
 		check("TLS", "^sm")
+	case s.variables["NET_DEVICES"] == "":
+		check("TLS", "^tcp")
 	}
 	if _, ok := s.variables["KEEPALIVE_INTERVAL"]; !ok && s.worker.PeerErrors {
 		check("KEEPALIVE_INTERVAL", fmt.Sprintf("%dus", o.Duration(optionKeepalive).Microseconds()))
 	}
 	s.tls = s.variables["TLS"]
+	// While UCX 1.13 makes a worker it asserts that nothing arrives at an interface that it progresses only
+	// once it is used, and a byte from a stranger ends the process (ucp_worker_iface_check_events). A single
+	// interface will be used, so progress costs the same without that.
+	if _, ok := s.variables["ADAPTIVE_PROGRESS"]; !ok && s.tcpAlone() {
+		set("ADAPTIVE_PROGRESS", "n")
+	}
 	for _, transport := range sharedMemory {
 		if !mayUse(s.tls, transport) {
 			continue // UCX warns about variables that nothing reads
@@ -78,6 +90,15 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 		s.others = append(s.others, ucp.Setting{Name: "POSIX_DIR", Value: shm.Dir()})
 	}
 	return nil
+}
+
+// tcpAlone reports whether UCX may use nothing but TCP on one named device.
+func (s *settings) tcpAlone() bool {
+	names, all := requested(s.tls)
+	other := func(name string) bool { return name != "tcp" && name != "self" }
+	devices := s.variables["NET_DEVICES"]
+	return !all && slices.Contains(names, "tcp") && !slices.ContainsFunc(names, other) &&
+		devices != "" && devices != "all" && !strings.ContainsAny(devices, "^,")
 }
 
 // fifo returns the length of a worker's queue in shared memory. It fits the messages that a few
