@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-
-	"transportbench/plugins/ofi/internal/fi"
 )
 
 // address is the content of Worker.Address.
@@ -22,7 +20,7 @@ type address struct {
 }
 
 // addressMagic identifies an address and its version.
-const addressMagic = "ofi1\x00\x00\x00\x00"
+const addressMagic = "ofi2\x00\x00\x00\x00"
 
 // fixedSize is the length of the magic, the checksum and the numbers.
 const fixedSize = len(addressMagic) + 4 + 8 + 4 + 4 + 8
@@ -66,7 +64,7 @@ func decodeAddress(b []byte) (*address, error) {
 		end := 2 + int(binary.LittleEndian.Uint16(rest))
 		fields[i], rest = rest[2:end], rest[end:]
 	}
-	if len(rest) != 0 || a.nonce&^fi.NonceMask != 0 || a.window == 0 || len(fields[3]) == 0 {
+	if len(rest) != 0 || a.nonce == 0 || a.window == 0 || len(fields[3]) == 0 {
 		return nil, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
 	}
 	a.provider, a.presence, a.probe, a.library = string(fields[0]), string(fields[1]), fields[2], fields[3]

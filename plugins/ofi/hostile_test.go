@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,10 @@ import (
 
 // hostile connects a worker to a worker of package fi, which can send what this transport
 // never sends.
-func hostile(t testing.TB) (w *worker, h *fi.Worker) {
+func hostile(t testing.TB) (w *worker, h *fi.Worker) { return hostileAs(t, func(*address) {}) }
+
+// hostileAs is hostile with another address than the hostile worker's for the other one.
+func hostileAs(t testing.TB, change func(*address)) (w *worker, h *fi.Worker) {
 	needLibrary(t)
 	same := map[string]string{optionProvider: "shm"}
 	tr, w, err := open(role{Options: same, MaxPayload: 4096})
@@ -27,6 +31,7 @@ func hostile(t testing.TB) (w *worker, h *fi.Worker) {
 	a, err := decodeAddress(its.Address())
 	require.NoError(t, err)
 	a.window = uint32(w.window)
+	change(a)
 	require.NoError(t, w.Connect(t.Context(), 0, a.encode()))
 	require.NoError(t, its.library.Connect(0, w.nonce, w.library.Address()))
 	return w, its.library
@@ -55,6 +60,35 @@ func cutOff(t *testing.T, w *worker, h *fi.Worker, count int) {
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
 
+// TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of the
+// peer's, and the peer stays connected.
+func TestGuessedNonce(t *testing.T) {
+	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
+		w, h := hostileAs(t, func(a *address) { a.nonce ^= 1 << bit })
+		for kind := range fi.Lost {
+			require.True(t, h.Enqueue(0, kind, 1, []byte("guessed")))
+		}
+		h.Flush()
+		for range 100 {
+			h.Progress()
+			n, err := w.Poll(make([]transport.Event, 16))
+			require.NoError(t, err, "bit %d", bit)
+			require.Zero(t, n, "bit %d", bit)
+		}
+		require.Equal(t, peerUp, w.peers.Get(0).state)
+	}
+}
+
+// TestPresenceHidesNonce: all processes of a host can read the name of a presence.
+func TestPresenceHidesNonce(t *testing.T) {
+	needLibrary(t)
+	tr, w, err := open(role{Options: map[string]string{optionProvider: "shm"}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tr.Close()) }()
+	require.NotContains(t, w.presence.address, strconv.FormatUint(w.nonce, 16))
+	require.Len(t, w.presence.address, len("@transportbench-ofi-")+26)
+}
+
 func TestHostilePeerIsCutOff(t *testing.T) {
 	t.Run("reply to no call", func(t *testing.T) {
 		w, h := hostile(t)
@@ -70,9 +104,7 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 	})
 	t.Run("unknown kind", func(t *testing.T) {
 		w, h := hostile(t)
-		for _, kind := range []fi.Kind{200} {
-			require.True(t, h.Enqueue(0, kind, 1, nil))
-		}
+		require.True(t, h.Enqueue(0, fi.Lost, 1, nil))
 		cutOff(t, w, h, 0)
 	})
 	t.Run("no kind", func(t *testing.T) {
@@ -139,7 +171,7 @@ func TestAddressesThatLie(t *testing.T) {
 		"another eager limit": changed(func(a *address) { a.small++ }),
 		"another payload":     changed(func(a *address) { a.most++ }),
 		"another provider":    changed(func(a *address) { a.provider = "tcp;ofi_rxm" }),
-		"another nonce":       changed(func(a *address) { a.nonce |= 1 }),
+		"no nonce":            changed(func(a *address) { a.nonce = 0 }),
 		"no presence":         changed(func(a *address) { a.presence = "@transportbench-nobody" }),
 		"no port":             changed(func(a *address) { a.presence = "nowhere" }),
 		"no library":          changed(func(a *address) { a.library = nil }),
@@ -181,7 +213,7 @@ func alone(t *testing.T) *worker {
 
 // FuzzDecodeAddress: decodeAddress accepts only what encode writes, and detects damage.
 func FuzzDecodeAddress(f *testing.F) {
-	f.Add((&address{nonce: rand.Uint64() & fi.NonceMask, window: 16, provider: "shm", library: []byte("address")}).encode(), uint16(0), byte(0))
+	f.Add((&address{nonce: rand.Uint64(), window: 16, provider: "shm", library: []byte("address")}).encode(), uint16(0), byte(0))
 	f.Add([]byte(addressMagic), uint16(3), byte(1))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, change byte) {
 		a, err := decodeAddress(b)

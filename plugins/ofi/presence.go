@@ -2,8 +2,8 @@ package ofi
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -29,9 +29,10 @@ type presence struct {
 const presenceBacklog = 4096
 
 // newPresence listens at an IP address, or only on this host if it is not valid.
-func newPresence(at netip.Addr, nonce uint64) (p presence, err error) {
+func newPresence(at netip.Addr) (p presence, err error) {
 	family := unix.AF_UNIX
-	p.address = "@transportbench-ofi-" + hex.EncodeToString(binary.BigEndian.AppendUint64(nil, nonce))
+	// All processes can read the name, so it has nothing of the worker's nonce.
+	p.address = "@transportbench-ofi-" + rand.Text()
 	var bound unix.Sockaddr = &unix.SockaddrUnix{Name: p.address}
 	if at.IsValid() {
 		family, bound = inet(netip.AddrPortFrom(at, 0))

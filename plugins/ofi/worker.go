@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -79,7 +78,7 @@ const (
 func newWorker(e *endpoint) (_ *worker, err error) {
 	cfg := e.settings.worker
 	w := &worker{
-		endpoint: e, nonce: rand.Uint64() & fi.NonceMask, limit: cfg.MaxPayload, window: cfg.Window,
+		endpoint: e, nonce: control.NewNonce(), limit: cfg.MaxPayload, window: cfg.Window,
 		lost: control.NewLostPeers(cfg.Peers),
 	}
 	w.peers = control.NewPeers[peer](cfg.Peers, w.nonce)
@@ -94,7 +93,7 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 		}
 	}()
 	at := e.presenceAddress()
-	if w.presence, err = newPresence(at, w.nonce); err != nil {
+	if w.presence, err = newPresence(at); err != nil {
 		return nil, err
 	}
 	if cfg.WakeUp {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-
-	"transportbench/plugins/ucxam/internal/ucp"
 )
 
 // address is the content of Worker.Address.
@@ -19,7 +17,7 @@ type address struct {
 }
 
 // addressMagic identifies an address and its version.
-const addressMagic = "ucxam2\x00\x00"
+const addressMagic = "ucxam3\x00\x00"
 
 const (
 	nonceAt  = len(addressMagic)
@@ -60,7 +58,7 @@ func decodeAddress(b []byte) (address, error) {
 	}
 	end := 2 + int(binary.LittleEndian.Uint16(a.ucp))
 	a.probe, a.ucp = a.ucp[2:end], a.ucp[end:]
-	if a.nonce&^ucp.NonceMask != 0 || a.window == 0 {
+	if a.nonce == noNonce || a.window == 0 {
 		return address{}, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
 	}
 	return a, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	control "transportbench/core/fabric/endpoint"
@@ -67,13 +66,13 @@ const (
 
 // noNonce is a nonce that no worker has. A worker may connect to itself: UCX's transport
 // self allows nothing else.
-const noNonce = ^uint64(ucp.NonceMask)
+const noNonce = 0
 
 func newWorker(e *endpoint) (*worker, error) {
 	cfg := e.settings.worker
 	w := &worker{
-		endpoint: e, nonce: rand.Uint64() & ucp.NonceMask, limit: cfg.MaxPayload, window: cfg.Window,
-		peers: control.NewPeers[peer](cfg.Peers, noNonce), lost: control.NewLostPeers(cfg.Peers),
+		endpoint: e, nonce: control.NewNonce(), limit: cfg.MaxPayload, window: cfg.Window,
+		peers: control.NewPeers[peer, uint64](cfg.Peers, noNonce), lost: control.NewLostPeers(cfg.Peers),
 	}
 	var err error
 	if w.ucp, err = e.context.NewWorker(cfg, w.nonce); err != nil {

@@ -28,9 +28,6 @@ func SharedMemoryName(path string) string { return "fi_shm://" + path }
 // HeaderSize is the size in bytes of the header before each payload.
 const HeaderSize = 16
 
-// NonceMask has the bits that a worker's nonce may use.
-const NonceMask = ^uint64(0xff)
-
 // Error is an error of libfabric.
 type Error struct {
 	Code int    // positive; those below 256 are of the C library

@@ -49,7 +49,7 @@ static void send_probe(fb_worker *w, fb_peer *p, uint64_t kind, uint64_t token, 
 	uint32_t slot = fb_pool_take(pool);
 	fb_header *h = (fb_header *)fb_pool_at(pool, slot);
 	h->token = token;
-	h->origin = s->nonce | kind;
+	h->origin = s->nonce ^ kind;
 	if (!small)
 		slot += s->small.count;
 	int error = fb_post(w, p, slot, size);

@@ -2,12 +2,11 @@
 
 #include "shim_internal.h"
 
-fb_peer *fb_find_indexed(fb_worker *w, uint64_t nonce)
+fb_peer *fb_find_indexed(fb_worker *w, uint64_t origin)
 {
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
-	for (; w->index[at] != 0; at = (at + 1) & w->index_mask) {
+	for (uint32_t at = fb_index(w, origin); w->index[at] != 0; at = (at + 1) & w->index_mask) {
 		fb_peer *p = &w->peers[w->index[at] - 1];
-		if (p->nonce == nonce)
+		if (fb_kind(p, origin) <= FB_LOST)
 			return w->last = p;
 	}
 	return NULL;
@@ -87,8 +86,8 @@ void fb_admit_early(fb_worker *w, fb_peer *p)
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < w->early_count; i++) {
 		fb_early e = w->early[i];
-		uint32_t kind = FB_KIND(e.header.origin);
-		if (FB_NONCE(e.header.origin) != p->nonce) {
+		uint64_t kind = fb_kind(p, e.header.origin);
+		if (kind > FB_LOST) {
 			w->early[kept++] = e;
 			continue;
 		}
@@ -117,7 +116,7 @@ static inline void send_completed(fb_worker *w, fb_op *op)
 // control handles messages that are neither calls nor replies.
 static void control(fb_worker *w, fb_peer *p, const fb_header *h)
 {
-	uint32_t kind = FB_KIND(h->origin);
+	uint64_t kind = fb_kind(p, h->origin);
 	if (kind == FB_CLOSE) {
 		fb_lose(w, p, FB_CLOSED);
 	} else if (kind < FB_CLOSE || kind > FB_PING_END) {
@@ -137,22 +136,20 @@ static inline int received(fb_worker *w, fb_op *op, uint64_t length)
 	fb_header *h = (fb_header *)base;
 	if (__builtin_expect(length < sizeof *h || w->closed, 0)) {
 		s->strangers += !w->closed;
-		if (length >= sizeof *h && FB_KIND(h->origin) == FB_CLOSE) {
-			fb_peer *p = fb_find(w, FB_NONCE(h->origin));
-			if (p != NULL)
-				fb_lose(w, p, FB_CLOSED); // it waits for nothing more
-		}
+		fb_peer *p = length >= sizeof *h ? fb_find(w, h->origin) : NULL;
+		if (p != NULL && fb_kind(p, h->origin) == FB_CLOSE)
+			fb_lose(w, p, FB_CLOSED); // it waits for nothing more
 		return 0;
 	}
 	uint64_t size = length - sizeof *h;
-	uint32_t kind = FB_KIND(h->origin);
-	fb_peer *p = fb_find(w, FB_NONCE(h->origin));
+	fb_peer *p = fb_find(w, h->origin);
 	if (__builtin_expect(p == NULL, 0)) {
 		keep_early(w, h, base + sizeof *h, size);
 		return 0;
 	}
 	if (__builtin_expect(p->state != PEER_UP, 0))
 		return 0;
+	uint64_t kind = fb_kind(p, h->origin);
 	if (__builtin_expect(kind - FB_CALL > FB_REPLY - FB_CALL, 0)) {
 		control(w, p, h);
 		return 0;

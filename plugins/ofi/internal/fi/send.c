@@ -84,7 +84,7 @@ int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token)
 	uint32_t slot = fb_pool_take(&s->small);
 	fb_header *h = (fb_header *)fb_pool_at(&s->small, slot);
 	h->token = token;
-	h->origin = s->nonce | kind;
+	h->origin = s->nonce ^ kind;
 	s->sends[s->queued++] = (fb_send){ .slot = slot, .peer = peer };
 	return 1;
 }

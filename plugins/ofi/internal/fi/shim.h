@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// fb_header precedes every payload. origin is the sender's nonce, with the kind in its low
-// eight bits.
+// fb_header precedes every payload. origin is the sender's nonce, XORed with the kind.
 typedef struct {
 	uint64_t token;
 	uint64_t origin;

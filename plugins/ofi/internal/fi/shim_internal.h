@@ -25,8 +25,8 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
-#define FB_KIND(origin) ((uint32_t)((origin) & 0xff))
-#define FB_NONCE(origin) ((origin) & ~(uint64_t)0xff)
+// FB_BASE has the bits of a nonce that no kind changes.
+#define FB_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
 
 enum { LARGE_TAG = 1 };
 
@@ -121,14 +121,23 @@ void fb_lose_all(fb_worker *w, int64_t why);
 int fb_post(fb_worker *w, fb_peer *p, uint32_t slot, uint64_t size);
 int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token);
 
-// fb_find_indexed looks for a peer in the hash table.
-fb_peer *fb_find_indexed(fb_worker *w, uint64_t nonce);
+// fb_index returns where a search in the hash table begins, for a nonce and any origin with it.
+static inline uint32_t fb_index(fb_worker *w, uint64_t nonce)
+{
+	return (uint32_t)((FB_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+}
 
-// fb_find returns the peer with this nonce, or NULL.
-static inline fb_peer *fb_find(fb_worker *w, uint64_t nonce)
+// fb_find_indexed looks for a peer in the hash table.
+fb_peer *fb_find_indexed(fb_worker *w, uint64_t origin);
+
+// fb_kind returns the kind of a message of a peer. It is more than FB_LOST if another has sent it.
+static inline uint64_t fb_kind(const fb_peer *p, uint64_t origin) { return origin ^ p->nonce; }
+
+// fb_find returns the peer that has sent a message of this origin, or NULL.
+static inline fb_peer *fb_find(fb_worker *w, uint64_t origin)
 {
 	fb_peer *p = w->last;
-	return p != NULL && p->nonce == nonce ? p : fb_find_indexed(w, nonce);
+	return p != NULL && fb_kind(p, origin) <= FB_LOST ? p : fb_find_indexed(w, origin);
 }
 
 static inline uint32_t fb_pool_take(fb_pool *p) { return p->free[--p->left]; }

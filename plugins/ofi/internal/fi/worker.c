@@ -215,7 +215,7 @@ int fb_connect(fb_worker *w, uint32_t id, uint64_t nonce, const void *address)
 	p->nonce = nonce;
 	p->id = id;
 	p->state = PEER_UP;
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	uint32_t at = fb_index(w, nonce);
 	while (w->index[at] != 0)
 		at = (at + 1) & w->index_mask;
 	w->index[at] = id + 1;

@@ -46,7 +46,7 @@ func (w *Worker) Enqueue(peer uint32, kind Kind, token uint64, payload []byte) b
 	base := unsafe.Add(pool.base, uint64(slot)*uint64(pool.pool.stride))
 	header := (*C.uam_header)(base)
 	header.token = C.uint64_t(token)
-	header.origin = s.nonce | C.uint64_t(kind)
+	header.origin = s.nonce ^ C.uint64_t(kind)
 	copy(unsafe.Slice((*byte)(unsafe.Add(base, HeaderSize)), len(payload)), payload)
 	m := &w.sends[s.queued]
 	m.slot = slot + number

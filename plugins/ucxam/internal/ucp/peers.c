@@ -6,13 +6,18 @@
 
 #include <stdio.h>
 
-// uam_find_indexed looks for a peer in the hash table.
-uam_peer *uam_find_indexed(uam_worker *w, uint64_t nonce)
+// uam_index returns where a search in the hash table begins, for a nonce and any origin with it.
+uint32_t uam_index(uam_worker *w, uint64_t nonce)
 {
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
-	for (; w->index[at] != 0; at = (at + 1) & w->index_mask) {
+	return (uint32_t)((UAM_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+}
+
+// uam_find_indexed looks for a peer in the hash table.
+uam_peer *uam_find_indexed(uam_worker *w, uint64_t origin)
+{
+	for (uint32_t at = uam_index(w, origin); w->index[at] != 0; at = (at + 1) & w->index_mask) {
 		uam_peer *p = &w->peers[w->index[at] - 1];
-		if (p->nonce == nonce)
+		if (uam_kind(p, origin) <= UAM_LOST)
 			return w->last = p;
 	}
 	return NULL;

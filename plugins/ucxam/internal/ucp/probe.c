@@ -58,7 +58,7 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 	if (!small)
 		slot += s->small.count;
 	h->token = token;
-	h->origin = w->shared.nonce | kind;
+	h->origin = w->shared.nonce ^ kind;
 	w->small_param.user_data = &w->refs[slot];
 	void *request = ucp_am_send_nbx(p->ep, AM_SMALL, h, sizeof *h + size, NULL, 0, &w->small_param);
 	if (UCS_PTR_IS_PTR(request))

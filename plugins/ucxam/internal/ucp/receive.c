@@ -48,7 +48,7 @@ static inline int acceptable(uam_worker *w, uam_peer *p, const uam_header *h, ui
 		return 0;
 	// The ring keeps one entry per peer for its loss. The others hold every call
 	// and reply that correct peers can have in flight.
-	if (__builtin_expect(UAM_KIND(h->origin) - UAM_CALL > UAM_REPLY - UAM_CALL || size > w->config.max_payload ||
+	if (__builtin_expect(uam_kind(p, h->origin) - UAM_CALL > UAM_REPLY - UAM_CALL || size > w->config.max_payload ||
 		s->arrived - w->released > s->mask - w->config.peers, 0)) {
 		uam_lose(w, p, UAM_CORRUPT);
 		return 0;
@@ -67,7 +67,7 @@ static inline uam_arrival *next_entry(uam_worker *w, uam_peer *p, const uam_head
 	a->token = h->token;
 	a->size = size;
 	a->peer = p->id;
-	a->kind = UAM_KIND(h->origin);
+	a->kind = uam_kind(p, h->origin);
 	return a;
 }
 
@@ -90,15 +90,12 @@ static void keep_early(uam_worker *w, const uam_header *h, const void *payload, 
 }
 
 // control handles messages other than calls and replies. It returns 1 if it did.
-static int control(uam_worker *w, const uam_header *h)
+static int control(uam_worker *w, uam_peer *p, const uam_header *h)
 {
-	uint32_t kind = UAM_KIND(h->origin);
+	uint64_t kind = uam_kind(p, h->origin);
 	if (kind < UAM_CLOSE || kind > UAM_PING_END)
 		return 0;
-	uam_peer *p = uam_find(w, UAM_NONCE(h->origin));
-	if (kind == UAM_CLOSE && p == NULL)
-		return 0; // keep it as an early message
-	if (p == NULL || p->state != PEER_UP || w->closed)
+	if (p->state != PEER_UP || w->closed)
 		return 1;
 	if (kind == UAM_CLOSE) {
 		uam_lose(w, p, UAM_CLOSED);
@@ -112,13 +109,13 @@ static int control(uam_worker *w, const uam_header *h)
 
 static inline void accept_copy(uam_worker *w, const uam_header *h, const void *payload, uint64_t size)
 {
-	if (__builtin_expect(UAM_KIND(h->origin) > UAM_REPLY, 0) && control(w, h))
-		return;
-	uam_peer *p = uam_find(w, UAM_NONCE(h->origin));
+	uam_peer *p = uam_find(w, h->origin);
 	if (__builtin_expect(p == NULL, 0)) {
 		keep_early(w, h, payload, size);
 		return;
 	}
+	if (__builtin_expect(uam_kind(p, h->origin) > UAM_REPLY, 0) && control(w, p, h))
+		return;
 	uam_arrival *a = next_entry(w, p, h, size);
 	if (a != NULL && copy_payload(w, a, payload, size))
 		w->shared.arrived++;
@@ -167,12 +164,12 @@ static ucs_status_t on_large(void *arg, const void *header, size_t header_length
 	}
 	memcpy(&h, header, sizeof h);
 	int rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
-	uam_peer *p = uam_find(w, UAM_NONCE(h.origin));
+	uam_peer *p = uam_find(w, h.origin);
 	if (rendezvous && (p == NULL || acceptable(w, p, &h, size)))
 		return defer_fetch(w, &h, data, size);
 	if (rendezvous)
 		return UCS_OK; // drops the message
-	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) || UAM_KIND(h.origin) > UAM_REPLY || p == NULL) {
+	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) || p == NULL || uam_kind(p, h.origin) > UAM_REPLY) {
 		accept_copy(w, &h, data, size);
 		return UCS_OK;
 	}
@@ -211,7 +208,7 @@ void uam_admit_early(uam_worker *w, uam_peer *p)
 	uint32_t left = 0;
 	for (uint32_t i = 0; i < w->early_count; i++) {
 		early_message *e = &w->early[i];
-		if (UAM_NONCE(e->header.origin) != p->nonce) {
+		if (uam_kind(p, e->header.origin) > UAM_LOST) {
 			w->early[left++] = *e;
 			continue;
 		}
@@ -225,7 +222,7 @@ void uam_admit_early(uam_worker *w, uam_peer *p)
 static void fetch_done(uam_worker *w, fetch *f)
 {
 	char *payload = uam_pool_at(&w->fetch_pool, f->slot);
-	uam_peer *p = uam_find(w, UAM_NONCE(f->header.origin));
+	uam_peer *p = uam_find(w, f->header.origin);
 	uam_arrival *a = NULL;
 	if (p == NULL)
 		keep_early(w, &f->header, payload, f->length);

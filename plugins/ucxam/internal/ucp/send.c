@@ -80,7 +80,7 @@ void uam_send_control(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token)
 	if (h == NULL)
 		return;
 	h->token = token;
-	h->origin = w->shared.nonce | kind;
+	h->origin = w->shared.nonce ^ kind;
 	ucp_request_param_t param = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
 		.cb.send = control_done,

@@ -13,8 +13,7 @@
 #include <stdint.h>
 #include <ucp/api/ucp.h>
 
-// uam_header precedes every payload. origin is the sender's nonce, with the kind in its low
-// eight bits.
+// uam_header precedes every payload. origin is the sender's nonce, XORed with the kind.
 typedef struct {
 	uint64_t token;
 	uint64_t origin;
@@ -30,8 +29,8 @@ enum {
 	UAM_LOST, // not a message: the peer is lost, and the token has the reason
 };
 
-#define UAM_KIND(origin) ((uint32_t)((origin) & 0xff))
-#define UAM_NONCE(origin) ((origin) & ~(uint64_t)0xff)
+// UAM_BASE has the bits of a nonce that no kind changes.
+#define UAM_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
 
 // Tokens of UAM_LOST, besides the negative values of ucs_status_t.
 enum { UAM_CLOSED = 0, UAM_CORRUPT = 1 };

@@ -103,7 +103,8 @@ struct uam_worker {
 };
 
 // peers.c
-uam_peer *uam_find_indexed(uam_worker *w, uint64_t nonce);
+uint32_t uam_index(uam_worker *w, uint64_t nonce);
+uam_peer *uam_find_indexed(uam_worker *w, uint64_t origin);
 void uam_lose(uam_worker *w, uam_peer *p, int64_t why);
 void uam_on_error(void *arg, ucp_ep_h ep, ucs_status_t status);
 char *uam_endpoint_info(ucp_ep_h ep);
@@ -121,11 +122,14 @@ void uam_run_deferred(uam_worker *w);
 void uam_set_send_params(uam_worker *w);
 void uam_send_control(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token);
 
-// uam_find returns the peer with this nonce, or NULL.
-static inline uam_peer *uam_find(uam_worker *w, uint64_t nonce)
+// uam_kind returns the kind of a message of a peer. It is more than UAM_LOST if another has sent it.
+static inline uint64_t uam_kind(const uam_peer *p, uint64_t origin) { return origin ^ p->nonce; }
+
+// uam_find returns the peer that has sent a message of this origin, or NULL.
+static inline uam_peer *uam_find(uam_worker *w, uint64_t origin)
 {
 	uam_peer *p = w->last;
-	return p != NULL && p->nonce == nonce ? p : uam_find_indexed(w, nonce);
+	return p != NULL && uam_kind(p, origin) <= UAM_LOST ? p : uam_find_indexed(w, origin);
 }
 
 // uam_progress lets UCX progress, then does what its callbacks must not do.

@@ -24,9 +24,6 @@ const (
 // HeaderSize is the size in bytes of the header before each payload.
 const HeaderSize = 16
 
-// NonceMask has the bits that a worker's nonce may use.
-const NonceMask = ^uint64(0xff)
-
 // Status is an error of UCX.
 type Status struct {
 	Code int

@@ -199,7 +199,7 @@ ucs_status_t uam_connect(uam_worker *w, uint32_t id, uint64_t nonce, const void 
 		return status;
 	*info = uam_endpoint_info(p->ep);
 	p->state = PEER_UP;
-	uint32_t at = (uint32_t)((nonce * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	uint32_t at = uam_index(w, nonce);
 	while (w->index[at] != 0)
 		at = (at + 1) & w->index_mask;
 	w->index[at] = id + 1;

@@ -39,8 +39,7 @@ type slots struct {
 	base unsafe.Pointer
 }
 
-// NewWorker returns a worker. nonce identifies it to its peers and has no bits outside
-// NonceMask.
+// NewWorker returns a worker. nonce identifies it to its peers.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 	native := C.uam_config{
 		peers: C.uint32_t(cfg.Peers), window: C.uint32_t(cfg.Window),
