@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	control "transportbench/core/fabric/endpoint"
@@ -192,7 +191,7 @@ const (
 
 func newWorker(e *endpoint) (w *worker, err error) {
 	s := e.settings
-	w = &worker{settings: s, endpoint: e, nonce: rand.Uint64() | 1, lost: control.NewLostPeers(s.peers),
+	w = &worker{settings: s, endpoint: e, nonce: control.NewNonce(), lost: control.NewLostPeers(s.peers),
 		byCookie: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
 		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(), maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)

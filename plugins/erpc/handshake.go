@@ -55,9 +55,10 @@ type offer struct {
 	Credits    uint32
 	MaxPayload uint32
 	MaxData    uint32
+	First      uint32 // number of the sender's first request, a multiple of Window
 }
 
-const offerSize = 32
+const offerSize = 36
 
 // encode returns the offer in offerSize bytes.
 func (o *offer) encode() []byte {
@@ -70,7 +71,7 @@ func (o *offer) encode() []byte {
 
 func (w *worker) offer(p *session) offer {
 	s := w.settings
-	o := offer{Nonce: w.nonce, Key: p.localKey, Number: p.localNumber, Window: uint16(s.window),
+	o := offer{Nonce: w.nonce, Key: p.localKey, Number: w.firstNumber + p.localNumber, Window: uint16(s.window), First: p.localFirst,
 		Credits: uint32(w.credits), MaxPayload: uint32(s.payload), MaxData: uint32(w.maxData)}
 	if s.checkAll {
 		o.CheckAll = 1
@@ -148,8 +149,8 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 	_, _ = binary.Decode(data, binary.LittleEndian, &o) // fails only if data is too short
 	if p.state == connecting {
 		expected := w.offer(p)
-		expected.Nonce, expected.Key, expected.Number, expected.Credits = o.Nonce, o.Key, o.Number, o.Credits
-		if o != expected || o.Credits == 0 || o.Number >= maxPeers {
+		expected.Nonce, expected.Key, expected.Number, expected.Credits, expected.First = o.Nonce, o.Key, o.Number, o.Credits, o.First
+		if o != expected || o.Credits == 0 || o.Number == noSession || o.First%uint32(o.Window) != 0 {
 			w.cutOff(p) // it was opened with other options
 			return
 		}
@@ -168,6 +169,9 @@ func (w *worker) establish(p *session, o *offer, now int64) {
 	p.state = established
 	w.connecting--
 	p.remoteNumber, p.remoteKey = o.Number, o.Key
+	for i := range p.serverSlots {
+		p.serverSlots[i].request = o.First + uint32(i-len(p.serverSlots))
+	}
 	p.maxCredits = min(w.credits, int(o.Credits))
 	p.credits = p.maxCredits
 	if p.watch != nil {

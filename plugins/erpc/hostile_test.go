@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,9 @@ func newTarget(t testing.TB) *target {
 	return &target{network: n, victim: a, peer: b, session: a.w.sessions[0]}
 }
 
+// number returns the session's number in packets to the victim.
+func (x *target) number() uint16 { return x.victim.w.firstNumber + x.session.localNumber }
+
 // deliver delivers packets to the victim, as if from a port.
 func (x *target) deliver(from int, packets ...[]byte) (events []transport.Event) {
 	p := x.victim.w.port.(*simulated)
@@ -61,7 +65,7 @@ func packet(h header, key uint32, body []byte) []byte {
 // next returns the header of the request that the victim would accept next.
 func (x *target) next(size int) header {
 	s := &x.session.serverSlots[3]
-	return header{request: s.request + 8, session: x.session.localNumber, kind: kindRequest, size: uint32(size)}
+	return header{request: s.request + 8, session: x.number(), kind: kindRequest, size: uint32(size)}
 }
 
 // TestHostilePackets: each hostile packet is counted by its defect, and none makes an event.
@@ -81,10 +85,10 @@ func TestHostilePackets(t *testing.T) {
 	}{
 		"empty":                     {nil, peer, &w.counts.malformed},
 		"short":                     {make([]byte, headerSize-1), peer, &w.counts.malformed},
-		"zeros":                     {make([]byte, headerSize), peer, &w.counts.corrupt},
+		"zeros":                     {make([]byte, headerSize), peer, &w.counts.strangers},
 		"wrong key":                 {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
 		"from elsewhere":            {packet(x.next(32), key, body), stranger, &w.counts.forged},
-		"unknown session":           {packet(with(func(h *header) { h.session = 77 }), key, body), peer, &w.counts.strangers},
+		"unknown session":           {packet(with(func(h *header) { h.session++ }), key, body), peer, &w.counts.strangers},
 		"truncated":                 {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
 		"shorter than its size":     {packet(x.next(33), key, body), peer, &w.counts.malformed},
 		"longer than its size":      {packet(x.next(31), key, body), peer, &w.counts.malformed},
@@ -111,7 +115,70 @@ func TestHostilePackets(t *testing.T) {
 	events := x.deliver(peer, packet(x.next(32), key, body))
 	require.Len(t, events, 1, "the same packet without a defect")
 	require.Equal(t, transport.EventRequest, events[0].Kind)
-	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.session.localNumber, kind: kindRequest, size: 32}, key, body)), "a repeated request")
+	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.number(), kind: kindRequest, size: 32}, key, body)), "a repeated request")
+}
+
+// TestGuessedPackets: a sender that does not see the packets of a session, and forges the address of the
+// peer, has to guess the number of the session, the key and the request, of which each bit is random.
+func TestGuessedPackets(t *testing.T) {
+	x := newTarget(t)
+	peer, body := x.peer.w.port.(*simulated).number, make([]byte, 32)
+	const window = 8
+	for bit := range 32 {
+		before := x.victim.w.counts.corrupt
+		require.Empty(t, x.deliver(peer, packet(x.next(32), x.session.localKey^1<<bit, body)))
+		require.Equal(t, before+1, x.victim.w.counts.corrupt, "bit %d of the key", bit)
+		h := x.next(32)
+		if h.request ^= 1 << bit; 1<<bit < window {
+			continue // another slot's next request
+		}
+		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)), "bit %d of the request", bit)
+		h = x.next(32)
+		h.session ^= 1 << (bit % 16)
+		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)), "bit %d of the session", bit)
+	}
+	var keys, requests, nonces, numbers [2]uint64 // the bits that were set and clear
+	for range 60 {
+		p := newTarget(t)
+		for i, v := range []uint64{uint64(p.session.localKey), uint64(p.session.serverSlots[0].request), p.victim.w.nonce, uint64(p.number())} {
+			seen := []*[2]uint64{&keys, &requests, &nonces, &numbers}[i]
+			seen[0], seen[1] = seen[0]|v, seen[1]|^v
+		}
+	}
+	require.EqualValues(t, 1<<16-1, uint16(numbers[0])&uint16(numbers[1]))
+	require.EqualValues(t, 1<<32-1, uint32(keys[0])&uint32(keys[1]))
+	require.EqualValues(t, 1<<32-window, uint32(requests[0])&uint32(requests[1]))
+	require.EqualValues(t, uint64(1<<64-1), nonces[0]&nonces[1])
+	require.Equal(t, established, x.session.state)
+}
+
+// TestReplayedPackets: recorded packets of the peer, delivered again with its address, make no event and
+// end nothing: a hello, a request that was answered or not, and a response.
+func TestReplayedPackets(t *testing.T) {
+	n := newNetwork(1, datagram.Faults{})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}, nil)
+	a, b := n.member(t, s, 256, 20, mixed(64)), n.member(t, s, 256, 20, mixed(64))
+	n.recorded = &[]flight{}
+	join(t, a, b)
+	n.run(t, 10*second, a, b)
+	replayed := map[kind]bool{}
+	for _, f := range *n.recorded {
+		to := n.ports[f.to]
+		for _, m := range []*member{a, b} {
+			if m.w.port != to {
+				continue
+			}
+			to.arrived, to.from = append(to.arrived, slices.Clone(f.data)), append(to.from, f.from)
+			k, err := m.w.Poll(m.events)
+			require.NoError(t, err)
+			require.Zero(t, k)
+			require.Equal(t, established, m.w.sessions[0].state)
+			replayed[parse(f.data).kind] = true
+		}
+	}
+	for _, k := range []kind{kindHello, kindRequest, kindResponse} {
+		require.True(t, replayed[k], "%d", k)
+	}
 }
 
 // hello returns the hello that the victim's peer would send.
@@ -252,7 +319,7 @@ func FuzzPackets(f *testing.F) {
 			valid := how&2 == 0 && len(b) >= headerSize
 			if valid {
 				h := parse(b)
-				if h.session = p.localNumber; how&8 != 0 {
+				if h.session = x.number(); how&8 != 0 {
 					h.session = noSession
 				}
 				if how&4 != 0 { // close to an acceptable packet

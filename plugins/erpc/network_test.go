@@ -25,8 +25,9 @@ type network struct {
 	delay  int64 // of every packet
 	tick   int64 // between two iterations of members that have something to do
 
-	flying  flights
-	carried uint64
+	flying   flights
+	carried  uint64
+	recorded *[]flight // what was sent, if not nil
 }
 
 // simulated is a port of a network.
@@ -159,6 +160,9 @@ func (p *simulated) Send(to datagram.Remote, head, body []byte) bool {
 
 func (p *simulated) Flush() error {
 	for _, f := range p.batch {
+		if r := p.network.recorded; r != nil {
+			*r = append(*r, f)
+		}
 		p.network.carry(f)
 	}
 	p.batch = p.batch[:0]

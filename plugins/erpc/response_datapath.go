@@ -81,10 +81,11 @@ func (w *worker) missing(s *clientSlot) []byte {
 // isPlaced reports whether a body is where its packet belongs. Another packet may have taken its place, and
 // it that of another; then it has to leave before that comes.
 func (w *worker) isPlaced(h *header, body []byte) bool {
-	if h.kind != kindResponse || int(h.session) >= len(w.sessions) || w.sessions[h.session] == nil {
+	number := h.session - w.firstNumber
+	if h.kind != kindResponse || int(number) >= len(w.sessions) || w.sessions[number] == nil {
 		return false
 	}
-	s := w.sessions[h.session].awaitedBy(h)
+	s := w.sessions[number].awaitedBy(h)
 	if s == nil || s.exchange.responsePackets < 2 || int(h.number) != s.received {
 		return false
 	}

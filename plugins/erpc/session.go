@@ -2,7 +2,6 @@ package erpc
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -17,8 +16,9 @@ import (
 type session struct {
 	id           transport.PeerID
 	state        sessionState
-	localNumber  uint16 // in arriving packets
+	localNumber  uint16 // in arriving packets, less worker.firstNumber
 	localKey     uint32 // of the checksum of arriving packets
+	localFirst   uint32 // number of this side's first request
 	nonce        uint64 // of the peer's worker
 	handshakeKey uint32 // of the checksum of handshake packets to the peer
 	remote       datagram.Remote
@@ -140,8 +140,9 @@ func (f *fifo) pop() int32 {
 // newSession makes a session with its buffers. Their pages take memory only when they are used.
 func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	s := w.settings
+	secret := control.NewNonce()
 	p := &session{
-		id: id, localNumber: w.freeNumber(), localKey: rand.Uint32(),
+		id: id, localNumber: w.freeNumber(), localKey: uint32(secret),
 		credits: w.credits, maxCredits: w.credits, timely: timely{rate: s.congestion.linkRate},
 		slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window), sendQueue: newFifo(s.window),
 		calls: make([]call, s.inFlight), freeCalls: stackOf(s.inFlight), backlog: newFifo(s.inFlight),
@@ -150,10 +151,9 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	}
 	timestamps := s.timestamps(w.credits, w.maxData)
 	for i := range p.slots {
-		p.slots[i] = clientSlot{session: p, index: i, call: -1, request: uint32(i - s.window),
-			sentAt: make([]int64, timestamps)}
-		p.serverSlots[i].request = uint32(i - s.window)
+		p.slots[i] = clientSlot{session: p, index: i, call: -1, sentAt: make([]int64, timestamps)}
 	}
+	p.beginAt(uint32(secret>>32) &^ uint32(s.window-1))
 	reassembly := 0
 	if packetsOf(s.payload, w.maxData) > 1 {
 		reassembly = s.window * p.stride
@@ -176,6 +176,14 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	p.requests, p.responses, p.incoming, p.arriving = take(requests), take(responses),
 		take(reassembly), take(reassembly)
 	return p, nil
+}
+
+// beginAt sets the number of this side's first request, a multiple of the window.
+func (p *session) beginAt(first uint32) {
+	p.localFirst = first
+	for i := range p.slots {
+		p.slots[i].request = first + uint32(i-len(p.slots))
+	}
 }
 
 // freeNumber returns the lowest session number that is free.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,12 +28,13 @@ type worker struct {
 	key       uint32          // of the checksum of handshake packets to this worker
 	address   []byte
 
-	peers      control.Peers[session, uint64]
-	sessions   []*session // by localNumber; nil where the number is free
-	connecting int        // sessions in state connecting
-	lostPeers  control.LostPeers
-	reported   []*session // lost sessions to reclaim, whose loss Poll has reported
-	corrupt    []*session // sessions whose ErrCorrupt Poll has not returned yet
+	peers       control.Peers[session, uint64]
+	sessions    []*session // by localNumber; nil where the number is free
+	firstNumber uint16     // of a session in arriving packets; random, because strangers have to guess it
+	connecting  int        // sessions in state connecting
+	lostPeers   control.LostPeers
+	reported    []*session // lost sessions to reclaim, whose loss Poll has reported
+	corrupt     []*session // sessions whose ErrCorrupt Poll has not returned yet
 
 	packets     []datagram.Packet // of the last Receive
 	nextPacket  int               // first of packets that Poll has not handled
@@ -60,7 +60,7 @@ var (
 func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock func() int64) (*worker, error) {
 	w := &worker{settings: s, port: port, heartbeat: h, clock: clock,
 		maxData: port.MTU() - headerSize, credits: credits,
-		nonce: rand.Uint64() | 1, packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
+		nonce: control.NewNonce(), firstNumber: 1 + uint16(control.NewNonce()%(noSession-maxPeers)), packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
 	w.key = handshakeKey(w.nonce)
 	w.peers = control.NewPeers[session](maxPeers, w.nonce)
 	w.waiter, _ = datagram.AsWaiter(port)

@@ -129,11 +129,12 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		w.receiveHandshake(&h, packet, now)
 		return false
 	}
-	if int(h.session) >= len(w.sessions) || w.sessions[h.session] == nil {
+	number := h.session - w.firstNumber
+	if int(number) >= len(w.sessions) || w.sessions[number] == nil {
 		w.counts.strangers++
 		return false
 	}
-	p := w.sessions[h.session]
+	p := w.sessions[number]
 	data := packet.Body
 	if data == nil {
 		data = packet.Data[headerSize:]
