@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"sync"
@@ -95,6 +96,87 @@ func TestStrangers(t *testing.T) {
 			a.door.mu.Unlock()
 			roundTrip(t, a, b)
 			roundTrip(t, b, a)
+		})
+	}
+}
+
+// tap passes the first connection on to a TCP address, and returns what it has carried there.
+func tap(t *testing.T, to string) (at string, recorded func() []byte) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	var mu sync.Mutex
+	var said bytes.Buffer
+	go func() {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer from.Close()
+		c, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		go func() { _, _ = io.Copy(from, c) }()
+		for b := make([]byte, 1<<12); ; {
+			n, err := from.Read(b)
+			mu.Lock()
+			said.Write(b[:n])
+			mu.Unlock()
+			if _, failed := c.Write(b[:n]); err != nil || failed != nil {
+				return
+			}
+		}
+	}()
+	return l.Addr().String(), func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Clone(said.Bytes())
+	}
+}
+
+// TestReplay sends again all that a peer has sent: the worker closes the connection and sees no call.
+func TestReplay(t *testing.T) {
+	for _, options := range []string{"", "calls=unary"} {
+		t.Run(options, func(t *testing.T) {
+			var workers []*worker
+			for range 2 {
+				tr, w, err := openWith(options, 1<<10, 4)
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, tr.Close()) })
+				workers = append(workers, w)
+			}
+			victim, peer := workers[0], workers[1]
+			peer.nonce = 0 // it dials
+			own, err := decodeAddress(peer.Address())
+			require.NoError(t, err)
+			own.Nonce = 0
+			require.NoError(t, victim.Connect(context.Background(), 0, own.encode()))
+			at, err := decodeAddress(victim.Address())
+			require.NoError(t, err)
+			direct := at.At
+			var recorded func() []byte
+			at.At, recorded = tap(t, direct)
+			require.NoError(t, peer.Connect(context.Background(), 0, at.encode()))
+			roundTrip(t, peer, victim)
+
+			said := recorded()
+			require.Contains(t, string(said), "ping")
+			before := victim.door.strangers.Load()
+			c, err := net.Dial("tcp", direct)
+			require.NoError(t, err)
+			defer c.Close()
+			_, err = c.Write(said)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				n, err := victim.Poll(make([]transport.Event, 1))
+				require.NoError(t, err)
+				require.Zero(t, n)
+				return victim.door.strangers.Load() > before
+			}, 10*time.Second, time.Millisecond)
+			roundTrip(t, peer, victim)
+			roundTrip(t, victim, peer)
 		})
 	}
 }

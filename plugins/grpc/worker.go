@@ -311,7 +311,12 @@ func (w *worker) admit(ctx context.Context) (*peer, error) {
 	if w.settings.tls && !bytes.Equal(id.certificate, p.address.Certificate) {
 		return nil, status.Error(codes.Unauthenticated, "the certificate is not the one in the address")
 	}
-	p.accepted.Store(&id.raw)
+	// A peer calls over one connection. Whoever comes with its preface again has recorded it.
+	if !p.accepted.CompareAndSwap(nil, &id.raw) && p.accepted.Load() != &id.raw {
+		_ = id.raw.Close()
+		w.door.strangers.Add(1)
+		return nil, status.Error(codes.AlreadyExists, "the peer is connected already")
+	}
 	if p.ended.Load() { // before or after the store: one of the two closes the socket
 		p.disconnect()
 		return nil, status.Error(codes.Unavailable, "the connection has ended")
