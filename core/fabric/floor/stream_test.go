@@ -2,6 +2,7 @@ package floor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -117,6 +118,65 @@ func TestStreamOfStrangers(t *testing.T) {
 		}
 	}
 	probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+}
+
+// TestStreamHellos: a socket takes the place of a peer's only if its hello has all bits of the port's
+// nonce and comes from the port that it names. So a recorded hello is worth nothing.
+func TestStreamHellos(t *testing.T) {
+	a, b := streamPair(t)
+	var to, from streamAddress
+	require.NoError(t, to.decode(b.Address()))
+	require.NoError(t, from.decode(a.Address()))
+	say := func(nonce, offset uint64) {
+		fd, err := newStreamSocket(loopback)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		_ = unix.Connect(fd, socketAddress(to.At))
+		own, err := unix.Getsockname(fd)
+		require.NoError(t, err)
+		hello := make([]byte, 0, 24)
+		for _, v := range []uint64{nonce, from.Nonce, portOf(own) + offset} {
+			hello = binary.LittleEndian.AppendUint64(hello, v)
+		}
+		n, err := streamSend(fd, hello)
+		require.NoError(t, err)
+		require.Len(t, hello, n)
+		require.Eventually(t, func() bool {
+			require.NoError(t, b.accept())
+			_, taken := b.waiting[from.Nonce]
+			_, err := streamReceive(fd, make([]byte, 1))
+			return taken || err != nil
+		}, time.Minute, time.Millisecond)
+	}
+	for bit := range 64 {
+		say(to.Nonce^1<<bit, 0)
+		require.Empty(t, b.waiting, "bit %d", bit)
+	}
+	say(0, 0)
+	say(to.Nonce, 1)
+	require.Empty(t, b.waiting)
+	say(to.Nonce, 0)
+	require.Len(t, b.waiting, 1)
+}
+
+// TestUnixStreamCrowd: a probe begins although strangers have filled the queue of the port.
+func TestUnixStreamCrowd(t *testing.T) {
+	a, err := ListenUnixStream()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, a.Close()) }()
+	b, err := ListenUnixStream()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	var to streamAddress
+	require.NoError(t, to.decode(b.Address()))
+	for full := false; !full; {
+		fd, err := newStreamSocket(netip.Addr{})
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		full = unix.Connect(fd, to.socketAddress()) == unix.EAGAIN
+	}
+	f := probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+	require.Positive(t, f.RoundTrip)
 }
 
 // BenchmarkStream shows the floors of TCP over the loopback by payload and in flight.

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
@@ -65,11 +65,14 @@ func (a *streamAddress) decode(b []byte) error {
 // strangeSocket is an accepted socket that has not said who it is.
 type strangeSocket struct {
 	fd    int
+	port  uint64 // that it comes from
 	hello []byte
 }
 
 const (
-	helloSize = 16 // the nonces of the port that is dialled and of the one that dials
+	// A hello has the nonces of the port that is dialled and of the one that dials, and the socket's port, so
+	// that nobody else can use the hello again; 0 for Unix sockets.
+	helloSize = 24
 	// maxStrange bounds the sockets that have not said who they are; the oldest is closed.
 	maxStrange = 64
 )
@@ -91,16 +94,9 @@ func ListenStream(at netip.Addr) (*StreamPort, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening for probes at %v: %w", at, err), unix.Close(fd))
 	}
-	port := 0
-	switch own := own.(type) {
-	case *unix.SockaddrInet4:
-		port = own.Port
-	case *unix.SockaddrInet6:
-		port = own.Port
-	}
 	return &StreamPort{
 		listener: fd, waiting: map[uint64]int{},
-		address: streamAddress{At: netip.AddrPortFrom(at, uint16(port)), Nonce: rand.Uint64()},
+		address: streamAddress{At: netip.AddrPortFrom(at, uint16(portOf(own))), Nonce: control.NewNonce()},
 	}, nil
 }
 
@@ -110,7 +106,7 @@ func ListenUnixStream() (*StreamPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", rand.Uint64()), Nonce: rand.Uint64()}
+	a := streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", control.NewNonce()), Nonce: control.NewNonce()}
 	if err = unix.Bind(fd, a.socketAddress()); err == nil {
 		err = unix.Listen(fd, unix.SOMAXCONN)
 	}
@@ -164,13 +160,27 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 		return f, err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	if err := unix.Connect(fd, peer.socketAddress()); err != nil && err != unix.EINPROGRESS {
-		return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
-	}
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	err = unix.Connect(fd, peer.socketAddress())
+	// EAGAIN: strangers have filled the queue of a Unix socket, which the peer empties once it waits.
+	for wait := (spin.Wait{}); err == unix.EAGAIN && !stopped.Load(); wait.IdleCall() {
+		err = unix.Connect(fd, peer.socketAddress())
+	}
+	if err == unix.EAGAIN {
+		return f, context.Cause(ctx)
+	}
+	if err != nil && err != unix.EINPROGRESS {
+		return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
+	}
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		return f, fmt.Errorf("connecting to %s for a probe: getsockname: %w", peer.name(), err)
+	}
 	hello := make([]byte, 0, helloSize)
-	hello = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(hello, peer.Nonce), p.address.Nonce)
+	for _, v := range []uint64{peer.Nonce, p.address.Nonce, portOf(own)} {
+		hello = binary.LittleEndian.AppendUint64(hello, v)
+	}
 	for wait := (spin.Wait{}); len(hello) > 0; wait.IdleCall() {
 		n, err := streamSend(fd, hello)
 		if err != nil {
@@ -202,7 +212,7 @@ func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 // accept takes what the listener has and reads the hellos that have come.
 func (p *StreamPort) accept() error {
 	for {
-		fd, _, err := unix.Accept4(p.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, from, err := unix.Accept4(p.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if err == unix.EAGAIN || err == unix.EINTR || err == unix.ECONNABORTED {
 			break
 		}
@@ -216,7 +226,7 @@ func (p *StreamPort) accept() error {
 			_ = unix.Close(p.strange[0].fd)
 			p.strange = p.strange[1:]
 		}
-		p.strange = append(p.strange, strangeSocket{fd: fd})
+		p.strange = append(p.strange, strangeSocket{fd: fd, port: portOf(from)})
 	}
 	kept := p.strange[:0]
 	for _, s := range p.strange {
@@ -226,7 +236,7 @@ func (p *StreamPort) accept() error {
 		switch {
 		case err == nil && len(s.hello) < helloSize:
 			kept = append(kept, s)
-		case err == nil && binary.LittleEndian.Uint64(s.hello) == p.address.Nonce:
+		case err == nil && binary.LittleEndian.Uint64(s.hello) == p.address.Nonce && binary.LittleEndian.Uint64(s.hello[16:]) == s.port:
 			from := binary.LittleEndian.Uint64(s.hello[8:])
 			if old, ok := p.waiting[from]; ok {
 				_ = unix.Close(old)
@@ -275,6 +285,17 @@ func newStreamSocket(a netip.Addr) (int, error) {
 		return -1, errors.Join(fmt.Errorf("a socket for probes: TCP_NODELAY: %w", err), unix.Close(fd))
 	}
 	return fd, nil
+}
+
+// portOf returns the port of an address; 0 for Unix sockets.
+func portOf(a unix.Sockaddr) uint64 {
+	switch a := a.(type) {
+	case *unix.SockaddrInet4:
+		return uint64(a.Port)
+	case *unix.SockaddrInet6:
+		return uint64(a.Port)
+	}
+	return 0
 }
 
 func socketAddress(a netip.AddrPort) unix.Sockaddr {
