@@ -1,8 +1,10 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -33,6 +36,8 @@ type MicroAnswer struct {
 	transport.Measurement
 	Setup *SetupReading `json:"setup,omitempty"` // of MicroSetup, which has no measurement
 	Error string        `json:"error,omitempty"`
+	// Invalid is set, beside Error, if a reading cannot be.
+	Invalid *record.InvalidError `json:"invalid,omitempty"`
 }
 
 // microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling threads;
@@ -46,8 +51,14 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	encoder := json.NewEncoder(stdout)
-	if err := measure(ctx, driver, text, func(a MicroAnswer) error { return encoder.Encode(a) }); err != nil {
-		_ = encoder.Encode(MicroAnswer{Error: err.Error()})
+	err := measure(ctx, driver, text, func(a MicroAnswer) error {
+		err := encoder.Encode(a)
+		return cmp.Or(record.NotFinite(err), err)
+	})
+	if err != nil {
+		last := MicroAnswer{Error: err.Error()}
+		errors.As(err, &last.Invalid)
+		_ = encoder.Encode(last)
 		fmt.Fprintln(stderr, err)
 		return exitInternal
 	}

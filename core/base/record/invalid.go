@@ -1,6 +1,10 @@
 package record
 
-import "fmt"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
 
 // InvalidError reports that a plugin sent a value that no rank can have: the plugin is faulty, and
 // nothing else that it sent can be trusted.
@@ -8,6 +12,16 @@ type InvalidError struct {
 	Field string // where the value is in the answer: "report.clients[1].elapsed_ns"
 	Value string
 	Bound string // what it must be: "1 to 400000000"
+}
+
+// NotFinite returns what err, the error of encoding a plugin's answer as JSON, says of a number that JSON does
+// not have, and nil if err is another error or nil.
+func NotFinite(err error) error {
+	var value *json.UnsupportedValueError
+	if !errors.As(err, &value) {
+		return nil
+	}
+	return &InvalidError{Field: "its answer", Value: value.Str, Bound: "a finite number"}
 }
 
 func (e *InvalidError) Error() string {

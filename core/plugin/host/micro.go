@@ -52,6 +52,9 @@ func readAnswers(lines *bufio.Scanner, report func(plugin.MicroAnswer) error) er
 			return err
 		}
 		printable.Strings(&a)
+		if a.Invalid != nil {
+			return a.Invalid
+		}
 		if a.Error != "" {
 			return errors.New(a.Error)
 		}
@@ -69,5 +72,8 @@ func readAnswers(lines *bufio.Scanner, report func(plugin.MicroAnswer) error) er
 			return err
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); !errors.Is(err, bufio.ErrTooLong) {
+		return err
+	}
+	return &record.InvalidError{Field: "measurement", Value: "a line that is too long", Bound: fmt.Sprintf("at most %d bytes", bufio.MaxScanTokenSize)}
 }

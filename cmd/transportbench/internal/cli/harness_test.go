@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
-		if name == "liar" {
-			plugin.Serve(&driver{info: transport.Info{Name: name, Version: "1"}}, newLiar)
+		if strings.HasPrefix(name, "liar") {
+			plugin.Serve(&lyingDriver{driver{info: transport.Info{Name: name, Version: "1"}}}, newLiar)
 		}
 		if strings.HasPrefix(name, hostile) {
 			actHostile(name)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -26,13 +27,35 @@ func TestLyingPlugin(t *testing.T) {
 	require.Equal(t, 1, strings.Count(c.stderr, "impossible"), c.stderr)
 }
 
-// liar is a rank whose clients claim that their window took no time.
+// JSON has no NaN, so a plugin that computes one cannot send it. That is a lie, too.
+func TestPluginThatComputesNaN(t *testing.T) {
+	c := &command{T: t, run: runner.Run, plugins: []string{"liarnan"}}
+	code := c.execute("run", "--transport", "liarnan", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	require.Equal(t, ExitThreshold, code, c.stderr)
+	require.Regexp(t, `(?m)^transportbench: rank 1: run: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
+	require.Equal(t, ExitThreshold, c.execute("micro", "--plugin-dir", pluginDir(t, "liarnan"), "liarnan", "read"), c.stderr)
+	require.Regexp(t, `(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
+}
+
+// lyingDriver has a microbenchmark that measures nothing.
+type lyingDriver struct{ driver }
+
+func (*lyingDriver) Microbenchmarks() []string { return []string{"read"} }
+
+func (*lyingDriver) Microbenchmark(_ context.Context, _ transport.Values, _ func(string) bool, _ time.Duration, report func(transport.Measurement) error) error {
+	return report(transport.Measurement{Name: "read", Latency: math.NaN(), Samples: 1})
+}
+
+// liar is a rank whose clients claim that their window took no time, or a mean time that is not a number.
 type liar struct {
 	plan    record.Plan
+	nan     bool
 	stopped chan struct{}
 }
 
-func newLiar(transport.Driver) record.Control { return &liar{stopped: make(chan struct{}, 1)} }
+func newLiar(d transport.Driver) record.Control {
+	return &liar{nan: d.Info().Name == "liarnan", stopped: make(chan struct{}, 1)}
+}
 
 func (l *liar) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
 	l.plan = plan
@@ -68,6 +91,9 @@ func (l *liar) Run(ctx context.Context, w record.Window, started func(), progres
 	if l.plan.Config.Calls(l.plan.Rank) {
 		progress(record.Progress{Drained: true})
 		r.Clients = []record.ClientReport{{Latency: record.NewHistogram().Encode()}}
+		if l.nan {
+			r.Clients[0].MeanNS = math.NaN()
+		}
 		return r, nil
 	}
 	select {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"google.golang.org/grpc/encoding"
+
+	"transportbench/core/base/record"
 )
 
 // codecName is the gRPC content subtype of the control service. go-plugin's own services on the
@@ -20,7 +22,16 @@ type jsonCodec struct{}
 
 func (jsonCodec) Name() string { return codecName }
 
-func (jsonCodec) Marshal(message any) ([]byte, error) { return json.Marshal(message) }
+// Marshal puts the failure of a value that JSON does not have in the place of an answer with that value.
+func (jsonCodec) Marshal(message any) ([]byte, error) {
+	text, err := json.Marshal(message)
+	if wrong := record.NotFinite(err); wrong != nil {
+		if answer, ok := message.(interface{ failed(*failure) any }); ok {
+			return json.Marshal(answer.failed(encodeFailure(wrong, 0)))
+		}
+	}
+	return text, err
+}
 
 func (jsonCodec) Unmarshal(data []byte, message any) error {
 	if text, ok := message.(*answer); ok {

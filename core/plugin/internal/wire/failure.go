@@ -35,9 +35,10 @@ const (
 	kindOption = "option" // *transport.OptionError
 	kindOp     = "op"     // *transport.OpError
 
-	// Only agents send these: a plugin cannot report its own end, or that it lies.
-	kindExit    = "exit"    // *record.ExitError
 	kindInvalid = "invalid" // *record.InvalidError
+
+	// Only agents send this: a plugin cannot report its own end.
+	kindExit = "exit" // *record.ExitError
 )
 
 // sentinels are the errors that callers compare by identity, by kind.

@@ -27,6 +27,9 @@ type event struct {
 	Error    *failure         `json:"error,omitempty"`
 }
 
+func (reply[T]) failed(f *failure) any { return reply[none]{Error: f} }
+func (event) failed(f *failure) any    { return event{Report: new(record.Report), Error: f} }
+
 // none is the argument or result of a call that has none.
 type none struct{}
 

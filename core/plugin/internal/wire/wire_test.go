@@ -141,6 +141,25 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
 }
 
+// JSON has no NaN and no infinity: an answer with one is an error of its own type, not a failure of gRPC.
+func TestNumbersThatJSONDoesNotHave(t *testing.T) {
+	c := linkOne(t, &fakeRank{
+		overhead: func(context.Context, time.Duration) (record.Overhead, error) {
+			return record.Overhead{PerOpNS: math.Inf(1)}, nil
+		},
+		run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
+			return record.Report{Clients: []record.ClientReport{{MeanNS: math.NaN()}}}, nil
+		},
+	})
+	var invalid *record.InvalidError
+	_, err := c.Overhead(t.Context(), time.Second)
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "+Inf", invalid.Value)
+	_, err = c.Run(t.Context(), record.Window{}, ignore, ignoreProgress)
+	require.ErrorAs(t, err, &invalid)
+	require.Equal(t, "NaN", invalid.Value)
+}
+
 // The addresses of many workers exceed gRPC's default limit of 4 MiB.
 func TestLongMessages(t *testing.T) {
 	workers := []record.RankWorkers{{Daemons: [][]byte{make([]byte, 6<<20)}}}
