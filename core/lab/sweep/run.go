@@ -32,8 +32,8 @@ type Watcher interface {
 	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
 	// given up, with the reason.
 	Cell(Status, *set.Cell)
-	// Again is called before a run that has failed is made once more, with the reason and the file that
-	// has more about it.
+	// Again is called before a run that has failed, or whose file is damaged, is made once more, with the
+	// reason and the file that has more about it.
 	Again(s Status, reason, log string)
 }
 
@@ -124,6 +124,9 @@ func labels(p *Plan) []string {
 }
 
 func (s *sweep) all(ctx context.Context) error {
+	for _, d := range s.store.damaged {
+		s.options.Watcher.Again(s.status(d.run), d.reason, d.aside)
+	}
 	for i := range s.plan.Cells {
 		if reason := s.plan.Cells[i].Unavailable; reason != "" {
 			s.fail(i, Failure{set.Unavailable, reason})

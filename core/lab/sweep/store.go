@@ -18,6 +18,7 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 )
@@ -65,6 +66,15 @@ type store struct {
 	plan  *Plan
 	cells []progress
 	index *set.Set // finish fills in its cells
+	// damaged has the files that a resumed sweep could not use.
+	damaged []damage
+}
+
+// damage is a file of results that was set aside, so that its repeats are measured again.
+type damage struct {
+	run    run // its first repeat
+	reason string
+	aside  string // the file's new name in the directory
 }
 
 // progress is the state of one cell.
@@ -227,15 +237,16 @@ func (s *store) removeTemporary() error {
 func (s *store) recover(i int) error {
 	p := &s.cells[i]
 	if _, err := os.Stat(s.cellPath(i)); err == nil {
-		p.complete = true
+		if p.complete, err = s.load(i, 0, s.plan.Repeats, s.cellPath(i)); err != nil {
+			return err
+		}
+	}
+	if p.complete {
 		for r := range s.plan.Repeats {
 			p.done[r] = true
 		}
 		// An earlier process may have ended just before this removal.
-		if err := os.RemoveAll(s.repeatDir(i)); err != nil {
-			return err
-		}
-		return s.load(i, s.cellPath(i))
+		return os.RemoveAll(s.repeatDir(i))
 	}
 	entries, err := os.ReadDir(s.repeatDir(i))
 	if err != nil {
@@ -250,21 +261,45 @@ func (s *store) recover(i int) error {
 		if !isJSON || err != nil || repeat >= s.plan.Repeats {
 			continue
 		}
-		if err := s.load(i, s.repeatPath(i, repeat)); err != nil {
+		usable, err := s.load(i, repeat, 1, s.repeatPath(i, repeat))
+		if err != nil {
 			return err
 		}
-		p.done[repeat] = true
+		if usable {
+			p.done[repeat] = true
+		}
 	}
 	return nil
 }
 
-// load adds a result's file to its cell.
-func (s *store) load(i int, path string) error {
+// load adds a result's file to its cell, with as many repeats from that one. A file that is damaged is set
+// aside and not usable.
+func (s *store) load(i, repeat, repeats int, path string) (usable bool, err error) {
 	r, size, err := read(path)
-	if err != nil {
-		return err
+	if err == nil && (r.Kind != result.KindRun || len(r.Repeats) != repeats) {
+		err = fmt.Errorf("it is no result with %s", format.Count(repeats, "repeat"))
 	}
-	return s.add(i, r, path, size)
+	if err == nil {
+		err = s.add(i, r, path, size)
+	}
+	var unreadable *fs.PathError
+	if err == nil || errors.As(err, &unreadable) {
+		return err == nil, err
+	}
+	c := &s.plan.Cells[i]
+	whose, of := fmt.Sprintf("-repeat-%d", repeat+1), "its file"
+	if path == s.cellPath(i) {
+		whose, of = "", "the file of all its repeats"
+	}
+	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport, c.ID, whose))
+	s.damaged = append(s.damaged, damage{run{i, repeat}, fmt.Sprintf("%s cannot be used: %v", of, err), aside})
+	if err = os.MkdirAll(filepath.Join(s.dir, logsDir), 0o755); err == nil {
+		err = os.Rename(path, filepath.Join(s.dir, aside))
+	}
+	if err != nil {
+		err = &result.IOError{Op: "setting a damaged file aside", Path: path, Err: err}
+	}
+	return false, err
 }
 
 // read reads a result that a sweep stored. It does not validate the schema, which takes as long as all
@@ -276,7 +311,7 @@ func read(path string) (r *result.Result, size int64, err error) {
 	}
 	r = new(result.Result)
 	if err := result.Decode(text, r); err != nil {
-		return nil, 0, fmt.Errorf("reading %s: %w; remove the file to measure the repeat again", path, err)
+		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return r, int64(len(text)), nil
 }

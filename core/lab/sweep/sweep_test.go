@@ -264,6 +264,56 @@ func TestInterruptAndResume(t *testing.T) {
 	require.Len(t, w.begun, 12-5)
 }
 
+// A file of results that something has damaged costs what is in it, and nothing else: --resume sets it aside
+// and measures that again.
+func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
+	damage := func(t *testing.T, pattern, text string) {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		require.NoError(t, os.WriteFile(paths[0], []byte(text), 0o600))
+	}
+	for name, text := range map[string]string{"torn": "{\"schema_version\": \"2.0.0\", \"ki", "empty": "", "of nothing": "{}"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			count := 0
+			damaging := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+				if count++; count == 3 {
+					damage(t, filepath.Join(dir, "repeats", "*", "0000.json"), text)
+				}
+				return good(ctx, c, obs)
+			}
+			p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
+			outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
+			require.NoError(t, err)
+			require.Equal(t, 1, outcome.Failed)
+
+			resume := func() *watcher {
+				w := new(watcher)
+				outcome, err := Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+				require.NoError(t, err)
+				require.Equal(t, 1, outcome.Complete)
+				require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
+				return w
+			}
+			w := resume()
+			require.Len(t, w.begun, 1)
+			require.Len(t, w.again, 1)
+			require.Regexp(t, `^shm 1: its file cannot be used: .*: logs/shm-\w+-repeat-1.damaged$`, w.again[0])
+			_, aside, _ := strings.Cut(w.again[0], ": logs/")
+			kept, err := os.ReadFile(filepath.Join(dir, "logs", aside))
+			require.NoError(t, err)
+			require.Equal(t, text, string(kept))
+
+			damage(t, filepath.Join(dir, "cells", "*.json"), text)
+			w = resume()
+			require.Len(t, w.begun, 3)
+			require.Regexp(t, `^shm 1: the file of all its repeats cannot be used: .*: logs/shm-\w+.damaged$`, w.again[0])
+			require.Empty(t, resume().begun)
+		})
+	}
+}
+
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {

@@ -322,7 +322,7 @@ func (p *SweepProgress) draw(figures string) {
 
 // Again implements [sweep.Watcher].
 func (p *SweepProgress) Again(s sweep.Status, reason, log string) {
-	fmt.Fprintf(p, "%s: repeat %d of %d failed and is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
+	fmt.Fprintf(p, "%s: repeat %d of %d is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
 }
 
 // Cell implements [sweep.Watcher].
