@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,49 @@ func TestResume(t *testing.T) {
 					require.Equal(t, written, info.ModTime(), "%s was measured again", path)
 				}
 			}
+		})
+	}
+}
+
+// TestSignalAtTheFirstDescribe checks that a plugin that is hit while it says what it is costs a sweep nothing,
+// and that one that cannot say it keeps a sweep from going on without it.
+func TestSignalAtTheFirstDescribe(t *testing.T) {
+	for _, signal := range []string{"TERM", "STOP"} {
+		t.Run(signal, func(t *testing.T) {
+			dir := t.TempDir()
+			script := fmt.Sprintf(`#!/bin/sh
+if [ "$1" = describe ] && { [ -e %[1]s/always ] || mkdir %[1]s/once 2>/dev/null; }; then kill -%[2]s $$; fi
+exec %[3]s "$@"
+`, dir, signal, filepath.Join(bin, "plugins", "transport-shm"))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"), []byte(script), 0o755))
+			out := filepath.Join(t.TempDir(), "swept")
+			sweep := func(more ...string) (int, string) {
+				i := command(t, append([]string{"sweep", "--plugin-dir", dir, "--transport", "shm,sockets", "--in-flight", "1,4", "--repeats", "1",
+					"--duration", "50ms", "--warmup", "10ms", "--out", out}, more...)...)
+				return i.run(t), i.stderr.String()
+			}
+			code, said := sweep()
+			require.Contains(t, swept, code, said)
+			require.DirExists(t, filepath.Join(dir, "once"), "the first describe was hit")
+			s := loadSet(t, out)
+			require.Len(t, s.Cells, 4)
+			for _, c := range s.Cells {
+				require.Equal(t, set.Measured, c.Status, c.Reason)
+			}
+			code, said = sweep("--resume")
+			require.Contains(t, swept, code, said)
+			if signal == "STOP" {
+				return // it takes 2 s to see that a plugin does not answer
+			}
+			always := filepath.Join(dir, "always")
+			require.NoError(t, os.Mkdir(always, 0o755))
+			code, said = sweep("--resume")
+			require.Equal(t, 1, code, said)
+			require.Regexp(t, `^transportbench: plugin shm \(pid \d+\) died: signal: terminated; try again, or name other transports with --transport\n$`, said)
+			require.Len(t, loadSet(t, out).Cells, 4, "what was measured stays")
+			require.NoError(t, os.Remove(always))
+			code, said = sweep("--resume")
+			require.Contains(t, swept, code, said)
 		})
 	}
 }

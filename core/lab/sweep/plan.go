@@ -69,9 +69,14 @@ type Plan struct {
 }
 
 // Digest identifies the plan: two sweeps with the same digest measure the same cells in the same
-// order.
+// order. What the machine could not measure when the sweep began it may be able to when it is resumed.
 func (p *Plan) Digest() string {
-	text, err := json.Marshal(p)
+	wanted := *p
+	wanted.Cells = slices.Clone(p.Cells)
+	for i := range wanted.Cells {
+		wanted.Cells[i].Unavailable = ""
+	}
+	text, err := json.Marshal(wanted)
 	if err != nil {
 		panic(err) // a plan holds only strings and numbers
 	}

@@ -60,6 +60,8 @@ type Outcome struct {
 	Set      *set.Set
 	Failed   int // cells
 	Complete int // cells
+	// Unavailable is the number of cells that this machine cannot measure.
+	Unavailable int
 	// OutOfTime reports that Limit ended the sweep early.
 	OutOfTime bool
 }
@@ -90,6 +92,8 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	for _, f := range s.failures {
 		if f.Status == set.Failed {
 			outcome.Failed++
+		} else {
+			outcome.Unavailable++
 		}
 	}
 	return outcome, interrupted
@@ -128,10 +132,11 @@ func (s *sweep) all(ctx context.Context) error {
 		s.options.Watcher.Again(s.status(d.run), d.reason, d.aside)
 	}
 	for i := range s.plan.Cells {
-		if reason := s.plan.Cells[i].Unavailable; reason != "" {
-			s.fail(i, Failure{set.Unavailable, reason})
-		} else if err := s.stored(i, s.store.complete(i)); err != nil {
+		if err := s.stored(i, s.store.complete(i)); err != nil {
 			return err
+		}
+		if reason := s.plan.Cells[i].Unavailable; reason != "" && !s.store.cells[i].complete {
+			s.fail(i, Failure{set.Unavailable, reason})
 		}
 	}
 	runs := s.plan.runs()

@@ -362,6 +362,31 @@ func TestChangesAreNoticed(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// A transport that the machine had not when the sweep began, and has when it is resumed, is measured then.
+func TestResumeWithATransportThatHasCome(t *testing.T) {
+	dir := t.TempDir()
+	p := plan(t, matrix)
+	for i := range p.Cells {
+		if p.Cells[i].Config.Transport == "erpc" {
+			p.Cells[i].Unavailable = "no such NIC"
+		}
+	}
+	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: good, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 2, outcome.Complete)
+	require.Equal(t, 2, outcome.Unavailable)
+	w := new(watcher)
+	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete)
+	require.Zero(t, outcome.Unavailable)
+	require.Len(t, w.begun, 6)
+	outcome, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 4, outcome.Complete, "what was measured stays")
+	require.Len(t, outcome.Set.Cells[3].Samples[result.Throughput], 3)
+}
+
 func TestTwoSweepsInOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {

@@ -17,6 +17,7 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
 )
@@ -34,8 +35,19 @@ const (
 	describeMax = 1 << 20
 )
 
-// Describe runs the plugin with `describe` and returns its description. It returns soon after
-// describeTimeout, or after ctx ends.
+// describeTries is how often a plugin is asked that dies or does not answer. A signal of another program, or
+// a stall of the machine, should not cost a run its transport.
+const describeTries = 2
+
+// Undescribed reports whether err, an error of [Plugin.Describe], means that the plugin died or did not answer
+// each time that it was asked. That says nothing about what it is and whether it can run here.
+func Undescribed(err error) bool {
+	var died *record.ExitError
+	return errors.As(err, &died) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Describe runs the plugin with `describe` and returns its description. It asks a plugin again that dies or
+// does not answer within describeTimeout, and returns soon after describeLimit, or after ctx ends.
 func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
 	return p.describeWithin(ctx, describeTimeout)
 }
@@ -45,6 +57,9 @@ func (p *Plugin) describeWithin(ctx context.Context, limit time.Duration) (plugi
 		"%v, most of which it waited for a processor or a disk: try again when the machine is less busy", describeLimit)))
 	defer cancel()
 	output, err := p.describe(ctx, limit)
+	for try := 1; try < describeTries && Undescribed(err) && ctx.Err() == nil; try++ {
+		output, err = p.describe(ctx, limit)
+	}
 	if err != nil {
 		return plugin.Description{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
+	"transportbench/core/transport"
 )
 
 func TestDirs(t *testing.T) {
@@ -111,6 +112,27 @@ func TestDescribe(t *testing.T) {
 	noChildren(t)
 }
 
+// A signal that hits `describe` says nothing about the plugin, so it is asked again.
+func TestDescribeIsTriedAgain(t *testing.T) {
+	for _, name := range []string{"shotonce", "stoppedonce"} {
+		p := find(t, name)
+		d, err := p.describeWithin(context.Background(), soon)
+		require.NoError(t, err)
+		require.Equal(t, name, d.Info.Name)
+		require.FileExists(t, filepath.Join(filepath.Dir(p.Path), "once"), "the first one was hit")
+		noChildren(t)
+	}
+}
+
+// What the machine lacks is no failure of the plugin: with --transport all it is left out.
+func TestMissingLibraryIsUnavailable(t *testing.T) {
+	_, err := file(t, "x", "#!/bin/sh\necho \"$0: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory\" >&2\nexit 127\n").
+		Describe(context.Background())
+	require.EqualError(t, err, "plugin x: libucp.so.0 is missing: install libucx0")
+	require.ErrorIs(t, err, transport.ErrUnavailable)
+	require.False(t, Undescribed(err))
+}
+
 func TestDescribeFails(t *testing.T) {
 	for name, says := range map[string]string{
 		"flood":    "is not a transportbench plugin: its `describe` printed more than 1 MiB",
@@ -129,6 +151,7 @@ func TestDescribeFails(t *testing.T) {
 			}
 			_, err := find(t, name).describeWithin(context.Background(), limit)
 			require.ErrorContains(t, err, says)
+			require.Equal(t, strings.Contains(says, "no answer") || strings.Contains(says, "died"), Undescribed(err))
 			require.NotContains(t, err.Error(), "\n")
 			noChildren(t)
 		})

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
+	"transportbench/core/transport"
 )
 
 // exitError returns why a process of plugin ended, from its status and output: a missing library, or
@@ -21,13 +22,21 @@ func exitError(plugin string, c *child, output *tail) error {
 	printable.Strings(&lines)
 	for _, line := range lines {
 		if problem := missingLibrary(line); problem != "" {
-			return fmt.Errorf("plugin %s: %s", plugin, problem)
+			return unavailable(fmt.Sprintf("plugin %s: %s", plugin, problem))
 		}
 	}
 	return &record.ExitError{
 		Plugin: plugin, PID: c.pid, State: c.state(), Reason: printable.Text(output.reason()), Output: lines,
 	}
 }
+
+// unavailable is what this machine lacks for a plugin.
+type unavailable string
+
+func (u unavailable) Error() string { return string(u) }
+
+// Is makes it a [transport.ErrUnavailable].
+func (unavailable) Is(target error) bool { return target == transport.ErrUnavailable }
 
 var loaderError = regexp.MustCompile(`error while loading shared libraries: ([^:]+): (.+)$`)
 

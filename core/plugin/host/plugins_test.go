@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -116,6 +117,12 @@ func actAsPlugin(name string) {
 		crash()
 	case "shot":
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	case "shotonce":
+		once(unix.SIGTERM)
+		plugin.Serve(fakeDriver{name}, newFakeRank)
+	case "stoppedonce":
+		once(unix.SIGSTOP)
+		plugin.Serve(fakeDriver{name}, newFakeRank)
 	case "shotlater":
 		handshakeOnly(name)
 	case "deaf": // ignores signals, spins, and prints nothing
@@ -143,6 +150,20 @@ func actAsPlugin(name string) {
 		plugin.Serve(fakeDriver{name}, newFakeRank)
 	}
 	os.Exit(99)
+}
+
+// once sends this process a signal if it is the first of its plugin.
+func once(signal unix.Signal) {
+	marker, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "once"), os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if err != nil {
+		panic(err)
+	}
+	_ = marker.Close()
+	_ = unix.Kill(os.Getpid(), signal)
+	_, _ = unix.Poll(nil, -1)
 }
 
 // spin occupies a core and never calls a function, so that the Go runtime cannot preempt it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,6 +164,11 @@ func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, t
 	if err != nil {
 		return fmt.Errorf("%s: %w", side.flag, err)
 	}
+	if !slices.Contains(transportsOf(spec), options.All) {
+		if err := side.plugins.available(); err != nil {
+			return err
+		}
+	}
 	plan, err := sweep.Expand(spec, side.plugins)
 	if err != nil {
 		return explainSpec(err)
@@ -170,11 +176,7 @@ func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, t
 	if len(plan.Cells) != 1 {
 		return usagef("ab takes one transport per side")
 	}
-	cell := &plan.Cells[0]
-	if cell.Unavailable != "" {
-		return fmt.Errorf("%s: %s", cell.Config.Transport, cell.Unavailable)
-	}
-	side.config = cell.Config
+	side.config = plan.Cells[0].Config
 	return nil
 }
 

@@ -37,6 +37,14 @@ func (e *entry) unavailable() string {
 	return e.description.Info.Unavailable
 }
 
+// problem is unavailable as an error.
+func (e *entry) problem() error {
+	if e.err == nil && e.description.Info.Unavailable != "" {
+		return fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%s", e.description.Info.Unavailable))
+	}
+	return e.err
+}
+
 func (e *entry) present() present.Plugin {
 	p := present.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.unavailable()}
 	var err error

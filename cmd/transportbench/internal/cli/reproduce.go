@@ -217,7 +217,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if outcome == nil || interrupted != nil && ctx.Err() == nil {
 		return nil, interrupted
 	}
-	return sweepVerdict(outcome, r.runs), nil
+	return sweepVerdict(outcome, r.runs, false), nil
 }
 
 // reading returns the time of a reading of microbenchmarks.

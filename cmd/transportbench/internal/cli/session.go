@@ -101,15 +101,11 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	}
 	var usable []*entry
 	for _, e := range entries {
-		if e.unavailable() == "" {
-			usable = append(usable, e)
+		if err := e.problem(); err != nil {
+			s.fail(e.Name, err, false)
 			continue
 		}
-		err := e.err
-		if err == nil {
-			err = fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%s", e.description.Info.Unavailable))
-		}
-		s.fail(e.Name, err, false)
+		usable = append(usable, e)
 	}
 	switch {
 	case len(usable) == 0 && len(entries) == 1:

@@ -76,6 +76,12 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
+	named := namesTransports(spec, cmd.Flags(), []string{stackSweep})
+	if named && !f.dryRun {
+		if err := m.available(); err != nil {
+			return err
+		}
+	}
 	plan, err := sweep.Expand(spec, m)
 	if err != nil {
 		return explainSpec(err)
@@ -106,7 +112,7 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
 		return interrupted
 	}
-	return sweepVerdict(outcome, plan)
+	return sweepVerdict(outcome, plan, named)
 }
 
 // stackRing measures the rings under shm.

@@ -129,6 +129,12 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 	if err != nil {
 		return err
 	}
+	named := namesTransports(spec, cmd.Flags(), args)
+	if named && !f.dryRun {
+		if err := m.available(); err != nil {
+			return err
+		}
+	}
 	plan, err := sweep.Expand(spec, m)
 	if err != nil {
 		return explainSpec(err)
@@ -144,7 +150,14 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 		fmt.Fprintln(s.stdout, present.PlanSummary(plan))
 		return nil
 	}
-	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume)
+	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume, named)
+}
+
+// namesTransports reports whether the user has named the transports of a sweep, by a flag or in a file, and
+// so wants all of them. "all" and built-in sweeps stand for those that can run.
+func namesTransports(spec *sweep.Spec, flags *pflag.FlagSet, args []string) bool {
+	builtIn := len(args) == 1 && results.Sweep(args[0]) != nil
+	return (!builtIn || flags.Changed(options.KeyTransport)) && !slices.Contains(transportsOf(spec), options.All)
 }
 
 // readSpec reads the file, if one is given, and then the flags, which win.
@@ -225,8 +238,8 @@ func (s *session) matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (m
 	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.onHosts(ctx)(findIn(ctx, dir, names)) })
 }
 
-func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {
-	var names []string
+// transportsOf returns the transports that a sweep names.
+func transportsOf(spec *sweep.Spec) (names []string) {
 	tables := []map[string]string{spec.Base}
 	for _, axis := range spec.Axes {
 		tables = append(tables, axis.Values...)
@@ -239,15 +252,32 @@ func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (ma
 	if len(names) == 0 {
 		names = []string{config.Default().Transport}
 	}
-	entries, err := find(names)
+	return names
+}
+
+func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {
+	entries, err := find(transportsOf(spec))
 	if err != nil {
 		return nil, err
 	}
 	m := matrix{}
 	for _, e := range entries {
+		if host.Undescribed(e.err) { // a plan without its options would be another sweep's
+			return nil, fmt.Errorf("%w; try again, or name other transports with --transport", e.err)
+		}
 		m[e.Name] = e
 	}
 	return m, nil
+}
+
+// available returns the error of the first transport that cannot run here, or nil.
+func (m matrix) available() error {
+	for _, name := range m.Transports() {
+		if err := m[name].problem(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Own implements [sweep.Resolver].
@@ -328,7 +358,7 @@ func explainSpec(err error) error {
 }
 
 // sweepAll measures a plan and shows the results.
-func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) error {
+func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume, named bool) error {
 	if resume && !sweep.Exists(s.settings.Out) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
@@ -350,7 +380,7 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
 		return interrupted
 	}
-	return sweepVerdict(outcome, plan)
+	return sweepVerdict(outcome, plan, named)
 }
 
 // sweepInto measures a plan into a directory. An interrupt or the loss of a host ends it early; without an
@@ -419,13 +449,15 @@ func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure,
 	}, nil
 }
 
-// sweepVerdict returns the error of a sweep.
-func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan) error {
+// sweepVerdict returns the error of a sweep. named means that it has to have all transports.
+func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan, named bool) error {
 	switch {
 	case outcome.Failed > 0:
 		return fmt.Errorf("%d of %d cells failed; --resume retries them", outcome.Failed, len(plan.Cells))
 	case outcome.OutOfTime:
 		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(plan.Cells))
+	case named && outcome.Unavailable > 0:
+		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(plan.Cells))
 	}
 	cells := outcome.Set.Cells
 	for i := range cells {
