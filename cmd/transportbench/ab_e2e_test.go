@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -65,4 +69,52 @@ func TestTwoBuilds(t *testing.T) {
 	require.Contains(t, i.stderr.String(), `there is no plugin "shm" in `+empty)
 	_, err = os.Stat(i.out)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestABKeepsItsPairs kills a plugin, or the command, in the fourth pair: the three before it are results.
+func TestABKeepsItsPairs(t *testing.T) {
+	for _, what := range []string{"plugin", "command"} {
+		t.Run(what, func(t *testing.T) {
+			i := command(t, "ab", "--transport", "shm", "--b", "in-flight=4", "--duration", "100ms", "--warmup", "20ms", "--within", "0.0001%", "--limit", "30s")
+			i.cmd.Args = append(i.cmd.Args, "--out", i.out)
+			i.cmd.Stderr = nil
+			stderr, err := i.cmd.StderrPipe()
+			require.NoError(t, err)
+			require.NoError(t, i.cmd.Start())
+			lines := bufio.NewScanner(stderr)
+			for lines.Scan() {
+				i.stderr.WriteString(lines.Text() + "\n")
+				if !strings.HasPrefix(lines.Text(), "after 3 repeats: ") {
+					continue
+				}
+				if what == "command" {
+					require.NoError(t, i.cmd.Process.Kill())
+					break
+				}
+				require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second, time.Millisecond)
+				require.NoError(t, syscall.Kill(plugins()[0], syscall.SIGKILL))
+			}
+			code := i.wait(t)
+			said := i.stderr.String()
+			ended := "failed after"
+			if what == "plugin" {
+				require.Equal(t, 1, code, said)
+				require.Contains(t, said, "a run failed after 3 repeats of each; results in "+i.out)
+				require.Regexp(t, `\ntransportbench: [AB]: rank \d+: .*died: signal: killed`, said)
+				require.Contains(t, i.stdout.String(), "throughput")
+			} else {
+				ended = "the test had not ended after"
+			}
+			results := i.results(t)
+			require.Len(t, results, 2)
+			for _, r := range results {
+				require.GreaterOrEqual(t, len(r.Repeats), 3)
+				require.True(t, r.Incomplete)
+				require.Contains(t, r.IncompleteReason, ended)
+			}
+			d := command(t, "diff", "--along", "in-flight", i.out)
+			require.Equal(t, 5, d.run(t), "incomplete results are not compared")
+			require.Contains(t, d.stderr.String(), ended)
+		})
+	}
 }

@@ -555,6 +555,35 @@ func TestKilledHost(t *testing.T) {
 	i.wait(t)
 }
 
+// TestKilledHostKeepsItsRepeats kills the command in its third repeat: those before are a result that other
+// commands read, whether or not each had a launch of its own.
+func TestKilledHostKeepsItsRepeats(t *testing.T) {
+	for _, launches := range []string{"0", "1"} {
+		i := begin(t, "repeat 3 of", "--launches", launches, "--duration", "100ms")
+		require.NoError(t, i.cmd.Process.Kill())
+		i.wait(t)
+		results := i.results(t)
+		require.Len(t, results, 1)
+		r := results[0]
+		n := len(r.Repeats) // more than two if this test had no processor
+		require.GreaterOrEqual(t, n, 2)
+		require.Equal(t, n, r.Summary[result.Throughput].N)
+		require.NotZero(t, r.Repeats[1].Ranks[1].Clients[0].Reads)
+		require.True(t, r.Incomplete)
+		require.Equal(t, fmt.Sprintf("the run had not ended after %d of 10000 repeats", n), r.IncompleteReason)
+		if launches == "1" {
+			continue
+		}
+		for _, args := range [][]string{{"analyze"}, {"diff", i.out}, {"report", "-o", filepath.Join(t.TempDir(), "page.html")}, {"export", "--format", "csv"}} {
+			reader := command(t, append(args, i.out)...)
+			require.Contains(t, []int{0, 4, 5, 6}, reader.run(t), "%v: %s", args, reader.stderr.String())
+			if args[0] == "analyze" {
+				require.Contains(t, reader.stdout.String(), r.IncompleteReason)
+			}
+		}
+	}
+}
+
 // TestChildrenOfPlugins checks that a daemon which a plugin starts, without environment and in its own
 // session, does not outlive the command.
 func TestChildrenOfPlugins(t *testing.T) {

@@ -23,7 +23,8 @@ import (
 // with an incomplete result if at least one repeat was complete. If a rank fails during or after
 // a window, Run returns the error together with a result of the complete repeats, what the ranks
 // recorded of the failed repeat, and the failure. If a rank fails before the first window, there is
-// no result. Callers save a result that is not nil, whatever the error.
+// no result. Callers save a result that is not nil, whatever the error. Request.Keep gets the repeats of a
+// run that may be killed before it returns.
 //
 // If a check finds that the numbers must not be used, Run returns no error; see
 // [result.Result.Failed].
@@ -45,6 +46,30 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	done := 0                  // repeats
 	var closing []error        // of ranks
 	probesGivenUp, unwitnessed := false, ""
+	check := func(merged *result.Result) {
+		merged.Checks = runChecks(evidence{
+			result: merged, pollers: busiest.threads, cpus: busiest.cpus, oversubscribed: busiest.oversubscribed(), closing: closing,
+		})
+	}
+	keep := func(repeats int, launch func() *result.Result) error {
+		if repeats += done; req.Keep == nil || repeats == req.Config.Repeats {
+			return nil // the result is about to have them
+		}
+		return req.Keep(repeats, func() (*result.Result, error) {
+			kept := parts
+			if launch != nil {
+				kept = append(slices.Clone(parts), launch())
+			}
+			merged, err := join(kept)
+			if err != nil {
+				return nil, err
+			}
+			merged.Config = req.Config
+			merged.Incomplete, merged.IncompleteReason = true, fmt.Sprintf("the run had not ended after %d of %d repeats", repeats, req.Config.Repeats)
+			check(merged)
+			return merged, nil
+		})
+	}
 	for i, repeats := range req.Config.RepeatsByLaunch() {
 		if err = ctx.Err(); err != nil {
 			break
@@ -53,7 +78,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			req: req, cfg: req.Config, plans: plans, oversubscribed: busiest.oversubscribed(), began: time.Now(),
 			earlier: done, ranks: newRanks(len(plans), &req), progress: progress,
 			steady: newSteady(req.Config.CallingRanks()), probesGivenUp: probesGivenUp,
-			unwitnessed: unwitnessed,
+			unwitnessed: unwitnessed, keep: keep,
 		}
 		b.cfg.Repeats = repeats
 		if i == 0 && !req.Began.IsZero() {
@@ -70,6 +95,9 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		if part != nil {
 			parts, closing = append(parts, part), append(closing, b.closing...)
 			done += len(part.Repeats)
+		}
+		if err == nil {
+			err = keep(0, nil)
 		}
 		if err != nil {
 			break
@@ -91,9 +119,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		return nil, err
 	}
 	merged := conclude(req, parts, err, ctx.Err() != nil)
-	merged.Checks = runChecks(evidence{
-		result: merged, pollers: busiest.threads, cpus: busiest.cpus, oversubscribed: busiest.oversubscribed(), closing: closing,
-	})
+	check(merged)
 	return merged, err
 }
 
@@ -106,20 +132,25 @@ func conclude(req Request, parts []*result.Result, err error, interrupted bool) 
 	}
 	merged.Config = req.Config
 	merged.Incomplete, merged.IncompleteReason = false, ""
-	complete := fmt.Sprintf("after %d of %d repeats", len(merged.Repeats), req.Config.Repeats)
-	switch {
-	case err == nil:
-	case interrupted:
-		merged.IncompleteReason = "interrupted " + complete
-	default:
-		merged.IncompleteReason = fmt.Sprintf("failed %s: %v", complete, err)
-		merged.Failure = failureOf(err)
+	if err != nil {
+		CutShort(merged, fmt.Sprintf("%d of %d repeats", len(merged.Repeats), req.Config.Repeats), err, interrupted)
 	}
-	merged.Incomplete = err != nil
 	if merged.Failure == nil {
 		merged.FailedRepeat = nil
 	}
 	return merged
+}
+
+// CutShort marks r as the result of what was complete when err ended its run; interrupted means that the user
+// ended it.
+func CutShort(r *result.Result, complete string, err error, interrupted bool) {
+	r.Incomplete = true
+	if interrupted {
+		r.IncompleteReason = "interrupted after " + complete
+		return
+	}
+	r.IncompleteReason = fmt.Sprintf("failed after %s: %v", complete, err)
+	r.Failure = failureOf(err)
 }
 
 // failureOf returns what the result records of the error that ended a run.

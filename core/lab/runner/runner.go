@@ -97,6 +97,10 @@ type Request struct {
 	// Bare asks for probes of the transport without the harness.
 	Bare bool
 
+	// Keep, unless it is nil, is called between windows with the number of repeats that are complete, of
+	// those still to come, and what returns their result. The run ends with its error.
+	Keep func(repeats int, soFar func() (*result.Result, error)) error
+
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
 
@@ -149,6 +153,8 @@ type bench struct {
 	oversubscribed bool
 	began          time.Time
 	earlier        int // repeats of earlier launches
+	// keep keeps that many repeats of this launch, which the function returns, besides those of earlier ones.
+	keep func(repeats int, launch func() *result.Result) error
 
 	ranks    *ranks
 	progress *progress
@@ -397,6 +403,11 @@ func (b *bench) measure(ctx context.Context) error {
 			return err
 		}
 		b.repeats = append(b.repeats, repeat)
+		if i+1 < b.cfg.Repeats {
+			if err := b.keep(len(b.repeats), b.conclude); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

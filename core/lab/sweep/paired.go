@@ -2,13 +2,16 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
+	"transportbench/core/lab/result/format"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
 )
@@ -19,6 +22,9 @@ type Side struct {
 	// Measure makes a run of the configuration. The sides of a comparison of builds measure with
 	// different plugins.
 	Measure Measure
+	// Keep, unless it is nil, is called after each round with the number of rounds and what returns the
+	// side's result of them.
+	Keep func(repeats int, soFar func() (*result.Result, error)) error
 }
 
 // PairedTest measures two configurations alternately until the change from A to B is known
@@ -58,6 +64,7 @@ const (
 	EndMaxRepeats EndReason = "the repeats are used up"
 	EndTimeLimit  EndReason = "the time is up"
 	EndStopped    EndReason = "interrupted"
+	EndFailed     EndReason = "a run failed"
 )
 
 // PairedResult is the outcome of a paired test.
@@ -74,7 +81,7 @@ type PairedResult struct {
 // round and stops at the first significant difference finds one sooner or later, even if there
 // is none.
 //
-// If ctx ends after at least one round, Run returns the outcome so far together with ctx's error.
+// If ctx ends or a run fails after at least one round, Run returns the outcome so far together with the error.
 func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 	began := time.Now()
 	random := rand.New(rand.NewPCG(t.Seed, 0))
@@ -84,14 +91,10 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 		for _, i := range random.Perm(2) {
 			var err error
 			if round[i], err = t.measure(ctx, sides[i], n); err != nil {
-				if ctx.Err() == nil || n == 1 {
+				if n == 1 {
 					return nil, err
 				}
-				outcome, failed := t.conclude(sides, EndStopped)
-				if failed != nil {
-					return nil, failed
-				}
-				return outcome, ctx.Err()
+				return t.cutShort(ctx, err, sides, sides[i])
 			}
 		}
 		for i, s := range sides {
@@ -103,11 +106,16 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, s := range sides {
+			if err := s.keep(); err != nil {
+				return t.cutShort(ctx, err, sides, s)
+			}
+		}
 		if t.Judged != nil {
 			t.Judged(n, report)
 		}
 		if reason := t.ended(report, n, began); reason != "" {
-			return t.conclude(sides, reason)
+			return t.conclude(sides, reason, nil)
 		}
 	}
 }
@@ -138,6 +146,33 @@ func (s *side) add(r *result.Result) error {
 		s.set.Cells[0].Merge(cell)
 	}
 	return nil
+}
+
+// keep keeps the rounds so far.
+func (s *side) keep() error {
+	if s.Keep == nil {
+		return nil
+	}
+	return s.Keep(len(s.results), func() (*result.Result, error) {
+		return s.merge(func(s *side, last *result.Result) {
+			last.Incomplete, last.IncompleteReason = true, "the test had not ended after "+format.Count(len(s.results), "repeat")
+		})
+	})
+}
+
+// merge returns the side's result. edit, unless it is nil, says of the last repeat how the test ended.
+func (s *side) merge(edit func(s *side, last *result.Result)) (*result.Result, error) {
+	parts := slices.Clone(s.results)
+	if edit != nil {
+		last := *parts[len(parts)-1]
+		edit(s, &last)
+		parts[len(parts)-1] = &last
+	}
+	merged, err := runner.Merge(parts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.set.Source, err)
+	}
+	return merged, nil
 }
 
 func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Result, error) {
@@ -195,15 +230,38 @@ func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
 	return compare.Pairwise(sides[0].set, sides[1].set, o)
 }
 
-func (t *PairedTest) conclude(sides [2]*side, reason EndReason) (*PairedResult, error) {
+// cutShort returns the outcome of the rounds before err, which failed has, and err.
+func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side, failed *side) (*PairedResult, error) {
+	reason, why := EndFailed, err
+	if stopped := context.Cause(ctx); stopped != nil {
+		why = stopped
+	}
+	interrupted := errors.Is(why, context.Canceled)
+	if interrupted {
+		reason = EndStopped
+	}
+	outcome, wrong := t.conclude(sides, reason, func(s *side, last *result.Result) {
+		runner.CutShort(last, format.Count(len(s.results), "repeat"), why, interrupted)
+		if s != failed {
+			last.Failure = nil
+		}
+	})
+	if wrong != nil {
+		return nil, wrong
+	}
+	return outcome, err
+}
+
+// conclude returns the outcome of all rounds. edit is as in [side.merge].
+func (t *PairedTest) conclude(sides [2]*side, reason EndReason, edit func(s *side, last *result.Result)) (*PairedResult, error) {
 	outcome := &PairedResult{Ended: reason}
 	var err error
 	if outcome.Report, err = t.compare(sides); err != nil {
 		return nil, err
 	}
 	for i, merged := range []**result.Result{&outcome.A, &outcome.B} {
-		if *merged, err = runner.Merge(sides[i].results); err != nil {
-			return nil, fmt.Errorf("%s: %w", sides[i].set.Source, err)
+		if *merged, err = sides[i].merge(edit); err != nil {
+			return nil, err
 		}
 	}
 	return outcome, nil

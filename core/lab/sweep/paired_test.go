@@ -128,4 +128,53 @@ func TestPairedTestFailsOrIsInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, EndStopped, v.Ended)
 	require.Len(t, v.A.Repeats, 1)
+	require.Equal(t, "interrupted after 1 repeat", v.B.IncompleteReason)
+}
+
+// What was measured before a run failed is the outcome, and each side says why it ends there.
+func TestPairedTestKeepsItsRounds(t *testing.T) {
+	d := pairedTest(rand.New(rand.NewPCG(4, 1)), 1e6, 1e6, 0.3)
+	kept := map[string][]int{}
+	keep := func(side string) func(int, func() (*result.Result, error)) error {
+		return func(repeats int, soFar func() (*result.Result, error)) error {
+			r, err := soFar()
+			require.NoError(t, err)
+			require.Len(t, r.Repeats, repeats)
+			require.True(t, r.Incomplete)
+			kept[side] = append(kept[side], repeats)
+			return nil
+		}
+	}
+	d.A.Keep, d.B.Keep = keep("A"), keep("B")
+	measure, n := d.B.Measure, 0
+	d.B.Measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+		if n++; n == 4 {
+			return nil, &runner.RankError{Rank: 1, Op: "run", Err: errors.New("it crashed")}
+		}
+		return measure(ctx, c, o)
+	}
+	v, err := d.Run(t.Context())
+	require.ErrorContains(t, err, "B: rank 1: run: it crashed")
+	require.Equal(t, EndFailed, v.Ended)
+	require.Equal(t, map[string][]int{"A": {1, 2, 3}, "B": {1, 2, 3}}, kept)
+	require.Equal(t, 3, v.Report.Changes[0].New.N)
+	for _, r := range []*result.Result{v.A, v.B} {
+		require.Len(t, r.Repeats, 3)
+		require.True(t, r.Incomplete)
+		require.Equal(t, "failed after 3 repeats: B: rank 1: run: it crashed", r.IncompleteReason)
+	}
+	require.Nil(t, v.A.Failure)
+	require.Equal(t, 1, v.B.Failure.Rank)
+
+	d.B.Measure, n = measure, 0
+	full := errors.New("no space left on device")
+	d.B.Keep = func(int, func() (*result.Result, error)) error {
+		if n++; n == 2 {
+			return full
+		}
+		return nil
+	}
+	v, err = d.Run(t.Context())
+	require.ErrorIs(t, err, full)
+	require.Len(t, v.A.Repeats, 2)
 }

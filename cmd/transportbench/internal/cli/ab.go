@@ -226,6 +226,8 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	fileA, fileB := &result.Growing{Dir: s.settings.Out}, &result.Growing{Dir: s.settings.Out}
+	test.A.Keep, test.B.Keep = fileA.Keep, fileB.Keep
 	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
 		of.Config = side.config
 		measure, err := s.measureWith(side.plugins, progress, side.ownPlugins)
@@ -252,10 +254,11 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		}
 		return interrupted
 	}
-	for _, r := range []*result.Result{v.A, v.B} {
-		if _, err := result.Write(s.settings.Out, r); err != nil {
-			return err
-		}
+	if _, err := fileA.Store(v.A); err != nil {
+		return err
+	}
+	if _, err := fileB.Store(v.B); err != nil {
+		return err
 	}
 	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
 	verdict := s.conclude(&f.comparison, v.Report, len(test.Compare.Thresholds) > 0)

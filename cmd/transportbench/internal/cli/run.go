@@ -25,7 +25,8 @@ runs several transports one after the other and compares them. Progress goes to
 standard error and the table to standard output; with --json standard output has
 only the results, one JSON document after the other.
 
-Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once.
+Ctrl-C ends a run and keeps the complete repeats; a second one kills it at once. A
+run that is killed keeps them, too.
 
 ` + exitHelp,
 		Example: `  transportbench run --transport shm --in-flight 32

@@ -170,9 +170,10 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 		if i == 0 {
 			began = s.began
 		}
-		r, err := s.runOne(ctx, j, label, began)
+		file := &result.Growing{Dir: s.settings.Out}
+		r, err := s.runOne(ctx, j, label, began, file)
 		if r != nil {
-			path, err := result.Write(s.settings.Out, r)
+			path, err := file.Store(r)
 			if err != nil {
 				return err, nil
 			}
@@ -197,14 +198,17 @@ const longRun = 10 * time.Minute
 
 // checkLength checks that the results fit the disk, and says how long a long run takes.
 func (s *session) checkLength(jobs []job) error {
-	var size int64
+	var size, again int64
 	var lasts time.Duration
 	for _, j := range jobs {
 		c := sweep.Cell{Config: j.config}
 		size += runner.ResultSize(&j.config)
+		if j.config.Repeats > 1 { // the result so far stays until the next one is written
+			again = max(again, runner.ResultSize(&j.config))
+		}
 		lasts += time.Duration(j.config.Repeats) * c.Expected()
 	}
-	if err := result.CheckRoom(s.settings.Out, size); err != nil {
+	if err := result.CheckRoom(s.settings.Out, size+again); err != nil {
 		return &options.Error{Problem: err.Error(), Err: err}
 	}
 	if lasts >= longRun {
@@ -214,7 +218,8 @@ func (s *session) checkLength(jobs []job) error {
 	return nil
 }
 
-func (s *session) runOne(ctx context.Context, j job, label string, began time.Time) (*result.Result, error) {
+// runOne makes a run and keeps its repeats in file as they are complete.
+func (s *session) runOne(ctx context.Context, j job, label string, began time.Time, file *result.Growing) (*result.Result, error) {
 	progress := present.NewProgress(s.stderr, label)
 	defer progress.Close()
 	l, err := s.launcherFor(j.entry, progress, s.settings.AllowMixed)
@@ -225,6 +230,7 @@ func (s *session) runOne(ctx context.Context, j job, label string, began time.Ti
 	if err != nil {
 		return nil, err
 	}
+	req.Keep = file.Keep
 	return s.measure(ctx, req, progress)
 }
 
