@@ -8,6 +8,7 @@
 #   - only core/plugin imports go-plugin, and only core/plugin and plugins/grpc import gRPC
 #   - of the host, only the command's main function has standard output and standard error, because
 #     what else is written to them goes through core/base/printable
+#   - of the host, only core/base/files writes files by name
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -63,6 +64,15 @@ for file in $(grep -rlE --include='*.go' --exclude='*_test.go' 'os\.Std(out|err)
 	case $file in
 	cmd/transportbench/main.go) ;;
 	*) complain "$file: writes to standard output or standard error; take an io.Writer" ;;
+	esac
+done
+
+for file in $(grep -rlE --include='*.go' --exclude='*_test.go' \
+	'os\.(WriteFile|Create|CreateTemp|Rename|OpenFile)\b' cmd core/base core/lab 2>/dev/null || true); do
+	case $file in
+	core/base/files/*) ;;
+	core/base/machine/thread.go | core/lab/doctor/doctor.go) ;; # files of /proc
+	*) complain "$file: writes a file by name; core/base/files does it alike for all kinds of files" ;;
 	esac
 done
 

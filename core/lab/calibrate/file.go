@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 )
@@ -132,7 +133,7 @@ func Write(path string, d *Document) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return &result.IOError{Op: "making a directory for the calibration", Path: filepath.Dir(path), Err: err}
 	}
-	if err := result.Replace(path, d.Encode); err != nil {
+	if err := files.Replace(path, d.Encode); err != nil {
 		return &result.IOError{Op: "writing the calibration", Path: path, Err: err}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -88,7 +89,7 @@ func createJournal(dir string, h header) (*journal, error) {
 		return nil, err
 	}
 	// The file appears with a complete header, so that every journal can be resumed.
-	if err := result.Replace(j.path, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
+	if err := files.Replace(j.path, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return nil, j.failed(err)
 	}
 	return j, j.append()
@@ -96,7 +97,7 @@ func createJournal(dir string, h header) (*journal, error) {
 
 // append opens the file for writing at its end.
 func (j *journal) append() (err error) {
-	if j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0); err != nil {
+	if j.file, err = files.Append(j.path); err != nil {
 		return j.failed(err)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
@@ -84,7 +84,7 @@ func Bless(dir string, b Blessing) error {
 	if err != nil {
 		return err
 	}
-	return result.Replace(filepath.Join(dir, BlessedName), func(w io.Writer) error {
+	return files.Replace(filepath.Join(dir, BlessedName), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(blessings{blessingsVersion, blessingsKind, append(list, b)})

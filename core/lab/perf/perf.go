@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 )
 
@@ -80,7 +82,7 @@ func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, ReportFile), text, 0o644); err != nil {
+	if err := files.Replace(filepath.Join(dir, ReportFile), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		return nil, err
 	}
 	return ParseC2C(text)

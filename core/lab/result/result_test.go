@@ -3,9 +3,6 @@ package result
 import (
 	"bytes"
 	"encoding/json"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -166,19 +163,6 @@ func TestIDs(t *testing.T) {
 	require.NotEqual(t, a, b)
 	require.Equal(t, a[:8], ShortID(a))
 	require.Equal(t, "abc", ShortID("abc"))
-}
-
-func TestReplaceNamesTheFileThatWasAskedFor(t *testing.T) {
-	dir := t.TempDir()
-	write := func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }
-	for _, path := range []string{filepath.Join(dir, "none", "report.html"), dir} {
-		err := Replace(path, write)
-		require.ErrorContains(t, err, "write "+path+": ")
-		require.NotContains(t, err.Error(), ".tmp")
-	}
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left, "temporary files")
 }
 
 // What impairs packets is a part of the path, so results with different mechanisms do not compare in silence.

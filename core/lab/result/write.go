@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/files"
 )
 
 // Encode writes r as indented JSON and a newline.
@@ -106,74 +107,10 @@ func WriteDocument(dir, name string, write func(io.Writer) error) (path string, 
 		return "", &IOError{"making the results directory", dir, err}
 	}
 	path = filepath.Join(dir, name)
-	if err := store(path, moveWithoutReplacing, write); err != nil {
+	if err := files.Create(path, write); err != nil {
 		return "", &IOError{"writing the result", path, err}
 	}
 	return path, nil
-}
-
-// Replace stores what write writes as the file at path, complete and durable or not at all. Until
-// then, the old file stays.
-func Replace(path string, write func(io.Writer) error) error { return store(path, os.Rename, write) }
-
-// writing replaces the name of the temporary file in err by path.
-func writing(path string, err error) error {
-	var open *fs.PathError
-	var move *os.LinkError
-	switch {
-	case errors.As(err, &move):
-		err = move.Err
-	case errors.As(err, &open):
-		err = open.Err
-	}
-	return &fs.PathError{Op: "write", Path: path, Err: err}
-}
-
-// store writes a temporary file beside path and moves it there.
-func store(path string, move func(from, to string) error, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, TemporaryFiles)
-	if err != nil {
-		return writing(path, err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	err = write(f)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = move(f.Name(), path); err != nil {
-		return writing(path, err)
-	}
-	return SyncDir(dir)
-}
-
-// TemporaryFiles is the pattern of files that are being written. A writer that is killed leaves
-// one.
-const TemporaryFiles = ".result-*.tmp"
-
-// moveWithoutReplacing renames a file. It fails with EEXIST if the new name exists.
-func moveWithoutReplacing(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// Some network file systems lack the flag but have hard links.
-		if err = os.Link(from, to); err == nil {
-			return os.Remove(from)
-		}
-	}
-	return err
-}
-
-// SyncDir makes a directory's entries durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // CheckWritable returns an [*IOError] if [Write] cannot store a result in dir. dir need not exist
@@ -187,7 +124,8 @@ func CheckWritable(dir string) error {
 		case err == nil && !info.IsDir():
 			return &IOError{op, dir, &os.PathError{Op: "stat", Path: existing, Err: unix.ENOTDIR}}
 		case err == nil:
-			if err := tryFile(existing); err != nil {
+			const size = 64 << 10 // large enough to detect a full disk
+			if err := files.Try(existing, size); err != nil {
 				return &IOError{op, dir, err}
 			}
 			return nil
@@ -219,17 +157,6 @@ func CheckRoom(dir string, size int64) error {
 	return nil
 }
 
-// tryFile writes a file in dir that is large enough to detect a full disk.
-func tryFile(dir string) error {
-	f, err := os.CreateTemp(dir, ".writable-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(make([]byte, 64<<10))
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
 // IOError reports that a result could not be stored. Its text is one line that ends with the
 // remedy.
 type IOError struct {
@@ -245,11 +172,8 @@ func (e *IOError) Error() string {
 	if errors.As(e.Err, &errno) {
 		cause = errno
 	}
-	switch errno {
-	case unix.ENOSPC, unix.EDQUOT:
-		remedy = "free some space or " + remedy
-	case unix.EACCES, unix.EPERM, unix.EROFS:
-		remedy = "make it writable or " + remedy
+	if first := files.Remedy(e.Err); first != "" {
+		remedy = first + " or " + remedy
 	}
 	return fmt.Sprintf("%s: %s: %v; %s", e.Op, e.Path, cause, remedy)
 }

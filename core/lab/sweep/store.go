@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
@@ -105,7 +106,7 @@ func create(dir string, p *Plan, origin Origin) (*store, error) {
 	}
 	text, err := json.Marshal(planFile{"sweep", p.Digest(), origin, p})
 	if err == nil {
-		err = result.Replace(filepath.Join(dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
+		err = files.Replace(filepath.Join(dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
 	}
 	if err != nil {
 		s.close()
@@ -220,7 +221,7 @@ func planChange(was, is *Plan) string {
 // removeTemporary removes files that an earlier process did not finish writing.
 func (s *store) removeTemporary() error {
 	for _, pattern := range []string{"", cellsDir, filepath.Join(repeatsDir, "*")} {
-		leftovers, err := filepath.Glob(filepath.Join(s.dir, pattern, result.TemporaryFiles))
+		leftovers, err := filepath.Glob(filepath.Join(s.dir, pattern, files.TemporaryFiles))
 		if err != nil {
 			return err
 		}
@@ -399,12 +400,12 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return 0, &result.IOError{Op: "making a directory for the sweep", Path: dir, Err: err}
 		}
-		if err := result.SyncDir(filepath.Dir(dir)); err != nil {
+		if err := files.SyncDir(filepath.Dir(dir)); err != nil {
 			return 0, err
 		}
 	}
 	size = int64(text.Len())
-	err = result.Replace(path, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	err = files.Replace(path, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
 	if err != nil {
 		err = &result.IOError{Op: "writing a repeat", Path: path, Err: err}
 	}
@@ -432,7 +433,7 @@ func (s *store) log(r run, try int, failure error, measured *result.Result) (nam
 	}
 	path := filepath.Join(s.dir, name)
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-		err = os.WriteFile(path, file.Bytes(), 0o644)
+		err = files.Replace(path, func(w io.Writer) error { _, err := file.WriteTo(w); return err })
 	}
 	if err != nil {
 		err = &result.IOError{Op: "writing the log of a failed run", Path: path, Err: err}

@@ -261,7 +261,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		return err
 	}
 	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
-	verdict := s.conclude(&f.comparison, v.Report, len(test.Compare.Thresholds) > 0)
+	verdict := s.conclude(ctx, &f.comparison, v.Report, len(test.Compare.Thresholds) > 0)
 	s.note("%s after %s of each%s; results in %s", v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
 	if interrupted != nil {
 		return interrupted

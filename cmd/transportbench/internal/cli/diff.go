@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
@@ -99,7 +102,7 @@ few in the same states; one without applies to the new median. A selection of ce
 			}
 			return takes(want, want, format.Count(want, "set")+" of results")(cmd, args)
 		},
-		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
+		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			if c.format != formatTable {
 				present.Verbatim(a.stdout)
 			}
@@ -113,7 +116,7 @@ few in the same states; one without applies to the new median. A selection of ce
 				}
 				return a.along(c, o, args[0])
 			}
-			return a.diff(c, o, args[0], args[1])
+			return a.diff(cmd.Context(), c, o, args[0], args[1])
 		}),
 	}
 	c.add(cmd.Flags())
@@ -232,7 +235,7 @@ func underscored(names []string) []string {
 	return list
 }
 
-func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) error {
+func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPath, newPath string) error {
 	old, new, err := set.LoadBoth(oldPath, newPath)
 	if err != nil {
 		return badInput(err)
@@ -250,22 +253,22 @@ func (a *app) diff(c *comparison, o compare.Options, oldPath, newPath string) er
 	}
 	report.Warnings = warnings
 	report.FloorFrom = from
-	return a.conclude(c, report, len(o.Thresholds) > 0)
+	return a.conclude(ctx, c, report, len(o.Thresholds) > 0)
 }
 
 // conclude shows a comparison and returns its verdict.
-func (a *app) conclude(c *comparison, report *compare.Report, thresholds bool) error {
+func (a *app) conclude(ctx context.Context, c *comparison, report *compare.Report, thresholds bool) error {
 	verdict := c.verdictOf(report, thresholds)
-	if err := a.showDiff(c, report, thresholds, verdict); err != nil {
+	if err := a.showDiff(ctx, c, report, thresholds, verdict); err != nil {
 		return err
 	}
 	return verdict
 }
 
-func (a *app) showDiff(c *comparison, report *compare.Report, thresholds bool, verdict error) error {
+func (a *app) showDiff(ctx context.Context, c *comparison, report *compare.Report, thresholds bool, verdict error) error {
 	switch c.format {
 	case formatGitHub:
-		if err := c.writeComment(report); err != nil {
+		if err := c.writeComment(ctx, report); err != nil {
 			return err
 		}
 		return present.GitHubSummary(a.stdout, report)
@@ -286,7 +289,7 @@ func (a *app) showDiff(c *comparison, report *compare.Report, thresholds bool, v
 }
 
 // writeComment writes the comment of a pull request into its file, which becomes empty if nothing changed.
-func (c *comparison) writeComment(report *compare.Report) error {
+func (c *comparison) writeComment(ctx context.Context, report *compare.Report) error {
 	if c.comment == "" {
 		return nil
 	}
@@ -298,10 +301,8 @@ func (c *comparison) writeComment(report *compare.Report) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.comment, text.Bytes(), 0o644); err != nil { //nolint:gosec // for other programs to read
-		return fmt.Errorf("--comment: %w", err)
-	}
-	return nil
+	err := files.Write(ctx, c.comment, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	return badOutput("--comment", err)
 }
 
 // verdictOf returns the error of a comparison: a regression before cells that

@@ -165,7 +165,7 @@ func TestDiffExitCodes(t *testing.T) {
 		{"power of thresholds", []string{old, old, "--fail-on", "throughput<-3%", "--require-power", "5%"}, ExitOK, ""},
 		{"bad power", []string{old, old, "--require-power", "much"}, ExitUsage, "--require-power: \"much\" is not a share"},
 		{"a comment needs its format", []string{old, old, "--comment", "/nonexistent/comment"}, ExitUsage, "--comment needs --format github"},
-		{"a comment that cannot be written", []string{old, old, "--format", "github", "--comment", "/nonexistent/comment"}, ExitInternal, "--comment: open /nonexistent/comment"},
+		{"a comment that cannot be written", []string{old, old, "--format", "github", "--comment", "/nonexistent/comment"}, ExitUsage, "--comment: write /nonexistent/comment: no such file or directory"},
 		{"no tests along an axis", []string{"--along", "in-flight", old, "--format", "junit"}, ExitUsage, "--format junit is for two sets"},
 		{"no power along an axis", []string{"--along", "in-flight", old, "--require-power", "5%"}, ExitUsage, "--require-power is for two sets"},
 		{"no such set", []string{old, "/nonexistent"}, ExitUsage, "/nonexistent"},

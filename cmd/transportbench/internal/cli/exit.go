@@ -9,6 +9,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/runner"
@@ -50,6 +51,16 @@ func usagef(format string, args ...any) error { return exitf(ExitUsage, format, 
 
 // badInput reports a file that the user named and that has no results.
 func badInput(err error) error { return usagef("%s", oneLine(err)) }
+
+// badOutput reports that the file of a flag cannot be written. Other errors of writing it stay as they
+// are.
+func badOutput(flag string, err error) error {
+	var failed *files.WriteError
+	if errors.As(err, &failed) && !errors.Is(err, context.Canceled) {
+		return usagef("%s: %s", flag, oneLine(err))
+	}
+	return err
+}
 
 // exitCode returns the exit code for the error of a command.
 func exitCode(err error) int {

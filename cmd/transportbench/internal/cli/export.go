@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/result"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/result/export"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/transport"
@@ -54,18 +55,18 @@ func (a *app) exportCommand() *cobra.Command {
 		Example: `  transportbench export --format benchfmt old/ > old.txt
   transportbench export --format hdr results/local --output histograms/`,
 		Args: takes(1, 1, "one set of results"),
-		RunE: a.withSettings(func(_ *cobra.Command, _ *options.Settings, args []string) error {
+		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			if !slices.Contains(exportFormats, format) {
 				return usagef("--format: %q is not one of %s%s", format, strings.Join(exportFormats, ", "), transport.SuggestionFor(format, exportFormats))
 			}
 			if format == formatOtava {
-				return exportOtava(args[0], output)
+				return exportOtava(cmd.Context(), args[0], output)
 			}
 			s, err := set.Load(args[0])
 			if err != nil {
 				return badInput(err)
 			}
-			return a.export(s, format, output)
+			return a.export(cmd.Context(), s, format, output)
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "csv", strings.Join(exportFormats, ", "))
@@ -74,8 +75,8 @@ func (a *app) exportCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) export(s *set.Set, format, output string) error {
-	write := func(w io.Writer) error { return exporters[format](w, s) }
+func (a *app) export(ctx context.Context, s *set.Set, format, output string) error {
+	write := func(w io.Writer) error { return exportTo(w, exporters[format], s) }
 	switch info, err := os.Stat(output); {
 	case output == "":
 		if format != "table" {
@@ -83,22 +84,29 @@ func (a *app) export(s *set.Set, format, output string) error {
 		}
 		return write(a.stdout)
 	case format == "hdr" && (strings.HasSuffix(output, "/") || err == nil && info.IsDir()):
-		return exportHistograms(s, output)
+		return exportHistograms(ctx, s, output)
 	}
-	if err := result.Replace(output, write); err != nil {
-		return usagef("--output: %v", err)
+	return badOutput("--output", files.Write(ctx, output, write))
+}
+
+// exportTo exports a set to w. An error that is not one of w is one of the set's files.
+func exportTo(w io.Writer, export func(io.Writer, *set.Set) error, s *set.Set) error {
+	out := &checkedWriter{Writer: w}
+	err := export(out, s)
+	if err != nil && out.err == nil {
+		return badInput(err)
 	}
-	return nil
+	return err
 }
 
 // exportHistograms writes a log, and a percentile table per cell.
-func exportHistograms(s *set.Set, dir string) error {
+func exportHistograms(ctx context.Context, s *set.Set, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return usagef("--output: %v", err)
 	}
-	err := result.Replace(filepath.Join(dir, "service-time.hlog"), func(w io.Writer) error { return export.HDRLog(w, s) })
-	if err != nil {
-		return err
+	log := func(w io.Writer) error { return exportTo(w, export.HDRLog, s) }
+	if err := files.Write(ctx, filepath.Join(dir, "service-time.hlog"), log); err != nil {
+		return badOutput("--output", err)
 	}
 	labels, written, without := set.LabelsOf(s.Cells), 0, error(nil)
 	for i := range s.Cells {
@@ -106,12 +114,12 @@ func exportHistograms(s *set.Set, dir string) error {
 			continue
 		}
 		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(labels.Of(s.Cells[i].Config)))
-		err := result.Replace(filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
+		err := files.Write(ctx, filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
 		switch {
 		case errors.Is(err, export.ErrNoHistograms):
 			without = err
 		case err != nil:
-			return err
+			return badOutput("--output", err) // the log has read the histograms of all cells
 		default:
 			written++
 		}

@@ -96,7 +96,7 @@ func describePlugin(name string) int {
 	case "gauge":
 		d.info.Instrument = true
 	case "ucxam", "ofi", "tcpx", "copyrpc": // the options that built-in sweeps set
-		d.info.Options = nil
+		d.info.Options, d.info.Capabilities.Traces = nil, name == "tcpx"
 		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"}, "copyrpc": {"ring"},
 			"tcpx": {"sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
 			d.info.Options = append(d.info.Options, transport.Option{Name: option, Type: transport.TypeString, Help: "of the real transport"})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/history"
 	"transportbench/core/lab/result"
@@ -165,7 +167,7 @@ func (a *app) bless(dir string, b history.Blessing) error {
 }
 
 // exportOtava writes a CSV file for each cell of a history, and the tests of Otava's configuration.
-func exportOtava(source, dir string) error {
+func exportOtava(ctx context.Context, source, dir string) error {
 	if dir == "" {
 		return usagef("--format otava writes a file for each cell; name a directory with --output")
 	}
@@ -182,9 +184,11 @@ func exportOtava(source, dir string) error {
 	}
 	path := func(t history.Test) string { return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv") }
 	for _, t := range tests {
-		if err := result.Replace(path(t), func(w io.Writer) error { return h.WriteOtava(w, t) }); err != nil {
-			return usagef("--output: %v", err)
+		if err := files.Write(ctx, path(t), func(w io.Writer) error { return h.WriteOtava(w, t) }); err != nil {
+			return badOutput("--output", err)
 		}
 	}
-	return result.Replace(filepath.Join(dir, "otava.yaml"), func(w io.Writer) error { return history.WriteOtavaTests(w, tests, path) })
+	return badOutput("--output", files.Write(ctx, filepath.Join(dir, "otava.yaml"), func(w io.Writer) error {
+		return history.WriteOtavaTests(w, tests, path)
+	}))
 }

@@ -2,18 +2,17 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/analyze"
 	"transportbench/core/lab/calibrate"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/report"
 	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/results"
 )
@@ -87,8 +86,8 @@ sets and fails if they cannot be compared.
 			if output == "-" {
 				return page.Render(a.stdout)
 			}
-			if err := result.Replace(output, func(w io.Writer) error { return page.Render(w) }); err != nil {
-				return usagef("--output: %v", err)
+			if err := files.Write(cmd.Context(), output, page.Render); err != nil {
+				return badOutput("--output", err)
 			}
 			a.note("%s: %s", output, page.Title())
 			return nil

@@ -14,8 +14,8 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/sweep"
 	"transportbench/core/plugin"
@@ -203,7 +203,7 @@ func (r *reproduction) claim() error {
 	if err := os.MkdirAll(r.settings.Out, 0o755); err != nil {
 		return err
 	}
-	return result.Replace(path, r.document.WritePublished)
+	return files.Replace(path, r.document.WritePublished)
 }
 
 // sweep measures the runs of the document, or as many as there are before an interrupt. failed says what

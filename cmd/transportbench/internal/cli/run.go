@@ -52,7 +52,7 @@ run that is killed keeps them, too.
 			if err := s.show(setup); err != nil {
 				return err
 			}
-			if err := s.trace.write(a); err != nil {
+			if err := s.trace.write(cmd.Context(), a); err != nil {
 				return err
 			}
 			if interrupted != nil {

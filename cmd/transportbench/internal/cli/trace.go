@@ -1,15 +1,15 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/files"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/export"
 	"transportbench/core/lab/result/format"
 )
@@ -64,17 +64,17 @@ func (t *traceFile) of(transport string) func([]record.ThreadTrace) {
 }
 
 // write writes what was taken, and says so.
-func (t *traceFile) write(a *app) error {
+func (t *traceFile) write(ctx context.Context, a *app) error {
 	if t == nil || len(t.traces) == 0 {
 		return nil
 	}
 	transfers := 0
-	err := result.Replace(t.path, func(w io.Writer) (err error) {
+	err := files.Write(ctx, t.path, func(w io.Writer) (err error) {
 		transfers, err = export.ChromeTrace(w, t.traces)
 		return err
 	})
 	if err != nil {
-		return &options.Error{Problem: "--trace: " + oneLine(err), Err: err}
+		return badOutput("--trace", err)
 	}
 	a.note("%s: the steps of %s", t.path, format.Count(transfers, "transfer"))
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
@@ -431,7 +432,7 @@ func TestReplaceLeavesTheOldOnFailure(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
 	s := New()
 	s.Cells = []Cell{{Samples: map[string][]float64{"x": {inf()}}}}
-	require.Error(t, result.Replace(path, s.Encode))
+	require.Error(t, files.Replace(path, s.Encode))
 	kept, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(kept))

@@ -7,7 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/base/files"
 )
 
 // Encode writes the set as JSON with one cell per line, so that versions can be compared line by
@@ -66,5 +66,5 @@ func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
 // WriteIndex stores the set as a directory's index and replaces an old one. If it fails, the old
 // one stays.
 func (s *Set) WriteIndex(dir string) error {
-	return result.Replace(filepath.Join(dir, IndexName), s.Encode)
+	return files.Replace(filepath.Join(dir, IndexName), s.Encode)
 }
