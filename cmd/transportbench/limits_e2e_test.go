@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,12 +168,34 @@ func TestNoPlaceForFiles(t *testing.T) {
 	require.Zero(t, i.run(t), i.stderr.String())
 }
 
+// TestRoomForASweep gives a sweep as much room as it says that it needs.
+func TestRoomForASweep(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=200k"); err != nil {
+		t.Skipf("mounting a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	args := []string{"sweep", "--transport", "shm,tcpx", "--repeats", "2",
+		"--duration", window, "--warmup", "20ms", "--out", filepath.Join(dir, "made")}
+	i := command(t, args...)
+	i.requireRefused(t, "and 200 KiB are free: "+dir)
+	require.NoDirExists(t, filepath.Join(dir, "made"))
+	needs := regexp.MustCompile(`up to (\d+) KiB`).FindStringSubmatch(i.stderr.String())
+	require.NotNil(t, needs, i.stderr.String())
+	size, err := strconv.Atoi(needs[1])
+	require.NoError(t, err)
+	require.NoError(t, unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%dk", size+4)))
+	i = command(t, args...)
+	require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String()) // a check may warn of a busy machine
+	require.Contains(t, i.stdout.String(), "results in "+filepath.Join(dir, "made"))
+}
+
 // TestLongRunsAreAnnounced interrupts a run of hours at once.
 func TestLongRunsAreAnnounced(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "10s")
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t))
-	require.Regexp(t, `transportbench: this takes about 28h.* and writes about \d+ KiB; use fewer --repeats`, i.stderr.String())
+	require.Regexp(t, `transportbench: this takes about 28h.* and writes up to \d+ KiB; use fewer --repeats`, i.stderr.String())
 }
 
 // TestControlGroup runs with more memory than its control group has left, in one that it makes below

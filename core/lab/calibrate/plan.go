@@ -260,6 +260,12 @@ func (p *Plan) Launches() int {
 	return n
 }
 
+// launchSize is about the most bytes of a launch in the journal and in the document, as measured.
+const launchSize = 1 << 10
+
+// Size returns about the most bytes that a calibration writes.
+func (p *Plan) Size() int64 { return int64(p.Launches()) * launchSize }
+
 // launchTime is the approximate time of a launch besides warm-up and window, and loadedFactor how much
 // longer all of it takes beside processes that spin.
 const (

@@ -3,6 +3,8 @@ package result
 import (
 	"io"
 	"time"
+
+	"transportbench/core/base/files"
 )
 
 // Growing is the file of a result while its run goes on. It is replaced by the result of all repeats so far as
@@ -49,7 +51,7 @@ func (g *Growing) Store(r *Result) (path string, err error) {
 		return g.path, err
 	}
 	r.ID = g.id
-	if err := Replace(g.path, func(w io.Writer) error { return Encode(w, r) }); err != nil {
+	if err := files.Replace(g.path, func(w io.Writer) error { return Encode(w, r) }); err != nil {
 		return "", &IOError{"writing the result", g.path, err}
 	}
 	return g.path, nil

@@ -151,7 +151,7 @@ func CheckRoom(dir string, size int64) error {
 		return nil // a file system that does not count its space
 	}
 	if free := fs.Bavail * uint64(fs.Bsize); uint64(size) > free {
-		op := fmt.Sprintf("checking the results directory: the results take about %d KiB, and %d KiB are free", size>>10, free>>10)
+		op := fmt.Sprintf("checking the results directory: the results take up to %d KiB, and %d KiB are free", size>>10, free>>10)
 		return &IOError{op, dir, unix.ENOSPC}
 	}
 	return nil

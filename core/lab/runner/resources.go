@@ -121,15 +121,24 @@ func checkGranted(limits machine.Limits, files, tasks, space int, less string) e
 
 func gibibytes(n float64) float64 { return n / (1 << 30) }
 
-// ResultSize returns the approximate size of a run's result file in bytes, as measured.
-func ResultSize(cfg *config.Config) int64 {
+// ResultSize returns about the most bytes that the result file of a run with that many repeats takes,
+// over the committed results of all transports.
+func ResultSize(cfg *config.Config, repeats int) int64 {
 	const (
-		fixed     = 20 << 10
-		perRepeat = 10 << 10
-		perThread = 8 << 10 // of each repeat: histograms, phases and counters
+		fixed     = 32 << 10
+		perRepeat = 20 << 10
+		perThread = 24 << 10 // of each repeat: histograms, phases, series and a transport's counters
+		// Wide histograms of response times and lags, of each repeat of an open loop or a class.
+		perSchedule       = 28 << 10
+		perScheduleClient = 16 << 10
 	)
-	threads := cfg.TotalClients() + cfg.ServingRanks()*cfg.Daemons
-	return fixed + int64(cfg.Repeats)*int64(perRepeat+threads*perThread)
+	clients, schedules := cfg.TotalClients(), len(cfg.Classes)
+	if cfg.Rate != 0 {
+		schedules = max(schedules, 1)
+	}
+	one := perRepeat + (clients+cfg.ServingRanks()*cfg.Daemons)*perThread
+	one += schedules*perSchedule + min(schedules, 1)*clients*perScheduleClient
+	return fixed + int64(repeats)*int64(one)
 }
 
 // need is a part of a run's memory and the option that determines it.

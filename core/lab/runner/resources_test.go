@@ -2,6 +2,8 @@ package runner
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/result"
 	"transportbench/core/transport"
 )
 
@@ -98,5 +101,24 @@ func TestFailuresNameTheLimit(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// Results are refused if there is less room than ResultSize, so it must cover what runs wrote.
+func TestResultSizeCoversCommittedResults(t *testing.T) {
+	const results = "../../../results/"
+	for _, pattern := range []string{"v0.8.0/*/cells/*.json", "v0.8.0/*/peers/cells/*.json", "v0.5.0/*/latency/cells/*.json"} {
+		paths, err := filepath.Glob(results + pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			r, err := result.Read(path)
+			require.NoError(t, err)
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			estimate := ResultSize(&r.Config, len(r.Repeats))
+			require.LessOrEqual(t, info.Size(), estimate, path)
+			require.Less(t, estimate, 4*info.Size(), path)
+		}
 	}
 }

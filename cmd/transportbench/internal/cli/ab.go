@@ -108,6 +108,9 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkRoom(runner.ResultSize(&a1.config, base.Repeats) + runner.ResultSize(&b1.config, base.Repeats)); err != nil {
+		return err
+	}
 	for _, side := range []*abSide{a1, b1} {
 		if !cmd.Flags().Changed(strings.TrimPrefix(side.flag, "--")) {
 			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the defaults", side.flag, side.name, side.config.Transport)

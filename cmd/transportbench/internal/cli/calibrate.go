@@ -137,6 +137,9 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
+	if err := s.checkRoom(plan.Size()); err != nil {
+		return err
+	}
 	if !f.resume {
 		if err := s.announce(f, plan, m); err != nil {
 			return err

@@ -200,11 +200,19 @@ func (r *reproduction) claim() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
+	if r.document.Sweep {
+		if err := r.checkRoom(r.runs.Size(r.runsDir())); err != nil {
+			return err
+		}
+	}
 	if err := os.MkdirAll(r.settings.Out, 0o755); err != nil {
 		return err
 	}
 	return files.Replace(path, r.document.WritePublished)
 }
+
+// runsDir returns the directory of the sweep.
+func (r *reproduction) runsDir() string { return filepath.Join(r.settings.Out, reproducedRuns) }
 
 // sweep measures the runs of the document, or as many as there are before an interrupt. failed says what
 // is wrong with them.
@@ -212,7 +220,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if !r.document.Sweep {
 		return nil, nil
 	}
-	dir := filepath.Join(r.settings.Out, reproducedRuns)
+	dir := r.runsDir()
 	outcome, interrupted := r.sweepInto(ctx, dir, r.transports, r.runs, r.spec, sweep.Exists(dir))
 	if outcome == nil || interrupted != nil && ctx.Err() == nil {
 		return nil, interrupted

@@ -202,18 +202,27 @@ func (s *session) checkLength(jobs []job) error {
 	var lasts time.Duration
 	for _, j := range jobs {
 		c := sweep.Cell{Config: j.config}
-		size += runner.ResultSize(&j.config)
+		needs := runner.ResultSize(&j.config, j.config.Repeats)
+		size += needs
 		if j.config.Repeats > 1 { // the result so far stays until the next one is written
-			again = max(again, runner.ResultSize(&j.config))
+			again = max(again, needs)
 		}
 		lasts += time.Duration(j.config.Repeats) * c.Expected()
 	}
-	if err := result.CheckRoom(s.settings.Out, size+again); err != nil {
-		return &options.Error{Problem: err.Error(), Err: err}
+	if err := s.checkRoom(size + again); err != nil {
+		return err
 	}
 	if lasts >= longRun {
-		s.note("this takes about %s and writes about %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
+		s.note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
 			present.Left(lasts), size>>10)
+	}
+	return nil
+}
+
+// checkRoom returns an error if results of that many bytes do not fit the disk.
+func (s *session) checkRoom(size int64) error {
+	if err := result.CheckRoom(s.settings.Out, size); err != nil {
+		return &options.Error{Problem: err.Error(), Err: err}
 	}
 	return nil
 }

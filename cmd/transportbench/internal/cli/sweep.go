@@ -386,6 +386,9 @@ func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec
 // sweepInto measures a plan into a directory. An interrupt or the loss of a host ends it early; without an
 // outcome nothing was measured.
 func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) (*sweep.Outcome, error) {
+	if err := s.checkRoom(plan.Size(dir)); err != nil {
+		return nil, err
+	}
 	origin, err := s.origin(m, plan)
 	if err != nil {
 		return nil, err

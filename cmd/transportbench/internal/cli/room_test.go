@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/lab/result"
+	"transportbench/core/lab/runner"
+)
+
+// What does not fit the disk is refused before the first window.
+func TestResultsThatDoNotFit(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=360k"); err != nil {
+		t.Skipf("mounting a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	plugins := pluginDir(t, "fake", "other", "grpc", "calibration")
+	for name, args := range map[string][]string{
+		"run":       {"run", "--transport", "fake"},
+		"sweep":     {"sweep", "--transport", "fake,other"},
+		"in order":  {"sweep", "--transport", "fake,other", "--order", "sequential"},
+		"ab":        {"ab", "--transport", "fake", "--a", "in-flight=2"},
+		"reproduce": {"reproduce", "kvstore"},
+		"calibrate": {"calibrate", "--quick"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(dir, "made")
+			c := &command{T: t, run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+				t.Error("a run has begun")
+				return nil, nil
+			}}
+			require.Equal(t, ExitUsage, c.execute(append(args, "--plugin-dir", plugins, "--out", out)...), c.stderr)
+			require.Regexp(t, `transportbench: checking the results directory: the results take up to \d+ KiB, and 360 KiB are free: `+
+				out+`: no space left on device; free some space or choose another directory with --out\n$`, c.stderr)
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, entries)
+		})
+	}
+
+	// One repeat of each cell fits.
+	c := &command{T: t, run: oneRepeat}
+	sweep := []string{"sweep", "--transport", "fake", "--repeats", "1", "--plugin-dir", plugins, "--out", filepath.Join(dir, "made")}
+	require.Zero(t, c.execute(sweep...), c.stderr)
+	// What is on disk needs no room again.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 200<<10), 0o600))
+	require.Zero(t, c.execute(append(sweep, "--resume")...), c.stderr)
+}
