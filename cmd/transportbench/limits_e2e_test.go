@@ -162,6 +162,11 @@ func TestNoPlaceForFiles(t *testing.T) {
 	i = command(t, "run", "--transport", "shm", "--clients", "64", "--repeats", "8", "--out", full)
 	i.requireRefused(t, "KiB are free: "+full+": no space left on device; free some space or choose another directory with --out")
 
+	page := filepath.Join(full, "report.html")
+	i = command(t, "report", committed, "-o", page)
+	i.requireRefused(t, "transportbench: --output: write "+page+": no space left on device; free some space\n")
+	require.NoFileExists(t, page)
+
 	// A state directory that cannot be written holds calibrations only.
 	i = command(t, append([]string{"run"}, short...)...)
 	i.cmd.Env = append(i.cmd.Env, "XDG_STATE_HOME=/proc/none")

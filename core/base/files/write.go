@@ -77,8 +77,8 @@ func failed(path string, err error) error {
 // Write stores what write writes in the file at path. Errors of the file are a [*WriteError];
 // others are those of write.
 //
-// Write follows symbolic links, but not those of other users in a directory such as /tmp, to which
-// everybody may add links.
+// Write follows symbolic links. It refuses links and files of other users in a directory such as
+// /tmp, to which everybody may add them.
 //
 // A regular file appears complete and durable or not at all: Write makes a temporary file beside it
 // and renames that. The file keeps its mode and owner; a new one has the mode of the umask. Where a
@@ -86,9 +86,10 @@ func failed(path string, err error) error {
 // temporary file over the old one instead. It reserves the space first, so that a full disk leaves
 // the old text. A crash during the copy may leave a mixture.
 //
-// A pipe, a terminal, a device, or an open descriptor of this process, such as /dev/stdout, gets the
-// bytes directly, so it keeps those that were written before an error. Write waits until a named
-// pipe has a reader. When ctx ends, it gives up waiting; a regular file is written all the same.
+// A pipe, a terminal, a device, or an open descriptor of this process, such as /dev/stdout, gets
+// the bytes directly, so it keeps those that were written before an error. Write waits until a
+// named pipe has a reader. When ctx ends, it gives up waiting; a regular file is written all the
+// same.
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
 	t, err := find(path)
 	switch {
@@ -171,8 +172,8 @@ func (t *target) regular() bool {
 	return t.descriptor < 0 && (t.info == nil || t.info.Mode().IsRegular())
 }
 
-// find follows the symbolic links of a path, and checks each of them. It takes each step itself,
-// because the kernel checks them only if fs.protected_symlinks is set.
+// find follows the symbolic links of a path, and checks each of them and the file. It takes each
+// step itself, because the kernel checks them only if it is told to.
 func find(path string) (*target, error) {
 	const maxLinks = 40 // as in Linux
 	if path == "" {
@@ -191,15 +192,15 @@ func find(path string) (*target, error) {
 			return &target{path, next, nil, -1}, nil
 		case err != nil:
 			return nil, err
-		case info.Mode()&fs.ModeSymlink == 0:
-			if !more && !info.IsDir() {
-				return &target{path, next, info, -1}, nil
-			}
+		case info.IsDir(), more && info.Mode()&fs.ModeSymlink == 0:
 			at, rest = next, after
 			continue
 		}
-		if err := mayFollow(at, next, info); err != nil {
+		if err := check(at, next, info); err != nil {
 			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			return &target{path, next, info, -1}, nil
 		}
 		if n, err := strconv.Atoi(name); err == nil && !more && at == ownDescriptors() {
 			return &target{path, next, nil, n}, nil
@@ -241,24 +242,33 @@ func notFile(dir string) error {
 	return unix.ENOTDIR
 }
 
-// mayFollow returns an error if the link at path may be a trap: it is neither of this user nor of the
-// owner of the directory dir, to which everybody may add links. Linux has the same rule as
-// fs.protected_symlinks.
-func mayFollow(dir, path string, link fs.FileInfo) error {
+// check returns an error if the link or file at path may be a trap in a directory such as /tmp, to
+// which everybody may add entries: it belongs neither to this user nor to the owner of the
+// directory, or it is a hard link, whose file may be any. Linux has the same rules as
+// fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
+func check(dir, path string, entry fs.FileInfo) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	owner := link.Sys().(*syscall.Stat_t).Uid
-	shared := info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0
-	if !shared || owner == uint32(os.Geteuid()) || owner == info.Sys().(*syscall.Stat_t).Uid {
+	if shared := info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0; !shared {
 		return nil
 	}
-	return fmt.Errorf("%s is a symbolic link of user %d in a directory that everybody may write; remove it", path, owner)
+	has, in := entry.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)
+	what := ""
+	switch {
+	case has.Uid != uint32(os.Geteuid()) && has.Uid != in.Uid:
+		what = fmt.Sprintf("belongs to user %d", has.Uid)
+	case entry.Mode().IsRegular() && has.Nlink > 1:
+		what = fmt.Sprintf("has %d hard links", has.Nlink)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s %s and is in a directory that everybody may write; name another file", path, what)
 }
 
-// ownDescriptors returns the directory with a link for each descriptor of this process. Its links have
-// no path to follow if they are of pipes, sockets or deleted files.
+// ownDescriptors returns the directory with a link for each descriptor of this process. Its links
+// have no path to follow if they are of pipes, sockets or deleted files.
 func ownDescriptors() string {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -365,14 +375,14 @@ func (t *target) replace(move func(from, to string) error, write func(io.Writer)
 	return failed(t.asked, SyncDir(dir))
 }
 
-// refused reports whether err means that a directory may not be changed, or that the file in it is a
-// mount point.
+// refused reports whether err means that a directory may not be changed, or that the file in it is
+// a mount point.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
 }
 
-// alike gives f the owner and the mode of the file that it is to replace. It reports whether f can take
-// its place: not if that needs rights that this user lacks, or would break hard links.
+// alike gives f the owner and the mode of the file that it is to replace. It reports whether f can
+// take its place: not if that needs rights that this user lacks, or would break hard links.
 func alike(f *os.File, old fs.FileInfo) bool {
 	info, err := f.Stat()
 	if err != nil {

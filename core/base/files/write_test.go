@@ -397,7 +397,7 @@ func TestErrorsNameThePath(t *testing.T) {
 
 func TestFullFileSystem(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k,mode=700"); err != nil {
 		t.Skipf("mounting a small tmpfs: %v", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
@@ -450,35 +450,44 @@ func TestDirectoryThatMayNotBeWritten(t *testing.T) {
 	requireOnly(t, dir, "file")
 }
 
-// Everybody may add links to a directory such as /tmp, also with fs.protected_symlinks=0.
-func TestLinksOfOthersAreTraps(t *testing.T) {
+// Everybody may add links and files to a directory such as /tmp, whatever the kernel protects.
+func TestFilesOfOthersAreTraps(t *testing.T) {
 	needRoot(t)
 	dir, victims := sharedDir(t, 0o777|fs.ModeSticky), t.TempDir()
 	victim := put(t, filepath.Join(victims, "file"), "old", 0o644)
-	trap := func(name, target string) string {
-		link := filepath.Join(dir, name)
-		require.NoError(t, os.Symlink(target, link))
-		require.NoError(t, os.Lchown(link, nobody, nobody))
-		return link
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.Symlink(victim, in("link")))
+	require.NoError(t, os.Symlink(victims, in("directory")))
+	require.NoError(t, unix.Mkfifo(in("pipe"), 0o666))
+	put(t, in("regular"), "old", 0o666)
+	for _, name := range []string{"link", "directory", "pipe", "regular"} {
+		require.NoError(t, os.Lchown(in(name), nobody, nobody))
 	}
-	link, directory := trap("link", victim), trap("directory", victims)
-	for path, culprit := range map[string]string{link: link, filepath.Join(directory, "file"): directory, filepath.Join(directory, "new"): directory} {
-		for _, err := range []error{write(path, "new"), Replace(path, text("new"))} {
-			require.EqualError(t, err, "write "+path+": "+culprit+" is a symbolic link of user 65534 in a directory that everybody may write; remove it")
+	require.NoError(t, os.Link(victim, in("hard")))
+	for name, culprit := range map[string]string{
+		"link": "link belongs to user 65534", "pipe": "pipe belongs to user 65534", "regular": "regular belongs to user 65534",
+		"directory/file": "directory belongs to user 65534", "directory/new": "directory belongs to user 65534",
+		"hard": "hard has 2 hard links",
+	} {
+		for _, err := range []error{write(in(name), "new"), Replace(in(name), text("new"))} {
+			require.EqualError(t, err, "write "+in(name)+": "+in(culprit)+" and is in a directory that everybody may write; name another file")
 		}
 	}
 	requireFile(t, victim, "old", 0o644)
 	requireOnly(t, victims, "file")
+	requireOnly(t, dir, "link", "directory", "pipe", "regular", "hard")
 
 	// Those of the user and of the directory's owner are none.
-	require.NoError(t, os.Lchown(link, 0, 0))
-	require.NoError(t, write(link, "new"))
-	require.NoError(t, os.Lchown(link, nobody, nobody))
+	require.NoError(t, os.Remove(in("hard")))
+	require.NoError(t, os.Lchown(in("link"), 0, 0))
+	require.NoError(t, write(in("link"), "new"))
+	require.NoError(t, os.Lchown(in("link"), nobody, nobody))
 	require.NoError(t, os.Chown(dir, nobody, nobody))
-	require.NoError(t, write(link, "newer"))
+	require.NoError(t, write(in("link"), "newer"))
+	require.NoError(t, write(in("regular"), "newer"))
 	require.NoError(t, os.Chown(dir, 0, 0))
 	require.NoError(t, os.Chmod(dir, 0o755))
-	require.NoError(t, write(link, "newest"))
+	require.NoError(t, write(in("link"), "newest"))
 	requireFile(t, victim, "newest", 0o644)
 }
 
