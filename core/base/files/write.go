@@ -123,7 +123,7 @@ func Append(path string) (*os.File, error) {
 	if err != nil {
 		return nil, failed(path, err)
 	}
-	f, err := t.open(os.O_APPEND)
+	f, err := t.open(os.O_APPEND | unix.O_NONBLOCK)
 	return f, failed(path, err)
 }
 

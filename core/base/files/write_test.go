@@ -440,6 +440,12 @@ func TestFileOfRootThatAllMayWrite(t *testing.T) {
 	}
 }
 
+func TestDirectoryThatMayNotBeRead(t *testing.T) {
+	dir := sharedDir(t, 0o733)
+	require.Empty(t, writeAsNobody(t, filepath.Join(dir, "new")))
+	requireFile(t, filepath.Join(dir, "new"), "new", 0o644)
+}
+
 func TestDirectoryThatMayNotBeWritten(t *testing.T) {
 	dir := sharedDir(t, 0o755)
 	path := put(t, filepath.Join(dir, "file"), "old", 0o644)
@@ -489,6 +495,32 @@ func TestFilesOfOthersAreTraps(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, write(in("link"), "newest"))
 	requireFile(t, victim, "newest", 0o644)
+}
+
+// Nobody may read a private text while it is written.
+func TestTemporaryFileIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	path := put(t, filepath.Join(dir, "file"), "old", 0o600)
+	require.NoError(t, Write(context.Background(), path, func(w io.Writer) error {
+		temporary, err := filepath.Glob(filepath.Join(dir, TemporaryFiles))
+		require.NoError(t, err)
+		require.Len(t, temporary, 1)
+		requireFile(t, temporary[0], "", 0o600)
+		return text("new")(w)
+	}))
+}
+
+// A container often has a single file of its host, which no other can replace.
+func TestMountedFile(t *testing.T) {
+	dir := t.TempDir()
+	path, source := put(t, filepath.Join(dir, "file"), "", 0o600), put(t, filepath.Join(t.TempDir(), "source"), "old", 0o640)
+	if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("mounting a file: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(path, 0)) })
+	require.NoError(t, write(path, "new"))
+	requireFile(t, source, "new", 0o640)
+	requireOnly(t, dir, "file")
 }
 
 // A file that takes the place of the one that was looked at is not written.
