@@ -108,7 +108,8 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRoom(runner.ResultSize(&a1.config, base.Repeats) + runner.ResultSize(&b1.config, base.Repeats)); err != nil {
+	sizeA, sizeB := runner.ResultSize(&a1.config, base.Repeats), runner.ResultSize(&b1.config, base.Repeats)
+	if err := s.checkRoom(sizeA + sizeB + max(sizeA, sizeB)); err != nil { // one is written again beside the old one
 		return err
 	}
 	for _, side := range []*abSide{a1, b1} {
