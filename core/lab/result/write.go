@@ -166,11 +166,14 @@ type IOError struct {
 }
 
 func (e *IOError) Error() string {
-	// e.Err may name a temporary file: only its errno is shown.
 	cause, remedy := e.Err, "choose another directory with --out"
+	var failed *files.WriteError
 	var errno unix.Errno
-	if errors.As(e.Err, &errno) {
+	switch { // the path is said once
+	case errors.As(e.Err, &errno):
 		cause = errno
+	case errors.As(e.Err, &failed):
+		cause = failed.Err
 	}
 	if first := files.Remedy(e.Err); first != "" {
 		remedy = first + " or " + remedy

@@ -2,6 +2,7 @@ package result
 
 import (
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/files"
 )
 
 func TestWriteNamesAndKeeps(t *testing.T) {
@@ -127,6 +130,10 @@ func TestIOErrorRemedies(t *testing.T) {
 		require.ErrorContains(t, err, remedy)
 		require.NotContains(t, err.Error(), ".tmp")
 	}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	err := &IOError{"writing the result", pipe, files.Replace(pipe, func(io.Writer) error { return nil })}
+	require.EqualError(t, err, "writing the result: "+pipe+": not a regular file; remove it; choose another directory with --out")
 }
 
 func TestEncodeReportsTheWriter(t *testing.T) {
