@@ -2,10 +2,12 @@ package ofi
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,7 +66,13 @@ func cutOff(t *testing.T, w *worker, h *fi.Worker, count int) {
 // peer's, and the peer stays connected.
 func TestGuessedNonce(t *testing.T) {
 	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
-		w, h := hostileAs(t, func(a *address) { a.nonce ^= 1 << bit })
+		w, h := hostileAs(t, func(a *address) {
+			a.nonce ^= 1 << bit
+			p, err := newPresence(netip.Addr{}, a.nonce, 1, time.Minute)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, p.close()) })
+			a.presence = p.address
+		})
 		for kind := range fi.Lost {
 			require.True(t, h.Enqueue(0, kind, 1, []byte("guessed")))
 		}

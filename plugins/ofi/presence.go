@@ -1,6 +1,7 @@
 package ofi
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,47 +9,59 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/plugins/ofi/internal/fi"
 )
 
-// A presence is a listening socket that the kernel closes with the process. Peers connect to it and
-// nobody accepts or sends: when it is closed, the kernel ends their connections, which tells them
-// that the worker is gone. It is a Unix socket with an abstract name if all peers are on this host,
-// else a TCP socket.
+// A presence is a listening socket, and the connections of peers to it, that the kernel closes with
+// the process, which tells the peers that the worker is gone. They send a hello and nothing else. It is a
+// Unix socket with an abstract name if all peers are on this host, else a TCP socket.
 type presence struct {
-	fd      int
-	address string // "@name" or "192.0.2.1:5000"
+	address  string // "@name" or "192.0.2.1:5000"
+	nonce    uint64
+	options  sock.Options
+	acceptor sock.Acceptor
+	held     []int // connections of peers
+	peers    int
+	stop     int // an eventfd
+	done     chan struct{}
 }
 
-// presenceBacklog is how many peers may be connected; the kernel's somaxconn limits it further.
-const presenceBacklog = 4096
+// helloSize is the bytes of a hello: the nonce of the worker that is dialled, and the port that the hello
+// comes from, so that nobody else can use it again; 0 for Unix sockets.
+const helloSize = 16
 
-// newPresence listens at an IP address, or only on this host if it is not valid.
-func newPresence(at netip.Addr) (p presence, err error) {
-	family := unix.AF_UNIX
+func hello(nonce uint64, from unix.Sockaddr) []byte {
+	port := 0
+	switch from := from.(type) {
+	case *unix.SockaddrInet4:
+		port = from.Port
+	case *unix.SockaddrInet6:
+		port = from.Port
+	}
+	b := binary.LittleEndian.AppendUint64(nil, nonce)
+	return binary.LittleEndian.AppendUint64(b, uint64(port))
+}
+
+// newPresence listens at an IP address, or only on this host if it is not valid, for a number of peers. It
+// takes hellos with this nonce.
+func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) (_ *presence, err error) {
 	// All processes can read the name, so it has nothing of the worker's nonce.
-	p.address = "@transportbench-ofi-" + rand.Text()
+	p := &presence{address: "@transportbench-ofi-" + rand.Text(), nonce: nonce, peers: peers, done: make(chan struct{}),
+		options: sock.Options{Address: at, Timeout: silence}}
 	var bound unix.Sockaddr = &unix.SockaddrUnix{Name: p.address}
 	if at.IsValid() {
-		family, bound = inet(netip.AddrPortFrom(at, 0))
+		bound = inet(netip.AddrPortFrom(at, 0))
 	}
-	p.fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, bound, err := p.options.ListenAt(bound)
 	if err != nil {
-		return presence{}, fmt.Errorf("a socket for the loss of peers: %w", err)
-	}
-	if err = unix.Bind(p.fd, bound); err == nil {
-		err = unix.Listen(p.fd, presenceBacklog)
-	}
-	if err == nil {
-		bound, err = unix.Getsockname(p.fd)
-	}
-	if err != nil {
-		return presence{}, errors.Join(fmt.Errorf("listening for the loss of peers at %s: %w", p.address, err), unix.Close(p.fd))
+		return nil, fmt.Errorf("listening for the loss of peers at %s: %w", p.address, err)
 	}
 	switch bound := bound.(type) {
 	case *unix.SockaddrInet4:
@@ -56,64 +69,112 @@ func newPresence(at netip.Addr) (p presence, err error) {
 	case *unix.SockaddrInet6:
 		p.address = netip.AddrPortFrom(at, uint16(bound.Port)).String()
 	}
+	if p.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), unix.Close(fd))
+	}
+	p.acceptor = sock.NewAcceptor(fd, &p.options, helloSize, peers)
+	go p.run()
 	return p, nil
 }
 
+// run accepts connections until close. It rests after each round, so that strangers take little time.
+func (p *presence) run() {
+	defer close(p.done)
+	var list []unix.PollFd
+	for {
+		list = p.acceptor.Interests(append(list[:0], unix.PollFd{Fd: int32(p.stop), Events: unix.POLLIN}))
+		_, _ = unix.Poll(list, int(p.options.Timeout.Milliseconds())) // then Accept drops those that say nothing
+		if list[0].Revents != 0 {
+			return
+		}
+		_ = p.acceptor.Accept(p.decide) // fails only for device memory
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// decide keeps a connection with the right hello.
+func (p *presence) decide(a *sock.Arrival) sock.Verdict {
+	if !bytes.Equal(a.Hello, hello(p.nonce, a.From)) {
+		return sock.Stranger
+	}
+	if len(p.held) >= p.peers {
+		p.held = slices.DeleteFunc(p.held, func(fd int) bool { return sock.Peek(fd) != nil && unix.Close(fd) == nil })
+	}
+	if len(p.held) >= p.peers {
+		return sock.Close
+	}
+	p.held = append(p.held, a.FD)
+	return sock.Taken
+}
+
+// close ends the presence. It is idempotent, and does nothing to nil.
 func (p *presence) close() error {
-	if p.address == "" {
+	if p == nil || p.address == "" {
 		return nil
 	}
 	p.address = ""
-	return unix.Close(p.fd)
+	_, _ = unix.Write(p.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	<-p.done
+	return errors.Join(p.acceptor.Close(), sock.CloseAll(p.held), unix.Close(p.stop))
 }
 
-// dialPresence connects to a presence without waiting for it, and returns the socket.
-func dialPresence(ctx context.Context, address string, silence time.Duration) (fd int, err error) {
-	family, to := unix.AF_UNIX, unix.Sockaddr(&unix.SockaddrUnix{Name: address})
+// dialPresence connects to the presence of the worker with this nonce, and returns the socket.
+func dialPresence(ctx context.Context, address string, nonce uint64, silence time.Duration) (fd int, err error) {
+	to := unix.Sockaddr(&unix.SockaddrUnix{Name: address})
 	if address == "" || address[0] != '@' {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return -1, fmt.Errorf("the address for the loss of the peer: %w", err)
 		}
-		family, to = inet(at)
+		to = inet(at)
 	}
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	options := sock.Options{Timeout: silence}
+	for {
+		err = control.WhileUnreachable(ctx, func() (err error) {
+			fd, err = options.DialTo(to)
+			return err
+		})
+		// Strangers may have filled the queue of a Unix socket, which the peer empties.
+		if !errors.Is(err, unix.EAGAIN) || !sleep(ctx) {
+			break
+		}
+	}
 	if err != nil {
-		return -1, fmt.Errorf("a socket for the loss of the peer: %w", err)
+		return -1, fmt.Errorf("connecting to %s for the loss of the peer: %w", address, err)
 	}
-	if family != unix.AF_UNIX {
-		err = keepAlive(fd, silence)
+	for {
+		// A connection that cannot be made is the watcher's to report.
+		connected, err := sock.Established(fd)
+		if err != nil || !connected && !sleep(ctx) {
+			return fd, nil
+		}
+		if connected {
+			break
+		}
 	}
-	if err == nil {
-		err = control.WhileUnreachable(ctx, func() error { return unix.Connect(fd, to) })
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		return -1, errors.Join(fmt.Errorf("getsockname: %w", err), unix.Close(fd))
 	}
-	if err != nil && err != unix.EINPROGRESS {
-		return -1, errors.Join(fmt.Errorf("connecting to %s for the loss of the peer: %w", address, err), unix.Close(fd))
-	}
+	_, _ = sock.SendBytes(fd, hello(nonce, own)) // it has room; the watcher reports an end
 	return fd, nil
 }
 
-// keepAlive makes the kernel end a connection whose other host has been silent for a time.
-func keepAlive(fd int, silence time.Duration) error {
-	for _, o := range []struct{ level, name, value int }{
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, min(int(silence/time.Second), 127)},
-		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds())},
-	} {
-		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
-			return err
-		}
+// sleep waits for a moment and returns false if ctx ends before.
+func sleep(ctx context.Context) bool {
+	select {
+	case <-time.After(time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return nil
 }
 
-func inet(at netip.AddrPort) (family int, sockaddr unix.Sockaddr) {
+func inet(at netip.AddrPort) unix.Sockaddr {
 	if at.Addr().Is4() {
-		return unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
 	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
+	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 }
 
 // addressOf returns the IP address of an interface of libfabric. It is not valid if the interface

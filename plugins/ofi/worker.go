@@ -33,7 +33,7 @@ type worker struct {
 	peers control.Peers[peer, uint64]
 	lost  control.LostPeers // whose ErrCorrupt Poll has returned
 
-	presence presence
+	presence *presence
 	gone     atomic.Uint32 // peers whose presence has ended
 	handled  uint32        // of gone
 	grace    int           // polls since it differs from handled, empty ones with their weight
@@ -93,7 +93,7 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 		}
 	}()
 	at := e.presenceAddress()
-	if w.presence, err = newPresence(at); err != nil {
+	if w.presence, err = newPresence(at, w.nonce, cfg.Peers, e.settings.silence); err != nil {
 		return nil, err
 	}
 	if cfg.WakeUp {
@@ -162,7 +162,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 			return err
 		}
 	}
-	fd, err := dialPresence(ctx, a.presence, e.settings.silence)
+	fd, err := dialPresence(ctx, a.presence, a.nonce, e.settings.silence)
 	if err != nil {
 		return err
 	}
