@@ -2,6 +2,7 @@ package copyrpc
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"testing"
 	"time"
@@ -189,6 +190,33 @@ func FuzzHostileRing(f *testing.F) {
 			_ = b.Flush()
 		}
 	})
+}
+
+// TestGuessedDatagrams: a datagram ends or changes a connection only with all bits of both workers'
+// nonces, and a recorded one that opened the connection changes nothing.
+func TestGuessedDatagrams(t *testing.T) {
+	a, b := connected(t, small, soft())
+	datagram := func(kind uint32, from, to uint64) []byte {
+		d := make([]byte, 16, datagramHeader)
+		putHeader(d, datagramMagic, kind, uint32(from), uint32(from>>32))
+		d = binary.LittleEndian.AppendUint64(d, to)
+		return append(d, make([]byte, datagramHeader-len(d))...)
+	}
+	p := b.peers.ByID[0]
+	remote := [2]uint64{p.remoteRing, p.remoteControl}
+	for bit := range 64 {
+		b.manager.handle(datagram(kindBye, a.nonce^1<<bit, b.nonce))
+		b.manager.handle(datagram(kindBye, a.nonce, b.nonce^1<<bit))
+	}
+	b.manager.handle(datagram(kindBye, 0, b.nonce))
+	b.manager.handle(datagram(kindBye, a.nonce, 0))
+	for _, kind := range []uint32{kindHello, kindReady} {
+		b.manager.handle(datagram(kind, a.nonce, b.nonce))
+	}
+	require.Equal(t, up, p.state)
+	require.Equal(t, remote, [2]uint64{p.remoteRing, p.remoteControl})
+	b.manager.handle(datagram(kindBye, a.nonce, b.nonce))
+	require.NotEqual(t, up, p.state)
 }
 
 // FuzzDatagram delivers any datagram with a valid header.
