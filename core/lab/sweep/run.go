@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -41,6 +42,8 @@ type Watcher interface {
 type Failure struct {
 	Status set.Status // Failed or Unavailable
 	Reason string
+	// Invalid means that the plugin reported what cannot be.
+	Invalid bool
 }
 
 // Options are the inputs of a sweep besides its plan.
@@ -59,6 +62,7 @@ type Options struct {
 type Outcome struct {
 	Set      *set.Set
 	Failed   int // cells
+	Invalid  int // of those that failed, the ones whose plugin reported what cannot be
 	Complete int // cells
 	// Unavailable is the number of cells that this machine cannot measure.
 	Unavailable int
@@ -90,10 +94,14 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	}
 	outcome := &Outcome{Set: index, Complete: s.complete(), OutOfTime: s.outOfTime}
 	for _, f := range s.failures {
-		if f.Status == set.Failed {
-			outcome.Failed++
-		} else {
+		switch {
+		case f.Status != set.Failed:
 			outcome.Unavailable++
+		case f.Invalid:
+			outcome.Invalid++
+			fallthrough
+		default:
+			outcome.Failed++
 		}
 	}
 	return outcome, interrupted
@@ -136,7 +144,7 @@ func (s *sweep) all(ctx context.Context) error {
 			return err
 		}
 		if reason := s.plan.Cells[i].Unavailable; reason != "" && !s.store.cells[i].complete {
-			s.fail(i, Failure{set.Unavailable, reason})
+			s.fail(i, Failure{Status: set.Unavailable, Reason: reason})
 		}
 	}
 	runs := s.plan.runs()
@@ -258,9 +266,10 @@ func failureOf(err error) Failure {
 	reason := oneLine(err.Error())
 	var limit *config.Error
 	if errors.Is(err, transport.ErrUnavailable) || errors.As(err, &limit) {
-		return Failure{set.Unavailable, reason}
+		return Failure{Status: set.Unavailable, Reason: reason}
 	}
-	return Failure{set.Failed, reason}
+	var invalid *record.InvalidError
+	return Failure{Status: set.Failed, Reason: reason, Invalid: errors.As(err, &invalid)}
 }
 
 // fail gives up cell i.

@@ -25,6 +25,11 @@ func TestLyingPlugin(t *testing.T) {
 	last := lines[len(lines)-1]
 	require.Regexp(t, `^transportbench: rank 1: run: report\.clients\[0\]\.elapsed_ns: 0 is impossible \(1 to \d+\): the plugin is faulty$`, last)
 	require.Equal(t, 1, strings.Count(c.stderr, "impossible"), c.stderr)
+
+	c = &command{T: t, run: runner.Run, plugins: []string{"liar"}}
+	code = c.sweep("--transport", "liar", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	require.Equal(t, ExitThreshold, code, c.stderr)
+	require.Contains(t, c.stderr, "1 of 1 cells failed; --resume retries them")
 }
 
 // JSON has no NaN, so a plugin that computes one cannot send it. That is a lie, too.

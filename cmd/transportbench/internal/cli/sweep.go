@@ -456,7 +456,11 @@ func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure,
 func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan, named bool) error {
 	switch {
 	case outcome.Failed > 0:
-		return fmt.Errorf("%d of %d cells failed; --resume retries them", outcome.Failed, len(plan.Cells))
+		code := ExitInternal
+		if outcome.Invalid == outcome.Failed {
+			code = ExitThreshold
+		}
+		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(plan.Cells))
 	case outcome.OutOfTime:
 		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(plan.Cells))
 	case named && outcome.Unavailable > 0:
