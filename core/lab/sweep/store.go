@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"transportbench/core/base/files"
@@ -283,8 +284,8 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 	if err == nil {
 		err = s.add(i, r, path, size)
 	}
-	var unreadable *fs.PathError
-	if err == nil || errors.As(err, &unreadable) {
+	// The system's errors say nothing about what is in the file.
+	if system := syscall.Errno(0); err == nil || errors.As(err, &system) {
 		return err == nil, err
 	}
 	c := &s.plan.Cells[i]
