@@ -80,6 +80,56 @@ need_go() {
 		die "this module needs Go $wanted or later: ${complaint:-$(go version)}"
 }
 
+# The step that runs, for the summary of test.sh if it failed; the process of the step that runs beside it; and
+# a directory, which the script makes, for their output and times.
+running='' beside_pid='' scratch=''
+
+# step NAME COMMAND... runs a step and notes how long it took.
+step() {
+	local name=$1 began=$SECONDS
+	shift
+	printf '== %s\n' "$name"
+	running="$name: failed"
+	"$@"
+	running=
+	printf '%5d s  %s\n' $((SECONDS - began)) "$name" >>"$scratch/times"
+}
+
+# beside NAME COMMAND... starts a step that runs beside the next ones, until join. Its output comes when it
+# has ended. One of the two sides has to wait or to compile: runs that measure disturb each other.
+beside() {
+	beside_name=$1
+	shift
+	set -m # its processes become a group, for end_beside
+	{
+		began=$SECONDS
+		"$@"
+		printf '%5d s  %s, beside others\n' $((SECONDS - began)) "$beside_name" >>"$scratch/times"
+	} >"$scratch/beside" 2>&1 &
+	beside_pid=$!
+	set +m
+}
+
+# join waits for the step that runs beside others, prints its output, and fails if the step did.
+join() {
+	local status=0
+	wait "$beside_pid" || status=$?
+	beside_pid=
+	printf '== %s\n' "$beside_name"
+	cat "$scratch/beside"
+	[ $status = 0 ] || running="$beside_name: failed"
+	return $status
+}
+
+# end_beside interrupts the step that runs beside one that failed.
+end_beside() {
+	local failed=$running
+	[ -n "$beside_pid" ] || return 0
+	kill -INT -- "-$beside_pid" 2>/dev/null || true
+	join || say "$beside_name was interrupted, because another step failed"
+	running=$failed
+}
+
 # leaves prints the lines of a report of gotestsum, except of tests whose subtests are in it: a
 # test fails with its subtest.
 leaves() {

@@ -226,6 +226,27 @@ sed -i 's/len(b) > 0/len(b) < 0/' core/pure/pure_test.go
 with_fakes scripts/fuzz.sh 20x || fail "fuzz.sh failed"
 expect "fuzz core/pure FuzzBad" "fuzz core/pure FuzzGood"
 
+new_module "a step beside others prints its output at the end, and its failure fails"
+cat >scripts/steps.sh <<'SH'
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+scratch=$1
+trap end_beside EXIT
+slow() { echo aside && "${@}" && echo passed; }
+beside "slow" slow "${@:3}"
+step "quick" eval "$2"
+join
+echo joined
+SH
+with_output bash scripts/steps.sh "$PWD" "echo meanwhile" true || fail "it failed"
+printf '== quick\nmeanwhile\n== slow\naside\npassed\njoined\n' | cmp - "$scratch/output" || fail "the order is another"
+with_output sort times && expect "0 s  quick" "0 s  slow, beside others"
+! with_output bash scripts/steps.sh "$PWD" true false || fail "it did not fail"
+expect aside
+refuse joined
+! with_output bash scripts/steps.sh "$PWD" false sleep 600 || fail "it did not fail"
+expect "slow was interrupted, because another step failed"
+
 new_module "a test that had to be run again counts once, not with its parents"
 printf 'a/b.TestX%s: 2 runs, 1 failures\n' '' /killed /small /small/control/probe Y >report
 with_output leaves report || fail "leaves failed"

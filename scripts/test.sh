@@ -4,7 +4,7 @@
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
 #	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
 #
-# Each step prints how long it took. The last lines list the time of each, what went untested and why,
+# A step that mostly waits runs beside steps that compile or fuzz. Each step notes how long it took. The last lines list the time of each, what went untested and why,
 # and the tests that passed only when run again.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -24,25 +24,14 @@ rerun=$scratch/rerun
 export UNTESTED=$scratch/untested
 : >"$rerun"
 : >"$UNTESTED"
-running=
 
 # The tests that short mode leaves out, and those of volumes. scripts_test.sh compares them with what tests
 # say when they are skipped.
 long_tests='TestDocumentedCommands|TestReproduce|TestTopologies|TestAgents|TestLostHosts|TestEngines|TestInjectedFaults/lose-every|TestBetweenHosts|TestLink|TestLargestLoads|TestVolume|TestThousandTransfers|TestNoGrowth|TestWholeSuite'
 
-# step NAME COMMAND... runs a step and notes how long it took.
-step() {
-	local name=$1 began=$SECONDS
-	shift
-	printf '== %s\n' "$name"
-	running="$name: failed"
-	"$@"
-	running=
-	printf '%5d s  %s\n' $((SECONDS - began)) "$name" >>"$scratch/times"
-}
-
 summary() {
 	local status=$?
+	end_beside
 	if [ -n "$running" ] || [ -s "$scratch/times" ]; then
 		printf '== time by step\n'
 		[ ! -s "$scratch/times" ] || cat "$scratch/times"
@@ -67,9 +56,9 @@ trap summary EXIT
 # tests PACKAGES ARGUMENTS... runs go test; the step "lint" has vetted all packages. It never runs again a data
 # race or a package that fails as a whole.
 tests() {
-	local packages=$1 report=$scratch/report status=0
+	local packages=$1 report status=0
+	report=$(mktemp -p "$scratch")
 	shift
-	: >"$report"
 	GOFLAGS="$GOFLAGS -buildvcs=false" go tool -modfile=tools/go.mod gotestsum --format standard-quiet \
 		--rerun-fails=2 --rerun-fails-max-failures=$rerun_limit --rerun-fails-run-root-test \
 		--rerun-fails-abort-on-data-race --rerun-fails-report "$report" \
@@ -141,14 +130,22 @@ faults() {
 kubernetes() {
 	GOPROXY=off go -C tools/kubernetes list -deps -test . >/dev/null 2>&1 ||
 		{ untested "docs/kubernetes" "the modules of tools/kubernetes cannot be downloaded" && return; }
-	go -C tools/kubernetes test .
+	nice -n 19 go -C tools/kubernetes test .
+}
+
+# long_tests_step runs the tests that short mode leaves out.
+long_tests_step() {
+	ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150 tests \
+		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -run "$long_tests" \
+		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
 }
 
 case ${1:-} in
 '')
-	step "scripts" scripts_tests
 	step "build" scripts/build.sh
+	beside "scripts" scripts_tests
 	step "lint" scripts/lint.sh
+	join
 	# One package at a time where real runs spin on every processor.
 	step "command and documents" tests "./cmd/transportbench ./docs/..." -short -p 1
 	step "packages" tests "$(packages)" -short
@@ -156,16 +153,15 @@ case ${1:-} in
 	;;
 long)
 	step "benchmarks" benchmarks
-	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
-	step "arm64" scripts/test-arm64.sh
 	step "faults" faults
+	# The long tests wait for hosts that are lost, and for engines, and leave half of two processors. What
+	# compiles or fuzzes takes that half at the lowest priority, so that their runs have the processors.
+	beside "long tests" long_tests_step
+	step "fuzz" nice -n 19 scripts/fuzz.sh "${FUZZTIME:-3s}"
+	step "arm64" nice -n 19 scripts/test-arm64.sh
 	step "kubernetes" kubernetes
-	export ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150
-	# Those of the command mostly wait: for hosts that are lost, and for engines.
-	step "long tests" tests "./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" \
-		-run "$long_tests" \
-		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
+	join
 	;;
 *) die "usage: test.sh [long]" ;;
 esac
