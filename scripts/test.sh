@@ -4,8 +4,8 @@
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
 #	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
 #
-# A step that mostly waits runs beside steps that compile or fuzz. Each step notes how long it took. The last lines list the time of each, what went untested and why,
-# and the tests that passed only when run again.
+# A step that mostly waits runs beside steps that compile or fuzz. The last lines list the time of each
+# step, what went untested and why, and the tests that passed only when run again.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
