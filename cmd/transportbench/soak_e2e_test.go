@@ -39,7 +39,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	share := total / time.Duration(max(runs, 1))
-	table := []string{"", "| transport | process | " + strings.Join(soakColumns, " | ") + " | throughput | time per operation over floor |",
+	table := []string{"", "| transport | process | " + strings.Join(soakColumns[:], " | ") + " | throughput | time per operation over floor |",
 		strings.Repeat("|---", 2+len(soakColumns)+2) + "|"}
 	for _, plugin := range list {
 		t.Run(plugin.Name, func(t *testing.T) {
@@ -98,11 +98,6 @@ type held struct {
 	first, last holding
 }
 
-// holding is what a process holds, by the columns soakColumns.
-type holding [7]int
-
-var soakColumns = []string{"memory, KiB", "descriptors", "sockets", "threads", "memfds mapped", "files of /dev/shm mapped", "System V segments"}
-
 // The columns of a holding.
 const (
 	heldMemory = iota
@@ -113,6 +108,14 @@ const (
 	heldFiles
 	heldSystemV
 )
+
+var soakColumns = [...]string{
+	heldMemory: "memory, KiB", heldDescriptors: "descriptors", heldSockets: "sockets", heldThreads: "threads",
+	heldMemfds: "memfds mapped", heldFiles: "files of /dev/shm mapped", heldSystemV: "System V segments",
+}
+
+// holding is what a process holds.
+type holding [len(soakColumns)]int
 
 // run runs the transport for a time and watches its processes.
 func (s *soak) run(t *testing.T, total time.Duration) {
