@@ -130,7 +130,7 @@ faults() {
 kubernetes() {
 	GOPROXY=off go -C tools/kubernetes list -deps -test . >/dev/null 2>&1 ||
 		{ untested "docs/kubernetes" "the modules of tools/kubernetes cannot be downloaded" && return; }
-	nice -n 19 go -C tools/kubernetes test .
+	nice -n 10 go -C tools/kubernetes test .
 }
 
 # long_tests_step runs the tests that short mode leaves out.
@@ -156,10 +156,10 @@ long)
 	step "verbs" guest
 	step "faults" faults
 	# The long tests wait for hosts that are lost, and for engines, and leave half of two processors. What
-	# compiles or fuzzes takes that half at the lowest priority, so that their runs have the processors.
+	# compiles or fuzzes takes that half at a lower priority, so that their runs have the processors.
 	beside "long tests" long_tests_step
-	step "fuzz" nice -n 19 scripts/fuzz.sh "${FUZZTIME:-3s}"
-	step "arm64" nice -n 19 scripts/test-arm64.sh
+	step "fuzz" nice -n 10 scripts/fuzz.sh "${FUZZTIME:-3s}"
+	step "arm64" nice -n 10 scripts/test-arm64.sh
 	step "kubernetes" kubernetes
 	join
 	;;
