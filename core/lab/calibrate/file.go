@@ -24,7 +24,7 @@ const maxSize = 256 << 20
 
 // Read reads a calibration. Errors name the file, and the line and column of text that is wrong.
 func Read(path string) (*Document, error) {
-	text, err := result.ReadFile(path, maxSize)
+	text, err := files.Read(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading calibration %s: %w", path, err)
 	}

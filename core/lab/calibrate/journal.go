@@ -122,7 +122,7 @@ func openJournal(dir string) (*journal, error) {
 // readJournal reads the journal in dir. It also returns the length of its complete lines.
 func readJournal(dir string) (j *journal, whole int64, err error) {
 	j = &journal{path: filepath.Join(dir, journalName), done: map[launch]measured{}}
-	text, err := result.ReadFile(j.path, maxJournal)
+	text, err := files.Read(j.path, maxJournal)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading %s: %w", j.path, err)
 	}

@@ -110,6 +110,9 @@ func CheckMetric(name string) error {
 	return fmt.Errorf("unknown metric %q%s", name, hint)
 }
 
+// MaxThresholds is the size in bytes of the largest file of thresholds.
+const MaxThresholds = 1 << 20
+
 // ReadThresholds reads one threshold per line. Text after # is a comment.
 func ReadThresholds(r io.Reader) ([]Threshold, error) {
 	var list []Threshold

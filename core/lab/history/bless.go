@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,18 +42,20 @@ const (
 	blessingsKind    = "blessings"
 )
 
+// maxBlessings is the size in bytes of the largest file of blessings.
+const maxBlessings = 1 << 20
+
 func readBlessings(dir string) ([]Blessing, error) {
 	path := filepath.Join(dir, BlessedName)
-	file, err := os.Open(path)
+	text, err := files.Read(path, maxBlessings)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err != nil && !isDir(dir):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("reading what was accepted: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	defer file.Close()
 	var read blessings
-	decoder := json.NewDecoder(io.LimitReader(file, 16<<20))
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&read); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)

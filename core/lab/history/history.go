@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/history/changepoint"
@@ -178,7 +179,7 @@ func toolOf(dir string, c *set.Cell) (version, revision string) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		dir = filepath.Dir(dir)
 	}
-	file, err := os.Open(filepath.Join(dir, c.Files[0].Name))
+	file, err := files.Open(filepath.Join(dir, c.Files[0].Name), result.MaxSize)
 	if err != nil {
 		return "", ""
 	}

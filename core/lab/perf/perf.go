@@ -50,6 +50,9 @@ func Find() (*Perf, error) {
 	return &Perf{Program: program}, nil
 }
 
+// maxStat is the size in bytes of the largest output of perf stat, which has a line per thread and event.
+const maxStat = 256 << 20
+
 // Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir.
 func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents, error) {
 	path := filepath.Join(dir, StatFile)
@@ -57,7 +60,7 @@ func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string
 	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, maxStat)
 	if err != nil {
 		return nil, fmt.Errorf("perf stat: %w", err)
 	}

@@ -5,18 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 )
 
-// maxSize is the size in bytes of the largest result file.
-const maxSize = 1 << 30
+// MaxSize is the size in bytes of the largest result file.
+const MaxSize = 1 << 30
 
 // ErrNewer is wrapped by the error for a file of a newer major version.
 var ErrNewer = errors.New("written by a newer version")
@@ -31,7 +30,7 @@ var migrations = map[int]migration{1: migrateFrom1}
 // Read reads a result file of this or an older major version and skips fields that this version
 // does not know. Errors name the file.
 func Read(path string) (*Result, error) {
-	text, err := ReadFile(path, maxSize)
+	text, err := files.Read(path, MaxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading result %s: %w", path, err)
 	}
@@ -40,24 +39,6 @@ func Read(path string) (*Result, error) {
 		return nil, fmt.Errorf("reading result %s: %w", path, err)
 	}
 	return r, nil
-}
-
-// ReadFile is os.ReadFile for files of at most limit bytes. Its errors do not name the file.
-func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		var perr *os.PathError
-		if errors.As(err, &perr) {
-			err = perr.Err
-		}
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("larger than %d bytes: not a result", limit)
-	}
-	return text, err
 }
 
 // Parse is [Read] of text.

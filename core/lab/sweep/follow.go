@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
 
@@ -22,15 +21,14 @@ type Follower struct {
 // Follow returns a follower of the sweep in a directory, or nil if there is none yet.
 func Follow(dir string) (*Follower, error) {
 	path := filepath.Join(dir, planName)
-	text, err := os.ReadFile(path)
+	begun, err := readPlan(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("following the sweep: %w", err)
 	}
-	var begun planFile
-	if err := result.Decode(text, &begun); err != nil || begun.Plan == nil {
+	if begun.Plan == nil {
 		return nil, fmt.Errorf("following the sweep: %s is no plan", path)
 	}
 	info, err := os.Stat(path)

@@ -18,6 +18,10 @@ import (
 // MaxCells is the largest number of cells of a sweep.
 const MaxCells = 10_000
 
+// MaxFile is the size in bytes of the largest file that describes a sweep. Its parser needs memory for a
+// hundred times as much.
+const MaxFile = 1 << 20
+
 // The orders of a sweep.
 const (
 	// Interleaved measures one repeat of every cell, then the next repeat.

@@ -165,13 +165,9 @@ func (s *store) resume(origin Origin) error {
 // check returns an error if the plan or the origin differs from that of the sweep on disk.
 func (s *store) check(origin Origin) error {
 	path := filepath.Join(s.dir, planName)
-	text, err := os.ReadFile(path)
+	begun, err := readPlan(path)
 	if err != nil {
-		return err
-	}
-	var begun planFile
-	if err := result.Decode(text, &begun); err != nil {
-		return fmt.Errorf("reading %s: %w", path, err)
+		return &ChangedError{s.dir, err.Error()}
 	}
 	changed := func(format string, args ...any) error {
 		return &ChangedError{s.dir, fmt.Sprintf(format, args...)}
@@ -190,6 +186,20 @@ func (s *store) check(origin Origin) error {
 		}
 	}
 	return nil
+}
+
+// maxPlan is the size in bytes of the largest plan. One of 10,000 cells needs about 20 MB.
+const maxPlan = 256 << 20
+
+func readPlan(path string) (begun planFile, err error) {
+	text, err := files.Read(path, maxPlan)
+	if err == nil {
+		err = result.Decode(text, &begun)
+	}
+	if err != nil {
+		return planFile{}, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return begun, nil
 }
 
 // planChange describes how the plan of a sweep differs from the one on disk.
@@ -307,9 +317,9 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 // read reads a result that a sweep stored. It does not validate the schema, which takes as long as all
 // else: the file is complete because it was renamed into place.
 func read(path string) (r *result.Result, size int64, err error) {
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, result.MaxSize)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	r = new(result.Result)
 	if err := result.Decode(text, r); err != nil {

@@ -17,6 +17,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/perf"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/runner"
@@ -120,9 +121,13 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 	if given != "" {
 		return usagef("--%s: c2c repeats the run of %s; use --run instead to describe one", given, path)
 	}
-	r, err := result.Read(path)
+	text, err := files.ReadArgument(path, result.MaxSize)
 	if err != nil {
-		return badInput(err)
+		return usagef("reading result %s: %v", path, err)
+	}
+	r, err := result.Parse(text)
+	if err != nil {
+		return badInput(fmt.Errorf("reading result %s: %w", path, err))
 	}
 	switch {
 	case r.Kind != result.KindRun || r.Config.Transport == "":

@@ -199,12 +199,11 @@ func (c *comparison) readThresholds(o *compare.Options) error {
 		o.Thresholds = append(o.Thresholds, t)
 	}
 	if c.failOnFile != "" {
-		f, err := os.Open(c.failOnFile)
-		if err != nil {
-			return usagef("--fail-on-file: %v", err)
+		var list []compare.Threshold
+		text, err := files.ReadArgument(c.failOnFile, compare.MaxThresholds)
+		if err == nil {
+			list, err = compare.ReadThresholds(bytes.NewReader(text))
 		}
-		defer f.Close()
-		list, err := compare.ReadThresholds(f)
 		if err != nil {
 			return usagef("--fail-on-file: %s: %v", c.failOnFile, err)
 		}

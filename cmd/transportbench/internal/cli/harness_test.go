@@ -24,13 +24,16 @@ import (
 
 // TestMain makes this binary a plugin, too: under a plugin's name it answers
 // `describe`, and the plugin liar serves ranks that lie. It is also the hidden command that loads a
-// processor, and a process that starts one.
+// processor, a process that starts one, and a command whose memory is measured.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == loadName {
 		os.Exit(load())
 	}
 	if len(os.Args) == 3 && os.Args[1] == spinName {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if path := os.Getenv(memoryFile); path != "" {
+		os.Exit(measureMemory(path))
 	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
 		if strings.HasPrefix(name, "liar") {

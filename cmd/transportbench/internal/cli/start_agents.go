@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/hosts"
 	"transportbench/core/lab/hosts/engine"
@@ -127,12 +128,11 @@ func (s *session) plan(st *starter, way string) error {
 }
 
 func readHostfile(path string) ([]string, error) {
-	f, err := os.Open(path)
+	text, err := files.ReadArgument(path, engine.MaxHostfile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	defer f.Close()
-	list, err := engine.ReadHostfile(f)
+	list, err := engine.ReadHostfile(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

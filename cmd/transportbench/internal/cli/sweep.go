@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 	"transportbench/core/lab/runner"
@@ -167,11 +167,11 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		file, text := args[0]+".yaml", results.Sweep(args[0])
 		if text == nil {
 			file = args[0]
-			if text, err = os.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
+			if text, err = files.ReadArgument(file, sweep.MaxFile); errors.Is(err, fs.ErrNotExist) {
 				return nil, "", usagef("%s: no such file, and the built-in sweeps are %s%s", file,
 					strings.Join(results.Names(), ", "), transport.SuggestionFor(file, results.Names()))
 			} else if err != nil {
-				return nil, "", usagef("%v", err)
+				return nil, "", usagef("%s: %v", file, err)
 			}
 		}
 		if spec, err = sweep.Parse(file, text); err != nil {

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cast"
 	"github.com/spf13/viper"
 
+	"transportbench/core/base/files"
 	"transportbench/core/transport"
 )
 
@@ -51,11 +53,21 @@ func readFile(path string) (*file, error) {
 	return f, nil
 }
 
+// maxFile is the size in bytes of the largest configuration file.
+const maxFile = 1 << 20
+
 // readKeys reads the file that an option names and rejects unknown keys.
 func readKeys(path, option string, known []string) (map[string]any, error) {
-	v := viper.New()
-	v.SetConfigFile(path)
-	if err := v.ReadInConfig(); err != nil {
+	v, format := viper.New(), strings.TrimPrefix(filepath.Ext(path), ".")
+	v.SetConfigType(format)
+	var err error = viper.UnsupportedConfigError(format)
+	if slices.Contains(viper.SupportedExts, format) {
+		var text []byte
+		if text, err = files.ReadArgument(path, maxFile); err == nil {
+			err = v.ReadConfig(bytes.NewReader(text))
+		}
+	}
+	if err != nil {
 		return nil, &Error{Source: "--" + option, Problem: fileProblem(path, err), Err: err}
 	}
 	values := v.AllSettings()

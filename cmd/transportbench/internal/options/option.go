@@ -1,15 +1,14 @@
 package options
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 )
 
 // option is one field of a run's configuration, written as a flag, a variable
@@ -229,24 +228,14 @@ func readSizes(c *config.Config, text string) error {
 	if !found {
 		return c.ValueSize.Set(text)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+	content, err := files.ReadArgument(path, config.MaxHistogramFile)
+	if err == nil {
+		c.ValueSize, err = config.ReadHistogram(bytes.NewReader(content))
 	}
-	defer f.Close()
-	if c.ValueSize, err = config.ReadHistogram(f); err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// cause strips the operation and the path from a file system error.
-func cause(err error) error {
-	var wrong *fs.PathError
-	if errors.As(err, &wrong) {
-		return wrong.Err
-	}
-	return err
 }
 
 const kindBool = "bool"

@@ -2,26 +2,21 @@ package engine
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
 
-// mostHostfile bounds a hostfile in bytes.
-const mostHostfile = 1 << 20
+// MaxHostfile is the size in bytes of the largest hostfile.
+const MaxHostfile = 1 << 20
 
 // ParseHosts returns the hosts of a list such as "a,user@b".
 func ParseHosts(list string) ([]string, error) { return checkHosts(strings.Split(list, ",")) }
 
 // ReadHostfile returns the hosts of a file with one in each line. It ignores comments after # and, as there
 // is one agent for each host, what MPI's hostfiles have after the name, such as slots=4.
-func ReadHostfile(r io.Reader) ([]string, error) {
-	text, err := io.ReadAll(io.LimitReader(r, mostHostfile))
-	if err != nil {
-		return nil, err
-	}
+func ReadHostfile(text string) ([]string, error) {
 	var hosts []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		if words := strings.Fields(line); len(words) > 0 {
 			hosts = append(hosts, words[0])

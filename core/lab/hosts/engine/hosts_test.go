@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +10,7 @@ func TestHosts(t *testing.T) {
 	hosts, err := ParseHosts("a, root@b,10.0.0.1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "root@b", "10.0.0.1"}, hosts)
-	hosts, err = ReadHostfile(strings.NewReader("# two\n\na slots=2 # first\n  b\n"))
+	hosts, err = ReadHostfile("# two\n\na slots=2 # first\n  b\n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, hosts)
 	for list, problem := range map[string]string{
@@ -24,6 +23,6 @@ func TestHosts(t *testing.T) {
 		_, err := ParseHosts(list)
 		require.EqualError(t, err, problem)
 	}
-	_, err = ReadHostfile(strings.NewReader("# none\n"))
+	_, err = ReadHostfile("# none\n")
 	require.EqualError(t, err, "it has no hosts; write one in each line")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"transportbench/core/base/files"
 	"transportbench/core/lab/result"
 )
 
@@ -20,7 +21,7 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	s, err := l.file(path)
+	s, err := l.file(path, files.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -128,18 +129,18 @@ func below(dir string, indexed map[string]bool) bool {
 }
 
 // loadAll reads files in parallel and merges them in order.
-func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
-	sets, errs := make([]*Set, len(files)), make([]error, len(files))
+func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
+	sets, errs := make([]*Set, len(paths)), make([]error, len(paths))
 	var reading sync.WaitGroup
 	running := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, path := range files {
+	for i, path := range paths {
 		running <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-running }()
 			if filepath.Base(path) == IndexName {
 				sets[i], errs[i] = l.loadIndexed(filepath.Dir(path))
 			} else {
-				sets[i], errs[i] = l.file(path)
+				sets[i], errs[i] = l.file(path, files.Read)
 			}
 			if errs[i] == nil {
 				var prefix string
@@ -160,7 +161,7 @@ func (l *Loader) loadAll(dir string, files []string) (*Set, error) {
 		}
 	}
 	if len(read) == 0 {
-		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, files[0])
+		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, paths[0])
 	}
 	whole := read[0]
 	whole.Include(read[1:]...)

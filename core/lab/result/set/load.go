@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/consistency"
 	"transportbench/core/lab/result"
@@ -37,7 +38,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 		return nil, unreadable(path, err)
 	}
 	if !info.IsDir() {
-		s, err := l.file(path)
+		s, err := l.file(path, files.ReadArgument)
 		if err == nil {
 			err = s.renewOld(filepath.Dir(path))
 		}
@@ -98,10 +99,13 @@ type cachedFile struct {
 	used    bool // by the current load
 }
 
+// reader is [files.Read] or [files.ReadArgument].
+type reader func(path string, limit int64) ([]byte, error)
+
 // file returns a file's set from the cache if the file has not changed, else from the file.
-func (l *Loader) file(path string) (*Set, error) {
+func (l *Loader) file(path string, read reader) (*Set, error) {
 	if l == nil {
-		return loadFile(path)
+		return loadFile(path, read)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -111,7 +115,7 @@ func (l *Loader) file(path string) (*Set, error) {
 	k := l.known[path]
 	l.mu.Unlock()
 	if k == nil || k.size != info.Size() || !k.changed.Equal(info.ModTime()) {
-		s, err := loadFile(path)
+		s, err := loadFile(path, read)
 		if err != nil && !errors.Is(err, errCalibration) {
 			return nil, err
 		}
@@ -191,8 +195,8 @@ func Fingerprint(path string) (string, error) {
 // maxSize is the size in bytes of the largest file of a set.
 const maxSize = 2 << 30
 
-func loadFile(path string) (*Set, error) {
-	text, err := result.ReadFile(path, maxSize)
+func loadFile(path string, read reader) (*Set, error) {
+	text, err := read(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading results: %s: %w", path, err)
 	}
@@ -368,7 +372,7 @@ func (s *Set) Tools() []result.Tool {
 	}
 	for i := 0; len(tools) == 0 && i < len(s.Cells); i++ {
 		for _, f := range s.Cells[i].Files {
-			text, err := result.ReadFile(filepath.Join(s.dir, f.Name), maxSize)
+			text, err := files.Read(filepath.Join(s.dir, f.Name), maxSize)
 			var document struct {
 				Tool result.Tool `json:"tool"`
 			}

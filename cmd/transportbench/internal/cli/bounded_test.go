@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/lab/history"
+	"transportbench/core/lab/result/set"
+)
+
+// memoryFile is the variable that makes this binary the command. It names the file for the command's
+// peak of memory.
+const memoryFile = "CLI_TEST_MEMORY_FILE"
+
+// measureMemory runs the command and writes its peak of resident memory in KiB. The kernel's report of a
+// process that has ended would include that of the process which started it.
+func measureMemory(path string) int {
+	os.Unsetenv(memoryFile) // for plugins, which are this binary too
+	code := Main(os.Args[1:], os.Stdout, os.Stderr)
+	status, err := os.ReadFile("/proc/self/status")
+	if err == nil {
+		_, peak, _ := strings.Cut(string(status), "VmHWM:")
+		err = os.WriteFile(path, []byte(strings.Fields(peak)[0]), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// outcome is that of a command that runs in a process of its own, because it may hang or need much memory.
+type outcome struct {
+	code           int
+	stdout, stderr string
+	memory         int64 // its peak in bytes
+}
+
+// separately runs the command line. before may change the process before it starts.
+func separately(t *testing.T, before func(*exec.Cmd), args ...string) outcome {
+	t.Helper()
+	const hangs = time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
+	defer cancel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	memory := filepath.Join(t.TempDir(), "memory")
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), memoryFile+"="+memory, "XDG_CONFIG_HOME="+t.TempDir())
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if before != nil {
+		before(cmd)
+	}
+	err = cmd.Run()
+	require.NoError(t, ctx.Err(), "%s hangs", strings.Join(args, " "))
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() < 0 {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	peak, err := os.ReadFile(memory)
+	require.NoError(t, err, stderr.String())
+	kib, err := strconv.ParseInt(string(peak), 10, 64)
+	require.NoError(t, err)
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), kib << 10}
+}
+
+// someSet copies a committed set without its results.
+func someSet(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	const committed = "../../../../results/v0.8.0/intel-xeon-2core-vm/peers"
+	require.NoError(t, os.CopyFS(dir, os.DirFS(committed)))
+	return dir
+}
+
+// What stands in the place of a file in a set's directory may be a pipe, which has no end, a link to a
+// device without one, or a file that only claims to be large.
+func TestSpecialFilesAreRefused(t *testing.T) {
+	good := someSet(t)
+	plugins := pluginDir(t, "fake")
+	readers := func(dir string) [][]string {
+		return [][]string{
+			{"diff", dir, good}, {"diff", good, dir}, {"analyze", dir}, {"report", dir, "-o", filepath.Join(t.TempDir(), "r.html")},
+			{"export", dir, "--format", "csv"}, {"history", dir},
+		}
+	}
+	for name, c := range map[string]struct {
+		file     string
+		make     func(path string) error
+		commands func(dir string) [][]string
+		says     string
+	}{
+		"pipe as index":       {set.IndexName, mkfifo, readers, "index.json: it is a pipe, not a regular file"},
+		"endless index":       {set.IndexName, func(path string) error { return os.Symlink("/dev/zero", path) }, readers, "index.json: it is a device, not a regular file"},
+		"sparse index":        {set.IndexName, sparse, readers, "index.json: it has more than 2048 MiB, the limit for such a file"},
+		"directory as index":  {set.IndexName, func(path string) error { return os.Mkdir(path, 0o755) }, readers, "index.json: is a directory"},
+		"pipe as acceptances": {history.BlessedName, mkfifo, func(dir string) [][]string { return [][]string{{"history", dir}, {"bless", dir, "--why", "x"}} }, "blessed.json: it is a pipe, not a regular file"},
+		"endless acceptances": {history.BlessedName, func(path string) error { return os.Symlink("/dev/zero", path) }, func(dir string) [][]string { return [][]string{{"history", dir}} }, "blessed.json: it is a device, not a regular file"},
+		"pipe as plan": {"sweep.plan", mkfifo, func(dir string) [][]string {
+			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins, "--transport", "fake", "--repeats", "1"}}
+		}, "sweep.plan: it is a pipe, not a regular file"},
+		"sparse plan": {"sweep.plan", sparse, func(dir string) [][]string {
+			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins, "--transport", "fake", "--repeats", "1"}}
+		}, "sweep.plan: it has more than 256 MiB, the limit for such a file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := someSet(t)
+			path := filepath.Join(dir, c.file)
+			require.NoError(t, os.RemoveAll(path))
+			require.NoError(t, c.make(path))
+			for _, args := range c.commands(dir) {
+				p := separately(t, nil, args...)
+				require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+				require.Contains(t, p.stderr, c.says, args)
+				require.Less(t, p.memory, int64(150<<20), args)
+			}
+		})
+	}
+}
+
+func mkfifo(path string) error { return unix.Mkfifo(path, 0o600) }
+
+// sparse makes a file of 3 GiB without blocks.
+func sparse(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Truncate(3 << 30)
+}
+
+// The user may name a pipe, such as the output of another command.
+func TestArgumentsMayBePipes(t *testing.T) {
+	good := someSet(t)
+	index, err := os.ReadFile(filepath.Join(good, set.IndexName))
+	require.NoError(t, err)
+	p := separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(index) }, "diff", "/dev/stdin", good)
+	require.Zero(t, p.code, p.stderr)
+	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("throughput<100%\n") }, "diff", good, good, "--fail-on-file", "/dev/stdin")
+	require.NotEqual(t, ExitUsage, p.code, p.stderr)
+
+	// No process writes to this one.
+	pipe := filepath.Join(t.TempDir(), "pipe.yaml")
+	require.NoError(t, mkfifo(pipe))
+	for _, args := range [][]string{
+		{"diff", pipe, good}, {"diff", good, good, "--fail-on-file", pipe}, {"sweep", pipe, "--dry-run"},
+		{"run", "--config", pipe}, {"run", "--value-size", "file:" + pipe}, {"run", "--hostfile", pipe},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel() // each waits for a writer
+			p := separately(t, nil, args...)
+			require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+			require.Contains(t, p.stderr, "it is a pipe to which no process writes", args)
+			require.Equal(t, 1, strings.Count(p.stderr, "\n"), p.stderr)
+		})
+	}
+}
+
+func TestEndlessArguments(t *testing.T) {
+	good := someSet(t)
+	endless := filepath.Join(t.TempDir(), "zero.yaml")
+	require.NoError(t, os.Symlink("/dev/zero", endless))
+	for _, args := range [][]string{
+		{"sweep", "/dev/zero", "--dry-run"}, {"sweep", endless, "--dry-run"}, {"diff", good, good, "--fail-on-file", "/dev/zero"},
+		{"run", "--config", endless}, {"run", "--value-size", "file:/dev/zero"}, {"run", "--hostfile", "/dev/zero"},
+	} {
+		p := separately(t, nil, args...)
+		require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+		require.Contains(t, p.stderr, "it has more than 1 MiB, the limit for such a file", args)
+		require.Equal(t, 1, strings.Count(p.stderr, "\n"), p.stderr)
+		require.Less(t, p.memory, int64(150<<20), args)
+	}
+}

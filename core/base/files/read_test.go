@@ -1,0 +1,79 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"", "a", "12345678"} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		for _, read := range []func(string, int64) ([]byte, error){Read, ReadArgument} {
+			text, err := read(path, 8)
+			require.NoError(t, err)
+			require.Equal(t, content, string(text))
+		}
+	}
+	const limit = 1 << 20
+	require.NoError(t, os.Truncate(path, limit+1))
+	_, err := Read(path, limit)
+	require.EqualError(t, err, "it has more than 1 MiB, the limit for such a file")
+	_, err = Read(path+"x", limit)
+	require.Equal(t, unix.ENOENT, err, "the caller names the file")
+
+	// The kernel's files say that they are empty.
+	text, err := Read("/proc/self/status", limit)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "VmHWM")
+}
+
+func TestReadRefusesSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, zero, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero"), filepath.Join(dir, "socket")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	require.NoError(t, os.Symlink("/dev/zero", zero))
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: socket}))
+	for path, problem := range map[string]string{
+		pipe: "it is a pipe, not a regular file", zero: "it is a device, not a regular file",
+		dir: unix.EISDIR.Error(), socket: unix.ENXIO.Error(),
+	} {
+		_, err := Read(path, 1<<20)
+		require.EqualError(t, err, problem)
+		_, err = Open(path, 1<<20)
+		require.EqualError(t, err, problem)
+	}
+	_, err = ReadArgument(dir, 1<<20)
+	require.Equal(t, unix.EISDIR, err)
+	_, err = ReadArgument(zero, 1<<20)
+	require.EqualError(t, err, "it has more than 1 MiB, the limit for such a file")
+}
+
+func TestReadArgumentReadsPipes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	written := make(chan error, 1)
+	go func() {
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for the reader
+		if err == nil {
+			if _, err = w.WriteString("one "); err == nil {
+				_, err = w.WriteString("two")
+			}
+			_ = w.Close()
+		}
+		written <- err
+	}()
+	text, err := ReadArgument(path, 1<<20)
+	require.NoError(t, err)
+	require.Equal(t, "one two", string(text))
+	require.NoError(t, <-written)
+	_, err = ReadArgument(path, 1<<20)
+	require.EqualError(t, err, "it is a pipe to which no process writes")
+}
