@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -61,8 +62,12 @@ func checkTokens(text []byte) (*Document, error) {
 }
 
 // Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file with
-// results is read by it. Errors have a line and a column.
+// results is read by it. Errors have a line and a column. A document that would take several times its
+// size in memory is an error.
 func (d *Document) Decode(v any) error {
+	if err := checkWeight(d.text, reflect.TypeOf(v)); err != nil {
+		return err
+	}
 	if err := json.Unmarshal(d.text, v); err != nil {
 		return located(d.text, err)
 	}

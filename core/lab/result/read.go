@@ -65,7 +65,7 @@ func (d *Document) Result() (*Result, error) {
 	if err := d.Decode(r); err != nil {
 		return nil, err
 	}
-	if err := Validate(d.text); err != nil {
+	if err := validate(d.text, partSize); err != nil {
 		return nil, err
 	}
 	// Analyses take time and memory for each rank, client and call.

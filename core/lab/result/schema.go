@@ -2,12 +2,9 @@ package result
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -37,43 +34,9 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 // Validate checks an encoded result against the schema. The error is one line and has the locations
 // of the first violations.
 func Validate(data []byte) error {
-	schema, err := compiled()
-	if err != nil {
-		return fmt.Errorf("compiling the result schema: %w", err)
+	if !json.Valid(data) {
+		var discarded json.RawMessage
+		return fmt.Errorf("validating result: not JSON: %w", json.Unmarshal(data, &discarded))
 	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("validating result: not JSON: %w", err)
-	}
-	if err := schema.Validate(document); err != nil {
-		return fmt.Errorf("validating result: %s", firstViolations(err))
-	}
-	return nil
-}
-
-// firstViolations returns the first few leaves of a validation error on one line.
-func firstViolations(err error) string {
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err.Error()
-	}
-	const most = 3
-	found := violations(*invalid.DetailedOutput(), nil)
-	if len(found) > most {
-		found = append(found[:most], fmt.Sprintf("and %d more", len(found)-most))
-	}
-	return strings.Join(found, "; ")
-}
-
-func violations(unit jsonschema.OutputUnit, found []string) []string {
-	for _, cause := range unit.Errors {
-		found = violations(cause, found)
-	}
-	if len(unit.Errors) > 0 || unit.Error == nil {
-		return found
-	}
-	location := cmp.Or(unit.InstanceLocation, "the document")
-	// Quoting escapes line breaks of the file, which both parts may have.
-	text := strconv.Quote(location + ": " + unit.Error.String())
-	return append(found, strings.ReplaceAll(text[1:len(text)-1], `\"`, `"`))
+	return validate(data, partSize)
 }

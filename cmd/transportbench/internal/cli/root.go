@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,10 @@ type app struct {
 // exit code. The first interrupt ends a run and keeps its complete repeats; the
 // second kills the process.
 func Main(args []string, stdout, stderr io.Writer) int {
+	if os.Getenv("GOGC") == "" {
+		// Files of results may have hundreds of MB, and nothing is measured in this process.
+		debug.SetGCPercent(50)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

@@ -315,8 +315,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	if err != nil {
 		return Cell{}, err
 	}
+	tool := r.Tool // a pointer to a field of r would keep all of r in memory
 	c := Cell{
-		Config: config, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &r.Tool,
+		Config: config, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &tool,
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,

@@ -1,0 +1,176 @@
+package result
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// partSize is the size in bytes of the parts of a document that are validated one after the other. The
+// validator needs memory for fifteen times the text that it looks at.
+const partSize = 64 << 10
+
+// validate checks text, which is valid JSON, against the schema in parts of that size.
+func validate(text []byte, part int) error {
+	schema, err := compiled()
+	if err != nil {
+		return fmt.Errorf("compiling the result schema: %w", err)
+	}
+	v := validation{part: part}
+	v.check(schema, v.reduced(schema, bytes.TrimSpace(text), ""), "", 0)
+	return v.err()
+}
+
+// validation collects what is wrong with the parts of a document.
+type validation struct {
+	part  int
+	first []string // of the violations, on one line each
+	count int
+}
+
+func (v *validation) err() error {
+	if v.count == 0 {
+		return nil
+	}
+	first := v.first
+	if more := v.count - len(first); more > 0 {
+		first = append(first, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("validating result: %s", strings.Join(first, "; "))
+}
+
+// reduced returns the value of text, valid JSON at a place of the document, without what it has
+// validated: the items of a long list, and the entries of a long table. It drops what the schema does not
+// know.
+func (v *validation) reduced(schema *jsonschema.Schema, text []byte, place string) any {
+	shape := schema
+	for shape.Ref != nil {
+		shape = shape.Ref
+	}
+	switch {
+	case len(text) <= v.part || text[0] != '{' && text[0] != '[':
+		return v.decoded(text, place)
+	case text[0] == '[':
+		if shape.Items2020 != nil {
+			v.list(schema, shape.Items2020, text, place)
+		}
+		return []any{}
+	}
+	object := map[string]any{}
+	for m := range members(text) {
+		name := unquoted(m.name)
+		at, value := place+"/"+pointerEscapes.Replace(name), text[m.from:m.to]
+		if known := shape.Properties[name]; known != nil {
+			object[name] = v.reduced(known, value, at)
+		} else if entry, table := shape.AdditionalProperties.(*jsonschema.Schema); table {
+			v.check(entry, v.reduced(entry, value, at), at, 0)
+		}
+	}
+	return object
+}
+
+// list validates the items of a list in parts.
+func (v *validation) list(schema, item *jsonschema.Schema, text []byte, place string) {
+	var part []byte // items, as a list
+	first, next := 0, 0
+	flush := func() {
+		if len(part) > 0 {
+			list := append(part, ']')
+			v.check(schema, v.decoded(list, place), place, first)
+		}
+		part, first = part[:0], next
+	}
+	for m := range members(text) {
+		if m.to-m.from > v.part {
+			flush()
+			at := fmt.Sprintf("%s/%d", place, next)
+			v.check(item, v.reduced(item, text[m.from:m.to], at), at, 0)
+			next++
+			first = next
+			continue
+		}
+		if len(part)+m.to-m.from > v.part {
+			flush()
+		}
+		separator := byte(',')
+		if len(part) == 0 {
+			separator = '['
+		}
+		part = append(append(part, separator), text[m.from:m.to]...)
+		next++
+	}
+	flush()
+}
+
+// decoded returns the value of text, valid JSON.
+func (v *validation) decoded(text []byte, place string) any {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		v.add(place, err.Error())
+	}
+	return value
+}
+
+// check validates a value at a place. If it is a list, its first item has the index first.
+func (v *validation) check(schema *jsonschema.Schema, value any, place string, first int) {
+	err := schema.Validate(value)
+	if err == nil {
+		return
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		v.add(place, err.Error())
+		return
+	}
+	v.addUnit(invalid.DetailedOutput(), place, first)
+}
+
+// addUnit adds the leaves of a validation error.
+func (v *validation) addUnit(unit *jsonschema.OutputUnit, place string, first int) {
+	for i := range unit.Errors {
+		v.addUnit(&unit.Errors[i], place, first)
+	}
+	if len(unit.Errors) > 0 || unit.Error == nil {
+		return
+	}
+	within := unit.InstanceLocation
+	if first > 0 {
+		index, rest, _ := strings.Cut(strings.TrimPrefix(within, "/"), "/")
+		if n, err := strconv.Atoi(index); err == nil {
+			within = "/" + strconv.Itoa(first+n)
+			if rest != "" {
+				within += "/" + rest
+			}
+		}
+	}
+	v.add(place+within, unit.Error.String())
+}
+
+func (v *validation) add(place, problem string) {
+	const most = 3
+	if v.count++; v.count > most {
+		return
+	}
+	// Quoting escapes line breaks of the file, which both parts may have.
+	text := strconv.Quote(cmp.Or(place, "the document") + ": " + problem)
+	v.first = append(v.first, strings.ReplaceAll(text[1:len(text)-1], `\"`, `"`))
+}
+
+// pointerEscapes escapes names in the place of a value, a JSON pointer.
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// unquoted returns the name that is written as text between quotes.
+func unquoted(text []byte) string {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text)
+	}
+	var name string
+	_ = json.Unmarshal(append(append([]byte{'"'}, text...), '"'), &name) // valid JSON
+	return name
+}

@@ -1,0 +1,133 @@
+package result
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// The bounds of what a document may take in memory. A list item of two bytes, {}, becomes a struct of
+// hundreds; the documents of this project take less than their text.
+const (
+	freeWeight  = 64 << 20
+	weightTimes = 2 // the size of the text
+	// lightText is the size in bytes of a text that is not weighed: it cannot become much.
+	lightText = 256 << 10
+)
+
+// checkWeight returns an error if text, which is valid JSON, would take too much memory as a value of
+// type t.
+func checkWeight(text []byte, t reflect.Type) error {
+	if len(text) <= lightText {
+		return nil
+	}
+	s := scale{text: text, most: freeWeight + weightTimes*int64(len(text))}
+	if end := s.value(skipSpace(text, 0), t); s.weight > s.most {
+		return errorAt(text, end, fmt.Sprintf("too many items: a file of %d MiB may take %d MiB of memory, and the part before this one takes more",
+			len(text)>>20, s.most>>20))
+	}
+	return nil
+}
+
+// scale weighs values: their size in memory once they are decoded.
+type scale struct {
+	text         []byte
+	weight, most int64
+}
+
+var anyType = reflect.TypeFor[any]()
+
+// value adds the weight of what the value at i of type t refers to, and returns the index behind it. t is
+// nil for a value that is not decoded. Once the weight is too much, value returns where that was.
+func (s *scale) value(i int, t reflect.Type) int {
+	for t != nil && t.Kind() == reflect.Pointer && !decodesItself(t) {
+		t = t.Elem()
+		s.weight += int64(t.Size())
+	}
+	if t == nil || decodesItself(t) {
+		return valueEnd(s.text, i)
+	}
+	switch s.text[i] {
+	case '"':
+		end := stringEnd(s.text, i)
+		s.weight += int64(end - i)
+		return end
+	case '{', '[':
+		return s.container(i, t)
+	}
+	if t.Kind() == reflect.Interface {
+		s.weight += int64(t.Size())
+	}
+	return valueEnd(s.text, i)
+}
+
+// container is value for an object or a list.
+func (s *scale) container(i int, t reflect.Type) int {
+	const empty, entry = 48, 2 // bytes of a map, and how much a map keeps free for each entry
+	object := s.text[i] == '{'
+	var fields map[string]reflect.Type
+	item, each := reflect.Type(nil), int64(0)
+	switch kind := t.Kind(); {
+	case object && kind == reflect.Struct:
+		fields = fieldsOf(t)
+	case object && kind == reflect.Map:
+		item, each = t.Elem(), entry*int64(t.Key().Size()+t.Elem().Size())
+		s.weight += empty
+	case !object && kind == reflect.Slice:
+		item, each = t.Elem(), int64(t.Elem().Size())
+	case kind == reflect.Interface:
+		item, each = anyType, entry*2*int64(anyType.Size())
+		s.weight += empty
+	}
+	for i = skipSpace(s.text, i+1); s.text[i] != '}' && s.text[i] != ']'; {
+		of := item
+		if object {
+			end := stringEnd(s.text, i)
+			if fields != nil {
+				of = fields[strings.ToLower(string(s.text[i+1:end-1]))]
+			} else if item != nil {
+				s.weight += int64(end - i)
+			}
+			i = skipSpace(s.text, skipSpace(s.text, end)+1) // behind the colon
+		}
+		s.weight += each
+		if i = s.value(i, of); s.weight > s.most {
+			return i
+		}
+		if i = skipSpace(s.text, i); s.text[i] == ',' {
+			i = skipSpace(s.text, i+1)
+		}
+	}
+	return i + 1
+}
+
+// decodesItself reports whether values of type t read their own text.
+func decodesItself(t reflect.Type) bool {
+	pointer := reflect.PointerTo(t)
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// fieldTypes has the result of fieldsOf by type.
+var fieldTypes sync.Map
+
+// fieldsOf returns the types of the fields of a struct by their names in JSON, in lower case.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if known, found := fieldTypes.Load(t); found {
+		return known.(map[string]reflect.Type)
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		if f.IsExported() && name != "-" {
+			fields[strings.ToLower(name)] = f.Type
+		}
+	}
+	fieldTypes.Store(t, fields)
+	return fields
+}
