@@ -26,7 +26,7 @@ func exitError(plugin string, c *child, output *tail) error {
 		}
 	}
 	return &record.ExitError{
-		Plugin: plugin, PID: c.pid, State: c.state(), Reason: printable.Text(output.reason()), Output: lines,
+		Plugin: plugin, PID: c.pid, State: c.state(), Reason: record.Cut(printable.Text(output.reason())), Output: lines,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/hosts"
 	"transportbench/core/lab/hosts/engine"
 	"transportbench/core/lab/result"
@@ -62,7 +63,12 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 	began := time.Now()
 	coordinator, err := hosts.Listen(st.listen, hosts.Options{
 		Token: st.token, ShareMachine: s.settings.Hosts.ShareMachine, AllowMixedRuntime: s.settings.AllowMixed,
-		Log: func(line string) { s.note("%s", line) },
+		Log: func(line string) {
+			if !s.verbose {
+				line = record.Cut(line)
+			}
+			s.note("%s", line)
+		},
 	})
 	if err != nil {
 		return nil, usagef("--listen: %v", err)

@@ -101,7 +101,11 @@ func reportError(w io.Writer, err error, verbose bool) {
 		fmt.Fprintln(w, "transportbench: interrupted")
 		return
 	}
-	fmt.Fprintf(w, "transportbench: %s\n", oneLine(err))
+	rest := ""
+	if long := new(record.LongError); errors.As(err, &long) && !verbose {
+		rest = " (-v shows the rest)"
+	}
+	fmt.Fprintf(w, "transportbench: %s%s\n", oneLine(err), rest)
 	if verbose {
 		chain(w, err, 1)
 	}
@@ -115,7 +119,11 @@ func oneLine(err error) string {
 // output of a plugin that died.
 func chain(w io.Writer, err error, depth int) {
 	indent := strings.Repeat("  ", depth)
-	fmt.Fprintf(w, "%s%T: %s\n", indent, err, oneLine(err))
+	text := oneLine(err)
+	if long, ok := err.(*record.LongError); ok { //nolint:errorlint // only this link of the chain
+		text = long.Whole
+	}
+	fmt.Fprintf(w, "%s%T: %s\n", indent, err, text)
 	if died, ok := err.(*record.ExitError); ok { //nolint:errorlint // only this link of the chain
 		for _, line := range died.Output {
 			fmt.Fprintf(w, "%s  | %s\n", indent, line)

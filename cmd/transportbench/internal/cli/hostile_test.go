@@ -80,6 +80,9 @@ func (*hostileRank) Prepare(_ context.Context, plan record.Plan) (record.Prepare
 	slog.Info(poison, slog.Group(poison, poison, poison))
 	fmt.Println("\xff" + poison)
 	fmt.Fprintln(os.Stderr, "\xff"+poison)
+	if text, is := strings.CutPrefix(plan.Config.Options["do"], longPrefix); is {
+		return record.Prepared{}, failAtLength(text)
+	}
 	prepared := record.Prepared{CPUs: []string{poison}, Properties: transport.Properties{Provider: poison, Medium: poison}}
 	switch plan.Config.Options["do"] {
 	case "panic":
@@ -92,6 +95,28 @@ func (*hostileRank) Prepare(_ context.Context, plan record.Plan) (record.Prepare
 		return prepared, &config.Error{Option: poison, Problem: poison}
 	}
 	return prepared, errors.Join(transport.NewOpError(poison, poison, errors.New(poison)), &transport.OptionError{Option: poison, Problem: poison})
+}
+
+// longPrefix begins the ways to fail at length, as a native library does that reports everything it knows.
+const longPrefix = "long-"
+
+// longText is what then is said.
+var longText = "the device refuses" + strings.Repeat(" because of this\n", 400) + "; install the driver"
+
+func failAtLength(how string) error {
+	switch how {
+	case "unavailable":
+		return transport.Unavailable("%s", longText)
+	case "option":
+		return &transport.OptionError{Option: "do", Problem: longText}
+	case "op":
+		return transport.NewOpError("hostile", "open", errors.New(longText))
+	case "log":
+		slog.Error(longText)
+	case "die":
+		panic(strings.ReplaceAll(longText, "\n", ""))
+	}
+	return errors.Join(errors.New(longText), errors.New(longText))
 }
 
 func (*hostileRank) Close(context.Context) error { return errors.New(poison) }
@@ -150,6 +175,46 @@ func TestHostilePlugins(t *testing.T) {
 	}
 	require.NotZero(t, c.safely("run", "--transport", "all", "--repeats", "1", "-v"))
 	requireFiles(t, c.out)
+}
+
+// TestLongErrors: without -v, what a plugin says takes two lines of a terminal at most; with it, nothing is
+// left out.
+func TestLongErrors(t *testing.T) {
+	c := &command{T: t, plugins: []string{hostile}, run: runner.Run}
+	whole := strings.ReplaceAll(longText, "\n", "; ")
+	const longest = 700 // with the command's own words around two texts
+	for _, how := range []string{"unavailable", "option", "op", "joined", "log", "die"} {
+		run := []string{"run", "--transport", hostile, "--set", "do=" + longPrefix + how, "--repeats", "1", "--duration", "1ms", "--warmup", "0"}
+		require.NotZero(t, c.execute(run...), how)
+		require.Contains(t, c.stderr, "the device refuses because of this", how)
+		require.Contains(t, c.stderr, "characters left out) ... ", how)
+		for line := range strings.Lines(c.stderr + c.stdout) {
+			require.Less(t, len(line), longest, "%s: %.1000s", how, line)
+		}
+		if how != "die" { // whose output has lines of its own
+			require.Contains(t, c.stderr, "; install the driver (-v shows the rest)\n", how)
+		}
+		require.NotZero(t, c.execute(append(run, "-v")...), how)
+		if how != "die" {
+			require.Contains(t, c.stderr, whole, how)
+		}
+	}
+	dir := t.TempDir()
+	require.NotZero(t, c.execute("sweep", "--transport", hostile, "--set", "do="+longPrefix+"op", "--repeats", "1", "--out", dir,
+		"--plugin-dir", pluginDir(t, hostile)))
+	for line := range strings.Lines(c.stderr + c.stdout) {
+		require.Less(t, len(line), longest, line)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(index), "characters left out")
+	require.Less(t, len(index), 8000)
+	logs, err := filepath.Glob(filepath.Join(dir, "logs", "*.log"))
+	require.NoError(t, err)
+	require.NotEmpty(t, logs)
+	text, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	require.Contains(t, string(text), whole, "the log has all of it")
 }
 
 // TestHostilePluginsOnHosts: what they write and return passes through an agent.

@@ -14,6 +14,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -34,13 +35,13 @@ func (e *entry) unavailable() string {
 	if e.err != nil {
 		return oneLine(e.err)
 	}
-	return e.description.Info.Unavailable
+	return record.Cut(e.description.Info.Unavailable)
 }
 
 // problem is unavailable as an error.
 func (e *entry) problem() error {
 	if e.err == nil && e.description.Info.Unavailable != "" {
-		return fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%s", e.description.Info.Unavailable))
+		return fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%w", record.Foreign(e.description.Info.Unavailable)))
 	}
 	return e.err
 }

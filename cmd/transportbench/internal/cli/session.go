@@ -17,6 +17,7 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/network"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/format"
@@ -393,11 +394,7 @@ func (s *session) launcherFor(e *entry, w io.Writer, mixed bool) (runner.Launche
 
 // newLauncher returns a launcher for this host.
 func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
-	level := slog.LevelError
-	if s.verbose {
-		level = slog.LevelInfo
-	}
-	logger := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+	logger := slog.New(slog.NewTextHandler(w, s.logOptions()))
 	l := &launcher{plugin: p, options: host.LaunchOptions{
 		Logger: logger, AllowMixedRuntime: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
 	}}
@@ -408,6 +405,20 @@ func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
 		}
 	}
 	return l, err
+}
+
+// logOptions returns what is shown of what plugins log: errors, whose texts are cut, and with verbose all
+// but debug messages.
+func (a *app) logOptions() *slog.HandlerOptions {
+	if a.verbose {
+		return &slog.HandlerOptions{Level: slog.LevelInfo}
+	}
+	return &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+		if attr.Value.Kind() == slog.KindString {
+			attr.Value = slog.StringValue(record.Cut(attr.Value.String()))
+		}
+		return attr
+	}}
 }
 
 // Launch implements [runner.Launcher].

@@ -175,6 +175,9 @@ func (c *Client) stopRun(run context.Context, breakStream context.CancelFunc) {
 	}
 }
 
+// said returns the message of a status, which a plugin may have made.
+func said(st *status.Status) error { return record.Foreign(printable.Text(st.Message())) }
+
 // statusError turns gRPC's error of a call into the end of ctx or a lost connection.
 func (c *Client) statusError(ctx context.Context, name string, err error) error {
 	op := strings.ToLower(name)
@@ -190,7 +193,7 @@ func (c *Client) statusError(ctx context.Context, name string, err error) error 
 		return &record.InvalidError{Field: op, Value: "an answer that is too long", Bound: st.Message()}
 	}
 	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
-		return c.lost(fmt.Errorf("%s: lost the plugin: %s", op, st.Message()))
+		return c.lost(fmt.Errorf("%s: lost the plugin: %w", op, said(st)))
 	}
-	return fmt.Errorf("%s: %s", op, st.Message())
+	return fmt.Errorf("%s: %w", op, said(st))
 }

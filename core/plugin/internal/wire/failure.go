@@ -70,6 +70,8 @@ func encodeFailure(err error, depth int) *failure {
 	}
 	f := &failure{Text: err.Error()}
 	switch e := err.(type) {
+	case *record.LongError: // an agent passes on what a plugin said
+		f.Text = e.Whole
 	case *config.Error:
 		f.Kind, f.Option, f.Problem = kindConfig, e.Option, e.Problem
 	case *transport.OptionError:
@@ -134,11 +136,18 @@ func decodeFailure(f *failure, depth int) error {
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
 		*text = abbreviated(printable.Text(strings.ReplaceAll(*text, "\n", "; "))) // errors.Join has a line for each
 	}
+	whole := f.Text
+	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
+		*text = record.Cut(*text)
+	}
 	printable.Strings(&f.Exit)
 	printable.Strings(&f.Invalid)
 	if e := f.Exit; e != nil {
-		e.Plugin, e.State, e.Reason = abbreviated(e.Plugin), abbreviated(e.State), abbreviated(e.Reason)
+		e.Plugin, e.State, e.Reason = record.Cut(e.Plugin), record.Cut(e.State), record.Cut(e.Reason)
 		e.Output = e.Output[:min(len(e.Output), mostOutput)]
+	}
+	if e := f.Invalid; e != nil {
+		e.Field, e.Value, e.Bound = record.Cut(e.Field), record.Cut(e.Value), record.Cut(e.Bound)
 	}
 	var causes []error
 	if depth < maxDepth {
@@ -148,6 +157,19 @@ func decodeFailure(f *failure, depth int) error {
 			}
 		}
 	}
+	if err := f.typed(causes); f.Text != whole {
+		if err != nil {
+			causes = []error{err}
+		}
+		return &record.LongError{Whole: whole, Causes: causes}
+	} else if err != nil {
+		return err
+	}
+	return &remoteError{text: f.Text, causes: causes}
+}
+
+// typed returns the error of a type that the host knows, or nil.
+func (f *failure) typed(causes []error) error {
 	switch f.Kind {
 	case kindConfig:
 		return &config.Error{Option: f.Option, Problem: f.Problem}
@@ -166,8 +188,5 @@ func decodeFailure(f *failure, depth int) error {
 			return f.Invalid
 		}
 	}
-	if sentinel := sentinels[f.Kind]; sentinel != nil {
-		return sentinel
-	}
-	return &remoteError{text: f.Text, causes: causes}
+	return sentinels[f.Kind]
 }
