@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,4 +184,54 @@ func TestEndlessArguments(t *testing.T) {
 		require.Equal(t, 1, strings.Count(p.stderr, "\n"), p.stderr)
 		require.Less(t, p.memory, int64(150<<20), args)
 	}
+}
+
+// TestMemoryIsBounded: what a file takes in memory is at most four times its size and 100 MiB.
+func TestMemoryIsBounded(t *testing.T) {
+	const size = 20 << 20
+	set := func(cell string) string {
+		return `{"schema_version":"2.0.0","kind":"set","created_at":"2026-01-01T00:00:00Z","environments":[],"cells":[` +
+			strings.Repeat(cell+",", size/(len(cell)+1)) + cell + `]}`
+	}
+	const tooMany = "too many items: a file of 20 MiB may take 104 MiB of memory, and the part before this one takes more"
+	for name, c := range map[string]struct {
+		text string
+		code int
+		says string
+	}{
+		"empty cells":   {set(`{}`), ExitUsage, tooMany},
+		"smallest":      {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage, tooMany},
+		"empty repeats": {strings.NewReplacer(`"set"`, `"run"`, `"cells"`, `"repeats"`).Replace(set(`{}`)), ExitUsage, tooMany},
+		"zeros":         {strings.Repeat("\x00", size), ExitUsage, "line 1 column 1: invalid character"},
+		"many repeats":  {manyRepeats(t, size), ExitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file.json")
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			p := separately(t, nil, "history", path)
+			require.Equal(t, c.code, p.code, p.stderr)
+			require.Contains(t, p.stderr, c.says)
+			require.Less(t, p.memory, int64(4*len(c.text)+100<<20))
+		})
+	}
+}
+
+// manyRepeats returns a committed result with so many repeats that it has that size.
+func manyRepeats(t *testing.T, size int) string {
+	t.Helper()
+	paths, err := filepath.Glob("../../../../results/v0.5.0/*/cells/copyrpc-*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	text, err := os.ReadFile(paths[0])
+	require.NoError(t, err)
+	var document map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &document))
+	var repeats []json.RawMessage
+	require.NoError(t, json.Unmarshal(document["repeats"], &repeats))
+	all := slices.Repeat(repeats, 1+size/len(document["repeats"]))
+	document["repeats"], err = json.Marshal(all)
+	require.NoError(t, err)
+	text, err = json.Marshal(document)
+	require.NoError(t, err)
+	return string(text)
 }

@@ -28,7 +28,7 @@ func TestStartAgentsErrors(t *testing.T) {
 			stderr: "--hosts and --launch exclude each other: each starts the agents"},
 		{name: "a host twice", args: []string{"--hosts", "a,b,a"}, code: ExitUsage, stderr: `--hosts: "a" is there twice`},
 		{name: "a host of a file twice", args: []string{"--hostfile", hostfile}, code: ExitUsage, stderr: `--hostfile: ` + hostfile + `: "a" is there twice`},
-		{name: "no file", args: []string{"--hostfile", "/nowhere"}, code: ExitUsage, stderr: "--hostfile: open /nowhere: no such file"},
+		{name: "no file", args: []string{"--hostfile", "/nowhere"}, code: ExitUsage, stderr: "--hostfile: /nowhere: no such file"},
 		{name: "agents and ssh", args: []string{"--hosts", "a,b", "--agents", "2"}, code: ExitUsage, stderr: "--agents is for --listen and --launch"},
 		{name: "no way", args: []string{"--remote-command", "x"}, code: ExitUsage, stderr: "add --hosts, --launch or --listen"},
 		{name: "no number", args: []string{"--listen", ":0"}, code: ExitUsage, stderr: "--listen needs the number of hosts: --agents 2"},
