@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cast"
 	"github.com/spf13/viper"
 
+	"transportbench/core/base/files"
 	"transportbench/core/transport"
 )
 
@@ -64,6 +65,11 @@ func Parse(name string, data []byte) (*Spec, error) {
 	format := strings.TrimPrefix(filepath.Ext(name), ".")
 	if !slices.Contains([]string{"yaml", "yml", "toml", "json"}, format) {
 		return nil, errors.New("the name must end in .yaml, .toml or .json")
+	}
+	if format == "toml" {
+		if err := files.CheckTOML(data); err != nil {
+			return nil, err
+		}
 	}
 	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
 	v.SetConfigType(format)

@@ -170,6 +170,17 @@ func TestArgumentsMayBePipes(t *testing.T) {
 	}
 }
 
+// The parser of TOML overflows the stack.
+func TestDeepTOML(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep.toml")
+	require.NoError(t, os.WriteFile(path, []byte("a="+strings.Repeat("[", 1<<20-100)), 0o600))
+	for _, args := range [][]string{{"sweep", path, "--dry-run"}, {"run", "--config", path}} {
+		p := separately(t, nil, args...)
+		require.Equal(t, ExitUsage, p.code, p.stderr)
+		require.Contains(t, p.stderr, "it has more than 16 KiB, the limit for TOML; use YAML")
+	}
+}
+
 func TestEndlessArguments(t *testing.T) {
 	good := someSet(t)
 	endless := filepath.Join(t.TempDir(), "zero.yaml")

@@ -63,7 +63,10 @@ func readKeys(path, option string, known []string) (map[string]any, error) {
 	var err error = viper.UnsupportedConfigError(format)
 	if slices.Contains(viper.SupportedExts, format) {
 		var text []byte
-		if text, err = files.ReadArgument(path, maxFile); err == nil {
+		if text, err = files.ReadArgument(path, maxFile); err == nil && format == "toml" {
+			err = files.CheckTOML(text)
+		}
+		if err == nil {
 			err = v.ReadConfig(bytes.NewReader(text))
 		}
 	}
