@@ -388,7 +388,7 @@ func (p *probe) answer(last *uint64) (over bool) {
 		p.polled(n > 0)
 		for i := range n {
 			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver || h.nonce == *last ||
-				h.kind == probeRequest && (h.size > p.mtu || h.size < probeSize || h.count > probeStream/probeSize) {
+				h.kind == probeRequest && (h.size != p.back.last || h.count != 0 && h.count != p.back.count) { // a forged one must not ask for more
 				continue
 			}
 			if h.kind == probeOver {

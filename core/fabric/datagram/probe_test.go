@@ -254,3 +254,28 @@ func TestProbeInHalves(t *testing.T) {
 		require.LessOrEqual(t, b.batch, batch)
 	}
 }
+
+// TestForgedRequest: a request for more or longer answers than those of the probe, of somebody who forges
+// the peer's address, is not answered, and the peer's next one is.
+func TestForgedRequest(t *testing.T) {
+	a, far := lossyLinks(0, 1<<20)
+	b := &batchLink{lossyLink: far}
+	end := follow(t, b, UDPMaxMTU)
+	size := shapeOf(48, UDPMaxMTU).last
+	for _, h := range []probeHead{
+		{count: 1000, size: size, group: 1}, {count: 1, size: UDPMaxMTU, group: 1}, {count: 1, size: size, group: 1, number: 7},
+	} {
+		h.kind = probeRequest
+		h.nonce = 5
+		head := make([]byte, probeSize)
+		h.put(head)
+		require.Equal(t, 1, a.post(head, size, 1))
+	}
+	var answer probeHead
+	require.Eventually(t, func() bool { return a.take(1) == 1 }, patience, time.Millisecond)
+	require.True(t, answer.get(a.head(0)))
+	require.EqualValues(t, 7, answer.number)
+	end()
+	require.Zero(t, a.take(1))
+	require.Equal(t, 1, b.batch)
+}
