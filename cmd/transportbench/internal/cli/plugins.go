@@ -75,17 +75,23 @@ func candidates(entries []*entry) []*entry {
 // find returns the plugins of the named transports in their order, or all
 // installed candidates if [options.All] is among the names.
 func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, error) {
-	if slices.Contains(names, options.All) {
-		entries, err := a.catalog(ctx, dir)
-		entries = candidates(entries)
-		if err == nil && len(entries) == 0 {
-			err = errors.New(noPlugins)
-		}
-		return entries, err
-	}
 	dirs, err := host.Dirs(dir)
 	if err != nil {
 		return nil, err
+	}
+	entries, err := findAmong(ctx, dirs, names)
+	if err == nil && len(entries) == 0 {
+		err = errors.New(noPlugins)
+	}
+	return entries, err
+}
+
+// findAmong is find in directories. It returns a [*host.ExposedError] if another
+// user could replace one of the plugins.
+func findAmong(ctx context.Context, dirs, names []string) ([]*entry, error) {
+	if slices.Contains(names, options.All) {
+		entries, err := describe(ctx, host.Discover(dirs))
+		return noneExposed(candidates(entries), err)
 	}
 	var plugins []*host.Plugin
 	for _, name := range names {
@@ -95,7 +101,19 @@ func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, e
 		}
 		plugins = append(plugins, p)
 	}
-	return describe(ctx, plugins)
+	return noneExposed(describe(ctx, plugins))
+}
+
+// noneExposed passes its arguments on, unless an entry has a
+// [*host.ExposedError].
+func noneExposed(entries []*entry, err error) ([]*entry, error) {
+	for _, e := range entries {
+		var exposed *host.ExposedError
+		if errors.As(e.err, &exposed) {
+			return nil, e.err
+		}
+	}
+	return entries, err
 }
 
 // findIn returns the plugins of the named transports in one directory.
@@ -107,19 +125,7 @@ func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
 	if info, err := os.Stat(path); dir == "" || err != nil || !info.IsDir() {
 		return nil, &config.Error{Option: options.KeyPluginDir, Problem: fmt.Sprintf("%q is not a directory", dir)}
 	}
-	if slices.Contains(names, options.All) {
-		entries, err := describe(ctx, host.Discover([]string{path}))
-		return candidates(entries), err
-	}
-	var plugins []*host.Plugin
-	for _, name := range names {
-		p, err := host.Find(name, []string{path})
-		if err != nil {
-			return nil, err
-		}
-		plugins = append(plugins, p)
-	}
-	return describe(ctx, plugins)
+	return findAmong(ctx, []string{path}, names)
 }
 
 // findArgument returns the plugin that an argument names. It fails if the
