@@ -72,6 +72,7 @@ for file in $(grep -rlE --include='*.go' --exclude='*_test.go' \
 	case $file in
 	core/base/files/*) ;;
 	core/base/machine/thread.go | core/lab/doctor/doctor.go) ;; # files of /proc
+	core/lab/result/lock.go) ;; # a lock, into which nothing is written
 	*) complain "$file: writes a file by name; core/base/files does it alike for all kinds of files" ;;
 	esac
 done

@@ -64,6 +64,7 @@ var ErrExists = errors.New("there is a sweep already")
 // keeps other processes out.
 type store struct {
 	dir   string
+	root  *os.Root // of dir: no link in it leads a removal elsewhere
 	lock  *result.Lock
 	plan  *Plan
 	cells []progress
@@ -130,25 +131,42 @@ func open(dir string, p *Plan, origin Origin) (*store, error) {
 }
 
 func newStore(dir string, p *Plan) (*store, error) {
-	lock, err := result.LockDir(dir)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{dir: dir, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
+	lock, err := result.LockDir(dir)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	s := &store{dir: dir, root: root, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
 	for i := range s.cells {
 		s.cells[i].done = map[int]bool{}
 	}
 	return s, nil
 }
 
-func (s *store) close() { s.lock.Close() }
+func (s *store) close() {
+	s.lock.Close()
+	_ = s.root.Close()
+}
+
+// local returns the path of a file of the sweep below its directory.
+func (s *store) local(path string) string {
+	name, err := filepath.Rel(s.dir, path)
+	if err != nil {
+		return path // which root refuses
+	}
+	return name
+}
 
 func (s *store) resume(origin Origin) error {
 	if err := s.check(origin); err != nil {
 		return err
 	}
 	// The index lists files of repeats, which complete is about to merge and remove.
-	if err := os.Remove(filepath.Join(s.dir, set.IndexName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.root.Remove(set.IndexName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := s.removeTemporary(); err != nil {
@@ -237,7 +255,7 @@ func (s *store) removeTemporary() error {
 			return err
 		}
 		for _, path := range leftovers {
-			if err := os.Remove(path); err != nil {
+			if err := s.root.Remove(s.local(path)); err != nil {
 				return err
 			}
 		}
@@ -258,7 +276,7 @@ func (s *store) recover(i int) error {
 			p.done[r] = true
 		}
 		// An earlier process may have ended just before this removal.
-		return os.RemoveAll(s.repeatDir(i))
+		return s.root.RemoveAll(s.local(s.repeatDir(i)))
 	}
 	entries, err := os.ReadDir(s.repeatDir(i))
 	if err != nil {
@@ -305,8 +323,8 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 	}
 	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport, c.ID, whose))
 	s.damaged = append(s.damaged, damage{run{i, repeat}, fmt.Sprintf("%s cannot be used: %v", of, err), aside})
-	if err = os.MkdirAll(filepath.Join(s.dir, logsDir), 0o755); err == nil {
-		err = os.Rename(path, filepath.Join(s.dir, aside))
+	if err = s.root.MkdirAll(logsDir, 0o755); err == nil {
+		err = s.root.Rename(s.local(path), aside)
 	}
 	if err != nil {
 		err = &result.IOError{Op: "setting a damaged file aside", Path: path, Err: err}
@@ -398,7 +416,7 @@ func (s *store) complete(i int) error {
 	if err := s.add(i, merged, s.cellPath(i), size); err != nil {
 		return err
 	}
-	return os.RemoveAll(s.repeatDir(i))
+	return s.root.RemoveAll(s.local(s.repeatDir(i)))
 }
 
 func (s *store) write(path string, r *result.Result) (size int64, err error) {

@@ -264,6 +264,22 @@ func TestInterruptAndResume(t *testing.T) {
 	require.Len(t, w.begun, 12-5)
 }
 
+// No link in a sweep's directory leads a removal out of it.
+func TestRemovalsStayInTheDirectory(t *testing.T) {
+	dir, victim := t.TempDir(), t.TempDir()
+	p := plan(t, "repeats: 1\naxes: {transport: [shm]}\n")
+	_, err := Run(t.Context(), p, Options{Dir: dir, Measure: good, Watcher: new(watcher)})
+	require.NoError(t, err)
+	// What a stranger may do in a directory that everybody may write to.
+	precious := filepath.Join(victim, p.Cells[0].ID, "precious")
+	require.NoError(t, os.MkdirAll(precious, 0o700))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "repeats")))
+	require.NoError(t, os.Symlink(victim, filepath.Join(dir, "repeats")))
+	_, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
+	require.ErrorContains(t, err, "path escapes from parent")
+	require.DirExists(t, precious)
+}
+
 // A file of results that something has damaged costs what is in it, and nothing else: --resume sets it aside
 // and measures that again.
 func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
