@@ -125,7 +125,7 @@ join() {
 end_beside() {
 	local failed=$running
 	[ -n "$beside_pid" ] || return 0
-	kill -INT -- "-$beside_pid" 2>/dev/null || true
+	kill -TERM -- "-$beside_pid" 2>/dev/null || true
 	join || say "$beside_name was interrupted, because another step failed"
 	running=$failed
 }

@@ -116,18 +116,6 @@ func awaitWriter(pipe *os.File, text *bytes.Buffer) error {
 	return errors.New("it is a pipe to which no process writes")
 }
 
-// MaxTOML is the size in bytes of the largest text in TOML. Its parser needs memory for the square of the
-// depth of tables, and overflows the stack at a megabyte of brackets.
-const MaxTOML = 16 << 10
-
-// CheckTOML returns an error if text is longer than [MaxTOML].
-func CheckTOML(text []byte) error {
-	if len(text) > MaxTOML {
-		return fmt.Errorf("it has more than %d KiB, the limit for TOML; use YAML", MaxTOML>>10)
-	}
-	return nil
-}
-
 func tooLarge(limit int64) error {
 	return fmt.Errorf("it has more than %d MiB, the limit for such a file", limit>>20)
 }

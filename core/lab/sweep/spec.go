@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,9 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cast"
-	"github.com/spf13/viper"
 
-	"transportbench/core/base/files"
 	"transportbench/core/transport"
 )
 
@@ -66,18 +63,11 @@ func Parse(name string, data []byte) (*Spec, error) {
 	if !slices.Contains([]string{"yaml", "yml", "toml", "json"}, format) {
 		return nil, errors.New("the name must end in .yaml, .toml or .json")
 	}
-	if format == "toml" {
-		if err := files.CheckTOML(data); err != nil {
-			return nil, err
-		}
-	}
-	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
-	v.SetConfigType(format)
-	if err := v.ReadConfig(bytes.NewReader(data)); err != nil {
+	all, err := ReadSettings(format, data)
+	if err != nil {
 		return nil, errors.New(oneLine(err.Error()))
 	}
 	s := NewSpec()
-	all := v.AllSettings()
 	var known []string
 	for _, field := range []struct {
 		key  string

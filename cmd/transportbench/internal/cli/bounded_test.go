@@ -181,6 +181,28 @@ func TestDeepTOML(t *testing.T) {
 	}
 }
 
+// Levels of keys take time and memory for more than their square.
+func TestDeepSettings(t *testing.T) {
+	const levels = 8000
+	for name, text := range map[string]string{
+		"dotted.toml": strings.Repeat("a.", levels) + "a=1",
+		"table.toml":  "[" + strings.Repeat("a.", levels) + "a]\nb=1",
+		"inline.toml": "a=" + strings.Repeat("{a=", 4000) + "1" + strings.Repeat("}", 4000),
+		"nested.json": strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels),
+		"nested.yaml": strings.Repeat("{a: ", levels) + "1" + strings.Repeat("}", levels),
+		"lists.yaml":  "a: " + strings.Repeat("[", levels) + strings.Repeat("]", levels),
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		for _, args := range [][]string{{"sweep", path, "--dry-run"}, {"run", "--config", path}} {
+			p := separately(t, nil, args...)
+			require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+			require.Contains(t, p.stderr, "it has more than 32 levels")
+			require.Less(t, p.memory, int64(200<<20), args)
+		}
+	}
+}
+
 func TestEndlessArguments(t *testing.T) {
 	good := someSet(t)
 	endless := filepath.Join(t.TempDir(), "zero.yaml")

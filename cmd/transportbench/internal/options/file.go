@@ -1,7 +1,6 @@
 package options
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"transportbench/core/base/files"
+	"transportbench/core/lab/sweep"
 	"transportbench/core/transport"
 )
 
@@ -58,22 +58,18 @@ const maxFile = 1 << 20
 
 // readKeys reads the file that an option names and rejects unknown keys.
 func readKeys(path, option string, known []string) (map[string]any, error) {
-	v, format := viper.New(), strings.TrimPrefix(filepath.Ext(path), ".")
-	v.SetConfigType(format)
+	format := strings.TrimPrefix(filepath.Ext(path), ".")
+	var values map[string]any
 	var err error = viper.UnsupportedConfigError(format)
 	if slices.Contains(viper.SupportedExts, format) {
 		var text []byte
-		if text, err = files.ReadArgument(path, maxFile); err == nil && format == "toml" {
-			err = files.CheckTOML(text)
-		}
-		if err == nil {
-			err = v.ReadConfig(bytes.NewReader(text))
+		if text, err = files.ReadArgument(path, maxFile); err == nil {
+			values, err = sweep.ReadSettings(format, text)
 		}
 	}
 	if err != nil {
 		return nil, &Error{Source: "--" + option, Problem: fileProblem(path, err), Err: err}
 	}
-	values := v.AllSettings()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(known, key) {
 			return nil, &Error{Source: path, Problem: fmt.Sprintf("unknown key %q%s", key, transport.SuggestionFor(key, known))}

@@ -1,0 +1,77 @@
+package sweep
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/spf13/viper"
+)
+
+// The bounds of a file of settings. A sweep has five levels. Viper takes time for the square of the
+// depth and more, and the parser of TOML overflows the stack at a megabyte of brackets.
+const (
+	mostLevels = 32
+	maxTOML    = 16 << 10
+)
+
+// ReadSettings reads text in one of the formats of viper, such as "yaml".
+func ReadSettings(format string, text []byte) (map[string]any, error) {
+	if format == "toml" && len(text) > maxTOML {
+		return nil, fmt.Errorf("it has more than %d KiB, the limit for TOML; use YAML", maxTOML>>10)
+	}
+	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"), viper.WithDecoderRegistry(flatRegistry{viper.NewCodecRegistry()}))
+	v.SetConfigType(format)
+	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
+		return nil, err
+	}
+	return v.AllSettings(), nil
+}
+
+// flatRegistry has decoders that refuse deep values.
+type flatRegistry struct{ viper.DecoderRegistry }
+
+func (r flatRegistry) Decoder(format string) (viper.Decoder, error) {
+	d, err := r.DecoderRegistry.Decoder(format)
+	return flatDecoder{d}, err
+}
+
+type flatDecoder struct{ viper.Decoder }
+
+func (d flatDecoder) Decode(text []byte, values map[string]any) error {
+	if err := d.Decoder.Decode(text, values); err != nil {
+		return err
+	}
+	if deeper(values, mostLevels) {
+		clear(values)
+		return fmt.Errorf("it has more than %d levels", mostLevels)
+	}
+	return nil
+}
+
+// deeper reports whether a value has more than that many levels of maps and lists.
+func deeper(value any, levels int) bool {
+	if levels < 0 {
+		return true
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if deeper(v, levels-1) {
+				return true
+			}
+		}
+	case map[any]any:
+		for _, v := range value {
+			if deeper(v, levels-1) {
+				return true
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if deeper(v, levels-1) {
+				return true
+			}
+		}
+	}
+	return false
+}
