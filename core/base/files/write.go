@@ -244,14 +244,14 @@ func notFile(dir string) error {
 
 // check returns an error if the link or file at path may be a trap in a directory such as /tmp, to
 // which everybody may add entries: it belongs neither to this user nor to the owner of the
-// directory, or it is a hard link, whose file may be any. Linux has the same rules as
-// fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
+// directory, or it is a hard link, whose file may be any. Linux has the same rules for sticky
+// directories, as fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
 func check(dir, path string, entry fs.FileInfo) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	if shared := info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o002 != 0; !shared {
+	if info.Mode().Perm()&0o002 == 0 {
 		return nil
 	}
 	has, in := entry.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)

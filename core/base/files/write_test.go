@@ -470,13 +470,17 @@ func TestFilesOfOthersAreTraps(t *testing.T) {
 		require.NoError(t, os.Lchown(in(name), nobody, nobody))
 	}
 	require.NoError(t, os.Link(victim, in("hard")))
-	for name, culprit := range map[string]string{
+	refused := map[string]string{
 		"link": "link belongs to user 65534", "pipe": "pipe belongs to user 65534", "regular": "regular belongs to user 65534",
 		"directory/file": "directory belongs to user 65534", "directory/new": "directory belongs to user 65534",
 		"hard": "hard has 2 hard links",
-	} {
-		for _, err := range []error{write(in(name), "new"), Replace(in(name), text("new"))} {
-			require.EqualError(t, err, "write "+in(name)+": "+in(culprit)+" and is in a directory that everybody may write; name another file")
+	}
+	for _, mode := range []fs.FileMode{0o777 | fs.ModeSticky, 0o777} {
+		require.NoError(t, os.Chmod(dir, mode))
+		for name, culprit := range refused {
+			for _, err := range []error{write(in(name), "new"), Replace(in(name), text("new"))} {
+				require.EqualError(t, err, "write "+in(name)+": "+in(culprit)+" and is in a directory that everybody may write; name another file")
+			}
 		}
 	}
 	requireFile(t, victim, "old", 0o644)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
@@ -161,7 +161,7 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *
 		}
 		return f, err
 	}
-	p.nonce = rand.Uint64()
+	p.nonce = endpoint.NewNonce()
 	if asked.Kind == transport.ProbeMedium {
 		pings := floor.PingPong{Medium: pingPong{p}, Wait: &p.wait, LostAfter: probeLost}
 		f, err = pings.Run(ctx, true, asked.Duration)

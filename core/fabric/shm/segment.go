@@ -136,6 +136,9 @@ func checkFile(fd int, ref Ref) error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG || ref.Size <= 0 || stat.Size != int64(ref.Size) {
 		return fmt.Errorf("the file is not a segment of %d bytes", ref.Size)
 	}
+	if ref.Name != "" && int(stat.Uid) != os.Geteuid() {
+		return errors.New("the file belongs to another user")
+	}
 	if ref.Name == "" {
 		got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil || got&seals != seals {

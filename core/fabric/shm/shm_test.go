@@ -198,3 +198,20 @@ func TestPrefetch(t *testing.T) {
 	}
 	require.Equal(t, bytes.Repeat([]byte{7}, 1000), b)
 }
+
+// A file of another user may stand where a peer's was, if others may write to /dev/shm's directories.
+func TestSegmentOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	s, err := Create("transportbench-test", 4096, Named)
+	require.NoError(t, err)
+	defer s.Close()
+	defer func() { require.NoError(t, s.Unlink()) }()
+	again, err := Open(s.Ref())
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+	require.NoError(t, os.Chown(filepath.Join(NamedDir, s.Ref().Name), 65534, 65534))
+	_, err = Open(s.Ref())
+	require.ErrorContains(t, err, "the file belongs to another user")
+}

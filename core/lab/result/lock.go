@@ -1,10 +1,10 @@
 package result
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,10 +23,13 @@ func LockDir(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockName)
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if errors.Is(err, os.ErrPermission) {
-			return nil, fmt.Errorf("%w: another user locked this directory; remove the file if no command of theirs uses it", err)
+		if err == nil {
+			err = checkLock(file)
+		} else if _, there := os.Lstat(path); there == nil {
+			err = fmt.Errorf("%w: this user did not make it; remove it if no command uses the directory", err)
 		}
 		if err != nil {
+			file.Close()
 			return nil, err
 		}
 		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
@@ -39,6 +42,19 @@ func LockDir(dir string) (*Lock, error) {
 		}
 		file.Close() // its owner removed it between the two calls
 	}
+}
+
+// checkLock returns an error if other users may open the file, and so lock it.
+func checkLock(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is no lock that this user made, so others can hold it; remove it if no command uses the directory", file.Name())
+	}
+	return nil
 }
 
 // isNamed reports whether the locked file still has its name.

@@ -29,9 +29,21 @@ func TestLockDir(t *testing.T) {
 	require.NoError(t, err)
 	again.Close()
 
-	require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, LockName)))
+	path := filepath.Join(dir, LockName)
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	_, err = LockDir(dir)
+	require.ErrorContains(t, err, path+" is no lock that this user made", "others may open it")
+	require.NoError(t, os.Chmod(path, 0o600))
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(path, 65534, 65534))
+		_, err = LockDir(dir)
+		require.ErrorContains(t, err, path+" is no lock that this user made", "of another user")
+	}
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.Symlink("elsewhere", path))
 	_, err = LockDir(dir)
 	require.ErrorIs(t, err, syscall.ELOOP)
+	require.ErrorContains(t, err, "remove it")
 	_, err = LockDir(filepath.Join(dir, "missing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

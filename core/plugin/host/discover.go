@@ -98,6 +98,9 @@ func Dirs(explicit string) ([]string, error) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s is not a directory", explicit)}
 		}
+		if err := unix.Access(dir, unix.R_OK|unix.X_OK); err != nil {
+			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s cannot be read (%v): chmod u+rx it, or name another", explicit, err)}
+		}
 		dirs = append(dirs, dir)
 	}
 	for _, dir := range filepath.SplitList(os.Getenv(EnvPluginPath)) {
@@ -131,7 +134,7 @@ func Discover(dirs []string) []*Plugin {
 		}
 		for _, entry := range entries {
 			m := fileName.FindStringSubmatch(entry.Name())
-			if m == nil || entry.IsDir() || found[m[1]] != nil {
+			if m == nil || found[m[1]] != nil {
 				continue
 			}
 			found[m[1]] = newPlugin(m[1], filepath.Join(dir, entry.Name()))

@@ -68,15 +68,19 @@ func TestDiscover(t *testing.T) {
 		paths = append(paths, p.Path)
 	}
 	require.Equal(t, []string{
-		filepath.Join(first, "transport-broken"), filepath.Join(first, "transport-erpc"), filepath.Join(first, "transport-fifo"),
+		filepath.Join(first, "transport-broken"), filepath.Join(first, "transport-dir"), filepath.Join(first, "transport-erpc"),
+		filepath.Join(first, "transport-fifo"),
 		filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
 	}, paths)
 	require.Empty(t, Discover(nil))
-	for i, says := range []string{"/nowhere: no such file", "transport-erpc is not executable: chmod +x it", "transport-fifo is not a regular file"} {
+	for i, says := range []string{
+		"/nowhere: no such file", "transport-dir is not a regular file", "transport-erpc is not executable: chmod +x it",
+		"transport-fifo is not a regular file",
+	} {
 		_, err := found[i].Describe(context.Background())
 		require.ErrorContains(t, err, says)
 	}
-	_, err := found[2].SHA256()
+	_, err := found[3].SHA256()
 	require.ErrorContains(t, err, "transport-fifo is not a regular file")
 }
 

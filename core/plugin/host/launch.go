@@ -91,7 +91,7 @@ type launch struct {
 	began  time.Time
 }
 
-// newLaunch returns a launch whose socket go-plugin makes in a directory of its own below sockets.
+// newLaunch returns a launch whose socket go-plugin makes in a new directory below sockets.
 func newLaunch(p *Plugin, sum, sockets string, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)

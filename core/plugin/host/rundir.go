@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,8 +39,8 @@ const longestBase = 107 - len("/transportbench-4294967295-4294967295/plugin-dir4
 // fits reports whether run directories for sockets can be in base.
 func fits(base string) bool { return filepath.IsAbs(base) && len(base) <= longestBase }
 
-// tempDir returns the directory below which run directories for sockets are, if the session has none
-// of its own.
+// tempDir returns the directory below which run directories for sockets are, if XDG_RUNTIME_DIR is not
+// used.
 func tempDir() string {
 	if dir := os.TempDir(); fits(dir) {
 		return dir
@@ -111,15 +112,18 @@ func CheckTemp() error {
 
 // isPrivate reports whether path is a directory, not a link to one, that only this user may enter.
 func isPrivate(path string) bool {
-	var stat unix.Stat_t
-	err := unix.Lstat(path, &stat)
-	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR && int(stat.Uid) == os.Geteuid() && stat.Mode&0o077 == 0
+	info, err := os.Lstat(path)
+	return err == nil && isPrivateDir(info)
 }
 
-// openRunDir opens a private directory of this user. Whatever replaces it afterwards, root is what
-// was checked.
+func isPrivateDir(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.IsDir() && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0
+}
+
+// openRunDir opens a private directory of this user. Whatever replaces it, root is what was checked.
 func openRunDir(path string) (*runDir, error) {
-	// Before it is opened, because opening may block on a FIFO.
+	// Also before it is opened, because opening may block on a FIFO.
 	if !isPrivate(path) {
 		return nil, fmt.Errorf("%s is not a private directory of this user: %w", path, fs.ErrPermission)
 	}
@@ -135,10 +139,10 @@ func openRunDir(path string) (*runDir, error) {
 	return d, nil
 }
 
-// isNamed reports whether the path still names the directory that was opened.
+// isNamed reports whether the directory that was opened is private and still has its path.
 func (d *runDir) isNamed() bool {
 	opened, err := d.root.Stat(".")
-	if err != nil {
+	if err != nil || !isPrivateDir(opened) {
 		return false
 	}
 	named, err := os.Lstat(d.path)

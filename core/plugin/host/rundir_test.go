@@ -45,11 +45,14 @@ func protectedSymlinks(t *testing.T) string {
 // A stranger prepares what a killed process of this user could have left: links, directories, with
 // and without the marker, and FIFOs. Nothing but what is ours is removed, or waited for.
 func TestNothingOfStrangersIsRemoved(t *testing.T) {
-	base, victim := sharedDir(t), sharedDir(t)
+	base, victim := sharedDir(t), shortDir(t) // the victim is private, as are ours
+	require.NoError(t, os.Mkdir(filepath.Join(victim, "precious"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(victim, "precious", "data"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(victim, marker), nil, 0o600))
 	prefix := filepath.Join(base, runDirPrefix())
 	asStranger(t, `
-		mkdir -p `+victim+`/precious `+prefix+`3/precious
-		touch `+victim+`/precious/data `+victim+`/`+marker+` `+prefix+`3/`+marker+`
+		mkdir -p `+prefix+`3/precious
+		touch `+prefix+`3/`+marker+`
 		chmod 700 `+prefix+`3
 		ln -s `+victim+` `+prefix+`1
 		ln -s `+victim+` `+strings.TrimSuffix(prefix, "-")+`

@@ -82,7 +82,7 @@ func exposed(path string) error {
 		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	if !slices.Contains(trustedOwners(), stat.Uid) {
-		return &ExposedError{path, fmt.Sprintf("belongs to user %s, who could replace it", userName(stat.Uid)),
+		return &ExposedError{path, fmt.Sprintf("belongs to user %s, not to you or root", userName(stat.Uid)),
 			fmt.Sprintf("chown -h %s it, or move what is yours", userName(uint32(os.Geteuid())))}
 	}
 	kind := stat.Mode & unix.S_IFMT
@@ -96,7 +96,7 @@ func exposed(path string) error {
 	switch {
 	case stat.Mode&0o002 != 0:
 		return &ExposedError{path, "can be written by every user", "chmod o-w " + path + or}
-	case stat.Mode&0o020 != 0 && !isPrivateGroup(stat.Gid):
+	case stat.Mode&0o020 != 0 && (hasACL(path) || !isPrivateGroup(stat.Gid)):
 		return &ExposedError{path, fmt.Sprintf("can be written by group %s", groupName(stat.Gid)), "chmod g-w " + path + or}
 	}
 	return nil
@@ -118,9 +118,15 @@ func groupName(gid uint32) string {
 	return number
 }
 
-// isPrivateGroup reports whether a group has only one member, who is a trusted owner. Systems that
-// give each user a group of the same name make files group-writable by default (see pam_umask(8),
-// usergroups).
+// hasACL reports whether a file has an access control list. The bits of the group are then the most
+// that any user or group in the list may do (acl(5)).
+func hasACL(path string) bool {
+	_, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)
+}
+
+// isPrivateGroup reports whether the only member of a group is a trusted owner. Systems that give each
+// user a group of the same name make files group-writable by default (see pam_umask(8), usergroups).
 func isPrivateGroup(gid uint32) bool {
 	g, err := user.LookupGroupId(strconv.Itoa(int(gid)))
 	if err != nil {

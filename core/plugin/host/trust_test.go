@@ -2,12 +2,19 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+// noID is the identifier of an entry of an access control list that is for no certain user or group.
+const noID = math.MaxUint32
 
 // plant makes a plugin that works in a new directory and returns its path.
 func plant(t *testing.T) string {
@@ -31,12 +38,30 @@ func TestExposedPluginIsRefused(t *testing.T) {
 		"owner": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chown(path, strangerID, strangerID))
 			return path
-		}, "transport-x belongs to user nobody, who could replace it: chown"},
+		}, "transport-x belongs to user nobody, not to you or root: chown"},
 		"group": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chown(path, 0, strangerID))
 			require.NoError(t, os.Chmod(path, 0o775))
 			return path
 		}, "transport-x can be written by group nogroup: chmod g-w"},
+		"group by a list": {func(t *testing.T, path string) string {
+			// Version 2; rwx for the owner, user 65534, the group's own r-x, the mask rwx, others r-x.
+			list := []byte{2, 0, 0, 0}
+			for _, entry := range []struct {
+				tag, perm uint16
+				id        uint32
+			}{{0x01, 7, noID}, {0x02, 7, strangerID}, {0x04, 5, noID}, {0x10, 7, noID}, {0x20, 5, noID}} {
+				list = binary.LittleEndian.AppendUint16(list, entry.tag)
+				list = binary.LittleEndian.AppendUint16(list, entry.perm)
+				list = binary.LittleEndian.AppendUint32(list, entry.id)
+			}
+			err := unix.Lsetxattr(path, "system.posix_acl_access", list, 0)
+			if errors.Is(err, unix.ENOTSUP) {
+				t.Skip("the file system has no access control lists")
+			}
+			require.NoError(t, err)
+			return path
+		}, "transport-x can be written by group root: chmod g-w"},
 		"others": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chmod(path, 0o757))
 			return path
