@@ -110,9 +110,22 @@ func Replace(path string, write func(io.Writer) error) error {
 	return t.replace(os.Rename, write)
 }
 
+// CheckDir returns an error if [Write] would refuse every file in a directory, because a link on the
+// way to it may be a trap. The directory need not exist.
+func CheckDir(dir string) error {
+	_, err := find(dir + "/" + strings.Replace(TemporaryFiles, "*", "x", 1))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return failed(dir, err)
+}
+
 // Create is [Replace] for a file that must not exist. It fails with an error that is [fs.ErrExist]
 // if it does.
 func Create(path string, write func(io.Writer) error) error {
+	if err := CheckDir(filepath.Dir(path)); err != nil {
+		return err
+	}
 	t := &target{asked: path, path: path, descriptor: -1}
 	return t.replace(moveWithoutReplacing, write)
 }
@@ -133,7 +146,7 @@ func Try(dir string, size int) error {
 	if err == nil {
 		defer os.Remove(f.Name())
 		_, err = f.Write(make([]byte, size))
-		err = errors.Join(err, sync(f), f.Close())
+		err = errors.Join(err, syncFile(f), f.Close())
 	}
 	return failed(dir, err)
 }
@@ -147,11 +160,11 @@ func SyncDir(dir string) error {
 	case err != nil:
 		return err
 	}
-	return errors.Join(sync(d), d.Close())
+	return errors.Join(syncFile(d), d.Close())
 }
 
-// sync makes f durable, if it is of a kind that can be.
-func sync(f *os.File) error {
+// syncFile makes f durable, if it is of a kind that can be.
+func syncFile(f *os.File) error {
 	if err := f.Sync(); !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}
@@ -242,29 +255,29 @@ func notFile(dir string) error {
 	return unix.ENOTDIR
 }
 
-// check returns an error if the link or file at path may be a trap in a directory such as /tmp, to
-// which everybody may add entries: it belongs neither to this user nor to the owner of the
-// directory, or it is a hard link, whose file may be any. Linux has the same rules for sticky
-// directories, as fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
+// check returns an error if the link or file at path, in the directory dir, may be a trap: a link of a
+// user who is not [Trusted], or in a directory to which such users may add entries, a file of theirs
+// or a hard link, whose file may be any. Linux has similar rules for sticky directories, as
+// fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
 func check(dir, path string, entry fs.FileInfo) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
-	if info.Mode().Perm()&0o002 == 0 {
-		return nil
-	}
 	has, in := entry.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)
-	what := ""
+	everybody := info.Mode().Perm()&0o002 != 0
+	problem := ""
 	switch {
-	case has.Uid != uint32(os.Geteuid()) && has.Uid != in.Uid:
-		what = fmt.Sprintf("belongs to user %d", has.Uid)
-	case entry.Mode().IsRegular() && has.Nlink > 1:
-		what = fmt.Sprintf("has %d hard links", has.Nlink)
+	case entry.Mode()&fs.ModeSymlink != 0 && !Trusted(has.Uid):
+		problem = fmt.Sprintf("is a symbolic link of user %d", has.Uid)
+	case everybody && !Trusted(has.Uid) && has.Uid != in.Uid:
+		problem = fmt.Sprintf("belongs to user %d and is in a directory that everybody may write", has.Uid)
+	case (everybody || !Trusted(in.Uid)) && has.Nlink > 1:
+		problem = fmt.Sprintf("has %d hard links and is in a directory that others may write", has.Nlink)
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %s and is in a directory that everybody may write; name another file", path, what)
+	return fmt.Errorf("%s %s; name another file", path, problem)
 }
 
 // ownDescriptors returns the directory with a link for each descriptor of this process. Its links
@@ -292,7 +305,7 @@ func (t *target) direct(ctx context.Context, write func(io.Writer) error) error 
 	} else if err != nil {
 		return err
 	}
-	if err := sync(f); err != nil {
+	if err := syncFile(f); err != nil {
 		return failed(t.asked, err)
 	}
 	return failed(t.asked, f.Close())
@@ -362,7 +375,7 @@ func (t *target) replace(move func(from, to string) error, write func(io.Writer)
 	if elsewhere || t.info != nil && !alike(f, t.info) {
 		return failed(t.asked, t.overwrite(f))
 	}
-	if err := sync(f); err != nil {
+	if err := syncFile(f); err != nil {
 		return failed(t.asked, err)
 	}
 	err = move(f.Name(), t.path)
@@ -423,7 +436,7 @@ func (t *target) overwrite(f *os.File) (err error) {
 	if _, err := io.Copy(to, f); err != nil {
 		return err
 	}
-	return errors.Join(to.Truncate(size), sync(to))
+	return errors.Join(to.Truncate(size), syncFile(to))
 }
 
 // temporary makes a file in dir.

@@ -470,35 +470,51 @@ func TestFilesOfOthersAreTraps(t *testing.T) {
 		require.NoError(t, os.Lchown(in(name), nobody, nobody))
 	}
 	require.NoError(t, os.Link(victim, in("hard")))
+	const world, hard = " and is in a directory that everybody may write", " and is in a directory that others may write"
 	refused := map[string]string{
-		"link": "link belongs to user 65534", "pipe": "pipe belongs to user 65534", "regular": "regular belongs to user 65534",
-		"directory/file": "directory belongs to user 65534", "directory/new": "directory belongs to user 65534",
-		"hard": "hard has 2 hard links",
+		"link": "link is a symbolic link of user 65534", "pipe": "pipe belongs to user 65534" + world,
+		"regular":        "regular belongs to user 65534" + world,
+		"directory/file": "directory is a symbolic link of user 65534", "directory/new": "directory is a symbolic link of user 65534",
+		"hard": "hard has 2 hard links" + hard,
+	}
+	requireRefused := func(name, culprit string) {
+		t.Helper()
+		for _, err := range []error{write(in(name), "new"), Replace(in(name), text("new"))} {
+			require.EqualError(t, err, "write "+in(name)+": "+in(culprit)+"; name another file")
+		}
 	}
 	for _, mode := range []fs.FileMode{0o777 | fs.ModeSticky, 0o777} {
 		require.NoError(t, os.Chmod(dir, mode))
 		for name, culprit := range refused {
-			for _, err := range []error{write(in(name), "new"), Replace(in(name), text("new"))} {
-				require.EqualError(t, err, "write "+in(name)+": "+in(culprit)+" and is in a directory that everybody may write; name another file")
-			}
+			requireRefused(name, culprit)
 		}
 	}
+	require.ErrorContains(t, Create(in("directory/new"), text("new")), "directory is a symbolic link of user 65534")
+	require.ErrorContains(t, CheckDir(in("directory")), "directory is a symbolic link of user 65534")
+	require.ErrorContains(t, CheckDir(in("directory/missing/more")), "directory is a symbolic link of user 65534")
+	require.NoError(t, CheckDir(in("missing/more")))
 	requireFile(t, victim, "old", 0o644)
 	requireOnly(t, victims, "file")
 	requireOnly(t, dir, "link", "directory", "pipe", "regular", "hard")
 
-	// Those of the user and of the directory's owner are none.
+	// A stranger may also prepare a directory, or have one.
+	require.NoError(t, os.Mkdir(in("theirs"), 0o755))
+	require.NoError(t, os.Symlink(victim, in("theirs/link")))
+	require.NoError(t, os.Link(victim, in("theirs/hard")))
+	require.NoError(t, os.Lchown(in("theirs/link"), nobody, nobody))
+	require.NoError(t, os.Lchown(in("theirs"), nobody, nobody))
+	requireRefused("theirs/link", "theirs/link is a symbolic link of user 65534")
+	requireRefused("theirs/hard", "theirs/hard has 3 hard links"+hard)
+	require.NoError(t, os.RemoveAll(in("theirs")))
+
+	// Those of the user are none, nor is a file of the directory's owner.
 	require.NoError(t, os.Remove(in("hard")))
 	require.NoError(t, os.Lchown(in("link"), 0, 0))
 	require.NoError(t, write(in("link"), "new"))
-	require.NoError(t, os.Lchown(in("link"), nobody, nobody))
 	require.NoError(t, os.Chown(dir, nobody, nobody))
-	require.NoError(t, write(in("link"), "newer"))
 	require.NoError(t, write(in("regular"), "newer"))
 	require.NoError(t, os.Chown(dir, 0, 0))
-	require.NoError(t, os.Chmod(dir, 0o755))
-	require.NoError(t, write(in("link"), "newest"))
-	requireFile(t, victim, "newest", 0o644)
+	requireFile(t, victim, "new", 0o644)
 }
 
 // Nobody may read a private text while it is written.

@@ -56,6 +56,9 @@ const maxStat = 256 << 20
 // Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir.
 func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents, error) {
 	path := filepath.Join(dir, StatFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // perf would follow a link
+		return nil, fmt.Errorf("perf stat: %w", err)
+	}
 	args := []string{"stat", "-x", separator, "--per-thread", "-e", statEvents(), "-o", path}
 	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
 		return nil, err

@@ -117,6 +117,9 @@ func WriteDocument(dir, name string, write func(io.Writer) error) (path string, 
 // if it can be created. CheckWritable leaves no file behind.
 func CheckWritable(dir string) error {
 	const op = "checking the results directory"
+	if err := files.CheckDir(dir); err != nil {
+		return &IOError{op, dir, err}
+	}
 	existing := filepath.Clean(dir)
 	for {
 		info, err := os.Stat(existing)

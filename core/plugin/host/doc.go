@@ -33,7 +33,7 @@
 //
 // A plugin is executed only if no other user could have replaced it: the file, and every directory and
 // link on the way from the root, belong to root or the user and are written by nobody else. See
-// trustedOwners for the two exceptions.
+// [files.Trusted] for the two exceptions.
 //
 // Directories that other users can see have random names and are removed through descriptors, never by
 // path, so that no link of a stranger leads the removal elsewhere.

@@ -11,24 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
-)
 
-// trustedOwners are the users who could replace this process's programs anyway: root, this user, the
-// owner of the root directory (which is root under another number in some user namespaces), and the
-// owner of the running executable (which root may run with sudo from another user's checkout).
-var trustedOwners = sync.OnceValue(func() []uint32 {
-	owners := []uint32{0, uint32(os.Geteuid())}
-	for _, path := range []string{"/", "/proc/self/exe"} {
-		var stat unix.Stat_t
-		if unix.Stat(path, &stat) == nil {
-			owners = append(owners, stat.Uid)
-		}
-	}
-	return owners
-})
+	"transportbench/core/base/files"
+)
 
 // ExposedError reports a file or directory that another user could replace.
 type ExposedError struct{ Path, Problem, Remedy string }
@@ -38,7 +25,7 @@ func (e *ExposedError) Error() string { return fmt.Sprintf("%s %s: %s", e.Path, 
 // mostLinks is how many symbolic links a path may have, as in the kernel (MAXSYMLINKS).
 const mostLinks = 40
 
-// checkExposed returns an [*ExposedError] if a user other than [trustedOwners] could change what path,
+// checkExposed returns an [*ExposedError] if a user who is not [files.Trusted] could change what path,
 // which is absolute, leads to: the file itself, or a directory or symbolic link on the way from the
 // root. Others may write to a sticky directory, such as /tmp, because they can replace nothing in it.
 func checkExposed(path string) error {
@@ -81,7 +68,7 @@ func exposed(path string) error {
 	if err := unix.Lstat(path, &stat); err != nil {
 		return &fs.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	if !slices.Contains(trustedOwners(), stat.Uid) {
+	if !files.Trusted(stat.Uid) {
 		return &ExposedError{path, fmt.Sprintf("belongs to user %s, not to you or root", userName(stat.Uid)),
 			fmt.Sprintf("chown -h %s it, or move what is yours", userName(uint32(os.Geteuid())))}
 	}
@@ -125,7 +112,7 @@ func hasACL(path string) bool {
 	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)
 }
 
-// isPrivateGroup reports whether the only member of a group is a trusted owner. Systems that give each
+// isPrivateGroup reports whether the only member of a group is trusted. Systems that give each
 // user a group of the same name make files group-writable by default (see pam_umask(8), usergroups).
 func isPrivateGroup(gid uint32) bool {
 	g, err := user.LookupGroupId(strconv.Itoa(int(gid)))
@@ -137,7 +124,7 @@ func isPrivateGroup(gid uint32) bool {
 		return false
 	}
 	uid, err := strconv.ParseUint(owner.Uid, 10, 32)
-	if err != nil || !slices.Contains(trustedOwners(), uint32(uid)) {
+	if err != nil || !files.Trusted(uint32(uid)) {
 		return false
 	}
 	return !hasOtherMembers("/etc/group", g.Gid, owner.Username) && !isPrimaryOfOthers("/etc/passwd", g.Gid, owner.Username)
