@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 	"unicode/utf8"
 
 	"transportbench/core/base/printable"
@@ -176,11 +175,11 @@ func (c *checker) object(depth int) error {
 		if err != nil || !ok {
 			return c.syntaxError(err)
 		}
-		folded := strings.ToLower(name)
-		if seen[folded] {
+		field := folded(name)
+		if seen[field] {
 			return c.fail("the name %q occurs twice in one object", name)
 		}
-		seen[folded] = true
+		seen[field] = true
 		if depth > 0 {
 			name = ""
 		}

@@ -23,6 +23,7 @@ func TestNewDocumentReportsThePlace(t *testing.T) {
 		{"{\n \"a\": 1,\n \"a\": 2}", `line 3 column 4: the name "a" occurs twice in one object`},
 		{`{"kind": 1, "KIND": 2}`, `column 18: the name "KIND" occurs twice`},
 		{`{"kind": 1, "k\u0069nd": 2}`, `the name "kind" occurs twice`},
+		{`{"cells": 1, "cellſ": 2}`, `the name "cellſ" occurs twice`},
 		{`{"a": {"b": 1}, "c": {"b": 1}, "b": NaN}`, "column 37: invalid character 'N'"},
 		{`[1, Infinity]`, "column 5: invalid character 'I'"},
 		{`[1e999]`, "column 6: 1e999 is out of range"},

@@ -79,6 +79,8 @@ func TestDecodeRefusesWhatTakesTooMuchMemory(t *testing.T) {
 		"structs":      {`{"repeats": ` + list("{}") + `}`, new(Result)},
 		"nested":       {`{"repeats": [{"ranks": ` + list("{}") + `}]}`, new(Result)},
 		"folded names": {`{"REPEATS": ` + list("{}") + `}`, new(Result)},
+		"escaped name": {`{"repeat\u0073": ` + list("{}") + `}`, new(Result)},
+		"long s":       {`{"repeatſ": ` + list("{}") + `}`, new(Result)},
 		"list":         {list("{}"), new([]Result)},
 		"map":          {`{"summary": {` + strings.TrimSuffix(numbered(size/8, `"%x":{},`), ",") + `}}`, new(Result)},
 		"any":          {list("{}"), new(any)},

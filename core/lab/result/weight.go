@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // The bounds of what a document may take in memory. A list item of two bytes, {}, becomes a struct of
@@ -87,7 +88,10 @@ func (s *scale) container(i int, t reflect.Type) int {
 		if object {
 			end := stringEnd(s.text, i)
 			if fields != nil {
-				of = fields[strings.ToLower(string(s.text[i+1:end-1]))]
+				name, known := s.text[i+1:end-1], false
+				if of, known = fields[string(name)]; !known {
+					of = fields[folded(unquoted(name))]
+				}
 			} else if item != nil {
 				s.weight += int64(end - i)
 			}
@@ -113,7 +117,7 @@ func decodesItself(t reflect.Type) bool {
 // fieldTypes has the result of fieldsOf by type.
 var fieldTypes sync.Map
 
-// fieldsOf returns the types of the fields of a struct by their names in JSON, in lower case.
+// fieldsOf returns the types of the fields of a struct by their names in JSON, and by those folded.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, found := fieldTypes.Load(t); found {
 		return known.(map[string]reflect.Type)
@@ -125,9 +129,23 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			name = f.Name
 		}
 		if f.IsExported() && name != "-" {
-			fields[strings.ToLower(name)] = f.Type
+			fields[name], fields[folded(name)] = f.Type, f.Type
 		}
 	}
 	fieldTypes.Store(t, fields)
 	return fields
+}
+
+// folded returns the same text for all names that encoding/json takes for one field. Case does not
+// count, and neither does the difference between s and ſ, or k and the sign for kelvin.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		for {
+			next := unicode.SimpleFold(r)
+			if next <= r {
+				return next
+			}
+			r = next
+		}
+	}, name)
 }

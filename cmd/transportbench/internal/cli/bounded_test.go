@@ -233,6 +233,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		says string
 	}{
 		"empty cells":   {set(`{}`), ExitUsage, tooMany},
+		"escaped name":  {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), ExitUsage, tooMany},
+		"long s":        {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), ExitUsage, tooMany},
 		"smallest":      {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage, tooMany},
 		"empty repeats": {strings.NewReplacer(`"set"`, `"run"`, `"cells"`, `"repeats"`).Replace(set(`{}`)), ExitUsage, tooMany},
 		"zeros":         {strings.Repeat("\x00", size), ExitUsage, "line 1 column 1: invalid character"},
