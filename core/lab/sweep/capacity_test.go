@@ -246,7 +246,7 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 		return r, err
 	}
 	s := &sweep{plan: plan(t, shares), failures: map[int]Failure{}}
-	s.store, err = create(t.TempDir(), s.plan, Origin{})
+	s.store, err = create(s.plan, Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	defer s.store.close()
 	r, err := wrong(t.Context(), s.plan.Cells[0].Config, nil)

@@ -51,7 +51,10 @@ type Options struct {
 	Dir    string
 	Origin Origin
 	// Resume continues the sweep in Dir.
-	Resume  bool
+	Resume bool
+	// Without returns the plan as it is if transports cannot tell their options. With it, a sweep can be
+	// resumed after a transport that could not when the sweep began, because it lacked a library, has got it.
+	Without func(transports []string) (*Plan, error)
 	Measure Measure
 	Watcher Watcher
 	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
@@ -78,7 +81,7 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 	if o.Resume {
 		begin = open
 	}
-	store, err := begin(o.Dir, p, o.Origin)
+	store, err := begin(p, o)
 	if err != nil {
 		return nil, err
 	}

@@ -94,36 +94,40 @@ func Exists(dir string) bool {
 }
 
 // create makes the directory if necessary and begins a sweep in it.
-func create(dir string, p *Plan, origin Origin) (*store, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func create(p *Plan, o Options) (*store, error) {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	s, err := newStore(dir, p)
+	s, err := newStore(o.Dir, p)
 	if err != nil {
 		return nil, err
 	}
-	if Exists(dir) {
+	if Exists(o.Dir) {
 		s.close()
-		return nil, fmt.Errorf("%s: %w; use --resume to continue it", dir, ErrExists)
+		return nil, fmt.Errorf("%s: %w; use --resume to continue it", o.Dir, ErrExists)
 	}
-	text, err := json.Marshal(planFile{"sweep", p.Digest(), origin, p})
-	if err == nil {
-		err = files.Replace(filepath.Join(dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
-	}
-	if err != nil {
+	if err := s.writePlan(o.Origin); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
+func (s *store) writePlan(origin Origin) error {
+	text, err := json.Marshal(planFile{"sweep", s.plan.Digest(), origin, s.plan})
+	if err != nil {
+		return err
+	}
+	return files.Replace(filepath.Join(s.dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
+}
+
 // open resumes a sweep.
-func open(dir string, p *Plan, origin Origin) (*store, error) {
-	s, err := newStore(dir, p)
+func open(p *Plan, o Options) (*store, error) {
+	s, err := newStore(o.Dir, p)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.resume(origin); err != nil {
+	if err := s.resume(o); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -161,8 +165,8 @@ func (s *store) local(path string) string {
 	return name
 }
 
-func (s *store) resume(origin Origin) error {
-	if err := s.check(origin); err != nil {
+func (s *store) resume(o Options) error {
+	if err := s.check(o); err != nil {
 		return err
 	}
 	// The index lists files of repeats, which complete is about to merge and remove.
@@ -180,8 +184,9 @@ func (s *store) resume(origin Origin) error {
 	return nil
 }
 
-// check returns an error if the plan or the origin differs from that of the sweep on disk.
-func (s *store) check(origin Origin) error {
+// check returns an error if the plan or the origin differs from that of the sweep on disk. A plan that has got
+// the options of more transports takes the place of the one on disk.
+func (s *store) check(o Options) error {
 	path := filepath.Join(s.dir, planName)
 	begun, err := readPlan(path)
 	if err != nil {
@@ -190,20 +195,34 @@ func (s *store) check(origin Origin) error {
 	changed := func(format string, args ...any) error {
 		return &ChangedError{s.dir, fmt.Sprintf(format, args...)}
 	}
-	if begun.Plan == nil || begun.Digest != s.plan.Digest() {
+	same := begun.Plan != nil && begun.Digest == s.plan.Digest()
+	if !same && !completes(begun, o.Without) {
 		return changed("the sweep differs from the one to resume: %s", planChange(begun.Plan, s.plan))
 	}
-	for name, sum := range origin.Plugins {
+	for name, sum := range o.Origin.Plugins {
 		if was := begun.Origin.Plugins[name]; was != sum {
 			return changed("the plugin of transport %s has changed since the sweep began (SHA-256 %.12s, now %.12s)", name, was, sum)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(origin.Machine)) {
-		if was, is := begun.Origin.Machine[key], origin.Machine[key]; was != is {
+	for _, key := range slices.Sorted(maps.Keys(o.Origin.Machine)) {
+		if was, is := begun.Origin.Machine[key], o.Origin.Machine[key]; was != is {
 			return changed("the machine's %s was %q and is now %q", key, was, is)
 		}
 	}
-	return nil
+	if same {
+		return nil
+	}
+	return s.writePlan(begun.Origin)
+}
+
+// completes reports whether the plan of a sweep differs from the one on disk only by what transports have told
+// that could not tell their options when the sweep began.
+func completes(begun planFile, without func(transports []string) (*Plan, error)) bool {
+	if begun.Plan == nil || without == nil {
+		return false
+	}
+	p, err := without(begun.Plan.undescribed())
+	return err == nil && p.Digest() == begun.Digest
 }
 
 // maxPlan is the size in bytes of the largest plan. One of 10,000 cells needs about 20 MB.

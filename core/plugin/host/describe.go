@@ -39,9 +39,9 @@ const (
 // a stall of the machine, should not cost a run its transport.
 const describeTries = 2
 
-// Undescribed reports whether err, an error of [Plugin.Describe], means that the plugin died or did not answer
+// undescribed reports whether err, an error of [Plugin.Describe], means that the plugin died or did not answer
 // each time that it was asked. That says nothing about what it is and whether it can run here.
-func Undescribed(err error) bool {
+func undescribed(err error) bool {
 	var died *record.ExitError
 	return errors.As(err, &died) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -57,7 +57,7 @@ func (p *Plugin) describeWithin(ctx context.Context, limit time.Duration) (plugi
 		"%v, most of which it waited for a processor or a disk: try again when the machine is less busy", describeLimit)))
 	defer cancel()
 	output, err := p.describe(ctx, limit)
-	for try := 1; try < describeTries && Undescribed(err) && ctx.Err() == nil; try++ {
+	for try := 1; try < describeTries && undescribed(err) && ctx.Err() == nil; try++ {
 		output, err = p.describe(ctx, limit)
 	}
 	if err != nil {

@@ -134,7 +134,7 @@ func TestMissingLibraryIsUnavailable(t *testing.T) {
 		Describe(context.Background())
 	require.EqualError(t, err, "plugin x: libucp.so.0 is missing: install libucx0")
 	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.False(t, Undescribed(err))
+	require.False(t, undescribed(err))
 }
 
 func TestDescribeFails(t *testing.T) {
@@ -155,7 +155,7 @@ func TestDescribeFails(t *testing.T) {
 			}
 			_, err := find(t, name).describeWithin(context.Background(), limit)
 			require.ErrorContains(t, err, says)
-			require.Equal(t, strings.Contains(says, "no answer") || strings.Contains(says, "died"), Undescribed(err))
+			require.Equal(t, strings.Contains(says, "no answer") || strings.Contains(says, "died"), undescribed(err))
 			require.NotContains(t, err.Error(), "\n")
 			noChildren(t)
 		})

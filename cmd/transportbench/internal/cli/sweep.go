@@ -262,12 +262,23 @@ func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (ma
 	}
 	m := matrix{}
 	for _, e := range entries {
-		if host.Undescribed(e.err) { // a plan without its options would be another sweep's
+		if e.err != nil && !errors.Is(e.err, transport.ErrUnavailable) { // whether it can run here is not known
 			return nil, fmt.Errorf("%w; try again, or name other transports with --transport", e.err)
 		}
 		m[e.Name] = e
 	}
 	return m, nil
+}
+
+// without returns m as it is if the named transports lack what they need to tell their options.
+func (m matrix) without(names []string) matrix {
+	m = maps.Clone(m)
+	for _, name := range names {
+		if e := m[name]; e != nil {
+			m[name] = &entry{Plugin: e.Plugin, err: transport.ErrUnavailable}
+		}
+	}
+	return m
 }
 
 // available returns the error of the first transport that cannot run here, or nil.
@@ -405,6 +416,7 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
 		Dir: dir, Origin: origin, Resume: resume, Measure: endOnLoss(measure, end), Watcher: progress,
 		Limit: spec.Limit, CellLimit: spec.CellLimit,
+		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(spec, m.without(names)) },
 	})
 	interrupted = endOf(ctx, interrupted)
 	var changed *sweep.ChangedError

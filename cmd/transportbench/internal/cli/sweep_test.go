@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -198,10 +199,13 @@ func TestSweepOutcomes(t *testing.T) {
 func TestSweepOfUnavailableTransports(t *testing.T) {
 	stub := "stub: unavailable: built without libfake: install libfake-dev"
 	file := sweepFile(t, "axes: {transport: [fake, stub]}\n")
+	unusable := pluginDir(t, "fake")
+	require.NoError(t, os.WriteFile(filepath.Join(unusable, "transport-other"), []byte("#!/bin/sh\n"), 0o600))
 	for _, one := range []struct {
 		args []string
 		want string
 	}{
+		{[]string{"--transport", "all", "--plugin-dir", unusable}, "transport-other is not executable: chmod +x it"},
 		{[]string{"--transport", "stub"}, stub},
 		{[]string{"--transport", "fake,stub"}, stub},
 		{[]string{"--transport", "fake,stub", "--resume"}, stub},
@@ -237,6 +241,44 @@ func TestSweepOfUnavailableTransports(t *testing.T) {
 	c.run = oneRepeat
 	require.Zero(t, c.sweep("--transport", "fake,other", "--repeats", "1", "--resume"), c.stderr)
 	require.Contains(t, c.stderr, "other: 1.00 M op/s")
+}
+
+// A transport that lacks a library cannot say which options it has. --resume measures its cells once the
+// library is there, also if they are then more.
+func TestResumeWithALibraryThatHasCome(t *testing.T) {
+	plugins, library := pluginDir(t, "fake"), filepath.Join(t.TempDir(), "libucp.so.0")
+	script := fmt.Sprintf(`#!/bin/sh
+[ -e %[1]s ] || {
+	echo "$0: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory" >&2
+	exit 127
+}
+exec %[2]s/transport-second "$@"
+`, library, pluginDir(t, "second"))
+	require.NoError(t, os.WriteFile(filepath.Join(plugins, "transport-second"), []byte(script), 0o700))
+	var measured []string
+	c := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		measured = append(measured, req.Config.Transport+" "+req.Config.Options["ring"])
+		return oneRepeat(ctx, req, obs)
+	}}
+	sweep := func(more ...string) int {
+		measured = nil
+		return c.sweep(append([]string{"--transport", "all", "--set", "ring=lamport,onesided", "--repeats", "1", "--plugin-dir", plugins}, more...)...)
+	}
+	for _, more := range [][]string{nil, {"--resume"}} {
+		require.Zero(t, sweep(more...), c.stderr)
+		require.Contains(t, c.stdout, "second: unavailable: plugin second: libucp.so.0 is missing: install libucx0")
+	}
+	require.Empty(t, measured)
+	require.NoError(t, os.WriteFile(library, nil, 0o600))
+	require.Equal(t, ExitUsage, sweep("--resume", "--in-flight", "3"))
+	require.Contains(t, c.stderr, "the sweep differs from the one to resume")
+	require.Zero(t, sweep("--resume"), c.stderr)
+	require.ElementsMatch(t, []string{"second lamport", "second onesided"}, measured)
+	require.Zero(t, sweep("--resume"), c.stderr)
+	require.Empty(t, measured)
+
+	require.NoError(t, os.Remove(library))
+	require.Equal(t, ExitUsage, sweep("--resume"), "what was measured would not be in the index")
 }
 
 // TestBuiltInSweeps checks that every built-in sweep can be planned by its name.
