@@ -145,10 +145,28 @@ func newStore(dir string, p *Plan) (*store, error) {
 		return nil, err
 	}
 	s := &store{dir: dir, root: root, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
+	if err := s.checkDirs(); err != nil {
+		s.close()
+		return nil, err
+	}
 	for i := range s.cells {
 		s.cells[i].done = map[int]bool{}
 	}
 	return s, nil
+}
+
+// checkDirs returns an error if a link takes the place of a directory: files would go elsewhere.
+func (s *store) checkDirs() error {
+	for _, name := range []string{cellsDir, repeatsDir, logsDir} {
+		info, err := s.root.Lstat(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && !info.IsDir() {
+			return &ChangedError{s.dir, name + " is a link or a file instead of a directory: remove it to go on"}
+		}
+	}
+	return nil
 }
 
 func (s *store) close() {

@@ -273,9 +273,25 @@ func TestRemovalsStayInTheDirectory(t *testing.T) {
 	// What a stranger may do in a directory that everybody may write to.
 	precious := filepath.Join(victim, p.Cells[0].ID, "precious")
 	require.NoError(t, os.MkdirAll(precious, 0o700))
-	require.NoError(t, os.RemoveAll(filepath.Join(dir, "repeats")))
-	require.NoError(t, os.Symlink(victim, filepath.Join(dir, "repeats")))
-	_, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
+	link := func(name string) {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
+		require.NoError(t, os.Symlink(victim, filepath.Join(dir, name)))
+	}
+	for _, name := range []string{"cells", "repeats", "logs"} {
+		link(name)
+		for _, resume := range []bool{true, false} {
+			_, err = Run(t.Context(), p, Options{Dir: dir, Resume: resume, Measure: good, Watcher: new(watcher)})
+			var changed *ChangedError
+			require.ErrorAs(t, err, &changed)
+			require.EqualError(t, err, dir+": "+name+" is a link or a file instead of a directory: remove it to go on; choose another --out for a new sweep")
+		}
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+	}
+	linking := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		link("repeats")
+		return good(ctx, c, obs)
+	}
+	_, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: linking, Watcher: new(watcher)})
 	require.ErrorContains(t, err, "path escapes from parent")
 	require.DirExists(t, precious)
 }
