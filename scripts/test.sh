@@ -4,7 +4,7 @@
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
 #	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
 #
-# A step that mostly waits runs beside steps that compile or fuzz. The last lines list the time of each
+# The scripts' tests run beside the linter. The last lines list the time of each
 # step, what went untested and why, and the tests that passed only when run again.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -130,7 +130,7 @@ faults() {
 kubernetes() {
 	GOPROXY=off go -C tools/kubernetes list -deps -test . >/dev/null 2>&1 ||
 		{ untested "docs/kubernetes" "the modules of tools/kubernetes cannot be downloaded" && return; }
-	nice -n 10 go -C tools/kubernetes test .
+	go -C tools/kubernetes test .
 }
 
 # long_tests_step runs the tests that short mode leaves out.
@@ -153,15 +153,12 @@ case ${1:-} in
 	;;
 long)
 	step "benchmarks" benchmarks
+	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
 	step "verbs" guest
+	step "arm64" scripts/test-arm64.sh
 	step "faults" faults
-	# The long tests wait for hosts that are lost, and for engines, and leave half of two processors. What
-	# compiles or fuzzes takes that half at a lower priority, so that their runs have the processors.
-	beside "long tests" long_tests_step
-	step "fuzz" nice -n 10 scripts/fuzz.sh "${FUZZTIME:-3s}"
-	step "arm64" nice -n 10 scripts/test-arm64.sh
 	step "kubernetes" kubernetes
-	join
+	step "long tests" long_tests_step
 	;;
 *) die "usage: test.sh [long]" ;;
 esac
