@@ -323,10 +323,9 @@ func (s *store) recover(i int) error {
 		return err
 	}
 	for _, entry := range entries {
-		name, isJSON := strings.CutSuffix(entry.Name(), ".json")
-		repeat, err := strconv.Atoi(name)
-		if !isJSON || err != nil || repeat >= s.plan.Repeats {
-			continue
+		repeat, err := strconv.Atoi(strings.TrimSuffix(entry.Name(), ".json"))
+		if err != nil || repeat < 0 || repeat >= s.plan.Repeats || entry.Name() != filepath.Base(s.repeatPath(i, repeat)) {
+			continue // no file of a sweep
 		}
 		usable, err := s.load(i, repeat, 1, s.repeatPath(i, repeat))
 		if err != nil {

@@ -296,6 +296,33 @@ func TestRemovalsStayInTheDirectory(t *testing.T) {
 	require.DirExists(t, precious)
 }
 
+// Files beside those of repeats neither count as repeats nor stop a sweep.
+func TestStrayFilesAmongRepeats(t *testing.T) {
+	dir := t.TempDir()
+	p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
+	count := 0
+	failing := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		if count++; count > 1 {
+			return nil, errors.New("no more")
+		}
+		for _, name := range []string{"1.json", "+1.json", "-001.json", "0002", "0002.json.old"} {
+			path := filepath.Join(dir, "repeats", p.Cells[0].ID, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
+		}
+		return good(ctx, c, obs)
+	}
+	_, err := Run(t.Context(), p, Options{Dir: dir, Measure: failing, Watcher: new(watcher)})
+	require.NoError(t, err)
+	w := new(watcher)
+	outcome, err := Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	require.NoError(t, err)
+	require.Equal(t, 1, outcome.Complete)
+	require.Len(t, w.begun, 2)
+	require.Empty(t, w.again)
+	require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
+}
+
 // A file of results that something has damaged costs what is in it, and nothing else: --resume sets it aside
 // and measures that again.
 func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
