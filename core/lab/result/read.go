@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,9 @@ func (d *Document) migrated(major int) (*Document, error) {
 		return d, nil
 	}
 	var fields map[string]any
+	if err := checkWeight(d.text, reflect.TypeOf(fields)); err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(d.text))
 	decoder.UseNumber() // keeps 64-bit integers exact
 	if err := decoder.Decode(&fields); err != nil {

@@ -39,8 +39,6 @@ type scale struct {
 	weight, most int64
 }
 
-var anyType = reflect.TypeFor[any]()
-
 // value adds the weight of what the value at i of type t refers to, and returns the index behind it. t is
 // nil for a value that is not decoded. Once the weight is too much, value returns where that was.
 func (s *scale) value(i int, t reflect.Type) int {
@@ -51,6 +49,9 @@ func (s *scale) value(i int, t reflect.Type) int {
 	if t == nil || decodesItself(t) {
 		return valueEnd(s.text, i)
 	}
+	if t.Kind() == reflect.Interface {
+		s.weight += int64(t.Size())
+	}
 	switch s.text[i] {
 	case '"':
 		end := stringEnd(s.text, i)
@@ -59,31 +60,32 @@ func (s *scale) value(i int, t reflect.Type) int {
 	case '{', '[':
 		return s.container(i, t)
 	}
-	if t.Kind() == reflect.Interface {
-		s.weight += int64(t.Size())
-	}
 	return valueEnd(s.text, i)
 }
 
 // container is value for an object or a list.
 func (s *scale) container(i int, t reflect.Type) int {
-	const empty, entry = 48, 2 // bytes of a map, and how much a map keeps free for each entry
+	// A map takes 48 bytes and has 8 slots from the first entry on, twice as many once 7/8 are full.
+	const empty, group = 48, 8
 	object := s.text[i] == '{'
+	if t.Kind() == reflect.Interface {
+		if t = reflect.TypeFor[[]any](); object {
+			t = reflect.TypeFor[map[string]any]()
+		}
+	}
 	var fields map[string]reflect.Type
 	item, each := reflect.Type(nil), int64(0)
 	switch kind := t.Kind(); {
 	case object && kind == reflect.Struct:
 		fields = fieldsOf(t)
 	case object && kind == reflect.Map:
-		item, each = t.Elem(), entry*int64(t.Key().Size()+t.Elem().Size())
+		item, each = t.Elem(), int64(t.Key().Size()+t.Elem().Size())
 		s.weight += empty
 	case !object && kind == reflect.Slice:
 		item, each = t.Elem(), int64(t.Elem().Size())
-	case kind == reflect.Interface:
-		item, each = anyType, entry*2*int64(anyType.Size())
-		s.weight += empty
 	}
-	for i = skipSpace(s.text, i+1); s.text[i] != '}' && s.text[i] != ']'; {
+	i = skipSpace(s.text, i+1)
+	for n, slots := 0, 0; s.text[i] != '}' && s.text[i] != ']'; n++ {
 		of := item
 		if object {
 			end := stringEnd(s.text, i)
@@ -97,7 +99,13 @@ func (s *scale) container(i int, t reflect.Type) int {
 			}
 			i = skipSpace(s.text, skipSpace(s.text, end)+1) // behind the colon
 		}
-		s.weight += each
+		if !object {
+			s.weight += each
+		} else if n == slots-slots/8 {
+			grown := max(group, 2*slots)
+			s.weight += each * int64(grown-slots)
+			slots = grown
+		}
 		if i = s.value(i, of); s.weight > s.most {
 			return i
 		}

@@ -222,10 +222,9 @@ func TestEndlessArguments(t *testing.T) {
 // TestMemoryIsBounded: what a file takes in memory is at most four times its size and 100 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 20 << 20
-	set := func(cell string) string {
-		return `{"schema_version":"2.0.0","kind":"set","created_at":"2026-01-01T00:00:00Z","environments":[],"cells":[` +
-			strings.Repeat(cell+",", size/(len(cell)+1)) + cell + `]}`
-	}
+	set := func(cell string) string { return manyItems("2.0.0", "set", "cells", cell, size) }
+	// Another decoder reads files of schema 1, before they are migrated.
+	old := func(repeat string) string { return manyItems("1.0.0", "run", "repeats", repeat, size) }
 	const tooMany = "too many items: a file of 20 MiB may take 104 MiB of memory, and the part before this one takes more"
 	for name, c := range map[string]struct {
 		text string
@@ -236,9 +235,12 @@ func TestMemoryIsBounded(t *testing.T) {
 		"escaped name":  {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), ExitUsage, tooMany},
 		"long s":        {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), ExitUsage, tooMany},
 		"smallest":      {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage, tooMany},
-		"empty repeats": {strings.NewReplacer(`"set"`, `"run"`, `"cells"`, `"repeats"`).Replace(set(`{}`)), ExitUsage, tooMany},
+		"empty repeats": {manyItems("2.0.0", "run", "repeats", `{}`, size), ExitUsage, tooMany},
+		"old, empty":    {old(`{}`), ExitUsage, tooMany},
+		"old, small":    {old(`{"b":1}`), ExitUsage, tooMany},
+		"old, valid":    {manyRepeats(t, "v0.4.0", size), ExitOK, ""},
 		"zeros":         {strings.Repeat("\x00", size), ExitUsage, "line 1 column 1: invalid character"},
-		"many repeats":  {manyRepeats(t, size), ExitOK, ""},
+		"many repeats":  {manyRepeats(t, "v0.5.0", size), ExitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file.json")
@@ -251,10 +253,27 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// manyRepeats returns a committed result with so many repeats that it has that size.
-func manyRepeats(t *testing.T, size int) string {
+// A file of parts that are just not too many takes more, until the schema refuses it.
+func TestMemoryOfManyPartsIsBounded(t *testing.T) {
+	text := manyItems("1.0.0", "run", "repeats", `{"b":"`+strings.Repeat("x", 40)+`"}`, 8<<20)
+	path := filepath.Join(t.TempDir(), "file.json")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	p := separately(t, nil, "history", path)
+	require.Equal(t, ExitUsage, p.code, p.stderr)
+	require.Contains(t, p.stderr, "validating result")
+	require.Less(t, p.memory, int64(16*len(text)+500<<20))
+}
+
+// manyItems returns a document with a list of so many items that it has that size.
+func manyItems(version, kind, list, item string, size int) string {
+	return fmt.Sprintf(`{"schema_version":%q,"kind":%q,"created_at":"2026-01-01T00:00:00Z","environments":[],%q:[%s%s]}`,
+		version, kind, list, strings.Repeat(item+",", size/(len(item)+1)), item)
+}
+
+// manyRepeats returns a committed result of a release with so many repeats that it has that size.
+func manyRepeats(t *testing.T, release string, size int) string {
 	t.Helper()
-	paths, err := filepath.Glob("../../../../results/v0.5.0/*/cells/copyrpc-*.json")
+	paths, err := filepath.Glob("../../../../results/" + release + "/*/cells/copyrpc-*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	text, err := os.ReadFile(paths[0])
