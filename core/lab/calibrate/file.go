@@ -23,8 +23,13 @@ import (
 const maxSize = 256 << 20
 
 // Read reads a calibration. Errors name the file, and the line and column of text that is wrong.
-func Read(path string) (*Document, error) {
-	text, err := files.Read(path, maxSize)
+func Read(path string) (*Document, error) { return read(path, files.Read) }
+
+// ReadArgument is Read for a file that the user named, which may be a pipe.
+func ReadArgument(path string) (*Document, error) { return read(path, files.ReadArgument) }
+
+func read(path string, reader func(path string, limit int64) ([]byte, error)) (*Document, error) {
+	text, err := reader(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading calibration %s: %w", path, err)
 	}

@@ -153,11 +153,17 @@ func TestArgumentsMayBePipes(t *testing.T) {
 	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("throughput<100%\n") }, "diff", good, good, "--fail-on-file", "/dev/stdin")
 	require.NotEqual(t, ExitUsage, p.code, p.stderr)
 
+	calibration, err := os.ReadFile("../../../../results/v0.6.0/amd-epyc-2core-vm/calibration.json")
+	require.NoError(t, err)
+	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(calibration) }, "calibrate", "show", "/dev/stdin")
+	require.Zero(t, p.code, p.stderr)
+
 	// No process writes to this one.
 	pipe := filepath.Join(t.TempDir(), "pipe.yaml")
 	require.NoError(t, mkfifo(pipe))
 	for _, args := range [][]string{
 		{"diff", pipe, good}, {"diff", good, good, "--fail-on-file", pipe}, {"sweep", pipe, "--dry-run"},
+		{"calibrate", "show", pipe},
 		{"run", "--config", pipe}, {"run", "--value-size", "file:" + pipe}, {"run", "--hostfile", pipe},
 	} {
 		t.Run(args[0], func(t *testing.T) {

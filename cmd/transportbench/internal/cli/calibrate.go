@@ -87,11 +87,11 @@ func (a *app) calibrateShowCommand() *cobra.Command {
 // lastOrNamed reads the calibration that the argument names, or the last one of this machine.
 func (a *app) lastOrNamed(args []string) (*calibrate.Document, error) {
 	if len(args) == 1 {
-		path := args[0]
+		path, read := args[0], calibrate.ReadArgument
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			path = filepath.Join(path, calibrate.FileName)
+			path, read = filepath.Join(path, calibrate.FileName), calibrate.Read
 		}
-		d, err := calibrate.Read(path)
+		d, err := read(path)
 		if err != nil {
 			return nil, badInput(err)
 		}
