@@ -68,7 +68,7 @@ for file in $(grep -rlE --include='*.go' --exclude='*_test.go' 'os\.Std(out|err)
 done
 
 for file in $(grep -rlE --include='*.go' --exclude='*_test.go' \
-	'os\.(WriteFile|Create|CreateTemp|Rename|OpenFile)\b' cmd core/base core/lab 2>/dev/null || true); do
+	'os\.(WriteFile|Create|CreateTemp|Rename|OpenFile|Truncate|Link|Symlink)\b' cmd core/base core/lab 2>/dev/null || true); do
 	case $file in
 	core/base/files/*) ;;
 	core/base/machine/thread.go | core/lab/doctor/doctor.go) ;; # files of /proc

@@ -113,10 +113,15 @@ func openJournal(dir string) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Truncate(j.path, whole); err != nil {
+	if err := j.append(); err != nil {
+		return nil, err
+	}
+	// The open file has been checked; the path may lead to another one by now.
+	if err := j.file.Truncate(whole); err != nil {
+		j.close()
 		return nil, j.failed(err)
 	}
-	return j, j.append()
+	return j, nil
 }
 
 // readJournal reads the journal in dir. It also returns the length of its complete lines.

@@ -534,6 +534,23 @@ func TestTornJournal(t *testing.T) {
 	require.ErrorContains(t, err, "a launch that is not in the plan")
 }
 
+// In a directory to which everybody may add links, a journal may be a link to any file.
+func TestLinkedJournalIsLeftAlone(t *testing.T) {
+	dir := interrupted(t, new(fake), 3)
+	require.NoError(t, os.Chmod(dir, os.ModeSticky|0o777))
+	path := filepath.Join(dir, journalName)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text = append(text, "torn"...)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	require.NoError(t, os.Link(path, filepath.Join(dir, "victim")))
+	_, err = openJournal(dir)
+	require.ErrorContains(t, err, "has 2 hard links and is in a directory that everybody may write")
+	left, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(text), string(left))
+}
+
 // A full disk ends the calibration. What fitted is kept.
 func TestFullDisk(t *testing.T) {
 	f := new(fake)
