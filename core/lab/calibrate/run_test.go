@@ -545,7 +545,7 @@ func TestLinkedJournalIsLeftAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 	require.NoError(t, os.Link(path, filepath.Join(dir, "victim")))
 	_, err = openJournal(dir)
-	require.ErrorContains(t, err, "has 2 hard links and is in a directory that everybody may write")
+	require.ErrorContains(t, err, "has 2 hard links and is in a directory that others may write")
 	left, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(left))
