@@ -339,7 +339,7 @@ func TestAgents(t *testing.T) {
 		run.output.await(t, "repeat 2 of ")
 		h.kill(t, second)
 		require.Equal(t, 1, run.end(t), run.output)
-		require.Contains(t, run.output.String(), "interrupted after ")
+		require.Contains(t, run.output.String(), "a run failed after ")
 		require.Equal(t, 1, strings.Count(run.output.String(), "host h2 is lost: "), run.output)
 		kept, err := filepath.Glob(filepath.Join(out, "*.json"))
 		require.NoError(t, err)
