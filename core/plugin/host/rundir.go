@@ -124,7 +124,11 @@ func isPrivateDir(info fs.FileInfo) bool {
 // openRunDir opens a private directory of this user. Whatever replaces it, root is what was checked.
 func openRunDir(path string) (*runDir, error) {
 	// Also before it is opened, because opening may block on a FIFO.
-	if !isPrivate(path) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !isPrivateDir(info) {
 		return nil, fmt.Errorf("%s is not a private directory of this user: %w", path, fs.ErrPermission)
 	}
 	root, err := os.OpenRoot(path)

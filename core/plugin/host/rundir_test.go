@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -168,4 +169,31 @@ func TestBaseOfRunDirs(t *testing.T) {
 	_, err = newRunDir()
 	require.ErrorContains(t, err, "no such file or directory; set TMPDIR to another directory")
 	require.ErrorIs(t, CheckTemp(), unix.ENOENT)
+}
+
+// Processes that start at the same time look for what killed ones left, and may see a directory that
+// another one is about to lock.
+func TestRunDirsOfManyProcesses(t *testing.T) {
+	base := shortDir(t)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 50 {
+				removeStale(base)
+				d, err := newRunDirIn(base)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := d.root.Lstat(marker); err != nil {
+					t.Error(err)
+				}
+				d.remove()
+			}
+		})
+	}
+	all.Wait()
+	left, err := os.ReadDir(base)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
