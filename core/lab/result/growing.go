@@ -2,6 +2,7 @@ package result
 
 import (
 	"io"
+	"runtime/debug"
 	"time"
 
 	"transportbench/core/base/files"
@@ -37,6 +38,7 @@ func (g *Growing) Keep(repeats int, soFar func() (*Result, error)) error {
 	if err == nil {
 		_, err = g.Store(r)
 	}
+	debug.FreeOSMemory() // the text of a large result is several times what is kept of it
 	g.stored = time.Now()
 	g.took = g.stored.Sub(began) / time.Duration(repeats)
 	return err
