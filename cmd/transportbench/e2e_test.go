@@ -501,7 +501,7 @@ func TestBadInput(t *testing.T) {
 // begin starts a long run and returns when it prints line.
 func begin(t *testing.T, line string, args ...string) *invocation {
 	t.Helper()
-	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats", "10000"}, args...)...)
+	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats", "1000"}, args...)...)
 	i.cmd.Stderr = nil
 	stderr, err := i.cmd.StderrPipe()
 	require.NoError(t, err)
@@ -519,7 +519,7 @@ func begin(t *testing.T, line string, args ...string) *invocation {
 }
 
 func TestInterrupt(t *testing.T) {
-	i := begin(t, "repeat 3 of 10000", "--duration", "20ms")
+	i := begin(t, "repeat 3 of 1000", "--duration", "20ms")
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t))
 	results := i.results(t)
@@ -570,7 +570,7 @@ func TestKilledHostKeepsItsRepeats(t *testing.T) {
 		require.Equal(t, n, r.Summary[result.Throughput].N)
 		require.NotZero(t, r.Repeats[1].Ranks[1].Clients[0].Reads)
 		require.True(t, r.Incomplete)
-		require.Equal(t, fmt.Sprintf("the run had not ended after %d of 10000 repeats", n), r.IncompleteReason)
+		require.Equal(t, fmt.Sprintf("the run had not ended after %d of 1000 repeats", n), r.IncompleteReason)
 		if launches == "1" {
 			continue
 		}
