@@ -78,89 +78,68 @@ func failed(path string, err error) error {
 // others are those of write.
 //
 // Write follows symbolic links. It refuses links and files of other users in a directory such as
-// /tmp, to which everybody may add them.
+// /tmp, to which everybody may add them. What it has checked is what it writes, also if others
+// rename a directory on the way meanwhile.
 //
 // A regular file appears complete and durable or not at all: Write makes a temporary file beside it
 // and renames that. The file keeps its mode and owner; a new one has the mode of the umask. Where a
-// rename would break hard links or change the owner, or is not permitted, Write copies the complete
-// temporary file over the old one instead. It reserves the space first, so that a full disk leaves
-// the old text. A crash during the copy may leave a mixture.
+// rename would break hard links, change the owner or lose an access control list, or is not
+// permitted, Write copies the complete temporary file over the old one instead. It reserves the
+// space first, so that a full disk leaves the old text. A crash during the copy may leave a mixture.
 //
 // A pipe, a terminal, a device, or an open descriptor of this process, such as /dev/stdout, gets
 // the bytes directly, so it keeps those that were written before an error. Write waits until a
 // named pipe has a reader. When ctx ends, it gives up waiting; a regular file is written all the
 // same.
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
-	t, err := find(path)
-	switch {
-	case err != nil:
+	f, err := find(path)
+	if err != nil {
 		return failed(path, err)
-	case t.regular():
-		return t.replace(os.Rename, write)
 	}
-	return t.direct(ctx, write)
+	defer f.close()
+	if f.regular() {
+		return f.replace(0, write)
+	}
+	return f.direct(ctx, write)
 }
 
 // Replace is [Write] for a file that is read again later: it refuses all but regular files.
 func Replace(path string, write func(io.Writer) error) error {
-	t, err := findRegular(path)
+	f, err := findRegular(path)
 	if err != nil {
 		return failed(path, err)
 	}
-	return t.replace(os.Rename, write)
-}
-
-// CheckDir returns an error if [Write] would refuse every file in a directory, because a link on the
-// way to it may be a trap. The directory need not exist.
-func CheckDir(dir string) error {
-	_, err := find(dir + "/" + strings.Replace(TemporaryFiles, "*", "x", 1))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return failed(dir, err)
+	defer f.close()
+	return f.replace(0, write)
 }
 
 // Create is [Replace] for a file that must not exist. It fails with an error that is [fs.ErrExist]
 // if it does.
 func Create(path string, write func(io.Writer) error) error {
-	if err := CheckDir(filepath.Dir(path)); err != nil {
-		return err
+	keepLink := func(*node, string) bool { return true }
+	f, err := newFound(path, keepLink)
+	if err != nil {
+		return failed(path, err)
 	}
-	t := &target{asked: path, path: path, descriptor: -1}
-	return t.replace(moveWithoutReplacing, write)
+	defer f.close()
+	if f.entry != nil {
+		return failed(path, unix.EEXIST)
+	}
+	return f.replace(unix.RENAME_NOREPLACE, write)
 }
 
 // Append opens a regular file for writing at its end.
 func Append(path string) (*os.File, error) {
-	t, err := findRegular(path)
+	f, err := findRegular(path)
 	if err != nil {
 		return nil, failed(path, err)
 	}
-	f, err := t.open(os.O_APPEND | unix.O_NONBLOCK)
-	return f, failed(path, err)
-}
-
-// Try returns an error if a file of size bytes cannot be written in dir. It leaves no file behind.
-func Try(dir string, size int) error {
-	f, err := temporary(dir, 0o600)
-	if err == nil {
-		defer os.Remove(f.Name())
-		_, err = f.Write(make([]byte, size))
-		err = errors.Join(err, syncFile(f), f.Close())
+	defer f.close()
+	if f.entry == nil {
+		return nil, failed(path, unix.ENOENT)
 	}
-	return failed(dir, err)
-}
-
-// SyncDir makes a directory's entries durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return nil // a directory that may be written and not read
-	case err != nil:
-		return err
-	}
-	return errors.Join(syncFile(d), d.Close())
+	file, err := f.openEntry(os.O_APPEND)
+	return file, failed(path, err)
 }
 
 // syncFile makes f durable, if it is of a kind that can be.
@@ -171,113 +150,85 @@ func syncFile(f *os.File) error {
 	return nil
 }
 
-// target is the file at the end of a path.
-type target struct {
-	asked string      // the path as the caller named it
-	path  string      // without symbolic links
-	info  fs.FileInfo // nil if there is no file yet
+// found is the file that a path names, or its place if there is none yet.
+type found struct {
+	*target
+	asked string // the path as the caller named it
 	// descriptor is the one of this process that the path stands for, or -1.
 	descriptor int
 }
 
-// regular reports whether t is a regular file, or will be one.
-func (t *target) regular() bool {
-	return t.descriptor < 0 && (t.info == nil || t.info.Mode().IsRegular())
+// regular reports whether the file is regular, or will be one.
+func (f *found) regular() bool {
+	return f.descriptor < 0 && (f.entry == nil || f.entry.info.Mode().IsRegular())
 }
 
 // find follows the symbolic links of a path, and checks each of them and the file. It takes each
 // step itself, because the kernel checks them only if it is told to.
-func find(path string) (*target, error) {
-	const maxLinks = 40 // as in Linux
-	if path == "" {
-		return nil, unix.ENOENT
+func find(path string) (*found, error) {
+	f, err := newFound(path, isOwnDescriptor)
+	if err == nil && f.entry != nil && f.entry.isLink() {
+		f.descriptor, err = strconv.Atoi(f.name)
 	}
-	at, rest := root(path, "."), path
-	for links := 0; links <= maxLinks; {
-		name, after, more := strings.Cut(strings.TrimLeft(rest, "/"), "/")
-		if name == "" { // the path ends with a slash
-			return nil, notFile(at)
-		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		switch {
-		case !more && errors.Is(err, fs.ErrNotExist):
-			return &target{path, next, nil, -1}, nil
-		case err != nil:
-			return nil, err
-		case info.IsDir(), more && info.Mode()&fs.ModeSymlink == 0:
-			at, rest = next, after
-			continue
-		}
-		if err := check(at, next, info); err != nil {
-			return nil, err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			return &target{path, next, info, -1}, nil
-		}
-		if n, err := strconv.Atoi(name); err == nil && !more && at == ownDescriptors() {
-			return &target{path, next, nil, n}, nil
-		}
-		if rest, err = os.Readlink(next); err != nil {
-			return nil, err
-		}
-		at = root(rest, at)
-		if more {
-			rest += "/" + after
-		}
-		links++
+	return f, err
+}
+
+func newFound(path string, keep func(*node, string) bool) (*found, error) {
+	t, err := walk(path, refuseTrap, keep)
+	if err != nil {
+		return nil, err
 	}
-	return nil, unix.ELOOP
+	switch {
+	case t.entry == nil && t.more:
+		err = unix.ENOENT
+	case t.entry != nil && t.entry.info.IsDir():
+		err = unix.EISDIR
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return &found{t, path, -1}, nil
 }
 
 // findRegular is find for files that must be regular.
-func findRegular(path string) (*target, error) {
-	t, err := find(path)
-	if err == nil && !t.regular() {
+func findRegular(path string) (*found, error) {
+	f, err := find(path)
+	if err == nil && !f.regular() {
+		f.close()
 		err = errors.New("not a regular file; remove it")
 	}
-	return t, err
+	return f, err
 }
 
-// root returns the directory from which a path is followed: the root or at.
-func root(path, at string) string {
-	if filepath.IsAbs(path) {
-		return "/"
+// refuseTrap returns an error if a link or file may be a trap: a link of a user who is not [Trusted],
+// or in a directory to which such users may add entries, a file of theirs or a hard link, whose file
+// may be any. Linux has similar rules for sticky directories, as fs.protected_symlinks, _fifos, _regular
+// and _hardlinks, which may be off.
+func refuseTrap(dir, entry *node) error {
+	if entry.info.IsDir() {
+		return nil
 	}
-	return at
-}
-
-// notFile returns why a path that ends with a directory's name is not that of a file.
-func notFile(dir string) error {
-	if info, err := os.Lstat(dir); err != nil || info.IsDir() {
-		return unix.EISDIR
-	}
-	return unix.ENOTDIR
-}
-
-// check returns an error if the link or file at path, in the directory dir, may be a trap: a link of a
-// user who is not [Trusted], or in a directory to which such users may add entries, a file of theirs
-// or a hard link, whose file may be any. Linux has similar rules for sticky directories, as
-// fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
-func check(dir, path string, entry fs.FileInfo) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	has, in := entry.Sys().(*syscall.Stat_t), info.Sys().(*syscall.Stat_t)
-	everybody := info.Mode().Perm()&0o002 != 0
+	has, in := stat(entry), stat(dir)
+	everybody := dir.info.Mode().Perm()&0o002 != 0
 	problem := ""
 	switch {
-	case entry.Mode()&fs.ModeSymlink != 0 && !Trusted(has.Uid):
+	case entry.isLink() && !Trusted(has.Uid):
 		problem = fmt.Sprintf("is a symbolic link of user %d", has.Uid)
 	case everybody && !Trusted(has.Uid) && has.Uid != in.Uid:
 		problem = fmt.Sprintf("belongs to user %d and is in a directory that everybody may write", has.Uid)
-	case (everybody || !Trusted(in.Uid)) && has.Nlink > 1:
+	case has.Nlink > 1 && (!Trusted(in.Uid) || writers(dir) != ""):
 		problem = fmt.Sprintf("has %d hard links and is in a directory that others may write", has.Nlink)
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s %s; name another file", path, problem)
+	return fmt.Errorf("%s %s; name another file", entry.file.Name(), problem)
+}
+
+// isOwnDescriptor reports whether an entry of dir stands for a descriptor of this process.
+func isOwnDescriptor(dir *node, name string) bool {
+	_, err := strconv.Atoi(name)
+	return err == nil && dir.file.Name() == ownDescriptors()
 }
 
 // ownDescriptors returns the directory with a link for each descriptor of this process. Its links
@@ -291,40 +242,37 @@ func ownDescriptors() string {
 }
 
 // direct writes a file that is not regular.
-func (t *target) direct(ctx context.Context, write func(io.Writer) error) error {
-	f, err := t.waitForReader(ctx)
+func (f *found) direct(ctx context.Context, write func(io.Writer) error) error {
+	to, err := f.waitForReader(ctx)
 	if err != nil {
-		return failed(t.asked, err)
+		return failed(f.asked, err)
 	}
 	// A writer that waits for a slow reader of a pipe gives up.
-	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { _ = to.SetWriteDeadline(time.Now()) })
 	defer stop()
-	defer f.Close()
-	if err := write(named{f, t.asked}); errors.Is(err, os.ErrDeadlineExceeded) {
+	defer to.Close()
+	if err := write(named{to, f.asked}); errors.Is(err, os.ErrDeadlineExceeded) {
 		return ctx.Err()
 	} else if err != nil {
 		return err
 	}
-	if err := syncFile(f); err != nil {
-		return failed(t.asked, err)
+	if err := syncFile(to); err != nil {
+		return failed(f.asked, err)
 	}
-	return failed(t.asked, f.Close())
+	return failed(f.asked, to.Close())
 }
 
 // waitForReader opens a file that is not regular.
-func (t *target) waitForReader(ctx context.Context) (*os.File, error) {
-	if t.descriptor >= 0 {
-		// A copy, and not the path, has the position, also of what cannot be opened again.
-		fd, err := unix.FcntlInt(uintptr(t.descriptor), unix.F_DUPFD_CLOEXEC, 0)
-		return os.NewFile(uintptr(fd), t.asked), err
-	}
-	if t.info.Mode()&fs.ModeNamedPipe == 0 {
-		return t.open(0)
+func (f *found) waitForReader(ctx context.Context) (*os.File, error) {
+	if f.descriptor >= 0 {
+		// A duplicate keeps the file position, and works for files that cannot be reopened.
+		fd, err := unix.FcntlInt(uintptr(f.descriptor), unix.F_DUPFD_CLOEXEC, 0)
+		return os.NewFile(uintptr(fd), f.asked), err
 	}
 	for {
-		f, err := t.open(unix.O_NONBLOCK)
-		if !errors.Is(err, unix.ENXIO) {
-			return f, err
+		to, err := f.openEntry(0)
+		if f.entry.info.Mode()&fs.ModeNamedPipe == 0 || !errors.Is(err, unix.ENXIO) {
+			return to, err
 		}
 		select {
 		case <-ctx.Done():
@@ -334,58 +282,59 @@ func (t *target) waitForReader(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// open opens the file that find has found for writing, and no other that has taken its place.
-func (t *target) open(flags int) (*os.File, error) {
-	f, err := os.OpenFile(t.path, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|flags, 0)
+// openEntry opens the file for writing, and no other that has taken its place. It does not wait, so
+// that a pipe in its place cannot block it.
+func (f *found) openEntry(flags int) (*os.File, error) {
+	file, err := f.dir.open(f.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !os.SameFile(info, t.info) {
-		f.Close()
+	if info, err := file.Stat(); err != nil || !os.SameFile(info, f.entry.info) {
+		file.Close()
 		return nil, errors.New("it was replaced meanwhile")
 	}
-	return f, nil
+	return file, nil
 }
 
-// replace writes a temporary file and makes it the target.
-func (t *target) replace(move func(from, to string) error, write func(io.Writer) error) (err error) {
-	dir := filepath.Dir(t.path)
+// replace writes a temporary file and makes it the entry, by a rename with flags, which are those of
+// renameat2(2).
+func (f *found) replace(flags uint, write func(io.Writer) error) (err error) {
 	mode := fs.FileMode(0o666) // less the umask
-	if t.info != nil {
+	if f.entry != nil {
 		mode = 0o600 // until it has that of the old file
 	}
-	f, err := temporary(dir, mode)
-	elsewhere := t.info != nil && refused(err)
+	temp, name, err := temporary(f.dir, mode)
+	elsewhere := f.entry != nil && refused(err)
 	if elsewhere {
-		f, err = temporary(os.TempDir(), mode)
+		temp, err = scratchElsewhere()
 	}
 	if err != nil {
-		return failed(t.asked, err)
+		return failed(f.asked, err)
 	}
-	defer f.Close()
-	moved := false
+	defer temp.Close()
+	moved := elsewhere // there is no name to remove
 	defer func() {
 		if !moved {
-			os.Remove(f.Name())
+			_ = f.dir.remove(name)
 		}
 	}()
-	if err := write(named{f, t.asked}); err != nil {
+	if err := write(named{temp, f.asked}); err != nil {
 		return err
 	}
-	if elsewhere || t.info != nil && !alike(f, t.info) {
-		return failed(t.asked, t.overwrite(f))
+	if elsewhere || f.entry != nil && !matchOwner(temp, f.entry) {
+		return failed(f.asked, f.overwrite(temp))
 	}
-	if err := syncFile(f); err != nil {
-		return failed(t.asked, err)
+	if err := syncFile(temp); err != nil {
+		return failed(f.asked, err)
 	}
-	err = move(f.Name(), t.path)
-	if t.info != nil && refused(err) {
-		return failed(t.asked, t.overwrite(f))
+	err = f.dir.rename(name, f.name, flags)
+	if f.entry != nil && refused(err) {
+		return failed(f.asked, f.overwrite(temp))
 	}
 	if moved = err == nil; !moved {
-		return failed(t.asked, err)
+		return failed(f.asked, err)
 	}
-	return failed(t.asked, SyncDir(dir))
+	return failed(f.asked, syncDir(f.dir))
 }
 
 // refused reports whether err means that a directory may not be changed, or that the file in it is
@@ -394,33 +343,34 @@ func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
 }
 
-// alike gives f the owner and the mode of the file that it is to replace. It reports whether f can
-// take its place: not if that needs rights that this user lacks, or would break hard links.
-func alike(f *os.File, old fs.FileInfo) bool {
-	info, err := f.Stat()
+// matchOwner gives file the owner and the mode of the file that it is to replace. It reports whether
+// file can take its place: not if that needs rights that this user lacks, or would break hard links
+// or lose an access control list.
+func matchOwner(file *os.File, old *node) bool {
+	info, err := file.Stat()
 	if err != nil {
 		return false
 	}
-	has, needs := info.Sys().(*syscall.Stat_t), old.Sys().(*syscall.Stat_t)
-	if needs.Nlink > 1 {
+	has, needs := info.Sys().(*syscall.Stat_t), stat(old)
+	if needs.Nlink > 1 || hasACL(old) {
 		return false
 	}
 	if has.Uid != needs.Uid || has.Gid != needs.Gid {
-		if err := f.Chown(int(needs.Uid), int(needs.Gid)); err != nil {
+		if err := file.Chown(int(needs.Uid), int(needs.Gid)); err != nil {
 			return false
 		}
 	}
-	return f.Chmod(old.Mode().Perm()) == nil
+	return file.Chmod(old.info.Mode().Perm()) == nil
 }
 
-// overwrite copies the complete file f over the target.
-func (t *target) overwrite(f *os.File) (err error) {
-	to, err := t.open(unix.O_NONBLOCK) // a pipe that has taken its place must not block
+// overwrite copies the complete file from over the entry.
+func (f *found) overwrite(from *os.File) (err error) {
+	to, err := f.openEntry(0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	size, err := f.Seek(0, io.SeekEnd)
+	size, err := from.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
@@ -430,24 +380,53 @@ func (t *target) overwrite(f *os.File) (err error) {
 			return err
 		}
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := io.Copy(to, f); err != nil {
+	if _, err := io.Copy(to, from); err != nil {
 		return err
 	}
 	return errors.Join(to.Truncate(size), syncFile(to))
 }
 
 // temporary makes a file in dir.
-func temporary(dir string, mode fs.FileMode) (*os.File, error) {
+func temporary(dir *node, mode fs.FileMode) (file *os.File, name string, err error) {
 	for {
-		name := strings.Replace(TemporaryFiles, "*", strconv.FormatUint(rand.Uint64(), 16), 1)
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		name = strings.Replace(TemporaryFiles, "*", strconv.FormatUint(rand.Uint64(), 16), 1)
+		file, err = dir.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return file, name, err
 		}
 	}
+}
+
+// scratch makes a file without a name in dir.
+func scratch(dir *node) (*os.File, error) {
+	file, name, err := temporary(dir, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.remove(name); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// scratchElsewhere makes a file without a name in TMPDIR.
+func scratchElsewhere() (*os.File, error) {
+	t, err := walk(os.TempDir(), refuseTrap, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.entry == nil:
+		err = unix.ENOENT
+	}
+	defer t.close()
+	if err != nil {
+		return nil, err
+	}
+	return scratch(t.entry)
 }
 
 // named writes to a file. Its errors have the path that was asked for.
@@ -459,16 +438,4 @@ type named struct {
 func (w named) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
 	return n, failed(w.path, err)
-}
-
-// moveWithoutReplacing renames a file. It fails with EEXIST if the new name exists.
-func moveWithoutReplacing(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// Some network file systems lack the flag but have hard links.
-		if err = os.Link(from, to); err == nil {
-			return os.Remove(from)
-		}
-	}
-	return err
 }

@@ -135,7 +135,7 @@ func (e *Experiment) check() error {
 // Write stores d as the file at path, whose directory it creates if needed. The file appears complete
 // and durable or not at all, and replaces an older one.
 func Write(path string, d *Document) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := files.MakeDir(filepath.Dir(path)); err != nil {
 		return &result.IOError{Op: "making a directory for the calibration", Path: filepath.Dir(path), Err: err}
 	}
 	if err := files.Replace(path, d.Encode); err != nil {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"transportbench/core/base/files"
 	"transportbench/core/lab/compare"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
@@ -59,7 +59,7 @@ const (
 // which a calibration that ended early is resumed. When ctx ends, Run drops the current launch and
 // returns ctx's error.
 func Run(ctx context.Context, o Options) (*Document, error) {
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := files.MakeDir(o.Dir); err != nil {
 		return nil, &result.IOError{Op: "making a directory for the calibration", Path: o.Dir, Err: err}
 	}
 	lock, err := result.LockDir(o.Dir)

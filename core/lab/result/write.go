@@ -103,7 +103,7 @@ func Write(dir string, r *Result) (path string, err error) {
 
 // WriteDocument is [Write] for what write writes, as a file with that name.
 func WriteDocument(dir, name string, write func(io.Writer) error) (path string, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return "", &IOError{"making the results directory", dir, err}
 	}
 	path = filepath.Join(dir, name)
@@ -116,27 +116,11 @@ func WriteDocument(dir, name string, write func(io.Writer) error) (path string, 
 // CheckWritable returns an [*IOError] if [Write] cannot store a result in dir. dir need not exist
 // if it can be created. CheckWritable leaves no file behind.
 func CheckWritable(dir string) error {
-	const op = "checking the results directory"
-	if err := files.CheckDir(dir); err != nil {
-		return &IOError{op, dir, err}
+	const size = 64 << 10 // large enough to detect a full disk
+	if err := files.Try(dir, size); err != nil {
+		return &IOError{"checking the results directory", dir, err}
 	}
-	existing := filepath.Clean(dir)
-	for {
-		info, err := os.Stat(existing)
-		switch {
-		case err == nil && !info.IsDir():
-			return &IOError{op, dir, &os.PathError{Op: "stat", Path: existing, Err: unix.ENOTDIR}}
-		case err == nil:
-			const size = 64 << 10 // large enough to detect a full disk
-			if err := files.Try(existing, size); err != nil {
-				return &IOError{op, dir, err}
-			}
-			return nil
-		case !errors.Is(err, os.ErrNotExist) || existing == filepath.Dir(existing):
-			return &IOError{op, dir, err}
-		}
-		existing = filepath.Dir(existing)
-	}
+	return nil
 }
 
 // CheckRoom returns an [*IOError] if the file system of dir, or of the directory in which dir will be

@@ -95,7 +95,7 @@ func Exists(dir string) bool {
 
 // create makes the directory if necessary and begins a sweep in it.
 func create(p *Plan, o Options) (*store, error) {
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := files.MakeDir(o.Dir); err != nil {
 		return nil, err
 	}
 	s, err := newStore(o.Dir, p)
@@ -461,13 +461,8 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 		return 0, err
 	}
 	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); err != nil {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return 0, &result.IOError{Op: "making a directory for the sweep", Path: dir, Err: err}
-		}
-		if err := files.SyncDir(filepath.Dir(dir)); err != nil {
-			return 0, err
-		}
+	if err := files.MakeDir(dir); err != nil {
+		return 0, &result.IOError{Op: "making a directory for the sweep", Path: dir, Err: err}
 	}
 	size = int64(text.Len())
 	err = files.Replace(path, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
@@ -500,7 +495,7 @@ func (s *store) log(r run, try int, failure error, measured *result.Result) (nam
 		fmt.Fprintf(text, "\nrecorded of the repeat:\n%s\n", recorded)
 	}
 	path := filepath.Join(s.dir, name)
-	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+	if err = files.MakeDir(filepath.Dir(path)); err == nil {
 		err = files.Replace(path, func(w io.Writer) error { _, err := file.WriteTo(w); return err })
 	}
 	if err != nil {

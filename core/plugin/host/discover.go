@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/transport"
 )
 
@@ -68,10 +69,10 @@ func sha256Of(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// check returns an [*ExposedError] if another user could replace the file, and another error if it is no
+// check returns an [*files.ExposedError] if another user could replace the file, and another error if it is no
 // file that can be executed.
 func (p *Plugin) check() error {
-	err := checkExposed(p.Path)
+	err := files.CheckExposed(p.Path)
 	if err == nil {
 		var info os.FileInfo
 		if info, err = os.Stat(p.Path); err == nil && !info.Mode().IsRegular() {

@@ -74,7 +74,7 @@ func exitCode(err error) int {
 		meaning  *compare.MeaningError
 		invalid  *record.InvalidError
 		limit    *runner.LimitError
-		exposed  *host.ExposedError
+		exposed  *files.ExposedError
 	)
 	switch {
 	case err == nil:

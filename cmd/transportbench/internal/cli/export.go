@@ -101,8 +101,8 @@ func exportTo(w io.Writer, export func(io.Writer, *set.Set) error, s *set.Set) e
 
 // exportHistograms writes a log, and a percentile table per cell.
 func exportHistograms(ctx context.Context, s *set.Set, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return usagef("--output: %v", err)
+	if err := files.MakeDir(dir); err != nil {
+		return badOutput("--output", err)
 	}
 	log := func(w io.Writer) error { return exportTo(w, export.HDRLog, s) }
 	if err := files.Write(ctx, filepath.Join(dir, "service-time.hlog"), log); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -175,8 +174,8 @@ func exportOtava(ctx context.Context, source, dir string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return usagef("--output: %v", err)
+	if err := files.MakeDir(dir); err != nil {
+		return badOutput("--output", err)
 	}
 	tests := history.Tests(h.Series(history.Options{Metrics: compare.DefaultMetrics}))
 	if len(tests) == 0 {

@@ -14,6 +14,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/base/record"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -86,7 +87,7 @@ func (a *app) find(ctx context.Context, dir string, names []string) ([]*entry, e
 	return entries, err
 }
 
-// findAmong is find in directories. It returns a [*host.ExposedError] if another
+// findAmong is find in directories. It returns a [*files.ExposedError] if another
 // user could replace one of the plugins.
 func findAmong(ctx context.Context, dirs, names []string) ([]*entry, error) {
 	if slices.Contains(names, options.All) {
@@ -105,10 +106,10 @@ func findAmong(ctx context.Context, dirs, names []string) ([]*entry, error) {
 }
 
 // noneExposed passes its arguments on, unless an entry has a
-// [*host.ExposedError].
+// [*files.ExposedError].
 func noneExposed(entries []*entry, err error) ([]*entry, error) {
 	for _, e := range entries {
-		var exposed *host.ExposedError
+		var exposed *files.ExposedError
 		if errors.As(e.err, &exposed) {
 			return nil, e.err
 		}

@@ -205,7 +205,7 @@ func (r *reproduction) claim() error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(r.settings.Out, 0o755); err != nil {
+	if err := files.MakeDir(r.settings.Out); err != nil {
 		return err
 	}
 	return files.Replace(path, r.document.WritePublished)

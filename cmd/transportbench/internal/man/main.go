@@ -11,6 +11,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/cli"
 	"transportbench/core"
+	"transportbench/core/base/files"
 )
 
 func main() {
@@ -25,7 +26,7 @@ func main() {
 
 // write writes the pages into dir. They have the date of SOURCE_DATE_EPOCH, or of today.
 func write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return err
 	}
 	root := cli.Command()

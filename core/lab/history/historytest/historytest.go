@@ -2,7 +2,6 @@ package historytest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/result"
 	"transportbench/core/lab/result/set"
 )
@@ -39,7 +39,7 @@ func Write(tb testing.TB, dir string, cells, repeats int, throughputs ...float64
 			s.Cells[len(s.Cells)-1].Results = []*result.Result{{Tool: r.Tool}}
 		}
 		at := filepath.Join(dir, fmt.Sprintf("night%04d", night+1))
-		require.NoError(tb, os.MkdirAll(at, 0o755))
+		require.NoError(tb, files.MakeDir(at))
 		require.NoError(tb, s.WriteIndex(at))
 	}
 	return dir
