@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/files"
 )
 
 // runDir is a private directory of this process below a base that users share, such as /tmp.
@@ -54,7 +56,7 @@ var staleOnce sync.Once
 // in TMPDIR. The first call in a process removes those that killed processes left.
 func newRunDir() (*runDir, error) {
 	session := os.Getenv("XDG_RUNTIME_DIR")
-	if !fits(session) || !isPrivate(session) || checkExposed(session) != nil {
+	if !fits(session) || !isPrivate(session) || files.CheckExposed(session) != nil {
 		session = ""
 	}
 	staleOnce.Do(func() {
@@ -67,7 +69,7 @@ func newRunDir() (*runDir, error) {
 		}
 	}
 	var d *runDir
-	err := checkExposed(tempDir()) // the sockets are opened by path
+	err := files.CheckExposed(tempDir()) // the sockets are opened by path
 	if err == nil {
 		d, err = newRunDirIn(tempDir())
 	}
@@ -79,26 +81,23 @@ func newRunDir() (*runDir, error) {
 
 // newRunDirIn makes a run directory in base.
 func newRunDirIn(base string) (*runDir, error) {
-	// removeStale of another process may remove the new directory before it is locked.
-	for range 100 {
-		path, err := os.MkdirTemp(base, runDirPrefix())
-		if err != nil {
-			return nil, err
-		}
-		d, err := openRunDir(path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.take() {
-			continue
-		}
-		if err == nil {
-			err = d.root.WriteFile(marker, nil, 0o600)
-		}
-		if err != nil {
-			_ = os.Remove(path)
-			return nil, err
-		}
-		return d, nil
+	path, err := os.MkdirTemp(base, runDirPrefix())
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("other processes keep removing what is made in %s", base)
+	d, err := openRunDir(path)
+	if err == nil {
+		// Without the marker, no other process removes it.
+		d.take()
+		if err = d.root.WriteFile(marker, nil, 0o600); err != nil {
+			d.close()
+		}
+	}
+	if err != nil {
+		_ = os.Remove(path)
+		return nil, err
+	}
+	return d, nil
 }
 
 // CheckTemp returns an error if no plugin could be started, because its socket has no place.
@@ -196,7 +195,8 @@ func (d *runDir) close() {
 	}
 }
 
-// removeStale removes the run directories that killed processes of this user left in base.
+// removeStale removes the run directories that killed processes of this user left in base. One that
+// has no marker may be anyone's, and stays.
 func removeStale(base string) {
 	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
@@ -204,15 +204,13 @@ func removeStale(base string) {
 			continue
 		}
 		d, err := openRunDir(filepath.Join(base, e.Name()))
-		if err != nil || !d.take() {
+		if err != nil {
 			continue
 		}
-		if _, err := d.root.Lstat(marker); err == nil && d.lock != nil {
-			d.remove()
+		if _, err := d.root.Lstat(marker); err != nil || !d.take() || d.lock == nil {
+			d.close()
 			continue
 		}
-		// Empty if a process was killed between two steps; else it is not ours, and stays.
-		_ = unix.Rmdir(d.path)
-		d.close()
+		d.remove()
 	}
 }

@@ -119,7 +119,7 @@ func TestStaleRunDirs(t *testing.T) {
 
 	removeStale(base)
 	require.NoDirExists(t, dead.path)
-	require.NoDirExists(t, empty, "of a process that was killed while it made it")
+	require.DirExists(t, empty, "nothing shows that it is ours")
 	require.DirExists(t, filepath.Join(live.path, "plugin-dir1"), "its process lives")
 	require.FileExists(t, filepath.Join(unmarked, "result.json"), "only its name is like ours")
 	require.DirExists(t, open, "not private, so not ours")
@@ -160,6 +160,13 @@ func TestBaseOfRunDirs(t *testing.T) {
 	require.Equal(t, tmp, base(t), "XDG_RUNTIME_DIR is a link")
 	t.Setenv("XDG_RUNTIME_DIR", "/nowhere")
 	require.Equal(t, tmp, base(t))
+	above := shortDir(t)
+	session = filepath.Join(above, "session")
+	require.NoError(t, os.Mkdir(session, 0o700))
+	t.Setenv("XDG_RUNTIME_DIR", session)
+	require.Equal(t, session, base(t))
+	require.NoError(t, os.Chmod(above, 0o777))
+	require.Equal(t, tmp, base(t), "others may replace XDG_RUNTIME_DIR")
 
 	require.NoError(t, os.Chmod(tmp, 0o777))
 	_, err := newRunDir()
