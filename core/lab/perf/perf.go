@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,12 +54,10 @@ func Find() (*Perf, error) {
 // maxStat is the size in bytes of the largest output of perf stat, which has a line per thread and event.
 const maxStat = 256 << 20
 
-// Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir.
+// Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir,
+// which no other user may write: perf follows links.
 func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents, error) {
 	path := filepath.Join(dir, StatFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // perf would follow a link
-		return nil, fmt.Errorf("perf stat: %w", err)
-	}
 	args := []string{"stat", "-x", separator, "--per-thread", "-e", statEvents(), "-o", path}
 	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
 		return nil, err
@@ -73,9 +72,6 @@ func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string
 // Record samples loads and stores of the processes for d into dir.
 func (p *Perf) Record(ctx context.Context, pids []int, d time.Duration, dir string) error {
 	path := filepath.Join(dir, RecordFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // perf would keep it under another name
-		return fmt.Errorf("perf c2c record: %w", err)
-	}
 	args := []string{"c2c", "record", "--", "-o", path}
 	_, err := p.run(ctx, append(args, attached(pids, d)...)...)
 	return err
@@ -92,6 +88,27 @@ func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
 		return nil, err
 	}
 	return ParseC2C(text)
+}
+
+// Keep copies what perf and Perf wrote in dir into another directory, which it creates if needed.
+func Keep(dir, to string) error {
+	if err := files.MakeDir(to); err != nil {
+		return err
+	}
+	for _, name := range []string{StatFile, RecordFile, ReportFile} {
+		from, err := os.Open(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) { // perf failed
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = files.Replace(filepath.Join(to, name), func(w io.Writer) error { _, err := io.Copy(w, from); return err })
+		if err := errors.Join(err, from.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // attached returns the arguments that attach perf to processes while a command sleeps for d.

@@ -27,7 +27,7 @@ import (
 type profiled struct {
 	*session
 	perf  *perf.Perf
-	dir   string         // of what perf writes
+	dir   string         // of this process alone, in which perf writes
 	saved *result.Result // whose run is repeated; nil with --run
 }
 
@@ -91,7 +91,7 @@ func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profile
 	if err != nil {
 		return nil, err
 	}
-	p := &profiled{session: &session{app: a, settings: settings, stateOnly: true}, dir: settings.Out}
+	p := &profiled{session: &session{app: a, settings: settings, stateOnly: true}}
 	if err := p.alone("c2c attaches perf to the ranks of one host"); err != nil {
 		return nil, err
 	}
@@ -144,17 +144,17 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 }
 
 func (p *profiled) run(ctx context.Context) error {
-	kept := p.dir != ""
-	if !kept {
-		var err error
-		if p.dir, err = os.MkdirTemp("", "transportbench-c2c-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(p.dir)
-	} else if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		return usagef("--out: %s", oneLine(err))
+	// perf follows links and replaces what it finds, so it writes where nobody else can.
+	if err := files.CheckExposed(os.TempDir()); err != nil {
+		return fmt.Errorf("c2c: making a directory for perf: %w; set TMPDIR to another directory", err)
 	}
-	p.settings.Out = p.dir
+	var err error
+	if p.dir, err = os.MkdirTemp("", "transportbench-c2c-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(p.dir)
+	out := p.settings.Out
+	p.settings.Out = cmp.Or(out, p.dir)
 	if err := p.begin(); err != nil {
 		return err
 	}
@@ -176,8 +176,11 @@ func (p *profiled) run(ctx context.Context) error {
 	} else {
 		shown.Write(p.stdout)
 	}
-	if kept {
-		p.note("%s has what perf wrote", p.dir)
+	if out != "" {
+		if err := perf.Keep(p.dir, out); err != nil {
+			return badOutput("--out", err)
+		}
+		p.note("%s has what perf wrote", out)
 	}
 	if err == nil && shown.NoThreads != "" && shown.NoSharing != "" {
 		err = errors.New("perf failed in both windows")

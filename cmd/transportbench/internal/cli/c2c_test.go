@@ -89,6 +89,23 @@ func TestC2C(t *testing.T) {
 	require.FileExists(t, filepath.Join(keep, perf.StatFile))
 	require.FileExists(t, filepath.Join(keep, perf.ReportFile))
 
+	// A link in the directory is no way out of it for perf.
+	victim := filepath.Join(t.TempDir(), "file")
+	for _, name := range []string{perf.StatFile, perf.RecordFile} {
+		require.NoError(t, os.RemoveAll(filepath.Join(keep, name)))
+		require.NoError(t, os.Symlink(victim, filepath.Join(keep, name)))
+		if os.Geteuid() == 0 {
+			require.NoError(t, os.Lchown(filepath.Join(keep, name), 65534, 65534))
+		}
+	}
+	c.perf, _ = fakePerf(t, ":")
+	refused := c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--out", keep)
+	if os.Geteuid() == 0 {
+		require.Equal(t, ExitUsage, refused)
+		require.Contains(t, c.stderr, perf.StatFile+" is a symbolic link of user 65534; name another file")
+		require.NoFileExists(t, victim)
+	}
+
 	// perf attached to the rank in each window, also in that which was measured again.
 	var made []string
 	for _, line := range calls(log) {
