@@ -3,8 +3,10 @@ package host
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,6 +26,13 @@ import (
 
 // EnvPluginPath lists directories with plugins, separated by colons.
 const EnvPluginPath = "TRANSPORTBENCH_PLUGIN_PATH"
+
+// SetupError reports what the user has to change before plugins can be used.
+type SetupError struct{ Err error }
+
+func (e *SetupError) Error() string { return e.Err.Error() }
+
+func (e *SetupError) Unwrap() error { return e.Err }
 
 // fileName matches the name of a plugin's file; the group is the transport.
 var fileName = regexp.MustCompile(`^transport-([a-z0-9]+)$`)
@@ -99,8 +108,8 @@ func Dirs(explicit string) ([]string, error) {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s is not a directory", explicit)}
 		}
-		if err := unix.Access(dir, unix.R_OK|unix.X_OK); err != nil {
-			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s cannot be read (%v): chmod u+rx it, or name another", explicit, err)}
+		if problem := unreadable(dir); problem != "" {
+			return nil, &config.Error{Option: "plugin-dir", Problem: explicit + problem}
 		}
 		dirs = append(dirs, dir)
 	}
@@ -109,8 +118,11 @@ func Dirs(explicit string) ([]string, error) {
 			continue
 		}
 		if !filepath.IsAbs(dir) {
-			return nil, fmt.Errorf("%s: %q is not an absolute path; plugins are never taken from the working directory",
-				EnvPluginPath, dir)
+			return nil, &SetupError{fmt.Errorf("%s: %q is not an absolute path; plugins are never taken from the working directory",
+				EnvPluginPath, dir)}
+		}
+		if problem := unreadable(dir); problem != "" {
+			return nil, &SetupError{fmt.Errorf("%s: %s%s", EnvPluginPath, dir, problem)}
 		}
 		dirs = append(dirs, filepath.Clean(dir))
 	}
@@ -121,6 +133,15 @@ func Dirs(explicit string) ([]string, error) {
 	beside := filepath.Dir(executable)
 	return append(dirs, filepath.Join(beside, "plugins"), beside,
 		filepath.Join(filepath.Dir(beside), "lib", "transportbench", "plugins")), nil
+}
+
+// unreadable returns why the plugins in a directory that exists cannot be found, or "".
+func unreadable(dir string) string {
+	err := unix.Access(dir, unix.R_OK|unix.X_OK)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return fmt.Sprintf(" cannot be read (%v): chmod u+rx it, or name another", err)
 }
 
 // Discover returns the plugins in dirs, sorted by name. If several directories have a file of the same

@@ -38,6 +38,18 @@ func TestDirs(t *testing.T) {
 	t.Setenv(EnvPluginPath, "relative")
 	_, err = Dirs("")
 	require.ErrorContains(t, err, `"relative" is not an absolute path`)
+	var setup *SetupError
+	require.ErrorAs(t, err, &setup)
+
+	file := filepath.Join(explicit, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for path, why := range map[string]string{file: "permission denied", file + "/plugins": "not a directory"} {
+		t.Setenv(EnvPluginPath, path)
+		_, err = Dirs("")
+		require.ErrorAs(t, err, &setup)
+		require.ErrorContains(t, err, EnvPluginPath+": "+path+" cannot be read ("+why+")")
+	}
+	t.Setenv(EnvPluginPath, "")
 
 	var wrong *config.Error
 	_, err = Dirs(filepath.Join(explicit, "missing"))

@@ -83,7 +83,7 @@ func startError(plugin, path string, err error) error {
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf("plugin %s: %s is not a program for this machine: build the plugin here (make build)", plugin, path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("plugin %s: %s is not executable: chmod +x it, and check for a noexec file system: %w", plugin, path, err)
+		return &SetupError{fmt.Errorf("plugin %s: %s is not executable: chmod +x it, or remove it, and check for a noexec file system: %w", plugin, path, err)}
 	case errors.Is(err, fs.ErrNotExist) && exists(path):
 		return fmt.Errorf("plugin %s: the interpreter or dynamic loader of %s is missing: build the plugin here (make build)", plugin, path)
 	default:

@@ -75,6 +75,7 @@ func exitCode(err error) int {
 		invalid  *record.InvalidError
 		limit    *runner.LimitError
 		exposed  *files.ExposedError
+		setup    *host.SetupError
 	)
 	switch {
 	case err == nil:
@@ -85,7 +86,7 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &invalid):
 		return ExitThreshold
-	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own), errors.As(err, &exposed), errors.As(err, &limit) && limit.Err == nil:
+	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own), errors.As(err, &exposed), errors.As(err, &setup), errors.As(err, &limit) && limit.Err == nil:
 		return ExitUsage
 	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing), errors.As(err, &meaning):
 		return ExitIncomparable
