@@ -38,15 +38,8 @@ type presence struct {
 const helloSize = 16
 
 func hello(nonce uint64, from unix.Sockaddr) []byte {
-	port := 0
-	switch from := from.(type) {
-	case *unix.SockaddrInet4:
-		port = from.Port
-	case *unix.SockaddrInet6:
-		port = from.Port
-	}
 	b := binary.LittleEndian.AppendUint64(nil, nonce)
-	return binary.LittleEndian.AppendUint64(b, uint64(port))
+	return binary.LittleEndian.AppendUint64(b, uint64(sock.PortOf(from)))
 }
 
 // newPresence listens at an IP address, or only on this host if it is not valid, for a number of peers. It
@@ -57,17 +50,14 @@ func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) 
 		options: sock.Options{Address: at, Timeout: silence}}
 	var bound unix.Sockaddr = &unix.SockaddrUnix{Name: p.address}
 	if at.IsValid() {
-		bound = inet(netip.AddrPortFrom(at, 0))
+		bound = sock.ToKernel(netip.AddrPortFrom(at, 0))
 	}
 	fd, bound, err := p.options.ListenAt(bound)
 	if err != nil {
 		return nil, fmt.Errorf("listening for the loss of peers at %s: %w", p.address, err)
 	}
-	switch bound := bound.(type) {
-	case *unix.SockaddrInet4:
-		p.address = netip.AddrPortFrom(at, uint16(bound.Port)).String()
-	case *unix.SockaddrInet6:
-		p.address = netip.AddrPortFrom(at, uint16(bound.Port)).String()
+	if at.IsValid() {
+		p.address = netip.AddrPortFrom(at, uint16(sock.PortOf(bound))).String()
 	}
 	if p.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), unix.Close(fd))
@@ -126,7 +116,7 @@ func dialPresence(ctx context.Context, address string, nonce uint64, silence tim
 		if err != nil {
 			return -1, fmt.Errorf("the address for the loss of the peer: %w", err)
 		}
-		to = inet(at)
+		to = sock.ToKernel(at)
 	}
 	options := sock.Options{Timeout: silence}
 	for {
@@ -168,13 +158,6 @@ func sleep(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func inet(at netip.AddrPort) unix.Sockaddr {
-	if at.Addr().Is4() {
-		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
 }
 
 // addressOf returns the IP address of an interface of libfabric. It is not valid if the interface

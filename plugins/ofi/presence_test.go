@@ -22,7 +22,7 @@ func TestPresenceAmongStrangers(t *testing.T) {
 			defer func() { require.NoError(t, p.close()) }()
 			var to unix.Sockaddr = &unix.SockaddrUnix{Name: p.address}
 			if at.IsValid() {
-				to = inet(netip.MustParseAddrPort(p.address))
+				to = sock.ToKernel(netip.MustParseAddrPort(p.address))
 			}
 			options := sock.Options{Timeout: time.Minute}
 			stranger := func(said func(own unix.Sockaddr) []byte) int {

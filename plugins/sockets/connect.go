@@ -116,7 +116,7 @@ func (p *peer) dialFor(use uint32) (fd int, greeting []byte, err error) {
 	if err != nil {
 		return -1, nil, errors.Join(fmt.Errorf("getsockname: %w", err), unix.Close(fd))
 	}
-	h := hello{To: nonce(p.address.Nonce), From: p.w.nonce, Use: use, Port: portOf(own)}
+	h := hello{To: nonce(p.address.Nonce), From: p.w.nonce, Use: use, Port: sock.PortOf(own)}
 	return fd, h.encode(), nil
 }
 
@@ -185,7 +185,7 @@ func (p *peer) tryConnect(now int64) (done bool, err error) {
 
 // decide gives an arrival to its peer.
 func (w *worker) decide(a *sock.Arrival) sock.Verdict {
-	h, ok := decodeHello(a.Hello, w.nonce, portOf(a.From))
+	h, ok := decodeHello(a.Hello, w.nonce, sock.PortOf(a.From))
 	if !ok {
 		return sock.Stranger
 	}

@@ -90,16 +90,3 @@ func decodeHello(b []byte, to nonce, port uint32) (h hello, ok bool) {
 	}
 	return h, h.Magic == helloMagic && h.To == to && h.Port == port && h.Use <= useProbe
 }
-
-// portOf returns the port of an address; 0 for Unix sockets.
-func portOf(a unix.Sockaddr) uint32 {
-	switch a := a.(type) {
-	case *unix.SockaddrInet4:
-		return uint32(a.Port)
-	case *unix.SockaddrInet6:
-		return uint32(a.Port)
-	case *unix.SockaddrVM:
-		return a.Port
-	}
-	return 0
-}

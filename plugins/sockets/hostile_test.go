@@ -82,7 +82,7 @@ func dialled(t testing.TB, w *worker) (fd int, port uint32) {
 	require.NoError(t, unix.SetNonblock(fd, false))
 	own, err := unix.Getsockname(fd)
 	require.NoError(t, err)
-	return fd, portOf(own)
+	return fd, sock.PortOf(own)
 }
 
 // say connects to a worker as the peer with this hello and writes bytes.

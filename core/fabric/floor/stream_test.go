@@ -3,6 +3,7 @@ package floor
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
 
@@ -109,15 +111,48 @@ func TestStreamOfStrangers(t *testing.T) {
 	var to streamAddress
 	require.NoError(t, to.decode(b.Address()))
 	for i := range 3 {
-		fd, err := newStreamSocket(loopback)
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		_ = unix.Connect(fd, socketAddress(to.At))
+		fd := dial(t, &to)
 		if i > 0 {
 			_, _ = streamSend(fd, make([]byte, 16*i))
 		}
 	}
 	probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+}
+
+// dial connects a stranger to a port.
+func dial(t *testing.T, to *streamAddress) int {
+	t.Helper()
+	fd, err := (&sock.Options{Timeout: time.Second}).DialTo(to.socketAddress())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+// TestStreamInACrowd: a peer gets in although more strangers than the port holds came before and after it.
+func TestStreamInACrowd(t *testing.T) {
+	a, b := streamPair(t)
+	var to streamAddress
+	require.NoError(t, to.decode(b.Address()))
+	crowd := func() {
+		for range 150 {
+			dial(t, &to)
+		}
+	}
+	crowd()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var near sync.WaitGroup
+	near.Go(func() {
+		f, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond})
+		require.NoError(t, err)
+		require.Positive(t, f.RoundTrip)
+	})
+	time.Sleep(20 * time.Millisecond) // the peer dials
+	crowd()
+	_, err := b.Probe(ctx, a.Address(), transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+	near.Wait()
+	require.NoError(t, err)
+	require.NotZero(t, b.acceptor.Strangers)
 }
 
 // TestStreamHellos: a socket takes the place of a peer's only if its hello has all bits of the port's
@@ -128,21 +163,18 @@ func TestStreamHellos(t *testing.T) {
 	require.NoError(t, to.decode(b.Address()))
 	require.NoError(t, from.decode(a.Address()))
 	say := func(nonce, offset uint64) {
-		fd, err := newStreamSocket(loopback)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = unix.Close(fd) })
-		_ = unix.Connect(fd, socketAddress(to.At))
+		fd := dial(t, &to)
 		own, err := unix.Getsockname(fd)
 		require.NoError(t, err)
 		hello := make([]byte, 0, 24)
-		for _, v := range []uint64{nonce, from.Nonce, portOf(own) + offset} {
+		for _, v := range []uint64{nonce, from.Nonce, uint64(sock.PortOf(own)) + offset} {
 			hello = binary.LittleEndian.AppendUint64(hello, v)
 		}
 		n, err := streamSend(fd, hello)
 		require.NoError(t, err)
 		require.Len(t, hello, n)
 		require.Eventually(t, func() bool {
-			require.NoError(t, b.accept())
+			require.NoError(t, b.acceptor.Accept(b.decide))
 			_, taken := b.waiting[from.Nonce]
 			_, err := streamReceive(fd, make([]byte, 1))
 			return taken || err != nil
@@ -170,10 +202,11 @@ func TestUnixStreamCrowd(t *testing.T) {
 	var to streamAddress
 	require.NoError(t, to.decode(b.Address()))
 	for full := false; !full; {
-		fd, err := newStreamSocket(netip.Addr{})
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		full = unix.Connect(fd, to.socketAddress()) == unix.EAGAIN
+		fd, err := b.options.DialTo(to.socketAddress())
+		if full = errors.Is(err, unix.EAGAIN); !full {
+			require.NoError(t, err)
+			defer unix.Close(fd)
+		}
 	}
 	f := probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
 	require.Positive(t, f.RoundTrip)

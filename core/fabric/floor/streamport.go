@@ -9,10 +9,12 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
@@ -20,10 +22,10 @@ import (
 // StreamPort probes TCP, or Unix sockets, for transports over it that have no sockets to lend, such as those over a
 // library: each probe has a socket of its own. A port belongs to one thread.
 type StreamPort struct {
-	listener int
+	options  sock.Options
+	acceptor sock.Acceptor
 	address  streamAddress
 	waiting  map[uint64]int // accepted sockets, by the nonce of the port that dialled; the newest of each
-	strange  []strangeSocket
 	closed   bool
 }
 
@@ -38,7 +40,7 @@ func (a *streamAddress) socketAddress() unix.Sockaddr {
 	if a.Unix != "" {
 		return &unix.SockaddrUnix{Name: a.Unix}
 	}
-	return socketAddress(a.At)
+	return sock.ToKernel(a.At)
 }
 
 func (a *streamAddress) name() string {
@@ -48,13 +50,6 @@ func (a *streamAddress) name() string {
 	return a.At.String()
 }
 
-func (a *streamAddress) noDelay(fd int) error {
-	if a.Unix != "" {
-		return nil
-	}
-	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-}
-
 func (a *streamAddress) decode(b []byte) error {
 	if err := json.Unmarshal(b, a); err != nil || a.At.IsValid() == strings.HasPrefix(a.Unix, "@") {
 		return errors.New("not the address of a port for probes")
@@ -62,58 +57,36 @@ func (a *streamAddress) decode(b []byte) error {
 	return nil
 }
 
-// strangeSocket is an accepted socket that has not said who it is.
-type strangeSocket struct {
-	fd    int
-	port  uint64 // that it comes from
-	hello []byte
-}
-
 const (
-	// A hello has the nonces of the port that is dialled and of the one that dials, and the socket's port, so
-	// that nobody else can use the hello again; 0 for Unix sockets.
+	// A hello has the nonces of the port that is dialled and of the one that dials, and the socket's port,
+	// which is 0 for Unix sockets.
 	helloSize = 24
-	// maxStrange bounds the sockets that have not said who they are; the oldest is closed.
-	maxStrange = 64
+	// streamSilence is how long a connection may be without a whole hello, or a peer's host without an answer.
+	streamSilence = 10 * time.Second
 )
 
 // ListenStream returns a port at an address of this host.
 func ListenStream(at netip.Addr) (*StreamPort, error) {
-	fd, err := newStreamSocket(at)
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Bind(fd, socketAddress(netip.AddrPortFrom(at, 0)))
-	if err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
-	}
-	var own unix.Sockaddr
-	if err == nil {
-		own, err = unix.Getsockname(fd)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listening for probes at %v: %w", at, err), unix.Close(fd))
-	}
-	return &StreamPort{
-		listener: fd, waiting: map[uint64]int{},
-		address: streamAddress{At: netip.AddrPortFrom(at, uint16(portOf(own))), Nonce: control.NewNonce()},
-	}, nil
+	return listenStream(streamAddress{At: netip.AddrPortFrom(at, 0)})
 }
 
 // ListenUnixStream returns a port of Unix sockets. Its name is abstract: there is no file.
 func ListenUnixStream() (*StreamPort, error) {
-	fd, err := newStreamSocket(netip.Addr{})
+	return listenStream(streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", control.NewNonce())})
+}
+
+func listenStream(at streamAddress) (*StreamPort, error) {
+	p := &StreamPort{options: sock.Options{Timeout: streamSilence}, address: at, waiting: map[uint64]int{}}
+	fd, own, err := p.options.ListenAt(at.socketAddress())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listening for probes at %s: %w", at.name(), err)
 	}
-	a := streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", control.NewNonce()), Nonce: control.NewNonce()}
-	if err = unix.Bind(fd, a.socketAddress()); err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
+	if at.Unix == "" {
+		p.address.At = netip.AddrPortFrom(at.At.Addr(), uint16(sock.PortOf(own)))
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listening for probes at %s: %w", a.Unix, err), unix.Close(fd))
-	}
-	return &StreamPort{listener: fd, waiting: map[uint64]int{}, address: a}, nil
+	p.address.Nonce = control.NewNonce()
+	p.acceptor = sock.NewAcceptor(fd, &p.options, helloSize, 1)
+	return p, nil
 }
 
 // Address returns what the Probe of another port needs to reach this one.
@@ -155,30 +128,27 @@ func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transpo
 	if (peer.Unix == "") != (p.address.Unix == "") {
 		return f, errors.New("the port for probes of the peer has another kind of socket")
 	}
-	fd, err := newStreamSocket(peer.At.Addr())
-	if err != nil {
-		return f, err
-	}
-	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	err = unix.Connect(fd, peer.socketAddress())
+	to := peer.socketAddress()
+	fd, err := p.options.DialTo(to)
 	// EAGAIN: strangers have filled the queue of a Unix socket, which the peer empties once it waits.
-	for wait := (spin.Wait{}); err == unix.EAGAIN && !stopped.Load(); wait.IdleCall() {
-		err = unix.Connect(fd, peer.socketAddress())
+	for wait := (spin.Wait{}); errors.Is(err, unix.EAGAIN) && !stopped.Load(); wait.IdleCall() {
+		fd, err = p.options.DialTo(to)
 	}
-	if err == unix.EAGAIN {
+	if errors.Is(err, unix.EAGAIN) {
 		return f, context.Cause(ctx)
 	}
-	if err != nil && err != unix.EINPROGRESS {
+	if err != nil {
 		return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
 	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	own, err := unix.Getsockname(fd)
 	if err != nil {
 		return f, fmt.Errorf("connecting to %s for a probe: getsockname: %w", peer.name(), err)
 	}
 	hello := make([]byte, 0, helloSize)
-	for _, v := range []uint64{peer.Nonce, p.address.Nonce, portOf(own)} {
+	for _, v := range []uint64{peer.Nonce, p.address.Nonce, uint64(sock.PortOf(own))} {
 		hello = binary.LittleEndian.AppendUint64(hello, v)
 	}
 	for wait := (spin.Wait{}); len(hello) > 0; wait.IdleCall() {
@@ -198,7 +168,7 @@ func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	for wait := (spin.Wait{}); !stopped.Load(); wait.IdleCall() {
-		if err := p.accept(); err != nil {
+		if err := p.acceptor.Accept(p.decide); err != nil {
 			return -1, err
 		}
 		if fd, ok := p.waiting[from]; ok {
@@ -209,45 +179,17 @@ func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
 	return -1, context.Cause(ctx)
 }
 
-// accept takes what the listener has and reads the hellos that have come.
-func (p *StreamPort) accept() error {
-	for {
-		fd, from, err := unix.Accept4(p.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		if err == unix.EAGAIN || err == unix.EINTR || err == unix.ECONNABORTED {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("accepting a probe: %w", err)
-		}
-		if err := p.address.noDelay(fd); err != nil {
-			return errors.Join(fmt.Errorf("accepting a probe: TCP_NODELAY: %w", err), unix.Close(fd))
-		}
-		if len(p.strange) == maxStrange {
-			_ = unix.Close(p.strange[0].fd)
-			p.strange = p.strange[1:]
-		}
-		p.strange = append(p.strange, strangeSocket{fd: fd, port: portOf(from)})
+// decide keeps a connection with a hello for this port that comes from the port that it names.
+func (p *StreamPort) decide(a *sock.Arrival) sock.Verdict {
+	to, from, port := binary.LittleEndian.Uint64(a.Hello), binary.LittleEndian.Uint64(a.Hello[8:]), binary.LittleEndian.Uint64(a.Hello[16:])
+	if to != p.address.Nonce || port != uint64(sock.PortOf(a.From)) {
+		return sock.Stranger
 	}
-	kept := p.strange[:0]
-	for _, s := range p.strange {
-		b := make([]byte, helloSize-len(s.hello))
-		n, err := streamReceive(s.fd, b)
-		s.hello = append(s.hello, b[:n]...)
-		switch {
-		case err == nil && len(s.hello) < helloSize:
-			kept = append(kept, s)
-		case err == nil && binary.LittleEndian.Uint64(s.hello) == p.address.Nonce && binary.LittleEndian.Uint64(s.hello[16:]) == s.port:
-			from := binary.LittleEndian.Uint64(s.hello[8:])
-			if old, ok := p.waiting[from]; ok {
-				_ = unix.Close(old)
-			}
-			p.waiting[from] = s.fd
-		default:
-			_ = unix.Close(s.fd)
-		}
+	if old, ok := p.waiting[from]; ok {
+		_ = unix.Close(old)
 	}
-	p.strange = kept
-	return nil
+	p.waiting[from] = a.FD
+	return sock.Taken
 }
 
 // Close closes all sockets. It is idempotent.
@@ -259,48 +201,5 @@ func (p *StreamPort) Close() error {
 	for _, fd := range p.waiting {
 		_ = unix.Close(fd)
 	}
-	for _, s := range p.strange {
-		_ = unix.Close(s.fd)
-	}
-	return unix.Close(p.listener)
-}
-
-// newStreamSocket returns a socket for this address of TCP, or a Unix socket without one.
-func newStreamSocket(a netip.Addr) (int, error) {
-	family := unix.AF_INET
-	switch {
-	case !a.IsValid():
-		family = unix.AF_UNIX
-	case a.Is6():
-		family = unix.AF_INET6
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("a socket for probes: %w", err)
-	}
-	if family == unix.AF_UNIX {
-		return fd, nil
-	}
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-		return -1, errors.Join(fmt.Errorf("a socket for probes: TCP_NODELAY: %w", err), unix.Close(fd))
-	}
-	return fd, nil
-}
-
-// portOf returns the port of an address; 0 for Unix sockets.
-func portOf(a unix.Sockaddr) uint64 {
-	switch a := a.(type) {
-	case *unix.SockaddrInet4:
-		return uint64(a.Port)
-	case *unix.SockaddrInet6:
-		return uint64(a.Port)
-	}
-	return 0
-}
-
-func socketAddress(a netip.AddrPort) unix.Sockaddr {
-	if a.Addr().Is4() {
-		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	return p.acceptor.Close()
 }

@@ -20,7 +20,7 @@ func TestAcceptor(t *testing.T) {
 	dial := func(said string) int {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, toKernel(at)))
+		require.NoError(t, unix.Connect(fd, ToKernel(at)))
 		if said != "" {
 			_, err = unix.Write(fd, []byte(said))
 			require.NoError(t, err)

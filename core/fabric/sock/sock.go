@@ -107,8 +107,8 @@ func (o *Options) applyTCP(fd int, set func(what string, level, option, value in
 
 const tcpRTOMax = 44 // TCP_RTO_MAX_MS of linux/tcp.h
 
-// toKernel converts an address to the kernel's form.
-func toKernel(a netip.AddrPort) unix.Sockaddr {
+// ToKernel converts an address to the kernel's form.
+func ToKernel(a netip.AddrPort) unix.Sockaddr {
 	if a.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
 	}
@@ -126,6 +126,14 @@ func fromKernel(a unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// PortOf returns the port of an address; 0 for Unix sockets.
+func PortOf(a unix.Sockaddr) uint32 {
+	if a, ok := a.(*unix.SockaddrVM); ok {
+		return a.Port
+	}
+	return uint32(fromKernel(a).Port())
+}
+
 // LocalPort returns the local port of a socket that listens or was dialled.
 func LocalPort(fd int) (uint16, error) {
 	own, err := unix.Getsockname(fd)
@@ -138,7 +146,7 @@ func LocalPort(fd int) (uint16, error) {
 // Listen makes a listening TCP socket on a port, or on one that the kernel chooses if port
 // is 0.
 func (o *Options) Listen(port uint16) (fd int, at netip.AddrPort, err error) {
-	fd, own, err := o.ListenAt(toKernel(netip.AddrPortFrom(o.Address, port)))
+	fd, own, err := o.ListenAt(ToKernel(netip.AddrPortFrom(o.Address, port)))
 	if err != nil {
 		return -1, at, err
 	}
@@ -173,7 +181,7 @@ func (o *Options) ListenAt(at unix.Sockaddr) (fd int, own unix.Sockaddr, err err
 
 // Dial begins to connect over TCP; [Established] reports when that is done.
 func (o *Options) Dial(to netip.AddrPort) (int, error) {
-	fd, err := o.DialTo(toKernel(to))
+	fd, err := o.DialTo(ToKernel(to))
 	if err != nil {
 		return -1, fmt.Errorf("connect to %s: %w", to, err)
 	}

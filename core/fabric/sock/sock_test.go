@@ -13,7 +13,7 @@ import (
 func TestKeepalivesFillTheTimeout(t *testing.T) {
 	for _, timeout := range []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 127 * time.Second, 128 * time.Second, time.Hour} {
 		o := Options{Address: netip.MustParseAddr("127.0.0.1"), Timeout: timeout}
-		fd, err := o.newSocket(toKernel(netip.AddrPortFrom(o.Address, 0)))
+		fd, err := o.newSocket(ToKernel(netip.AddrPortFrom(o.Address, 0)))
 		require.NoError(t, err)
 		interval, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)
 		require.NoError(t, err)
