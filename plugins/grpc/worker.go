@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -110,7 +109,7 @@ func random(n int) []byte {
 
 func newWorker(s *settings) (w *worker, err error) {
 	w = &worker{
-		settings: s, nonce: binary.LittleEndian.Uint64(random(8)), token: random(tokenSize),
+		settings: s, nonce: control.NewNonce(), token: random(tokenSize),
 		arrivals: map[uint64]*arrival{}, pings: newPings(),
 		lost: control.NewLostPeers(s.peers), dirty: make([]*peer, 0, s.peers),
 	}
@@ -311,7 +310,7 @@ func (w *worker) admit(ctx context.Context) (*peer, error) {
 	if w.settings.tls && !bytes.Equal(id.certificate, p.address.Certificate) {
 		return nil, status.Error(codes.Unauthenticated, "the certificate is not the one in the address")
 	}
-	// A peer calls over one connection. Whoever comes with its preface again has recorded it.
+	// A peer calls over one connection. A second one with its preface is a replay.
 	if !p.accepted.CompareAndSwap(nil, &id.raw) && p.accepted.Load() != &id.raw {
 		_ = id.raw.Close()
 		w.door.strangers.Add(1)

@@ -281,10 +281,11 @@ func TestWorldWritableFileIsRefused(t *testing.T) {
 
 func TestPluginEnvironment(t *testing.T) {
 	got := pluginEnvironment([]string{
-		"HOME=/root", "SHELL=/bin/sh", "UCX_TLS=tcp", "GOMAXPROCS=1", "GOGC=off", "LC_ALL=C", "EDITOR=vi", "GODEBUG=gctrace=1",
+		"HOME=/root", "SHELL=/bin/sh", "UCX_TLS=tcp", "FI_PROVIDER=tcp", "HFI_BACKTRACE=1", "GOMAXPROCS=1", "GOGC=off", "LC_ALL=C", "EDITOR=vi", "GODEBUG=gctrace=1",
 	})
-	require.Equal(t, []string{"HOME=/root", "UCX_TLS=tcp", "LC_ALL=C", "GODEBUG=asyncpreemptoff=1,gctrace=1"}, got)
-	require.Equal(t, []string{"GODEBUG=asyncpreemptoff=1"}, pluginEnvironment(nil))
+	require.Equal(t, []string{"HOME=/root", "UCX_TLS=tcp", "FI_PROVIDER=tcp", "LC_ALL=C",
+		"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1", "GODEBUG=asyncpreemptoff=1,gctrace=1"}, got)
+	require.Equal(t, []string{"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1", "GODEBUG=asyncpreemptoff=1"}, pluginEnvironment(nil))
 }
 
 func TestTail(t *testing.T) {

@@ -17,8 +17,11 @@ var (
 		"LOGNAME", "PATH", "TMPDIR", "TZ", "USER",
 	}
 	passedPrefixes = []string{
-		"CUDA_", "IBV_", "LC_", "MLX4_", "MLX5_", "NVIDIA_", "RDMAV_", "UCX_",
+		"CUDA_", "FI_", "IBV_", "LC_", "MLX4_", "MLX5_", "NVIDIA_", "PSM2_", "PSM3_", "RDMAV_", "UCX_",
 	}
+	// libpsm2 and libinfinipath, which libfabric loads, handle fatal signals: they write a backtrace into
+	// the working directory, through links of others there.
+	setVariables = []string{"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1"}
 )
 
 // pluginEnvironment returns the environment of a plugin, given the host's.
@@ -34,7 +37,7 @@ func pluginEnvironment(environ []string) []string {
 			env = append(env, entry)
 		}
 	}
-	return append(env, "GODEBUG="+mergeGodebug(godebug))
+	return append(append(env, setVariables...), "GODEBUG="+mergeGodebug(godebug))
 }
 
 func passed(name string) bool {
