@@ -21,8 +21,8 @@ const headerSize = 16
 // 44 bits of request, 14 of number, 8 of request type and 4 of magic, and no checksum. 14 bits of
 // number would end at 8 MiB each way in packets of 1 KiB. The checksum finds damage, packets of
 // previous incarnations and packets of strangers on media that check nothing: the loopback computes
-// no UDP checksum. Request numbers begin at random and wrap, after 2^32 requests. Somebody who does not
-// see the packets has to guess the key and the request together.
+// no UDP checksum. Request numbers begin at random and wrap, after 2^32 requests. A sender that cannot
+// see the packets must guess the key and the request number together.
 const (
 	numberBits = 20
 	sizeBits   = 24

@@ -60,7 +60,8 @@ var (
 func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock func() int64) (*worker, error) {
 	w := &worker{settings: s, port: port, heartbeat: h, clock: clock,
 		maxData: port.MTU() - headerSize, credits: credits,
-		nonce: control.NewNonce(), firstNumber: 1 + uint16(control.NewNonce()%(noSession-maxPeers)), packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
+		nonce: control.NewNonce(), firstNumber: 1 + uint16(control.NewNonce()%(noSession-maxPeers)),
+		packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
 	w.key = handshakeKey(w.nonce)
 	w.peers = control.NewPeers[session](maxPeers, w.nonce)
 	w.waiter, _ = datagram.AsWaiter(port)

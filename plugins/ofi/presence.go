@@ -133,7 +133,7 @@ func dialPresence(ctx context.Context, address string, nonce uint64, silence tim
 		return -1, fmt.Errorf("connecting to %s for the loss of the peer: %w", address, err)
 	}
 	for {
-		// A connection that cannot be made is the watcher's to report.
+		// The watcher reports a connection that fails.
 		connected, err := sock.Established(fd)
 		if err != nil || !connected && !sleep(ctx) {
 			return fd, nil

@@ -72,7 +72,7 @@ func read(path string, limit int64, allowed func(fs.FileMode) bool) ([]byte, err
 	text.Grow(int(info.Size()) + 1 + bytes.MinRead)
 	most := limit
 	if info.Mode().IsRegular() {
-		const growth = 1 << 20 // what has no size but no end either is in /proc
+		const growth = 1 << 20 // files in /proc report size 0
 		most = min(limit, info.Size()+growth)
 	}
 	if info.Mode()&fs.ModeNamedPipe != 0 {

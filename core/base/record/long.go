@@ -13,8 +13,8 @@ const (
 	keptLast  = 80
 )
 
-// Cut shortens a text of a plugin, a library or another host to what a reader takes in. The rest is for
-// those who ask for it: see [LongError].
+// Cut shortens a text of a plugin, a library or another host to about two lines. `-v` shows the rest: see
+// [LongError].
 func Cut(text string) string {
 	const saved = 40 // less would not be worth the note
 	length := utf8.RuneCountInString(text)

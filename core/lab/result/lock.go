@@ -52,7 +52,7 @@ func checkLock(file *os.File) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is no lock that this user made, so others can hold it; remove it if no command uses the directory", file.Name())
+		return fmt.Errorf("%s belongs to another user or is open to others, who could hold the lock; remove it if no command uses the directory", file.Name())
 	}
 	return nil
 }

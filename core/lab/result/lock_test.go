@@ -32,12 +32,12 @@ func TestLockDir(t *testing.T) {
 	path := filepath.Join(dir, LockName)
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	_, err = LockDir(dir)
-	require.ErrorContains(t, err, path+" is no lock that this user made", "others may open it")
+	require.ErrorContains(t, err, path+" belongs to another user or is open to others", "others may open it")
 	require.NoError(t, os.Chmod(path, 0o600))
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chown(path, 65534, 65534))
 		_, err = LockDir(dir)
-		require.ErrorContains(t, err, path+" is no lock that this user made", "of another user")
+		require.ErrorContains(t, err, path+" belongs to another user or is open to others", "of another user")
 	}
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Symlink("elsewhere", path))

@@ -45,9 +45,8 @@ func (v *validation) err() error {
 	return fmt.Errorf("validating result: %s", strings.Join(first, "; "))
 }
 
-// reduced returns the value of text, valid JSON at a place of the document, without what it has
-// validated: the items of a long list, and the entries of a long table. It drops what the schema does not
-// know.
+// reduced validates long lists and tables in parts and returns the value without them. text is valid JSON at
+// a place of the document. reduced drops what the schema does not know.
 func (v *validation) reduced(schema *jsonschema.Schema, text []byte, place string) any {
 	shape := schema
 	for shape.Ref != nil {

@@ -18,7 +18,7 @@ func members(text []byte) iter.Seq[member] {
 			if object {
 				end := stringEnd(text, i)
 				m.name = text[i+1 : end-1]
-				i = skipSpace(text, skipSpace(text, end)+1) // behind the colon
+				i = skipSpace(text, skipSpace(text, end)+1) // after the colon
 			}
 			m.from, m.to = i, valueEnd(text, i)
 			if !yield(m) {
@@ -62,7 +62,7 @@ func valueEnd(text []byte, from int) int {
 
 var endsWord = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
 
-// skipSpace returns the index of the first byte at or behind from that is no space.
+// skipSpace returns the index of the first byte at or after from that is not a space.
 func skipSpace(text []byte, from int) int {
 	for from < len(text) && (text[from] == ' ' || text[from] == '\t' || text[from] == '\n' || text[from] == '\r') {
 		from++

@@ -97,7 +97,7 @@ func (s *scale) container(i int, t reflect.Type) int {
 			} else if item != nil {
 				s.weight += int64(end - i)
 			}
-			i = skipSpace(s.text, skipSpace(s.text, end)+1) // behind the colon
+			i = skipSpace(s.text, skipSpace(s.text, end)+1) // after the colon
 		}
 		if !object {
 			s.weight += each

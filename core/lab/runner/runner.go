@@ -153,7 +153,7 @@ type bench struct {
 	oversubscribed bool
 	began          time.Time
 	earlier        int // repeats of earlier launches
-	// keep keeps that many repeats of this launch, which the function returns, besides those of earlier ones.
+	// keep stores the first repeats of this launch after those of earlier launches.
 	keep func(repeats int, launch func() *result.Result) error
 
 	ranks    *ranks

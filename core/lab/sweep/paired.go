@@ -230,7 +230,7 @@ func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
 	return compare.Pairwise(sides[0].set, sides[1].set, o)
 }
 
-// cutShort returns the outcome of the rounds before err, which failed has, and err.
+// cutShort returns err and the outcome of the rounds before it; failed is the side that returned err.
 func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side, failed *side) (*PairedResult, error) {
 	reason, why := EndFailed, err
 	if stopped := context.Cause(ctx); stopped != nil {

@@ -42,7 +42,7 @@ type Watcher interface {
 type Failure struct {
 	Status set.Status // Failed or Unavailable
 	Reason string
-	// Invalid means that the plugin reported what cannot be.
+	// Invalid means that the plugin reported an impossible value.
 	Invalid bool
 }
 

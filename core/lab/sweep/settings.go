@@ -41,34 +41,34 @@ func (d flatDecoder) Decode(text []byte, values map[string]any) error {
 	if err := d.Decoder.Decode(text, values); err != nil {
 		return err
 	}
-	if deeper(values, mostLevels) {
+	if exceedsDepth(values, mostLevels) {
 		clear(values)
 		return fmt.Errorf("it has more than %d levels", mostLevels)
 	}
 	return nil
 }
 
-// deeper reports whether a value has more than that many levels of maps and lists.
-func deeper(value any, levels int) bool {
+// exceedsDepth reports whether a value has more than that many levels of maps and lists.
+func exceedsDepth(value any, levels int) bool {
 	if levels < 0 {
 		return true
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for _, v := range value {
-			if deeper(v, levels-1) {
+			if exceedsDepth(v, levels-1) {
 				return true
 			}
 		}
 	case map[any]any:
 		for _, v := range value {
-			if deeper(v, levels-1) {
+			if exceedsDepth(v, levels-1) {
 				return true
 			}
 		}
 	case []any:
 		for _, v := range value {
-			if deeper(v, levels-1) {
+			if exceedsDepth(v, levels-1) {
 				return true
 			}
 		}

@@ -233,8 +233,8 @@ func (s *store) check(o Options) error {
 	return s.writePlan(begun.Origin)
 }
 
-// completes reports whether the plan of a sweep differs from the one on disk only by what transports have told
-// that could not tell their options when the sweep began.
+// completes reports whether the plans differ only in the options of transports that could not be described when
+// the sweep began.
 func completes(begun planFile, without func(transports []string) (*Plan, error)) bool {
 	if begun.Plan == nil || without == nil {
 		return false
@@ -353,12 +353,12 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 		return err == nil, err
 	}
 	c := &s.plan.Cells[i]
-	whose, of := fmt.Sprintf("-repeat-%d", repeat+1), "its file"
+	suffix, subject := fmt.Sprintf("-repeat-%d", repeat+1), "its file"
 	if path == s.cellPath(i) {
-		whose, of = "", "the file of all its repeats"
+		suffix, subject = "", "the file of all its repeats"
 	}
-	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport, c.ID, whose))
-	s.damaged = append(s.damaged, damage{run{i, repeat}, fmt.Sprintf("%s cannot be used: %v", of, err), aside})
+	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport, c.ID, suffix))
+	s.damaged = append(s.damaged, damage{run{i, repeat}, fmt.Sprintf("%s cannot be used: %v", subject, err), aside})
 	if err = s.root.MkdirAll(logsDir, 0o755); err == nil {
 		err = s.root.Rename(s.local(path), aside)
 	}

@@ -39,8 +39,8 @@ const (
 // a stall of the machine, should not cost a run its transport.
 const describeTries = 2
 
-// undescribed reports whether err, an error of [Plugin.Describe], means that the plugin died or did not answer
-// each time that it was asked. That says nothing about what it is and whether it can run here.
+// undescribed reports whether err, of [Plugin.Describe], means that the plugin died or timed out on every
+// attempt. That says nothing about what it is and whether it can run here.
 func undescribed(err error) bool {
 	var died *record.ExitError
 	return errors.As(err, &died) || errors.Is(err, context.DeadlineExceeded)

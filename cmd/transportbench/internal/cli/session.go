@@ -407,8 +407,7 @@ func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
 	return l, err
 }
 
-// logOptions returns what is shown of what plugins log: errors, whose texts are cut, and with verbose all
-// but debug messages.
+// logOptions selects the plugin log lines to show: errors, shortened; with -v, all but debug messages.
 func (a *app) logOptions() *slog.HandlerOptions {
 	if a.verbose {
 		return &slog.HandlerOptions{Level: slog.LevelInfo}

@@ -39,7 +39,8 @@ type slots struct {
 	base unsafe.Pointer
 }
 
-// NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes the endpoint's address.
+// NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes the
+// endpoint's address.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64, name string) (*Worker, error) {
 	native := C.fb_config{
 		peers: C.uint32_t(cfg.Peers), window: C.uint32_t(cfg.Window),
