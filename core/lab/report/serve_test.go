@@ -84,8 +84,18 @@ func TestServerAnswersToItsOwnNamesOnly(t *testing.T) {
 			require.NotContains(t, body, "Some CPU")
 		}
 	}
-	status, _ := get(t, s.url+"/../../etc/passwd", "")
-	require.Equal(t, http.StatusNotFound, status)
+	for _, path := range []string{
+		"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd", "/..%5c..%5cetc/passwd", "//etc/passwd",
+		"/./a.json", "/a.json", "/events/../a.json", "/%00", "/?file=/etc/passwd#/../a.json", "/index.html", "/debug/pprof/",
+	} {
+		status, body := get(t, s.url+path, "")
+		if strings.HasPrefix(path, "/?") { // a query changes nothing
+			require.Equal(t, http.StatusOK, status, path)
+		} else {
+			require.Equal(t, http.StatusNotFound, status, path)
+		}
+		require.NotContains(t, body, "root:", path)
+	}
 	require.NoError(t, s.stop())
 }
 
