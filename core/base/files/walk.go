@@ -49,8 +49,14 @@ func newNode(file *os.File, err error) (*node, error) {
 	return &node{file, info}, nil
 }
 
+// child opens an entry of the directory n.
 func (n *node) child(name string) (*node, error) {
-	return newNode(n.open(name, unix.O_PATH|unix.O_NOFOLLOW, 0))
+	// With O_DIRECTORY, the kernel mounts what autofs has promised; O_PATH alone leaves it unmounted and empty.
+	file, err := n.open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
+	if errors.Is(err, unix.ENOTDIR) {
+		file, err = n.open(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	}
+	return newNode(file, err)
 }
 
 func (n *node) path(name string) string { return filepath.Join(n.file.Name(), name) }
@@ -94,7 +100,7 @@ type target struct {
 	dir   *node // nil if the path ends with a slash, or is that of the root
 	name  string
 	entry *node // nil if dir has no such entry
-	more  bool  // the path goes on behind the entry that is missing
+	more  bool  // the path goes on after the entry that is missing
 }
 
 func (t *target) close() {
