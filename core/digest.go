@@ -22,7 +22,7 @@ import (
 //
 //go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/record/*.go
 //go:embed fabric/clock/*.go fabric/clock/*.s fabric/endpoint/*.go fabric/floor/*.go fabric/floor/*.s fabric/pow2/*.go
-//go:embed fabric/spin/*.go fabric/spin/*.s
+//go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
 //go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go
 //go:embed transport/*.go
