@@ -24,8 +24,7 @@ import (
 const soakWindows = 40
 
 // TestSoak runs windows of each transport in one launch, for SOAK_TEST_TIME, such as 1h, in all. It
-// checks that what the processes hold stays flat, and ends with a table for the documents, which has the
-// drift of their speed.
+// checks that what the processes hold and latency stay flat, and ends with a table for the documents.
 func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK_TEST_TIME") == "" {
 		t.Skip("make soak runs it")
@@ -115,7 +114,7 @@ var soakColumns = [...]string{
 	heldMemfds: "memfds mapped", heldFiles: "files of /dev/shm mapped", heldSystemV: "System V segments",
 }
 
-// The metrics whose drift is shown, and their columns.
+// driftColumns are the columns of driftMetrics.
 var (
 	driftMetrics = [...]string{result.Throughput, "latency_p50", result.OpTimeRatio}
 	driftColumns = [len(driftMetrics)]string{"throughput", "p50", "time per operation over floor"}
@@ -175,6 +174,7 @@ func (s *soak) run(t *testing.T, total time.Duration) {
 		}
 	}
 	require.Equal(t, []string{"command", "keeper", "rank 0", "rank 1"}, names)
+	requireFlatLatency(t, all[0].Repeats)
 }
 
 // watch notes what a process holds, unless it has ended.
@@ -332,6 +332,38 @@ func stateOf(windows []result.Repeat) func(result.Repeat) string {
 	}
 	states := state.Find(bounces)
 	return func(w result.Repeat) string { return states.Of(w.Before.Bounce, w.After.Bounce) }
+}
+
+// requireFlatLatency compares the last quarter of windows with the first, in each state of the machine
+// that both have windows of. The least of a state counts, because other programs slow the rest. Without a
+// state in common the bound is wide enough for any two states.
+func requireFlatLatency(t *testing.T, windows []result.Repeat) {
+	t.Helper()
+	of := stateOf(windows)
+	leastOf := func(windows []result.Repeat) map[string]float64 {
+		p50 := map[string]float64{}
+		for _, w := range windows {
+			name, now := of(w), w.Samples["latency_p50"]
+			if was, has := p50[name]; !has || now < was {
+				p50[name] = now
+			}
+		}
+		return p50
+	}
+	first, last := quarters(windows)
+	was, is := leastOf(first), leastOf(last)
+	t.Logf("p50 in ns by state: %v to %v", was, is)
+	compared := false
+	for name := range was {
+		if _, both := is[name]; both && name != state.Mixed {
+			require.Less(t, is[name], 1.5*was[name], "p50 in ns, state %q", name)
+			compared = true
+		}
+	}
+	if !compared {
+		least := func(p50 map[string]float64) float64 { return slices.Min(slices.Collect(maps.Values(p50))) }
+		require.Less(t, least(is), 3*least(was), "p50 in ns, no state in common")
+	}
 }
 
 // quarters returns the first and the last quarter of a list.
