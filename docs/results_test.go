@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 func resultsPage(t *testing.T) string {
@@ -48,7 +48,7 @@ func TestDocumentedFields(t *testing.T) {
 			Properties map[string]any `json:"properties"`
 		} `json:"$defs"`
 	}
-	text, err := os.ReadFile("../core/lab/result/schema.json")
+	text, err := os.ReadFile("../core/lab/store/result/schema.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &schema))
 	require.NotEmpty(t, schema.Defs)

@@ -38,7 +38,7 @@ tests core/fabric/rdma "$work/rdma.test"
 step "the path: what sysfs says and the ports count"
 tests core/base/carrier "$work/carrier.test"
 step "networks: netem, and the relay beside it"
-pattern=Network tests core/lab/network "$work/network.test"
+pattern=Network tests core/lab/experiment/network "$work/network.test"
 measured=
 if [ "${RDMA_TRIES:-}" = 1 ]; then measured=/delay; fi
 pattern="Network(Measured|Killed)$measured" CI_PREBUILT=1 tests cmd/transportbench "$work/transportbench.test"

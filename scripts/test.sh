@@ -88,7 +88,7 @@ benchmarks() {
 # side of a run, which is not measured, and the conformance suite's own tests run in the step "race" alone.
 packages() {
 	go list -tags "$tags" ./core/... ./plugins/... ./cmd/transportbench/internal/... |
-		grep -vE '^transportbench/core/(plugin|transporttest|lab/(runner|sweep|result/set))(/|$)' | paste -sd' '
+		grep -vE '^transportbench/core/(plugin|transporttest|lab/(experiment/(runner|sweep)|store/set))(/|$)' | paste -sd' '
 }
 
 # race runs the tests of what shares memory between goroutines or threads under the race
@@ -98,8 +98,8 @@ packages() {
 # the instrument over the rings that the shm transport's tests have run.
 race() {
 	local shared skipped
-	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/compare ./core/lab/result/set ./core/lab/runner \
-		./core/lab/sweep ./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
+	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
+		./core/lab/experiment/sweep ./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
 	skipped=$(paste -sd'|' <<-'TESTS'
 		^Test(MeasuredLoop|Mesh)DoesNotAllocate$
 		^TestConformance/^alloc$
@@ -117,7 +117,7 @@ race() {
 	TESTS
 	)
 	tests "$shared" -race -short -skip "$skipped"
-	tests ./core/lab/report -race -run 'Server|Listen'
+	tests ./core/lab/doc/report -race -run 'Server|Listen'
 }
 
 # faults inflicts random schedules on runs. One that fails is never run again by chance: the seed

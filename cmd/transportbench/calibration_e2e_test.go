@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // TestInjectedFaults checks that a run finds the faults of a transport. Responses may come in any order,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // TestClasses: clients of two classes, of which one thread may serve both.

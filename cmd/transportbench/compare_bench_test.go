@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
 )
 
 // often returns times, or fewer in short mode, which only shows that the benchmark works.

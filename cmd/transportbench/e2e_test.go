@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // bin has links to the command and its plugins, built as scripts/build.sh does. The directory's name

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/viper"
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // cluster is hosts with Slurm and sshd.

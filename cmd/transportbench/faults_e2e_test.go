@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // faultKind is what a schedule of faults does to a run.

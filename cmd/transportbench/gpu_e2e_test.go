@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // buildForGPU builds tcpx as a machine with a C compiler does.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // TestBetweenHosts runs ranks in two network namespaces, joined by a wire of limited

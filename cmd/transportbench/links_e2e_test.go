@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // linkRun is a run between two hosts whose link a test cuts.

@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/network"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/experiment/network"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/datagram/datagramtest/hosts"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // pathOf returns the check path of a result, and the names of the interfaces that rank 1 states.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

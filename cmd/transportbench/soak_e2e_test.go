@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/state"
+	"transportbench/core/lab/judge/state"
+	"transportbench/core/lab/store/result"
 )
 
 // soakWindows is how many windows a soak of a transport has.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/set"
 )
 
 // matrix is a short sweep. A window in which nothing completes fails a check, which its tests accept.

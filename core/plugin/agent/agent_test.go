@@ -23,7 +23,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/witness"
+	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/wire"

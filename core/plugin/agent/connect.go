@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/witness"
+	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/accept"

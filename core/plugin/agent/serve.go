@@ -20,14 +20,14 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/witness"
+	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
 )
 
 // An end that is alive but answers nothing, such as a stopped process, is given up after both times. A
-// host that is gone is noticed earlier, by the kernel (core/lab/hosts). Ranks that spin on every
+// host that is gone is noticed earlier, by the kernel (core/lab/experiment/hosts). Ranks that spin on every
 // processor may starve an agent for seconds.
 const (
 	pingTime    = 10 * time.Second // the least that gRPC allows

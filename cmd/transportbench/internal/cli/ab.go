@@ -15,13 +15,13 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/runner"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // abFlags are the flags of ab that are not options of a run.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
 )
 
 func TestAB(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/core/lab/doctor"
-	"transportbench/core/lab/hosts"
-	"transportbench/core/lab/hosts/engine"
+	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/hosts/engine"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/plugin/agent"
 	"transportbench/core/plugin/host"
 )

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 const (

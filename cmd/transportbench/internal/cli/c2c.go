@@ -18,9 +18,9 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/perf"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/perf"
 )
 
 // profiled is the command c2c.

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/perf"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/perf"
 )
 
 // fakePerf makes a script in place of perf that logs its arguments, one line for each call, and does
@@ -24,7 +24,7 @@ import (
 func fakePerf(t *testing.T, record string) (find func() (*perf.Perf, error), log string) {
 	t.Helper()
 	dir := t.TempDir()
-	testdata, err := filepath.Abs("../../../../core/lab/perf/testdata")
+	testdata, err := filepath.Abs("../../../../core/lab/study/perf/testdata")
 	require.NoError(t, err)
 	p := &perf.Perf{Program: filepath.Join(dir, "perf")}
 	log = filepath.Join(dir, "log")

@@ -16,10 +16,10 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // calibrateFlags are the flags of calibrate.

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // calibrated is a run whose operation takes what was injected.

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/compare"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // leastChange is the smallest change that counts, from calibrations unless the

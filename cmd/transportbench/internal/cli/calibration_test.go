@@ -11,9 +11,9 @@ import (
 
 	"transportbench/core"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // calibration returns one of a machine that finds changes of least with 10 repeats, and none below.

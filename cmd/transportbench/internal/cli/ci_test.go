@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/set"
 )
 
 // The comment is empty if nothing changed, and names each change.

@@ -17,11 +17,11 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/history"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/lab/study/history"
 	"transportbench/core/transport"
 )
 

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // setOf writes a set of one transport with one cell per centre. Its ten repeats lie

@@ -13,7 +13,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
-	"transportbench/core/lab/doctor"
+	"transportbench/core/lab/judge/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )

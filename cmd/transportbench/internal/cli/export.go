@@ -15,8 +15,8 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/result/export"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/set"
 )
 
 func TestExport(t *testing.T) {

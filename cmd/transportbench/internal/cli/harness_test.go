@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/perf"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/perf"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

@@ -15,10 +15,10 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/history"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/history"
 	"transportbench/core/transport"
 )
 

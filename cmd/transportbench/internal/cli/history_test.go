@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/history/historytest"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/history/historytest"
 )
 
 func TestHistory(t *testing.T) {

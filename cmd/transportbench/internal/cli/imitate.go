@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/network"
+	"transportbench/core/lab/experiment/network"
 	"transportbench/core/transport"
 )
 

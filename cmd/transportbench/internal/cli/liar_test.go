@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/transport"
 )
 

@@ -18,9 +18,9 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/witness"
+	"transportbench/core/lab/experiment/witness"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

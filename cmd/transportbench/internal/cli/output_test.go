@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
 

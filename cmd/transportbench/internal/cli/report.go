@@ -8,12 +8,12 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/report"
-	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/doc/report"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

@@ -15,9 +15,9 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/reproduce"
 	"transportbench/core/plugin"
 	"transportbench/results"
 )

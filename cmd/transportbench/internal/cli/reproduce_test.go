@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/reproduce"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
 )
 
 // What does not fit the disk is refused before the first window.

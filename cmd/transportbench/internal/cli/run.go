@@ -9,9 +9,9 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 const setupHelp = "show what a start took, too: opening, registering, connecting, first calls, closing"

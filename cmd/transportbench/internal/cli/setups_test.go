@@ -8,7 +8,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
 )
 

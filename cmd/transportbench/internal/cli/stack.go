@@ -11,9 +11,9 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 )
 

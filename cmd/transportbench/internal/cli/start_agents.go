@@ -11,9 +11,9 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/hosts"
-	"transportbench/core/lab/hosts/engine"
-	"transportbench/core/lab/hosts/pmi"
+	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/hosts/engine"
+	"transportbench/core/lab/experiment/hosts/pmi"
 )
 
 // errServed ends a command that only was an agent of the same command in another task.

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 	"transportbench/results"
 )

@@ -10,8 +10,8 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result/export"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/store/format"
 )
 
 const traceHelp = "write the steps of the first window's transfers to this file, in Chrome's trace format (ui.perfetto.dev); of transports that record them, such as tcpx"

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

@@ -10,7 +10,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/doctor"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // The faults of the published figures.

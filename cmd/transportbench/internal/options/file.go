@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"transportbench/core/base/files"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/transport"
 )
 

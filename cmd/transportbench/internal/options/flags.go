@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
 )
 
 // The keys that are not part of a run's configuration. Each is a flag, a

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/runner"
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/transport"
 )
 

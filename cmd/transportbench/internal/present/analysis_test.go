@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"

@@ -8,8 +8,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/perf"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/study/perf"
 )
 
 // C2C is what perf saw of a run.

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/perf"
+	"transportbench/core/lab/study/perf"
 )
 
 func TestC2C(t *testing.T) {
 	read := func(name string) []byte {
-		text, err := os.ReadFile("../../../../core/lab/perf/testdata/" + name)
+		text, err := os.ReadFile("../../../../core/lab/study/perf/testdata/" + name)
 		require.NoError(t, err)
 		return text
 	}

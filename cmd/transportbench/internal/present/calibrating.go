@@ -10,10 +10,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/runner"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // CalibrationPlan writes what a calibration measures.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/runner"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/study/calibrate"
 )
 
 // aCalibration has the beginnings of launches of two experiments.

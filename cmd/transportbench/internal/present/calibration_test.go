@@ -13,8 +13,8 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/calibrate"
 )
 
 func estimate(value, low, high float64) calibrate.Estimate {

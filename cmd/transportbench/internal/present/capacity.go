@@ -8,9 +8,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 // capacity writes the curves of a set: a sentence, the points, and

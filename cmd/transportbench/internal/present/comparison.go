@@ -10,11 +10,11 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // Heading names the version and the machine.

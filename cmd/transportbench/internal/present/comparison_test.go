@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // A fact of the machine is no reason to doubt one row, and is written once.

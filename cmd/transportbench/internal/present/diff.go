@@ -10,10 +10,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/export"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 // rowsShown is the number of changes above which rows with the verdict SAME

@@ -8,8 +8,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 // mostFlows bounds the rows of the table. The result has all flows.

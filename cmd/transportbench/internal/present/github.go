@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 )
 
 // GitHub refuses job summaries of more than 1 MiB, and comments of more than 65,536 characters.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/history"
-	"transportbench/core/lab/history/changepoint"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/history"
+	"transportbench/core/lab/study/history/changepoint"
 )
 
 // History writes a table of the sets, one of the series that changed, or with all of every series, and one

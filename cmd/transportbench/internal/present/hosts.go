@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // hostsOf returns which ranks ran on which host, and near which network device. It returns nothing for a run on the host of the command.

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 )
 
 // junitSuites is the document that CI systems read as results of tests.

@@ -15,7 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/doctor"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/transport"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 // mostRanks bounds the rows of a table. The result has all ranks.

@@ -10,8 +10,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 func timing(t *testing.T, values ...uint64) record.TimingReport {

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"transportbench/core/lab/result"
+	"transportbench/core/lab/store/result"
 )
 
 // network writes what a network with impairments did to the packets of all windows.

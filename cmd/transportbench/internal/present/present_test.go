@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/doctor"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/doctor"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/runner"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // screen shows progress on a terminal, as one line that is overwritten, or on

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/runner"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/set"
 )
 
 // aRun has the states that a run of two repeats reports to its observer.

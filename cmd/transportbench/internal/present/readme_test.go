@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"transportbench/core/lab/calibrate"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
 
 	"github.com/stretchr/testify/require"
 )

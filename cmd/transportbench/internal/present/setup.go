@@ -5,9 +5,9 @@ import (
 	"io"
 	"slices"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // Setup writes what a start of each measured cell took: medians over its launches. It says so if no

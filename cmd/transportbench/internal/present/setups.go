@@ -7,9 +7,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/trend"
+	"transportbench/core/lab/judge/trend"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 // SetupPhase is one phase of setups that were made again and again in one process.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/analyze"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/format"
 )
 
 // enough is the share of an operation that the sum of its parts has to explain.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
-	"transportbench/core/lab/sweep"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
 )
 
 // Plan writes the cells of a sweep that has not started.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result/format"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 )
 
 // Verdicts writes one line for each load: which value of the axis is the best, or which ones cannot be

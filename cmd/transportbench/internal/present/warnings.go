@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
 )
 
 // GroupedWarnings writes the failed checks of cells, each once with the cells that it concerns.

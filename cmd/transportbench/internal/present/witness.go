@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // witnessRatio returns how many times a cell took what its witness took.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // Work writes what each measured cell of a set did for an operation, as counted, in the order of

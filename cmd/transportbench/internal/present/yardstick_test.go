@@ -11,10 +11,10 @@ import (
 	"github.com/aclements/go-moremath/stats"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/compare"
-	"transportbench/core/lab/result"
-	"transportbench/core/lab/result/format"
-	"transportbench/core/lab/result/set"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // yardstick is what a version's measurements of a cell are judged by: the scatter over the repeats of

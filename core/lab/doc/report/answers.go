@@ -1,0 +1,99 @@
+package report
+
+import (
+	"slices"
+
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+)
+
+// ranking has the transports of one set in the order of a metric, for each load.
+type ranking struct {
+	Set    int    `json:"set"`
+	Metric string `json:"metric"`
+	// Floor is the least lead that counts, and From where it is from.
+	Floor float64      `json:"floor"`
+	From  string       `json:"from,omitempty"`
+	Loads []rankedLoad `json:"loads"`
+}
+
+// rankedLoad has the cells of one load, the best first.
+type rankedLoad struct {
+	Load  string       `json:"load"`
+	Led   bool         `json:"led,omitempty"` // the first is told apart from all others
+	Cells []rankedCell `json:"cells"`
+}
+
+// rankedCell has the letters of a cell: cells with one in common cannot be told apart.
+type rankedCell struct {
+	Cell  int    `json:"cell"`
+	Group string `json:"group"`
+}
+
+// rankings compares the transports within each set, as diff --along transport does. A set that it
+// refuses, such as one with a single transport, has a note instead.
+func (b *builder) rankings() {
+	b.doc.Rankings = []ranking{}
+	for i, s := range b.sets {
+		o, from := b.Compare, ""
+		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(nil, s), false, o.Floor)
+		r, err := compare.Along(s, "transport", o)
+		if err != nil {
+			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+printable.Text(err.Error()))
+			continue
+		}
+		numbers := map[string]int{}
+		for c := range s.Cells {
+			numbers[s.Cells[c].Key("track")] = b.first[i] + c
+		}
+		for c := range s.Cells {
+			numbers[s.Cells[c].Key()] = b.first[i] + c
+		}
+		for g := range r.Groups {
+			b.rank(i, &r.Groups[g], numbers)
+		}
+		for k := range b.doc.Rankings {
+			if b.doc.Rankings[k].Set == i {
+				b.doc.Rankings[k].Floor, b.doc.Rankings[k].From = o.Floor, from
+			}
+		}
+	}
+}
+
+// rank adds one load to the ranking by its metric. numbers has the numbers of the set's cells by key.
+func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int) {
+	if group.Metric == result.Throughput && openLoop(group.Cells()[0]) {
+		return // the schedule sets it
+	}
+	load := rankedLoad{Load: group.Cell, Led: group.Leader != ""}
+	for i, c := range group.Cells() {
+		cell, known := numbers[c.Key()]
+		if !known {
+			cell = numbers[c.Key("track")]
+		}
+		load.Cells = append(load.Cells, rankedCell{cell, group.List[i].Group})
+	}
+	k := slices.IndexFunc(b.doc.Rankings, func(r ranking) bool { return r.Set == at && r.Metric == group.Metric })
+	if k < 0 {
+		k = len(b.doc.Rankings)
+		b.doc.Rankings = append(b.doc.Rankings, ranking{Set: at, Metric: group.Metric})
+	}
+	b.doc.Rankings[k].Loads = append(b.doc.Rankings[k].Loads, load)
+}
+
+// stateNames returns the name of the state of the machine in each window that has the metric, or nil if
+// the cell saw one state only.
+func stateNames(c *set.Cell, metric string, states compare.States) []string {
+	windows := c.WindowsOf(metric)
+	if states.Divide(windows) == nil {
+		return nil
+	}
+	names := make([]string, len(windows))
+	for i, w := range windows {
+		names[i] = states.Of(w)
+	}
+	return names
+}

@@ -1,0 +1,83 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+)
+
+// The rankings have the order and the letters of diff --along transport.
+func TestRankingsAreThoseOfDiff(t *testing.T) {
+	s := committed(t)
+	want, err := compare.Along(s, "transport", compare.Defaults())
+	require.NoError(t, err)
+	p := build(t, s)
+	groups := 0
+	for _, r := range p.doc.Rankings {
+		for _, l := range r.Loads {
+			groups++
+			for _, g := range want.Groups {
+				if g.Cell != l.Load || g.Metric != r.Metric {
+					continue
+				}
+				require.Len(t, l.Cells, len(g.List))
+				require.Equal(t, g.Leader != "", l.Led)
+				for i, c := range l.Cells {
+					require.Equal(t, g.List[i].Group, c.Group)
+					require.Equal(t, g.List[i].Value, p.doc.Series[p.doc.Cells.Series[c.Cell]].Transport)
+				}
+			}
+		}
+	}
+	require.Equal(t, len(want.Groups), groups)
+	require.Equal(t, result.Throughput, p.doc.Rankings[0].Metric)
+}
+
+// A set with one transport has no ranking, and says why.
+func TestNothingToRank(t *testing.T) {
+	p := build(t, fakeSet(t, loads()[:3], 2, 1))
+	require.Empty(t, p.doc.Rankings)
+	require.Len(t, p.doc.Unranked, 1)
+}
+
+// The first screen answers which transport, how far from the limit and how far to trust it.
+func TestFirstScreenInBrowser(t *testing.T) {
+	b := newTab(t)
+	b.do(chromedp.EmulateViewport(1100, 900))
+	b.open(rendered(t, build(t, committed(t))))
+	require.True(t, eval[bool](b, `document.querySelector("#answers .trust-list").getBoundingClientRect().bottom <= 900`), "without scrolling")
+	text := eval[string](b, `document.getElementById("answers").innerText`)
+	for _, want := range []string{"echo in_flight=32", "kv", "letter in common", "time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {
+		require.Contains(t, text, want)
+	}
+	require.Equal(t, 8, eval[int](b, `document.querySelectorAll("table.ranking thead th").length - 1`))
+	eval[bool](b, `(() => { const s = document.getElementById("ranked-by"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
+	b.await(`document.querySelector("table.ranking").innerText.includes("ns")`)
+	// Cards of a row have equal widths, and none hangs alone.
+	require.True(t, eval[bool](b, `(() => {
+		const rows = new Map();
+		for (const c of document.querySelectorAll(".card")) { const r = c.getBoundingClientRect(); rows.set(r.top, [...(rows.get(r.top) || []), r]); }
+		return [...rows.values()].every((row) => row.length > 1 && row.every((r) => Math.abs(r.width - row[0].width) < 1 && Math.abs(r.height - row[0].height) < 1));
+	})()`))
+}
+
+// Several sets share one table, of which the newest set's rows come first.
+func TestRankingOfSeveralSets(t *testing.T) {
+	b := newTab(t)
+	list := []load{{"shm", "client-server", 1, 32, 0}, {"copyrpc", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"copyrpc", "client-server", 4, 32, 0},
+		{"shm", "client-server", 16, 32, 0}, {"copyrpc", "client-server", 16, 32, 0}}
+	b.open(rendered(t, build(t, fakeSet(t, list, 2, 1), fakeSet(t, list, 2, 1.1), fakeSet(t, list, 2, 1.2))))
+	rows := `document.querySelectorAll("table.ranking tbody tr").length`
+	require.Equal(t, 1, eval[int](b, `document.querySelectorAll("table.ranking").length`))
+	require.Equal(t, 3, eval[int](b, rows), "the loads of the last set")
+	eval[bool](b, `(() => { document.querySelector(".more-loads").click(); return true; })()`)
+	require.Equal(t, 9, eval[int](b, rows))
+	require.Equal(t, "all 3 loads of 3 sets", func() string {
+		eval[bool](b, `(() => { document.querySelector(".more-loads").click(); return true; })()`)
+		return eval[string](b, `document.querySelector(".more-loads").textContent`)
+	}())
+}

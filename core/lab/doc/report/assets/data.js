@@ -1,0 +1,124 @@
+"use strict";
+// Decompressing figures, and formatting them as core/lab/store/format does.
+
+const report = { doc: null, metrics: new Map(), chunks: new Map() };
+
+async function unpack(id) {
+  const packed = atob(document.getElementById(id).textContent);
+  const bytes = new Uint8Array(packed.length);
+  for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+async function loadDocument() {
+  report.doc = await unpack("data");
+  report.chunks.clear();
+  report.metrics = new Map(report.doc.metrics.map((m) => [m.name, m]));
+}
+
+// detailOf decompresses the details of a cell, together with those of its chunk.
+async function detailOf(cell) {
+  const size = report.doc.chunk_size, at = Math.floor(cell / size);
+  if (!report.chunks.has(at)) {
+    report.chunks.set(at, unpack("chunk-" + at));
+    if (report.chunks.size > 24) report.chunks.delete(report.chunks.keys().next().value);
+  }
+  return (await report.chunks.get(at))[cell % size];
+}
+
+// metricOf returns a cell's summary of a metric, or null.
+function metricOf(cell, name) {
+  const m = report.metrics.get(name);
+  if (!m || m.median[cell] === null) return null;
+  return { name, unit: m.unit, better: m.better, median: m.median[cell], low: m.low[cell], high: m.high[cell], n: m.n[cell] };
+}
+
+const scales = {
+  "ns": [[1, "ns"], [1e3, "us"], [1e6, "ms"], [1e9, "s"]],
+  "op/s": [[1, "op/s"], [1e3, "K op/s"], [1e6, "M op/s"], [1e9, "G op/s"]],
+  "B/s": [[1, "B/s"], [1e3, "KB/s"], [1e6, "MB/s"], [1e9, "GB/s"]],
+};
+
+function scalesOf(unit) {
+  if (unit === "ns/op") return [scales.ns, "/op"];
+  if (unit === "ratio" || unit === "share") return [[[1, ""]], ""];
+  return [scales[unit] || [[1, unit]], ""];
+}
+
+function scaleFor(value, list) {
+  let best = list[0];
+  for (const s of list.slice(1)) if (Math.abs(value) >= s[0] * 0.9995) best = s;
+  return best;
+}
+
+// fixed is toFixed, but rounds half to even, as Go does. It compares all digits that a double of
+// this size can have.
+function fixed(value, places) {
+  const rounded = value.toFixed(places), all = value.toFixed(places + 60), cut = all.slice(0, -60);
+  const halfway = /^50*$/.test(all.slice(-60)), even = /[02468]\.?$/.test(cut);
+  return halfway && even ? cut.replace(/\.$/, "") : rounded;
+}
+
+function digits(value) {
+  const size = Math.abs(value);
+  if (size >= 99.95 || size === 0) return fixed(value, 0);
+  if (size >= 9.995) return fixed(value, 1);
+  if (size >= 0.9995) return fixed(value, 2);
+  if (size >= 0.01) return fixed(value, 3);
+  const [mantissa, exponent] = value.toExponential(1).split("e");
+  const short = mantissa.replace(/\.0$/, "");
+  if (Number(exponent) >= -4) return String(Number(short + "e" + exponent));
+  return short + "e-" + exponent.slice(1).padStart(2, "0");
+}
+
+function number(value, unit) {
+  const [list, suffix] = scalesOf(unit), s = scaleFor(value, list), name = s[1] + suffix;
+  return digits(value / s[0]) + (name ? " " + name : "");
+}
+
+function value(m) { return m ? number(m.median, m.unit) : "-"; }
+
+function interval(m) {
+  if (!m) return "-";
+  if (m.n <= 1) return "measured once";
+  if (m.low == null || m.high == null) return `no interval from ${m.n} repeats`;
+  const s = scaleFor(m.median, scalesOf(m.unit)[0]);
+  return digits(m.low / s[0]) + " to " + digits(m.high / s[0]);
+}
+
+function intervalWithUnit(m) {
+  const [list, suffix] = scalesOf(m.unit), name = scaleFor(m.median, list)[1] + suffix;
+  return interval(m) + (m.n > 1 && m.low !== null && m.high !== null && name ? " " + name : "");
+}
+
+function percent(change) {
+  if (change === null || change === undefined) return "-";
+  if (change >= 9) return "x" + digits(1 + change);
+  const text = fixed(100 * change, Math.abs(change) >= 0.0995 ? 1 : 2);
+  return (text.startsWith("-") ? "" : "+") + text + "%";
+}
+
+function percents(low, high) {
+  return low === null || low === undefined || high === null || high === undefined ? "-" : percent(low) + " to " + percent(high);
+}
+
+function probability(p) {
+  if (p === null || p === undefined) return "-";
+  return p < 0.0001 ? "<0.0001" : fixed(p, 4);
+}
+
+function count(n, what) { return n === 1 ? "1 " + what : n + " " + what + "s"; }
+
+function seriesName(i) {
+  const s = report.doc.series[i];
+  return s.provider ? `${s.transport} (${s.provider})` : s.transport;
+}
+
+// labelOf returns a cell's label, with its set if there are several.
+function labelOf(cell) {
+  const c = report.doc.cells;
+  return report.doc.sets.length > 1 ? `${report.doc.sets[c.set[cell]].name}: ${c.label[cell]}` : c.label[cell];
+}
+
+function failed(cell) { return report.doc.cells.worst[cell] === "error"; }

@@ -1,0 +1,196 @@
+package report
+
+import (
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/format"
+)
+
+// breakdown shows one kind of time and its parts for each cell that has it.
+type breakdown struct {
+	Title  string
+	Legend []legendPart
+	Rows   []barRow
+	More   int // cells that are in the table only
+}
+
+type legendPart struct {
+	Name, Help string
+	Class      string
+}
+
+type barRow struct {
+	Cell   int
+	Label  string
+	Whole  string
+	At     float64 // end of the whole, in percent of the row's width
+	Bars   []bar
+	Excess string // by how much the parts exceed the whole
+	// Longest is the ratio of the longest row to this one. Dividing by it makes rows proportional.
+	Longest float64
+}
+
+type bar struct {
+	X, W  float64 // percent
+	Class string
+	Text  string
+	Inset bool // drawn inside the bar before it
+}
+
+// barsShown is the number of rows of one kind that are drawn; the table has all.
+const barsShown = 60
+
+// breakdowns returns the breakdowns of the analyses by name and then those of the starts, as drawings,
+// and adds them to the document for the tables.
+func (b *builder) breakdowns() []breakdown {
+	b.doc.Stacks = []stack{}
+	var list []breakdown
+	add := func(cell int, d analyze.Breakdown) {
+		title := heading(d.Name)
+		at := slices.IndexFunc(list, func(have breakdown) bool { return have.Title == title })
+		if at < 0 {
+			at = len(list)
+			list = append(list, breakdown{Title: title})
+			b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
+		}
+		list[at].add(cell, b.doc.Cells.Label[cell], d)
+		b.doc.Stacks[at].add(cell, d)
+	}
+	for cell, brief := range b.briefs {
+		if brief.analysis != nil {
+			for _, d := range brief.analysis.Breakdowns {
+				add(cell, d)
+			}
+		}
+	}
+	for i := range list {
+		list[i].explainRest()
+	}
+	for cell, brief := range b.briefs {
+		if brief.start != nil {
+			add(cell, *brief.start)
+		}
+	}
+	for i, s := range b.sets {
+		for _, stack := range analyze.StacksOf(s) {
+			add(b.first[i]+stack.Cell, stack.Breakdown())
+		}
+	}
+	for i := range list {
+		list[i].scale()
+	}
+	return list
+}
+
+func (s *stack) add(cell int, d analyze.Breakdown) {
+	row := stackRow{Cell: cell, Whole: d.Whole}
+	for _, p := range d.Parts {
+		at := slices.Index(s.Parts, p.Name)
+		if at < 0 {
+			at = len(s.Parts)
+			s.Parts = append(s.Parts, p.Name)
+		}
+		for len(row.Means) <= at {
+			row.Means = append(row.Means, nil)
+		}
+		if sum := row.Means[at]; sum != nil { // the medium is inside of two parts
+			row.Means[at] = new(*sum + p.Mean)
+		} else {
+			row.Means[at] = &p.Mean
+		}
+	}
+	s.Rows = append(s.Rows, row)
+}
+
+// class returns the CSS class of a part.
+func (l *breakdown) class(p analyze.Part) string {
+	if p.Name == analyze.Unexplained {
+		return "unexplained"
+	}
+	at := slices.IndexFunc(l.Legend, func(have legendPart) bool { return have.Name == p.Name })
+	if at < 0 {
+		at = len(l.Legend)
+		l.Legend = append(l.Legend, legendPart{p.Name, p.Help, partClass(at)})
+	}
+	return l.Legend[at].Class
+}
+
+const partColours = 8
+
+func partClass(i int) string { return "p" + string(rune('0'+i%partColours)) }
+
+// add adds a row with bars in nanoseconds; scale converts them to percent.
+func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
+	if len(l.Rows) == barsShown {
+		l.More++
+		return
+	}
+	row := barRow{Cell: cell, Label: label, Whole: format.Time(d.Whole), At: d.Whole}
+	x := 0.0
+	for i, p := range d.Parts {
+		if p.Mean < 0 {
+			row.Excess = format.Time(-p.Mean)
+			continue
+		}
+		if p.Inside != "" { // drawn with the next part, inside of which it is
+			continue
+		}
+		whole := p
+		inset := i > 0 && d.Parts[i-1].Inside == p.Name
+		if inset {
+			whole.Mean += d.Parts[i-1].Mean
+			whole.Share += d.Parts[i-1].Share
+		}
+		row.Bars = append(row.Bars, l.bar(x, whole))
+		if inset {
+			row.Bars = append(row.Bars, l.bar(x, d.Parts[i-1]))
+		}
+		x += whole.Mean
+	}
+	l.Rows = append(l.Rows, row)
+}
+
+// bar returns the bar of a part from x on.
+func (l *breakdown) bar(x float64, p analyze.Part) bar {
+	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share), Inset: p.Inside != ""}
+}
+
+// scale converts nanoseconds to percent of each row's length.
+func (l *breakdown) scale() {
+	lengths := make([]float64, len(l.Rows))
+	for i, row := range l.Rows {
+		lengths[i] = row.At
+		for _, bar := range row.Bars {
+			lengths[i] = max(lengths[i], bar.X+bar.W)
+		}
+	}
+	longest := slices.Max(lengths)
+	for i, length := range lengths {
+		if length <= 0 {
+			continue
+		}
+		row := &l.Rows[i]
+		row.Longest = longest / length
+		row.At *= 100 / length
+		for j := range row.Bars {
+			row.Bars[j].X *= 100 / length
+			row.Bars[j].W *= 100 / length
+		}
+	}
+}
+
+// explainRest adds what the parts leave over to the legend.
+func (l *breakdown) explainRest() {
+	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
+		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole minus its parts", "unexplained"})
+	}
+}
+
+// heading capitalizes a breakdown's name. Its title may have figures of one cell.
+func heading(name string) string {
+	r, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(r)) + name[size:]
+}

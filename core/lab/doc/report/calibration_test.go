@@ -1,0 +1,91 @@
+package report
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+)
+
+func estimate(value, low, high float64) calibrate.Estimate {
+	return calibrate.Estimate{Value: value, Low: &low, High: &high}
+}
+
+// fakeCalibrations finds a calibration of the first machine and none of another.
+func fakeCalibrations(sets ...*set.Set) []calibrate.Found {
+	trials := func(found ...int) (list []calibrate.Trials) {
+		for i, known := range []float64{0.0101, 0.0203, 0.05, 0.1} {
+			share := float64(found[i]) / 30
+			list = append(list, calibrate.Trials{Known: known, Count: 30, Found: found[i], Share: estimate(share, share/2, min(1, share*1.2))})
+		}
+		return list
+	}
+	d := &calibrate.Document{
+		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05, Tool: result.Tool{Version: "1.2.3"},
+		Recovery: []calibrate.Recovery{{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
+		FalseVerdicts: []calibrate.FalseVerdicts{
+			{Method: "diff", Repeats: 10, Comparisons: 200, False: 7, Share: estimate(0.035, 0.0142, 0.0708), Within: true},
+			{Method: "<b>along</b>", Repeats: 10, Comparisons: 200, False: 30, Share: estimate(0.15, 0.1035, 0.2072)},
+		},
+		Power: []calibrate.Power{
+			{Load: "echo", Repeats: 10, Trials: trials(3, 9, 24, 30)}, {Load: "echo", Repeats: 20, Trials: trials(5, 15, 28, 30)},
+			{Load: "echo", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
+		},
+	}
+	d.Power[2].Trials[0].Known = 0.0198
+	return []calibrate.Found{
+		{Identity: sets[0].Environments[0].Identity, Document: d, Path: "results/calibration.json"},
+		{Identity: map[string]string{"cpu": "another", "cores": "4"}, Unused: []string{`x.json is of another machine: cores "2" instead of "4"`}},
+	}
+}
+
+func buildCalibrated(t testing.TB, sets ...*set.Set) *Page {
+	t.Helper()
+	p, err := Build(context.Background(), sets, Options{Compare: compare.Defaults(), Calibrations: fakeCalibrations})
+	require.NoError(t, err)
+	return p
+}
+
+// The page names the last calibration of each machine, or that there is none.
+func TestCalibrationsOnThePage(t *testing.T) {
+	s := fakeSet(t, loads()[:3], 6, 1)
+	page := string(rendered(t, buildCalibrated(t, s)))
+	trust := page[strings.Index(page, `id="trust"`):strings.Index(page, `id="trust-more"`)]
+	for _, want := range []string{
+		"2026-03-04, version 1.2.3, full", "delays of 200 ns and more, of half of the calls of a window: 1 of 1 are recovered",
+		"alpha, 5%", `<th scope="row">diff</th><td class="right">7 of 200</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td>`,
+		"&lt;b&gt;along&lt;/b&gt;", `<th scope="col" class="right">loaded, 10 repeats</th>`, `<th scope="row">2%</th>`, `<th scope="row">5%</th>`, "28 of 30",
+		"<h3>Calibration of another, 4 cores", "There is no calibration of this machine", "cores &#34;2&#34; instead of",
+	} {
+		require.Contains(t, trust, want)
+	}
+	require.Equal(t, 1, strings.Count(trust, `class="share worse"`), "only one is significantly above alpha")
+	require.Equal(t, 2+4, strings.Count(trust, `<th scope="row">`), "a wanted change is one row")
+	require.NotContains(t, string(rendered(t, build(t, s))), "<h3>Calibration")
+}
+
+// The least change that counts between sets is what their machine was seen to find.
+func TestChangesBelowTheCalibration(t *testing.T) {
+	old, new := fakeSet(t, loads()[:3], 6, 1), fakeSet(t, loads()[:3], 6, 1.04)
+	verdicts := func(p *Page) (counts int, floor float64) {
+		r := p.doc.Diffs[0].Report
+		return r.Count(compare.Better) + r.Count(compare.Worse), r.Floor
+	}
+	decided, floor := verdicts(build(t, old, new))
+	require.Equal(t, 0.02, floor)
+	require.Positive(t, decided)
+	p := buildCalibrated(t, old, new)
+	decided, floor = verdicts(p)
+	require.Equal(t, 0.1, floor)
+	require.Zero(t, decided)
+	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in 30 of 30 trials with 10 repeats, not measured below 10 repeats")
+	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json), "+calibrate.DriftUnknown+"; no full calibration of another, kernel unknown.")
+	require.Contains(t, string(rendered(t, build(t, old, new))), "The least change that counts is 2%, the default; no full calibration of this machine.")
+}

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/lab/study/history"
+)
+
+// diffs compares each later set with the first, or notes why they cannot be compared.
+func (b *builder) diffs() {
+	b.doc.Diffs = []diff{}
+	for i := 1; i < len(b.sets); i++ {
+		d := diff{Old: 0, New: i}
+		o, from := b.Compare, ""
+		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0], b.sets[i]), true, o.Floor)
+		report, err := compare.Diff(b.sets[0], b.sets[i], o)
+		if err != nil {
+			d.Refused, d.err = printable.Text(err.Error()), err
+		} else {
+			d.Report, d.Cells = report, b.cellsOf(i, report.Changes)
+			report.FloorFrom = from
+			if err := history.Accept(report); err != nil {
+				report.Notes = append(report.Notes, printable.Text(err.Error()))
+			}
+			for j := range report.Changes {
+				report.Changes[j].Config = nil // the cell's page has it
+			}
+		}
+		b.doc.Diffs = append(b.doc.Diffs, d)
+	}
+}
+
+// cellsOf returns the numbers of the new cells of changes, or -1.
+func (b *builder) cellsOf(at int, changes []compare.Change) []int {
+	byConfig := map[string][]int{}
+	for i := range b.sets[at].Cells {
+		key := set.Key(b.sets[at].Cells[i].Config)
+		byConfig[key] = append(byConfig[key], b.first[at]+i)
+	}
+	cells := make([]int, len(changes))
+	for i, c := range changes {
+		cells[i] = -1
+		for _, candidate := range byConfig[set.Key(c.Config)] {
+			if maps.Equal(b.cells[candidate].Config, c.Config) {
+				cells[i] = candidate
+				break
+			}
+		}
+	}
+	return cells
+}
+
+// changeList shows the changes of one metric between two sets, the largest first.
+type changeList struct {
+	Old, New, Refused string
+	Sides             []string // what both are, in the first list of a comparison
+	Metric, Better    string
+	BandX, BandW      float64 // the changes that do not count, in percent
+	Zero              float64
+	Ticks             []tick
+	Rows              []changeRow
+	More              int
+	Summary           string
+}
+
+type tick struct {
+	X    float64
+	Text string
+}
+
+type changeRow struct {
+	Cell            int
+	Label           string
+	X, Low, Width   float64 // percent
+	HasInterval     bool
+	Change, Between string
+	Verdict, Class  string
+	Note            string
+}
+
+// changesShown is the number of changes of a metric that are drawn; the table has all.
+const changesShown = 50
+
+// changeLists returns one list per metric of each comparison.
+func (b *builder) changeLists() []changeList {
+	var lists []changeList
+	for _, d := range b.doc.Diffs {
+		old, new := b.doc.Sets[d.Old].Name, b.doc.Sets[d.New].Name
+		if d.Report == nil {
+			lists = append(lists, changeList{Old: old, New: new, Refused: d.Refused})
+			continue
+		}
+		var metrics []string
+		for _, c := range d.Report.Changes {
+			if !slices.Contains(metrics, c.Metric) {
+				metrics = append(metrics, c.Metric)
+			}
+		}
+		slices.SortFunc(metrics, func(x, y string) int {
+			return slices.Index(b.Compare.Metrics, x) - slices.Index(b.Compare.Metrics, y)
+		})
+		for i, metric := range metrics {
+			l := changesOf(d, metric)
+			l.Old, l.New = old, new
+			if i == 0 {
+				l.Sides = []string{
+					printable.Text(old + ": " + d.Report.OldSide.String()), printable.Text(new + ": " + d.Report.NewSide.String()),
+				}
+			}
+			lists = append(lists, l)
+		}
+	}
+	return lists
+}
+
+// changesOf draws the changes of one metric on a logarithmic axis, on which half and double have
+// the same distance from no change.
+func changesOf(d diff, metric string) changeList {
+	l := changeList{Metric: metric}
+	var shown []int
+	reach := math.Log1p(0.1)
+	for i := range d.Report.Changes {
+		c := &d.Report.Changes[i]
+		if c.Metric != metric {
+			continue
+		}
+		l.Better = string(c.Better)
+		if len(shown) == changesShown {
+			l.More++
+			continue
+		}
+		shown = append(shown, i)
+		if c.Change != nil {
+			reach = max(reach, math.Abs(math.Log1p(*c.Change)))
+		}
+		if c.Low != nil && *c.Low > -1 {
+			reach = max(reach, math.Abs(math.Log1p(*c.Low)), math.Abs(math.Log1p(*c.High)))
+		}
+	}
+	reach = min(reach*1.05, math.Log(16))
+	at := func(change float64) float64 {
+		return 50 + 50*max(-1, min(1, math.Log1p(max(change, -0.9999))/reach))
+	}
+	floor := d.Report.Floor
+	l.Zero, l.BandX = at(0), at(-floor)
+	l.BandW = at(floor) - l.BandX
+	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75, 9, -0.9} {
+		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {
+			l.Ticks = append(l.Ticks, tick{x, tickText(change)})
+		}
+	}
+	slices.SortFunc(l.Ticks, func(a, b tick) int { return cmp.Compare(a.X, b.X) })
+	for _, i := range shown {
+		l.Rows = append(l.Rows, rowOf(&d.Report.Changes[i], d.Cells[i], at))
+	}
+	return l
+}
+
+func tickText(change float64) string {
+	if change == 0 {
+		return "0%"
+	}
+	return fmt.Sprintf("%+.0f%%", 100*change)
+}
+
+func farFrom(ticks []tick, x float64) bool {
+	return !slices.ContainsFunc(ticks, func(t tick) bool { return math.Abs(t.X-x) < 9 })
+}
+
+func rowOf(c *compare.Change, cell int, at func(float64) float64) changeRow {
+	r := changeRow{
+		Cell: cell, Label: c.Cell, Change: format.Percent(c.Change), Between: format.Percents(c.Low, c.High),
+		Verdict: string(c.Verdict), Class: strings.ToLower(string(c.Verdict)), Note: c.Note, X: -1,
+	}
+	if c.Change != nil {
+		r.X = at(*c.Change)
+	}
+	if c.Low != nil && c.High != nil {
+		r.HasInterval, r.Low = true, at(*c.Low)
+		r.Width = at(*c.High) - r.Low
+	}
+	return r
+}

@@ -1,0 +1,211 @@
+package report
+
+import (
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// document has the data of the page's script, except the details of cells. Cells are numbered over
+// all sets, and stored in columns, which is short.
+type document struct {
+	Title        string            `json:"title"`
+	Machine      string            `json:"machine"`
+	Version      string            `json:"version"` // of the commands that measured
+	Date         string            `json:"date"`
+	Live         bool              `json:"live,omitempty"`
+	Objective    string            `json:"objective,omitempty"`
+	Sets         []setInfo         `json:"sets"`
+	Environments []set.Environment `json:"environments"`
+	// Series are the transports with their providers; each has a colour.
+	Series []series `json:"series"`
+	// Axes are the options that vary.
+	Axes  []axis `json:"axes"`
+	Cells cells  `json:"cells"`
+	// Metrics are the summaries of all cells, in the order in which they are shown.
+	Metrics []metricColumn `json:"metrics"`
+	Curves  []curve        `json:"curves"`
+	// Notes list the loads without a curve, and why.
+	Notes []string `json:"notes,omitempty"`
+	// Rankings answer which transport is best for which load, by set and metric. Unranked has the
+	// sets without an answer, and why.
+	Rankings []ranking `json:"rankings"`
+	Unranked []string  `json:"unranked,omitempty"`
+	// Findings are the problems of the figures, and Stacks the parts of times.
+	Findings []findingGroup `json:"findings"`
+	Stacks   []stack        `json:"stacks"`
+	Diffs    []diff         `json:"diffs"`
+	// ChunkSize is the number of cells whose details are compressed together.
+	ChunkSize int `json:"chunk_size"`
+	// Grid has the shares at which spectra are read.
+	Grid []float64 `json:"grid"`
+	// LoopEvents and LoopPhases are the names in detail.Loops, in order of display.
+	LoopEvents []string `json:"loop_events"`
+	LoopPhases []string `json:"loop_phases"`
+}
+
+// stack is one kind of breakdown: means in ns.
+type stack struct {
+	Title string     `json:"title"`
+	Parts []string   `json:"parts"`
+	Rows  []stackRow `json:"rows"`
+}
+
+type stackRow struct {
+	Cell  int        `json:"cell"`
+	Whole float64    `json:"whole"`
+	Means []*float64 `json:"means"` // of the parts; null or missing if the cell lacks one
+}
+
+// setInfo is one of the report's sets.
+type setInfo struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+	Date   string `json:"date"`
+	Cells  int    `json:"cells"`
+}
+
+type series struct {
+	Transport string `json:"transport"`
+	Provider  string `json:"provider,omitempty"`
+}
+
+func (s series) String() string {
+	if s.Provider == "" {
+		return s.Transport
+	}
+	return s.Transport + " (" + s.Provider + ")"
+}
+
+// axis is an option that varies, with its values in order.
+type axis struct {
+	Name   string   `json:"name"`
+	Own    bool     `json:"own,omitempty"` // a transport's own option
+	Values []string `json:"values"`
+	Shown  []string `json:"shown"` // the values, formatted
+}
+
+// cells has a column for each property, with one entry for each cell.
+type cells struct {
+	Set    []int    `json:"set"`
+	Series []int    `json:"series"`
+	Label  []string `json:"label"`
+	Load   []string `json:"load"` // the label without the transport and its own options
+	// Axes has for each axis the index of each cell's value, or -1.
+	Axes        [][]int `json:"axes"`
+	Environment []int   `json:"environment"`
+	Open        []bool  `json:"open"` // an open loop
+	// Connections is how many connections the start of each cell's ranks made on the side that has most;
+	// 0 if unknown.
+	Connections []int `json:"connections"`
+	// States has what each closed loop did in each state of the machine, if the sets saw several.
+	States [][]inState `json:"states"`
+	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine
+	// in each, if the sets saw several.
+	Repeats      map[string][][]float64 `json:"repeats"`
+	RepeatStates [][]string             `json:"repeat_states"`
+	Status       []string               `json:"status"`
+	Reason       []string               `json:"reason"`
+	// Worst is the highest severity of a failed check, and Warnings the number of warnings.
+	Worst    []string `json:"worst"`
+	Warnings []int    `json:"warnings"`
+	// Bound and Why are the verdict of the analysis, if any.
+	Bound []string `json:"bound"`
+	Why   []string `json:"why"`
+}
+
+// inState is the median throughput of a cell in one state of the machine, with the ratio to the floor
+// there that the load allows.
+type inState struct {
+	compare.StateMedian
+	Ratio *float64 `json:"ratio,omitempty"`
+}
+
+// metricColumn is one metric of all cells; null for cells without it.
+type metricColumn struct {
+	Name   string        `json:"name"`
+	Unit   string        `json:"unit"`
+	Better result.Better `json:"better"`
+	Help   string        `json:"help"`
+	Median []*float64    `json:"median"`
+	Low    []*float64    `json:"low"`
+	High   []*float64    `json:"high"`
+	N      []int         `json:"n"`
+}
+
+// curve is one configuration with several loads.
+type curve struct {
+	Series    int                      `json:"series"`
+	Set       int                      `json:"set"`
+	Label     string                   `json:"label"`
+	Open      bool                     `json:"open"`
+	Axis      string                   `json:"axis"`
+	Metric    string                   `json:"metric"`
+	Points    []point                  `json:"points"`
+	Knee      *int                     `json:"knee,omitempty"`
+	Most      *int                     `json:"most,omitempty"` // the point for the first part
+	Operating []analyze.OperatingPoint `json:"operating"`
+	Message   string                   `json:"message"`
+}
+
+type point struct {
+	Cell     int    `json:"cell"`
+	Load     string `json:"load"`
+	Meets    string `json:"meets,omitempty"`
+	Past     bool   `json:"past,omitempty"`
+	Unusable string `json:"unusable,omitempty"`
+}
+
+// diff is the comparison of two of the report's sets.
+type diff struct {
+	Old int `json:"old"`
+	New int `json:"new"`
+	// Refused is why the sets were not compared.
+	Refused string          `json:"refused,omitempty"`
+	err     error           // as Refused
+	Report  *compare.Report `json:"report,omitempty"`
+	// Cells has the number of the new cell of each change, or -1.
+	Cells []int `json:"cells,omitempty"`
+}
+
+// detail has what the page of one cell shows besides its summary. The script decompresses it when
+// the page is opened.
+type detail struct {
+	Config    map[string]string    `json:"config"`
+	Plugin    any                  `json:"plugin"`
+	StartedAt string               `json:"started_at"`
+	Samples   map[string][]float64 `json:"samples"`
+	Warnings  []set.Warning        `json:"doubts,omitempty"`
+	Runs      []run                `json:"runs,omitempty"`
+	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
+	// end where fewer than ten samples remain.
+	Service  []float64 `json:"service,omitempty"`
+	Response []float64 `json:"response,omitempty"`
+	// Rates are the operations per second in each slice of each repeat.
+	Rates    [][]float64       `json:"rates,omitempty"`
+	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	// Loops are what the daemons of each rank did in their loops.
+	Loops []result.RankLoop `json:"loops,omitempty"`
+	// Start has the phases of a start of the ranks.
+	Start *analyze.Breakdown `json:"start,omitempty"`
+	// Classes are the classes of traffic, and Flows the pairs of ranks of a pattern.
+	Classes []result.ClassFigures `json:"classes,omitempty"`
+	Flows   []result.Flow         `json:"flows,omitempty"`
+	// Problem is why details are missing.
+	Problem string `json:"problem,omitempty"`
+}
+
+// run is one result of a cell.
+type run struct {
+	ID         string             `json:"id"`
+	File       string             `json:"file,omitempty"`
+	StartedAt  string             `json:"started_at"`
+	Argv       []string           `json:"argv"`
+	ImpairedBy result.Mechanism   `json:"impaired_by,omitempty"`
+	Tool       result.Tool        `json:"tool"`
+	Placement  []result.Placement `json:"placement"`
+	Setup      result.Setup       `json:"setup"`
+	Checks     []result.Check     `json:"checks"`
+	Incomplete string             `json:"incomplete,omitempty"`
+}

@@ -1,0 +1,25 @@
+package report
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "draw the picture in the README anew")
+
+// TestPicture makes the README's picture, the top of the report of the committed results.
+func TestPicture(t *testing.T) {
+	if !*update {
+		t.Skip("it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
+	}
+	b := newTab(t)
+	b.do(chromedp.EmulateViewport(1100, 1180))
+	b.open(rendered(t, build(t, committed(t))))
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile("../../../../docs/report.png", picture, 0o644))
+}

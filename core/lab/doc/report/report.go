@@ -1,0 +1,270 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/lab/study/reproduce"
+)
+
+// Options configure a report.
+type Options struct {
+	// Objective limits the throughput in the first part to cells that meet it; nil for none.
+	Objective *analyze.Objective
+	// Compare configures the comparison of several sets.
+	Compare compare.Options
+	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set the
+	// least change that counts if that is more than in Compare. If it is nil, there are none.
+	Calibrations func(sets ...*set.Set) []calibrate.Found
+	// Documents are drawn beside the sets that have their published figures.
+	Documents []*reproduce.Document
+	// Live makes a page that asks its server for changes.
+	Live bool
+
+	cache *cache // of details, for a page that is built repeatedly
+}
+
+// Page is a report that is ready for [Page.Render].
+type Page struct {
+	doc        *document
+	chunks     [][]byte // compressed details
+	trust      []trustRow
+	phases     []breakdown
+	heat       []heatMap
+	heatAcross string
+	changes    []changeList
+	least      string
+	history    []historyList
+	traces     []traces
+	calibrated []calibration
+	warmups    string
+	documents  []documentPart
+}
+
+// Build computes a report of one set or several, and compares each later one with the first. It
+// reads the results of all cells. A cell whose result cannot be read has no details, and its page
+// has the reason. Build fails if no set has a cell.
+func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(), LoopEvents: result.LoopEvents(), LoopPhases: result.LoopPhases(),
+		// The script needs a list, even if it is empty, instead of null.
+		Environments: []set.Environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+	for _, s := range sets {
+		s.Sort()
+	}
+	if o.Calibrations != nil {
+		b.found = o.Calibrations(sets...)
+	}
+	b.number()
+	if len(b.cells) == 0 {
+		return nil, errors.New("there is no cell to report on")
+	}
+	b.columns()
+	if err := b.details(ctx); err != nil {
+		return nil, err
+	}
+	b.describe()
+	b.curves()
+	b.rankings()
+	b.diffs()
+	b.findings()
+	p := &Page{doc: b.doc, chunks: b.chunks}
+	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
+	p.phases = b.breakdowns()
+	p.changes, p.least = b.changeLists(), b.leastChanges()
+	var err error
+	if p.history, err = b.histories(); err != nil {
+		return nil, err
+	}
+	if p.documents, err = b.documents(); err != nil {
+		return nil, err
+	}
+	p.calibrated = b.calibrations()
+	p.trust = b.trustRows()
+	p.traces, p.warmups = b.allTraces(), b.warmups()
+	return p, nil
+}
+
+// Incomparable returns why a later set could not be compared with the first, or nil.
+func (p *Page) Incomparable() error {
+	for _, d := range p.doc.Diffs {
+		if d.err != nil {
+			return d.err
+		}
+	}
+	return nil
+}
+
+// builder makes a document.
+type builder struct {
+	Options
+	sets    []*set.Set
+	found   []calibrate.Found
+	doc     *document
+	cells   []*set.Cell // of all sets, as numbered
+	first   []int       // number of the first cell of each set
+	varying []string
+	naming  map[string][]string // transport to the options that are axes of its cells
+	labels  set.Labels
+	chunks  [][]byte
+	briefs  []brief // of each cell
+}
+
+// number numbers the cells.
+func (b *builder) number() {
+	lists := make([][]set.Cell, len(b.sets))
+	for i, s := range b.sets {
+		b.first = append(b.first, len(b.cells))
+		for c := range s.Cells {
+			b.cells = append(b.cells, &s.Cells[c])
+		}
+		lists[i] = s.Cells
+	}
+	b.varying = set.Varying(lists...)
+	b.naming = naming(b.cells, b.varying)
+	b.labels = set.LabelsOf(lists...)
+}
+
+// naming returns for each transport the options that vary, without own options of which it has only
+// one value: it is another transport's option of that name that varies.
+func naming(cells []*set.Cell, varying []string) map[string][]string {
+	of := map[string][]set.Cell{}
+	for _, c := range cells {
+		of[c.Transport()] = append(of[c.Transport()], *c)
+	}
+	names := map[string][]string{}
+	for transport, list := range of {
+		within := set.Varying(list)
+		names[transport] = slices.DeleteFunc(slices.Clone(varying), func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && !slices.Contains(within, name)
+		})
+	}
+	return names
+}
+
+// ownPrefix begins the names of a transport's own options.
+const ownPrefix = "options."
+
+// describe sets the title and the list of sets.
+func (b *builder) describe() {
+	names := setNames(b.sets)
+	var (
+		machines, versions []string
+		from, to           time.Time
+	)
+	add := func(list *[]string, text string) {
+		if text != "" && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	for i, s := range b.sets {
+		start := time.Time{}
+		for c := range s.Cells {
+			cell := &s.Cells[c]
+			if cell.Status == set.Published {
+				add(&machines, "published figures")
+			} else if m := machineOf(s.Machine(cell)); m != "" {
+				add(&machines, m)
+			}
+			for _, version := range b.briefs[b.first[i]+c].versions {
+				add(&versions, version)
+			}
+			if at := cell.StartedAt; !at.IsZero() {
+				start = earliest(start, at)
+				from = earliest(from, at)
+				if at.After(to) {
+					to = at
+				}
+			}
+		}
+		if start.IsZero() {
+			start = s.CreatedAt
+		}
+		b.doc.Sets = append(b.doc.Sets, setInfo{names[i], s.Source, day(start), len(s.Cells)})
+	}
+	b.doc.Machine = cmp.Or(strings.Join(machines, "; "), "an unknown machine")
+	b.doc.Version = strings.Join(versions, ", ")
+	b.doc.Date = day(from)
+	if day(to) != day(from) {
+		b.doc.Date += " to " + day(to)
+	}
+	if b.Objective != nil {
+		b.doc.Objective = b.Objective.Text
+	}
+	b.doc.Title = title(b.doc)
+}
+
+func title(d *document) string {
+	parts := []string{d.Machine}
+	if d.Version != "" {
+		parts = append(parts, "version "+d.Version)
+	}
+	if d.Date != "" {
+		parts = append(parts, d.Date)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func machineOf(m set.Environment) string {
+	if m.Identity["cpu"] == "" {
+		return ""
+	}
+	cores, _ := strconv.Atoi(m.Identity["cores"])
+	return format.Machine(m.Identity["cpu"], cores, m.Identity["virtualisation"])
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func day(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.DateOnly)
+}
+
+// setNames names sets by parts of their paths: the last one in which they differ, with as many before it
+// as make the names distinct.
+func setNames(sets []*set.Set) []string {
+	names := make([]string, len(sets))
+	paths := make([][]string, len(sets))
+	for i, s := range sets {
+		paths[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
+	}
+	last := func(path []string) string { return path[len(path)-1] }
+	for len(sets) > 1 && !slices.ContainsFunc(paths, func(path []string) bool { return len(path) == 1 || last(path) != last(paths[0]) }) {
+		for i, path := range paths {
+			paths[i] = path[:len(path)-1]
+		}
+	}
+	for depth := 1; depth <= 6; depth++ {
+		seen := map[string]bool{}
+		for i, parts := range paths {
+			names[i] = strings.Join(parts[max(0, len(parts)-depth):], "/")
+			seen[names[i]] = true
+		}
+		if len(seen) == len(sets) {
+			return names
+		}
+	}
+	for i, s := range sets {
+		names[i] = fmt.Sprintf("%d: %s", i+1, filepath.Base(s.Source))
+	}
+	return names
+}

@@ -1,0 +1,374 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// The page has the same samples, medians and intervals as export writes, unrounded.
+func TestFiguresAreThoseOfExport(t *testing.T) {
+	for name, s := range map[string]*set.Set{"committed": committed(t), "fixture": fakeSet(t, loads(), 7, 1)} {
+		t.Run(name, func(t *testing.T) {
+			s.Sort()
+			var text bytes.Buffer
+			require.NoError(t, export.CSV(&text, s))
+			rows, err := csv.NewReader(&text).ReadAll()
+			require.NoError(t, err)
+			page := rendered(t, build(t, s))
+			var doc document
+			unpacked(t, page, "data", &doc)
+			details := detailsIn(t, page, &doc)
+			require.Len(t, doc.Cells.Label, len(s.Cells))
+
+			repeat := columnOf(t, rows[0], "repeat")
+			cell, compared := -1, 0
+			exported := make([]map[string][]float64, len(s.Cells))
+			for _, row := range rows[1:] {
+				if row[repeat] == "0" {
+					cell++
+					exported[cell] = map[string][]float64{}
+				}
+				for i := repeat + 1; i < len(row); i++ {
+					if row[i] == "" {
+						continue
+					}
+					v, err := strconv.ParseFloat(row[i], 64)
+					require.NoError(t, err)
+					metric, _, _ := strings.Cut(rows[0][i], " ")
+					exported[cell][metric] = append(exported[cell][metric], v)
+				}
+			}
+			for i, want := range exported {
+				require.Equal(t, want, details[i].Samples, doc.Cells.Label[i])
+				for _, m := range doc.Metrics {
+					if len(want[m.Name]) == 0 {
+						require.Nil(t, m.Median[i])
+						continue
+					}
+					if strings.HasPrefix(m.Name, "response_") { // the percentile of all windows together
+						p, known := s.Cells[i].Pooled[m.Name]
+						require.Equal(t, known, m.Median[i] != nil)
+						if known {
+							require.Equal(t, p.Value, *m.Median[i])
+						}
+						continue
+					}
+					summary := result.Summarize(m.Name, want[m.Name])
+					require.Equal(t, summary.Median, *m.Median[i])
+					require.Equal(t, summary.Low, m.Low[i])
+					require.Equal(t, summary.High, m.High[i])
+					require.Equal(t, len(want[m.Name]), m.N[i])
+					compared++
+				}
+			}
+			require.Greater(t, compared, 50)
+		})
+	}
+}
+
+func columnOf(t *testing.T, header []string, name string) int {
+	t.Helper()
+	for i, h := range header {
+		if h == name {
+			return i
+		}
+	}
+	t.Fatalf("no column %q", name)
+	return 0
+}
+
+// A spectrum has the percentiles of the merged histograms, as export's tables do, and ends where
+// fewer than ten samples remain.
+func TestSpectrumIsOfMergedHistograms(t *testing.T) {
+	s := fakeSet(t, loads()[:1], 6, 1)
+	page := rendered(t, build(t, s))
+	var doc document
+	unpacked(t, page, "data", &doc)
+	d := detailsIn(t, page, &doc)[0]
+	results, err := s.Results(&s.Cells[0])
+	require.NoError(t, err)
+	var encoded []string
+	for _, r := range results[0].Repeats {
+		encoded = append(encoded, r.Latency)
+	}
+	merged, err := result.Histograms(encoded...)
+	require.NoError(t, err)
+	require.EqualValues(t, 24000, merged.Count())
+	for i, v := range d.Service {
+		require.Equal(t, merged.Quantile(doc.Grid[i]), v)
+	}
+	last := doc.Grid[len(d.Service)-1]
+	require.GreaterOrEqual(t, 24000*(1-last), 10.0)
+	require.Less(t, 24000*(1-doc.Grid[len(d.Service)]), 10.0)
+	require.Empty(t, d.Response)
+}
+
+// Closed and open loops never share a curve; one has service times, the other response times.
+func TestLoopsStayApart(t *testing.T) {
+	p := build(t, fakeSet(t, loads(), 6, 1))
+	seen := map[bool]int{}
+	for _, c := range p.doc.Curves {
+		require.Equal(t, c.Open, strings.HasPrefix(c.Metric, "response_"), c.Label)
+		for _, point := range c.Points {
+			require.Equal(t, c.Open, p.doc.Cells.Open[point.Cell], c.Label)
+			require.Equal(t, c.Series, p.doc.Cells.Series[point.Cell])
+		}
+		seen[c.Open] += len(c.Points)
+	}
+	require.Equal(t, 9, seen[true])
+	require.Equal(t, 21, seen[false])
+}
+
+func TestObjectiveChoosesTheStrip(t *testing.T) {
+	objective, err := analyze.ParseObjective("p99<3us")
+	require.NoError(t, err)
+	s := fakeSet(t, loads(), 6, 1)
+	p, err := Build(context.Background(), []*set.Set{s}, Options{Objective: &objective, Compare: compare.Defaults()})
+	require.NoError(t, err)
+	chosen := 0
+	for _, c := range p.doc.Curves {
+		if c.Most == nil || c.Open {
+			continue
+		}
+		chosen++
+		m := metricIn(t, p.doc, result.LatencyP99)
+		most := metricIn(t, p.doc, result.Throughput)
+		at := c.Points[*c.Most].Cell
+		require.Less(t, *m.Median[at], 3000.0)
+		for _, point := range c.Points {
+			if *m.High[point.Cell] < 3000 {
+				require.LessOrEqual(t, *most.Median[point.Cell], *most.Median[at])
+			}
+		}
+	}
+	require.Positive(t, chosen)
+	require.Contains(t, string(rendered(t, p)), "Most throughput with p99&lt;3us")
+}
+
+func metricIn(t *testing.T, doc *document, name string) *metricColumn {
+	t.Helper()
+	for i := range doc.Metrics {
+		if doc.Metrics[i].Name == name {
+			return &doc.Metrics[i]
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return nil
+}
+
+func TestTitleSaysMachineVersionAndDate(t *testing.T) {
+	p := build(t, fakeSet(t, loads()[:2], 6, 1))
+	require.Equal(t, "Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04", p.Title())
+	require.Contains(t, string(rendered(t, p)), "<title>Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04 · transportbench</title>")
+}
+
+func TestSeveralSets(t *testing.T) {
+	old, new, far := fakeSet(t, loads(), 10, 1), fakeSet(t, loads(), 10, 1.3), fakeSet(t, loads(), 10, 1)
+	old.Source, new.Source, far.Source = "results/v1/box", "results/v2/box", "results/v3/box"
+	far.Environments[0].Identity["cpu"] = "Other CPU"
+	p := build(t, old, new, far)
+	require.Equal(t, "v1", p.doc.Sets[0].Name)
+	require.Len(t, p.doc.Diffs, 2)
+	report := p.doc.Diffs[0].Report
+	require.NotNil(t, report)
+	for i, c := range report.Changes {
+		at := p.doc.Diffs[0].Cells[i]
+		require.Equal(t, 1, p.doc.Cells.Set[at])
+		if c.Metric == result.Throughput && !p.doc.Cells.Open[at] {
+			require.Equal(t, compare.Worse, c.Verdict, c.Cell)
+			require.Equal(t, *metricIn(t, p.doc, result.Throughput).Median[at], c.New.Median)
+		}
+	}
+	require.Nil(t, p.doc.Diffs[1].Report)
+	require.Contains(t, p.doc.Diffs[1].Refused, "cpu (Some CPU and Other CPU)")
+	page := string(rendered(t, p))
+	require.Contains(t, page, "Not compared: the results differ in cpu")
+	require.Contains(t, page, `class="verdict worse">WORSE`)
+	for _, side := range []string{"v1", "v2"} {
+		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+": transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
+	}
+}
+
+// On the logarithmic axis, no change is in the middle, and half and double are equally far from it.
+func TestChangesOnTheAxis(t *testing.T) {
+	change := func(v, low, high float64) compare.Change {
+		return compare.Change{Cell: "c", Metric: "m", Better: result.Higher, Change: &v, Low: &low, High: &high, Verdict: compare.Ambiguous}
+	}
+	d := diff{Report: &compare.Report{Floor: 0.02, Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}}, Cells: []int{0, 1}}
+	l := changesOf(d, "m")
+	require.InDelta(t, 50, l.Zero, 1e-9)
+	require.InDelta(t, 100, l.Rows[0].X+l.Rows[1].X, 1e-9)
+	require.Greater(t, l.Rows[0].X, 85.0)
+	require.Less(t, l.BandX, 50.0)
+	require.InDelta(t, math.Log(0.98)/math.Log(1.02), (l.BandX-50)/(l.BandX+l.BandW-50), 1e-9, "the band is that of the verdicts")
+	require.Equal(t, "0%", l.Ticks[len(l.Ticks)/2].Text)
+}
+
+// Names from result files are never markup.
+func TestHostileNames(t *testing.T) {
+	page := string(rendered(t, build(t, hostileSet(t))))
+	require.NotRegexp(t, `(?i)<img|<iframe|<svg onload|javascript:`, page)
+	scripts := regexp.MustCompile(`(?i)<script[^>]*>`).FindAllString(page, -1)
+	for _, tag := range scripts[:len(scripts)-1] {
+		require.Regexp(t, `^<script type="text/plain" id="[a-z0-9-]+">$`, tag)
+	}
+	require.Equal(t, "<script>", scripts[len(scripts)-1])
+	require.Equal(t, len(scripts), strings.Count(page, "</script>"))
+	require.Contains(t, page, "&lt;script&gt;hacked=1")
+}
+
+const attack = `"'><script>hacked=1</script><img src=x onerror="hacked=1"><svg onload=hacked=1>`
+
+// hostileSet has markup wherever a result has text.
+func hostileSet(t testing.TB) *set.Set {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "set<script>hacked=1<")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for _, size := range []int{32, 64} {
+		r := fake(t, load{attack, "mesh-proxied", 4, size, 0}, 6, 1, 1)
+		r.Plugin.Version, r.Plugin.Provider = attack, attack
+		r.Plugin.Notes, r.Plugin.Libraries = map[string]string{attack: attack}, map[string]string{attack: attack}
+		r.Config.Options = map[string]string{attack: attack + strconv.Itoa(size)}
+		r.Config.Profile = attack
+		r.Environment.Identity.CPU, r.Environment.Volatile.Governor = attack, attack
+		r.Argv = []string{attack}
+		r.Tool.Version = attack
+		r.Checks[1].Name, r.Checks[1].Message = attack, attack
+		r.Repeats[0].Samples[attack] = 3
+		r.Summary = result.SummarizeRepeats(r.Repeats)
+		put(t, filepath.Join(dir, strconv.Itoa(size)+".json"), r)
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": attack, "value_size": attack}, Status: set.Failed, Reason: attack, Environment: -1,
+		Samples: map[string][]float64{}})
+	return s
+}
+
+// A cell whose result cannot be read has no details, but the reason.
+func TestUnreadableResults(t *testing.T) {
+	s := fakeSet(t, loads()[:2], 6, 1)
+	require.NoError(t, os.Remove(filepath.Join(s.Source, s.Cells[0].Files[0].Name)))
+	page := rendered(t, build(t, s))
+	var doc document
+	unpacked(t, page, "data", &doc)
+	require.Contains(t, detailsIn(t, page, &doc)[0].Problem, "results of this cell cannot be read")
+	require.NotNil(t, metricIn(t, &doc, result.Throughput).Median[0])
+}
+
+func TestNothingToReport(t *testing.T) {
+	_, err := Build(context.Background(), []*set.Set{set.New()}, Options{})
+	require.EqualError(t, err, "there is no cell to report on")
+}
+
+// Published figures are on the page like others, without intervals.
+func TestPublishedFigures(t *testing.T) {
+	paths, err := filepath.Glob("../../../../results/published/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	var sets []*set.Set
+	for _, path := range paths {
+		s, err := set.Load(path)
+		require.NoError(t, err)
+		sets = append(sets, s)
+	}
+	p := build(t, sets...)
+	require.Contains(t, p.Title(), "published figures")
+	for _, m := range p.doc.Metrics {
+		for i := range m.Low {
+			require.Nil(t, m.Low[i])
+		}
+	}
+	rendered(t, p)
+}
+
+// The limit of the file's size, with histograms, phases and ten repeats in every cell.
+func TestSizeOfTwoHundredCells(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the size is the same without the race detector, and takes a tenth of the time")
+	}
+	var list []load
+	for i := 0; len(list) < 200; i++ {
+		for _, l := range loads() {
+			l.inFlight += i
+			if len(list) < 200 {
+				list = append(list, l)
+			}
+		}
+	}
+	page := rendered(t, build(t, fakeSet(t, list, 10, 1)))
+	require.Less(t, len(page), 2_000_000)
+	t.Logf("%d bytes", len(page))
+}
+
+func TestRates(t *testing.T) {
+	r := fake(t, loads()[0], 1, 1, 1)
+	r.Config.Duration = config.Duration(2 * time.Second)
+	r.Repeats[0].Ranks[1].Clients[0].Slices = []uint64{10, 20, 30, 40}
+	second := r.Repeats[0].Ranks[1].Clients[0]
+	second.Slices = []uint64{1, 1, 1, 1}
+	r.Repeats[0].Ranks[1].Clients = append(r.Repeats[0].Ranks[1].Clients, second)
+	require.Equal(t, [][]float64{{22, 42, 62, 82}}, ratesOf(r)) // in 0.5 s each
+	r.Repeats[0].Ranks[1].Clients[1].Slices = nil
+	require.Empty(t, ratesOf(r), "a window that was cut short")
+	require.Equal(t, []float64{0.5, 1.5}, meanTrace([][]float64{{1, 3}, {10, 30}}))
+	require.Nil(t, meanTrace([][]float64{{0, 0}}))
+	require.Equal(t, []float64{0.5, 1, 1.5}, relative([]float64{5, 10, 15}))
+}
+
+func TestLimitScale(t *testing.T) {
+	require.InDelta(t, 50, limitScale(1), 1e-9)
+	require.InDelta(t, 75, limitScale(10), 1e-9)
+	require.InDelta(t, 25, limitScale(0.1), 1e-9)
+	require.InDelta(t, 100, limitScale(1e9), 1e-9)
+	require.InDelta(t, 0, limitScale(0), 1e-9)
+}
+
+func TestSetNames(t *testing.T) {
+	names := setNames([]*set.Set{{Source: "a/v1/box/"}, {Source: "a/v2/box"}})
+	require.Equal(t, []string{"v1", "v2"}, names)
+	require.Equal(t, []string{"a/box", "b/box", "b/other"}, setNames([]*set.Set{{Source: "x/a/box/"}, {Source: "b/box"}, {Source: "b/other"}}))
+	require.Equal(t, []string{"1: box", "2: box"}, setNames([]*set.Set{{Source: "box"}, {Source: "box"}}))
+}
+
+func TestDay(t *testing.T) {
+	require.Empty(t, day(time.Time{}))
+	require.Equal(t, "100%", percentOf(1))
+	require.Equal(t, "12.0%", percentOf(0.12))
+	require.Equal(t, "5.00 us", measureText(5000, "ns"))
+	require.Equal(t, "1 core", format.Count(1, "core"))
+}
+
+// The sentence on warm-ups mentions only the ends that occurred.
+func TestWarmups(t *testing.T) {
+	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}, result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
+	for want, ends := range map[string][]result.Warmup{
+		"": nil,
+		"Of 2 warm-ups, 2 ended because the throughput was steady; they lasted 210 ms to 210 ms.":                                 {steady, steady},
+		"Of 1 warm-up, 1 ended at their time limit; they lasted 900 ms to 900 ms.":                                                {limit},
+		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
+	} {
+		b := &builder{briefs: make([]brief, 1)}
+		b.briefs[0].warmups = ends
+		require.Equal(t, want, b.warmups())
+	}
+}

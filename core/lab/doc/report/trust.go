@@ -1,0 +1,174 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// trustRow shows one check: how far each cell is from its limit.
+type trustRow struct {
+	Check, Title, Help string
+	Unit, Limit        string
+	Judged, Failed     int
+	Dots               []dot
+	Bins               []bin // instead of too many dots
+}
+
+type dot struct {
+	Cell, Series int
+	X, Y         float64 // percent, and pixels
+	OK           bool
+	Text         string
+}
+
+// bin is the number of cells in a section of the axis.
+type bin struct {
+	X, W, Opacity float64
+	Over          bool
+	Text          string
+}
+
+// measures lists the checks that are shown.
+var measures = []struct{ check, title, help, unit string }{
+	{"schedule_lag", "Schedule lag", "open loop: how late operations started, beside the response times", "ns"},
+	{"mean", "Sampled mean", "mean of the sampled latencies compared with the exact mean", "share"},
+	{"harness", "Harness", "share of an operation that the harness takes", "share"},
+	{"drift", "Drift in windows", "rate of the last third of a window compared with the first", "share"},
+	{"mixed", "Mixed windows", "share of windows in which the machine changed its state", "share"},
+	{"steal", "Steal", "share of time for which the hypervisor took the processors away", "share"},
+	{"sampling_cost", "Cost of sampling", "share of the clients' time for taking latencies", "share"},
+	{"preempted", "Lost processors", "share of time for which spinning threads were off their processors", "share"},
+}
+
+// dotsShown is the largest number of cells that are drawn as dots.
+const dotsShown = 400
+
+// trustRows draws the cells of each measure on a logarithmic axis of the value over its limit, from
+// 1/100 to 100.
+func (b *builder) trustRows() []trustRow {
+	var rows []trustRow
+	for _, m := range measures {
+		row := trustRow{Check: m.check, Title: m.title, Help: m.help, Unit: m.unit}
+		for cell := range b.cells {
+			c, found := farthest(b.briefs[cell].checks, m.check)
+			if !found || c.Value == 0 && c.OK || c.Limit == 0 {
+				continue
+			}
+			row.Judged++
+			if !c.OK {
+				row.Failed++
+			}
+			row.Limit = measureText(c.Limit, m.unit)
+			row.Dots = append(row.Dots, dot{
+				Cell: cell, Series: b.doc.Cells.Series[cell], OK: c.OK, X: limitScale(math.Abs(c.Value / c.Limit)),
+				Y: 10 + 4*float64(cell%4), Text: b.doc.Cells.Label[cell] + ": " + measureText(c.Value, m.unit),
+			})
+		}
+		if row.Judged == 0 {
+			continue
+		}
+		if row.Judged > dotsShown {
+			row.bin()
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// farthest returns the check of that name with the largest value.
+func farthest(checks []result.Check, name string) (c result.Check, found bool) {
+	for _, one := range checks {
+		if one.Name == name && (!found || math.Abs(one.Value) > math.Abs(c.Value)) {
+			c, found = one, true
+		}
+	}
+	return c, found
+}
+
+// limitAt is the position of the limit on the axis in percent.
+const limitAt = 50
+
+func limitScale(ratio float64) float64 {
+	const decades = 2 // on each side
+	return limitAt + limitAt*max(-1, min(1, math.Log10(max(ratio, 1e-9))/decades))
+}
+
+// bin replaces the dots by counts in sections of the axis.
+func (r *trustRow) bin() {
+	const n = 40
+	var counts [n]int
+	for _, d := range r.Dots {
+		counts[min(n-1, int(d.X/100*n))]++
+	}
+	most := slices.Max(counts[:])
+	for i, count := range counts {
+		if count > 0 {
+			r.Bins = append(r.Bins, bin{
+				X: 100 * float64(i) / n, W: 100.0 / n, Opacity: 0.2 + 0.8*float64(count)/float64(most),
+				Over: i >= n/2, Text: format.Count(count, "cell"),
+			})
+		}
+	}
+	r.Dots = nil
+}
+
+func measureText(value float64, unit string) string {
+	switch unit {
+	case "ns":
+		return format.Time(value)
+	case "share":
+		return percentOf(value)
+	}
+	return format.Digits(value)
+}
+
+// findingGroup is a problem of some cells.
+type findingGroup struct {
+	Check    string          `json:"check"`
+	Severity result.Severity `json:"severity"`
+	Cells    []int           `json:"cells"`
+	Example  string          `json:"example"` // of the first cell
+}
+
+// severities are in ascending order; the first is that of cells without findings.
+var severities = []result.Severity{"", result.Info, result.Warning, result.Error}
+
+// findings groups the findings of checks and analyses by severity, then by the number of cells.
+func (b *builder) findings() {
+	type kind struct {
+		check    string
+		severity result.Severity
+	}
+	at := map[kind]int{}
+	list := []findingGroup{}
+	add := func(cell int, check string, severity result.Severity, message string) {
+		k := kind{check, severity}
+		i, known := at[k]
+		if !known {
+			i = len(list)
+			at[k] = i
+			list = append(list, findingGroup{Check: check, Severity: severity, Example: message})
+		}
+		if g := &list[i]; len(g.Cells) == 0 || g.Cells[len(g.Cells)-1] != cell {
+			g.Cells = append(g.Cells, cell)
+		}
+	}
+	for i, c := range b.cells {
+		for _, d := range c.Warnings {
+			add(i, d.Check, d.Severity, d.Message)
+		}
+		if a := b.briefs[i].analysis; a != nil {
+			for _, f := range a.Findings {
+				add(i, f.Name, f.Severity, f.Message)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y findingGroup) int {
+		return cmp.Or(slices.Index(severities, y.Severity)-slices.Index(severities, x.Severity), len(y.Cells)-len(x.Cells))
+	})
+	b.doc.Findings = list
+}

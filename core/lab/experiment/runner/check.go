@@ -1,0 +1,220 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
+)
+
+// evidence is the input of the checks.
+type evidence struct {
+	result         *result.Result
+	pollers, cpus  int
+	oversubscribed bool
+	closing        []error // of each rank; nil for a rank that closed without an error
+}
+
+// clients returns the clients of all repeats.
+func (e evidence) clients() (all []record.ClientReport) {
+	for i := range e.result.Repeats {
+		all = append(all, e.result.Repeats[i].Clients()...)
+	}
+	return all
+}
+
+// daemons returns the daemons of all repeats.
+func (e evidence) daemons() (all []record.DaemonReport) {
+	for i := range e.result.Repeats {
+		all = append(all, e.result.Repeats[i].Daemons()...)
+	}
+	return all
+}
+
+// sampling names the latency sampling of all clients, which each launch chooses by itself: "100", or
+// "100 to 250".
+func (e evidence) sampling() string {
+	low, high := 0, 0
+	for i := range e.result.Repeats {
+		for _, report := range e.result.Repeats[i].Ranks {
+			if n := sampleEvery(&report); len(report.Clients) > 0 {
+				high = max(high, n)
+				if low == 0 || n < low {
+					low = n
+				}
+			}
+		}
+	}
+	if low == high {
+		return strconv.Itoa(low)
+	}
+	return fmt.Sprintf("%d to %d", low, high)
+}
+
+// sampleEvery returns the latency sampling of a rank's clients in one window.
+func sampleEvery(report *record.Report) int { return max(report.SampleEvery, 1) }
+
+// launches returns the starts of the ranks, also for a result of 1.x, which has one.
+func (e evidence) launches() []result.Launch {
+	if len(e.result.Launches) == 0 {
+		return []result.Launch{{Placement: e.result.Placement, Setup: e.result.Setup}}
+	}
+	return e.result.Launches
+}
+
+// threadWindow is a polling thread in one window.
+type threadWindow struct {
+	record.ThreadReport
+	elapsedNS uint64
+}
+
+// threads returns the polling threads of all repeats.
+func (e evidence) threads() (all []threadWindow) {
+	for _, c := range e.clients() {
+		all = append(all, threadWindow{c.Thread, c.ElapsedNS})
+	}
+	for _, d := range e.daemons() {
+		all = append(all, threadWindow{d.Thread, d.ElapsedNS})
+	}
+	return all
+}
+
+// finding is the outcome of a check. limit is the bound on value that the check applied.
+type finding struct {
+	ok           bool
+	value, limit float64
+	message      string
+	severity     result.Severity // if it is not that of the check
+}
+
+// notJudged completes the finding of a check that does not apply.
+func (f finding) notJudged(reason string, args ...any) finding {
+	f.ok, f.message = true, "not judged: "+fmt.Sprintf(reason, args...)
+	return f
+}
+
+// failed is the finding of a check that could not read the result.
+func failed(limit float64, err error) finding {
+	return finding{value: math.Inf(1), limit: limit, message: err.Error()}
+}
+
+// checks are applied to every result, in this order. An error means that the numbers must not be
+// used, a warning that they may mislead. A check about a quantity judges its share of all windows,
+// or its median over them, because the worst of many windows grows with their number. Its message
+// has the effect on the result.
+var checks = []struct {
+	name     string
+	severity result.Severity
+	find     func(evidence) finding
+	scope    result.Scope
+	// cause is a check whose failure explains that of this one, which is then not judged: one
+	// disturbance, one warning.
+	cause string
+	// applies reports whether results have the check, unless all do.
+	applies func(*result.Result) bool
+}{
+	{name: "complete", severity: result.Error, find: checkComplete},
+	{name: "verified", severity: result.Error, find: checkVerified},
+	{name: "stopped_early", severity: result.Error, find: checkStoppedEarly},
+	{name: "served", severity: result.Error, find: checkServed},
+	{name: "path", severity: result.Error, find: checkPath},
+	{name: "clock", severity: result.Error, find: checkClock},
+	{name: "rate", severity: result.Error, find: checkRate},
+	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
+	{name: "mean", severity: result.Warning, find: checkMean},
+	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
+	{name: "ceiling", severity: result.Error, find: checkCeiling},
+	{name: "probes", severity: result.Warning, find: checkProbes},
+	{name: "witness", severity: result.Warning, find: checkWitness, applies: isWitnessed},
+	{name: "harness", severity: result.Warning, find: checkHarness},
+	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},
+	{name: "loop_timing_cost", severity: result.Warning, find: checkLoopTimingCost},
+	{name: "stages", severity: result.Warning, find: checkStages},
+	{name: "schedule_lag", severity: result.Warning, find: checkScheduleLag},
+	{name: "drift", severity: result.Warning, find: checkDrift, cause: "preempted"},
+	{name: "mixed", severity: result.Warning, find: checkMixed},
+	{name: "starved", severity: result.Warning, find: checkStarved},
+	{name: "empty_windows", severity: result.Warning, find: checkEmptyWindows},
+	{name: "steal", severity: result.Warning, find: checkSteal},
+	{name: "preempted", severity: result.Warning, find: checkPreempted},
+	{name: "storm", severity: result.Warning, find: checkStorm, applies: isStorm},
+	{name: "relay", severity: result.Warning, find: checkRelay, applies: isRelayed},
+	{name: "fairness", severity: result.Warning, find: checkFairness},
+	{name: "collections", severity: result.Warning, find: checkCollections},
+	{name: "pinned", severity: result.Warning, find: checkPinned},
+	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, applies: namesHosts},
+	{name: "closed", severity: result.Warning, find: checkClosed},
+	{name: "strangers", severity: result.Warning, find: checkStrangers},
+	{name: "interval", severity: result.Info, find: checkInterval},
+	{name: "warmup", severity: result.Info, find: checkWarmup, cause: "preempted"},
+	{name: "oversubscribed", severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},
+	{name: "spare_processor", severity: result.Info, find: checkSpareProcessor, scope: result.ScopeMachine},
+	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
+}
+
+func namesHosts(r *result.Result) bool  { return len(r.Hosts) > 0 }
+func isWitnessed(r *result.Result) bool { return r.Witness != nil }
+func isStorm(r *result.Result) bool     { return r.Config.Traffic.StormRate() > 0 }
+func isRelayed(r *result.Result) bool   { return r.ImpairedBy == result.Relay }
+
+func runChecks(e evidence) []result.Check {
+	list := make([]result.Check, 0, len(checks))
+	failed := map[string]bool{}
+	findings := make([]finding, len(checks))
+	for i, c := range checks {
+		if c.applies != nil && !c.applies(e.result) {
+			continue
+		}
+		findings[i] = c.find(e)
+		failed[c.name] = !findings[i].ok
+	}
+	for i, c := range checks {
+		if c.applies != nil && !c.applies(e.result) {
+			continue
+		}
+		f := findings[i]
+		if !f.ok && failed[c.cause] {
+			f = f.notJudged("%s explains it: %s", c.cause, f.message)
+		}
+		list = append(list, result.Check{
+			Name: c.name, OK: f.ok, Severity: cmp.Or(f.severity, c.severity), Scope: c.scope,
+			Value: representable(f.value), Limit: f.limit, Message: f.message,
+		})
+	}
+	return list
+}
+
+// overWindows returns the median of a quantity over the repeats for which it is known, and their
+// number.
+func (e evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64, windows int) {
+	var values []float64
+	for i := range e.result.Repeats {
+		if v, ok := of(&e.result.Repeats[i]); ok && !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	return record.Median(values), len(values)
+}
+
+// percent formats a share with two digits.
+func percent(share float64) string {
+	p := 100 * share
+	switch {
+	case math.Abs(p) < 0.005:
+		return "0%"
+	case math.Abs(p) < 9.95:
+		return fmt.Sprintf("%.2g%%", p)
+	}
+	return fmt.Sprintf("%.0f%%", p)
+}
+
+// representable replaces NaN and infinities, which JSON cannot represent.
+func representable(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return math.MaxFloat64
+	}
+	return v
+}

@@ -1,0 +1,354 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// The checks in this file ask whether the numbers are correct.
+
+// verifySlack is how many checksums may be due although none was verified: the first sample is at a
+// random value.
+const verifySlack = 100
+
+// unanswered describes calls that had no response when the drain after a window ended. On a machine that
+// starves ranks they may only be late.
+func unanswered(e evidence) string {
+	text := "calls unanswered long after the window: "
+	if off := checkPreempted(e); !e.oversubscribed && (off.ok || off.value < result.StarvedShare) {
+		return text + "the transport lost them, or holds them up"
+	}
+	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
+}
+
+// checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
+// verified.
+func checkVerified(e evidence) finding {
+	var done, reads, sums, unchecked, lost, rejected, wrong uint64
+	var device record.DeviceReport
+	sunk := uint64(0)   // requests to sinks that verified no value
+	unread := uint64(0) // values in device memory, of daemons that verified none
+	failures := map[string]uint64{}
+	unsummed := false
+	cfg := e.result.Config
+	for _, c := range e.clients() {
+		read := c.Reads + c.Operations[config.OpRMW].Count
+		done += c.Ops()
+		reads += read
+		sums += c.VerifiedSums
+		lost += c.Lost
+		verified := c.VerifiedKeys
+		for what, n := range c.Failures {
+			failures[what] += n
+			wrong += n
+			verified += n
+		}
+		unchecked += c.Ops() - min(verified, c.Ops())
+		due := read / uint64(max(cfg.VerifyEvery, 1))
+		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > verifySlack && c.VerifiedSums == 0) {
+			unsummed = true
+		}
+	}
+	for _, d := range e.daemons() {
+		rejected += d.Rejected
+		if cfg.Service == config.ServiceSink && cfg.ValueSize.Max() > 0 && d.Device == nil &&
+			d.Requests > verifySlack*uint64(max(cfg.VerifyEvery, 1)) && d.ChecksummedBytes == 0 {
+			sunk += d.Requests
+		}
+		if d.Device != nil {
+			device.Values += d.Device.Values
+			device.Verified += d.Device.Verified
+			device.Wrong += d.Device.Wrong
+			if d.Device.Values > 0 && d.Device.Verified+d.Device.Wrong == 0 {
+				unread += d.Device.Values
+			}
+		}
+	}
+	var problems []string
+	for _, what := range slices.Sorted(maps.Keys(failures)) {
+		problems = append(problems, fmt.Sprintf("%d responses %s", failures[what], what))
+	}
+	for _, p := range []struct {
+		count uint64
+		what  string
+	}{{lost, unanswered(e)}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
+		{sunk, "values sunk of which no checksum was verified"},
+		{device.Wrong, "values wrong in device memory"}, {unread, "values in device memory of which none was copied back"}} {
+		if p.count > 0 {
+			problems = append(problems, fmt.Sprintf("%d %s", p.count, p.what))
+		}
+	}
+	if unsummed {
+		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads", sums, reads))
+	}
+	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
+	switch {
+	case len(e.result.Repeats) == 0:
+		f.ok, f.message = false, "no repeat was completed"
+	case done == 0:
+		f.ok, f.message = false, "no operation was completed"
+	case !f.ok:
+		f.message = strings.Join(problems, ", ")
+	case cfg.VerifyEvery > 1 && reads == 0:
+		f.message = fmt.Sprintf("all %d responses have the right key and version; daemons verified one value in %d in full", done, cfg.VerifyEvery)
+	case cfg.VerifyEvery > 1:
+		f.message = fmt.Sprintf("all %d responses have the right key and version; checksums were sampled, %d of %d reads (--verify-every %d)",
+			done, min(sums, reads), reads, cfg.VerifyEvery)
+	default:
+		f.message = fmt.Sprintf("all %d responses are right, checksums included", done)
+	}
+	if f.ok && device.Values > 0 {
+		f.message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied back after the windows, and are right",
+			device.Values, device.Verified)
+	}
+	return f
+}
+
+func checkStoppedEarly(e evidence) finding {
+	stopped := 0
+	for _, r := range e.result.Repeats {
+		for _, report := range r.Ranks {
+			if report.Stopped {
+				stopped++
+			}
+		}
+	}
+	if stopped > 0 {
+		return finding{value: float64(stopped), message: fmt.Sprintf("%d windows ended early", stopped)}
+	}
+	return finding{ok: true, message: "no window ended early"}
+}
+
+// windowSlack is how far a window may deviate from its configured length.
+const windowSlack = 0.05
+
+// checkWindow finds windows that were longer or shorter than configured. The rates of threads are
+// added, which is wrong if their windows do not coincide. A loop with a processor of its own sees
+// the end at once.
+func checkWindow(e evidence) finding {
+	f := finding{limit: 0.1}
+	configured := float64(e.result.Config.Duration)
+	off, all, apart := 0.0, 0.0, 0.0
+	for _, t := range e.threads() {
+		deviation := math.Abs(float64(t.elapsedNS)/configured - 1)
+		if deviation > windowSlack+float64(5*time.Millisecond)/configured {
+			off++
+		}
+		apart += deviation
+		all++
+	}
+	if all == 0 {
+		return f.notJudged("no thread measured")
+	}
+	f.value = off / all
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("%s of the threads' windows were over %s longer or shorter than configured",
+		percent(f.value), percent(windowSlack))
+	if !f.ok {
+		f.message += fmt.Sprintf(": threads had no processor when their window ended, and throughput may be %s off", percent(apart/all))
+	}
+	return f
+}
+
+// checkClock compares the length of windows by the clock of the measurement with the kernel's
+// monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
+// rates are wrong alike.
+func checkClock(e evidence) finding {
+	const slack = time.Millisecond // without ClockNS, a thread may lose its processor between two readings
+	f := finding{limit: 0.005 + float64(slack)/float64(e.result.Config.Duration)}
+	var deviations []float64
+	for _, t := range e.threads() {
+		if t.MonotonicNS > 0 {
+			deviations = append(deviations, float64(cmp.Or(t.ClockNS, t.elapsedNS))/float64(t.MonotonicNS)-1)
+		}
+	}
+	if len(deviations) == 0 {
+		return f.notJudged("the windows were timed by one clock only")
+	}
+	deviation := record.Median(deviations)
+	f.value = math.Abs(deviation)
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.value))
+	switch {
+	case f.ok:
+	case deviation > 0:
+		f.message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s shorter; all times are that much too high", percent(f.value))
+	default:
+		f.message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s longer; all times are that much too low", percent(f.value))
+	}
+	return f
+}
+
+// checkServed compares the requests that daemons served with those that clients issued, from ready
+// to stopped. They must be the same exactly: a difference is a request that was served twice or
+// answered by nobody. A read-modify-write is two requests, and in mesh-proxied a request that is
+// forwarded is served once.
+func checkServed(e evidence) finding {
+	var f finding
+	var issued, served, wrong uint64
+	for i := range e.result.Repeats {
+		var here, there uint64
+		for _, c := range e.result.Repeats[i].Clients() {
+			here += c.Issued
+		}
+		for _, d := range e.result.Repeats[i].Daemons() {
+			there += d.Served
+			var delegated record.DelegationReport
+			if d.Delegation != nil {
+				delegated = *d.Delegation
+			}
+			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests+delegated.Sent != p.Local+p.Incoming+delegated.Served) {
+				f.value, f.message = 1, fmt.Sprintf(
+					"a daemon took %d requests from clients, %d for its rank, and forwarded %d; it had %d of other ranks and %d of other daemons, passed %d on to those, and served %d in all",
+					p.FromClients, p.Local, p.Remote, p.Incoming, delegated.Served, delegated.Sent, d.Requests)
+				return f
+			}
+		}
+		issued, served = issued+here, served+there
+		wrong += max(here, there) - min(here, there)
+	}
+	f.value, f.ok = float64(wrong), wrong == 0
+	switch {
+	case issued == 0 && served == 0:
+		return f.notJudged("no request was issued")
+	case f.ok:
+		f.message = fmt.Sprintf("the daemons served the %d requests that the clients issued, no more and no less", issued)
+	default:
+		f.message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in the windows, %d were served twice or not at all, and throughput may be %s off",
+			issued, served, wrong, percent(float64(wrong)/float64(max(issued, 1))))
+	}
+	return f
+}
+
+// mostMeanNoise is the largest deviation that checkMean excuses as chance. A larger one misleads
+// whatever its cause.
+const mostMeanNoise = 0.1
+
+// checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
+// and the time for which calls were in flight. If they differ, the sampled calls are not like the
+// others.
+func checkMean(e evidence) finding {
+	f := finding{limit: 0.03}
+	var failure error
+	var noises []float64
+	sampled := uint64(0)
+	deviation, windows := e.overWindows(func(r *result.Repeat) (float64, bool) {
+		sum, samples := 0.0, 0.0
+		for _, c := range r.Clients() {
+			sum += c.MeanNS * float64(c.Samples)
+			samples += float64(c.Samples)
+			sampled += c.Samples
+		}
+		exact, known := r.Samples[result.LatencyMean]
+		if !known || samples == 0 {
+			return 0, false
+		}
+		h, err := result.Histograms(r.Latency)
+		if err != nil {
+			failure = err
+			return 0, false
+		}
+		noises = append(noises, h.StdDev()/exact/math.Sqrt(samples))
+		return sum/samples/exact - 1, true
+	})
+	switch {
+	case failure != nil:
+		return failed(f.limit, failure)
+	case len(e.result.Repeats) == 0:
+		return f.notJudged("no repeat was completed")
+	case sampled == 0:
+		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %s)", e.sampling())
+		return f
+	case windows == 0:
+		return f.notJudged("the exact mean is not known")
+	}
+	// Three standard errors of the median over windows, which for normal errors is 1.25 times as wide
+	// as their mean.
+	noise := min(mostMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
+	f.value = math.Abs(deviation)
+	f.ok = f.value <= max(f.limit, noise)
+	f.message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.value))
+	switch {
+	case f.ok && f.value > f.limit:
+		f.message += fmt.Sprintf(", which may be chance: they vary so much that their mean is known to %s", percent(noise))
+	case f.ok:
+	case deviation > 0:
+		f.message = fmt.Sprintf("the sampled calls were slower than the others: percentiles may be %s high", percent(f.value))
+	default:
+		f.message = fmt.Sprintf("the sampled calls were faster than the others, for example because threads lost their processors while none was in flight: percentiles may be %s low", percent(f.value))
+	}
+	return f
+}
+
+// checkHarness warns if much of an operation is the harness, which is the same for all transports
+// and makes them look more alike than they are.
+func checkHarness(e evidence) finding {
+	f := finding{limit: 0.3}
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		share, known := r.Samples[result.HarnessShare]
+		return share, known
+	})
+	if windows == 0 {
+		return f.notJudged("the harness was not measured")
+	}
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.value))
+	switch {
+	case f.ok:
+	case e.oversubscribed:
+		f.message += "; its threads share processors, so this includes waiting for one: use fewer clients, or stop what runs beside it"
+	default:
+		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
+	}
+	return f
+}
+
+// checkSamplingCost computes the share of the clients' processor time that goes into sampling
+// latencies.
+func checkSamplingCost(e evidence) finding {
+	f := finding{limit: 0.02}
+	stamps, busy := 0.0, 0.0
+	for i := range e.result.Repeats {
+		for _, report := range e.result.Repeats[i].Ranks {
+			for _, c := range report.Clients {
+				stamps += e.result.Overhead.StampNS * float64(c.Ops()) / float64(sampleEvery(&report))
+				busy += float64(c.Thread.Busy(c.ElapsedNS))
+			}
+		}
+	}
+	f.value = stamps / max(busy, 1)
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time", e.sampling(), percent(f.value))
+	if !f.ok {
+		f.message += ", and throughput may be that much low; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
+	}
+	return f
+}
+
+// checkInterval reports whether the repeats suffice for confidence intervals.
+func checkInterval(e evidence) finding {
+	const enough = 6
+	n := len(e.result.Repeats)
+	f := finding{value: float64(n), limit: enough, ok: n >= enough}
+	switch {
+	case !f.ok:
+		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", n, enough)
+	case e.result.Config.WithinLaunch():
+		f.ok, f.message = false, fmt.Sprintf(
+			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show what differs between launches, and diff gives no verdict", n)
+	default:
+		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
+	}
+	return f
+}

@@ -1,0 +1,196 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// beaten is the ratio to a floor below which a transport is faster than its medium can be. What is
+// above it may be the spread of the probe.
+const beaten = 0.95
+
+// checkFloorBeaten counts the windows in which the transport was faster than the floor of its
+// medium: the probe then did not measure the floor of that window, and the ratio means nothing. With
+// one call in flight, only the floor of a round trip is judged.
+func checkFloorBeaten(e evidence) finding {
+	f := finding{limit: 0.1}
+	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
+		return f.notJudged("requests to a client's own rank do not cross the medium")
+	}
+	// Probes wait differently for a lost packet than a transport does.
+	if n := e.result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
+		return f.notJudged("the network loses, delays or reorders packets at random, those of the probes too")
+	}
+	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		low, probed := ratioToFloor(r)
+		if !probed {
+			continue
+		}
+		windows++
+		lowest = min(lowest, low)
+		if low < beaten {
+			below++
+			if steadyBounces(r) {
+				steady++
+			}
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("no floor was measured")
+	}
+	f.value = below / windows
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
+	if !f.ok {
+		cause := "the probes were disturbed, or saw another state of the machine than the windows"
+		if steady == below {
+			cause = "the bounces show one state of the machine, so the probes were disturbed or do not reach what the medium can do"
+		}
+		f.message += fmt.Sprintf(", by %s at most: %s; ratios to the floor may be that much low", percent(1-lowest), cause)
+	}
+	return f
+}
+
+// ratioToFloor returns the least ratio of a window to a floor. A window has one, or one for each kind of
+// pair.
+func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
+	least = math.Inf(1)
+	for _, name := range []string{
+		result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine, result.FloorRatio + result.BetweenMachines,
+	} {
+		if ratio, has := r.Samples[name]; has {
+			least, probed = min(least, ratio), true
+		}
+	}
+	return least, probed
+}
+
+// impossible is the share of the bare medium's time below which no window of large values can be that
+// has one stream, as the probes have. What disturbs them does not double their time in all windows of a
+// run.
+const impossible = 0.5
+
+// ceilingLeast is the size in bytes from which on a transport cannot win by moving several values at
+// once.
+const ceilingLeast = 64 << 10
+
+// checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
+// that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
+func checkCeiling(e evidence) finding {
+	streams, known := e.streams()
+	f := finding{limit: impossible / streams}
+	c := &e.result.Config
+	switch {
+	case c.ValueSize.Min() < ceilingLeast:
+		return f.notJudged("values below %s may move several at once", transport.FormatSize(ceilingLeast))
+	case !known:
+		return f.notJudged("values need not move in memory, or what carries them is not known")
+	case c.Proxied() && c.RemoteShare != 1:
+		return f.notJudged("requests to a client's own rank do not cross the medium")
+	}
+	windows := 0
+	for i := range e.result.Repeats {
+		samples := e.result.Repeats[i].Samples
+		share, probed := samples[result.OpTimeRatio]
+		if floor := samples[result.Floor]; !probed && floor > 0 {
+			share, probed = samples[result.LatencyMean]/floor, true
+		}
+		if probed {
+			windows++
+			f.value = max(f.value, share)
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("no floor was measured")
+	}
+	f.ok = f.value >= f.limit
+	f.message = fmt.Sprintf("values took up to %.2f of the time that the bare medium takes for their bytes", f.value)
+	if !f.ok {
+		f.message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time", format.Count(windows, "window"))
+	}
+	return f
+}
+
+// streams returns how many TCP connections a rank has with another, and 1 if other paths carry its bytes.
+// They are not known unless every path goes through the kernel or a device.
+func (e evidence) streams() (most float64, known bool) {
+	most = 1
+	for _, launch := range e.launches() {
+		for i := range launch.Setup.Ranks {
+			s := &launch.Setup.Ranks[i]
+			sockets := 0
+			for _, p := range s.Paths {
+				switch known = true; p.Carrier {
+				case transport.MediumTCP:
+					n, _ := strconv.Atoi(p.Facts[record.FactConnections])
+					sockets += n
+				case transport.MediumUDP, transport.MediumUnix, transport.MediumVerbs:
+				default:
+					return 1, false
+				}
+			}
+			most = max(most, float64(sockets)/float64(max(s.Connections, 1)))
+		}
+	}
+	return most, known
+}
+
+// checkProbes counts the probes that failed and were taken again, and finds sides of windows on which
+// they were given up, so that floors or bounces are missing.
+func checkProbes(e evidence) finding {
+	f := finding{ok: true, message: "no probe failed"}
+	again, last := 0, ""
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		for _, failure := range slices.Concat(r.Before.Failures, r.After.Failures) {
+			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller, failure.Daemon, failure.Error)
+			again += failure.Times
+			if failure.GivenUp {
+				f.value++
+				again--
+			}
+		}
+	}
+	if again > 0 {
+		f.message = fmt.Sprintf("%d probes failed and were taken again; %s", again, last)
+	}
+	if f.ok = f.value == 0; !f.ok {
+		f.message = fmt.Sprintf("on %.0f sides of windows, the probes were given up, so their floors are missing; %s", f.value, last)
+	}
+	return f
+}
+
+// checkWitness counts the windows beside which one of the witness's readings was disturbed.
+func checkWitness(e evidence) finding {
+	f := finding{limit: 0.1}
+	windows, disturbed := 0.0, 0.0
+	for i := range e.result.Repeats {
+		before, after := e.result.Repeats[i].Before.Witness, e.result.Repeats[i].After.Witness
+		if before == nil || after == nil {
+			continue
+		}
+		windows++
+		if apart(before.RoundTrip, after.RoundTrip) || apart(before.PerOp, after.PerOp) {
+			disturbed++
+		}
+	}
+	if windows == 0 {
+		return f.notJudged("the witness has no readings on both sides of a window")
+	}
+	f.value = disturbed / windows
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.result.Witness.Tool, mixedRatio)
+	if !f.ok {
+		f.message += ": other programs disturbed it, so its ratio may be of the wrong reading"
+	}
+	return f
+}

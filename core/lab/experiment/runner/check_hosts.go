@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// checkMachines finds hosts that are one machine, and hosts that differ in what decides how fast they
+// are. Its value is the number of machines.
+func checkMachines(e evidence) finding {
+	hosts := e.result.Hosts
+	on := map[string][]string{} // names by machine
+	var shared []string
+	for _, h := range hosts {
+		on[h.Machine] = append(on[h.Machine], h.Name)
+	}
+	for _, h := range hosts {
+		if names := on[h.Machine]; len(names) > 1 && names[0] == h.Name {
+			shared = append(shared, strings.Join(names, ", "))
+		}
+	}
+	f := finding{value: float64(len(on)), limit: float64(len(hosts))}
+	different := differences(hosts)
+	switch {
+	case len(shared) > 0:
+		f.message = fmt.Sprintf("%s on %s: %s share one, so this is no measurement between machines",
+			format.Count(len(hosts), "host"), format.Count(len(on), "machine"), strings.Join(shared, "; and "))
+	case different != "":
+		f.message = "the hosts differ, so the slower one decides: " + different
+	default:
+		f.ok, f.message = true, fmt.Sprintf("%s, each on its own machine, alike in processors and kernel", format.Count(len(hosts), "host"))
+	}
+	return f
+}
+
+// differences names the first host that is unlike the first one, for each property.
+func differences(hosts []result.Host) string {
+	var list []string
+	for _, property := range []struct {
+		name string
+		of   func(*machine.Environment) any
+	}{
+		{"processor", func(e *machine.Environment) any { return e.Identity.CPU }},
+		{"processors", func(e *machine.Environment) any { return e.Identity.CPUs }},
+		{"kernel", func(e *machine.Environment) any { return e.Identity.Kernel }},
+		{"hypervisor", func(e *machine.Environment) any { return e.Identity.Virtualisation }},
+		{"governor", func(e *machine.Environment) any { return e.Volatile.Governor }},
+		{"turbo", func(e *machine.Environment) any { return e.Volatile.Turbo }},
+		{"smt", func(e *machine.Environment) any { return e.Volatile.SMT }},
+	} {
+		first := property.of(&hosts[0].Environment)
+		for i := range hosts {
+			if own := property.of(&hosts[i].Environment); own != first {
+				list = append(list, fmt.Sprintf("%s %v on %s and %v on %s", property.name, first, hosts[0].Name, own, hosts[i].Name))
+				break
+			}
+		}
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,365 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
+)
+
+// The checks in this file ask whether the load was the configured one, and whether the times of
+// loops and stages explain what clients measured.
+
+// checkComplete finds runs that ended early, by a failure or an interrupt.
+func checkComplete(e evidence) finding {
+	r := e.result
+	f := finding{ok: !r.Incomplete, value: float64(len(r.Repeats)), limit: float64(r.Config.Repeats)}
+	f.message = r.IncompleteReason
+	if f.ok {
+		f.message = fmt.Sprintf("all %d repeats are complete", len(r.Repeats))
+	}
+	return f
+}
+
+// notSteady is the advice if throughput is not steady, whichever check finds it.
+const notSteady = "let less run beside it, and if that does not help, use a longer --warmup"
+
+const noSchedule = "a closed loop has no schedule"
+
+// checkRate finds windows of an open loop in which less was completed than was due. They measure a
+// backlog that grows until the window ends. It is an error if these are half of the windows, since
+// then the medians measure it, too.
+func checkRate(e evidence) finding {
+	const keptShare = 0.99 // of the operations due; the last ones may be late
+	f := finding{severity: result.Warning}
+	windows := len(e.result.Repeats)
+	switch rate := e.result.Config.Rate; {
+	case rate == 0 && !e.result.Config.Classes.Open():
+		return f.notJudged(noSchedule)
+	case rate != 0 && !rate.Offers():
+		return f.notJudged("more is due than any transport serves, to find the capacity")
+	case windows == 0:
+		return f.notJudged("no repeat was completed")
+	}
+	behind, least := 0, 1.
+	for i := range e.result.Repeats {
+		kept := e.offeredIn(&e.result.Repeats[i]).kept()
+		least = min(least, kept)
+		if kept < keptShare {
+			behind++
+		}
+	}
+	f.value = float64(behind) / float64(windows)
+	switch f.ok = behind == 0; {
+	case f.ok:
+		f.message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the operations due were completed or in flight", 100*least)
+	case 2*behind < windows:
+		f.message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the operations due): they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+			behind, windows, percent(least))
+	default:
+		f.severity = result.Error
+		f.message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the operations due were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
+			behind, windows, percent(least))
+	}
+	return f
+}
+
+// offered counts the operations of open loops that were due and completed. At the end of its window,
+// a client may still wait for as many operations as later completed or were lost, and for one that
+// was due at that moment.
+type offered struct{ due, done, waiting uint64 }
+
+// offeredIn returns the operations of all clients in one window.
+func (e evidence) offeredIn(r *result.Repeat) (o offered) {
+	for _, c := range r.Clients() {
+		if c.Open != nil {
+			o.add(offered{c.Open.Scheduled, c.Ops(), min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))})
+		}
+	}
+	return o
+}
+
+func (o *offered) add(more offered) {
+	o.due, o.done, o.waiting = o.due+more.due, o.done+more.done, o.waiting+more.waiting
+}
+
+// kept returns the share of the operations due that were completed or in flight.
+func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
+
+const (
+	// An operation may start late by lagShare of the response time with which it is compared. One that
+	// falls due in an iteration of the client waits for its end, as with any user of one thread, so a
+	// median of one working iteration and a p99 of three are no fault of the schedule, up to mostLag.
+	lagShare    = 0.05
+	mostLag     = 1. / 3
+	medianTurns = 1
+	tailTurns   = 3
+	mostLeftOut = 0.05 // of the operations, as stalled
+)
+
+// checkScheduleLag checks how late operations of all windows started although a call was free: the
+// median beside the median response time, and the p99 beside the p99, both without as many of the
+// latest as the share of time in gaps. Those are stalls, which the result lists, and an open loop is
+// there to show what they do to response times. The worse of the two counts.
+func checkScheduleLag(e evidence) finding {
+	var f finding
+	if e.result.Config.Rate == 0 {
+		return f.notJudged(noSchedule)
+	}
+	var lags, responses []string
+	stalled := 0.0
+	for i := range e.result.Repeats {
+		r := &e.result.Repeats[i]
+		lags, responses = append(lags, r.Lag), append(responses, r.Response)
+		share, _ := stalledShare(r.Clients(), r.Daemons())
+		stalled += share / float64(len(e.result.Repeats))
+	}
+	lag, err := result.Histograms(lags...)
+	if err != nil {
+		return failed(f.limit, err)
+	}
+	response, err := result.Histograms(responses...)
+	if err != nil {
+		return failed(f.limit, err)
+	}
+	if lag.Count() == 0 || response.Count() == 0 {
+		return f.notJudged("no lag was sampled")
+	}
+	out := min(stalled, mostLeftOut)
+	tail := 0.99 * (1 - out)
+	turn := workingIteration(e.clients())
+	late, lateTail := lag.Quantile(0.5), lag.Quantile(tail)
+	half, whole := response.Quantile(0.5), response.Quantile(tail)
+	f.ok = true
+	effect := ""
+	for _, part := range []struct {
+		name      string
+		lag, of   float64
+		iteration float64
+	}{
+		{"response_p50", late, half, medianTurns * turn},
+		{"response_p99 without stalls", lateTail, whole, tailTurns * turn},
+	} {
+		limit := max(lagShare*part.of, min(part.iteration, mostLag*part.of))
+		if f.limit == 0 || part.lag/limit > f.value/f.limit {
+			f.value, f.limit = part.lag, limit
+		}
+		if part.lag > limit {
+			f.ok = false
+			if effect != "" {
+				effect += ", and "
+			}
+			effect += fmt.Sprintf("%s may be up to %.3g us (%s) high", part.name, part.lag/1e3, percent(min(1, part.lag/part.of)))
+		}
+	}
+	f.message = fmt.Sprintf("half of the operations started within %.3g us of their time, and 99%% within %.3g us", late/1e3, lateTail/1e3)
+	if out > 0 {
+		f.message += fmt.Sprintf(", without the latest %s, as stalls took %s of the time", percent(out), percent(stalled))
+	}
+	switch {
+	case f.ok:
+		f.message += fmt.Sprintf(": %s and %s of such response times", percent(late/half), percent(lateTail/whole))
+	case e.oversubscribed:
+		f.message += "; " + effect + ": threads share processors, and a client whose operation is due has to wait for one"
+	default:
+		f.message += "; " + effect + ", because the client's thread was busy or asleep"
+	}
+	return f
+}
+
+// workingIteration returns the mean time of the iterations in which clients found responses, in
+// nanoseconds, or 0 if it is unknown.
+func workingIteration(clients []record.ClientReport) float64 {
+	busy, found := 0.0, 0.0
+	for _, c := range clients {
+		if c.BusyNS > 0 && c.Polls > c.EmptyPolls {
+			busy += float64(c.BusyNS)
+			found += float64(c.Polls - c.EmptyPolls)
+		}
+	}
+	return busy / max(found, 1)
+}
+
+// checkDrift compares the rate in the first third of each window with that in the last, and judges
+// the median of the changes, so that one window in which the machine changed does not count. It
+// ignores what counting alone explains: four standard deviations of a count, and the operations
+// between two samples at either end.
+func checkDrift(e evidence) finding {
+	f := finding{limit: 0.1}
+	var windows int
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		clients := r.Clients()
+		sum, ok := sumSlices(clients)
+		if !ok {
+			return 0, false
+		}
+		first, last := thirds(sum)
+		noise := 4 * math.Sqrt(first+last)
+		for _, report := range r.Ranks {
+			noise += float64(2 * sampleEvery(&report) * len(report.Clients))
+		}
+		if math.Abs(last-first) <= noise {
+			return 0, true
+		}
+		return (last - first) / max(first, last), true
+	})
+	f.ok = math.Abs(f.value) <= f.limit
+	switch {
+	case windows == 0:
+		return f.notJudged("the windows have no slices, because they ended early or had too few samples")
+	case f.ok:
+		f.message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.value)))
+	case f.value > 0:
+		f.message = fmt.Sprintf("the rate rises by %s within a window, so throughput is about %s low; %s", percent(f.value), percent(f.value/2), notSteady)
+	default:
+		f.message = fmt.Sprintf("the rate falls by %s within a window, so throughput is about %s higher than it stays; %s",
+			percent(-f.value), percent(-f.value/2), notSteady)
+	}
+	return f
+}
+
+// sumSlices adds up the clients' slices; ok is false if a client has none.
+func sumSlices(clients []record.ClientReport) (sum []uint64, ok bool) {
+	for _, c := range clients {
+		if len(c.Slices) < 3 || sum != nil && len(c.Slices) != len(sum) {
+			return nil, false
+		}
+		if sum == nil {
+			sum = make([]uint64, len(c.Slices))
+		}
+		for i, n := range c.Slices {
+			sum[i] += n
+		}
+	}
+	return sum, sum != nil
+}
+
+func thirds(slices []uint64) (first, last float64) {
+	n := len(slices) / 3
+	for i := range n {
+		first += float64(slices[i])
+		last += float64(slices[len(slices)-1-i])
+	}
+	return first, last
+}
+
+// checkStages checks that the stages of calls add up to their mean service time: of remote requests in
+// mesh-proxied, else of all calls, without what calls that were held up add to it. Only a sample of the
+// calls has stages, so a few very slow ones may be in one mean and not in the other; the check allows
+// for that.
+func checkStages(e evidence) finding {
+	f := finding{limit: 0.05}
+	if e.result.Config.Proxied() {
+		f.limit = 0.1
+	}
+	stages, err := result.StagesOf(e.result.Repeats)
+	if err != nil {
+		return failed(f.limit, err)
+	}
+	if stages == nil {
+		return f.notJudged("no call has timed stages")
+	}
+	if stages.Halves != "" {
+		return f.notJudged("the stages of calls are halves of round trips: %s", stages.Halves)
+	}
+	slowed := stages.Slowed
+	if len(e.result.Repeats) > 1 {
+		if slowed, err = medianSlowed(e.result.Repeats); err != nil {
+			return failed(f.limit, err)
+		}
+	}
+	explained := stages.Explained()
+	f.value = math.Abs(explained - 1)
+	f.ok = f.value <= max(f.limit, stages.Noise) && slowed <= max(slowedLimit, stages.Noise)
+	calls := "remote requests"
+	if stages.Direct {
+		calls = "calls"
+	}
+	f.message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
+	if stages.Held > 0 {
+		f.message += fmt.Sprintf(", without those of over %.3g us, which add %s to it", stages.HeldLimit/1e3, percent(stages.Held/stages.Ordinary()))
+	}
+	if slowed > 0 {
+		f.message += fmt.Sprintf("; in half of the windows the stamps slow sampled calls by %.0f%% or more, which is left out", 100*slowed)
+	}
+	if slowed > slowedLimit {
+		f.message += fmt.Sprintf(", but more than %.0f%% need not be alike in all stages: each stamp moves a cache line between the processors of client and daemon, which are far apart here; compare stages only with those of runs with near ones",
+			100*slowedLimit)
+	}
+	if f.ok && f.value > f.limit {
+		f.message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
+			stages.Spreads[0].Samples, 100*stages.Noise)
+	}
+	return f
+}
+
+// slowedLimit is the share by which stamps may slow sampled calls. They do by about 10% with near
+// processors, and by 15 to 55% with far ones.
+const slowedLimit = 0.25
+
+// medianSlowed returns the median over the windows of the share by which stamps slowed sampled calls.
+// The sample of one window may have caught more slow calls than their share.
+func medianSlowed(repeats []result.Repeat) (float64, error) {
+	var list []float64
+	for i := range repeats {
+		s, err := result.StagesOf(repeats[i : i+1])
+		if err != nil {
+			return 0, err
+		}
+		if s != nil {
+			list = append(list, s.Slowed)
+		}
+	}
+	return record.Median(list), nil
+}
+
+// checkLoopTimingCost computes the share of the daemons' processor time that goes into timing the
+// phases of its loop.
+func checkLoopTimingCost(e evidence) finding {
+	f := finding{limit: 0.02}
+	every, cost, busy := 0, 0.0, 0.0
+	for _, d := range e.daemons() {
+		if d.PhaseEvery > 0 {
+			every = d.PhaseEvery
+			cost += d.PhaseNS / float64(d.PhaseEvery) * float64(d.Loops)
+			busy += float64(d.Thread.Busy(d.ElapsedNS))
+		}
+	}
+	if every == 0 {
+		return f.notJudged("no loop was timed")
+	}
+	f.value = cost / max(busy, 1)
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every, percent(f.value))
+	if !f.ok {
+		f.message += ", and throughput may be that much low; the loops were slower in the warm-up than in the windows, or there was no warm-up: use --warmup"
+	}
+	return f
+}
+
+// checkWarmup reports whether the warm-up reached a steady throughput in most launches.
+func checkWarmup(e evidence) finding {
+	limit := time.Duration(e.result.Config.Warmup)
+	f := finding{limit: 0.5}
+	launches, unsteady, longest := e.launches(), 0, 0.0
+	for _, l := range launches {
+		w := l.Setup.Warmup
+		if w == nil {
+			return f.notJudged("there was no warm-up")
+		}
+		longest = max(longest, w.LastedMS)
+		if w.Ended != result.WarmupSteady {
+			unsteady++
+		}
+	}
+	f.value = float64(unsteady) / float64(len(launches))
+	f.ok = f.value <= f.limit
+	f.message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
+	if !f.ok {
+		f.message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
+			unsteady, len(launches), limit, notSteady)
+	}
+	return f
+}

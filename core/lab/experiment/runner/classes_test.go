@@ -1,0 +1,135 @@
+package runner
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
+)
+
+// TestClassesAlone checks that each repeat measures all classes together and then each alone.
+func TestClassesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		req := request(c)
+		cfg := &req.Config
+		require.NoError(t, cfg.Classes.Set("rpc:32B;bulk:32B,clients=2"))
+		cfg.Clients, cfg.Service, cfg.ReadRatio = 3, config.ServiceEcho, 1
+		require.NoError(t, cfg.Validate())
+		req.CPUs = processors(8)
+		c.alone = func(r *record.Report, class int) { // class 1 is twice as fast alone, and class 2 three times
+			for i := range r.Clients {
+				client := &r.Clients[i]
+				n := uint64(class + 1)
+				client.Reads, client.Writes, client.PayloadBytes = n*client.Reads, n*client.Writes, n*client.PayloadBytes
+				client.Latency = timingOf(100, 1000/n).Histogram
+			}
+		}
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		for rank := range cfg.Ranks {
+			require.Equal(t, []int{0, 0, 1, 2, 1, 2, 0, 0, 1, 2}, c.only[rank], "the warm-up, and three repeats")
+		}
+		// Each fake client has 1 M op/s; two ranks call.
+		for name, want := range map[string]float64{
+			"rpc.throughput": 2e6, "bulk.throughput": 4e6, "rpc.alone.throughput": 4e6, "bulk.alone.throughput": 12e6,
+			"rpc.slowdown.throughput": 2, "bulk.slowdown.throughput": 3, "rpc.slowdown.latency_p50": 2, "bulk.slowdown.latency_p99": 3,
+		} {
+			require.InEpsilon(t, want, r.Summary[name].Median, 0.01, name)
+			require.Equal(t, 3, r.Summary[name].N)
+		}
+		require.InEpsilon(t, 6e6, r.Summary[result.Throughput].Median, 1e-6)
+		require.NotContains(t, r.Summary, result.ClientFairness)
+		requireValid(t, r)
+
+		sound := c.alone
+		c.alone = func(r *record.Report, class int) { // a wrong response in one window alone
+			if sound(r, class); class == 2 && r.Rank == 1 {
+				r.Clients[2].Failures = map[string]uint64{"wrong key": 1}
+			}
+		}
+		r, err = Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		require.True(t, r.Failed(), "the check verified fails")
+	})
+}
+
+// TestRateOfAClass checks that an open class that falls behind fails the check of the rate.
+func TestRateOfAClass(t *testing.T) {
+	for done, ok := range map[uint64]bool{1000: true, 500: false} {
+		var r result.Result
+		require.NoError(t, r.Config.Classes.Set("rpc:64B,rate=1000;bulk:1KiB"))
+		r.Repeats = []result.Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{
+			{Reads: done, Open: &record.OpenReport{Scheduled: 1000}}, {Reads: 7},
+		}}}}}
+		f := checkRate(evidence{result: &r})
+		require.Equal(t, ok, f.ok, f.message)
+	}
+}
+
+// TestClassSamples computes the metrics of known reports.
+func TestClassSamples(t *testing.T) {
+	cfg := config.Default()
+	require.NoError(t, cfg.Classes.Set("rpc:64B,slo=1us,clients=2;bulk:1KiB,rate=100,slo=1us"))
+	latencies := func(fast, slow int) string {
+		h := record.NewHistogram()
+		for range fast {
+			h.Record(500)
+		}
+		for range slow {
+			h.Record(5000)
+		}
+		return h.Encode()
+	}
+	client := func(ops uint64, latency string) record.ClientReport {
+		return record.ClientReport{ElapsedNS: uint64(time.Second), Reads: ops, PayloadBytes: 128 * ops, Latency: latency}
+	}
+	open := client(80, latencies(80, 0))
+	open.Open = &record.OpenReport{Scheduled: 101, Response: record.TimingReport{Histogram: latencies(60, 20)}}
+	open.Drained = 1
+	reports := []record.Report{{}, {Rank: 1, Clients: []record.ClientReport{client(30, latencies(30, 0)), client(10, latencies(0, 10)), open}}}
+
+	rpc, err := classSamples(cfg, reports, 0, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 40, rpc[result.Throughput], 1e-9)
+	require.InDelta(t, 128*40, rpc[result.Goodput], 1e-9)
+	require.InDelta(t, 0.75, rpc[result.SLOAttainment], 1e-9, "30 of 40 are fast")
+	require.InDelta(t, 5000, rpc[result.LatencyP99], 50)
+	require.NotContains(t, rpc, result.ResponseP50)
+
+	bulk, err := classSamples(cfg, reports, 1, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 0.6, bulk[result.SLOAttainment], 1e-9, "60 of the 100 that were due, by response time; 20 were not even issued")
+	require.InDelta(t, 500, bulk[result.LatencyP99], 5)
+	require.InDelta(t, 5000, bulk[result.ResponseP99], 50)
+
+	idle := client(0, latencies(0, 0))
+	idle.Open = &record.OpenReport{Scheduled: 20}
+	reports[1].Clients = []record.ClientReport{client(0, latencies(0, 0)), client(0, latencies(0, 0)), idle}
+	for class := range cfg.Classes {
+		starved, err := classSamples(cfg, reports, class, 1)
+		require.NoError(t, err)
+		require.Contains(t, starved, result.SLOAttainment)
+		require.Zero(t, starved[result.SLOAttainment], "nothing was answered")
+	}
+	idle.Open.Scheduled = 0
+	none, err := classSamples(cfg, reports, 1, 1)
+	require.NoError(t, err)
+	require.NotContains(t, none, result.SLOAttainment, "nothing was due")
+
+	for metric, want := range map[string]float64{result.Throughput: 4, result.LatencyP50: 0.25} {
+		ratio, ok := slowdown(metric, 10, 40)
+		require.True(t, ok)
+		require.InDelta(t, want, ratio, 1e-9, metric)
+	}
+	_, ok := slowdown(result.LatencyP99, 10, 0)
+	require.False(t, ok, "nothing was completed alone")
+	d := result.Define(result.ClassMetric("rpc", result.ClassSlowdown, result.Throughput))
+	require.Equal(t, result.Lower, d.Better)
+	require.Equal(t, "ns", result.Define("rpc.alone.latency_p99").Unit)
+}

@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/witness"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// findWitness finds the benchmark that measures what this run does, if the run was asked for one.
+func (b *bench) findWitness(ctx context.Context) {
+	if !b.req.Witness || b.unwitnessed != "" {
+		return
+	}
+	pairs := callingPairs(&b.req, b.cfg, b.plans)
+	if len(pairs) == 0 {
+		b.unwitnessed = "the threads of the run share a processor; a witness needs two"
+		return
+	}
+	if far, _ := partition(pairs, b.req.crossing); len(far) > 0 {
+		pairs = far
+	}
+	server, caller := pairs[0].server, pairs[0].caller
+	serving, calling := b.req.hostOf(server.Rank), b.req.hostOf(caller.Rank)
+	hosts := b.req.hosts()
+	opened := b.prepared[server.Rank].Properties
+	options := maps.Clone(b.cfg.Options)
+	if options == nil {
+		options = map[string]string{}
+	}
+	maps.Copy(options, opened.Chosen)
+	forth, back := b.cfg.Payloads()
+	address := ""
+	if serving != calling {
+		address = hosts[serving].Reach
+	}
+	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
+		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
+		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: b.cfg.CallsPerPair(),
+		Address: address,
+		Daemon:  witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
+		Client:  witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])), Port: b.prepared[caller.Rank].Properties.Port},
+	}, hosts[serving].Witness, hosts[calling].Witness)
+}
+
+// cpuOf returns the processor of a polling thread.
+func (b *bench) cpuOf(rank, thread int) int { return b.plans[rank].CPUs[thread] }
+
+// indexOf returns the index of a pair's caller among the polling threads of its rank.
+func (b *bench) indexOf(pair callingPair) int {
+	if pair.caller.IsDaemon() {
+		return pair.caller.Daemon
+	}
+	daemons, _ := b.cfg.Threads(pair.caller.Rank)
+	return daemons + pair.caller.Client
+}
+
+// readWitness takes a reading of the witness if there is one. After one that fails there are no
+// others: it is not what the run is about, and may take long to fail.
+func (b *bench) readWitness(ctx context.Context, nth int) (*transport.Floor, error) {
+	if b.witness == nil || b.unwitnessed != "" {
+		return nil, nil
+	}
+	b.progress.enter(StepWitness, nth, 0)
+	reading, err := b.witness.Measure(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		b.unwitnessed = err.Error()
+		return nil, nil
+	}
+	return &reading, nil
+}
+
+// witnessed returns the witness for the result, or nil if none was asked for.
+func (b *bench) witnessed() *result.Witness {
+	if !b.req.Witness {
+		return nil
+	}
+	w := new(result.Witness)
+	if b.witness != nil {
+		w = b.witness.Result()
+	}
+	w.Missing = b.unwitnessed
+	return w
+}
+
+// putWitness puts the readings of the witness around the window, by the rule for floors: other programs
+// disturb a tool, too. Like the rate floor, a rate is that of one pair of threads, and compares with neither
+// an open loop nor a mesh whose clients are proxied.
+func putWitness(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
+	before, after := repeat.Before.Witness, repeat.After.Witness
+	if before == nil || after == nil {
+		return
+	}
+	if roundTrip, ok := floorAround(repeat, before.RoundTrip, after.RoundTrip); ok {
+		put(result.WitnessRoundTrip, roundTrip)
+		if p50, sampled := repeat.Samples[result.LatencyP50]; sampled {
+			put(result.WitnessRatio, p50/roundTrip)
+		}
+	}
+	if perOp, ok := floorAround(repeat, before.PerOp, after.PerOp); ok {
+		put(result.WitnessRate, perOp)
+		if !cfg.Rate.Offers() && !cfg.Proxied() {
+			put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/(perOp/float64(cfg.IndependentPairs())))
+		}
+	}
+}
+
+// witnessOf returns the witness of all parts: the first one, with the first reason why readings are
+// missing.
+func witnessOf(parts []*result.Result) *result.Witness {
+	if parts[0].Witness == nil {
+		return nil
+	}
+	w := *parts[0].Witness
+	for _, part := range parts {
+		if part.Witness != nil {
+			w.Missing = cmp.Or(w.Missing, part.Witness.Missing)
+		}
+	}
+	return &w
+}

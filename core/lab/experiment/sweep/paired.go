@@ -1,0 +1,268 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Side is one of the two configurations of a paired test.
+type Side struct {
+	Config config.Config
+	// Measure makes a run of the configuration. The sides of a comparison of builds measure with
+	// different plugins.
+	Measure Measure
+	// Keep, unless it is nil, is called after each round with the number of rounds and what returns the
+	// side's result of them.
+	Keep func(repeats int, soFar func() (*result.Result, error)) error
+}
+
+// PairedTest measures two configurations alternately until the change from A to B is known
+// precisely enough.
+type PairedTest struct {
+	A, B Side
+	// Begin is called before each run with its side, "A" or "B", and its repeat, from 1. The
+	// observer that it returns may be nil.
+	Begin func(side string, repeat int) runner.Observer
+	// Judged is called after each round with the comparison so far; it may be nil.
+	Judged func(repeats int, r *compare.Report)
+	StopRule
+	// TimeLimit bounds the whole test; 0 is no limit.
+	TimeLimit time.Duration
+	Seed      uint64
+	Compare   compare.Options
+	// LeastChange returns the smallest change that counts with that many repeats of each side, in place
+	// of that in Compare; nil if that does.
+	LeastChange func(repeats int) float64
+}
+
+// StopRule decides from the comparison so far when a paired test ends.
+type StopRule struct {
+	// Within is the precision to reach: [compare.Report.Precision] of the first metric's change, as a
+	// fraction.
+	Within float64
+	// MinRepeats and MaxRepeats bound the repeats of each side; MinRepeats is at least 1.
+	MinRepeats, MaxRepeats int
+}
+
+// EndReason is why a paired test ended, as text for the user.
+type EndReason string
+
+// The reasons.
+const (
+	EndPrecise    EndReason = "the interval is narrow enough"
+	EndMaxRepeats EndReason = "the repeats are used up"
+	EndTimeLimit  EndReason = "the time is up"
+	EndStopped    EndReason = "interrupted"
+	EndFailed     EndReason = "a run failed"
+)
+
+// PairedResult is the outcome of a paired test.
+type PairedResult struct {
+	A, B   *result.Result // with all repeats
+	Report *compare.Report
+	Ended  EndReason
+}
+
+// Run measures rounds of one repeat of each side, in an order drawn for each round, so that
+// neither side profits from being first.
+//
+// The width of the interval decides the end, never the verdict: a test that looks after every
+// round and stops at the first significant difference finds one sooner or later, even if there
+// is none.
+//
+// If ctx ends or a run fails after at least one round, Run returns the outcome so far together with the error.
+func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
+	began := time.Now()
+	random := rand.New(rand.NewPCG(t.Seed, 0))
+	sides := [2]*side{newSide("A", t.A), newSide("B", t.B)}
+	for n := 1; ; n++ {
+		var round [2]*result.Result
+		for _, i := range random.Perm(2) {
+			var err error
+			if round[i], err = t.measure(ctx, sides[i], n); err != nil {
+				if n == 1 {
+					return nil, err
+				}
+				return t.cutShort(ctx, err, sides, sides[i])
+			}
+		}
+		for i, s := range sides {
+			if err := s.add(round[i]); err != nil {
+				return nil, err
+			}
+		}
+		report, err := t.compare(sides)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sides {
+			if err := s.keep(); err != nil {
+				return t.cutShort(ctx, err, sides, s)
+			}
+		}
+		if t.Judged != nil {
+			t.Judged(n, report)
+		}
+		if reason := t.ended(report, n, began); reason != "" {
+			return t.conclude(sides, reason, nil)
+		}
+	}
+}
+
+// side is one configuration and its results.
+type side struct {
+	Side    // of one repeat
+	results []*result.Result
+	set     *set.Set // has one cell, with the samples of all results
+}
+
+func newSide(name string, of Side) *side {
+	of.Config.Repeats = 1
+	s := &side{Side: of, set: set.New()}
+	s.set.Source = name
+	return s
+}
+
+func (s *side) add(r *result.Result) error {
+	cell, err := s.set.NewCell(r)
+	if err != nil {
+		return err
+	}
+	s.results = append(s.results, r)
+	if len(s.set.Cells) == 0 {
+		s.set.Cells = append(s.set.Cells, cell)
+	} else {
+		s.set.Cells[0].Merge(cell)
+	}
+	return nil
+}
+
+// keep keeps the rounds so far.
+func (s *side) keep() error {
+	if s.Keep == nil {
+		return nil
+	}
+	return s.Keep(len(s.results), func() (*result.Result, error) {
+		return s.merge(func(s *side, last *result.Result) {
+			last.Incomplete, last.IncompleteReason = true, "the test had not ended after "+format.Count(len(s.results), "repeat")
+		})
+	})
+}
+
+// merge returns the side's result. edit, unless it is nil, says of the last repeat how the test ended.
+func (s *side) merge(edit func(s *side, last *result.Result)) (*result.Result, error) {
+	parts := slices.Clone(s.results)
+	if edit != nil {
+		last := *parts[len(parts)-1]
+		edit(s, &last)
+		parts[len(parts)-1] = &last
+	}
+	merged, err := runner.Merge(parts)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.set.Source, err)
+	}
+	return merged, nil
+}
+
+func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Result, error) {
+	r, err := s.Measure(ctx, s.Config, t.Begin(s.set.Source, n))
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", s.set.Source, err)
+	}
+	return r, nil
+}
+
+// ended returns why the test is over after n rounds, or "" if it is not.
+func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndReason {
+	if reason := t.Ended(report, t.Compare.Metrics, n); reason != "" {
+		return reason
+	}
+	if t.TimeLimit > 0 && time.Since(began) >= t.TimeLimit {
+		return EndTimeLimit
+	}
+	return ""
+}
+
+// Ended returns why a test is over after n rounds, or "" if it is not. metrics are those of the
+// comparison.
+func (r StopRule) Ended(report *compare.Report, metrics []string, n int) EndReason {
+	switch {
+	case n >= r.MinRepeats && r.precise(report, metrics):
+		return EndPrecise
+	case n >= r.MinRepeats && n >= r.MaxRepeats:
+		return EndMaxRepeats
+	}
+	return ""
+}
+
+// precise reports whether the interval of the first metric's change is narrow enough. A metric that the
+// schedule of open loops sets does not count.
+func (r StopRule) precise(report *compare.Report, metrics []string) bool {
+	for _, metric := range metrics {
+		for i := range report.Changes {
+			if c := &report.Changes[i]; c.Metric == metric && !c.Scheduled {
+				return report.Precision(c) <= r.Within
+			}
+		}
+	}
+	return false
+}
+
+func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
+	o := t.Compare
+	if t.LeastChange != nil {
+		o.Floor = t.LeastChange(len(sides[0].results))
+	}
+	return compare.Pairwise(sides[0].set, sides[1].set, o)
+}
+
+// cutShort returns err and the outcome of the rounds before it; failed is the side that returned err.
+func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side, failed *side) (*PairedResult, error) {
+	reason, why := EndFailed, err
+	if stopped := context.Cause(ctx); stopped != nil {
+		why = stopped
+	}
+	interrupted := errors.Is(why, context.Canceled)
+	if interrupted {
+		reason = EndStopped
+	}
+	outcome, wrong := t.conclude(sides, reason, func(s *side, last *result.Result) {
+		runner.CutShort(last, format.Count(len(s.results), "repeat"), why, interrupted)
+		if s != failed {
+			last.Failure = nil
+		}
+	})
+	if wrong != nil {
+		return nil, wrong
+	}
+	return outcome, err
+}
+
+// conclude returns the outcome of all rounds. edit is as in [side.merge].
+func (t *PairedTest) conclude(sides [2]*side, reason EndReason, edit func(s *side, last *result.Result)) (*PairedResult, error) {
+	outcome := &PairedResult{Ended: reason}
+	var err error
+	if outcome.Report, err = t.compare(sides); err != nil {
+		return nil, err
+	}
+	for i, merged := range []**result.Result{&outcome.A, &outcome.B} {
+		if *merged, err = sides[i].merge(edit); err != nil {
+			return nil, err
+		}
+	}
+	return outcome, nil
+}

@@ -1,0 +1,385 @@
+package sweep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Resolver turns options into a configuration.
+type Resolver interface {
+	// Own returns the names of the transport's own options. ok is false if the transport is
+	// unknown.
+	Own(transport string) (names []string, ok bool)
+	// Transports returns the transports that "all" stands for.
+	Transports() []string
+	// Resolve returns the configuration of values and of own, the transport's own options. An
+	// error is a mistake in the options. If the transport cannot run on this machine, unavailable
+	// says why and the configuration is still complete.
+	Resolve(transport string, values, own map[string]string) (c config.Config, unavailable string, err error)
+	// IsOption reports whether every transport has the option.
+	IsOption(name string) bool
+}
+
+// Cell is one configuration of a sweep.
+type Cell struct {
+	ID     string        `json:"id"` // made from the configuration
+	Config config.Config `json:"config"`
+	// Unavailable is the reason why this machine cannot measure the cell.
+	Unavailable string `json:"unavailable,omitempty"`
+	// Share is the share of the capacity at which the cell runs as an open loop. It is 0 if
+	// Config.Rate is the load. Reference is then the index of the cell that measures the capacity.
+	Share     float64 `json:"share,omitempty"`
+	Reference int     `json:"reference,omitempty"`
+
+	isReference bool
+	flat        map[string]string
+}
+
+// Flat returns the configuration as text, by option. A rate that is a share of the capacity is
+// given as the share.
+func (c *Cell) Flat() map[string]string {
+	if c.flat == nil {
+		c.flat, _ = set.Flatten(c.Config)
+		if c.Share > 0 {
+			c.flat[rateOption] = result.FormatShare(c.Share)
+		}
+	}
+	return c.flat
+}
+
+// Plan is the cells of a sweep and the order in which to measure them.
+type Plan struct {
+	Cells   []Cell `json:"cells"`
+	Repeats int    `json:"repeats"`
+	Order   string `json:"order"`
+	Seed    uint64 `json:"order_seed"`
+}
+
+// Digest identifies the plan: two sweeps with the same digest measure the same cells in the same
+// order. What the machine could not measure when the sweep began it may be able to when it is resumed.
+func (p *Plan) Digest() string {
+	wanted := *p
+	wanted.Cells = slices.Clone(p.Cells)
+	for i := range wanted.Cells {
+		wanted.Cells[i].Unavailable = ""
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		panic(err) // a plan holds only strings and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// undescribed returns the transports that could not tell their options. A cell has all options that are known.
+func (p *Plan) undescribed() (transports []string) {
+	for i := range p.Cells {
+		if c := &p.Cells[i]; c.Unavailable != "" && len(c.Config.Options) == 0 {
+			transports = append(transports, c.Config.Transport)
+		}
+	}
+	return transports
+}
+
+// Expand returns the cells of s: every point of the axes that no exclusion matches, and the
+// inclusions. It drops options that a cell's transport does not have, and keeps one of several
+// cells with the same configuration.
+func Expand(s *Spec, r Resolver) (*Plan, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	s = s.withTraffic().withAll(r.Transports())
+	if err := s.checkNames(r); err != nil {
+		return nil, err
+	}
+	total := 1
+	for _, axis := range s.Axes {
+		if total *= len(axis.Values); total > MaxCells*10 {
+			return nil, fmt.Errorf("the axes have more than %d points; a sweep has at most %d cells", MaxCells*10, MaxCells)
+		}
+	}
+	p := &Plan{Repeats: s.Repeats, Order: s.Order, Seed: s.Seed}
+	used := make([]bool, len(s.Exclude))
+	at := map[string]int{} // by ID
+	add := func(values map[string]string, included bool) error {
+		cell, excluded, err := s.cell(values, r, used)
+		if _, known := at[cell.ID]; err != nil || excluded && !included || known {
+			return err
+		}
+		if err := p.addReference(&cell, at, func() (Cell, error) {
+			most := maps.Clone(values)
+			most[rateOption] = config.RateMax.String()
+			reference, _, err := s.cell(most, r, make([]bool, len(s.Exclude)))
+			return reference, err
+		}); err != nil {
+			return err
+		}
+		at[cell.ID] = len(p.Cells)
+		if p.Cells = append(p.Cells, cell); len(p.Cells) > MaxCells {
+			return fmt.Errorf("there are more than %d cells", MaxCells)
+		}
+		return nil
+	}
+	for i := range total {
+		if err := add(s.point(i), false); err != nil {
+			return nil, err
+		}
+	}
+	for _, more := range s.Include {
+		values := maps.Clone(s.Base)
+		maps.Copy(values, more)
+		if err := add(values, true); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Cells) == 0 {
+		return nil, errors.New("no cell is left")
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("exclude: item %d matches no cell", i+1)
+	}
+	return p, nil
+}
+
+// withTraffic returns s with the patterns of traffic that it calls patterns under their own option.
+func (s *Spec) withTraffic() *Spec {
+	const alias, option = "pattern", "traffic"
+	rename := func(values map[string]string) map[string]string {
+		text := values[alias]
+		if !config.IsTraffic(text) {
+			return values
+		}
+		values = maps.Clone(values)
+		delete(values, alias)
+		values[option] = text
+		return values
+	}
+	each := func(tables []map[string]string) (list []map[string]string) {
+		for _, values := range tables {
+			list = append(list, rename(values))
+		}
+		return list
+	}
+	c := *s
+	c.Base, c.Include, c.Exclude = rename(s.Base), each(s.Include), each(s.Exclude)
+	c.Axes = nil
+	for _, axis := range s.Axes {
+		c.Axes = append(c.Axes, Axis{Name: axis.Name, Values: each(axis.Values)})
+	}
+	return &c
+}
+
+// withAll returns s with the transport "all" replaced by transports.
+func (s *Spec) withAll(transports []string) *Spec {
+	c := *s
+	c.Axes = slices.Clone(c.Axes)
+	if c.Base["transport"] == "all" {
+		c.Base = maps.Clone(c.Base)
+		delete(c.Base, "transport")
+		c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": "all"}}})
+		c.sortAxes()
+	}
+	for i, axis := range c.Axes {
+		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != "all" {
+			continue
+		}
+		c.Axes[i].Values = nil
+		for _, name := range transports {
+			c.Axes[i].Values = append(c.Axes[i].Values, map[string]string{"transport": name})
+		}
+	}
+	return &c
+}
+
+// point returns the options of point i of the axes; the last axis varies fastest.
+func (s *Spec) point(i int) map[string]string {
+	values := maps.Clone(s.Base)
+	for _, axis := range slices.Backward(s.Axes) {
+		maps.Copy(values, axis.Values[i%len(axis.Values)])
+		i /= len(axis.Values)
+	}
+	return values
+}
+
+// checkNames returns an error if the sweep has an unknown transport or an option that none of its
+// transports has.
+func (s *Spec) checkNames(r Resolver) error {
+	tables := []map[string]string{s.Base}
+	for _, axis := range s.Axes {
+		tables = append(tables, axis.Values...)
+	}
+	tables = append(append(tables, s.Include...), s.Exclude...)
+	own := map[string]bool{}
+	for _, values := range tables {
+		if name, has := values["transport"]; has {
+			names, ok := r.Own(name)
+			if !ok && !strings.ContainsAny(name, "*?[") {
+				return fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
+			}
+			for _, option := range names {
+				own[option] = true
+				own[name+"."+option] = true
+				own[OwnPrefix+option] = true
+			}
+		}
+	}
+	if s.Base["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
+		for _, name := range r.Transports() {
+			names, _ := r.Own(name)
+			for _, option := range names {
+				own[option] = true
+			}
+		}
+	}
+	for _, values := range tables {
+		for name := range values {
+			switch {
+			case name == "repeats":
+				return errors.New("repeats: all cells have the same number; set it beside base and axes")
+			case name == "launches":
+				return errors.New("launches: a sweep launches the ranks for each repeat; leave it out")
+			case name != "transport" && !r.IsOption(name) && !own[name]:
+				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
+			}
+		}
+	}
+	return nil
+}
+
+// UnknownOptionError reports an option that no transport of the sweep has.
+type UnknownOptionError struct {
+	Name string
+	Own  []string // the transports' own options
+}
+
+func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
+
+// cell resolves one point, and marks in used the exclusions that match it.
+func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
+	name := values["transport"]
+	if name == "" {
+		name = config.Default().Transport
+	}
+	names, ok := r.Own(name)
+	if !ok {
+		return c, false, fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
+	}
+	general, own := map[string]string{}, map[string]string{}
+	for option, value := range values {
+		switch owner, below, dotted := strings.Cut(option, "."); {
+		case option == "transport":
+		case dotted && owner == name:
+			own[below] = value
+		case dotted && owner+"." == OwnPrefix && slices.Contains(names, below):
+			if _, set := values[name+"."+below]; !set {
+				own[below] = value
+			}
+		case dotted:
+		case r.IsOption(option):
+			general[option] = value
+		case slices.Contains(names, option):
+			if _, set := values[name+"."+option]; !set {
+				own[option] = value
+			}
+		}
+	}
+	if c.Share, err = takeShare(general); err != nil {
+		return c, false, err
+	}
+	c.Config, c.Unavailable, err = r.Resolve(name, general, own)
+	if err != nil {
+		return c, false, err
+	}
+	c.Config.Repeats = s.Repeats
+	c.ID = set.ID(set.Key(c.Flat()))
+	for i, pattern := range s.Exclude {
+		if matches(pattern, c.Flat()) {
+			used[i], excluded = true, true
+		}
+	}
+	return c, excluded, nil
+}
+
+// matches reports whether a cell has all values of an exclusion.
+func matches(pattern, flat map[string]string) bool {
+	for option, value := range pattern {
+		if _, own, dotted := strings.Cut(option, "."); dotted {
+			option = own
+		}
+		if !set.Match(option+"="+value, flat) {
+			return false
+		}
+	}
+	return true
+}
+
+// run is one repeat of one cell.
+type run struct{ cell, repeat int }
+
+// runs returns all runs in order, those that measure capacities first. A round is the same repeat
+// of all cells, each round in another order.
+func (p *Plan) runs() []run {
+	list := make([]run, 0, len(p.Cells)*p.Repeats)
+	if p.Order == Sequential {
+		for c := range p.Cells {
+			for r := range p.Repeats {
+				list = append(list, run{c, r})
+			}
+		}
+	} else {
+		for r := range p.Repeats {
+			for _, c := range rand.New(rand.NewPCG(p.Seed, uint64(r))).Perm(len(p.Cells)) {
+				list = append(list, run{c, r})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b run) int {
+		return cmp.Compare(p.turn(a.cell), p.turn(b.cell))
+	})
+	return list
+}
+
+// turn orders the cells that others need before those.
+func (p *Plan) turn(cell int) int {
+	if p.Cells[cell].isReference {
+		return 0
+	}
+	return 1
+}
+
+// setupTime is the approximate time of a repeat outside warm-up and window: preparing, connecting,
+// and measuring overhead and floor.
+const setupTime = 150 * time.Millisecond
+
+// steadyTime is the approximate time after which a warm-up is steady and ends.
+const steadyTime = 200 * time.Millisecond
+
+// Expected returns the approximate time of one repeat of the cell.
+func (c *Cell) Expected() time.Duration {
+	if c.Unavailable != "" {
+		return 0
+	}
+	return min(time.Duration(c.Config.Warmup), steadyTime) + time.Duration(c.Config.Duration) + setupTime
+}
+
+// Expected returns the approximate time of the sweep.
+func (p *Plan) Expected() time.Duration {
+	total := time.Duration(0)
+	for i := range p.Cells {
+		total += p.Cells[i].Expected()
+	}
+	return total * time.Duration(p.Repeats)
+}

@@ -1,0 +1,306 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
+)
+
+// Measure makes one run of a configuration, with one repeat.
+type Measure func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error)
+
+// Status is the progress of a sweep.
+type Status struct {
+	Label           string // of the current cell
+	Repeat, Repeats int    // of the current cell, from 1
+	Run, Runs       int    // over all repeats of all cells, from 1; those before a resumption count
+	Cells, Done     int    // all cells, and those that are complete or given up
+	Left            time.Duration
+}
+
+// Watcher follows the progress of a sweep. Its methods are called from one goroutine.
+type Watcher interface {
+	// Begin is called before each run. The observer that it returns may be nil.
+	Begin(Status) runner.Observer
+	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
+	// given up, with the reason.
+	Cell(Status, *set.Cell)
+	// Again is called before a run that has failed, or whose file is damaged, is made once more, with the
+	// reason and the file that has more about it.
+	Again(s Status, reason, log string)
+}
+
+// Failure is why a cell has no result.
+type Failure struct {
+	Status set.Status // Failed or Unavailable
+	Reason string
+	// Invalid means that the plugin reported an impossible value.
+	Invalid bool
+}
+
+// Options are the inputs of a sweep besides its plan.
+type Options struct {
+	Dir    string
+	Origin Origin
+	// Resume continues the sweep in Dir.
+	Resume bool
+	// Without returns the plan as it is if transports cannot tell their options. With it, a sweep can be
+	// resumed after a transport that could not when the sweep began, because it lacked a library, has got it.
+	Without func(transports []string) (*Plan, error)
+	Measure Measure
+	Watcher Watcher
+	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
+	Limit, CellLimit time.Duration
+}
+
+// Outcome is the result of a sweep.
+type Outcome struct {
+	Set      *set.Set
+	Failed   int // cells
+	Invalid  int // of those that failed, the ones whose plugin reported what cannot be
+	Complete int // cells
+	// Unavailable is the number of cells that this machine cannot measure.
+	Unavailable int
+	// OutOfTime reports that Limit ended the sweep early.
+	OutOfTime bool
+}
+
+// Run measures the cells of a plan. It records why a cell cannot be measured, and goes on. When
+// ctx ends, it drops the current run, writes the index and returns ctx's error together with the
+// outcome.
+func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
+	begin := create
+	if o.Resume {
+		begin = open
+	}
+	store, err := begin(p, o)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	s := &sweep{plan: p, options: o, store: store, failures: map[int]Failure{}, began: time.Now(), labels: labels(p)}
+	interrupted := s.all(ctx)
+	if interrupted != nil && ctx.Err() == nil {
+		return nil, interrupted // a run cannot be stored
+	}
+	index, err := store.finish(s.failures)
+	if err != nil {
+		return nil, err
+	}
+	outcome := &Outcome{Set: index, Complete: s.complete(), OutOfTime: s.outOfTime}
+	for _, f := range s.failures {
+		switch {
+		case f.Status != set.Failed:
+			outcome.Unavailable++
+		case f.Invalid:
+			outcome.Invalid++
+			fallthrough
+		default:
+			outcome.Failed++
+		}
+	}
+	return outcome, interrupted
+}
+
+// sweep is a sweep in progress.
+type sweep struct {
+	plan      *Plan
+	options   Options
+	store     *store
+	failures  map[int]Failure
+	labels    []string
+	began     time.Time
+	outOfTime bool
+
+	current        int           // number of the current run, from 1
+	planned, spent time.Duration // for the runs made so far
+	left           time.Duration // planned for the runs to come
+}
+
+func labels(p *Plan) []string {
+	cells := make([]set.Cell, len(p.Cells))
+	for i := range p.Cells {
+		cells[i].Config = p.Cells[i].Flat()
+	}
+	labels := set.LabelsOf(cells)
+	list := make([]string, len(cells))
+	for i := range cells {
+		list[i] = labels.Of(cells[i].Config)
+	}
+	return list
+}
+
+func (s *sweep) all(ctx context.Context) error {
+	for _, d := range s.store.damaged {
+		s.options.Watcher.Again(s.status(d.run), d.reason, d.aside)
+	}
+	for i := range s.plan.Cells {
+		if err := s.stored(i, s.store.complete(i)); err != nil {
+			return err
+		}
+		if reason := s.plan.Cells[i].Unavailable; reason != "" && !s.store.cells[i].complete {
+			s.fail(i, Failure{Status: set.Unavailable, Reason: reason})
+		}
+	}
+	runs := s.plan.runs()
+	for _, r := range runs {
+		if !s.skip(r) {
+			s.left += s.plan.Cells[r.cell].Expected()
+		}
+	}
+	for i, r := range runs {
+		s.current = i + 1
+		if s.skip(r) {
+			continue
+		}
+		if limit := s.options.Limit; limit > 0 && time.Since(s.began) > limit {
+			s.outOfTime = true
+			return nil
+		}
+		if err := s.run(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip reports whether the run is done or its cell is given up.
+func (s *sweep) skip(r run) bool {
+	_, failed := s.failures[r.cell]
+	return failed || s.store.cells[r.cell].done[r.repeat]
+}
+
+// run measures and stores one run.
+func (s *sweep) run(ctx context.Context, r run) error {
+	cell := &s.store.cells[r.cell]
+	expected := s.plan.Cells[r.cell].Expected()
+	began := time.Now()
+	c, capacity, err := s.configOf(r.cell)
+	var measured *result.Result
+	var failure Failure
+	for try := 1; err == nil; try++ {
+		measured, err = s.attempt(ctx, c, s.status(r))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			break
+		}
+		if failure = failureOf(err); failure.Status != set.Failed {
+			break
+		}
+		log, logErr := s.store.log(r, try, err, measured)
+		if logErr != nil {
+			return logErr
+		}
+		if try == tries {
+			failure.Reason += fmt.Sprintf("%s%d times, see %s", set.Tried, tries, log)
+			break
+		}
+		s.options.Watcher.Again(s.status(r), failure.Reason, log)
+		err = nil
+	}
+	s.planned, s.spent, s.left = s.planned+expected, s.spent+time.Since(began), s.left-expected
+	if err != nil {
+		if failure.Reason == "" {
+			failure = failureOf(err)
+		}
+		s.fail(r.cell, failure)
+		s.left -= expected * time.Duration(s.plan.Repeats-len(cell.done)-1)
+		return nil
+	}
+	measured.Capacity = capacity
+	if err := s.stored(r.cell, s.store.save(r.cell, r.repeat, measured)); err != nil {
+		return err
+	}
+	if cell.complete {
+		s.options.Watcher.Cell(s.status(r), &cell.cell)
+	}
+	return nil
+}
+
+// tries is how often a run is made that fails: a stall of the machine should not cost a cell.
+const tries = 2
+
+// attempt makes one run, which must have a complete repeat.
+func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result, error) {
+	r, err := s.measure(ctx, c, s.options.Watcher.Begin(status))
+	if err == nil && (r == nil || len(r.Repeats) != 1) {
+		err = errors.New("the run has no complete repeat")
+	}
+	return r, err
+}
+
+// stored handles err, the outcome of storing cell i: it gives up the cell if err concerns only that
+// cell, and returns any other error.
+func (s *sweep) stored(i int, err error) error {
+	var one *cellError
+	if errors.As(err, &one) {
+		s.fail(i, failureOf(one.error))
+		return nil
+	}
+	return err
+}
+
+// measure makes one run, within CellLimit.
+func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	c.Repeats = 1
+	if s.options.CellLimit == 0 {
+		return s.options.Measure(ctx, c, obs)
+	}
+	limited, cancel := context.WithTimeout(ctx, s.options.CellLimit)
+	defer cancel()
+	r, err := s.options.Measure(limited, c, obs)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.options.CellLimit)
+	}
+	return r, err
+}
+
+func failureOf(err error) Failure {
+	reason := oneLine(err.Error())
+	var limit *config.Error
+	if errors.Is(err, transport.ErrUnavailable) || errors.As(err, &limit) {
+		return Failure{Status: set.Unavailable, Reason: reason}
+	}
+	var invalid *record.InvalidError
+	return Failure{Status: set.Failed, Reason: reason, Invalid: errors.As(err, &invalid)}
+}
+
+// fail gives up cell i.
+func (s *sweep) fail(i int, f Failure) {
+	s.failures[i] = f
+	s.options.Watcher.Cell(s.status(run{i, 0}), &set.Cell{
+		Config: s.plan.Cells[i].Flat(), Status: f.Status, Reason: f.Reason, Environment: -1,
+	})
+}
+
+func (s *sweep) status(r run) Status {
+	left := s.left
+	if s.planned > 0 {
+		left = time.Duration(float64(left) * float64(s.spent) / float64(s.planned))
+	}
+	return Status{
+		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.plan.Repeats,
+		Run: s.current, Runs: len(s.plan.Cells) * s.plan.Repeats,
+		Cells: len(s.plan.Cells), Done: s.complete() + len(s.failures), Left: max(left, 0),
+	}
+}
+
+func (s *sweep) complete() int {
+	n := 0
+	for i := range s.store.cells {
+		if s.store.cells[i].complete {
+			n++
+		}
+	}
+	return n
+}

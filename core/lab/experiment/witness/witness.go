@@ -1,0 +1,183 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// Load is what a witness has to measure.
+type Load struct {
+	// Transport, Provider and Medium are those of the run, and Options the options of the transport,
+	// with what it chose for those that left the choice to it.
+	Transport string            `json:"transport"`
+	Provider  string            `json:"provider"`
+	Medium    string            `json:"medium"`
+	Options   map[string]string `json:"options"`
+	// Size is the number of payload bytes of the larger message of a call, Smaller that of the other, and
+	// InFlight the calls that a client and a daemon have in flight.
+	Size     int `json:"size"`
+	Smaller  int `json:"smaller"`
+	InFlight int `json:"in_flight"`
+	// Address is the IP address of the daemon's host; empty if the client is there, too.
+	Address string `json:"address,omitempty"`
+	Daemon  End    `json:"daemon"`
+	Client  End    `json:"client"`
+}
+
+// End is the place of one end of a pair on its host.
+type End struct {
+	CPU int `json:"cpu"` // -1 for any
+	// Port is the port of an RDMA device that the run opened, or nil.
+	Port *transport.Path `json:"port,omitempty"`
+}
+
+// Witness is a tool and how it is run.
+type Witness struct {
+	tool     *tool
+	load     Load
+	daemon   Host
+	client   Host
+	version  string
+	patience time.Duration // with one reading
+	lines    [2][]string   // the last command lines, of the server and of the client
+}
+
+// Find returns the witness of a load between two hosts, or the reason why there is none, in one line with the
+// remedy.
+func Find(ctx context.Context, load Load, daemon, client Host) (w *Witness, missing string) {
+	t, err := toolFor(&load)
+	if err != nil {
+		return nil, err.Error()
+	}
+	w = &Witness{tool: t, load: load, daemon: daemon, client: client, patience: patience}
+	for _, host := range []Host{daemon, client} {
+		found, err := host.Witness(ctx, Request{Step: StepFind, Load: load})
+		if err != nil {
+			return nil, err.Error()
+		}
+		if w.version != "" && w.version != found.Version {
+			return nil, fmt.Sprintf("%s is of version %s on one host and of %s on the other: install the same", t.name, w.version, found.Version)
+		}
+		w.version = found.Version
+	}
+	return w, ""
+}
+
+// toolFor returns the tool that measures a load.
+func toolFor(load *Load) (*tool, error) {
+	at := slices.IndexFunc(tools, func(t tool) bool { return t.measures(load) })
+	if at < 0 {
+		return nil, errors.New("no benchmark of the field measures " + load.describe())
+	}
+	return &tools[at], nil
+}
+
+// absent says that the tool is not installed.
+func (t *tool) absent() string {
+	return fmt.Sprintf("%s is not installed: apt install %s", t.name, t.pkg)
+}
+
+func (l *Load) describe() string {
+	over := l.Medium
+	if over == "" {
+		over = l.Provider
+	}
+	if l.InFlight > 1 {
+		return fmt.Sprintf("%d messages in flight of %s over %s", l.InFlight, l.Transport, over)
+	}
+	return fmt.Sprintf("round trips of %s over %s", l.Transport, over)
+}
+
+// Result returns the tool, its version and its last command lines.
+func (w *Witness) Result() *result.Witness {
+	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.lines[0]), Client: slices.Clone(w.lines[1])}
+}
+
+// patience bounds a reading. The server of a tool takes a moment until it listens, so the client is
+// started again until then.
+const (
+	patience = 20 * time.Second
+	again    = 20 * time.Millisecond
+)
+
+// restTime bounds the wait for the end of commands that were told to end.
+const restTime = 5 * time.Second
+
+var errServerEnded = errors.New("its server has ended")
+
+// Measure takes one reading, which takes up to about a second: a round trip, or with several messages
+// in flight the time per message. No process is left when it returns.
+func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	defer cancel()
+	request := Request{Load: w.load}
+	ask := func(ctx context.Context, host Host, step Step) (Reply, error) {
+		request := request
+		request.Step = step
+		return host.Witness(ctx, request)
+	}
+	found, err := ask(ctx, w.daemon, StepPort)
+	if err != nil {
+		return transport.Floor{}, err
+	}
+	request.Port = found.Port
+	w.lines[0], w.lines[1] = w.tool.lines(&request)
+
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = ask(serving, w.daemon, StepServe) // it was told to end, has ended with its client, or refuses its options
+		close(ended)
+	}()
+	defer func() {
+		stop()
+		<-ended
+		for _, host := range []Host{w.daemon, w.client} {
+			rest, cancel := context.WithTimeout(context.WithoutCancel(whole), restTime)
+			_, _ = ask(rest, host, StepRest)
+			cancel()
+		}
+	}()
+	var last error // that is not of the timeout
+	for {
+		reply, err := ask(ctx, w.client, StepCall)
+		if err == nil {
+			return reply.Reading, enough(reply.Reading)
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ended:
+			if ctx.Err() == nil {
+				return transport.Floor{}, fmt.Errorf("%w; %w", last, errServerEnded)
+			}
+		case <-time.After(again):
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return transport.Floor{}, ctx.Err()
+			}
+			if last == nil {
+				last = fmt.Errorf("%s did not end", w.tool.name)
+			}
+			return transport.Floor{}, fmt.Errorf("%w; it had %v", last, w.patience)
+		}
+	}
+}
+
+// leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of it.
+const leastSamples = 10
+
+func enough(f transport.Floor) error {
+	if f.Samples < leastSamples {
+		return fmt.Errorf("%s: %d messages are too few for a reading", f.Name, f.Samples)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package analyze
+
+import (
+	"fmt"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Slowdown compares a mesh of several ranks with one rank under the same load of each rank, whose
+// requests are all local.
+type Slowdown struct {
+	Cell  string        `json:"cell"`
+	Alone result.Metric `json:"alone"` // the throughput of the one rank
+	All   result.Metric `json:"all"`   // the throughput of all ranks together
+	// Ratio is Alone over All, above 1 if the ranks are slower together than the one. Low and High are
+	// its 95% interval, absent if there are too few values for one.
+	Ratio float64  `json:"ratio"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+}
+
+// slowdownAlpha is the error of a Slowdown's interval.
+const slowdownAlpha = 0.05
+
+// SlowdownsOf returns the slowdown of each closed loop on a mesh of several ranks that the set also
+// has with one rank. The share of remote requests may differ: one rank has none.
+func SlowdownsOf(s *set.Set) []Slowdown {
+	labels, states := set.LabelsOf(s.Cells), compare.FindStates(s)
+	alone := map[string]*set.Cell{}
+	key := func(c *set.Cell) string {
+		return fmt.Sprintf("%d %s %s %s", c.Environment, c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Key("ranks", "remote_share"))
+	}
+	mesh := func(c *set.Cell) bool {
+		return c.Config["topology"] != config.TopologyClientServer && c.Config["ranks"] != "" && !c.OpenLoop() && len(c.Samples[result.Throughput]) > 0
+	}
+	for i := range s.Cells {
+		if c := &s.Cells[i]; mesh(c) && c.Config["ranks"] == "1" {
+			alone[key(c)] = c
+		}
+	}
+	var list []Slowdown
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		one := alone[key(c)]
+		if !mesh(c) || one == nil || one == c {
+			continue
+		}
+		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput}, compare.Values{Cell: one, Metric: result.Throughput},
+			compare.Ratio, states, slowdownAlpha)
+		if !ok {
+			continue
+		}
+		list = append(list, Slowdown{
+			Cell:  labels.Of(c.Config),
+			Alone: result.Summarize(result.Throughput, one.Samples[result.Throughput]),
+			All:   result.Summarize(result.Throughput, c.Samples[result.Throughput]),
+			Ratio: shift.Value, Low: shift.Low, High: shift.High,
+		})
+	}
+	return list
+}

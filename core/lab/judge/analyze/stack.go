@@ -1,0 +1,281 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Stack is what each layer of a transport adds to an operation, from the medium to a mesh.
+type Stack struct {
+	Cell      int    `json:"cell"` // of the set: that of client-server
+	Transport string `json:"transport"`
+	Provider  string `json:"provider,omitempty"`
+	// InFlight is 1 for round trips. With more, times are per operation and layers work at the same time,
+	// so a layer may add less than nothing.
+	InFlight int     `json:"in_flight"`
+	Layers   []Layer `json:"layers"`
+	// Sums compare operations with the sum of parts that were measured apart. Pipelined operations have
+	// none.
+	Sums []Sum `json:"sums,omitempty"`
+}
+
+// Layer is one layer.
+type Layer struct {
+	Name string        `json:"name"`
+	Time result.Metric `json:"time"` // nanoseconds: the median of round trips, or the mean time per operation
+	// Adds is what it takes longer than the layer before, and Share that part of the highest layer. Low
+	// and High are the interval of Adds, absent if there are too few values for one.
+	Adds  float64  `json:"adds"`
+	Share float64  `json:"share"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+}
+
+// Sum is the time of an operation and that of its parts.
+type Sum struct {
+	Topology string    `json:"topology"`
+	Mean     float64   `json:"mean"` // of the service time, in nanoseconds
+	Parts    []SumPart `json:"parts"`
+	// Explained is the sum of the parts over Mean: above 1 if parts work at the same time.
+	Explained float64 `json:"explained"`
+	// Waiting is the share of the time for which the clients' threads were without a processor. It is no
+	// part, because others may work for a call meanwhile. It is 0 if unknown.
+	Waiting float64 `json:"waiting,omitempty"`
+}
+
+// SumPart is one part of a [Sum].
+type SumPart struct {
+	Name string  `json:"name"`
+	NS   float64 `json:"ns"`
+}
+
+// stackAlpha is the error of the intervals of a stack.
+const stackAlpha = 0.05
+
+// StacksOf returns the stacks of a set: of each transport whose calls between a client and a server were
+// measured with a probe of the transport itself.
+func StacksOf(s *set.Set) (list []Stack) {
+	states := compare.FindStates(s)
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if c.Config["topology"] != config.TopologyClientServer || c.OpenLoop() {
+			continue
+		}
+		switch {
+		case len(c.Samples[result.Bare]) > 0:
+			list = append(list, roundTrips(s, i, states))
+		case len(c.Samples[result.BareRate]) > 0:
+			list = append(list, pipelined(s, i, states))
+		}
+	}
+	return list
+}
+
+// stackBuilder adds layers from the medium upwards.
+type stackBuilder struct {
+	Stack
+	set    *set.Set
+	states compare.States
+	last   compare.Values
+}
+
+func newStack(s *set.Set, cell int, states compare.States, inFlight int) *stackBuilder {
+	c := &s.Cells[cell]
+	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(), Provider: c.Plugin.Provider, InFlight: inFlight}, set: s, states: states}
+}
+
+// add adds a layer unless it was not measured. Rates are turned into times.
+func (b *stackBuilder) add(name string, c *set.Cell, metric string) {
+	if c == nil || len(c.Samples[metric]) == 0 {
+		return
+	}
+	if metric == result.Throughput {
+		c = perOperation(c)
+		metric = timePerOp
+	}
+	now := compare.Values{Cell: c, Metric: metric}
+	l := Layer{Name: name, Time: result.Summarize(metric, c.Samples[metric])}
+	l.Time.Unit, l.Adds = "ns", l.Time.Median
+	if b.last.Cell != nil {
+		l.Adds -= b.Layers[len(b.Layers)-1].Time.Median
+		if shift, ok := compare.NewShift(b.last, now, compare.Subtract, b.states, stackAlpha); ok {
+			l.Low, l.High = shift.Low, shift.High
+		}
+	}
+	b.Layers, b.last = append(b.Layers, l), now
+}
+
+// timePerOp is one over the throughput.
+const timePerOp = "time_per_op"
+
+func perOperation(c *set.Cell) *set.Cell {
+	one := *c
+	times := make([]float64, len(c.Samples[result.Throughput]))
+	for i, rate := range c.Samples[result.Throughput] {
+		times[i] = 1e9 / rate
+	}
+	one.Samples = map[string][]float64{timePerOp: times}
+	return &one
+}
+
+// finish sets the shares.
+func (b *stackBuilder) finish() Stack {
+	top := 0.0
+	for i := range b.Layers {
+		top = max(top, b.Layers[i].Time.Median)
+	}
+	for i := range b.Layers {
+		b.Layers[i].Share = b.Layers[i].Adds / top
+	}
+	return b.Stack
+}
+
+// mediumName names the floor of a cell.
+func mediumName(s *set.Set, c *set.Cell) string {
+	if results, err := s.Results(c); err == nil {
+		for _, r := range results {
+			for i := range r.Repeats {
+				if f := r.Repeats[i].Before.Medium; f != nil {
+					return f.Name
+				}
+			}
+		}
+	}
+	return "medium"
+}
+
+// roundTrips is the stack of one call in flight.
+func roundTrips(s *set.Set, cell int, states compare.States) Stack {
+	b, c := newStack(s, cell, states, 1), &s.Cells[cell]
+	medium := mediumName(s, c)
+	if bounce := "cache-line bounce"; medium != bounce {
+		b.add(bounce, c, result.Bounce)
+	}
+	b.add(medium, c, result.Floor)
+	b.add(ringLayer, ringOf(s, c, "/call-1/"), result.LatencyP50)
+	b.add("library", c, result.Library)
+	b.add("transport, without the harness", c, result.Bare)
+	b.add(config.TopologyClientServer, c, result.LatencyP50)
+	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, "1"), meshOf(s, c, config.TopologyMeshProxied, "1")
+	b.add(config.TopologyMeshDirect, direct, result.LatencyP50)
+	b.add(config.TopologyMeshProxied, proxied, result.LatencyP50)
+	for _, of := range []*set.Cell{c, direct} {
+		b.sum(of, SumPart{"transport", medianOf(of, result.Bare)}, SumPart{"harness", medianOf(of, result.HarnessOverhead)})
+	}
+	b.sum(proxied, SumPart{"transport", medianOf(proxied, result.Bare)},
+		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, "0"), result.LatencyMean)})
+	return b.finish()
+}
+
+// pipelined is the stack of several calls in flight.
+func pipelined(s *set.Set, cell int, states compare.States) Stack {
+	c := &s.Cells[cell]
+	inFlight, _ := strconv.Atoi(c.Config["in_flight"]) // as the command wrote it
+	b := newStack(s, cell, states, inFlight)
+	b.add(mediumName(s, c), c, result.RateFloor)
+	b.add(ringLayer, ringOf(s, c, "/call-32/"), result.Throughput)
+	b.add("transport, without the harness", c, result.BareRate)
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+		of := c
+		if topology != config.TopologyClientServer {
+			of = meshOf(s, c, topology, "1")
+		}
+		b.add(topology, of, result.Throughput)
+	}
+	return b.finish()
+}
+
+// Breakdown returns the layers as parts of the highest one, for drawing. A layer that adds less than
+// nothing is no part.
+func (s *Stack) Breakdown() Breakdown {
+	b := Breakdown{Name: "layers, one call in flight", Note: "each layer was measured by itself"}
+	if s.InFlight > 1 {
+		b.Name = fmt.Sprintf("layers, time per operation with %d calls in flight", s.InFlight)
+	}
+	b.Title = b.Name
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		b.Whole = l.Time.Median
+		if l.Adds > 0 {
+			b.Parts = append(b.Parts, Part{Name: l.Name, Mean: l.Adds, Share: l.Share, Help: "what this layer adds to those before it"})
+		}
+	}
+	return b
+}
+
+// sum adds the sum of an operation unless a part was not measured. What something stopped, by the threads'
+// own watch, is a part, too.
+func (b *stackBuilder) sum(c *set.Cell, parts ...SumPart) {
+	s := Sum{Mean: medianOf(c, result.LatencyMean), Parts: parts}
+	if stopped := s.Mean * medianOf(c, result.Stalled); stopped > 0 {
+		s.Parts = append(s.Parts, SumPart{"stopped threads", stopped})
+	}
+	for _, p := range s.Parts {
+		if p.NS == 0 || s.Mean == 0 {
+			return
+		}
+		s.Explained += p.NS
+	}
+	s.Explained /= s.Mean
+	s.Topology, s.Waiting = c.Config["topology"], waitingOf(b.set, c)
+	b.Sums = append(b.Sums, s)
+}
+
+// waitingOf returns the share of the time for which the clients' threads were without a processor.
+func waitingOf(s *set.Set, c *set.Cell) float64 {
+	results, err := s.Results(c)
+	if err != nil {
+		return 0
+	}
+	var t totals
+	for _, r := range results {
+		one := sum(r.Repeats)
+		t.clientTime, t.clientCPU = t.clientTime+one.clientTime, t.clientCPU+one.clientCPU
+	}
+	if t.clientCPU == 0 {
+		return 0
+	}
+	return max(0, 1-t.clientCPU/t.clientTime)
+}
+
+// medianOf returns 0 for what was not measured.
+func medianOf(c *set.Cell, metric string) float64 {
+	if c == nil {
+		return 0
+	}
+	m, _ := c.Metric(metric)
+	return m.Median
+}
+
+// meshOf returns the mesh with the load of c and a share of remote requests, or nil.
+func meshOf(s *set.Set, c *set.Cell, topology, share string) *set.Cell {
+	for i := range s.Cells {
+		m := &s.Cells[i]
+		if m.Config["topology"] == topology && cmp.Or(m.Config["remote_share"], "0") == share && m.Status == set.Measured &&
+			m.Key("topology", "remote_share") == c.Key("topology", "remote_share") {
+			return m
+		}
+	}
+	return nil
+}
+
+// ringLayer is the layer of the ring under shm, which micro measures.
+const ringLayer = "ring, between processes"
+
+// ringOf returns the reading of the default ring of a transport whose microbenchmarks the set has.
+func ringOf(s *set.Set, c *set.Cell, kind string) *set.Cell {
+	for i := range s.Cells {
+		m := &s.Cells[i]
+		if name := m.Config[set.MicroOption]; m.Transport() == c.Transport() && strings.HasPrefix(name, "spsc/fastforward"+kind+"processes") {
+			return m
+		}
+	}
+	return nil
+}

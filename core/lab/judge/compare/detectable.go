@@ -1,0 +1,116 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"transportbench/core/lab/store/result"
+)
+
+// Seen describes which changes the tests of a comparison could have found.
+type Seen struct {
+	// Tests counts the tests, and None those that could not have found any change.
+	Tests int `json:"tests"`
+	None  int `json:"none"`
+	// Median and Largest are over the other tests: the smallest change that each would have called,
+	// beyond the threshold or for the worse, if the values had scattered as they did. They are shares.
+	Median  float64 `json:"median"`
+	Largest float64 `json:"largest"`
+	// Cell and Metric are those of the largest, or of the first test that could not have found any.
+	Cell   string `json:"cell,omitempty"`
+	Metric string `json:"metric,omitempty"`
+}
+
+// detectable is the change that a test could have found.
+type detectable struct {
+	cell, metric string
+	change       *float64 // a share above 0; nil if there is no such change
+	decided      bool     // the test did find a change
+}
+
+// detectableChanges sets Detectable of every change that was tested, and returns those of all changes
+// that have a direction.
+func (r *Report) detectableChanges(o Options) (list []detectable) {
+	inParallel(len(r.Changes), func(i int) {
+		if c := &r.Changes[i]; c.PHolm != nil {
+			higher := c.Better == result.Higher
+			limit := o.Floor
+			if higher {
+				limit = -limit
+			}
+			c.Detectable = c.beyond(limit, !higher, o.Alpha/float64(r.Tests))
+		}
+	})
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		if c.Scheduled || c.Better == result.None || c.Change == nil {
+			continue
+		}
+		list = append(list, detectable{c.Cell, c.Metric, c.Detectable, c.Verdict == Better || c.Verdict == Worse})
+	}
+	return list
+}
+
+func (t *thresholdTest) detectable(alpha float64) detectable {
+	d := detectable{cell: t.change.Cell, metric: t.change.Metric}
+	if t.change.P != nil {
+		d.change = t.change.beyond(t.limit, t.above, alpha)
+	}
+	return d
+}
+
+// beyond returns the size of the smallest change that is significantly above the limit, or below it, at
+// alpha of a two-sided test. It takes the scatter of the values as it is and moves their shift. The
+// interval of a shift moves with it, so the change is found if its end is at the limit. It returns nil
+// if there are too few values for an interval.
+func (c *Change) beyond(limit float64, above bool, alpha float64) *float64 {
+	ratio, low, high := shift(c.blocks, alpha)
+	end := high
+	if above {
+		end = low
+	}
+	if end <= 0 || math.IsInf(end, 0) {
+		return nil
+	}
+	size := math.Abs((1+limit)*ratio/end - 1)
+	if c.step > 0 { // a change within a step of the clock beyond the limit has no verdict
+		size = max(size, math.Abs(limit)+c.step/c.Old.Median)
+	}
+	return &size
+}
+
+// seen sums up what tests could have found.
+func seen(list []detectable) Seen {
+	s := Seen{Tests: len(list)}
+	var sizes []float64
+	for _, d := range list {
+		switch {
+		case d.change == nil:
+			if s.None++; s.None == 1 {
+				s.Cell, s.Metric = d.cell, d.metric
+			}
+		default:
+			if sizes = append(sizes, *d.change); s.None == 0 && *d.change > s.Largest {
+				s.Cell, s.Metric = d.cell, d.metric
+			}
+			s.Largest = max(s.Largest, *d.change)
+		}
+	}
+	if len(sizes) > 0 {
+		slices.SortFunc(sizes, cmp.Compare[float64])
+		s.Median = sizes[len(sizes)/2]
+	}
+	return s
+}
+
+// Unseen returns how many tests found no change and could not have found one of the given size.
+func (r *Report) Unseen(size float64) int {
+	n := 0
+	for _, d := range r.detectable {
+		if !d.decided && (d.change == nil || *d.change > size) {
+			n++
+		}
+	}
+	return n
+}

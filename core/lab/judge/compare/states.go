@@ -1,0 +1,170 @@
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"transportbench/core/lab/judge/state"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// States are the states of the machine that the bounces of sets show.
+type States struct{ state.States }
+
+// FindStates returns the states of the windows of all cells of the sets.
+func FindStates(sets ...*set.Set) States {
+	var bounces []float64
+	for _, s := range sets {
+		for i := range s.Cells {
+			for _, w := range s.Cells[i].Windows {
+				bounces = append(bounces, w.BounceBefore, w.BounceAfter)
+			}
+		}
+	}
+	return States{state.Find(bounces)}
+}
+
+// Of returns the state of a window, as [state.States.Of].
+func (s States) Of(w set.Window) string { return s.States.Of(w.BounceBefore, w.BounceAfter) }
+
+// StateMedian is the median of a metric over the windows in one state.
+type StateMedian struct {
+	State  string        `json:"state"`
+	Metric result.Metric `json:"metric"`
+}
+
+// Medians returns the medians of a metric of a cell by state, in the order of [States.Divide].
+func (s States) Medians(c *set.Cell, metric string) []StateMedian {
+	var list []StateMedian
+	for _, in := range s.Divide(c.WindowsOf(metric)) {
+		list = append(list, StateMedian{in.State, result.Summarize(metric, of(in, c.Samples[metric]))})
+	}
+	return list
+}
+
+// Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians does.
+// A state may be missing: not every window has a floor.
+func (s States) Ratios(c *set.Cell) []StateMedian {
+	if len(c.Samples[result.FloorRatio]) > 0 {
+		return s.Medians(c, result.FloorRatio)
+	}
+	return s.Medians(c, result.OpTimeRatio)
+}
+
+// StatePool has the percentiles of a cell's response times over the windows in one state.
+type StatePool struct {
+	State   string
+	Windows int
+	// Percentiles are as in [result.Pool].
+	Percentiles map[string]result.Pooled
+	// Served is the share of the operations due that were completed.
+	Served float64
+}
+
+// Pool returns the percentiles of an open loop by state, of the response times of each of its windows,
+// in the order of [States.Divide].
+func (s States) Pool(c *set.Cell, responses []result.Responses) ([]StatePool, error) {
+	throughput, offered := c.Samples[result.Throughput], c.Samples[result.OfferedLoad]
+	if n := len(c.Windows); len(responses) != n || len(throughput) != n || len(offered) != n {
+		return nil, nil
+	}
+	var list []StatePool
+	for _, in := range s.Divide(c.Windows) {
+		pool := StatePool{State: in.State, Windows: len(in.Windows)}
+		var err error
+		if pool.Percentiles, err = result.Pool(of(in, responses)); err != nil {
+			return nil, err
+		}
+		due, done := 0.0, 0.0
+		for _, w := range in.Windows {
+			due, done = due+offered[w], done+throughput[w]
+		}
+		if due > 0 {
+			pool.Served = done / due
+		}
+		list = append(list, pool)
+	}
+	return list, nil
+}
+
+// InState are the windows of a cell in one state, by index.
+type InState struct {
+	State   string
+	Windows []int
+}
+
+// of returns those of the values, one for each window of the cell, that are of windows in the state.
+func of[T any](in InState, values []T) []T {
+	list := make([]T, len(in.Windows))
+	for i, w := range in.Windows {
+		list[i] = values[w]
+	}
+	return list
+}
+
+// Divide returns the windows of a cell by state, in the order of [state.States.Names] with
+// [state.Mixed] and [state.Unread] last. It returns nil if the machine showed one state only, or the
+// cell none.
+func (s States) Divide(windows []set.Window) []InState {
+	by := map[string][]int{}
+	for i, w := range windows {
+		by[s.Of(w)] = append(by[s.Of(w)], i)
+	}
+	if s.Count() < 2 || len(by[state.Mixed])+len(by[state.Unread]) == len(windows) {
+		return nil
+	}
+	var list []InState
+	for _, name := range append(s.Names(), state.Mixed, state.Unread) {
+		if len(by[name]) > 0 {
+			list = append(list, InState{name, by[name]})
+		}
+	}
+	return list
+}
+
+// Within returns a cell with only its windows in a state, and their samples. It returns the cell itself
+// if it has no window in the state.
+func (s States) Within(c *set.Cell, name string) *set.Cell {
+	other := func(w set.Window) bool { return name == "" || s.Of(w) != name }
+	some := *c
+	some.Windows = slices.DeleteFunc(slices.Clone(c.Windows), other)
+	if len(some.Windows) == 0 {
+		return c
+	}
+	some.Samples, some.Pooled = map[string][]float64{}, nil
+	for metric, values := range c.Samples {
+		for i, w := range c.WindowsOf(metric) {
+			if !other(w) {
+				some.Samples[metric] = append(some.Samples[metric], values[i])
+			}
+		}
+	}
+	return &some
+}
+
+// Common returns the state in which all of the cells were measured most: the one with the most windows
+// in the cell that has the fewest there. Cells without readings do not count. It returns "" if there is
+// no such state.
+func (s States) Common(cells []*set.Cell) string {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
+		return !slices.ContainsFunc(c.Windows, func(w set.Window) bool { return s.Of(w) != state.Unread })
+	})
+	common, most := "", 0
+	for _, name := range s.Names() {
+		fewest := math.MaxInt
+		for _, c := range cells {
+			n := 0
+			for _, w := range c.Windows {
+				if s.Of(w) == name {
+					n++
+				}
+			}
+			fewest = min(fewest, n)
+		}
+		if len(cells) > 0 && fewest > most {
+			common, most = name, fewest
+		}
+	}
+	return common
+}

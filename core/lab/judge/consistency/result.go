@@ -1,0 +1,103 @@
+package consistency
+
+import (
+	"fmt"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// Result applies [Check] to every repeat of a result, and compares its percentiles with its
+// histograms. It reports a rule that several repeats violate once, for the first of them.
+func Result(r *result.Result) []result.Check {
+	var list []result.Check
+	load := LoadOf(&r.Config)
+	for i := range r.Repeats {
+		repeat := &r.Repeats[i]
+		found := Check(Figures{Load: load, Values: repeat.Samples})
+		for _, c := range append(found, merged(repeat)...) {
+			c.Message = fmt.Sprintf("repeat %d: %s", repeat.Index+1, c.Message)
+			list = append(list, c)
+		}
+	}
+	return bySeverity(first(list))
+}
+
+// first keeps the first check of each name.
+func first(list []result.Check) []result.Check {
+	var kept []result.Check
+	count := map[string]int{}
+	for _, c := range list {
+		if count[c.Name]++; count[c.Name] == 1 {
+			kept = append(kept, c)
+		}
+	}
+	for i, c := range kept {
+		if more := count[c.Name] - 1; more > 0 {
+			kept[i].Message += fmt.Sprintf(" (and %d more like it)", more)
+		}
+	}
+	return kept
+}
+
+// merged compares a repeat's percentiles with its merged histogram, and detects averages of the
+// clients' percentiles.
+func merged(repeat *result.Repeat) []result.Check {
+	all, err := result.Histograms(repeat.Latency)
+	if err != nil {
+		return failed("percentiles", result.Error, 1, 0, "%v", err)
+	}
+	if all.Count() == 0 {
+		return nil
+	}
+	for _, q := range quantiles[:len(quantiles)-1] {
+		name := "latency_" + q.name
+		v, has := repeat.Samples[name]
+		real := all.Quantile(q.at)
+		// Files of 1.x have steps of the clock, later ones interpolate within a step.
+		if !has || apart(v, real) <= recorded || apart(v, all.Interpolate(q.at, repeat.ClockStep())) <= recorded {
+			continue
+		}
+		average, clients := averaged(repeat, q.at)
+		if clients > 1 && apart(v, average) <= recorded {
+			return failed("averaged_percentiles", result.Error, v, real,
+				"%s is %s, which is the average of the %d clients' percentiles; by the merged histogram, that of all calls is %s",
+				name, format.Time(v), clients, format.Time(real))
+		}
+		return failed("percentiles", result.Error, v, real, "%s is %s, but the merged histogram has %s", name, format.Time(v), format.Time(real))
+	}
+	return nil
+}
+
+func averaged(repeat *result.Repeat, quantile float64) (mean float64, clients int) {
+	for _, c := range repeat.Clients() {
+		if h, err := record.DecodeHistogram(c.Latency); err == nil && h.Count() > 0 {
+			mean += h.Quantile(quantile)
+			clients++
+		}
+	}
+	return mean / float64(max(clients, 1)), clients
+}
+
+// OfText applies [Check] to every repeat of a cell, given its options as text and its samples by
+// metric. It ignores metrics without one sample per repeat, such as those that a run measures once.
+func OfText(options map[string]string, samples map[string][]float64) []result.Check {
+	repeats := 0
+	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {
+		repeats = max(repeats, len(samples[name]))
+	}
+	load := LoadOfText(options)
+	var list []result.Check
+	f := Figures{Load: load, Values: map[string]float64{}}
+	for i := range repeats {
+		clear(f.Values)
+		for name, values := range samples {
+			if len(values) == repeats {
+				f.Values[name] = values[i]
+			}
+		}
+		list = append(list, Check(f)...)
+	}
+	return bySeverity(first(list))
+}

@@ -1,0 +1,199 @@
+package consistency_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/store/result"
+)
+
+// good returns consistent figures of two clients with 4 calls in flight each.
+func good() consistency.Figures {
+	return consistency.Figures{
+		Load: consistency.Load{InFlight: 8, Clients: 2, Threads: 3, MaxValue: 32, RemoteShare: -1},
+		Values: map[string]float64{
+			result.Throughput: 1e6, result.Goodput: 16e6, result.LatencyP50: 7000, result.LatencyP90: 9000, result.LatencyP99: 20000,
+			result.LatencyP999: 40000, result.LatencyMax: 90000, result.Floor: 1000, result.FloorRatio: 7, result.OpTimeRatio: 1,
+			result.CPUPerOp: 3000, result.EmptyLoops: 0.5,
+		},
+	}
+}
+
+func TestRules(t *testing.T) {
+	require.Empty(t, consistency.Check(good()))
+	for _, test := range []struct {
+		name     string
+		severity result.Severity
+		edit     func(f *consistency.Figures)
+		says     string
+	}{
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.EmptyLoops] = 1.5 }, "a share is at most 1"},
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = -1 }, "which is impossible"},
+		{"percentiles", result.Error, func(f *consistency.Figures) { f.Values[result.LatencyP90] = 21000 }, "latency_p99 is 20.0 us but latency_p90 is 21.0 us"},
+		{"response", result.Error, func(f *consistency.Figures) { f.Values[result.ResponseP99] = 19000 }, "never below the service time"},
+		{"goodput", result.Error, func(f *consistency.Figures) { f.Values[result.Goodput] = 65e6 }, "more than 1.00 M op/s with values of 32 bytes"},
+		{"floor_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.FloorRatio] = 7.1 }, "7.00 us over 1.00 us, 7.00, not 7.10"},
+		{"cpu_per_op", result.Warning, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = 3200 }, "3.20 processors, but there were 3"},
+		{"offered_load", result.Warning, func(f *consistency.Figures) { f.Values[result.OfferedLoad] = 0.9e6 }, "only 900 K op/s were due"},
+		// The mean is at least 0.4 x 7 + 0.09 x 9 + 0.009 x 20 + 0.001 x 40 = 3.83 us.
+		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 3 }, "no mean latency below 3.83 us"},
+		// And at most 3.5 + 3.6 + 1.8 + 0.36 + 0.09 = 9.35 us.
+		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 10 }, "no mean latency above 9.35 us"},
+		// Printed figures are taken literally.
+		{"littles_law", result.Error, func(f *consistency.Figures) { f.Printed = true; f.Values[consistency.LatencyMean] = 7000 },
+			"7.00 calls in flight, but 8.00 are claimed: by Little's law the mean is 8.00 us, or the rate 1.14 M op/s"},
+		{"tokens", result.Error, func(f *consistency.Figures) {
+			f.Printed, f.Load.TokensPerBlock, f.Load.Pattern = true, 128, config.Pattern{{Op: "lookup", Count: 7}, {Op: "read", Count: 6}, {Op: "write", Count: 3}}
+			f.Values[result.IterationRate], f.Values[result.TokenRate] = 10, 10000
+		}, "11520 tokens a second, not 10000"},
+		{"sum", result.Error, func(f *consistency.Figures) {
+			f.Printed, f.Load.InFlight, f.Load.Pattern = true, 1, config.Pattern{{Op: "read", Count: 2}}
+			f.Values = map[string]float64{result.IterationRate: 1000, "read_p50": 1e6}
+		}, "more than the whole"},
+		{"queueing_model", result.Error, func(f *consistency.Figures) {
+			f.Printed, f.Load.RemoteShare = true, 0.25
+			f.Values[result.LocalMean], f.Values[result.RemoteMean] = 1000, 5000 // a mean of 2 us, but a request took 8 us
+		}, "6.00 us of the 8.00 us"},
+	} {
+		f := good()
+		test.edit(&f)
+		found := consistency.Check(f)
+		require.Len(t, found, 1, test.says)
+		require.Equal(t, test.name, found[0].Name)
+		require.Equal(t, test.severity, found[0].Severity)
+		require.False(t, found[0].OK)
+		require.Contains(t, found[0].Message, test.says)
+	}
+}
+
+func TestClaimsThatHold(t *testing.T) {
+	require.Empty(t, consistency.Work{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}.Check())
+	require.Empty(t, consistency.Loop{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}.Check())
+	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2, Each: 4}, {Name: "b", Count: 1, Each: 1.5}}}.Check())
+	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2}}}.Check(), "nothing is known")
+	require.Empty(t, consistency.Limit{Value: 10.4, Limit: 10}.Check())
+	require.Empty(t, consistency.Ratio{From: []float64{10, 20}, To: []float64{2}, Claimed: []float64{5, 10}}.Check())
+	require.Empty(t, consistency.Ratio{}.Check())
+	require.Empty(t, consistency.Percentiles{Combined: "merged", Over: 8}.Check())
+	require.Empty(t, consistency.Percentiles{Combined: consistency.Averaged, Over: 1}.Check())
+}
+
+// Of 100 lookups, 40 find something, so they do not all find nothing.
+func TestLookups(t *testing.T) {
+	found := consistency.Lookups{What: "an index", Count: 100, Space: 10, Covered: 4}.Check()
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "the lookups of an index mostly find nothing: 40.0% of the addresses")
+	require.Contains(t, found[0].Message, "about 40.0 of 100 lookups find it")
+	require.Empty(t, consistency.Lookups{Count: 100, Space: 10, Covered: 5}.Check())
+
+	require.NoError(t, consistency.Lookups{Space: 10, Covered: 10}.Valid())
+	require.NoError(t, consistency.Lookups{Space: 10}.Valid())
+	for _, l := range []consistency.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1}, {Space: 10, Covered: 11}} {
+		require.ErrorContains(t, l.Valid(), "space must be above 0, and covered from 0 to space")
+	}
+}
+
+func TestSlips(t *testing.T) {
+	message := func(w consistency.Work) string { return w.Check()[0].Message }
+	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}), "bytes taken for bits")
+	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 3}), "for each of 3?")
+	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 0.25}), "for one of 4")
+	require.NotContains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 1.3}), "?")
+}
+
+// recorded returns a result of a fast and a slow client.
+func recorded(t *testing.T) *result.Result {
+	r := &result.Result{Config: config.Default()}
+	r.Config.Clients = 2
+	fast, slow := record.NewHistogram(), record.NewHistogram()
+	for i := range uint64(1000) {
+		fast.Record(1000 + i)
+		slow.Record(100_000 + 100*i)
+	}
+	var clients []record.ClientReport
+	var encoded []string
+	for _, h := range []*record.Histogram{fast, slow} {
+		text := h.Encode()
+		clients, encoded = append(clients, record.ClientReport{Latency: text}), append(encoded, text)
+	}
+	merged, err := result.Histograms(encoded...)
+	require.NoError(t, err)
+	repeat := result.Repeat{Ranks: []record.Report{{Clients: clients}}, Samples: map[string]float64{
+		result.LatencyP50: merged.Quantile(0.5), result.LatencyP99: merged.Quantile(0.99)}}
+	repeat.Latency = merged.Encode()
+	r.Repeats = []result.Repeat{repeat, repeat}
+	r.Repeats[1].Index = 1
+	return r
+}
+
+// A percentile of all calls is not the average of the clients' percentiles: here they are 198 us and
+// 101 us.
+func TestAveragedPercentilesAreFound(t *testing.T) {
+	r := recorded(t)
+	require.Empty(t, consistency.Result(r))
+	r.Repeats[1].Samples = map[string]float64{result.LatencyP99: (1990 + 199_000) / 2}
+	found := consistency.Result(r)
+	require.Len(t, found, 1)
+	require.Equal(t, "averaged_percentiles", found[0].Name)
+	require.Contains(t, found[0].Message, "repeat 2: latency_p99 is 100 us, which is the average of the 2 clients' percentiles")
+
+	r.Repeats[1].Samples = map[string]float64{result.LatencyP99: 50_000}
+	require.Equal(t, "percentiles", consistency.Result(r)[0].Name)
+	r.Repeats[0].Latency = "rubbish"
+	require.Contains(t, consistency.Result(r)[0].Message, "repeat 1: ")
+}
+
+func TestLoadsFromOptionsAsText(t *testing.T) {
+	l := consistency.LoadOfText(map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2", "clients": "4", "in_flight": "8",
+		"value_size": "uniform:64-4096", "remote_share": "0.5", "pattern": "read:2", "tokens_per_block": "16"})
+	require.Equal(t, consistency.Load{InFlight: 96, Clients: 12, Threads: 18, MaxValue: 4096, RemoteShare: 0.5,
+		Pattern: config.Pattern{{Op: "read", Count: 2}}, TokensPerBlock: 16}, l)
+	c := config.Default()
+	c.Ranks, c.Clients, c.InFlight, c.Topology = 3, 4, 8, config.TopologyMeshDirect
+	require.Equal(t, 96, consistency.LoadOf(&c).InFlight)
+	c.Rate = 1e6
+	require.Zero(t, consistency.LoadOf(&c).InFlight, "an open loop has no fixed number in flight")
+	require.Zero(t, consistency.LoadOfText(map[string]string{"rate": "1e6", "in_flight": "4"}).InFlight)
+	require.Equal(t, consistency.Load{Clients: 1, MaxValue: -1, RemoteShare: -1}, consistency.LoadOfText(nil))
+}
+
+// The cells of a set are checked repeat by repeat.
+func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
+	samples := map[string][]float64{
+		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50}, result.FloorRatio: {10, 10},
+		result.HarnessOverhead: {7}, // measured once per run
+	}
+	require.Empty(t, consistency.OfText(nil, samples))
+	samples[result.FloorRatio] = []float64{10, 20}
+	found := consistency.OfText(nil, samples)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Message, "500 ns over 50.0 ns, 10.0, not 20.0")
+	samples[result.FloorRatio] = []float64{20, 20}
+	require.Contains(t, consistency.OfText(nil, samples)[0].Message, "(and 1 more like it)")
+}
+
+// The committed results have no contradictions.
+func TestCommittedResultsAreConsistent(t *testing.T) {
+	read := 0
+	for _, pattern := range []string{"../../../../results/v*/*/*.json", "../../../../results/v*/*/*/*.json", "../../../../results/v*/*/*/*/*.json"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			if name := filepath.Base(path); name == "index.json" || name == "calibration.json" {
+				continue
+			}
+			r, err := result.Read(path)
+			require.NoError(t, err)
+			for _, c := range consistency.Result(r) {
+				require.NotEqual(t, result.Error, c.Severity, "%s: %s", path, c.Message)
+			}
+			read++
+		}
+	}
+	require.Greater(t, read, 10)
+}

@@ -1,0 +1,140 @@
+package published
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/store/result"
+)
+
+const committed = "../../../../results/published/*.json"
+
+func documents(t *testing.T) map[string]*Document {
+	t.Helper()
+	paths, err := filepath.Glob(committed)
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	all := map[string]*Document{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		d, err := parse(text)
+		require.NoError(t, err, path)
+		all[filepath.Base(path)] = d
+	}
+	return all
+}
+
+// The check finds what the sources have wrong: without its admission, a row of contradictory
+// figures is refused.
+func TestContradictionsAreFound(t *testing.T) {
+	found := map[string]bool{}
+	for name, d := range documents(t) {
+		for _, row := range d.Rows {
+			require.NotEmpty(t, row.Name)
+			admitted := row.Contradiction != ""
+			row.Contradiction = ""
+			err := row.Check()
+			if err != nil {
+				require.True(t, admitted)
+				require.ErrorContains(t, err, "say so in the row's contradiction")
+				found[name+": "+row.Name] = true
+			}
+		}
+	}
+	require.Equal(t, map[string]bool{
+		"benchkv-2rank.json: 2 ranks":                         true,
+		"copyrpc.json: 4 nodes, all to all, std mpsc, notify": true,
+		"copyrpc.json: benchkv on 2 nodes, UCX-AM":            true,
+		"copyrpc.json: benchkv on 2 nodes, copyrpc Meta":      true,
+		"copyrpc.json: copyrpc, 1 endpoint":                   true,
+		"copyrpc.json: erpc, 256 in flight":                   true,
+		"copyrpc.json: erpc, 8 queue pairs, 32 in flight":     true,
+		"copyrpc.json: inproc fastforward":                    true,
+		"copyrpc.json: mlx5 write with immediate":             true,
+		"mooncake-shm.json: memcpy of 4 KiB, upper end":       true,
+		"tcpx.json: asynchronous unpack kernel":               true,
+	}, found)
+}
+
+func parse(text []byte) (*Document, error) {
+	document, err := result.NewDocument(text)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(document)
+}
+
+func valid() map[string]any {
+	return map[string]any{
+		"schema_version": "1.0.0", "kind": "published", "source": "a paper", "date": "2026-01-01T00:00:00Z",
+		"rows": []any{map[string]any{
+			"name":   "a row",
+			"config": map[string]any{"transport": "x"},
+			"metrics": map[string]any{
+				"throughput": map[string]any{"value": 1e6, "unit": "op/s"},
+			},
+			"work": []any{map[string]any{"amount": 2e6, "unit": "op", "seconds": 2, "per_second": 1e6}},
+		}},
+	}
+}
+
+func parseEdited(t *testing.T, edit func(document, row map[string]any)) error {
+	t.Helper()
+	d := valid()
+	edit(d, d["rows"].([]any)[0].(map[string]any))
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	_, err = parse(text)
+	return err
+}
+
+func TestParseRefuses(t *testing.T) {
+	require.NoError(t, parseEdited(t, func(_, _ map[string]any) {}))
+	work := func(row map[string]any) map[string]any { return row["work"].([]any)[0].(map[string]any) }
+	metric := func(row map[string]any) map[string]any {
+		return row["metrics"].(map[string]any)["throughput"].(map[string]any)
+	}
+	for want, edit := range map[string]func(d, row map[string]any){
+		`rows[0] "a row": 2000000 op in 4.00 s are 500 K op/s, not 1.00 M op/s`: func(_, row map[string]any) { work(row)["seconds"] = 4 },
+		"must be above 0":           func(_, row map[string]any) { work(row)["amount"] = -1 },
+		"space must be above 0":     func(_, row map[string]any) { row["lookups"] = []any{map[string]any{"what": "x", "count": 1}} },
+		"0 is not above 0":          func(_, row map[string]any) { metric(row)["value"] = 0 },
+		"has no unit":               func(_, row map[string]any) { metric(row)["unit"] = "" },
+		"our throughput is in op/s": func(_, row map[string]any) { metric(row)["unit"] = "B/s" },
+		"config has no transport":   func(_, row map[string]any) { row["config"] = map[string]any{} },
+		"metrics is empty":          func(_, row map[string]any) { row["metrics"] = map[string]any{} },
+		"source is missing":         func(d, _ map[string]any) { d["source"] = "" },
+		"rows is empty":             func(d, _ map[string]any) { d["rows"] = []any{} },
+		"newer version":             func(d, _ map[string]any) { d["schema_version"] = "2.0.0" },
+		`kind "run"`:                func(d, _ map[string]any) { d["kind"] = "run" },
+		"line 1":                    func(d, _ map[string]any) { d["rows"] = "none" },
+	} {
+		require.ErrorContains(t, parseEdited(t, edit), want)
+	}
+	require.NoError(t, parseEdited(t, func(_, row map[string]any) {
+		work(row)["seconds"] = 4
+		row["contradiction"] = "the time and the rate"
+	}))
+	_, err := parse([]byte(strings.Repeat("[", 1000)))
+	require.ErrorContains(t, err, "nested")
+}
+
+func FuzzParse(f *testing.F) {
+	text, err := json.Marshal(valid())
+	require.NoError(f, err)
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d, err := parse(data)
+		if err == nil {
+			for i := range d.Rows {
+				require.NoError(t, d.Rows[i].Check())
+			}
+		}
+	})
+}

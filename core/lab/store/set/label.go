@@ -1,0 +1,335 @@
+package set
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// ownPrefix begins the names of a transport's own options.
+const ownPrefix = "options."
+
+// Varying returns the options, except the transport, that differ between cells and are part of
+// their keys. They are in the order in which they are shown.
+func Varying(cells ...[]Cell) []string {
+	first := map[string]string{}
+	count := map[string]int{} // of the complete configurations that have it
+	varies := map[string]bool{}
+	complete := 0
+	for _, list := range cells {
+		for i := range list {
+			one := 0
+			_, whole := list[i].Config["duration"]    // false for published figures
+			_, reading := list[i].Config[MicroOption] // of a microbenchmark, which has few options
+			if whole && !reading {
+				one = 1
+			}
+			complete += one
+			for name, value := range list[i].Config {
+				// Options of two transports may only have the name in common.
+				key := name
+				if strings.HasPrefix(name, ownPrefix) {
+					key = list[i].Config["transport"] + " " + name
+				}
+				if known, seen := first[key]; !seen {
+					first[key] = value
+				} else if known != value {
+					varies[name] = true
+				}
+				count[name] += one
+			}
+		}
+	}
+	var names []string
+	for name := range count {
+		// An option that some cells lack varies too, because it is zero there. A transport's own
+		// option does not: other transports do not have it.
+		if name != "transport" && Concerns(name) && (varies[name] || count[name] < complete && !strings.HasPrefix(name, ownPrefix)) {
+			names = append(names, name)
+		}
+	}
+	if slices.Contains(names, trackOption) {
+		names = slices.DeleteFunc(names, func(name string) bool { return followsTrack(name, cells) })
+	}
+	if slices.Contains(names, networkOption) {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return strings.HasPrefix(name, ownPrefix) && follows(name, networkOption, cells)
+		})
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+const trackOption = "track"
+
+// followsTrack reports whether the track sets an option and no cell differs from that, so that the
+// track alone tells the cells apart.
+func followsTrack(option string, cells [][]Cell) bool {
+	own, isOwn := strings.CutPrefix(option, ownPrefix)
+	if !isOwn && option != "verify_every" {
+		return false
+	}
+	sets := !isOwn
+	for _, list := range cells {
+		for i := range list {
+			c := &list[i]
+			if _, has := c.Config[option]; !has {
+				continue
+			}
+			if _, has := c.Plugin.Matched[own]; has {
+				sets = true
+			} else if isOwn && c.Plugin.Name != "" { // empty for cells that were not measured
+				return false
+			}
+		}
+	}
+	return sets && follows(option, trackOption, cells)
+}
+
+// networkOption may set options of transports: the address that ranks have in a network of their own,
+// or the faults with which a transport imitates the network.
+const networkOption = "network"
+
+// follows reports whether cells of one transport and profile that differ in an option also differ in
+// the option it follows.
+func follows(option, followed string, cells [][]Cell) bool {
+	type group struct{ transport, profile, followed string }
+	values := map[group]string{}
+	for _, list := range cells {
+		for i := range list {
+			c := &list[i]
+			value, has := c.Config[option]
+			if !has {
+				continue
+			}
+			g := group{c.Transport(), c.Config["profile"], c.Config[followed]}
+			if known, seen := values[g]; seen && known != value {
+				return false
+			}
+			values[g] = value
+		}
+	}
+	return true
+}
+
+// loadOptions are the options that shape the load, in the order in which they are shown. Labels name
+// them in all cells if they vary.
+var loadOptions = []string{"topology", "ranks", "daemons", "clients", "in_flight", "rate", "value_size", "read_ratio", "distribution"}
+
+// rank orders the options that shape the load first and a transport's own options last.
+func rank(option string) int {
+	if strings.HasPrefix(option, ownPrefix) {
+		return 100
+	}
+	if i := slices.Index(loadOptions, option); i >= 0 {
+		return i
+	}
+	return 50
+}
+
+// Labels names cells by what tells them apart: the profile if there are several, and the options that
+// vary among the cells of that profile. Of the options that do not shape the load, a label has those
+// that differ from their default, and of a transport's own those that vary among its cells.
+type Labels struct {
+	profiles []string            // in order of appearance
+	varying  map[string][]string // by profile
+	own      map[string][]string // by transport
+}
+
+// LabelsOf returns the labels of cells that are shown together.
+func LabelsOf(lists ...[]Cell) Labels {
+	l := Labels{varying: map[string][]string{}, own: map[string][]string{}}
+	byProfile, byTransport := map[string][]Cell{}, map[string][]Cell{}
+	for _, list := range lists {
+		for _, c := range list {
+			profile := c.Config["profile"] // empty for published figures
+			if profile != "" && byProfile[profile] == nil {
+				l.profiles = append(l.profiles, profile)
+			}
+			byProfile[profile] = append(byProfile[profile], c)
+			byTransport[c.Transport()] = append(byTransport[c.Transport()], c)
+		}
+	}
+	for profile, cells := range byProfile {
+		l.varying[profile] = Varying(cells)
+	}
+	for transport, cells := range byTransport {
+		l.own[transport] = Varying(cells)
+	}
+	return l
+}
+
+// Without returns labels that leave out some options.
+func (l Labels) Without(options ...string) Labels {
+	varying := map[string][]string{}
+	for profile, names := range l.varying {
+		varying[profile] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(options, name) })
+	}
+	l.varying = varying
+	return l
+}
+
+// Load names what a cell with this configuration measures, without the transport. It is empty if the
+// cells differ in the transport alone.
+func (l Labels) Load(config map[string]string) string {
+	var parts []string
+	profile := config["profile"]
+	if len(l.profiles) > 1 && profile != "" {
+		parts = append(parts, profile)
+	}
+	for _, name := range l.varying[profile] {
+		value, has := config[name]
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
+		switch {
+		case !has, isOwn && !slices.Contains(l.own[config["transport"]], name):
+		case !isOwn && !slices.Contains(loadOptions, name) && value == defaults()[name]:
+		default:
+			parts = append(parts, own+"="+Value(name, value))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Of names a cell with this configuration: the transport and [Labels.Load].
+func (l Labels) Of(config map[string]string) string {
+	return strings.TrimSpace(config["transport"] + " " + l.Load(config))
+}
+
+// defaults returns the default configuration as text.
+var defaults = sync.OnceValue(func() map[string]string {
+	known, err := Flatten(config.Default())
+	if err != nil {
+		panic(err) // a configuration can be encoded
+	}
+	return known
+})
+
+// Value formats an option's value for display.
+func Value(option, value string) string {
+	if share, err := strconv.ParseFloat(value, 64); err == nil && option == "remote_share" {
+		return config.Share(share).String()
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(option, "_size") {
+		return transport.FormatSize(n)
+	}
+	if rate, err := strconv.ParseFloat(value, 64); err == nil && option == "rate" {
+		if config.Rate(rate) == config.RateMax {
+			return config.RateMax.String()
+		}
+		return shortRate(rate)
+	}
+	return value
+}
+
+// shortRate returns a rate in op/s as an option has it: "20k".
+func shortRate(rate float64) string {
+	for _, unit := range []struct {
+		factor float64
+		suffix string
+	}{{1e6, "M"}, {1e3, "k"}} {
+		if rate >= unit.factor {
+			return strconv.FormatFloat(rate/unit.factor, 'g', -1, 64) + unit.suffix
+		}
+	}
+	return strconv.FormatFloat(rate, 'g', -1, 64)
+}
+
+// Match reports whether a configuration matches a pattern such as "transport=shm,in_flight=3*", in
+// which each value is a shell pattern. A value without a name is that of the transport, so that "*"
+// matches all, as the empty pattern does. A transport's own options do not need "options." before
+// their names.
+func Match(pattern string, config map[string]string) bool {
+	if pattern == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(pattern, ",") {
+		name, glob, named := strings.Cut(strings.TrimSpace(part), "=")
+		if !named {
+			name, glob = "transport", name
+		}
+		name = strings.ReplaceAll(name, "-", "_")
+		value, has := config[name]
+		if !has {
+			value, has = ownOption(config, name)
+		}
+		if !has {
+			return false
+		}
+		exact, _ := path.Match(glob, value)
+		shown, _ := path.Match(glob, Value(name, value))
+		if !exact && !shown {
+			return false
+		}
+	}
+	return true
+}
+
+func ownOption(config map[string]string, name string) (value string, has bool) {
+	for option, value := range config {
+		own, found := strings.CutPrefix(option, ownPrefix)
+		if found && strings.ReplaceAll(own, "-", "_") == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// CheckPattern returns an error if [Match] cannot parse the pattern.
+func CheckPattern(pattern string) error {
+	_, err := path.Match(pattern, "")
+	return err
+}
+
+// Names returns every option that any cell has.
+func Names(cells ...[]Cell) []string {
+	all := map[string]bool{}
+	for _, list := range cells {
+		for i := range list {
+			for name := range list[i].Config {
+				all[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// CompareValues compares two values of an option, as numbers if both are.
+func CompareValues(a, b string) int {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	if errX == nil && errY == nil {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Compare(a, b)
+}
+
+// Metrics returns the metrics that any cell has: known ones in the order in which they are shown,
+// then others by name.
+func Metrics(cells ...[]Cell) []string {
+	present := map[string]bool{}
+	for _, list := range cells {
+		for i := range list {
+			for name := range list[i].Samples {
+				present[name] = true
+			}
+		}
+	}
+	var names []string
+	for _, d := range result.Definitions {
+		if present[d.Name] {
+			names = append(names, d.Name)
+			delete(present, d.Name)
+		}
+	}
+	return append(names, slices.Sorted(maps.Keys(present))...)
+}

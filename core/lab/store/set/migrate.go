@@ -1,0 +1,129 @@
+package set
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"transportbench/core/lab/store/result"
+)
+
+// migrateFrom1 brings a set of schema 1.x to 2.0. Its samples have metrics that mean something else
+// now, and it has no windows. The results in d, if it has any, have both; renewOld reads those in
+// files.
+func (s *Set) migrateFrom1(d *result.Document) error {
+	var document struct {
+		Cells []struct {
+			Results []json.RawMessage `json:"results"`
+		} `json:"cells"`
+	}
+	if err := d.Decode(&document); err != nil {
+		return err
+	}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		c.migrateSamples()
+		c.Results = nil
+		for _, text := range document.Cells[i].Results {
+			r, err := result.Parse(text)
+			if err != nil {
+				return fmt.Errorf("cells[%d]: %w", i, err)
+			}
+			c.Results = append(c.Results, r)
+		}
+		if len(c.Results) > 0 {
+			if err := s.renew(c, c.Results); err != nil {
+				return err
+			}
+		}
+	}
+	s.SchemaVersion = SchemaVersion
+	return nil
+}
+
+// migrateSamples drops what result.Read renames or drops in a result of schema 1.x.
+func (c *Cell) migrateSamples() {
+	if c.Status == Published {
+		return
+	}
+	c.Schema = "1.0.0"
+	rename := map[string]string{}
+	if c.Transport() == "ucxam" {
+		rename = map[string]string{result.Floor: result.Library, result.FloorRatio: result.LibraryRatio}
+	}
+	delete(c.Samples, result.OpTimeRatio)
+	for from, to := range rename {
+		if values, has := c.Samples[from]; has {
+			c.Samples[to] = values
+			delete(c.Samples, from)
+		}
+	}
+}
+
+// renew takes the samples and all else that is not about the outcome of a cell from its results.
+func (s *Set) renew(c *Cell, results []*result.Result) error {
+	for i, r := range results {
+		fresh, err := s.NewCell(r)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fresh.Warnings, fresh.Incomplete, fresh.StartedAt = nil, false, c.StartedAt
+			c.Merge(fresh)
+			continue
+		}
+		c.Config, c.Schema, c.ClockStep = fresh.Config, fresh.Schema, fresh.ClockStep
+		c.Windows, c.Samples = fresh.Windows, fresh.Samples
+		c.Pooled, c.responses = fresh.Pooled, fresh.responses
+	}
+	return nil
+}
+
+// renewOld completes the cells of a migrated index from their files. It leaves cells as they are
+// whose files are not beside the index.
+func (s *Set) renewOld(dir string) error {
+	results := make([][]*result.Result, len(s.Cells))
+	errs := make([]error, len(s.Cells))
+	var reading sync.WaitGroup
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 || !exist(dir, c.Files) {
+			continue
+		}
+		running <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-running }()
+			for _, f := range c.Files {
+				r, err := result.Read(filepath.Join(dir, f.Name))
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				results[i] = append(results[i], r)
+			}
+		})
+	}
+	reading.Wait()
+	for i, list := range results {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		if err := s.renew(&s.Cells[i], list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exist(dir string, files []File) bool {
+	for _, f := range files {
+		if _, err := os.Stat(filepath.Join(dir, f.Name)); err != nil {
+			return false
+		}
+	}
+	return true
+}

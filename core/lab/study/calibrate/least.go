@@ -1,0 +1,175 @@
+package calibrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+)
+
+// LeastChange returns the least change that counts in comparisons of so many repeats a side: the largest
+// of those that the machines were seen to find, or standard if that is larger. from names the calibration
+// of each machine, the one that decided first, or says that there is none. apart tells that the sides were
+// measured at different times, between which the machines drift.
+func LeastChange(found []Found, repeats int, apart bool, standard float64) (share float64, from string) {
+	share = standard
+	least := make([]Least, len(found))
+	decided := -1
+	for i, f := range found {
+		if f.Document == nil {
+			continue
+		}
+		least[i], _ = f.Document.LeastChange(repeats)
+		if drift := f.Document.Drift; apart && drift != nil && least[i].Count > 0 && drift.Limit > least[i].Known {
+			least[i].Known, least[i].Drift = drift.Limit, drift
+		}
+		if least[i].Known > share {
+			share, decided = least[i].Known, i
+		}
+	}
+	texts := []string{"the default"}
+	if len(found) == 0 {
+		texts = append(texts, "no full calibration of this machine")
+	}
+	for i, f := range found {
+		machine, of := "this machine", ""
+		if len(found) > 1 {
+			machine = f.machine()
+			of = " of " + machine
+		}
+		if least[i].Count == 0 {
+			texts = append(texts, "no full calibration of "+machine)
+			continue
+		}
+		source := fmt.Sprintf(" (calibration%s of %s, %s)", of, f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
+		if apart && f.Document.Drift == nil {
+			source += ", " + DriftUnknown
+		}
+		if i == decided {
+			texts[0] = least[i].evidence() + source
+		} else {
+			texts = append(texts, "seen: "+least[i].String()+source)
+		}
+	}
+	return share, strings.Join(texts, "; ")
+}
+
+// DriftUnknown says that a full calibration has no drift: an older build made it, or it has too few comparisons.
+const DriftUnknown = "which does not say how far sets that were measured at different times differ: measure in turns, or run calibrate again"
+
+// machine names the machine.
+func (f *Found) machine() string {
+	return fmt.Sprintf("%s, kernel %s", cmp.Or(f.Identity["cpu"], "an unknown processor"), cmp.Or(f.Identity["kernel"], "unknown"))
+}
+
+// origin names the file of the calibration, and what it was made with if that is not the present tool.
+func (f *Found) origin() string {
+	if f.Stale == "" {
+		return f.Path
+	}
+	return f.Path + ", " + f.Stale
+}
+
+// Least is the smallest change that comparisons were seen to find on a machine.
+type Least struct {
+	// Trials are those of the change, which is Known, with Repeats repeats a side.
+	Trials
+	Repeats int
+	// Seen is set if enough of the trials found the change. If not, it is the largest that was tried.
+	Seen bool
+	// Fewer is set if no trial has as few repeats as was asked for.
+	Fewer bool
+	// Drift is set if the machine moves by more between two times. Known is then its limit.
+	Drift *Drift
+}
+
+// String returns the change and what is known of it.
+func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidence() }
+
+// evidence says how well the change was found.
+func (l Least) evidence() string {
+	if l.Drift != nil {
+		return fmt.Sprintf("equal sets that were measured %s apart differ by that much; ab alternates and finds smaller changes", l.Drift.Apart())
+	}
+	repeats := format.Count(l.Repeats, "repeat")
+	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"), repeats)
+	if !l.Seen {
+		text = fmt.Sprintf("the largest change tried, and not even that was found in %s of the trials with %s", format.Share(foundShare), repeats)
+	}
+	if l.Fewer {
+		text += ", not measured below " + repeats
+	}
+	return text
+}
+
+// LeastChange returns the smallest known change that comparisons of so many repeats a side find on
+// this machine: in at least 90% of the trials on quiet processors with at most that many repeats, as
+// every larger change. If none was, it is the largest change of the trials: the machine may not even
+// show that one. With fewer repeats than all trials have, those with the fewest count: fewer repeats
+// do not show more. ok is false for a quick calibration, and without trials.
+func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
+	if d.Quick {
+		return Least{}, false
+	}
+	var quiet []Power
+	for _, p := range d.Power {
+		if !p.Loaded && len(p.Trials) > 0 && p.Trials[0].Count >= fewestTrials {
+			quiet = append(quiet, p)
+		}
+	}
+	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
+	for i, p := range quiet {
+		if i > 0 && p.Repeats > repeats {
+			break
+		}
+		l := Least{Repeats: p.Repeats, Fewer: p.Repeats > repeats}
+		if l.Trials, l.Seen = smallestFound(p.Trials); !l.Seen {
+			l.Trials = p.Trials[len(p.Trials)-1]
+		}
+		// Of equal changes, the trials with the most repeats are the most like the comparison.
+		if i == 0 || l.Seen && (!least.Seen || l.Known <= least.Known) || !l.Seen && !least.Seen {
+			least = l
+		}
+	}
+	return least, len(quiet) > 0
+}
+
+// Repeats returns the least number of repeats of the measured cells whose configuration all sets have,
+// or of all measured cells if they have none in common. The options in ignore do not count.
+func Repeats(ignore []string, sets ...*set.Set) int {
+	in := map[string]int{} // the number of the last set that has the configuration, if all before have it
+	for number, s := range sets {
+		for i := range s.Cells {
+			if key := s.Cells[i].Key(ignore...); in[key] == number {
+				in[key] = number + 1
+			}
+		}
+	}
+	common, any := 0, 0
+	for _, s := range sets {
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			n := 0
+			for _, values := range c.Samples {
+				n = max(n, len(values))
+			}
+			if c.Status != set.Measured || n == 0 {
+				continue
+			}
+			if any == 0 || n < any {
+				any = n
+			}
+			if in[c.Key(ignore...)] == len(sets) && (common == 0 || n < common) {
+				common = n
+			}
+		}
+	}
+	if common > 0 {
+		return common
+	}
+	return any
+}

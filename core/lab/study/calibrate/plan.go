@@ -1,0 +1,312 @@
+package calibrate
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/sweep"
+)
+
+// Transport is the name of the transport that injects what a calibration recovers.
+const Transport = "calibration"
+
+// What the experiments inject.
+const (
+	exponentialMean = 10 * time.Microsecond
+	bimodalDelay    = 2 * time.Microsecond
+	bimodalSlow     = 50 * time.Microsecond
+	bimodalEvery    = 20
+	stallTime       = 74 * time.Millisecond
+	stallEvery      = time.Second
+	stallRate       = 20_000 // op/s of the open loop
+	clientsDelay    = 5 * time.Millisecond
+	clientsWork     = 500 * time.Microsecond // of the daemon for each request
+	powerDelay      = 2 * time.Microsecond
+)
+
+// offEvery is the sampling that times no operation.
+const offEvery = 1 << 30
+
+type values = map[string]string
+
+// with returns base with more options.
+func with(base, more values) values {
+	all := maps.Clone(base)
+	maps.Copy(all, more)
+	return all
+}
+
+// NominalBase is about the time of an operation of [PilotCell], for a plan that is only shown.
+const NominalBase = 2400 * time.Nanosecond
+
+// Plan is what a calibration measures.
+type Plan struct {
+	Quick bool `json:"quick"`
+	// Base is the time of an operation of the experiments of power, which the burned shares are of.
+	Base        time.Duration       `json:"base_ns"`
+	Seed        uint64              `json:"order_seed"`
+	Experiments []PlannedExperiment `json:"experiments"`
+}
+
+// PlannedExperiment is an experiment before it is measured. A round is one launch of every cell.
+type PlannedExperiment struct {
+	Name   string       `json:"name"`
+	Loaded bool         `json:"loaded,omitempty"`
+	Unit   string       `json:"unit"`
+	Rounds int          `json:"rounds"`
+	Known  []float64    `json:"known"`
+	Cells  []sweep.Cell `json:"cells"`
+}
+
+// common are the options of every cell: short launches, because launches scatter more than windows.
+var common = values{
+	"transport": Transport, "profile": "echo", "in-flight": "1", "duration": "50ms", "warmup": "20ms",
+}
+
+// powerLoad are the options of the experiments of power besides burn. PilotCell measures their
+// operation.
+var powerLoad = values{"delay": powerDelay.String()}
+
+// NewPlan returns the plan of a full or quick calibration. base is the time of an operation of
+// [PilotCell].
+func NewPlan(quick bool, base time.Duration, r sweep.Resolver) (*Plan, error) {
+	b := planner{Plan: Plan{Quick: quick, Base: base, Seed: 1}, resolver: r}
+	b.delays()
+	b.distributions()
+	b.rates()
+	b.stalls()
+	b.observer()
+	b.add(ExperimentSelf, "", false, b.rounds(2000, 60), nil, []point{{}, {}, {}})
+	b.power(ExperimentPower, false, 30*20)
+	b.clients()
+	if !quick {
+		b.power(ExperimentPowerLoaded, true, 10*20)
+	}
+	return &b.Plan, b.err
+}
+
+// PilotCell returns the cell whose operation the experiments of power slow down.
+func PilotCell(r sweep.Resolver) (*sweep.Cell, error) { return cell(r, powerLoad) }
+
+// cell resolves the options of one cell on top of the common ones.
+func cell(r sweep.Resolver, options ...values) (*sweep.Cell, error) {
+	spec := sweep.NewSpec()
+	spec.Repeats = 1
+	maps.Copy(spec.Base, common)
+	for _, o := range options {
+		maps.Copy(spec.Base, o)
+	}
+	p, err := sweep.Expand(spec, r)
+	if err != nil {
+		return nil, err
+	}
+	return &p.Cells[0], nil
+}
+
+// planner makes a plan. It keeps the first error.
+type planner struct {
+	Plan
+	resolver sweep.Resolver
+	err      error
+}
+
+// point is one cell: what is known of it, and its options.
+type point struct {
+	known   float64
+	options values
+}
+
+func (b *planner) add(name, unit string, loaded bool, rounds int, base values, points []point) {
+	e := PlannedExperiment{Name: name, Loaded: loaded, Unit: unit, Rounds: rounds}
+	for _, p := range points {
+		c, err := cell(b.resolver, base, p.options)
+		if err != nil {
+			if b.err == nil {
+				b.err = fmt.Errorf("experiment %s: %w", name, err)
+			}
+			return
+		}
+		e.Known, e.Cells = append(e.Known, p.known), append(e.Cells, *c)
+	}
+	b.Experiments = append(b.Experiments, e)
+}
+
+func (b *planner) rounds(full, quick int) int {
+	if b.Quick {
+		return quick
+	}
+	return full
+}
+
+// delays adds delays of every call, and of half of the calls at random. The same share of operations is
+// timed in all cells of the first, so that timing costs the same and does not show in differences.
+func (b *planner) delays() {
+	every := []point{{0, nil}}
+	for _, d := range []time.Duration{10, 20, 50, 100, 200, 500} {
+		every = append(every, point{float64(d), values{"delay": d.String()}})
+	}
+	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, every)
+
+	var half []point
+	for _, d := range []time.Duration{
+		200, 500, time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond, 10 * time.Microsecond,
+		100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond,
+	} {
+		p := point{float64(d), values{"slow-delay": d.String()}}
+		if d >= time.Millisecond {
+			p.options["duration"] = "200ms"
+		}
+		half = append(half, p)
+	}
+	b.add(ExperimentHalf, "ns", false, b.rounds(20, 6),
+		values{"sample-every": "1", "delay-distribution": "bimodal", "slow-every": "2"}, half)
+}
+
+func (b *planner) distributions() {
+	rounds, short := b.rounds(10, 6), values{"sample-every": "1"}
+	long := with(short, values{"duration": "200ms"})
+	b.add(ExperimentExponential, "ns", false, rounds, long, []point{{0, nil},
+		{float64(exponentialMean), values{"delay": exponentialMean.String(), "delay-distribution": "exponential"}}})
+	b.add(ExperimentBimodal, "ns", false, rounds, short, []point{{0, nil}, {float64(bimodalDelay), values{
+		"delay": bimodalDelay.String(), "delay-distribution": "bimodal",
+		"slow-delay": bimodalSlow.String(), "slow-every": strconv.Itoa(bimodalEvery),
+	}}})
+}
+
+// rates adds the limits of the transport's own option rate, which is not the load's.
+func (b *planner) rates() {
+	var points []point
+	for _, rate := range []int{10_000, 100_000, 1_000_000} {
+		points = append(points, point{float64(rate), values{Transport + ".rate": strconv.Itoa(rate)}})
+	}
+	// The credit of 1 ms that the limit gives is 0.1% of a window.
+	b.add(ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"}, points)
+}
+
+// stalls adds a closed and an open loop, and a closed loop without stalls.
+func (b *planner) stalls() {
+	stalled := func(more values) point {
+		return point{float64(stallTime), with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
+	}
+	// Six windows are the fewest that have a 95% interval of the median.
+	b.add(ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"}, []point{{0, nil},
+		stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
+}
+
+func (b *planner) observer() {
+	points := []point{{0, values{"sample-every": strconv.Itoa(offEvery)}}}
+	for _, every := range []int{1, 16, 1024} {
+		points = append(points, point{float64(every), values{"sample-every": strconv.Itoa(every)}})
+	}
+	b.add(ExperimentObserver, "sample_every", false, b.rounds(40, 5), nil, points)
+}
+
+// power adds one of the experiments of power. Each burned time is a whole number of nanoseconds, so
+// the known share differs a little from the round one.
+func (b *planner) power(name string, loaded bool, rounds int) {
+	points := []point{{0, nil}}
+	for _, share := range []float64{0.01, 0.02, 0.05, 0.1} {
+		burn := time.Duration(share*float64(b.Base) + 0.5)
+		points = append(points, point{float64(burn) / float64(b.Base), values{"burn": burn.String()}})
+	}
+	b.add(name, "share", loaded, b.rounds(rounds, 10), powerLoad, points)
+}
+
+// clients adds the experiment of the queueing model. A client's wake-ups cost up to 100 us of processor
+// time for each call, so the daemon's time is long enough for two processors to serve 16 clients.
+func (b *planner) clients() {
+	var points []point
+	for _, n := range []int{1, 4, 16} {
+		points = append(points, point{float64(n), values{"clients": strconv.Itoa(n)}})
+	}
+	b.add(ExperimentClients, "clients", false, b.rounds(5, 1),
+		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(), "idle": config.IdlePark, "duration": "500ms"}, points)
+}
+
+// launch is one launch of a cell of an experiment, by their indices.
+type launch struct {
+	Experiment int `json:"e"`
+	Cell       int `json:"c"`
+	Round      int `json:"r"`
+}
+
+// launches returns all launches in order: the cells of a round are shuffled.
+func (p *Plan) launches() []launch {
+	list := make([]launch, 0, p.Launches())
+	for e := range p.Experiments {
+		cells := len(p.Experiments[e].Cells)
+		for r := range p.Experiments[e].Rounds {
+			for _, c := range rand.New(rand.NewPCG(p.Seed+uint64(e), uint64(r))).Perm(cells) {
+				list = append(list, launch{e, c, r})
+			}
+		}
+	}
+	return list
+}
+
+// Launches returns the number of launches.
+func (p *Plan) Launches() int {
+	n := 0
+	for i := range p.Experiments {
+		n += p.Experiments[i].Rounds * len(p.Experiments[i].Cells)
+	}
+	return n
+}
+
+// launchSize is about the most bytes of a launch in the journal and in the document, as measured.
+const launchSize = 1 << 10
+
+// Size returns about the most bytes that a calibration writes.
+func (p *Plan) Size() int64 { return int64(p.Launches()) * launchSize }
+
+// launchTime is the approximate time of a launch besides warm-up and window, and loadedFactor how much
+// longer all of it takes beside processes that spin.
+const (
+	launchTime   = 70 * time.Millisecond
+	loadedFactor = 2
+)
+
+// expected returns the approximate time of one launch.
+func (e *PlannedExperiment) expected(cell int) time.Duration {
+	c := &e.Cells[cell].Config
+	d := launchTime + time.Duration(c.Warmup) + time.Duration(c.Duration)
+	if e.Loaded {
+		d *= loadedFactor
+	}
+	return d
+}
+
+// Expected returns the approximate time of the experiment.
+func (e *PlannedExperiment) Expected() time.Duration {
+	total := time.Duration(0)
+	for c := range e.Cells {
+		total += e.expected(c)
+	}
+	return total * time.Duration(e.Rounds)
+}
+
+// Expected returns the approximate time of the calibration.
+func (p *Plan) Expected() time.Duration {
+	total := time.Duration(0)
+	for i := range p.Experiments {
+		total += p.Experiments[i].Expected()
+	}
+	return total
+}
+
+// Digest identifies the plan: two calibrations with the same digest measure the same.
+func (p *Plan) Digest() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a plan holds only strings and numbers
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,487 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"transportbench/core/base/files"
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/study/history/changepoint"
+	"transportbench/core/transport"
+)
+
+// History is a list of sets in the order of their time.
+type History struct {
+	Sets []Set `json:"sets"`
+
+	loaded []*set.Set
+	states compare.States
+}
+
+// Set is one set of a history.
+type Set struct {
+	// Path is where it was read, and Label its path without what all sets have in common.
+	Path  string `json:"path"`
+	Label string `json:"label"`
+	// StartedAt is the start of its first result.
+	StartedAt time.Time `json:"started_at"`
+	// Version and Revision are those of the command that measured it; empty if its files do not say.
+	Version  string     `json:"version,omitempty"`
+	Revision string     `json:"revision,omitempty"`
+	Blessed  []Blessing `json:"blessed,omitempty"`
+}
+
+// Load reads the sets in the directories, and in those below them that have an index. A directory
+// without any index is one set. Sets that have no measured cells are left out.
+func Load(paths []string) (*History, error) {
+	var dirs []string
+	for _, path := range paths {
+		found, err := setsBelow(path)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, found...)
+	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	h := &History{Sets: make([]Set, len(dirs)), loaded: make([]*set.Set, len(dirs))}
+	errs := make([]error, len(dirs))
+	var reading sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, dir := range dirs {
+		slots <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-slots }()
+			h.Sets[i], h.loaded[i], errs[i] = load(dir)
+		})
+	}
+	reading.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	if err := h.prepare(); err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
+	}
+	return h, nil
+}
+
+// prepare orders and names the sets.
+func (h *History) prepare() error {
+	h.arrange()
+	if len(h.Sets) == 0 {
+		return ErrNothingMeasured
+	}
+	h.label()
+	h.states = compare.FindStates(h.loaded...)
+	return nil
+}
+
+// Of makes a history of sets that are loaded, which it does not change.
+func Of(sets ...*set.Set) (*History, error) {
+	h := &History{Sets: make([]Set, len(sets)), loaded: make([]*set.Set, len(sets))}
+	for i, s := range sets {
+		var err error
+		if h.Sets[i], h.loaded[i], err = follow(s); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.prepare()
+}
+
+// setsBelow returns the directories with an index at path and below it, or path if there is none.
+func setsBelow(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, nil // set.Load explains what is wrong
+	}
+	var dirs []string
+	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && at != path && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case !entry.IsDir() && entry.Name() == set.IndexName:
+			dirs = append(dirs, filepath.Dir(at))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	if len(dirs) == 0 {
+		dirs = []string{path}
+	}
+	return dirs, nil
+}
+
+// load reads one set and drops what a history does not need.
+func load(dir string) (Set, *set.Set, error) {
+	s, err := set.Load(dir)
+	if err != nil {
+		return Set{}, nil, err
+	}
+	return follow(s)
+}
+
+// follow returns what a history keeps of a set, and does not change the set.
+func follow(s *set.Set) (Set, *set.Set, error) {
+	entry := Set{Path: printable.Text(s.Source)}
+	kept := *s
+	kept.Cells = make([]set.Cell, 0, len(s.Cells))
+	for _, c := range s.Cells {
+		if c.Status != set.Measured || c.StartedAt.IsZero() {
+			continue
+		}
+		if entry.StartedAt.IsZero() || c.StartedAt.Before(entry.StartedAt) {
+			entry.StartedAt = c.StartedAt
+		}
+		if entry.Version == "" {
+			entry.Version, entry.Revision = toolOf(s.Source, &c)
+		}
+		c.Warnings, c.Results = nil, nil
+		kept.Cells = append(kept.Cells, c)
+	}
+	var err error
+	entry.Blessed, err = readBlessings(s.Source)
+	return entry, &kept, err
+}
+
+// toolOf returns the version and the revision of the command that measured a cell, from the beginning
+// of its first file: a result is long.
+func toolOf(dir string, c *set.Cell) (version, revision string) {
+	if c.Tool != nil {
+		return c.Tool.Version, c.Tool.Revision
+	}
+	if len(c.Results) > 0 {
+		return c.Results[0].Tool.Version, c.Results[0].Tool.Revision
+	}
+	if len(c.Files) == 0 {
+		return "", ""
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		dir = filepath.Dir(dir)
+	}
+	file, err := files.Open(filepath.Join(dir, c.Files[0].Name), result.MaxSize)
+	if err != nil {
+		return "", ""
+	}
+	defer file.Close()
+	decoder := json.NewDecoder(file)
+	for depth := 0; ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", ""
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		case "tool":
+			var tool result.Tool
+			if depth != 1 || decoder.Decode(&tool) != nil {
+				continue
+			}
+			return printable.Text(tool.Version), printable.Text(tool.Revision)
+		case "config", "repeats": // it comes before
+			if depth == 1 {
+				return "", ""
+			}
+		}
+	}
+}
+
+// arrange drops sets without measured cells and sorts the others by their time.
+func (h *History) arrange() {
+	order := make([]int, 0, len(h.Sets))
+	for i, s := range h.loaded {
+		if len(s.Cells) > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return h.Sets[a].StartedAt.Compare(h.Sets[b].StartedAt) })
+	sets, loaded := make([]Set, len(order)), make([]*set.Set, len(order))
+	for to, from := range order {
+		sets[to], loaded[to] = h.Sets[from], h.loaded[from]
+	}
+	h.Sets, h.loaded = sets, loaded
+}
+
+// label names each set by the parts of its path that not all sets have.
+func (h *History) label() {
+	parts := make([][]string, len(h.Sets))
+	for i, s := range h.Sets {
+		parts[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Path)), "/")
+	}
+	first, last := 0, 0
+	for same := true; same; first++ {
+		for _, p := range parts {
+			same = same && first < len(p)-1 && p[first] == parts[0][first]
+		}
+	}
+	first--
+	for same := true; same; last++ {
+		for _, p := range parts {
+			same = same && len(p)-last > first+1 && p[len(p)-1-last] == parts[0][len(parts[0])-1-last]
+		}
+	}
+	last--
+	for i, p := range parts {
+		h.Sets[i].Label = strings.Join(p[first:len(p)-last], "/")
+	}
+}
+
+// Series is one metric of one cell on one machine through the sets.
+type Series struct {
+	// Cell is the short name of the cell's configuration ([set.ID]), Load its label among all cells, and
+	// Transport and Machine complete it. Machine is empty if all sets are of one machine.
+	Cell      string        `json:"cell"`
+	Load      string        `json:"load"`
+	Transport string        `json:"transport"`
+	Machine   string        `json:"machine,omitempty"`
+	Metric    string        `json:"metric"`
+	Unit      string        `json:"unit"`
+	Better    result.Better `json:"better"`
+	// State is the state of the machine whose windows count; empty if all do.
+	State   string   `json:"state,omitempty"`
+	Points  []Point  `json:"points"`
+	Changes []Change `json:"changes,omitempty"`
+	// Paths are the changes of what carried the bytes of the cell.
+	Paths []PathChange `json:"path_changes,omitempty"`
+}
+
+// Point is the median of a metric in one set.
+type Point struct {
+	Set   int     `json:"set"` // an index into History.Sets
+	Value float64 `json:"value"`
+	N     int     `json:"n"` // windows
+}
+
+// Change is a change of the level of a series.
+type Change struct {
+	// Set is the first one after the change, and Before the last one before it.
+	Set    int `json:"set"`
+	Before int `json:"before"`
+	// Old and New are the medians of the levels, and Share is how much the new one is more.
+	Old   float64 `json:"old"`
+	New   float64 `json:"new"`
+	Share float64 `json:"share"`
+	// Worse is set if the metric has a direction and the change goes against it.
+	Worse   bool      `json:"worse,omitempty"`
+	Blessed *Blessing `json:"blessed,omitempty"`
+}
+
+// PathChange is a change of what carried the bytes of a cell.
+type PathChange struct {
+	// Set is the first one after the change, and Before the last one before it that knows its path.
+	Set    int      `json:"set"`
+	Before int      `json:"before"`
+	Old    []string `json:"old"`
+	New    []string `json:"new"`
+}
+
+// Options say which series to make.
+type Options struct {
+	Metrics []string
+	// Floor is the least share by which a level must change to count.
+	Floor float64
+}
+
+// identity tells series apart.
+type identity struct{ key, machine string }
+
+// Series returns the series of the metrics that have a point in two sets or more, in the order of the
+// cells in the newest sets. Where the sets show several states of the machine, a series has the windows
+// in the state in which all of its cells have most.
+func (h *History) Series(o Options) []Series {
+	cells := map[identity]map[int]*set.Cell{} // by set
+	machines := map[string]bool{}
+	var order []identity
+	for i := len(h.loaded) - 1; i >= 0; i-- {
+		s := h.loaded[i]
+		for j := range s.Cells {
+			c := &s.Cells[j]
+			id := identity{c.Key(), machineOf(s.Machine(c))}
+			machines[id.machine] = true
+			if cells[id] == nil {
+				cells[id] = map[int]*set.Cell{}
+				order = append(order, id)
+			}
+			if cells[id][i] == nil {
+				cells[id][i] = c
+			}
+		}
+	}
+	newest := make([]set.Cell, 0, len(order))
+	for _, id := range order {
+		sets := cells[id]
+		newest = append(newest, *sets[slices.Max(slices.Collect(maps.Keys(sets)))])
+	}
+	labels := set.LabelsOf(newest)
+	var list []Series
+	for i, id := range order {
+		for _, metric := range o.Metrics {
+			d := result.Define(metric)
+			s := Series{
+				Cell: set.ID(id.key), Load: labels.Load(newest[i].Config), Transport: newest[i].Transport(),
+				Metric: metric, Unit: d.Unit, Better: d.Better,
+			}
+			if len(machines) > 1 {
+				s.Machine = id.machine
+			}
+			if h.fill(&s, cells[id], metric); len(s.Points) >= 2 {
+				h.findChanges(&s, o.Floor)
+				s.Paths = pathChanges(cells[id])
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// machineOf names a machine as people call it. Its kernel may change from one set to the next.
+func machineOf(e set.Environment) string {
+	cores, _ := strconv.Atoi(e.Identity["cores"])
+	return format.Machine(e.Identity["cpu"], cores, e.Identity["virtualisation"])
+}
+
+// fill adds the points of a series.
+func (h *History) fill(s *Series, cells map[int]*set.Cell, metric string) {
+	sets := slices.Sorted(maps.Keys(cells))
+	list := make([]*set.Cell, len(sets))
+	for i, at := range sets {
+		list[i] = cells[at]
+	}
+	s.State = h.states.Common(list)
+	for i, at := range sets {
+		c := h.states.Within(list[i], s.State)
+		if m, known := c.Metric(metric); known && !math.IsInf(m.Median, 0) && !math.IsNaN(m.Median) {
+			s.Points = append(s.Points, Point{Set: at, Value: m.Median, N: m.N})
+		}
+	}
+}
+
+// pathChanges returns the changes of the path of a cell, by set. Sets that do not know it have none.
+func pathChanges(cells map[int]*set.Cell) (list []PathChange) {
+	before := -1
+	for _, at := range slices.Sorted(maps.Keys(cells)) {
+		path := cells[at].Plugin.Path
+		if len(path) == 0 {
+			continue
+		}
+		if before >= 0 && !slices.Equal(cells[before].Plugin.Path, path) {
+			list = append(list, PathChange{Set: at, Before: before, Old: cells[before].Plugin.Path, New: path})
+		}
+		before = at
+	}
+	return list
+}
+
+// findChanges finds the changes of a series by at least floor. Levels are compared as ratios, so the
+// search is among logarithms, if all values are positive.
+func (h *History) findChanges(s *Series, floor float64) {
+	values := make([]float64, len(s.Points))
+	for i, p := range s.Points {
+		values[i] = p.Value
+		if p.Value > 0 {
+			values[i] = math.Log(p.Value)
+		}
+	}
+	if slices.ContainsFunc(s.Points, func(p Point) bool { return p.Value <= 0 }) {
+		return // a share of 0 has no meaning
+	}
+	// A level that differs too little from the one before belongs to it.
+	found, starts := append(changepoint.Find(values), len(values)), []int{0}
+	for i, at := range found[:len(found)-1] {
+		old, now := level(s.Points[starts[len(starts)-1]:at]), level(s.Points[at:found[i+1]])
+		if math.Abs(now/old-1) >= floor {
+			starts = append(starts, at)
+		}
+	}
+	starts = append(starts, len(values))
+	for i := 1; i < len(starts)-1; i++ {
+		old, now := level(s.Points[starts[i-1]:starts[i]]), level(s.Points[starts[i]:starts[i+1]])
+		share := now/old - 1
+		c := Change{
+			Set: s.Points[starts[i]].Set, Before: s.Points[starts[i]-1].Set, Old: old, New: now, Share: share,
+			Worse: s.Better == result.Higher && share < 0 || s.Better == result.Lower && share > 0,
+		}
+		c.Blessed = h.blessing(s, s.Points[starts[i]:starts[i+1]])
+		s.Changes = append(s.Changes, c)
+	}
+}
+
+func level(points []Point) float64 {
+	values := make([]float64, len(points))
+	for i, p := range points {
+		values[i] = p.Value
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// Baseline returns the level since the last change.
+func (s *Series) Baseline() float64 {
+	points := s.Points
+	if n := len(s.Changes); n > 0 {
+		first := s.Changes[n-1].Set
+		points = points[slices.IndexFunc(points, func(p Point) bool { return p.Set == first }):]
+	}
+	return level(points)
+}
+
+// Cell returns the short name and the label of the cell that text names, by either.
+func (h *History) Cell(text string) (id, label string, err error) {
+	var cells []set.Cell
+	for _, s := range h.loaded {
+		cells = append(cells, s.Cells...)
+	}
+	labels := set.LabelsOf(cells)
+	var known []string
+	for i := range cells {
+		id, label = set.ID(cells[i].Key()), labels.Of(cells[i].Config)
+		if text == id || text == label {
+			return id, label, nil
+		}
+		known = append(known, label)
+	}
+	return "", "", fmt.Errorf("there is no cell %q%s", text, transport.SuggestionFor(text, known))
+}
+
+// Unaccepted counts the changes for the worse that nobody has accepted.
+func Unaccepted(list []Series) (n int) {
+	for _, s := range list {
+		for _, c := range s.Changes {
+			if c.Worse && c.Blessed == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+var (
+	// errNoSet is for a path without a set.
+	errNoSet = errors.New("no set of results")
+	// ErrNothingMeasured is for sets without measured cells.
+	ErrNothingMeasured = errors.New("no set has measured cells")
+)

@@ -1,0 +1,94 @@
+package history
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/store/result"
+)
+
+// Test is the series of one cell, which Apache Otava calls a test.
+type Test struct {
+	Name   string
+	ID     string // tells tests apart in names of files
+	series []Series
+}
+
+// Tests groups series by cell and machine.
+func Tests(list []Series) []Test {
+	var tests []Test
+	known := map[[2]string]int{}
+	for _, s := range list {
+		id := [2]string{s.Cell, s.Machine}
+		at, seen := known[id]
+		if !seen {
+			at = len(tests)
+			known[id] = at
+			name := s.Transport + " " + s.Load
+			if s.Machine != "" {
+				name += " " + s.Machine
+			}
+			tests = append(tests, Test{Name: name, ID: fmt.Sprintf("%04d", at)})
+		}
+		tests[at].series = append(tests[at].series, s)
+	}
+	return tests
+}
+
+// WriteOtava writes a test as Otava's data source "csv" reads it: a line for each set with its time, the
+// commit, the version, and the metrics.
+func (h *History) WriteOtava(w io.Writer, t Test) error {
+	header := []string{"time", "commit", "version", "set"}
+	for _, s := range t.series {
+		header = append(header, s.Metric)
+	}
+	out := export.NewCSVWriter(w)
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for i, set := range h.Sets {
+		row := []string{set.StartedAt.UTC().Format(time.RFC3339), set.Revision, set.Version, set.Label}
+		measured := false
+		for _, s := range t.series {
+			value := ""
+			if at := slices.IndexFunc(s.Points, func(p Point) bool { return p.Set == i }); at >= 0 {
+				value, measured = strconv.FormatFloat(s.Points[at].Value, 'g', -1, 64), true
+			}
+			row = append(row, value)
+		}
+		if measured {
+			if err := out.Write(row); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// WriteOtavaTests writes the part of Otava's configuration that describes the tests; file returns the
+// path of a test's values.
+func WriteOtavaTests(w io.Writer, tests []Test, file func(Test) string) error {
+	if _, err := fmt.Fprintln(w, "tests:"); err != nil {
+		return err
+	}
+	for _, t := range tests {
+		if _, err := fmt.Fprintf(w, "  %q:\n    type: csv\n    file: %q\n    time_column: time\n    attributes: [commit, version, set]\n    metrics:\n", t.Name, file(t)); err != nil {
+			return err
+		}
+		for _, s := range t.series {
+			direction := 1
+			if s.Better == result.Lower {
+				direction = -1
+			}
+			if _, err := fmt.Fprintf(w, "      %s:\n        column: %s\n        direction: %d\n", s.Metric, s.Metric, direction); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

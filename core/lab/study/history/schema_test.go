@@ -1,0 +1,81 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	invopop "github.com/invopop/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite schema.json from the Go types")
+
+const schemaID = "urn:transportbench:history:1"
+
+func TestSchemaFile(t *testing.T) {
+	reflector := invopop.Reflector{BaseSchemaID: schemaID, AllowAdditionalProperties: true} // later minor versions add some
+	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/study/history", "."))
+	schema := reflector.Reflect(new(Document))
+	schema.ID = schemaID
+	schema.Title = "transportbench history, version " + DocumentVersion
+	text, err := json.MarshalIndent(schema, "", "  ")
+	require.NoError(t, err)
+	text = append(text, '\n')
+	if *update {
+		require.NoError(t, os.WriteFile("schema.json", text, 0o644))
+	}
+	committed, err := os.ReadFile("schema.json")
+	require.NoError(t, err)
+	require.Equal(t, string(committed), string(text), "schema.json: run go test ./core/lab/study/history -run TestSchemaFile -update")
+}
+
+// What is written follows the schema, and what breaks it is found.
+func TestDocumentFollowsTheSchema(t *testing.T) {
+	file, err := os.ReadFile("schema.json")
+	require.NoError(t, err)
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	require.NoError(t, c.AddResource(schemaID, schema))
+	compiled, err := c.Compile(schemaID)
+	require.NoError(t, err)
+	check := func(h *History, series []Series, edit func(map[string]any)) error {
+		var text bytes.Buffer
+		require.NoError(t, h.Encode(&text, series))
+		instance, err := jsonschema.UnmarshalJSON(&text)
+		require.NoError(t, err)
+		if edit != nil {
+			edit(instance.(map[string]any))
+		}
+		return compiled.Validate(instance)
+	}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	blessing := Blessing{Who: "ada", Why: "new kernel", At: at}
+	h := &History{Sets: []Set{{Path: "nightly/a", Label: "a", StartedAt: at}, {Path: "nightly/b", Label: "b", StartedAt: at, Version: "1", Revision: "r", Blessed: []Blessing{blessing}}}}
+	series := []Series{{
+		Cell: "0123", Load: "kv", Transport: "shm", Metric: "throughput", Unit: "op/s", Better: "higher", Points: []Point{{0, 2e6, 10}, {1, 1e6, 10}},
+		Changes: []Change{{Set: 1, Old: 2e6, New: 1e6, Share: -0.5, Worse: true, Blessed: &blessing}},
+	}}
+	require.NoError(t, check(h, series, nil))
+	require.NoError(t, check(h, nil, nil))
+	for field, edit := range map[string]func(map[string]any){
+		"kind":           func(d map[string]any) { d["kind"] = "result" },
+		"schema_version": func(d map[string]any) { d["schema_version"] = "2.0.0" },
+		"series":         func(d map[string]any) { d["series"] = nil },
+		"points": func(d map[string]any) {
+			d["series"].([]any)[0].(map[string]any)["points"].([]any)[0].(map[string]any)["value"] = "fast"
+		},
+		"who": func(d map[string]any) {
+			delete(d["sets"].([]any)[1].(map[string]any)["blessed"].([]any)[0].(map[string]any), "who")
+		},
+		"started_at": func(d map[string]any) { d["sets"].([]any)[0].(map[string]any)["started_at"] = "yesterday" },
+	} {
+		require.Error(t, check(h, series, edit), field)
+	}
+}

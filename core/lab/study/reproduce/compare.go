@@ -1,0 +1,455 @@
+package reproduce
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/published"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Comparison is a document's tables with our figures beside the published ones.
+type Comparison struct {
+	Kind     string          `json:"kind"` // "reproduction"
+	Document string          `json:"document"`
+	Source   string          `json:"source"`
+	Tables   []ComparedTable `json:"tables"`
+	// Wrong has what is wrong with the document as a whole.
+	Wrong  []string `json:"wrong,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
+	Absent []string `json:"absent,omitempty"`
+	// Objectives has for each objective of the document what ours and the published figures allow.
+	Objectives []*analyze.Capacity `json:"objectives,omitempty"`
+	// Ours has the measured cells.
+	Ours *set.Set `json:"-"`
+}
+
+// ComparedTable is a table of the document.
+type ComparedTable struct {
+	Title   string   `json:"title"`
+	Row     string   `json:"row"` // header of the names of the lines
+	Columns []string `json:"columns"`
+	// Along is the column that charts have the others over; "" if they show each line on its own.
+	Along string `json:"along,omitempty"`
+	Lines []Line `json:"lines"`
+	// Wrong has what is wrong with the published figures, each with the names of its lines.
+	Wrong []set.GroupedWarning `json:"wrong,omitempty"`
+	Notes []string             `json:"notes,omitempty"`
+}
+
+// Line is a row of the document.
+type Line struct {
+	Name string `json:"name"`
+	// Provider is that of our cell.
+	Provider string `json:"provider,omitempty"`
+	// Ratio is set if the figures are ratios of those of two other lines.
+	Ratio bool `json:"ratio,omitempty"`
+	// Cell is the index of our cell in the set; -1 without one.
+	Cell   int  `json:"-"`
+	Ours   Side `json:"ours"`
+	Theirs Side `json:"published"`
+	// Missing says why there are no figures of ours, or what hardware ours lack.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Side has the figures of a line by column, nil where there is none, and their ratio to the floor.
+type Side struct {
+	Figures []*Figure `json:"figures"`
+	// XFloor is at least about 1, and larger is worse; 0 if it is unknown.
+	XFloor float64 `json:"x_floor,omitempty"`
+}
+
+// Figure is a value, or the ends of a range.
+type Figure struct {
+	Value float64 `json:"value"`
+	To    float64 `json:"to,omitempty"`
+	Unit  string  `json:"unit"`
+}
+
+// String formats the figure.
+func (f *Figure) String() string {
+	switch {
+	case f == nil:
+		return "-"
+	case f.To > 0:
+		return format.Number(f.Value, f.Unit) + " to " + format.Number(f.To, f.Unit)
+	}
+	return format.Number(f.Value, f.Unit)
+}
+
+// Any reports whether a side has a figure.
+func (s *Side) Any() bool {
+	return slices.ContainsFunc(s.Figures, func(f *Figure) bool { return f != nil })
+}
+
+// Remarks returns for each line the marks of what ours lacks and of what is wrong with the published
+// figures, and the texts of all marks in order.
+func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
+	var missing []string // each once
+	for i := range t.Lines {
+		l := &t.Lines[i]
+		var lacks, wrong []string
+		if l.Missing != "" {
+			if !slices.Contains(missing, l.Missing) {
+				missing = append(missing, l.Missing)
+			}
+			lacks = append(lacks, letter(slices.Index(missing, l.Missing)))
+		}
+		for n := range t.Wrong {
+			if slices.Contains(t.Wrong[n].Cells, l.Name) {
+				wrong = append(wrong, strconv.Itoa(n+1))
+			}
+		}
+		if !l.Theirs.Any() {
+			lacks, wrong = append(lacks, wrong...), nil
+		}
+		ours, theirs = append(ours, strings.Join(lacks, " ")), append(theirs, strings.Join(wrong, " "))
+	}
+	for i, text := range missing {
+		texts = append(texts, letter(i)+": "+text)
+	}
+	for i := range t.Wrong {
+		texts = append(texts, fmt.Sprintf("%d: %s", i+1, t.Wrong[i].Message))
+	}
+	return ours, theirs, append(texts, t.Notes...)
+}
+
+// letter returns the mark of the i-th reason for missing figures.
+func letter(i int) string { return string(rune('a' + i%26)) }
+
+// In reports whether a set has the published figures of the document and others, as [Document.Compare]
+// needs.
+func (d *Document) In(s *set.Set) bool {
+	published := func(c set.Cell) bool { return c.Status == set.Published && c.Reason == d.Published.Source }
+	return slices.ContainsFunc(s.Cells, published) && slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status != set.Published })
+}
+
+// Compare returns the tables of a document with the figures of a set.
+func (d *Document) Compare(s *set.Set) (*Comparison, error) {
+	theirs, err := set.Parse(d.text, d.Source)
+	if err != nil {
+		return nil, err
+	}
+	own := *s
+	own.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool { return c.Status == set.Published })
+	c := &Comparison{Kind: "reproduction", Document: d.Name, Source: d.Published.Source, Notes: d.Notes, Absent: d.Absent, Ours: &own}
+	for _, found := range d.Published.Findings() {
+		c.Wrong = append(c.Wrong, found.Message)
+	}
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		compared := ComparedTable{Title: t.Title, Row: t.Row, Along: t.Along, Notes: t.Notes}
+		for _, column := range t.Columns {
+			compared.Columns = append(compared.Columns, column.Name)
+		}
+		lines, wrong := map[string]Line{}, set.WarningGroups{}
+		for j := range t.Rows {
+			line, err := d.line(s, t, &t.Rows[j])
+			if err != nil {
+				return nil, err
+			}
+			if over, under := t.Rows[j].Over, t.Rows[j].Under; over != "" {
+				line.Ratio = true
+				line.Ours.divide(lines[over].Ours, lines[under].Ours)
+				line.Theirs.divide(lines[over].Theirs, lines[under].Theirs)
+			}
+			lines[line.Name] = line
+			compared.Lines = append(compared.Lines, line)
+			d.warn(&wrong, &t.Rows[j])
+		}
+		compared.Wrong = wrong.List()
+		c.Tables = append(c.Tables, compared)
+	}
+	for _, text := range d.Objectives {
+		o, err := analyze.ParseObjective(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, figures := range []*set.Set{&own, theirs} {
+			most, err := analyze.CapacityOf(figures, analyze.CapacityOptions{Objective: &o, Rate: d.Rate})
+			if err == nil { // else there are too few cells
+				c.Objectives = append(c.Objectives, most)
+			}
+		}
+	}
+	return c, nil
+}
+
+// divide sets the figures to the ratios of two lines.
+func (s *Side) divide(over, under Side) {
+	for i := range s.Figures {
+		a, b := over.Figures[i], under.Figures[i]
+		if a != nil && b != nil && b.Value > 0 {
+			s.Figures[i] = &Figure{Value: a.Value / cmp.Or(b.To, b.Value), Unit: "ratio"}
+			if a.To > 0 || b.To > 0 {
+				s.Figures[i].To = cmp.Or(a.To, a.Value) / b.Value
+			}
+		}
+	}
+}
+
+func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
+	line := Line{Name: r.Name, Cell: -1, Theirs: d.theirs(t, r)}
+	line.Ours.Figures = make([]*Figure, len(t.Columns))
+	switch {
+	case r.Over != "":
+		return line, nil
+	case len(r.Ours) == 0:
+		line.Missing = cmp.Or(needs(r), "nothing here measures it")
+		return line, nil
+	}
+	if line.Cell = find(s, r.Ours); line.Cell < 0 {
+		line.Missing = cmp.Or(needs(r), "not measured")
+		return line, nil
+	}
+	c := &s.Cells[line.Cell]
+	if c.Status != set.Measured {
+		line.Missing = cmp.Or(needs(r), fmt.Sprintf("%s: %s", c.Status, c.Reason))
+		return line, nil
+	}
+	line.Provider = providerOf(s, c)
+	if r.Provider != "" && line.Provider != r.Provider {
+		line.Missing = needs(r)
+	}
+	loops := loops{set: s, cell: c, rank: r.Rank}
+	for i, column := range t.Columns {
+		for _, name := range column.Ours {
+			f, err := loops.figure(name)
+			if err != nil {
+				return line, err
+			}
+			if line.Ours.Figures[i] = f; f != nil {
+				if r.Times > 0 && f.Unit == "ns" {
+					f.Value *= r.Times
+				}
+				break
+			}
+		}
+	}
+	if t.NoFloor {
+		return line, nil
+	}
+	if len(r.Least) == 0 {
+		line.Ours.XFloor = xFloor(c)
+	} else if i := find(s, r.Least); i >= 0 {
+		line.Ours.XFloor = xLeast(c, &s.Cells[i])
+	}
+	return line, nil
+}
+
+// warn adds what is wrong with the published figures of a row.
+func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
+	for _, name := range r.Theirs {
+		row := d.row(name)
+		if row.Contradiction != "" {
+			wrong.Add("", r.Name, set.Warning{Check: "published", Severity: result.Error, Message: row.Contradiction})
+			continue
+		}
+		for _, found := range row.Findings() {
+			wrong.Add("", r.Name, set.Warning{Check: found.Name, Severity: found.Severity, Message: found.Message})
+		}
+	}
+	if r.Note != "" {
+		wrong.Add("", r.Name, set.Warning{Check: "note", Severity: result.Warning, Message: r.Note})
+	}
+}
+
+// providerOf returns the provider of a cell. Readings of microbenchmarks do not say it, so theirs is that
+// of a run of the transport.
+func providerOf(s *set.Set, c *set.Cell) string {
+	if c.Plugin.Provider != "" {
+		return c.Plugin.Provider
+	}
+	i := slices.IndexFunc(s.Cells, func(other set.Cell) bool {
+		return other.Transport() == c.Transport() && other.Plugin.Provider != ""
+	})
+	if i < 0 {
+		return ""
+	}
+	return s.Cells[i].Plugin.Provider
+}
+
+func needs(r *Row) string {
+	if r.Needs == "" {
+		return ""
+	}
+	return "needs " + r.Needs
+}
+
+// find returns the index of the cell that matches one of the patterns, a measured one if there are
+// several, or -1.
+func find(s *set.Set, patterns []string) int {
+	found := -1
+	for _, pattern := range patterns {
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			if c.Status == set.Published || !set.Match(pattern, c.Config) {
+				continue
+			}
+			if c.Status == set.Measured {
+				return i
+			}
+			found = i
+		}
+	}
+	return found
+}
+
+// theirs returns the published figures of a row. Two published rows are the ends of a range.
+func (d *Document) theirs(t *Table, r *Row) Side {
+	side := Side{Figures: make([]*Figure, len(t.Columns))}
+	for i, column := range t.Columns {
+		names := column.Theirs
+		if len(names) == 0 {
+			names = column.Ours
+		}
+		for _, from := range r.Theirs {
+			f, _ := metricOf(d.row(from), names)
+			switch has := side.Figures[i]; {
+			case f == nil:
+			case has == nil:
+				side.Figures[i] = &Figure{Value: f.Value, Unit: f.Unit}
+			default:
+				has.To = f.Value
+			}
+		}
+		if r.Floor == "" || side.XFloor > 0 || len(r.Theirs) == 0 {
+			continue
+		}
+		f, name := metricOf(d.row(r.Theirs[0]), names)
+		if floor, _ := metricOf(d.row(r.Floor), []string{name}); f != nil && floor != nil {
+			if side.XFloor = f.Value / floor.Value; strings.HasSuffix(f.Unit, "/s") {
+				side.XFloor = floor.Value / f.Value
+			}
+		}
+	}
+	return side
+}
+
+// metricOf returns the first metric that a published row has.
+func metricOf(row *published.Row, names []string) (*published.Figure, string) {
+	for _, name := range names {
+		if f, has := row.Metrics[name]; has {
+			return &f, name
+		}
+	}
+	return nil, ""
+}
+
+// xFloor returns the ratio of a cell to the floor that its load allows, or 0.
+func xFloor(c *set.Cell) float64 {
+	median := func(name string) float64 { m, _ := c.Metric(name); return m.Median }
+	for _, name := range []string{result.FloorRatio, result.OpTimeRatio} {
+		if ratio := median(name); ratio > 0 {
+			return ratio
+		}
+	}
+	time := median(result.LatencyP50)
+	if rate := median(result.Throughput); time == 0 && rate > 0 {
+		time = 1e9 / rate
+	}
+	if floor := cmp.Or(median(result.RateFloor), median(result.Floor)); floor > 0 {
+		return time / floor
+	}
+	return 0
+}
+
+// xLeast returns how many times the time of another cell a cell takes, or 0.
+func xLeast(c, least *set.Cell) float64 {
+	mine, known := c.Metric(result.Goodput)
+	other, also := least.Metric(result.Goodput)
+	if !known || !also {
+		return 0
+	}
+	return other.Median / mine.Median
+}
+
+// loops has the figures of a cell, also those of the loops of a rank's daemons.
+type loops struct {
+	set  *set.Set
+	cell *set.Cell
+	rank int
+	read []result.RankLoop
+}
+
+// figure returns a metric, or of the rank's loops "loops.EVENT", "loops.per_request", "phases.NAME.p90", or
+// "times.NS", the share of iterations that took at most so long. It returns nil if the cell has no such
+// figure.
+func (l *loops) figure(name string) (*Figure, error) {
+	kind, of, _ := strings.Cut(name, ".")
+	if !slices.Contains([]string{"loops", "phases", "times"}, kind) {
+		m, known := l.cell.Metric(name)
+		if !known {
+			return nil, nil
+		}
+		return &Figure{Value: m.Median, Unit: m.Unit}, nil
+	}
+	rank, err := l.of()
+	if rank == nil || err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "phases":
+		phase, statistic, _ := strings.Cut(of, ".")
+		p := rank.Phases[phase]
+		value, has := map[string]float64{"p50": p.P50, "p90": p.P90, "p99": p.P99}[statistic]
+		if p.Samples == 0 || !has {
+			return nil, nil
+		}
+		return &Figure{Value: value, Unit: "ns"}, nil
+	case "times":
+		return timesOf(rank, of), nil
+	}
+	value, has := rank.PerLoop[of]
+	if of == "per_request" {
+		value, has = rank.LoopsPerRequest, rank.LoopsPerRequest > 0
+	}
+	if !has {
+		return nil, nil
+	}
+	return &Figure{Value: value, Unit: "ratio"}, nil
+}
+
+// timesOf returns the share of the sampled iterations that took at most so many nanoseconds.
+func timesOf(rank *result.RankLoop, atMost string) *Figure {
+	limit, err := strconv.ParseUint(atMost, 10, 64)
+	within, all := uint64(0), uint64(0)
+	for _, bucket := range rank.Times {
+		all += bucket.Count
+		if bucket.AtMostNS > 0 && bucket.AtMostNS <= limit {
+			within += bucket.Count
+		}
+	}
+	if err != nil || all == 0 {
+		return nil
+	}
+	return &Figure{Value: float64(within) / float64(all), Unit: "ratio"}
+}
+
+// of returns the loops of the rank, or nil.
+func (l *loops) of() (*result.RankLoop, error) {
+	if l.read == nil {
+		results, err := l.set.Results(l.cell)
+		if err != nil {
+			return nil, err
+		}
+		var repeats []result.Repeat
+		for _, r := range results {
+			repeats = append(repeats, r.Repeats...)
+		}
+		if l.read, err = result.RankLoopsOf(repeats); err != nil {
+			return nil, err
+		}
+	}
+	i := slices.IndexFunc(l.read, func(r result.RankLoop) bool { return r.Rank == l.rank })
+	if i < 0 {
+		return nil, nil
+	}
+	return &l.read[i], nil
+}

@@ -1,0 +1,78 @@
+package reproduce
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/store/set"
+	"transportbench/results"
+)
+
+// TestDocuments checks that every description can be read, and that its rows have figures.
+func TestDocuments(t *testing.T) {
+	names := Names(results.Files)
+	require.Contains(t, names, "kvstore")
+	for _, name := range names {
+		d, err := Load(results.Files, name)
+		require.NoError(t, err)
+		c, err := d.Compare(set.New())
+		require.NoError(t, err)
+		require.NotEmpty(t, c.Tables)
+		figures := 0
+		for _, table := range c.Tables {
+			for _, l := range table.Lines {
+				require.Equal(t, -1, l.Cell)
+				for i, f := range l.Theirs.Figures {
+					require.Nil(t, l.Ours.Figures[i])
+					if f != nil {
+						figures++
+					}
+				}
+			}
+		}
+		require.Greater(t, figures, 3, name)
+		for _, full := range []string{"", "-full"} {
+			require.Equal(t, d.Sweep, results.Sweep("reproduce/"+name+full) != nil, name+full)
+		}
+	}
+	_, err := Load(results.Files, "kvstor")
+	require.ErrorContains(t, err, `did you mean "kvstore"?`)
+}
+
+// TestCompare checks figures, ratios and marks of a row that was measured.
+func TestCompare(t *testing.T) {
+	d, err := Load(results.Files, "shm")
+	require.NoError(t, err)
+	s := set.New()
+	add := func(micro, size string, samples map[string][]float64) {
+		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm", "micro": micro, "value_size": size},
+			Status: set.Measured, Environment: -1, Samples: samples})
+	}
+	add("allocate/dev-shm/make", "1048576", map[string][]float64{"latency_p50": {5000}})
+	add("allocate/arena/size-classes", "1048576", map[string][]float64{"latency_p50": {50}})
+	add("transfer/copy-in", "4096", map[string][]float64{"goodput": {10e9}})
+	add("transfer/memcpy", "4096", map[string][]float64{"goodput": {40e9}})
+	c, err := d.Compare(s)
+	require.NoError(t, err)
+	table := &c.Tables[0]
+	line := func(name string) *Line {
+		for i := range table.Lines {
+			if table.Lines[i].Name == name {
+				return &table.Lines[i]
+			}
+		}
+		t.Fatalf("no line %q", name)
+		return nil
+	}
+	allocation := line("allocation, 3 system calls")
+	require.Equal(t, &Figure{Value: 5000, Unit: "ns"}, allocation.Ours.Figures[0])
+	require.Equal(t, &Figure{Value: 10e3, To: 50e3, Unit: "ns"}, allocation.Theirs.Figures[0])
+	speedup := line("speed-up, claimed 100")
+	require.Equal(t, &Figure{Value: 100, Unit: "ratio"}, speedup.Ours.Figures[0])
+	require.Equal(t, &Figure{Value: 20, To: 500, Unit: "ratio"}, speedup.Theirs.Figures[0])
+	require.InDelta(t, 4, line("memory transfer, 4 KiB").Ours.XFloor, 1e-9)
+	require.Equal(t, "not measured", line("memory transfer, 64 MiB").Missing)
+	require.NotEmpty(t, table.Wrong)
+	require.Contains(t, table.Wrong[0].Cells, "memory transfer, 4 KiB")
+}
