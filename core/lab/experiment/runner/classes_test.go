@@ -67,8 +67,8 @@ func TestRateOfAClass(t *testing.T) {
 		r.Repeats = []result.Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{
 			{Reads: done, Open: &record.OpenReport{Scheduled: 1000}}, {Reads: 7},
 		}}}}}
-		f := checkRate(evidence{result: &r})
-		require.Equal(t, ok, f.ok, f.message)
+		f := findCheck(t, evidence{Result: &r}, "rate")
+		require.Equal(t, ok, f.OK, f.Message)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 )
 
@@ -29,9 +30,9 @@ import (
 // If a check finds that the numbers must not be used, Run returns no error; see
 // [result.Result.Failed].
 func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
-	for _, check := range []error{checkLimits(req.Config, req.Limits), checkResources(req)} {
-		if check != nil {
-			return nil, check
+	for _, err := range []error{checkLimits(req.Config, req.Limits), checkResources(req)} {
+		if err != nil {
+			return nil, err
 		}
 	}
 	oomKills := req.oomKills(ctx)
@@ -46,9 +47,9 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	done := 0                  // repeats
 	var closing []error        // of ranks
 	probesGivenUp, unwitnessed := false, ""
-	check := func(merged *result.Result) {
-		merged.Checks = runChecks(evidence{
-			result: merged, pollers: busiest.threads, cpus: busiest.cpus, oversubscribed: busiest.oversubscribed(), closing: closing,
+	judge := func(merged *result.Result) {
+		merged.Checks = check.Run(check.Evidence{
+			Result: merged, Pollers: busiest.threads, CPUs: busiest.cpus, Oversubscribed: busiest.oversubscribed(), Closing: closing,
 		})
 	}
 	keep := func(repeats int, launch func() *result.Result) error {
@@ -66,7 +67,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			}
 			merged.Config = req.Config
 			merged.Incomplete, merged.IncompleteReason = true, fmt.Sprintf("the run had not ended after %d of %d repeats", repeats, req.Config.Repeats)
-			check(merged)
+			judge(merged)
 			return merged, nil
 		})
 	}
@@ -119,7 +120,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		return nil, err
 	}
 	merged := conclude(req, parts, err, ctx.Err() != nil)
-	check(merged)
+	judge(merged)
 	return merged, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 )
 
@@ -18,11 +19,11 @@ func Merge(parts []*result.Result) (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := evidence{result: merged}
+	e := check.Evidence{Result: merged}
 	for _, part := range parts {
-		e.add(part)
+		e.Add(part)
 	}
-	merged.Checks = runChecks(e)
+	merged.Checks = check.Run(e)
 	return merged, nil
 }
 
@@ -74,19 +75,4 @@ func samePlugin(first, other *result.Result) error {
 	}
 	return fmt.Errorf("%s (%s, %.12s) and %s (%s, %.12s) are not the same plugin",
 		a.Name, a.Provider, a.SHA256, b.Name, b.Provider, b.SHA256)
-}
-
-// add extracts the evidence of a finished result.
-func (e *evidence) add(part *result.Result) {
-	for _, c := range part.Checks {
-		switch c.Name {
-		case "oversubscribed":
-			e.pollers, e.cpus = int(c.Value), int(c.Limit)
-			e.oversubscribed = e.oversubscribed || !c.OK
-		case "closed":
-			for range int(c.Value) {
-				e.closing = append(e.closing, errors.New(c.Message))
-			}
-		}
-	}
 }

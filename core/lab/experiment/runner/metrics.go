@@ -245,7 +245,7 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 // floor. If readings differ although all bounces agree, something disturbed one of the probes, and the
 // smaller reading counts: a floor is the least that the medium needs.
 func floorAround(repeat *result.Repeat, before, after float64) (floor float64, ok bool) {
-	if before <= 0 || after <= 0 || mixed(repeat) {
+	if before <= 0 || after <= 0 || repeat.BouncesApart() {
 		return 0, false
 	}
 	switch early, late := changed(repeat.Before), changed(repeat.After); {
@@ -255,7 +255,7 @@ func floorAround(repeat *result.Repeat, before, after float64) (floor float64, o
 		return after, true
 	case late:
 		return before, true
-	case steadyBounces(repeat) && apart(before, after):
+	case repeat.SteadyBounces() && result.Apart(before, after):
 		return min(before, after), true
 	}
 	return around(before, after)

@@ -281,9 +281,9 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
 	for _, rate := range []config.Rate{0, 1e6, config.RateMax} {
 		e := good(t)
-		e.result.Config.Rate, e.result.Config.InFlight = rate, 8
-		r := &e.result.Repeats[0]
-		require.NoError(t, fillSamples(e.result.Config, r))
+		e.Result.Config.Rate, e.Result.Config.InFlight = rate, 8
+		r := &e.Result.Repeats[0]
+		require.NoError(t, fillSamples(e.Result.Config, r))
 		require.Contains(t, r.Samples, result.RateFloor)
 		_, has := r.Samples[result.OpTimeRatio]
 		require.Equal(t, rate != 1e6, has)

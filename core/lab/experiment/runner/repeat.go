@@ -12,11 +12,6 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// mixedRatio is the ratio of the bounces before and after a window above which the window is mixed:
-// the machine was in more than one state. Distances between cores differ by more, and the probe
-// repeats within less.
-const mixedRatio = 1.5
-
 // maxRemeasure is how often a mixed window is measured again. It is the same for all
 // configurations, and nothing but the bounces decides, so no result is preferred.
 const maxRemeasure = 2
@@ -58,7 +53,7 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			}
 			return repeat, err
 		}
-		repeat.Mixed = mixed(&repeat)
+		repeat.Mixed = repeat.BouncesApart()
 		nothing := b.nothingDone(&repeat)
 		var empty string
 		if repeat.Starved = b.starved(&repeat, nothing); nothing && repeat.Starved == "" {
@@ -179,23 +174,9 @@ func (b *bench) leastProcessor(ranks []record.Report) (rank int, share float64) 
 	return rank, share
 }
 
-// mixed reports whether the machine changed its state during the window.
-func mixed(r *result.Repeat) bool { return apart(r.Before.Bounce, r.After.Bounce) }
-
-// steadyBounces reports whether the bounces were measured and agree.
-func steadyBounces(r *result.Repeat) bool {
-	return r.Before.Bounce > 0 && r.After.Bounce > 0 && !mixed(r)
-}
-
 // changed reports whether the machine changed its state during the probes on one side of a window.
 func changed(r result.Readings) bool {
-	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return apart(bounce, r.Bounce) })
-}
-
-// apart reports whether two readings differ by more than mixedRatio.
-func apart(a, b float64) bool {
-	low, high := min(a, b), max(a, b)
-	return low > 0 && high > mixedRatio*low
+	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
 }
 
 // measureWindow measures one window with the readings and the overhead of the harness beside it.

@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 
 // checkMachines finds hosts that are one machine, and hosts that differ in what decides how fast they
 // are. Its value is the number of machines.
-func checkMachines(e evidence) finding {
-	hosts := e.result.Hosts
+func checkMachines(e Evidence) finding {
+	hosts := e.Result.Hosts
 	on := map[string][]string{} // names by machine
 	var shared []string
 	for _, h := range hosts {

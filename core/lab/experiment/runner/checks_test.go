@@ -11,9 +11,12 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
+
+type evidence = check.Evidence
 
 // good is a run of six repeats of two clients that passes every check.
 func good(t *testing.T) evidence {
@@ -43,26 +46,26 @@ func good(t *testing.T) evidence {
 		require.NoError(t, fillSamples(cfg, &repeat))
 		r.Repeats = append(r.Repeats, repeat)
 	}
-	return evidence{result: r, pollers: 3, cpus: 4, closing: []error{nil, nil}}
+	return evidence{Result: r, Pollers: 3, CPUs: 4, Closing: []error{nil, nil}}
 }
 
 // client is one client of the third repeat, and daemon its daemon.
-func client(e *evidence) *record.ClientReport { return &e.result.Repeats[2].Ranks[1].Clients[1] }
-func daemon(e *evidence) *record.DaemonReport { return &e.result.Repeats[2].Ranks[0].Daemons[0] }
+func client(e *evidence) *record.ClientReport { return &e.Result.Repeats[2].Ranks[1].Clients[1] }
+func daemon(e *evidence) *record.DaemonReport { return &e.Result.Repeats[2].Ranks[0].Daemons[0] }
 
 // goodOpen is the same with an open loop of 2 million op/s.
 func goodOpen(t *testing.T) evidence {
 	t.Helper()
 	e := good(t)
-	e.result.Config.Rate = 2e6
-	for i := range e.result.Repeats {
-		repeat := &e.result.Repeats[i]
+	e.Result.Config.Rate = 2e6
+	for i := range e.Result.Repeats {
+		repeat := &e.Result.Repeats[i]
 		for j := range repeat.Ranks[1].Clients {
 			repeat.Ranks[1].Clients[j].Open = &record.OpenReport{
 				Scheduled: 1_000_000, Response: *timingOf(100, 1100), Lag: *timingOf(100, 50),
 			}
 		}
-		require.NoError(t, fillSamples(e.result.Config, repeat))
+		require.NoError(t, fillSamples(e.Result.Config, repeat))
 	}
 	return e
 }
@@ -71,10 +74,10 @@ func goodOpen(t *testing.T) evidence {
 func goodProxied(t *testing.T) evidence {
 	t.Helper()
 	e := good(t)
-	cfg := &e.result.Config
+	cfg := &e.Result.Config
 	cfg.Topology = config.TopologyMeshProxied
-	for i := range e.result.Repeats {
-		repeat := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		repeat := &e.Result.Repeats[i]
 		for j := range 2 {
 			repeat.Ranks[j] = record.Report{
 				Rank: j, SampleEvery: 100, Clients: []record.ClientReport{meshed(clientReport(time.Second), cfg)},
@@ -88,15 +91,15 @@ func goodProxied(t *testing.T) evidence {
 
 // large makes the values of a run large, and its medium TCP.
 func large(e *evidence) {
-	e.result.Config.ValueSize = config.FixedSize(ceilingLeast)
-	e.result.Setup.Ranks = []record.RankSetup{{Connections: 2, Paths: []transport.Path{
+	e.Result.Config.ValueSize = config.FixedSize(64 << 10)
+	e.Result.Setup.Ranks = []record.RankSetup{{Connections: 2, Paths: []transport.Path{
 		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "6"}}, {Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "2"}},
 	}}}
 }
 
 func TestGoodRunPassesEveryCheck(t *testing.T) {
 	for name, e := range map[string]evidence{"closed": good(t), "open": goodOpen(t), "proxied": goodProxied(t)} {
-		for _, c := range runChecks(e) {
+		for _, c := range check.Run(e) {
 			require.True(t, c.OK, "%s: %s: %s", name, c.Name, c.Message)
 			require.NotEmpty(t, c.Message)
 		}
@@ -117,7 +120,7 @@ func TestChecksFail(t *testing.T) {
 		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9, Verified: 3, Wrong: 2} }, 2, "2 values wrong in device memory"},
 		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9} }, 9, "9 values in device memory of which none was copied back"},
 		{"verified", func(e *evidence) { client(e).VerifiedSums-- }, 0, "checksums verified for"},
-		{"verified", func(e *evidence) { e.result.Config.VerifyEvery = 10; client(e).VerifiedSums = 0 }, 0, "checksums verified for"},
+		{"verified", func(e *evidence) { e.Result.Config.VerifyEvery = 10; client(e).VerifiedSums = 0 }, 0, "checksums verified for"},
 		{"verified", func(e *evidence) {
 			sink(e)
 			daemon(e).ChecksummedBytes = 0
@@ -125,12 +128,12 @@ func TestChecksFail(t *testing.T) {
 		{"verified", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients = make([]record.ClientReport, 2) })
 		}, 0, "no operation was completed"},
-		{"stopped_early", func(e *evidence) { e.result.Repeats[4].Ranks[0].Stopped = true }, 1, "1 windows ended"},
+		{"stopped_early", func(e *evidence) { e.Result.Repeats[4].Ranks[0].Stopped = true }, 1, "1 windows ended"},
 		{"served", func(e *evidence) { daemon(e).Served++ }, 1, "issued 12000000 requests and the daemons served 12000001"},
 		{"served", func(e *evidence) { client(e).Issued += 1_200_000 }, 1_200_000, "1200000 were served twice or not at all, and throughput may be 9.1% off"},
 		{"served", func(e *evidence) { // what one window has too much, another has too little
-			e.result.Repeats[0].Ranks[0].Daemons[0].Served += 2
-			e.result.Repeats[1].Ranks[0].Daemons[0].Served -= 2
+			e.Result.Repeats[0].Ranks[0].Daemons[0].Served += 2
+			e.Result.Repeats[1].Ranks[0].Daemons[0].Served -= 2
 		}, 4, "in the windows, 4 were"},
 		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 1.01) }) }, 0.0099, "the clock runs slow: by the kernel's clock, the windows were 0.99% longer"},
 		{"clock", func(e *evidence) {
@@ -160,7 +163,7 @@ func TestChecksFail(t *testing.T) {
 				}
 			})
 		}, 0, "no latency was sampled"},
-		{"mean", func(e *evidence) { e.result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64, "decoding histogram"},
+		{"mean", func(e *evidence) { e.Result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64, "decoding histogram"},
 		{"ceiling", func(e *evidence) {
 			large(e)
 			each(e, func(r *result.Repeat) {
@@ -169,7 +172,7 @@ func TestChecksFail(t *testing.T) {
 		}, 0.001, "in the slowest of 6 windows: not all were moved"},
 		{"floor_beaten", func(e *evidence) {
 			for i := range 2 {
-				r := &e.result.Repeats[i]
+				r := &e.Result.Repeats[i]
 				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1250}, &transport.Floor{RoundTrip: 1250}
 			}
 			each(e, func(*result.Repeat) {})
@@ -180,7 +183,7 @@ func TestChecksFail(t *testing.T) {
 			})
 		}, 1, "by 50% at most: the probes were disturbed, or saw another state"},
 		{"floor_beaten", func(e *evidence) {
-			e.result.Config.InFlight = 2
+			e.Result.Config.InFlight = 2
 			each(e, func(r *result.Repeat) {
 				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000}, &transport.Floor{PerOp: 1000}
 			})
@@ -189,12 +192,12 @@ func TestChecksFail(t *testing.T) {
 		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
 			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
 		{"harness", func(e *evidence) {
-			e.oversubscribed = true
+			e.Oversubscribed = true
 			each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 })
 		}, 0.5, "takes 50% of an operation, over all windows; its threads share processors"},
 		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
 		{"probes", func(e *evidence) {
-			e.result.Repeats[1].After.Failures = []result.ProbeFailure{{
+			e.Result.Repeats[1].After.Failures = []result.ProbeFailure{{
 				Kind: transport.ProbeMedium, Caller: record.Thread{Rank: 1, Daemon: -1}, Daemon: record.Thread{Client: -1},
 				Times: 4, Error: errProbeLate.Error(), GivenUp: true,
 			}}
@@ -203,16 +206,16 @@ func TestChecksFail(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Remeasured = []result.Window{{Starved: "nothing was completed in 1s"}} })
 		}, 0.5, "6 windows measured nothing and were measured again, and 0 remained (nothing was completed in 1s); the others"},
 		{"empty_windows", func(e *evidence) {
-			e.result.Repeats[2].Remeasured = []result.Window{{Empty: "nothing was completed in 1s"}}
+			e.Result.Repeats[2].Remeasured = []result.Window{{Empty: "nothing was completed in 1s"}}
 		}, 1, "1 windows were empty and were measured again (nothing was completed in 1s): the metrics leave them out"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
-				r := &e.result.Repeats[i]
+				r := &e.Result.Repeats[i]
 				r.Mixed, r.Remeasured = true, make([]result.Window, maxRemeasure)
 				r.Samples[result.LatencyP50] = 5000
 			}
-			e.result.Repeats[2].Samples[result.LatencyP50] = 1500
-			e.result.Repeats[3].Samples[result.LatencyP50] = 1500
+			e.Result.Repeats[2].Samples[result.LatencyP50] = 1500
+			e.Result.Repeats[3].Samples[result.LatencyP50] = 1500
 		}, 0.333, "2 of 6 windows are mixed: the bounce between the processors changed by more than 1.5x around them; 4 windows were measured again; without them p50 is 1.25 us instead of 1.50 us"},
 		{"steal", func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 }) }, 0.02, "for 2% of the time: throughput may be 2% low"},
 		{"preempted", func(e *evidence) {
@@ -221,51 +224,51 @@ func TestChecksFail(t *testing.T) {
 			})
 		}, 0.04, "for 4% of the time (10 switches a second): throughput may be 4% low, and the tails include it; another program runs there"},
 		{"preempted", func(e *evidence) {
-			e.cpus = e.pollers
+			e.CPUs = e.Pollers
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].Thread.CPUNS = 850e6 })
 		}, 0.05, "no processor is left"},
 		{"fairness", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[1].Reads, r.Ranks[1].Clients[1].Writes = 0, 100_000 })
 		}, 0.1 / 0.55, "0.18 of the median client's rate; latencies are those of the others"},
 		{"storm", func(e *evidence) {
-			e.result.Config.Traffic = "storm:10"
+			e.Result.Config.Traffic = "storm:10"
 			each(e, func(r *result.Repeat) { r.Ranks[1].Storm = &record.StormReport{Due: 10, Connections: 8} })
 		}, 0.2, "48 of the 60 connections due were made and dropped; connecting takes longer than the rate allows"},
 		{"storm", func(e *evidence) {
-			e.result.Config.Traffic = "storm:10"
-			e.result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
+			e.Result.Config.Traffic = "storm:10"
+			e.Result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
 		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they left 2 descriptors behind"},
 		{"relay", func(e *evidence) {
-			e.result.ImpairedBy = result.Relay
+			e.Result.ImpairedBy = result.Relay
 			each(e, func(r *result.Repeat) {
 				r.Network = &result.NetworkCounters{BusyNS: r.Machine.CoveredNS - r.Machine.CoveredNS/10}
 			})
 		}, 0.9, "busy for 90% of the time: it limits throughput"},
-		{"collections", func(e *evidence) { e.result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
-		{"oversubscribed", func(e *evidence) { e.oversubscribed, e.pollers = true, 17 }, 17, "17 polling threads have 4"},
-		{"spare_processor", func(e *evidence) { e.cpus = e.pollers }, 0, "3 polling threads take all 3 processors"},
-		{"virtual_machine", func(e *evidence) { e.result.Environment.Identity.Virtualisation = "kvm" }, 1, "a virtual machine (kvm)"},
-		{"pinned", func(e *evidence) { e.result.Placement[1].Affinity[1] = "0-3" }, 1, "1 of 3 polling threads are not pinned"},
-		{"pinned", func(e *evidence) { e.result.Placement[1].Affinity = nil }, 2, "2 of 3"},
+		{"collections", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
+		{"oversubscribed", func(e *evidence) { e.Oversubscribed, e.Pollers = true, 17 }, 17, "17 polling threads have 4"},
+		{"spare_processor", func(e *evidence) { e.CPUs = e.Pollers }, 0, "3 polling threads take all 3 processors"},
+		{"virtual_machine", func(e *evidence) { e.Result.Environment.Identity.Virtualisation = "kvm" }, 1, "a virtual machine (kvm)"},
+		{"pinned", func(e *evidence) { e.Result.Placement[1].Affinity[1] = "0-3" }, 1, "1 of 3 polling threads are not pinned"},
+		{"pinned", func(e *evidence) { e.Result.Placement[1].Affinity = nil }, 2, "2 of 3"},
 		{"pinned", func(e *evidence) {
-			e.result.Config.Pin = false
-			e.result.Placement[0].CPUs, e.result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
+			e.Result.Config.Pin = false
+			e.Result.Placement[0].CPUs, e.Result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
 		}, 3, "not pinned, as configured"},
 		{"machines", func(e *evidence) {
-			e.result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}, {Name: "h2", Machine: "a"}}
+			e.Result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}, {Name: "h2", Machine: "a"}}
 		}, 2, "3 hosts on 2 machines: h0, h2 share one"},
 		{"machines", func(e *evidence) {
-			e.result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}}
-			e.result.Hosts[1].Environment.Identity.Kernel = "7.1"
+			e.Result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}}
+			e.Result.Hosts[1].Environment.Identity.Kernel = "7.1"
 		}, 2, "the hosts differ, so the slower one decides: kernel  on h0 and 7.1 on h1"},
-		{"closed", func(e *evidence) { e.closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
+		{"closed", func(e *evidence) { e.Closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
 		{"strangers", func(e *evidence) {
 			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000}, {Name: "forged", Value: 4_000}}
 		}, 0.002, "24000 packets or connections of strangers came"},
-		{"interval", func(e *evidence) { e.result.Repeats = e.result.Repeats[:5] }, 5, "use --repeats 6 or more"},
-		{"interval", func(e *evidence) { e.result.Config.Launches = 1 }, 6, "within one launch (--launches 1)"},
+		{"interval", func(e *evidence) { e.Result.Repeats = e.Result.Repeats[:5] }, 5, "use --repeats 6 or more"},
+		{"interval", func(e *evidence) { e.Result.Config.Launches = 1 }, 6, "within one launch (--launches 1)"},
 		{"complete", func(e *evidence) {
-			e.result.Incomplete, e.result.IncompleteReason = true, "failed after 6 of 10 repeats: rank 1: run: broken"
+			e.Result.Incomplete, e.Result.IncompleteReason = true, "failed after 6 of 10 repeats: rank 1: run: broken"
 		}, 6, "rank 1: run: broken"},
 		{"drift", func(e *evidence) {
 			each(e, func(r *result.Repeat) { slope(r, func(i int) uint64 { return 45_000 + 500*uint64(i) }) })
@@ -277,13 +280,13 @@ func TestChecksFail(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].PhaseNS = 330 })
 		}, 0.0206, "one in 64 loops takes 2.1% of the daemons' time, and throughput may be that much low"},
 		{"warmup", func(e *evidence) {
-			e.result.Config.Warmup = config.Duration(time.Second)
-			e.result.Setup.Warmup = &result.Warmup{LastedMS: 1002, Ended: result.WarmupLimit}
+			e.Result.Config.Warmup = config.Duration(time.Second)
+			e.Result.Setup.Warmup = &result.Warmup{LastedMS: 1002, Ended: result.WarmupLimit}
 		}, 1, "in 1 of 1 launches, the throughput was not steady within 1s"},
 	}
 	cases = append(cases, checkCase{"stages", func(e *evidence) {
-		for i := range e.result.Repeats {
-			for _, c := range e.result.Repeats[i].Clients() {
+		for i := range e.Result.Repeats {
+			for _, c := range e.Result.Repeats[i].Clients() {
 				c.Stages[record.StageServe] = *timingOf(10, 66)
 			}
 		}
@@ -296,7 +299,7 @@ func TestChecksFail(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Open.Lag = *timingOf(400, 5500) })
 		}, 5500, "response_p50 may be up to 5.5 us (100%) high, and response_p99 without stalls may be up to 5.5 us (100%) high, because the client's thread was busy or asleep"},
 		{"schedule_lag", func(e *evidence) {
-			e.oversubscribed = true
+			e.Oversubscribed = true
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Open.Lag = *timingOf(100, 9000) })
 		}, 9000, "threads share processors"},
 	}
@@ -304,15 +307,15 @@ func TestChecksFail(t *testing.T) {
 		{"stages", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Clients[0].Stages[record.StageNames[1]] = *timingOf(10, 1350) })
 		}, 0.357, "explain 135.7%"},
-		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Proxy.Remote-- }, 1,
+		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Proxy.Remote-- }, 1,
 			"took 1000000 requests from clients, 500000 for its rank, and forwarded 499999"},
-		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "and served 1000001 in all"},
+		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "and served 1000001 in all"},
 		{"served", func(e *evidence) {
-			e.result.Repeats[1].Ranks[1].Daemons[0].Delegation = &record.DelegationReport{Sent: 7, Served: 6}
+			e.Result.Repeats[1].Ranks[1].Daemons[0].Delegation = &record.DelegationReport{Sent: 7, Served: 6}
 		}, 1, "it had 500000 of other ranks and 6 of other daemons, passed 7 on to those"},
-		{"served", func(e *evidence) { e.result.Repeats[1].Ranks[1].Daemons[0].Served-- }, 1, "served twice or not at all"},
+		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Served-- }, 1, "served twice or not at all"},
 	}
-	covered := map[string]bool{}
+	covered, run := map[string]bool{}, map[string]bool{}
 	for _, group := range []struct {
 		good  func(*testing.T) evidence
 		cases []checkCase
@@ -322,6 +325,9 @@ func TestChecksFail(t *testing.T) {
 			t.Run(c.check, func(t *testing.T) {
 				e := group.good(t)
 				c.edit(&e)
+				for _, one := range check.Run(e) {
+					run[one.Name] = true
+				}
 				got := findCheck(t, e, c.check)
 				require.False(t, got.OK, got.Message)
 				require.InDelta(t, c.value, got.Value, 1e-3*max(1, math.Abs(c.value)))
@@ -330,8 +336,8 @@ func TestChecksFail(t *testing.T) {
 			})
 		}
 	}
-	for _, c := range checks {
-		require.True(t, covered[c.name], "no case in which %s fails", c.name)
+	for name := range run {
+		require.True(t, covered[name], "no case in which %s fails", name)
 	}
 }
 
@@ -345,7 +351,7 @@ type checkCase struct {
 
 func findCheck(t *testing.T, e evidence, name string) result.Check {
 	t.Helper()
-	for _, c := range runChecks(e) {
+	for _, c := range check.Run(e) {
 		if c.Name == name {
 			return c
 		}
@@ -356,29 +362,29 @@ func findCheck(t *testing.T, e evidence, name string) result.Check {
 
 // each edits every repeat of a run and computes its samples anew.
 func each(e *evidence, edit func(*result.Repeat)) {
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		edit(r)
-		_ = fillSamples(e.result.Config, r) // some edits make histograms unreadable
+		_ = fillSamples(e.Result.Config, r) // some edits make histograms unreadable
 	}
 }
 
 // sink makes a run one of the sink, whose daemons verified one value in ten.
 func sink(e *evidence) {
-	e.result.Config.Service, e.result.Config.VerifyEvery = config.ServiceSink, 10
-	for i := range e.result.Repeats {
-		for j := range e.result.Repeats[i].Ranks[1].Clients {
-			c := &e.result.Repeats[i].Ranks[1].Clients[j]
+	e.Result.Config.Service, e.Result.Config.VerifyEvery = config.ServiceSink, 10
+	for i := range e.Result.Repeats {
+		for j := range e.Result.Repeats[i].Ranks[1].Clients {
+			c := &e.Result.Repeats[i].Ranks[1].Clients[j]
 			c.Writes, c.Reads, c.VerifiedSums = c.Ops(), 0, 0
 		}
-		e.result.Repeats[i].Ranks[0].Daemons[0].ChecksummedBytes = 6_400_000
+		e.Result.Repeats[i].Ranks[0].Daemons[0].ChecksummedBytes = 6_400_000
 	}
 }
 
 // sampleOneIn sets the latency sampling of all windows.
 func sampleOneIn(e *evidence, n int) {
-	for i := range e.result.Repeats {
-		e.result.Repeats[i].Ranks[1].SampleEvery = n
+	for i := range e.Result.Repeats {
+		e.Result.Repeats[i].Ranks[1].SampleEvery = n
 	}
 }
 
@@ -395,8 +401,8 @@ func slope(r *result.Repeat, at func(slice int) uint64) {
 
 // slopeOf replaces the slices of all clients.
 func slopeOf(e *evidence, at func(slice int) uint64) {
-	for i := range e.result.Repeats {
-		slope(&e.result.Repeats[i], at)
+	for i := range e.Result.Repeats {
+		slope(&e.Result.Repeats[i], at)
 	}
 }
 
@@ -421,9 +427,9 @@ func sampledMean(r *result.Repeat, ns float64) {
 
 // witnessed gives every window readings of a witness, of which those beside the first n differ by a ratio.
 func witnessed(e *evidence, n int, ratio float64) {
-	e.result.Witness = &result.Witness{Tool: "sockperf"}
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	e.Result.Witness = &result.Witness{Tool: "sockperf"}
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		r.Before.Witness, r.After.Witness = &transport.Floor{RoundTrip: 1000}, &transport.Floor{RoundTrip: 1400}
 		if i < n {
 			r.After.Witness.RoundTrip = 1000 * ratio
@@ -434,28 +440,31 @@ func witnessed(e *evidence, n int, ratio float64) {
 // One bad window of six is no reason to warn about the medians.
 func TestChecksAllowForOneWindow(t *testing.T) {
 	for check, edit := range map[string]func(*evidence){
-		"mean":    func(e *evidence) { sampledMean(&e.result.Repeats[2], 5000) },
-		"harness": func(e *evidence) { e.result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
-		"drift":   func(e *evidence) { slope(&e.result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
+		"mean":    func(e *evidence) { sampledMean(&e.Result.Repeats[2], 5000) },
+		"harness": func(e *evidence) { e.Result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
+		"drift":   func(e *evidence) { slope(&e.Result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
 		"ceiling": func(e *evidence) {
 			large(e)
 			each(e, func(r *result.Repeat) { r.Samples[result.LatencyMean] = 0.13 * r.Samples[result.Floor] }) // of 4 sockets
-			e.result.Repeats[2].Samples[result.LatencyMean] = 1
+			e.Result.Repeats[2].Samples[result.LatencyMean] = 1
 		},
 		"floor_beaten": func(e *evidence) {
-			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
-			e.result.Repeats[2].Samples[result.FloorRatio] = 0.9
+			e.Result.Repeats = slices.Concat(e.Result.Repeats, good(t).Result.Repeats)
+			e.Result.Repeats[2].Samples[result.FloorRatio] = 0.9
 		},
 		"witness": func(e *evidence) {
-			e.result.Repeats = slices.Concat(e.result.Repeats, good(t).result.Repeats)
+			e.Result.Repeats = slices.Concat(e.Result.Repeats, good(t).Result.Repeats)
 			witnessed(e, 1, 1.6)
 		},
-		"mixed":     func(e *evidence) { e.result.Repeats[2].Mixed = true },
+		"mixed":     func(e *evidence) { e.Result.Repeats[2].Mixed = true },
 		"preempted": func(e *evidence) { client(e).Thread.CPUNS = 700e6 },
-		"steal":     func(e *evidence) { e.result.Repeats[2].Samples[result.Steal] = 0.05 },
-		"fairness":  func(e *evidence) { client(e).Reads, client(e).Writes = 0, 100_000 },
-		"window":    func(e *evidence) { daemon(e).ElapsedNS = 1_300e6 },
-		"clock":     func(e *evidence) { daemon(e).Thread.MonotonicNS = 1_500e6 },
+		"steal":     func(e *evidence) { e.Result.Repeats[2].Samples[result.Steal] = 0.05 },
+		"fairness": func(e *evidence) {
+			client(e).Reads, client(e).Writes = 0, 100_000
+			each(e, func(*result.Repeat) {})
+		},
+		"window": func(e *evidence) { daemon(e).ElapsedNS = 1_300e6 },
+		"clock":  func(e *evidence) { daemon(e).Thread.MonotonicNS = 1_500e6 },
 	} {
 		e := good(t)
 		edit(&e)
@@ -468,7 +477,7 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 // rates drift. Steal is not counted twice either.
 func TestOneCauseOneWarning(t *testing.T) {
 	failed := func(e evidence) (names []string) {
-		for _, c := range runChecks(e) {
+		for _, c := range check.Run(e) {
 			if !c.OK {
 				names = append(names, c.Name)
 			}
@@ -480,7 +489,7 @@ func TestOneCauseOneWarning(t *testing.T) {
 		r.Ranks[0].Daemons[0].ElapsedNS, r.Ranks[0].Daemons[0].Thread.MonotonicNS = 1_300e6, 1_300e6
 		slope(r, func(i int) uint64 { return 100_000 - 2000*uint64(i) })
 	})
-	e.result.Setup.Warmup.Ended = result.WarmupLimit
+	e.Result.Setup.Warmup.Ended = result.WarmupLimit
 	require.Equal(t, []string{"preempted"}, failed(e))
 	c := findCheck(t, e, "drift")
 	require.Contains(t, c.Message, "not judged: preempted explains it: the rate falls by")
@@ -510,14 +519,14 @@ func TestMeanAllowsForSampling(t *testing.T) {
 		}
 		sampledMean(r, 1080)
 	})
-	f := checkMean(e)
-	require.True(t, f.ok, f.message)
-	require.Greater(t, f.value, f.limit)
-	require.Contains(t, f.message, "may be chance")
+	f := findCheck(t, e, "mean")
+	require.True(t, f.OK, f.Message)
+	require.Greater(t, f.Value, f.Limit)
+	require.Contains(t, f.Message, "may be chance")
 
 	// A deviation of 12% misleads even if it is chance.
 	each(&e, func(r *result.Repeat) { sampledMean(r, 1120) })
-	require.False(t, checkMean(e).ok)
+	require.False(t, findCheck(t, e, "mean").OK)
 
 	// The median over six windows is known better than one window: 9% over the square root of 6.
 	narrow := record.NewHistogram()
@@ -531,41 +540,41 @@ func TestMeanAllowsForSampling(t *testing.T) {
 		}
 		sampledMean(r, 1060)
 	})
-	require.False(t, checkMean(e).ok)
-	e.result.Repeats = e.result.Repeats[:1]
-	require.True(t, checkMean(e).ok)
+	require.False(t, findCheck(t, e, "mean").OK)
+	e.Result.Repeats = e.Result.Repeats[:1]
+	require.True(t, findCheck(t, e, "mean").OK)
 }
 
 // A sink verifies values by its daemons. Of few, and of empty ones, none may be due.
 func TestVerifiedSink(t *testing.T) {
 	e := good(t)
 	sink(&e)
-	require.True(t, checkVerified(e).ok)
+	require.True(t, findCheck(t, e, "verified").OK)
 	for _, edit := range []func(*evidence){
-		func(e *evidence) { e.result.Config.VerifyEvery = 20_000 },
-		func(e *evidence) { e.result.Config.ValueSize = config.FixedSize(0) },
+		func(e *evidence) { e.Result.Config.VerifyEvery = 20_000 },
+		func(e *evidence) { e.Result.Config.ValueSize = config.FixedSize(0) },
 		func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9, Verified: 3} },
 	} {
 		e := good(t)
 		sink(&e)
 		daemon(&e).ChecksummedBytes = 0
 		edit(&e)
-		f := checkVerified(e)
-		require.True(t, f.ok, f.message)
+		f := findCheck(t, e, "verified")
+		require.True(t, f.OK, f.Message)
 	}
 }
 
 func TestChecksThatDoNotApply(t *testing.T) {
 	find := func(e evidence, name string) result.Check { return findCheck(t, e, name) }
 	e := good(t)
-	e.result.Config.VerifyEvery = 10
+	e.Result.Config.VerifyEvery = 10
 	client(&e).VerifiedSums = 50_000
 	c := find(e, "verified")
 	require.True(t, c.OK)
 	require.Contains(t, c.Message, "checksums were sampled")
 
-	for i := range e.result.Repeats {
-		for _, r := range e.result.Repeats[i].Ranks {
+	for i := range e.Result.Repeats {
+		for _, r := range e.Result.Repeats[i].Ranks {
 			for j := range r.Clients {
 				r.Clients[j].Reads, r.Clients[j].Writes = 0, r.Clients[j].Reads+r.Clients[j].Writes
 			}
@@ -596,20 +605,28 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		}, "no floor was measured"},
 		{"floor_beaten", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate.PerOp = nil, 1e6 })
-		}, "no floor was measured"},
-		{"witness", good, func(e *evidence) { e.result.Witness = new(result.Witness) }, "has no readings"},
+		}, "the floor of a round trip was not measured"},
+		{"floor_beaten", good, func(e *evidence) {
+			e.Result.Config.InFlight = 2
+			each(e, func(r *result.Repeat) { r.Before.Rate, r.After.Rate = nil, nil })
+		}, "the rate floor was not measured, and the floor of a round trip does not compare with several calls in flight"},
+		{"floor_beaten", goodOpen, func(e *evidence) {
+			e.Result.Config.InFlight = 2
+			each(e, func(*result.Repeat) {})
+		}, "an open loop takes as long for an operation as its schedule says"},
+		{"witness", good, func(e *evidence) { e.Result.Witness = new(result.Witness) }, "has no readings"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
-		{"floor_beaten", good, func(e *evidence) { e.result.Config.Network = "loss=1%" }, "at random"},
+		{"floor_beaten", good, func(e *evidence) { e.Result.Config.Network = "loss=1%" }, "at random"},
 		{"ceiling", good, nil, "values below 64KiB"},
 		{"ceiling", good, func(e *evidence) {
 			large(e)
-			e.result.Setup.Ranks[0].Paths[0].Carrier = transport.MediumMemory
+			e.Result.Setup.Ranks[0].Paths[0].Carrier = transport.MediumMemory
 		}, "values need not move in memory"},
 		{"steal", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.Processors = 0 }) }, "does not report"},
 		{"mixed", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.After.Bounce = 0 }) }, "was not measured"},
 		{"preempted", good, func(e *evidence) {
 			client(e).Thread.CPUNS = 1
-			e.result.Placement[0].Idle = config.IdleYield
+			e.Result.Placement[0].Idle = config.IdleYield
 		}, "the threads yield"},
 		{"served", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) {
@@ -617,13 +634,13 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			})
 		}, "no request was issued"},
 		{"schedule_lag", goodOpen, func(e *evidence) {
-			for i := range e.result.Repeats {
-				e.result.Repeats[i].Lag = ""
+			for i := range e.Result.Repeats {
+				e.Result.Repeats[i].Lag = ""
 			}
 		}, "no lag was sampled"},
 		{"stages", good, func(e *evidence) {
-			for i := range e.result.Repeats {
-				for _, r := range e.result.Repeats[i].Ranks {
+			for i := range e.Result.Repeats {
+				for _, r := range e.Result.Repeats[i].Ranks {
 					for j := range r.Clients {
 						r.Clients[j].Stages = nil
 					}
@@ -631,23 +648,23 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 			}
 		}, "no call has timed stages"},
 		{"stages", goodProxied, func(e *evidence) {
-			for i := range e.result.Repeats {
-				for _, r := range e.result.Repeats[i].Ranks {
+			for i := range e.Result.Repeats {
+				for _, r := range e.Result.Repeats[i].Ranks {
 					r.Clients[0].Stages = nil
 				}
 			}
 		}, "no call has timed stages"},
 		{"drift", good, func(e *evidence) {
-			for i := range e.result.Repeats {
-				e.result.Repeats[i].Ranks[1].Clients[1].Slices = nil
+			for i := range e.Result.Repeats {
+				e.Result.Repeats[i].Ranks[1].Clients[1].Slices = nil
 			}
 		}, "the windows have no slices"},
 		{"loop_timing_cost", good, func(e *evidence) {
-			for i := range e.result.Repeats {
-				e.result.Repeats[i].Ranks[0].Daemons[0].PhaseEvery = 0
+			for i := range e.Result.Repeats {
+				e.Result.Repeats[i].Ranks[0].Daemons[0].PhaseEvery = 0
 			}
 		}, "no loop was timed"},
-		{"warmup", good, func(e *evidence) { e.result.Setup.Warmup = nil }, "there was no warm-up"},
+		{"warmup", good, func(e *evidence) { e.Result.Setup.Warmup = nil }, "there was no warm-up"},
 	} {
 		e := c.good(t)
 		if c.edit != nil {
@@ -663,8 +680,8 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 // In a run that failed in its first window, only the checks of completeness fail.
 func TestChecksOfNoRepeat(t *testing.T) {
 	for _, e := range []evidence{good(t), goodOpen(t), goodProxied(t)} {
-		e.result.Repeats, e.result.Incomplete, e.result.IncompleteReason = nil, true, "failed after 0 of 6 repeats"
-		for _, c := range runChecks(e) {
+		e.Result.Repeats, e.Result.Incomplete, e.Result.IncompleteReason = nil, true, "failed after 0 of 6 repeats"
+		for _, c := range check.Run(e) {
 			require.Equal(t, c.Name != "complete" && c.Name != "verified" && c.Name != "interval", c.OK, "%s: %s", c.Name, c.Message)
 		}
 	}
@@ -672,21 +689,21 @@ func TestChecksOfNoRepeat(t *testing.T) {
 
 func TestRateAllowsForCallsInFlight(t *testing.T) {
 	e := goodOpen(t)
-	e.result.Config.InFlight = 64
-	for i := range e.result.Repeats {
-		for j := range e.result.Repeats[i].Ranks[1].Clients {
-			c := &e.result.Repeats[i].Ranks[1].Clients[j]
+	e.Result.Config.InFlight = 64
+	for i := range e.Result.Repeats {
+		for j := range e.Result.Repeats[i].Ranks[1].Clients {
+			c := &e.Result.Repeats[i].Ranks[1].Clients[j]
 			// A short window: 1000 calls were due, and 30 completed after it.
 			c.Open.Scheduled, c.Reads, c.Writes, c.Drained = 1000, 970, 0, 30
 		}
 	}
-	require.True(t, checkRate(e).ok)
+	require.True(t, findCheck(t, e, "rate").OK)
 	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Drained = 0 }) // the others were never issued
-	f := checkRate(e)
-	require.False(t, f.ok)
-	require.Contains(t, f.message, "use a lower --rate")
+	f := findCheck(t, e, "rate")
+	require.False(t, f.OK)
+	require.Contains(t, f.Message, "use a lower --rate")
 	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Reads, r.Ranks[1].Clients[0].Drained = 500, 1000 }) // more than can be in flight
-	require.False(t, checkRate(e).ok)
+	require.False(t, findCheck(t, e, "rate").OK)
 }
 
 // TestRateByWindows has windows that fall behind: some warn, and half of them are an error.
@@ -703,16 +720,16 @@ func TestRateByWindows(t *testing.T) {
 		{false, result.Error, "in 4 of 6 windows"},
 	} {
 		e := goodOpen(t)
-		require.Len(t, e.result.Repeats, 6)
+		require.Len(t, e.Result.Repeats, 6)
 		for i := range behind {
-			c := &e.result.Repeats[i].Ranks[1].Clients[0]
+			c := &e.Result.Repeats[i].Ranks[1].Clients[0]
 			c.Open.Scheduled = 2 * (c.Ops() + c.Drained + c.Lost + 1)
 		}
-		f := checkRate(e)
-		require.Equal(t, want.ok, f.ok)
-		require.Contains(t, f.message, want.message)
-		require.InDelta(t, float64(behind)/6, f.value, 1e-9)
-		for _, check := range runChecks(e) {
+		f := findCheck(t, e, "rate")
+		require.Equal(t, want.ok, f.OK)
+		require.Contains(t, f.Message, want.message)
+		require.InDelta(t, float64(behind)/6, f.Value, 1e-9)
+		for _, check := range check.Run(e) {
 			if check.Name == "rate" && !want.ok {
 				require.Equal(t, want.severity, check.Severity)
 			}
@@ -762,15 +779,15 @@ func TestScheduleLag(t *testing.T) {
 					r.Ranks[0].Daemons[i].Thread.GapLimitNS = 20_000
 				}
 			})
-			for i := range e.result.Repeats {
-				r := &e.result.Repeats[i]
+			for i := range e.Result.Repeats {
+				r := &e.Result.Repeats[i]
 				r.Lag, r.Response = of(1000, c.median, c.tail), of(1000, 10_000, 100_000)
 			}
-			f := checkScheduleLag(e)
-			require.Equal(t, c.ok, f.ok, f.message)
-			require.Equal(t, c.ok, f.value <= f.limit, "%g, limit %g", f.value, f.limit)
-			require.Contains(t, f.message, c.says)
-			require.NotContains(t, f.message, c.doesNotSay)
+			f := findCheck(t, e, "schedule_lag")
+			require.Equal(t, c.ok, f.OK, f.Message)
+			require.Equal(t, c.ok, f.Value <= f.Limit, "%g, limit %g", f.Value, f.Limit)
+			require.Contains(t, f.Message, c.says)
+			require.NotContains(t, f.Message, c.doesNotSay)
 		})
 	}
 }
@@ -779,25 +796,25 @@ func TestDriftAllowsForCountingNoise(t *testing.T) {
 	e := good(t)
 	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
 	sampleOneIn(&e, 1)
-	require.False(t, checkDrift(e).ok)
+	require.False(t, findCheck(t, e, "drift").OK)
 	sampleOneIn(&e, 100) // as many may have been counted in the next slice
-	require.True(t, checkDrift(e).ok)
+	require.True(t, findCheck(t, e, "drift").OK)
 	slopeOf(&e, func(i int) uint64 { return uint64(i) % 7 })
 	sampleOneIn(&e, 1)
-	require.True(t, checkDrift(e).ok)
+	require.True(t, findCheck(t, e, "drift").OK)
 }
 
 // Each launch chooses its own sampling, so that of one does not count for the operations of others.
 func TestSamplingOfEachWindow(t *testing.T) {
 	e := good(t)
-	e.result.Repeats[0].Ranks[1].SampleEvery = 1 // 4% of this window's time, 0.7% of all
+	e.Result.Repeats[0].Ranks[1].SampleEvery = 1 // 4% of this window's time, 0.7% of all
 	c := findCheck(t, e, "sampling_cost")
 	require.True(t, c.OK, c.Message)
 	require.InEpsilon(t, 0.04/6+0.0004*5/6, c.Value, 1e-3)
 	require.Contains(t, c.Message, "one in 1 to 100 operations")
 
 	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
-	require.True(t, checkDrift(e).ok, "five of six windows may have counted as many in the next slice")
+	require.True(t, findCheck(t, e, "drift").OK, "five of six windows may have counted as many in the next slice")
 }
 
 func TestStagesAllowForSampling(t *testing.T) {
@@ -810,15 +827,15 @@ func TestStagesAllowForSampling(t *testing.T) {
 		}
 	}
 	text := slow.Encode()
-	for i := range e.result.Repeats {
-		for _, r := range e.result.Repeats[i].Ranks {
+	for i := range e.Result.Repeats {
+		for _, r := range e.Result.Repeats[i].Ranks {
 			r.Clients[0].Remote = &record.TimingReport{Histogram: text, MeanNS: slow.Mean(), Samples: slow.Count()}
 		}
 	}
-	f := checkStages(e)
-	require.Greater(t, f.value, f.limit)
-	require.True(t, f.ok, f.message)
-	require.Contains(t, f.message, "may be off by")
+	f := findCheck(t, e, "stages")
+	require.Greater(t, f.Value, f.Limit)
+	require.True(t, f.OK, f.Message)
+	require.Contains(t, f.Message, "may be off by")
 }
 
 // TestStagesBesideHeldCalls has calls of 1 us and few of 1 ms, which make two thirds of the mean. The
@@ -840,10 +857,10 @@ func TestStagesBesideHeldCalls(t *testing.T) {
 					}
 				}
 			})
-			f := checkStages(e)
-			require.Equal(t, ok, f.ok, "%s: %s", name, f.message)
-			require.InDelta(t, 1-6*float64(stage)/1000, f.value, 2e-3, name)
-			require.Contains(t, f.message, "without those of over 25 us, which add 200% to it")
+			f := findCheck(t, e, "stages")
+			require.Equal(t, ok, f.OK, "%s: %s", name, f.Message)
+			require.InDelta(t, 1-6*float64(stage)/1000, f.Value, 2e-3, name)
+			require.Contains(t, f.Message, "without those of over 25 us, which add 200% to it")
 		}
 	}
 }
@@ -860,26 +877,20 @@ func TestStagesOfSlowedCalls(t *testing.T) {
 		300: {1, true},
 	} {
 		e := good(t)
-		require.GreaterOrEqual(t, len(e.result.Repeats), 3)
-		for i := range min(want.windows, len(e.result.Repeats)) {
-			for _, c := range e.result.Repeats[i].Clients() {
+		require.GreaterOrEqual(t, len(e.Result.Repeats), 3)
+		for i := range min(want.windows, len(e.Result.Repeats)) {
+			for _, c := range e.Result.Repeats[i].Clients() {
 				for _, name := range record.DirectStages {
 					c.Stages[name] = *timingOf(10, slow)
 				}
 			}
 		}
-		f := checkStages(e)
-		require.Equal(t, want.ok, f.ok, f.message)
+		f := findCheck(t, e, "stages")
+		require.Equal(t, want.ok, f.OK, f.Message)
 		if !want.ok {
-			require.Contains(t, f.message, "in half of the windows the stamps slow sampled calls by 38% or more, which is left out, but more than 25% need not be alike")
+			require.Contains(t, f.Message, "in half of the windows the stamps slow sampled calls by 38% or more, which is left out, but more than 25% need not be alike")
 		}
 	}
-}
-
-func TestCheckValuesAreJSON(t *testing.T) {
-	require.Equal(t, math.MaxFloat64, representable(math.NaN()))
-	require.Equal(t, math.MaxFloat64, representable(math.Inf(-1)))
-	require.Equal(t, 2.5, representable(2.5))
 }
 
 // Threads that lost their processor before or after a window make no fault of the clock.

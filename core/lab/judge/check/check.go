@@ -1,7 +1,8 @@
-package runner
+package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -10,36 +11,52 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// evidence is the input of the checks.
-type evidence struct {
-	result         *result.Result
-	pollers, cpus  int
-	oversubscribed bool
-	closing        []error // of each rank; nil for a rank that closed without an error
+// Evidence is the input of the checks: a result, and what the run that made it knows besides.
+type Evidence struct {
+	Result *result.Result
+	// Pollers is the number of polling threads of the busiest host, and CPUs that of its processors.
+	Pollers, CPUs  int
+	Oversubscribed bool
+	Closing        []error // of each rank; nil for a rank that closed without an error
+}
+
+// Add adds what the checks of a finished result say of its run.
+func (e *Evidence) Add(part *result.Result) {
+	for _, c := range part.Checks {
+		switch c.Name {
+		case oversubscribed:
+			e.Pollers, e.CPUs = int(c.Value), int(c.Limit)
+			e.Oversubscribed = e.Oversubscribed || !c.OK
+		case closed:
+			for range int(c.Value) {
+				e.Closing = append(e.Closing, errors.New(c.Message))
+			}
+		}
+	}
 }
 
 // clients returns the clients of all repeats.
-func (e evidence) clients() (all []record.ClientReport) {
-	for i := range e.result.Repeats {
-		all = append(all, e.result.Repeats[i].Clients()...)
+func (e Evidence) clients() (all []record.ClientReport) {
+	for i := range e.Result.Repeats {
+		all = append(all, e.Result.Repeats[i].Clients()...)
 	}
 	return all
 }
 
 // daemons returns the daemons of all repeats.
-func (e evidence) daemons() (all []record.DaemonReport) {
-	for i := range e.result.Repeats {
-		all = append(all, e.result.Repeats[i].Daemons()...)
+func (e Evidence) daemons() (all []record.DaemonReport) {
+	for i := range e.Result.Repeats {
+		all = append(all, e.Result.Repeats[i].Daemons()...)
 	}
 	return all
 }
 
 // sampling names the latency sampling of all clients, which each launch chooses by itself: "100", or
 // "100 to 250".
-func (e evidence) sampling() string {
+func (e Evidence) sampling() string {
 	low, high := 0, 0
-	for i := range e.result.Repeats {
-		for _, report := range e.result.Repeats[i].Ranks {
+	for i := range e.Result.Repeats {
+		for _, report := range e.Result.Repeats[i].Ranks {
 			if n := sampleEvery(&report); len(report.Clients) > 0 {
 				high = max(high, n)
 				if low == 0 || n < low {
@@ -58,11 +75,11 @@ func (e evidence) sampling() string {
 func sampleEvery(report *record.Report) int { return max(report.SampleEvery, 1) }
 
 // launches returns the starts of the ranks, also for a result of 1.x, which has one.
-func (e evidence) launches() []result.Launch {
-	if len(e.result.Launches) == 0 {
-		return []result.Launch{{Placement: e.result.Placement, Setup: e.result.Setup}}
+func (e Evidence) launches() []result.Launch {
+	if len(e.Result.Launches) == 0 {
+		return []result.Launch{{Placement: e.Result.Placement, Setup: e.Result.Setup}}
 	}
-	return e.result.Launches
+	return e.Result.Launches
 }
 
 // threadWindow is a polling thread in one window.
@@ -72,7 +89,7 @@ type threadWindow struct {
 }
 
 // threads returns the polling threads of all repeats.
-func (e evidence) threads() (all []threadWindow) {
+func (e Evidence) threads() (all []threadWindow) {
 	for _, c := range e.clients() {
 		all = append(all, threadWindow{c.Thread, c.ElapsedNS})
 	}
@@ -108,7 +125,7 @@ func failed(limit float64, err error) finding {
 var checks = []struct {
 	name     string
 	severity result.Severity
-	find     func(evidence) finding
+	find     func(Evidence) finding
 	scope    result.Scope
 	// cause is a check whose failure explains that of this one, which is then not judged: one
 	// disturbance, one warning.
@@ -146,33 +163,40 @@ var checks = []struct {
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
 	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, applies: namesHosts},
-	{name: "closed", severity: result.Warning, find: checkClosed},
+	{name: closed, severity: result.Warning, find: checkClosed},
 	{name: "strangers", severity: result.Warning, find: checkStrangers},
 	{name: "interval", severity: result.Info, find: checkInterval},
 	{name: "warmup", severity: result.Info, find: checkWarmup, cause: "preempted"},
-	{name: "oversubscribed", severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},
+	{name: oversubscribed, severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},
 	{name: "spare_processor", severity: result.Info, find: checkSpareProcessor, scope: result.ScopeMachine},
 	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
 }
+
+// The checks that [Evidence.Add] reads.
+const (
+	closed         = "closed"
+	oversubscribed = "oversubscribed"
+)
 
 func namesHosts(r *result.Result) bool  { return len(r.Hosts) > 0 }
 func isWitnessed(r *result.Result) bool { return r.Witness != nil }
 func isStorm(r *result.Result) bool     { return r.Config.Traffic.StormRate() > 0 }
 func isRelayed(r *result.Result) bool   { return r.ImpairedBy == result.Relay }
 
-func runChecks(e evidence) []result.Check {
+// Run applies the checks that apply to a result, in a fixed order.
+func Run(e Evidence) []result.Check {
 	list := make([]result.Check, 0, len(checks))
 	failed := map[string]bool{}
 	findings := make([]finding, len(checks))
 	for i, c := range checks {
-		if c.applies != nil && !c.applies(e.result) {
+		if c.applies != nil && !c.applies(e.Result) {
 			continue
 		}
 		findings[i] = c.find(e)
 		failed[c.name] = !findings[i].ok
 	}
 	for i, c := range checks {
-		if c.applies != nil && !c.applies(e.result) {
+		if c.applies != nil && !c.applies(e.Result) {
 			continue
 		}
 		f := findings[i]
@@ -189,10 +213,10 @@ func runChecks(e evidence) []result.Check {
 
 // overWindows returns the median of a quantity over the repeats for which it is known, and their
 // number.
-func (e evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64, windows int) {
+func (e Evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64, windows int) {
 	var values []float64
-	for i := range e.result.Repeats {
-		if v, ok := of(&e.result.Repeats[i]); ok && !math.IsNaN(v) {
+	for i := range e.Result.Repeats {
+		if v, ok := of(&e.Result.Repeats[i]); ok && !math.IsNaN(v) {
 			values = append(values, v)
 		}
 	}

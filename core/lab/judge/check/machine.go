@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ import (
 
 // checkMixed counts the windows in which the machine changed its state, and which stayed mixed when
 // they were measured again. Their figures are of no state.
-func checkMixed(e evidence) finding {
+func checkMixed(e Evidence) finding {
 	f := finding{limit: 0.2}
 	probed, mixed, again := 0, 0, 0
-	for _, r := range e.result.Repeats {
+	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
 			if w.Starved+w.Empty == "" {
 				again++
@@ -38,7 +38,7 @@ func checkMixed(e evidence) finding {
 	f.value = float64(mixed) / float64(probed)
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors changed by more than %gx around them; %d windows were measured again",
-		mixed, probed, mixedRatio, again)
+		mixed, probed, result.MixedRatio, again)
 	if !f.ok {
 		f.message += e.withoutMixed()
 	}
@@ -46,7 +46,7 @@ func checkMixed(e evidence) finding {
 }
 
 // withoutMixed returns the effect of mixed windows on the median latency.
-func (e evidence) withoutMixed() string {
+func (e Evidence) withoutMixed() string {
 	p50 := func(skip bool) float64 {
 		m, _ := e.overWindows(func(r *result.Repeat) (float64, bool) {
 			v, has := r.Samples[result.LatencyP50]
@@ -63,10 +63,10 @@ func (e evidence) withoutMixed() string {
 
 // checkStarved counts the windows that measured nothing because a rank had no processor. Most are
 // measured again. If they are many, the others are those in which the machine happened to have one.
-func checkStarved(e evidence) finding {
+func checkStarved(e Evidence) finding {
 	f := finding{limit: 0.2}
 	again, kept, last := 0, 0, ""
-	for _, r := range e.result.Repeats {
+	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
 			if w.Starved != "" {
 				again++
@@ -82,7 +82,7 @@ func checkStarved(e evidence) finding {
 		f.ok, f.message = true, "every rank had a processor in all windows"
 		return f
 	}
-	f.value = float64(again+kept) / float64(again+len(e.result.Repeats))
+	f.value = float64(again+kept) / float64(again+len(e.Result.Repeats))
 	f.ok = f.value <= f.limit
 	f.message = fmt.Sprintf("%d windows measured nothing and were measured again, and %d remained (%s)", again, kept, last)
 	if !f.ok {
@@ -93,10 +93,10 @@ func checkStarved(e evidence) finding {
 
 // checkEmptyWindows finds windows in which nothing was completed although no rank was starved. They
 // were measured again, so the metrics show less of an outage than there was.
-func checkEmptyWindows(e evidence) finding {
+func checkEmptyWindows(e Evidence) finding {
 	f := finding{ok: true, message: "something was completed in every window in which no rank was starved"}
 	last := ""
-	for _, r := range e.result.Repeats {
+	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
 			if w.Empty != "" {
 				f.value++
@@ -112,7 +112,7 @@ func checkEmptyWindows(e evidence) finding {
 }
 
 // checkSteal computes the share of time for which the hypervisor took the run's processors away.
-func checkSteal(e evidence) finding {
+func checkSteal(e Evidence) finding {
 	f := finding{limit: 0.01}
 	if f.value = e.stolen(); math.IsNaN(f.value) {
 		return f.notJudged("the kernel does not report steal time")
@@ -126,10 +126,10 @@ func checkSteal(e evidence) finding {
 }
 
 // stolen returns the share of time for which the hypervisor took the processors away, or NaN.
-func (e evidence) stolen() float64 {
+func (e Evidence) stolen() float64 {
 	windows, stolen := 0.0, 0.0
-	for i := range e.result.Repeats {
-		if share, known := e.result.Repeats[i].Samples[result.Steal]; known {
+	for i := range e.Result.Repeats {
+		if share, known := e.Result.Repeats[i].Samples[result.Steal]; known {
 			windows++
 			stolen += share
 		}
@@ -139,7 +139,7 @@ func (e evidence) stolen() float64 {
 
 // checkRelay computes the share of time in which the relay of a network had packets to pass. A relay
 // that hardly waits is slower than the load, whatever rate the network has.
-func checkRelay(e evidence) finding {
+func checkRelay(e Evidence) finding {
 	f := finding{limit: 0.8}
 	var windows int
 	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
@@ -160,13 +160,16 @@ func checkRelay(e evidence) finding {
 }
 
 // checkFairness judges the median over the windows.
-func checkFairness(e evidence) finding {
+func checkFairness(e Evidence) finding {
 	f := finding{limit: 0.5}
 	var windows int
-	if len(e.result.Config.Classes) > 0 {
+	if len(e.Result.Config.Classes) > 0 {
 		return f.notJudged("clients of several classes have different loads")
 	}
-	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) { return fairness(r.Clients()), true })
+	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+		share, known := r.Samples[result.ClientFairness]
+		return share, known
+	})
 	if windows == 0 {
 		return f.notJudged("no repeat was completed")
 	}
@@ -179,11 +182,11 @@ func checkFairness(e evidence) finding {
 }
 
 // checkStorm finds connections of a storm that failed, were made late or left descriptors behind.
-func checkStorm(e evidence) finding {
+func checkStorm(e Evidence) finding {
 	f := finding{limit: 0.1}
 	var due, made, failed, leaked uint64
 	reason := ""
-	for _, repeat := range e.result.Repeats {
+	for _, repeat := range e.Result.Repeats {
 		for _, r := range repeat.Ranks {
 			if s := r.Storm; s != nil {
 				due, made, failed, leaked = due+s.Due, made+s.Connections, failed+s.Failed, leaked+uint64(s.Leaked)
@@ -211,9 +214,9 @@ func checkStorm(e evidence) finding {
 
 // checkCollections finds windows in which the garbage collector ran. It is off there unless the
 // transport needs it.
-func checkCollections(e evidence) finding {
+func checkCollections(e Evidence) finding {
 	collections, windows := uint64(0), 0
-	for _, r := range e.result.Repeats {
+	for _, r := range e.Result.Repeats {
 		for _, report := range r.Ranks {
 			if report.Process.Collections > 0 {
 				collections += report.Process.Collections
@@ -221,7 +224,7 @@ func checkCollections(e evidence) finding {
 			}
 		}
 	}
-	if e.result.Plugin.Capabilities.Goroutines {
+	if e.Result.Plugin.Capabilities.Goroutines {
 		return finding{ok: true, value: float64(collections), message: fmt.Sprintf(
 			"the garbage collector was on, because the transport allocates: it ran %d times, which is part of what the transport costs", collections)}
 	}
@@ -235,9 +238,9 @@ func checkCollections(e evidence) finding {
 // checkPreempted computes the share of time for which polling threads that spin were not on a
 // processor, by the kernel's account of each thread. Steal, which has a check of its own, does not
 // count.
-func checkPreempted(e evidence) finding {
+func checkPreempted(e Evidence) finding {
 	f := finding{limit: 0.02}
-	for _, p := range e.result.Placement {
+	for _, p := range e.Result.Placement {
 		if p.Idle != config.IdleSpin {
 			return f.notJudged("the threads %s when there is nothing to do", p.Idle)
 		}
@@ -262,7 +265,7 @@ func checkPreempted(e evidence) finding {
 		percent(f.value), switches/elapsed*1e9)
 	switch {
 	case f.ok:
-	case e.pollers >= e.cpus:
+	case e.Pollers >= e.CPUs:
 		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; no processor is left for other programs", percent(f.value))
 	default:
 		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; another program runs there", percent(f.value))
@@ -271,11 +274,11 @@ func checkPreempted(e evidence) finding {
 }
 
 // checkOversubscribed reports whether polling threads share processors.
-func checkOversubscribed(e evidence) finding {
+func checkOversubscribed(e Evidence) finding {
 	f := finding{
-		ok:    !e.oversubscribed,
-		value: float64(e.pollers), limit: float64(e.cpus),
-		message: fmt.Sprintf("%d polling threads have %s", e.pollers, format.Count(e.cpus, "processor")),
+		ok:    !e.Oversubscribed,
+		value: float64(e.Pollers), limit: float64(e.CPUs),
+		message: fmt.Sprintf("%d polling threads have %s", e.Pollers, format.Count(e.CPUs, "processor")),
 	}
 	if !f.ok {
 		turns := 0
@@ -291,19 +294,19 @@ func checkOversubscribed(e evidence) finding {
 }
 
 // checkSpareProcessor reports whether a processor is left for the kernel and other programs.
-func checkSpareProcessor(e evidence) finding {
-	f := finding{value: float64(e.cpus - e.pollers), limit: 1}
-	f.ok = e.oversubscribed || e.cpus > e.pollers // the first has a check of its own
-	f.message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.pollers, max(0, e.cpus-e.pollers), e.cpus)
+func checkSpareProcessor(e Evidence) finding {
+	f := finding{value: float64(e.CPUs - e.Pollers), limit: 1}
+	f.ok = e.Oversubscribed || e.CPUs > e.Pollers // the first has a check of its own
+	f.message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.Pollers, max(0, e.CPUs-e.Pollers), e.CPUs)
 	if !f.ok {
-		f.message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.pollers, e.cpus)
+		f.message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.Pollers, e.CPUs)
 	}
 	return f
 }
 
 // checkVirtualMachine reports whether a hypervisor shares the processors out.
-func checkVirtualMachine(e evidence) finding {
-	kind := e.result.Environment.Identity.Virtualisation
+func checkVirtualMachine(e Evidence) finding {
+	kind := e.Result.Environment.Identity.Virtualisation
 	f := finding{ok: kind == "", message: "the machine is not virtual"}
 	if !f.ok {
 		f.value, f.message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its processors, which changes how far they are apart, and take them away", kind)
@@ -313,7 +316,7 @@ func checkVirtualMachine(e evidence) finding {
 
 // checkPinned counts the threads that may move between processors, by the affinity that the kernel
 // reported.
-func checkPinned(e evidence) finding {
+func checkPinned(e Evidence) finding {
 	unpinned := 0 // in the launch that has most
 	for _, l := range e.launches() {
 		count := 0
@@ -330,27 +333,27 @@ func checkPinned(e evidence) finding {
 	switch {
 	case f.ok:
 		f.message = "every polling thread is pinned to its processor"
-	case e.result.Plugin.Capabilities.Goroutines:
+	case e.Result.Plugin.Capabilities.Goroutines:
 		f.ok = true
 		f.message = "the polling loops are goroutines, which share the processors with those of the transport, as in any Go program"
-	case !e.result.Config.Pin:
+	case !e.Result.Config.Pin:
 		f.message = "the polling threads are not pinned, as configured; if they move during a window, p50 is of several distances"
 	default:
-		f.message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.pollers)
+		f.message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.Pollers)
 	}
 	return f
 }
 
 // checkClosed finds ranks that measured, but then failed to close.
-func checkClosed(e evidence) finding {
+func checkClosed(e Evidence) finding {
 	f := finding{ok: true, message: "every rank closed in time"}
-	for _, err := range e.closing {
+	for _, err := range e.Closing {
 		if err != nil {
 			f.ok, f.message = false, err.Error() // the last one represents all
 			f.value++
 		}
 	}
-	if f.ok && e.result.Incomplete {
+	if f.ok && e.Result.Incomplete {
 		return f.notJudged("the run ended early")
 	}
 	return f
@@ -359,7 +362,7 @@ func checkClosed(e evidence) finding {
 // checkStrangers counts what came to the transport's ports in the windows and belongs to no peer. A
 // transport rejects it, which takes time. A port scan may come across a run; many are an attack, or
 // another run with the same fixed ports.
-func checkStrangers(e evidence) finding {
+func checkStrangers(e Evidence) finding {
 	f := finding{limit: 0.001}
 	strangers, ops := uint64(0), uint64(0)
 	count := func(stats []transport.Stat) {

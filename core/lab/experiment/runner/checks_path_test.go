@@ -16,10 +16,10 @@ const goodPayload = 128_000_000
 // statePath gives all windows of e a path of both ranks, and counters of which the ranks' sides carry
 // half of the payload each.
 func statePath(e *evidence, p transport.Path, counters func(half uint64) []record.Counter) {
-	e.result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{p}}, {Paths: []transport.Path{p}}}
-	for i := range e.result.Repeats {
-		for j := range e.result.Repeats[i].Ranks {
-			e.result.Repeats[i].Ranks[j].Carried = &record.Carried{Namespace: 7, Counters: counters(goodPayload / 2)}
+	e.Result.Setup.Ranks = []record.RankSetup{{Paths: []transport.Path{p}}, {Paths: []transport.Path{p}}}
+	for i := range e.Result.Repeats {
+		for j := range e.Result.Repeats[i].Ranks {
+			e.Result.Repeats[i].Ranks[j].Carried = &record.Carried{Namespace: 7, Counters: counters(goodPayload / 2)}
 		}
 	}
 }
@@ -37,7 +37,7 @@ func stateTCP(e *evidence) {
 
 // counter is a counter of rank 1 in the third window.
 func counter(e *evidence, at int) *record.Counter {
-	return &e.result.Repeats[2].Ranks[1].Carried.Counters[at]
+	return &e.Result.Repeats[2].Ranks[1].Carried.Counters[at]
 }
 
 var pathCases = []checkCase{
@@ -49,7 +49,7 @@ var pathCases = []checkCase{
 	{"path", func(e *evidence) { stateTCP(e); counter(e, 0).Sent += 70e6 }, 0.796, "more than 128 MB of payload and the stated 8 bytes a message allow"},
 	{"path", func(e *evidence) {
 		stateTCP(e)
-		for _, r := range e.result.Repeats[4].Ranks {
+		for _, r := range e.Result.Repeats[4].Ranks {
 			r.Carried.Counters[1].Sent = 1e6
 			r.Carried.Counters = append(r.Carried.Counters, record.Counter{Kind: record.KindInterface, Name: "bond0", Bytes: record.Bytes{Sent: 130e6}})
 		}
@@ -72,8 +72,8 @@ var pathCases = []checkCase{
 	}, 0.5, "udp over eth0: in 6 windows, the path's interface carried 64.0 MB of 128 MB of payload"},
 	{"path", func(e *evidence) {
 		statePath(e, transport.Path{Carrier: transport.MediumUnix}, func(uint64) []record.Counter { return nil })
-		for i := range e.result.Repeats {
-			e.result.Repeats[i].Ranks[0].Daemons[0].Transport = []transport.Stat{{Name: transport.StatKernelBytes, Value: 100e6}}
+		for i := range e.Result.Repeats {
+			e.Result.Repeats[i].Ranks[0].Daemons[0].Transport = []transport.Stat{{Name: transport.StatKernelBytes, Value: 100e6}}
 		}
 	}, 0.609, "by the transport's own count, Unix sockets carried 50.0 MB of 128 MB"},
 	{"path", func(e *evidence) {
@@ -88,7 +88,7 @@ func statePorts(e *evidence, first, second string, share float64) {
 		sent := record.Bytes{Sent: uint64(share * float64(half))}
 		return []record.Counter{{Kind: record.KindPort, Name: first + "/1", Bytes: sent}, {Kind: record.KindPort, Name: second + "/1", Bytes: sent}}
 	})
-	e.result.Setup.Ranks[1].Paths = []transport.Path{{Carrier: transport.MediumVerbs, Device: second, Port: 1}}
+	e.Result.Setup.Ranks[1].Paths = []transport.Path{{Carrier: transport.MediumVerbs, Device: second, Port: 1}}
 }
 
 func TestPathPasses(t *testing.T) {

@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"cmp"
@@ -31,19 +31,19 @@ const mostRDMAPacket = 4096
 // checkPath compares, for each window, what the ranks posted to the transport with what the kernel
 // counted on the paths that the transport states. Too few bytes there, or payload on a connection that
 // the transport does not state, mean that bytes went elsewhere.
-func checkPath(e evidence) finding {
+func checkPath(e Evidence) finding {
 	f := finding{ok: true, limit: pathBound}
 	launches := e.launches()
 	var names []string
 	var posted, counted float64
 	var uncounted, most string
 	judged, bad := 0, 0
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		if r.Launch >= len(launches) {
 			continue
 		}
-		w := newPathWindow(launches[r.Launch].Setup.Ranks, e.result.Machines(), r)
+		w := newPathWindow(launches[r.Launch].Setup.Ranks, e.Result.Machines(), r)
 		for _, name := range w.names {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -76,7 +76,7 @@ func checkPath(e evidence) finding {
 	case !f.ok:
 		f.message = fmt.Sprintf("%s: in %s, %s", path, format.Count(bad, "window"), f.message)
 	case len(names) == 0:
-		return f.notJudged("%s does not state what carries its bytes", e.result.Plugin.Name)
+		return f.notJudged("%s does not state what carries its bytes", e.Result.Plugin.Name)
 	case judged == 0:
 		return f.notJudged("%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
 	default:

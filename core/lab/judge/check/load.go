@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 // loops and stages explain what clients measured.
 
 // checkComplete finds runs that ended early, by a failure or an interrupt.
-func checkComplete(e evidence) finding {
-	r := e.result
+func checkComplete(e Evidence) finding {
+	r := e.Result
 	f := finding{ok: !r.Incomplete, value: float64(len(r.Repeats)), limit: float64(r.Config.Repeats)}
 	f.message = r.IncompleteReason
 	if f.ok {
@@ -31,12 +31,12 @@ const noSchedule = "a closed loop has no schedule"
 // checkRate finds windows of an open loop in which less was completed than was due. They measure a
 // backlog that grows until the window ends. It is an error if these are half of the windows, since
 // then the medians measure it, too.
-func checkRate(e evidence) finding {
+func checkRate(e Evidence) finding {
 	const keptShare = 0.99 // of the operations due; the last ones may be late
 	f := finding{severity: result.Warning}
-	windows := len(e.result.Repeats)
-	switch rate := e.result.Config.Rate; {
-	case rate == 0 && !e.result.Config.Classes.Open():
+	windows := len(e.Result.Repeats)
+	switch rate := e.Result.Config.Rate; {
+	case rate == 0 && !e.Result.Config.Classes.Open():
 		return f.notJudged(noSchedule)
 	case rate != 0 && !rate.Offers():
 		return f.notJudged("more is due than any transport serves, to find the capacity")
@@ -44,8 +44,8 @@ func checkRate(e evidence) finding {
 		return f.notJudged("no repeat was completed")
 	}
 	behind, least := 0, 1.
-	for i := range e.result.Repeats {
-		kept := e.offeredIn(&e.result.Repeats[i]).kept()
+	for i := range e.Result.Repeats {
+		kept := e.offeredIn(&e.Result.Repeats[i]).kept()
 		least = min(least, kept)
 		if kept < keptShare {
 			behind++
@@ -72,10 +72,10 @@ func checkRate(e evidence) finding {
 type offered struct{ due, done, waiting uint64 }
 
 // offeredIn returns the operations of all clients in one window.
-func (e evidence) offeredIn(r *result.Repeat) (o offered) {
+func (e Evidence) offeredIn(r *result.Repeat) (o offered) {
 	for _, c := range r.Clients() {
 		if c.Open != nil {
-			o.add(offered{c.Open.Scheduled, c.Ops(), min(c.Drained+c.Lost+1, uint64(e.result.Config.InFlight))})
+			o.add(offered{c.Open.Scheduled, c.Ops(), min(c.Drained+c.Lost+1, uint64(e.Result.Config.InFlight))})
 		}
 	}
 	return o
@@ -103,18 +103,17 @@ const (
 // median beside the median response time, and the p99 beside the p99, both without as many of the
 // latest as the share of time in gaps. Those are stalls, which the result lists, and an open loop is
 // there to show what they do to response times. The worse of the two counts.
-func checkScheduleLag(e evidence) finding {
+func checkScheduleLag(e Evidence) finding {
 	var f finding
-	if e.result.Config.Rate == 0 {
+	if e.Result.Config.Rate == 0 {
 		return f.notJudged(noSchedule)
 	}
 	var lags, responses []string
 	stalled := 0.0
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		lags, responses = append(lags, r.Lag), append(responses, r.Response)
-		share, _ := stalledShare(r.Clients(), r.Daemons())
-		stalled += share / float64(len(e.result.Repeats))
+		stalled += r.Samples[result.Stalled] / float64(len(e.Result.Repeats))
 	}
 	lag, err := result.Histograms(lags...)
 	if err != nil {
@@ -161,7 +160,7 @@ func checkScheduleLag(e evidence) finding {
 	switch {
 	case f.ok:
 		f.message += fmt.Sprintf(": %s and %s of such response times", percent(late/half), percent(lateTail/whole))
-	case e.oversubscribed:
+	case e.Oversubscribed:
 		f.message += "; " + effect + ": threads share processors, and a client whose operation is due has to wait for one"
 	default:
 		f.message += "; " + effect + ", because the client's thread was busy or asleep"
@@ -186,7 +185,7 @@ func workingIteration(clients []record.ClientReport) float64 {
 // the median of the changes, so that one window in which the machine changed does not count. It
 // ignores what counting alone explains: four standard deviations of a count, and the operations
 // between two samples at either end.
-func checkDrift(e evidence) finding {
+func checkDrift(e Evidence) finding {
 	f := finding{limit: 0.1}
 	var windows int
 	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
@@ -249,12 +248,12 @@ func thirds(slices []uint64) (first, last float64) {
 // mesh-proxied, else of all calls, without what calls that were held up add to it. Only a sample of the
 // calls has stages, so a few very slow ones may be in one mean and not in the other; the check allows
 // for that.
-func checkStages(e evidence) finding {
+func checkStages(e Evidence) finding {
 	f := finding{limit: 0.05}
-	if e.result.Config.Proxied() {
+	if e.Result.Config.Proxied() {
 		f.limit = 0.1
 	}
-	stages, err := result.StagesOf(e.result.Repeats)
+	stages, err := result.StagesOf(e.Result.Repeats)
 	if err != nil {
 		return failed(f.limit, err)
 	}
@@ -265,8 +264,8 @@ func checkStages(e evidence) finding {
 		return f.notJudged("the stages of calls are halves of round trips: %s", stages.Halves)
 	}
 	slowed := stages.Slowed
-	if len(e.result.Repeats) > 1 {
-		if slowed, err = medianSlowed(e.result.Repeats); err != nil {
+	if len(e.Result.Repeats) > 1 {
+		if slowed, err = medianSlowed(e.Result.Repeats); err != nil {
 			return failed(f.limit, err)
 		}
 	}
@@ -317,7 +316,7 @@ func medianSlowed(repeats []result.Repeat) (float64, error) {
 
 // checkLoopTimingCost computes the share of the daemons' processor time that goes into timing the
 // phases of its loop.
-func checkLoopTimingCost(e evidence) finding {
+func checkLoopTimingCost(e Evidence) finding {
 	f := finding{limit: 0.02}
 	every, cost, busy := 0, 0.0, 0.0
 	for _, d := range e.daemons() {
@@ -340,8 +339,8 @@ func checkLoopTimingCost(e evidence) finding {
 }
 
 // checkWarmup reports whether the warm-up reached a steady throughput in most launches.
-func checkWarmup(e evidence) finding {
-	limit := time.Duration(e.result.Config.Warmup)
+func checkWarmup(e Evidence) finding {
+	limit := time.Duration(e.Result.Config.Warmup)
 	f := finding{limit: 0.5}
 	launches, unsteady, longest := e.launches(), 0, 0.0
 	for _, l := range launches {

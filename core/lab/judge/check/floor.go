@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"fmt"
@@ -19,18 +19,18 @@ const beaten = 0.95
 // checkFloorBeaten counts the windows in which the transport was faster than the floor of its
 // medium: the probe then did not measure the floor of that window, and the ratio means nothing. With
 // one call in flight, only the floor of a round trip is judged.
-func checkFloorBeaten(e evidence) finding {
+func checkFloorBeaten(e Evidence) finding {
 	f := finding{limit: 0.1}
-	if c := &e.result.Config; c.Proxied() && c.RemoteShare != 1 {
+	if c := &e.Result.Config; c.Proxied() && c.RemoteShare != 1 {
 		return f.notJudged("requests to a client's own rank do not cross the medium")
 	}
 	// Probes wait differently for a lost packet than a transport does.
-	if n := e.result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
+	if n := e.Result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
 		return f.notJudged("the network loses, delays or reorders packets at random, those of the probes too")
 	}
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		low, probed := ratioToFloor(r)
 		if !probed {
 			continue
@@ -39,13 +39,13 @@ func checkFloorBeaten(e evidence) finding {
 		lowest = min(lowest, low)
 		if low < beaten {
 			below++
-			if steadyBounces(r) {
+			if r.SteadyBounces() {
 				steady++
 			}
 		}
 	}
 	if windows == 0 {
-		return f.notJudged("no floor was measured")
+		return f.notJudged("%s", e.missingFloor())
 	}
 	f.value = below / windows
 	f.ok = f.value <= f.limit
@@ -74,6 +74,22 @@ func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
 	return least, probed
 }
 
+// missingFloor returns the reason why no window has a ratio to a floor.
+func (e Evidence) missingFloor() string {
+	has := func(metric string) bool {
+		return slices.ContainsFunc(e.Result.Repeats, func(r result.Repeat) bool { return r.Samples[metric] > 0 })
+	}
+	switch roundTrip, rate := has(result.Floor), has(result.RateFloor); {
+	case rate && e.Result.Config.CallsPerPair() > 1:
+		return "an open loop takes as long for an operation as its schedule says, whatever the floor"
+	case rate:
+		return "the floor of a round trip was not measured, and that of a rate does not compare with one call in flight"
+	case roundTrip:
+		return "the rate floor was not measured, and the floor of a round trip does not compare with several calls in flight"
+	}
+	return "no floor was measured"
+}
+
 // impossible is the share of the bare medium's time below which no window of large values can be that
 // has one stream, as the probes have. What disturbs them does not double their time in all windows of a
 // run.
@@ -85,10 +101,10 @@ const ceilingLeast = 64 << 10
 
 // checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
 // that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
-func checkCeiling(e evidence) finding {
+func checkCeiling(e Evidence) finding {
 	streams, known := e.streams()
 	f := finding{limit: impossible / streams}
-	c := &e.result.Config
+	c := &e.Result.Config
 	switch {
 	case c.ValueSize.Min() < ceilingLeast:
 		return f.notJudged("values below %s may move several at once", transport.FormatSize(ceilingLeast))
@@ -98,8 +114,8 @@ func checkCeiling(e evidence) finding {
 		return f.notJudged("requests to a client's own rank do not cross the medium")
 	}
 	windows := 0
-	for i := range e.result.Repeats {
-		samples := e.result.Repeats[i].Samples
+	for i := range e.Result.Repeats {
+		samples := e.Result.Repeats[i].Samples
 		share, probed := samples[result.OpTimeRatio]
 		if floor := samples[result.Floor]; !probed && floor > 0 {
 			share, probed = samples[result.LatencyMean]/floor, true
@@ -122,7 +138,7 @@ func checkCeiling(e evidence) finding {
 
 // streams returns how many TCP connections a rank has with another, and 1 if other paths carry its bytes.
 // They are not known unless every path goes through the kernel or a device.
-func (e evidence) streams() (most float64, known bool) {
+func (e Evidence) streams() (most float64, known bool) {
 	most = 1
 	for _, launch := range e.launches() {
 		for i := range launch.Setup.Ranks {
@@ -146,11 +162,11 @@ func (e evidence) streams() (most float64, known bool) {
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on which
 // they were given up, so that floors or bounces are missing.
-func checkProbes(e evidence) finding {
+func checkProbes(e Evidence) finding {
 	f := finding{ok: true, message: "no probe failed"}
 	again, last := 0, ""
-	for i := range e.result.Repeats {
-		r := &e.result.Repeats[i]
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
 		for _, failure := range slices.Concat(r.Before.Failures, r.After.Failures) {
 			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller, failure.Daemon, failure.Error)
 			again += failure.Times
@@ -170,16 +186,16 @@ func checkProbes(e evidence) finding {
 }
 
 // checkWitness counts the windows beside which one of the witness's readings was disturbed.
-func checkWitness(e evidence) finding {
+func checkWitness(e Evidence) finding {
 	f := finding{limit: 0.1}
 	windows, disturbed := 0.0, 0.0
-	for i := range e.result.Repeats {
-		before, after := e.result.Repeats[i].Before.Witness, e.result.Repeats[i].After.Witness
+	for i := range e.Result.Repeats {
+		before, after := e.Result.Repeats[i].Before.Witness, e.Result.Repeats[i].After.Witness
 		if before == nil || after == nil {
 			continue
 		}
 		windows++
-		if apart(before.RoundTrip, after.RoundTrip) || apart(before.PerOp, after.PerOp) {
+		if result.Apart(before.RoundTrip, after.RoundTrip) || result.Apart(before.PerOp, after.PerOp) {
 			disturbed++
 		}
 	}
@@ -188,7 +204,7 @@ func checkWitness(e evidence) finding {
 	}
 	f.value = disturbed / windows
 	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.result.Witness.Tool, mixedRatio)
+	f.message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
 	if !f.ok {
 		f.message += ": other programs disturbed it, so its ratio may be of the wrong reading"
 	}

@@ -1,4 +1,4 @@
-package runner
+package check
 
 import (
 	"cmp"
@@ -23,9 +23,9 @@ const verifySlack = 100
 
 // unanswered describes calls that had no response when the drain after a window ended. On a machine that
 // starves ranks they may only be late.
-func unanswered(e evidence) string {
+func unanswered(e Evidence) string {
 	text := "calls unanswered long after the window: "
-	if off := checkPreempted(e); !e.oversubscribed && (off.ok || off.value < result.StarvedShare) {
+	if off := checkPreempted(e); !e.Oversubscribed && (off.ok || off.value < result.StarvedShare) {
 		return text + "the transport lost them, or holds them up"
 	}
 	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
@@ -33,14 +33,14 @@ func unanswered(e evidence) string {
 
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
 // verified.
-func checkVerified(e evidence) finding {
+func checkVerified(e Evidence) finding {
 	var done, reads, sums, unchecked, lost, rejected, wrong uint64
 	var device record.DeviceReport
 	sunk := uint64(0)   // requests to sinks that verified no value
 	unread := uint64(0) // values in device memory, of daemons that verified none
 	failures := map[string]uint64{}
 	unsummed := false
-	cfg := e.result.Config
+	cfg := e.Result.Config
 	for _, c := range e.clients() {
 		read := c.Reads + c.Operations[config.OpRMW].Count
 		done += c.Ops()
@@ -93,7 +93,7 @@ func checkVerified(e evidence) finding {
 	}
 	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
 	switch {
-	case len(e.result.Repeats) == 0:
+	case len(e.Result.Repeats) == 0:
 		f.ok, f.message = false, "no repeat was completed"
 	case done == 0:
 		f.ok, f.message = false, "no operation was completed"
@@ -114,9 +114,9 @@ func checkVerified(e evidence) finding {
 	return f
 }
 
-func checkStoppedEarly(e evidence) finding {
+func checkStoppedEarly(e Evidence) finding {
 	stopped := 0
-	for _, r := range e.result.Repeats {
+	for _, r := range e.Result.Repeats {
 		for _, report := range r.Ranks {
 			if report.Stopped {
 				stopped++
@@ -135,9 +135,9 @@ const windowSlack = 0.05
 // checkWindow finds windows that were longer or shorter than configured. The rates of threads are
 // added, which is wrong if their windows do not coincide. A loop with a processor of its own sees
 // the end at once.
-func checkWindow(e evidence) finding {
+func checkWindow(e Evidence) finding {
 	f := finding{limit: 0.1}
-	configured := float64(e.result.Config.Duration)
+	configured := float64(e.Result.Config.Duration)
 	off, all, apart := 0.0, 0.0, 0.0
 	for _, t := range e.threads() {
 		deviation := math.Abs(float64(t.elapsedNS)/configured - 1)
@@ -163,9 +163,9 @@ func checkWindow(e evidence) finding {
 // checkClock compares the length of windows by the clock of the measurement with the kernel's
 // monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
 // rates are wrong alike.
-func checkClock(e evidence) finding {
+func checkClock(e Evidence) finding {
 	const slack = time.Millisecond // without ClockNS, a thread may lose its processor between two readings
-	f := finding{limit: 0.005 + float64(slack)/float64(e.result.Config.Duration)}
+	f := finding{limit: 0.005 + float64(slack)/float64(e.Result.Config.Duration)}
 	var deviations []float64
 	for _, t := range e.threads() {
 		if t.MonotonicNS > 0 {
@@ -193,15 +193,15 @@ func checkClock(e evidence) finding {
 // to stopped. They must be the same exactly: a difference is a request that was served twice or
 // answered by nobody. A read-modify-write is two requests, and in mesh-proxied a request that is
 // forwarded is served once.
-func checkServed(e evidence) finding {
+func checkServed(e Evidence) finding {
 	var f finding
 	var issued, served, wrong uint64
-	for i := range e.result.Repeats {
+	for i := range e.Result.Repeats {
 		var here, there uint64
-		for _, c := range e.result.Repeats[i].Clients() {
+		for _, c := range e.Result.Repeats[i].Clients() {
 			here += c.Issued
 		}
-		for _, d := range e.result.Repeats[i].Daemons() {
+		for _, d := range e.Result.Repeats[i].Daemons() {
 			there += d.Served
 			var delegated record.DelegationReport
 			if d.Delegation != nil {
@@ -237,7 +237,7 @@ const mostMeanNoise = 0.1
 // checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
 // and the time for which calls were in flight. If they differ, the sampled calls are not like the
 // others.
-func checkMean(e evidence) finding {
+func checkMean(e Evidence) finding {
 	f := finding{limit: 0.03}
 	var failure error
 	var noises []float64
@@ -264,7 +264,7 @@ func checkMean(e evidence) finding {
 	switch {
 	case failure != nil:
 		return failed(f.limit, failure)
-	case len(e.result.Repeats) == 0:
+	case len(e.Result.Repeats) == 0:
 		return f.notJudged("no repeat was completed")
 	case sampled == 0:
 		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %s)", e.sampling())
@@ -292,7 +292,7 @@ func checkMean(e evidence) finding {
 
 // checkHarness warns if much of an operation is the harness, which is the same for all transports
 // and makes them look more alike than they are.
-func checkHarness(e evidence) finding {
+func checkHarness(e Evidence) finding {
 	f := finding{limit: 0.3}
 	var windows int
 	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
@@ -306,7 +306,7 @@ func checkHarness(e evidence) finding {
 	f.message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.value))
 	switch {
 	case f.ok:
-	case e.oversubscribed:
+	case e.Oversubscribed:
 		f.message += "; its threads share processors, so this includes waiting for one: use fewer clients, or stop what runs beside it"
 	default:
 		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
@@ -316,13 +316,13 @@ func checkHarness(e evidence) finding {
 
 // checkSamplingCost computes the share of the clients' processor time that goes into sampling
 // latencies.
-func checkSamplingCost(e evidence) finding {
+func checkSamplingCost(e Evidence) finding {
 	f := finding{limit: 0.02}
 	stamps, busy := 0.0, 0.0
-	for i := range e.result.Repeats {
-		for _, report := range e.result.Repeats[i].Ranks {
+	for i := range e.Result.Repeats {
+		for _, report := range e.Result.Repeats[i].Ranks {
 			for _, c := range report.Clients {
-				stamps += e.result.Overhead.StampNS * float64(c.Ops()) / float64(sampleEvery(&report))
+				stamps += e.Result.Overhead.StampNS * float64(c.Ops()) / float64(sampleEvery(&report))
 				busy += float64(c.Thread.Busy(c.ElapsedNS))
 			}
 		}
@@ -337,14 +337,14 @@ func checkSamplingCost(e evidence) finding {
 }
 
 // checkInterval reports whether the repeats suffice for confidence intervals.
-func checkInterval(e evidence) finding {
+func checkInterval(e Evidence) finding {
 	const enough = 6
-	n := len(e.result.Repeats)
+	n := len(e.Result.Repeats)
 	f := finding{value: float64(n), limit: enough, ok: n >= enough}
 	switch {
 	case !f.ok:
 		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", n, enough)
-	case e.result.Config.WithinLaunch():
+	case e.Result.Config.WithinLaunch():
 		f.ok, f.message = false, fmt.Sprintf(
 			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show what differs between launches, and diff gives no verdict", n)
 	default:
