@@ -64,7 +64,7 @@ func TestCalibrate(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", state)
 	c := &command{T: t}
 	require.Zero(t, c.calibrate("--dry-run"), c.stderr)
-	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m0s$`, c.stdout)
+	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m27s$`, c.stdout)
 	require.Contains(t, c.stdout, "11,143 launches, about ")
 	require.Zero(t, c.calibrate("--dry-run", "--json"), c.stderr)
 	var plan struct {

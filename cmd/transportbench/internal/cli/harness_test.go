@@ -98,11 +98,12 @@ func describePlugin(name string) int {
 		}
 	case "gauge":
 		d.info.Instrument = true
-	case "ucxam", "ofi", "tcpx", "copyrpc": // the options that built-in sweeps set
+	case "ucxam", "ofi", "tcpx", "copyrpc", "erpc", "sockets": // the options that built-in sweeps set
 		d.info.Options, d.info.Capabilities.Traces = nil, name == "tcpx"
-		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"}, "copyrpc": {"ring"},
-			"tcpx": {"sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
-			d.info.Options = append(d.info.Options, transport.Option{Name: option, Type: transport.TypeString, Help: "of the real transport"})
+		defaults := map[string]string{"address": "127.0.0.1"}
+		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"}, "copyrpc": {"ring"}, "erpc": {"address"}, "sockets": {"address"},
+			"tcpx": {"address", "sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
+			d.info.Options = append(d.info.Options, transport.Option{Name: option, Type: transport.TypeString, Default: defaults[option], Help: "of the real transport"})
 		}
 	case "other":
 		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}

@@ -178,8 +178,7 @@ func (r *reproduction) plan(ctx context.Context) error {
 		return err
 	}
 	if r.document.Sweep {
-		present.Plan(r.stdout, r.runs)
-		fmt.Fprintln(r.stdout, present.PlanSummary(r.runs))
+		present.Plan(r.stdout, r.runs, r.beside())
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]

@@ -20,7 +20,6 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/network"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -194,6 +193,11 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 	return nil, nil
 }
 
+// beside returns what a run measures beside its windows.
+func (s *session) beside() runner.Beside {
+	return runner.Beside{StateOnly: s.stateOnly, Bare: s.bare, Witness: s.settings.Witness}
+}
+
 // longRun is the time from which a run is announced with its time and size.
 const longRun = 10 * time.Minute
 
@@ -202,13 +206,12 @@ func (s *session) checkLength(jobs []job) error {
 	var size, again int64
 	var lasts time.Duration
 	for _, j := range jobs {
-		c := sweep.Cell{Config: j.config}
 		needs := runner.ResultSize(&j.config, j.config.Repeats)
 		size += needs
 		if j.config.Repeats > 1 { // the result so far stays until the next one is written
 			again = max(again, needs)
 		}
-		lasts += time.Duration(j.config.Repeats) * c.Expected()
+		lasts += runner.Expected(j.config, s.beside())
 	}
 	if err := s.checkRoom(size + again); err != nil {
 		return err
@@ -281,10 +284,10 @@ func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Req
 		},
 		Environment:  s.environment,
 		Capabilities: info.Capabilities, Limits: info.Limits, Needs: info.Needs, System: s.limits,
-		OneProbe:  !j.entry.description.ProbeKinds,
-		StateOnly: s.stateOnly, Bare: s.bare,
+		OneProbe: !j.entry.description.ProbeKinds,
+		Beside:   s.beside(),
 
-		StartTimeout: s.settings.StartTimeout, Witness: s.settings.Witness, Trace: s.trace.of(info.Name),
+		StartTimeout: s.settings.StartTimeout, Trace: s.trace.of(info.Name),
 	}
 	if err := s.impair(&req, info); err != nil {
 		return req, err

@@ -87,8 +87,7 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		return explainSpec(err)
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, plan)
-		fmt.Fprintln(s.stdout, present.PlanSummary(plan))
+		present.Plan(s.stdout, plan, s.beside())
 		return nil
 	}
 	if err := s.begin(); err != nil {

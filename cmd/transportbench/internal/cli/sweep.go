@@ -146,8 +146,7 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+name)
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, plan)
-		fmt.Fprintln(s.stdout, present.PlanSummary(plan))
+		present.Plan(s.stdout, plan, s.beside())
 		return nil
 	}
 	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume, named)
@@ -404,7 +403,7 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	if err != nil {
 		return nil, err
 	}
-	s.note("%s, in %s", present.PlanSummary(plan), dir)
+	s.note("%s, in %s", present.PlanSummary(plan, s.beside()), dir)
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	measure, err := s.measureWith(m, progress, s.settings.AllowMixed)
@@ -414,7 +413,7 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
-		Dir: dir, Origin: origin, Resume: resume, Measure: endOnLoss(measure, end), Watcher: progress,
+		Dir: dir, Origin: origin, Resume: resume, Measure: endOnLoss(measure, end), Beside: s.beside(), Watcher: progress,
 		Limit: spec.Limit, CellLimit: spec.CellLimit,
 		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(spec, m.without(names)) },
 	})

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -293,4 +295,28 @@ func TestBuiltInSweeps(t *testing.T) {
 		require.Zero(t, c.sweep(name, "--dry-run"), c.stderr)
 		require.Regexp(t, `\d+ cells, \d+ repeats each`, c.stdout)
 	}
+}
+
+// TestPlannedTimeOfWitnesses: the announced time has the readings of witnesses, which take longer than the
+// windows. Without the tools there are no readings.
+func TestPlannedTimeOfWitnesses(t *testing.T) {
+	planned := func(args ...string) time.Duration {
+		c := &command{T: t, plugins: []string{"shm", "copyrpc", "ucxam", "ofi", "erpc", "tcpx", "sockets"}}
+		require.Zero(t, c.sweep(append([]string{"peers", "--dry-run"}, args...)...), c.stderr)
+		summary := regexp.MustCompile(`\d+ cells, 10 repeats each .*, about (\S+)`).FindStringSubmatch(c.stdout)
+		require.NotNil(t, summary, c.stdout)
+		d, err := time.ParseDuration(summary[1])
+		require.NoError(t, err)
+		return d
+	}
+	tools := t.TempDir()
+	t.Setenv("PATH", tools)
+	plain := planned()
+	require.InDelta(t, 100, plain.Seconds(), 30)
+	require.Equal(t, plain, planned("--witness"))
+	for _, name := range []string{"ucx_perftest", "fi_pingpong", "sockperf", "iperf3"} {
+		require.NoError(t, os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"), 0o755))
+	}
+	require.InDelta(t, 10, planned("--witness").Minutes(), 2, "as in the results of v0.8.0")
+	require.Equal(t, plain, planned())
 }

@@ -22,7 +22,6 @@ const (
 	bounceTime = 2 * time.Millisecond
 	probeLeast = 300 * time.Microsecond
 	maxPairs   = 16
-	probeTime  = bounceTime + time.Duration(len(floorKinds))*(floorTime+bounceTime)
 )
 
 // A probe that fails is taken again after a pause that doubles: on a loaded machine a rank may get

@@ -42,7 +42,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	}
 	req.setOptions(plans)
 	req.setKinds(plans)
-	progress := newProgress(req.Config, obs)
+	progress := newProgress(req.Config, req.Beside, obs)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats
 	var closing []error        // of ranks

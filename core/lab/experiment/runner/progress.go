@@ -57,11 +57,11 @@ type progress struct {
 	recent map[int]float64         // operations per second between the last two reports, by rank
 }
 
-func newProgress(cfg config.Config, obs Observer) *progress {
+func newProgress(cfg config.Config, b Beside, obs Observer) *progress {
 	return &progress{
 		obs: obs, latest: map[int]record.Progress{}, recent: map[int]float64{},
 		status: Status{Repeats: cfg.Repeats},
-		after:  time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*windowTime(cfg),
+		after:  time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*windowTime(cfg, b),
 	}
 }
 
@@ -76,12 +76,6 @@ const (
 func beside(cfg config.Config, d time.Duration) time.Duration {
 	share := float64(cfg.Duration) / float64(fullBeside)
 	return time.Duration(float64(d) * min(max(share, leastBeside), 1))
-}
-
-// windowTime is the planned time of a window with what is measured beside it.
-func windowTime(cfg config.Config) time.Duration {
-	windows := 1 + alone(cfg)
-	return beside(cfg, overheadTime) + time.Duration(windows)*time.Duration(cfg.Duration) + 2*beside(cfg, probeTime)
 }
 
 // extend adds to the planned time.

@@ -185,7 +185,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	nth, duration := b.earlier+i+1, time.Duration(b.cfg.Duration)
 	repeat = result.Repeat{Index: nth - 1}
 	if again {
-		b.progress.extend(windowTime(b.cfg))
+		b.progress.extend(windowTime(b.cfg, b.req.Beside) + 2*b.witness.Expected())
 	}
 	step := func(name string, planned time.Duration, run func(context.Context) error) error {
 		b.progress.enter(name, nth, planned)
@@ -195,7 +195,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		return b.timed(ctx, name, run) // of the setup, which ends with the first window
 	}
 	if !b.req.StateOnly {
-		err = step(StepOverhead, beside(b.cfg, overheadTime), func(ctx context.Context) (err error) {
+		err = step(StepOverhead, overheadPlanned(b.cfg, b.req.Beside), func(ctx context.Context) (err error) {
 			repeat.Overhead, err = b.measureOverhead(ctx)
 			return err
 		})
@@ -207,7 +207,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	if err != nil {
 		return repeat, err
 	}
-	err = step(StepFloor, beside(b.cfg, probeTime), func(ctx context.Context) (err error) {
+	err = step(StepFloor, probesPlanned(b.cfg, b.req.Beside), func(ctx context.Context) (err error) {
 		repeat.Before, err = b.readings(ctx, true)
 		repeat.Before.Witness = witnessed
 		return err
@@ -231,7 +231,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	repeat.Machine = watch()
 	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
 	if err == nil {
-		b.progress.enter(StepFloor, nth, beside(b.cfg, probeTime))
+		b.progress.enter(StepFloor, nth, probesPlanned(b.cfg, b.req.Beside))
 		repeat.After, err = b.readings(ctx, false)
 	}
 	if err == nil {

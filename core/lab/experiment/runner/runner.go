@@ -79,10 +79,7 @@ type Request struct {
 	// StartTimeout is how long a rank may take for each step of the setup, besides what the
 	// configuration's size adds; 0 is 10 seconds.
 	StartTimeout time.Duration
-	// StateOnly measures windows and the state of the machine around them, which the bounces show. It
-	// leaves out the overhead of the harness and the floors. It is for many short launches of which
-	// only differences between windows are used; their results are not for users.
-	StateOnly bool
+	Beside
 
 	// Network is the network of the ranks that the launcher starts. It is nil unless the configuration
 	// asks for one.
@@ -94,15 +91,9 @@ type Request struct {
 	// that record them, and again if that window is measured again. The result does not have them.
 	Trace func([]record.ThreadTrace)
 
-	// Bare asks for probes of the transport without the harness.
-	Bare bool
-
 	// Keep, unless it is nil, is called between windows with the number of repeats that are complete, of
 	// those still to come, and what returns their result. The run ends with its error.
 	Keep func(repeats int, soFar func() (*result.Result, error)) error
-
-	// Witness asks for a benchmark of the field beside the windows (package witness).
-	Witness bool
 
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
 	// transport knows.

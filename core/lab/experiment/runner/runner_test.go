@@ -379,6 +379,7 @@ func TestProgress(t *testing.T) {
 			"launch0", "prepare0", "connect0", "warmup0", "overhead1", "floor1", "repeat1", "floor1", "overhead2", "floor2", "repeat2", "floor2", "close0",
 		}, slices.Compact(steps))
 
+		probeTime := probesPlanned(req.Config, req.Beside)
 		first, last := seen.states[0], seen.states[len(seen.states)-1]
 		require.Equal(t, 300*time.Millisecond+2*(overheadTime+time.Second+2*probeTime), first.Left)
 		require.Zero(t, last.Left)

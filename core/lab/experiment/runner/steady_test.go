@@ -153,7 +153,7 @@ func TestProgressWithAShortWarmup(t *testing.T) {
 		for i, s := range seen.states[1:] {
 			require.LessOrEqual(t, s.Left, seen.states[i].Left, "the time left never grows")
 			if s.Step == StepOverhead && seen.states[i].Step == StepWarmup {
-				require.Equal(t, 3*windowTime(req.Config), s.Left, "the unused time of the warm-up does not count")
+				require.Equal(t, 3*windowTime(req.Config, req.Beside), s.Left, "the unused time of the warm-up does not count")
 				require.Positive(t, seen.states[i].Left-s.Left)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/witness"
@@ -45,6 +46,7 @@ func (b *bench) findWitness(ctx context.Context) {
 		Daemon:  witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
 		Client:  witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])), Port: b.prepared[caller.Rank].Properties.Port},
 	}, hosts[serving].Witness, hosts[calling].Witness)
+	b.progress.extend(2 * time.Duration(b.cfg.Repeats) * b.witness.Expected())
 }
 
 // cpuOf returns the processor of a polling thread.
@@ -65,7 +67,7 @@ func (b *bench) readWitness(ctx context.Context, nth int) (*transport.Floor, err
 	if b.witness == nil || b.unwitnessed != "" {
 		return nil, nil
 	}
-	b.progress.enter(StepWitness, nth, 0)
+	b.progress.enter(StepWitness, nth, b.witness.Expected())
 	reading, err := b.witness.Measure(ctx)
 	switch {
 	case ctx.Err() != nil:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -360,26 +361,21 @@ func (p *Plan) turn(cell int) int {
 	return 1
 }
 
-// setupTime is the approximate time of a repeat outside warm-up and window: preparing, connecting,
-// and measuring overhead and floor.
-const setupTime = 150 * time.Millisecond
-
-// steadyTime is the approximate time after which a warm-up is steady and ends.
-const steadyTime = 200 * time.Millisecond
-
-// Expected returns the approximate time of one repeat of the cell.
-func (c *Cell) Expected() time.Duration {
+// Expected returns about how long one repeat of the cell takes.
+func (c *Cell) Expected(b runner.Beside) time.Duration {
 	if c.Unavailable != "" {
 		return 0
 	}
-	return min(time.Duration(c.Config.Warmup), steadyTime) + time.Duration(c.Config.Duration) + setupTime
+	one := c.Config
+	one.Repeats = 1
+	return runner.Expected(one, b)
 }
 
-// Expected returns the approximate time of the sweep.
-func (p *Plan) Expected() time.Duration {
+// Expected returns about how long the sweep takes.
+func (p *Plan) Expected(b runner.Beside) time.Duration {
 	total := time.Duration(0)
 	for i := range p.Cells {
-		total += p.Cells[i].Expected()
+		total += p.Cells[i].Expected(b)
 	}
 	return total * time.Duration(p.Repeats)
 }

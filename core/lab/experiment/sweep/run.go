@@ -56,6 +56,7 @@ type Options struct {
 	// resumed after a transport that could not when the sweep began, because it lacked a library, has got it.
 	Without func(transports []string) (*Plan, error)
 	Measure Measure
+	Beside  runner.Beside // what Measure measures beside windows, for the expected time
 	Watcher Watcher
 	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
 	Limit, CellLimit time.Duration
@@ -153,7 +154,7 @@ func (s *sweep) all(ctx context.Context) error {
 	runs := s.plan.runs()
 	for _, r := range runs {
 		if !s.skip(r) {
-			s.left += s.plan.Cells[r.cell].Expected()
+			s.left += s.plan.Cells[r.cell].Expected(s.options.Beside)
 		}
 	}
 	for i, r := range runs {
@@ -181,7 +182,7 @@ func (s *sweep) skip(r run) bool {
 // run measures and stores one run.
 func (s *sweep) run(ctx context.Context, r run) error {
 	cell := &s.store.cells[r.cell]
-	expected := s.plan.Cells[r.cell].Expected()
+	expected := s.plan.Cells[r.cell].Expected(s.options.Beside)
 	began := time.Now()
 	c, capacity, err := s.configOf(r.cell)
 	var measured *result.Result

@@ -24,13 +24,17 @@ type tool struct {
 	// commands returns the command lines of the server and of the client.
 	commands    func(l *Load, port string) (server, client []string)
 	environment func(*Load) map[string]string
-	reading     func(l *Load, output []byte) (transport.Floor, error)
+	// finding and takes are about how long it takes to print the version, and one reading with the start of
+	// both ends, as the committed results of v0.8.0 have them.
+	finding, takes time.Duration
+	reading        func(l *Load, output []byte) (transport.Floor, error)
 }
 
 // tools are the benchmarks; the first that measures a load is its witness.
 var tools = []tool{
 	{
 		name: "ucx_perftest", pkg: "ucx-utils", version: []string{"ucx_info", "-v"},
+		finding: 20 * time.Millisecond, takes: 120 * time.Millisecond,
 		measures: func(l *Load) bool { return l.Transport == "ucxam" },
 		commands: perftest,
 		environment: func(l *Load) map[string]string {
@@ -44,6 +48,7 @@ var tools = []tool{
 	},
 	{
 		name: "fi_pingpong", pkg: "libfabric-bin", version: []string{"fi_info", "--version"},
+		finding: 400 * time.Millisecond, takes: 390 * time.Millisecond,
 		measures:    func(l *Load) bool { return l.Transport == "ofi" && l.InFlight == 1 },
 		commands:    pingpong,
 		environment: func(*Load) map[string]string { return nil },
@@ -55,6 +60,7 @@ var tools = []tool{
 	ib("ib_send_bw", "erpc", perftestRate, "--connection=UD"),
 	{
 		name: "sockperf", pkg: "sockperf", version: []string{"sockperf", "--version"},
+		finding: 200 * time.Millisecond, takes: 3300 * time.Millisecond,
 		measures: func(l *Load) bool {
 			return (l.Medium == transport.MediumUDP || l.Medium == transport.MediumTCP) && l.InFlight == 1 && l.Size <= sockperfMost
 		},
@@ -64,6 +70,7 @@ var tools = []tool{
 	},
 	{
 		name: "iperf3", pkg: "iperf3", version: []string{"iperf3", "--version"},
+		finding: 20 * time.Millisecond, takes: 1040 * time.Millisecond,
 		measures:    func(l *Load) bool { return l.Medium == transport.MediumTCP && l.Size >= iperfLeast },
 		commands:    iperf,
 		environment: func(*Load) map[string]string { return nil },
@@ -184,6 +191,7 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 	several := strings.HasSuffix(name, "_bw")
 	return tool{
 		name: name, pkg: "perftest", version: []string{name, "--version"},
+		finding: 20 * time.Millisecond, takes: 300 * time.Millisecond,
 		measures: func(l *Load) bool {
 			return l.Medium == transport.MediumVerbs && l.Transport == of && several == (l.InFlight > 1)
 		},

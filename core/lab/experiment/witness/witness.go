@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -76,6 +78,36 @@ func toolFor(load *Load) (*tool, error) {
 		return nil, errors.New("no benchmark of the field measures " + load.describe())
 	}
 	return &tools[at], nil
+}
+
+// Expected returns about how long it takes to find the witness of a load, and one reading of it: the longest of
+// the installed tools that may be it, because what the transport is opened on is not known before a run.
+func Expected(load Load) (find, reading time.Duration) {
+	media := []string{transport.MediumMemory}
+	if load.Options["address"] != "" {
+		media = append(media, transport.MediumUDP, transport.MediumTCP)
+	}
+	if devices, _ := os.ReadDir("/sys/class/infiniband"); len(devices) > 0 {
+		media = append(media, transport.MediumVerbs)
+	}
+	for _, load.Medium = range media {
+		t, err := toolFor(&load)
+		if err != nil {
+			continue
+		}
+		if _, err := exec.LookPath(t.name); err == nil {
+			find, reading = max(find, t.finding), max(reading, t.takes)
+		}
+	}
+	return find, reading
+}
+
+// Expected returns about how long a reading takes; 0 without a witness.
+func (w *Witness) Expected() time.Duration {
+	if w == nil {
+		return 0
+	}
+	return w.tool.takes
 }
 
 // absent says that the tool is not installed.

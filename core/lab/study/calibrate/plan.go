@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
 )
 
@@ -266,17 +267,15 @@ const launchSize = 1 << 10
 // Size returns about the most bytes that a calibration writes.
 func (p *Plan) Size() int64 { return int64(p.Launches()) * launchSize }
 
-// launchTime is the approximate time of a launch besides warm-up and window, and loadedFactor how much
-// longer all of it takes beside processes that spin.
-const (
-	launchTime   = 70 * time.Millisecond
-	loadedFactor = 2
-)
+// loadedFactor is how much longer a launch takes beside processes that spin.
+const loadedFactor = 2
+
+// Beside is what the launches of a calibration measure beside their windows.
+var Beside = runner.Beside{StateOnly: true}
 
 // expected returns the approximate time of one launch.
 func (e *PlannedExperiment) expected(cell int) time.Duration {
-	c := &e.Cells[cell].Config
-	d := launchTime + time.Duration(c.Warmup) + time.Duration(c.Duration)
+	d := e.Cells[cell].Expected(Beside)
 	if e.Loaded {
 		d *= loadedFactor
 	}
