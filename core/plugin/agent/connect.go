@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -46,6 +47,9 @@ type LostError struct {
 func (e *LostError) Error() string { return fmt.Sprintf("host %s is lost: %v", e.Host, e.Err) }
 
 func (e *LostError) Unwrap() error { return e.Err }
+
+// Is makes the error one of [hosts.ErrLost].
+func (e *LostError) Is(target error) bool { return target == hosts.ErrLost }
 
 // Connect returns the agent at the other end of conn, which errors call name. log gets what its plugins
 // log; it may be called concurrently.

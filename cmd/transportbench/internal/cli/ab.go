@@ -15,11 +15,11 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
 )
@@ -108,8 +108,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	sizeA, sizeB := runner.ResultSize(&a1.config, base.Repeats), runner.ResultSize(&b1.config, base.Repeats)
-	if err := s.checkRoom(sizeA + sizeB + max(sizeA, sizeB)); err != nil { // one is written again beside the old one
+	if err := s.checkRoom(experiment.Size([]experiment.Job{{Config: a1.config}, {Config: b1.config}})); err != nil {
 		return err
 	}
 	for _, side := range []*abSide{a1, b1} {
@@ -219,7 +218,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	identity, err := set.Flatten(s.environment.Identity)
+	identity, err := set.Flatten(s.engine.Environment.Identity)
 	if err != nil {
 		return err
 	}
@@ -227,18 +226,6 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	test.LeastChange = func(repeats int) float64 {
 		share, _ := least.of(test.Compare, repeats, false)
 		return share
-	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	fileA, fileB := &result.Growing{Dir: s.settings.Out}, &result.Growing{Dir: s.settings.Out}
-	test.A.Keep, test.B.Keep = fileA.Keep, fileB.Keep
-	for side, of := range map[*abSide]*sweep.Side{a: &test.A, b: &test.B} {
-		of.Config = side.config
-		measure, err := s.measureWith(side.plugins, progress, side.ownPlugins)
-		if err != nil {
-			return err
-		}
-		of.Measure = endOnLoss(measure, end)
 	}
 	began := time.Now()
 	test.Begin = func(side string, repeat int) runner.Observer {
@@ -248,8 +235,15 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		})
 	}
 	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
-	v, interrupted := test.Run(ctx)
-	interrupted = endOf(ctx, interrupted)
+	sides := [2]experiment.Side{}
+	for i, side := range []*abSide{a, b} {
+		plugin, err := s.plugin(side.plugins[side.config.Transport])
+		if err != nil {
+			return err
+		}
+		sides[i] = experiment.Side{Plugins: experiment.Plugins{side.config.Transport: plugin}, Config: side.config, Mixed: side.ownPlugins}
+	}
+	v, interrupted := s.engine.Pair(ctx, test, sides[0], sides[1], progress)
 	progress.Close()
 	if v == nil {
 		var identity *compare.IdentityError
@@ -257,12 +251,6 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 			return identity
 		}
 		return interrupted
-	}
-	if _, err := fileA.Store(v.A); err != nil {
-		return err
-	}
-	if _, err := fileB.Store(v.B); err != nil {
-		return err
 	}
 	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
 	verdict := s.conclude(ctx, &f.comparison, v.Report, len(test.Compare.Thresholds) > 0)

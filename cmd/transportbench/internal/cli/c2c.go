@@ -18,6 +18,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
@@ -162,12 +163,12 @@ func (p *profiled) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := job{entry: entries[0], config: p.settings.Config}
-	j.config.Transport = j.entry.Name
+	e, c := entries[0], p.settings.Config
+	c.Transport = e.Name
 	if p.saved == nil {
-		j.config.Options = set[j.entry.Name]
+		c.Options = set[e.Name]
 	}
-	shown, err := p.profile(ctx, j)
+	shown, err := p.profile(ctx, e, c)
 	if err != nil {
 		return p.settings.Explain(err)
 	}
@@ -189,24 +190,23 @@ func (p *profiled) run(ctx context.Context) error {
 }
 
 // profile makes the run with perf attached.
-func (p *profiled) profile(interrupted context.Context, j job) (*present.C2C, error) {
+func (p *profiled) profile(interrupted context.Context, e *entry, c config.Config) (*present.C2C, error) {
 	ctx, cancel := context.WithCancel(interrupted)
 	defer cancel()
-	progress := present.NewProgress(p.stderr, j.entry.Name+" "+j.config.Profile)
+	progress := present.NewProgress(p.stderr, e.Name+" "+c.Profile)
 	defer progress.Close()
-	l, err := p.launcherFor(j.entry, progress, p.settings.AllowMixed)
+	plugin, err := p.plugin(e)
 	if err != nil {
 		return nil, err
 	}
-	req, err := p.request(j, l, p.began)
+	l, err := plugin.Launcher(progress, p.settings.AllowMixed)
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{Observer: progress, Launcher: req.Launcher, pids: map[int]int{}}
-	req.Launcher = w
-	shown := &present.C2C{Kind: "c2c", Transport: j.entry.Name, Config: j.config}
+	w := &watcher{Observer: progress, pids: map[int]int{}}
+	shown := &present.C2C{Kind: "c2c", Transport: e.Name, Config: c}
 	var statFailed, recordFailed error
-	during := time.Duration(profiledShare * float64(j.config.Duration))
+	during := time.Duration(profiledShare * float64(c.Duration))
 	w.window = func(nth int, pids []int) {
 		if nth == 1 {
 			shown.Threads, statFailed = p.perf.Stat(ctx, pids, during, p.dir)
@@ -214,7 +214,7 @@ func (p *profiled) profile(interrupted context.Context, j job) (*present.C2C, er
 			recordFailed = p.perf.Record(ctx, pids, during, p.dir)
 		}
 	}
-	r, err := p.app.run(ctx, req, w)
+	r, err := p.engine.Run(ctx, experiment.Run{Plugin: plugin, Config: c, Began: p.began, Launcher: l, Wrap: w.wrap}, w)
 	if err != nil {
 		cancel()
 	}
@@ -239,9 +239,9 @@ func (p *profiled) profile(interrupted context.Context, j job) (*present.C2C, er
 	if p.saved != nil {
 		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
 	}
-	for _, c := range r.Checks {
-		if !c.OK && c.Severity == result.Error {
-			p.note("%s: %s", c.Name, c.Message)
+	for _, check := range r.Checks {
+		if !check.OK && check.Severity == result.Error {
+			p.note("%s: %s", check.Name, check.Message)
 		}
 	}
 	return shown, nil
@@ -266,6 +266,11 @@ type watcher struct {
 	mu     sync.Mutex
 	pids   map[int]int // by rank
 	inside bool        // a window
+}
+
+func (w *watcher) wrap(l runner.Launcher) runner.Launcher {
+	w.Launcher = l
+	return w
 }
 
 // Launch implements [runner.Launcher].

@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/sweep"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
 )
@@ -176,8 +174,8 @@ func explainCalibration(err error) error {
 func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
 	left := calibrate.Left{Plan: plan, Launches: plan.Launches(), Expected: plan.Expected()}
 	if f.resume {
-		s.environment = machine.ReadEnvironment()
-		origin, err := s.calibrationOrigin(m)
+		s.prepared().Environment = machine.ReadEnvironment()
+		origin, _, err := s.calibrationOrigin(m)
 		if err != nil {
 			return err
 		}
@@ -233,19 +231,19 @@ func isFile(path string) bool {
 }
 
 func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibrate.Document, error) {
-	origin, err := s.calibrationOrigin(m)
+	origin, plugins, err := s.calibrationOrigin(m)
 	if err != nil {
 		return nil, err
 	}
 	progress := present.NewCalibrationProgress(s.stderr)
 	defer progress.Close()
-	measure, err := s.measureWith(m, progress, false)
+	measure, err := s.engine.Measure(plugins, progress, false)
 	if err != nil {
 		return nil, err
 	}
 	return calibrate.Run(ctx, calibrate.Options{
 		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
-		Load: func() (func() error, func(), error) { return spinOn(s.cpus) },
+		Load: func() (func() error, func(), error) { return spinOn(s.engine.CPUs) },
 		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
 			s.note("%s, in %s", present.CalibrationLeft(p, launches, left), s.settings.Out)
 		},
@@ -254,18 +252,11 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matri
 }
 
 // calibrationOrigin returns what a calibration is measured with.
-func (s *session) calibrationOrigin(m matrix) (calibrate.Origin, error) {
-	e := m[calibrate.Transport]
-	sum, err := e.SHA256()
-	info := e.description.Info
+func (s *session) calibrationOrigin(m matrix) (calibrate.Origin, experiment.Plugins, error) {
+	plugin, err := s.plugin(m[calibrate.Transport])
 	return calibrate.Origin{
-		Argv: append([]string{"transportbench"}, s.args...),
-		Tool: result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
-		Plugin: result.Plugin{
-			Name: info.Name, Version: info.Version, SHA256: sum, RuntimeDigest: e.description.RuntimeDigest,
-		},
-		Environment: s.environment,
-	}, err
+		Argv: s.engine.Argv, Tool: experiment.Tool(), Plugin: plugin.Identity, Environment: s.engine.Environment,
+	}, experiment.Plugins{calibrate.Transport: plugin}, err
 }
 
 // keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is

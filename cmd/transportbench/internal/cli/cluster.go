@@ -12,13 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
@@ -42,7 +40,7 @@ func (c *cluster) timed(name string, began time.Time) {
 // join waits for the hosts of the run, if the settings ask for any.
 func (s *session) join(ctx context.Context) (err error) {
 	if s.cluster, err = s.gather(ctx); s.cluster != nil {
-		s.environment = s.cluster.environment(nil)
+		s.prepared()
 	}
 	return err
 }
@@ -135,11 +133,8 @@ func (c *cluster) names() []string {
 	return names
 }
 
-// place puts the ranks of a run on the hosts. It does nothing if c is nil.
+// place puts the ranks of a run on the hosts.
 func (c *cluster) place(req *runner.Request) error {
-	if c == nil {
-		return nil
-	}
 	list, err := c.layout.Hosts(req.Config.Ranks)
 	if err != nil {
 		return usagef("%v", err)
@@ -208,7 +203,7 @@ func (c *cluster) several() bool {
 // explain adds to the error of a run the host that does not answer, because a rank may notice that its peer
 // is gone before this host does, and why the engine ended.
 func (c *cluster) explain(err error) error {
-	if !isLoss(err) {
+	if !errors.Is(err, hosts.ErrLost) {
 		failure := c.unanswered()
 		if failure == nil {
 			return err
@@ -232,31 +227,6 @@ func withReason(e *engine.Engine, err error) error {
 	}
 }
 
-// isLoss reports whether a run failed because a host is lost, so that the next one would fail too.
-func isLoss(err error) bool {
-	var lost *agent.LostError
-	return errors.As(err, &lost)
-}
-
-// endOnLoss returns a measure that ends the session by its cause once a host is lost.
-func endOnLoss(measure sweep.Measure, end context.CancelCauseFunc) sweep.Measure {
-	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		r, err := measure(ctx, c, obs)
-		if isLoss(err) {
-			end(err)
-		}
-		return r, err
-	}
-}
-
-// endOf returns why a session with such measures ended, if interrupted is the end of its context.
-func endOf(ctx context.Context, interrupted error) error {
-	if cause := context.Cause(ctx); interrupted != nil && isLoss(cause) {
-		return cause
-	}
-	return interrupted
-}
-
 // unanswered asks all hosts and returns why one does not answer, or nil.
 func (c *cluster) unanswered() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
@@ -271,7 +241,7 @@ func (c *cluster) unanswered() error {
 		if failure == nil {
 			continue
 		}
-		if !isLoss(failure) {
+		if !errors.Is(failure, hosts.ErrLost) {
 			failure = fmt.Errorf("host %s does not answer", c.names()[i])
 		}
 		return failure
@@ -355,7 +325,7 @@ type remoteLauncher struct {
 }
 
 // launcher returns a launcher for a plugin.
-func (c *cluster) launcher(s *session, e *entry) (*remoteLauncher, error) {
+func (c *cluster) launcher(s *session, e *entry, mixed bool) (*remoteLauncher, error) {
 	sum, err := e.SHA256()
 	if err != nil {
 		return nil, err
@@ -365,7 +335,7 @@ func (c *cluster) launcher(s *session, e *entry) (*remoteLauncher, error) {
 		level = slog.LevelInfo
 	}
 	return &remoteLauncher{c, agent.LaunchOptions{
-		Name: e.Name, SHA256: sum, AllowMixedRuntime: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout, LogLevel: level,
+		Name: e.Name, SHA256: sum, AllowMixedRuntime: mixed, StartTimeout: s.settings.StartTimeout, LogLevel: level,
 	}}, nil
 }
 
@@ -377,7 +347,7 @@ func (l *remoteLauncher) Launch(ctx context.Context, rank int) (runner.Process, 
 	}
 	p, err := l.remotes[at].Launch(ctx, rank, l.options)
 	if err != nil {
-		return nil, err
+		return nil, explainMixed(err)
 	}
 	return p, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,10 +13,10 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -249,16 +248,16 @@ func (c *micro) checkNames(names []string) error {
 
 // newSet makes the set of the readings.
 func (c *micro) newSet() error {
-	sum, err := c.entry.SHA256()
+	identity, err := c.entry.identity()
 	if err != nil {
 		return err
 	}
-	info := c.entry.description.Info
+	tool := experiment.Tool()
 	c.set = set.New()
 	c.like = set.Cell{
 		Config:    map[string]string{"transport": c.entry.Name, "duration": c.settings.Config.Duration.String()},
-		Tool:      &result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
-		Plugin:    set.Plugin{Name: info.Name, Version: info.Version, SHA256: sum, RuntimeDigest: c.entry.description.RuntimeDigest},
+		Tool:      &tool,
+		Plugin:    set.Plugin{Name: identity.Name, Version: identity.Version, SHA256: identity.SHA256, RuntimeDigest: identity.RuntimeDigest},
 		StartedAt: c.set.CreatedAt,
 	}
 	for name, value := range c.settings.Set {

@@ -8,6 +8,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/plugin"
 )
 
@@ -51,7 +52,11 @@ func (c *micro) joinSetup(ctx context.Context) (*between, error) {
 // repeat takes the rounds of each number of connections, as the plugin does on one host.
 func (b *between) repeat(ctx context.Context) error {
 	c := b.micro
-	l, err := b.launcherFor(c.entry, b.stderr, false)
+	p, err := b.plugin(c.entry)
+	if err != nil {
+		return err
+	}
+	l, err := p.Launcher(b.stderr, b.settings.AllowMixed)
 	if err != nil {
 		return err
 	}
@@ -63,11 +68,7 @@ func (b *between) repeat(ctx context.Context) error {
 		}
 		began := time.Now()
 		for round := 0; round < plugin.LeastRounds || round < plugin.MostRounds && time.Since(began) < c.request.Duration; round++ {
-			req, err := b.request(job{c.entry, cfg}, l, time.Now())
-			if err != nil {
-				return err
-			}
-			r, err := b.run(ctx, req, nil)
+			r, err := b.engine.Run(ctx, experiment.Run{Plugin: p, Config: cfg, Launcher: l}, nil)
 			if err != nil {
 				return fmt.Errorf("%s: round %d with %d connections: %w", plugin.MicroSetup, round+1, n, err)
 			}
@@ -80,7 +81,7 @@ func (b *between) repeat(ctx context.Context) error {
 	if c.set == nil {
 		return nil
 	}
-	return c.addSetups(c.rounds[before:], b.environment)
+	return c.addSetups(c.rounds[before:], b.engine.Environment)
 }
 
 // config returns the load of a round: the second rank calls the first one, with that many connections.

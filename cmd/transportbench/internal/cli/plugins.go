@@ -16,6 +16,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
@@ -45,6 +46,15 @@ func (e *entry) problem() error {
 		return fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%w", record.Foreign(e.description.Info.Unavailable)))
 	}
 	return e.err
+}
+
+// identity returns what results have of the plugin.
+func (e *entry) identity() (result.Plugin, error) {
+	sum, err := e.SHA256()
+	info := e.description.Info
+	return result.Plugin{
+		Name: info.Name, Version: info.Version, SHA256: sum, Matched: info.Matched, RuntimeDigest: e.description.RuntimeDigest,
+	}, err
 }
 
 func (e *entry) present() present.Plugin {

@@ -6,21 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core"
-	"transportbench/core/base/config"
-	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/network"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
@@ -28,28 +22,19 @@ import (
 	"transportbench/core/transport"
 )
 
-// session makes runs one after the other and keeps their results.
+// session is a command that makes runs.
 type session struct {
 	*app
-	settings    *options.Settings
-	stateOnly   bool          // as in runner.Request
-	bare        bool          // as in runner.Request
-	cluster     *cluster      // nil to run on this host
-	cpus        []machine.CPU // that this process may use
-	environment machine.Environment
-	limits      machine.Limits
-	results     []*result.Result
-	paths       []string // of the results' files
-	missing     []missing
-	said        []string       // what noteOnce has said
-	tables      func(*set.Set) // writes those of a sweep
-	trace       *traceFile     // of run
-}
-
-// job is one run to make.
-type job struct {
-	entry  *entry
-	config config.Config
+	settings  *options.Settings
+	stateOnly bool               // as in runner.Beside
+	bare      bool               // as in runner.Beside
+	cluster   *cluster           // nil to run on this host
+	engine    *experiment.Engine // once prepared made it
+	results   []*result.Result
+	paths     []string // of the results' files
+	missing   []missing
+	tables    func(*set.Set) // writes those of a sweep
+	trace     *traceFile     // of run
 }
 
 // missing is a run without a result, or one that failed.
@@ -69,27 +54,51 @@ func (a *app) newSession(settings *options.Settings) (*session, error) {
 	return s, s.begin()
 }
 
-// begin checks the directory for results, and reads the environment and the
-// processors that this process may use.
+// begin checks the directory for results, and reads what there is to know of this host.
 func (s *session) begin() error {
 	if err := result.CheckWritable(s.settings.Out); err != nil {
 		return &options.Error{Problem: err.Error(), Err: err}
 	}
-	var err error
-	if s.cpus, err = machine.AllowedTopology(); err != nil {
-		return err
-	}
-	if s.environment = machine.ReadEnvironment(); s.cluster != nil {
-		s.environment = s.cluster.environment(nil)
-	}
-	s.limits = machine.ReadLimits()
-	if err := runner.CheckStart(s.limits); err != nil {
+	if err := s.prepared().ReadMachine(); err != nil {
 		return err
 	}
 	if err := host.CheckTemp(); err != nil {
 		return usagef("%s", oneLine(err))
 	}
 	return nil
+}
+
+// prepared returns the engine of the session.
+func (s *session) prepared() *experiment.Engine {
+	if s.engine == nil {
+		s.engine = &experiment.Engine{
+			Make: s.run, Argv: append([]string{"transportbench"}, s.args...), Began: s.began,
+			Beside: s.beside(), AllowMixed: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
+			Note: func(text string) { s.note("%s", text) },
+		}
+	}
+	s.engine.Dir = s.settings.Out
+	if c := s.cluster; c != nil && s.engine.Place == nil {
+		s.engine.Place, s.engine.Environment = s.place, c.environment(nil)
+	}
+	return s.engine
+}
+
+// place puts the ranks of a run on the hosts.
+func (s *session) place(req *runner.Request) error {
+	if req.Began.Equal(s.began) {
+		req.Steps = s.cluster.steps
+	}
+	return s.cluster.place(req)
+}
+
+// plugin returns an entry as the engine sees it.
+func (s *session) plugin(e *entry) (*experiment.Plugin, error) {
+	identity, err := e.identity()
+	return &experiment.Plugin{
+		Identity: identity, Info: e.description.Info, OneProbe: !e.description.ProbeKinds,
+		Launcher: func(log io.Writer, mixed bool) (runner.Launcher, error) { return s.launcher(e, log, mixed) },
+	}, err
 }
 
 // selected returns the transports that the settings name and that can run, and
@@ -149,48 +158,38 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var jobs []job
+	var jobs []experiment.Job
 	for _, e := range entries {
 		c := s.settings.Config
 		c.Transport, c.Options = e.Name, set[e.Name]
-		jobs = append(jobs, job{e, c})
+		p, err := s.plugin(e)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, experiment.Job{Plugin: p, Config: c, Trace: s.trace.of(e.Name)})
 	}
 	if err := s.checkLength(jobs); err != nil {
 		return nil, err
 	}
-	if err := s.trace.check(jobs, s.settings.Transports[0] != options.All); err != nil {
+	if err := s.trace.check(entries, s.settings.Transports[0] != options.All); err != nil {
 		return nil, err
 	}
-	for i, j := range jobs {
-		label := j.entry.Name + " " + j.config.Profile
+	all, interrupted := s.engine.All(ctx, jobs, func(i int) experiment.Screen {
+		label := entries[i].Name + " " + jobs[i].Config.Profile
 		if len(jobs) > 1 {
 			label = fmt.Sprintf("[%d/%d] %s", i+1, len(jobs), label)
 		}
-		began := time.Now()
-		if i == 0 {
-			began = s.began
+		return present.NewProgress(s.stderr, label)
+	})
+	for _, done := range all {
+		if done.Result != nil {
+			s.results, s.paths = append(s.results, done.Result), append(s.paths, done.Path)
 		}
-		file := &result.Growing{Dir: s.settings.Out}
-		r, err := s.runOne(ctx, j, label, began, file)
-		if r != nil {
-			path, err := file.Store(r)
-			if err != nil {
-				return err, nil
-			}
-			s.results, s.paths = append(s.results, r), append(s.paths, path)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err(), nil
-		}
-		if err != nil {
-			s.fail(j.entry.Name, s.settings.Explain(err), r != nil)
-		}
-		if left := len(jobs) - i - 1; isLoss(err) && left > 0 {
-			s.note("a host is lost, so %s did not run", format.Count(left, "transport"))
-			break
+		if done.Err != nil {
+			s.fail(done.Job.Config.Transport, s.settings.Explain(done.Err), done.Result != nil)
 		}
 	}
-	return nil, nil
+	return interrupted, nil
 }
 
 // beside returns what a run measures beside its windows.
@@ -202,21 +201,12 @@ func (s *session) beside() runner.Beside {
 const longRun = 10 * time.Minute
 
 // checkLength checks that the results fit the disk, and says how long a long run takes.
-func (s *session) checkLength(jobs []job) error {
-	var size, again int64
-	var lasts time.Duration
-	for _, j := range jobs {
-		needs := runner.ResultSize(&j.config, j.config.Repeats)
-		size += needs
-		if j.config.Repeats > 1 { // the result so far stays until the next one is written
-			again = max(again, needs)
-		}
-		lasts += runner.Expected(j.config, s.beside())
-	}
-	if err := s.checkRoom(size + again); err != nil {
+func (s *session) checkLength(jobs []experiment.Job) error {
+	size := experiment.Size(jobs)
+	if err := s.checkRoom(size); err != nil {
 		return err
 	}
-	if lasts >= longRun {
+	if lasts := s.engine.Expected(jobs); lasts >= longRun {
 		s.note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
 			present.Left(lasts), size>>10)
 	}
@@ -227,119 +217,6 @@ func (s *session) checkLength(jobs []job) error {
 func (s *session) checkRoom(size int64) error {
 	if err := result.CheckRoom(s.settings.Out, size); err != nil {
 		return &options.Error{Problem: err.Error(), Err: err}
-	}
-	return nil
-}
-
-// runOne makes a run and keeps its repeats in file as they are complete.
-func (s *session) runOne(ctx context.Context, j job, label string, began time.Time, file *result.Growing) (*result.Result, error) {
-	progress := present.NewProgress(s.stderr, label)
-	defer progress.Close()
-	l, err := s.launcherFor(j.entry, progress, s.settings.AllowMixed)
-	if err != nil {
-		return nil, err
-	}
-	req, err := s.request(j, l, began)
-	if err != nil {
-		return nil, err
-	}
-	req.Keep = file.Keep
-	return s.measure(ctx, req, progress)
-}
-
-// measure makes a run, and says once for each transport why its witness is missing.
-func (s *session) measure(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	r, err := s.run(ctx, req, obs)
-	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
-		s.noteOnce(r.Plugin.Name + ": no witness: " + r.Witness.Missing)
-	}
-	return r, err
-}
-
-// noteOnce is note for what holds for several runs of the session.
-func (s *session) noteOnce(text string) {
-	if !slices.Contains(s.said, text) {
-		s.said = append(s.said, text)
-		s.note("%s", text)
-	}
-}
-
-// request returns what the runner needs for a job.
-func (s *session) request(j job, l runner.Launcher, began time.Time) (runner.Request, error) {
-	sum, err := j.entry.SHA256()
-	if err != nil {
-		return runner.Request{}, err
-	}
-	info := j.entry.description.Info
-	req := runner.Request{
-		Config:   j.config,
-		CPUs:     s.cpus,
-		Launcher: l,
-		Began:    began,
-		Argv:     append([]string{"transportbench"}, s.args...),
-		Tool:     result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()},
-		Plugin: result.Plugin{
-			Name: info.Name, Version: info.Version, SHA256: sum, Matched: info.Matched,
-			RuntimeDigest: j.entry.description.RuntimeDigest,
-		},
-		Environment:  s.environment,
-		Capabilities: info.Capabilities, Limits: info.Limits, Needs: info.Needs, System: s.limits,
-		OneProbe: !j.entry.description.ProbeKinds,
-		Beside:   s.beside(),
-
-		StartTimeout: s.settings.StartTimeout, Trace: s.trace.of(info.Name),
-	}
-	if err := s.impair(&req, info); err != nil {
-		return req, err
-	}
-	if s.cluster != nil && began.Equal(s.began) {
-		req.Steps = s.cluster.steps
-	}
-	return req, s.cluster.place(&req)
-}
-
-// impair gives a run its network, if it asks for one. Transports with an option for their address use
-// the one that they have there unless the user has set another, and each datagram is a packet. Where this user may not make networks,
-// a transport with faults of its own imitates it.
-func (s *session) impair(req *runner.Request, info transport.Info) error {
-	c := &req.Config
-	if c.Network == "" {
-		return nil
-	}
-	own, here := req.Launcher.(*launcher)
-	switch {
-	case !here || len(own.attached) > 0:
-		return usagef("--network: it joins ranks that this command starts on this host; leave out the hosts or %s", plugin.EnvReattach)
-	case req.Witness:
-		return usagef("--network: a witness would not pass it; leave out --witness")
-	}
-	mechanism, err := networkMechanism()
-	switch {
-	case err != nil && imitatesNetworks(info):
-		faults, err := faultsOf(c.Network.Impairments(), err)
-		if err != nil {
-			return err
-		}
-		c.Options = maps.Clone(c.Options)
-		maps.Copy(c.Options, faults)
-		s.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network %s asks: this user may not make networks", info.Name, c.Network))
-		req.ImpairedBy = result.Imitated
-		return nil
-	case err != nil:
-		return err
-	}
-	n := network.New(mechanism, c.Network.Impairments(), c.Seed)
-	req.ImpairedBy = mechanism
-	impaired := *own
-	impaired.network = n
-	req.Launcher, req.Network = &impaired, n
-	c.Options = maps.Clone(c.Options)
-	if strings.HasPrefix(c.Options["address"], "127.") {
-		c.Options["address"] = network.Prefix
-	}
-	// The kernel would impair datagrams that it gets as one as if they were one packet.
-	if c.Options["offload"] == "auto" {
-		c.Options["offload"] = "off"
 	}
 	return nil
 }
@@ -378,28 +255,24 @@ type launcher struct {
 	network  *network.Network  // nil for that of this host
 }
 
-// launcherFor returns a launcher for a plugin, on this host or the others. Plugins log to w: errors, and
+// launcher returns a launcher for a plugin, on this host or the others. Plugins log to w: errors, and
 // with verbose all but debug messages. mixed allows another version of the runtime.
-func (s *session) launcherFor(e *entry, w io.Writer, mixed bool) (runner.Launcher, error) {
+func (s *session) launcher(e *entry, w io.Writer, mixed bool) (runner.Launcher, error) {
 	if s.cluster != nil {
-		l, err := s.cluster.launcher(s, e)
-		if err == nil {
-			l.options.AllowMixedRuntime = mixed || s.settings.AllowMixed
-		}
-		return l, err
+		return s.cluster.launcher(s, e, mixed)
 	}
-	l, err := s.newLauncher(e.Plugin, w)
-	if err == nil {
-		l.options.AllowMixedRuntime = mixed || s.settings.AllowMixed
+	l, err := s.newLauncher(e.Plugin, w, mixed)
+	if err != nil || len(l.attached) > 0 {
+		return attachedLauncher{l}, err
 	}
-	return l, err
+	return l, nil
 }
 
 // newLauncher returns a launcher for this host.
-func (s *session) newLauncher(p *host.Plugin, w io.Writer) (*launcher, error) {
+func (s *session) newLauncher(p *host.Plugin, w io.Writer, mixed bool) (*launcher, error) {
 	logger := slog.New(slog.NewTextHandler(w, s.logOptions()))
 	l := &launcher{plugin: p, options: host.LaunchOptions{
-		Logger: logger, AllowMixedRuntime: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
+		Logger: logger, AllowMixedRuntime: mixed, StartTimeout: s.settings.StartTimeout,
 	}}
 	all, err := host.Reattachments()
 	for _, r := range all {
@@ -443,9 +316,27 @@ func (l *launcher) Launch(ctx context.Context, rank int) (runner.Process, error)
 			plugin.EnvReattach, len(l.attached), l.plugin.Name)
 	}
 	if err != nil {
-		return nil, err
+		return nil, explainMixed(err)
 	}
 	return process{p, l.options.Logger}, nil
+}
+
+// In implements [experiment.Networked].
+func (l *launcher) In(n *network.Network) runner.Launcher {
+	networked := *l
+	networked.network = n
+	return &networked
+}
+
+// attachedLauncher hides that a launcher of ranks that run already is [experiment.Networked].
+type attachedLauncher struct{ runner.Launcher }
+
+// explainMixed adds the remedy to the error of a plugin of another version of the runtime.
+func explainMixed(err error) error {
+	if errors.Is(err, host.ErrMixedRuntime) {
+		return fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
+	}
+	return err
 }
 
 // process logs Kill errors instead of returning them.

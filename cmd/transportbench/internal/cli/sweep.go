@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -20,11 +19,10 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 	"transportbench/results"
 )
@@ -399,25 +397,17 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	if err := s.checkRoom(plan.Size(dir)); err != nil {
 		return nil, err
 	}
-	origin, err := s.origin(m, plan)
+	plugins, err := s.plugins(m, plan)
 	if err != nil {
 		return nil, err
 	}
 	s.note("%s, in %s", present.PlanSummary(plan, s.beside()), dir)
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	measure, err := s.measureWith(m, progress, s.settings.AllowMixed)
-	if err != nil {
-		return nil, err
-	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	outcome, interrupted := sweep.Run(ctx, plan, sweep.Options{
-		Dir: dir, Origin: origin, Resume: resume, Measure: endOnLoss(measure, end), Beside: s.beside(), Watcher: progress,
-		Limit: spec.Limit, CellLimit: spec.CellLimit,
+	outcome, interrupted := s.engine.Sweep(ctx, plan, plugins, sweep.Options{
+		Dir: dir, Resume: resume, Watcher: progress, Limit: spec.Limit, CellLimit: spec.CellLimit,
 		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(spec, m.without(names)) },
-	})
-	interrupted = endOf(ctx, interrupted)
+	}, progress)
 	var changed *sweep.ChangedError
 	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists)) {
 		return nil, usagef("%v", interrupted)
@@ -425,42 +415,20 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	return outcome, interrupted
 }
 
-// origin identifies the plugins and the machine of the sweep.
-func (s *session) origin(m matrix, plan *sweep.Plan) (sweep.Origin, error) {
-	origin := sweep.Origin{Plugins: map[string]string{}}
-	var err error
+// plugins returns the plugins of a plan.
+func (s *session) plugins(m matrix, plan *sweep.Plan) (experiment.Plugins, error) {
+	plugins := experiment.Plugins{}
 	for i := range plan.Cells {
 		name := plan.Cells[i].Config.Transport
-		if origin.Plugins[name], err = m[name].SHA256(); err != nil {
-			return origin, err
+		if plugins[name] != nil {
+			continue
 		}
-	}
-	origin.Machine, err = set.Flatten(s.environment.Identity)
-	return origin, err
-}
-
-// measureWith returns a function that makes runs. Plugins log to w. mixed allows those of another
-// version of the runtime.
-func (s *session) measureWith(m matrix, w io.Writer, mixed bool) (sweep.Measure, error) {
-	launchers := map[string]runner.Launcher{}
-	for name, e := range m {
-		l, err := s.launcherFor(e, w, mixed)
-		if err != nil {
+		var err error
+		if plugins[name], err = s.plugin(m[name]); err != nil {
 			return nil, err
 		}
-		launchers[name] = l
 	}
-	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		req, err := s.request(job{m[c.Transport], c}, launchers[c.Transport], time.Now())
-		if err != nil {
-			return nil, err
-		}
-		r, err := s.measure(ctx, req, obs)
-		if errors.Is(err, host.ErrMixedRuntime) {
-			err = fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
-		}
-		return r, err
-	}, nil
+	return plugins, nil
 }
 
 // sweepVerdict returns the error of a sweep. named means that it has to have all transports.

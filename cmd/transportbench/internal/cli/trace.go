@@ -35,18 +35,18 @@ func newTraceFile(path string) (*traceFile, error) {
 	return &traceFile{path: path}, nil
 }
 
-// check refuses jobs whose transports record no steps: any that the user named, or all.
-func (t *traceFile) check(jobs []job, named bool) error {
+// check refuses transports that record no steps: any that the user named, or all.
+func (t *traceFile) check(entries []*entry, named bool) error {
 	if t == nil {
 		return nil
 	}
 	var without []string
-	for _, j := range jobs {
-		if !j.entry.description.Info.Capabilities.Traces {
-			without = append(without, j.entry.Name)
+	for _, e := range entries {
+		if !e.description.Info.Capabilities.Traces {
+			without = append(without, e.Name)
 		}
 	}
-	if len(without) == 0 || len(without) < len(jobs) && !named {
+	if len(without) == 0 || len(without) < len(entries) && !named {
 		return nil
 	}
 	return usagef("--trace: %s does not record the steps of its transfers; tcpx does", strings.Join(without, ", "))

@@ -73,7 +73,8 @@ type Coordinator struct {
 	refused   int
 }
 
-// ErrLost is wrapped by the error of [Coordinator.Wait] if an agent that had joined is lost.
+// ErrLost is wrapped by errors that report the loss of a host: that of [Coordinator.Wait] if an agent that had
+// joined is lost, and those of runs.
 var ErrLost = errors.New("is lost")
 
 // tellEvery is how often Wait tells what it waits for: an engine may queue for hours.

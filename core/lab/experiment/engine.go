@@ -1,0 +1,134 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"transportbench/core"
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// Plugin is the plugin of a transport.
+type Plugin struct {
+	// Identity has the name, versions and digests; results get it.
+	Identity result.Plugin
+	Info     transport.Info
+	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
+	OneProbe bool
+	// Launcher returns what starts ranks, which log to log. mixed allows another version of the runtime.
+	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)
+}
+
+// Engine makes runs.
+type Engine struct {
+	// Make makes one run: [runner.Run], except in tests.
+	Make func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+	// Argv and Began are of the command, for results.
+	Argv  []string
+	Began time.Time
+	// Dir is the directory of results.
+	Dir string
+	// Beside is what all runs measure beside their windows.
+	Beside runner.Beside
+	// AllowMixed allows plugins of another version of the runtime.
+	AllowMixed   bool
+	StartTimeout time.Duration // as in runner.Request
+	// Note tells the user something that no result says.
+	Note func(text string)
+	// Place puts the ranks of a run on other hosts. It is nil to run on this one.
+	Place func(*runner.Request) error
+
+	CPUs        []machine.CPU // that this process may use
+	Limits      machine.Limits
+	Environment machine.Environment // of this host, or of the others
+
+	noted []string // what noteOnce has said
+}
+
+// Tool identifies this program in results.
+func Tool() result.Tool {
+	return result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()}
+}
+
+// ReadMachine reads what there is to know of this host before a run, and checks that it can start ranks.
+func (e *Engine) ReadMachine() error {
+	var err error
+	if e.CPUs, err = machine.AllowedTopology(); err != nil {
+		return err
+	}
+	if e.Place == nil {
+		e.Environment = machine.ReadEnvironment()
+	}
+	e.Limits = machine.ReadLimits()
+	return runner.CheckStart(e.Limits)
+}
+
+// Run is one run to make.
+type Run struct {
+	Plugin *Plugin
+	Config config.Config
+	// Began is when the run began for the user; zero is now.
+	Began time.Time
+	// Launcher starts the ranks.
+	Launcher runner.Launcher
+	// Wrap, unless it is nil, returns a launcher around the one of the run.
+	Wrap func(runner.Launcher) runner.Launcher
+	// Keep and Trace are as in [runner.Request].
+	Keep  func(repeats int, soFar func() (*result.Result, error)) error
+	Trace func([]record.ThreadTrace)
+}
+
+// Run makes a run. It notes once for each transport why its witness is missing.
+func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result.Result, error) {
+	if run.Began.IsZero() {
+		run.Began = time.Now()
+	}
+	p := run.Plugin
+	req := runner.Request{
+		Config:       run.Config,
+		CPUs:         e.CPUs,
+		Launcher:     run.Launcher,
+		Began:        run.Began,
+		Argv:         e.Argv,
+		Tool:         Tool(),
+		Plugin:       p.Identity,
+		Environment:  e.Environment,
+		Capabilities: p.Info.Capabilities, Limits: p.Info.Limits, Needs: p.Info.Needs, System: e.Limits,
+		OneProbe:     p.OneProbe,
+		Beside:       e.Beside,
+		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
+	}
+	if err := e.impair(&req, p.Info); err != nil {
+		return nil, err
+	}
+	if e.Place != nil {
+		if err := e.Place(&req); err != nil {
+			return nil, err
+		}
+	}
+	if run.Wrap != nil {
+		req.Launcher = run.Wrap(req.Launcher)
+	}
+	r, err := e.Make(ctx, req, obs)
+	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
+		e.noteOnce(fmt.Sprintf("%s: no witness: %s", p.Identity.Name, r.Witness.Missing))
+	}
+	return r, err
+}
+
+// noteOnce notes what holds for several runs.
+func (e *Engine) noteOnce(text string) {
+	if !slices.Contains(e.noted, text) {
+		e.noted = append(e.noted, text)
+		e.Note(text)
+	}
+}

@@ -1,0 +1,92 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+)
+
+// screen shows nothing.
+type screen struct{ io.Writer }
+
+func (screen) Progress(runner.Status) {}
+func (screen) Close()                 {}
+
+// engine returns an engine whose runs are made by run, and what it notes.
+func engine(t *testing.T, run func(runner.Request) (*result.Result, error)) (*Engine, *[]string) {
+	notes := new([]string)
+	return &Engine{
+		Make: func(_ context.Context, req runner.Request, _ runner.Observer) (*result.Result, error) { return run(req) },
+		Dir:  t.TempDir(), Note: func(text string) { *notes = append(*notes, text) },
+	}, notes
+}
+
+// jobs returns one job for each transport.
+func jobs(transports ...string) (list []Job) {
+	for _, name := range transports {
+		c := config.Default()
+		c.Transport = name
+		list = append(list, Job{Config: c, Plugin: &Plugin{
+			Identity: result.Plugin{Name: name},
+			Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
+		}})
+	}
+	return list
+}
+
+func none(int) Screen { return screen{io.Discard} }
+
+// TestLossOfHost: runs fail one by one, but after the loss of a host there are no others.
+func TestLossOfHost(t *testing.T) {
+	for _, c := range []struct {
+		failure error
+		runs    int
+		notes   []string
+	}{
+		{errors.New("rank 1 died"), 3, nil},
+		{fmt.Errorf("rank 1: host b %w", hosts.ErrLost), 1, []string{"a host is lost, so 2 transports did not run"}},
+	} {
+		e, notes := engine(t, func(runner.Request) (*result.Result, error) { return nil, c.failure })
+		all, err := e.All(t.Context(), jobs("one", "two", "three"), none)
+		require.NoError(t, err)
+		require.Len(t, all, c.runs)
+		require.ErrorIs(t, all[0].Err, c.failure)
+		require.Equal(t, c.notes, *notes)
+	}
+}
+
+// TestMissingWitnesses are noted once for each transport.
+func TestMissingWitnesses(t *testing.T) {
+	e, notes := engine(t, func(req runner.Request) (*result.Result, error) {
+		return &result.Result{Plugin: req.Plugin, Witness: &result.Witness{Missing: "no tool"}}, nil
+	})
+	list := jobs("one", "two")
+	for range 2 {
+		for _, j := range list {
+			_, err := e.Run(t.Context(), Run{Plugin: j.Plugin, Config: j.Config}, nil)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, []string{"one: no witness: no tool", "two: no witness: no tool"}, *notes)
+}
+
+// TestExpected: the time of runs has all windows, and what the engine measures beside them.
+func TestExpected(t *testing.T) {
+	list := jobs("one", "two")
+	e := &Engine{Beside: runner.Beside{StateOnly: true}}
+	windows := 2 * time.Duration(list[0].Config.Repeats) * time.Duration(list[0].Config.Duration)
+	bare := e.Expected(list)
+	require.Greater(t, bare, windows)
+	e.Beside = runner.Beside{}
+	require.Greater(t, e.Expected(list), bare, "overhead and floors")
+}
