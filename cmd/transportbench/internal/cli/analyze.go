@@ -14,6 +14,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -139,7 +140,7 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 func (q *analyzeFlags) curves() bool { return q.knee || len(q.slo) > 0 || q.target != "" }
 
 func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, asJSON bool) error {
-	s, err := set.Load(path)
+	s, err := consistency.ReadSet(path)
 	if err != nil {
 		return badInput(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
@@ -234,7 +235,7 @@ func underscored(names []string) []string {
 }
 
 func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPath, newPath string) error {
-	old, new, err := set.LoadBoth(oldPath, newPath)
+	old, new, err := consistency.ReadBoth(oldPath, newPath)
 	if err != nil {
 		return badInput(err)
 	}
@@ -344,7 +345,7 @@ func (c *comparison) verdictOf(r *compare.Report, thresholds bool) error {
 }
 
 func (a *app) along(c *comparison, o compare.Options, path string) error {
-	s, err := set.Load(path)
+	s, err := consistency.ReadSet(path)
 	if err != nil {
 		return badInput(err)
 	}

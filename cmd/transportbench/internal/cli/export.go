@@ -16,6 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
@@ -62,7 +63,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if format == formatOtava {
 				return exportOtava(cmd.Context(), args[0], output)
 			}
-			s, err := set.Load(args[0])
+			s, err := consistency.ReadSet(args[0])
 			if err != nil {
 				return badInput(err)
 			}

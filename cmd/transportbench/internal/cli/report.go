@@ -11,6 +11,7 @@ import (
 	"transportbench/core/lab/doc/report"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/lab/study/reproduce"
@@ -70,7 +71,7 @@ sets and fails if they cannot be compared.
 			}
 			var sets []*set.Set
 			for _, path := range args {
-				s, err := set.Load(path)
+				s, err := consistency.ReadSet(path)
 				if err != nil {
 					return badInput(err)
 				}

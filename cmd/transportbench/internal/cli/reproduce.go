@@ -16,7 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/experiment/sweep"
-	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/study/reproduce"
 	"transportbench/core/plugin"
 	"transportbench/results"
@@ -276,7 +276,7 @@ func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, fil
 
 // show prints the tables with what has been measured.
 func (r *reproduction) show() error {
-	all, err := set.Load(r.settings.Out)
+	all, err := consistency.ReadSet(r.settings.Out)
 	if err != nil {
 		return err
 	}

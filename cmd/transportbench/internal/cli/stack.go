@@ -13,7 +13,7 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/store/set"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/plugin"
 )
 
@@ -121,7 +121,7 @@ func (s *session) stackRing(ctx context.Context) error {
 
 // showStacks writes the stacks of what was measured.
 func (s *session) showStacks() error {
-	all, err := set.Load(s.settings.Out)
+	all, err := consistency.ReadSet(s.settings.Out)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 )
 
@@ -141,6 +142,9 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 		return s.page, nil
 	}
 	loaded, err := s.loader.Load(s.path)
+	if err == nil {
+		err = consistency.Set(loaded)
+	}
 	if err != nil {
 		return s.page, err
 	}

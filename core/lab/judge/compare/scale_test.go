@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 )
 
@@ -67,7 +68,7 @@ func BenchmarkDiffOfTenThousand(b *testing.B) {
 	}
 	runtime.GC()
 	for b.Loop() {
-		old, new, err := set.LoadBoth(paths[0], paths[1])
+		old, new, err := consistency.ReadBoth(paths[0], paths[1])
 		require.NoError(b, err)
 		_, err = Diff(old, new, Defaults())
 		require.NoError(b, err)

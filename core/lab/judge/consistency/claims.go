@@ -1,7 +1,6 @@
 package consistency
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -9,27 +8,12 @@ import (
 	"strings"
 
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 )
 
-// Work is an amount, its time, and the rate that a document claims for it.
-type Work struct {
-	Amount    float64 `json:"amount"`
-	Unit      string  `json:"unit"` // B, op, token
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"per_second"`
-}
-
-// Valid returns an error if a figure is not positive.
-func (w Work) Valid() error {
-	if !(w.Amount > 0 && w.Seconds > 0 && w.PerSecond > 0) {
-		return errors.New("amount, seconds and per_second must be above 0")
-	}
-	return nil
-}
-
-// Check compares amount over time with the rate.
-func (w Work) Check() []result.Check {
+// checkWork compares amount over time with the rate.
+func checkWork(w published.Work) []result.Check {
 	real := w.Amount / w.Seconds
 	if apart(real, w.PerSecond) <= printed {
 		return nil
@@ -64,22 +48,8 @@ func rateOf(perSecond float64, unit string) string {
 	return format.Digits(perSecond) + " " + unit + "/s"
 }
 
-// Loop is a document's figures of a polling loop.
-type Loop struct {
-	What string `json:"what"`
-	// Loops is the number of iterations, LoopNS the time of one (0 if unknown), and Seconds the
-	// time of all.
-	Loops   float64 `json:"turns"`
-	LoopNS  float64 `json:"turn_ns,omitempty"`
-	Seconds float64 `json:"seconds"`
-	// PerLoop counts events per iteration. PerSecond has the rates that the document claims
-	// elsewhere for some of them.
-	PerLoop   map[string]float64 `json:"per_turn"`
-	PerSecond map[string]float64 `json:"per_second,omitempty"`
-}
-
-// Check compares the counters with the time that they are claimed to cover.
-func (l Loop) Check() (list []result.Check) {
+// checkLoop compares the counters with the time that they are claimed to cover.
+func checkLoop(l published.Loop) (list []result.Check) {
 	for _, name := range slices.Sorted(maps.Keys(l.PerSecond)) {
 		each, has := l.PerLoop[name]
 		if !has || !(l.PerSecond[name] > 0) {
@@ -106,23 +76,8 @@ func (l Loop) Check() (list []result.Check) {
 
 func large(n float64) string { return strings.TrimSuffix(format.Rate(n), " op/s") }
 
-// Sum is a whole and its parts as a document claims them.
-type Sum struct {
-	What  string    `json:"what"`
-	Whole float64   `json:"whole"`
-	Unit  string    `json:"unit"`
-	Parts []SumPart `json:"parts"`
-}
-
-// SumPart is Count times Each; an Each of 0 is unknown.
-type SumPart struct {
-	Name  string  `json:"name"`
-	Count float64 `json:"count"`
-	Each  float64 `json:"each"`
-}
-
-// Check compares the sum of the parts with the whole. Parts without figures may explain a rest.
-func (s Sum) Check() []result.Check {
+// checkSum compares the sum of the parts with the whole. Parts without figures may explain a rest.
+func checkSum(s published.Sum) []result.Check {
 	sum, open := 0.0, 0.0
 	var known, unknown []string
 	for _, p := range s.Parts {
@@ -161,18 +116,8 @@ func join(list []string) string {
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 }
 
-// Limit is a value and the bound that a document claims for it.
-type Limit struct {
-	What  string  `json:"what"`
-	Value float64 `json:"value"`
-	Limit float64 `json:"limit"`
-	Unit  string  `json:"unit"`
-	// Of describes the bound: "4 NICs of 25 Gbit/s".
-	Of string `json:"of"`
-}
-
-// Check compares the value with the bound.
-func (l Limit) Check() []result.Check {
+// checkLimit compares the value with the bound.
+func checkLimit(l published.Limit) []result.Check {
 	if l.Value <= l.Limit*(1+printed) {
 		return nil
 	}
@@ -180,19 +125,8 @@ func (l Limit) Check() []result.Check {
 		l.What, format.Number(l.Value, l.Unit), format.Digits(l.Value/l.Limit), l.Of, format.Number(l.Limit, l.Unit))
 }
 
-// Ratio is two figures and the factor between them that a document claims. Each may be a range.
-type Ratio struct {
-	What string `json:"what"`
-	// From and To have one figure, or the two ends of a range.
-	From []float64 `json:"from"`
-	To   []float64 `json:"to"`
-	Unit string    `json:"unit"`
-	// Claimed is From over To, one figure or a range.
-	Claimed []float64 `json:"claimed"`
-}
-
-// Check compares the factor that the figures allow with the claimed one.
-func (r Ratio) Check() []result.Check {
+// checkRatio compares the factor that the figures allow with the claimed one.
+func checkRatio(r published.Ratio) []result.Check {
 	if len(r.From) == 0 || len(r.To) == 0 || len(r.Claimed) == 0 {
 		return nil
 	}
@@ -224,21 +158,9 @@ func span(values []float64, unit string) string {
 	return show(low) + " to " + show(high)
 }
 
-// Percentiles is how a document computed its percentiles.
-type Percentiles struct {
-	// Combined is "averaged" or "merged".
-	Combined string `json:"combined" jsonschema:"enum=averaged,enum=merged"`
-	// Over is the number of processes, threads or runs.
-	Over int    `json:"over"`
-	Of   string `json:"of"`
-}
-
-// Averaged is the value of Percentiles.Combined for averages, which are a mistake.
-const Averaged = "averaged"
-
-// Check warns of averages.
-func (p Percentiles) Check() []result.Check {
-	if p.Combined != Averaged || p.Over < 2 {
+// checkPercentiles warns of averages.
+func checkPercentiles(p published.Percentiles) []result.Check {
+	if p.Combined != published.Averaged || p.Over < 2 {
 		return nil
 	}
 	return failed("averaged_percentiles", result.Warning, float64(p.Over), 1,
@@ -246,16 +168,8 @@ func (p Percentiles) Check() []result.Check {
 		p.Over, p.Of, p.Of)
 }
 
-// Timed is what a benchmark does between two readings of the clock.
-type Timed struct {
-	What string `json:"what"`
-	// Calls are the system calls that are timed, and Of those that the operation consists of.
-	Calls []string `json:"calls"`
-	Of    []string `json:"of"`
-}
-
-// Check warns of timed calls that are no part of the operation.
-func (t Timed) Check() []result.Check {
+// checkTimed warns of timed calls that are no part of the operation.
+func checkTimed(t published.Timed) []result.Check {
 	extra := slices.DeleteFunc(slices.Clone(t.Calls), func(call string) bool { return slices.Contains(t.Of, call) })
 	if len(extra) == 0 {
 		return nil
@@ -268,26 +182,8 @@ func (t Timed) Check() []result.Check {
 		"the timed loop of %s has system calls that are no part of the operation, which consists %s: %s", t.What, own, join(extra))
 }
 
-// Lookups is how often a benchmark looks up something that exists.
-type Lookups struct {
-	What  string  `json:"what"`
-	Count float64 `json:"count"`
-	// Space is the size in bytes of the range in which the benchmark picks addresses at random, and
-	// Covered that of the part with something to find.
-	Space   float64 `json:"space"`
-	Covered float64 `json:"covered"`
-}
-
-// Valid returns an error if there is nothing to pick from, or more to find than that.
-func (l Lookups) Valid() error {
-	if !(l.Space > 0 && l.Covered >= 0 && l.Covered <= l.Space) {
-		return errors.New("space must be above 0, and covered from 0 to space")
-	}
-	return nil
-}
-
-// Check warns if most lookups find nothing.
-func (l Lookups) Check() []result.Check {
+// checkLookups warns if most lookups find nothing.
+func checkLookups(l published.Lookups) []result.Check {
 	const most = 0.5
 	share := l.Covered / l.Space
 	if share >= most {

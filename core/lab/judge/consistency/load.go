@@ -1,9 +1,8 @@
 package consistency
 
 import (
-	"strconv"
-
 	"transportbench/core/base/config"
+	"transportbench/core/lab/store/set"
 )
 
 // Load has the parts of a configuration that the rules use. 0 means unknown, and rules that need the
@@ -36,37 +35,21 @@ func LoadOf(c *config.Config) Load {
 	return l
 }
 
-// LoadOfText is [LoadOf] for options as text, some of which may be missing. Without a topology, all
-// ranks call. Clients are per rank, and missing counts are 1.
-func LoadOfText(options map[string]string) Load {
-	l := Load{MaxValue: -1, RemoteShare: -1}
-	number := func(name string) int {
-		n, _ := strconv.Atoi(options[name])
-		return n
+// loadOfOptions is [LoadOf] for published figures, which have only some options. Without a topology, all
+// ranks call. Clients are per rank, and missing counts are 1. Options that cannot be parsed are unknown,
+// and the error names one of them.
+func loadOfOptions(options map[string]string) (Load, error) {
+	c := config.Config{Topology: config.TopologyMeshDirect, Ranks: 1, Daemons: 1, Clients: 1, RemoteShare: config.ByHash}
+	if options["topology"] == config.TopologyClientServer {
+		c.Ranks = 2
 	}
-	calling := max(number("ranks"), 1)
-	switch options["topology"] {
-	case config.TopologyClientServer:
-		calling = max(calling-1, 1)
-		l.Threads = max(number("daemons"), 1)
-	case config.TopologyMeshDirect, config.TopologyMeshProxied:
-		l.Threads = calling * max(number("daemons"), 1)
+	err := set.ParseOptions(&c, options, nil)
+	l := LoadOf(&c)
+	if options["topology"] == "" {
+		l.Threads = 0
 	}
-	l.Clients = calling * max(number("clients"), 1)
-	if l.Threads > 0 {
-		l.Threads += l.Clients
+	if l.MaxValue == 0 {
+		l.MaxValue = -1
 	}
-	if rate := options["rate"]; rate == "" || rate == "0" {
-		l.InFlight = l.Clients * number("in_flight")
-	}
-	var size config.Sizes
-	if text, has := options["value_size"]; has && size.Set(text) == nil {
-		l.MaxValue = size.Max()
-	}
-	_ = l.Pattern.Set(options["pattern"]) // stays empty if invalid
-	l.TokensPerBlock = number("tokens_per_block")
-	if share, err := strconv.ParseFloat(options["remote_share"], 64); err == nil && share >= 0 && share <= 1 {
-		l.RemoteShare = share
-	}
-	return l
+	return l, err
 }

@@ -79,25 +79,3 @@ func averaged(repeat *result.Repeat, quantile float64) (mean float64, clients in
 	}
 	return mean / float64(max(clients, 1)), clients
 }
-
-// OfText applies [Check] to every repeat of a cell, given its options as text and its samples by
-// metric. It ignores metrics without one sample per repeat, such as those that a run measures once.
-func OfText(options map[string]string, samples map[string][]float64) []result.Check {
-	repeats := 0
-	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {
-		repeats = max(repeats, len(samples[name]))
-	}
-	load := LoadOfText(options)
-	var list []result.Check
-	f := Figures{Load: load, Values: map[string]float64{}}
-	for i := range repeats {
-		clear(f.Values)
-		for name, values := range samples {
-			if len(values) == repeats {
-				f.Values[name] = values[i]
-			}
-		}
-		list = append(list, Check(f)...)
-	}
-	return bySeverity(first(list))
-}

@@ -9,6 +9,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 )
 
@@ -232,18 +233,18 @@ func iteration(f Figures) []result.Check {
 		return nil
 	}
 	whole := float64(f.Load.InFlight) / rate * 1e9
-	s := Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,", f.Load.InFlight, format.Digits(rate)),
+	s := published.Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,", f.Load.InFlight, format.Digits(rate)),
 		Whole: whole, Unit: "ns"}
 	for _, part := range f.Load.Pattern {
 		each, known := f.Values[part.Op+"_p50"]
-		p := SumPart{Name: part.Op + "s", Count: float64(part.Count)}
+		p := published.SumPart{Name: part.Op + "s", Count: float64(part.Count)}
 		if known {
 			p.Name += " at the median"
 			p.Each = each
 		}
 		s.Parts = append(s.Parts, p)
 	}
-	return s.Check()
+	return checkSum(s)
 }
 
 // goodput checks that the values of all operations suffice for the goodput.

@@ -1,6 +1,7 @@
 package consistency_test
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -9,7 +10,9 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // good returns consistent figures of two clients with 4 calls in flight each.
@@ -71,39 +74,42 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// claim judges a row that has only claims.
+func claim(r published.Row) []result.Check { return consistency.Row(&r) }
+
 func TestClaimsThatHold(t *testing.T) {
-	require.Empty(t, consistency.Work{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}.Check())
-	require.Empty(t, consistency.Loop{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}.Check())
-	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2, Each: 4}, {Name: "b", Count: 1, Each: 1.5}}}.Check())
-	require.Empty(t, consistency.Sum{Whole: 10, Unit: "ns", Parts: []consistency.SumPart{{Name: "a", Count: 2}}}.Check(), "nothing is known")
-	require.Empty(t, consistency.Limit{Value: 10.4, Limit: 10}.Check())
-	require.Empty(t, consistency.Ratio{From: []float64{10, 20}, To: []float64{2}, Claimed: []float64{5, 10}}.Check())
-	require.Empty(t, consistency.Ratio{}.Check())
-	require.Empty(t, consistency.Percentiles{Combined: "merged", Over: 8}.Check())
-	require.Empty(t, consistency.Percentiles{Combined: consistency.Averaged, Over: 1}.Check())
+	require.Empty(t, claim(published.Row{Work: []published.Work{{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}}}))
+	require.Empty(t, claim(published.Row{Loops: []published.Loop{{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}}}))
+	require.Empty(t, claim(published.Row{Sums: []published.Sum{{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2, Each: 4}, {Name: "b", Count: 1, Each: 1.5}}}}}))
+	require.Empty(t, claim(published.Row{Sums: []published.Sum{{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2}}}}}), "nothing is known")
+	require.Empty(t, claim(published.Row{Limits: []published.Limit{{Value: 10.4, Limit: 10}}}))
+	require.Empty(t, claim(published.Row{Ratios: []published.Ratio{{From: []float64{10, 20}, To: []float64{2}, Claimed: []float64{5, 10}}}}))
+	require.Empty(t, claim(published.Row{Ratios: []published.Ratio{{}}}))
+	require.Empty(t, consistency.Document(&published.Document{Percentiles: &published.Percentiles{Combined: "merged", Over: 8}}))
+	require.Empty(t, consistency.Document(&published.Document{Percentiles: &published.Percentiles{Combined: published.Averaged, Over: 1}}))
 }
 
 // Of 100 lookups, 40 find something, so they do not all find nothing.
 func TestLookups(t *testing.T) {
-	found := consistency.Lookups{What: "an index", Count: 100, Space: 10, Covered: 4}.Check()
+	found := claim(published.Row{Lookups: []published.Lookups{{What: "an index", Count: 100, Space: 10, Covered: 4}}})
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Message, "the lookups of an index mostly find nothing: 40.0% of the addresses")
 	require.Contains(t, found[0].Message, "about 40.0 of 100 lookups find it")
-	require.Empty(t, consistency.Lookups{Count: 100, Space: 10, Covered: 5}.Check())
+	require.Empty(t, claim(published.Row{Lookups: []published.Lookups{{Count: 100, Space: 10, Covered: 5}}}))
 
-	require.NoError(t, consistency.Lookups{Space: 10, Covered: 10}.Valid())
-	require.NoError(t, consistency.Lookups{Space: 10}.Valid())
-	for _, l := range []consistency.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1}, {Space: 10, Covered: 11}} {
+	require.NoError(t, published.Lookups{Space: 10, Covered: 10}.Valid())
+	require.NoError(t, published.Lookups{Space: 10}.Valid())
+	for _, l := range []published.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1}, {Space: 10, Covered: 11}} {
 		require.ErrorContains(t, l.Valid(), "space must be above 0, and covered from 0 to space")
 	}
 }
 
 func TestSlips(t *testing.T) {
-	message := func(w consistency.Work) string { return w.Check()[0].Message }
-	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}), "bytes taken for bits")
-	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 3}), "for each of 3?")
-	require.Contains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 0.25}), "for one of 4")
-	require.NotContains(t, message(consistency.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 1.3}), "?")
+	message := func(w published.Work) string { return claim(published.Row{Work: []published.Work{w}})[0].Message }
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}), "bytes taken for bits")
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 3}), "for each of 3?")
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 0.25}), "for one of 4")
+	require.NotContains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 1.3}), "?")
 }
 
 // recorded returns a result of a fast and a slow client.
@@ -148,18 +154,28 @@ func TestAveragedPercentilesAreFound(t *testing.T) {
 	require.Contains(t, consistency.Result(r)[0].Message, "repeat 1: ")
 }
 
-func TestLoadsFromOptionsAsText(t *testing.T) {
-	l := consistency.LoadOfText(map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2", "clients": "4", "in_flight": "8",
-		"value_size": "uniform:64-4096", "remote_share": "0.5", "pattern": "read:2", "tokens_per_block": "16"})
-	require.Equal(t, consistency.Load{InFlight: 96, Clients: 12, Threads: 18, MaxValue: 4096, RemoteShare: 0.5,
-		Pattern: config.Pattern{{Op: "read", Count: 2}}, TokensPerBlock: 16}, l)
+func TestLoadOf(t *testing.T) {
 	c := config.Default()
 	c.Ranks, c.Clients, c.InFlight, c.Topology = 3, 4, 8, config.TopologyMeshDirect
 	require.Equal(t, 96, consistency.LoadOf(&c).InFlight)
 	c.Rate = 1e6
 	require.Zero(t, consistency.LoadOf(&c).InFlight, "an open loop has no fixed number in flight")
-	require.Zero(t, consistency.LoadOfText(map[string]string{"rate": "1e6", "in_flight": "4"}).InFlight)
-	require.Equal(t, consistency.Load{Clients: 1, MaxValue: -1, RemoteShare: -1}, consistency.LoadOfText(nil))
+}
+
+// The load of published figures comes from the options that they have.
+func TestLoadOfPublishedOptions(t *testing.T) {
+	row := func(value float64, options map[string]string) published.Row {
+		return published.Row{Config: options, Metrics: map[string]published.Figure{
+			result.Throughput: {Value: 1e6, Unit: "op/s"}, consistency.LatencyMean: {Value: value, Unit: "ns"},
+		}}
+	}
+	mesh := map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2", "clients": "4", "in_flight": "8", "value_size": "uniform:64-4096", "remote_share": "0.5"}
+	require.Empty(t, claim(row(96_000, mesh)), "96 calls are in flight")
+	require.Len(t, claim(row(90_000, mesh)), 1)
+	require.Len(t, claim(row(1000, map[string]string{"in_flight": "4"})), 1)
+	require.Empty(t, claim(row(1000, map[string]string{"in_flight": "4", "rate": "1e6"})))
+	require.Empty(t, claim(row(1000, nil)))
+	require.Contains(t, claim(row(1000, map[string]string{"in_flight": "many"}))[0].Message, `in_flight: "many"`)
 }
 
 // The cells of a set are checked repeat by repeat.
@@ -168,13 +184,47 @@ func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
 		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50}, result.FloorRatio: {10, 10},
 		result.HarnessOverhead: {7}, // measured once per run
 	}
-	require.Empty(t, consistency.OfText(nil, samples))
+	of := func() []set.Warning {
+		s := &set.Set{Cells: []set.Cell{{Status: set.Measured, Samples: samples}}}
+		require.NoError(t, consistency.Set(s))
+		return s.Cells[0].Warnings
+	}
+	require.Empty(t, of())
 	samples[result.FloorRatio] = []float64{10, 20}
-	found := consistency.OfText(nil, samples)
+	found := of()
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Message, "500 ns over 50.0 ns, 10.0, not 20.0")
 	samples[result.FloorRatio] = []float64{20, 20}
-	require.Contains(t, consistency.OfText(nil, samples)[0].Message, "(and 1 more like it)")
+	require.Contains(t, of()[0].Message, "(and 1 more like it)")
+}
+
+// TestLoadOfAnExportedSet has cells that obey Little's law, in one file: with several servers, fan-out and
+// classes of traffic, the calls in flight follow from the whole configuration.
+func TestLoadOfAnExportedSet(t *testing.T) {
+	for name, edit := range map[string]func(*config.Config) error{
+		"servers":    func(c *config.Config) error { return c.Servers.Set("3") },
+		"fan-out":    func(c *config.Config) error { return c.Traffic.Set("fan-out") },
+		"class":      func(c *config.Config) error { return c.Classes.Set("rpc:64B,clients=2;bulk:1KiB,in-flight=4") },
+		"one server": func(*config.Config) error { return nil },
+	} {
+		r := &result.Result{SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Config: config.Default()}
+		c := &r.Config
+		c.Ranks, c.Clients, c.InFlight = 8, 6, 4
+		require.NoError(t, edit(c), name)
+		const latency = 1000.
+		throughput := float64(c.CallsInFlight()) / latency * 1e9
+		r.Repeats = []result.Repeat{{Samples: map[string]float64{
+			result.Throughput: throughput, result.LatencyP50: latency, result.LatencyP99: latency, result.LatencyMax: latency,
+		}}}
+		s := set.New()
+		require.NoError(t, s.Add(r), name)
+		var whole bytes.Buffer
+		require.NoError(t, s.EncodeWhole(&whole))
+		read, err := set.Parse(whole.Bytes(), "whole.json")
+		require.NoError(t, err, name)
+		require.NoError(t, consistency.Set(read))
+		require.Empty(t, read.Cells[0].Warnings, name)
+	}
 }
 
 // The committed results have no contradictions.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 const seeds = "../../../../results/published/"
@@ -63,9 +65,9 @@ func TestContradictionsOfTheSeedDocuments(t *testing.T) {
 		{"copyrpc", "mlx5 write with immediate", result.Error, []string{"2.97 us, 52.7 times"}},
 	} {
 		d := readPublished(t, seeds+test.file+".json")
-		found := d.Findings()
+		found := consistency.Document(d)
 		if test.row != "" {
-			found = rowOf(t, d, test.row).Findings()
+			found = consistency.Row(rowOf(t, d, test.row))
 		}
 		require.True(t, has(found, test.severity, test.want), "%s: %s: %q is not among %v", test.file, test.row, test.want, found)
 	}
@@ -80,7 +82,7 @@ func TestConsistentRowsOfTheSeedDocuments(t *testing.T) {
 	} {
 		d := readPublished(t, seeds+file+".json")
 		for _, name := range rows {
-			require.Empty(t, rowOf(t, d, name).Findings(), "%s: %s", file, name)
+			require.Empty(t, consistency.Row(rowOf(t, d, name)), "%s: %s", file, name)
 		}
 	}
 }
@@ -91,8 +93,29 @@ func TestEveryAdmittedContradictionIsFound(t *testing.T) {
 		d := readPublished(t, seeds+file+".json")
 		for i := range d.Rows {
 			r := &d.Rows[i]
-			require.Equal(t, r.Contradiction != "", has(r.Findings(), result.Error, nil), "%s: %s", file, r.Name)
+			require.Equal(t, r.Contradiction != "", has(consistency.Row(r), result.Error, nil), "%s: %s", file, r.Name)
 		}
+	}
+}
+
+// A row of contradictory figures is refused unless it says so.
+func TestUnadmittedContradictionIsRefused(t *testing.T) {
+	for note, want := range map[string]string{
+		"":                      `reading a paper: row "a row": 2000000 op in 4.00 s are 500 K op/s, not 1.00 M op/s`,
+		"the time and the rate": "",
+	} {
+		s, err := set.Parse([]byte(`{"schema_version": "1.0.0", "kind": "published", "source": "a paper", "conditions": {}, "rows": [
+			{"name": "a row", "config": {"transport": "x"}, "metrics": {"throughput": {"value": 1e6, "unit": "op/s"}}, "contradiction": "`+note+`",
+			 "work": [{"amount": 2e6, "unit": "op", "seconds": 4, "per_second": 1e6}]}]}`), "paper.json")
+		require.NoError(t, err)
+		s.Source = "a paper"
+		if want != "" {
+			require.ErrorContains(t, consistency.Set(s), want)
+			require.ErrorContains(t, consistency.Set(s), "say so in the row's contradiction")
+			continue
+		}
+		require.NoError(t, consistency.Set(s))
+		require.Equal(t, "work", s.Cells[0].Warnings[0].Check)
 	}
 }
 

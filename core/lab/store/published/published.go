@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/result"
 )
 
@@ -30,8 +29,8 @@ type Document struct {
 	// Conditions describe machine, software and load as the source does.
 	Conditions map[string]string `json:"conditions"`
 	// Percentiles describes how the percentiles of the rows were computed, if the source does.
-	Percentiles *consistency.Percentiles `json:"percentiles,omitempty"`
-	Rows        []Row                    `json:"rows"`
+	Percentiles *Percentiles `json:"percentiles,omitempty"`
+	Rows        []Row        `json:"rows"`
 }
 
 // Row is one configuration and its figures.
@@ -48,18 +47,23 @@ type Row struct {
 	// Work, Loops, Sums, Limits, Ratios, Timed and Lookups are claims of the source whose figures
 	// must be consistent: amounts and rates, counters of a loop, wholes and their parts, limits,
 	// factors, what is timed, and what lookups find.
-	Work    []consistency.Work    `json:"work,omitempty"`
-	Loops   []consistency.Loop    `json:"loops,omitempty"`
-	Sums    []consistency.Sum     `json:"sums,omitempty"`
-	Limits  []consistency.Limit   `json:"limits,omitempty"`
-	Ratios  []consistency.Ratio   `json:"ratios,omitempty"`
-	Timed   []consistency.Timed   `json:"timed,omitempty"`
-	Lookups []consistency.Lookups `json:"lookups,omitempty"`
+	Work    []Work    `json:"work,omitempty"`
+	Loops   []Loop    `json:"loops,omitempty"`
+	Sums    []Sum     `json:"sums,omitempty"`
+	Limits  []Limit   `json:"limits,omitempty"`
+	Ratios  []Ratio   `json:"ratios,omitempty"`
+	Timed   []Timed   `json:"timed,omitempty"`
+	Lookups []Lookups `json:"lookups,omitempty"`
 	// SingleRun is set if there was one repeat: the spread of the figures is unknown.
 	SingleRun bool `json:"single_run"`
 	// Contradiction names the figures of the row that contradict each other.
 	Contradiction string `json:"contradiction,omitempty"`
+
+	document *Document
 }
+
+// Document returns the document that has the row.
+func (r *Row) Document() *Document { return r.document }
 
 // Figure is a number with its unit.
 type Figure struct {
@@ -67,8 +71,7 @@ type Figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// Parse reads a document of the kind [Kind]. It refuses rows with figures that contradict each
-// other unless the row says so; see [Row.Check].
+// Parse reads a document of the kind [Kind]. Package consistency judges its figures.
 func Parse(document *result.Document) (*Document, error) {
 	d := new(Document)
 	if err := document.Decode(d); err != nil {
@@ -85,16 +88,16 @@ func Parse(document *result.Document) (*Document, error) {
 		return nil, errors.New("rows is empty")
 	}
 	for i := range d.Rows {
-		if err := d.Rows[i].Check(); err != nil {
+		d.Rows[i].document = d
+		if err := d.Rows[i].check(); err != nil {
 			return nil, fmt.Errorf("rows[%d] %q: %w", i, d.Rows[i].Name, err)
 		}
 	}
 	return d, nil
 }
 
-// Check returns an error if a row is incomplete, or if its figures contradict each other and it has
-// no Contradiction.
-func (r *Row) Check() error {
+// check returns an error if a row is incomplete.
+func (r *Row) check() error {
 	if r.Config["transport"] == "" {
 		return errors.New("config has no transport")
 	}
@@ -123,55 +126,5 @@ func (r *Row) Check() error {
 			return err
 		}
 	}
-	if r.Contradiction != "" {
-		return nil
-	}
-	for _, c := range r.Findings() {
-		if c.Severity == result.Error {
-			return fmt.Errorf("%s; correct it, or say so in the row's contradiction", c.Message)
-		}
-	}
 	return nil
-}
-
-// Findings returns the inconsistencies of a row, even if it has a Contradiction.
-func (r *Row) Findings() []result.Check {
-	f := consistency.Figures{Load: consistency.LoadOfText(r.Config), Values: map[string]float64{}, Printed: true}
-	for name, figure := range r.Metrics {
-		f.Values[name] = figure.Value
-	}
-	list := claims(r.Work)
-	list = append(list, claims(r.Loops)...)
-	list = append(list, claims(r.Sums)...)
-	list = append(list, claims(r.Limits)...)
-	list = append(list, claims(r.Ratios)...)
-	list = append(list, claims(r.Timed)...)
-	list = append(list, claims(r.Lookups)...)
-	return append(list, consistency.Check(f)...)
-}
-
-func claims[T interface{ Check() []result.Check }](of []T) (list []result.Check) {
-	for _, claim := range of {
-		list = append(list, claim.Check()...)
-	}
-	return list
-}
-
-// Findings returns the problems of the document as a whole.
-func (d *Document) Findings() []result.Check {
-	var list []result.Check
-	if d.Percentiles != nil {
-		list = d.Percentiles.Check()
-	}
-	expected := 0
-	for i := range d.Rows {
-		if d.Rows[i].Expected {
-			expected++
-		}
-	}
-	if expected > 0 {
-		list = append(list, result.Check{Name: "expected", Severity: result.Warning, Value: float64(expected), Message: fmt.Sprintf(
-			"the authors expect %d of %d rows and measured none of those; a factor between two of them is an expectation too", expected, len(d.Rows))})
-	}
-	return list
 }

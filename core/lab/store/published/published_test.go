@@ -30,36 +30,13 @@ func documents(t *testing.T) map[string]*Document {
 	return all
 }
 
-// The check finds what the sources have wrong: without its admission, a row of contradictory
-// figures is refused.
-func TestContradictionsAreFound(t *testing.T) {
-	found := map[string]bool{}
+// The committed documents can be read, and name their rows.
+func TestCommittedDocuments(t *testing.T) {
 	for name, d := range documents(t) {
 		for _, row := range d.Rows {
-			require.NotEmpty(t, row.Name)
-			admitted := row.Contradiction != ""
-			row.Contradiction = ""
-			err := row.Check()
-			if err != nil {
-				require.True(t, admitted)
-				require.ErrorContains(t, err, "say so in the row's contradiction")
-				found[name+": "+row.Name] = true
-			}
+			require.NotEmpty(t, row.Name, name)
 		}
 	}
-	require.Equal(t, map[string]bool{
-		"benchkv-2rank.json: 2 ranks":                         true,
-		"copyrpc.json: 4 nodes, all to all, std mpsc, notify": true,
-		"copyrpc.json: benchkv on 2 nodes, UCX-AM":            true,
-		"copyrpc.json: benchkv on 2 nodes, copyrpc Meta":      true,
-		"copyrpc.json: copyrpc, 1 endpoint":                   true,
-		"copyrpc.json: erpc, 256 in flight":                   true,
-		"copyrpc.json: erpc, 8 queue pairs, 32 in flight":     true,
-		"copyrpc.json: inproc fastforward":                    true,
-		"copyrpc.json: mlx5 write with immediate":             true,
-		"mooncake-shm.json: memcpy of 4 KiB, upper end":       true,
-		"tcpx.json: asynchronous unpack kernel":               true,
-	}, found)
 }
 
 func parse(text []byte) (*Document, error) {
@@ -101,7 +78,6 @@ func TestParseRefuses(t *testing.T) {
 		return row["metrics"].(map[string]any)["throughput"].(map[string]any)
 	}
 	for want, edit := range map[string]func(d, row map[string]any){
-		`rows[0] "a row": 2000000 op in 4.00 s are 500 K op/s, not 1.00 M op/s`: func(_, row map[string]any) { work(row)["seconds"] = 4 },
 		"must be above 0":           func(_, row map[string]any) { work(row)["amount"] = -1 },
 		"space must be above 0":     func(_, row map[string]any) { row["lookups"] = []any{map[string]any{"what": "x", "count": 1}} },
 		"0 is not above 0":          func(_, row map[string]any) { metric(row)["value"] = 0 },
@@ -117,10 +93,6 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		require.ErrorContains(t, parseEdited(t, edit), want)
 	}
-	require.NoError(t, parseEdited(t, func(_, row map[string]any) {
-		work(row)["seconds"] = 4
-		row["contradiction"] = "the time and the rate"
-	}))
 	_, err := parse([]byte(strings.Repeat("[", 1000)))
 	require.ErrorContains(t, err, "nested")
 }
@@ -133,7 +105,7 @@ func FuzzParse(f *testing.F) {
 		d, err := parse(data)
 		if err == nil {
 			for i := range d.Rows {
-				require.NoError(t, d.Rows[i].Check())
+				require.NoError(t, d.Rows[i].check())
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package set
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -17,7 +16,6 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 )
@@ -69,20 +67,6 @@ func unreadable(path string, err error) error {
 		return fmt.Errorf("%s: %w; name a directory of results, its index, or a result file", path, err)
 	}
 	return fmt.Errorf("reading results: %s: %w", path, err)
-}
-
-// LoadBoth loads two sets in parallel.
-func LoadBoth(a, b string) (*Set, *Set, error) {
-	var (
-		sets    [2]*Set
-		errs    [2]error
-		reading sync.WaitGroup
-	)
-	for i, path := range []string{a, b} {
-		reading.Go(func() { sets[i], errs[i] = Load(path) })
-	}
-	reading.Wait()
-	return sets[0], sets[1], cmp.Or(errs[0], errs[1])
 }
 
 // Loader reads sets that grow. It caches files until a load does not need them. The zero value is
@@ -245,19 +229,25 @@ func Parse(text []byte, name string) (*Set, error) {
 
 func parseSet(d *result.Document) (*Set, error) {
 	written := major(d.SchemaVersion)
-	if written != major(SchemaVersion) && written != "1" {
-		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x and %s.x",
+	if !slices.Contains([]string{"1", "2", major(SchemaVersion)}, written) {
+		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x to %s.x",
 			result.ErrNewer, d.SchemaVersion, major(SchemaVersion))
 	}
 	s := new(Set)
 	if err := d.Decode(s); err != nil {
 		return nil, err
 	}
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Run != nil {
+			c.Config = nil // what Run says counts
+		}
+	}
 	if written == "1" {
 		if err := s.migrateFrom1(d); err != nil {
 			return nil, err
 		}
 	}
+	s.SchemaVersion = SchemaVersion
 	return s, s.Check()
 }
 
@@ -266,14 +256,17 @@ func major(version string) string {
 	return before
 }
 
-// Check returns an error for what the types allow but a set must not have, and adds the warnings of
-// package consistency.
+// Check returns an error for what the types allow but a set must not have, and completes its cells:
+// their options as text.
 func (s *Set) Check() error {
 	statuses := []Status{Measured, Failed, Unavailable, Published}
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		wrong := func(format string, args ...any) error {
 			return fmt.Errorf("cells[%d]: %s", i, fmt.Sprintf(format, args...))
+		}
+		if err := c.flatten(); err != nil {
+			return wrong("%v", err)
 		}
 		switch {
 		case c.Transport() == "":
@@ -307,7 +300,6 @@ func (s *Set) Check() error {
 		}
 		if c.Status == Measured {
 			c.dropRatios()
-			c.addWarnings(consistency.OfText(c.Config, c.Samples))
 		}
 	}
 	return nil
@@ -317,8 +309,10 @@ func (s *Set) Check() error {
 func fromPublished(document *published.Document) *Set {
 	s := New()
 	s.CreatedAt = document.Date
-	for _, row := range document.Rows {
+	for i := range document.Rows {
+		row := &document.Rows[i]
 		c := Cell{
+			Row:    row,
 			Config: maps.Clone(row.Config), Status: Published, Environment: -1,
 			Reason:    document.Source,
 			Samples:   map[string][]float64{},
@@ -328,15 +322,6 @@ func fromPublished(document *published.Document) *Set {
 
 		for name, figure := range row.Metrics {
 			c.Samples[name] = []float64{figure.Value}
-		}
-		found := row.Findings()
-		for i := range found {
-			found[i].Message = row.Name + ": " + found[i].Message
-		}
-		c.addWarnings(found)
-		c.addWarnings(document.Findings())
-		if row.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(d Warning) bool { return d.Severity == result.Error }) {
-			c.Warnings = append(c.Warnings, Warning{"published", result.Error, row.Contradiction, result.ScopeRun})
 		}
 		s.Cells = append(s.Cells, c)
 	}

@@ -40,7 +40,6 @@ func (s *Set) migrateFrom1(d *result.Document) error {
 			}
 		}
 	}
-	s.SchemaVersion = SchemaVersion
 	return nil
 }
 
@@ -75,7 +74,7 @@ func (s *Set) renew(c *Cell, results []*result.Result) error {
 			c.Merge(fresh)
 			continue
 		}
-		c.Config, c.Schema, c.ClockStep = fresh.Config, fresh.Schema, fresh.ClockStep
+		c.Run, c.Config, c.Schema, c.ClockStep = fresh.Run, fresh.Config, fresh.Schema, fresh.ClockStep
 		c.Windows, c.Samples = fresh.Windows, fresh.Samples
 		c.Pooled, c.responses = fresh.Pooled, fresh.responses
 	}

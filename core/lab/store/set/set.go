@@ -8,18 +8,18 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 )
 
 // SchemaVersion is the version of the document that this package writes.
-const SchemaVersion = "2.0.0"
+const SchemaVersion = "3.0.0"
 
 // Kind is the kind of the document.
 const Kind = "set"
@@ -33,7 +33,7 @@ const BlessedName = "blessed.json"
 
 // Set is a set of results.
 type Set struct {
-	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
+	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^3\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=set"`
 	// CreatedAt is in UTC.
 	CreatedAt time.Time `json:"created_at"`
@@ -55,8 +55,12 @@ type Environment struct {
 
 // Cell is one configuration and what was measured with it.
 type Cell struct {
-	// Config has every resolved option as text. Options of the transport itself are "options.NAME".
-	Config map[string]string `json:"config"`
+	// Run is the configuration of the run. It is nil for published figures and readings of
+	// microbenchmarks, which have only some options.
+	Run *config.Config `json:"run,omitempty"`
+	// Config has every option as text, as [Set.Check] derives it from Run. Options of the transport
+	// itself are "options.NAME". A document has it only of cells without Run.
+	Config map[string]string `json:"config,omitempty"`
 	// Status is measured if the samples were measured here.
 	Status Status `json:"status" jsonschema:"enum=measured,enum=failed,enum=unavailable,enum=published"`
 	// Reason is why there are no samples, or the source of published ones.
@@ -80,7 +84,7 @@ type Cell struct {
 	// is absent if the cell was merged of sets that do not have the histograms.
 	Pooled map[string]result.Pooled `json:"pooled,omitempty"`
 	// Capacity is set if the rate is a share of it. Config has the share then ("70%"), because that
-	// is what tells cells apart: another measurement finds another capacity.
+	// is what tells cells apart: another measurement finds another capacity. Run has the rate.
 	Capacity *result.Capacity `json:"capacity,omitempty"`
 	// Warnings are the checks that failed.
 	Warnings []Warning `json:"doubts,omitempty"`
@@ -90,6 +94,9 @@ type Cell struct {
 	Files []File `json:"files,omitempty"`
 	// Results are the results of the cell, in a set that is a single file.
 	Results []*result.Result `json:"results,omitempty"`
+
+	// Row has published figures as their document does, until they are judged.
+	Row *published.Row `json:"-"`
 
 	responses []result.Responses // of Pooled; see Set.Responses
 }
@@ -205,28 +212,28 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 
 // OpenLoop reports whether the cell is an open loop with a load, so that it has response times. At
 // the rate [config.RateMax], which finds the capacity, they have no meaning.
-func (c *Cell) OpenLoop() bool {
-	rate := c.Config["rate"]
-	n, err := strconv.ParseFloat(rate, 64)
-	return rate != "" && (err != nil || config.Rate(n).Offers())
-}
+func (c *Cell) OpenLoop() bool { return c.rate().Offers() || strings.HasSuffix(c.Config["rate"], "%") }
 
 // FindsCapacity reports whether the cell is an open loop at the rate [config.RateMax].
-func (c *Cell) FindsCapacity() bool { return c.Config["rate"] != "" && !c.OpenLoop() }
+func (c *Cell) FindsCapacity() bool { return c.rate() >= config.RateMax }
 
 // OfferedRate returns the rate of an open loop in op/s, or 0 if the cell has none.
 func (c *Cell) OfferedRate() float64 {
-	if !c.OpenLoop() {
-		return 0
+	if rate := c.rate(); rate.Offers() {
+		return float64(rate)
 	}
-	if c.Capacity != nil {
-		return c.Capacity.Rate
+	return 0
+}
+
+func (c *Cell) rate() (r config.Rate) {
+	switch {
+	case c.Capacity != nil:
+		return config.Rate(c.Capacity.Rate)
+	case c.Run != nil:
+		return c.Run.Rate
 	}
-	rate, err := strconv.ParseFloat(c.Config["rate"], 64)
-	if err != nil {
-		return 0
-	}
-	return rate
+	_ = r.Set(c.Config["rate"]) // a closed loop if published figures have none
+	return r
 }
 
 // Metric returns a metric of the cell over all repeats: for response times of an open loop the
@@ -307,17 +314,14 @@ func (s *Set) Include(others ...*Set) {
 // NewCell returns a cell with what a comparison needs of a result. It adds the result's machine to
 // the set, but not the cell.
 func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
-	config, err := Flatten(r.Config)
-	if err != nil {
-		return Cell{}, err
-	}
+	run := r.Config
 	machine, err := EnvironmentOf(r.Environment)
 	if err != nil {
 		return Cell{}, err
 	}
 	tool := r.Tool // a pointer to a field of r would keep all of r in memory
 	c := Cell{
-		Config: config, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &tool,
+		Run: &run, Status: Measured, StartedAt: r.StartedAt, Files: files, Tool: &tool,
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
@@ -332,8 +336,8 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Incomplete:  r.Incomplete,
 		Capacity:    r.Capacity,
 	}
-	if r.Capacity != nil {
-		c.Config["rate"] = result.FormatShare(r.Capacity.Share)
+	if err := c.flatten(); err != nil {
+		return Cell{}, err
 	}
 	c.responses = result.ResponsesOf(r.Repeats)
 	if c.Pooled, err = result.Pool(c.responses); err != nil {
@@ -362,29 +366,21 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 }
 
 // dropRatios drops the ratios to floors that mean nothing for the cell's calls in flight, which
-// results of 1.x have. A missing count is 1.
+// results of 1.x have.
 func (c *Cell) dropRatios() {
-	if c.Config["in_flight"] == "" { // published figures
+	if c.Run == nil {
 		return
 	}
-	number := func(name string) int {
-		n, _ := strconv.Atoi(c.Config[name])
-		return max(n, 1)
-	}
-	load := config.Config{
-		Topology: c.Config["topology"], Ranks: number("ranks"), Daemons: number("daemons"),
-		Clients: number("clients"), InFlight: number("in_flight"),
-	}
 	for name := range c.Samples {
-		if !result.RatioApplies(name, load.CallsPerPair()) {
+		if !result.RatioApplies(name, c.Run.CallsPerPair()) {
 			delete(c.Samples, name)
 		}
 	}
 }
 
-// addWarnings adds checks that failed when the cell was read, except those that had failed already
+// Warn adds checks that failed when the cell was judged again, except those that had failed already
 // when it was written.
-func (c *Cell) addWarnings(found []result.Check) {
+func (c *Cell) Warn(found []result.Check) {
 	known := slices.Clone(c.Warnings)
 	for _, check := range found {
 		if !slices.ContainsFunc(known, func(d Warning) bool { return d.Check == check.Name }) {

@@ -272,7 +272,7 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		"text":           {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
 		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "occurs twice"},
 		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
-		"future":         {edit(`"2.0.0"`, `"3.0.0"`), "newer version"},
+		"future":         {edit(`"3.0.0"`, `"4.0.0"`), "newer version"},
 		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
 		"launch":         {edit(`"launch":0`, `"launch":-1`), "cells[0]: windows[0] has a negative bounce or launch"},
 		"bounce":         {edit(`"launch":0`, `"launch":0,"bounce_after_ns":-3`), "cells[0]: windows[0] has a negative bounce or launch"},
@@ -328,7 +328,7 @@ func TestEncodedSetIsValidJSONOfOneCellALine(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, s.Encode(&text))
 	require.True(t, json.Valid(text.Bytes()))
-	require.Equal(t, 3, strings.Count(text.String(), "\n{\"config\""))
+	require.Equal(t, 3, strings.Count(text.String(), "\n{\"run\""))
 }
 
 // TestTracks checks that the track alone names cells that differ in the options that it sets.

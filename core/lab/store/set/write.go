@@ -50,6 +50,9 @@ func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
 		if err != nil {
 			return err
 		}
+		if c.Run != nil {
+			c.Config = nil
+		}
 		text, err := json.Marshal(&c)
 		if err != nil {
 			return fmt.Errorf("encoding the set: cells[%d]: %w", i, err)

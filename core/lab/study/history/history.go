@@ -20,6 +20,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -134,7 +135,7 @@ func setsBelow(path string) ([]string, error) {
 
 // load reads one set and drops what a history does not need.
 func load(dir string) (Set, *set.Set, error) {
-	s, err := set.Load(dir)
+	s, err := consistency.ReadSet(dir)
 	if err != nil {
 		return Set{}, nil, err
 	}

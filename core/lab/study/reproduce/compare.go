@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
@@ -139,7 +140,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 	own := *s
 	own.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool { return c.Status == set.Published })
 	c := &Comparison{Kind: "reproduction", Document: d.Name, Source: d.Published.Source, Notes: d.Notes, Absent: d.Absent, Ours: &own}
-	for _, found := range d.Published.Findings() {
+	for _, found := range consistency.Document(d.Published) {
 		c.Wrong = append(c.Wrong, found.Message)
 	}
 	for i := range d.Tables {
@@ -251,7 +252,7 @@ func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 			wrong.Add("", r.Name, set.Warning{Check: "published", Severity: result.Error, Message: row.Contradiction})
 			continue
 		}
-		for _, found := range row.Findings() {
+		for _, found := range consistency.Row(row) {
 			wrong.Add("", r.Name, set.Warning{Check: found.Name, Severity: found.Severity, Message: found.Message})
 		}
 	}
