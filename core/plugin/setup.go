@@ -22,7 +22,7 @@ const MicroSetup = "setup"
 // thread, and the time to close both sides.
 type SetupReading struct {
 	record.RankSetup
-	CloseNS uint64 `json:"close_ns"`
+	CloseNS uint64 `json:"close_ns" bound:"<=exact"`
 }
 
 // The bounds of the rounds for a number of connections.

@@ -30,21 +30,21 @@ type Capabilities struct {
 // Limits bound the use of an open transport.
 type Limits struct {
 	// MaxPayload is the size in bytes of the largest payload that Post takes.
-	MaxPayload int `json:"max_payload"`
+	MaxPayload int `json:"max_payload" bound:"<=exact"`
 	// InlineSize is the size in bytes of the largest payload that travels with its header in
 	// one unit of the medium, such as a cache line or a datagram; 0 if the medium has no unit.
-	InlineSize int `json:"inline_size"`
+	InlineSize int `json:"inline_size" bound:"<=exact"`
 	// InFlight is the largest number of calls in flight on one connection; with 0, only
 	// back-pressure bounds it.
-	InFlight int `json:"in_flight"`
+	InFlight int `json:"in_flight" bound:"<=exact"`
 	// Peers is the largest number of connections of one worker.
-	Peers int `json:"peers"`
+	Peers int `json:"peers" bound:"<=exact"`
 }
 
 // Needs estimates what a transport takes from the kernel, so that the host can refuse a run that
 // does not fit before it starts. A value of 0 is unknown.
 type Needs struct {
-	WorkerFiles  int `json:"worker_files,omitempty"`  // descriptors of a worker
-	PeerFiles    int `json:"peer_files,omitempty"`    // descriptors of a connection, on each side
-	WorkerMemory int `json:"worker_memory,omitempty"` // bytes of a worker without connections
+	WorkerFiles  int `json:"worker_files,omitempty" bound:"<=exact"`  // descriptors of a worker
+	PeerFiles    int `json:"peer_files,omitempty" bound:"<=exact"`    // descriptors of a connection, on each side
+	WorkerMemory int `json:"worker_memory,omitempty" bound:"<=exact"` // bytes of a worker without connections
 }

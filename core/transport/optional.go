@@ -49,9 +49,9 @@ type StatsReader interface {
 
 // Stat is one counter.
 type Stat struct {
-	Name  string `json:"name"`
-	Help  string `json:"help"`
-	Value uint64 `json:"value"`
+	Name  string `json:"name" bound:">=1,<=256"`
+	Help  string `json:"help" bound:"any"`
+	Value uint64 `json:"value" bound:"<=exact"`
 	// Level marks the value as a level, such as a number of threads or a peak. Results have a
 	// level as it is at the end of a window, and other counters' growth in the window.
 	Level bool `json:"level,omitempty"`
@@ -69,13 +69,13 @@ type SeriesReader interface {
 
 // Series is one quantity over the course of a window.
 type Series struct {
-	Name string `json:"name"`
-	Help string `json:"help"`
+	Name string `json:"name" bound:">=1,<=256"`
+	Help string `json:"help" bound:"any"`
 	// Remedy marks a stall reason, whose values are shares of the time, and says how to reduce
 	// it. It is empty for other quantities.
-	Remedy string `json:"remedy,omitempty"`
+	Remedy string `json:"remedy,omitempty" bound:"any"`
 	// Values has one value for each part of the window, in order.
-	Values []float64 `json:"values"`
+	Values []float64 `json:"values" bound:"<=$slices,each<=exact"`
 }
 
 // Tracer is implemented by workers that can record the steps of their transfers. A transfer is what
@@ -91,20 +91,20 @@ type Tracer interface {
 
 // Transfer is one transfer with its steps.
 type Transfer struct {
-	Peer PeerID `json:"peer"`
+	Peer PeerID `json:"peer" bound:"any"`
 	// Lane names what only one transfer has at a time, such as a slot of a ring.
-	Lane string `json:"lane"`
-	Size int    `json:"size"` // bytes
+	Lane string `json:"lane" bound:">=1,<=256"`
+	Size int    `json:"size" bound:"<=int64"` // bytes
 	// Steps are in the order of time. Each ends where the next one begins, and the last one at End.
-	Steps []Step `json:"steps"`
+	Steps []Step `json:"steps" bound:"<=16"`
 	// End is in nanoseconds since 1970 by the clock of the worker's machine.
-	End int64 `json:"end_unix_ns"`
+	End int64 `json:"end_unix_ns" bound:"<=int64"`
 }
 
 // Step is one step of a [Transfer].
 type Step struct {
-	Name  string `json:"name"`
-	Begin int64  `json:"begin_unix_ns"` // as End
+	Name  string `json:"name" bound:">=1,<=256"`
+	Begin int64  `json:"begin_unix_ns" bound:"<=int64"` // as End
 }
 
 // RegistrationReader may be implemented by transports that register memory with a device or a library.
@@ -189,13 +189,13 @@ type Prober interface {
 // Floor is the reading of a [Probe].
 type Floor struct {
 	// Name describes the measurement: "cache-line bounce", "raw UDP ping-pong", ...
-	Name string `json:"name"`
+	Name string `json:"name" bound:"<=256"`
 	// RoundTrip is the median round trip in nanoseconds, for ProbeMedium and ProbeLibrary.
-	RoundTrip float64 `json:"round_trip_ns,omitempty"`
+	RoundTrip float64 `json:"round_trip_ns,omitempty" bound:"<=$took"`
 	// PerOp is the mean time per operation in nanoseconds, for ProbeRate.
-	PerOp float64 `json:"per_op_ns,omitempty"`
+	PerOp float64 `json:"per_op_ns,omitempty" bound:"<=$took"`
 	// Samples is the number of round trips or operations behind the reading.
-	Samples int `json:"samples"`
+	Samples int `json:"samples" bound:"<=exact,<=$took"`
 }
 
 // Microbenchmarker is implemented by drivers that can measure the parts of their medium without
@@ -213,25 +213,25 @@ type Microbenchmarker interface {
 type Measurement struct {
 	// Name is that of the microbenchmark; one with several readings adds what tells them apart,
 	// behind slashes: "spsc/lamport/stream/threads".
-	Name       string  `json:"name"`
-	Size       int     `json:"size"`                     // bytes of a message
-	Latency    float64 `json:"latency_ns,omitempty"`     // median
-	LatencyP99 float64 `json:"latency_p99_ns,omitempty"` // 99th percentile
-	Rate       float64 `json:"rate,omitempty"`           // messages per second
-	Bandwidth  float64 `json:"bandwidth,omitempty"`      // bytes per second
-	Samples    int     `json:"samples"`
+	Name       string  `json:"name" bound:">=1,<=256"`
+	Size       int     `json:"size" bound:"<=exact"`                     // bytes of a message
+	Latency    float64 `json:"latency_ns,omitempty" bound:"<=exact"`     // median
+	LatencyP99 float64 `json:"latency_p99_ns,omitempty" bound:"<=exact"` // 99th percentile
+	Rate       float64 `json:"rate,omitempty" bound:"<=exact"`           // messages per second
+	Bandwidth  float64 `json:"bandwidth,omitempty" bound:"<=exact"`      // bytes per second
+	Samples    int     `json:"samples" bound:"<=exact"`
 	// Floor is the round trip of the bare medium beside the reading, and RateFloor its time per
 	// message with many under way.
-	Floor     float64 `json:"floor_ns,omitempty"`
-	RateFloor float64 `json:"rate_floor_ns,omitempty"`
+	Floor     float64 `json:"floor_ns,omitempty" bound:"<=exact"`
+	RateFloor float64 `json:"rate_floor_ns,omitempty" bound:"<=exact"`
 	// Baseline names the reading of the same size that this one replaces. It has the same
 	// quantities, and comes before this one.
-	Baseline string `json:"baseline,omitempty"`
+	Baseline string `json:"baseline,omitempty" bound:"any"`
 	// Witness is the command line of a tool of the field that measures the same, without addresses. If
 	// the tool is installed, the host runs it and adds its figures.
-	Witness        []string `json:"witness,omitempty"`
-	WitnessLatency float64  `json:"witness_latency_ns,omitempty"`
-	WitnessRate    float64  `json:"witness_rate,omitempty"`
+	Witness        []string `json:"witness,omitempty" bound:"any"`
+	WitnessLatency float64  `json:"witness_latency_ns,omitempty" bound:"<=exact"`
+	WitnessRate    float64  `json:"witness_rate,omitempty" bound:"<=exact"`
 	// Note is what a reader must know: what the device refused, if there are no samples.
-	Note string `json:"note,omitempty"`
+	Note string `json:"note,omitempty" bound:"any"`
 }

@@ -23,16 +23,16 @@ const (
 
 // Option is one entry of a transport's schema, from which flags, help and documentation are made.
 type Option struct {
-	Name    string     `json:"name"` // lower case, words joined by hyphens
-	Type    OptionType `json:"type"`
-	Default string     `json:"default"`
-	Help    string     `json:"help"`
+	Name    string     `json:"name" bound:">=1,<=256"` // lower case, words joined by hyphens
+	Type    OptionType `json:"type" bound:"=bool|int|size|duration|string"`
+	Default string     `json:"default" bound:"any"`
+	Help    string     `json:"help" bound:"any"`
 	// Allowed lists the only values of a string option; empty allows all.
-	Allowed []string `json:"allowed,omitempty"`
+	Allowed []string `json:"allowed,omitempty" bound:"any"`
 	// Min and Max bound an option of type int, size (in bytes) or duration (in nanoseconds),
 	// unless both are 0.
-	Min int64 `json:"min,omitempty"`
-	Max int64 `json:"max,omitempty"`
+	Min int64 `json:"min,omitempty" bound:"any"`
+	Max int64 `json:"max,omitempty" bound:"any"`
 }
 
 // OptionError names an option with a wrong name or value, and the problem.

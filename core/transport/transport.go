@@ -22,32 +22,32 @@ type Driver interface {
 type Info struct {
 	// Name selects the transport on the command line. It has lower-case letters and digits, and
 	// is part of the plugin's file name.
-	Name string `json:"name"`
+	Name string `json:"name" bound:">=1,<=256"`
 	// Version is the version of the transport.
-	Version string `json:"version"`
+	Version string `json:"version" bound:"any"`
 	// Summary is one line for users who choose a transport.
-	Summary string `json:"summary"`
+	Summary string `json:"summary" bound:"any"`
 	// Choose completes the sentence "choose it ..." in lists of transports: "for few peers with RDMA",
 	// in one line of at most 100 bytes. The conformance suite requires it.
-	Choose string `json:"choose,omitempty"`
+	Choose string `json:"choose,omitempty" bound:"<=256"`
 	// Groups has what the transport can run on. Lists show it in the first one, which is what it is
 	// made for.
-	Groups []Group `json:"groups,omitempty"`
+	Groups []Group `json:"groups,omitempty" bound:"each=$groups,once"`
 	// Providers are the possible values of Properties.Provider.
-	Providers []string `json:"providers"`
+	Providers []string `json:"providers" bound:"<=1024,each>=1,each<=256"`
 	// Capabilities apply with the default options. Limits are the largest that any options allow: the
 	// host refuses a load that exceeds them before it starts a rank.
 	Capabilities Capabilities `json:"capabilities"`
 	Limits       Limits       `json:"limits"`
 	Needs        Needs        `json:"needs,omitzero"`
 	// Options is the schema of Config.Options.
-	Options []Option `json:"options"`
+	Options []Option `json:"options" bound:"<=1024,once"`
 	// Matched has the options that turn off checks of payloads which the transport makes itself,
 	// for comparisons in which the runtime checks all payloads of all transports.
-	Matched map[string]string `json:"matched,omitempty"`
+	Matched map[string]string `json:"matched,omitempty" bound:"any"`
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
-	Unavailable string `json:"unavailable,omitempty"`
+	Unavailable string `json:"unavailable,omitempty" bound:"any"`
 	// Instrument marks a transport that tests the tool, not a candidate for use. The command runs it
 	// only if it is named, not with "all".
 	Instrument bool `json:"instrument,omitempty"`
@@ -113,27 +113,27 @@ type Transport interface {
 // Properties describe an open transport. They are part of a result's identity.
 type Properties struct {
 	// Provider names what carries the bytes: "memfd", "verbs", "udp", ...
-	Provider string `json:"provider"`
+	Provider string `json:"provider" bound:">=1,<=256"`
 	// Medium names what is under the provider, one of the constants below or a name of the
 	// transport's own. Transports with the same medium have the same floor. It is empty if the
 	// transport cannot tell.
-	Medium       string       `json:"medium,omitempty"`
+	Medium       string       `json:"medium,omitempty" bound:"any"`
 	Capabilities Capabilities `json:"capabilities"`
 	Limits       Limits       `json:"limits"`
 	// Libraries are the native libraries in use, name to version.
-	Libraries map[string]string `json:"libraries,omitempty"`
+	Libraries map[string]string `json:"libraries,omitempty" bound:"<=1024"`
 	// Notes are settings in effect that the options do not show, such as the lane that a
 	// library chose.
-	Notes map[string]string `json:"notes,omitempty"`
+	Notes map[string]string `json:"notes,omitempty" bound:"<=1024"`
 	// Chosen has what the transport took for each option whose value left the choice to it, such
 	// as "auto", by the name of the option. Tables show it beside the provider.
-	Chosen map[string]string `json:"chosen,omitempty"`
+	Chosen map[string]string `json:"chosen,omitempty" bound:"<=1024"`
 	// Integrity says in a few words which checks of payloads the transport, or the medium
 	// below it, makes with these options, such as "checksum of headers". It is "none" without any.
-	Integrity string `json:"integrity,omitempty"`
+	Integrity string `json:"integrity,omitempty" bound:"any"`
 	// Uncounted names the library that copies, checksums or makes system calls for the transport
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
-	Uncounted string `json:"uncounted,omitempty"`
+	Uncounted string `json:"uncounted,omitempty" bound:"any"`
 	// Port is the port of an RDMA device that the transport opened for all of its workers; nil without one.
 	Port *Path `json:"port,omitempty"`
 }

@@ -72,22 +72,22 @@ const (
 type Prepared struct {
 	Workers    RankWorkers          `json:"workers"`
 	Properties transport.Properties `json:"properties"`
-	PID        int                  `json:"pid"`
+	PID        int                  `json:"pid" bound:">=1,<=4194304"`
 	// CPUs is the affinity of each polling thread as the kernel reports it, in the kernel's
 	// list format ("0", "0-3").
-	CPUs []string `json:"cpus"`
+	CPUs []string `json:"cpus" bound:"=$threads"`
 	// Waits reports whether every worker can park.
 	Waits bool `json:"waits"`
 }
 
 // RankWorkers are the addresses of one rank's workers.
 type RankWorkers struct {
-	Rank    int      `json:"rank"`
-	Daemons [][]byte `json:"daemons"`
-	Clients [][]byte `json:"clients"`
+	Rank    int      `json:"rank" bound:"=$rank"`
+	Daemons [][]byte `json:"daemons" bound:"=$daemons,each>=1,each<=65536"`
+	Clients [][]byte `json:"clients" bound:"=$callers,each>=1,each<=65536"`
 	// Shared is how other ranks on the host find the memory that the rank shares with its callers,
 	// for probes and traces. It is empty if the rank shares none.
-	Shared []byte `json:"shared,omitempty"`
+	Shared []byte `json:"shared,omitempty" bound:"<=65536"`
 }
 
 // Thread names one polling thread of a run.
@@ -190,10 +190,10 @@ type Window struct {
 
 // Progress is what a rank's clients have done since the window began, and their recent latency.
 type Progress struct {
-	Ops       uint64        `json:"ops"`
-	Elapsed   time.Duration `json:"elapsed"`
-	RecentP50 float64       `json:"recent_p50_ns"`
-	RecentP99 float64       `json:"recent_p99_ns"`
+	Ops       uint64        `json:"ops" bound:">=$ops,<=$clients*$took"`
+	Elapsed   time.Duration `json:"elapsed" bound:">=$elapsed,<=$took"`
+	RecentP50 float64       `json:"recent_p50_ns" bound:"<=4294967295"`
+	RecentP99 float64       `json:"recent_p99_ns" bound:"<=4294967295"`
 	// Drained marks the last progress: all clients of the rank have drained.
 	Drained bool `json:"drained,omitempty"`
 }

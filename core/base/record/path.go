@@ -27,12 +27,12 @@ const (
 
 // Bytes are counters of one carrier.
 type Bytes struct {
-	Sent            uint64 `json:"sent_bytes"`
-	Received        uint64 `json:"received_bytes"`
-	SentPackets     uint64 `json:"sent_packets,omitempty"`
-	ReceivedPackets uint64 `json:"received_packets,omitempty"`
-	Retransmitted   uint64 `json:"retransmitted_packets,omitempty"`
-	Dropped         uint64 `json:"dropped_packets,omitempty"`
+	Sent            uint64 `json:"sent_bytes" bound:"<=exact"`
+	Received        uint64 `json:"received_bytes" bound:"<=exact"`
+	SentPackets     uint64 `json:"sent_packets,omitempty" bound:"<=exact"`
+	ReceivedPackets uint64 `json:"received_packets,omitempty" bound:"<=exact"`
+	Retransmitted   uint64 `json:"retransmitted_packets,omitempty" bound:"<=exact"`
+	Dropped         uint64 `json:"dropped_packets,omitempty" bound:"<=exact"`
 }
 
 // Add adds the counters of o.
@@ -68,8 +68,8 @@ const (
 
 // Counter is what one carrier counted in a window.
 type Counter struct {
-	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=interface,enum=rdma"`
-	Name string `json:"name"`
+	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=interface,enum=rdma" bound:"=tcp|udp|interface|rdma"`
+	Name string `json:"name" bound:">=1,<=256"`
 	Bytes
 }
 
@@ -77,8 +77,8 @@ type Counter struct {
 // grow are left out.
 type Carried struct {
 	// Namespace numbers the network namespace to which the interfaces belong.
-	Namespace uint64    `json:"namespace,omitempty"`
-	Counters  []Counter `json:"counters"`
+	Namespace uint64    `json:"namespace,omitempty" bound:"any"`
+	Counters  []Counter `json:"counters" bound:"<=1024"`
 }
 
 // volatile are the facts that may differ between two runs over the same path.

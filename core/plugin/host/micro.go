@@ -60,7 +60,7 @@ func readAnswers(lines *bufio.Scanner, report func(plugin.MicroAnswer) error) er
 		}
 		err := accept.Measurement(&a.Measurement)
 		if a.Setup != nil {
-			err = accept.Setup(&a.Setup.RankSetup, a.Setup.CloseNS)
+			err = accept.Setup(a.Setup)
 		}
 		if err != nil {
 			return err
