@@ -14,6 +14,23 @@ type Profile struct {
 	Name    string
 	Summary string            // one line
 	Set     map[string]string // values as text, by the flag's name without dashes
+	Path    string            // of its file; empty for a built-in profile
+}
+
+// Source names the origin of a value of the profile in the user's words.
+func (p Profile) Source(option string) string {
+	if p.Path == "" {
+		return "--" + option
+	}
+	return option + " in " + p.Path
+}
+
+func profileNames() []string {
+	var names []string
+	for _, p := range profiles {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // profiles are in display order.
@@ -119,13 +136,12 @@ func Profiles() []Profile {
 // ProfileByName returns the profile with that name. The error is an [*Error] that suggests the
 // closest name.
 func ProfileByName(name string) (Profile, error) {
-	var names []string
 	for _, p := range Profiles() {
 		if p.Name == name {
 			return p, nil
 		}
-		names = append(names, p.Name)
 	}
+	names := profileNames()
 	return Profile{}, &Error{Option: "profile", Problem: fmt.Sprintf("%q is not one of %s%s",
 		name, strings.Join(names, ", "), transport.SuggestionFor(name, names))}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"transportbench/core/transport"
 )
@@ -22,6 +23,8 @@ const (
 
 const trackShipped = "shipped"
 
+func tracks() []string { return []string{trackShipped, string(TrackMatched)} }
+
 func (t Track) String() string {
 	if t == TrackShipped {
 		return trackShipped
@@ -37,8 +40,7 @@ func (t *Track) Set(text string) error {
 	case string(TrackMatched):
 		*t = TrackMatched
 	default:
-		names := []string{trackShipped, string(TrackMatched)}
-		return fmt.Errorf("%q is not one of %s, %s%s", text, names[0], names[1], transport.SuggestionFor(text, names))
+		return fmt.Errorf("%q is not one of %s%s", text, strings.Join(tracks(), ", "), transport.SuggestionFor(text, tracks()))
 	}
 	return nil
 }

@@ -145,17 +145,17 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (a, b
 func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, text string) error {
 	spec := sweep.NewSpec()
 	spec.Repeats = base.Repeats
-	maps.Copy(spec.Base, base.Base)
+	maps.Copy(spec.Base, base.Flags)
 	dir := ""
 	for _, item := range strings.Fields(text) {
 		name, value, found := strings.Cut(strings.TrimPrefix(item, "--"), "=")
 		switch {
 		case !found || name == "":
 			return usagef("%s: %q is not of the form option=value", side.flag, item)
-		case sweep.Option(name) == options.KeyPluginDir:
+		case config.Canonical(name, value) == options.KeyPluginDir:
 			dir, side.ownPlugins = value, true
 		default:
-			spec.Base[sweep.Option(name)] = value
+			spec.Flags[config.Canonical(name, value)] = value
 		}
 	}
 	var err error
@@ -167,7 +167,7 @@ func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, t
 	if err != nil {
 		return fmt.Errorf("%s: %w", side.flag, err)
 	}
-	if !slices.Contains(transportsOf(spec), options.All) {
+	if !slices.Contains(spec.Transports(), options.All) {
 		if err := side.plugins.available(); err != nil {
 			return err
 		}

@@ -30,6 +30,14 @@ func TestAB(t *testing.T) {
 	require.Len(t, results, 2)
 	require.Len(t, results[0].Repeats, 10)
 
+	c = run("--transport", "fake", "--profile", "kvcache", "--a", "read-ratio=0", "--b", "read-ratio=1", "--repeats", "2", "--most", "2")
+	loads := c.results()
+	require.Len(t, loads, 2)
+	for _, r := range loads {
+		require.Empty(t, r.Config.Pattern)
+	}
+	require.NotEqual(t, loads[0].Config.ReadRatio, loads[1].Config.ReadRatio)
+
 	for _, one := range []struct {
 		args   []string
 		code   int

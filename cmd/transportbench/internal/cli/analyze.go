@@ -94,7 +94,7 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 		return o, usagef("--loops: shows only the loops; leave out --columns, --knee, --slo, --target and --what-if")
 	}
 	if q.columns != "" {
-		if q.shown, err = present.ParseColumns(q.columns, options.Names()); err != nil {
+		if q.shown, err = present.ParseColumns(q.columns, config.Names()); err != nil {
 			return o, usagef("--columns: %v", err)
 		}
 		if q.curves() || len(q.whatIf) > 0 {

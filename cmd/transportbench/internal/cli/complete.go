@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/config"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
@@ -23,9 +24,9 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("profile") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
 	}
-	for _, name := range options.Names() {
-		if values := options.Values(name); values != nil && cmd.Flags().Lookup(name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	for _, f := range config.Fields() {
+		if f.Name != "profile" && f.Examples != nil && cmd.Flags().Lookup(f.Name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Examples, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 }
@@ -151,7 +152,7 @@ func metricNames(begun string) (names []string) {
 // completeAxes completes the options that differ between the cells of the set that is the argument, or
 // the options of every run.
 func completeAxes(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	names := options.Names()
+	names := config.Names()
 	if len(args) > 0 {
 		if s, err := set.Load(args[0]); err == nil {
 			names = set.Varying(s.Cells)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/base/record"
@@ -66,7 +65,7 @@ func badOutput(flag string, err error) error {
 func exitCode(err error) int {
 	var (
 		exit     *exitError
-		source   *options.Error
+		source   *config.SourceError
 		option   *config.Error
 		own      *transport.OptionError
 		identity *compare.IdentityError

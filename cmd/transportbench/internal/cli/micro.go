@@ -210,7 +210,7 @@ func (c *micro) check(cmd *cobra.Command, args []string) (setup bool, err error)
 		return setup, nil
 	}
 	if err := result.CheckWritable(c.settings.Out); err != nil {
-		return setup, &options.Error{Problem: err.Error(), Err: err}
+		return setup, &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	return setup, c.newSet()
 }

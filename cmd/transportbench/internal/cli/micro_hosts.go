@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/plugin"
@@ -91,11 +90,11 @@ func (b *between) config(connections int) (config.Config, error) {
 		return config.Config{}, usagef("--connections: %d between hosts take %d threads, and a rank has %d at most; choose a number such as 100 = 10 x 10",
 			connections, clients, config.MaxThreads)
 	}
-	cfg, err := options.Build(map[string]string{
+	cfg, _, err := config.Resolve(config.Layer{Values: map[string]string{
 		"profile": "echo", "ranks": "2", "daemons": strconv.Itoa(servers), "clients": strconv.Itoa(clients),
 		"value-size": strconv.Itoa(plugin.SetupPayload), "warmup": setupWarmup, "duration": setupWindow, "repeats": "1",
 		"idle": config.IdleYield, // many connections take more threads than processors
-	})
+	}})
 	cfg.Transport, cfg.Options = b.micro.entry.Name, b.own
 	return cfg, err
 }

@@ -57,9 +57,9 @@ then checks.`,
 				return err
 			}
 			if !s.JSON {
-				return p.WriteYAML(a.stdout)
+				return options.WriteProfile(a.stdout, p)
 			}
-			if _, err := p.Config(); err != nil {
+			if _, err := options.ProfileConfig(p); err != nil {
 				return err
 			}
 			return writeJSON(a.stdout, profile{p.Name, p.Summary, p.Set})

@@ -57,7 +57,7 @@ func (a *app) newSession(settings *options.Settings) (*session, error) {
 // begin checks the directory for results, and reads what there is to know of this host.
 func (s *session) begin() error {
 	if err := result.CheckWritable(s.settings.Out); err != nil {
-		return &options.Error{Problem: err.Error(), Err: err}
+		return &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	if err := s.prepared().ReadMachine(); err != nil {
 		return err
@@ -216,7 +216,7 @@ func (s *session) checkLength(jobs []experiment.Job) error {
 // checkRoom returns an error if results of that many bytes do not fit the disk.
 func (s *session) checkRoom(size int64) error {
 	if err := result.CheckRoom(s.settings.Out, size); err != nil {
-		return &options.Error{Problem: err.Error(), Err: err}
+		return &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	return nil
 }

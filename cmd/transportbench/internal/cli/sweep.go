@@ -41,7 +41,7 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
-JSON), from flags with comma lists (--network and --cpus: with semicolons), or both; a flag replaces the file's axis.
+JSON), from flags with comma lists (with semicolons if values have commas), or both; a flag replaces the file's axis.
 Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
 Repeats are interleaved: one of every cell in a shuffled order, then the next.
 
@@ -67,7 +67,7 @@ configuration file, so a committed sweep means the same everywhere.
 			s := &session{app: a, settings: settings}
 			var columns present.Columns
 			if f.columns != "" {
-				if columns, err = present.ParseColumns(f.columns, options.Names()); err != nil {
+				if columns, err = present.ParseColumns(f.columns, config.Names()); err != nil {
 					return usagef("--columns: %v", err)
 				}
 			}
@@ -137,6 +137,7 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 	if err != nil {
 		return explainSpec(err)
 	}
+	s.notes(plan)
 	if name == "" {
 		name = plan.Digest()[:8]
 	}
@@ -154,7 +155,7 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 // so wants all of them. "all" and built-in sweeps stand for those that can run.
 func namesTransports(spec *sweep.Spec, flags *pflag.FlagSet, args []string) bool {
 	builtIn := len(args) == 1 && results.Sweep(args[0]) != nil
-	return (!builtIn || flags.Changed(options.KeyTransport)) && !slices.Contains(transportsOf(spec), options.All)
+	return (!builtIn || flags.Changed(options.KeyTransport)) && !slices.Contains(spec.Transports(), options.All)
 }
 
 // readSpec reads the file, if one is given, and then the flags, which win.
@@ -176,22 +177,20 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		}
 		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
 	}
+	given := map[string][]string{}
 	flags.Visit(func(flag *pflag.Flag) {
-		values := strings.Split(flag.Value.String(), ",")
-		switch flag.Name { // whose values have commas
-		case options.KeyClass:
-			values = []string{flag.Value.String()}
-		case options.KeyNetwork, options.KeyCPUs:
-			values = strings.Split(flag.Value.String(), ";")
-		}
-		switch {
+		text := flag.Value.String()
+		option := config.Canonical(flag.Name, text)
+		switch field := config.FieldByName(option); {
 		case flag.Name == "repeats":
 			var wrong error
-			if spec.Repeats, wrong = strconv.Atoi(flag.Value.String()); wrong != nil {
-				err = usagef("--repeats: %q is not a whole number", flag.Value)
+			if spec.Repeats, wrong = strconv.Atoi(text); wrong != nil {
+				err = usagef("--repeats: %q is not a whole number", text)
 			}
-		case flag.Name == options.KeyTransport, options.IsOption(flag.Name):
-			spec.Set(flag.Name, values)
+		case field != nil:
+			given[option] = field.Split(text)
+		case flag.Name == options.KeyTransport:
+			given[option] = strings.Split(text, ",")
 		case flag.Name == "order":
 			spec.Order = f.order
 		case flag.Name == "order-seed":
@@ -207,11 +206,12 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 		if !found || option == "" {
 			return nil, "", usagef("--set: %q is not of the form key=value", item)
 		}
-		if options.IsOption(sweep.Option(option)) {
+		if config.IsOption(config.Canonical(option, "")) {
 			option = sweep.OwnPrefix + option
 		}
-		spec.Set(option, strings.Split(values, ","))
+		given[config.Canonical(option, "")] = strings.Split(values, ",")
 	}
+	spec.Override(given)
 	if err == nil {
 		if wrong := spec.Check(); wrong != nil {
 			err = usagef("%v", wrong)
@@ -235,25 +235,8 @@ func (s *session) matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (m
 	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.onHosts(ctx)(findIn(ctx, dir, names)) })
 }
 
-// transportsOf returns the transports that a sweep names.
-func transportsOf(spec *sweep.Spec) (names []string) {
-	tables := []map[string]string{spec.Base}
-	for _, axis := range spec.Axes {
-		tables = append(tables, axis.Values...)
-	}
-	for _, values := range append(tables, spec.Include...) {
-		if name, has := values[options.KeyTransport]; has && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		names = []string{config.Default().Transport}
-	}
-	return names
-}
-
 func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {
-	entries, err := find(transportsOf(spec))
+	entries, err := find(spec.Transports())
 	if err != nil {
 		return nil, err
 	}
@@ -304,17 +287,15 @@ func (m matrix) Own(name string) ([]string, bool) {
 // Transports implements [sweep.Resolver].
 func (m matrix) Transports() []string { return slices.Sorted(maps.Keys(m)) }
 
-// IsOption implements [sweep.Resolver].
-func (m matrix) IsOption(name string) bool { return options.IsOption(name) }
-
 // Resolve implements [sweep.Resolver]. A cell on the track matched that is the
 // same on the track shipped is that one, so that it is not measured twice.
-func (m matrix) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
+func (m matrix) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
 	e := m[name]
-	c, err := options.Build(values)
+	layers = append([]config.Layer{{Profile: options.FindProfile}}, layers...)
+	c, origins, err := config.Resolve(layers...)
 	if err != nil {
 		for _, o := range e.description.Info.Options {
-			if _, set := values[o.Name]; set {
+			if _, set := origins[o.Name]; set {
 				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name, name, o.Name)
 			}
 		}
@@ -334,9 +315,7 @@ func (m matrix) Resolve(name string, values, own map[string]string) (config.Conf
 	}
 	c.Options = complete.Map()
 	if c.Track == config.TrackMatched {
-		values = maps.Clone(values)
-		values[options.KeyTrack] = config.TrackShipped.String()
-		shipped, err := options.Build(values)
+		shipped, _, err := config.Resolve(append(layers, config.Layer{Values: map[string]string{"track": config.TrackShipped.String()}})...)
 		if err != nil {
 			return c, "", err
 		}
@@ -351,6 +330,17 @@ func (m matrix) Resolve(name string, values, own map[string]string) (config.Conf
 	return c, e.unavailable(), nil
 }
 
+// notes prints what a plan has to say.
+func (s *session) notes(plan *sweep.Plan) {
+	const most = 5
+	for _, text := range plan.Notes[:min(len(plan.Notes), most)] {
+		s.note("%s", text)
+	}
+	if more := len(plan.Notes) - most; more > 0 {
+		s.note("%d more points of the axes are the loads of other cells", more)
+	}
+}
+
 // explainSpec returns an error about a sweep's options as one of usage.
 func explainSpec(err error) error {
 	var unknown *sweep.UnknownOptionError
@@ -358,7 +348,7 @@ func explainSpec(err error) error {
 	var own *transport.OptionError
 	switch {
 	case errors.As(err, &unknown):
-		return usagef("%v%s", err, transport.SuggestionFor(unknown.Name, append(options.Names(), unknown.Own...)))
+		return usagef("%v%s", err, transport.SuggestionFor(unknown.Name, append(config.Names(), unknown.Own...)))
 	case errors.As(err, &setting), errors.As(err, &own):
 		return err
 	}

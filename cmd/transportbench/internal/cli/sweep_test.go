@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,6 +127,55 @@ func TestSweepFromFile(t *testing.T) {
 	require.Zero(t, c.sweep(path, "--warmup", "10ms", "--duration", "10ms", "--repeats", "1", "--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "2 cells, 1 repeat each")
 	require.NotContains(t, c.stdout, "about 9", "flags stand above the options of a load")
+}
+
+// Cells with different labels have different loads, whatever sets them.
+func TestSweepOfOptionsThatReplaceEachOther(t *testing.T) {
+	ratios := sweepFile(t, "base: {transport: fake, profile: kvcache}\naxes: {read-ratio: [0, 0.5, 1]}\n")
+	patterns := sweepFile(t, "base: {transport: fake}\naxes: {pattern: ['lookup:1', 'read:1'], read-ratio: [0, 1]}\n")
+	for _, one := range []struct {
+		args  []string
+		loads []string // mix, pattern, ratio
+	}{
+		{[]string{ratios}, []string{"none none 0", "none none 0.5", "none none 1"}},
+		{[]string{"--profile", "kvcache", "--mix", "read:1"}, []string{"read:1 none 0.5"}},
+		{[]string{"--pattern", "lookup:1;read:1", "--read-ratio", "0,1"},
+			[]string{"none lookup:1 0.5", "none none 0", "none none 1", "none read:1 0.5"}},
+		{[]string{"--pattern", "lookup:1,read:1", "--read-ratio", "0,1"},
+			[]string{"none lookup:1,read:1 0.5", "none none 0", "none none 1"}},
+		{[]string{patterns}, []string{"none lookup:1 0.5", "none none 0", "none none 1", "none read:1 0.5"}},
+		{[]string{patterns, "--mix", "read:1"}, []string{"read:1 none 0.5"}},
+		{[]string{ratios, "--pattern", "write:2"}, []string{"none write:2 0.5"}},
+		{[]string{"--profile", "kvcache", "--value-size", "1KiB"}, []string{"none lookup:7,read:6,write:3 0.5"}},
+		{[]string{"--profile", "kvcache", "--pattern", "incast:2,fan-out"}, []string{"none lookup:7,read:6,write:3 0.5", "none lookup:7,read:6,write:3 0.5"}},
+	} {
+		c := &command{T: t}
+		args := one.args
+		if filepath.Ext(args[0]) != ".yaml" {
+			args = append(args, "--transport", "fake")
+		}
+		require.Zero(t, c.sweep(append(args, "--repeats", "1")...), c.stderr)
+		var loads []string
+		s, err := set.Load(c.out)
+		require.NoError(t, err)
+		for _, cell := range s.Cells {
+			loads = append(loads, cmp.Or(cell.Config["mix"], "none")+" "+cmp.Or(cell.Config["pattern"], "none")+" "+cell.Config["read_ratio"])
+		}
+		slices.Sort(loads)
+		require.Equal(t, one.loads, loads, one.args)
+	}
+}
+
+// Points of the axes that are one cell are said.
+func TestSweepSaysWhatItMeasuresOnce(t *testing.T) {
+	c := &command{T: t}
+	require.Zero(t, c.sweep("--transport", "fake", "--in-flight", "1,8,8", "--dry-run"), c.stderr)
+	require.Contains(t, c.stdout, "2 cells")
+	require.Contains(t, c.stderr, "axis in-flight has in-flight=8 twice; it is measured once")
+	require.Zero(t, c.sweep("--transport", "fake", "--value-size", "4KiB,4096", "--dry-run"), c.stderr)
+	require.Contains(t, c.stderr, "fake with value-size=4096 is the load of another cell; it is measured once")
+	require.Zero(t, c.sweep("--transport", "fake,other", "--set", "ring=lamport,onesided", "--dry-run"), c.stderr)
+	require.Empty(t, c.stderr)
 }
 
 func TestSweepMistakes(t *testing.T) {

@@ -46,7 +46,7 @@ axes:
 		"plain echo shipped ", "checks echo shipped all", "plain echo matched ", "checks echo matched header",
 	}, cells)
 
-	_, _, err = m.Resolve("checks", map[string]string{"track": "matched"}, map[string]string{"checksum": "all"})
+	_, _, err = m.Resolve("checks", []config.Layer{{Values: map[string]string{"track": "matched"}}}, map[string]string{"checksum": "all"})
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
 	_, err = checkSet([]*entry{m["checks"]}, map[string]string{"checksum": "all"}, config.TrackMatched)
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cast"
 	"github.com/spf13/viper"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/transport"
@@ -20,8 +21,8 @@ import (
 
 // file is the content of a configuration file.
 type file struct {
-	path   string         // empty without a file
-	values map[string]any // without KeySet
+	path   string            // empty without a file
+	values map[string]string // without KeySet
 	set    map[string]string
 }
 
@@ -43,14 +44,39 @@ func readFile(path string) (*file, error) {
 		return nil, err
 	}
 	if _, has := values[KeyConfig]; has {
-		return nil, &Error{Source: path, Problem: "a configuration file cannot name another; remove config"}
+		return nil, &config.SourceError{Source: path, Problem: "a configuration file cannot name another; remove config"}
 	}
-	f := &file{path: path, values: values, set: map[string]string{}}
+	f := &file{path: path, set: map[string]string{}}
 	if table, has := values[KeySet]; has {
 		delete(values, KeySet)
-		return f, f.readSet(table)
+		if err := f.readSet(table); err != nil {
+			return nil, err
+		}
 	}
-	return f, nil
+	if list, ok := values[KeyTransport].([]any); ok {
+		names, err := cast.ToStringSliceE(list)
+		if err != nil {
+			return nil, &config.SourceError{Source: f.source(KeyTransport), Problem: "not a list of names"}
+		}
+		values[KeyTransport] = strings.Join(names, ",")
+	}
+	f.values, err = texts(values, f.source)
+	return f, err
+}
+
+// source names the origin of a value of the file.
+func (f *file) source(key string) string { return key + " in " + f.path }
+
+// texts returns values as text; source names the origin of one.
+func texts(values map[string]any, source func(key string) string) (map[string]string, error) {
+	list := make(map[string]string, len(values))
+	for key, value := range values {
+		var err error
+		if list[key], err = cast.ToStringE(value); err != nil {
+			return nil, &config.SourceError{Source: source(key), Problem: "not a plain value"}
+		}
+	}
+	return list, nil
 }
 
 // maxFile is the size in bytes of the largest configuration file.
@@ -68,26 +94,26 @@ func readKeys(path, option string, known []string) (map[string]any, error) {
 		}
 	}
 	if err != nil {
-		return nil, &Error{Source: "--" + option, Problem: fileProblem(path, err), Err: err}
+		return nil, &config.SourceError{Source: "--" + option, Problem: fileProblem(path, err), Err: err}
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(known, key) {
-			return nil, &Error{Source: path, Problem: fmt.Sprintf("unknown key %q%s", key, transport.SuggestionFor(key, known))}
+			return nil, &config.SourceError{Source: path, Problem: fmt.Sprintf("unknown key %q%s", key, transport.SuggestionFor(key, known))}
 		}
 	}
 	return values, nil
 }
 
 func (f *file) readSet(value any) error {
-	source := KeySet + " in " + f.path
+	source := f.source(KeySet)
 	table, ok := value.(map[string]any)
 	if !ok {
-		return &Error{Source: source, Problem: "not a table of keys and values"}
+		return &config.SourceError{Source: source, Problem: "not a table of keys and values"}
 	}
 	for key, value := range table {
 		text, err := cast.ToStringE(value)
 		if err != nil {
-			return &Error{Source: source, Problem: fmt.Sprintf("%q is not a plain value", key)}
+			return &config.SourceError{Source: source, Problem: fmt.Sprintf("%q is not a plain value", key)}
 		}
 		f.set[key] = text
 	}

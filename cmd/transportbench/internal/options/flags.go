@@ -7,13 +7,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/experiment/sweep"
 )
+
+const kindBool = "bool"
 
 // The keys that are not part of a run's configuration. Each is a flag, a
 // variable and, except KeyConfig, a key of the configuration file.
 const (
 	KeyTransport  = "transport"
+	keyClass      = "class"
+	keyProfile    = "profile"
 	KeySet        = "set"
 	KeyOut        = "out"
 	KeyJSON       = "json"
@@ -94,19 +97,18 @@ func AddHosts(flags *pflag.FlagSet) {
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
 	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness, KeyRanksPerHost, KeyMap)
 	AddHosts(flags)
-	initial := config.Default()
-	for _, o := range configOptions {
-		if !slices.Contains(leaveOut, o.name) {
-			addText(flags, o.name, o.kind, o.show(&initial), o.help)
+	for _, f := range config.Fields() {
+		if !slices.Contains(leaveOut, f.Name) {
+			addText(flags, f.Name, f.Form, f.Default, f.Help)
 		}
 	}
-	if f := flags.Lookup(KeyClass); f != nil {
+	if f := flags.Lookup(keyClass); f != nil {
 		f.Value.(*textValue).separator = ";"
 	}
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(sweep.Option(name))
+		return pflag.NormalizedName(config.Canonical(name, ""))
 	})
-	flags.Lookup(KeyTransport).DefValue = initial.Transport
+	flags.Lookup(KeyTransport).DefValue = config.Default().Transport
 	for key, value := range defaults {
 		flags.Lookup(key).DefValue = value
 	}
@@ -174,6 +176,15 @@ func (v *listValue) String() string        { return strings.Join(v.items, ",") }
 func (v *listValue) Type() string          { return "key=value" }
 func (v *listValue) Set(text string) error { v.items = append(v.items, text); return nil }
 
+// keys returns all settings and options.
+func keys() []string {
+	all := config.Names()
+	for _, s := range settings {
+		all = append(all, s.name)
+	}
+	return all
+}
+
 // SetItems returns the values of --set as they were given.
 func SetItems(flags *pflag.FlagSet) []string {
 	if f := flags.Lookup(KeySet); f != nil {
@@ -187,7 +198,7 @@ func SetItems(flags *pflag.FlagSet) []string {
 func WithoutRun(flags *pflag.FlagSet) *pflag.FlagSet {
 	rest := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name != KeyTransport && f.Name != KeySet && !IsOption(f.Name) {
+		if f.Name != KeyTransport && f.Name != KeySet && !config.IsOption(f.Name) {
 			rest.AddFlag(f)
 		}
 	})

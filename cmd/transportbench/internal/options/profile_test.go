@@ -18,10 +18,10 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 		t.Run(built.Name, func(t *testing.T) {
 			p, err := FindProfile(built.Name)
 			require.NoError(t, err)
-			want, err := p.Config()
+			want, err := ProfileConfig(p)
 			require.NoError(t, err)
 			var text bytes.Buffer
-			require.NoError(t, p.WriteYAML(&text))
+			require.NoError(t, WriteProfile(&text, p))
 
 			path := write(t, "own.yaml", text.String())
 			own, err := FindProfile(path)
@@ -34,7 +34,7 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 
 			everything := ""
 			for line := range strings.Lines(text.String()) {
-				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found && slices.Contains(Names(), key) {
+				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found && config.IsOption(key) {
 					everything += strings.TrimPrefix(line, "# ")
 				}
 			}

@@ -96,7 +96,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		Transport: "shm", Options: map[string]string{},
 		Profile: "pingpong", Topology: "mesh-direct", Ranks: 3, Daemons: 2, Clients: 4, InFlight: 5,
 		Keys: 6, ValueSize: config.FixedSize(4096), ReadRatio: 0.25, Distribution: "zipfian", Theta: 0.5, Seed: 7,
-		TokensPerBlock: 128, BytesPerToken: 32, Mix: config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.5}}, HotKeys: 0.1, HotShare: 0.9,
+		TokensPerBlock: 128, BytesPerToken: 32, HotKeys: 0.1, HotShare: 0.9,
 		RemoteShare: 0.75, Rate: 12_500, Arrival: "constant",
 		Flush: "immediate", Idle: "yield", Pin: false,
 		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8, Launches: 2,
@@ -107,15 +107,15 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	var args []string
 	env := map[string]string{}
 	file := ""
-	for _, o := range configOptions {
-		text := o.show(&want)
-		if slices.Contains([]string{keyPattern, keyService, KeyTrack, keyTraffic, KeyClass, keyServers, keyInterleave, keyDelegate, KeyCPUs, keyNUMA}, o.name) {
+	for _, f := range config.Fields() {
+		text := f.Show(&want)
+		if slices.Contains([]string{"mix", "pattern", "service", "track", "traffic", "class", "servers", "interleave", "delegate", "cpus", "numa"}, f.Name) {
 			continue // they exclude others
 		}
-		require.NotEqual(t, o.show(ptr(config.Default())), text, o.name)
-		args = append(args, "--"+o.name+"="+text)
-		env[variable(o.name)] = text
-		file += o.name + ": " + text + "\n"
+		require.NotEqual(t, f.Default, text, f.Name)
+		args = append(args, "--"+f.Name+"="+text)
+		env[variable(f.Name)] = text
+		file += f.Name + ": " + text + "\n"
 	}
 	for name, g := range map[string]given{"flags": {args: args}, "variables": {env: env}, "file": {file: file}} {
 		t.Run(name, func(t *testing.T) {
@@ -157,16 +157,16 @@ func TestService(t *testing.T) {
 		require.InDelta(t, c.ratio, s.Config.ReadRatio, 0, name)
 		require.Equal(t, c.pattern, s.Config.Pattern.String(), name)
 	}
-	c, err := Build(map[string]string{"service": "echo"})
+	c, err := build(map[string]string{"service": "echo"})
 	require.NoError(t, err)
 	require.InDelta(t, 1, c.ReadRatio, 0)
-	c, err = Build(map[string]string{"profile": "kvcache", "tokens-per-block": "16"})
+	c, err = build(map[string]string{"profile": "kvcache", "tokens-per-block": "16"})
 	require.NoError(t, err)
 	require.Equal(t, config.FixedSize(64), c.ValueSize, "of tokens")
-	c, err = Build(map[string]string{"profile": "kvcache", "value-size": "100"})
+	c, err = build(map[string]string{"profile": "kvcache", "value-size": "100"})
 	require.NoError(t, err)
 	require.Equal(t, config.FixedSize(100), c.ValueSize)
-	_, err = Build(map[string]string{"profile": "bulk"})
+	_, err = build(map[string]string{"profile": "bulk"})
 	require.NoError(t, err)
 }
 
@@ -196,10 +196,10 @@ func TestTrack(t *testing.T) {
 		require.Equal(t, c.track, s.Config.Track, name)
 		require.Equal(t, c.every, s.Config.VerifyEvery, name)
 	}
-	c, err := Build(map[string]string{"profile": "echo", "track": "matched"})
+	c, err := build(map[string]string{"profile": "echo", "track": "matched"})
 	require.NoError(t, err)
 	require.Equal(t, 1, c.VerifyEvery)
-	_, err = Build(map[string]string{"track": "matched", "verify-every": "2"})
+	_, err = build(map[string]string{"track": "matched", "verify-every": "2"})
 	require.ErrorContains(t, err, "contradicts --track matched")
 }
 
@@ -225,7 +225,8 @@ func TestTraffic(t *testing.T) {
 		{"--traffic none", "", "", "client-server", 2, ""},
 		{"--pattern incast", "", "", "", 0, `"incast": the number of calling ranks is not from 1 to 1023; use incast:8`},
 		{"--pattern incast:0", "", "", "", 0, "from 1 to 1023"},
-		{"--pattern fan-out:3", "", "", "", 0, `leave out ":3"`},
+		{"--traffic fan-out:3", "", "", "", 0, `--traffic: "fan-out:3": fan-out has no number; leave out ":3"`},
+		{"--pattern fan-out:3", "", "", "", 0, `--pattern: "fan-out:3": fan-out has no number; leave out ":3"`},
 		{"--pattern hotspot:1.5", "", "", "", 0, "above 0 and at most 1"},
 		{"--traffic fanout", "", "", "", 0, `did you mean "fan-out"?`},
 		{"--pattern incast:3 --ranks 2", "", "", "", 0, "incast:3 has 4 ranks with the one that serves, and not 2; leave --ranks out"},
@@ -253,7 +254,7 @@ func TestTraffic(t *testing.T) {
 	s, err := resolve(t, given{args: []string{"--profile", "kvcache", "--pattern", "fan-out"}})
 	require.NoError(t, err)
 	require.Equal(t, "lookup:7,read:6,write:3", s.Config.Pattern.String(), "the profile's pattern of operations stays")
-	c, err := Build(map[string]string{"traffic": "hotspot:0.5"})
+	c, err := build(map[string]string{"traffic": "hotspot:0.5"})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Ranks)
 }
@@ -278,7 +279,7 @@ func TestClasses(t *testing.T) {
 		_, err := resolve(t, given{args: append(args, both...)})
 		require.ErrorContains(t, err, "--"+option+": ")
 	}
-	c, err = Build(map[string]string{"class": "a:1;b:2,clients=3"})
+	c, err = build(map[string]string{"class": "a:1;b:2,clients=3"})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Clients)
 }
@@ -300,12 +301,16 @@ func TestWarmup(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, c.want, s.Config.Warmup, "%v", c.args)
 	}
-	c, err := Build(map[string]string{"duration": "2ms"})
+	c, err := build(map[string]string{"duration": "2ms"})
 	require.NoError(t, err)
 	require.EqualValues(t, 50*time.Millisecond, c.Warmup)
 }
 
-func ptr[T any](v T) *T { return &v }
+// build resolves one layer.
+func build(values map[string]string) (config.Config, error) {
+	c, _, err := config.Resolve(config.Layer{Values: values})
+	return c, err
+}
 
 func TestSettings(t *testing.T) {
 	s, err := resolve(t, given{args: []string{"--json", "-v", "--allow-mixed-runtime", "--out", "x", "--plugin-dir=y",

@@ -18,19 +18,21 @@ import (
 // rateOption is the option whose value may be a share of the capacity, such as "70%".
 const rateOption = "rate"
 
-// takeShare removes a rate that is a share of the capacity from values and returns the share. It
-// returns 0 if there is none.
-func takeShare(values map[string]string) (share float64, err error) {
-	digits, relative := strings.CutSuffix(strings.TrimSpace(values[rateOption]), "%")
+// takeShare removes a rate that is a share of the capacity from layers and returns the share. It returns 0
+// for another rate.
+func takeShare(rate string, layers []config.Layer) (share float64, err error) {
+	digits, relative := strings.CutSuffix(strings.TrimSpace(rate), "%")
 	if !relative {
 		return 0, nil
 	}
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !(percent > 0 && percent <= 100) {
 		return 0, &config.Error{Option: rateOption, Problem: fmt.Sprintf(
-			"%q is not a share of the capacity, which is above 0%% and at most 100%%", values[rateOption])}
+			"%q is not a share of the capacity, which is above 0%% and at most 100%%", rate)}
 	}
-	delete(values, rateOption)
+	for _, l := range layers {
+		delete(l.Values, rateOption)
+	}
 	return percent / 100, nil
 }
 

@@ -81,9 +81,12 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 
 	flags := NewSpec()
 	flags.Repeats, flags.Limit = 3, time.Minute
-	flags.Set("transport", []string{"shm", "erpc"})
-	flags.Set("in_flight", []string{"4"})
-	require.Equal(t, yaml, flags)
+	flags.Override(map[string][]string{"transport": {"shm", "erpc"}, "in-flight": {"4"}})
+	fromFile, err := Expand(yaml, resolver{})
+	require.NoError(t, err)
+	fromFlags, err := Expand(flags, resolver{})
+	require.NoError(t, err)
+	require.Equal(t, fromFile, fromFlags)
 }
 
 func TestBadSpecs(t *testing.T) {
@@ -101,7 +104,7 @@ func TestBadSpecs(t *testing.T) {
 		"base: {a: [1]}":              "a: want a single value",
 		"base: {in-flight: 1":         "yaml",
 		"base: {}\nbase: {}":          "base",
-		"axes: {in-flight: [x]}":      "not a number",
+		"axes: {in-flight: [x]}":      "not a whole number",
 		"axes: {colour: [red]}":       `unknown option "colour"`,
 		"base: {repeats: 3}":          "repeats: all cells have the same number",
 		"base: {launches: 1}":         "launches: a sweep launches the ranks for each repeat",

@@ -26,12 +26,10 @@ type Resolver interface {
 	Own(transport string) (names []string, ok bool)
 	// Transports returns the transports that "all" stands for.
 	Transports() []string
-	// Resolve returns the configuration of values and of own, the transport's own options. An
+	// Resolve returns the configuration of layers and of own, the transport's own options. An
 	// error is a mistake in the options. If the transport cannot run on this machine, unavailable
 	// says why and the configuration is still complete.
-	Resolve(transport string, values, own map[string]string) (c config.Config, unavailable string, err error)
-	// IsOption reports whether every transport has the option.
-	IsOption(name string) bool
+	Resolve(transport string, layers []config.Layer, own map[string]string) (c config.Config, unavailable string, err error)
 }
 
 // Cell is one configuration of a sweep.
@@ -47,6 +45,7 @@ type Cell struct {
 
 	isReference bool
 	flat        map[string]string
+	given       map[string]string // the options that the sweep sets and the transport has
 }
 
 // Flat returns the configuration as text, by option. A rate that is a share of the capacity is
@@ -67,6 +66,8 @@ type Plan struct {
 	Repeats int    `json:"repeats"`
 	Order   string `json:"order"`
 	Seed    uint64 `json:"order_seed"`
+	// Notes say which points of the axes are one cell.
+	Notes []string `json:"-"`
 }
 
 // Digest identifies the plan: two sweeps with the same digest measure the same cells in the same
@@ -102,7 +103,7 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	s = s.withTraffic().withAll(r.Transports())
+	s = s.withAll(r.Transports())
 	if err := s.checkNames(r); err != nil {
 		return nil, err
 	}
@@ -115,14 +116,17 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	p := &Plan{Repeats: s.Repeats, Order: s.Order, Seed: s.Seed}
 	used := make([]bool, len(s.Exclude))
 	at := map[string]int{} // by ID
-	add := func(values map[string]string, included bool) error {
-		cell, excluded, err := s.cell(values, r, used)
-		if _, known := at[cell.ID]; err != nil || excluded && !included || known {
+	add := func(layers []map[string]string, included bool) error {
+		cell, excluded, err := s.cell(layers, r, used)
+		if err != nil || excluded && !included {
 			return err
 		}
+		if i, known := at[cell.ID]; known {
+			p.noteSame(&p.Cells[i], &cell)
+			return nil
+		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
-			most := maps.Clone(values)
-			most[rateOption] = config.RateMax.String()
+			most := append(slices.Clip(layers), map[string]string{rateOption: config.RateMax.String()})
 			reference, _, err := s.cell(most, r, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
@@ -134,15 +138,14 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 		}
 		return nil
 	}
+	s.noteTwice(p)
 	for i := range total {
 		if err := add(s.point(i), false); err != nil {
 			return nil, err
 		}
 	}
 	for _, more := range s.Include {
-		values := maps.Clone(s.Base)
-		maps.Copy(values, more)
-		if err := add(values, true); err != nil {
+		if err := add([]map[string]string{s.Base, s.Flags, more}, true); err != nil {
 			return nil, err
 		}
 	}
@@ -155,43 +158,62 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	return p, nil
 }
 
-// withTraffic returns s with the patterns of traffic that it calls patterns under their own option.
-func (s *Spec) withTraffic() *Spec {
-	const alias, option = "pattern", "traffic"
-	rename := func(values map[string]string) map[string]string {
-		text := values[alias]
-		if !config.IsTraffic(text) {
-			return values
+// noteTwice notes the values that an axis has twice, and leaves one of them.
+func (s *Spec) noteTwice(p *Plan) {
+	for i := range s.Axes {
+		axis := &s.Axes[i]
+		var values []map[string]string
+		for _, value := range axis.Values {
+			if !slices.ContainsFunc(values, func(other map[string]string) bool { return maps.Equal(value, other) }) {
+				values = append(values, value)
+				continue
+			}
+			p.note("axis %s has %s twice; it is measured once", axis.Name, settingsText(value))
 		}
-		values = maps.Clone(values)
-		delete(values, alias)
-		values[option] = text
-		return values
+		axis.Values = values
 	}
-	each := func(tables []map[string]string) (list []map[string]string) {
-		for _, values := range tables {
-			list = append(list, rename(values))
+}
+
+// noteSame notes a point of the axes that is the cell of another one. Options that the transport does not have
+// make no such point.
+func (p *Plan) noteSame(first, again *Cell) {
+	differs := map[string]string{}
+	for option, value := range again.given {
+		if before, has := first.given[option]; !has || before != value {
+			differs[option] = value
 		}
-		return list
 	}
-	c := *s
-	c.Base, c.Include, c.Exclude = rename(s.Base), each(s.Include), each(s.Exclude)
-	c.Axes = nil
-	for _, axis := range s.Axes {
-		c.Axes = append(c.Axes, Axis{Name: axis.Name, Values: each(axis.Values)})
+	if len(differs) > 0 {
+		p.note("%s with %s is the load of another cell; it is measured once", again.Config.Transport, settingsText(differs))
 	}
-	return &c
+}
+
+func (p *Plan) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(p.Notes, text) {
+		p.Notes = append(p.Notes, text)
+	}
+}
+
+// settingsText returns options as "name=value name=value".
+func settingsText(values map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, name+"="+values[name])
+	}
+	return strings.Join(parts, " ")
 }
 
 // withAll returns s with the transport "all" replaced by transports.
 func (s *Spec) withAll(transports []string) *Spec {
 	c := *s
 	c.Axes = slices.Clone(c.Axes)
-	if c.Base["transport"] == "all" {
-		c.Base = maps.Clone(c.Base)
-		delete(c.Base, "transport")
-		c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": "all"}}})
-		c.sortAxes()
+	for _, values := range []*map[string]string{&c.Base, &c.Flags} {
+		if (*values)["transport"] == "all" {
+			*values = maps.Clone(*values)
+			delete(*values, "transport")
+			c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": "all"}}, Flag: values == &c.Flags})
+			c.sortAxes()
+		}
 	}
 	for i, axis := range c.Axes {
 		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != "all" {
@@ -205,24 +227,46 @@ func (s *Spec) withAll(transports []string) *Spec {
 	return &c
 }
 
-// point returns the options of point i of the axes; the last axis varies fastest.
-func (s *Spec) point(i int) map[string]string {
-	values := maps.Clone(s.Base)
+// point returns the layers of options of point i of the axes; the last axis varies fastest.
+func (s *Spec) point(i int) []map[string]string {
+	axes, flags := map[string]string{}, maps.Clone(s.Flags)
 	for _, axis := range slices.Backward(s.Axes) {
-		maps.Copy(values, axis.Values[i%len(axis.Values)])
-		i /= len(axis.Values)
+		values := axis.Values[i%len(axis.Values)]
+		if i /= len(axis.Values); axis.Flag {
+			maps.Copy(flags, values)
+		} else {
+			maps.Copy(axes, values)
+		}
 	}
-	return values
+	return []map[string]string{s.Base, axes, flags}
+}
+
+// tables returns all that s sets.
+func (s *Spec) tables() []map[string]string {
+	tables := []map[string]string{s.Base, s.Flags}
+	for _, axis := range s.Axes {
+		tables = append(tables, axis.Values...)
+	}
+	return append(tables, s.Include...)
+}
+
+// Transports returns the transports that s names, or the default one.
+func (s *Spec) Transports() (names []string) {
+	for _, values := range s.tables() {
+		if name, has := values["transport"]; has && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		names = []string{config.Default().Transport}
+	}
+	return names
 }
 
 // checkNames returns an error if the sweep has an unknown transport or an option that none of its
 // transports has.
 func (s *Spec) checkNames(r Resolver) error {
-	tables := []map[string]string{s.Base}
-	for _, axis := range s.Axes {
-		tables = append(tables, axis.Values...)
-	}
-	tables = append(append(tables, s.Include...), s.Exclude...)
+	tables := append(s.tables(), s.Exclude...)
 	own := map[string]bool{}
 	for _, values := range tables {
 		if name, has := values["transport"]; has {
@@ -237,7 +281,7 @@ func (s *Spec) checkNames(r Resolver) error {
 			}
 		}
 	}
-	if s.Base["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
+	if s.Base["transport"] == "" && s.Flags["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
 		for _, name := range r.Transports() {
 			names, _ := r.Own(name)
 			for _, option := range names {
@@ -252,7 +296,7 @@ func (s *Spec) checkNames(r Resolver) error {
 				return errors.New("repeats: all cells have the same number; set it beside base and axes")
 			case name == "launches":
 				return errors.New("launches: a sweep launches the ranks for each repeat; leave it out")
-			case name != "transport" && !r.IsOption(name) && !own[name]:
+			case name != "transport" && !config.IsOption(name) && !own[name]:
 				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
 			}
 		}
@@ -268,8 +312,19 @@ type UnknownOptionError struct {
 
 func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
 
-// cell resolves one point, and marks in used the exclusions that match it.
-func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
+// cell resolves one point from its layers, and marks in used the exclusions that match it.
+func (s *Spec) cell(tables []map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
+	values := map[string]string{}
+	layers := make([]config.Layer, len(tables))
+	for i, table := range tables {
+		maps.Copy(values, table)
+		layers[i].Values = map[string]string{}
+		for option, value := range table {
+			if config.IsOption(option) {
+				layers[i].Values[option] = value
+			}
+		}
+	}
 	name := values["transport"]
 	if name == "" {
 		name = config.Default().Transport
@@ -278,7 +333,7 @@ func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, 
 	if !ok {
 		return c, false, fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
 	}
-	general, own := map[string]string{}, map[string]string{}
+	own := map[string]string{}
 	for option, value := range values {
 		switch owner, below, dotted := strings.Cut(option, "."); {
 		case option == "transport":
@@ -288,19 +343,21 @@ func (s *Spec) cell(values map[string]string, r Resolver, used []bool) (c Cell, 
 			if _, set := values[name+"."+below]; !set {
 				own[below] = value
 			}
-		case dotted:
-		case r.IsOption(option):
-			general[option] = value
+		case dotted, config.IsOption(option):
 		case slices.Contains(names, option):
 			if _, set := values[name+"."+option]; !set {
 				own[option] = value
 			}
 		}
 	}
-	if c.Share, err = takeShare(general); err != nil {
+	c.given = maps.Clone(own)
+	for _, l := range layers {
+		maps.Copy(c.given, l.Values)
+	}
+	if c.Share, err = takeShare(values[rateOption], layers); err != nil {
 		return c, false, err
 	}
-	c.Config, c.Unavailable, err = r.Resolve(name, general, own)
+	c.Config, c.Unavailable, err = r.Resolve(name, layers, own)
 	if err != nil {
 		return c, false, err
 	}

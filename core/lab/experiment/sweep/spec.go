@@ -3,6 +3,7 @@ package sweep
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cast"
 
+	"transportbench/core/base/config"
 	"transportbench/core/transport"
 )
 
@@ -31,30 +33,34 @@ const (
 // Spec describes a sweep. Options have the names and values of flags. An option of a transport
 // has its own name, or "TRANSPORT.NAME" to set it for one transport only.
 type Spec struct {
-	Base    map[string]string   `json:"base"`
-	Axes    []Axis              `json:"axes"`
-	Exclude []map[string]string `json:"exclude,omitempty"`
+	Base    map[string]string
+	Axes    []Axis
+	Exclude []map[string]string
 	// Include adds cells to those of the axes, by what differs from the base.
-	Include []map[string]string `json:"include,omitempty"`
-	Repeats int                 `json:"repeats"`
-	Order   string              `json:"order"`
+	Include []map[string]string
+	// Flags win over Base and Axes.
+	Flags   map[string]string
+	Repeats int
+	Order   string
 	// Seed shuffles the cells within a round.
-	Seed uint64 `json:"order_seed"`
+	Seed uint64
 	// Limit bounds the time of the sweep, and CellLimit that of one repeat of one cell with its
 	// setup; 0 is no limit.
-	Limit     time.Duration `json:"limit,omitempty"`
-	CellLimit time.Duration `json:"cell_limit,omitempty"`
+	Limit     time.Duration
+	CellLimit time.Duration
 }
 
 // Axis is one dimension of the matrix. A value may set several options.
 type Axis struct {
-	Name   string              `json:"name"`
-	Values []map[string]string `json:"values"`
+	Name   string
+	Values []map[string]string
+	// Flag means that the axis is from flags, which win over other axes.
+	Flag bool
 }
 
 // NewSpec returns a sweep without axes, with the default repeats and order.
 func NewSpec() *Spec {
-	return &Spec{Base: map[string]string{}, Repeats: 10, Order: Interleaved, Seed: 1}
+	return &Spec{Base: map[string]string{}, Flags: map[string]string{}, Repeats: 10, Order: Interleaved, Seed: 1}
 }
 
 // Parse reads a sweep file. The extension of name chooses YAML, TOML or JSON.
@@ -146,7 +152,7 @@ func settings(v any) (map[string]string, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: want a single value", name)
 			}
-			flat[Option(name)] = text
+			flat[config.Canonical(name, text)] = text
 		}
 	}
 	return flat, nil
@@ -154,16 +160,6 @@ func settings(v any) (map[string]string, error) {
 
 // OwnPrefix begins the name of an option of the transport's own that has the name of a general one.
 const OwnPrefix = "set."
-
-// Option returns the option that a sweep file calls name: "payload" is value-size, and underscores
-// are hyphens.
-func Option(name string) string {
-	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
-	if name == "payload" {
-		return "value-size"
-	}
-	return name
-}
 
 func listOfSettings(v any) ([]map[string]string, error) {
 	list, ok := v.([]any)
@@ -192,7 +188,7 @@ func (s *Spec) readAxes(v any) error {
 		if !ok {
 			list = []any{values}
 		}
-		axis := Axis{Name: Option(name)}
+		axis := Axis{Name: config.Canonical(name, "")}
 		for _, value := range list {
 			point := map[string]string{}
 			if _, several := value.(map[string]any); several {
@@ -205,7 +201,7 @@ func (s *Spec) readAxes(v any) error {
 				if err != nil {
 					return fmt.Errorf("%s: want single values or tables", name)
 				}
-				point[axis.Name] = text
+				point[config.Canonical(name, text)] = text
 			}
 			axis.Values = append(axis.Values, point)
 		}
@@ -214,8 +210,41 @@ func (s *Spec) readAxes(v any) error {
 		}
 		s.Axes = append(s.Axes, axis)
 	}
-	s.sortAxes()
+	s.joinAlternatives()
 	return nil
+}
+
+// option returns the only option that an axis sets, or an empty string.
+func (a *Axis) option() (name string) {
+	for _, value := range a.Values {
+		for option := range value {
+			if name != "" && name != option {
+				return ""
+			}
+			name = option
+		}
+	}
+	return name
+}
+
+// joinAlternatives makes one axis of axes whose options replace each other, and sorts the axes.
+func (s *Spec) joinAlternatives() {
+	s.sortAxes()
+	var joined []Axis
+	for _, axis := range s.Axes {
+		at := slices.IndexFunc(joined, func(a Axis) bool {
+			return a.Flag == axis.Flag && slices.ContainsFunc(a.Values, func(value map[string]string) bool {
+				return len(value) == 1 && config.Exclusive(slices.Collect(maps.Keys(value))[0], axis.option())
+			})
+		})
+		if at < 0 {
+			joined = append(joined, axis)
+			continue
+		}
+		joined[at].Name += " or " + axis.Name
+		joined[at].Values = slices.Concat(joined[at].Values, axis.Values)
+	}
+	s.Axes = joined
 }
 
 // sortAxes sorts the axes by name, with the transport first.
@@ -229,25 +258,41 @@ func (s *Spec) sortAxes() {
 	slices.SortStableFunc(s.Axes, func(a, b Axis) int { return strings.Compare(key(a), key(b)) })
 }
 
-// Set replaces an option wherever the sweep sets it, except in Exclude and Include: one value goes
-// into the base, several become an axis.
-func (s *Spec) Set(name string, values []string) {
-	name = Option(name)
-	s.Axes = slices.DeleteFunc(s.Axes, func(a Axis) bool { return a.Name == name })
-	for _, axis := range s.Axes {
-		for _, value := range axis.Values {
-			delete(value, name)
+// Override sets options as flags do: a single value goes above the base and the axes, several values are an axis.
+// Values of options that replace each other are alternatives. An axis of an option that the flags set or
+// replace goes.
+func (s *Spec) Override(flags map[string][]string) {
+	set := func(name string) bool {
+		for flag := range flags {
+			if name != "" && (flag == name || config.Exclusive(flag, name)) {
+				return true
+			}
 		}
+		return false
 	}
-	delete(s.Base, name)
-	if len(values) == 1 {
-		s.Base[name] = values[0]
-		return
+	s.Axes = slices.DeleteFunc(s.Axes, func(a Axis) bool { return set(a.option()) })
+	for name, values := range flags {
+		delete(s.Base, name)
+		for _, axis := range s.Axes {
+			for _, value := range axis.Values {
+				if !axis.Flag {
+					delete(value, name)
+				}
+			}
+		}
+		several := false
+		for other, list := range flags {
+			several = several || len(list) > 1 && (other == name || config.Exclusive(other, name))
+		}
+		if !several {
+			s.Flags[name] = values[0]
+			continue
+		}
+		axis := Axis{Name: name, Flag: true}
+		for _, value := range values {
+			axis.Values = append(axis.Values, map[string]string{name: value})
+		}
+		s.Axes = append(s.Axes, axis)
 	}
-	axis := Axis{Name: name}
-	for _, value := range values {
-		axis.Values = append(axis.Values, map[string]string{name: value})
-	}
-	s.Axes = append(s.Axes, axis)
-	s.sortAxes()
+	s.joinAlternatives()
 }

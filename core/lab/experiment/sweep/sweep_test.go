@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,32 +38,14 @@ func (resolver) Own(name string) ([]string, bool) {
 	return names, ok
 }
 func (resolver) Transports() []string { return []string{"erpc", "shm"} }
-func (resolver) IsOption(name string) bool {
-	return slices.Contains([]string{"in-flight", "value-size", "duration", "rate"}, name)
-}
 
-func (resolver) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
-	c := config.Default()
+func (resolver) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
+	c, _, err := config.Resolve(layers...)
 	c.Transport, c.Options, c.Warmup = name, maps.Clone(own), 0
-	if text, has := values["in-flight"]; has {
-		if _, err := fmt.Sscan(text, &c.InFlight); err != nil {
-			return c, "", errors.New("in-flight: not a number")
-		}
-	}
-	if text, has := values["value-size"]; has {
-		if err := c.ValueSize.Set(text); err != nil {
-			return c, "", err
-		}
-	}
-	if text, has := values["rate"]; has {
-		if err := c.Rate.Set(text); err != nil {
-			return c, "", fmt.Errorf("rate: %w", err)
-		}
-	}
 	if name == "stub" {
-		return c, "no such device", nil
+		return c, "no such device", err
 	}
-	return c, "", nil
+	return c, "", err
 }
 
 // measured returns the result of a run with one repeat.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,40 +35,10 @@ func (resolver) Own(name string) ([]string, bool) {
 	}, name == Transport
 }
 func (resolver) Transports() []string { return []string{Transport} }
-func (resolver) IsOption(name string) bool {
-	return slices.Contains([]string{
-		"profile", "in-flight", "duration", "warmup", "sample-every", "rate", "burn", "clients", "idle",
-	}, name)
-}
-
-func (r resolver) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
-	c := config.Default()
-	c.Transport, c.Options, c.Profile, c.Idle = name, maps.Clone(own), values["profile"], values["idle"]
-	for text, d := range map[string]*config.Duration{values["duration"]: &c.Duration, values["warmup"]: &c.Warmup, values["burn"]: &c.Burn} {
-		if text == "" {
-			continue
-		}
-		parsed, err := time.ParseDuration(text)
-		if err != nil {
-			return c, "", err
-		}
-		*d = config.Duration(parsed)
-	}
-	for text, n := range map[string]*int{values["in-flight"]: &c.InFlight, values["sample-every"]: &c.SampleEvery, values["clients"]: &c.Clients} {
-		if text == "" {
-			continue
-		}
-		var err error
-		if *n, err = strconv.Atoi(text); err != nil {
-			return c, "", err
-		}
-	}
-	if text := values["rate"]; text != "" {
-		if err := c.Rate.Set(text); err != nil {
-			return c, "", err
-		}
-	}
-	return c, r.unavailable, nil
+func (r resolver) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
+	c, _, err := config.Resolve(layers...)
+	c.Transport, c.Options = name, maps.Clone(own)
+	return c, r.unavailable, err
 }
 
 func plan(t *testing.T, quick bool) *Plan {
@@ -481,8 +450,8 @@ func TestOtherDevices(t *testing.T) {
 // otherDefaults stands for a version whose configurations differ.
 type otherDefaults struct{ resolver }
 
-func (r otherDefaults) Resolve(name string, values, own map[string]string) (config.Config, string, error) {
-	c, reason, err := r.resolver.Resolve(name, values, own)
+func (r otherDefaults) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
+	c, reason, err := r.resolver.Resolve(name, layers, own)
 	c.Keys++
 	return c, reason, err
 }

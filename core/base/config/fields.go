@@ -1,0 +1,164 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"transportbench/core/transport"
+)
+
+// The options that rules across fields name.
+const (
+	optionProfile       = "profile"
+	optionTopology      = "topology"
+	optionRanks         = "ranks"
+	optionClients       = "clients"
+	optionInFlight      = "in-flight"
+	optionService       = "service"
+	optionValueSize     = "value-size"
+	optionBytesPerToken = "bytes-per-token"
+	optionReadRatio     = "read-ratio"
+	optionMix           = "mix"
+	optionPattern       = "pattern"
+	optionTraffic       = "traffic"
+	optionClass         = "class"
+	optionRate          = "rate"
+	optionWarmup        = "warmup"
+	optionTrack         = "track"
+	optionVerifyEvery   = "verify-every"
+)
+
+// fields has every option of a run, in the order of the help.
+var fields = complete([]Field{
+	option(optionProfile, "sets several options at once: "+orList(profileNames()), examples(profileNames()...)),
+	option(optionTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", allowed(topologies()...)),
+	option(optionRanks, "number of processes"),
+	option("servers", "client-server: ranks that serve, the first ones; the others call"),
+	option("daemons", "polling threads per serving rank"),
+	option(optionClients, "client threads per calling rank"),
+	option(optionInFlight, "calls in flight per client"),
+	option(optionService, "what a daemon does: store (reads and writes of a key-value store), echo (returns the message) or sink (drops writes)", allowed(services()...)),
+	option("keys", "distinct keys per serving rank"),
+	option(optionValueSize, "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a size and a weight per line; also --payload",
+		form("sizes"), aliases(nil, "payload"), replaces(optionBytesPerToken)),
+	option("tokens-per-block", "tokens per value; 0 is none"),
+	option(optionBytesPerToken, "makes a value tokens-per-block times as large; 0 uses value-size", replaces(optionValueSize)),
+	option(optionReadRatio, "share of reads, 0 to 1; the rest are writes", replaces(optionMix, optionPattern)),
+	option(optionMix, "share of each operation, replaces read-ratio: read:0.95,insert:0.05; operations are "+orList(OpNames()),
+		form("op:share,..."), replaces(optionReadRatio, optionPattern)),
+	option(optionPattern, "fixed cycle of operations, replaces read-ratio: lookup:7,read:6,write:3; one cycle is an iteration. The name of a pattern of traffic sets traffic instead",
+		form("op:count,..."), replaces(optionReadRatio, optionMix)),
+	option("distribution", "distribution of keys: "+orList(Distributions()), allowed(Distributions()...)),
+	option("theta", "skew of zipfian and latest, between 0 and 1"),
+	option("hot-keys", "hotspot: share of keys that are hot"),
+	option("hot-share", "hotspot: share of requests to hot keys"),
+	option("seed", "seed of the workload; the same seed gives the same operations"),
+	option("read-delay", "time that the storage takes to read a value: "+orList(DelayForms())+" (median and p99); lookups do not wait for it", form("delay"), examples(DelayForms()...)),
+	option("write-delay", "time that the storage takes to write a value, in the same forms", form("delay"), examples(DelayForms()...)),
+	option("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit"),
+	option("network", "network between the ranks, which are then in network namespaces (needs root): "+orList(NetworkForms()),
+		form("impairments,..."), examples("none", "loss=0%", "loss=1%", "delay=50us")),
+	option("remote-share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", form("share")),
+	option(optionTraffic, "which rank each call goes to, instead of the keys: "+orList(TrafficNames())+"; also --pattern",
+		form("pattern"), examples(TrafficNames()...), aliases(IsTraffic, optionPattern)),
+	option(optionClass, "class of traffic, repeatable: some clients of each rank with a load of their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2",
+		form("name:size,..."), separator("")),
+	option(optionRate, "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead",
+		form("op/s"), examples(closedLoop, maximum)),
+	option("arrival", "gaps of an open-loop load: poisson or constant", allowed(ArrivalPoisson, ArrivalConstant)),
+	option("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", allowed(FlushLoop, FlushImmediate)),
+	option("interleave", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or send-poll (it sends after each of the two)", form("order"), allowed(Interleaves()...)),
+	option("delegate", "a client calls one daemon of a rank, which passes requests on to the daemon that owns the key"),
+	option("idle", "what a thread with nothing to do does: auto, spin, yield or park", allowed(IdleAuto, IdleSpin, IdleYield, IdlePark)),
+	option("pin", "pin each polling thread to a core"),
+	option("cpus", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", form("role=list,...")),
+	option("numa", "use the processors of one NUMA node; any uses all", form("node")),
+	option(optionWarmup, "longest load before the first repeat; ends when throughput is steady"),
+	option("duration", "time of one repeat"),
+	option("repeats", "windows to measure; fewer than 6 give no 95% interval"),
+	option("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once"),
+	option(optionTrack, "integrity checks: shipped (each transport as by default) or matched (all payloads verified by the runtime, none by a transport)", allowed(tracks()...)),
+	option(optionVerifyEvery, "verify one value in this many in full; 1 verifies all"),
+	option("sample-every", "time one operation in this many; 0 keeps the cost under 2%"),
+	option("burn", "time that a client burns before each call, to test comparisons with a known slowdown"),
+})
+
+// property is something about a field that most others do not have.
+type property func(*Field)
+
+func option(name, help string, properties ...property) Field {
+	f := Field{Option: transport.Option{Name: name, Help: help}, Separator: ","}
+	for _, p := range properties {
+		p(&f)
+	}
+	return f
+}
+
+func allowed(values ...string) property {
+	return func(f *Field) { f.Allowed, f.Examples = values, values }
+}
+func examples(values ...string) property { return func(f *Field) { f.Examples = values } }
+func replaces(names ...string) property  { return func(f *Field) { f.Replaces = names } }
+func separator(text string) property     { return func(f *Field) { f.Separator = text } }
+
+// form sets what help shows after the name. A value whose form is a list has commas.
+func form(text string) property {
+	return func(f *Field) {
+		if f.Form = text; strings.HasSuffix(text, ",...") {
+			f.Separator = ";"
+		}
+	}
+}
+
+func aliases(only func(text string) bool, names ...string) property {
+	return func(f *Field) { f.Aliases, f.IsAlias = names, only }
+}
+
+// complete adds to fields what their types and defaults in [Config] say.
+func complete(list []Field) []Field {
+	c := Default()
+	byName := map[string]reflect.StructField{}
+	for f := range reflect.TypeFor[Config]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		byName[strings.ReplaceAll(name, "_", "-")] = f
+	}
+	for i := range list {
+		f := &list[i]
+		of, has := byName[f.Name]
+		if !has {
+			panic("no field of Config has the JSON name of option " + f.Name)
+		}
+		f.index = of.Index
+		f.Default = f.Show(&c)
+		f.Type = typeOf(of.Type)
+		if f.Form == "" {
+			f.Form = string(f.Type)
+			if len(f.Allowed) > 0 && of.Type != reflect.TypeFor[string]() {
+				f.Form = "name"
+			}
+		}
+	}
+	return slices.Clip(list)
+}
+
+func typeOf(t reflect.Type) transport.OptionType {
+	switch {
+	case t == reflect.TypeFor[Duration]():
+		return transport.TypeDuration
+	case t == reflect.TypeFor[Size]():
+		return transport.TypeSize
+	case t == reflect.TypeFor[Rate](), t == reflect.TypeFor[Share]():
+		return transport.TypeString
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return transport.TypeBool
+	case reflect.Int, reflect.Uint64:
+		return transport.TypeInt
+	case reflect.Float64:
+		return "float"
+	default:
+		return transport.TypeString
+	}
+}

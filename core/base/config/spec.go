@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/transport"
+)
+
+// Field is one option of a run: a flag, a variable, a key of a file and an axis of a sweep, and the field of
+// [Config] whose JSON name is its name with underscores.
+type Field struct {
+	transport.Option
+	// Form is shown in help after the name.
+	Form string
+	// Aliases are other names. One that is the name of a field itself stands for this field only
+	// with a text for which IsAlias is true.
+	Aliases []string
+	IsAlias func(text string) bool
+	// Examples are some of its values, for completion.
+	Examples []string
+	// Separator stands between the values of a list. It is a comma, or a semicolon if a value has commas,
+	// or empty if a value has both.
+	Separator string
+	// Replaces names the options that have no effect beside this one. In a lower layer they are reset.
+	Replaces []string
+
+	index []int // of the field in Config
+}
+
+// Fields returns every option of a run, in the order of the help. The caller must not change it.
+func Fields() []Field { return fields }
+
+// Names returns the names of all fields.
+func Names() []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	return names
+}
+
+// FieldByName returns the field with that name, or nil.
+func FieldByName(name string) *Field {
+	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name }); i >= 0 {
+		return &fields[i]
+	}
+	return nil
+}
+
+// IsOption reports whether name is an option of every run, and not of one transport or of the command.
+func IsOption(name string) bool { return FieldByName(name) != nil }
+
+// Canonical returns the name of the option that a user calls name and gives the value text: in lower case,
+// with hyphens for underscores, and without aliases.
+func Canonical(name, text string) string {
+	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
+	for i := range fields {
+		if f := &fields[i]; slices.Contains(f.Aliases, name) && (f.IsAlias == nil || f.IsAlias(text)) {
+			return f.Name
+		}
+	}
+	return name
+}
+
+// Exclusive reports whether each of two options replaces the other. Their values are alternatives.
+func Exclusive(a, b string) bool {
+	of, other := FieldByName(a), FieldByName(b)
+	return of != nil && other != nil && slices.Contains(of.Replaces, b) && slices.Contains(other.Replaces, a)
+}
+
+// Split splits a list of values. A semicolon always separates them if there is one.
+func (f *Field) Split(text string) []string {
+	switch {
+	case f.Separator == "":
+		return []string{text}
+	case strings.Contains(text, ";"):
+		return strings.Split(text, ";")
+	}
+	return strings.Split(text, f.Separator)
+}
+
+// setter is a value that parses itself.
+type setter interface{ Set(text string) error }
+
+func (f *Field) value(c *Config) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByIndex(f.index)
+}
+
+// Show returns the value of the field in c.
+func (f *Field) Show(c *Config) string { return fmt.Sprint(f.value(c).Interface()) }
+
+// parse sets the field of c to the value of a text.
+func (f *Field) parse(c *Config, text string) (err error) {
+	what := ""
+	switch p := f.value(c).Addr().Interface().(type) {
+	case *Sizes:
+		return readSizes(p, text)
+	case setter:
+		return p.Set(text)
+	case *string:
+		*p = text
+	case *bool:
+		*p, err = strconv.ParseBool(text)
+		what = "true or false"
+	case *int:
+		*p, err = strconv.Atoi(text)
+		what = "a whole number"
+	case *uint64:
+		*p, err = strconv.ParseUint(text, 10, 64)
+		what = "a number from 0"
+	case *float64:
+		*p, err = strconv.ParseFloat(text, 64)
+		what = "a number"
+	case *Duration:
+		err = p.UnmarshalText([]byte(text))
+		what = "a duration such as 500ms or 1.5s"
+	default:
+		panic(fmt.Sprintf("option %q has a type that nothing parses", f.Name))
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not %s", text, what)
+	}
+	return nil
+}
+
+// prefixFile marks a value-size that names the file of a histogram.
+const prefixFile = "file:"
+
+// readSizes reads sizes. It reads a histogram's file at once, so that results have its content.
+func readSizes(s *Sizes, text string) error {
+	path, found := strings.CutPrefix(text, prefixFile)
+	if !found {
+		return s.Set(text)
+	}
+	file, err := os.Open(path)
+	if err == nil {
+		defer file.Close()
+		*s, err = ReadHistogram(file)
+	}
+	if failed := new(fs.PathError); errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// orList joins names as in "a, b or c".
+func orList(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
