@@ -11,6 +11,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/network"
