@@ -7,7 +7,7 @@
 //	describe        prints a Description as one line of JSON; opens no hardware
 //	serve           serves the host that started it; the default
 //	serve --debug   serves any host and prints its address, for use under a debugger
-//	micro REQUEST   runs microbenchmarks; see MicroRequest
+//	micro REQUEST   runs microbenchmarks; see record.MicroRequest
 //
 // Standard output belongs to go-plugin's handshake; a plugin logs to standard error. A plugin ends
 // when the host asks it to, when the pipe from the host ends, or when its parent thread dies,

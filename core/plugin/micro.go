@@ -13,32 +13,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
-
-// MicroRequest is the argument of a plugin's `micro`, as JSON. Microbenchmarks are not part of a run:
-// they have no floors, repeats or checks, and would add seconds to every run.
-type MicroRequest struct {
-	Options  map[string]string `json:"options,omitempty"`
-	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
-	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
-	CPUs     []int             `json:"cpus,omitempty"`  // processors of the plugin's threads; empty for all
-	// Connections are the numbers of connections of MicroSetup, which takes Duration for each.
-	Connections []int `json:"connections,omitempty"`
-}
-
-// MicroAnswer is a line of the output of a plugin's `micro`.
-type MicroAnswer struct {
-	transport.Measurement
-	Setup *SetupReading `json:"setup,omitempty"` // of MicroSetup, which has no measurement
-	Error string        `json:"error,omitempty"`
-	// Invalid is set, beside Error, if a reading cannot be.
-	Invalid *record.InvalidError `json:"invalid,omitempty"`
-}
 
 // microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling threads;
 // without further processors, a goroutine that returns from a system call would wait for one of
@@ -51,12 +30,12 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	encoder := json.NewEncoder(stdout)
-	err := measure(ctx, driver, text, func(a MicroAnswer) error {
+	err := measure(ctx, driver, text, func(a record.MicroAnswer) error {
 		err := encoder.Encode(a)
 		return cmp.Or(record.NotFinite(err), err)
 	})
 	if err != nil {
-		last := MicroAnswer{Error: err.Error()}
+		last := record.MicroAnswer{Error: err.Error()}
 		errors.As(err, &last.Invalid)
 		_ = encoder.Encode(last)
 		fmt.Fprintln(stderr, err)
@@ -65,8 +44,8 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func measure(ctx context.Context, driver transport.Driver, text string, report func(MicroAnswer) error) error {
-	var request MicroRequest
+func measure(ctx context.Context, driver transport.Driver, text string, report func(record.MicroAnswer) error) error {
+	var request record.MicroRequest
 	if err := json.Unmarshal([]byte(text), &request); err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
@@ -80,19 +59,19 @@ func measure(ctx context.Context, driver transport.Driver, text string, report f
 			return err
 		}
 	}
-	if slices.Equal(request.Names, []string{MicroSetup}) {
-		return setUpAgain(ctx, driver, options, request.Connections, request.Duration, func(r *SetupReading) error { return report(MicroAnswer{Setup: r}) })
+	if slices.Equal(request.Names, []string{record.MicroSetup}) {
+		return setUpAgain(ctx, driver, options, request.Connections, request.Duration, func(r *record.SetupReading) error { return report(record.MicroAnswer{Setup: r}) })
 	}
 	m, ok := driver.(transport.Microbenchmarker)
 	if !ok {
-		return fmt.Errorf("the transport %s has no microbenchmarks but %s", name, MicroSetup)
+		return fmt.Errorf("the transport %s has no microbenchmarks but %s", name, record.MicroSetup)
 	}
 	known := m.Microbenchmarks()
 	for _, wanted := range request.Names {
 		if !slices.Contains(known, wanted) {
-			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name, wanted, transport.SuggestionFor(wanted, append(known, MicroSetup)), strings.Join(known, ", "), MicroSetup)
+			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name, wanted, transport.SuggestionFor(wanted, append(known, record.MicroSetup)), strings.Join(known, ", "), record.MicroSetup)
 		}
 	}
 	wanted := func(name string) bool { return len(request.Names) == 0 || slices.Contains(request.Names, name) }
-	return m.Microbenchmark(ctx, options, wanted, request.Duration, func(m transport.Measurement) error { return report(MicroAnswer{Measurement: m}) })
+	return m.Microbenchmark(ctx, options, wanted, request.Duration, func(m transport.Measurement) error { return report(record.MicroAnswer{Measurement: m}) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -36,11 +37,11 @@ func (d microDriver) Microbenchmark(_ context.Context, o transport.Values, wante
 	return d.fails
 }
 
-func runMicro(t *testing.T, d transport.Driver, request string) (code int, answers []MicroAnswer) {
+func runMicro(t *testing.T, d transport.Driver, request string) (code int, answers []record.MicroAnswer) {
 	var out, complaints bytes.Buffer
 	code = micro(d, request, &out, &complaints)
 	for decoder := json.NewDecoder(&out); decoder.More(); {
-		var a MicroAnswer
+		var a record.MicroAnswer
 		require.NoError(t, decoder.Decode(&a))
 		answers = append(answers, a)
 	}
@@ -50,7 +51,7 @@ func runMicro(t *testing.T, d transport.Driver, request string) (code int, answe
 func TestMicro(t *testing.T) {
 	code, answers := runMicro(t, microDriver{}, `{"options":{"lane":"7"},"names":["write"],"duration_ns":5}`)
 	require.Equal(t, exitOK, code)
-	require.Equal(t, []MicroAnswer{{Measurement: transport.Measurement{Name: "write7", Latency: 5}}}, answers)
+	require.Equal(t, []record.MicroAnswer{{Measurement: transport.Measurement{Name: "write7", Latency: 5}}}, answers)
 	code, answers = runMicro(t, microDriver{}, `{}`)
 	require.Equal(t, exitOK, code)
 	require.Len(t, answers, 2)

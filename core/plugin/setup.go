@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -14,40 +13,20 @@ import (
 	"transportbench/core/transport"
 )
 
-// MicroSetup is the name of the microbenchmark that every transport has: it sets up two endpoints in
-// one process with some connections, and closes them, again and again.
-const MicroSetup = "setup"
-
-// SetupReading is one round of [MicroSetup]: what the setup of the calling side took, by a single
-// thread, and the time to close both sides.
-type SetupReading struct {
-	record.RankSetup
-	CloseNS uint64 `json:"close_ns" bound:"<=exact"`
-}
-
-// The bounds of the rounds for a number of connections.
-const (
-	LeastRounds = 10
-	MostRounds  = 5000
-)
-
-// SetupPayload is the size of the first calls.
-const SetupPayload = 32
-
 // setupPatience is how long a first call may take.
 const setupPatience = 5 * time.Second
 
 // setUpAgain takes rounds of each number of connections for about d, and reports each round.
-func setUpAgain(ctx context.Context, driver transport.Driver, options transport.Values, connections []int, d time.Duration, report func(*SetupReading) error) error {
+func setUpAgain(ctx context.Context, driver transport.Driver, options transport.Values, connections []int, d time.Duration, report func(*record.SetupReading) error) error {
 	// Some libraries bind what they make to the thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, n := range connections {
 		began := time.Now()
-		for round := 0; round < LeastRounds || round < MostRounds && time.Since(began) < d; round++ {
+		for round := 0; round < record.LeastSetups || round < record.MostSetups && time.Since(began) < d; round++ {
 			reading, err := setUpOnce(ctx, driver, options, n)
 			if err != nil {
-				return fmt.Errorf("%s: round %d with %d connections: %w", MicroSetup, round+1, n, err)
+				return fmt.Errorf("%s: round %d with %d connections: %w", record.MicroSetup, round+1, n, err)
 			}
 			if err := report(reading); err != nil {
 				return err
@@ -55,14 +34,6 @@ func setUpAgain(ctx context.Context, driver transport.Driver, options transport.
 		}
 	}
 	return nil
-}
-
-// Grid divides connections into workers of both sides, each connected to each of the other, as evenly
-// as it goes.
-func Grid(connections int) (servers, clients int) {
-	for servers = int(math.Sqrt(float64(connections))); connections%servers != 0; servers-- {
-	}
-	return servers, connections / servers
 }
 
 // side is one of the two endpoints.
@@ -101,11 +72,11 @@ func (s *side) close() error {
 }
 
 // setUpOnce takes one round.
-func setUpOnce(ctx context.Context, driver transport.Driver, options transport.Values, connections int) (_ *SetupReading, err error) {
-	servers, clients := Grid(connections)
-	cfg := transport.Config{InFlight: 1, MaxPayload: SetupPayload, Options: options, Logger: slog.New(slog.DiscardHandler)}
+func setUpOnce(ctx context.Context, driver transport.Driver, options transport.Values, connections int) (_ *record.SetupReading, err error) {
+	servers, clients := record.SetupGrid(connections)
+	cfg := transport.Config{InFlight: 1, MaxPayload: record.SetupPayload, Options: options, Logger: slog.New(slog.DiscardHandler)}
 	var serving, calling side
-	r := new(SetupReading)
+	r := new(record.SetupReading)
 	defer func() {
 		began := time.Now()
 		err = errors.Join(err, calling.close(), serving.close())
@@ -176,7 +147,7 @@ func callAll(ctx context.Context, serving, calling *side, r *record.RankSetup) e
 // callOnce makes a call of the client and answers it on the server. from is the client's number at the
 // server, and to the server's at the client.
 func callOnce(ctx context.Context, client, server transport.Worker, from, to transport.PeerID) error {
-	payload := make([]byte, SetupPayload)
+	payload := make([]byte, record.SetupPayload)
 	pending := []transport.Op{{Kind: transport.OpCall, Peer: to, Token: 1, Payload: payload}}
 	var answer []transport.Op
 	for began, polls := time.Now(), 0; ; polls++ {

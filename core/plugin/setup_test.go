@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -44,12 +45,12 @@ func TestSetUpAgain(t *testing.T) {
 	d := slowingDriver{transporttest.NewMemoryDriver(), new(int), new(int), 10 * time.Microsecond}
 	code, answers := runMicro(t, d, `{"names":["setup"],"connections":[1,6],"duration_ns":1}`)
 	require.Equal(t, exitOK, code, answers)
-	require.Len(t, answers, 2*LeastRounds)
-	require.Equal(t, 4*LeastRounds, *d.opened, "two ends")
+	require.Len(t, answers, 2*record.LeastSetups)
+	require.Equal(t, 4*record.LeastSetups, *d.opened, "two ends")
 	require.Equal(t, *d.opened, *d.closed)
 	for i, a := range answers {
 		s, n := a.Setup, uint64(1)
-		if i >= LeastRounds {
+		if i >= record.LeastSetups {
 			n = 6
 		}
 		require.Equal(t, n, s.Connections)
@@ -103,7 +104,7 @@ func TestSetUpFails(t *testing.T) {
 
 func TestGrid(t *testing.T) {
 	for n, want := range map[int][2]int{1: {1, 1}, 7: {1, 7}, 10: {2, 5}, 100: {10, 10}, 1000: {25, 40}} {
-		servers, clients := Grid(n)
+		servers, clients := record.SetupGrid(n)
 		require.Equal(t, want, [2]int{servers, clients}, n)
 	}
 }

@@ -26,6 +26,8 @@ type Plugin struct {
 	OneProbe bool
 	// Launcher returns what starts ranks, which log to log. mixed allows another version of the runtime.
 	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)
+	// Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives.
+	Micro func(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error
 }
 
 // Engine makes runs.
@@ -44,6 +46,8 @@ type Engine struct {
 	StartTimeout time.Duration // as in runner.Request
 	// Note tells the user something that no result says.
 	Note func(text string)
+	// Log gets what plugins log beside other progress.
+	Log io.Writer
 	// Place puts the ranks of a run on other hosts. It is nil to run on this one.
 	Place func(*runner.Request) error
 

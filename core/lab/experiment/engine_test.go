@@ -26,8 +26,10 @@ func (screen) Close()                 {}
 func engine(t *testing.T, run func(runner.Request) (*result.Result, error)) (*Engine, *[]string) {
 	notes := new([]string)
 	return &Engine{
-		Make: func(_ context.Context, req runner.Request, _ runner.Observer) (*result.Result, error) { return run(req) },
-		Dir:  t.TempDir(), Note: func(text string) { *notes = append(*notes, text) },
+		Make: func(_ context.Context, req runner.Request, _ runner.Observer) (*result.Result, error) {
+			return run(req)
+		},
+		Dir: t.TempDir(), Note: func(text string) { *notes = append(*notes, text) },
 	}, notes
 }
 

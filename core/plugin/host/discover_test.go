@@ -14,7 +14,6 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
 
@@ -242,7 +241,7 @@ func TestImpossibleDescriptions(t *testing.T) {
 		})
 	}
 	micro := file(t, "x", "#!/bin/sh\necho library\necho '{\"name\":\"read\",\"latency_ns\":-3}'\n")
-	err := micro.Micro(context.Background(), plugin.MicroRequest{}, func(plugin.MicroAnswer) error { return nil })
+	err := micro.Micro(context.Background(), record.MicroRequest{}, func(record.MicroAnswer) error { return nil })
 	var invalid *record.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "measurement.latency_ns", invalid.Field)

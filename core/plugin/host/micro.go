@@ -12,7 +12,6 @@ import (
 
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
-	"transportbench/core/plugin"
 	"transportbench/core/plugin/internal/accept"
 )
 
@@ -21,7 +20,7 @@ const microGrace = 5 * time.Second
 
 // Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives. It ends
 // when ctx ends.
-func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report func(plugin.MicroAnswer) error) error {
+func (p *Plugin) Micro(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -41,13 +40,13 @@ func (p *Plugin) Micro(ctx context.Context, request plugin.MicroRequest, report 
 // mostMeasurements bounds the readings of one call of `micro`.
 const mostMeasurements = 1 << 16
 
-func readAnswers(lines *bufio.Scanner, report func(plugin.MicroAnswer) error) error {
+func readAnswers(lines *bufio.Scanner, report func(record.MicroAnswer) error) error {
 	for n := 0; lines.Scan(); {
 		line := lines.Bytes()
 		if !bytes.HasPrefix(line, []byte("{")) || !json.Valid(line) {
 			continue // printed by a native library
 		}
-		var a plugin.MicroAnswer
+		var a record.MicroAnswer
 		if err := accept.Decode(line, "measurement", &a); err != nil {
 			return err
 		}

@@ -9,9 +9,9 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/plugin"
 	"transportbench/core/transport"
 	"transportbench/results"
 )
@@ -53,7 +53,7 @@ func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	names := []string{plugin.MicroSetup + "\tsetting up and closing, again and again"}
+	names := []string{record.MicroSetup + "\tsetting up and closing, again and again"}
 	for _, e := range entries {
 		if e.Name == args[0] {
 			names = append(names, e.description.Microbenchmarks...)

@@ -15,10 +15,10 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/study/reproduce"
-	"transportbench/core/plugin"
 	"transportbench/results"
 )
 
@@ -271,7 +271,7 @@ func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, fil
 	if r.cmd.Flags().Changed("repeats") {
 		repeats = r.readings.Config.Repeats
 	}
-	return r.storeMicro(ctx, d.Transport, plugin.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
+	return r.storeMicro(ctx, d.Transport, record.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
 }
 
 // show prints the tables with what has been measured.

@@ -75,7 +75,7 @@ func (s *session) prepared() *experiment.Engine {
 		s.engine = &experiment.Engine{
 			Make: s.run, Argv: append([]string{"transportbench"}, s.args...), Began: s.began,
 			Beside: s.beside(), AllowMixed: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
-			Note: func(text string) { s.note("%s", text) },
+			Note: func(text string) { s.note("%s", text) }, Log: s.stderr,
 		}
 	}
 	s.engine.Dir = s.settings.Out
@@ -99,6 +99,7 @@ func (s *session) plugin(e *entry) (*experiment.Plugin, error) {
 	return &experiment.Plugin{
 		Identity: identity, Info: e.description.Info, OneProbe: !e.description.ProbeKinds,
 		Launcher: func(log io.Writer, mixed bool) (runner.Launcher, error) { return s.launcher(e, log, mixed) },
+		Micro:    e.Micro,
 	}, err
 }
 

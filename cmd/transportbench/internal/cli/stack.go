@@ -11,10 +11,10 @@ import (
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/consistency"
-	"transportbench/core/plugin"
 )
 
 // stackSweep is the name of the built-in sweep that stack runs.
@@ -116,7 +116,7 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 
 // stackRing measures the rings under shm.
 func (s *session) stackRing(ctx context.Context) error {
-	return s.storeMicro(ctx, stackMicroTransport, plugin.MicroRequest{Names: []string{stackMicro}, Duration: stackMicroTime}, stackMicroRepeats, "micro-"+stackMicro)
+	return s.storeMicro(ctx, stackMicroTransport, record.MicroRequest{Names: []string{stackMicro}, Duration: stackMicroTime}, stackMicroRepeats, "micro-"+stackMicro)
 }
 
 // showStacks writes the stacks of what was measured.

@@ -1,0 +1,173 @@
+package micro
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/experiment/witness"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
+)
+
+// Study takes readings of the microbenchmarks of a plugin.
+type Study struct {
+	Engine  *experiment.Engine
+	Plugin  *experiment.Plugin
+	Request record.MicroRequest
+	// Witness runs the tools of the field that readings name.
+	Witness bool
+	// Own has the transport's options for a setup between hosts, complete.
+	Own map[string]string
+
+	// Readings are those of all repeats, and Rounds those of [record.MicroSetup].
+	Readings []transport.Measurement
+	Rounds   []*record.SetupReading
+
+	set  *set.Set // nil unless Store was called
+	like set.Cell // what all cells of set have in common
+}
+
+// Store makes Write possible. cpus are the processors as the user named them, or "".
+func (s *Study) Store(cpus string) {
+	tool := experiment.Tool()
+	p := &s.Plugin.Identity
+	s.set = set.New()
+	s.like = set.Cell{
+		Config:    map[string]string{"transport": p.Name, "duration": config.Duration(s.Request.Duration).String()},
+		Tool:      &tool,
+		Plugin:    set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256, RuntimeDigest: p.RuntimeDigest},
+		StartedAt: s.set.CreatedAt,
+	}
+	for name, value := range s.Request.Options {
+		s.like.Config["options."+name] = value
+	}
+	if cpus != "" {
+		s.like.Config["cpus"] = cpus
+	}
+}
+
+// Write writes what was read to a file of the engine's directory, and returns its path. It does nothing
+// unless Store was called.
+func (s *Study) Write(name string) (path string, err error) {
+	if s.set == nil {
+		return "", nil
+	}
+	return s.set.WriteFile(s.Engine.Dir, name)
+}
+
+// Run takes every reading so many times, each time in a process of its own. With hosts, it takes setups
+// between two of them.
+func (s *Study) Run(ctx context.Context, repeats int) error {
+	take := s.take
+	if s.Engine.Place != nil {
+		take = s.takeBetween
+	}
+	for range repeats {
+		if err := take(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes every reading once.
+func (s *Study) take(ctx context.Context) error {
+	environment := machine.ReadEnvironment()
+	before := len(s.Rounds)
+	var list []transport.Measurement
+	err := s.Plugin.Micro(ctx, s.Request, func(a record.MicroAnswer) error {
+		if a.Setup != nil {
+			s.Rounds = append(s.Rounds, a.Setup)
+		} else {
+			list = append(list, a.Measurement)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := s.readWitness(ctx, &list[i]); err != nil {
+			return err
+		}
+	}
+	s.Readings = append(s.Readings, list...)
+	if s.set == nil {
+		return nil
+	}
+	for _, m := range list {
+		if err := s.set.AddMicro(s.like, environment, m); err != nil {
+			return err
+		}
+	}
+	return s.addSetups(s.Rounds[before:], environment)
+}
+
+// readWitness runs the tool of the field that a reading names, if it is installed.
+func (s *Study) readWitness(ctx context.Context, m *transport.Measurement) error {
+	if len(m.Witness) == 0 || !s.Witness {
+		return nil
+	}
+	missing, err := witness.Beside(ctx, m, s.Request.CPUs)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		s.Engine.Note(fmt.Sprintf("%s: no witness: %v", m.Name, err))
+	case missing != "":
+		s.Witness = false
+		s.Engine.Note("no witness: " + missing)
+	}
+	return nil
+}
+
+// Medians returns one reading for each name and size, in order of appearance, with the medians of the
+// repeats.
+func (s *Study) Medians() []transport.Measurement {
+	type key struct {
+		name string
+		size int
+	}
+	var order []key
+	repeats := map[key][]transport.Measurement{}
+	for _, m := range s.Readings {
+		k := key{m.Name, m.Size}
+		if repeats[k] == nil {
+			order = append(order, k)
+		}
+		repeats[k] = append(repeats[k], m)
+	}
+	out := []transport.Measurement{}
+	for _, k := range order {
+		all := repeats[k]
+		m := all[0]
+		for _, field := range []func(*transport.Measurement) *float64{
+			func(m *transport.Measurement) *float64 { return &m.Latency },
+			func(m *transport.Measurement) *float64 { return &m.LatencyP99 },
+			func(m *transport.Measurement) *float64 { return &m.Rate },
+			func(m *transport.Measurement) *float64 { return &m.Bandwidth },
+			func(m *transport.Measurement) *float64 { return &m.Floor },
+			func(m *transport.Measurement) *float64 { return &m.RateFloor },
+			func(m *transport.Measurement) *float64 { return &m.WitnessLatency },
+			func(m *transport.Measurement) *float64 { return &m.WitnessRate },
+		} {
+			var values []float64
+			for i := range all {
+				values = append(values, *field(&all[i]))
+			}
+			slices.Sort(values)
+			*field(&m) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+		}
+		m.Samples = 0
+		for i := range all {
+			m.Samples += all[i].Samples
+		}
+		out = append(out, m)
+	}
+	return out
+}
