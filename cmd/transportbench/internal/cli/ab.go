@@ -18,10 +18,10 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // abFlags are the flags of ab that are not options of a run.
@@ -117,7 +117,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		}
 	}
 	return s.pairedTest(cmd.Context(), a1, b1, f, &sweep.PairedTest{
-		StopRule:  sweep.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
+		StopRule:  compare.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
@@ -222,7 +222,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	if err != nil {
 		return err
 	}
-	least := s.calibrated(&f.comparison, func() []calibrate.Found { return []calibrate.Found{calibrate.Find(identity)} })
+	least := s.calibrated(&f.comparison, func() []calibration.Found { return []calibration.Found{calibration.Find(identity)} })
 	test.LeastChange = func(repeats int) float64 {
 		share, _ := least.of(test.Compare, repeats, false)
 		return share

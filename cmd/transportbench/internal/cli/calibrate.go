@@ -16,6 +16,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
 )
@@ -83,11 +84,11 @@ func (a *app) calibrateShowCommand() *cobra.Command {
 }
 
 // lastOrNamed reads the calibration that the argument names, or the last one of this machine.
-func (a *app) lastOrNamed(args []string) (*calibrate.Document, error) {
+func (a *app) lastOrNamed(args []string) (*calibration.Document, error) {
 	if len(args) == 1 {
-		path, read := args[0], calibrate.ReadArgument
+		path, read := args[0], calibration.ReadArgument
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			path, read = filepath.Join(path, calibrate.FileName), calibrate.Read
+			path, read = filepath.Join(path, calibration.FileName), calibration.Read
 		}
 		d, err := read(path)
 		if err != nil {
@@ -99,14 +100,14 @@ func (a *app) lastOrNamed(args []string) (*calibrate.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := calibrate.Find(identity)
+	found := calibration.Find(identity)
 	if found.Document == nil {
 		return nil, usagef("this machine has no calibration; make one with %s calibrate", a.program)
 	}
 	return found.Document, nil
 }
 
-func (a *app) showCalibration(d *calibrate.Document, asJSON bool) error {
+func (a *app) showCalibration(d *calibration.Document, asJSON bool) error {
 	if asJSON {
 		return d.Encode(a.stdout)
 	}
@@ -156,7 +157,7 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err := s.showCalibration(d, s.settings.JSON); err != nil {
 		return err
 	}
-	s.note("calibration in %s", filepath.Join(s.settings.Out, calibrate.FileName))
+	s.note("calibration in %s", filepath.Join(s.settings.Out, calibration.FileName))
 	s.keepCalibration(d)
 	return nil
 }
@@ -219,7 +220,7 @@ func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) er
 		text += "; --quick takes " + present.Left(quick.Expected())
 	}
 	s.note("%s, in %s", text, s.settings.Out)
-	if path := filepath.Join(s.settings.Out, calibrate.FileName); isFile(path) {
+	if path := filepath.Join(s.settings.Out, calibration.FileName); isFile(path) {
 		s.note("it replaces the calibration in %s", path)
 	}
 	return nil
@@ -230,7 +231,7 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibrate.Document, error) {
+func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibration.Document, error) {
 	origin, plugins, err := s.calibrationOrigin(m)
 	if err != nil {
 		return nil, err
@@ -261,17 +262,17 @@ func (s *session) calibrationOrigin(m matrix) (calibrate.Origin, experiment.Plug
 
 // keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is
 // a full one. If that fails, d is still in its own file.
-func (s *session) keepCalibration(d *calibrate.Document) {
-	path, err := calibrate.StatePath(d.Environment.Identity)
+func (s *session) keepCalibration(d *calibration.Document) {
+	path, err := calibration.StatePath(d.Environment.Identity)
 	if err != nil {
 		s.note("it is not kept as the last of this machine: %s", oneLine(err))
 		return
 	}
-	if last, err := calibrate.Read(path); d.Quick && err == nil && !last.Quick {
+	if last, err := calibration.Read(path); d.Quick && err == nil && !last.Quick {
 		s.note("the full calibration of this machine is kept: %s", path)
 		return
 	}
-	if err := calibrate.Write(path, d); err != nil {
+	if err := calibration.Write(path, d); err != nil {
 		s.note("it is not kept as the last of this machine: %s", oneLine(err))
 	}
 }

@@ -19,8 +19,8 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // calibrated is a run whose operation takes what was injected.
@@ -89,9 +89,9 @@ func TestCalibrate(t *testing.T) {
 	require.Contains(t, c.stderr, "self: 60 rounds, ")
 	require.NotContains(t, c.stderr, "it replaces")
 	require.Contains(t, c.stdout, "delay")
-	path := filepath.Join(c.out, calibrate.FileName)
+	path := filepath.Join(c.out, calibration.FileName)
 	require.Contains(t, c.stderr, "calibration in "+path)
-	d, err := calibrate.Read(path)
+	d, err := calibration.Read(path)
 	require.NoError(t, err)
 	require.True(t, d.Quick)
 	require.Equal(t, "1.2.3", d.Plugin.Version)
@@ -99,9 +99,9 @@ func TestCalibrate(t *testing.T) {
 	require.Contains(t, d.Argv, "--quick")
 
 	// It is the last one of this machine.
-	last, err := calibrate.StatePath(machine.ReadEnvironment().Identity)
+	last, err := calibration.StatePath(machine.ReadEnvironment().Identity)
 	require.NoError(t, err)
-	kept, err := calibrate.Read(last)
+	kept, err := calibration.Read(last)
 	require.NoError(t, err)
 	require.Equal(t, d.ID, kept.ID)
 	table := c.stdout
@@ -111,20 +111,20 @@ func TestCalibrate(t *testing.T) {
 	require.Zero(t, c.execute("calibrate", "show", path))
 	require.Equal(t, table, c.stdout)
 	require.Zero(t, c.execute("calibrate", "show", "--json", path))
-	shown, err := calibrate.Parse([]byte(c.stdout))
+	shown, err := calibration.Parse([]byte(c.stdout))
 	require.NoError(t, err)
 	require.Equal(t, d.ID, shown.ID)
 	require.Equal(t, ExitUsage, c.execute("calibrate", "show", filepath.Join(c.out, "none")))
 
 	// A quick one does not take the place of a full one.
 	kept.Quick = false
-	require.NoError(t, calibrate.Write(last, kept))
+	require.NoError(t, calibration.Write(last, kept))
 	require.Zero(t, c.calibrate("--quick", "--json"))
 	require.Contains(t, c.stderr, "transportbench: it replaces the calibration in "+path+"\n")
 	require.Contains(t, c.stderr, "the full calibration of this machine is kept: "+last)
-	_, err = calibrate.Parse([]byte(c.stdout))
+	_, err = calibration.Parse([]byte(c.stdout))
 	require.NoError(t, err)
-	again, err := calibrate.Read(last)
+	again, err := calibration.Read(last)
 	require.NoError(t, err)
 	require.Equal(t, kept.ID, again.ID)
 

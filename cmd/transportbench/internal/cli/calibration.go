@@ -1,20 +1,20 @@
 package cli
 
 import (
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // leastChange is the smallest change that counts, from calibrations unless the
 // user has chosen one.
 type leastChange struct {
 	chosen bool
-	found  []calibrate.Found
+	found  []calibration.Found
 }
 
 // calibrated looks for calibrations, unless the user has chosen the least change,
 // and notes those that it cannot use.
-func (a *app) calibrated(c *comparison, find func() []calibrate.Found) leastChange {
+func (a *app) calibrated(c *comparison, find func() []calibration.Found) leastChange {
 	if c.floor != "" {
 		return leastChange{chosen: true}
 	}
@@ -38,5 +38,5 @@ func (l leastChange) of(o compare.Options, repeats int, apart bool) (share float
 	if l.chosen {
 		return o.Floor, ""
 	}
-	return calibrate.LeastChange(l.found, repeats, apart, compare.Defaults().Floor)
+	return calibration.LeastChange(l.found, repeats, apart, compare.Defaults().Floor)
 }

@@ -11,20 +11,20 @@ import (
 
 	"transportbench/core"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
-// calibration returns one of a machine that finds changes of least with 10 repeats, and none below.
-func calibration(identity machine.Identity, least float64) *calibrate.Document {
-	return &calibrate.Document{
-		SchemaVersion: calibrate.SchemaVersion, Kind: calibrate.Kind, ID: result.NewID(), Alpha: 0.05,
+// calibrationOf returns one of a machine that finds changes of least with 10 repeats, and none below.
+func calibrationOf(identity machine.Identity, least float64) *calibration.Document {
+	return &calibration.Document{
+		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: result.NewID(), Alpha: 0.05,
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Environment: machine.Environment{Identity: identity},
 		Tool: result.Tool{Version: core.Version}, Plugin: result.Plugin{RuntimeDigest: core.RuntimeDigest()},
-		Power: []calibrate.Power{{Load: "echo", Repeats: 10, Trials: []calibrate.Trials{
-			{Known: least / 2, Count: 30, Found: 3, Share: calibrate.Estimate{Value: 0.1}},
-			{Known: least, Count: 30, Found: 30, Share: calibrate.Estimate{Value: 1}},
+		Power: []calibration.Power{{Load: "echo", Repeats: 10, Trials: []calibration.Trials{
+			{Known: least / 2, Count: 30, Found: 3, Share: calibration.Estimate{Value: 0.1}},
+			{Known: least, Count: 30, Found: 30, Share: calibration.Estimate{Value: 1}},
 		}}},
 	}
 }
@@ -53,10 +53,10 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.NotContains(t, cmd.stderr, "calibration", "the note says it")
 	require.Contains(t, diff(ExitRegression, old, slower, "--format", "markdown").stdout, none)
 
-	path := filepath.Join(slower, calibrate.FileName)
-	require.NoError(t, calibrate.Write(path, calibration(here, 0.2)))
+	path := filepath.Join(slower, calibration.FileName)
+	require.NoError(t, calibration.Write(path, calibrationOf(here, 0.2)))
 	cmd = diff(ExitOK, old, slower)
-	from := "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, " + path + "), " + calibrate.DriftUnknown
+	from := "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, " + path + "), " + calibration.DriftUnknown
 	require.Contains(t, cmd.stdout, "note: least change that counts: 20%, "+from+"; --floor sets another\n")
 	require.Contains(t, cmd.stdout, "over 2 tests against changes of 20%")
 	require.NotContains(t, diff(ExitRegression, old, slower, "--floor", "2%").stdout, "least change that counts")
@@ -70,14 +70,14 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.Equal(t, from, report.From)
 
 	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "1 comparison, 0 undecided")
-	require.NoError(t, calibrate.Write(filepath.Join(two, calibrate.FileName), calibration(here, 0.2)))
+	require.NoError(t, calibration.Write(filepath.Join(two, calibration.FileName), calibrationOf(here, 0.2)))
 	require.Contains(t, diff(ExitOK, "--along", "transport", two).stdout, "1 comparison, 1 undecided (alpha 0.05 over 1 test of all pairs against leads of 20%")
 	require.NoError(t, json.Unmarshal([]byte(diff(ExitOK, "--along", "transport", two, "--format", "json").stdout), &report))
 	require.Contains(t, report.From, two)
 
-	require.NoError(t, calibrate.Write(path, calibration(here, 0.20306)))
+	require.NoError(t, calibration.Write(path, calibrationOf(here, 0.20306)))
 	require.Contains(t, diff(ExitOK, old, slower).stdout, "against changes of 20.3%")
-	require.NoError(t, calibrate.Write(path, calibration(here, 0.2)))
+	require.NoError(t, calibration.Write(path, calibrationOf(here, 0.2)))
 
 	page := filepath.Join(t.TempDir(), "report.html")
 	cmd = &command{T: t}
@@ -90,7 +90,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"kind": "calib`), 0o600))
 	cmd = diff(ExitRegression, old, slower)
 	require.Contains(t, cmd.stderr, "transportbench: reading calibration "+path+": ")
-	require.NoError(t, calibrate.Write(path, calibration(machine.Identity{CPU: "another", Arch: "amd64"}, 0.2)))
+	require.NoError(t, calibration.Write(path, calibrationOf(machine.Identity{CPU: "another", Arch: "amd64"}, 0.2)))
 	require.Contains(t, diff(ExitRegression, old, slower).stderr, path+` is of another machine: cpu "another" instead of "some"`)
 }
 
@@ -104,9 +104,9 @@ func TestABUsesTheCalibration(t *testing.T) {
 	code, c := ab()
 	require.Equal(t, ExitRegression, code, c.stderr)
 	here := machine.ReadEnvironment().Identity
-	path, err := calibrate.StatePath(here)
+	path, err := calibration.StatePath(here)
 	require.NoError(t, err)
-	require.NoError(t, calibrate.Write(path, calibration(here, 0.9)))
+	require.NoError(t, calibration.Write(path, calibrationOf(here, 0.9)))
 	code, c = ab()
 	require.Equal(t, ExitOK, code, c.stderr)
 	require.Contains(t, c.stdout, "note: least change that counts: 90%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, "+path+")")

@@ -17,11 +17,11 @@ import (
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/lab/study/history"
 	"transportbench/core/transport"
 )
@@ -241,7 +241,7 @@ func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPat
 	}
 	warnings := set.WarningsOfBoth(old, new)
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(old, new) }).of(o, calibrate.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
+	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		present.GroupedWarnings(a.stderr, warnings, false)
@@ -351,7 +351,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	}
 	warnings := set.Warnings(s)
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibrate.Found { return calibrate.OfSets(s) }).of(o, calibrate.Repeats(nil, s), false)
+	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		present.GroupedWarnings(a.stderr, warnings, false)

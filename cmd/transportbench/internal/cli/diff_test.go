@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // setOf writes a set of one transport with one cell per centre. Its ten repeats lie
@@ -198,7 +198,7 @@ func TestCalibrationDoesNotWidenSame(t *testing.T) {
 	require.NoError(t, err)
 	on := func(s *set.Set) { s.Environments[0].Identity = identity }
 	old, slower := setOf(t, on, 1e6), setOf(t, on, 0.93e6)
-	require.NoError(t, calibrate.Write(filepath.Join(slower, calibrate.FileName), calibration(here, 0.2)))
+	require.NoError(t, calibration.Write(filepath.Join(slower, calibration.FileName), calibrationOf(here, 0.2)))
 	cmd := &command{T: t}
 	diff := func(args ...string) *compare.Report {
 		t.Helper()

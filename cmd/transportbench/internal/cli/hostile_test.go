@@ -30,8 +30,8 @@ import (
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
 	"transportbench/core/transport"
@@ -431,7 +431,7 @@ func TestHostileResults(t *testing.T) {
 	t.Run("calibration", func(t *testing.T) {
 		c := &command{T: t}
 		path := hostileFile(t, first(machine+"calibration.json", "experiments", 0), func(text []byte) error {
-			_, err := calibrate.Parse(text)
+			_, err := calibration.Parse(text)
 			return err
 		})
 		require.Zero(t, c.safely("calibrate", "show", path), c.stderr)

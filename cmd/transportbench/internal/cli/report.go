@@ -10,10 +10,10 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/report"
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
@@ -29,7 +29,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 }
 
 func (f *reportFlags) options() (report.Options, error) {
-	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibrate.Finder).OfSets}
+	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets}
 	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)

@@ -10,14 +10,14 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // Calibration writes what a calibration found, one table for each question, and the summary.
-func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
+func Calibration(w io.Writer, d *calibration.Document, markdown bool) {
 	if markdown {
 		w = markdownText{w}
 	}
@@ -29,7 +29,7 @@ func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
 	fmt.Fprintf(w, "%s, transportbench %s, %s, took %s\n", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), d.Tool.Version, d.Length(),
 		time.Duration(d.TookS*float64(time.Second)).Round(time.Second))
 
-	c := calibration{w, markdown}
+	c := calibrationText{w, markdown}
 	c.recovered(d)
 	c.observer(d)
 	c.resolution(d)
@@ -48,13 +48,13 @@ func Calibration(w io.Writer, d *calibrate.Document, markdown bool) {
 	}
 }
 
-type calibration struct {
+type calibrationText struct {
 	io.Writer
 	markdown bool
 }
 
 // title begins a table. help explains it, in a line.
-func (c calibration) title(name, help string) {
+func (c calibrationText) title(name, help string) {
 	if help != "" {
 		help = ": " + help
 	}
@@ -65,7 +65,7 @@ func (c calibration) title(name, help string) {
 	fmt.Fprintf(c, "\n%s%s\n", name, help)
 }
 
-func (c calibration) recovered(d *calibrate.Document) {
+func (c calibrationText) recovered(d *calibration.Document) {
 	if len(d.Recovery) == 0 {
 		return
 	}
@@ -98,7 +98,7 @@ func quantity(v float64, unit string) string {
 }
 
 // promise formats the promised error and whether it was kept, such as "3%: yes".
-func promise(r *calibrate.Recovery) string {
+func promise(r *calibration.Recovery) string {
 	if r.Tolerance == 0 {
 		return "-"
 	}
@@ -136,7 +136,7 @@ func narrow(unit string, low, high float64) string {
 	return fmt.Sprintf("%.*f to %.*f %s", needed, low/scale, needed, high/scale, unit)
 }
 
-func (c calibration) observer(d *calibrate.Document) {
+func (c calibrationText) observer(d *calibration.Document) {
 	if len(d.Observer) == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func (c calibration) observer(d *calibrate.Document) {
 	renderTable(t, c.markdown)
 }
 
-func (c calibration) resolution(d *calibrate.Document) {
+func (c calibrationText) resolution(d *calibration.Document) {
 	r := &d.Resolution
 	if len(r.Trials) == 0 {
 		return
@@ -168,16 +168,16 @@ func (c calibration) resolution(d *calibrate.Document) {
 // trialColumns are those of trialRow.
 var trialColumns = []string{">trials", ">found", ">share", ">95% interval", ">wrong direction"}
 
-func trialRow(t calibrate.Trials) table.Row {
+func trialRow(t calibration.Trials) table.Row {
 	return table.Row{t.Count, t.Found, format.Share(t.Share.Value), t.Share.Interval(), t.Wrong}
 }
 
-func (c calibration) falseVerdicts(d *calibrate.Document) {
+func (c calibrationText) falseVerdicts(d *calibration.Document) {
 	if len(d.FalseVerdicts) == 0 {
 		return
 	}
 	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side (ab: %d to %d); alpha is %s",
-		d.FalseVerdicts[0].Repeats, calibrate.FewestABRepeats, d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
+		d.FalseVerdicts[0].Repeats, calibration.FewestABRepeats, d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
 	t := newTable(c.Writer, "method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
 	for _, f := range d.FalseVerdicts {
 		verdict := "no"
@@ -197,7 +197,7 @@ func (c calibration) falseVerdicts(d *calibrate.Document) {
 	}
 }
 
-func (c calibration) power(d *calibrate.Document) {
+func (c calibrationText) power(d *calibration.Document) {
 	if len(d.Power) == 0 {
 		return
 	}
@@ -218,7 +218,7 @@ func (c calibration) power(d *calibrate.Document) {
 }
 
 // discarded lists the experiments of which launches were made again.
-func (c calibration) discarded(d *calibrate.Document) {
+func (c calibrationText) discarded(d *calibration.Document) {
 	var lines []string
 	for i := range d.Experiments {
 		if e := &d.Experiments[i]; len(e.Discarded) > 0 {
@@ -235,7 +235,7 @@ func (c calibration) discarded(d *calibrate.Document) {
 }
 
 // Trust writes the summary of a calibration, and its power as a matrix, in markdown.
-func Trust(w io.Writer, d *calibrate.Document) {
+func Trust(w io.Writer, d *calibration.Document) {
 	w = markdownText{w}
 	for _, line := range d.Summary() {
 		fmt.Fprintln(w, "- "+line)

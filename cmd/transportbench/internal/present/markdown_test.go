@@ -8,10 +8,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // hostileMarkdown has a cell, code, HTML, emphasis and links.
@@ -55,12 +55,12 @@ func TestMarkdownOfForeignText(t *testing.T) {
 	}
 	Ranking(&out, ranking, true)
 	GitHubRanking(&out, ranking)
-	d := &calibrate.Document{
-		Recovery: []calibrate.Recovery{{Quantity: hostileMarkdown}},
-		Power:    []calibrate.Power{{Load: hostileMarkdown}},
+	d := &calibration.Document{
+		Recovery: []calibration.Recovery{{Quantity: hostileMarkdown}},
+		Power:    []calibration.Power{{Load: hostileMarkdown}},
 	}
 	d.Environment.Identity.CPU, d.Tool.Version = hostileMarkdown, hostileMarkdown
-	d.Experiments = []calibrate.Experiment{{Name: hostileMarkdown, Discarded: []int{1}}}
+	d.Experiments = []calibration.Experiment{{Name: hostileMarkdown, Discarded: []int{1}}}
 	Calibration(&out, d, true)
 
 	require.Contains(t, out.String(), "| cell | metric | old | new |")

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 
 	"github.com/stretchr/testify/require"
 )
@@ -43,13 +43,13 @@ func TestPublishedCalibration(t *testing.T) {
 		if trust[path] != nil {
 			return trust[path]
 		}
-		d, err := calibrate.Read(path)
+		d, err := calibration.Read(path)
 		require.NoError(t, err)
 		again := *d
-		require.NoError(t, calibrate.Conclude(&again))
+		require.NoError(t, calibration.Conclude(&again))
 		if *update {
 			d = &again
-			require.NoError(t, calibrate.Write(path, d))
+			require.NoError(t, calibration.Write(path, d))
 		}
 		require.Equal(t, d, &again, "conclusions that do not follow from the samples")
 		var shown bytes.Buffer

@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // ranking has the transports of one set in the order of a metric, for each load.
@@ -39,7 +39,7 @@ func (b *builder) rankings() {
 	b.doc.Rankings = []ranking{}
 	for i, s := range b.sets {
 		o, from := b.Compare, ""
-		o.Floor, from = calibrate.LeastChange(b.found, calibrate.Repeats(nil, s), false, o.Floor)
+		o.Floor, from = calibration.LeastChange(b.found, calibration.Repeats(nil, s), false, o.Floor)
 		r, err := compare.Along(s, "transport", o)
 		if err != nil {
 			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+printable.Text(err.Error()))

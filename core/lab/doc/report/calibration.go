@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // calibration shows how far comparisons on one machine can be trusted.
-type calibration struct {
+type calibrationView struct {
 	Machine string
 	Known   bool // there is one
 	Title   string
@@ -46,10 +46,10 @@ type foundShare struct {
 }
 
 // calibrations describes the last calibration of each machine.
-func (b *builder) calibrations() []calibration {
-	var list []calibration
+func (b *builder) calibrations() []calibrationView {
+	var list []calibrationView
 	for _, f := range b.found {
-		c := calibration{Machine: cmp.Or(machineOf(set.Environment{Identity: f.Identity}), "an unknown machine"), Unused: f.Unused}
+		c := calibrationView{Machine: cmp.Or(machineOf(set.Environment{Identity: f.Identity}), "an unknown machine"), Unused: f.Unused}
 		if d := f.Document; d != nil {
 			c.Known = true
 			c.Title = fmt.Sprintf("%s, version %s, %s", d.StartedAt.UTC().Format(time.DateOnly), d.Tool.Version, d.Length())
@@ -63,7 +63,7 @@ func (b *builder) calibrations() []calibration {
 }
 
 // falseVerdicts draws the shares on an axis that ends at four times alpha, or at the largest share.
-func (c *calibration) falseVerdicts(d *calibrate.Document) {
+func (c *calibrationView) falseVerdicts(d *calibration.Document) {
 	end := 4 * d.Alpha
 	for _, v := range d.FalseVerdicts {
 		end = max(end, v.Share.Value, valueOf(v.Share.High, 0))
@@ -81,7 +81,7 @@ func (c *calibration) falseVerdicts(d *calibrate.Document) {
 }
 
 // power arranges the trials by change.
-func (c *calibration) power(d *calibrate.Document) {
+func (c *calibrationView) power(d *calibration.Document) {
 	var changes []float64
 	for _, p := range d.Power {
 		on := "quiet"

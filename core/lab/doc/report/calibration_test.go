@@ -8,39 +8,39 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
-func estimate(value, low, high float64) calibrate.Estimate {
-	return calibrate.Estimate{Value: value, Low: &low, High: &high}
+func estimate(value, low, high float64) calibration.Estimate {
+	return calibration.Estimate{Value: value, Low: &low, High: &high}
 }
 
 // fakeCalibrations finds a calibration of the first machine and none of another.
-func fakeCalibrations(sets ...*set.Set) []calibrate.Found {
-	trials := func(found ...int) (list []calibrate.Trials) {
+func fakeCalibrations(sets ...*set.Set) []calibration.Found {
+	trials := func(found ...int) (list []calibration.Trials) {
 		for i, known := range []float64{0.0101, 0.0203, 0.05, 0.1} {
 			share := float64(found[i]) / 30
-			list = append(list, calibrate.Trials{Known: known, Count: 30, Found: found[i], Share: estimate(share, share/2, min(1, share*1.2))})
+			list = append(list, calibration.Trials{Known: known, Count: 30, Found: found[i], Share: estimate(share, share/2, min(1, share*1.2))})
 		}
 		return list
 	}
-	d := &calibrate.Document{
+	d := &calibration.Document{
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05, Tool: result.Tool{Version: "1.2.3"},
-		Recovery: []calibrate.Recovery{{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
-		FalseVerdicts: []calibrate.FalseVerdicts{
+		Recovery: []calibration.Recovery{{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
+		FalseVerdicts: []calibration.FalseVerdicts{
 			{Method: "diff", Repeats: 10, Comparisons: 200, False: 7, Share: estimate(0.035, 0.0142, 0.0708), Within: true},
 			{Method: "<b>along</b>", Repeats: 10, Comparisons: 200, False: 30, Share: estimate(0.15, 0.1035, 0.2072)},
 		},
-		Power: []calibrate.Power{
+		Power: []calibration.Power{
 			{Load: "echo", Repeats: 10, Trials: trials(3, 9, 24, 30)}, {Load: "echo", Repeats: 20, Trials: trials(5, 15, 28, 30)},
 			{Load: "echo", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
 		},
 	}
 	d.Power[2].Trials[0].Known = 0.0198
-	return []calibrate.Found{
+	return []calibration.Found{
 		{Identity: sets[0].Environments[0].Identity, Document: d, Path: "results/calibration.json"},
 		{Identity: map[string]string{"cpu": "another", "cores": "4"}, Unused: []string{`x.json is of another machine: cores "2" instead of "4"`}},
 	}
@@ -86,6 +86,6 @@ func TestChangesBelowTheCalibration(t *testing.T) {
 	require.Equal(t, 0.1, floor)
 	require.Zero(t, decided)
 	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in 30 of 30 trials with 10 repeats, not measured below 10 repeats")
-	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json), "+calibrate.DriftUnknown+"; no full calibration of another, kernel unknown.")
+	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json), "+calibration.DriftUnknown+"; no full calibration of another, kernel unknown.")
 	require.Contains(t, string(rendered(t, build(t, old, new))), "The least change that counts is 2%, the default; no full calibration of this machine.")
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/lab/study/reproduce"
 )
 
@@ -28,7 +28,7 @@ type Options struct {
 	Compare compare.Options
 	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set the
 	// least change that counts if that is more than in Compare. If it is nil, there are none.
-	Calibrations func(sets ...*set.Set) []calibrate.Found
+	Calibrations func(sets ...*set.Set) []calibration.Found
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
 	// Live makes a page that asks its server for changes.
@@ -49,7 +49,7 @@ type Page struct {
 	least      string
 	history    []historyList
 	traces     []traces
-	calibrated []calibration
+	calibrated []calibrationView
 	warmups    string
 	documents  []documentPart
 }
@@ -111,7 +111,7 @@ func (p *Page) Incomparable() error {
 type builder struct {
 	Options
 	sets    []*set.Set
-	found   []calibrate.Found
+	found   []calibration.Found
 	doc     *document
 	cells   []*set.Cell // of all sets, as numbered
 	first   []int       // number of the first cell of each set

@@ -36,7 +36,7 @@ type PairedTest struct {
 	Begin func(side string, repeat int) runner.Observer
 	// Judged is called after each round with the comparison so far; it may be nil.
 	Judged func(repeats int, r *compare.Report)
-	StopRule
+	compare.StopRule
 	// TimeLimit bounds the whole test; 0 is no limit.
 	TimeLimit time.Duration
 	Seed      uint64
@@ -44,15 +44,6 @@ type PairedTest struct {
 	// LeastChange returns the smallest change that counts with that many repeats of each side, in place
 	// of that in Compare; nil if that does.
 	LeastChange func(repeats int) float64
-}
-
-// StopRule decides from the comparison so far when a paired test ends.
-type StopRule struct {
-	// Within is the precision to reach: [compare.Report.Precision] of the first metric's change, as a
-	// fraction.
-	Within float64
-	// MinRepeats and MaxRepeats bound the repeats of each side; MinRepeats is at least 1.
-	MinRepeats, MaxRepeats int
 }
 
 // EndReason is why a paired test ended, as text for the user.
@@ -188,38 +179,15 @@ func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Resul
 
 // ended returns why the test is over after n rounds, or "" if it is not.
 func (t *PairedTest) ended(report *compare.Report, n int, began time.Time) EndReason {
-	if reason := t.Ended(report, t.Compare.Metrics, n); reason != "" {
-		return reason
+	if ended, precise := t.Ended(report, t.Compare.Metrics, n); precise {
+		return EndPrecise
+	} else if ended {
+		return EndMaxRepeats
 	}
 	if t.TimeLimit > 0 && time.Since(began) >= t.TimeLimit {
 		return EndTimeLimit
 	}
 	return ""
-}
-
-// Ended returns why a test is over after n rounds, or "" if it is not. metrics are those of the
-// comparison.
-func (r StopRule) Ended(report *compare.Report, metrics []string, n int) EndReason {
-	switch {
-	case n >= r.MinRepeats && r.precise(report, metrics):
-		return EndPrecise
-	case n >= r.MinRepeats && n >= r.MaxRepeats:
-		return EndMaxRepeats
-	}
-	return ""
-}
-
-// precise reports whether the interval of the first metric's change is narrow enough. A metric that the
-// schedule of open loops sets does not count.
-func (r StopRule) precise(report *compare.Report, metrics []string) bool {
-	for _, metric := range metrics {
-		for i := range report.Changes {
-			if c := &report.Changes[i]; c.Metric == metric && !c.Scheduled {
-				return report.Precision(c) <= r.Within
-			}
-		}
-	}
-	return false
 }
 
 func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {

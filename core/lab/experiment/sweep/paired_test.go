@@ -18,7 +18,7 @@ import (
 // pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
 func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
 	d := &PairedTest{
-		A: Side{Config: config.Default()}, B: Side{Config: config.Default()}, StopRule: StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: 100}, Compare: compare.Defaults(),
+		A: Side{Config: config.Default()}, B: Side{Config: config.Default()}, StopRule: compare.StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: 100}, Compare: compare.Defaults(),
 		Begin: func(string, int) runner.Observer { return nil },
 	}
 	d.B.Config.InFlight = 2

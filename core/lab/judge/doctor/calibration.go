@@ -5,10 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/calibrate"
 )
 
 // calibration is about the machine's last calibration in the user's state directory.
@@ -41,7 +41,7 @@ func (x *examiner) calibration() Finding {
 		return f.as(Note, "A quick calibration has too few comparisons to bound false verdicts and what is found: "+strings.Join(d.Summary(), "; ")+".",
 			"transportbench calibrate")
 	case d.Drift == nil:
-		return f.as(Note, "There is a calibration, "+calibrate.DriftUnknown+".", "transportbench calibrate")
+		return f.as(Note, "There is a calibration, "+calibration.DriftUnknown+".", "transportbench calibrate")
 	case d.Drift.Limit > compare.Defaults().Floor:
 		return f.as(Warn, fmt.Sprintf("The machine drifts: of equal sets that were measured %s apart, %s differ by no more than %s, and diff of two sets calls only larger changes better or worse.",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit)), "compare in turns: transportbench ab, or one sweep and diff --along")

@@ -12,7 +12,7 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/lab/judge/calibration"
 )
 
 // Status is the severity of a finding.
@@ -65,7 +65,7 @@ func Examine(ctx context.Context) []Finding {
 		filesystem: statFilesystem,
 		shareMemfd: shareMemfd,
 		openPidfd:  openPidfd,
-		find:       func(identity map[string]string) calibrate.Found { return calibrate.Find(identity) },
+		find:       func(identity map[string]string) calibration.Found { return calibration.Find(identity) },
 		version:    core.Version, runtime: core.RuntimeDigest(), now: time.Now,
 	}
 	return x.examine(ctx)
@@ -86,7 +86,7 @@ type examiner struct {
 	shareMemfd func() error
 	openPidfd  func() error
 
-	find             func(identity map[string]string) calibrate.Found
+	find             func(identity map[string]string) calibration.Found
 	version, runtime string // of this command
 	now              func() time.Time
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/calibrate"
 )
 
 type files map[string]string
@@ -86,41 +86,41 @@ func examinerOf(t *testing.T, changes files) *examiner {
 		},
 		shareMemfd: func() error { return nil },
 		openPidfd:  func() error { return nil },
-		find: func(identity map[string]string) calibrate.Found {
-			return calibrate.Found{Identity: identity, Document: calibration()}
+		find: func(identity map[string]string) calibration.Found {
+			return calibration.Found{Identity: identity, Document: recent()}
 		},
 		version: "1.2.3", runtime: "aaaabbbbccccdddd",
 		now: func() time.Time { return time.Date(2026, 3, 14, 6, 0, 0, 0, time.UTC) },
 	}
 }
 
-// calibration returns one of ten days ago.
-func calibration() *calibrate.Document {
-	return &calibrate.Document{
+// recent returns a calibration of ten days ago.
+func recent() *calibration.Document {
+	return &calibration.Document{
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05,
 		Tool: result.Tool{Version: "1.2.3"}, Plugin: result.Plugin{RuntimeDigest: "aaaabbbbccccdddd"},
-		Recovery: []calibrate.Recovery{
-			{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: calibrate.Estimate{Value: 203}, Tolerance: 10, Within: true},
-			{Quantity: "delay of half of the calls", Unit: "ns", Known: 500, Measured: calibrate.Estimate{Value: 600}, Tolerance: 15},
-			{Quantity: "delay of half of the calls", Unit: "ns", Known: 50, Measured: calibrate.Estimate{Value: 53}},
+		Recovery: []calibration.Recovery{
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: calibration.Estimate{Value: 203}, Tolerance: 10, Within: true},
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 500, Measured: calibration.Estimate{Value: 600}, Tolerance: 15},
+			{Quantity: "delay of half of the calls", Unit: "ns", Known: 50, Measured: calibration.Estimate{Value: 53}},
 		},
-		FalseVerdicts: []calibrate.FalseVerdicts{
-			{Method: "along", Comparisons: 200, False: 2, Share: calibrate.Estimate{Value: 0.01}},
-			{Method: "diff", Comparisons: 200, False: 7, Share: calibrate.Estimate{Value: 0.035}},
-			{Method: "ab", Comparisons: 200, False: 2, Share: calibrate.Estimate{Value: 0.01}},
+		FalseVerdicts: []calibration.FalseVerdicts{
+			{Method: "along", Comparisons: 200, False: 2, Share: calibration.Estimate{Value: 0.01}},
+			{Method: "diff", Comparisons: 200, False: 7, Share: calibration.Estimate{Value: 0.035}},
+			{Method: "ab", Comparisons: 200, False: 2, Share: calibration.Estimate{Value: 0.01}},
 		},
-		Drift: &calibrate.Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.01},
-		Power: []calibrate.Power{{Repeats: 20, Trials: []calibrate.Trials{
-			{Known: 0.05, Count: 30, Found: 29, Share: calibrate.Estimate{Value: 29. / 30}},
+		Drift: &calibration.Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.01},
+		Power: []calibration.Power{{Repeats: 20, Trials: []calibration.Trials{
+			{Known: 0.05, Count: 30, Found: 29, Share: calibration.Estimate{Value: 29. / 30}},
 		}}},
 	}
 }
 
 // withCalibration returns a change of the examiner that finds f.
-func withCalibration(edit func(f *calibrate.Found)) func(*examiner) {
+func withCalibration(edit func(f *calibration.Found)) func(*examiner) {
 	return func(x *examiner) {
-		x.find = func(map[string]string) calibrate.Found {
-			f := calibrate.Found{Document: calibration()}
+		x.find = func(map[string]string) calibration.Found {
+			f := calibration.Found{Document: recent()}
 			edit(&f)
 			return f
 		}
@@ -233,22 +233,22 @@ func TestFaults(t *testing.T) {
 		{"another architecture's library", files{verbs: "-", "usr/lib/i386-linux-gnu/libibverbs.so.1": "",
 			"etc/ld.so.conf.d/i386.conf": "/usr/lib/i386-linux-gnu\n"}, nil, "libibverbs", Note, "not installed"},
 		{"no headers", files{"usr/include/infiniband/verbs.h": "-"}, nil, "libibverbs", Note, "headers"},
-		{"no calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document = nil }), "calibration", Note, "none on this machine"},
-		{"calibration of another kernel", nil, withCalibration(func(f *calibrate.Found) {
+		{"no calibration", nil, withCalibration(func(f *calibration.Found) { f.Document = nil }), "calibration", Note, "none on this machine"},
+		{"calibration of another kernel", nil, withCalibration(func(f *calibration.Found) {
 			f.Document, f.Unused = nil, []string{"x.json is of another machine: kernel \"6.1\" instead of \"6.2\""}
 		}), "calibration", Warn, "kernel \"6.1\" instead of"},
-		{"calibration without a drift", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = nil }), "calibration", Note, "version 1.2.3, full"},
-		{"quick calibration", nil, withCalibration(func(f *calibrate.Found) { f.Document.Quick = true }), "calibration", Note, "version 1.2.3, quick, too short to bound rates and power"},
-		{"machine that drifts", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = &calibrate.Drift{ApartS: 480, Limit: 0.22} }),
+		{"calibration without a drift", nil, withCalibration(func(f *calibration.Found) { f.Document.Drift = nil }), "calibration", Note, "version 1.2.3, full"},
+		{"quick calibration", nil, withCalibration(func(f *calibration.Found) { f.Document.Quick = true }), "calibration", Note, "version 1.2.3, quick, too short to bound rates and power"},
+		{"machine that drifts", nil, withCalibration(func(f *calibration.Found) { f.Document.Drift = &calibration.Drift{ApartS: 480, Limit: 0.22} }),
 			"calibration", Warn, "equal sets that were measured 8 minutes apart, 95% differ by no more than 22%"},
-		{"machine that hardly drifts", nil, withCalibration(func(f *calibrate.Found) { f.Document.Drift = &calibrate.Drift{ApartS: 480, Limit: 0.01} }),
+		{"machine that hardly drifts", nil, withCalibration(func(f *calibration.Found) { f.Document.Drift = &calibration.Drift{ApartS: 480, Limit: 0.01} }),
 			"calibration", OK, "2026-03-04 (10 days old)"},
-		{"calibration of today", nil, withCalibration(func(f *calibrate.Found) {
+		{"calibration of today", nil, withCalibration(func(f *calibration.Found) {
 			f.Document.StartedAt, f.Document.Plugin.RuntimeDigest = time.Date(2026, 3, 14, 1, 0, 0, 0, time.UTC), "eeeeffff"
 		}), "calibration", Warn, "2026-03-14 (today)"},
-		{"calibration of another runtime", nil, withCalibration(func(f *calibrate.Found) { f.Document.Plugin.RuntimeDigest = "eeeeffff" }),
+		{"calibration of another runtime", nil, withCalibration(func(f *calibration.Found) { f.Document.Plugin.RuntimeDigest = "eeeeffff" }),
 			"calibration", Warn, "measured with runtime eeeeffff, and this has aaaabbbbcccc, so it may not hold. run it again: transportbench calibrate"},
-		{"calibration of another version", nil, withCalibration(func(f *calibrate.Found) { f.Document.Tool.Version = "1.0.0" }),
+		{"calibration of another version", nil, withCalibration(func(f *calibration.Found) { f.Document.Tool.Version = "1.0.0" }),
 			"calibration", Warn, "measured with version 1.0.0, and this is 1.2.3"},
 		{"library by LD_LIBRARY_PATH", files{"opt/ucx/lib/libucp.so.0": ""}, func(x *examiner) { x.loaderPath = "relative:/opt/ucx/lib" }, "libucp", OK, "/opt/ucx/lib/libucp.so.0"},
 	}

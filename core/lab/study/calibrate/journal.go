@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -23,7 +24,7 @@ const journalName = "calibration.journal"
 const journalKind = "calibration journal"
 
 // maxJournal is the size in bytes of the largest journal.
-const maxJournal = maxSize
+const maxJournal = 256 << 20
 
 // Origin is what a calibration is of. A resumed one must be of the same plugin and machine.
 type Origin struct {
@@ -189,7 +190,7 @@ func (j *journal) check(dir string, p *Plan, o Origin) error {
 	if err != nil {
 		return err
 	}
-	if keys := differing(was, is); len(keys) > 0 {
+	if keys := calibration.Differing(was, is); len(keys) > 0 {
 		return changed("the machine's %s was %q and is now %q", keys[0], was[keys[0]], is[keys[0]])
 	}
 	if j.Digest != p.Digest() {

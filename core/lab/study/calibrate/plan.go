@@ -13,6 +13,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/calibration"
 )
 
 // Transport is the name of the transport that injects what a calibration recovers.
@@ -84,11 +85,11 @@ func NewPlan(quick bool, base time.Duration, r sweep.Resolver) (*Plan, error) {
 	b.rates()
 	b.stalls()
 	b.observer()
-	b.add(ExperimentSelf, "", false, b.rounds(2000, 60), nil, []point{{}, {}, {}})
-	b.power(ExperimentPower, false, 30*20)
+	b.add(calibration.ExperimentSelf, "", false, b.rounds(2000, 60), nil, []point{{}, {}, {}})
+	b.power(calibration.ExperimentPower, false, 30*20)
 	b.clients()
 	if !quick {
-		b.power(ExperimentPowerLoaded, true, 10*20)
+		b.power(calibration.ExperimentPowerLoaded, true, 10*20)
 	}
 	return &b.Plan, b.err
 }
@@ -153,7 +154,7 @@ func (b *planner) delays() {
 	for _, d := range []time.Duration{10, 20, 50, 100, 200, 500} {
 		every = append(every, point{float64(d), values{"delay": d.String()}})
 	}
-	b.add(ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, every)
+	b.add(calibration.ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, every)
 
 	var half []point
 	for _, d := range []time.Duration{
@@ -166,16 +167,16 @@ func (b *planner) delays() {
 		}
 		half = append(half, p)
 	}
-	b.add(ExperimentHalf, "ns", false, b.rounds(20, 6),
+	b.add(calibration.ExperimentHalf, "ns", false, b.rounds(20, 6),
 		values{"sample-every": "1", "delay-distribution": "bimodal", "slow-every": "2"}, half)
 }
 
 func (b *planner) distributions() {
 	rounds, short := b.rounds(10, 6), values{"sample-every": "1"}
 	long := with(short, values{"duration": "200ms"})
-	b.add(ExperimentExponential, "ns", false, rounds, long, []point{{0, nil},
+	b.add(calibration.ExperimentExponential, "ns", false, rounds, long, []point{{0, nil},
 		{float64(exponentialMean), values{"delay": exponentialMean.String(), "delay-distribution": "exponential"}}})
-	b.add(ExperimentBimodal, "ns", false, rounds, short, []point{{0, nil}, {float64(bimodalDelay), values{
+	b.add(calibration.ExperimentBimodal, "ns", false, rounds, short, []point{{0, nil}, {float64(bimodalDelay), values{
 		"delay": bimodalDelay.String(), "delay-distribution": "bimodal",
 		"slow-delay": bimodalSlow.String(), "slow-every": strconv.Itoa(bimodalEvery),
 	}}})
@@ -188,7 +189,7 @@ func (b *planner) rates() {
 		points = append(points, point{float64(rate), values{Transport + ".rate": strconv.Itoa(rate)}})
 	}
 	// The credit of 1 ms that the limit gives is 0.1% of a window.
-	b.add(ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"}, points)
+	b.add(calibration.ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"}, points)
 }
 
 // stalls adds a closed and an open loop, and a closed loop without stalls.
@@ -197,7 +198,7 @@ func (b *planner) stalls() {
 		return point{float64(stallTime), with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
 	}
 	// Six windows are the fewest that have a 95% interval of the median.
-	b.add(ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"}, []point{{0, nil},
+	b.add(calibration.ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"}, []point{{0, nil},
 		stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
 }
 
@@ -206,7 +207,7 @@ func (b *planner) observer() {
 	for _, every := range []int{1, 16, 1024} {
 		points = append(points, point{float64(every), values{"sample-every": strconv.Itoa(every)}})
 	}
-	b.add(ExperimentObserver, "sample_every", false, b.rounds(40, 5), nil, points)
+	b.add(calibration.ExperimentObserver, "sample_every", false, b.rounds(40, 5), nil, points)
 }
 
 // power adds one of the experiments of power. Each burned time is a whole number of nanoseconds, so
@@ -227,7 +228,7 @@ func (b *planner) clients() {
 	for _, n := range []int{1, 4, 16} {
 		points = append(points, point{float64(n), values{"clients": strconv.Itoa(n)}})
 	}
-	b.add(ExperimentClients, "clients", false, b.rounds(5, 1),
+	b.add(calibration.ExperimentClients, "clients", false, b.rounds(5, 1),
 		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(), "idle": config.IdlePark, "duration": "500ms"}, points)
 }
 

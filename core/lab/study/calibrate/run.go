@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -49,16 +50,10 @@ var keptSamples = []string{
 	result.ResponseP50, result.ResponseP99, result.ResponseMax,
 }
 
-// The quartiles of the latencies of a window of [ExperimentHalf]; the document has no histograms.
-const (
-	lowerQuartile = "latency_p25"
-	upperQuartile = "latency_p75"
-)
-
 // Run makes a calibration and stores it in o.Dir. Every finished launch is in the journal there, with
 // which a calibration that ended early is resumed. When ctx ends, Run drops the current launch and
 // returns ctx's error.
-func Run(ctx context.Context, o Options) (*Document, error) {
+func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 	if err := files.MakeDir(o.Dir); err != nil {
 		return nil, &result.IOError{Op: "making a directory for the calibration", Path: o.Dir, Err: err}
 	}
@@ -67,7 +62,7 @@ func Run(ctx context.Context, o Options) (*Document, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	c := &calibration{Options: o, began: time.Now()}
+	c := &calibrator{Options: o, began: time.Now()}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -79,17 +74,17 @@ func Run(ctx context.Context, o Options) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Conclude(d); err != nil {
+	if err := calibration.Conclude(d); err != nil {
 		return nil, err
 	}
-	if err := Write(filepath.Join(o.Dir, FileName), d); err != nil {
+	if err := calibration.Write(filepath.Join(o.Dir, calibration.FileName), d); err != nil {
 		return nil, err
 	}
 	return d, c.journal.remove()
 }
 
-// calibration is a calibration in progress.
-type calibration struct {
+// calibrator is a calibration in progress.
+type calibrator struct {
 	Options
 	plan    *Plan
 	journal *journal
@@ -100,7 +95,7 @@ type calibration struct {
 }
 
 // begin makes the plan and opens or creates the journal.
-func (c *calibration) begin(ctx context.Context) (err error) {
+func (c *calibrator) begin(ctx context.Context) (err error) {
 	exists := Exists(c.Dir)
 	switch {
 	case c.Resume:
@@ -121,7 +116,7 @@ func (c *calibration) begin(ctx context.Context) (err error) {
 	return err
 }
 
-func (c *calibration) resume() (err error) {
+func (c *calibrator) resume() (err error) {
 	if c.journal, err = openJournal(c.Dir); err != nil {
 		return err
 	}
@@ -172,7 +167,7 @@ func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
 
 // pilot measures the time of an operation of the experiments of power: the median, which the share of a
 // processor that other processes take does not move.
-func (c *calibration) pilot(ctx context.Context) (time.Duration, error) {
+func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
 	cell, err := PilotCell(c.Resolver)
 	if err != nil {
 		return 0, err
@@ -196,7 +191,7 @@ func (c *calibration) pilot(ctx context.Context) (time.Duration, error) {
 }
 
 // measureAll measures all launches that the journal does not have.
-func (c *calibration) measureAll(ctx context.Context) error {
+func (c *calibrator) measureAll(ctx context.Context) error {
 	launches := c.plan.launches()
 	todo, left := c.journal.left(c.plan)
 	c.left = left
@@ -218,7 +213,7 @@ func (c *calibration) measureAll(ctx context.Context) error {
 }
 
 // measureExperiment measures the launches of one experiment.
-func (c *calibration) measureExperiment(ctx context.Context, launches []launch) error {
+func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) error {
 	todo := slices.DeleteFunc(slices.Clone(launches), func(l launch) bool { _, done := c.journal.done[l]; return done })
 	if len(todo) == 0 {
 		return nil
@@ -257,7 +252,7 @@ func (c *calibration) measureExperiment(ctx context.Context, launches []launch) 
 }
 
 // timeLeft scales what is planned for the launches to come by how long the others took.
-func (c *calibration) timeLeft() time.Duration {
+func (c *calibrator) timeLeft() time.Duration {
 	if c.planned == 0 {
 		return c.left
 	}
@@ -265,7 +260,7 @@ func (c *calibration) timeLeft() time.Duration {
 }
 
 // try makes one launch, again if it fails. It counts the failures.
-func (c *calibration) try(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
+func (c *calibrator) try(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
 	if cell.Unavailable != "" {
 		return m, fmt.Errorf("%s: %s", Transport, cell.Unavailable)
 	}
@@ -283,7 +278,7 @@ func (c *calibration) try(ctx context.Context, cell *sweep.Cell, s sweep.Status)
 	}
 }
 
-func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
+func (c *calibrator) launch(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
 	r, err := c.Measure(ctx, cell.Config, c.Begin(s))
 	switch {
 	case err != nil:
@@ -309,12 +304,12 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 			m.Samples[name] = values[0]
 		}
 	}
-	if s.Label == ExperimentHalf {
+	if s.Label == calibration.ExperimentHalf {
 		h, err := result.Histograms(r.Repeats[0].Latency)
 		if err != nil {
 			return m, err
 		}
-		m.Samples[lowerQuartile], m.Samples[upperQuartile] = h.Interpolate(0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
+		m.Samples[calibration.LowerQuartile], m.Samples[calibration.UpperQuartile] = h.Interpolate(0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
 	}
 	if !(m.Samples[result.Throughput] > 0) {
 		return m, errors.New("the window completed nothing")
@@ -326,10 +321,10 @@ func (c *calibration) launch(ctx context.Context, cell *sweep.Cell, s sweep.Stat
 }
 
 // document returns the calibration without conclusions.
-func (c *calibration) document() (*Document, error) {
+func (c *calibrator) document() (*calibration.Document, error) {
 	j := c.journal
-	d := &Document{
-		SchemaVersion: SchemaVersion, Kind: Kind, ID: j.ID, StartedAt: j.StartedAt, Argv: j.Argv, Tool: j.Tool,
+	d := &calibration.Document{
+		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: j.ID, StartedAt: j.StartedAt, Argv: j.Argv, Tool: j.Tool,
 		Plugin: j.Plugin, Environment: j.Environment, Quick: j.Quick, Alpha: compare.Defaults().Alpha,
 	}
 	environment, err := set.EnvironmentOf(j.Environment)
@@ -346,7 +341,7 @@ func (c *calibration) document() (*Document, error) {
 		for cell := range e.Cells {
 			s.Cells = append(s.Cells, j.cell(e, launch{Experiment: i, Cell: cell}))
 		}
-		d.Experiments = append(d.Experiments, Experiment{
+		d.Experiments = append(d.Experiments, calibration.Experiment{
 			Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known, Discarded: j.discarded(i, len(e.Cells)), Set: s,
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 )
 
@@ -60,28 +61,28 @@ func TestPlan(t *testing.T) {
 		e := &full.Experiments[i]
 		names = append(names, e.Name)
 		require.Len(t, e.Known, len(e.Cells))
-		require.Equal(t, e.Name == ExperimentPowerLoaded, e.Loaded, e.Name)
+		require.Equal(t, e.Name == calibration.ExperimentPowerLoaded, e.Loaded, e.Name)
 	}
 	require.ElementsMatch(t, []string{
-		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
-		ExperimentObserver, ExperimentSelf, ExperimentPower, ExperimentPowerLoaded, ExperimentClients,
+		calibration.ExperimentDelay, calibration.ExperimentHalf, calibration.ExperimentExponential, calibration.ExperimentBimodal, calibration.ExperimentRate, calibration.ExperimentStall,
+		calibration.ExperimentObserver, calibration.ExperimentSelf, calibration.ExperimentPower, calibration.ExperimentPowerLoaded, calibration.ExperimentClients,
 	}, names)
 
 	at := func(name string) *PlannedExperiment { return &full.Experiments[slices.Index(names, name)] }
-	require.Equal(t, []float64{0, 10, 20, 50, 100, 200, 500}, at(ExperimentDelay).Known)
-	require.Equal(t, at(ExperimentDelay).Cells[6].Config.Options["lose-every"], at(ExperimentDelay).Cells[0].Config.Options["lose-every"])
-	require.Equal(t, "500ns", at(ExperimentDelay).Cells[6].Config.Options["delay"])
-	require.Equal(t, "10ms", at(ExperimentHalf).Cells[8].Config.Options["slow-delay"])
-	require.Equal(t, config.Duration(200*time.Millisecond), at(ExperimentHalf).Cells[8].Config.Duration)
-	require.Equal(t, "100000", at(ExperimentRate).Cells[1].Config.Options["rate"], "the limit of the transport")
-	require.Zero(t, at(ExperimentRate).Cells[1].Config.Rate)
-	require.Equal(t, config.Rate(20_000), at(ExperimentStall).Cells[2].Config.Rate, "the load")
-	require.Equal(t, "74ms", at(ExperimentStall).Cells[2].Config.Options["stall"])
-	require.Equal(t, at(ExperimentSelf).Cells[0].ID, at(ExperimentSelf).Cells[2].ID)
-	require.GreaterOrEqual(t, at(ExperimentSelf).Rounds/10, 200, "comparisons of 10 repeats")
-	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1}, at(ExperimentPower).Known, 1e-9)
-	require.Equal(t, config.Duration(120), at(ExperimentPower).Cells[3].Config.Burn)
-	require.Equal(t, 16, at(ExperimentClients).Cells[2].Config.Clients)
+	require.Equal(t, []float64{0, 10, 20, 50, 100, 200, 500}, at(calibration.ExperimentDelay).Known)
+	require.Equal(t, at(calibration.ExperimentDelay).Cells[6].Config.Options["lose-every"], at(calibration.ExperimentDelay).Cells[0].Config.Options["lose-every"])
+	require.Equal(t, "500ns", at(calibration.ExperimentDelay).Cells[6].Config.Options["delay"])
+	require.Equal(t, "10ms", at(calibration.ExperimentHalf).Cells[8].Config.Options["slow-delay"])
+	require.Equal(t, config.Duration(200*time.Millisecond), at(calibration.ExperimentHalf).Cells[8].Config.Duration)
+	require.Equal(t, "100000", at(calibration.ExperimentRate).Cells[1].Config.Options["rate"], "the limit of the transport")
+	require.Zero(t, at(calibration.ExperimentRate).Cells[1].Config.Rate)
+	require.Equal(t, config.Rate(20_000), at(calibration.ExperimentStall).Cells[2].Config.Rate, "the load")
+	require.Equal(t, "74ms", at(calibration.ExperimentStall).Cells[2].Config.Options["stall"])
+	require.Equal(t, at(calibration.ExperimentSelf).Cells[0].ID, at(calibration.ExperimentSelf).Cells[2].ID)
+	require.GreaterOrEqual(t, at(calibration.ExperimentSelf).Rounds/10, 200, "comparisons of 10 repeats")
+	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1}, at(calibration.ExperimentPower).Known, 1e-9)
+	require.Equal(t, config.Duration(120), at(calibration.ExperimentPower).Cells[3].Config.Burn)
+	require.Equal(t, 16, at(calibration.ExperimentClients).Cells[2].Config.Clients)
 
 	require.Equal(t, full.Digest(), plan(t, false).Digest())
 	require.NotEqual(t, full.Digest(), quick.Digest())
@@ -96,7 +97,7 @@ func TestPlan(t *testing.T) {
 	for i, l := range list {
 		require.True(t, full.has(l))
 		once[l] = true
-		if i > 0 && names[l.Experiment] == ExperimentSelf && list[i-1].Round != l.Round {
+		if i > 0 && names[l.Experiment] == calibration.ExperimentSelf && list[i-1].Round != l.Round {
 			orders[l.Cell] = true
 		}
 	}
@@ -178,8 +179,14 @@ func (f *fake) options(dir string) Options {
 	}
 }
 
+// experiment returns the experiment of a name.
+func experiment(d *calibration.Document, name string) *calibration.Experiment {
+	i := slices.IndexFunc(d.Experiments, func(e calibration.Experiment) bool { return e.Name == name })
+	return &d.Experiments[i]
+}
+
 // comparable drops what differs between two calibrations that measured the same.
-func comparable(d *Document) *Document {
+func comparable(d *calibration.Document) *calibration.Document {
 	c := *d
 	c.ID, c.TookS, c.StartedAt = "", 0, time.Time{}
 	for i := range c.Experiments {
@@ -208,21 +215,21 @@ func TestRun(t *testing.T) {
 	require.Equal(t, quickLaunches, last.Run)
 
 	require.False(t, Exists(dir), "the journal is gone")
-	stored, err := Read(filepath.Join(dir, FileName))
+	stored, err := calibration.Read(filepath.Join(dir, calibration.FileName))
 	require.NoError(t, err)
 	require.Equal(t, d.ID, stored.ID)
 	require.True(t, stored.Quick)
 	require.Equal(t, "abc", stored.Plugin.SHA256)
 	require.Len(t, stored.Experiments, 10)
-	self := stored.experiment(ExperimentSelf).Set
+	self := experiment(stored, calibration.ExperimentSelf).Set
 	require.Equal(t, "some", self.Machine(&self.Cells[0]).Identity["cpu"])
 	require.Len(t, self.Cells[0].Windows, 60)
 	require.Equal(t, 59, self.Cells[0].Windows[59].Launch)
 	require.Equal(t, 50.0, self.Cells[0].Windows[0].BounceBefore)
 	require.NotContains(t, self.Cells[0].Samples, result.Goodput)
 	require.NotEmpty(t, stored.Recovery, "concluded")
-	require.Contains(t, stored.experiment(ExperimentHalf).Set.Cells[0].Samples, lowerQuartile)
-	require.NotContains(t, stored.experiment(ExperimentBimodal).Set.Cells[0].Samples, lowerQuartile)
+	require.Contains(t, experiment(stored, calibration.ExperimentHalf).Set.Cells[0].Samples, calibration.LowerQuartile)
+	require.NotContains(t, experiment(stored, calibration.ExperimentBimodal).Set.Cells[0].Samples, calibration.LowerQuartile)
 
 	// Another one replaces it.
 	again, err := Run(t.Context(), f.options(dir))
@@ -249,7 +256,7 @@ func TestResumedCalibrationIsTheSame(t *testing.T) {
 	_, err = Run(ctx, f.options(dir))
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, Exists(dir))
-	require.NoFileExists(t, filepath.Join(dir, FileName))
+	require.NoFileExists(t, filepath.Join(dir, calibration.FileName))
 
 	_, err = Run(t.Context(), f.options(dir))
 	require.ErrorIs(t, err, ErrExists)
@@ -297,7 +304,7 @@ func TestFailingLaunch(t *testing.T) {
 		}
 	}
 	require.Equal(t, all, counted)
-	stored, err := Read(filepath.Join(dir, FileName))
+	stored, err := calibration.Read(filepath.Join(dir, calibration.FileName))
 	require.NoError(t, err)
 	require.Equal(t, d.Experiments[0].Discarded, stored.Experiments[0].Discarded)
 
@@ -352,7 +359,7 @@ func TestUntrustedLaunch(t *testing.T) {
 	d, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, quickLaunches+pilots, f.launches)
-	require.Nil(t, d.experiment(ExperimentStall).Discarded)
+	require.Nil(t, experiment(d, calibration.ExperimentStall).Discarded)
 
 	o.Measure = f.measure
 	o.Resolver = resolver{unavailable: "no memory"}
@@ -370,7 +377,7 @@ func TestLoadedExperiment(t *testing.T) {
 	j, err := createJournal(t.TempDir(), header{})
 	require.NoError(t, err)
 	defer j.close()
-	c := &calibration{Options: f.options(""), plan: p, journal: j}
+	c := &calibrator{Options: f.options(""), plan: p, journal: j}
 	f.fail = func(n int) error {
 		if n == 20 {
 			return errors.New("it crashed")
@@ -443,7 +450,7 @@ func TestOtherDevices(t *testing.T) {
 	require.ErrorContains(t, journalOf(without).check("dir", p, with), `mlx5_0`)
 	require.NoError(t, journalOf(with).check("dir", p, with))
 
-	require.Equal(t, []string{"b", "c", "d"}, differing(
+	require.Equal(t, []string{"b", "c", "d"}, calibration.Differing(
 		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""}, map[string]string{"a": "same", "b": "two", "d": "new"}))
 }
 

@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"math"
@@ -138,7 +138,7 @@ func TestRecoveryOfHalves(t *testing.T) {
 				after = 100
 			}
 		}
-		return map[string]float64{lowerQuartile: quantile(calls, 0.25), upperQuartile: quantile(calls, 0.75)}
+		return map[string]float64{LowerQuartile: quantile(calls, 0.25), UpperQuartile: quantile(calls, 0.75)}
 	}))
 	require.Len(t, d.Recovery, len(known))
 	for _, delay := range known {
@@ -510,7 +510,7 @@ func TestLeastChange(t *testing.T) {
 func TestConcludeQuick(t *testing.T) {
 	s := newSynthetic(13, 0.01, 0)
 	delays := s.experiment(ExperimentHalf, []float64{1000}, 3, func(_ int, ns float64) map[string]float64 {
-		return map[string]float64{lowerQuartile: ns, upperQuartile: ns + 1000}
+		return map[string]float64{LowerQuartile: ns, UpperQuartile: ns + 1000}
 	})
 	short := s.experiment(ExperimentDelay, []float64{0, 500}, 10, func(cell int, ns float64) map[string]float64 {
 		return closedLoop(ns + 500*float64(cell))

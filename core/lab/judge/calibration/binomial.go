@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import "github.com/aclements/go-moremath/mathx"
 

@@ -1,10 +1,9 @@
-package calibrate
+package calibration
 
 import (
 	"maps"
 	"strings"
 
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -21,7 +20,7 @@ const (
 const FewestABRepeats = 6
 
 // abRule is the rule by which comparisons of ab end, but for the most repeats: a block has few.
-var abRule = sweep.StopRule{Within: 0.01, MinRepeats: FewestABRepeats, MaxRepeats: selfRepeats}
+var abRule = compare.StopRule{Within: 0.01, MinRepeats: FewestABRepeats, MaxRepeats: selfRepeats}
 
 // outcome is that of one comparison.
 type outcome struct {
@@ -150,13 +149,13 @@ func (e *Experiment) selfAB(block int, o compare.Options) (outcome, bool, error)
 }
 
 // ab compares the first two cells from a round on until the rule ends it.
-func (e *Experiment) ab(rule sweep.StopRule, from int, o compare.Options) (outcome, bool, error) {
+func (e *Experiment) ab(rule compare.StopRule, from int, o compare.Options) (outcome, bool, error) {
 	for n := 1; ; n++ {
 		report, err := compare.Pairwise(e.setOf(cut(&e.Set.Cells[0], from, n)), e.setOf(cut(&e.Set.Cells[1], from, n)), o)
 		if err != nil {
 			return outcome{}, false, err
 		}
-		if rule.Ended(report, o.Metrics, n) != "" {
+		if ended, _ := rule.Ended(report, o.Metrics, n); ended {
 			return ofReport(report), true, nil
 		}
 	}

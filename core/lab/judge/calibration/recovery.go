@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"math"
@@ -107,7 +107,7 @@ func (e *Experiment) halves() []Recovery {
 	var rows []Recovery
 	for i, delay := range e.Known {
 		c := &e.Set.Cells[i]
-		lower, upper := c.Samples[lowerQuartile], c.Samples[upperQuartile]
+		lower, upper := c.Samples[LowerQuartile], c.Samples[UpperQuartile]
 		if delay == 0 || len(lower) == 0 || len(lower) != len(upper) {
 			continue
 		}
@@ -115,7 +115,7 @@ func (e *Experiment) halves() []Recovery {
 		for w := range lower {
 			between[w] = upper[w] - lower[w]
 		}
-		m := result.Summarize(upperQuartile, between)
+		m := result.Summarize(UpperQuartile, between)
 		rows = append(rows, Recovery{
 			Quantity: quantityDelay, Unit: "ns", Known: delay, Measured: Estimate{m.Median, m.Low, m.High},
 			Windows: len(between), Tolerance: tolerance(delay),

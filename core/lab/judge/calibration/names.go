@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 // The names of the experiments.
 const (
@@ -13,4 +13,10 @@ const (
 	ExperimentPower       = "power"
 	ExperimentPowerLoaded = "power loaded"
 	ExperimentClients     = "clients"
+)
+
+// The quartiles of the latencies of a window of [ExperimentHalf]; the document has no histograms.
+const (
+	LowerQuartile = "latency_p25"
+	UpperQuartile = "latency_p75"
 )

@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"fmt"
@@ -148,14 +148,14 @@ func (d *Document) otherMachine(identity map[string]string) ([]string, error) {
 		return nil, err
 	}
 	var list []string
-	for _, key := range differing(is, identity) {
+	for _, key := range Differing(is, identity) {
 		list = append(list, fmt.Sprintf("%s %q instead of %q", key, is[key], identity[key]))
 	}
 	return list, nil
 }
 
-// differing returns the keys whose values differ, sorted. A key that is missing has the value "".
-func differing(a, b map[string]string) []string {
+// Differing returns the keys whose values differ, sorted. A key that is missing has the value "".
+func Differing(a, b map[string]string) []string {
 	keys := maps.Clone(a)
 	maps.Copy(keys, b)
 	maps.DeleteFunc(keys, func(key, _ string) bool { return a[key] == b[key] })

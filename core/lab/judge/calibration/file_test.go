@@ -1,4 +1,4 @@
-package calibrate
+package calibration
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func TestSchemaFile(t *testing.T) {
 			return nil
 		},
 	}
-	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/study/calibrate", "."))
+	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/judge/calibration", "."))
 	schema := reflector.Reflect(new(Document))
 	schema.ID = schemaID
 	schema.Title = "transportbench calibration, version " + SchemaVersion
@@ -55,7 +55,7 @@ func TestSchemaFile(t *testing.T) {
 	}
 	committed, err := os.ReadFile(schemaPath)
 	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text), "run go test ./core/lab/study/calibrate -run TestSchemaFile -update")
+	require.Equal(t, string(committed), string(text), "run go test ./core/lab/judge/calibration -run TestSchemaFile -update")
 }
 
 // validate checks a document against the schema.
