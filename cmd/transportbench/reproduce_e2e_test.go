@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

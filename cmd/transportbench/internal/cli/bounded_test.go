@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
 )
 
 // memoryFile is the variable that makes this binary the command. It names the file for the command's

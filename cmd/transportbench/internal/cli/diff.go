@@ -20,9 +20,9 @@ import (
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
 	"transportbench/core/transport"
 )
 

@@ -15,10 +15,11 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/history"
 	"transportbench/core/transport"
 )
 
@@ -177,17 +178,17 @@ func exportOtava(ctx context.Context, source, dir string) error {
 	if err := files.MakeDir(dir); err != nil {
 		return badOutput("--output", err)
 	}
-	tests := history.Tests(h.Series(history.Options{Metrics: compare.DefaultMetrics}))
+	tests := export.OtavaTests(h.Series(history.Options{Metrics: compare.DefaultMetrics}))
 	if len(tests) == 0 {
 		return exitf(ExitTooLittle, "%s: no cell is in two sets", source)
 	}
-	path := func(t history.Test) string { return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv") }
+	path := func(t export.OtavaTest) string { return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv") }
 	for _, t := range tests {
-		if err := files.Write(ctx, path(t), func(w io.Writer) error { return h.WriteOtava(w, t) }); err != nil {
+		if err := files.Write(ctx, path(t), func(w io.Writer) error { return export.WriteOtava(w, h, t) }); err != nil {
 			return badOutput("--output", err)
 		}
 	}
 	return badOutput("--output", files.Write(ctx, filepath.Join(dir, "otava.yaml"), func(w io.Writer) error {
-		return history.WriteOtavaTests(w, tests, path)
+		return export.WriteOtavaTests(w, tests, path)
 	}))
 }

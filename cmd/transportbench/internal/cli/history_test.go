@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/history/historytest"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history/historytest"
 )
 
 func TestHistory(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

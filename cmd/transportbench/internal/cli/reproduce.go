@@ -18,7 +18,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/consistency"
-	"transportbench/core/lab/study/reproduce"
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/results"
 )
 

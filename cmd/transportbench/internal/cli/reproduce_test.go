@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 

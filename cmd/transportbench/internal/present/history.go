@@ -10,10 +10,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/study/history"
-	"transportbench/core/lab/study/history/changepoint"
 )
 
 // History writes a table of the sets, one of the series that changed, or with all of every series, and one

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/study/reproduce"
 )
 
 // Reproduction writes the tables of a document, each row with our figures and below them the published

@@ -11,9 +11,9 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
 )
 
 // diffs compares each later set with the first, or notes why they cannot be compared.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/study/reproduce"
 )
 
 // documentPart shows the tables of a document with our figures and the published ones.

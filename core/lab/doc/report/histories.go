@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
-	"transportbench/core/lab/study/history/changepoint"
 )
 
 // historyList shows one metric of each cell through the sets, in the order of their time.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/judge/history/historytest"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
-	"transportbench/core/lab/study/history/historytest"
 )
 
 // nights are throughputs that fall by a fifth in the seventh of twelve sets.

@@ -14,10 +14,10 @@ import (
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/reproduce"
 )
 
 // Options configure a report.

@@ -191,7 +191,7 @@ func TestFalseAlarms(t *testing.T) {
 		require.NoError(t, os.WriteFile(document, []byte(before+mark+table.String()+mark+after), 0o644))
 		return
 	}
-	require.Equal(t, table.String(), old, "run go test ./core/lab/study/history/changepoint -run FalseAlarms -update")
+	require.Equal(t, table.String(), old, "run go test ./core/lab/judge/history/changepoint -run FalseAlarms -update")
 }
 
 func BenchmarkFind(b *testing.B) {

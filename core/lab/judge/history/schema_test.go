@@ -19,7 +19,7 @@ const schemaID = "urn:transportbench:history:1"
 
 func TestSchemaFile(t *testing.T) {
 	reflector := invopop.Reflector{BaseSchemaID: schemaID, AllowAdditionalProperties: true} // later minor versions add some
-	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/study/history", "."))
+	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/judge/history", "."))
 	schema := reflector.Reflect(new(Document))
 	schema.ID = schemaID
 	schema.Title = "transportbench history, version " + DocumentVersion
@@ -31,7 +31,7 @@ func TestSchemaFile(t *testing.T) {
 	}
 	committed, err := os.ReadFile("schema.json")
 	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text), "schema.json: run go test ./core/lab/study/history -run TestSchemaFile -update")
+	require.Equal(t, string(committed), string(text), "schema.json: run go test ./core/lab/judge/history -run TestSchemaFile -update")
 }
 
 // What is written follows the schema, and what breaks it is found.

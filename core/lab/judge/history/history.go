@@ -21,10 +21,10 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history/changepoint"
 	"transportbench/core/transport"
 )
 

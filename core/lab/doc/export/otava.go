@@ -1,4 +1,4 @@
-package history
+package export
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"strconv"
 	"time"
 
-	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/result"
 )
 
-// Test is the series of one cell, which Apache Otava calls a test.
-type Test struct {
+// OtavaTest is the series of one cell, which Apache Otava calls a test.
+type OtavaTest struct {
 	Name   string
 	ID     string // tells tests apart in names of files
-	series []Series
+	series []history.Series
 }
 
-// Tests groups series by cell and machine.
-func Tests(list []Series) []Test {
-	var tests []Test
+// OtavaTests groups series by cell and machine.
+func OtavaTests(list []history.Series) []OtavaTest {
+	var tests []OtavaTest
 	known := map[[2]string]int{}
 	for _, s := range list {
 		id := [2]string{s.Cell, s.Machine}
@@ -32,7 +32,7 @@ func Tests(list []Series) []Test {
 			if s.Machine != "" {
 				name += " " + s.Machine
 			}
-			tests = append(tests, Test{Name: name, ID: fmt.Sprintf("%04d", at)})
+			tests = append(tests, OtavaTest{Name: name, ID: fmt.Sprintf("%04d", at)})
 		}
 		tests[at].series = append(tests[at].series, s)
 	}
@@ -41,12 +41,12 @@ func Tests(list []Series) []Test {
 
 // WriteOtava writes a test as Otava's data source "csv" reads it: a line for each set with its time, the
 // commit, the version, and the metrics.
-func (h *History) WriteOtava(w io.Writer, t Test) error {
+func WriteOtava(w io.Writer, h *history.History, t OtavaTest) error {
 	header := []string{"time", "commit", "version", "set"}
 	for _, s := range t.series {
 		header = append(header, s.Metric)
 	}
-	out := export.NewCSVWriter(w)
+	out := NewCSVWriter(w)
 	if err := out.Write(header); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (h *History) WriteOtava(w io.Writer, t Test) error {
 		measured := false
 		for _, s := range t.series {
 			value := ""
-			if at := slices.IndexFunc(s.Points, func(p Point) bool { return p.Set == i }); at >= 0 {
+			if at := slices.IndexFunc(s.Points, func(p history.Point) bool { return p.Set == i }); at >= 0 {
 				value, measured = strconv.FormatFloat(s.Points[at].Value, 'g', -1, 64), true
 			}
 			row = append(row, value)
@@ -72,7 +72,7 @@ func (h *History) WriteOtava(w io.Writer, t Test) error {
 
 // WriteOtavaTests writes the part of Otava's configuration that describes the tests; file returns the
 // path of a test's values.
-func WriteOtavaTests(w io.Writer, tests []Test, file func(Test) string) error {
+func WriteOtavaTests(w io.Writer, tests []OtavaTest, file func(OtavaTest) string) error {
 	if _, err := fmt.Fprintln(w, "tests:"); err != nil {
 		return err
 	}

@@ -12,10 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/judge/history/historytest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/lab/study/history"
-	"transportbench/core/lab/study/history/historytest"
 )
 
 // nights are throughputs with 1% of noise, of the levels for so many nights each.
@@ -147,17 +148,17 @@ func TestLoadFailures(t *testing.T) {
 
 func TestOtava(t *testing.T) {
 	h, list := load(t, historytest.Write(t, t.TempDir(), 2, 3, nights(9, 1e6)...))
-	tests := history.Tests(list)
+	tests := export.OtavaTests(list)
 	require.Len(t, tests, 2)
 	var out bytes.Buffer
-	require.NoError(t, h.WriteOtava(&out, tests[0]))
+	require.NoError(t, export.WriteOtava(&out, h, tests[0]))
 	rows, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, []string{"time", "commit", "version", "set", "throughput", "latency_p50"}, rows[0])
 	require.Len(t, rows, 10)
 	require.Equal(t, []string{"2026-01-01T02:00:00Z", "0000000000000000000000000000000000000001", "0.0.0", "night0001"}, rows[1][:4])
 	require.NotEmpty(t, rows[9][5])
-	require.NoError(t, history.WriteOtavaTests(&out, tests, func(t history.Test) string { return t.Name + ".csv" }))
+	require.NoError(t, export.WriteOtavaTests(&out, tests, func(t export.OtavaTest) string { return t.Name + ".csv" }))
 	require.Contains(t, out.String(), "  \"shm in_flight=1\":\n    type: csv\n    file: \"shm in_flight=1.csv\"\n    time_column: time\n")
 	require.Contains(t, out.String(), "      latency_p50:\n        column: latency_p50\n        direction: -1\n")
 }
