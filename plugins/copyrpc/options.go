@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
@@ -120,13 +121,10 @@ func resolve(cfg transport.Config) (settings, error) {
 		batches: o.Int("batches"), credit: o.String("credit"), keepalive: o.Duration("keepalive"),
 	}
 	s.readsCredit = s.credit == creditRead
+	if err := control.CheckLimits(cfg, transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers}); err != nil {
+		return s, err
+	}
 	switch {
-	case cfg.MaxPayload > maxPayload:
-		return s, fmt.Errorf("%w: %d bytes; the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
-	case cfg.Peers > maxPeers:
-		return s, fmt.Errorf("%w: %d peers per worker; the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
-	case cfg.InFlight > maxInFlight:
-		return s, fmt.Errorf("%w: %d calls in flight per connection; the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	case s.signalInterval > s.sendDepth/2:
 		return s, &transport.OptionError{Option: "signal-interval", Problem: fmt.Sprintf("%d is over half of send-depth (%d): the send queue would fill up before a request completes", s.signalInterval, s.sendDepth)}
 	case s.connect.MTU != 0 && (s.connect.MTU < 256 || !pow2.Is(s.connect.MTU)): // the option has the maximum

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/datagram"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
@@ -197,16 +198,10 @@ func resolve(cfg transport.Config) (settings, error) {
 	}
 	s.peerTimeout = o.Duration("peer-timeout")
 	s.maxMissed = int(s.peerTimeout / s.keepalive)
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return s, err
+	}
 	switch {
-	case cfg.MaxPayload > maxMessage:
-		return s, fmt.Errorf("%w: a payload of %d bytes exceeds the limit of %d",
-			transport.ErrTooLarge, cfg.MaxPayload, maxMessage)
-	case cfg.Peers > maxPeers:
-		return s, fmt.Errorf("%w: %d peers of one worker exceed the limit of %d",
-			transport.ErrUnsupported, cfg.Peers, maxPeers)
-	case cfg.InFlight > maxInFlight:
-		return s, fmt.Errorf("%w: %d calls in flight on one connection exceed the limit of %d",
-			transport.ErrUnsupported, cfg.InFlight, maxInFlight)
 	case !pow2.Is(s.window):
 		return s, optionError("window", "%d is not a power of two; the next one is %d", s.window, pow2.Ceil(s.window))
 	case s.mtu != 0 && s.mtu < minMTU:

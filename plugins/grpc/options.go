@@ -128,16 +128,12 @@ func resolve(cfg transport.Config) (*settings, error) {
 				"%d is below 64KiB, which grpc-go would use instead; use 64KiB or more, or 0", window)}
 		}
 	}
-	switch {
-	case s.payload > maxPayload:
-		return nil, fmt.Errorf("%w: payloads of %d bytes; at most %d", transport.ErrUnsupported, s.payload, maxPayload)
-	case s.peers > maxPeers:
-		return nil, fmt.Errorf("%w: %d peers; at most %d", transport.ErrUnsupported, s.peers, maxPeers)
-	case s.unary && s.maxStreams > 0 && int(s.maxStreams) < s.inFlight:
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return nil, err
+	}
+	if s.unary && s.maxStreams > 0 && int(s.maxStreams) < s.inFlight {
 		return nil, &transport.OptionError{Option: "max-streams", Problem: fmt.Sprintf(
 			"%d is below the %d calls in flight on a connection, each of which is a stream; use %[2]d or more, or 0", s.maxStreams, s.inFlight)}
-	case s.inFlight > maxInFlight:
-		return nil, fmt.Errorf("%w: %d calls in flight; at most %d", transport.ErrUnsupported, s.inFlight, maxInFlight)
 	}
 	if s.network == networkTCP {
 		var err error

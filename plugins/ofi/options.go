@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"
 )
@@ -83,11 +84,8 @@ type settings struct {
 }
 
 func resolve(cfg transport.Config) (*settings, error) {
-	if cfg.MaxPayload > maxPayload {
-		return nil, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
-	}
-	if cfg.Peers > maxPeers {
-		return nil, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return nil, err
 	}
 	o := cfg.Options
 	most := max(cfg.MaxPayload, 1)

@@ -105,13 +105,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 		port: o.Int("port"), cid: uint32(o.Int("cid")), connectTimeout: o.Duration("connect-timeout"),
 		sock: sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
 	}
-	switch {
-	case cfg.MaxPayload > maxPayload:
-		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
-	case cfg.Peers > maxPeers:
-		return nil, fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
-	case cfg.InFlight > maxInFlight:
-		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return nil, err
 	}
 	if last := s.port + max(cfg.Workers, 1) - 1; s.port > 0 && last > maxPort {
 		return nil, refuse("port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.port-last+maxPort)

@@ -225,13 +225,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case cfg.MaxPayload > maxPayload:
-		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
-	case cfg.Peers > maxPeers:
-		return nil, fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
-	case cfg.InFlight > maxInFlight:
-		return nil, fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, maxInFlight)
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return nil, err
 	}
 	if last := s.dataPort + max(cfg.Workers, 1) - 1; s.dataPort > 0 && last > maxPort {
 		return nil, refuse("data-port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.dataPort-last+maxPort)

@@ -1,9 +1,9 @@
 package ucxam
 
 import (
-	"fmt"
 	"time"
 
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )
@@ -103,11 +103,8 @@ type settings struct {
 }
 
 func resolve(cfg transport.Config, environ []string) (*settings, error) {
-	if cfg.MaxPayload > maxPayload {
-		return nil, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, maxPayload)
-	}
-	if cfg.Peers > maxPeers {
-		return nil, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, maxPeers)
+	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
+		return nil, err
 	}
 	o := cfg.Options
 	s := &settings{

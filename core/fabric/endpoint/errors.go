@@ -27,6 +27,21 @@ func (n Name) PeerError(op string, peer transport.PeerID, err error) error {
 	return &transport.OpError{Transport: string(n), Op: op, Peer: peer, Err: err}
 }
 
+// CheckLimits returns an error if a transport cannot open with a configuration because of its limits.
+// A limit of 0 is none.
+func CheckLimits(cfg transport.Config, limits transport.Limits) error {
+	exceeds := func(n, most int) bool { return most > 0 && n > most }
+	switch {
+	case exceeds(cfg.MaxPayload, limits.MaxPayload):
+		return fmt.Errorf("%w: payloads of %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, limits.MaxPayload)
+	case exceeds(cfg.Peers, limits.Peers):
+		return fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, limits.Peers)
+	case exceeds(cfg.InFlight, limits.InFlight):
+		return fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, limits.InFlight)
+	}
+	return nil
+}
+
 // PeerErrors are the errors that Post and Poll return for one peer. They are made
 // when the peer connects because the data path must not allocate.
 type PeerErrors struct {
