@@ -40,7 +40,7 @@ type worker struct {
 
 	stream    *floor.StreamPort // for probes of TCP, or nil
 	datagrams *datagram.UDP     // for probes of UDP, or nil
-	parking   *parking          // nil without the option wake-up
+	parking   *control.Parking  // nil without the option wake-up
 	closed    bool
 	freed     bool // the library's part
 	counts    counts
@@ -97,7 +97,10 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 		return nil, err
 	}
 	if cfg.WakeUp {
-		if w.parking, err = newParking(w); err != nil {
+		if w.library.Descriptor() < 0 {
+			return nil, e.noDescriptor()
+		}
+		if w.parking, err = control.NewParking(w.library.Descriptor()); err != nil {
 			return nil, err
 		}
 	}
@@ -194,7 +197,7 @@ func (w *worker) peerGone(p *peer, sameHost bool) {
 	p.gone.Store(true)
 	w.gone.Add(1)
 	if w.parking != nil {
-		w.parking.signal()
+		w.parking.Wake()
 	}
 }
 
@@ -236,7 +239,7 @@ func (w *worker) closeAll() error {
 	w.freed = true
 	err := errors.Join(w.closePorts(), w.presence.close())
 	if w.parking != nil {
-		err = errors.Join(err, w.parking.close())
+		err = errors.Join(err, w.parking.Close())
 	}
 	return err
 }

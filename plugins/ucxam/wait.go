@@ -1,11 +1,7 @@
 package ucxam
 
 import (
-	"errors"
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 )
@@ -14,26 +10,6 @@ import (
 type parkingWorker struct{ *worker }
 
 var _ transport.Waiter = parkingWorker{}
-
-// parking has the descriptors that a worker sleeps on.
-type parking struct {
-	ucx  int // UCX's event descriptor, which UCX closes
-	wake int // an eventfd
-}
-
-func newParking(w *worker) (*parking, error) {
-	p := &parking{ucx: w.ucp.Descriptor()}
-	if p.ucx < 0 {
-		return nil, refuse(optionWakeUp, "UCX has no event descriptor for %s", w.endpoint.lane)
-	}
-	var err error
-	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
-	}
-	return p, nil
-}
-
-func (p *parking) close() error { return unix.Close(p.wake) }
 
 // Wait implements [transport.Waiter].
 func (w parkingWorker) Wait(timeout time.Duration) error {
@@ -45,25 +21,10 @@ func (w parkingWorker) Wait(timeout time.Duration) error {
 		return nil
 	}
 	w.counts.parked++
-	w.counts.syscalls++
-	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
-	descriptors := [...]unix.PollFd{
-		{Fd: int32(w.parking.ucx), Events: unix.POLLIN},
-		{Fd: int32(w.parking.wake), Events: unix.POLLIN},
-	}
-	if _, err := unix.Ppoll(descriptors[:], &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return name.Error("wait", err)
-	}
-	if descriptors[1].Revents != 0 {
-		var count [8]byte
-		w.counts.syscalls++
-		_, _ = unix.Read(w.parking.wake, count[:]) // EAGAIN: an earlier Wait has read it
-	}
-	return nil
+	calls, err := w.parking.Sleep(timeout)
+	w.counts.syscalls += calls
+	return name.Error("wait", err)
 }
 
 // Wake implements [transport.Waiter].
-func (w parkingWorker) Wake() {
-	one := [8]byte{1}
-	_, _ = unix.Write(w.parking.wake, one[:]) // EAGAIN: a wake-up is pending already
-}
+func (w parkingWorker) Wake() { w.parking.Wake() }

@@ -31,7 +31,7 @@ type worker struct {
 	lost  control.LostPeers // whose ErrCorrupt Poll has returned
 
 	stream    *floor.StreamPort // for probes of TCP; nil if UCX does not send over it
-	parking   *parking          // nil without the option wake-up
+	parking   *control.Parking  // nil without the option wake-up
 	closed    bool
 	destroyed bool
 	counts    counts
@@ -80,7 +80,10 @@ func newWorker(e *endpoint) (*worker, error) {
 	}
 	e.AddRegistered(w.ucp.Registered())
 	if e.settings.wakeUp {
-		if w.parking, err = newParking(w); err != nil {
+		if w.ucp.Descriptor() < 0 {
+			return nil, errors.Join(refuse(optionWakeUp, "UCX has no event descriptor for %s", e.lane), w.destroy())
+		}
+		if w.parking, err = control.NewParking(w.ucp.Descriptor()); err != nil {
 			return nil, errors.Join(err, w.destroy())
 		}
 	}
@@ -174,7 +177,7 @@ func (w *worker) destroy() error {
 	w.ucp.Destroy()
 	err := w.closeStream()
 	if w.parking != nil {
-		err = errors.Join(err, w.parking.close())
+		err = errors.Join(err, w.parking.Close())
 	}
 	return err
 }
