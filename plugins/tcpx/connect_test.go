@@ -124,3 +124,12 @@ func TestConnectTimeoutCountsPolls(t *testing.T) {
 		require.Equal(t, connecting, p.state)
 	}
 }
+
+// sendHello is sock.SendBytes on a socket that may not be connected yet.
+func sendHello(fd int, b []byte) (int, error) {
+	n, err := sock.SendBytes(fd, b)
+	if err == unix.ENOTCONN {
+		err = nil
+	}
+	return n, err
+}

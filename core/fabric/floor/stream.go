@@ -57,6 +57,66 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 	return reading, err
 }
 
+// ProbeSockets is one side of a probe over a socket that is made for it. dial begins to connect a socket
+// and returns the hello to send on it first. accept returns a socket that the other side has dialled, whose
+// hello has been read, or -1 if none has come.
+func ProbeSockets(ctx context.Context, probe transport.Probe, dial func() (fd int, hello []byte, err error), accept func() (fd int, err error)) (transport.Floor, error) {
+	if probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
+		return transport.Floor{}, transport.ErrUnsupported
+	}
+	if probe.Initiate {
+		fd, hello, err := dial()
+		if err != nil {
+			return transport.Floor{}, err
+		}
+		return probeDialled(ctx, fd, hello, probe)
+	}
+	for {
+		fd := -1
+		err := whileIdle(ctx, func() (done bool, err error) {
+			fd, err = accept()
+			return fd >= 0, err
+		})
+		if err != nil {
+			return transport.Floor{}, err
+		}
+		reading, err := ProbeStream(ctx, fd, probe)
+		_ = unix.Close(fd)
+		// If the initiator gave an earlier probe up, its socket has ended, and there will be another.
+		if !errors.Is(err, ErrStreamEnded) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+			return reading, err
+		}
+	}
+}
+
+// probeDialled sends the hello on a socket that may not be connected yet, measures, and closes the socket.
+func probeDialled(ctx context.Context, fd int, hello []byte, probe transport.Probe) (reading transport.Floor, err error) {
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	err = whileIdle(ctx, func() (bool, error) {
+		n, err := streamSend(fd, hello)
+		hello = hello[n:]
+		return len(hello) == 0, err
+	})
+	if err != nil {
+		return reading, fmt.Errorf("connecting for a probe: %w", err)
+	}
+	return ProbeStream(ctx, fd, probe)
+}
+
+// whileIdle calls step until it is done, and returns early if ctx ends.
+func whileIdle(ctx context.Context, step func() (done bool, err error)) error {
+	var stopped atomic.Bool
+	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
+	for wait := (spin.Wait{}); ; wait.IdleCall() {
+		if done, err := step(); done || err != nil {
+			return err
+		}
+		if stopped.Load() {
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // streamKind returns what readings call a socket.
 func streamKind(fd int) string {
 	switch family, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); family {

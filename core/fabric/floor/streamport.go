@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
-	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
 )
 
@@ -97,9 +95,6 @@ func (p *StreamPort) Address() []byte {
 
 // Probe is that of [transport.Prober] with the port of this address.
 func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.Probe) (transport.Floor, error) {
-	if probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
-		return transport.Floor{}, transport.ErrUnsupported
-	}
 	var peer streamAddress
 	if err := peer.decode(address); err != nil {
 		return transport.Floor{}, err
@@ -107,76 +102,48 @@ func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.
 	if p.closed {
 		return transport.Floor{}, transport.ErrClosed
 	}
-	if probe.Initiate {
-		return p.lead(ctx, peer, probe)
+	if (peer.Unix == "") != (p.address.Unix == "") {
+		return transport.Floor{}, errors.New("the port for probes of the peer has another kind of socket")
 	}
-	// If the initiator gave an earlier probe up, its socket has ended, and there will be another.
-	for {
-		fd, err := p.wait(ctx, peer.Nonce)
-		if err != nil {
-			return transport.Floor{}, err
-		}
-		f, err := ProbeStream(ctx, fd, probe)
-		_ = unix.Close(fd)
-		if !errors.Is(err, ErrStreamEnded) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
-			return f, err
-		}
-	}
+	return ProbeSockets(ctx, probe,
+		func() (int, []byte, error) { return p.dial(ctx, peer) },
+		func() (int, error) { return p.accept(peer.Nonce) })
 }
 
-func (p *StreamPort) lead(ctx context.Context, peer streamAddress, probe transport.Probe) (f transport.Floor, err error) {
-	if (peer.Unix == "") != (p.address.Unix == "") {
-		return f, errors.New("the port for probes of the peer has another kind of socket")
-	}
-	var stopped atomic.Bool
-	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	to := peer.socketAddress()
-	fd, err := p.options.DialTo(to)
+// dial begins to connect a socket to the port of a peer, and returns the hello to send on it.
+func (p *StreamPort) dial(ctx context.Context, peer streamAddress) (fd int, hello []byte, err error) {
 	// EAGAIN: strangers have filled the queue of a Unix socket, which the peer empties once it waits.
-	for wait := (spin.Wait{}); errors.Is(err, unix.EAGAIN) && !stopped.Load(); wait.IdleCall() {
-		fd, err = p.options.DialTo(to)
-	}
-	if errors.Is(err, unix.EAGAIN) {
-		return f, context.Cause(ctx)
-	}
+	err = whileIdle(ctx, func() (bool, error) {
+		fd, err = p.options.DialTo(peer.socketAddress())
+		if errors.Is(err, unix.EAGAIN) {
+			return false, nil
+		}
+		return true, err
+	})
 	if err != nil {
-		return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
+		return -1, nil, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
 	}
-	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	own, err := unix.Getsockname(fd)
 	if err != nil {
-		return f, fmt.Errorf("connecting to %s for a probe: getsockname: %w", peer.name(), err)
+		return -1, nil, errors.Join(fmt.Errorf("connecting to %s for a probe: getsockname: %w", peer.name(), err), unix.Close(fd))
 	}
-	hello := make([]byte, 0, helloSize)
 	for _, v := range []uint64{peer.Nonce, p.address.Nonce, uint64(sock.PortOf(own))} {
 		hello = binary.LittleEndian.AppendUint64(hello, v)
 	}
-	for wait := (spin.Wait{}); len(hello) > 0; wait.IdleCall() {
-		n, err := streamSend(fd, hello)
-		if err != nil {
-			return f, fmt.Errorf("connecting to %s for a probe: %w", peer.name(), err)
-		}
-		if hello = hello[n:]; stopped.Load() {
-			return f, context.Cause(ctx)
-		}
-	}
-	return ProbeStream(ctx, fd, probe)
+	return fd, hello, nil
 }
 
-// wait returns the newest socket that the port with this nonce has dialled.
-func (p *StreamPort) wait(ctx context.Context, from uint64) (int, error) {
-	var stopped atomic.Bool
-	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
-	for wait := (spin.Wait{}); !stopped.Load(); wait.IdleCall() {
-		if err := p.acceptor.Accept(p.decide); err != nil {
-			return -1, err
-		}
-		if fd, ok := p.waiting[from]; ok {
-			delete(p.waiting, from)
-			return fd, nil
-		}
+// accept returns the newest socket that the port with this nonce has dialled, or -1.
+func (p *StreamPort) accept(from uint64) (int, error) {
+	if err := p.acceptor.Accept(p.decide); err != nil {
+		return -1, err
 	}
-	return -1, context.Cause(ctx)
+	fd, ok := p.waiting[from]
+	if !ok {
+		return -1, nil
+	}
+	delete(p.waiting, from)
+	return fd, nil
 }
 
 // decide keeps a connection with a hello for this port that comes from the port that it names.
