@@ -19,6 +19,7 @@ const (
 	TypeSize     OptionType = "size"     // bytes: 4096, 4KiB, 1MiB, 2GiB
 	TypeDuration OptionType = "duration" // 5ms, 1.5s
 	TypeString   OptionType = "string"
+	TypeFloat    OptionType = "float" // 0.5; of options of a run
 )
 
 // Option is one entry of a transport's schema, from which flags, help and documentation are made.
@@ -100,22 +101,28 @@ func parseValue(o Option, text string) (value, error) {
 		d, err = time.ParseDuration(text)
 		v.number = int64(d)
 	case TypeString:
-		if len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text) {
-			return v, &OptionError{o.Name, fmt.Sprintf("%q is not one of %s%s",
-				text, strings.Join(o.Allowed, ", "), SuggestionFor(text, o.Allowed))}
-		}
-		return v, nil
 	default:
 		panic(fmt.Sprintf("option %q has unknown type %q", o.Name, o.Type))
 	}
 	if err != nil {
 		return v, &OptionError{o.Name, fmt.Sprintf("%q is not a %s", text, o.Type)}
 	}
-	if (o.Min != 0 || o.Max != 0) && (v.number < o.Min || v.number > o.Max) {
-		return v, &OptionError{o.Name, fmt.Sprintf("%s is out of range (%s to %s)",
-			text, formatNumber(o.Type, o.Min), formatNumber(o.Type, o.Max))}
+	if problem := o.Check(text, float64(v.number)); problem != "" {
+		return v, &OptionError{o.Name, problem}
 	}
 	return v, nil
+}
+
+// Check returns what is wrong with a value of the option, or an empty string. number is that of an option
+// with bounds.
+func (o *Option) Check(text string, number float64) (problem string) {
+	switch {
+	case len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text):
+		return fmt.Sprintf("%q is not one of %s%s", text, strings.Join(o.Allowed, ", "), SuggestionFor(text, o.Allowed))
+	case (o.Min != 0 || o.Max != 0) && !(number >= float64(o.Min) && number <= float64(o.Max)): // also NaN
+		return fmt.Sprintf("%s is out of range (%s to %s)", text, formatNumber(o.Type, o.Min), formatNumber(o.Type, o.Max))
+	}
+	return ""
 }
 
 func formatNumber(t OptionType, n int64) string {

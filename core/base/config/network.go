@@ -187,11 +187,8 @@ func parseRateOfNetwork(text string) (float64, error) {
 	return 0, fmt.Errorf("rate=%s is not a rate such as 1Gbit, 100Mbit or 500kbit", shorten(text))
 }
 
-// checkNetwork checks the network of a configuration that no flag has set.
+// checkNetwork checks the network against the ranks.
 func checkNetwork(c *Config) *Error {
-	if err := new(Network).Set(string(c.Network)); err != nil {
-		return &Error{"network", err.Error()}
-	}
 	if c.Network != "" && c.Ranks > MaxNetworkRanks {
 		return &Error{"network", fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks, MaxNetworkRanks)}
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -157,28 +156,8 @@ func (i Interleave) String() string {
 	return string(i)
 }
 
-// Set parses the format of String.
-func (i *Interleave) Set(text string) error {
-	if !slices.Contains(Interleaves(), text) && text != "" {
-		return fmt.Errorf("%q is not one of %s%s", shorten(text), strings.Join(Interleaves(), ", "), transport.SuggestionFor(text, Interleaves()))
-	}
-	if *i = Interleave(text); text == none {
-		*i = ""
-	}
-	return nil
-}
-
 // checkPlacement checks the options that place ranks and threads, and order their work.
 func checkPlacement(c *Config) *Error {
-	if err := new(CPUs).Set(string(c.CPUs)); err != nil {
-		return &Error{"cpus", err.Error()}
-	}
-	if err := new(NUMANode).Set(string(c.NUMA)); err != nil {
-		return &Error{"numa", err.Error()}
-	}
-	if err := new(Interleave).Set(string(c.Interleave)); err != nil {
-		return &Error{"interleave", err.Error()}
-	}
 	switch {
 	case c.CPUs != "" && !c.Pin:
 		return &Error{"cpus", "needs threads that are pinned; leave --pin=false out"}
@@ -186,8 +165,6 @@ func checkPlacement(c *Config) *Error {
 		return &Error{"numa", "needs threads that are pinned; leave --pin=false out"}
 	case c.CPUs != "" && c.NUMA != "":
 		return &Error{"numa", "cannot be combined with --cpus, which chooses each processor; leave one of them out"}
-	case c.Servers < 0 || c.Servers >= MaxRanks:
-		return &Error{"servers", fmt.Sprintf("%d is out of range (1 to %d)", c.Servers, MaxRanks-1)}
 	case c.Servers != 0 && c.Mesh():
 		return &Error{"servers", "has no effect in a mesh, where every rank serves; leave it out, or use --topology client-server"}
 	case c.Servers != 0 && c.Traffic != "":

@@ -67,11 +67,13 @@ func TestPlacementOptions(t *testing.T) {
 		require.ErrorContains(t, s.Set(text), "is not a number from 1 to 1023", text)
 	}
 
-	var i Interleave
-	require.NoError(t, i.Set("send-poll"))
-	require.NoError(t, i.Set("none"))
-	require.Zero(t, i)
-	require.ErrorContains(t, i.Set("send-pol"), `"send-pol" is not one of none, send-poll; did you mean "send-poll"?`)
+	for text, want := range map[string]Interleave{"none": "", "send-poll": InterleaveSendPoll} {
+		c, _, err := Resolve(Layer{Values: map[string]string{"interleave": text, "topology": TopologyMeshProxied}})
+		require.NoError(t, err)
+		require.Equal(t, want, c.Interleave)
+	}
+	_, _, err := Resolve(Layer{Values: map[string]string{"interleave": "send-pol"}})
+	require.ErrorContains(t, err, `"send-pol" is not one of none, send-poll; did you mean "send-poll"?`)
 }
 
 func TestPlacementOptionsThatExcludeOthers(t *testing.T) {

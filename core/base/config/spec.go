@@ -31,7 +31,8 @@ type Field struct {
 	// Replaces names the options that have no effect beside this one. In a lower layer they are reset.
 	Replaces []string
 
-	index []int // of the field in Config
+	index  []int // of the field in Config
+	isSize bool  // it determines how large a run is
 }
 
 // Fields returns every option of a run, in the order of the help. The caller must not change it.
@@ -98,14 +99,16 @@ func (f *Field) Show(c *Config) string { return fmt.Sprint(f.value(c).Interface(
 
 // parse sets the field of c to the value of a text.
 func (f *Field) parse(c *Config, text string) (err error) {
-	what := ""
-	switch p := f.value(c).Addr().Interface().(type) {
+	v, what := f.value(c), ""
+	if v.Kind() == reflect.String && (text == "" || text == fmt.Sprint(reflect.Zero(v.Type()).Interface())) {
+		v.SetZero()
+		return nil
+	}
+	switch p := v.Addr().Interface().(type) {
 	case *Sizes:
 		return readSizes(p, text)
 	case setter:
 		return p.Set(text)
-	case *string:
-		*p = text
 	case *bool:
 		*p, err = strconv.ParseBool(text)
 		what = "true or false"
@@ -122,12 +125,39 @@ func (f *Field) parse(c *Config, text string) (err error) {
 		err = p.UnmarshalText([]byte(text))
 		what = "a duration such as 500ms or 1.5s"
 	default:
-		panic(fmt.Sprintf("option %q has a type that nothing parses", f.Name))
+		v.SetString(text)
 	}
 	if err != nil {
 		return fmt.Errorf("%q is not %s", text, what)
 	}
 	return nil
+}
+
+// check returns what is wrong with the value of the field in c, or an empty string.
+func (f *Field) check(c *Config) (problem string) {
+	v, text := f.value(c), f.Show(c)
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		return f.Check(text, float64(v.Int()))
+	case reflect.Float64:
+		if f.Min != f.Max {
+			return f.Check(text, v.Float())
+		}
+	case reflect.Struct: // sizes
+		if problem = f.Check(Size(c.ValueSize.Min()).String(), float64(c.ValueSize.Min())); problem == "" {
+			problem = f.Check(Size(c.ValueSize.Max()).String(), float64(c.ValueSize.Max()))
+		}
+		return problem
+	case reflect.String:
+	default:
+		return ""
+	}
+	if s, ok := reflect.New(v.Type()).Interface().(setter); ok && !v.IsZero() {
+		if err := s.Set(text); err != nil {
+			return err.Error()
+		}
+	}
+	return f.Check(text, 0)
 }
 
 // prefixFile marks a value-size that names the file of a histogram.

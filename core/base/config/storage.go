@@ -161,9 +161,6 @@ func (c *Config) Stored() bool { return c.ReadDelay != "" || c.WriteDelay != "" 
 
 // checkStorage checks the delays against the service and the calls in flight.
 func checkStorage(c *Config) *Error {
-	if c.StorageLanes < 0 || c.StorageLanes > MaxStorageLanes {
-		return &Error{"storage-lanes", fmt.Sprintf("%d is out of range (0 to %d)", c.StorageLanes, MaxStorageLanes)}
-	}
 	if !c.Stored() {
 		if c.StorageLanes > 0 {
 			return &Error{"storage-lanes", "has no effect without a delay; use --read-delay or --write-delay too"}
@@ -176,9 +173,6 @@ func checkStorage(c *Config) *Error {
 	}{{"read-delay", c.ReadDelay}, {"write-delay", c.WriteDelay}} {
 		if d.delay == "" {
 			continue
-		}
-		if err := new(Delay).Set(string(d.delay)); err != nil {
-			return &Error{d.option, err.Error()}
 		}
 		if c.Service != ServiceStore {
 			return &Error{d.option, fmt.Sprintf("service %s has no storage; use --service store or leave it out", c.Service)}

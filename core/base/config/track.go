@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"transportbench/core/transport"
 )
@@ -32,25 +31,9 @@ func (t Track) String() string {
 	return string(t)
 }
 
-// Set parses the name of a track.
-func (t *Track) Set(text string) error {
-	switch text {
-	case trackShipped:
-		*t = TrackShipped
-	case string(TrackMatched):
-		*t = TrackMatched
-	default:
-		return fmt.Errorf("%q is not one of %s%s", text, strings.Join(tracks(), ", "), transport.SuggestionFor(text, tracks()))
-	}
-	return nil
-}
-
 // checkTrack checks that the verification is the track's.
 func checkTrack(c *Config) *Error {
-	switch {
-	case c.Track != TrackShipped && c.Track != TrackMatched:
-		return &Error{"track", fmt.Sprintf("%q is not one of %s, %s", string(c.Track), trackShipped, TrackMatched)}
-	case c.Track == TrackMatched && c.VerifyEvery != 1:
+	if c.Track == TrackMatched && c.VerifyEvery != 1 {
 		return &Error{"verify-every", fmt.Sprintf("%d contradicts --track matched, which verifies every value; leave it out", c.VerifyEvery)}
 	}
 	return nil

@@ -164,9 +164,6 @@ func checkTraffic(c *Config) *Error {
 	if c.Traffic == "" {
 		return nil
 	}
-	if err := new(Traffic).Set(string(c.Traffic)); err != nil {
-		return &Error{"traffic", err.Error()}
-	}
 	least := 2
 	if name := c.Traffic.Name(); name == TrafficFanOut || name == TrafficHotspot {
 		least = 3

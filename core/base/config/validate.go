@@ -1,13 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-
-	"transportbench/core/transport"
-)
+import "fmt"
 
 // Error is an invalid option, by itself or in combination with others.
 type Error struct {
@@ -17,9 +10,17 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Problem) }
 
-// Validate returns an [*Error] for the first invalid option.
+// Validate returns an [*Error] for the first invalid option: of each by itself, then by the rules across options.
 func (c *Config) Validate() error {
-	for _, check := range []func(*Config) *Error{checkEnums, checkClasses, checkNumbers, checkFractions, checkTimes, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack} {
+	if err := checkClasses(c); err != nil { // their totals are options, too
+		return err
+	}
+	if err := c.checkFields(func(*Field) bool { return true }); err != nil {
+		return err
+	}
+	for _, check := range []func(*Config) *Error{
+		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack,
+	} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -27,108 +28,45 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func checkEnums(c *Config) *Error {
-	enums := []struct {
-		option, value string
-		allowed       []string
-	}{
-		{"topology", c.Topology, topologies()},
-		{"distribution", c.Distribution, Distributions()},
-		{"arrival", c.Arrival, []string{ArrivalPoisson, ArrivalConstant}},
-		{"flush", c.Flush, []string{FlushLoop, FlushImmediate}},
-		{"idle", c.Idle, []string{IdleAuto, IdleSpin, IdleYield, IdlePark}},
-	}
-	for _, e := range enums {
-		if !slices.Contains(e.allowed, e.value) {
-			return &Error{e.option, fmt.Sprintf("%q is not one of %s%s", e.value,
-				strings.Join(e.allowed, ", "), transport.SuggestionFor(e.value, e.allowed))}
+// checkFields checks the fields that are wanted, each by itself.
+func (c *Config) checkFields(wanted func(*Field) bool) error {
+	for i := range fields {
+		if f := &fields[i]; wanted(f) {
+			if problem := f.check(c); problem != "" {
+				return &Error{f.Name, problem}
+			}
 		}
 	}
 	return nil
-}
-
-// bound is a number of an option and its range.
-type bound struct {
-	option         string
-	value, low, up int
-}
-
-// sizes are the numbers that determine how large a run is.
-func sizes(c *Config) []bound {
-	return []bound{
-		{"ranks", c.Ranks, c.leastRanks(), MaxRanks},
-		{"daemons", c.Daemons, 1, MaxThreads},
-		{"clients", c.Clients, 1, MaxThreads},
-		{"in-flight", c.InFlight, 1, MaxInFlight},
-		{"keys", c.Keys, 1, MaxKeys},
-		{"tokens-per-block", c.TokensPerBlock, 0, MaxTokens},
-		{"bytes-per-token", int(c.BytesPerToken), 0, MaxValueSize},
-		{"value-size", c.ValueSize.Min(), 0, MaxValueSize},
-		{"value-size", c.ValueSize.Max(), 0, MaxValueSize},
-	}
 }
 
 // CheckSizes returns an [*Error] for a size that no run can have. It is for the configuration of a
 // result of any version, which need not pass [Config.Validate].
 func (c *Config) CheckSizes() error {
-	if err := within(sizes(c)); err != nil {
+	if err := c.checkFields(func(f *Field) bool { return f.isSize }); err != nil {
+		return err
+	}
+	if err := checkRanks(c); err != nil {
 		return err
 	}
 	return nil
 }
 
-func checkNumbers(c *Config) *Error {
-	return within(append(sizes(c),
-		bound{"repeats", c.Repeats, 1, MaxRepeats},
-		bound{"launches", c.Launches, 0, c.Repeats},
-		bound{"verify-every", c.VerifyEvery, 1, 1 << 30},
-		bound{"sample-every", c.SampleEvery, 0, 1 << 30},
-	))
-}
-
-// within returns an error for the first number out of its range.
-func within(bounds []bound) *Error {
-	for _, b := range bounds {
-		if b.value < b.low || b.value > b.up {
-			return &Error{b.option, fmt.Sprintf("%d is out of range (%d to %d)", b.value, b.low, b.up)}
-		}
-	}
-	return nil
-}
-
-// checkFractions negates its conditions, so that NaN fails too.
-func checkFractions(c *Config) *Error {
-	for _, share := range []struct {
-		option string
-		value  float64
-	}{{"read-ratio", c.ReadRatio}, {"hot-keys", c.HotKeys}, {"hot-share", c.HotShare}} {
-		if !(share.value >= 0 && share.value <= 1) {
-			return &Error{share.option, fmt.Sprintf("%g is out of range (0 to 1)", share.value)}
-		}
-	}
-	switch {
-	case !(c.Theta > 0 && c.Theta < 1):
-		return &Error{"theta", fmt.Sprintf("%g is out of range (0 to 1, exclusive)", c.Theta)}
-	case c.Distribution == DistributionHotspot && (c.HotKeys == 0 || c.HotKeys == 1):
-		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves no %s keys; use a share between 0 and 1", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
-	}
-	return nil
-}
-
-func checkTimes(c *Config) *Error {
-	switch {
-	case c.Duration < Duration(time.Millisecond) || c.Duration > MaxDuration:
-		return &Error{"duration", fmt.Sprintf("%v is out of range (1ms to %v)", c.Duration, MaxDuration)}
-	case c.Burn < 0 || c.Burn > Duration(time.Second):
-		return &Error{"burn", fmt.Sprintf("%v is out of range (0s to 1s)", c.Burn)}
-	case c.Warmup < 0 || c.Warmup > MaxDuration:
-		return &Error{"warmup", fmt.Sprintf("%v is out of range (0s to %v)", c.Warmup, MaxDuration)}
+func checkRanks(c *Config) *Error {
+	if least := c.leastRanks(); c.Ranks < least {
+		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, least, MaxRanks)}
 	}
 	return nil
 }
 
 func checkKeys(c *Config) *Error {
 	switch {
+	case c.Launches > c.Repeats:
+		return &Error{"launches", fmt.Sprintf("%d is out of range (0 to %d)", c.Launches, c.Repeats)}
+	case c.Theta == 0 || c.Theta == 1:
+		return &Error{"theta", fmt.Sprintf("%g is out of range (0 to 1, exclusive)", c.Theta)}
+	case c.Distribution == DistributionHotspot && (c.HotKeys == 0 || c.HotKeys == 1):
+		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves no %s keys; use a share between 0 and 1", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
 	case c.TotalKeys() > MaxKeys:
 		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks exceed %d in all; use fewer", c.Keys, c.ServingRanks(), MaxKeys)}
 	case c.Daemons > c.Keys:
@@ -171,14 +109,10 @@ func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerTo
 // checkLoad checks the options of meshes and open loops.
 func checkLoad(c *Config) *Error {
 	switch {
-	case c.RemoteShare != ByHash && !(c.RemoteShare >= 0 && c.RemoteShare <= 1):
-		return &Error{"remote-share", fmt.Sprintf("%g is out of range (0 to 1)", float64(c.RemoteShare))}
 	case c.RemoteShare != ByHash && !c.Mesh():
 		return &Error{"remote-share", "has no effect in client-server, where every request goes to a rank that serves; use --topology mesh-direct or mesh-proxied, or leave it out"}
 	case c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1:
 		return &Error{"remote-share", "has no effect with one rank, where every request is local; use --ranks 2 or more, or leave it out"}
-	case c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate):
-		return &Error{"rate", fmt.Sprintf("%g op/s is out of range (%g to %g)", float64(c.Rate), minRate, maxRate)}
 	case c.Proxied() && c.Idle == IdlePark:
 		return &Error{"idle", "park does not work with mesh-proxied, where a daemon waits for clients and for other ranks at the same time; use auto, spin or yield"}
 	}

@@ -75,7 +75,7 @@ func TestReadRefusesImpossibleSizes(t *testing.T) {
 	}{
 		"in-flight: -1 is": {"in_flight", -1}, "in-flight: 65537 is": {"in_flight", 65537}, "clients: 0 is": {"clients", 0},
 		"clients: 4611686018427387904 is": {"clients", int64(1) << 62}, "ranks: 1025 is": {"ranks", 1025}, "daemons: 1025 is": {"daemons", 1025},
-		"keys: -7 is": {"keys", -7}, "value-size: 2147483648 is": {"value_size", 1 << 31},
+		"keys: -7 is": {"keys", -7}, "value-size: 2GiB is": {"value_size", 1 << 31},
 	} {
 		_, err := Parse(edited(t, func(d map[string]any) { d["config"].(map[string]any)[c.key] = c.value }))
 		require.ErrorContains(t, err, "config: "+option+" out of range", c.key)

@@ -42,10 +42,11 @@ func TestParseOptionsIsTheInverseOfFlatten(t *testing.T) {
 	c.Options = map[string]string{"ring": "auto"}
 	for _, set := range []error{
 		c.Classes.Set("rpc:64B,clients=2,rate=1000;bulk:1KiB"), c.Traffic.Set("fan-out"), c.Servers.Set("3"), c.ValueSize.Set("uniform:64-4096"),
-		c.Mix.Set("read:1,write:1"), c.Pattern.Set("lookup:1,read:2"), c.Track.Set("matched"), c.CPUs.Set("daemons=0,clients=1-3"), c.Rate.Set("20k"),
+		c.Mix.Set("read:1,write:1"), c.Pattern.Set("lookup:1,read:2"), c.CPUs.Set("daemons=0,clients=1-3"), c.Rate.Set("20k"),
 	} {
 		require.NoError(t, set)
 	}
+	c.Track = config.TrackMatched
 	c.Network, c.ReadDelay, c.Burn = "loss=1%", "10us", config.Duration(1000)
 	text, err := Flatten(c)
 	require.NoError(t, err)
