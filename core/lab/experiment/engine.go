@@ -34,6 +34,8 @@ type Plugin struct {
 type Engine struct {
 	// Make makes one run: [runner.Run], except in tests.
 	Make func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
+	// Find finds the plugin of a transport.
+	Find func(ctx context.Context, transport string) (*Plugin, error)
 	// Argv and Began are of the command, for results.
 	Argv  []string
 	Began time.Time

@@ -3,13 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +15,6 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
 )
@@ -31,14 +26,6 @@ type profiled struct {
 	dir   string         // of this process alone, in which perf writes
 	saved *result.Result // whose run is repeated; nil with --run
 }
-
-// perf takes a moment to attach to the ranks, and lets go of them before the window ends.
-const (
-	leastProfiled = config.Duration(500 * time.Millisecond) // the shortest window
-	profiledShare = 0.8                                     // of a window
-
-	profiledWindows = 2 // one for each of perf's tools
-)
 
 func (a *app) c2cCommand() *cobra.Command {
 	run := false
@@ -87,7 +74,7 @@ func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profile
 	case len(args) == 1 && run:
 		return nil, usagef("c2c repeats the run of %s: leave out --run, or the result", args[0])
 	}
-	fixed := map[string]string{"repeats": strconv.Itoa(profiledWindows), "launches": "1"}
+	fixed := map[string]string{"repeats": strconv.Itoa(perf.Windows), "launches": "1"}
 	settings, err := a.settings(cmd, cmd.Flags(), map[string]string{options.KeyOut: ""}, fixed)
 	if err != nil {
 		return nil, err
@@ -104,8 +91,8 @@ func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profile
 	switch c := &settings.Config; {
 	case len(settings.Transports) != 1 || settings.Transports[0] == options.All:
 		return nil, usagef("--transport: c2c takes one transport")
-	case c.Duration < leastProfiled:
-		return nil, usagef("--duration: %s is too short for perf to attach (at least %s)", c.Duration, leastProfiled)
+	case c.Duration < perf.LeastWindow:
+		return nil, usagef("--duration: %s is too short for perf to attach (at least %s)", c.Duration, perf.LeastWindow)
 	}
 	return p, nil
 }
@@ -138,7 +125,7 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 	}
 	c := r.Config
 	c.Repeats, c.Launches = p.settings.Config.Repeats, p.settings.Config.Launches
-	c.Duration = max(c.Duration, leastProfiled)
+	c.Duration = max(c.Duration, perf.LeastWindow)
 	p.saved, p.settings.Config = r, c
 	p.settings.Transports, p.settings.Set = []string{c.Transport}, nil
 	return nil
@@ -172,10 +159,13 @@ func (p *profiled) run(ctx context.Context) error {
 	if err != nil {
 		return p.settings.Explain(err)
 	}
+	if p.saved != nil {
+		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
+	}
 	if p.settings.JSON {
 		err = writeJSON(p.stdout, shown)
 	} else {
-		shown.Write(p.stdout)
+		present.C2C(p.stdout, shown)
 	}
 	if out != "" {
 		if err := perf.Keep(p.dir, out); err != nil {
@@ -183,16 +173,14 @@ func (p *profiled) run(ctx context.Context) error {
 		}
 		p.note("%s has what perf wrote", out)
 	}
-	if err == nil && shown.NoThreads != "" && shown.NoSharing != "" {
-		err = errors.New("perf failed in both windows")
+	if err == nil {
+		err = shown.Err()
 	}
 	return err
 }
 
 // profile makes the run with perf attached.
-func (p *profiled) profile(interrupted context.Context, e *entry, c config.Config) (*present.C2C, error) {
-	ctx, cancel := context.WithCancel(interrupted)
-	defer cancel()
+func (p *profiled) profile(ctx context.Context, e *entry, c config.Config) (*perf.Profile, error) {
 	progress := present.NewProgress(p.stderr, e.Name+" "+c.Profile)
 	defer progress.Close()
 	plugin, err := p.plugin(e)
@@ -203,108 +191,5 @@ func (p *profiled) profile(interrupted context.Context, e *entry, c config.Confi
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{Observer: progress, pids: map[int]int{}}
-	shown := &present.C2C{Kind: "c2c", Transport: e.Name, Config: c}
-	var statFailed, recordFailed error
-	during := time.Duration(profiledShare * float64(c.Duration))
-	w.window = func(nth int, pids []int) {
-		if nth == 1 {
-			shown.Threads, statFailed = p.perf.Stat(ctx, pids, during, p.dir)
-		} else {
-			recordFailed = p.perf.Record(ctx, pids, during, p.dir)
-		}
-	}
-	r, err := p.engine.Run(ctx, experiment.Run{Plugin: plugin, Config: c, Began: p.began, Launcher: l, Wrap: w.wrap}, w)
-	if err != nil {
-		cancel()
-	}
-	w.watching.Wait()
-	switch {
-	case interrupted.Err() != nil:
-		return nil, interrupted.Err()
-	case err != nil:
-		return nil, err
-	case len(r.Repeats) != profiledWindows:
-		return nil, fmt.Errorf("the run had %d of %d windows", len(r.Repeats), profiledWindows)
-	}
-	if recordFailed == nil {
-		shown.Sharing, recordFailed = p.perf.Report(ctx, p.dir)
-	}
-	if shown.NoThreads = reason(statFailed); statFailed == nil {
-		shown.Throughput.Stat = r.Repeats[0].Samples[result.Throughput]
-	}
-	if shown.NoSharing = reason(recordFailed); recordFailed == nil {
-		shown.Throughput.C2C = r.Repeats[1].Samples[result.Throughput]
-	}
-	if p.saved != nil {
-		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
-	}
-	for _, check := range r.Checks {
-		if !check.OK && check.Severity == result.Error {
-			p.note("%s: %s", check.Name, check.Message)
-		}
-	}
-	return shown, nil
-}
-
-// reason returns the text of an error, or "".
-func reason(err error) string {
-	if err == nil {
-		return ""
-	}
-	return oneLine(err)
-}
-
-// watcher calls window at the beginning of each window, in a goroutine of its own, and one after another.
-type watcher struct {
-	runner.Observer
-	runner.Launcher
-	window   func(nth int, pids []int)
-	watching sync.WaitGroup
-
-	turn   sync.Mutex // of window
-	mu     sync.Mutex
-	pids   map[int]int // by rank
-	inside bool        // a window
-}
-
-func (w *watcher) wrap(l runner.Launcher) runner.Launcher {
-	w.Launcher = l
-	return w
-}
-
-// Launch implements [runner.Launcher].
-func (w *watcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
-	p, err := w.Launcher.Launch(ctx, rank)
-	if err != nil {
-		return nil, err
-	}
-	if local, is := p.(interface{ PID() int }); is {
-		w.mu.Lock()
-		w.pids[rank] = local.PID()
-		w.mu.Unlock()
-	}
-	return p, nil
-}
-
-// Progress implements [runner.Observer].
-func (w *watcher) Progress(s runner.Status) {
-	w.Observer.Progress(s)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	began := s.Step == runner.StepRepeat && !w.inside
-	w.inside = s.Step == runner.StepRepeat
-	if !began {
-		return
-	}
-	var pids []int
-	for _, pid := range w.pids {
-		pids = append(pids, pid)
-	}
-	slices.Sort(pids)
-	w.watching.Go(func() {
-		w.turn.Lock()
-		defer w.turn.Unlock()
-		w.window(s.Repeat, pids)
-	})
+	return p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: plugin, Config: c, Began: p.began, Launcher: l}, progress, p.dir)
 }

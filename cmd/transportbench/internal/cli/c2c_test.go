@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
@@ -78,12 +77,12 @@ func TestC2C(t *testing.T) {
 	c := &command{T: t, run: twoWindows, plugins: []string{"liar"}, perf: find}
 	dir := pluginDir(t, "liar")
 	require.Zero(t, c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--in-flight", "7", "--out", keep, "--json"), c.stderr)
-	var shown present.C2C
+	var shown perf.Profile
 	require.NoError(t, json.Unmarshal([]byte(c.stdout), &shown), c.stdout)
 	require.Equal(t, "c2c", shown.Kind)
 	require.Equal(t, 7, shown.Config.InFlight)
 	require.Equal(t, 2, shown.Config.Repeats)
-	require.Equal(t, present.C2CThroughput{Stat: 2e6, C2C: 3e6}, shown.Throughput)
+	require.Equal(t, perf.Throughput{Stat: 2e6, C2C: 3e6}, shown.Throughput)
 	require.Len(t, shown.Threads, 4)
 	require.Len(t, shown.Sharing.Lines, 7)
 	require.FileExists(t, filepath.Join(keep, perf.StatFile))

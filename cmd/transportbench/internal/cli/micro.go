@@ -147,47 +147,27 @@ func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*sessi
 	if err != nil {
 		return nil, nil, err
 	}
-	study, e, err := s.newStudy(cmd.Context(), args[0], record.MicroRequest{
-		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration), CPUs: cpus, Connections: f.connections,
-	})
+	e, err := s.findArgument(cmd.Context(), s.settings.PluginDir, args[0])
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := checkNames(e, names); err != nil {
 		return nil, nil, err
 	}
-	study.Witness = true
+	p, err := s.plugin(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	study := &micro.Study{Engine: s.prepared(), Plugin: p, Witness: true, Request: record.MicroRequest{
+		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration), CPUs: cpus, Connections: f.connections,
+	}}
 	if s.settings.Out != "" {
 		if err := result.CheckWritable(s.settings.Out); err != nil {
 			return nil, nil, &config.SourceError{Problem: err.Error(), Err: err}
 		}
-		study.Store(f.cpus)
+		study.Keep(f.cpus)
 	}
 	return s, study, nil
-}
-
-// newStudy returns what takes readings of a transport.
-func (s *session) newStudy(ctx context.Context, transport string, request record.MicroRequest) (*micro.Study, *entry, error) {
-	e, err := s.findArgument(ctx, s.settings.PluginDir, transport)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := s.plugin(e)
-	return &micro.Study{Engine: s.prepared(), Plugin: p, Request: request, Witness: s.settings.Witness}, e, err
-}
-
-// storeMicro takes readings of a transport and stores them in the directory of results.
-func (s *session) storeMicro(ctx context.Context, transport string, request record.MicroRequest, repeats int, file string) error {
-	study, _, err := s.newStudy(ctx, transport, request)
-	if err != nil {
-		return err
-	}
-	study.Store("")
-	if err := study.Run(ctx, repeats); err != nil {
-		return err
-	}
-	_, err = study.Write(file)
-	return err
 }
 
 // joinSetup waits for the two hosts of a setup, if the settings ask for hosts.

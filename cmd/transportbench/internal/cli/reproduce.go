@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,10 +14,10 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/files"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
+	study "transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
 
@@ -31,9 +30,7 @@ type reproduction struct {
 	document *reproduce.Document
 	cmd      *cobra.Command
 
-	transports matrix      // of the sweep
-	spec       *sweep.Spec // of the sweep
-	runs       *sweep.Plan // of the sweep
+	runs *sweepRun // nil if the document has no sweep
 
 	readings *options.Settings // of the microbenchmarks: Duration and Repeats, as far as flags say so
 }
@@ -116,7 +113,7 @@ func (r *reproduction) run(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() == nil {
-		failed = errors.Join(failed, r.micro(ctx))
+		failed = errors.Join(failed, study.Read(ctx, r.document, r.engine, r.microReadings()))
 	}
 	if err := r.show(); err != nil {
 		return err
@@ -138,17 +135,15 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err := r.prepareReadings(); err != nil || !r.document.Sweep {
 		return err
 	}
-	var err error
-	if r.spec, _, err = readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name}); err != nil {
+	spec, _, err := readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name})
+	if err != nil {
 		return err
 	}
-	if r.transports, err = r.matrix(ctx, r.spec); err != nil {
+	r.runs = &sweepRun{spec: spec, dir: filepath.Join(r.settings.Out, reproducedRuns)}
+	if r.runs.transports, err = r.matrix(ctx, spec); err != nil {
 		return err
 	}
-	if r.runs, err = sweep.Expand(r.spec, r.transports); err != nil {
-		return explainSpec(err)
-	}
-	return nil
+	return r.expand(r.runs)
 }
 
 // prepareReadings finds what flags say about microbenchmarks, and refuses those that a document without a
@@ -178,11 +173,11 @@ func (r *reproduction) plan(ctx context.Context) error {
 		return err
 	}
 	if r.document.Sweep {
-		present.Plan(r.stdout, r.runs, r.beside())
+		present.Plan(r.stdout, r.runs.plan, r.beside())
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]
-		fmt.Fprintf(r.stdout, "micro %s %s --duration %s\n", m.Transport, strings.Join(m.Names, " "), r.reading(m))
+		fmt.Fprintf(r.stdout, "micro %s %s --duration %s\n", m.Transport, strings.Join(m.Names, " "), r.microReadings().Of(m))
 	}
 	return nil
 }
@@ -200,7 +195,7 @@ func (r *reproduction) claim() error {
 		return err
 	}
 	if r.document.Sweep {
-		if err := r.checkRoom(r.runs.Size(r.runsDir())); err != nil {
+		if err := r.checkRoom(r.runs.plan.Size(r.runs.dir)); err != nil {
 			return err
 		}
 	}
@@ -210,68 +205,33 @@ func (r *reproduction) claim() error {
 	return files.Replace(path, r.document.WritePublished)
 }
 
-// runsDir returns the directory of the sweep.
-func (r *reproduction) runsDir() string { return filepath.Join(r.settings.Out, reproducedRuns) }
-
 // sweep measures the runs of the document, or as many as there are before an interrupt. failed says what
 // is wrong with them.
 func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if !r.document.Sweep {
 		return nil, nil
 	}
-	dir := r.runsDir()
-	outcome, interrupted := r.sweepInto(ctx, dir, r.transports, r.runs, r.spec, sweep.Exists(dir))
+	r.runs.resume = sweep.Exists(r.runs.dir)
+	outcome, interrupted := r.sweepInto(ctx, r.runs)
 	if outcome == nil || interrupted != nil && ctx.Err() == nil {
 		return nil, interrupted
 	}
-	return sweepVerdict(outcome, r.runs, false), nil
+	return r.runs.verdict(outcome), nil
 }
 
-// reading returns the time of a reading of microbenchmarks.
-func (r *reproduction) reading(m *reproduce.Micro) string {
-	switch {
-	case r.cmd.Flags().Changed("duration"):
-		return r.readings.Config.Duration.String()
-	case r.full:
-		return m.Full
+// microReadings returns how the microbenchmarks are read.
+func (r *reproduction) microReadings() study.Readings {
+	readings := study.Readings{Full: r.full, Repeats: 1}
+	if r.readings == nil {
+		return readings // the document has none
 	}
-	return m.Duration
-}
-
-// micro measures the microbenchmarks of the document that are not yet in the directory.
-func (r *reproduction) micro(ctx context.Context) error {
-	if r.cluster != nil && len(r.document.Micro) > 0 {
-		r.note("microbenchmarks measure one host, so they are left out")
-		return nil
+	if r.cmd.Flags().Changed("duration") {
+		readings.Duration = r.readings.Config.Duration.String()
 	}
-	var failed error
-	for i := range r.document.Micro {
-		d := &r.document.Micro[i]
-		file := "micro-" + d.Transport + "-" + strings.Join(d.Names, "-")
-		if have, _ := filepath.Glob(filepath.Join(r.settings.Out, file+"-2*.json")); len(have) > 0 {
-			continue
-		}
-		r.note("micro %s %s", d.Transport, strings.Join(d.Names, " "))
-		if err := r.measureMicro(ctx, d, file); ctx.Err() != nil {
-			return ctx.Err()
-		} else if err != nil {
-			r.note("micro %s: %v", d.Transport, err)
-			failed = err
-		}
-	}
-	return failed
-}
-
-func (r *reproduction) measureMicro(ctx context.Context, d *reproduce.Micro, file string) error {
-	duration, err := time.ParseDuration(r.reading(d))
-	if err != nil {
-		return err
-	}
-	repeats := 1
 	if r.cmd.Flags().Changed("repeats") {
-		repeats = r.readings.Config.Repeats
+		readings.Repeats = r.readings.Config.Repeats
 	}
-	return r.storeMicro(ctx, d.Transport, record.MicroRequest{Options: d.Options, Names: d.Names, Duration: duration}, repeats, file)
+	return readings
 }
 
 // show prints the tables with what has been measured.

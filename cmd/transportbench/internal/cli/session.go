@@ -73,7 +73,7 @@ func (s *session) begin() error {
 func (s *session) prepared() *experiment.Engine {
 	if s.engine == nil {
 		s.engine = &experiment.Engine{
-			Make: s.run, Argv: append([]string{"transportbench"}, s.args...), Began: s.began,
+			Make: s.run, Find: s.findPlugin, Argv: append([]string{"transportbench"}, s.args...), Began: s.began,
 			Beside: s.beside(), AllowMixed: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
 			Note: func(text string) { s.note("%s", text) }, Log: s.stderr,
 		}
@@ -91,6 +91,15 @@ func (s *session) place(req *runner.Request) error {
 		req.Steps = s.cluster.steps
 	}
 	return s.cluster.place(req)
+}
+
+// findPlugin finds the plugin of a transport for the engine.
+func (s *session) findPlugin(ctx context.Context, transport string) (*experiment.Plugin, error) {
+	e, err := s.findArgument(ctx, s.settings.PluginDir, transport)
+	if err != nil {
+		return nil, err
+	}
+	return s.plugin(e)
 }
 
 // plugin returns an entry as the engine sees it.

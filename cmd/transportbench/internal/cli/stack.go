@@ -1,31 +1,17 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/consistency"
-)
-
-// stackSweep is the name of the built-in sweep that stack runs.
-const stackSweep = "stack"
-
-// The microbenchmarks of a stack, of the transport that has them.
-const (
-	stackMicroTransport = "shm"
-	stackMicro          = "spsc"
-	stackMicroTime      = 30 * time.Millisecond
-	stackMicroRepeats   = 6
+	"transportbench/core/lab/study/stack"
 )
 
 func (a *app) stackCommand() *cobra.Command {
@@ -58,65 +44,21 @@ other, and the layers of the meshes are those of the scheduler.
 }
 
 func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
-	spec, _, err := readSpec(f, cmd.Flags(), []string{stackSweep})
-	if err != nil {
-		return err
-	}
 	if !cmd.Flags().Changed(options.KeyOut) && s.settings.Out == options.DefaultOut {
 		s.settings.Out = s.timedOut("stack-")
 	}
-	ctx := cmd.Context()
-	if !f.dryRun {
-		if err := s.join(ctx); err != nil {
-			return err
-		}
-		defer s.leave()
-	}
-	m, err := s.matrix(ctx, spec)
+	defer func() { s.leave() }()
+	r, err := s.planSweep(cmd, f, []string{stack.Sweep})
 	if err != nil {
 		return err
-	}
-	named := namesTransports(spec, cmd.Flags(), []string{stackSweep})
-	if named && !f.dryRun {
-		if err := m.available(); err != nil {
-			return err
-		}
-	}
-	plan, err := sweep.Expand(spec, m)
-	if err != nil {
-		return explainSpec(err)
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, plan, s.beside())
+		present.Plan(s.stdout, r.plan, s.beside())
 		return nil
 	}
-	if err := s.begin(); err != nil {
-		return err
-	}
-	dir := filepath.Join(s.settings.Out, reproducedRuns)
-	outcome, interrupted := s.sweepInto(ctx, dir, m, plan, spec, f.resume)
-	if outcome == nil {
-		return interrupted
-	}
-	hasRing := s.cluster == nil && slices.ContainsFunc(plan.Cells, func(c sweep.Cell) bool { return c.Config.Transport == stackMicroTransport })
-	if hasRing && ctx.Err() == nil {
-		if err := s.stackRing(ctx); err != nil {
-			return err
-		}
-	}
-	if err := s.showStacks(); err != nil {
-		return err
-	}
-	if interrupted != nil {
-		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
-		return interrupted
-	}
-	return sweepVerdict(outcome, plan, named)
-}
-
-// stackRing measures the rings under shm.
-func (s *session) stackRing(ctx context.Context) error {
-	return s.storeMicro(ctx, stackMicroTransport, record.MicroRequest{Names: []string{stackMicro}, Duration: stackMicroTime}, stackMicroRepeats, "micro-"+stackMicro)
+	r.dir = stack.Runs(s.settings.Out)
+	rings := func() error { return stack.Rings(cmd.Context(), s.engine, r.plan) }
+	return s.sweepAll(cmd.Context(), r, rings, func(*sweep.Outcome) error { return s.showStacks() })
 }
 
 // showStacks writes the stacks of what was measured.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,43 +113,81 @@ var ofSweep = map[string]bool{"order": true, "order-seed": true, "limit": true, 
 // standardSweep is the name of the built-in sweep that bench runs.
 const standardSweep = "standard"
 
-func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
+// sweepRun is a sweep that a command makes.
+type sweepRun struct {
+	spec       *sweep.Spec
+	transports matrix
+	plan       *sweep.Plan
+	name       string // of the file, or made from the plan
+	named      bool   // it has to have all transports
+	resume     bool
+	dir        string
+}
+
+// planSweep reads what a sweep measures, joins its hosts unless it is only planned, and plans it.
+func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (*sweepRun, error) {
 	spec, name, err := readSpec(f, cmd.Flags(), args)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !f.dryRun {
 		if err := s.join(cmd.Context()); err != nil {
-			return err
+			return nil, err
 		}
-		defer s.leave()
 	}
-	m, err := s.matrix(cmd.Context(), spec)
+	r := &sweepRun{spec: spec, name: name, resume: f.resume, named: namesTransports(spec, cmd.Flags(), args)}
+	if r.transports, err = s.matrix(cmd.Context(), spec); err != nil {
+		return nil, err
+	}
+	if r.named && !f.dryRun {
+		if err := r.transports.available(); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.expand(r); err != nil {
+		return nil, err
+	}
+	r.name = cmp.Or(r.name, r.plan.Digest()[:8])
+	return r, nil
+}
+
+// expand plans a sweep.
+func (s *session) expand(r *sweepRun) (err error) {
+	if r.plan, err = sweep.Expand(r.spec, r.transports); err != nil {
+		return explainSpec(err)
+	}
+	s.notes(r.plan)
+	return nil
+}
+
+func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error {
+	defer func() { s.leave() }()
+	r, err := s.planSweep(cmd, f, args)
 	if err != nil {
 		return err
 	}
-	named := namesTransports(spec, cmd.Flags(), args)
-	if named && !f.dryRun {
-		if err := m.available(); err != nil {
-			return err
-		}
-	}
-	plan, err := sweep.Expand(spec, m)
-	if err != nil {
-		return explainSpec(err)
-	}
-	s.notes(plan)
-	if name == "" {
-		name = plan.Digest()[:8]
-	}
 	if !cmd.Flags().Changed(options.KeyOut) && s.settings.Out == options.DefaultOut {
-		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+name)
+		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+r.name)
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, plan, s.beside())
+		present.Plan(s.stdout, r.plan, s.beside())
 		return nil
 	}
-	return s.sweepAll(cmd.Context(), m, plan, spec, f.resume, named)
+	r.dir = s.settings.Out
+	return s.sweepAll(cmd.Context(), r, nil, s.showSweep)
+}
+
+// showSweep shows what a sweep measured.
+func (s *session) showSweep(outcome *sweep.Outcome) error {
+	if !s.settings.JSON {
+		s.tables(outcome.Set)
+		return nil
+	}
+	if err := outcome.Set.Encode(s.stdout); err != nil {
+		return err
+	}
+	present.Warnings(s.stderr, outcome.Set)
+	return nil
 }
 
 // namesTransports reports whether the user has named the transports of a sweep, by a flag or in a file, and
@@ -355,48 +394,50 @@ func explainSpec(err error) error {
 	return usagef("%v", err)
 }
 
-// sweepAll measures a plan and shows the results.
-func (s *session) sweepAll(ctx context.Context, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume, named bool) error {
-	if resume && !sweep.Exists(s.settings.Out) {
+// sweepAll makes a sweep, calls also to measure more unless that is nil or the sweep was interrupted, and
+// shows the results.
+func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, show func(*sweep.Outcome) error) error {
+	if r.resume && !sweep.Exists(r.dir) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
 	if err := s.begin(); err != nil {
 		return err
 	}
-	outcome, interrupted := s.sweepInto(ctx, s.settings.Out, m, plan, spec, resume)
+	outcome, interrupted := s.sweepInto(ctx, r)
 	if outcome == nil {
 		return interrupted
 	}
-	if !s.settings.JSON {
-		s.tables(outcome.Set)
-	} else if err := outcome.Set.Encode(s.stdout); err != nil {
+	if also != nil && ctx.Err() == nil {
+		if err := also(); err != nil {
+			return err
+		}
+	}
+	if err := show(outcome); err != nil {
 		return err
-	} else {
-		present.Warnings(s.stderr, outcome.Set)
 	}
 	if interrupted != nil {
 		s.note("to continue, repeat the command with --resume --out %s", s.settings.Out)
 		return interrupted
 	}
-	return sweepVerdict(outcome, plan, named)
+	return r.verdict(outcome)
 }
 
-// sweepInto measures a plan into a directory. An interrupt or the loss of a host ends it early; without an
+// sweepInto measures a sweep into its directory. An interrupt or the loss of a host ends it early; without an
 // outcome nothing was measured.
-func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *sweep.Plan, spec *sweep.Spec, resume bool) (*sweep.Outcome, error) {
-	if err := s.checkRoom(plan.Size(dir)); err != nil {
+func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*sweep.Outcome, error) {
+	if err := s.checkRoom(r.plan.Size(r.dir)); err != nil {
 		return nil, err
 	}
-	plugins, err := s.plugins(m, plan)
+	plugins, err := s.plugins(r)
 	if err != nil {
 		return nil, err
 	}
-	s.note("%s, in %s", present.PlanSummary(plan, s.beside()), dir)
+	s.note("%s, in %s", present.PlanSummary(r.plan, s.beside()), r.dir)
 	progress := present.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	outcome, interrupted := s.engine.Sweep(ctx, plan, plugins, sweep.Options{
-		Dir: dir, Resume: resume, Watcher: progress, Limit: spec.Limit, CellLimit: spec.CellLimit,
-		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(spec, m.without(names)) },
+	outcome, interrupted := s.engine.Sweep(ctx, r.plan, plugins, sweep.Options{
+		Dir: r.dir, Resume: r.resume, Watcher: progress, Limit: r.spec.Limit, CellLimit: r.spec.CellLimit,
+		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(r.spec, r.transports.without(names)) },
 	}, progress)
 	var changed *sweep.ChangedError
 	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists)) {
@@ -405,35 +446,35 @@ func (s *session) sweepInto(ctx context.Context, dir string, m matrix, plan *swe
 	return outcome, interrupted
 }
 
-// plugins returns the plugins of a plan.
-func (s *session) plugins(m matrix, plan *sweep.Plan) (experiment.Plugins, error) {
+// plugins returns the plugins of a sweep.
+func (s *session) plugins(r *sweepRun) (experiment.Plugins, error) {
 	plugins := experiment.Plugins{}
-	for i := range plan.Cells {
-		name := plan.Cells[i].Config.Transport
+	for i := range r.plan.Cells {
+		name := r.plan.Cells[i].Config.Transport
 		if plugins[name] != nil {
 			continue
 		}
 		var err error
-		if plugins[name], err = s.plugin(m[name]); err != nil {
+		if plugins[name], err = s.plugin(r.transports[name]); err != nil {
 			return nil, err
 		}
 	}
 	return plugins, nil
 }
 
-// sweepVerdict returns the error of a sweep. named means that it has to have all transports.
-func sweepVerdict(outcome *sweep.Outcome, plan *sweep.Plan, named bool) error {
+// verdict returns the error of a sweep.
+func (r *sweepRun) verdict(outcome *sweep.Outcome) error {
 	switch {
 	case outcome.Failed > 0:
 		code := ExitInternal
 		if outcome.Invalid == outcome.Failed {
 			code = ExitThreshold
 		}
-		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(plan.Cells))
+		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(r.plan.Cells))
 	case outcome.OutOfTime:
-		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(plan.Cells))
-	case named && outcome.Unavailable > 0:
-		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(plan.Cells))
+		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(r.plan.Cells))
+	case r.named && outcome.Unavailable > 0:
+		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(r.plan.Cells))
 	}
 	cells := outcome.Set.Cells
 	for i := range cells {

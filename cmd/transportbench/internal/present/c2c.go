@@ -7,32 +7,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/base/config"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/study/perf"
 )
-
-// C2C is what perf saw of a run.
-type C2C struct {
-	Kind       string        `json:"kind"`
-	Transport  string        `json:"transport"`
-	Config     config.Config `json:"config"`
-	Throughput C2CThroughput `json:"throughput"`
-	// Threads has those of perf stat. NoThreads is the reason if there are none.
-	Threads   []perf.ThreadEvents `json:"threads"`
-	NoThreads string              `json:"no_threads,omitempty"`
-	// Sharing is that of perf c2c. NoSharing is the reason if it is nil.
-	Sharing   *perf.Sharing `json:"sharing"`
-	NoSharing string        `json:"no_sharing,omitempty"`
-}
-
-// C2CThroughput has the operations per second of the windows that perf watched, and the median of the
-// result that perf did not slow; 0 if there is none.
-type C2CThroughput struct {
-	Stat   float64 `json:"perf_stat"`
-	C2C    float64 `json:"perf_c2c"`
-	Result float64 `json:"result"`
-}
 
 // Bounds of the tables. JSON has everything.
 const (
@@ -49,8 +26,8 @@ var hitmFigures = []string{
 	"LLC Misses to Remote DRAM", "LLC Misses to Remote cache (HITM)", "Store Operations", "Store L1D Miss", "Total Shared Cache Lines",
 }
 
-// Write writes what perf saw as tables.
-func (c *C2C) Write(w io.Writer) {
+// C2C writes what perf saw as tables.
+func C2C(w io.Writer, c *perf.Profile) {
 	fmt.Fprintf(w, "%s\n%s\n", c.Transport, Load(c.Config))
 	var watched []string
 	if c.Throughput.Stat > 0 {
@@ -66,12 +43,12 @@ func (c *C2C) Write(w io.Writer) {
 		paragraph(w, 0, 2, "throughput: "+strings.Join(watched, ", "))
 	}
 	fmt.Fprintln(w)
-	c.writeThreads(w)
+	writeThreads(w, c)
 	fmt.Fprintln(w)
-	c.writeSharing(w)
+	writeSharing(w, c)
 }
 
-func (c *C2C) writeThreads(w io.Writer) {
+func writeThreads(w io.Writer, c *perf.Profile) {
 	if c.NoThreads != "" {
 		paragraph(w, 0, 2, "no counts of threads: "+c.NoThreads)
 		return
@@ -113,7 +90,7 @@ func (c *C2C) writeThreads(w io.Writer) {
 	t.Render()
 }
 
-func (c *C2C) writeSharing(w io.Writer) {
+func writeSharing(w io.Writer, c *perf.Profile) {
 	if c.NoSharing != "" {
 		paragraph(w, 0, 2, "no HITM table: "+c.NoSharing)
 		return

@@ -17,26 +17,26 @@ func TestC2C(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	c := &C2C{Transport: "shm", Config: config.Default(), Throughput: C2CThroughput{Stat: 1e6, C2C: 900e3, Result: 1.1e6}}
+	c := &perf.Profile{Transport: "shm", Config: config.Default(), Throughput: perf.Throughput{Stat: 1e6, C2C: 900e3, Result: 1.1e6}}
 	var err error
 	c.Threads, err = perf.ParseStat(read("stat.csv"))
 	require.NoError(t, err)
 	c.Sharing, err = perf.ParseC2C(read("c2c.txt"))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	c.Write(&out)
+	C2C(&out, c)
 	golden(t, "c2c.txt", out.String())
 	require.NotContains(t, out.String(), "transport-shm", "a thread with less than 1% of the cycles")
 
 	out.Reset()
 	c.Sharing.Lines = nil
-	c.Write(&out)
+	C2C(&out, c)
 	require.Contains(t, out.String(), "Load Local HITM")
 	require.Contains(t, out.String(), "\nno cache line is shared\n")
 
 	out.Reset()
-	c = &C2C{Transport: "shm", Config: config.Default(), NoThreads: "perf stat: no", NoSharing: "perf c2c record: no"}
-	c.Write(&out)
+	c = &perf.Profile{Transport: "shm", Config: config.Default(), NoThreads: "perf stat: no", NoSharing: "perf c2c record: no"}
+	C2C(&out, c)
 	require.Contains(t, out.String(), "\n\nno counts of threads: perf stat: no\n\nno HITM table: perf c2c record: no\n")
 	require.NotContains(t, out.String(), "throughput")
 }

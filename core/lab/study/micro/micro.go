@@ -28,12 +28,27 @@ type Study struct {
 	Readings []transport.Measurement
 	Rounds   []*record.SetupReading
 
-	set  *set.Set // nil unless Store was called
+	set  *set.Set // nil unless Keep was called
 	like set.Cell // what all cells of set have in common
 }
 
-// Store makes Write possible. cpus are the processors as the user named them, or "".
-func (s *Study) Store(cpus string) {
+// Store takes readings of a transport so many times and stores them as a file of the engine's directory.
+func Store(ctx context.Context, e *experiment.Engine, transport string, request record.MicroRequest, repeats int, file string) error {
+	p, err := e.Find(ctx, transport)
+	if err != nil {
+		return err
+	}
+	s := &Study{Engine: e, Plugin: p, Request: request, Witness: e.Beside.Witness}
+	s.Keep("")
+	if err := s.Run(ctx, repeats); err != nil {
+		return err
+	}
+	_, err = s.Write(file)
+	return err
+}
+
+// Keep makes Write possible. cpus are the processors as the user named them, or "".
+func (s *Study) Keep(cpus string) {
 	tool := experiment.Tool()
 	p := &s.Plugin.Identity
 	s.set = set.New()
@@ -52,7 +67,7 @@ func (s *Study) Store(cpus string) {
 }
 
 // Write writes what was read to a file of the engine's directory, and returns its path. It does nothing
-// unless Store was called.
+// unless Keep was called.
 func (s *Study) Write(name string) (path string, err error) {
 	if s.set == nil {
 		return "", nil

@@ -1,0 +1,166 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+)
+
+// perf takes a moment to attach to the ranks, and lets go of them before the window ends.
+const (
+	// LeastWindow is the shortest window of a profile.
+	LeastWindow = config.Duration(500 * time.Millisecond)
+	// Windows is the number of windows of a profile, one for each of perf's tools.
+	Windows = 2
+
+	watchedShare = 0.8 // of a window
+)
+
+// Profile is what perf saw of a run.
+type Profile struct {
+	Kind       string        `json:"kind"`
+	Transport  string        `json:"transport"`
+	Config     config.Config `json:"config"`
+	Throughput Throughput    `json:"throughput"`
+	// Threads has those of perf stat. NoThreads is the reason if there are none.
+	Threads   []ThreadEvents `json:"threads"`
+	NoThreads string         `json:"no_threads,omitempty"`
+	// Sharing is that of perf c2c. NoSharing is the reason if it is nil.
+	Sharing   *Sharing `json:"sharing"`
+	NoSharing string   `json:"no_sharing,omitempty"`
+}
+
+// Throughput has the operations per second of the windows that perf watched, and the median of the
+// result that perf did not slow; 0 if there is none.
+type Throughput struct {
+	Stat   float64 `json:"perf_stat"`
+	C2C    float64 `json:"perf_c2c"`
+	Result float64 `json:"result"`
+}
+
+// Profile makes a run of [Windows] repeats with perf attached to its ranks. perf writes to dir, which no other user may
+// write.
+func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run, obs runner.Observer, dir string) (*Profile, error) {
+	interrupted := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &watcher{Observer: obs, pids: map[int]int{}}
+	run.Wrap = w.wrap
+	shown := &Profile{Kind: "c2c", Transport: run.Config.Transport, Config: run.Config}
+	var statFailed, recordFailed error
+	during := time.Duration(watchedShare * float64(run.Config.Duration))
+	w.window = func(nth int, pids []int) {
+		if nth == 1 {
+			shown.Threads, statFailed = p.Stat(ctx, pids, during, dir)
+		} else {
+			recordFailed = p.Record(ctx, pids, during, dir)
+		}
+	}
+	r, err := e.Run(ctx, run, w)
+	if err != nil {
+		cancel()
+	}
+	w.watching.Wait()
+	switch {
+	case interrupted.Err() != nil:
+		return nil, interrupted.Err()
+	case err != nil:
+		return nil, err
+	case len(r.Repeats) != Windows:
+		return nil, fmt.Errorf("the run had %d of %d windows", len(r.Repeats), Windows)
+	}
+	if recordFailed == nil {
+		shown.Sharing, recordFailed = p.Report(ctx, dir)
+	}
+	if shown.NoThreads = reason(statFailed); statFailed == nil {
+		shown.Throughput.Stat = r.Repeats[0].Samples[result.Throughput]
+	}
+	if shown.NoSharing = reason(recordFailed); recordFailed == nil {
+		shown.Throughput.C2C = r.Repeats[1].Samples[result.Throughput]
+	}
+	for _, check := range r.Checks {
+		if !check.OK && check.Severity == result.Error {
+			e.Note(fmt.Sprintf("%s: %s", check.Name, check.Message))
+		}
+	}
+	return shown, nil
+}
+
+// Err returns an error if perf saw nothing.
+func (p *Profile) Err() error {
+	if p.NoThreads != "" && p.NoSharing != "" {
+		return errors.New("perf failed in both windows")
+	}
+	return nil
+}
+
+// reason returns the text of an error in one line, or "".
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// watcher calls window at the beginning of each window, in a goroutine of its own, and one after another.
+type watcher struct {
+	runner.Observer
+	runner.Launcher
+	window   func(nth int, pids []int)
+	watching sync.WaitGroup
+
+	turn   sync.Mutex // of window
+	mu     sync.Mutex
+	pids   map[int]int // by rank
+	inside bool        // a window
+}
+
+func (w *watcher) wrap(l runner.Launcher) runner.Launcher {
+	w.Launcher = l
+	return w
+}
+
+// Launch implements [runner.Launcher].
+func (w *watcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
+	p, err := w.Launcher.Launch(ctx, rank)
+	if err != nil {
+		return nil, err
+	}
+	if local, is := p.(interface{ PID() int }); is {
+		w.mu.Lock()
+		w.pids[rank] = local.PID()
+		w.mu.Unlock()
+	}
+	return p, nil
+}
+
+// Progress implements [runner.Observer].
+func (w *watcher) Progress(s runner.Status) {
+	w.Observer.Progress(s)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := s.Step == runner.StepRepeat && !w.inside
+	w.inside = s.Step == runner.StepRepeat
+	if !began {
+		return
+	}
+	var pids []int
+	for _, pid := range w.pids {
+		pids = append(pids, pid)
+	}
+	slices.Sort(pids)
+	w.watching.Go(func() {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		w.window(s.Repeat, pids)
+	})
+}
