@@ -127,9 +127,6 @@ func fileProblem(path string, err error) string {
 		return fmt.Sprintf("%s: the name must end in .yaml, .toml or .json", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("%s: no such file", path)
-	default:
-		// A parser's error has several lines; the first has the position.
-		problem, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Sprintf("%s: %s", path, problem)
 	}
+	return fmt.Sprintf("%s: %v", path, err)
 }

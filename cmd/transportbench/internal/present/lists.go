@@ -174,7 +174,7 @@ func capabilities(c transport.Capabilities) []string {
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
 		if v.Field(i).Bool() {
-			name := v.Type().Field(i).Tag.Get("json")
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 			names = append(names, strings.ReplaceAll(name, "_", " "))
 		}
 	}

@@ -169,13 +169,15 @@ func TestUnits(t *testing.T) {
 func TestPluginOptionsFit(t *testing.T) {
 	help := "a long explanation of what this option does, which values it takes and when to use which of them, in many words"
 	var out bytes.Buffer
-	PluginDetails(&out, Plugin{Name: "fake", Description: &plugin.Description{Info: transport.Info{Name: "fake", Matched: map[string]string{"checksum": "header"}, Options: []transport.Option{
+	PluginDetails(&out, Plugin{Name: "fake", Description: &plugin.Description{Info: transport.Info{Name: "fake", Capabilities: transport.Capabilities{Traces: true}, Matched: map[string]string{"checksum": "header"}, Options: []transport.Option{
 		{Name: "congestion-control", Type: transport.TypeDuration, Default: "a default of several words", Help: help,
 			Allowed: []string{"a default of several words", "none", "fresh-streams", "no-window", "early-consume", "one-tag"}},
 	}}}})
 	_, options, found := strings.Cut(out.String(), "for --set key=value:\n")
 	require.True(t, found)
 	require.Contains(t, out.String(), "With --track matched: checksum=header\n")
+	require.Contains(t, out.String(), "traces")
+	require.NotContains(t, out.String(), "omitempty")
 	words := options
 	for _, line := range strings.Split(options, "\n") {
 		require.LessOrEqual(t, len(line), 100, "%q", line)

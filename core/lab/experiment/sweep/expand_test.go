@@ -103,7 +103,7 @@ func TestBadSpecs(t *testing.T) {
 		"exclude: {a: b}":             "exclude: want a list",
 		"base: {a: [1]}":              "a: want a single value",
 		"base: {in-flight: 1":         "yaml",
-		"base: {}\nbase: {}":          "base",
+		"base: {}\nbase: {}":          `line 2: mapping key "base" already defined at line 1`,
 		"axes: {in-flight: [x]}":      "not a whole number",
 		"axes: {colour: [red]}":       `unknown option "colour"`,
 		"base: {repeats: 3}":          "repeats: all cells have the same number",

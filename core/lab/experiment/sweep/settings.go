@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/viper"
 )
@@ -14,7 +16,7 @@ const (
 	maxTOML    = 16 << 10
 )
 
-// ReadSettings reads text in one of the formats of viper, such as "yaml".
+// ReadSettings reads text in one of the formats of viper, such as "yaml". Its error is one line.
 func ReadSettings(format string, text []byte) (map[string]any, error) {
 	if format == "toml" && len(text) > maxTOML {
 		return nil, fmt.Errorf("it has more than %d KiB, the limit for TOML; use YAML", maxTOML>>10)
@@ -22,9 +24,19 @@ func ReadSettings(format string, text []byte) (map[string]any, error) {
 	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"), viper.WithDecoderRegistry(flatRegistry{viper.NewCodecRegistry()}))
 	v.SetConfigType(format)
 	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
-		return nil, err
+		text := strings.TrimPrefix(err.Error(), "While parsing config: ")
+		return nil, errors.New(oneLine(strings.TrimPrefix(text, "yaml: unmarshal errors:"))) // the errors follow
 	}
 	return v.AllSettings(), nil
+}
+
+// oneLine joins the lines of an error.
+func oneLine(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "; ")
 }
 
 // flatRegistry has decoders that refuse deep values.

@@ -71,7 +71,7 @@ func Parse(name string, data []byte) (*Spec, error) {
 	}
 	all, err := ReadSettings(format, data)
 	if err != nil {
-		return nil, errors.New(oneLine(err.Error()))
+		return nil, err
 	}
 	s := NewSpec()
 	var known []string
@@ -101,15 +101,6 @@ func Parse(name string, data []byte) (*Spec, error) {
 		return nil, fmt.Errorf("unknown key %q%s", key, transport.SuggestionFor(key, known))
 	}
 	return s, s.Check()
-}
-
-// oneLine joins the lines of an error.
-func oneLine(text string) string {
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
-	}
-	return strings.Join(lines, "; ")
 }
 
 // Check returns an error if the sweep is invalid whatever its options mean.
