@@ -10,7 +10,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -266,7 +266,7 @@ func median(m *result.Metric) string {
 
 // DiffCSV writes one line per change, with plain numbers.
 func DiffCSV(w io.Writer, r *compare.Report) error {
-	out := export.NewCSVWriter(w)
+	out := doc.NewCSVWriter(w)
 	rows := [][]string{{"cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats",
 		"change", "change_low", "change_high", "p", "p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians", "detectable"}}
 	for i := range r.Changes {
@@ -398,7 +398,7 @@ func rankingNotes(r *compare.Ranking) (lines []string) {
 
 // RankingCSV writes one line per value and group of cells, with plain numbers.
 func RankingCSV(w io.Writer, r *compare.Ranking) error {
-	out := export.NewCSVWriter(w)
+	out := doc.NewCSVWriter(w)
 	rows := [][]string{{"cell", "metric", "unit", "place", r.Axis, "median", "repeats", "lead", "behind", "behind_low", "behind_high", "p_holm", "winner", "group"}}
 	for _, group := range r.Groups {
 		for i, candidate := range group.List {

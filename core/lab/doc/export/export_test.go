@@ -18,6 +18,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -209,7 +210,7 @@ func TestCSVHasNoFormulas(t *testing.T) {
 		"\t=1": "'\t=1", "\r": "'\r", "a=1": "a=1", "": "",
 	} {
 		out.Reset()
-		require.NoError(t, NewCSVWriter(&out).WriteAll([][]string{{"x", cell}}))
+		require.NoError(t, doc.NewCSVWriter(&out).WriteAll([][]string{{"x", cell}}))
 		row, err := csv.NewReader(&out).Read()
 		require.NoError(t, err)
 		require.Equal(t, want, strings.ReplaceAll(row[1], "\n", "\r"))

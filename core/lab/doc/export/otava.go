@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/result"
 )
@@ -46,7 +47,7 @@ func WriteOtava(w io.Writer, h *history.History, t OtavaTest) error {
 	for _, s := range t.series {
 		header = append(header, s.Metric)
 	}
-	out := NewCSVWriter(w)
+	out := doc.NewCSVWriter(w)
 	if err := out.Write(header); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -23,7 +24,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
-	out := NewCSVWriter(w)
+	out := doc.NewCSVWriter(w)
 	if !slices.Contains(varying, "profile") {
 		varying = append([]string{"profile"}, varying...)
 	}

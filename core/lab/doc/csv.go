@@ -1,10 +1,12 @@
-package export
+package doc
 
 import (
 	"encoding/csv"
 	"io"
 	"strconv"
 	"strings"
+
+	"transportbench/core/base/printable"
 )
 
 // CSVWriter writes comma-separated values that a spreadsheet does not run: a cell that would be a
@@ -41,4 +43,28 @@ func (w CSVWriter) WriteAll(rows [][]string) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// WriteCSV writes a table. Numbers are plain, and missing values empty.
+func WriteCSV(w io.Writer, t *Table) error {
+	out := NewCSVWriter(w)
+	header := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		header[i] = printable.Text(c.Name)
+	}
+	rows := [][]string{header}
+	for _, row := range t.Rows {
+		line := make([]string, len(row))
+		for i, c := range row {
+			switch c.Type {
+			case Missing:
+			case Quantity, Count, Share:
+				line[i] = strconv.FormatFloat(c.Value, 'g', -1, 64)
+			default:
+				line[i] = printable.Text(c.Text)
+			}
+		}
+		rows = append(rows, line)
+	}
+	return out.WriteAll(rows)
 }

@@ -1,0 +1,110 @@
+// Package doc describes what people read about results: headings, lines, lists and tables with typed
+// cells. A [Doc] says each thing once. [WriteText], [Markdown], [HTML], [WriteCSV] and [WriteJUnit] give it
+// a form, and escaping, units, alignment and the choice of columns happen there alone.
+package doc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Doc is a document: its blocks in the order in which people read them.
+type Doc struct{ Blocks []Block }
+
+// Block is a part of a document: a [Text], a [*Table] or a [*Fold].
+type Block interface{ block() }
+
+// Kind is the role of a text.
+type Kind int
+
+// The roles of texts.
+const (
+	// Line is a line that only a narrow terminal wraps.
+	Line Kind = iota
+	// Paragraph is wrapped to the length of a line of prose.
+	Paragraph
+	// Note is a paragraph that is an item of a list where the format has lists.
+	Note
+	// Remark is a line that is an item of a list where the format has lists.
+	Remark
+	// Item is an item of a list in every format.
+	Item
+	// Heading is the title of what follows.
+	Heading
+	// Gap separates paragraphs.
+	Gap
+)
+
+// Text is a text and its role.
+type Text struct {
+	Kind Kind
+	Text string
+	// Hang indents the lines after the first of a paragraph; 0 is 2.
+	Hang int
+	// Title begins the text, emphasized where the format can, before Text.
+	Title string
+}
+
+// Fold is a part that a reader unfolds where the format can.
+type Fold struct {
+	Title string
+	Doc
+}
+
+func (Text) block()   {}
+func (*Table) block() {}
+func (*Fold) block()  {}
+
+func words(format string, args []any) string {
+	if len(args) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// Add appends blocks.
+func (d *Doc) Add(blocks ...Block) { d.Blocks = append(d.Blocks, blocks...) }
+
+// Append appends the blocks of other documents.
+func (d *Doc) Append(others ...*Doc) {
+	for _, other := range others {
+		d.Blocks = append(d.Blocks, other.Blocks...)
+	}
+}
+
+// Line adds a line, or several with line breaks between them. Arguments are formatted as in [fmt.Sprintf].
+func (d *Doc) Line(format string, args ...any) { d.lines(Line, words(format, args)) }
+
+// Remark adds a line that is an item of a list where the format has lists.
+func (d *Doc) Remark(format string, args ...any) { d.lines(Remark, words(format, args)) }
+
+func (d *Doc) lines(kind Kind, text string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		d.Add(Text{Kind: kind, Text: line})
+	}
+}
+
+// Paragraph adds a text that is wrapped between words.
+func (d *Doc) Paragraph(format string, args ...any) {
+	d.Add(Text{Kind: Paragraph, Text: words(format, args)})
+}
+
+// Note adds a paragraph that is an item of a list where the format has lists.
+func (d *Doc) Note(format string, args ...any) { d.Add(Text{Kind: Note, Text: words(format, args)}) }
+
+// Item adds an item of a list.
+func (d *Doc) Item(format string, args ...any) { d.Add(Text{Kind: Item, Text: words(format, args)}) }
+
+// Heading adds a title.
+func (d *Doc) Heading(format string, args ...any) {
+	d.Add(Text{Kind: Heading, Text: words(format, args)})
+}
+
+// Titled adds a line that begins with a title, such as that of a table, and explains it.
+func (d *Doc) Titled(title, help string) { d.Add(Text{Title: title, Text: help}) }
+
+// Gap separates what follows from what is before it.
+func (d *Doc) Gap() { d.Add(Text{Kind: Gap}) }
+
+// Empty reports whether the document has no blocks.
+func (d *Doc) Empty() bool { return len(d.Blocks) == 0 }

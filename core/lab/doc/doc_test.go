@@ -1,0 +1,120 @@
+package doc
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/store/result"
+)
+
+func sample() *Doc {
+	d := new(Doc)
+	d.Heading("transports")
+	d.Line("the bytes of %s", "all")
+	t := NewTable("transport", ">p50", ">ops", ">change", "checks", "why").Drop("change", "ops").Wrap(10, "why")
+	t.Row("shm", Median(result.Metric{Unit: "ns", Median: 1234}), 12, Change(new(0.5)), result.Warning, "steal of the machine was high in each window")
+	t.Row("tcpx", None(), uint64(3), Change(nil), "-", "")
+	d.Add(t)
+	d.Note("a note")
+	d.Gap()
+	return d
+}
+
+func shown(t *testing.T, d *Doc, width int) string {
+	var out bytes.Buffer
+	require.NoError(t, WriteText(&out, d, width))
+	return out.String()
+}
+
+func TestText(t *testing.T) {
+	require.Equal(t, `transports
+the bytes of all
+transport      p50  ops  change  checks   why
+--------------------------------------------------------------------------------------
+shm        1.23 us   12  +50.0%  warning  steal of the machine was high in each window
+tcpx             -    3       -  -
+a note
+
+`, shown(t, sample(), 0))
+}
+
+// A narrow terminal wraps texts, and then leaves columns out and says which.
+func TestNarrow(t *testing.T) {
+	require.Contains(t, shown(t, sample(), 60), "steal of the\n")
+	narrow := shown(t, sample(), 42)
+	for line := range strings.SplitSeq(narrow, "\n") {
+		require.LessOrEqual(t, len(line), 41, line)
+	}
+	require.Contains(t, narrow, "left out on this narrow terminal:\n  change, ops")
+}
+
+func TestMarkdown(t *testing.T) {
+	require.Equal(t, `### transports
+
+the bytes of all
+| transport | p50 | ops | change | checks | why |
+| --- | ---:| ---:| ---:| --- | --- |
+| shm | 1.23 us | 12 | +50.0% | warning | steal of the machine was high in each window |
+| tcpx | - | 3 | - | - |  |
+- a note
+
+`, Markdown(sample()))
+}
+
+func TestHTML(t *testing.T) {
+	require.Equal(t, `<h3>transports</h3>
+<p>the bytes of all</p>
+<table>
+<thead><tr><th>transport</th><th class="number">p50</th><th class="number">ops</th><th class="number">change</th><th>checks</th><th>why</th></tr></thead>
+<tbody>
+<tr><td>shm</td><td class="number" data-value="1234">1.23 us</td><td class="number" data-value="12">12</td><td class="number" data-value="0.5">+50.0%</td><td class="severity">warning</td><td>steal of the machine was high in each window</td></tr>
+<tr><td>tcpx</td><td class="number missing">-</td><td class="number" data-value="3">3</td><td class="number missing">-</td><td class="missing">-</td><td></td></tr>
+</tbody>
+</table>
+<ul>
+<li>a note</li>
+</ul>
+`, HTML(sample()))
+}
+
+func TestCSV(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, WriteCSV(&out, sample().Blocks[2].(*Table)))
+	require.Equal(t, `transport,p50,ops,change,checks,why
+shm,1234,12,0.5,warning,steal of the machine was high in each window
+tcpx,,3,,,
+`, out.String())
+}
+
+// Text of foreign origin commands neither a terminal nor what shows Markdown, HTML or a spreadsheet.
+func TestHostile(t *testing.T) {
+	const bad = "\x1b[2J<script>alert(1)</script>|[x](http://a)@all\u202e\n# forged"
+	d := new(Doc)
+	d.Heading("%s", bad)
+	d.Note("%s", bad)
+	d.Titled(bad, bad)
+	table := NewTable(bad)
+	table.Columns[0].Help = bad + `"`
+	table.Row(bad)
+	table.Row("=1+1")
+	d.Add(table, &Fold{Title: "all", Doc: Doc{Blocks: []Block{table}}})
+	plain := shown(t, d, 0)
+	var values bytes.Buffer
+	require.NoError(t, WriteCSV(&values, table))
+	for _, shown := range []string{plain, Markdown(d), HTML(d), values.String()} {
+		require.NotContains(t, shown, "\x1b")
+		require.NotContains(t, shown, "\u202e")
+		require.NotContains(t, shown, "\n# forged")
+	}
+	for _, shown := range []string{strings.ReplaceAll(Markdown(d), `\<`, ""), HTML(d)} {
+		require.NotContains(t, shown, "<script")
+	}
+	require.NotContains(t, Markdown(d), "](http://")
+	rows, err := csv.NewReader(&values).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, "'=1+1", rows[2][0])
+}

@@ -1,0 +1,175 @@
+package doc
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// Table is a table with typed cells.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+	// Prose limits the table to the length of a line of prose, wherever it is written.
+	Prose bool
+}
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	// Help explains the column.
+	Help string
+	// Right aligns numbers.
+	Right bool
+	// Drop is the turn in which a narrow terminal leaves the column out, from 1; 0: after those that have one.
+	Drop int
+	// Least is the width to which a narrow terminal wraps the texts of the column; 0 if it does not.
+	Least int
+	// Most is the width to which texts are wrapped everywhere but in formats that wrap themselves; 0 if none.
+	Most int
+}
+
+// NewTable returns a table with the columns of these names. A name that begins with > is of a column of
+// numbers, which is aligned to the right.
+func NewTable(names ...string) *Table {
+	t := new(Table)
+	for _, name := range names {
+		name, right := strings.CutPrefix(name, ">")
+		t.Columns = append(t.Columns, Column{Name: name, Right: right})
+	}
+	return t
+}
+
+func (t *Table) column(name string) *Column {
+	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
+		return &t.Columns[i]
+	}
+	return new(Column) // the table does without it
+}
+
+// Drop names the columns that a narrow terminal leaves out, the least important first.
+func (t *Table) Drop(names ...string) *Table {
+	for i, name := range names {
+		t.column(name).Drop = i + 1
+	}
+	return t
+}
+
+// Wrap names columns of texts, which a narrow terminal wraps between words if it has room for least
+// characters of each.
+func (t *Table) Wrap(least int, names ...string) *Table {
+	for _, name := range names {
+		t.column(name).Least = least
+	}
+	return t
+}
+
+// Most wraps the texts of a column to a width.
+func (t *Table) Most(width int, name string) *Table {
+	t.column(name).Most = width
+	return t
+}
+
+// Short limits the table to the length of a line of prose.
+func (t *Table) Short() *Table {
+	t.Prose = true
+	return t
+}
+
+// Row adds a row: of cells, texts, numbers that count something, and what prints itself. A dash is a
+// missing value.
+func (t *Table) Row(values ...any) {
+	row := make([]Cell, len(values))
+	for i, v := range values {
+		row[i] = cellOf(v)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// Type is the type of a cell.
+type Type int
+
+// The types of cells.
+const (
+	Words    Type = iota // a text
+	Missing              // no value
+	Quantity             // a value with a unit
+	Count                // a number of things
+	Share                // a part of a whole, or a relative change
+	Severity             // how bad something is
+)
+
+// Cell is a cell of a table: how people read it and, for numbers, the value.
+type Cell struct {
+	Type  Type
+	Text  string
+	Value float64
+	Unit  string
+}
+
+func cellOf(v any) Cell {
+	switch v := v.(type) {
+	case Cell:
+		return v
+	case string:
+		if v == "-" {
+			return Cell{Type: Missing, Text: v}
+		}
+		return Cell{Text: v}
+	case int:
+		return Cell{Type: Count, Text: strconv.Itoa(v), Value: float64(v)}
+	case uint64:
+		return Cell{Type: Count, Text: strconv.FormatUint(v, 10), Value: float64(v)}
+	case result.Severity:
+		return Cell{Type: Severity, Text: string(v)}
+	}
+	return Cell{Text: fmt.Sprint(v)}
+}
+
+// None is the cell of a value that is missing.
+func None() Cell { return Cell{Type: Missing, Text: "-"} }
+
+// Number returns the cell of a value with a unit, or [None] of none.
+func Number(value float64, unit string) Cell {
+	if math.IsNaN(value) {
+		return None()
+	}
+	return Cell{Type: Quantity, Text: format.Number(value, unit), Value: value, Unit: unit}
+}
+
+// Median returns the cell of the median of a metric.
+func Median(m result.Metric) Cell {
+	return Cell{Type: Quantity, Text: format.Value(m), Value: m.Median, Unit: m.Unit}
+}
+
+// Time returns the cell of a time in nanoseconds.
+func Time(ns float64) Cell { return Number(ns, "ns") }
+
+// Rate returns the cell of operations per second.
+func Rate(perSecond float64) Cell { return Number(perSecond, "op/s") }
+
+// Change returns the cell of a relative change, or [None] of nil.
+func Change(share *float64) Cell {
+	if share == nil {
+		return None()
+	}
+	return Cell{Type: Share, Text: format.Percent(share), Value: *share}
+}
+
+// Part returns the cell of a part of a whole.
+func Part(share float64) Cell {
+	return Cell{Type: Share, Text: strconv.FormatFloat(100*share, 'f', 1, 64) + "%", Value: share}
+}
+
+// Exact returns the cell of a number as programs read it, empty without one.
+func Exact(v *float64) Cell {
+	if v == nil || math.IsNaN(*v) {
+		return Cell{Type: Missing}
+	}
+	return Cell{Type: Quantity, Text: strconv.FormatFloat(*v, 'g', -1, 64), Value: *v}
+}

@@ -1,0 +1,214 @@
+package doc
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"transportbench/core/base/printable"
+)
+
+const (
+	prose = 98 // the length of a line of prose
+	gap   = 2  // the space between two columns
+	// Narrowest is the shortest line that a text is wrapped to.
+	Narrowest = 30
+)
+
+// WriteText writes a document for a terminal of so many columns, or for a plain stream if width is 0.
+// Tables have no frames, which reads well in a terminal, a log and a mail. A narrow terminal leaves
+// columns out, and a line says which.
+func WriteText(w io.Writer, d *Doc, width int) error {
+	var out bytes.Buffer
+	s := screen{&out, width}
+	s.blocks(d.Blocks)
+	_, err := out.WriteTo(w)
+	return err
+}
+
+type screen struct {
+	*bytes.Buffer
+	width int // 0 if it is no terminal
+}
+
+// prose returns the length of a line of text: less on a narrower terminal.
+func (s screen) prose() int {
+	if s.width > 0 {
+		return max(min(prose, s.width-1), Narrowest)
+	}
+	return prose
+}
+
+func (s screen) blocks(list []Block) {
+	for _, b := range list {
+		switch b := b.(type) {
+		case Text:
+			s.text(b)
+		case *Table:
+			s.table(b)
+		case *Fold:
+			fmt.Fprintf(s, "%s\n\n", printable.Text(b.Title))
+			s.blocks(b.Blocks)
+		}
+	}
+}
+
+func (s screen) text(t Text) {
+	line := printable.Text(t.Text)
+	if t.Title != "" {
+		line = printable.Text(t.Title)
+		if t.Text != "" {
+			line += ": " + printable.Text(t.Text)
+		}
+	}
+	switch t.Kind {
+	case Paragraph, Note:
+		s.paragraph(0, cmp.Or(t.Hang, 2), line)
+	case Item:
+		s.paragraph(2, 2, "- "+line)
+	default:
+		fmt.Fprintln(s, line)
+	}
+}
+
+// paragraph wraps and writes a text. It indents all lines by indent, and those after the first by hang
+// more.
+func (s screen) paragraph(indent, hang int, message string) {
+	for i, line := range strings.Split(text.WrapSoft(message, s.prose()-indent-hang), "\n") {
+		if i == 1 {
+			indent += hang
+		}
+		fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(line, " "))
+	}
+}
+
+// table writes a table, and which columns are left out.
+func (s screen) table(t *Table) {
+	g := &grid{Table: t, widths: make([]int, len(t.Columns))}
+	w := pretty(t, func(row []Cell) table.Row {
+		cells := make(table.Row, len(row))
+		for i, c := range row {
+			line := printable.Text(c.Text)
+			if most := t.Columns[i].Most; most > 0 {
+				line = text.WrapSoft(line, most)
+			}
+			cells[i], g.widths[i] = line, max(g.widths[i], text.LongestLineLen(line))
+		}
+		return cells
+	})
+	style := table.StyleDefault
+	style.Options = table.Options{SeparateHeader: true}
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.MiddleHorizontal = "-"
+	style.Format.Header = text.FormatDefault
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	g.configs = configs(t)
+	switch {
+	case t.Prose:
+		g.limit = s.prose()
+	case s.width > 0:
+		g.limit = max(s.width-1, Narrowest)
+	}
+	left := g.fit()
+	w.SetColumnConfigs(g.configs)
+	// The padding of the last column is cut off the line below the header.
+	fmt.Fprintln(s, strings.Replace(w.Render(), "---\n", "-\n", 1))
+	if len(left) > 0 {
+		s.paragraph(0, 2, "left out on this narrow terminal: "+strings.Join(left, ", "))
+	}
+}
+
+// pretty returns the table with its rows as a form has them. cells returns a row of the form.
+func pretty(t *Table, cells func([]Cell) table.Row) table.Writer {
+	w := table.NewWriter()
+	header := make([]Cell, len(t.Columns))
+	for i, c := range t.Columns {
+		header[i].Text = c.Name
+	}
+	w.AppendHeader(cells(header))
+	for _, row := range t.Rows {
+		w.AppendRow(cells(row))
+	}
+	return w
+}
+
+func configs(t *Table) []table.ColumnConfig {
+	list := make([]table.ColumnConfig, len(t.Columns))
+	for i, c := range t.Columns {
+		list[i].Number = i + 1
+		if c.Right {
+			list[i].Align, list[i].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	return list
+}
+
+// grid is a table of which a narrow terminal leaves columns out.
+type grid struct {
+	*Table
+	configs []table.ColumnConfig
+	widths  []int // of the columns
+	limit   int   // the longest line; 0 if there is none
+}
+
+// order returns the columns in the order in which they are left out. The last resort is from the right.
+// The first column always stays.
+func (g *grid) order() (list []int) {
+	for i := len(g.Columns) - 1; i > 0; i-- {
+		list = append(list, i)
+	}
+	turn := func(i int) int { return cmp.Or(g.Columns[i].Drop, len(g.Columns)+1000) }
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(turn(a), turn(b)) })
+	return list
+}
+
+// fit leaves columns out, and wraps the texts, until a line is not longer than the limit. It returns the
+// names of the columns that are left out.
+func (g *grid) fit() (left []string) {
+	if g.limit == 0 {
+		return nil
+	}
+	for _, next := range append(g.order(), 0) {
+		room := g.limit + gap
+		var texts []int
+		for i, c := range g.Columns {
+			switch {
+			case g.configs[i].Hidden:
+			case c.Least > 0:
+				texts = append(texts, i)
+				room -= gap + min(c.Least, g.widths[i])
+			default:
+				room -= g.widths[i] + gap
+			}
+		}
+		if room >= 0 {
+			g.share(texts, room)
+			break
+		}
+		if next > 0 {
+			g.configs[next].Hidden = true
+			left = append(left, cmp.Or(g.Columns[next].Name, "the explanation"))
+		}
+	}
+	return left
+}
+
+// share divides the room beyond the least among columns of texts, and wraps them.
+func (g *grid) share(texts []int, room int) {
+	slices.SortStableFunc(texts, func(a, b int) int { return cmp.Compare(g.widths[a], g.widths[b]) })
+	for n, i := range texts {
+		least := min(g.Columns[i].Least, g.widths[i])
+		more := min(room/(len(texts)-n), g.widths[i]-least)
+		room -= more
+		if least+more < g.widths[i] {
+			g.configs[i].WidthMax, g.configs[i].WidthMaxEnforcer = least+more, text.WrapSoft
+		}
+	}
+}
