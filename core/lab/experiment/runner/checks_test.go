@@ -11,6 +11,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -43,7 +44,7 @@ func good(t *testing.T) evidence {
 			Overhead: &record.Overhead{PerOpNS: 10, ClientNS: 6, DaemonNS: 4, StampNS: 40},
 			Machine:  result.MachineTime{Processors: 3, CoveredNS: 1e9},
 		}
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, sample.Fill(cfg, &repeat))
 		r.Repeats = append(r.Repeats, repeat)
 	}
 	return evidence{Result: r, Pollers: 3, CPUs: 4, Closing: []error{nil, nil}}
@@ -65,7 +66,7 @@ func goodOpen(t *testing.T) evidence {
 				Scheduled: 1_000_000, Response: *timingOf(100, 1100), Lag: *timingOf(100, 50),
 			}
 		}
-		require.NoError(t, fillSamples(e.Result.Config, repeat))
+		require.NoError(t, sample.Fill(e.Result.Config, repeat))
 	}
 	return e
 }
@@ -84,7 +85,7 @@ func goodProxied(t *testing.T) evidence {
 				Daemons: []record.DaemonReport{daemonReport(time.Second, 1_000_000, cfg)},
 			}
 		}
-		require.NoError(t, fillSamples(*cfg, repeat))
+		require.NoError(t, sample.Fill(*cfg, repeat))
 	}
 	return e
 }
@@ -365,7 +366,7 @@ func each(e *evidence, edit func(*result.Repeat)) {
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
 		edit(r)
-		_ = fillSamples(e.Result.Config, r) // some edits make histograms unreadable
+		_ = sample.Fill(e.Result.Config, r) // some edits make histograms unreadable
 	}
 }
 
@@ -908,4 +909,17 @@ func TestClockOfStarvedThreads(t *testing.T) {
 		}
 	})
 	require.True(t, findCheck(t, e, "clock").OK)
+}
+
+// The time of an operation of an open loop is that of its schedule.
+func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
+	for _, rate := range []config.Rate{0, 1e6, config.RateMax} {
+		e := good(t)
+		e.Result.Config.Rate, e.Result.Config.InFlight = rate, 8
+		r := &e.Result.Repeats[0]
+		require.NoError(t, sample.Fill(e.Result.Config, r))
+		require.Contains(t, r.Samples, result.RateFloor)
+		_, has := r.Samples[result.OpTimeRatio]
+		require.Equal(t, rate != 1e6, has)
+	}
 }

@@ -2,11 +2,14 @@ package runner
 
 import (
 	"sync"
+	"testing"
 	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
 )
 
 // clientReport is a client without faults that completed one op per microsecond.
@@ -104,4 +107,23 @@ func meshRequest(c *cluster, topology string) Request {
 	req.Config.Topology, req.Config.Repeats, req.Config.RemoteShare = topology, 2, 0.5
 	req.CPUs = processors(6)
 	return req
+}
+
+// histogram encodes the values.
+func histogram(t *testing.T, values ...uint64) string {
+	t.Helper()
+	h := record.NewHistogram()
+	for _, v := range values {
+		h.Record(v)
+	}
+	text := h.Encode()
+	return text
+}
+
+// readings has a bounce, the floors of the medium and its rate, and a round trip of the library.
+func readings(bounce, medium, rate, library float64) result.Readings {
+	return result.Readings{
+		Bounce: bounce, Medium: &transport.Floor{RoundTrip: medium},
+		Rate: &transport.Floor{PerOp: rate}, Library: &transport.Floor{RoundTrip: library},
+	}
 }

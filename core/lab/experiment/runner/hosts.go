@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -115,6 +116,14 @@ func (r *Request) setKinds(plans []record.Plan) {
 			plans[rank].Kinds = append(plans[rank].Kinds, r.kindOf(rank, server))
 		}
 	}
+}
+
+// fillKinds adds the metrics of each kind of call to a repeat, if there are both.
+func (r *Request) fillKinds(repeat *result.Repeat) error {
+	if !r.bothKinds() {
+		return nil
+	}
+	return sample.Kinds(&r.Config, r.kindOf, repeat)
 }
 
 // kindOf returns the kind of a rank's calls to another.

@@ -14,6 +14,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
@@ -282,8 +283,8 @@ func TestMetricsOfKinds(t *testing.T) {
 	}}
 	repeat.Before.Pairs = []result.PairReadings{{Medium: 10}, {Medium: 80, Crosses: true}, {Medium: 90, Crosses: true}, {Medium: 95, Crosses: true}}
 	repeat.After.Pairs = repeat.Before.Pairs
-	require.NoError(t, fillSamples(cfg, &repeat))
-	require.NoError(t, req.putKinds(&repeat))
+	require.NoError(t, sample.Fill(cfg, &repeat))
+	require.NoError(t, req.fillKinds(&repeat))
 	for name, want := range map[string]float64{
 		"throughput_within_machine": 90, "throughput_between_machines": 50, // of 20 and 30, of 40 and 50
 		"latency_p50_within_machine": 200, "latency_p99_within_machine": 300, "latency_p50_between_machines": 100, "latency_p99_between_machines": 200,
@@ -303,8 +304,8 @@ func TestMetricsOfKinds(t *testing.T) {
 		}
 		c.Peers = nil
 	}
-	require.NoError(t, fillSamples(cfg, &repeat))
-	require.NoError(t, req.putKinds(&repeat))
+	require.NoError(t, sample.Fill(cfg, &repeat))
+	require.NoError(t, req.fillKinds(&repeat))
 	require.InDelta(t, 90, repeat.Samples["throughput_within_machine"], 1e-9)
 	require.InDelta(t, 50, repeat.Samples["throughput_between_machines"], 1e-9)
 	require.InEpsilon(t, 500, repeat.Samples["latency_p50_between_machines"], 0.02)
@@ -316,8 +317,8 @@ func TestMetricsOfKinds(t *testing.T) {
 		{Rank: 1, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 70, Latency: histogram(t, 100)}}},
 		{Rank: 2, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 7, Latency: histogram(t, 1000)}}},
 	}}
-	require.NoError(t, fillSamples(cfg, &repeat))
-	require.NoError(t, req.putKinds(&repeat))
+	require.NoError(t, sample.Fill(cfg, &repeat))
+	require.NoError(t, req.fillKinds(&repeat))
 	require.InDelta(t, 70, repeat.Samples["throughput_within_machine"], 1e-9)
 	require.InEpsilon(t, 1000, repeat.Samples["latency_p50_between_machines"], 0.02)
 	require.NotContains(t, repeat.Samples, "floor_within_machine", "nothing was probed")

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/store/result"
 )
 
@@ -174,11 +175,6 @@ func (b *bench) leastProcessor(ranks []record.Report) (rank int, share float64) 
 	return rank, share
 }
 
-// changed reports whether the machine changed its state during the probes on one side of a window.
-func changed(r result.Readings) bool {
-	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
-}
-
 // measureWindow measures one window with the readings and the overhead of the harness beside it.
 // The repeat has reports of ranks if the window began. again means that it is not planned for.
 func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat result.Repeat, err error) {
@@ -229,7 +225,7 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	}
 	repeat.Network = network()
 	repeat.Machine = watch()
-	repeat.Stalls = stallsOf(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
+	repeat.Stalls = sample.Stalls(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
 	if err == nil {
 		b.progress.enter(StepFloor, nth, probesPlanned(b.cfg, b.req.Beside))
 		repeat.After, err = b.readings(ctx, false)
@@ -237,9 +233,9 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	if err == nil {
 		repeat.After.Witness, err = b.readWitness(ctx, nth)
 	}
-	filled := fillSamples(b.cfg, &repeat)
+	filled := sample.Fill(b.cfg, &repeat)
 	if filled == nil {
-		filled = b.req.putKinds(&repeat)
+		filled = b.req.fillKinds(&repeat)
 	}
 	if err == nil {
 		err = filled
@@ -395,10 +391,4 @@ func overheadOf(repeats []result.Repeat) record.Overhead {
 		}
 	}
 	return mergeOverheads(all)
-}
-
-// around returns the geometric mean of readings before and after a window, since distances between
-// cores differ by factors. ok is false if one is missing.
-func around(before, after float64) (mean float64, ok bool) {
-	return math.Sqrt(before * after), before > 0 && after > 0
 }

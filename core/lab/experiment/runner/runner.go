@@ -8,6 +8,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -429,7 +430,7 @@ func (b *bench) conclude() *result.Result {
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}
 	if len(r.Repeats) > 0 {
-		putSetup(&r.Setup, r.Repeats[0].Samples)
+		sample.Setup(&r.Setup, r.Repeats[0].Samples)
 	}
 	return r
 }

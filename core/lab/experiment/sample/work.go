@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import "transportbench/core/lab/store/result"
 

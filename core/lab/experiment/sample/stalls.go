@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ type threadGap struct {
 
 func (g *threadGap) end() uint64 { return g.AtNS + g.ForNS }
 
-// stallsOf turns the gaps of all threads in a window, and the silences that gaps do not explain,
+// Stalls turns the gaps of all threads in a window, and the silences that gaps do not explain,
 // into its longest stalls, in order. Gaps of several threads are one stall if most of the shorter
 // one is within the other. steal is the time in nanoseconds for which the hypervisor kept
 // processors of the run during the window. nothing means that nothing was completed, so all clients
 // were silent.
-func stallsOf(ranks []record.Report, steal uint64, nothing bool) []result.Stall {
+func Stalls(ranks []record.Report, steal uint64, nothing bool) []result.Stall {
 	groups := grouped(gapsOf(ranks))
 	silent := silencesOf(ranks, groups, nothing)
 	stalls := make([]result.Stall, len(groups))

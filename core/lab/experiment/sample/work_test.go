@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ func TestWorkPerOperation(t *testing.T) {
 		}},
 		Process: record.ProcessReport{BusyThreads: 2},
 	}}}
-	require.NoError(t, fillSamples(config.Default(), &repeat))
+	require.NoError(t, Fill(config.Default(), &repeat))
 	for name, want := range map[string]float64{
 		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 96, result.ChecksummedBytesPerOp: 50,
 		result.SyscallsPerOp: 0.1, result.KernelBytesPerOp: 9, result.DoorbellsPerOp: 0.2,
@@ -50,7 +50,7 @@ func TestWorkPerOperation(t *testing.T) {
 
 	// Without counters of work, nothing is claimed.
 	repeat.Ranks[0].Clients[0].Transport, repeat.Ranks[1].Daemons[0].Transport = nil, nil
-	require.NoError(t, fillSamples(config.Default(), &repeat))
+	require.NoError(t, Fill(config.Default(), &repeat))
 	require.NotContains(t, repeat.Samples, result.CopiesPerOp)
 	require.NotContains(t, repeat.Samples, result.HarnessBytesPerOp)
 	require.Contains(t, repeat.Samples, result.Threads)

@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import (
 	"testing"
@@ -126,7 +126,7 @@ func TestStallsOf(t *testing.T) {
 			want: []result.Stall{stall(100, 1000, result.CauseCollector, caller, "daemon 0 of rank 1")},
 		},
 	} {
-		require.Equal(t, c.want, append([]result.Stall(nil), stallsOf(c.ranks, 1000*c.steal, c.idle)...), name)
+		require.Equal(t, c.want, append([]result.Stall(nil), Stalls(c.ranks, 1000*c.steal, c.idle)...), name)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestStallsOfTwoHosts(t *testing.T) {
 	const apart = 1e15
 	far.Daemons[0].Thread.StartNS += apart
 	far.Daemons[0].Thread.Gaps[0].AtNS += apart
-	stalls := stallsOf([]record.Report{far, near}, 0, false)
+	stalls := Stalls([]record.Report{far, near}, 0, false)
 	require.Len(t, stalls, 2)
 	for _, s := range stalls {
 		require.EqualValues(t, 100_000, s.AtNS)
@@ -151,7 +151,7 @@ func TestLongestStallsAreListed(t *testing.T) {
 	for i := range uint64(40) {
 		gaps = append(gaps, record.Gap{AtNS: 10_000 * i, ForNS: 100 + (i*7)%40})
 	}
-	stalls := stallsOf([]record.Report{gapped(0, true, gaps...)}, 0, false)
+	stalls := Stalls([]record.Report{gapped(0, true, gaps...)}, 0, false)
 	require.Len(t, stalls, keptStalls)
 	for i, s := range stalls {
 		require.GreaterOrEqual(t, s.ForNS, uint64(100+40-keptStalls)*1000)

@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import (
 	"slices"
@@ -44,7 +44,7 @@ func TestFillSamples(t *testing.T) {
 		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
 		After:  result.Readings{Medium: &transport.Floor{RoundTrip: 400}},
 	}
-	require.NoError(t, fillSamples(config.Default(), &repeat))
+	require.NoError(t, Fill(config.Default(), &repeat))
 	require.InDeltaMapValues(t, map[string]float64{
 		// Rates use each client's own time: 1e8 + 4e8 + 1e8.
 		result.Throughput:     6e8,
@@ -125,7 +125,7 @@ func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
 			Daemons: []record.DaemonReport{{Loops: 300, EmptyLoops: 60}},
 		},
 	}}
-	require.NoError(t, fillSamples(config.Default(), &repeat))
+	require.NoError(t, Fill(config.Default(), &repeat))
 	for name, want := range map[string]float64{
 		result.LocalMean:  125, // by sample and not by client
 		result.RemoteMean: 900, result.EmptyLoops: 0.2, result.OfferedLoad: 200,
@@ -139,7 +139,7 @@ func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
 		require.EqualValues(t, 200, merged.Count())
 	}
 	repeat.Ranks[1].Clients[0].Open.Lag.Histogram = "rubbish"
-	require.ErrorContains(t, fillSamples(config.Default(), &repeat), "decoding histogram")
+	require.ErrorContains(t, Fill(config.Default(), &repeat), "decoding histogram")
 }
 
 func TestSamplesThatCannotBeTold(t *testing.T) {
@@ -147,7 +147,7 @@ func TestSamplesThatCannotBeTold(t *testing.T) {
 		Ranks:  []record.Report{{Clients: []record.ClientReport{{}}}},
 		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
 	}
-	require.NoError(t, fillSamples(config.Default(), &repeat))
+	require.NoError(t, Fill(config.Default(), &repeat))
 	require.Equal(t, map[string]float64{
 		result.Throughput: 0, result.Goodput: 0, result.ClientFairness: 0, result.Floor: 100,
 	}, repeat.Samples)
@@ -190,7 +190,7 @@ func TestRatiosToReadings(t *testing.T) {
 		8: {result.OpTimeRatio: 5}, // two pairs, each 100 ns an operation
 	} {
 		cfg.InFlight = inFlight
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, Fill(cfg, &repeat))
 		require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
 		for name, want := range map[string]float64{result.Floor: 100, result.Library: 250, result.RateFloor: 10} {
 			require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
@@ -205,12 +205,12 @@ func TestRatiosToReadings(t *testing.T) {
 	cfg.Daemons = 1 // both clients share it, and the probe has the calls of both in flight
 	for _, inFlight := range []int{1, 8} {
 		cfg.InFlight = inFlight
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, Fill(cfg, &repeat))
 		require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
 		require.NotContains(t, repeat.Samples, result.FloorRatio, "its latency has the wait for the other client")
 	}
 	repeat.After = result.Readings{}
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library, result.RateFloor, result.OpTimeRatio} {
 		require.NotContains(t, repeat.Samples, name, "one side is missing")
 	}
@@ -223,12 +223,12 @@ func TestDisturbedProbe(t *testing.T) {
 		Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 9000).Histogram}}}},
 		Before: readings(51, 5879, 19869, 20000), After: readings(50, 6620, 6404, 8000),
 	}
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.InEpsilon(t, 6404, repeat.Samples[result.RateFloor], 1e-9)
 	require.InEpsilon(t, 6238.5, repeat.Samples[result.Floor], 1e-3, "geometric")
 	require.InEpsilon(t, 8000, repeat.Samples[result.Library], 1e-9)
 	repeat.After.Bounce = 0
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3, "geometric: the state may have changed")
 }
 
@@ -261,7 +261,7 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 			Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 1000).Histogram}}}},
 			Before: c.before, After: c.after,
 		}
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, Fill(cfg, &repeat))
 		require.Contains(t, repeat.Samples, result.Bounce, name)
 		for metric, ratio := range map[string]string{result.Floor: result.FloorRatio, result.Library: result.LibraryRatio, result.RateFloor: ""} {
 			if c.floor == 0 {
@@ -277,19 +277,6 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 	}
 }
 
-// The time of an operation of an open loop is that of its schedule.
-func TestOpenLoopHasNoRatioOfTimes(t *testing.T) {
-	for _, rate := range []config.Rate{0, 1e6, config.RateMax} {
-		e := good(t)
-		e.Result.Config.Rate, e.Result.Config.InFlight = rate, 8
-		r := &e.Result.Repeats[0]
-		require.NoError(t, fillSamples(e.Result.Config, r))
-		require.Contains(t, r.Samples, result.RateFloor)
-		_, has := r.Samples[result.OpTimeRatio]
-		require.Equal(t, rate != 1e6, has)
-	}
-}
-
 func TestProcessorTime(t *testing.T) {
 	cfg := config.Default()
 	cfg.Duration = 1000
@@ -302,7 +289,7 @@ func TestProcessorTime(t *testing.T) {
 		Machine:  result.MachineTime{Processors: 2, CoveredNS: 1250, StealNS: 100, SoftIRQNS: 60, KernelNS: 240},
 		Overhead: &record.Overhead{ClientNS: 18, DaemonNS: 27, PerOpNS: 45, VerifyNS: 5},
 	}
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	for name, want := range map[string]float64{
 		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.04, // the window and the calls around it
 		result.KernelPerOp:     24, // 200 ns of the processes and 60 of soft interrupts, but the kernel ran for 240 only
@@ -313,13 +300,13 @@ func TestProcessorTime(t *testing.T) {
 	}
 	// With many in flight, the busiest thread is what counts.
 	cfg.InFlight = 32
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.InDelta(t, 0.3, repeat.Samples[result.HarnessShare], 1e-9, "270 of the daemon's 900 ns")
 	repeat.Overhead.ClientNS = 500
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.InDelta(t, 1, repeat.Samples[result.HarnessShare], 1e-9, "a share is at most 1")
 	repeat.Ranks[0].Daemons[0].BusyNS = 0
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.NotContains(t, repeat.Samples, result.BusyPerOp, "a thread did not record it")
 	require.EqualValues(t, 200, kernelTime(200, result.MachineTime{}))
 }
@@ -341,12 +328,12 @@ func TestTrafficMetrics(t *testing.T) {
 		{Rank: 1, Clients: []record.ClientReport{client(40, 0, 20)}},
 		{Rank: 2, Clients: []record.ClientReport{client(40, 40, 0)}},
 	}}
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.InDelta(t, 180.0*180/(3*(40*40+60*60+80*80)), repeat.Samples[result.JainClients], 1e-9)
 	require.InDelta(t, 180.0*180/(3*(80*80+60*60+40*40)), repeat.Samples[result.JainPeers], 1e-9)
 	require.InEpsilon(t, 1.5, repeat.Samples[result.StragglerRatio], 0.01, "300 ns over a median of 200 ns")
 	cfg.Traffic = ""
-	require.NoError(t, fillSamples(cfg, &repeat))
+	require.NoError(t, Fill(cfg, &repeat))
 	require.NotContains(t, repeat.Samples, result.JainClients)
 }
 
@@ -377,7 +364,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	}
 	names := []string{}
 	for _, cfg.InFlight = range []int{1, 8} {
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, Fill(cfg, &repeat))
 		for name := range repeat.Samples {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
@@ -387,14 +374,14 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	for _, f := range []*transport.Floor{{RoundTrip: 1}, {PerOp: 1}} {
 		repeat.Before.Witness, repeat.After.Witness = f, f
 		repeat.Before.Transport, repeat.After.Transport = f, f
-		require.NoError(t, fillSamples(cfg, &repeat))
+		require.NoError(t, Fill(cfg, &repeat))
 		for name := range repeat.Samples {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	putSetup(&result.Setup{CloseMS: 2, Steps: []result.Step{{Name: StepConnect, MS: 1}}, Ranks: []record.RankSetup{{
+	Setup(&result.Setup{CloseMS: 2, Steps: []result.Step{{Name: result.StepConnect, MS: 1}}, Ranks: []record.RankSetup{{
 		OpenNS: 1, RegisteredBytes: 1, RegisterNS: 1, Connections: 1, ConnectNS: 1, ConnectAllNS: 1, FirstCalls: 1, FirstCallNS: 1,
 	}}}, repeat.Samples)
 	for name := range repeat.Samples {
@@ -406,8 +393,15 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	repeat.Ranks[0].Clients[0].Peers = append(peers, record.PeerReport{Rank: 2, Count: 1, Latency: *timingOf(1, 5)})
 	repeat.Before.Pairs = []result.PairReadings{{Medium: 1}, {Medium: 1, Crosses: true}}
 	repeat.After.Pairs = repeat.Before.Pairs
-	req := onHosts(Request{Config: cfg}, []int{0, 0, 1}, "m0", "m1")
-	require.NoError(t, req.putKinds(&repeat))
+	require.NoError(t, Kinds(&cfg, func(caller, server int) record.CallKind {
+		switch {
+		case caller == server:
+			return record.CallOwn
+		case caller == 2 || server == 2:
+			return record.CallBetween
+		}
+		return record.CallWithin
+	}, &repeat))
 	for name := range repeat.Samples {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -418,4 +412,13 @@ func TestEveryMetricIsDefined(t *testing.T) {
 		defined = append(defined, d.Name)
 	}
 	require.ElementsMatch(t, defined, names)
+}
+
+// timingOf encodes samples of one time.
+func timingOf(samples, ns uint64) *record.TimingReport {
+	h := record.NewHistogram()
+	for range samples {
+		h.Record(ns)
+	}
+	return &record.TimingReport{Histogram: h.Encode(), MeanNS: float64(ns), Samples: samples}
 }

@@ -1,8 +1,9 @@
-package runner
+package sample
 
 import (
 	"fmt"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 )
@@ -15,12 +16,9 @@ type ofKind struct {
 	before, after []float64
 }
 
-// putKinds adds the metrics of each kind of pair if the calls are of both kinds. A latency over all of them
+// Kinds adds the metrics of each kind of pair if the calls are of both kinds. kindOf returns the kind of a rank's calls to another. A latency over all of them
 // compares with neither floor, so ratios to the floor are left out then. Calls of a rank to itself are of no kind.
-func (r *Request) putKinds(repeat *result.Repeat) error {
-	if !r.bothKinds() {
-		return nil
-	}
+func Kinds(cfg *config.Config, kindOf func(caller, server int) record.CallKind, repeat *result.Repeat) error {
 	var kinds [record.CallKinds]ofKind
 	of := func(crosses bool) *ofKind {
 		if crosses {
@@ -40,10 +38,10 @@ func (r *Request) putKinds(repeat *result.Repeat) error {
 				add(record.CallKind(kind), calls.Count, calls.Latency.Histogram)
 			}
 			for _, p := range c.Peers {
-				add(r.kindOf(from, p.Rank), p.Count, p.Latency.Histogram)
+				add(kindOf(from, p.Rank), p.Count, p.Latency.Histogram)
 			}
-			if r.Config.ServingRanks() == 1 && len(c.Peers) == 0 {
-				add(r.kindOf(from, 0), c.Ops(), c.Latency)
+			if cfg.ServingRanks() == 1 && len(c.Peers) == 0 {
+				add(kindOf(from, 0), c.Ops(), c.Latency)
 			}
 		}
 	}
@@ -59,7 +57,7 @@ func (r *Request) putKinds(repeat *result.Repeat) error {
 		delete(repeat.Samples, ratio)
 	}
 	for kind, suffix := range map[record.CallKind]string{record.CallWithin: result.WithinMachine, record.CallBetween: result.BetweenMachines} {
-		if err := r.putKind(repeat, &kinds[kind], suffix); err != nil {
+		if err := putKind(cfg, repeat, &kinds[kind], suffix); err != nil {
 			return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 		}
 	}
@@ -67,7 +65,7 @@ func (r *Request) putKinds(repeat *result.Repeat) error {
 }
 
 // putKind adds the metrics of one kind of pair.
-func (r *Request) putKind(repeat *result.Repeat, k *ofKind, suffix string) error {
+func putKind(cfg *config.Config, repeat *result.Repeat, k *ofKind, suffix string) error {
 	latency, err := result.Histograms(k.latencies...)
 	if err != nil {
 		return err
@@ -82,12 +80,12 @@ func (r *Request) putKind(repeat *result.Repeat, k *ofKind, suffix string) error
 		put(result.LatencyP50, p50)
 		put(result.LatencyP99, latency.Interpolate(0.99, repeat.ClockStep()))
 	}
-	if len(k.before) == 0 || len(k.after) == 0 || len(r.Config.Classes) > 0 {
+	if len(k.before) == 0 || len(k.after) == 0 || len(cfg.Classes) > 0 {
 		return nil
 	}
 	if floor, ok := floorAround(repeat, record.Median(k.before), record.Median(k.after)); ok {
 		put(result.Floor, floor)
-		if p50 > 0 && result.RatioApplies(result.FloorRatio, r.Config.CallsPerPair()) {
+		if p50 > 0 && result.RatioApplies(result.FloorRatio, cfg.CallsPerPair()) {
 			put(result.FloorRatio, p50/floor)
 		}
 	}

@@ -1,4 +1,4 @@
-package runner
+package sample
 
 import (
 	"cmp"
@@ -12,9 +12,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// fillSamples merges a repeat's histograms and computes its metrics. It leaves out unknown metrics,
+// Fill merges a repeat's histograms and computes its metrics. It leaves out unknown metrics,
 // such as the ratio to a floor that was not measured, and ratios that mean nothing for the load.
-func fillSamples(cfg config.Config, repeat *result.Repeat) error {
+func Fill(cfg config.Config, repeat *result.Repeat) error {
 	clients := repeat.Clients()
 	samples := map[string]float64{}
 	repeat.Samples = samples
@@ -494,4 +494,15 @@ func fairness(clients []record.ClientReport) float64 {
 		return 0
 	}
 	return slices.Min(rates) / median
+}
+
+// around returns the geometric mean of readings before and after a window, since distances between
+// cores differ by factors. ok is false if one is missing.
+func around(before, after float64) (mean float64, ok bool) {
+	return math.Sqrt(before * after), before > 0 && after > 0
+}
+
+// changed reports whether the machine changed its state during the probes on one side of a window.
+func changed(r result.Readings) bool {
+	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
 }
