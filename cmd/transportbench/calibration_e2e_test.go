@@ -38,7 +38,7 @@ func TestInjectedFaults(t *testing.T) {
 			require.Equal(t, c.code, i.run(t), i.stderr.String())
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err)
-			verified := r.Checks[slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })]
+			verified := r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })]
 			require.Equal(t, c.code == 0, verified.OK, verified.Message)
 			require.Contains(t, verified.Message+i.stderr.String(), c.says)
 			if c.failures != "" {

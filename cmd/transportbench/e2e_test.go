@@ -311,7 +311,7 @@ func buildUCXAM(t *testing.T) error {
 // requireVerified requires that a run verified responses and that all of them were right.
 func requireVerified(t *testing.T, r *result.Result) {
 	t.Helper()
-	verified := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })
+	verified := slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })
 	require.GreaterOrEqual(t, verified, 0, "the check is missing")
 	require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
 }

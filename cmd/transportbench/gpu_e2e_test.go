@@ -49,10 +49,10 @@ func TestRunOnGPU(t *testing.T) {
 		i.cmd.Env = append(i.cmd.Env, "LD_LIBRARY_PATH="+libraries)
 		return i, i.run(t)
 	}
-	verified := func(i *invocation) (*result.Result, result.Check) {
+	verified := func(i *invocation) (*result.Result, result.Finding) {
 		r, err := result.Parse(i.stdout.Bytes())
 		require.NoError(t, err, i.stderr.String())
-		return r, r.Checks[slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "verified" })]
+		return r, r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })]
 	}
 	for name, args := range map[string][]string{
 		"kernel":      {"--profile", "bulk", "--set", "mode=gpu"},

@@ -177,7 +177,7 @@ func TestNetworkMeasured(t *testing.T) {
 
 // busy returns the value of the check of the relay.
 func busy(t *testing.T, r *result.Result) float64 {
-	at := slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "relay" })
+	at := slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "relay" })
 	require.GreaterOrEqual(t, at, 0)
 	return r.Checks[at].Value
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pathOf returns the check path of a result, and the names of the interfaces that rank 1 states.
-func pathOf(t *testing.T, r *result.Result) (check result.Check, interfaces []string) {
+func pathOf(t *testing.T, r *result.Result) (check result.Finding, interfaces []string) {
 	t.Helper()
 	for _, c := range r.Checks {
 		if c.Name == "path" {

@@ -206,7 +206,7 @@ func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*resul
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
 		Argv: req.Argv, Tool: req.Tool, Plugin: plugin, Config: req.Config, Environment: req.Environment,
 		Summary: map[string]result.Metric{result.Throughput: result.Summarize(result.Throughput, []float64{1e6})},
-		Checks:  []result.Check{{Name: "verified", OK: true, Severity: result.Error, Message: "all responses were right"}},
+		Checks:  []result.Finding{{Name: "verified", OK: true, Severity: result.Error, Message: "all responses were right"}},
 	}, nil
 }
 

@@ -480,7 +480,7 @@ func (r *sweepRun) verdict(outcome *sweep.Outcome) error {
 	for i := range cells {
 		for _, w := range cells[i].Warnings {
 			if w.Severity == result.Error {
-				return exitf(ExitThreshold, "%s: check %s failed: %s", set.LabelsOf(cells).Of(cells[i].Config), w.Check, w.Message)
+				return exitf(ExitThreshold, "%s: check %s failed: %s", set.LabelsOf(cells).Of(cells[i].Config), w.Name, w.Message)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	doubtful := setOf(t, func(s *set.Set) {
 		timed(s)
 		for i := range s.Cells {
-			s.Cells[i].Warnings = []set.Warning{{Check: "drift", Severity: result.Warning, Message: "it fell"}}
+			s.Cells[i].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}}
 		}
 	}, 1e6, 2e6, 3e6)
 	clean := setOf(t, timed, 1e6, 2e6, 3e6)

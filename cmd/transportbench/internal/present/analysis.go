@@ -46,7 +46,7 @@ func (a *Analysis) AddWarnings(s *set.Set) {
 	var g set.WarningGroups
 	for i := range a.Cells {
 		for _, f := range a.Cells[i].findings() {
-			g.Add("", a.Cells[i].Cell, set.Warning{Check: f.Name, Severity: f.Severity, Message: f.Message})
+			g.Add("", a.Cells[i].Cell, f)
 		}
 	}
 	a.Warnings = g.List()
@@ -58,7 +58,7 @@ type AnalyzedCell struct {
 	Config   map[string]string `json:"config"`
 	Status   set.Status        `json:"status"`
 	Reason   string            `json:"reason,omitempty"`
-	Warnings []set.Warning     `json:"doubts,omitempty"`
+	Warnings []result.Finding     `json:"doubts,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
 	// Windows has the windows of each state of the machine if the set shows several. The analysis is
 	// over all of them.
@@ -82,21 +82,17 @@ func (c *AnalyzedCell) windows() string {
 }
 
 // findings returns those of the analysis, or the cell's failed checks without one.
-func (c *AnalyzedCell) findings() []analyze.Finding {
+func (c *AnalyzedCell) findings() []result.Finding {
 	if c.Analysis != nil {
 		return c.Analysis.Findings
 	}
-	var list []analyze.Finding
-	for _, d := range c.Warnings {
-		list = append(list, analyze.Finding{Name: d.Check, Severity: d.Severity, Message: d.Message})
-	}
-	return list
+	return c.Warnings
 }
 
 // Unusable reports whether a finding is an error, so the cell's figures must not
 // be used.
 func (c *AnalyzedCell) Unusable() bool {
-	return slices.ContainsFunc(c.findings(), func(f analyze.Finding) bool { return f.Severity == result.Error })
+	return slices.ContainsFunc(c.findings(), func(f result.Finding) bool { return f.Severity == result.Error })
 }
 
 // width is the length of a line.
@@ -347,7 +343,7 @@ func events(w io.Writer, a *analyze.Analysis) {
 
 func threadName(e *analyze.ThreadEvents) string { return fmt.Sprintf("rank %d %s", e.Rank, e.Thread) }
 
-func writeFindings(w io.Writer, list []analyze.Finding) {
+func writeFindings(w io.Writer, list []result.Finding) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "no findings against these figures")
 	}

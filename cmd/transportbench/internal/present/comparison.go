@@ -224,7 +224,7 @@ func sampled(c *set.Cell, metric string, show func(result.Metric) string) string
 func cellChecks(c *set.Cell) string {
 	var severities []result.Severity
 	for _, d := range c.Warnings {
-		if c.Incomplete && d.Check == "complete" || d.Scope == result.ScopeMachine {
+		if c.Incomplete && d.Name == "complete" || d.Scope == result.ScopeMachine {
 			continue
 		}
 		severities = append(severities, d.Severity)
@@ -268,7 +268,7 @@ func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c
 // it concerns, and before them the facts of the machine.
 func Warnings(w io.Writer, s *set.Set) {
 	for _, d := range machineFacts(s.Cells) {
-		paragraph(w, 0, 2, fmt.Sprintf("%s: this machine: %s: %s", d.Severity, d.Check, d.Message))
+		paragraph(w, 0, 2, fmt.Sprintf("%s: this machine: %s: %s", d.Severity, d.Name, d.Message))
 	}
 	var g set.WarningGroups
 	labels := set.LabelsOf(s.Cells)
@@ -283,7 +283,7 @@ func Warnings(w io.Writer, s *set.Set) {
 }
 
 // machineFacts returns the failed checks about the machine, each message once, in order.
-func machineFacts(cells []set.Cell) (facts []set.Warning) {
+func machineFacts(cells []set.Cell) (facts []result.Finding) {
 	for i := range cells {
 		for _, d := range cells[i].Warnings {
 			if d.Scope == result.ScopeMachine && !slices.Contains(facts, d) {

@@ -20,13 +20,13 @@ import (
 
 // A fact of the machine is no reason to doubt one row, and is written once.
 func TestMachineFactsOnce(t *testing.T) {
-	fact := set.Warning{Check: "spare_processor", Severity: result.Info, Message: "2 threads take all 2 processors", Scope: result.ScopeMachine}
-	own := set.Warning{Check: "drift", Severity: result.Warning, Message: "the rate falls"}
+	fact := result.Finding{Name: "spare_processor", Severity: result.Info, Message: "2 threads take all 2 processors", Scope: result.ScopeMachine}
+	own := result.Finding{Name: "drift", Severity: result.Warning, Message: "the rate falls"}
 	s := set.New()
 	for _, transport := range []string{"shm", "erpc"} {
 		s.Cells = append(s.Cells, set.Cell{
 			Config:   map[string]string{"transport": transport, "profile": "kv"},
-			Warnings: []set.Warning{fact, own},
+			Warnings: []result.Finding{fact, own},
 		})
 	}
 	var out bytes.Buffer
@@ -38,7 +38,7 @@ warning: drift: shm, erpc: the rate falls
 	Oversubscribed(&out, s)
 	require.NotContains(t, out.String(), "OVERSUBSCRIBED")
 	shared := fact
-	shared.Check = "oversubscribed"
+	shared.Name = "oversubscribed"
 	for i := range s.Cells {
 		s.Cells[i].Warnings = append(s.Cells[i].Warnings, shared)
 	}
@@ -46,7 +46,7 @@ warning: drift: shm, erpc: the rate falls
 	Tables(&out, s)
 	require.True(t, strings.HasPrefix(out.String(), "OVERSUBSCRIBED: 2 threads take all 2 processors. "), out.String())
 	require.Equal(t, 1, strings.Count(out.String(), "OVERSUBSCRIBED"))
-	s.Cells[0].Warnings = []set.Warning{fact}
+	s.Cells[0].Warnings = []result.Finding{fact}
 	require.Equal(t, "ok", cellChecks(&s.Cells[0]))
 }
 

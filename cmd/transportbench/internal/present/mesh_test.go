@@ -131,7 +131,7 @@ func TestFailedRepeatIsOneLine(t *testing.T) {
 	var out bytes.Buffer
 	r := sample("shm", "kv", 1)
 	r.Incomplete, r.IncompleteReason = true, "failed after 1 of 10 repeats: rank 1: run: plugin shm (pid 7) died: signal: killed"
-	r.Checks = append(r.Checks, result.Check{Name: "complete", Severity: result.Error, Message: r.IncompleteReason})
+	r.Checks = append(r.Checks, result.Finding{Name: "complete", Severity: result.Error, Message: r.IncompleteReason})
 	r.FailedRepeat = &result.Repeat{Index: 1, Samples: map[string]float64{result.Throughput: 1.25e6}}
 	Checks(&out, r)
 	require.Equal(t, "incomplete: "+r.IncompleteReason+"; the result has the recorded part of repeat 2, at 1.25 M op/s\n", strings.SplitAfter(out.String(), "\n")[0])

@@ -61,7 +61,7 @@ func sample(name, profile string, throughput float64) *result.Result {
 			result.HarnessOverhead: {Unit: "ns/op", Better: result.Lower, Median: 12.31, N: 1},
 		},
 		Repeats: []result.Repeat{{Before: result.Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120}}}},
-		Checks: []result.Check{
+		Checks: []result.Finding{
 			{Name: "verified", OK: true, Severity: result.Error},
 			{Name: "oversubscription", OK: true, Severity: result.Warning},
 		},
@@ -77,18 +77,18 @@ func TestResult(t *testing.T) {
 	out.Reset()
 	r.Summary[result.Throughput] = metric(result.Throughput, 26.4e6)
 	r.Checks = append(r.Checks,
-		result.Check{Name: "littles_law", Severity: result.Warning, Message: "the residual is 7%, over 5%"},
-		result.Check{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"})
+		result.Finding{Name: "littles_law", Severity: result.Warning, Message: "the residual is 7%, over 5%"},
+		result.Finding{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"})
 	r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
 	Result(&out, r)
 	golden(t, "result_failed.txt", out.String())
 
-	for _, c := range []result.Check{
+	for _, c := range []result.Finding{
 		{Name: "oversubscribed", Severity: result.Warning, Message: "2 polling threads have 1 processor"},
 		{Name: "preempted", Severity: result.Warning, Value: 0.4, Message: "the polling threads were off their processors"},
 	} {
 		out.Reset()
-		r.Checks = []result.Check{c}
+		r.Checks = []result.Finding{c}
 		Result(&out, r)
 		require.Contains(t, out.String(), "\n\nOVERSUBSCRIBED: "+c.Message)
 	}

@@ -55,7 +55,7 @@ func Result(w io.Writer, r *result.Result) {
 // Oversubscribed writes that polling threads shared processors if a cell of the set says so.
 func Oversubscribed(w io.Writer, s *set.Set) {
 	for _, d := range machineFacts(s.Cells) {
-		if d.Check == "oversubscribed" {
+		if d.Name == "oversubscribed" {
 			writeOversubscribed(w, d.Message)
 			return
 		}
@@ -70,7 +70,7 @@ func writeOversubscribed(w io.Writer, message string) {
 
 // oversubscribed returns the failed check of a result whose polling threads shared processors: with each
 // other, or for most of the time with other programs.
-func oversubscribed(r *result.Result) (c result.Check, is bool) {
+func oversubscribed(r *result.Result) (c result.Finding, is bool) {
 	for _, c := range r.Checks {
 		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > result.StarvedShare) {
 			return c, true
@@ -207,8 +207,8 @@ func failedRepeat(r *result.Result) string {
 
 // failedChecks returns the failed checks, errors first. It omits the check of
 // completeness of an incomplete result, which is reported separately.
-func failedChecks(r *result.Result) []result.Check {
-	var failed []result.Check
+func failedChecks(r *result.Result) []result.Finding {
+	var failed []result.Finding
 	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
 		for _, c := range r.Checks {
 			if !c.OK && c.Severity == severity && !(r.Incomplete && c.Name == "complete") {

@@ -85,7 +85,7 @@ func openLoop(c *set.Cell) bool {
 }
 
 // worst returns the highest severity.
-func worst(list []set.Warning) result.Severity {
+func worst(list []result.Finding) result.Severity {
 	w := 0
 	for _, one := range list {
 		w = max(w, slices.Index(severities, one.Severity))
@@ -94,7 +94,7 @@ func worst(list []set.Warning) result.Severity {
 }
 
 // warnings counts the failed checks of severity warning.
-func warnings(list []set.Warning) int {
+func warnings(list []result.Finding) int {
 	n := 0
 	for _, one := range list {
 		if one.Severity == result.Warning {

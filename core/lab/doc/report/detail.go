@@ -24,7 +24,7 @@ const chunkSize = 16
 
 // brief has what the overview needs of a cell's results.
 type brief struct {
-	checks   []result.Check
+	checks   []result.Finding
 	rates    [][]float64 // as detail.Rates
 	warmups  []result.Warmup
 	versions []string // of the commands that measured

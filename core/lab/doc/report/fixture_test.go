@@ -70,7 +70,7 @@ func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *resul
 			Volatile: machine.Volatile{Governor: "powersave"}},
 		Setup: result.Setup{FirstWindowMS: 300, Warmup: &result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
 			Ranks: []record.RankSetup{{Paths: []transport.Path{{Carrier: "tcp", Interface: "eth7", Facts: map[string]string{"gro": "<b>on</b>"}}}}}},
-		Checks: []result.Check{
+		Checks: []result.Finding{
 			{Name: "complete", OK: true, Severity: result.Error, Value: float64(repeats), Limit: float64(repeats), Message: "all repeats are here"},
 			{Name: "drift", Severity: result.Warning, Value: 0.12 + 0.1*random.Float64(), Limit: 0.1, Message: "the rate rose within a window"},
 			{Name: "mean", OK: true, Severity: result.Warning, Value: 0.01 + 0.02*random.Float64(), Limit: 0.03, Message: "the sampled mean fits the exact one"},

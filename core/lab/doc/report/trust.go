@@ -80,7 +80,7 @@ func (b *builder) trustRows() []trustRow {
 }
 
 // farthest returns the check of that name with the largest value.
-func farthest(checks []result.Check, name string) (c result.Check, found bool) {
+func farthest(checks []result.Finding, name string) (c result.Finding, found bool) {
 	for _, one := range checks {
 		if one.Name == name && (!found || math.Abs(one.Value) > math.Abs(c.Value)) {
 			c, found = one, true
@@ -159,7 +159,7 @@ func (b *builder) findings() {
 	}
 	for i, c := range b.cells {
 		for _, d := range c.Warnings {
-			add(i, d.Check, d.Severity, d.Message)
+			add(i, d.Name, d.Severity, d.Message)
 		}
 		if a := b.briefs[i].analysis; a != nil {
 			for _, f := range a.Findings {

@@ -334,12 +334,25 @@ func TestChecksFail(t *testing.T) {
 				require.InDelta(t, c.value, got.Value, 1e-3*max(1, math.Abs(c.value)))
 				require.Contains(t, got.Message, c.message)
 				require.NotContains(t, got.Message, "\n")
+				require.Contains(t, got.Message, got.Effect)
+				require.Contains(t, got.Message, got.Remedy)
 			})
 		}
 	}
 	for name := range run {
 		require.True(t, covered[name], "no case in which %s fails", name)
 	}
+}
+
+// A finding has its effect on the figures and the remedy as data.
+func TestFindingsAreData(t *testing.T) {
+	e := good(t)
+	sampleOneIn(&e, 1)
+	f := findCheck(t, e, "sampling_cost")
+	require.Equal(t, "throughput may be that much low", f.Effect)
+	require.Equal(t, "use a higher --sample-every", f.Remedy)
+	f = findCheck(t, good(t), "sampling_cost")
+	require.Empty(t, f.Effect+f.Remedy)
 }
 
 // checkCase is an edit of a good run that makes a check fail.
@@ -350,7 +363,7 @@ type checkCase struct {
 	message string
 }
 
-func findCheck(t *testing.T, e evidence, name string) result.Check {
+func findCheck(t *testing.T, e evidence, name string) result.Finding {
 	t.Helper()
 	for _, c := range check.Run(e) {
 		if c.Name == name {
@@ -358,7 +371,7 @@ func findCheck(t *testing.T, e evidence, name string) result.Check {
 		}
 	}
 	t.Fatalf("no check %s", name)
-	return result.Check{}
+	return result.Finding{}
 }
 
 // each edits every repeat of a run and computes its samples anew.
@@ -566,7 +579,7 @@ func TestVerifiedSink(t *testing.T) {
 }
 
 func TestChecksThatDoNotApply(t *testing.T) {
-	find := func(e evidence, name string) result.Check { return findCheck(t, e, name) }
+	find := func(e evidence, name string) result.Finding { return findCheck(t, e, name) }
 	e := good(t)
 	e.Result.Config.VerifyEvery = 10
 	client(&e).VerifiedSums = 50_000

@@ -334,7 +334,7 @@ func TestBadClose(t *testing.T) {
 		c.hang = map[call]bool{{2, opClose, 1}: true}
 		r, err := Run(t.Context(), request(c), nil)
 		require.NoError(t, err, "the numbers are there")
-		check := r.Checks[slices.IndexFunc(r.Checks, func(c result.Check) bool { return c.Name == "closed" })]
+		check := r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "closed" })]
 		require.False(t, check.OK)
 		require.Equal(t, 2.0, check.Value)
 		c.requireAllKilled(t)

@@ -121,7 +121,7 @@ func TestProbesStayGivenUp(t *testing.T) {
 	})
 }
 
-func findOf(t *testing.T, r *result.Result, name string) result.Check {
+func findOf(t *testing.T, r *result.Result, name string) result.Finding {
 	t.Helper()
 	for _, c := range r.Checks {
 		if c.Name == name {
@@ -129,7 +129,7 @@ func findOf(t *testing.T, r *result.Result, name string) result.Check {
 		}
 	}
 	require.Fail(t, "no check "+name)
-	return result.Check{}
+	return result.Finding{}
 }
 
 // A window in which nothing was completed, or a spinning thread had no processor, is measured again

@@ -78,7 +78,7 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 	}
 	for _, w := range reference.cell.Warnings {
 		if w.Severity == result.Error {
-			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be used: check %s failed: %s", w.Check, w.Message)
+			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be used: check %s failed: %s", w.Name, w.Message)
 		}
 	}
 	windows, err := capacityWindows(&reference.cell)

@@ -136,10 +136,10 @@ func TestRateOfTheMergedCell(t *testing.T) {
 	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	labels := set.LabelsOf(outcome.Set.Cells)
-	warned := map[string]set.Warning{}
+	warned := map[string]result.Finding{}
 	for i := range outcome.Set.Cells {
 		for _, w := range outcome.Set.Cells[i].Warnings {
-			if w.Check == "rate" {
+			if w.Name == "rate" {
 				warned[labels.Of(outcome.Set.Cells[i].Config)] = w
 			}
 		}
@@ -241,7 +241,7 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	wrong := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := m.measure(ctx, c, obs)
 		if err == nil && !c.Rate.Offers() {
-			r.Checks = []result.Check{{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"}}
+			r.Checks = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"}}
 		}
 		return r, err
 	}

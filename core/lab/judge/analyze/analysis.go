@@ -36,7 +36,7 @@ type Analysis struct {
 	// NoCounters is why there are no hardware counters.
 	NoCounters string `json:"no_counters,omitempty"`
 	// Findings are failed checks and figures that contradict each other.
-	Findings []Finding `json:"findings"`
+	Findings []result.Finding `json:"findings"`
 	// Missing lists what could not be analyzed, and why.
 	Missing []string `json:"missing,omitempty"`
 }
@@ -71,13 +71,6 @@ type Verdict struct {
 	Message string `json:"message"`
 	// Evidence lists the figures behind the verdict.
 	Evidence []string `json:"evidence"`
-}
-
-// Finding is a problem of the figures.
-type Finding struct {
-	Name     string          `json:"name"` // that of the check or rule
-	Severity result.Severity `json:"severity"`
-	Message  string          `json:"message"` // a complete sentence
 }
 
 // Breakdown is a time and its parts, which add up to it. All times are means in nanoseconds.

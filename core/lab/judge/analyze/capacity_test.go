@@ -162,8 +162,8 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 
 func TestUnusablePointsAreShownAndNotChosen(t *testing.T) {
 	s := loads()
-	s.Cells[5].Warnings = []set.Warning{{Check: "verified", Severity: result.Error, Message: "wrong"}}
-	s.Cells[4].Warnings = []set.Warning{{Check: "drift", Severity: result.Warning, Message: "it fell"}}
+	s.Cells[5].Warnings = []result.Finding{{Name: "verified", Severity: result.Error, Message: "wrong"}}
+	s.Cells[4].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}}
 	u := curveOf(t, s, CapacityOptions{})
 	require.Len(t, u.Points, 6)
 	require.Equal(t, "check verified failed: wrong", u.Points[4].Unusable)

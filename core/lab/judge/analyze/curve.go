@@ -194,7 +194,7 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	for _, d := range cell.Warnings {
 		// There are no better figures for published ones; their warnings are shown.
 		if d.Severity == result.Error && cell.Status == set.Measured {
-			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
+			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Name, d.Message)
 			break
 		}
 	}

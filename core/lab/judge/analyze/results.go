@@ -19,7 +19,7 @@ type evidence struct {
 	cfg     config.Config
 	spins   bool // polling threads never yield or park
 	repeats []result.Repeat
-	checks  []result.Check
+	checks  []result.Finding
 	// harness has the medians over the repeats, and windows the evidence of each repeat by itself.
 	harness record.Overhead
 	windows []*evidence
@@ -210,13 +210,13 @@ func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemon
 func (e *evidence) open() bool { return e.cfg.Rate.Offers() }
 
 // failedCheck returns the check of that name if it failed in any result.
-func (e *evidence) failedCheck(name string) (result.Check, bool) {
+func (e *evidence) failedCheck(name string) (result.Finding, bool) {
 	for _, c := range e.checks {
 		if c.Name == name && !c.OK {
 			return c, true
 		}
 	}
-	return result.Check{}, false
+	return result.Finding{}, false
 }
 
 // law returns nil for an open loop, in which the number of calls in flight varies.
@@ -232,15 +232,15 @@ func (e *evidence) law() *LittlesLaw {
 }
 
 // findings returns the failed checks of all results and the contradictions in them, each name once.
-func findings(list []*result.Result) []Finding {
-	found := []Finding{}
+func findings(list []*result.Result) []result.Finding {
+	found := []result.Finding{}
 	seen := map[string]bool{}
 	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
 		for _, r := range list {
 			for _, c := range append(failedOf(r), consistency.Result(r)...) {
 				if c.Severity == severity && !seen[c.Name] {
 					seen[c.Name] = true
-					found = append(found, Finding{c.Name, c.Severity, c.Message})
+					found = append(found, c)
 				}
 			}
 		}
@@ -248,8 +248,8 @@ func findings(list []*result.Result) []Finding {
 	return found
 }
 
-func failedOf(r *result.Result) []result.Check {
-	var list []result.Check
+func failedOf(r *result.Result) []result.Finding {
+	var list []result.Finding
 	for _, c := range r.Checks {
 		if !c.OK {
 			list = append(list, c)

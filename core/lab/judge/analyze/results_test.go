@@ -139,7 +139,7 @@ func TestUtilization(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	check := func(name string) func(r *result.Result) {
 		return func(r *result.Result) {
-			r.Checks = append(r.Checks, result.Check{Name: name, Severity: result.Warning, Value: 8000, Limit: 2, Message: "so it is"})
+			r.Checks = append(r.Checks, result.Finding{Name: name, Severity: result.Warning, Value: 8000, Limit: 2, Message: "so it is"})
 		}
 	}
 	idle := func(r *result.Result) { // 200,000 iterations of 2 us, and empty ones of 750 ns
@@ -349,13 +349,13 @@ func TestEvents(t *testing.T) {
 
 func TestFindings(t *testing.T) {
 	a := analysed(t, func(r *result.Result) {
-		r.Checks = []result.Check{{Name: "drift", Severity: result.Warning, Message: "it fell"}, {Name: "verified", OK: true, Severity: result.Error}}
+		r.Checks = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}, {Name: "verified", OK: true, Severity: result.Error}}
 		r.Repeats[2].Samples[result.FloorRatio] = 7
 	})
 	require.Len(t, a.Findings, 2)
 	require.Equal(t, result.Error, a.Findings[0].Severity)
 	require.Contains(t, a.Findings[0].Message, "repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, not 7.00")
-	require.Equal(t, Finding{"drift", result.Warning, "it fell"}, a.Findings[1])
+	require.Equal(t, result.Finding{Name: "drift", Severity: result.Warning, Message: "it fell"}, a.Findings[1])
 }
 
 func TestResultsRefuses(t *testing.T) {

@@ -99,7 +99,7 @@ func TestOfSets(t *testing.T) {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Argv: []string{},
 		Environment: machine.Environment{Identity: here}, Repeats: make([]result.Repeat, 1),
-		Summary: map[string]result.Metric{}, Checks: []result.Check{}, Placement: []result.Placement{},
+		Summary: map[string]result.Metric{}, Checks: []result.Finding{}, Placement: []result.Placement{},
 	}
 	r.Config.Transport = "shm"
 	r.Repeats[0].Samples = map[string]float64{result.Throughput: 1}

@@ -99,23 +99,21 @@ func (e Evidence) threads() (all []threadWindow) {
 	return all
 }
 
-// finding is the outcome of a check. limit is the bound on value that the check applied.
-type finding struct {
-	ok           bool
-	value, limit float64
-	message      string
-	severity     result.Severity // if it is not that of the check
-}
-
 // notJudged completes the finding of a check that does not apply.
-func (f finding) notJudged(reason string, args ...any) finding {
-	f.ok, f.message = true, "not judged: "+fmt.Sprintf(reason, args...)
+func notJudged(f result.Finding, reason string, args ...any) result.Finding {
+	f.OK, f.Message = true, "not judged: "+fmt.Sprintf(reason, args...)
 	return f
 }
 
+// say formats a part of a finding, its effect or its remedy, for its message.
+func say(part *string, format string, args ...any) string {
+	*part = fmt.Sprintf(format, args...)
+	return *part
+}
+
 // failed is the finding of a check that could not read the result.
-func failed(limit float64, err error) finding {
-	return finding{value: math.Inf(1), limit: limit, message: err.Error()}
+func failed(limit float64, err error) result.Finding {
+	return result.Finding{Value: math.Inf(1), Limit: limit, Message: err.Error()}
 }
 
 // checks are applied to every result, in this order. An error means that the numbers must not be
@@ -125,7 +123,7 @@ func failed(limit float64, err error) finding {
 var checks = []struct {
 	name     string
 	severity result.Severity
-	find     func(Evidence) finding
+	find     func(Evidence) result.Finding
 	scope    result.Scope
 	// cause is a check whose failure explains that of this one, which is then not judged: one
 	// disturbance, one warning.
@@ -184,29 +182,23 @@ func isStorm(r *result.Result) bool     { return r.Config.Traffic.StormRate() > 
 func isRelayed(r *result.Result) bool   { return r.ImpairedBy == result.Relay }
 
 // Run applies the checks that apply to a result, in a fixed order.
-func Run(e Evidence) []result.Check {
-	list := make([]result.Check, 0, len(checks))
+func Run(e Evidence) []result.Finding {
+	list := make([]result.Finding, 0, len(checks))
+	causes := make([]string, 0, len(checks)) // of the findings in list
 	failed := map[string]bool{}
-	findings := make([]finding, len(checks))
-	for i, c := range checks {
+	for _, c := range checks {
 		if c.applies != nil && !c.applies(e.Result) {
 			continue
 		}
-		findings[i] = c.find(e)
-		failed[c.name] = !findings[i].ok
+		f := c.find(e)
+		f.Name, f.Severity, f.Scope, f.Value = c.name, cmp.Or(f.Severity, c.severity), c.scope, representable(f.Value)
+		list, causes, failed[c.name] = append(list, f), append(causes, c.cause), !f.OK
 	}
-	for i, c := range checks {
-		if c.applies != nil && !c.applies(e.Result) {
-			continue
+	for i := range list {
+		if f := &list[i]; !f.OK && failed[causes[i]] {
+			*f = notJudged(*f, "%s explains it: %s", causes[i], f.Message)
+			f.Effect, f.Remedy = "", ""
 		}
-		f := findings[i]
-		if !f.ok && failed[c.cause] {
-			f = f.notJudged("%s explains it: %s", c.cause, f.message)
-		}
-		list = append(list, result.Check{
-			Name: c.name, OK: f.ok, Severity: cmp.Or(f.severity, c.severity), Scope: c.scope,
-			Value: representable(f.value), Limit: f.limit, Message: f.message,
-		})
 	}
 	return list
 }

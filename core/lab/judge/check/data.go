@@ -25,7 +25,7 @@ const verifySlack = 100
 // starves ranks they may only be late.
 func unanswered(e Evidence) string {
 	text := "calls unanswered long after the window: "
-	if off := checkPreempted(e); !e.Oversubscribed && (off.ok || off.value < result.StarvedShare) {
+	if off := checkPreempted(e); !e.Oversubscribed && (off.OK || off.Value < result.StarvedShare) {
 		return text + "the transport lost them, or holds them up"
 	}
 	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
@@ -33,7 +33,7 @@ func unanswered(e Evidence) string {
 
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
 // verified.
-func checkVerified(e Evidence) finding {
+func checkVerified(e Evidence) result.Finding {
 	var done, reads, sums, unchecked, lost, rejected, wrong uint64
 	var device record.DeviceReport
 	sunk := uint64(0)   // requests to sinks that verified no value
@@ -91,30 +91,30 @@ func checkVerified(e Evidence) finding {
 	if unsummed {
 		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads", sums, reads))
 	}
-	f := finding{ok: len(problems) == 0, value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
+	f := result.Finding{OK: len(problems) == 0, Value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
 	switch {
 	case len(e.Result.Repeats) == 0:
-		f.ok, f.message = false, "no repeat was completed"
+		f.OK, f.Message = false, "no repeat was completed"
 	case done == 0:
-		f.ok, f.message = false, "no operation was completed"
-	case !f.ok:
-		f.message = strings.Join(problems, ", ")
+		f.OK, f.Message = false, "no operation was completed"
+	case !f.OK:
+		f.Message = strings.Join(problems, ", ")
 	case cfg.VerifyEvery > 1 && reads == 0:
-		f.message = fmt.Sprintf("all %d responses have the right key and version; daemons verified one value in %d in full", done, cfg.VerifyEvery)
+		f.Message = fmt.Sprintf("all %d responses have the right key and version; daemons verified one value in %d in full", done, cfg.VerifyEvery)
 	case cfg.VerifyEvery > 1:
-		f.message = fmt.Sprintf("all %d responses have the right key and version; checksums were sampled, %d of %d reads (--verify-every %d)",
+		f.Message = fmt.Sprintf("all %d responses have the right key and version; checksums were sampled, %d of %d reads (--verify-every %d)",
 			done, min(sums, reads), reads, cfg.VerifyEvery)
 	default:
-		f.message = fmt.Sprintf("all %d responses are right, checksums included", done)
+		f.Message = fmt.Sprintf("all %d responses are right, checksums included", done)
 	}
-	if f.ok && device.Values > 0 {
-		f.message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied back after the windows, and are right",
+	if f.OK && device.Values > 0 {
+		f.Message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied back after the windows, and are right",
 			device.Values, device.Verified)
 	}
 	return f
 }
 
-func checkStoppedEarly(e Evidence) finding {
+func checkStoppedEarly(e Evidence) result.Finding {
 	stopped := 0
 	for _, r := range e.Result.Repeats {
 		for _, report := range r.Ranks {
@@ -124,9 +124,9 @@ func checkStoppedEarly(e Evidence) finding {
 		}
 	}
 	if stopped > 0 {
-		return finding{value: float64(stopped), message: fmt.Sprintf("%d windows ended early", stopped)}
+		return result.Finding{Value: float64(stopped), Message: fmt.Sprintf("%d windows ended early", stopped)}
 	}
-	return finding{ok: true, message: "no window ended early"}
+	return result.Finding{OK: true, Message: "no window ended early"}
 }
 
 // windowSlack is how far a window may deviate from its configured length.
@@ -135,8 +135,8 @@ const windowSlack = 0.05
 // checkWindow finds windows that were longer or shorter than configured. The rates of threads are
 // added, which is wrong if their windows do not coincide. A loop with a processor of its own sees
 // the end at once.
-func checkWindow(e Evidence) finding {
-	f := finding{limit: 0.1}
+func checkWindow(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.1}
 	configured := float64(e.Result.Config.Duration)
 	off, all, apart := 0.0, 0.0, 0.0
 	for _, t := range e.threads() {
@@ -148,14 +148,14 @@ func checkWindow(e Evidence) finding {
 		all++
 	}
 	if all == 0 {
-		return f.notJudged("no thread measured")
+		return notJudged(f, "no thread measured")
 	}
-	f.value = off / all
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("%s of the threads' windows were over %s longer or shorter than configured",
-		percent(f.value), percent(windowSlack))
-	if !f.ok {
-		f.message += fmt.Sprintf(": threads had no processor when their window ended, and throughput may be %s off", percent(apart/all))
+	f.Value = off / all
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("%s of the threads' windows were over %s longer or shorter than configured",
+		percent(f.Value), percent(windowSlack))
+	if !f.OK {
+		f.Message += ": threads had no processor when their window ended, and " + say(&f.Effect, "throughput may be %s off", percent(apart/all))
 	}
 	return f
 }
@@ -163,9 +163,9 @@ func checkWindow(e Evidence) finding {
 // checkClock compares the length of windows by the clock of the measurement with the kernel's
 // monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
 // rates are wrong alike.
-func checkClock(e Evidence) finding {
+func checkClock(e Evidence) result.Finding {
 	const slack = time.Millisecond // without ClockNS, a thread may lose its processor between two readings
-	f := finding{limit: 0.005 + float64(slack)/float64(e.Result.Config.Duration)}
+	f := result.Finding{Limit: 0.005 + float64(slack)/float64(e.Result.Config.Duration)}
 	var deviations []float64
 	for _, t := range e.threads() {
 		if t.MonotonicNS > 0 {
@@ -173,18 +173,18 @@ func checkClock(e Evidence) finding {
 		}
 	}
 	if len(deviations) == 0 {
-		return f.notJudged("the windows were timed by one clock only")
+		return notJudged(f, "the windows were timed by one clock only")
 	}
 	deviation := record.Median(deviations)
-	f.value = math.Abs(deviation)
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.value))
+	f.Value = math.Abs(deviation)
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.Value))
 	switch {
-	case f.ok:
+	case f.OK:
 	case deviation > 0:
-		f.message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s shorter; all times are that much too high", percent(f.value))
+		f.Message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s shorter; all times are that much too high", percent(f.Value))
 	default:
-		f.message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s longer; all times are that much too low", percent(f.value))
+		f.Message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s longer; all times are that much too low", percent(f.Value))
 	}
 	return f
 }
@@ -193,8 +193,8 @@ func checkClock(e Evidence) finding {
 // to stopped. They must be the same exactly: a difference is a request that was served twice or
 // answered by nobody. A read-modify-write is two requests, and in mesh-proxied a request that is
 // forwarded is served once.
-func checkServed(e Evidence) finding {
-	var f finding
+func checkServed(e Evidence) result.Finding {
+	var f result.Finding
 	var issued, served, wrong uint64
 	for i := range e.Result.Repeats {
 		var here, there uint64
@@ -208,7 +208,7 @@ func checkServed(e Evidence) finding {
 				delegated = *d.Delegation
 			}
 			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests+delegated.Sent != p.Local+p.Incoming+delegated.Served) {
-				f.value, f.message = 1, fmt.Sprintf(
+				f.Value, f.Message = 1, fmt.Sprintf(
 					"a daemon took %d requests from clients, %d for its rank, and forwarded %d; it had %d of other ranks and %d of other daemons, passed %d on to those, and served %d in all",
 					p.FromClients, p.Local, p.Remote, p.Incoming, delegated.Served, delegated.Sent, d.Requests)
 				return f
@@ -217,15 +217,15 @@ func checkServed(e Evidence) finding {
 		issued, served = issued+here, served+there
 		wrong += max(here, there) - min(here, there)
 	}
-	f.value, f.ok = float64(wrong), wrong == 0
+	f.Value, f.OK = float64(wrong), wrong == 0
 	switch {
 	case issued == 0 && served == 0:
-		return f.notJudged("no request was issued")
-	case f.ok:
-		f.message = fmt.Sprintf("the daemons served the %d requests that the clients issued, no more and no less", issued)
+		return notJudged(f, "no request was issued")
+	case f.OK:
+		f.Message = fmt.Sprintf("the daemons served the %d requests that the clients issued, no more and no less", issued)
 	default:
-		f.message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in the windows, %d were served twice or not at all, and throughput may be %s off",
-			issued, served, wrong, percent(float64(wrong)/float64(max(issued, 1))))
+		f.Message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in the windows, %d were served twice or not at all, and %s",
+			issued, served, wrong, say(&f.Effect, "throughput may be %s off", percent(float64(wrong)/float64(max(issued, 1)))))
 	}
 	return f
 }
@@ -237,8 +237,8 @@ const mostMeanNoise = 0.1
 // checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
 // and the time for which calls were in flight. If they differ, the sampled calls are not like the
 // others.
-func checkMean(e Evidence) finding {
-	f := finding{limit: 0.03}
+func checkMean(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.03}
 	var failure error
 	var noises []float64
 	sampled := uint64(0)
@@ -263,61 +263,62 @@ func checkMean(e Evidence) finding {
 	})
 	switch {
 	case failure != nil:
-		return failed(f.limit, failure)
+		return failed(f.Limit, failure)
 	case len(e.Result.Repeats) == 0:
-		return f.notJudged("no repeat was completed")
+		return notJudged(f, "no repeat was completed")
 	case sampled == 0:
-		f.message = fmt.Sprintf("no latency was sampled; use a longer --duration or a lower --sample-every (now %s)", e.sampling())
+		f.Message = "no latency was sampled; " + say(&f.Remedy, "use a longer --duration or a lower --sample-every (now %s)", e.sampling())
 		return f
 	case windows == 0:
-		return f.notJudged("the exact mean is not known")
+		return notJudged(f, "the exact mean is not known")
 	}
 	// Three standard errors of the median over windows, which for normal errors is 1.25 times as wide
 	// as their mean.
 	noise := min(mostMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
-	f.value = math.Abs(deviation)
-	f.ok = f.value <= max(f.limit, noise)
-	f.message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.value))
+	f.Value = math.Abs(deviation)
+	f.OK = f.Value <= max(f.Limit, noise)
+	f.Message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.Value))
 	switch {
-	case f.ok && f.value > f.limit:
-		f.message += fmt.Sprintf(", which may be chance: they vary so much that their mean is known to %s", percent(noise))
-	case f.ok:
+	case f.OK && f.Value > f.Limit:
+		f.Message += fmt.Sprintf(", which may be chance: they vary so much that their mean is known to %s", percent(noise))
+	case f.OK:
 	case deviation > 0:
-		f.message = fmt.Sprintf("the sampled calls were slower than the others: percentiles may be %s high", percent(f.value))
+		f.Message = "the sampled calls were slower than the others: " + say(&f.Effect, "percentiles may be %s high", percent(f.Value))
 	default:
-		f.message = fmt.Sprintf("the sampled calls were faster than the others, for example because threads lost their processors while none was in flight: percentiles may be %s low", percent(f.value))
+		f.Message = "the sampled calls were faster than the others, for example because threads lost their processors while none was in flight: " +
+			say(&f.Effect, "percentiles may be %s low", percent(f.Value))
 	}
 	return f
 }
 
 // checkHarness warns if much of an operation is the harness, which is the same for all transports
 // and makes them look more alike than they are.
-func checkHarness(e Evidence) finding {
-	f := finding{limit: 0.3}
+func checkHarness(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.3}
 	var windows int
-	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		share, known := r.Samples[result.HarnessShare]
 		return share, known
 	})
 	if windows == 0 {
-		return f.notJudged("the harness was not measured")
+		return notJudged(f, "the harness was not measured")
 	}
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.value))
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.Value))
 	switch {
-	case f.ok:
+	case f.OK:
 	case e.Oversubscribed:
-		f.message += "; its threads share processors, so this includes waiting for one: use fewer clients, or stop what runs beside it"
+		f.Message += "; its threads share processors, so this includes waiting for one: " + say(&f.Remedy, "use fewer clients, or stop what runs beside it")
 	default:
-		f.message += fmt.Sprintf(": the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.value, 0.01)))
+		f.Message += ": " + say(&f.Effect, "the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.Value, 0.01)))
 	}
 	return f
 }
 
 // checkSamplingCost computes the share of the clients' processor time that goes into sampling
 // latencies.
-func checkSamplingCost(e Evidence) finding {
-	f := finding{limit: 0.02}
+func checkSamplingCost(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.02}
 	stamps, busy := 0.0, 0.0
 	for i := range e.Result.Repeats {
 		for _, report := range e.Result.Repeats[i].Ranks {
@@ -327,28 +328,29 @@ func checkSamplingCost(e Evidence) finding {
 			}
 		}
 	}
-	f.value = stamps / max(busy, 1)
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time", e.sampling(), percent(f.value))
-	if !f.ok {
-		f.message += ", and throughput may be that much low; the warm-up was slower than the windows, or there was none: use a higher --sample-every"
+	f.Value = stamps / max(busy, 1)
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time", e.sampling(), percent(f.Value))
+	if !f.OK {
+		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") + "; the warm-up was slower than the windows, or there was none: " +
+			say(&f.Remedy, "use a higher --sample-every")
 	}
 	return f
 }
 
 // checkInterval reports whether the repeats suffice for confidence intervals.
-func checkInterval(e Evidence) finding {
+func checkInterval(e Evidence) result.Finding {
 	const enough = 6
 	n := len(e.Result.Repeats)
-	f := finding{value: float64(n), limit: enough, ok: n >= enough}
+	f := result.Finding{Value: float64(n), Limit: enough, OK: n >= enough}
 	switch {
-	case !f.ok:
-		f.message = fmt.Sprintf("%d repeats give no 95%% interval; use --repeats %d or more", n, enough)
+	case !f.OK:
+		f.Message = fmt.Sprintf("%d repeats give no 95%% interval; ", n) + say(&f.Remedy, "use --repeats %d or more", enough)
 	case e.Result.Config.WithinLaunch():
-		f.ok, f.message = false, fmt.Sprintf(
+		f.OK, f.Message = false, fmt.Sprintf(
 			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show what differs between launches, and diff gives no verdict", n)
 	default:
-		f.message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
+		f.Message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
 	}
 	return f
 }

@@ -19,14 +19,14 @@ const beaten = 0.95
 // checkFloorBeaten counts the windows in which the transport was faster than the floor of its
 // medium: the probe then did not measure the floor of that window, and the ratio means nothing. With
 // one call in flight, only the floor of a round trip is judged.
-func checkFloorBeaten(e Evidence) finding {
-	f := finding{limit: 0.1}
+func checkFloorBeaten(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.1}
 	if c := &e.Result.Config; c.Proxied() && c.RemoteShare != 1 {
-		return f.notJudged("requests to a client's own rank do not cross the medium")
+		return notJudged(f, "requests to a client's own rank do not cross the medium")
 	}
 	// Probes wait differently for a lost packet than a transport does.
 	if n := e.Result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
-		return f.notJudged("the network loses, delays or reorders packets at random, those of the probes too")
+		return notJudged(f, "the network loses, delays or reorders packets at random, those of the probes too")
 	}
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.Result.Repeats {
@@ -45,17 +45,17 @@ func checkFloorBeaten(e Evidence) finding {
 		}
 	}
 	if windows == 0 {
-		return f.notJudged("%s", e.missingFloor())
+		return notJudged(f, "%s", e.missingFloor())
 	}
-	f.value = below / windows
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
-	if !f.ok {
+	f.Value = below / windows
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
+	if !f.OK {
 		cause := "the probes were disturbed, or saw another state of the machine than the windows"
 		if steady == below {
 			cause = "the bounces show one state of the machine, so the probes were disturbed or do not reach what the medium can do"
 		}
-		f.message += fmt.Sprintf(", by %s at most: %s; ratios to the floor may be that much low", percent(1-lowest), cause)
+		f.Message += fmt.Sprintf(", by %s at most: %s; ", percent(1-lowest), cause) + say(&f.Effect, "ratios to the floor may be that much low")
 	}
 	return f
 }
@@ -101,17 +101,17 @@ const ceilingLeast = 64 << 10
 
 // checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
 // that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
-func checkCeiling(e Evidence) finding {
+func checkCeiling(e Evidence) result.Finding {
 	streams, known := e.streams()
-	f := finding{limit: impossible / streams}
+	f := result.Finding{Limit: impossible / streams}
 	c := &e.Result.Config
 	switch {
 	case c.ValueSize.Min() < ceilingLeast:
-		return f.notJudged("values below %s may move several at once", transport.FormatSize(ceilingLeast))
+		return notJudged(f, "values below %s may move several at once", transport.FormatSize(ceilingLeast))
 	case !known:
-		return f.notJudged("values need not move in memory, or what carries them is not known")
+		return notJudged(f, "values need not move in memory, or what carries them is not known")
 	case c.Proxied() && c.RemoteShare != 1:
-		return f.notJudged("requests to a client's own rank do not cross the medium")
+		return notJudged(f, "requests to a client's own rank do not cross the medium")
 	}
 	windows := 0
 	for i := range e.Result.Repeats {
@@ -122,16 +122,16 @@ func checkCeiling(e Evidence) finding {
 		}
 		if probed {
 			windows++
-			f.value = max(f.value, share)
+			f.Value = max(f.Value, share)
 		}
 	}
 	if windows == 0 {
-		return f.notJudged("no floor was measured")
+		return notJudged(f, "no floor was measured")
 	}
-	f.ok = f.value >= f.limit
-	f.message = fmt.Sprintf("values took up to %.2f of the time that the bare medium takes for their bytes", f.value)
-	if !f.ok {
-		f.message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time", format.Count(windows, "window"))
+	f.OK = f.Value >= f.Limit
+	f.Message = fmt.Sprintf("values took up to %.2f of the time that the bare medium takes for their bytes", f.Value)
+	if !f.OK {
+		f.Message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time", format.Count(windows, "window"))
 	}
 	return f
 }
@@ -162,8 +162,8 @@ func (e Evidence) streams() (most float64, known bool) {
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on which
 // they were given up, so that floors or bounces are missing.
-func checkProbes(e Evidence) finding {
-	f := finding{ok: true, message: "no probe failed"}
+func checkProbes(e Evidence) result.Finding {
+	f := result.Finding{OK: true, Message: "no probe failed"}
 	again, last := 0, ""
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
@@ -171,23 +171,23 @@ func checkProbes(e Evidence) finding {
 			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller, failure.Daemon, failure.Error)
 			again += failure.Times
 			if failure.GivenUp {
-				f.value++
+				f.Value++
 				again--
 			}
 		}
 	}
 	if again > 0 {
-		f.message = fmt.Sprintf("%d probes failed and were taken again; %s", again, last)
+		f.Message = fmt.Sprintf("%d probes failed and were taken again; %s", again, last)
 	}
-	if f.ok = f.value == 0; !f.ok {
-		f.message = fmt.Sprintf("on %.0f sides of windows, the probes were given up, so their floors are missing; %s", f.value, last)
+	if f.OK = f.Value == 0; !f.OK {
+		f.Message = fmt.Sprintf("on %.0f sides of windows, the probes were given up, so their floors are missing; %s", f.Value, last)
 	}
 	return f
 }
 
 // checkWitness counts the windows beside which one of the witness's readings was disturbed.
-func checkWitness(e Evidence) finding {
-	f := finding{limit: 0.1}
+func checkWitness(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.1}
 	windows, disturbed := 0.0, 0.0
 	for i := range e.Result.Repeats {
 		before, after := e.Result.Repeats[i].Before.Witness, e.Result.Repeats[i].After.Witness
@@ -200,13 +200,13 @@ func checkWitness(e Evidence) finding {
 		}
 	}
 	if windows == 0 {
-		return f.notJudged("the witness has no readings on both sides of a window")
+		return notJudged(f, "the witness has no readings on both sides of a window")
 	}
-	f.value = disturbed / windows
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
-	if !f.ok {
-		f.message += ": other programs disturbed it, so its ratio may be of the wrong reading"
+	f.Value = disturbed / windows
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
+	if !f.OK {
+		f.Message += ": other programs disturbed it, so " + say(&f.Effect, "its ratio may be of the wrong reading")
 	}
 	return f
 }

@@ -11,7 +11,7 @@ import (
 
 // checkMachines finds hosts that are one machine, and hosts that differ in what decides how fast they
 // are. Its value is the number of machines.
-func checkMachines(e Evidence) finding {
+func checkMachines(e Evidence) result.Finding {
 	hosts := e.Result.Hosts
 	on := map[string][]string{} // names by machine
 	var shared []string
@@ -23,16 +23,16 @@ func checkMachines(e Evidence) finding {
 			shared = append(shared, strings.Join(names, ", "))
 		}
 	}
-	f := finding{value: float64(len(on)), limit: float64(len(hosts))}
+	f := result.Finding{Value: float64(len(on)), Limit: float64(len(hosts))}
 	different := differences(hosts)
 	switch {
 	case len(shared) > 0:
-		f.message = fmt.Sprintf("%s on %s: %s share one, so this is no measurement between machines",
+		f.Message = fmt.Sprintf("%s on %s: %s share one, so this is no measurement between machines",
 			format.Count(len(hosts), "host"), format.Count(len(on), "machine"), strings.Join(shared, "; and "))
 	case different != "":
-		f.message = "the hosts differ, so the slower one decides: " + different
+		f.Message = "the hosts differ, so the slower one decides: " + different
 	default:
-		f.ok, f.message = true, fmt.Sprintf("%s, each on its own machine, alike in processors and kernel", format.Count(len(hosts), "host"))
+		f.OK, f.Message = true, fmt.Sprintf("%s, each on its own machine, alike in processors and kernel", format.Count(len(hosts), "host"))
 	}
 	return f
 }

@@ -13,12 +13,12 @@ import (
 // loops and stages explain what clients measured.
 
 // checkComplete finds runs that ended early, by a failure or an interrupt.
-func checkComplete(e Evidence) finding {
+func checkComplete(e Evidence) result.Finding {
 	r := e.Result
-	f := finding{ok: !r.Incomplete, value: float64(len(r.Repeats)), limit: float64(r.Config.Repeats)}
-	f.message = r.IncompleteReason
-	if f.ok {
-		f.message = fmt.Sprintf("all %d repeats are complete", len(r.Repeats))
+	f := result.Finding{OK: !r.Incomplete, Value: float64(len(r.Repeats)), Limit: float64(r.Config.Repeats)}
+	f.Message = r.IncompleteReason
+	if f.OK {
+		f.Message = fmt.Sprintf("all %d repeats are complete", len(r.Repeats))
 	}
 	return f
 }
@@ -31,17 +31,17 @@ const noSchedule = "a closed loop has no schedule"
 // checkRate finds windows of an open loop in which less was completed than was due. They measure a
 // backlog that grows until the window ends. It is an error if these are half of the windows, since
 // then the medians measure it, too.
-func checkRate(e Evidence) finding {
+func checkRate(e Evidence) result.Finding {
 	const keptShare = 0.99 // of the operations due; the last ones may be late
-	f := finding{severity: result.Warning}
+	f := result.Finding{Severity: result.Warning}
 	windows := len(e.Result.Repeats)
 	switch rate := e.Result.Config.Rate; {
 	case rate == 0 && !e.Result.Config.Classes.Open():
-		return f.notJudged(noSchedule)
+		return notJudged(f, noSchedule)
 	case rate != 0 && !rate.Offers():
-		return f.notJudged("more is due than any transport serves, to find the capacity")
+		return notJudged(f, "more is due than any transport serves, to find the capacity")
 	case windows == 0:
-		return f.notJudged("no repeat was completed")
+		return notJudged(f, "no repeat was completed")
 	}
 	behind, least := 0, 1.
 	for i := range e.Result.Repeats {
@@ -51,17 +51,17 @@ func checkRate(e Evidence) finding {
 			behind++
 		}
 	}
-	f.value = float64(behind) / float64(windows)
-	switch f.ok = behind == 0; {
-	case f.ok:
-		f.message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the operations due were completed or in flight", 100*least)
+	f.Value = float64(behind) / float64(windows)
+	switch f.OK = behind == 0; {
+	case f.OK:
+		f.Message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the operations due were completed or in flight", 100*least)
 	case 2*behind < windows:
-		f.message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the operations due): they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+		f.Message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the operations due): they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
 			behind, windows, percent(least))
 	default:
-		f.severity = result.Error
-		f.message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the operations due were completed, so response times grow with the window's length; use a lower --rate or a higher --in-flight",
-			behind, windows, percent(least))
+		f.Severity = result.Error
+		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the operations due were completed, so %s; %s",
+			behind, windows, percent(least), say(&f.Effect, "response times grow with the window's length"), say(&f.Remedy, "use a lower --rate or a higher --in-flight"))
 	}
 	return f
 }
@@ -103,10 +103,10 @@ const (
 // median beside the median response time, and the p99 beside the p99, both without as many of the
 // latest as the share of time in gaps. Those are stalls, which the result lists, and an open loop is
 // there to show what they do to response times. The worse of the two counts.
-func checkScheduleLag(e Evidence) finding {
-	var f finding
+func checkScheduleLag(e Evidence) result.Finding {
+	var f result.Finding
 	if e.Result.Config.Rate == 0 {
-		return f.notJudged(noSchedule)
+		return notJudged(f, noSchedule)
 	}
 	var lags, responses []string
 	stalled := 0.0
@@ -117,21 +117,21 @@ func checkScheduleLag(e Evidence) finding {
 	}
 	lag, err := result.Histograms(lags...)
 	if err != nil {
-		return failed(f.limit, err)
+		return failed(f.Limit, err)
 	}
 	response, err := result.Histograms(responses...)
 	if err != nil {
-		return failed(f.limit, err)
+		return failed(f.Limit, err)
 	}
 	if lag.Count() == 0 || response.Count() == 0 {
-		return f.notJudged("no lag was sampled")
+		return notJudged(f, "no lag was sampled")
 	}
 	out := min(stalled, mostLeftOut)
 	tail := 0.99 * (1 - out)
 	turn := workingIteration(e.clients())
 	late, lateTail := lag.Quantile(0.5), lag.Quantile(tail)
 	half, whole := response.Quantile(0.5), response.Quantile(tail)
-	f.ok = true
+	f.OK = true
 	effect := ""
 	for _, part := range []struct {
 		name      string
@@ -142,28 +142,30 @@ func checkScheduleLag(e Evidence) finding {
 		{"response_p99 without stalls", lateTail, whole, tailTurns * turn},
 	} {
 		limit := max(lagShare*part.of, min(part.iteration, mostLag*part.of))
-		if f.limit == 0 || part.lag/limit > f.value/f.limit {
-			f.value, f.limit = part.lag, limit
+		if f.Limit == 0 || part.lag/limit > f.Value/f.Limit {
+			f.Value, f.Limit = part.lag, limit
 		}
 		if part.lag > limit {
-			f.ok = false
+			f.OK = false
 			if effect != "" {
 				effect += ", and "
 			}
 			effect += fmt.Sprintf("%s may be up to %.3g us (%s) high", part.name, part.lag/1e3, percent(min(1, part.lag/part.of)))
 		}
 	}
-	f.message = fmt.Sprintf("half of the operations started within %.3g us of their time, and 99%% within %.3g us", late/1e3, lateTail/1e3)
+	f.Message = fmt.Sprintf("half of the operations started within %.3g us of their time, and 99%% within %.3g us", late/1e3, lateTail/1e3)
 	if out > 0 {
-		f.message += fmt.Sprintf(", without the latest %s, as stalls took %s of the time", percent(out), percent(stalled))
+		f.Message += fmt.Sprintf(", without the latest %s, as stalls took %s of the time", percent(out), percent(stalled))
 	}
 	switch {
-	case f.ok:
-		f.message += fmt.Sprintf(": %s and %s of such response times", percent(late/half), percent(lateTail/whole))
+	case f.OK:
+		f.Message += fmt.Sprintf(": %s and %s of such response times", percent(late/half), percent(lateTail/whole))
 	case e.Oversubscribed:
-		f.message += "; " + effect + ": threads share processors, and a client whose operation is due has to wait for one"
+		f.Effect = effect
+		f.Message += "; " + effect + ": threads share processors, and a client whose operation is due has to wait for one"
 	default:
-		f.message += "; " + effect + ", because the client's thread was busy or asleep"
+		f.Effect = effect
+		f.Message += "; " + effect + ", because the client's thread was busy or asleep"
 	}
 	return f
 }
@@ -185,10 +187,10 @@ func workingIteration(clients []record.ClientReport) float64 {
 // the median of the changes, so that one window in which the machine changed does not count. It
 // ignores what counting alone explains: four standard deviations of a count, and the operations
 // between two samples at either end.
-func checkDrift(e Evidence) finding {
-	f := finding{limit: 0.1}
+func checkDrift(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.1}
 	var windows int
-	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		clients := r.Clients()
 		sum, ok := sumSlices(clients)
 		if !ok {
@@ -204,17 +206,18 @@ func checkDrift(e Evidence) finding {
 		}
 		return (last - first) / max(first, last), true
 	})
-	f.ok = math.Abs(f.value) <= f.limit
+	f.OK = math.Abs(f.Value) <= f.Limit
 	switch {
 	case windows == 0:
-		return f.notJudged("the windows have no slices, because they ended early or had too few samples")
-	case f.ok:
-		f.message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.value)))
-	case f.value > 0:
-		f.message = fmt.Sprintf("the rate rises by %s within a window, so throughput is about %s low; %s", percent(f.value), percent(f.value/2), notSteady)
+		return notJudged(f, "the windows have no slices, because they ended early or had too few samples")
+	case f.OK:
+		f.Message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.Value)))
+	case f.Value > 0:
+		f.Message = fmt.Sprintf("the rate rises by %s within a window, so %s; %s",
+			percent(f.Value), say(&f.Effect, "throughput is about %s low", percent(f.Value/2)), say(&f.Remedy, notSteady))
 	default:
-		f.message = fmt.Sprintf("the rate falls by %s within a window, so throughput is about %s higher than it stays; %s",
-			percent(-f.value), percent(-f.value/2), notSteady)
+		f.Message = fmt.Sprintf("the rate falls by %s within a window, so %s; %s",
+			percent(-f.Value), say(&f.Effect, "throughput is about %s higher than it stays", percent(-f.Value/2)), say(&f.Remedy, notSteady))
 	}
 	return f
 }
@@ -248,47 +251,47 @@ func thirds(slices []uint64) (first, last float64) {
 // mesh-proxied, else of all calls, without what calls that were held up add to it. Only a sample of the
 // calls has stages, so a few very slow ones may be in one mean and not in the other; the check allows
 // for that.
-func checkStages(e Evidence) finding {
-	f := finding{limit: 0.05}
+func checkStages(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.05}
 	if e.Result.Config.Proxied() {
-		f.limit = 0.1
+		f.Limit = 0.1
 	}
 	stages, err := result.StagesOf(e.Result.Repeats)
 	if err != nil {
-		return failed(f.limit, err)
+		return failed(f.Limit, err)
 	}
 	if stages == nil {
-		return f.notJudged("no call has timed stages")
+		return notJudged(f, "no call has timed stages")
 	}
 	if stages.Halves != "" {
-		return f.notJudged("the stages of calls are halves of round trips: %s", stages.Halves)
+		return notJudged(f, "the stages of calls are halves of round trips: %s", stages.Halves)
 	}
 	slowed := stages.Slowed
 	if len(e.Result.Repeats) > 1 {
 		if slowed, err = medianSlowed(e.Result.Repeats); err != nil {
-			return failed(f.limit, err)
+			return failed(f.Limit, err)
 		}
 	}
 	explained := stages.Explained()
-	f.value = math.Abs(explained - 1)
-	f.ok = f.value <= max(f.limit, stages.Noise) && slowed <= max(slowedLimit, stages.Noise)
+	f.Value = math.Abs(explained - 1)
+	f.OK = f.Value <= max(f.Limit, stages.Noise) && slowed <= max(slowedLimit, stages.Noise)
 	calls := "remote requests"
 	if stages.Direct {
 		calls = "calls"
 	}
-	f.message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
+	f.Message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
 	if stages.Held > 0 {
-		f.message += fmt.Sprintf(", without those of over %.3g us, which add %s to it", stages.HeldLimit/1e3, percent(stages.Held/stages.Ordinary()))
+		f.Message += fmt.Sprintf(", without those of over %.3g us, which add %s to it", stages.HeldLimit/1e3, percent(stages.Held/stages.Ordinary()))
 	}
 	if slowed > 0 {
-		f.message += fmt.Sprintf("; in half of the windows the stamps slow sampled calls by %.0f%% or more, which is left out", 100*slowed)
+		f.Message += fmt.Sprintf("; in half of the windows the stamps slow sampled calls by %.0f%% or more, which is left out", 100*slowed)
 	}
 	if slowed > slowedLimit {
-		f.message += fmt.Sprintf(", but more than %.0f%% need not be alike in all stages: each stamp moves a cache line between the processors of client and daemon, which are far apart here; compare stages only with those of runs with near ones",
+		f.Message += fmt.Sprintf(", but more than %.0f%% need not be alike in all stages: each stamp moves a cache line between the processors of client and daemon, which are far apart here; compare stages only with those of runs with near ones",
 			100*slowedLimit)
 	}
-	if f.ok && f.value > f.limit {
-		f.message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
+	if f.OK && f.Value > f.Limit {
+		f.Message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
 			stages.Spreads[0].Samples, 100*stages.Noise)
 	}
 	return f
@@ -316,8 +319,8 @@ func medianSlowed(repeats []result.Repeat) (float64, error) {
 
 // checkLoopTimingCost computes the share of the daemons' processor time that goes into timing the
 // phases of its loop.
-func checkLoopTimingCost(e Evidence) finding {
-	f := finding{limit: 0.02}
+func checkLoopTimingCost(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.02}
 	every, cost, busy := 0, 0.0, 0.0
 	for _, d := range e.daemons() {
 		if d.PhaseEvery > 0 {
@@ -327,38 +330,39 @@ func checkLoopTimingCost(e Evidence) finding {
 		}
 	}
 	if every == 0 {
-		return f.notJudged("no loop was timed")
+		return notJudged(f, "no loop was timed")
 	}
-	f.value = cost / max(busy, 1)
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every, percent(f.value))
-	if !f.ok {
-		f.message += ", and throughput may be that much low; the loops were slower in the warm-up than in the windows, or there was no warm-up: use --warmup"
+	f.Value = cost / max(busy, 1)
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every, percent(f.Value))
+	if !f.OK {
+		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") + "; the loops were slower in the warm-up than in the windows, or there was no warm-up: " +
+			say(&f.Remedy, "use --warmup")
 	}
 	return f
 }
 
 // checkWarmup reports whether the warm-up reached a steady throughput in most launches.
-func checkWarmup(e Evidence) finding {
+func checkWarmup(e Evidence) result.Finding {
 	limit := time.Duration(e.Result.Config.Warmup)
-	f := finding{limit: 0.5}
+	f := result.Finding{Limit: 0.5}
 	launches, unsteady, longest := e.launches(), 0, 0.0
 	for _, l := range launches {
 		w := l.Setup.Warmup
 		if w == nil {
-			return f.notJudged("there was no warm-up")
+			return notJudged(f, "there was no warm-up")
 		}
 		longest = max(longest, w.LastedMS)
 		if w.Ended != result.WarmupSteady {
 			unsteady++
 		}
 	}
-	f.value = float64(unsteady) / float64(len(launches))
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
-	if !f.ok {
-		f.message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
-			unsteady, len(launches), limit, notSteady)
+	f.Value = float64(unsteady) / float64(len(launches))
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
+	if !f.OK {
+		f.Message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
+			unsteady, len(launches), limit, say(&f.Remedy, notSteady))
 	}
 	return f
 }

@@ -16,8 +16,8 @@ import (
 
 // checkMixed counts the windows in which the machine changed its state, and which stayed mixed when
 // they were measured again. Their figures are of no state.
-func checkMixed(e Evidence) finding {
-	f := finding{limit: 0.2}
+func checkMixed(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.2}
 	probed, mixed, again := 0, 0, 0
 	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
@@ -33,14 +33,14 @@ func checkMixed(e Evidence) finding {
 		}
 	}
 	if probed == 0 {
-		return f.notJudged("the bounce between the processors was not measured")
+		return notJudged(f, "the bounce between the processors was not measured")
 	}
-	f.value = float64(mixed) / float64(probed)
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors changed by more than %gx around them; %d windows were measured again",
+	f.Value = float64(mixed) / float64(probed)
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors changed by more than %gx around them; %d windows were measured again",
 		mixed, probed, result.MixedRatio, again)
-	if !f.ok {
-		f.message += e.withoutMixed()
+	if !f.OK {
+		f.Message += e.withoutMixed()
 	}
 	return f
 }
@@ -63,8 +63,8 @@ func (e Evidence) withoutMixed() string {
 
 // checkStarved counts the windows that measured nothing because a rank had no processor. Most are
 // measured again. If they are many, the others are those in which the machine happened to have one.
-func checkStarved(e Evidence) finding {
-	f := finding{limit: 0.2}
+func checkStarved(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.2}
 	again, kept, last := 0, 0, ""
 	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
@@ -79,48 +79,48 @@ func checkStarved(e Evidence) finding {
 		}
 	}
 	if again+kept == 0 {
-		f.ok, f.message = true, "every rank had a processor in all windows"
+		f.OK, f.Message = true, "every rank had a processor in all windows"
 		return f
 	}
-	f.value = float64(again+kept) / float64(again+len(e.Result.Repeats))
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("%d windows measured nothing and were measured again, and %d remained (%s)", again, kept, last)
-	if !f.ok {
-		f.message += "; the others are those for which the machine had time"
+	f.Value = float64(again+kept) / float64(again+len(e.Result.Repeats))
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("%d windows measured nothing and were measured again, and %d remained (%s)", again, kept, last)
+	if !f.OK {
+		f.Message += "; the others are those for which the machine had time"
 	}
 	return f
 }
 
 // checkEmptyWindows finds windows in which nothing was completed although no rank was starved. They
 // were measured again, so the metrics show less of an outage than there was.
-func checkEmptyWindows(e Evidence) finding {
-	f := finding{ok: true, message: "something was completed in every window in which no rank was starved"}
+func checkEmptyWindows(e Evidence) result.Finding {
+	f := result.Finding{OK: true, Message: "something was completed in every window in which no rank was starved"}
 	last := ""
 	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
 			if w.Empty != "" {
-				f.value++
+				f.Value++
 				last = w.Empty
 			}
 		}
 	}
-	if f.ok = f.value == 0; !f.ok {
-		f.message = fmt.Sprintf("%.0f windows were empty and were measured again (%s): the metrics leave them out; their stalls are in remeasured of the result",
-			f.value, last)
+	if f.OK = f.Value == 0; !f.OK {
+		f.Message = fmt.Sprintf("%.0f windows were empty and were measured again (%s): the metrics leave them out; their stalls are in remeasured of the result",
+			f.Value, last)
 	}
 	return f
 }
 
 // checkSteal computes the share of time for which the hypervisor took the run's processors away.
-func checkSteal(e Evidence) finding {
-	f := finding{limit: 0.01}
-	if f.value = e.stolen(); math.IsNaN(f.value) {
-		return f.notJudged("the kernel does not report steal time")
+func checkSteal(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.01}
+	if f.Value = e.stolen(); math.IsNaN(f.Value) {
+		return notJudged(f, "the kernel does not report steal time")
 	}
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the hypervisor took the processors away for %s of the time", percent(f.value))
-	if !f.ok {
-		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it", percent(f.value))
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("the hypervisor took the processors away for %s of the time", percent(f.Value))
+	if !f.OK {
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value))
 	}
 	return f
 }
@@ -139,51 +139,51 @@ func (e Evidence) stolen() float64 {
 
 // checkRelay computes the share of time in which the relay of a network had packets to pass. A relay
 // that hardly waits is slower than the load, whatever rate the network has.
-func checkRelay(e Evidence) finding {
-	f := finding{limit: 0.8}
+func checkRelay(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.8}
 	var windows int
-	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		if r.Network == nil {
 			return 0, false
 		}
 		return float64(r.Network.BusyNS) / float64(r.Machine.CoveredNS), true
 	})
 	if windows == 0 {
-		return f.notJudged("no repeat was completed")
+		return notJudged(f, "no repeat was completed")
 	}
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the relay of the network was busy for %s of the time", percent(f.value))
-	if !f.ok {
-		f.message += ": it limits throughput, and not the transport or the rate of the network; use a lower rate or a smaller load"
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("the relay of the network was busy for %s of the time", percent(f.Value))
+	if !f.OK {
+		f.Message += ": " + say(&f.Effect, "it limits throughput, and not the transport or the rate of the network") + "; " + say(&f.Remedy, "use a lower rate or a smaller load")
 	}
 	return f
 }
 
 // checkFairness judges the median over the windows.
-func checkFairness(e Evidence) finding {
-	f := finding{limit: 0.5}
+func checkFairness(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.5}
 	var windows int
 	if len(e.Result.Config.Classes) > 0 {
-		return f.notJudged("clients of several classes have different loads")
+		return notJudged(f, "clients of several classes have different loads")
 	}
-	f.value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
+	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		share, known := r.Samples[result.ClientFairness]
 		return share, known
 	})
 	if windows == 0 {
-		return f.notJudged("no repeat was completed")
+		return notJudged(f, "no repeat was completed")
 	}
-	f.ok = f.value >= f.limit
-	f.message = fmt.Sprintf("the slowest client has %.2f of the median client's rate", f.value)
-	if !f.ok {
-		f.message += "; latencies are those of the others, because faster clients have more samples"
+	f.OK = f.Value >= f.Limit
+	f.Message = fmt.Sprintf("the slowest client has %.2f of the median client's rate", f.Value)
+	if !f.OK {
+		f.Message += "; " + say(&f.Effect, "latencies are those of the others, because faster clients have more samples")
 	}
 	return f
 }
 
 // checkStorm finds connections of a storm that failed, were made late or left descriptors behind.
-func checkStorm(e Evidence) finding {
-	f := finding{limit: 0.1}
+func checkStorm(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.1}
 	var due, made, failed, leaked uint64
 	reason := ""
 	for _, repeat := range e.Result.Repeats {
@@ -195,26 +195,26 @@ func checkStorm(e Evidence) finding {
 		}
 	}
 	if due == 0 {
-		return f.notJudged("no repeat was completed")
+		return notJudged(f, "no repeat was completed")
 	}
-	f.value = 1 - float64(made)/float64(due)
-	f.ok = f.value <= f.limit && failed == 0 && leaked == 0
-	f.message = fmt.Sprintf("%d of the %d connections due were made and dropped", made, due)
+	f.Value = 1 - float64(made)/float64(due)
+	f.OK = f.Value <= f.Limit && failed == 0 && leaked == 0
+	f.Message = fmt.Sprintf("%d of the %d connections due were made and dropped", made, due)
 	if failed > 0 {
-		f.message += fmt.Sprintf("; %d failed: %s", failed, reason)
+		f.Message += fmt.Sprintf("; %d failed: %s", failed, reason)
 	}
 	if leaked > 0 {
-		f.message += fmt.Sprintf("; they left %s behind", format.Count(int(leaked), "descriptor"))
+		f.Message += fmt.Sprintf("; they left %s behind", format.Count(int(leaked), "descriptor"))
 	}
-	if !f.ok && failed == 0 && leaked == 0 {
-		f.message += "; connecting takes longer than the rate allows, so lower the rate"
+	if !f.OK && failed == 0 && leaked == 0 {
+		f.Message += "; connecting takes longer than the rate allows, so " + say(&f.Remedy, "lower the rate")
 	}
 	return f
 }
 
 // checkCollections finds windows in which the garbage collector ran. It is off there unless the
 // transport needs it.
-func checkCollections(e Evidence) finding {
+func checkCollections(e Evidence) result.Finding {
 	collections, windows := uint64(0), 0
 	for _, r := range e.Result.Repeats {
 		for _, report := range r.Ranks {
@@ -225,24 +225,24 @@ func checkCollections(e Evidence) finding {
 		}
 	}
 	if e.Result.Plugin.Capabilities.Goroutines {
-		return finding{ok: true, value: float64(collections), message: fmt.Sprintf(
+		return result.Finding{OK: true, Value: float64(collections), Message: fmt.Sprintf(
 			"the garbage collector was on, because the transport allocates: it ran %d times, which is part of what the transport costs", collections)}
 	}
 	if collections > 0 {
-		return finding{value: float64(collections), message: fmt.Sprintf(
+		return result.Finding{Value: float64(collections), Message: fmt.Sprintf(
 			"the garbage collector ran %d times in %d windows; it stops threads, so p99.9 and the maximum may be milliseconds high", collections, windows)}
 	}
-	return finding{ok: true, message: "the garbage collector did not run in any window"}
+	return result.Finding{OK: true, Message: "the garbage collector did not run in any window"}
 }
 
 // checkPreempted computes the share of time for which polling threads that spin were not on a
 // processor, by the kernel's account of each thread. Steal, which has a check of its own, does not
 // count.
-func checkPreempted(e Evidence) finding {
-	f := finding{limit: 0.02}
+func checkPreempted(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.02}
 	for _, p := range e.Result.Placement {
 		if p.Idle != config.IdleSpin {
-			return f.notJudged("the threads %s when there is nothing to do", p.Idle)
+			return notJudged(f, "the threads %s when there is nothing to do", p.Idle)
 		}
 	}
 	elapsed, on, switches := 0.0, 0.0, 0.0
@@ -254,69 +254,69 @@ func checkPreempted(e Evidence) finding {
 		}
 	}
 	if elapsed == 0 {
-		return f.notJudged("the kernel does not report the threads' processor time")
+		return notJudged(f, "the kernel does not report the threads' processor time")
 	}
-	f.value = 1 - on/elapsed
+	f.Value = 1 - on/elapsed
 	if stolen := e.stolen(); stolen > 0 {
-		f.value = max(0, f.value-stolen)
+		f.Value = max(0, f.Value-stolen)
 	}
-	f.ok = f.value <= f.limit
-	f.message = fmt.Sprintf("the polling threads were off their processors for %s of the time (%.0f switches a second)",
-		percent(f.value), switches/elapsed*1e9)
+	f.OK = f.Value <= f.Limit
+	f.Message = fmt.Sprintf("the polling threads were off their processors for %s of the time (%.0f switches a second)",
+		percent(f.Value), switches/elapsed*1e9)
 	switch {
-	case f.ok:
+	case f.OK:
 	case e.Pollers >= e.CPUs:
-		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; no processor is left for other programs", percent(f.value))
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value)) + "; no processor is left for other programs"
 	default:
-		f.message += fmt.Sprintf(": throughput may be %s low, and the tails include it; another program runs there", percent(f.value))
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value)) + "; another program runs there"
 	}
 	return f
 }
 
 // checkOversubscribed reports whether polling threads share processors.
-func checkOversubscribed(e Evidence) finding {
-	f := finding{
-		ok:    !e.Oversubscribed,
-		value: float64(e.Pollers), limit: float64(e.CPUs),
-		message: fmt.Sprintf("%d polling threads have %s", e.Pollers, format.Count(e.CPUs, "processor")),
+func checkOversubscribed(e Evidence) result.Finding {
+	f := result.Finding{
+		OK:    !e.Oversubscribed,
+		Value: float64(e.Pollers), Limit: float64(e.CPUs),
+		Message: fmt.Sprintf("%d polling threads have %s", e.Pollers, format.Count(e.CPUs, "processor")),
 	}
-	if !f.ok {
+	if !f.OK {
 		turns := 0
 		for _, c := range e.clients() {
 			turns = max(turns, c.Thread.Sharing)
 		}
 		if turns > 0 {
-			f.message += fmt.Sprintf(", and %d clients take turns on a thread", turns)
+			f.Message += fmt.Sprintf(", and %d clients take turns on a thread", turns)
 		}
-		f.message += "; latencies include the time that a thread waits for one"
+		f.Message += "; " + say(&f.Effect, "latencies include the time that a thread waits for one")
 	}
 	return f
 }
 
 // checkSpareProcessor reports whether a processor is left for the kernel and other programs.
-func checkSpareProcessor(e Evidence) finding {
-	f := finding{value: float64(e.CPUs - e.Pollers), limit: 1}
-	f.ok = e.Oversubscribed || e.CPUs > e.Pollers // the first has a check of its own
-	f.message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.Pollers, max(0, e.CPUs-e.Pollers), e.CPUs)
-	if !f.ok {
-		f.message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.Pollers, e.CPUs)
+func checkSpareProcessor(e Evidence) result.Finding {
+	f := result.Finding{Value: float64(e.CPUs - e.Pollers), Limit: 1}
+	f.OK = e.Oversubscribed || e.CPUs > e.Pollers // the first has a check of its own
+	f.Message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.Pollers, max(0, e.CPUs-e.Pollers), e.CPUs)
+	if !f.OK {
+		f.Message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.Pollers, e.CPUs)
 	}
 	return f
 }
 
 // checkVirtualMachine reports whether a hypervisor shares the processors out.
-func checkVirtualMachine(e Evidence) finding {
+func checkVirtualMachine(e Evidence) result.Finding {
 	kind := e.Result.Environment.Identity.Virtualisation
-	f := finding{ok: kind == "", message: "the machine is not virtual"}
-	if !f.ok {
-		f.value, f.message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its processors, which changes how far they are apart, and take them away", kind)
+	f := result.Finding{OK: kind == "", Message: "the machine is not virtual"}
+	if !f.OK {
+		f.Value, f.Message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its processors, which changes how far they are apart, and take them away", kind)
 	}
 	return f
 }
 
 // checkPinned counts the threads that may move between processors, by the affinity that the kernel
 // reported.
-func checkPinned(e Evidence) finding {
+func checkPinned(e Evidence) result.Finding {
 	unpinned := 0 // in the launch that has most
 	for _, l := range e.launches() {
 		count := 0
@@ -329,32 +329,32 @@ func checkPinned(e Evidence) finding {
 		}
 		unpinned = max(unpinned, count)
 	}
-	f := finding{ok: unpinned == 0, value: float64(unpinned)}
+	f := result.Finding{OK: unpinned == 0, Value: float64(unpinned)}
 	switch {
-	case f.ok:
-		f.message = "every polling thread is pinned to its processor"
+	case f.OK:
+		f.Message = "every polling thread is pinned to its processor"
 	case e.Result.Plugin.Capabilities.Goroutines:
-		f.ok = true
-		f.message = "the polling loops are goroutines, which share the processors with those of the transport, as in any Go program"
+		f.OK = true
+		f.Message = "the polling loops are goroutines, which share the processors with those of the transport, as in any Go program"
 	case !e.Result.Config.Pin:
-		f.message = "the polling threads are not pinned, as configured; if they move during a window, p50 is of several distances"
+		f.Message = "the polling threads are not pinned, as configured; if they move during a window, p50 is of several distances"
 	default:
-		f.message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.Pollers)
+		f.Message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.Pollers)
 	}
 	return f
 }
 
 // checkClosed finds ranks that measured, but then failed to close.
-func checkClosed(e Evidence) finding {
-	f := finding{ok: true, message: "every rank closed in time"}
+func checkClosed(e Evidence) result.Finding {
+	f := result.Finding{OK: true, Message: "every rank closed in time"}
 	for _, err := range e.Closing {
 		if err != nil {
-			f.ok, f.message = false, err.Error() // the last one represents all
-			f.value++
+			f.OK, f.Message = false, err.Error() // the last one represents all
+			f.Value++
 		}
 	}
-	if f.ok && e.Result.Incomplete {
-		return f.notJudged("the run ended early")
+	if f.OK && e.Result.Incomplete {
+		return notJudged(f, "the run ended early")
 	}
 	return f
 }
@@ -362,8 +362,8 @@ func checkClosed(e Evidence) finding {
 // checkStrangers counts what came to the transport's ports in the windows and belongs to no peer. A
 // transport rejects it, which takes time. A port scan may come across a run; many are an attack, or
 // another run with the same fixed ports.
-func checkStrangers(e Evidence) finding {
-	f := finding{limit: 0.001}
+func checkStrangers(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.001}
 	strangers, ops := uint64(0), uint64(0)
 	count := func(stats []transport.Stat) {
 		for _, s := range stats {
@@ -379,15 +379,15 @@ func checkStrangers(e Evidence) finding {
 	for _, d := range e.daemons() {
 		count(d.Transport)
 	}
-	f.value = float64(strangers) / float64(max(ops, 1))
-	f.ok = f.value <= f.limit
+	f.Value = float64(strangers) / float64(max(ops, 1))
+	f.OK = f.Value <= f.Limit
 	switch {
 	case strangers == 0:
-		f.message = "nothing came to the transport's ports that belongs to no peer"
-	case f.ok:
-		f.message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected", strangers)
+		f.Message = "nothing came to the transport's ports that belongs to no peer"
+	case f.OK:
+		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected", strangers)
 	default:
-		f.message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected: that took time from the ranks; keep others away from the ports", strangers)
+		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected: that took time from the ranks; keep others away from the ports", strangers)
 	}
 	return f
 }

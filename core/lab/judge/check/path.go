@@ -31,8 +31,8 @@ const mostRDMAPacket = 4096
 // checkPath compares, for each window, what the ranks posted to the transport with what the kernel
 // counted on the paths that the transport states. Too few bytes there, or payload on a connection that
 // the transport does not state, mean that bytes went elsewhere.
-func checkPath(e Evidence) finding {
-	f := finding{ok: true, limit: pathBound}
+func checkPath(e Evidence) result.Finding {
+	f := result.Finding{OK: true, Limit: pathBound}
 	launches := e.launches()
 	var names []string
 	var posted, counted float64
@@ -55,8 +55,8 @@ func checkPath(e Evidence) finding {
 		v := w.judge()
 		switch {
 		case v.problem != "":
-			if bad++; f.ok || v.deviation > f.value {
-				f = finding{value: v.deviation, limit: f.limit, message: v.problem, severity: v.severity}
+			if bad++; f.OK || v.deviation > f.Value {
+				f = result.Finding{Value: v.deviation, Limit: f.Limit, Message: v.problem, Severity: v.severity}
 			}
 		case v.unknown != "":
 			uncounted = v.unknown
@@ -66,21 +66,21 @@ func checkPath(e Evidence) finding {
 			if w.packetsOnly {
 				most = "at most "
 			}
-			if f.ok {
-				f.value = max(f.value, v.deviation)
+			if f.OK {
+				f.Value = max(f.Value, v.deviation)
 			}
 		}
 	}
 	path := strings.Join(names, ", ")
 	switch {
-	case !f.ok:
-		f.message = fmt.Sprintf("%s: in %s, %s", path, format.Count(bad, "window"), f.message)
+	case !f.OK:
+		f.Message = fmt.Sprintf("%s: in %s, %s", path, format.Count(bad, "window"), f.Message)
 	case len(names) == 0:
-		return f.notJudged("%s does not state what carries its bytes", e.Result.Plugin.Name)
+		return notJudged(f, "%s does not state what carries its bytes", e.Result.Plugin.Name)
 	case judged == 0:
-		return f.notJudged("%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
+		return notJudged(f, "%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
 	default:
-		f.message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
+		f.Message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
 			path, most, format.Bytes(counted), format.Bytes(posted))
 	}
 	return f

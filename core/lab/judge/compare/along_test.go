@@ -112,7 +112,7 @@ func TestLeftOut(t *testing.T) {
 	failed := cell(map[string]string{"transport": "erpc"})
 	failed.Status, failed.Reason = set.Failed, "it crashed"
 	bad := cell(map[string]string{"transport": "ofi"}, 1, 2)
-	bad.Warnings = []set.Warning{{Check: "complete", Severity: result.Error, Message: "calls are missing"}}
+	bad.Warnings = []result.Finding{{Name: "complete", Severity: result.Error, Message: "calls are missing"}}
 	ranking, err := Along(newSet(cell(nil, 1, 2), cell(map[string]string{"transport": "tcpx"}, 1, 2), failed, bad,
 		cell(map[string]string{"in_flight": "8"}, 1, 2)), "transport", Defaults())
 	require.NoError(t, err)

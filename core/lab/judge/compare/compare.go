@@ -267,7 +267,7 @@ func lacking(c *set.Cell) string {
 	}
 	for _, d := range c.Warnings {
 		if d.Severity == result.Error {
-			return fmt.Sprintf("check %s failed: %s", d.Check, d.Message)
+			return fmt.Sprintf("check %s failed: %s", d.Name, d.Message)
 		}
 	}
 	return ""

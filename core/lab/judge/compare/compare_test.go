@@ -297,7 +297,7 @@ func TestMatching(t *testing.T) {
 func TestUnusableCells(t *testing.T) {
 	good, failed, doubted := cell(nil, 1, 2, 3), cell(nil), cell(nil, 1, 2, 3)
 	failed.Status, failed.Reason = set.Failed, "rank 1: run: it crashed"
-	doubted.Warnings = []set.Warning{{Check: "verified", Severity: result.Error, Message: "3 calls lost"}}
+	doubted.Warnings = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 calls lost"}}
 	for _, c := range []struct {
 		old, new set.Cell
 		note     string

@@ -71,7 +71,7 @@ func (s States) OfCapacity(c *result.Capacity) string {
 
 // keptLoad reports whether a cell is an open loop that kept its load.
 func keptLoad(c *set.Cell) bool {
-	return c.OfferedRate() > 0 && !slices.ContainsFunc(c.Warnings, func(w set.Warning) bool { return w.Check == "rate" })
+	return c.OfferedRate() > 0 && !slices.ContainsFunc(c.Warnings, func(w result.Finding) bool { return w.Name == "rate" })
 }
 
 // scheduled reports whether a metric of a pair is that of the schedules on both sides.

@@ -106,7 +106,7 @@ func TestThroughputOfTheSchedule(t *testing.T) {
 	require.Empty(t, report.Broken)
 	require.Contains(t, report.Notes, scheduledNote)
 
-	new.Cells[0].Warnings = []set.Warning{{Check: "rate", Severity: result.Warning}}
+	new.Cells[0].Warnings = []result.Finding{{Name: "rate", Severity: result.Warning}}
 	report = compared()
 	require.Equal(t, Worse, changesOf(report)[result.Throughput].Verdict, "it fell behind")
 	require.Len(t, report.Broken, 1)
@@ -129,7 +129,7 @@ func TestAlongSharesOfCapacities(t *testing.T) {
 	_, err = Along(s, "transport", o)
 	require.EqualError(t, err, scheduledNote+"; use --metric to compare others")
 
-	s.Cells[1].Warnings = []set.Warning{{Check: "rate", Severity: result.Warning}}
+	s.Cells[1].Warnings = []result.Finding{{Name: "rate", Severity: result.Warning}}
 	ranking, err = Along(s, "transport", o)
 	require.NoError(t, err)
 	require.Equal(t, "shm", ranking.Groups[0].Leader, "the other fell behind")

@@ -13,7 +13,7 @@ import (
 )
 
 // checkWork compares amount over time with the rate.
-func checkWork(w published.Work) []result.Check {
+func checkWork(w published.Work) []result.Finding {
 	real := w.Amount / w.Seconds
 	if apart(real, w.PerSecond) <= printed {
 		return nil
@@ -49,7 +49,7 @@ func rateOf(perSecond float64, unit string) string {
 }
 
 // checkLoop compares the counters with the time that they are claimed to cover.
-func checkLoop(l published.Loop) (list []result.Check) {
+func checkLoop(l published.Loop) (list []result.Finding) {
 	for _, name := range slices.Sorted(maps.Keys(l.PerSecond)) {
 		each, has := l.PerLoop[name]
 		if !has || !(l.PerSecond[name] > 0) {
@@ -77,7 +77,7 @@ func checkLoop(l published.Loop) (list []result.Check) {
 func large(n float64) string { return strings.TrimSuffix(format.Rate(n), " op/s") }
 
 // checkSum compares the sum of the parts with the whole. Parts without figures may explain a rest.
-func checkSum(s published.Sum) []result.Check {
+func checkSum(s published.Sum) []result.Finding {
 	sum, open := 0.0, 0.0
 	var known, unknown []string
 	for _, p := range s.Parts {
@@ -117,7 +117,7 @@ func join(list []string) string {
 }
 
 // checkLimit compares the value with the bound.
-func checkLimit(l published.Limit) []result.Check {
+func checkLimit(l published.Limit) []result.Finding {
 	if l.Value <= l.Limit*(1+printed) {
 		return nil
 	}
@@ -126,7 +126,7 @@ func checkLimit(l published.Limit) []result.Check {
 }
 
 // checkRatio compares the factor that the figures allow with the claimed one.
-func checkRatio(r published.Ratio) []result.Check {
+func checkRatio(r published.Ratio) []result.Finding {
 	if len(r.From) == 0 || len(r.To) == 0 || len(r.Claimed) == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func span(values []float64, unit string) string {
 }
 
 // checkPercentiles warns of averages.
-func checkPercentiles(p published.Percentiles) []result.Check {
+func checkPercentiles(p published.Percentiles) []result.Finding {
 	if p.Combined != published.Averaged || p.Over < 2 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func checkPercentiles(p published.Percentiles) []result.Check {
 }
 
 // checkTimed warns of timed calls that are no part of the operation.
-func checkTimed(t published.Timed) []result.Check {
+func checkTimed(t published.Timed) []result.Finding {
 	extra := slices.DeleteFunc(slices.Clone(t.Calls), func(call string) bool { return slices.Contains(t.Of, call) })
 	if len(extra) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func checkTimed(t published.Timed) []result.Check {
 }
 
 // checkLookups warns if most lookups find nothing.
-func checkLookups(l published.Lookups) []result.Check {
+func checkLookups(l published.Lookups) []result.Finding {
 	const most = 0.5
 	share := l.Covered / l.Space
 	if share >= most {

@@ -8,7 +8,7 @@ import (
 )
 
 // Row returns the inconsistencies of a row of published figures, even if it has a Contradiction.
-func Row(r *published.Row) []result.Check {
+func Row(r *published.Row) []result.Finding {
 	list := claims(r.Work, checkWork)
 	list = append(list, claims(r.Loops, checkLoop)...)
 	list = append(list, claims(r.Sums, checkSum)...)
@@ -27,7 +27,7 @@ func Row(r *published.Row) []result.Check {
 	return append(list, Check(f)...)
 }
 
-func claims[T any](of []T, check func(T) []result.Check) (list []result.Check) {
+func claims[T any](of []T, check func(T) []result.Finding) (list []result.Finding) {
 	for _, claim := range of {
 		list = append(list, check(claim)...)
 	}
@@ -35,8 +35,8 @@ func claims[T any](of []T, check func(T) []result.Check) (list []result.Check) {
 }
 
 // Document returns the problems of a document of published figures as a whole.
-func Document(d *published.Document) []result.Check {
-	var list []result.Check
+func Document(d *published.Document) []result.Finding {
+	var list []result.Finding
 	if d.Percentiles != nil {
 		list = checkPercentiles(*d.Percentiles)
 	}
@@ -54,7 +54,7 @@ func Document(d *published.Document) []result.Check {
 }
 
 // contradicted returns an error if the figures of a row contradict each other and it does not say so.
-func contradicted(r *published.Row, found []result.Check) error {
+func contradicted(r *published.Row, found []result.Finding) error {
 	for _, c := range found {
 		if c.Severity == result.Error && r.Contradiction == "" {
 			return fmt.Errorf("row %q: %s; correct it, or say so in the row's contradiction", r.Name, c.Message)

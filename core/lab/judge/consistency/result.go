@@ -10,23 +10,28 @@ import (
 
 // Result applies [Check] to every repeat of a result, and compares its percentiles with its
 // histograms. It reports a rule that several repeats violate once, for the first of them.
-func Result(r *result.Result) []result.Check {
-	var list []result.Check
+func Result(r *result.Result) []result.Finding {
+	var list []result.Finding
 	load := LoadOf(&r.Config)
 	for i := range r.Repeats {
 		repeat := &r.Repeats[i]
 		found := Check(Figures{Load: load, Values: repeat.Samples})
 		for _, c := range append(found, merged(repeat)...) {
-			c.Message = fmt.Sprintf("repeat %d: %s", repeat.Index+1, c.Message)
-			list = append(list, c)
+			list = append(list, about(c, fmt.Sprintf("repeat %d", repeat.Index+1)))
 		}
 	}
 	return bySeverity(first(list))
 }
 
+// about returns a finding with its subject.
+func about(c result.Finding, subject string) result.Finding {
+	c.Subject, c.Message = subject, subject+": "+c.Message
+	return c
+}
+
 // first keeps the first check of each name.
-func first(list []result.Check) []result.Check {
-	var kept []result.Check
+func first(list []result.Finding) []result.Finding {
+	var kept []result.Finding
 	count := map[string]int{}
 	for _, c := range list {
 		if count[c.Name]++; count[c.Name] == 1 {
@@ -43,7 +48,7 @@ func first(list []result.Check) []result.Check {
 
 // merged compares a repeat's percentiles with its merged histogram, and detects averages of the
 // clients' percentiles.
-func merged(repeat *result.Repeat) []result.Check {
+func merged(repeat *result.Repeat) []result.Finding {
 	all, err := result.Histograms(repeat.Latency)
 	if err != nil {
 		return failed("percentiles", result.Error, 1, 0, "%v", err)

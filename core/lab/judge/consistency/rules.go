@@ -43,27 +43,27 @@ const LatencyMean = "latency_mean"
 // printed figures literally. For recorded figures, the runner's checks know more than the metrics
 // tell, so only bounded rules apply.
 var (
-	exact   = []func(Figures) []result.Check{ranges, order, responses, goodput, floors}
-	claimed = []func(Figures) []result.Check{littlesLaw, mix, iteration, tokens}
-	bounded = []func(Figures) []result.Check{littlesBounds, processors, offered}
+	exact   = []func(Figures) []result.Finding{ranges, order, responses, goodput, floors}
+	claimed = []func(Figures) []result.Finding{littlesLaw, mix, iteration, tokens}
+	bounded = []func(Figures) []result.Finding{littlesBounds, processors, offered}
 )
 
 // Check returns the rules that f violates, as failed checks. An error is a contradiction; a warning
 // leaves something unexplained or may be chance.
-func Check(f Figures) []result.Check {
+func Check(f Figures) []result.Finding {
 	rules := slices.Concat(exact, bounded)
 	if f.Printed {
 		rules = slices.Concat(exact, claimed, bounded)
 	}
-	var list []result.Check
+	var list []result.Finding
 	for _, rule := range rules {
 		list = append(list, rule(f)...)
 	}
 	return bySeverity(list)
 }
 
-func bySeverity(list []result.Check) []result.Check {
-	var sorted []result.Check
+func bySeverity(list []result.Finding) []result.Finding {
+	var sorted []result.Finding
 	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
 		for _, c := range list {
 			if c.Severity == severity {
@@ -75,8 +75,8 @@ func bySeverity(list []result.Check) []result.Check {
 }
 
 // failed returns one failed check.
-func failed(name string, severity result.Severity, value, limit float64, message string, args ...any) []result.Check {
-	return []result.Check{{Name: name, Severity: severity, Value: value, Limit: limit, Message: fmt.Sprintf(message, args...)}}
+func failed(name string, severity result.Severity, value, limit float64, message string, args ...any) []result.Finding {
+	return []result.Finding{{Name: name, Severity: severity, Value: value, Limit: limit, Message: fmt.Sprintf(message, args...)}}
 }
 
 // all returns the values of several metrics; ok is false if one is missing.
@@ -100,7 +100,7 @@ func apart(a, b float64) float64 {
 }
 
 // ranges checks the ranges of metrics.
-func ranges(f Figures) (list []result.Check) {
+func ranges(f Figures) (list []result.Finding) {
 	for _, d := range result.Definitions {
 		v, has := f.Values[d.Name]
 		share := d.Name == result.EmptyLoops
@@ -116,7 +116,7 @@ func ranges(f Figures) (list []result.Check) {
 }
 
 // order checks that no percentile is below a lower one.
-func order(f Figures) (list []result.Check) {
+func order(f Figures) (list []result.Finding) {
 	for _, family := range percentiles() {
 		previous, was := -1.0, ""
 		for _, name := range family {
@@ -137,7 +137,7 @@ func order(f Figures) (list []result.Check) {
 
 // responses checks that response times, which begin when an operation is due, are not below service
 // times, which begin when it is issued.
-func responses(f Figures) (list []result.Check) {
+func responses(f Figures) (list []result.Finding) {
 	for _, q := range quantiles {
 		pair, ok := f.all("response_"+q.name, "latency_"+q.name)
 		if ok && pair[0] < pair[1]*(1-f.tolerance()) {
@@ -150,7 +150,7 @@ func responses(f Figures) (list []result.Check) {
 }
 
 // littlesLaw compares the calls in flight with throughput times mean latency.
-func littlesLaw(f Figures) []result.Check {
+func littlesLaw(f Figures) []result.Finding {
 	v, ok := f.all(result.Throughput, LatencyMean)
 	if !ok || f.Load.InFlight == 0 {
 		return nil
@@ -167,7 +167,7 @@ func littlesLaw(f Figures) []result.Check {
 }
 
 // littlesBounds is Little's law for percentiles, which bound the mean from both sides.
-func littlesBounds(f Figures) []result.Check {
+func littlesBounds(f Figures) []result.Finding {
 	rate, configured := f.Values[result.Throughput], float64(f.Load.InFlight)
 	if !(rate > 0) || configured == 0 {
 		return nil
@@ -202,7 +202,7 @@ func InFlightOf(clients []record.ClientReport) float64 {
 }
 
 // mix compares the rate of a closed loop with the mean times of local and remote requests.
-func mix(f Figures) []result.Check {
+func mix(f Figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.LocalMean, result.RemoteMean)
 	if !ok || f.Load.InFlight == 0 || f.Load.RemoteShare < 0 {
 		return nil
@@ -227,7 +227,7 @@ func MixedMean(local, remote, share float64) float64 { return (1-share)*local + 
 
 // iteration compares the time of a pattern's iteration with the sum of its operations, which run one
 // after the other.
-func iteration(f Figures) []result.Check {
+func iteration(f Figures) []result.Finding {
 	rate, has := f.Values[result.IterationRate]
 	if !has || f.Load.InFlight == 0 || len(f.Load.Pattern) == 0 {
 		return nil
@@ -248,7 +248,7 @@ func iteration(f Figures) []result.Check {
 }
 
 // goodput checks that the values of all operations suffice for the goodput.
-func goodput(f Figures) []result.Check {
+func goodput(f Figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.Goodput)
 	if !ok || f.Load.MaxValue < 0 {
 		return nil
@@ -263,7 +263,7 @@ func goodput(f Figures) []result.Check {
 }
 
 // tokens compares the token rate with the blocks that iterations read and write.
-func tokens(f Figures) []result.Check {
+func tokens(f Figures) []result.Finding {
 	v, ok := f.all(result.IterationRate, result.TokenRate)
 	if !ok || f.Load.TokensPerBlock == 0 {
 		return nil
@@ -284,7 +284,7 @@ func tokens(f Figures) []result.Check {
 }
 
 // floors checks the ratio to the floor.
-func floors(f Figures) (list []result.Check) {
+func floors(f Figures) (list []result.Finding) {
 	floor, has := f.Values[result.Floor]
 	if !has || !(floor > 0) {
 		return nil
@@ -297,7 +297,7 @@ func floors(f Figures) (list []result.Check) {
 }
 
 // processors checks that the threads do not use more than one second of a processor per second.
-func processors(f Figures) []result.Check {
+func processors(f Figures) []result.Finding {
 	v, ok := f.all(result.CPUPerOp, result.Throughput)
 	if !ok || f.Load.Threads == 0 {
 		return nil
@@ -311,7 +311,7 @@ func processors(f Figures) []result.Check {
 }
 
 // offered checks that an open loop did not complete more than was due.
-func offered(f Figures) []result.Check {
+func offered(f Figures) []result.Finding {
 	v, ok := f.all(result.Throughput, result.OfferedLoad)
 	if !ok || v[0] <= v[1]*(1+printed) {
 		return nil

@@ -75,7 +75,7 @@ func TestRules(t *testing.T) {
 }
 
 // claim judges a row that has only claims.
-func claim(r published.Row) []result.Check { return consistency.Row(&r) }
+func claim(r published.Row) []result.Finding { return consistency.Row(&r) }
 
 func TestClaimsThatHold(t *testing.T) {
 	require.Empty(t, claim(published.Row{Work: []published.Work{{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}}}))
@@ -184,7 +184,7 @@ func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
 		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50}, result.FloorRatio: {10, 10},
 		result.HarnessOverhead: {7}, // measured once per run
 	}
-	of := func() []set.Warning {
+	of := func() []result.Finding {
 		s := &set.Set{Cells: []set.Cell{{Status: set.Measured, Samples: samples}}}
 		require.NoError(t, consistency.Set(s))
 		return s.Cells[0].Warnings

@@ -115,7 +115,7 @@ func TestUnadmittedContradictionIsRefused(t *testing.T) {
 			continue
 		}
 		require.NoError(t, consistency.Set(s))
-		require.Equal(t, "work", s.Cells[0].Warnings[0].Check)
+		require.Equal(t, "work", s.Cells[0].Warnings[0].Name)
 	}
 }
 
@@ -130,7 +130,7 @@ func rowOf(t *testing.T, d *published.Document, name string) *published.Row {
 	return nil
 }
 
-func has(found []result.Check, severity result.Severity, want []string) bool {
+func has(found []result.Finding, severity result.Severity, want []string) bool {
 	for _, c := range found {
 		all := c.Severity == severity && !c.OK
 		for _, part := range want {

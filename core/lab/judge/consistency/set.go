@@ -58,11 +58,11 @@ func row(c *set.Cell) error {
 		return err
 	}
 	for i := range found {
-		found[i].Message = r.Name + ": " + found[i].Message
+		found[i] = about(found[i], r.Name)
 	}
 	c.Warn(found)
 	c.Warn(Document(r.Document()))
-	if r.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(w set.Warning) bool { return w.Severity == result.Error }) {
+	if r.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(w result.Finding) bool { return w.Severity == result.Error }) {
 		c.Warn(failed("published", result.Error, 0, 0, "%s", r.Contradiction))
 	}
 	return nil
@@ -70,7 +70,7 @@ func row(c *set.Cell) error {
 
 // cell applies [Check] to every repeat of a measured cell. It ignores metrics without one sample per
 // repeat, such as those that a run measures once.
-func cell(c *set.Cell) []result.Check {
+func cell(c *set.Cell) []result.Finding {
 	repeats := 0
 	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {
 		repeats = max(repeats, len(c.Samples[name]))
@@ -79,7 +79,7 @@ func cell(c *set.Cell) []result.Check {
 	if c.Run != nil {
 		f.Load = LoadOf(c.Run)
 	}
-	var list []result.Check
+	var list []result.Finding
 	for i := range repeats {
 		clear(f.Values)
 		for name, values := range c.Samples {

@@ -249,15 +249,15 @@ func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 	for _, name := range r.Theirs {
 		row := d.row(name)
 		if row.Contradiction != "" {
-			wrong.Add("", r.Name, set.Warning{Check: "published", Severity: result.Error, Message: row.Contradiction})
+			wrong.Add("", r.Name, result.Finding{Name: "published", Severity: result.Error, Message: row.Contradiction})
 			continue
 		}
 		for _, found := range consistency.Row(row) {
-			wrong.Add("", r.Name, set.Warning{Check: found.Name, Severity: found.Severity, Message: found.Message})
+			wrong.Add("", r.Name, found)
 		}
 	}
 	if r.Note != "" {
-		wrong.Add("", r.Name, set.Warning{Check: "note", Severity: result.Warning, Message: r.Note})
+		wrong.Add("", r.Name, result.Finding{Name: "note", Severity: result.Warning, Message: r.Note})
 	}
 }
 

@@ -59,7 +59,7 @@ type Result struct {
 	Summary map[string]Metric `json:"summary"`
 	// Pooled has the percentiles of an open loop's response times over all windows, by metric.
 	Pooled map[string]Pooled `json:"pooled,omitempty"`
-	Checks []Check           `json:"checks"`
+	Checks []Finding         `json:"checks"`
 	// Incomplete is set if the run was cut short. All repeats in Repeats are complete.
 	Incomplete       bool   `json:"incomplete"`
 	IncompleteReason string `json:"incomplete_reason,omitempty"`
@@ -472,15 +472,22 @@ const (
 	None   Better = "none"
 )
 
-// Check is a rule that a result is tested against.
-type Check struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
-	// Severity grades the check if it is not OK.
+// Finding is what a judge says of a result, of a part of one, or of a machine. A result has those of its
+// checks, whether they are OK or not.
+type Finding struct {
+	Name string `json:"name"` // of the check or rule
+	// Subject is what the finding is about, if not the whole result: "repeat 2", "a row".
+	Subject string `json:"subject,omitempty"`
+	OK      bool   `json:"ok"`
+	// Severity grades the finding if it is not OK.
 	Severity Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
 	Value    float64  `json:"value"`
 	Limit    float64  `json:"limit"`
-	Message  string   `json:"message"`
+	Message  string   `json:"message"` // what was found, its effect and the remedy
+	// Effect is what it does to the figures, and Remedy what helps, as parts of the message; each is
+	// absent if nothing is known.
+	Effect string `json:"effect,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
 	// Scope is ScopeMachine for a fact of the machine, which is the same for all results of it.
 	Scope Scope `json:"scope,omitempty" jsonschema:"enum=machine"`
 }

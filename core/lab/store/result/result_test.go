@@ -50,7 +50,7 @@ func sample(t require.TestingT) *Result {
 		Setup:     Setup{Steps: []Step{{"launch", 8.5}}, FirstWindowMS: 90},
 		Repeats:   repeats,
 		Summary:   SummarizeRepeats(repeats),
-		Checks:    []Check{{Name: "verified", OK: true, Severity: Error, Message: "all good"}},
+		Checks:    []Finding{{Name: "verified", OK: true, Severity: Error, Message: "all good"}},
 	}
 }
 
@@ -151,9 +151,9 @@ func TestHistogramsMergeRatherThanAverage(t *testing.T) {
 }
 
 func TestFailed(t *testing.T) {
-	r := &Result{Checks: []Check{{OK: false, Severity: Warning}, {OK: true, Severity: Error}}}
+	r := &Result{Checks: []Finding{{OK: false, Severity: Warning}, {OK: true, Severity: Error}}}
 	require.False(t, r.Failed())
-	r.Checks = append(r.Checks, Check{OK: false, Severity: Error})
+	r.Checks = append(r.Checks, Finding{OK: false, Severity: Error})
 	require.True(t, r.Failed())
 }
 

@@ -242,6 +242,11 @@ func parseSet(d *result.Document) (*Set, error) {
 			c.Config = nil // what Run says counts
 		}
 	}
+	if written < "3" {
+		if err := s.nameWarnings(d); err != nil {
+			return nil, err
+		}
+	}
 	if written == "1" {
 		if err := s.migrateFrom1(d); err != nil {
 			return nil, err

@@ -43,6 +43,26 @@ func (s *Set) migrateFrom1(d *result.Document) error {
 	return nil
 }
 
+// nameWarnings sets the names of warnings, which sets before 3.0 have as their check.
+func (s *Set) nameWarnings(d *result.Document) error {
+	var document struct {
+		Cells []struct {
+			Warnings []struct {
+				Check string `json:"check"`
+			} `json:"doubts"`
+		} `json:"cells"`
+	}
+	if err := d.Decode(&document); err != nil {
+		return err
+	}
+	for i := range s.Cells {
+		for j := range s.Cells[i].Warnings {
+			s.Cells[i].Warnings[j].Name = document.Cells[i].Warnings[j].Check
+		}
+	}
+	return nil
+}
+
 // migrateSamples drops what result.Read renames or drops in a result of schema 1.x.
 func (c *Cell) migrateSamples() {
 	if c.Status == Published {

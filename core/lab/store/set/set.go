@@ -87,7 +87,7 @@ type Cell struct {
 	// is what tells cells apart: another measurement finds another capacity. Run has the rate.
 	Capacity *result.Capacity `json:"capacity,omitempty"`
 	// Warnings are the checks that failed.
-	Warnings []Warning `json:"doubts,omitempty"`
+	Warnings []result.Finding `json:"doubts,omitempty"`
 	// Incomplete is set if repeats are missing.
 	Incomplete bool `json:"incomplete,omitempty"`
 	// Files are the results of the cell, relative to the set's directory.
@@ -129,14 +129,6 @@ type Plugin struct {
 	Matched   map[string]string `json:"matched,omitempty"`
 	// Path is [result.Path].
 	Path []string `json:"path,omitempty"`
-}
-
-// Warning is a failed check.
-type Warning struct {
-	Check    string          `json:"check"`
-	Severity result.Severity `json:"severity" jsonschema:"enum=info,enum=warning,enum=error"`
-	Message  string          `json:"message"`
-	Scope    result.Scope    `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
 
 // File is a result file and its length, which tells whether it has changed.
@@ -359,7 +351,7 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 	c.dropRatios()
 	for _, check := range r.Checks {
 		if !check.OK {
-			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message, check.Scope})
+			c.Warnings = append(c.Warnings, check)
 		}
 	}
 	return c, nil
@@ -380,11 +372,11 @@ func (c *Cell) dropRatios() {
 
 // Warn adds checks that failed when the cell was judged again, except those that had failed already
 // when it was written.
-func (c *Cell) Warn(found []result.Check) {
+func (c *Cell) Warn(found []result.Finding) {
 	known := slices.Clone(c.Warnings)
 	for _, check := range found {
-		if !slices.ContainsFunc(known, func(d Warning) bool { return d.Check == check.Name }) {
-			c.Warnings = append(c.Warnings, Warning{check.Name, check.Severity, check.Message, check.Scope})
+		if !slices.ContainsFunc(known, func(d result.Finding) bool { return d.Name == check.Name }) {
+			c.Warnings = append(c.Warnings, check)
 		}
 	}
 }

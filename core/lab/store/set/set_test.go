@@ -28,7 +28,7 @@ func run(inFlight int, throughput ...float64) *result.Result {
 		Environment: machine.Environment{
 			Identity: machine.Identity{CPU: "some", RDMA: []machine.RDMADevice{{Name: "mlx5_0"}}},
 		},
-		Checks: []result.Check{{Name: "fairness", Severity: result.Warning, Message: "so so"}, {Name: "verified", OK: true, Severity: result.Error}},
+		Checks: []result.Finding{{Name: "fairness", Severity: result.Warning, Message: "so so"}, {Name: "verified", OK: true, Severity: result.Error}},
 	}
 	r.Config.InFlight = inFlight
 	r.Config.Options = map[string]string{"ring": "auto"}
@@ -60,7 +60,7 @@ func TestCellOfAResult(t *testing.T) {
 	require.Equal(t, "auto", c.Config["options.ring"])
 	require.Equal(t, "1s", c.Config["duration"])
 	require.Equal(t, map[string][]float64{result.Throughput: {10, 20}, result.HarnessOverhead: {30}}, c.Samples)
-	require.Equal(t, []Warning{{"fairness", result.Warning, "so so", result.ScopeRun}}, c.Warnings)
+	require.Equal(t, []result.Finding{{Name: "fairness", Severity: result.Warning, Message: "so so"}}, c.Warnings)
 	require.Equal(t, "some", s.Machine(&c).Identity["cpu"])
 	require.Contains(t, s.Machine(&c).Identity["rdma"], "mlx5_0")
 	require.NotContains(t, s.Machine(&c).Volatile, "load_average")

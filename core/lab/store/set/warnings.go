@@ -62,17 +62,17 @@ func (g *WarningGroups) AddSet(side string, s *Set, labels Labels) {
 }
 
 // Add adds one failed check of a cell. It leaves out checks that only inform.
-func (g *WarningGroups) Add(side, cell string, w Warning) {
+func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 	if w.Severity == result.Info {
 		return
 	}
 	words, numbers := splitNumbers(w.Message)
 	i := slices.IndexFunc(g.list, func(d *warningGroup) bool {
-		return d.Check == w.Check && d.Severity == w.Severity && slices.Equal(d.words, words)
+		return d.Check == w.Name && d.Severity == w.Severity && slices.Equal(d.words, words)
 	})
 	if i < 0 {
 		i = len(g.list)
-		group := &warningGroup{GroupedWarning: GroupedWarning{Check: w.Check, Severity: w.Severity}, words: words}
+		group := &warningGroup{GroupedWarning: GroupedWarning{Check: w.Name, Severity: w.Severity}, words: words}
 		for _, n := range numbers {
 			group.numbers = append(group.numbers, span{n, n})
 		}

@@ -11,7 +11,7 @@ import (
 func TestWarningsOfCellsThatDifferInNumbersAreOne(t *testing.T) {
 	var g WarningGroups
 	add := func(side, cell, check string, severity result.Severity, message string) {
-		g.Add(side, cell, Warning{Check: check, Severity: severity, Message: message})
+		g.Add(side, cell, result.Finding{Name: check, Severity: severity, Message: message})
 	}
 	add("old", "a", "steal", result.Warning, "2.1% was taken: p99 is 9 us")
 	add("old", "b", "steal", result.Warning, "10% was taken: p99 is 40 us")

@@ -331,7 +331,7 @@ func TestUntrustedLaunch(t *testing.T) {
 	o := f.options(t.TempDir())
 	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
-		r.Checks = []result.Check{{Name: "verified", Severity: result.Error, Message: "3 were wrong"}}
+		r.Checks = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 were wrong"}}
 		return r, err
 	}
 	_, err := Run(t.Context(), o)
@@ -352,7 +352,7 @@ func TestUntrustedLaunch(t *testing.T) {
 	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		if c.Rate.Offers() {
-			r.Checks = []result.Check{{Name: "rate", Severity: result.Error, Message: "in 1 of 1 windows"}}
+			r.Checks = []result.Finding{{Name: "rate", Severity: result.Error, Message: "in 1 of 1 windows"}}
 		}
 		return r, err
 	}

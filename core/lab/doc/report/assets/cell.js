@@ -117,7 +117,7 @@ function stallsOf(s) {
 function checkTable(detail) {
   const all = (detail.runs || []).flatMap((r) => r.checks || []);
   const known = new Set(all.filter((c) => !c.ok).map((c) => c.name));
-  const more = (detail.doubts || []).filter((d) => !known.has(d.check)).map((d) => ({ name: d.check, ok: false, severity: d.severity, message: d.message }));
+  const more = (detail.doubts || []).filter((d) => !known.has(d.name));
   const found = (detail.analysis?.findings || []).filter((f) => !known.has(f.name) && !more.some((m) => m.name === f.name)).map((f) => ({ ...f, ok: false }));
   const rows = [...all, ...more, ...found].sort((a, b) => a.ok - b.ok);
   if (!rows.length) return el("p", { class: "note" }, "There are no checks.");
