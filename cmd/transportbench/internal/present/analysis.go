@@ -58,7 +58,7 @@ type AnalyzedCell struct {
 	Config   map[string]string `json:"config"`
 	Status   set.Status        `json:"status"`
 	Reason   string            `json:"reason,omitempty"`
-	Warnings []result.Finding     `json:"doubts,omitempty"`
+	Warnings []result.Finding  `json:"doubts,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
 	// Windows has the windows of each state of the machine if the set shows several. The analysis is
 	// over all of them.

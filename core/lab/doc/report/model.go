@@ -176,7 +176,7 @@ type detail struct {
 	Plugin    any                  `json:"plugin"`
 	StartedAt string               `json:"started_at"`
 	Samples   map[string][]float64 `json:"samples"`
-	Warnings  []result.Finding        `json:"doubts,omitempty"`
+	Warnings  []result.Finding     `json:"doubts,omitempty"`
 	Runs      []run                `json:"runs,omitempty"`
 	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
 	// end where fewer than ten samples remain.
@@ -206,6 +206,6 @@ type run struct {
 	Tool       result.Tool        `json:"tool"`
 	Placement  []result.Placement `json:"placement"`
 	Setup      result.Setup       `json:"setup"`
-	Checks     []result.Finding     `json:"checks"`
+	Checks     []result.Finding   `json:"checks"`
 	Incomplete string             `json:"incomplete,omitempty"`
 }
