@@ -35,4 +35,7 @@
 // runtime works without them.
 //
 // Package core/transporttest has a test for every clause of this contract.
+//
+// The host accepts what a plugin sends within bounds. The tag "bound" of a field has them: a limit, a field
+// that the value may not exceed, or "any". A name with $ is known to the host only.
 package transport
