@@ -74,8 +74,8 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 	}
 	defer s.leave()
 	var hosts []doctor.Host
-	for i, name := range s.cluster.names() {
-		hello := s.cluster.agents[i].Hello
+	for i, name := range s.cluster.Names() {
+		hello := s.cluster.Hellos()[i]
 		hosts = append(hosts, doctor.Host{Name: name, Environment: hello.Environment, Interfaces: hello.Interfaces,
 			Libraries: hello.Libraries, Plugins: map[string]doctor.Plugin{}})
 	}
@@ -88,7 +88,7 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 		if err != nil {
 			return nil, err
 		}
-		descriptions, errs := s.cluster.descriptions(ctx, e.Name, sum)
+		descriptions, errs := s.cluster.Descriptions(ctx, e.Name, sum)
 		for i, d := range descriptions {
 			refused := errs[i]
 			if unnamed := errors.Unwrap(refused); unnamed != nil {

@@ -176,7 +176,7 @@ func (s *session) joinSetup(ctx context.Context, f *microFlags, study *micro.Stu
 		return err
 	}
 	name := study.Plugin.Identity.Name
-	switch n := len(s.cluster.agents); {
+	switch n := len(s.cluster.Names()); {
 	case n != 2:
 		return usagef("micro %s %s is between two hosts, and %d joined", name, record.MicroSetup, n)
 	case f.cpus != "":

@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/network"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/launch"
 	"transportbench/core/transport"
 )
 
@@ -29,7 +26,7 @@ type session struct {
 	settings  *options.Settings
 	stateOnly bool               // as in runner.Beside
 	bare      bool               // as in runner.Beside
-	cluster   *cluster           // nil to run on this host
+	cluster   *launch.Cluster    // nil to run on this host
 	engine    *experiment.Engine // once prepared made it
 	results   []*result.Result
 	paths     []string // of the results' files
@@ -80,7 +77,7 @@ func (s *session) prepared() *experiment.Engine {
 	}
 	s.engine.Dir = s.settings.Out
 	if c := s.cluster; c != nil && s.engine.Place == nil {
-		s.engine.Place, s.engine.Environment = s.place, c.environment(nil)
+		s.engine.Place, s.engine.Environment = s.place, c.Environment(nil)
 	}
 	return s.engine
 }
@@ -88,9 +85,9 @@ func (s *session) prepared() *experiment.Engine {
 // place puts the ranks of a run on the hosts.
 func (s *session) place(req *runner.Request) error {
 	if req.Began.Equal(s.began) {
-		req.Steps = s.cluster.steps
+		req.Steps = s.cluster.Steps()
 	}
-	return s.cluster.place(req)
+	return s.cluster.Place(req)
 }
 
 // findPlugin finds the plugin of a transport for the engine.
@@ -257,108 +254,12 @@ func (s *session) outcome() error {
 	return nil
 }
 
-// launcher starts the ranks of one transport on this machine, or connects to
-// ranks that run in a debugger.
-type launcher struct {
-	plugin   *host.Plugin
-	options  host.LaunchOptions
-	attached []plugin.Reattach // by rank; empty to start the ranks
-	network  *network.Network  // nil for that of this host
-}
-
-// launcher returns a launcher for a plugin, on this host or the others. Plugins log to w: errors, and
-// with verbose all but debug messages. mixed allows another version of the runtime.
+// launcher returns a launcher for a plugin, on this host or the others. Plugins log to w. mixed allows another
+// version of the runtime.
 func (s *session) launcher(e *entry, w io.Writer, mixed bool) (runner.Launcher, error) {
+	o := launch.Options{Log: w, Verbose: s.verbose, AllowMixed: mixed, StartTimeout: s.settings.StartTimeout}
 	if s.cluster != nil {
-		return s.cluster.launcher(s, e, mixed)
+		return s.cluster.Launcher(e.Plugin, o)
 	}
-	l, err := s.newLauncher(e.Plugin, w, mixed)
-	if err != nil || len(l.attached) > 0 {
-		return attachedLauncher{l}, err
-	}
-	return l, nil
-}
-
-// newLauncher returns a launcher for this host.
-func (s *session) newLauncher(p *host.Plugin, w io.Writer, mixed bool) (*launcher, error) {
-	logger := slog.New(slog.NewTextHandler(w, s.logOptions()))
-	l := &launcher{plugin: p, options: host.LaunchOptions{
-		Logger: logger, AllowMixedRuntime: mixed, StartTimeout: s.settings.StartTimeout,
-	}}
-	all, err := host.Reattachments()
-	for _, r := range all {
-		if r.Transport == p.Name {
-			l.attached = append(l.attached, r)
-		}
-	}
-	return l, err
-}
-
-// logOptions selects the plugin log lines to show: errors, shortened; with -v, all but debug messages.
-func (a *app) logOptions() *slog.HandlerOptions {
-	if a.verbose {
-		return &slog.HandlerOptions{Level: slog.LevelInfo}
-	}
-	return &slog.HandlerOptions{Level: slog.LevelError, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
-		if attr.Value.Kind() == slog.KindString {
-			attr.Value = slog.StringValue(record.Cut(attr.Value.String()))
-		}
-		return attr
-	}}
-}
-
-// Launch implements [runner.Launcher].
-func (l *launcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
-	var (
-		p   *host.Process
-		err error
-	)
-	switch {
-	case len(l.attached) == 0:
-		options := l.options
-		if l.network != nil {
-			options.Space = l.network.Space(rank)
-		}
-		p, err = l.plugin.Launch(ctx, options)
-	case rank < len(l.attached):
-		p, err = host.Attach(ctx, l.attached[rank], l.options)
-	default:
-		err = fmt.Errorf("%s: %d plugins of %s for more ranks; add the others or unset it",
-			plugin.EnvReattach, len(l.attached), l.plugin.Name)
-	}
-	if err != nil {
-		return nil, explainMixed(err)
-	}
-	return process{p, l.options.Logger}, nil
-}
-
-// In implements [experiment.Networked].
-func (l *launcher) In(n *network.Network) runner.Launcher {
-	networked := *l
-	networked.network = n
-	return &networked
-}
-
-// attachedLauncher hides that a launcher of ranks that run already is [experiment.Networked].
-type attachedLauncher struct{ runner.Launcher }
-
-// explainMixed adds the remedy to the error of a plugin of another version of the runtime.
-func explainMixed(err error) error {
-	if errors.Is(err, host.ErrMixedRuntime) {
-		return fmt.Errorf("%w; rebuild the plugin, or use --allow-mixed-runtime", err)
-	}
-	return err
-}
-
-// process logs Kill errors instead of returning them.
-type process struct {
-	*host.Process
-	logger *slog.Logger
-}
-
-// Kill implements [runner.Process].
-func (p process) Kill() {
-	if err := p.Process.Kill(); err != nil {
-		p.logger.Error("kill plugin", "error", err)
-	}
+	return launch.Here(e.Plugin, o)
 }

@@ -11,9 +11,13 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/experiment/hosts/pmi"
+	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/launch"
 )
 
 // errServed ends a command that only was an agent of the same command in another task.
@@ -26,6 +30,57 @@ type starter struct {
 	listen    string
 	token     hosts.Token // zero for a fresh one
 	job       *pmi.Job    // not nil if this command is all tasks of a job
+}
+
+// join waits for the hosts of the run, if the settings ask for any.
+func (s *session) join(ctx context.Context) error {
+	st, err := s.starter()
+	switch {
+	case st == nil || err != nil:
+		return err
+	case st.job != nil && st.job.Rank > 0:
+		return s.serveTask(ctx, st)
+	}
+	o := &s.settings.Hosts
+	s.cluster, err = launch.Gather(ctx, launch.Join{
+		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine, AllowMixed: s.settings.AllowMixed,
+		Timeout: o.JoinTimeout, RanksPerHost: o.RanksPerHost, Map: o.Map,
+		Start: func(ctx context.Context, ticket hosts.Ticket) (context.Context, *engine.Engine, error) {
+			return s.start(ctx, st, ticket)
+		},
+		Note: func(line string) {
+			if !s.verbose {
+				line = record.Cut(line)
+			}
+			s.note("%s", line)
+		},
+		Log: func(host, line string) { fmt.Fprintf(s.stderr, "%s: %s\n", host, line) },
+	})
+	if err == nil {
+		s.prepared()
+	}
+	return err
+}
+
+// leave ends what join started.
+func (s *session) leave() { s.cluster.Close() }
+
+// onHosts returns a function that passes entries on as they are on the hosts of the run.
+func (s *session) onHosts(ctx context.Context) func([]*entry, error) ([]*entry, error) {
+	return func(entries []*entry, err error) ([]*entry, error) {
+		if err != nil || s.cluster == nil {
+			return entries, err
+		}
+		var plugins []*host.Plugin
+		for _, e := range entries {
+			plugins = append(plugins, e.Plugin)
+		}
+		return entries, s.cluster.Describe(ctx, plugins, func(i int, d plugin.Description, err error) {
+			if entries[i].err = err; err == nil {
+				entries[i].description = d
+			}
+		})
+	}
 }
 
 // alone refuses other hosts, and several copies, for a command that measures this host; why says so.

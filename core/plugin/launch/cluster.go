@@ -1,10 +1,9 @@
-package cli
+package launch
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -12,18 +11,19 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
-	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
+	"transportbench/core/plugin/host"
 )
 
-// cluster is the hosts of a run that are not this one.
-type cluster struct {
+// Cluster is the hosts of a run that are not this one.
+type Cluster struct {
 	coordinator *hosts.Coordinator
 	engine      *engine.Engine // nil if the user starts the agents
 	agents      []*hosts.Agent
@@ -33,55 +33,48 @@ type cluster struct {
 }
 
 // timed adds a step that began at a time and ends now.
-func (c *cluster) timed(name string, began time.Time) {
+func (c *Cluster) timed(name string, began time.Time) {
 	c.steps = append(c.steps, result.Step{Name: name, MS: float64(time.Since(began)) / float64(time.Millisecond)})
 }
 
-// join waits for the hosts of the run, if the settings ask for any.
-func (s *session) join(ctx context.Context) (err error) {
-	if s.cluster, err = s.gather(ctx); s.cluster != nil {
-		s.prepared()
-	}
-	return err
+// Join says which agents join a run.
+type Join struct {
+	Listen       string
+	Token        hosts.Token // zero for a fresh one
+	Agents       int         // 0 for as many as the engine starts
+	ShareMachine bool
+	AllowMixed   bool
+	Timeout      time.Duration // 0 for none
+	RanksPerHost int
+	Map          string
+	// Start starts the agents with the ticket, and returns a context that ends if that fails later, and what
+	// it has started, which may be nil.
+	Start func(ctx context.Context, ticket hosts.Ticket) (context.Context, *engine.Engine, error)
+	// Note tells the user of agents that join, and Log gets what the plugins of a host log.
+	Note func(line string)
+	Log  func(host, line string)
 }
 
-// leave ends what join started.
-func (s *session) leave() { s.cluster.close() }
-
-// gather starts the agents that the settings ask for, and waits for them. It returns nil if they ask for
-// none.
-func (s *session) gather(ctx context.Context) (*cluster, error) {
-	st, err := s.starter()
-	switch {
-	case st == nil || err != nil:
-		return nil, err
-	case st.job != nil && st.job.Rank > 0:
-		return nil, s.serveTask(ctx, st)
-	}
+// Gather starts agents and waits until they have joined.
+func Gather(ctx context.Context, j Join) (*Cluster, error) {
 	began := time.Now()
-	coordinator, err := hosts.Listen(st.listen, hosts.Options{
-		Token: st.token, ShareMachine: s.settings.Hosts.ShareMachine, AllowMixedRuntime: s.settings.AllowMixed,
-		Log: func(line string) {
-			if !s.verbose {
-				line = record.Cut(line)
-			}
-			s.note("%s", line)
-		},
+	coordinator, err := hosts.Listen(j.Listen, hosts.Options{
+		Token: j.Token, ShareMachine: j.ShareMachine, AllowMixedRuntime: j.AllowMixed, Log: j.Note,
 	})
 	if err != nil {
-		return nil, usagef("--listen: %v", err)
+		return nil, &config.Error{Option: "listen", Problem: err.Error()}
 	}
-	starting, engine, err := s.start(ctx, st, coordinator.Ticket())
+	starting, engine, err := j.Start(ctx, coordinator.Ticket())
 	if err != nil {
 		coordinator.Close()
 		return nil, err
 	}
-	if limit := s.settings.Hosts.JoinTimeout; limit > 0 {
+	if j.Timeout > 0 {
 		var cancel context.CancelFunc
-		starting, cancel = context.WithTimeoutCause(starting, limit, fmt.Errorf("not all within %v (--join-timeout)", limit))
+		starting, cancel = context.WithTimeoutCause(starting, j.Timeout, fmt.Errorf("not all within %v (--join-timeout)", j.Timeout))
 		defer cancel()
 	}
-	agents, err := coordinator.Wait(starting, st.agents)
+	agents, err := coordinator.Wait(starting, j.Agents)
 	if err != nil {
 		if errors.Is(err, hosts.ErrLost) {
 			err = withReason(engine, err)
@@ -90,9 +83,9 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 		engine.Stop()
 		return nil, err
 	}
-	c := &cluster{coordinator: coordinator, engine: engine, agents: agents}
-	if err := c.connect(s); err != nil {
-		c.close()
+	c := &Cluster{coordinator: coordinator, engine: engine, agents: agents}
+	if err := c.connect(&j); err != nil {
+		c.Close()
 		return nil, err
 	}
 	c.timed("join", began)
@@ -100,12 +93,12 @@ func (s *session) gather(ctx context.Context) (*cluster, error) {
 }
 
 // connect takes the connections of the agents over.
-func (c *cluster) connect(s *session) error {
-	names := c.names()
+func (c *Cluster) connect(j *Join) error {
+	names := c.Names()
 	for i, a := range c.agents {
 		remote, err := agent.Connect(names[i], a.Conn, func(text string) {
 			for line := range strings.Lines(text) {
-				fmt.Fprintf(s.stderr, "%s: %s\n", names[i], strings.TrimSuffix(line, "\n"))
+				j.Log(names[i], strings.TrimSuffix(line, "\n"))
 			}
 		})
 		if err != nil {
@@ -114,14 +107,14 @@ func (c *cluster) connect(s *session) error {
 		c.remotes = append(c.remotes, remote)
 	}
 	var err error
-	if c.layout, err = hosts.NewLayout(names, s.settings.Hosts.RanksPerHost, s.settings.Hosts.Map); err != nil {
-		return usagef("%v", err)
+	if c.layout, err = hosts.NewLayout(names, j.RanksPerHost, j.Map); err != nil {
+		return &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	return nil
 }
 
-// names returns the hosts' names, with a number where several agents have the same.
-func (c *cluster) names() []string {
+// Names returns the hosts' names, with a number where several agents have the same.
+func (c *Cluster) Names() []string {
 	seen := map[string]int{}
 	names := make([]string, len(c.agents))
 	for i, a := range c.agents {
@@ -133,14 +126,14 @@ func (c *cluster) names() []string {
 	return names
 }
 
-// place puts the ranks of a run on the hosts.
-func (c *cluster) place(req *runner.Request) error {
+// Place puts the ranks of a run on the hosts.
+func (c *Cluster) Place(req *runner.Request) error {
 	list, err := c.layout.Hosts(req.Config.Ranks)
 	if err != nil {
-		return usagef("%v", err)
+		return &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	req.RankHosts, req.Explain = list, c.explain
-	names, several := c.names(), c.several()
+	names, several := c.Names(), c.several()
 	for i, a := range c.agents {
 		h := runner.Host{
 			Name: names[i], Machine: a.BootID, Address: a.Remote, CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
@@ -159,13 +152,13 @@ func (c *cluster) place(req *runner.Request) error {
 		req.Hosts = append(req.Hosts, h)
 	}
 	first := req.Hosts[list[0]]
-	req.CPUs, req.System, req.Environment = first.CPUs, first.Limits, c.environment(list)
+	req.CPUs, req.System, req.Environment = first.CPUs, first.Limits, c.Environment(list)
 	return nil
 }
 
-// environment returns the environment of the hosts in list, or of all if that is nil: the first one's,
+// Environment returns the environment of the hosts in list, or of all if that is nil: the first one's,
 // with the number of machines if there are several. Results of one machine and of several do not compare.
-func (c *cluster) environment(list []int) machine.Environment {
+func (c *Cluster) Environment(list []int) machine.Environment {
 	if list == nil {
 		for i := range c.agents {
 			list = append(list, i)
@@ -196,13 +189,13 @@ func ownAddress(given map[string]string, address netip.Addr) map[string]string {
 const loopback = "127.0.0.1"
 
 // several reports whether the agents are on more than one machine.
-func (c *cluster) several() bool {
+func (c *Cluster) several() bool {
 	return slices.ContainsFunc(c.agents, func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
 }
 
 // explain adds to the error of a run the host that does not answer, because a rank may notice that its peer
 // is gone before this host does, and why the engine ended.
-func (c *cluster) explain(err error) error {
+func (c *Cluster) explain(err error) error {
 	if !errors.Is(err, hosts.ErrLost) {
 		failure := c.unanswered()
 		if failure == nil {
@@ -228,7 +221,7 @@ func withReason(e *engine.Engine, err error) error {
 }
 
 // unanswered asks all hosts and returns why one does not answer, or nil.
-func (c *cluster) unanswered() error {
+func (c *Cluster) unanswered() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	failures := make([]error, len(c.remotes))
@@ -242,7 +235,7 @@ func (c *cluster) unanswered() error {
 			continue
 		}
 		if !errors.Is(failure, hosts.ErrLost) {
-			failure = fmt.Errorf("host %s does not answer", c.names()[i])
+			failure = fmt.Errorf("host %s does not answer", c.Names()[i])
 		}
 		return failure
 	}
@@ -257,8 +250,8 @@ const (
 	engineTime = 2 * time.Second
 )
 
-// close ends the agents.
-func (c *cluster) close() {
+// Close ends the agents. It does nothing if c is nil.
+func (c *Cluster) Close() {
 	if c == nil {
 		return
 	}
@@ -274,41 +267,44 @@ func (c *cluster) close() {
 	c.engine.Stop()
 }
 
-// onHosts returns a function that passes entries on as they are on the hosts of the run.
-func (s *session) onHosts(ctx context.Context) func([]*entry, error) ([]*entry, error) {
-	return func(entries []*entry, err error) ([]*entry, error) {
-		if err == nil && s.cluster != nil {
-			err = s.cluster.describe(ctx, entries)
-		}
-		return entries, err
+// Steps returns what was done before the first run.
+func (c *Cluster) Steps() []result.Step { return c.steps }
+
+// Hellos returns what the agents told of their hosts.
+func (c *Cluster) Hellos() (list []hosts.Hello) {
+	for _, a := range c.agents {
+		list = append(list, a.Hello)
 	}
+	return list
 }
 
-// describe replaces the descriptions of plugins by those of the hosts, which may have devices that this
-// one has not. A plugin is available if it is on all hosts, the same file as here.
-func (c *cluster) describe(ctx context.Context, entries []*entry) error {
+// Describe calls use with the description of each plugin by the hosts, which may have devices that this one
+// has not. A plugin is available if it is on all hosts, the same file as here.
+func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin, use func(i int, d plugin.Description, err error)) error {
 	defer c.timed("describe", time.Now())
-	for _, e := range entries {
-		sum, err := e.SHA256()
+	for i, p := range plugins {
+		sum, err := p.SHA256()
 		if err != nil {
 			return err
 		}
-		descriptions, errs := c.descriptions(ctx, e.Name, sum)
-		if e.err = errors.Join(errs...); e.err != nil {
+		all, errs := c.Descriptions(ctx, p.Name, sum)
+		if err := errors.Join(errs...); err != nil {
+			use(i, plugin.Description{}, err)
 			continue
 		}
-		e.description = descriptions[0]
-		for i, d := range descriptions {
-			if d.Info.Unavailable != "" {
-				e.description.Info.Unavailable = fmt.Sprintf("host %s: %s", c.names()[i], d.Info.Unavailable)
+		d := all[0]
+		for h, other := range all {
+			if other.Info.Unavailable != "" {
+				d.Info.Unavailable = fmt.Sprintf("host %s: %s", c.Names()[h], other.Info.Unavailable)
 			}
 		}
+		use(i, d, nil)
 	}
 	return ctx.Err()
 }
 
-// descriptions returns those of a plugin by all hosts, or their errors.
-func (c *cluster) descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description, []error) {
+// Descriptions returns those of a plugin by all hosts, or their errors.
+func (c *Cluster) Descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description, []error) {
 	descriptions, errs := make([]plugin.Description, len(c.remotes)), make([]error, len(c.remotes))
 	var asking sync.WaitGroup
 	for i, r := range c.remotes {
@@ -320,22 +316,18 @@ func (c *cluster) descriptions(ctx context.Context, name, sha256 string) ([]plug
 
 // remoteLauncher starts the ranks of one transport on the hosts.
 type remoteLauncher struct {
-	*cluster
+	*Cluster
 	options agent.LaunchOptions
 }
 
-// launcher returns a launcher for a plugin.
-func (c *cluster) launcher(s *session, e *entry, mixed bool) (*remoteLauncher, error) {
-	sum, err := e.SHA256()
+// Launcher returns a launcher of a plugin on the hosts.
+func (c *Cluster) Launcher(p *host.Plugin, o Options) (runner.Launcher, error) {
+	sum, err := p.SHA256()
 	if err != nil {
 		return nil, err
 	}
-	level := slog.LevelError
-	if s.verbose {
-		level = slog.LevelInfo
-	}
 	return &remoteLauncher{c, agent.LaunchOptions{
-		Name: e.Name, SHA256: sum, AllowMixedRuntime: mixed, StartTimeout: s.settings.StartTimeout, LogLevel: level,
+		Name: p.Name, SHA256: sum, AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout, LogLevel: o.level(),
 	}}, nil
 }
 
