@@ -118,11 +118,23 @@ func parseValue(o Option, text string) (value, error) {
 func (o *Option) Check(text string, number float64) (problem string) {
 	switch {
 	case len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text):
-		return fmt.Sprintf("%q is not one of %s%s", text, strings.Join(o.Allowed, ", "), SuggestionFor(text, o.Allowed))
+		return fmt.Sprintf("%q is not one of %s%s", text, o.Range(), SuggestionFor(text, o.Allowed))
 	case (o.Min != 0 || o.Max != 0) && !(number >= float64(o.Min) && number <= float64(o.Max)): // also NaN
-		return fmt.Sprintf("%s is out of range (%s to %s)", text, formatNumber(o.Type, o.Min), formatNumber(o.Type, o.Max))
+		return fmt.Sprintf("%s is out of range (%s)", text, o.Range())
 	}
 	return ""
+}
+
+// Range returns the values that the option allows, in words.
+func (o *Option) Range() string {
+	switch {
+	case len(o.Allowed) > 0:
+		return strings.Join(o.Allowed, ", ")
+	case o.Min == 0 && o.Max == 0:
+		return "any"
+	default:
+		return formatNumber(o.Type, o.Min) + " to " + formatNumber(o.Type, o.Max)
+	}
 }
 
 func formatNumber(t OptionType, n int64) string {

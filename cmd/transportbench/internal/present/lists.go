@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -163,7 +162,7 @@ func PluginDetails(w io.Writer, p Plugin) {
 	fmt.Fprintln(w, "\nOptions, for --set key=value:")
 	t := newTable(w, "key", "type", "default", "allowed", "").prose().drop("type", "allowed").wrap(24, "")
 	for _, o := range info.Options {
-		t.AppendRow(table.Row{o.Name, o.Type, text.WrapSoft(o.Default, 12), text.WrapSoft(allowed(o), 20), o.Help})
+		t.AppendRow(table.Row{o.Name, o.Type, text.WrapSoft(o.Default, 12), text.WrapSoft(o.Range(), 20), o.Help})
 	}
 	t.Render()
 }
@@ -189,27 +188,6 @@ func limit(n int) string {
 		return "unlimited"
 	}
 	return strconv.Itoa(n)
-}
-
-func allowed(o transport.Option) string {
-	show := func(n int64) string {
-		switch o.Type {
-		case transport.TypeSize:
-			return transport.FormatSize(n)
-		case transport.TypeDuration:
-			return time.Duration(n).String()
-		default:
-			return strconv.FormatInt(n, 10)
-		}
-	}
-	switch {
-	case len(o.Allowed) > 0:
-		return strings.Join(o.Allowed, ", ")
-	case o.Min == 0 && o.Max == 0:
-		return "any"
-	default:
-		return show(o.Min) + " to " + show(o.Max)
-	}
 }
 
 // Profiles writes one row per profile.

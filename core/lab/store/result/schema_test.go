@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,11 +55,22 @@ func generateSchema(t *testing.T) []byte {
 	}
 	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/store/result", "."))
 	schema := reflector.Reflect(new(Result))
+	describeOptions(t, schema.Definitions["Config"])
 	schema.ID = schemaID
 	schema.Title = "transportbench result, version " + SchemaVersion
 	text, err := json.MarshalIndent(schema, "", "  ")
 	require.NoError(t, err)
 	return append(text, '\n')
+}
+
+// describeOptions adds what the table of options says about the fields of a configuration. Bounds are words,
+// because those of other versions may differ.
+func describeOptions(t *testing.T, of *jsonschema.Schema) {
+	for _, f := range config.Fields() {
+		property, has := of.Properties.Get(strings.ReplaceAll(f.Name, "-", "_"))
+		require.True(t, has, f.Name)
+		property.Description = f.Help + " (" + f.Range() + ")"
+	}
 }
 
 func TestValidate(t *testing.T) {
