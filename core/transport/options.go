@@ -105,12 +105,20 @@ func parseValue(o Option, text string) (value, error) {
 		panic(fmt.Sprintf("option %q has unknown type %q", o.Name, o.Type))
 	}
 	if err != nil {
-		return v, &OptionError{o.Name, fmt.Sprintf("%q is not a %s", text, o.Type)}
+		return v, &OptionError{o.Name, fmt.Sprintf("%q is not %s", text, o.Type.Kind())}
 	}
 	if problem := o.Check(text, float64(v.number)); problem != "" {
 		return v, &OptionError{o.Name, problem}
 	}
 	return v, nil
+}
+
+// Kind says what a value of the type is, as in "a whole number".
+func (t OptionType) Kind() string {
+	return map[OptionType]string{
+		TypeBool: "true or false", TypeInt: "a whole number", TypeFloat: "a number",
+		TypeSize: "a size such as 4KiB", TypeDuration: "a duration such as 500ms or 1.5s", TypeString: "a text",
+	}[t]
 }
 
 // Check returns what is wrong with a value of the option, or an empty string. number is that of an option

@@ -42,11 +42,11 @@ func TestParseOptionsRefuses(t *testing.T) {
 		"unknown":     {map[string]string{"rnig": "x"}, "rnig", `unknown; did you mean "ring"?`},
 		"far off":     {map[string]string{"zzzzzzzz": "x"}, "zzzzzzzz", "unknown"},
 		"not allowed": {map[string]string{"ring": "onesded"}, "ring", `"onesded" is not one of lamport, onesided; did you mean "onesided"?`},
-		"not an int":  {map[string]string{"slots": "many"}, "slots", `"many" is not a int`},
+		"not an int":  {map[string]string{"slots": "many"}, "slots", `"many" is not a whole number`},
 		"too small":   {map[string]string{"slots": "1"}, "slots", "1 is out of range (4 to 1024)"},
 		"too large":   {map[string]string{"arena": "2GiB"}, "arena", "2GiB is out of range (1 to 1GiB)"},
-		"no unit":     {map[string]string{"rto": "5"}, "rto", `"5" is not a duration`},
-		"not a bool":  {map[string]string{"inline": "maybe"}, "inline", `"maybe" is not a bool`},
+		"no unit":     {map[string]string{"rto": "5"}, "rto", `"5" is not a duration such as 500ms or 1.5s`},
+		"not a bool":  {map[string]string{"inline": "maybe"}, "inline", `"maybe" is not true or false`},
 	} {
 		_, err := ParseOptions(testSchema, c.raw)
 		var wrong *OptionError

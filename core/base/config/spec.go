@@ -99,7 +99,7 @@ func (f *Field) Show(c *Config) string { return fmt.Sprint(f.value(c).Interface(
 
 // parse sets the field of c to the value of a text.
 func (f *Field) parse(c *Config, text string) (err error) {
-	v, what := f.value(c), ""
+	v := f.value(c)
 	if v.Kind() == reflect.String && (text == "" || text == fmt.Sprint(reflect.Zero(v.Type()).Interface())) {
 		v.SetZero()
 		return nil
@@ -111,24 +111,19 @@ func (f *Field) parse(c *Config, text string) (err error) {
 		return p.Set(text)
 	case *bool:
 		*p, err = strconv.ParseBool(text)
-		what = "true or false"
 	case *int:
 		*p, err = strconv.Atoi(text)
-		what = "a whole number"
 	case *uint64:
 		*p, err = strconv.ParseUint(text, 10, 64)
-		what = "a number from 0"
 	case *float64:
 		*p, err = strconv.ParseFloat(text, 64)
-		what = "a number"
 	case *Duration:
 		err = p.UnmarshalText([]byte(text))
-		what = "a duration such as 500ms or 1.5s"
 	default:
 		v.SetString(text)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is not %s", text, what)
+		return fmt.Errorf("%q is not %s", text, f.Type.Kind())
 	}
 	return nil
 }

@@ -1,15 +1,16 @@
 package options
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
+	"transportbench/core/transport"
 )
-
-const kindBool = "bool"
 
 // The keys that are not part of a run's configuration. Each is a flag, a
 // variable and, except KeyConfig, a key of the configuration file.
@@ -44,32 +45,31 @@ const (
 // DefaultOut is the default directory for results.
 const DefaultOut = "results/local"
 
-// setting is a key that is not part of a run's configuration.
-type setting struct {
-	name, kind, initial, help string
-}
+// mostHosts bounds the hosts of a run, and the ranks of each.
+const mostHosts = 4096
 
-var settings = []setting{
-	{KeyTransport, "string", "", "transport to run: a name, a comma list, or all that can run here"},
-	{KeySet, "key=value", "", "option of the transport itself, repeatable; see plugins show NAME"},
-	{KeyOut, "string", DefaultOut, "directory for results"},
-	{KeyJSON, kindBool, "false", "write only JSON to standard output"},
-	{KeyConfig, "file", "", "configuration file: YAML, TOML or JSON"},
-	{KeyPluginDir, "string", "", "directory to search first for plugins"},
-	{KeyAllowMixed, kindBool, "false", "run plugins built from another version of the runtime"},
-	{KeyStartTimeout, "duration", "10s", "time for a rank to start, to prepare and to connect, each; large configurations add to it"},
-	{KeyWitness, kindBool, "false", "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"},
-	{KeyHosts, "hosts", "", "run the ranks on these hosts, through ssh: a,user@b"},
-	{KeyHostfile, "file", "", "run the ranks on the hosts in this file, through ssh; one in each line"},
-	{KeyLaunch, "command", "", "run the ranks on the hosts on which this command starts agents: \"srun -N2 --ntasks-per-node=1\""},
-	{KeyRemoteCommand, "command", "", "how the other hosts call transportbench, if not by the path that it has here"},
-	{KeyListen, "address", "", "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
-	{KeyAgents, "int", "0", "number of agents to wait for"},
-	{KeyJoinTimeout, "duration", "0s", "how long to wait for all agents; 0 waits for as long as the engine runs"},
-	{KeyRanksPerHost, "int", "0", "ranks on each host, the first hosts first; by default they are dealt out in turn"},
-	{KeyMap, "hosts", "", "host of each rank, by name or number: h0,h0,h1"},
-	{KeyShareMachine, kindBool, "false", "allow several agents on one machine"},
-	{KeyVerbose, kindBool, "false", "show more detail, and the whole chain of an error"},
+// settings has the keys that are not part of a run's configuration.
+var settings = []config.Field{
+	{Option: transport.Option{Name: KeyTransport, Type: transport.TypeString, Help: "transport to run: a name, a comma list, or all that can run here"}},
+	{Option: transport.Option{Name: KeySet, Type: transport.TypeString, Help: "option of the transport itself, repeatable; see plugins show NAME"}, Form: "key=value"},
+	{Option: transport.Option{Name: KeyOut, Type: transport.TypeString, Default: DefaultOut, Help: "directory for results"}},
+	{Option: transport.Option{Name: KeyJSON, Type: transport.TypeBool, Default: "false", Help: "write only JSON to standard output"}},
+	{Option: transport.Option{Name: KeyConfig, Type: transport.TypeString, Help: "configuration file: YAML, TOML or JSON"}, Form: "file"},
+	{Option: transport.Option{Name: KeyPluginDir, Type: transport.TypeString, Help: "directory to search first for plugins"}},
+	{Option: transport.Option{Name: KeyAllowMixed, Type: transport.TypeBool, Default: "false", Help: "run plugins built from another version of the runtime"}},
+	{Option: transport.Option{Name: KeyStartTimeout, Type: transport.TypeDuration, Default: "10s", Help: "time for a rank to start, to prepare and to connect, each; large configurations add to it", Min: int64(100 * time.Millisecond), Max: int64(time.Hour)}},
+	{Option: transport.Option{Name: KeyWitness, Type: transport.TypeBool, Default: "false", Help: "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"}},
+	{Option: transport.Option{Name: KeyHosts, Type: transport.TypeString, Help: "run the ranks on these hosts, through ssh: a,user@b"}, Form: "hosts"},
+	{Option: transport.Option{Name: KeyHostfile, Type: transport.TypeString, Help: "run the ranks on the hosts in this file, through ssh; one in each line"}, Form: "file"},
+	{Option: transport.Option{Name: KeyLaunch, Type: transport.TypeString, Help: "run the ranks on the hosts on which this command starts agents: \"srun -N2 --ntasks-per-node=1\""}, Form: "command"},
+	{Option: transport.Option{Name: KeyRemoteCommand, Type: transport.TypeString, Help: "how the other hosts call transportbench, if not by the path that it has here"}, Form: "command"},
+	{Option: transport.Option{Name: KeyListen, Type: transport.TypeString, Help: "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"}, Form: "address"},
+	{Option: transport.Option{Name: KeyAgents, Type: transport.TypeInt, Default: "0", Help: "number of agents to wait for", Max: mostHosts}},
+	{Option: transport.Option{Name: KeyJoinTimeout, Type: transport.TypeDuration, Default: "0s", Help: "how long to wait for all agents; 0 waits for as long as the engine runs", Max: int64(30 * 24 * time.Hour)}},
+	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0", Help: "ranks on each host, the first hosts first; by default they are dealt out in turn", Max: mostHosts}},
+	{Option: transport.Option{Name: KeyMap, Type: transport.TypeString, Help: "host of each rank, by name or number: h0,h0,h1"}, Form: "hosts"},
+	{Option: transport.Option{Name: KeyShareMachine, Type: transport.TypeBool, Default: "false", Help: "allow several agents on one machine"}},
+	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false", Help: "show more detail, and the whole chain of an error"}},
 }
 
 // AddCommon adds the flags that every command has.
@@ -127,11 +127,11 @@ func AddMicro(flags *pflag.FlagSet, duration string) {
 func addSettings(flags *pflag.FlagSet, names ...string) {
 	for _, s := range settings {
 		switch {
-		case !slices.Contains(names, s.name):
-		case s.name == KeySet:
-			flags.Var(&listValue{}, s.name, s.help)
+		case !slices.Contains(names, s.Name):
+		case s.Name == KeySet:
+			flags.Var(&listValue{}, s.Name, s.Help)
 		default:
-			addText(flags, s.name, s.kind, s.initial, s.help)
+			addText(flags, s.Name, cmp.Or(s.Form, string(s.Type)), s.Default, s.Help)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func addText(flags *pflag.FlagSet, name, kind, initial, help string) {
 	}
 	flag := flags.VarPF(&textValue{kind: kind}, name, shorthand, help)
 	flag.DefValue = initial
-	if kind == kindBool {
+	if kind == string(transport.TypeBool) {
 		flag.NoOptDefVal = "true"
 	}
 }
@@ -158,7 +158,7 @@ type textValue struct {
 
 func (v *textValue) String() string   { return v.text }
 func (v *textValue) Type() string     { return v.kind }
-func (v *textValue) IsBoolFlag() bool { return v.kind == kindBool }
+func (v *textValue) IsBoolFlag() bool { return v.kind == string(transport.TypeBool) }
 
 // Set replaces the text, or adds to that of a repeatable flag.
 func (v *textValue) Set(text string) error {
@@ -180,7 +180,7 @@ func (v *listValue) Set(text string) error { v.items = append(v.items, text); re
 func keys() []string {
 	all := config.Names()
 	for _, s := range settings {
-		all = append(all, s.name)
+		all = append(all, s.Name)
 	}
 	return all
 }

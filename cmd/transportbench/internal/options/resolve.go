@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,15 +68,15 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 		return nil, err
 	}
 	r := &resolver{flags: flags, layers: []config.Layer{
-		{Values: initial()}, {Values: defaults}, {}, fromVariables(), fromFlags(flags),
+		{Values: defaults}, {}, fromVariables(), fromFlags(flags),
 		{Values: fixed, Origin: func(string) string { return "" }},
 	}}
-	path, _ := r.find(KeyConfig)
+	path, _, _ := r.find(KeyConfig)
 	file, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r.layers[2] = config.Layer{Values: file.values, Origin: file.source}
+	r.layers[1] = config.Layer{Values: file.values, Origin: file.source}
 	s := &Settings{File: file.path}
 	general := r.general()
 	if s.Config, s.origins, err = config.Resolve(slices.Insert(general, 1, config.Layer{Profile: FindProfile})...); err != nil {
@@ -89,16 +88,6 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 	}
 	s.Set, err = r.set(file)
 	return s, err
-}
-
-// initial returns the defaults of the settings.
-func initial() map[string]string {
-	values := map[string]string{}
-	for _, s := range settings {
-		values[s.name] = s.initial
-	}
-	values[KeyTransport] = config.Default().Transport
-	return values
 }
 
 func fromVariables() config.Layer {
@@ -129,18 +118,18 @@ type resolver struct {
 }
 
 // find returns the value of a key and where it comes from.
-func (r *resolver) find(key string) (text, source string) {
-	for _, l := range r.layers {
-		if v, has := l.Values[key]; has {
-			text, source = v, l.Source(key)
+func (r *resolver) find(key string) (text, source string, has bool) {
+	for _, l := range slices.Backward(r.layers) {
+		if text, has = l.Values[key]; has {
+			return text, l.Source(key), true
 		}
 	}
-	return text, source
+	return "", "", false
 }
 
 // general returns the layers with the options of a run alone.
 func (r *resolver) general() []config.Layer {
-	layers := slices.Clone(r.layers[1:])
+	layers := slices.Clone(r.layers)
 	for i, l := range layers {
 		layers[i].Values = map[string]string{}
 		for key, text := range l.Values {
@@ -152,83 +141,51 @@ func (r *resolver) general() []config.Layer {
 	return layers
 }
 
-// text returns the value of a setting, and notes its origin.
-func (r *resolver) text(key string) string {
-	text, source := r.find(key)
-	r.origins[key] = source
-	return text
-}
-
-// wrong returns the error of a setting.
-func (r *resolver) wrong(key, format string, args ...any) error {
-	return &config.SourceError{Source: r.origins[key], Problem: fmt.Sprintf(format, args...)}
-}
-
-// The ranges of KeyStartTimeout and KeyJoinTimeout.
-const (
-	leastStartTimeout = 100 * time.Millisecond
-	mostStartTimeout  = time.Hour
-	mostJoinTimeout   = 30 * 24 * time.Hour
-)
-
-// mostHosts bounds the hosts of a run, and the ranks of each.
-const mostHosts = 4096
-
-// duration reads a setting that is a duration in a range.
-func (r *resolver) duration(key string, least, most time.Duration) (time.Duration, error) {
-	text := r.text(key)
-	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, r.wrong(key, "%q is not a duration such as 500ms or 1.5s", text)
-	case d < least || d > most:
-		return 0, r.wrong(key, "%s is out of range (%v to %v)", text, least, most)
-	}
-	return d, nil
-}
-
 // settings reads the keys that are not part of a run's configuration.
-func (r *resolver) settings(s *Settings) (err error) {
-	for key, field := range map[string]*string{
-		KeyOut: &s.Out, KeyPluginDir: &s.PluginDir, KeyListen: &s.Hosts.Listen, KeyMap: &s.Hosts.Map, KeyHosts: &s.Hosts.Hosts,
-		KeyHostfile: &s.Hosts.Hostfile, KeyLaunch: &s.Hosts.Launch, KeyRemoteCommand: &s.Hosts.RemoteCommand,
-	} {
-		*field = r.text(key)
-	}
-	for key, field := range map[string]*int{KeyAgents: &s.Hosts.Agents, KeyRanksPerHost: &s.Hosts.RanksPerHost} {
-		text := r.text(key)
-		if *field, err = strconv.Atoi(text); err != nil || *field < 0 || *field > mostHosts {
-			return r.wrong(key, "%q is not a whole number from 0 to %d", text, mostHosts)
+func (r *resolver) settings(s *Settings) error {
+	var schema []transport.Option
+	given := map[string]string{KeyTransport: config.Default().Transport}
+	for _, f := range settings {
+		schema = append(schema, f.Option)
+		if text, source, has := r.find(f.Name); has {
+			given[f.Name], r.origins[f.Name] = text, source
 		}
 	}
-	for key, field := range map[string]*bool{
-		KeyAllowMixed: &s.AllowMixed, KeyJSON: &s.JSON, KeyVerbose: &s.Verbose, KeyWitness: &s.Witness, KeyShareMachine: &s.Hosts.ShareMachine,
-	} {
-		text := r.text(key)
-		if *field, err = strconv.ParseBool(text); err != nil {
-			return r.wrong(key, "%q is not true or false", text)
-		}
+	v, err := transport.ParseOptions(schema, given)
+	var wrong *transport.OptionError
+	if errors.As(err, &wrong) {
+		return &config.SourceError{Source: r.origins.Source(wrong.Option), Problem: wrong.Problem, Err: err}
 	}
-	if s.StartTimeout, err = r.duration(KeyStartTimeout, leastStartTimeout, mostStartTimeout); err != nil {
-		return err
+	s.Out, s.PluginDir = v.String(KeyOut), v.String(KeyPluginDir)
+	s.AllowMixed, s.Witness, s.JSON, s.Verbose = v.Bool(KeyAllowMixed), v.Bool(KeyWitness), v.Bool(KeyJSON), v.Bool(KeyVerbose)
+	s.StartTimeout = v.Duration(KeyStartTimeout)
+	s.Hosts = Hosts{
+		Hosts: v.String(KeyHosts), Hostfile: v.String(KeyHostfile), Launch: v.String(KeyLaunch), RemoteCommand: v.String(KeyRemoteCommand),
+		Listen: v.String(KeyListen), Agents: v.Int(KeyAgents), JoinTimeout: v.Duration(KeyJoinTimeout),
+		RanksPerHost: v.Int(KeyRanksPerHost), Map: v.String(KeyMap), ShareMachine: v.Bool(KeyShareMachine),
 	}
-	if s.Hosts.JoinTimeout, err = r.duration(KeyJoinTimeout, 0, mostJoinTimeout); err != nil {
-		return err
+	s.Transports, err = transports(v.String(KeyTransport))
+	if err != nil {
+		return &config.SourceError{Source: r.origins.Source(KeyTransport), Problem: err.Error(), Err: err}
 	}
-	text := r.text(KeyTransport)
+	return nil
+}
+
+// transports returns the names in a list, each once.
+func transports(text string) (names []string, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
 		if name == "" {
-			return r.wrong(KeyTransport, "%q has an empty name; see plugins list", text)
+			return nil, fmt.Errorf("%q has an empty name; see plugins list", text)
 		}
-		if !slices.Contains(s.Transports, name) {
-			s.Transports = append(s.Transports, name)
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	if len(s.Transports) > 1 && slices.Contains(s.Transports, All) {
-		return r.wrong(KeyTransport, "%q: all must stand alone", text)
+	if len(names) > 1 && slices.Contains(names, All) {
+		return nil, fmt.Errorf("%q: all must stand alone", text)
 	}
-	return nil
+	return names, nil
 }
 
 // set merges the transports' own options one by one: a flag for one of them
