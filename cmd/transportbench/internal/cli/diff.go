@@ -239,18 +239,16 @@ func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPat
 	if err != nil {
 		return badInput(err)
 	}
-	warnings := set.WarningsOfBoth(old, new)
 	var from string
 	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
-		present.GroupedWarnings(a.stderr, warnings, false)
+		present.GroupedWarnings(a.stderr, set.WarningsOfBoth(old, new), false)
 		return err
 	}
 	if err := history.Accept(report); err != nil {
 		return badInput(err)
 	}
-	report.Warnings = warnings
 	report.FloorFrom = from
 	return a.conclude(ctx, c, report, len(o.Thresholds) > 0)
 }
@@ -349,12 +347,11 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	warnings := set.Warnings(s)
 	var from string
 	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
-		present.GroupedWarnings(a.stderr, warnings, false)
+		present.GroupedWarnings(a.stderr, set.Warnings(s), false)
 	}
 	var unmatched *compare.UnmatchedError
 	switch {
@@ -367,7 +364,6 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		}
 		return badInput(err)
 	}
-	ranking.Warnings = warnings
 	ranking.FloorFrom = from
 	switch c.format {
 	case formatJSON:

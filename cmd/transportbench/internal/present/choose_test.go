@@ -69,7 +69,7 @@ func (a *answerSet) rows(metric, profile, inFlight string, keep func(*set.Cell) 
 			cells = append(cells, c)
 		}
 	}
-	rows := inCommonState(cells, a.loads, a.states)
+	rows := shownCells(cells, compare.ShownOf(a.Set))
 	slices.SortStableFunc(rows, func(x, y *set.Cell) int {
 		order := cmp.Compare(medianOf(x, metric), medianOf(y, metric))
 		if result.Define(metric).Better == result.Higher {

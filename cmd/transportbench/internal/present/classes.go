@@ -60,14 +60,14 @@ func Traffic(w io.Writer, s *set.Set) {
 	byLoad := func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) }
 	slices.SortStableFunc(classed, byLoad)
 	slices.SortStableFunc(patterned, byLoad)
-	states := compare.FindStates(s)
-	writeClasses(w, inCommonState(classed, loads, states), loads)
+	shown := compare.ShownOf(s)
+	writeClasses(w, shownCells(classed, shown), loads)
 	if len(patterned) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "\npatterns of traffic; Jain: 1 if all have the same rate, 1/n if one of n has everything;\n"+
 		"straggler: p50 of the slowest pair of ranks over that of the median pair:")
-	writeRows(w, inCommonState(patterned, loads, states), []column{
+	writeRows(w, shownCells(patterned, shown), []column{
 		{"load", loads.name}, {"transport", (*set.Cell).Transport},
 		{">Jain of clients", metricColumn(result.JainClients, number)},
 		{">Jain of ranks", metricColumn(result.JainPeers, number)},

@@ -62,7 +62,7 @@ func Comparison(w io.Writer, s *set.Set) {
 	bestFirst(closed, loads, states, result.Throughput, func(c *set.Cell, state string) float64 {
 		return medianOf(states.Within(c, state), result.Throughput)
 	})
-	writeClosed(w, closed, loads, states)
+	writeClosed(w, closed, loads, compare.ShownOf(s))
 	if len(closed) > 0 && len(open) > 0 {
 		fmt.Fprintln(w)
 	}
@@ -106,22 +106,18 @@ func writeReasons(w io.Writer, s *set.Set, loads loads) {
 }
 
 // writeClosed writes the rows of closed loops, each with its windows in the common state of its load.
-func writeClosed(w io.Writer, closed []*set.Cell, loads loads, states compare.States) {
+func writeClosed(w io.Writer, closed []*set.Cell, loads loads, shown compare.Shown) {
 	if len(closed) == 0 {
 		return
 	}
-	rows, shown := inCommonState(closed, loads, states), map[*set.Cell]string{}
+	rows, windows := shownCells(closed, shown), map[*set.Cell]string{}
 	for i, row := range rows {
-		switch n := len(row.Windows); {
-		case n == 0 || states.Count() < 2:
-		case row == closed[i]:
-			shown[row] = fmt.Sprintf("all %d", n)
-		default:
-			shown[row] = fmt.Sprintf("%d %s", n, states.Of(row.Windows[0]))
+		if text := shown.Windows(closed[i]); text != "" {
+			windows[row] = text
 		}
 	}
-	writeRows(w, rows, closedColumns(loads, func(c *set.Cell) string { return cmp.Or(shown[c], "-") }))
-	if len(shown) > 0 {
+	writeRows(w, rows, closedColumns(loads, func(c *set.Cell) string { return cmp.Or(windows[c], "-") }))
+	if len(windows) > 0 {
 		fmt.Fprintln(w, "state: the windows of a row: those in the state of the machine in which all rows of its load have most, or all if there is none")
 	}
 }

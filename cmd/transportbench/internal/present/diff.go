@@ -65,7 +65,7 @@ func changeTable(w io.Writer, changes []*compare.Change, states, markdown bool) 
 	}
 	t := newTable(w, columns...).wrap(16, "cell").drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
 	for _, c := range changes {
-		old, new := medians(c.Old, c.New, c.States)
+		old, new := medians(c)
 		row := table.Row{c.Cell, c.Metric, old, new, format.Percent(c.OfMedians), format.Percent(c.Change), changeInterval(c),
 			format.Probability(c.PHolm), string(c.Verdict)}
 		if states {
@@ -79,17 +79,11 @@ func changeTable(w io.Writer, changes []*compare.Change, states, markdown bool) 
 // columnsNote explains the columns that a reader could take for each other.
 const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value to an old one, which interval and verdict are about"
 
-// medians formats the medians of both sides: those of the windows in the state of the machine in which
-// both have most, with its name, or those of all windows if there are no states in common.
-func medians(old, new *result.Metric, states []compare.StateChange) (a, b string) {
-	common := compare.Common(states)
-	if common == nil || old == nil || new == nil {
-		return median(old), median(new)
-	}
-	in := func(unit string, value *float64) string {
-		return format.Value(result.Metric{Unit: unit, Median: *value}) + " " + common.State
-	}
-	return in(old.Unit, common.Old), in(new.Unit, common.New)
+// medians formats the medians of both sides, with the name of the state that they are in.
+func medians(c *compare.Change) (a, b string) {
+	old, new, state := c.Shown()
+	in := func(m *result.Metric) string { return strings.TrimSpace(median(m) + " " + state) }
+	return in(old), in(new)
 }
 
 // changeInterval formats the interval of a change, with a label if it is within one launch.
@@ -313,8 +307,8 @@ func Ranking(w io.Writer, r *compare.Ranking, markdown bool) {
 			tooLittle++
 		}
 		first, second := group.List[0], group.List[1]
-		_, best := medians(&second.Metric, &first.Metric, second.States)
-		t.AppendRow(table.Row{group.Cell, group.Metric, winner, first.Value + " " + best,
+		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " + first.State)
+		t.AppendRow(table.Row{group.Cell, group.Metric, winner, best,
 			format.Percent(second.Lead), format.Percents(second.Low, second.High), format.Probability(second.PHolm)})
 	}
 	renderTable(t, markdown)

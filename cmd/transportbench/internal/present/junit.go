@@ -125,7 +125,7 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) junitCas
 		one.Skipped = &junitProblem{Message: "too few repeats for a verdict"}
 	}
 	if c.Change != nil {
-		old, new := medians(c.Old, c.New, c.States)
+		old, new := medians(c)
 		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old, new, format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
 		if c.Note != "" {
 			one.Output += "; " + c.Note

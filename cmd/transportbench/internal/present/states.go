@@ -102,16 +102,11 @@ func windowsByState(divided []compare.InState) string {
 	return strings.Join(counts, ", ")
 }
 
-// inCommonState returns each cell with its windows in the state of the machine in which all cells of its
-// load were measured most, or the cell itself if it has none there.
-func inCommonState(cells []*set.Cell, loads loads, states compare.States) []*set.Cell {
-	common := map[string]string{} // by load
-	for _, list := range loads.groups(cells) {
-		common[loads.name(list[0])] = states.Common(list)
-	}
+// shownCells returns each cell with the windows that the tables show.
+func shownCells(cells []*set.Cell, shown compare.Shown) []*set.Cell {
 	rows := make([]*set.Cell, len(cells))
 	for i, c := range cells {
-		rows[i] = states.Within(c, common[loads.name(c)])
+		rows[i] = shown.Cell(c)
 	}
 	return rows
 }

@@ -28,7 +28,7 @@ func Work(w io.Writer, s *set.Set) {
 		return
 	}
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
-	rows = inCommonState(rows, loads, compare.FindStates(s))
+	rows = shownCells(rows, compare.ShownOf(s))
 	fmt.Fprintln(w, "\nwork per operation, both sides, as counted; busy: time of the polling threads' iterations that found work;\n"+
 		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied by the kernel, besides:")
 	counts, same := withoutConstants(rows, []column{

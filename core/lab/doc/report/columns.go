@@ -20,10 +20,18 @@ func (b *builder) columns() {
 	c := &d.Cells
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	c.Repeats = map[string][][]float64{}
-	states := compare.FindStates(b.sets...)
+	for i, s := range b.sets {
+		shown := compare.ShownOf(s)
+		for at := range s.Cells {
+			cell := &s.Cells[at]
+			c.Set = append(c.Set, i)
+			c.States = append(c.States, inStates(cell, shown.States))
+			c.RepeatStates = append(c.RepeatStates, stateNames(cell, result.Throughput, shown.States))
+			c.Windows = append(c.Windows, shown.Windows(cell))
+			b.shown = append(b.shown, shown.Cell(cell))
+		}
+	}
 	for _, cell := range b.cells {
-		c.States = append(c.States, inStates(cell, states))
-		c.RepeatStates = append(c.RepeatStates, stateNames(cell, result.Throughput, states))
 		for _, name := range drawnRepeats {
 			c.Repeats[name] = append(c.Repeats[name], rounded(cell.Samples[name]))
 		}
@@ -35,11 +43,6 @@ func (b *builder) columns() {
 		c.Reason = append(c.Reason, cell.Reason)
 		c.Worst = append(c.Worst, string(worst(cell.Warnings)))
 		c.Warnings = append(c.Warnings, warnings(cell.Warnings))
-	}
-	for i, s := range b.sets {
-		for range s.Cells {
-			c.Set = append(c.Set, i)
-		}
 	}
 	b.metrics()
 }
@@ -167,7 +170,7 @@ func (b *builder) machines() {
 	}
 }
 
-// metrics summarizes the samples of all cells.
+// metrics summarizes the shown samples of all cells.
 func (b *builder) metrics() {
 	lists := make([][]set.Cell, len(b.sets))
 	for i, s := range b.sets {
@@ -176,7 +179,7 @@ func (b *builder) metrics() {
 	for _, name := range set.Metrics(lists...) {
 		def := result.Define(name)
 		m := metricColumn{Name: name, Unit: def.Unit, Better: def.Better, Help: def.Help}
-		for _, c := range b.cells {
+		for _, c := range b.shown {
 			s, known := c.Metric(name)
 			if !known {
 				m.Median, m.Low, m.High, m.N = append(m.Median, nil), append(m.Low, nil), append(m.High, nil), append(m.N, 0)

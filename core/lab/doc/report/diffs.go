@@ -22,7 +22,7 @@ func (b *builder) diffs() {
 	for i := 1; i < len(b.sets); i++ {
 		d := diff{Old: 0, New: i}
 		o, from := b.Compare, ""
-		o.Floor, from = calibration.LeastChange(b.found, calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0], b.sets[i]), true, o.Floor)
+		o.Floor, from = calibration.LeastChange(b.calibrationsOf(b.sets[0], b.sets[i]), calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0], b.sets[i]), true, o.Floor)
 		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
 			d.Refused, d.err = printable.Text(err.Error()), err

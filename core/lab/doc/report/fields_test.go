@@ -69,7 +69,7 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "p99", "closed loops have no tails")
-	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`), "x over all windows")
+	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`), "in 5 near windows")
 	eval[bool](b, `(() => { location.hash = "#cell-0"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("Longest stalls")`)
 	page := eval[string](b, `document.getElementById("page").innerText`)

@@ -101,6 +101,8 @@ type cells struct {
 	Connections []int `json:"connections"`
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
 	States [][]inState `json:"states"`
+	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows].
+	Windows []string `json:"windows"`
 	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine
 	// in each, if the sets saw several.
 	Repeats      map[string][][]float64 `json:"repeats"`

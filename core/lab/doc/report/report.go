@@ -64,9 +64,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	for _, s := range sets {
 		s.Sort()
 	}
-	if o.Calibrations != nil {
-		b.found = o.Calibrations(sets...)
-	}
+	b.found = b.calibrationsOf(sets...)
 	b.number()
 	if len(b.cells) == 0 {
 		return nil, errors.New("there is no cell to report on")
@@ -114,12 +112,21 @@ type builder struct {
 	found   []calibration.Found
 	doc     *document
 	cells   []*set.Cell // of all sets, as numbered
+	shown   []*set.Cell // the cells with the windows that are shown
 	first   []int       // number of the first cell of each set
 	varying []string
 	naming  map[string][]string // transport to the options that are axes of its cells
 	labels  set.Labels
 	chunks  [][]byte
 	briefs  []brief // of each cell
+}
+
+// calibrationsOf returns the last calibration of each machine of the sets.
+func (b *builder) calibrationsOf(sets ...*set.Set) []calibration.Found {
+	if b.Calibrations == nil {
+		return nil
+	}
+	return b.Calibrations(sets...)
 }
 
 // number numbers the cells.

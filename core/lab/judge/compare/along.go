@@ -87,8 +87,11 @@ type Pair struct {
 
 // Candidate is one value of the axis.
 type Candidate struct {
-	Value  string        `json:"value"`
+	Value string `json:"value"`
+	// Metric is of the windows in State, in which all values of the group have most windows, as in
+	// [Shown]. State is empty if it is of all windows.
 	Metric result.Metric `json:"metric"`
+	State  string        `json:"state,omitempty"`
 	// Group has a letter for each group of values that it belongs to. The values of a group cannot be
 	// told apart; values without a letter in common can, by more than the floor.
 	Group string `json:"group"`
@@ -148,16 +151,16 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	}
 	r.Runtime = runtimeDifference(pairs)
 	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
-	var states States
+	var shown Shown
 	if note := otherMachine(r.Across); note == "" {
-		states = FindStates(s)
+		shown = ShownOf(s)
 	} else {
 		r.Notes = append(r.Notes, note)
 	}
 	if r.Runtime != nil {
 		r.Notes = append(r.Notes, r.Runtime.String())
 	}
-	if r.States = states.Names(); len(r.States) > 0 {
+	if r.States = shown.Names(); len(r.States) > 0 {
 		r.Notes = append(r.Notes, statesNote(r.States))
 	}
 	drop := dropped(s, axis)
@@ -184,7 +187,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 				}
 				continue
 			}
-			if group, ok := newCandidates(groups[key], axis, metric, labels, states, o); ok {
+			if group, ok := newCandidates(groups[key], axis, metric, labels, shown, o); ok {
 				r.Groups = append(r.Groups, group)
 				for _, c := range group.cells {
 					compared[c.Key(trackOption)] = true
@@ -207,7 +210,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	case len(r.Groups) == 0:
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
-	r.LeftOut = leftOut(s, axis, compared)
+	r.LeftOut, r.Warnings = leftOut(s, axis, compared), set.Warnings(s)
 	r.judge(o)
 	return r, nil
 }
@@ -282,7 +285,8 @@ func dropped(s *set.Set, axis string) []string {
 }
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
-func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, states States, o Options) (Candidates, bool) {
+func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, shown Shown, o Options) (Candidates, bool) {
+	states := shown.States
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
@@ -297,8 +301,18 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, st
 		samples[i] = newSample(c, metric)
 	}
 	level := levels(samples, states)
+	common := states.Common(cells) // along other axes than the transport, cells have several loads
 	for i, c := range cells {
-		candidate := Candidate{Value: names[i], Metric: result.Summarize(metric, c.Samples[metric])}
+		state := common
+		if axis == "transport" {
+			state = shown.State(c)
+		}
+		candidate := Candidate{Value: names[i]}
+		candidate.Metric, _ = c.Metric(metric)
+		if in := states.Within(c, state); in != c && len(in.Samples[metric]) > 0 {
+			candidate.Metric, _ = in.Metric(metric)
+			candidate.State = state
+		}
 		if i > 0 {
 			lead := math.Expm1(level[0] - level[i])
 			candidate.Lead = &lead

@@ -90,6 +90,7 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.OnlyOld, r.OnlyNew = singles(m.onlyOld, labels), singles(m.onlyNew, labels)
+	r.Warnings = set.WarningsOfBoth(old, new)
 	return r, nil
 }
 

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -167,4 +168,71 @@ func (s States) Common(cells []*set.Cell) string {
 		}
 	}
 	return common
+}
+
+// Shown decides which windows of a set's cells the tables and pictures show, so that they agree. A
+// closed loop is shown in the state of the machine in which all cells of its load have most windows, and
+// an open loop with all windows, over which its response times are pooled.
+type Shown struct {
+	States
+	labels set.Labels
+	common map[string]string // state by load
+}
+
+// ShownOf returns the choice for the cells of a set.
+func ShownOf(s *set.Set) Shown {
+	shown := Shown{States: FindStates(s), labels: set.LabelsOf(s.Cells).Without(dropped(s, "transport")...), common: map[string]string{}}
+	loads := map[string][]*set.Cell{}
+	for i := range s.Cells {
+		if c := &s.Cells[i]; !c.OpenLoop() && (c.Status == set.Measured || c.Status == set.Published) {
+			load := shown.load(c)
+			loads[load] = append(loads[load], c)
+		}
+	}
+	for load, cells := range loads {
+		shown.common[load] = shown.Common(cells)
+	}
+	return shown
+}
+
+// load names what the cell measures, without the transport and its own options.
+func (s Shown) load(c *set.Cell) string { return c.Config["profile"] + " " + s.labels.Load(c.Config) }
+
+// State returns the state that the cell is shown in, or "" if it is shown with all its windows.
+func (s Shown) State(c *set.Cell) string {
+	if c.OpenLoop() {
+		return ""
+	}
+	common := s.common[s.load(c)]
+	if !slices.ContainsFunc(c.Windows, func(w set.Window) bool { return s.Of(w) == common }) {
+		return ""
+	}
+	return common
+}
+
+// Cell returns a cell with only the windows that are shown, or the cell itself if all are. Metrics
+// without samples in these windows, such as those that a run measures once, keep all samples.
+func (s Shown) Cell(c *set.Cell) *set.Cell {
+	in := s.Within(c, s.State(c))
+	if in != c {
+		for metric, values := range c.Samples {
+			if len(in.Samples[metric]) == 0 {
+				in.Samples[metric] = values
+			}
+		}
+	}
+	return in
+}
+
+// Windows counts the windows that are shown, as in "8 near" or "all 10"; it is "" if there are no states
+// to tell apart.
+func (s Shown) Windows(c *set.Cell) string {
+	switch state := s.State(c); {
+	case s.Count() < 2 || len(c.Windows) == 0:
+		return ""
+	case state == "":
+		return fmt.Sprintf("all %d", len(c.Windows))
+	default:
+		return fmt.Sprintf("%d %s", len(s.Cell(c).Windows), state)
+	}
 }

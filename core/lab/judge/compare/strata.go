@@ -229,6 +229,19 @@ func Common(states []StateChange) *StateChange {
 	return common
 }
 
+// Shown returns the medians of both sides that tables show, and the state that they are in: those of the
+// windows in the common state, or of all windows if state is "". A side without the metric is nil.
+func (c *Change) Shown() (old, new *result.Metric, state string) {
+	common := Common(c.States)
+	if common == nil || c.Old == nil || c.New == nil {
+		return c.Old, c.New, ""
+	}
+	in := func(m result.Metric, median float64, n int) *result.Metric {
+		return &result.Metric{Unit: m.Unit, Better: m.Better, Median: median, N: n}
+	}
+	return in(*c.Old, *common.Old, common.OldN), in(*c.New, *common.New, common.NewN), common.State
+}
+
 // ofMedians returns new over old minus 1 of the medians in the common state of two samples, or of all
 // values if there is none.
 func ofMedians(old, new *result.Metric, states []StateChange) *float64 {

@@ -76,7 +76,7 @@ function markOf(cell) {
 function trustList(shown) {
   const c = report.doc.cells, of = (test) => shownCells.filter(test).length;
   const measured = of((i) => c.status[i] === "measured"), bad = of(failed), warned = of((i) => !failed(i) && c.warnings[i] > 0);
-  const repeats = shownCells.map((i) => metricOf(i, "throughput")?.n || 0).filter((n) => n > 0);
+  const repeats = shownCells.map((i) => c.repeats.throughput[i]?.length || 0).filter((n) => n > 0);
   const few = Math.min(...repeats), many = Math.max(...repeats), states = shownCells.some((i) => c.states[i]);
   const undecided = shown.reduce((n, r) => n + r.loads.filter((l) => !l.led).length, 0), loads = shown.reduce((n, r) => n + r.loads.length, 0);
   const lines = [

@@ -54,7 +54,7 @@ function verdictOf(a) {
 
 function figureTable(cell) {
   const rows = report.doc.metrics.filter((m) => m.median[cell] !== null).map((m) => metricOf(cell, m.name));
-  return table("Medians over the repeats; response times of open loops over all windows together", [
+  return table(report.doc.cells.windows[cell] ? `Medians over ${report.doc.cells.windows[cell]} windows` : "Medians over the repeats; response times of open loops over all windows together", [
     { name: "metric", text: (m) => m.name, key: (m) => m.name }, { name: "median", right: true, text: value }, { name: "95% interval", right: true, text: interval },
     { name: "repeats", right: true, text: (m) => String(m.n) }, { name: "meaning", text: (m) => report.metrics.get(m.name).help }], rows);
 }

@@ -47,15 +47,15 @@ function card(b, most) {
   const d = report.doc, tail = b.open ? "response_" : "latency_";
   const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, "response_p99"), p999 = metricOf(b.cell, "response_p999");
   const time = metricOf(b.cell, "floor_ratio"), op = metricOf(b.cell, "op_time_ratio");
-  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell), pooled = states ? " over all windows" : "";
+  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell), windows = d.cells.windows[b.cell] ? ` in ${d.cells.windows[b.cell]} windows` : "";
   const bar = svg("svg", { class: "share", "aria-hidden": "true", height: 4 }, svg("rect", { width: (100 * b.rate.median) / most + "%", height: 4, class: "s" + (b.series % 8) }));
   return el("li", { class: "card", "data-cell": b.cell },
     el("h4", {}, swatch(b.series), seriesName(b.series), d.sets.length > 1 ? el("span", { class: "set" }, d.sets[b.set].name) : null),
     el("p", { class: "big" }, cellLink(b.cell, value(b.rate))), bar,
-    el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate) + pooled),
+    el("p", {}, el("span", { class: "quiet" }, "95% "), intervalWithUnit(b.rate) + windows),
     el("dl", {},
       el("dt", {}, b.open ? "response" : "service"), el("dd", {}, `p50 ${value(p50)}` + (b.open ? `, p99 ${value(p99)}` + (p999 ? `, p99.9 ${value(p999)}` : "") : "")),
-      time || op ? [el("dt", {}, "floor"), el("dd", {}, (time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`) + pooled)] : null,
+      time || op ? [el("dt", {}, "floor"), el("dd", {}, time ? `p50 is ${value(time)} x` : `an op takes ${value(op)} x`)] : null,
       library ? [el("dt", {}, "library"), el("dd", {}, `p50 is ${value(library)} x`)] : null,
       harness ? [el("dt", {}, "harness"), el("dd", {}, `${digits(100 * harness.median)}% of an op`)] : null,
       states ? [el("dt", {}, "states"), el("dd", {}, states)] : null,
@@ -169,7 +169,7 @@ function drawTables() {
     ...(report.metrics.has("harness_share") ? [shareColumn("harness_share", "harness")] : []),
     ...(report.metrics.has("busy_per_op") ? [metricColumn("busy_per_op", "busy/op")] : []),
     ...(report.metrics.has("process_cpu_per_op") ? [metricColumn("process_cpu_per_op", "CPU/op"), metricColumn("kernel_per_op", "kernel/op")] : [metricColumn("cpu_per_op", "CPU/op")]),
-    ...(d.cells.states.some((s) => s) ? [{ name: "states", long: true, text: statesText }] : []),
+    ...(d.cells.states.some((s) => s) ? [{ name: "windows", text: (c) => d.cells.windows[c] || "-" }, { name: "states", long: true, text: statesText }] : []),
     { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? warningsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
   ], shownCells));
 }
