@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +169,22 @@ func (b *builder) machines() {
 			}
 			b.doc.Cells.Environment = append(b.doc.Cells.Environment, at)
 		}
+	}
+	for i, e := range b.doc.Environments {
+		caption := "Machine"
+		if len(b.doc.Environments) > 1 {
+			caption = fmt.Sprintf("Machine %d", i+1)
+		}
+		t := newTable(caption, nil, "property", "value", "role")
+		for _, of := range []struct {
+			role  string
+			pairs map[string]string
+		}{{"must be equal to compare", e.Identity}, {"may explain a difference", e.Volatile}} {
+			for _, name := range slices.Sorted(maps.Keys(of.pairs)) {
+				t.add(text(name), text(cmp.Or(of.pairs[name], "-")), text(of.role))
+			}
+		}
+		b.doc.Machines = append(b.doc.Machines, t)
 	}
 }
 

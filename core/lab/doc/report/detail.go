@@ -39,21 +39,22 @@ func (b *builder) details(ctx context.Context) error {
 	b.briefs = make([]brief, len(b.cells))
 	running := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for from := 0; from < len(b.cells); from += chunkSize {
-		list := make([]detail, min(chunkSize, len(b.cells)-from))
+		list := make([]*cellPage, min(chunkSize, len(b.cells)-from))
 		var working sync.WaitGroup
 		for i := range list {
 			running <- struct{}{}
 			working.Go(func() {
 				defer func() { <-running }()
 				cell := from + i
-				list[i], b.briefs[cell] = b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
+				d, known := b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
+				list[i], b.briefs[cell] = b.pageOf(cell, &d), known
 			})
 		}
 		working.Wait()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		packed, err := pack(list)
+		packed, err := pack(newChunk(list))
 		if err != nil {
 			return err
 		}

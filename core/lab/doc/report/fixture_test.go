@@ -234,13 +234,13 @@ func unpacked(t testing.TB, page []byte, id string, into any) {
 }
 
 // detailsIn returns the details of all cells of a page.
-func detailsIn(t testing.TB, page []byte, doc *document) []detail {
+func detailsIn(t testing.TB, page []byte, doc *document) []*cellPage {
 	t.Helper()
-	var all []detail
+	var all []*cellPage
 	for i := range int(math.Ceil(float64(len(doc.Cells.Label)) / float64(doc.ChunkSize))) {
-		var list []detail
+		var list chunk
 		unpacked(t, page, fmt.Sprintf("chunk-%d", i), &list)
-		all = append(all, list...)
+		all = append(all, list.Cells...)
 	}
 	require.Len(t, all, len(doc.Cells.Label))
 	return all

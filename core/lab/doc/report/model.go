@@ -17,7 +17,7 @@ type document struct {
 	Live         bool              `json:"live,omitempty"`
 	Objective    string            `json:"objective,omitempty"`
 	Sets         []setInfo         `json:"sets"`
-	Environments []set.Environment `json:"environments"`
+	Environments []set.Environment `json:"-"`
 	// Series are the transports with their providers; each has a colour.
 	Series []series `json:"series"`
 	// Axes are the options that vary.
@@ -40,9 +40,8 @@ type document struct {
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read.
 	Grid []float64 `json:"grid"`
-	// LoopEvents and LoopPhases are the names in detail.Loops, in order of display.
-	LoopEvents []string `json:"loop_events"`
-	LoopPhases []string `json:"loop_phases"`
+	// Machines are the tables of Environments.
+	Machines []*table `json:"machines"`
 }
 
 // stack is one kind of breakdown: means in ns.
@@ -171,43 +170,42 @@ type diff struct {
 	Cells []int `json:"cells,omitempty"`
 }
 
-// detail has what the page of one cell shows besides its summary. The script decompresses it when
-// the page is opened.
+// detail has what the page of one cell shows besides its summary.
 type detail struct {
-	Config    map[string]string    `json:"config"`
-	Plugin    any                  `json:"plugin"`
-	StartedAt string               `json:"started_at"`
-	Samples   map[string][]float64 `json:"samples"`
-	Warnings  []result.Finding     `json:"doubts,omitempty"`
-	Runs      []run                `json:"runs,omitempty"`
+	Config    map[string]string
+	Plugin    any
+	StartedAt string
+	Samples   map[string][]float64
+	Warnings  []result.Finding
+	Runs      []run
 	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
 	// end where fewer than ten samples remain.
-	Service  []float64 `json:"service,omitempty"`
-	Response []float64 `json:"response,omitempty"`
+	Service  []float64
+	Response []float64
 	// Rates are the operations per second in each slice of each repeat.
-	Rates    [][]float64       `json:"rates,omitempty"`
-	Analysis *analyze.Analysis `json:"analysis,omitempty"`
+	Rates    [][]float64
+	Analysis *analyze.Analysis
 	// Loops are what the daemons of each rank did in their loops.
-	Loops []result.RankLoop `json:"loops,omitempty"`
+	Loops []result.RankLoop
 	// Start has the phases of a start of the ranks.
-	Start *analyze.Breakdown `json:"start,omitempty"`
+	Start *analyze.Breakdown
 	// Classes are the classes of traffic, and Flows the pairs of ranks of a pattern.
-	Classes []result.ClassFigures `json:"classes,omitempty"`
-	Flows   []result.Flow         `json:"flows,omitempty"`
+	Classes []result.ClassFigures
+	Flows   []result.Flow
 	// Problem is why details are missing.
-	Problem string `json:"problem,omitempty"`
+	Problem string
 }
 
 // run is one result of a cell.
 type run struct {
-	ID         string             `json:"id"`
-	File       string             `json:"file,omitempty"`
-	StartedAt  string             `json:"started_at"`
-	Argv       []string           `json:"argv"`
-	ImpairedBy result.Mechanism   `json:"impaired_by,omitempty"`
-	Tool       result.Tool        `json:"tool"`
-	Placement  []result.Placement `json:"placement"`
-	Setup      result.Setup       `json:"setup"`
-	Checks     []result.Finding   `json:"checks"`
-	Incomplete string             `json:"incomplete,omitempty"`
+	ID         string
+	File       string
+	StartedAt  string
+	Argv       []string
+	ImpairedBy result.Mechanism
+	Tool       result.Tool
+	Placement  []result.Placement
+	Setup      result.Setup
+	Checks     []result.Finding
+	Incomplete string
 }

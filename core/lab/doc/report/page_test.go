@@ -27,10 +27,17 @@ var pageOf = sync.OnceValue(func() func(t testing.TB) []byte {
 	var once sync.Once
 	var page []byte
 	return func(t testing.TB) []byte {
-		once.Do(func() { page = rendered(t, buildCalibrated(t, fakeSet(t, loads(), 6, 1))) })
+		once.Do(func() {
+			s := fakeSet(t, loads(), 6, 1)
+			page = rendered(t, buildCalibrated(t, s))
+			pageCells = s.Cells
+		})
 		return page
 	}
 })
+
+// pageCells are the cells of the set on that page.
+var pageCells []set.Cell
 
 func TestPageInBrowser(t *testing.T) {
 	b := newTab(t)
@@ -142,7 +149,6 @@ func TestCellPage(t *testing.T) {
 	page := pageOf()(t)
 	var doc document
 	unpacked(t, page, "data", &doc)
-	details := detailsIn(t, page, &doc)
 	b := newTab(t)
 	b.open(page)
 	for _, cell := range []int{0, 17, 29} {
@@ -153,10 +159,10 @@ func TestCellPage(t *testing.T) {
 			require.Contains(t, text, part)
 		}
 		rows := eval[[][]string](b, `[...[...document.querySelectorAll("#page section")].find((s) => s.querySelector("h3").textContent === "Raw samples").querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`)
-		require.Len(t, rows, len(details[cell].Samples))
+		require.Len(t, rows, len(pageCells[cell].Samples))
 		for _, row := range rows {
 			var values []string
-			for _, v := range details[cell].Samples[row[0]] {
+			for _, v := range pageCells[cell].Samples[row[0]] {
 				values = append(values, eval[string](b, fmt.Sprintf("String(%v)", v)))
 			}
 			require.Equal(t, values, row[2:], row[0])

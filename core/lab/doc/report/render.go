@@ -24,7 +24,7 @@ const uPlotVersion = "1.6.32"
 var assets embed.FS
 
 // scripts lists the parts of the script; each uses those before it.
-var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "answers.js", "overview.js", "curves.js", "scaling.js", "loops.js", "cell.js", "main.js"}
+var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "answers.js", "overview.js", "curves.js", "scaling.js", "cell.js", "main.js"}
 
 // static has what is the same on every page.
 type static struct {
@@ -98,9 +98,9 @@ func (p *Page) Render(w io.Writer) error {
 		return err
 	}
 	// Base64 has no characters that are special in HTML.
-	fmt.Fprintf(b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", text(data))
+	fmt.Fprintf(b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", encoded(data))
 	for i, chunk := range p.chunks {
-		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i, text(chunk))
+		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i, encoded(chunk))
 	}
 	fmt.Fprintf(b, "<script>%s</script>\n</body>\n</html>\n", s.script)
 	return b.Flush()
@@ -109,11 +109,13 @@ func (p *Page) Render(w io.Writer) error {
 // pack returns a value as compressed JSON.
 func pack(v any) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	z, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.NewEncoder(z).Encode(v); err != nil {
+	e := json.NewEncoder(z)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		return nil, fmt.Errorf("encoding the report: %w", err)
 	}
 	if err := z.Close(); err != nil {
@@ -122,5 +124,5 @@ func pack(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// text returns packed data as text for HTML.
-func text(packed []byte) string { return base64.StdEncoding.EncodeToString(packed) }
+// encoded returns packed data as text for HTML.
+func encoded(packed []byte) string { return base64.StdEncoding.EncodeToString(packed) }

@@ -16,7 +16,6 @@ import (
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -58,9 +57,9 @@ type Page struct {
 // reads the results of all cells. A cell whose result cannot be read has no details, and its page
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
-	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(), LoopEvents: result.LoopEvents(), LoopPhases: result.LoopPhases(),
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
 		// The script needs a list, even if it is empty, instead of null.
-		Environments: []set.Environment{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+		Machines: []*table{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
 	}
@@ -113,6 +112,7 @@ type builder struct {
 	doc     *document
 	cells   []*set.Cell // of all sets, as numbered
 	shown   []*set.Cell // the cells with the windows that are shown
+	names   []string    // of the sets
 	first   []int       // number of the first cell of each set
 	varying []string
 	naming  map[string][]string // transport to the options that are axes of its cells
@@ -139,6 +139,7 @@ func (b *builder) number() {
 		}
 		lists[i] = s.Cells
 	}
+	b.names = setNames(b.sets)
 	b.varying = set.Varying(lists...)
 	b.naming = naming(b.cells, b.varying)
 	b.labels = set.LabelsOf(lists...)
@@ -166,7 +167,6 @@ const ownPrefix = "options."
 
 // describe sets the title and the list of sets.
 func (b *builder) describe() {
-	names := setNames(b.sets)
 	var (
 		machines, versions []string
 		from, to           time.Time
@@ -199,7 +199,7 @@ func (b *builder) describe() {
 		if start.IsZero() {
 			start = s.CreatedAt
 		}
-		b.doc.Sets = append(b.doc.Sets, setInfo{names[i], s.Source, day(start), len(s.Cells)})
+		b.doc.Sets = append(b.doc.Sets, setInfo{b.names[i], s.Source, day(start), len(s.Cells)})
 	}
 	b.doc.Machine = cmp.Or(strings.Join(machines, "; "), "an unknown machine")
 	b.doc.Version = strings.Join(versions, ", ")

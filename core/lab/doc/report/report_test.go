@@ -36,7 +36,6 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 			page := rendered(t, build(t, s))
 			var doc document
 			unpacked(t, page, "data", &doc)
-			details := detailsIn(t, page, &doc)
 			require.Len(t, doc.Cells.Label, len(s.Cells))
 			shown := compare.ShownOf(s)
 
@@ -59,7 +58,7 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 				}
 			}
 			for i, want := range exported {
-				require.Equal(t, want, details[i].Samples, doc.Cells.Label[i])
+				require.Equal(t, want, s.Cells[i].Samples, doc.Cells.Label[i])
 				for _, m := range doc.Metrics {
 					if len(want[m.Name]) == 0 {
 						require.Nil(t, m.Median[i])
@@ -275,7 +274,7 @@ func TestUnreadableResults(t *testing.T) {
 	page := rendered(t, build(t, s))
 	var doc document
 	unpacked(t, page, "data", &doc)
-	require.Contains(t, detailsIn(t, page, &doc)[0].Problem, "results of this cell cannot be read")
+	require.Contains(t, detailsIn(t, page, &doc)[0].HTML, "results of this cell cannot be read")
 	require.NotNil(t, metricIn(t, &doc, result.Throughput).Median[0])
 }
 

@@ -81,6 +81,14 @@ function groups() {
   return all;
 }
 
+// spectrumCurves returns the merged percentiles of a cell as curves.
+function spectrumCurves(cell, detail) {
+  const grid = report.doc.grid;
+  return [["service", detail.service], ["response", detail.response]].filter(([, values]) => values?.length).map(([kind, values]) => ({
+    series: report.doc.cells.series[cell], kind, cell, points: values.map((v, i) => ({
+      x: 1 / (1 - grid[i]), y: v, cell, lines: [labelOf(cell), `${shareText(grid[i])} of the ${kind} times are at most ${number(v, "ns")}`] })) }));
+}
+
 let spectrumTurn = 0;
 async function drawSpectrum() {
   const host = document.getElementById("spectrum-figure"), all = groups(), turn = ++spectrumTurn;
@@ -88,26 +96,23 @@ async function drawSpectrum() {
   if (!all.has(look.group)) look.group = [...all].reduce((best, g) => (g[1].length > best[1].length ? g : best))[0];
   const cells = all.get(look.group).slice(0, 24), details = await Promise.all(cells.map(detailOf));
   if (turn !== spectrumTurn) return;
-  const curves = [], grid = report.doc.grid, variants = [...new Set(cells.map((c) => ownOptions(c)).filter(Boolean))];
+  const curves = [], variants = [...new Set(cells.map((c) => ownOptions(c)).filter(Boolean))];
   cells.forEach((cell, i) => {
-    for (const [kind, values] of [["service", details[i].service], ["response", details[i].response]]) {
-      if (!values || !values.length) continue;
-      curves.push({ series: report.doc.cells.series[cell], dash: kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(ownOptions(cell))), points: values.map((v, j) => ({
-        x: 1 / (1 - grid[j]), y: v, cell, lines: [labelOf(cell), `${shareText(grid[j])} of the ${kind} times are at most ${number(v, "ns")}`] })), kind, cell });
-    }
+    for (const c of spectrumCurves(cell, details[i])) curves.push({ ...c, dash: c.kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(ownOptions(cell))) });
   });
+  const tables = details.map((d) => d.tables[d.spectrum - 1]).filter(Boolean);
   const figure = el("figure");
   host.replaceChildren(
     el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },
       [...all.keys()].map((name) => el("option", { value: name, selected: name === look.group }, name)))),
     toggle("logarithmic time", look.spectrum.y, (on) => { look.spectrum.y = on; drawSpectrum(); })),
     el("ul", { class: "legend plain" }, curves.map((c) => el("li", {}, key(c.series, c.dash), `${report.doc.sets.length > 1 ? report.doc.sets[report.doc.cells.set[c.cell]].name + " " : ""}${[seriesName(c.series), ownOptions(c.cell)].filter(Boolean).join(" ")}, ${c.kind} time`))),
-    figure, folded("spectrum", "The percentiles, as a table", () => spectrumTable(curves)));
+    figure, tables.length ? folded("spectrum", "The percentiles, as a table", (d) => fillTable(d, { ...tables[0], rows: tables.flatMap((t) => t.rows) })) : "");
   const floors = floorsOf(cells);
   if (!curves.length) return figure.append(el("p", { class: "note" }, "These cells have no histograms."));
   const longest = Math.max(...curves.map((c) => c.points.length));
   drawChart(figure, { label: "Percentile spectrum, " + look.group, height: 320, curves, levels: floors,
-    x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), range: [1, 1.3 / (1 - grid[longest - 1])], ticks: tens }, y: { title: "time", log: look.spectrum.y, text: (v) => number(v, "ns") } });
+    x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), range: [1, 1.3 / (1 - report.doc.grid[longest - 1])], ticks: tens }, y: { title: "time", log: look.spectrum.y, text: (v) => number(v, "ns") } });
 }
 
 // floorsOf returns the lowest and the highest round trip of the bare medium under the cells, or one if
@@ -132,11 +137,4 @@ function tens(low, high) {
 function shareText(share) {
   const nines = share >= 0.9 ? Math.max(0, Math.ceil(-Math.log10(1 - share) - 1e-9) - 1) : 0;
   return Number((100 * share).toFixed(Math.min(8, nines))) + "%";
-}
-
-function spectrumTable(curves) {
-  const wanted = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999].map((s) => report.doc.grid.findIndex((g) => g >= s - 1e-9));
-  return table("Merged percentiles", [
-    { name: "cell", node: (c) => cellLink(c.cell) }, { name: "time", text: (c) => c.kind },
-    ...wanted.map((i) => ({ name: shareText(report.doc.grid[i]), right: true, text: (c) => (c.points[i] ? number(c.points[i].y, "ns") : "-") }))], curves);
 }

@@ -24,7 +24,8 @@ async function detailOf(cell) {
     report.chunks.set(at, unpack("chunk-" + at));
     if (report.chunks.size > 24) report.chunks.delete(report.chunks.keys().next().value);
   }
-  return (await report.chunks.get(at))[cell % size];
+  const chunk = await report.chunks.get(at), i = cell % size;
+  return { ...chunk.cells[i], tables: chunk.tables.map((list) => list[i]) };
 }
 
 // metricOf returns a cell's summary of a metric, or null.

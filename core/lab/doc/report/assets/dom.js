@@ -65,6 +65,54 @@ function compareKeys(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
+// fillTable shows a table that Go has made: its rows of visible cells, rowsAtOnce first, in the order that
+// the reader chooses.
+function fillTable(host, t) {
+  let shown = rowsAtOnce, by = -1, down = false;
+  const box = el("div", { class: "scroll", tabindex: "0", role: "region" }), more = el("p", { class: "note" });
+  box.innerHTML = t.open;
+  box.setAttribute("aria-label", box.querySelector("caption").textContent);
+  const body = box.querySelector("tbody"), natural = [...t.rows.keys()];
+  const draw = () => {
+    const all = by >= 0 && t.orders[by].length ? t.orders[by] : natural, order = (down ? [...all].reverse() : all).filter((i) => !t.cells || t.cells[i] < 0 || visible(t.cells[i]));
+    body.innerHTML = order.slice(0, shown).map((i) => t.rows[i]).join("");
+    more.hidden = order.length <= shown;
+    more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `, el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
+  };
+  box.querySelector("thead").addEventListener("click", (e) => {
+    const button = e.target.closest("[data-by]");
+    if (!button) return;
+    down = by === Number(button.dataset.by) && !down;
+    by = Number(button.dataset.by);
+    for (const head of box.querySelectorAll("th[aria-sort]")) head.removeAttribute("aria-sort");
+    button.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
+    draw();
+  });
+  draw();
+  host.append(box, more);
+}
+
+// fillTables fills the places of tables, those in a fold when the reader opens it.
+function fillTables(root, tables) {
+  for (const host of root.querySelectorAll("[data-table]")) {
+    const d = host.closest("details"), fill = () => fillTable(host, tables[host.dataset.table]);
+    if (!d) {
+      fill();
+      continue;
+    }
+    const open = () => {
+      if (d.open && !d.dataset.filled) {
+        d.dataset.filled = "yes";
+        fill();
+      }
+      d.open ? folds.add(d.dataset.fold) : folds.delete(d.dataset.fold);
+    };
+    d.addEventListener("toggle", open);
+    d.open = folds.has(d.dataset.fold);
+    if (d.open) open();
+  }
+}
+
 // folded is a table that is made when the reader opens it.
 const folds = new Set();
 function folded(id, title, make) {
@@ -72,7 +120,8 @@ function folded(id, title, make) {
   const fill = () => {
     if (d.open && !d.dataset.filled) {
       d.dataset.filled = "yes";
-      d.append(make());
+      const made = make(d);
+      if (made) d.append(made);
     }
   };
   d.addEventListener("toggle", () => {

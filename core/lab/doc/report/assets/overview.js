@@ -160,7 +160,7 @@ function drawTables() {
     { name: "whole", right: true, text: (r) => number(r.whole, "ns"), key: (r) => r.whole }], s.rows.filter((r) => visible(r.cell))))));
   put("changes-table", ...d.diffs.filter((x) => x.report).map((x, i) => folded("diff" + i, `All changes to ${d.sets[x.new].name}, as a table`, () => changeTable(x))));
   put("curve-notes", ...d.notes?.length ? [el("details", {}, el("summary", {}, count(d.notes.length, "load") + " without a curve"), el("ul", { class: "notes" }, d.notes.slice(0, 100).map((t) => el("li", {}, t))))] : []);
-  put("trust-more", findingTable(), folded("machines", "The machine, as a table", () => el("div", {}, d.environments.map((e, i) => machineTable(e, i)))));
+  put("trust-more", findingTable(), folded("machines", "The machine, as a table", (host) => d.machines.forEach((t) => fillTable(host, t))));
   put("all-table", table("Every cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf },
     metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "service p50"),
@@ -206,11 +206,4 @@ function findingTable() {
     { name: "first message", long: true, node: (f) => el("span", {}, f.example + " ") },
     { name: "which", node: (f) => el("details", {}, el("summary", {}, count(f.here.length, "cell")), el("ul", { class: "cells" }, f.here.slice(0, 100).map((c) => el("li", {}, cellLink(c))))) },
   ], rows);
-}
-
-function machineTable(e, i) {
-  const pairs = (kind, list) => Object.entries(list || {}).sort().map(([k, v]) => ({ kind, k, v }));
-  return table(report.doc.environments.length > 1 ? `Machine ${i + 1}` : "Machine", [
-    { name: "property", text: (r) => r.k }, { name: "value", text: (r) => r.v || "-" },
-    { name: "role", text: (r) => r.kind }], [...pairs("must be equal to compare", e.identity), ...pairs("may explain a difference", e.volatile)]);
 }
