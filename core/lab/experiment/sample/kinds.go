@@ -80,7 +80,7 @@ func putKind(cfg *config.Config, repeat *result.Repeat, k *ofKind, suffix string
 		put(result.LatencyP50, p50)
 		put(result.LatencyP99, latency.Interpolate(0.99, repeat.ClockStep()))
 	}
-	if len(k.before) == 0 || len(k.after) == 0 || len(cfg.Classes) > 0 {
+	if len(k.before) == 0 || len(k.after) == 0 || cfg.Load() == config.LoadClasses {
 		return nil
 	}
 	if floor, ok := floorAround(repeat, record.Median(k.before), record.Median(k.after)); ok {

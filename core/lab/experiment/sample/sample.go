@@ -38,7 +38,7 @@ func Fill(cfg config.Config, repeat *result.Repeat) error {
 		put(result.TokenRate, float64(tokens)*blocks)
 	}
 	put(result.CPUPerOp, float64(cpuTime(repeat))/float64(totalOps(clients)))
-	if len(cfg.Classes) == 0 {
+	if cfg.Load() != config.LoadClasses {
 		put(result.ClientFairness, fairness(clients))
 	}
 	put(result.EmptyLoops, emptyLoops(repeat))
@@ -64,7 +64,7 @@ func putTime(cfg config.Config, repeat *result.Repeat, put func(string, float64)
 	clients, daemons := repeat.Clients(), repeat.Daemons()
 	ops := float64(totalOps(clients))
 	inFlight := cfg.InFlight
-	if cfg.Rate != 0 || cfg.Burn != 0 || len(cfg.Classes) > 0 {
+	if cfg.Load() != config.LoadClosed || cfg.Burn != 0 {
 		inFlight = 0 // it varies
 	}
 	latency := result.ExactMean(clients, inFlight)
@@ -192,7 +192,7 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	if bounce, ok := around(repeat.Before.Bounce, repeat.After.Bounce); ok {
 		put(result.Bounce, bounce)
 	}
-	if len(cfg.Classes) > 0 {
+	if cfg.Load() == config.LoadClasses {
 		return // the probes are of one payload
 	}
 	roundTrip := func(f *transport.Floor) float64 {
@@ -234,7 +234,7 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 		floor := rate / float64(cfg.IndependentPairs())
 		put(result.RateFloor, floor)
 		// An open loop below its capacity takes as long for an operation as its schedule says.
-		if !cfg.Rate.Offers() {
+		if cfg.Load() != config.LoadOpen {
 			put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
 		}
 	}

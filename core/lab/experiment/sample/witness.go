@@ -21,7 +21,7 @@ func putWitness(cfg config.Config, repeat *result.Repeat, put func(string, float
 	}
 	if perOp, ok := floorAround(repeat, before.PerOp, after.PerOp); ok {
 		put(result.WitnessRate, perOp)
-		if !cfg.Rate.Offers() && !cfg.Proxied() {
+		if cfg.Load() != config.LoadOpen && !cfg.Proxied() {
 			put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/(perOp/float64(cfg.IndependentPairs())))
 		}
 	}

@@ -109,6 +109,7 @@ func TestSlowdowns(t *testing.T) {
 	other := mesh("2", "-1", "16", 1e6)
 	other.Config["topology"] = "client-server"
 	s.Cells = append(s.Cells, other)
+	require.NoError(t, s.Check())
 	list := SlowdownsOf(s)
 	require.Len(t, list, 2)
 	require.InEpsilon(t, 15.77/4.46, list[0].Ratio, 0.001)

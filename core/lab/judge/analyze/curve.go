@@ -44,7 +44,7 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 			continue
 		}
 		open := cell.OpenLoop()
-		if !open && cell.Config["rate"] != "" && cell.Config["rate"] != "0" {
+		if cell.FindsCapacity() {
 			continue // the capacity is no load
 		}
 		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider, cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))

@@ -1,6 +1,9 @@
 package analyze
 
-import "transportbench/core/lab/judge/consistency"
+import (
+	"transportbench/core/base/config"
+	"transportbench/core/lab/judge/consistency"
+)
 
 // Model is a closed queueing network with a class of calls for each client. The calls of a client
 // queue at that client and at the daemons, which they choose at random; the medium is a pure delay.
@@ -52,7 +55,7 @@ type Model struct {
 // model returns the model of the measured configuration, or nil if times are missing, the loop is
 // open, or clients have different loads.
 func (e *evidence) model(s utilization) *Model {
-	if e.open() || len(e.cfg.Classes) > 0 || s.perOp == 0 {
+	if load := e.cfg.Load(); load == config.LoadOpen || load == config.LoadClasses || s.perOp == 0 {
 		return nil
 	}
 	m := &Model{

@@ -207,7 +207,7 @@ func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemon
 
 // open reports whether the load is an open loop, other than one that keeps all calls in flight to find
 // the capacity.
-func (e *evidence) open() bool { return e.cfg.Rate.Offers() }
+func (e *evidence) open() bool { return e.cfg.Load() == config.LoadOpen }
 
 // failedCheck returns the check of that name if it failed in any result.
 func (e *evidence) failedCheck(name string) (result.Finding, bool) {
@@ -221,7 +221,7 @@ func (e *evidence) failedCheck(name string) (result.Finding, bool) {
 
 // law returns nil for an open loop, in which the number of calls in flight varies.
 func (e *evidence) law() *LittlesLaw {
-	if e.open() || e.cfg.Classes.Open() {
+	if e.cfg.Scheduled() {
 		return nil
 	}
 	configured := float64(e.configured())

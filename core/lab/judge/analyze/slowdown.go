@@ -3,7 +3,6 @@ package analyze
 import (
 	"fmt"
 
-	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -34,10 +33,10 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		return fmt.Sprintf("%d %s %s %s", c.Environment, c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Key("ranks", "remote_share"))
 	}
 	mesh := func(c *set.Cell) bool {
-		return c.Config["topology"] != config.TopologyClientServer && c.Config["ranks"] != "" && !c.OpenLoop() && len(c.Samples[result.Throughput]) > 0
+		return c.Run != nil && c.Run.Mesh() && !c.OpenLoop() && len(c.Samples[result.Throughput]) > 0
 	}
 	for i := range s.Cells {
-		if c := &s.Cells[i]; mesh(c) && c.Config["ranks"] == "1" {
+		if c := &s.Cells[i]; mesh(c) && c.Run.Ranks == 1 {
 			alone[key(c)] = c
 		}
 	}

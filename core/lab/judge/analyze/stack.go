@@ -1,9 +1,7 @@
 package analyze
 
 import (
-	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
@@ -65,7 +63,7 @@ func StacksOf(s *set.Set) (list []Stack) {
 	states := compare.FindStates(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		if c.Config["topology"] != config.TopologyClientServer || c.OpenLoop() {
+		if c.Run == nil || c.Run.Mesh() || c.OpenLoop() {
 			continue
 		}
 		switch {
@@ -163,29 +161,28 @@ func roundTrips(s *set.Set, cell int, states compare.States) Stack {
 	b.add("library", c, result.Library)
 	b.add("transport, without the harness", c, result.Bare)
 	b.add(config.TopologyClientServer, c, result.LatencyP50)
-	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, "1"), meshOf(s, c, config.TopologyMeshProxied, "1")
+	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, 1), meshOf(s, c, config.TopologyMeshProxied, 1)
 	b.add(config.TopologyMeshDirect, direct, result.LatencyP50)
 	b.add(config.TopologyMeshProxied, proxied, result.LatencyP50)
 	for _, of := range []*set.Cell{c, direct} {
 		b.sum(of, SumPart{"transport", medianOf(of, result.Bare)}, SumPart{"harness", medianOf(of, result.HarnessOverhead)})
 	}
 	b.sum(proxied, SumPart{"transport", medianOf(proxied, result.Bare)},
-		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, "0"), result.LatencyMean)})
+		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, 0), result.LatencyMean)})
 	return b.finish()
 }
 
 // pipelined is the stack of several calls in flight.
 func pipelined(s *set.Set, cell int, states compare.States) Stack {
 	c := &s.Cells[cell]
-	inFlight, _ := strconv.Atoi(c.Config["in_flight"]) // as the command wrote it
-	b := newStack(s, cell, states, inFlight)
+	b := newStack(s, cell, states, c.Run.InFlight)
 	b.add(mediumName(s, c), c, result.RateFloor)
 	b.add(ringLayer, ringOf(s, c, "/call-32/"), result.Throughput)
 	b.add("transport, without the harness", c, result.BareRate)
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
 		of := c
 		if topology != config.TopologyClientServer {
-			of = meshOf(s, c, topology, "1")
+			of = meshOf(s, c, topology, 1)
 		}
 		b.add(topology, of, result.Throughput)
 	}
@@ -224,7 +221,7 @@ func (b *stackBuilder) sum(c *set.Cell, parts ...SumPart) {
 		s.Explained += p.NS
 	}
 	s.Explained /= s.Mean
-	s.Topology, s.Waiting = c.Config["topology"], waitingOf(b.set, c)
+	s.Topology, s.Waiting = c.Run.Topology, waitingOf(b.set, c)
 	b.Sums = append(b.Sums, s)
 }
 
@@ -255,10 +252,10 @@ func medianOf(c *set.Cell, metric string) float64 {
 }
 
 // meshOf returns the mesh with the load of c and a share of remote requests, or nil.
-func meshOf(s *set.Set, c *set.Cell, topology, share string) *set.Cell {
+func meshOf(s *set.Set, c *set.Cell, topology string, share config.Share) *set.Cell {
 	for i := range s.Cells {
 		m := &s.Cells[i]
-		if m.Config["topology"] == topology && cmp.Or(m.Config["remote_share"], "0") == share && m.Status == set.Measured &&
+		if m.Run != nil && m.Run.Topology == topology && m.Run.RemoteShare == share && m.Status == set.Measured &&
 			m.Key("topology", "remote_share") == c.Key("topology", "remote_share") {
 			return m
 		}

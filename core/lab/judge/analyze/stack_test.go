@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +14,10 @@ import (
 // layered is a set with a cell of each layer, in which every metric has eight equal values.
 func layered() *set.Set {
 	s := set.New()
-	add := func(topology, share string, inFlight int, samples map[string]float64) {
-		c := set.Cell{Status: set.Measured, Samples: map[string][]float64{}, Config: map[string]string{
-			"transport": "shm", "topology": topology, "remote_share": share, "in_flight": strconv.Itoa(inFlight), "duration": "1s",
-		}}
+	add := func(topology string, share config.Share, inFlight int, samples map[string]float64) {
+		run := config.Default()
+		run.Topology, run.InFlight, run.RemoteShare = topology, inFlight, share
+		c := set.Cell{Status: set.Measured, Samples: map[string][]float64{}, Run: &run}
 		for name, value := range samples {
 			for range 8 {
 				c.Samples[name] = append(c.Samples[name], value)
@@ -26,18 +25,24 @@ func layered() *set.Set {
 		}
 		s.Cells = append(s.Cells, c)
 	}
-	add(config.TopologyMeshProxied, "1", 1, map[string]float64{result.Bare: 310, result.LatencyP50: 900, result.LatencyMean: 1000})
-	add(config.TopologyMeshProxied, "", 1, map[string]float64{result.Bare: 310, result.LatencyP50: 490, result.LatencyMean: 500})
-	add(config.TopologyClientServer, "-1", 1, map[string]float64{
+	add(config.TopologyMeshProxied, 1, 1, map[string]float64{result.Bare: 310, result.LatencyP50: 900, result.LatencyMean: 1000})
+	add(config.TopologyMeshProxied, 0, 1, map[string]float64{result.Bare: 310, result.LatencyP50: 490, result.LatencyMean: 500})
+	add(config.TopologyClientServer, config.ByHash, 1, map[string]float64{
 		result.Bounce: 100, result.Floor: 120, result.Bare: 300, result.LatencyP50: 400, result.LatencyMean: 420, result.HarnessOverhead: 110,
 	})
-	add(config.TopologyMeshDirect, "1", 1, map[string]float64{result.Bare: 305, result.LatencyP50: 600, result.LatencyMean: 630, result.HarnessOverhead: 110, result.Stalled: 0.1})
-	add(config.TopologyClientServer, "-1", 32, map[string]float64{result.RateFloor: 40, result.BareRate: 50, result.Throughput: 1e9 / 80})
-	add(config.TopologyMeshDirect, "1", 32, map[string]float64{result.BareRate: 55, result.Throughput: 1e9 / 70})
+	add(config.TopologyMeshDirect, 1, 1, map[string]float64{result.Bare: 305, result.LatencyP50: 600, result.LatencyMean: 630, result.HarnessOverhead: 110, result.Stalled: 0.1})
+	add(config.TopologyClientServer, config.ByHash, 32, map[string]float64{result.RateFloor: 40, result.BareRate: 50, result.Throughput: 1e9 / 80})
+	add(config.TopologyMeshDirect, 1, 32, map[string]float64{result.BareRate: 55, result.Throughput: 1e9 / 70})
 	client := record.ClientReport{ElapsedNS: 100, Thread: record.ThreadReport{CPUNS: 40}}
 	s.Cells[3].Results = []*result.Result{{Repeats: []result.Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{client}}}}}}}
 	s.Cells = append(s.Cells, set.Cell{Status: set.Measured, Config: map[string]string{"transport": "shm", set.MicroOption: "spsc/fastforward/call-1/processes"},
 		Samples: map[string][]float64{result.LatencyP50: {200, 200, 200, 200, 200, 200, 200, 200}}})
+	for i := range s.Cells {
+		s.Cells[i].Environment = -1
+	}
+	if err := s.Check(); err != nil { // it completes the cells
+		panic(err)
+	}
 	return s
 }
 

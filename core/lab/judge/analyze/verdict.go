@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -141,10 +142,10 @@ func (e *evidence) weigh(a *Analysis, s utilization) []string {
 }
 
 func (e *evidence) loadLine() string {
-	if e.open() {
+	switch e.cfg.Load() {
+	case config.LoadOpen:
 		return fmt.Sprintf("open loop of %s", format.Rate(float64(e.cfg.Rate)))
-	}
-	if len(e.cfg.Classes) > 0 {
+	case config.LoadClasses:
 		return "classes " + e.cfg.Classes.String()
 	}
 	return fmt.Sprintf("%s with %d in flight", format.Count(e.clients(), "client"), e.cfg.InFlight)

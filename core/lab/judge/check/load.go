@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 )
@@ -35,11 +36,11 @@ func checkRate(e Evidence) result.Finding {
 	const keptShare = 0.99 // of the operations due; the last ones may be late
 	f := result.Finding{Severity: result.Warning}
 	windows := len(e.Result.Repeats)
-	switch rate := e.Result.Config.Rate; {
-	case rate == 0 && !e.Result.Config.Classes.Open():
-		return notJudged(f, noSchedule)
-	case rate != 0 && !rate.Offers():
+	switch c := &e.Result.Config; {
+	case c.Load() == config.LoadCapacity:
 		return notJudged(f, "more is due than any transport serves, to find the capacity")
+	case !c.Scheduled():
+		return notJudged(f, noSchedule)
 	case windows == 0:
 		return notJudged(f, "no repeat was completed")
 	}
@@ -105,7 +106,7 @@ const (
 // there to show what they do to response times. The worse of the two counts.
 func checkScheduleLag(e Evidence) result.Finding {
 	var f result.Finding
-	if e.Result.Config.Rate == 0 {
+	if load := e.Result.Config.Load(); load != config.LoadOpen && load != config.LoadCapacity {
 		return notJudged(f, noSchedule)
 	}
 	var lags, responses []string

@@ -163,7 +163,7 @@ func checkRelay(e Evidence) result.Finding {
 func checkFairness(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.5}
 	var windows int
-	if len(e.Result.Config.Classes) > 0 {
+	if e.Result.Config.Load() == config.LoadClasses {
 		return notJudged(f, "clients of several classes have different loads")
 	}
 	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {

@@ -26,7 +26,7 @@ func LoadOf(c *config.Config) Load {
 		MaxValue: c.ValueSize.Max(), Pattern: c.Pattern, TokensPerBlock: c.TokensPerBlock,
 		RemoteShare: -1,
 	}
-	if c.Rate == 0 && len(c.Classes) == 0 {
+	if c.Load() == config.LoadClosed {
 		l.InFlight = l.Clients * c.InFlight
 	}
 	if c.Mesh() && c.RemoteShare != config.ByHash {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"transportbench/core/base/record"
 )
 
 // Trend is how much a series changes from value to value, as a share of its median, with a 95%
@@ -37,14 +39,14 @@ const most = 400
 // its state from time to time; the interval is as much wider (Hamed and Rao, 1998). ok is false if there
 // are too few values or their median is not above 0.
 func Of(values []float64) (t Trend, ok bool) {
-	center := median(slices.Clone(values))
+	center := record.Median(values)
 	if len(values) < least || !(center > 0) {
 		return Trend{}, false
 	}
 	points, step := parts(values)
 	n := len(points)
 	slopes := slopesOf(points, step*center)
-	slope := median(slopes)
+	slope := record.Median(slopes)
 	const z = 1.959964 // of 95%
 	size := float64(n)
 	width := z * math.Sqrt(inflation(points, slope*step*center)*size*(size-1)*(2*size+5)/18)
@@ -53,7 +55,7 @@ func Of(values []float64) (t Trend, ok bool) {
 	high := min(int(math.Ceil((pairs+width)/2)), len(slopes)-1)
 	return Trend{
 		Slope: slope, Low: slopes[low], High: slopes[high],
-		Early: median(slopesOf(points[:n/2], step*center)), Late: median(slopesOf(points[n/2:], step*center)),
+		Early: record.Median(slopesOf(points[:n/2], step*center)), Late: record.Median(slopesOf(points[n/2:], step*center)),
 	}, true
 }
 
@@ -126,17 +128,7 @@ func ranksOf(values []float64) []float64 {
 func parts(values []float64) (points []float64, step float64) {
 	size := (len(values) + most - 1) / most
 	for ; len(values) >= size; values = values[size:] {
-		points = append(points, median(slices.Clone(values[:size])))
+		points = append(points, record.Median(values[:size]))
 	}
 	return points, float64(size)
-}
-
-// median sorts its argument. It returns 0 without values.
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	n := len(list)
-	return (list[(n-1)/2] + list[n/2]) / 2
 }

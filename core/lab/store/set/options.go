@@ -27,12 +27,19 @@ func (c *Cell) flatten() (err error) {
 }
 
 // runOf is the inverse of [Flatten]. It returns nil if the options are not those of a run, or cannot be
-// parsed. An option that is missing has its default, as in the versions that did not know it.
+// parsed. An option that is missing is zero if zero is left out, and else has its default, as in the
+// versions that did not know it.
 func runOf(options map[string]string, capacity *result.Capacity) *config.Config {
 	if options["topology"] == "" || options["duration"] == "" {
 		return nil
 	}
 	c := config.Default()
+	fields := reflect.ValueOf(&c).Elem()
+	for i := range fields.NumField() {
+		if strings.Contains(fields.Type().Field(i).Tag.Get("json"), ",omitempty") {
+			fields.Field(i).SetZero()
+		}
+	}
 	if err := ParseOptions(&c, options, capacity); err != nil {
 		return nil
 	}

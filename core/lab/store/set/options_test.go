@@ -54,6 +54,13 @@ func TestParseOptionsIsTheInverseOfFlatten(t *testing.T) {
 	require.NoError(t, ParseOptions(&parsed, text, nil))
 	require.Equal(t, c, parsed)
 
+	c = config.Default()
+	c.RemoteShare = 0 // which is left out
+	mesh, err := Flatten(c)
+	require.NoError(t, err)
+	require.NotContains(t, mesh, "remote_share")
+	require.Equal(t, &c, runOf(mesh, nil))
+
 	text["rate"] = "70%"
 	require.ErrorContains(t, ParseOptions(&parsed, text, nil), `rate: "70%"`)
 	require.NoError(t, ParseOptions(&parsed, text, &result.Capacity{Share: 0.7, Rate: 5}))

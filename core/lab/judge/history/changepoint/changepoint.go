@@ -3,6 +3,8 @@ package changepoint
 import (
 	"math"
 	"slices"
+
+	"transportbench/core/base/record"
 )
 
 const (
@@ -42,7 +44,7 @@ func noiseOf(values []float64) float64 {
 		differences[i] = math.Abs(values[i+1] - values[i])
 	}
 	const normal = 0.6745 // the upper quartile of the standard normal distribution
-	return median(differences) / normal / math.Sqrt2
+	return record.Median(differences) / normal / math.Sqrt2
 }
 
 // smallest returns the smallest difference of two neighbours that is not 0, for series of which most
@@ -63,7 +65,7 @@ func moved(values []float64, noise float64) []float64 {
 	list := slices.Clone(values)
 	for i := range values {
 		from := min(max(i-2, 0), len(values)-5)
-		middle := median(slices.Clone(values[from : from+5]))
+		middle := record.Median(values[from : from+5])
 		list[i] = min(max(values[i], middle-farthest*noise), middle+farthest*noise)
 	}
 	return list
@@ -73,7 +75,7 @@ func moved(values []float64, noise float64) []float64 {
 func partition(values []float64, perSegment float64) []int {
 	n := len(values)
 	sums, squares := make([]float64, n+1), make([]float64, n+1)
-	middle := median(slices.Clone(values)) // for the precision of the sums
+	middle := record.Median(values) // for the precision of the sums
 	for i, v := range values {
 		v -= middle
 		sums[i+1], squares[i+1] = sums[i]+v, squares[i]+v*v
@@ -106,11 +108,4 @@ func partition(values []float64, perSegment float64) []int {
 	}
 	slices.Reverse(list)
 	return list
-}
-
-// median sorts values and returns their median.
-func median(values []float64) float64 {
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
 }
