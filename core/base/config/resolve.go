@@ -18,7 +18,12 @@ type Layer struct {
 	// Profile, if not nil, makes this the layer of the profile that the others choose; it finds it.
 	// Without such a layer, built-in profiles stand below all layers.
 	Profile func(name string) (Profile, error)
+	// ReadFile reads the files that values of this and other layers name. Without it they must not name any.
+	ReadFile ReadFile
 }
+
+// ReadFile reads a file of at most limit bytes.
+type ReadFile func(path string, limit int64) ([]byte, error)
 
 // Origins has the source of the value of each option that a layer set, in the user's words.
 type Origins map[string]string
@@ -99,7 +104,7 @@ func (r *resolution) withProfile(layers []Layer) (profile string, all []Layer, e
 		}
 	}
 	p, err := all[at].Profile(name)
-	all[at] = Layer{Values: p.Set, Origin: p.Source}
+	all[at] = Layer{Values: p.Set, Origin: p.Source, ReadFile: all[at].ReadFile}
 	return p.Name, all, err
 }
 
@@ -114,7 +119,11 @@ func (l *Layer) Source(name string) string {
 // read sets each option to its value in the last layer that has one.
 func (r *resolution) read(layers []Layer) error {
 	texts := map[string]string{}
+	var readFile ReadFile
 	for i, l := range layers {
+		if l.ReadFile != nil {
+			readFile = l.ReadFile
+		}
 		for given, text := range l.Values {
 			name := Canonical(given, text)
 			if _, too := l.Values[name]; too && name != given {
@@ -132,7 +141,7 @@ func (r *resolution) read(layers []Layer) error {
 		if !has {
 			continue
 		}
-		if err := f.parse(&r.c, text); err != nil {
+		if err := f.parse(&r.c, text, readFile); err != nil {
 			return r.origins.Explain(&Error{f.Name, err.Error()})
 		}
 	}

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
-	"io/fs"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -97,8 +95,8 @@ func (f *Field) value(c *Config) reflect.Value {
 // Show returns the value of the field in c.
 func (f *Field) Show(c *Config) string { return fmt.Sprint(f.value(c).Interface()) }
 
-// parse sets the field of c to the value of a text.
-func (f *Field) parse(c *Config, text string) (err error) {
+// parse sets the field of c to the value of a text. It does not read files if readFile is nil.
+func (f *Field) parse(c *Config, text string, readFile ReadFile) (err error) {
 	v := f.value(c)
 	if v.Kind() == reflect.String && (text == "" || text == fmt.Sprint(reflect.Zero(v.Type()).Interface())) {
 		v.SetZero()
@@ -106,7 +104,7 @@ func (f *Field) parse(c *Config, text string) (err error) {
 	}
 	switch p := v.Addr().Interface().(type) {
 	case *Sizes:
-		return readSizes(p, text)
+		return readSizes(p, text, readFile)
 	case setter:
 		return p.Set(text)
 	case *bool:
@@ -159,18 +157,14 @@ func (f *Field) check(c *Config) (problem string) {
 const prefixFile = "file:"
 
 // readSizes reads sizes. It reads a histogram's file at once, so that results have its content.
-func readSizes(s *Sizes, text string) error {
+func readSizes(s *Sizes, text string, readFile ReadFile) error {
 	path, found := strings.CutPrefix(text, prefixFile)
-	if !found {
+	if !found || readFile == nil {
 		return s.Set(text)
 	}
-	file, err := os.Open(path)
+	content, err := readFile(path, MaxHistogramFile)
 	if err == nil {
-		defer file.Close()
-		*s, err = ReadHistogram(file)
-	}
-	if failed := new(fs.PathError); errors.As(err, &failed) {
-		err = failed.Err
+		*s, err = ReadHistogram(bytes.NewReader(content))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

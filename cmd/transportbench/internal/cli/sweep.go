@@ -330,7 +330,7 @@ func (m matrix) Transports() []string { return slices.Sorted(maps.Keys(m)) }
 // same on the track shipped is that one, so that it is not measured twice.
 func (m matrix) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
 	e := m[name]
-	layers = append([]config.Layer{{Profile: options.FindProfile}}, layers...)
+	layers = append([]config.Layer{options.Profiles()}, layers...)
 	c, origins, err := config.Resolve(layers...)
 	if err != nil {
 		for _, o := range e.description.Info.Options {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 )
 
 // FindProfile returns the built-in profile with this name, or reads the file
@@ -36,9 +37,14 @@ func FindProfile(name string) (config.Profile, error) {
 	return p, err
 }
 
+// Profiles returns the layer of the profile that the others choose, built-in or from a file.
+func Profiles() config.Layer {
+	return config.Layer{Profile: FindProfile, ReadFile: files.ReadArgument}
+}
+
 // ProfileConfig applies a profile to the defaults. Its error names the wrong option.
 func ProfileConfig(p config.Profile) (config.Config, error) {
-	c, _, err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) { return p, nil }})
+	c, _, err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) { return p, nil }, ReadFile: files.ReadArgument})
 	return c, err
 }
 
