@@ -170,6 +170,11 @@ func (b *builder) machines() {
 			b.doc.Cells.Environment = append(b.doc.Cells.Environment, at)
 		}
 	}
+}
+
+// machineTables describe the environments.
+func (b *builder) machineTables() []*table {
+	list := []*table{}
 	for i, e := range b.doc.Environments {
 		caption := "Machine"
 		if len(b.doc.Environments) > 1 {
@@ -184,8 +189,9 @@ func (b *builder) machines() {
 				t.add(text(name), text(cmp.Or(of.pairs[name], "-")), text(of.role))
 			}
 		}
-		b.doc.Machines = append(b.doc.Machines, t)
+		list = append(list, t)
 	}
+	return list
 }
 
 // metrics summarizes the shown samples of all cells.

@@ -32,8 +32,10 @@ func (b *builder) diffs() {
 			if err := history.Accept(report); err != nil {
 				report.Notes = append(report.Notes, printable.Text(err.Error()))
 			}
-			for j := range report.Changes {
-				report.Changes[j].Config = nil // the cell's page has it
+			for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
+				if n := report.Count(v); n > 0 {
+					d.Verdicts = append(d.Verdicts, verdictCount{v, n})
+				}
 			}
 		}
 		b.doc.Diffs = append(b.doc.Diffs, d)

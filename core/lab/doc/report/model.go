@@ -33,28 +33,27 @@ type document struct {
 	Rankings []ranking `json:"rankings"`
 	Unranked []string  `json:"unranked,omitempty"`
 	// Findings are the problems of the figures, and Stacks the parts of times.
-	Findings []findingGroup `json:"findings"`
-	Stacks   []stack        `json:"stacks"`
+	Findings []findingGroup `json:"-"`
+	Stacks   []stack        `json:"-"`
 	Diffs    []diff         `json:"diffs"`
+	Tables   tables         `json:"tables"`
 	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read.
 	Grid []float64 `json:"grid"`
-	// Machines are the tables of Environments.
-	Machines []*table `json:"machines"`
 }
 
 // stack is one kind of breakdown: means in ns.
 type stack struct {
-	Title string     `json:"title"`
-	Parts []string   `json:"parts"`
-	Rows  []stackRow `json:"rows"`
+	Title string
+	Parts []string
+	Rows  []stackRow
 }
 
 type stackRow struct {
-	Cell  int        `json:"cell"`
-	Whole float64    `json:"whole"`
-	Means []*float64 `json:"means"` // of the parts; null or missing if the cell lacks one
+	Cell  int
+	Whole float64
+	Means []*float64 // of the parts; null or missing if the cell lacks one
 }
 
 // setInfo is one of the report's sets.
@@ -165,9 +164,16 @@ type diff struct {
 	// Refused is why the sets were not compared.
 	Refused string          `json:"refused,omitempty"`
 	err     error           // as Refused
-	Report  *compare.Report `json:"report,omitempty"`
+	Report  *compare.Report `json:"-"`
 	// Cells has the number of the new cell of each change, or -1.
-	Cells []int `json:"cells,omitempty"`
+	Cells []int `json:"-"`
+	// Verdicts count the changes by verdict.
+	Verdicts []verdictCount `json:"verdicts,omitempty"`
+}
+
+type verdictCount struct {
+	Verdict compare.Verdict `json:"verdict"`
+	Count   int             `json:"count"`
 }
 
 // detail has what the page of one cell shows besides its summary.

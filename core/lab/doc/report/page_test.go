@@ -246,12 +246,6 @@ func TestFormatInBrowser(t *testing.T) {
 			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)), append(want, format.Digits(near))
 		}
 	}
-	for _, p := range []float64{0.00011, 0.03125, 0.09375, 0.28125, 0.5} {
-		calls, want = append(calls, fmt.Sprintf("probability(%v)", p)), append(want, format.Probability(&p))
-	}
-	for _, v := range []float64{0.00125, 0.0025, 0.125, 0.0625, 0.28125, 0.40625, 0.3334375, -0.5, -0.004, 0, 0.01, 0.2, 3, 12} {
-		calls, want = append(calls, fmt.Sprintf("percent(%v)", v)), append(want, format.Percent(&v))
-	}
 	got := eval[[]string](b, "["+strings.Join(calls, ",")+"]")
 	for i := range want {
 		require.Equal(t, want[i], got[i], calls[i])

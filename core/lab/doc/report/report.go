@@ -30,6 +30,9 @@ type Options struct {
 	Calibrations func(sets ...*set.Set) []calibration.Found
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
+	// Progress returns the progress of the sweep that writes a directory, as JSON, or "" if there is none.
+	// If it is nil, a server tells of no sweep.
+	Progress func(dir string) string
 	// Live makes a page that asks its server for changes.
 	Live bool
 
@@ -59,7 +62,7 @@ type Page struct {
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
 		// The script needs a list, even if it is empty, instead of null.
-		Machines: []*table{}, Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+		Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
 		s.Sort()
 	}
@@ -88,6 +91,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if p.documents, err = b.documents(); err != nil {
 		return nil, err
 	}
+	b.doc.Tables = tables{All: b.allCells(), Curves: b.curveTable(), Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables()}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()

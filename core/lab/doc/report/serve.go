@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"transportbench/core/base/printable"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 )
@@ -36,8 +34,7 @@ type Server struct {
 	news    chan struct{} // closed and replaced at each change
 	seen    string        // fingerprint at the last check
 
-	sweep    *sweep.Follower // nil until there is one
-	progress string          // of it, as JSON; empty without one
+	progress string // of the sweep, as JSON; empty without one
 }
 
 // NewServer returns a server for the set at path that checks for changes at the interval every. A
@@ -161,21 +158,6 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 	return s.page, nil
 }
 
-// follow returns the progress of the sweep in the directory as JSON; it is empty without one.
-func (s *Server) follow() string {
-	if s.sweep == nil {
-		s.sweep, _ = sweep.Follow(s.path) // a file, or a plan that is being written
-	}
-	if s.sweep == nil {
-		return ""
-	}
-	text, err := json.Marshal(s.sweep.Progress(time.Now()))
-	if err != nil {
-		panic(err) // numbers only
-	}
-	return string(text)
-}
-
 // watch notifies event streams of changes.
 func (s *Server) watch(ctx context.Context) {
 	tick := time.NewTicker(s.every)
@@ -187,7 +169,10 @@ func (s *Server) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now, err := set.Fingerprint(s.path)
-		progress := s.follow()
+		progress := ""
+		if s.options.Progress != nil {
+			progress = s.options.Progress(s.path)
+		}
 		s.mu.Lock()
 		if s.seen == "" {
 			s.seen = s.of

@@ -32,7 +32,7 @@ type serving struct {
 func serve(t testing.TB, dir string) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults()}, 20*time.Millisecond)
+	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults(), Progress: sweep.ProgressOf()}, 20*time.Millisecond)
 	require.NoError(t, err)
 	l, err := Listen(0)
 	require.NoError(t, err)

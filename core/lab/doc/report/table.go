@@ -19,6 +19,8 @@ type table struct {
 	// applies.
 	Rows  []string `json:"rows"`
 	Cells []int    `json:"cells,omitempty"`
+	// Groups has the cells of each row of a table whose rows are about several.
+	Groups [][]int `json:"groups,omitempty"`
 	// Orders has the ascending order of the rows by each column that sorts.
 	Orders map[int][]int `json:"orders,omitempty"`
 

@@ -128,10 +128,10 @@ func measureText(value float64, unit string) string {
 
 // findingGroup is a problem of some cells.
 type findingGroup struct {
-	Check    string          `json:"check"`
-	Severity result.Severity `json:"severity"`
-	Cells    []int           `json:"cells"`
-	Example  string          `json:"example"` // of the first cell
+	Check    string
+	Severity result.Severity
+	Cells    []int
+	Example  string // of the first cell
 }
 
 // severities are in ascending order; the first is that of cells without findings.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,25 @@ type Progress struct {
 	Ended bool `json:"ended"`
 	// LeftS is the time left in seconds, at the pace since the sweep began; 0 if that is not known.
 	LeftS float64 `json:"left_s"`
+}
+
+// ProgressOf returns a function that follows the sweep in a directory and returns its progress as JSON, or
+// "" while there is none.
+func ProgressOf() func(dir string) string {
+	var f *Follower
+	return func(dir string) string {
+		if f == nil {
+			f, _ = Follow(dir) // a file, or a plan that is being written
+		}
+		if f == nil {
+			return ""
+		}
+		text, err := json.Marshal(f.Progress(time.Now()))
+		if err != nil {
+			panic(err) // numbers only
+		}
+		return string(text)
+	}
 }
 
 // Progress returns how far the sweep is at a time.

@@ -93,11 +93,9 @@ function changesInShort() {
   if (!d.diffs.length) return [];
   const line = (x) => {
     const names = `${d.sets[x.old].name} → ${d.sets[x.new].name}: `;
-    if (!x.report) return [names, el("span", { class: "warning" }, "not compared: "), x.refused];
-    const counts = new Map();
-    for (const c of x.report.changes) counts.set(c.verdict, (counts.get(c.verdict) || 0) + 1);
-    const list = ["WORSE", "BETTER", ...counts.keys()].filter((v, i, all) => all.indexOf(v) === i && counts.has(v));
-    return [names, ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.toLowerCase() }, `${counts.get(v)} ${v}`)]), ` of ${count(x.report.changes.length, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
+    if (x.refused) return [names, el("span", { class: "warning" }, "not compared: "), x.refused];
+    const list = x.verdicts || [], all = list.reduce((n, v) => n + v.count, 0);
+    return [names, ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.verdict.toLowerCase() }, `${v.count} ${v.verdict}`)]), ` of ${count(all, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
   };
   return [el("h3", {}, "What changed"), el("ul", { class: "trust-list changed" }, d.diffs.map((x) => el("li", {}, line(x))))];
 }

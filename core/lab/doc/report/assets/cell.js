@@ -4,7 +4,7 @@ async function openCell(cell, again) {
   const page = document.getElementById("page"), detail = await detailOf(cell);
   page.innerHTML = detail.html;
   fillTables(page, detail.tables);
-  for (const host of page.querySelectorAll("[data-machine]")) fillTable(host, report.doc.machines[host.dataset.machine]);
+  for (const host of page.querySelectorAll("[data-machine]")) fillTable(host, report.doc.tables.machines[host.dataset.machine]);
   for (const [name, draw] of Object.entries({ spectrum: drawSpectrumOf, repeats: drawRepeats })) {
     const figure = page.querySelector(`[data-chart=${name}]`);
     figure?.addEventListener("draw", () => draw(figure, cell, detail));

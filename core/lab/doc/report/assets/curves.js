@@ -23,7 +23,7 @@ function drawCurves() {
     const panels = el("div", { class: "panels three" });
     host.replaceChildren(el("h3", {}, host.dataset.title),
       el("p", { class: "controls" }, toggle("logarithmic rate", look[id].x, (on) => { look[id].x = on; redraw(); }), toggle("logarithmic time", look[id].y, (on) => { look[id].y = on; redraw(); })),
-      legendOf(curves, rests, redraw), stateLegend(statesOf(curves.flatMap((c) => c.points.map((p) => p.cell)))), panels, folded("curves-" + id, "The points, as a table", () => curveTable()));
+      legendOf(curves, rests, redraw), stateLegend(statesOf(curves.flatMap((c) => c.points.map((p) => p.cell)))), panels, folded("curves-" + id, "The points, as a table", (host) => fillTable(host, report.doc.tables.curves)));
     const figures = ["p50", "p99", "p999"].map((p) => el("figure", {}, el("figcaption", {}, p.replace("p999", "p99.9"))));
     panels.append(...figures); // before drawing, since each one's width depends on the others
     ["p50", "p99", "p999"].forEach((p, i) => panel(figures[i], curves.filter((c) => !look.hidden.has(restOf(c))), rests, open, p, look[id]));

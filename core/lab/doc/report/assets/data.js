@@ -93,22 +93,6 @@ function intervalWithUnit(m) {
   return interval(m) + (m.n > 1 && m.low !== null && m.high !== null && name ? " " + name : "");
 }
 
-function percent(change) {
-  if (change === null || change === undefined) return "-";
-  if (change >= 9) return "x" + digits(1 + change);
-  const text = fixed(100 * change, Math.abs(change) >= 0.0995 ? 1 : 2);
-  return (text.startsWith("-") ? "" : "+") + text + "%";
-}
-
-function percents(low, high) {
-  return low === null || low === undefined || high === null || high === undefined ? "-" : percent(low) + " to " + percent(high);
-}
-
-function probability(p) {
-  if (p === null || p === undefined) return "-";
-  return p < 0.0001 ? "<0.0001" : fixed(p, 4);
-}
-
 function count(n, what) { return n === 1 ? "1 " + what : n + " " + what + "s"; }
 
 function seriesName(i) {

@@ -74,8 +74,12 @@ function fillTable(host, t) {
   box.setAttribute("aria-label", box.querySelector("caption").textContent);
   const body = box.querySelector("tbody"), natural = [...t.rows.keys()];
   const draw = () => {
-    const all = by >= 0 && t.orders[by].length ? t.orders[by] : natural, order = (down ? [...all].reverse() : all).filter((i) => !t.cells || t.cells[i] < 0 || visible(t.cells[i]));
+    const all = by >= 0 && t.orders[by].length ? t.orders[by] : natural, order = (down ? [...all].reverse() : all).filter((i) => (t.groups ? t.groups[i].some(visible) : !t.cells || t.cells[i] < 0 || visible(t.cells[i])));
     body.innerHTML = order.slice(0, shown).map((i) => t.rows[i]).join("");
+    if (t.groups) [...body.rows].forEach((row, k) => {
+      row.querySelector("[data-here]").textContent = t.groups[order[k]].filter(visible).length;
+      for (const item of row.querySelectorAll("[data-c]")) item.hidden = !visible(Number(item.dataset.c));
+    });
     more.hidden = order.length <= shown;
     more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `, el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
   };

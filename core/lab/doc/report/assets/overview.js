@@ -17,11 +17,6 @@ function ratioColumns() {
     ["witness_time_ratio", "op/witness"]].filter(([name]) => report.metrics.has(name)).map(([name, title]) => metricColumn(name, title));
 }
 
-function shareColumn(name, title) {
-  const share = (cell) => metricOf(cell, name)?.median ?? null;
-  return { name: title, help: report.metrics.get(name).help, right: true, text: (cell) => (share(cell) === null ? "-" : digits(100 * share(cell)) + "%"), key: share };
-}
-
 // statesText has the throughput and the ratio to the floor in each state of the machine that the cell
 // saw. It is empty if the sets saw one state only.
 function statesText(cell) {
@@ -40,7 +35,7 @@ function drawStrip() {
   const groups = [false, true].filter((open) => best.some((b) => b.open === open)).map((open) =>
     el("div", { class: "strip" }, el("h3", {}, open ? "Open loop" : "Closed loop"), el("ul", {}, best.filter((b) => b.open === open).map((b) => card(b, most(open))))));
   const none = el("p", { class: "note" }, d.objective ? `No cell shown meets ${d.objective}.` : "No cell shown has a usable throughput.");
-  host.replaceChildren(...(groups.length ? groups : [none]), folded("verdict", "Every load curve, as a table", () => curveTable()));
+  host.replaceChildren(...(groups.length ? groups : [none]), folded("verdict", "Every load curve, as a table", (host) => fillTable(host, d.tables.curves)));
 }
 
 function card(b, most) {
@@ -69,24 +64,6 @@ function warningsOf(cell) {
   const c = report.doc.cells;
   if (c.worst[cell] !== "error" && !c.warnings[cell]) return null;
   return el("p", { class: c.worst[cell] }, c.worst[cell] === "error" ? "failed: do not use" : count(c.warnings[cell], "warning"));
-}
-
-function curveTable() {
-  const rows = report.doc.curves.flatMap((curve) => curve.points.map((p) => ({ curve, p }))).filter((r) => visible(r.p.cell));
-  const of = (name) => (r) => metricOf(r.p.cell, name);
-  const tail = (r, p) => metricOf(r.p.cell, (r.curve.open ? "response_" : "latency_") + p);
-  return table("Throughput and latency of every load", [
-    { name: "cell", node: (r) => cellLink(r.p.cell), key: (r) => labelOf(r.p.cell) },
-    { name: "loop", text: (r) => (r.curve.open ? "open: response time" : "closed: service time"), key: (r) => String(r.curve.open) },
-    { name: "throughput", right: true, text: (r) => value(of("throughput")(r)), key: (r) => of("throughput")(r)?.median },
-    { name: "95% interval", right: true, text: (r) => interval(of("throughput")(r)) },
-    ...["p50", "p99", "p999"].flatMap((p) => [
-      { name: p.replace("p999", "p99.9"), right: true, text: (r) => value(tail(r, p)), key: (r) => tail(r, p)?.median },
-      { name: "95% interval", right: true, text: (r) => interval(tail(r, p)) }]),
-    { name: "past the peak", text: (r) => (r.p.past ? "yes" : "") },
-    ...(report.doc.objective ? [{ name: report.doc.objective, text: (r) => r.p.meets || "-" }] : []),
-    { name: "unusable because", text: (r) => r.p.unusable || "" },
-  ], rows);
 }
 
 // heatMetric is the metric of the heat maps. paintHeat draws them as Go has drawn them with
@@ -150,60 +127,21 @@ function scaleBars(absolute) {
 }
 
 function drawTables() {
-  const d = report.doc, put = (id, ...nodes) => document.getElementById(id).replaceChildren(...nodes);
+  const d = report.doc, t = d.tables, put = (id, ...nodes) => document.getElementById(id).replaceChildren(...nodes);
   put("heat-table", folded("heat", "The figures, as a table", () => table("Throughput by cell", [
     { name: "cell", node: (c) => cellLink(c), key: labelOf }, metricColumn(heatMetric), intervalColumn(heatMetric),
     ...ratioColumns()], shownCells)));
-  put("phases-table", ...d.stacks.map((s, i) => folded("stack" + i, s.title + ", as a table", () => table(s.title + ": means", [
-    { name: "cell", node: (r) => cellLink(r.cell), key: (r) => labelOf(r.cell) },
-    ...s.parts.map((p, j) => ({ name: p, right: true, text: (r) => (r.means[j] == null ? "-" : number(r.means[j], "ns")), key: (r) => r.means[j] ?? null })),
-    { name: "whole", right: true, text: (r) => number(r.whole, "ns"), key: (r) => r.whole }], s.rows.filter((r) => visible(r.cell))))));
-  put("changes-table", ...d.diffs.filter((x) => x.report).map((x, i) => folded("diff" + i, `All changes to ${d.sets[x.new].name}, as a table`, () => changeTable(x))));
+  const fold = (id) => (x, i) => folded(id + i, x.title, (host) => {
+    fillTable(host, x.table);
+    if (x.notes) host.append(el("ul", { class: "notes" }, x.notes.map((l) => el("li", {}, l))));
+  });
+  put("phases-table", ...t.stacks.map(fold("stack")));
+  put("changes-table", ...t.changes.map(fold("diff")));
   put("curve-notes", ...d.notes?.length ? [el("details", {}, el("summary", {}, count(d.notes.length, "load") + " without a curve"), el("ul", { class: "notes" }, d.notes.slice(0, 100).map((t) => el("li", {}, t))))] : []);
-  put("trust-more", findingTable(), folded("machines", "The machine, as a table", (host) => d.machines.forEach((t) => fillTable(host, t))));
-  put("all-table", table("Every cell", [
-    { name: "cell", node: (c) => cellLink(c), key: labelOf },
-    metricColumn("throughput"), intervalColumn("throughput"), metricColumn("latency_p50", "service p50"),
-    ...(report.metrics.has("response_p99") ? [metricColumn("response_p50", "response p50"), metricColumn("response_p99", "response p99"), metricColumn("response_p999", "response p99.9")] : []),
-    ...ratioColumns(),
-    ...(report.metrics.has("harness_share") ? [shareColumn("harness_share", "harness")] : []),
-    ...(report.metrics.has("busy_per_op") ? [metricColumn("busy_per_op", "busy/op")] : []),
-    ...(report.metrics.has("process_cpu_per_op") ? [metricColumn("process_cpu_per_op", "CPU/op"), metricColumn("kernel_per_op", "kernel/op")] : [metricColumn("cpu_per_op", "CPU/op")]),
-    ...(d.cells.states.some((s) => s) ? [{ name: "windows", text: (c) => d.cells.windows[c] || "-" }, { name: "states", long: true, text: statesText }] : []),
-    { name: "checks", node: (c) => (d.cells.status[c] === "measured" ? warningsOf(c) || "ok" : `${d.cells.status[c]}: ${d.cells.reason[c]}`), key: (c) => (d.cells.worst[c] === "error" ? 1e6 : d.cells.warnings[c]) },
-  ], shownCells));
-}
-
-function changeTable(x) {
-  // common is the state of the machine in which both sides have most windows, as in the tables of diff.
-  const common = (c) => (c.states || []).filter((s) => s.change !== undefined && s.state !== "mixed" && s.state !== "unread")
-    .reduce((a, s) => (a && Math.min(a.old_n, a.new_n) >= Math.min(s.old_n, s.new_n) ? a : s), null);
-  const m = (c, side) => (common(c) ? number(common(c)[side], c.unit) + " " + common(c).state : c[side] ? number(c[side].median, c.unit) : "-");
-  const rows = x.report.changes.map((c, i) => ({ ...c, at: x.cells[i] }));
-  return el("div", {}, table("Changes", [
-    { name: "cell", node: (c) => (c.at >= 0 ? cellLink(c.at, c.cell) : c.cell), key: (c) => c.cell }, { name: "metric", text: (c) => c.metric, key: (c) => c.metric },
-    { name: "old", right: true, text: (c) => m(c, "old") }, { name: "new", right: true, text: (c) => m(c, "new") },
-    { name: "change", right: true, text: (c) => percent(c.change_of_medians), key: (c) => c.change_of_medians },
-    { name: "shift", right: true, text: (c) => percent(c.change), key: (c) => c.change }, { name: "interval", right: true, text: (c) => percents(c.low, c.high) },
-    { name: "p (Holm)", right: true, text: (c) => probability(c.p_holm), key: (c) => c.p_holm }, { name: "verdict", text: (c) => c.verdict, key: (c) => c.verdict },
-    { name: "note", long: true, text: (c) => c.note || "" }], rows.filter((c) => c.at < 0 || visible(c.at))),
-  notesOf(x.report));
-}
-
-function notesOf(r) {
-  const lines = [...(r.across || []).map((a) => `compared across different ${a.key} (${a.old || "none"} and ${a.new || "none"})`), ...(r.notes || []),
-    ...(r.only_old || []).map((c) => "only in the old: " + c.cell), ...(r.only_new || []).map((c) => "only in the new: " + c.cell)];
-  return lines.length ? el("ul", { class: "notes" }, lines.slice(0, 200).map((l) => el("li", {}, l))) : null;
-}
-
-function findingTable() {
-  const rows = report.doc.findings.map((f) => ({ ...f, here: f.cells.filter(visible) })).filter((f) => f.here.length);
-  if (!rows.length) return el("p", { class: "note" }, "No check failed in the cells shown.");
-  return table("Problems of the figures", [
-    { name: "finding", node: (f) => el("span", { class: f.severity }, f.check), key: (f) => f.check },
-    { name: "severity", text: (f) => f.severity, key: (f) => ["info", "warning", "error"].indexOf(f.severity) },
-    { name: "cells", right: true, text: (f) => String(f.here.length), key: (f) => f.here.length },
-    { name: "first message", long: true, node: (f) => el("span", {}, f.example + " ") },
-    { name: "which", node: (f) => el("details", {}, el("summary", {}, count(f.here.length, "cell")), el("ul", { class: "cells" }, f.here.slice(0, 100).map((c) => el("li", {}, cellLink(c))))) },
-  ], rows);
+  const findings = el("div");
+  if (t.findings.groups?.some((g) => g.some(visible))) fillTable(findings, t.findings);
+  else findings.append(el("p", { class: "note" }, "No check failed in the cells shown."));
+  put("trust-more", findings, folded("machines", "The machine, as a table", (host) => t.machines.forEach((m) => fillTable(host, m))));
+  put("all-table");
+  fillTable(document.getElementById("all-table"), t.all);
 }
