@@ -2,7 +2,6 @@
 // Little's law, amounts that are rate times time, parts that add up to their whole, percentiles in
 // order.
 //
-// It checks every result when the runner writes it, the cells of a set when it is read, and the
-// figures of published documents, whose claims are [Work], [Loop], [Sum], [Limit], [Ratio] and
-// [Percentiles]. Messages are for readers of the figures.
+// It checks the results that are analyzed, the cells of a set that [ReadSet] reads, and published
+// figures with the claims of their documents. Messages are for readers of the figures.
 package consistency
