@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/core/lab/store/result"
 )
 
@@ -646,10 +646,10 @@ func TestPluginsAndDoctor(t *testing.T) {
 	i = command(t, "plugins", "show", "shm", "--json")
 	require.Zero(t, i.run(t))
 	var shown struct {
-		Trial present.Trial `json:"trial"`
+		Trial listing.Trial `json:"trial"`
 	}
 	require.NoError(t, json.Unmarshal(i.stdout.Bytes(), &shown))
-	require.Equal(t, present.Trial{Provider: "memfd", Chosen: map[string]string{"ring": "inplace"},
+	require.Equal(t, listing.Trial{Provider: "memfd", Chosen: map[string]string{"ring": "inplace"},
 		Reason: "inplace because one call is in flight on a connection"}, shown.Trial)
 	i = command(t, "plugins", "show", "copyrpc")
 	require.Zero(t, i.run(t))

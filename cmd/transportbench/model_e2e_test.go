@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/doc/findings"
 )
 
 // The queueing model predicts the throughput of 16 clients with one call each from that of one, with the
@@ -49,9 +49,9 @@ func predictClients(t *testing.T) [2]float64 {
 	}
 	i := command(t, "analyze", results, "--what-if", "clients=16", "--what-if", "clients=16,client=20ms", "--json")
 	require.Zero(t, i.run(t), i.stderr.String())
-	var report present.Analysis
+	var report findings.Analysis
 	require.NoError(t, json.Unmarshal(i.stdout.Bytes(), &report), i.stdout.String())
-	cells := map[string]*present.AnalyzedCell{}
+	cells := map[string]*findings.AnalyzedCell{}
 	for i := range report.Cells {
 		c := &report.Cells[i]
 		cells[c.Config["clients"]+" "+c.Config["options.delay"]] = c

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 )
@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 
 // linkSoak links the command and all plugins of make build into a directory of bin, and returns what
 // the command says of the plugins.
-func linkSoak(t *testing.T) (list []present.Plugin) {
+func linkSoak(t *testing.T) (list []listing.Plugin) {
 	t.Helper()
 	paths, err := filepath.Glob("../../bin/plugins/transport-*")
 	require.NoError(t, err)

@@ -39,6 +39,8 @@ const (
 type Text struct {
 	Kind Kind
 	Text string
+	// Indent indents the lines of an item.
+	Indent int
 	// Hang indents the lines after the first of a paragraph; 0 is 2.
 	Hang int
 	// Title begins the text, emphasized where the format can, before Text.
@@ -78,8 +80,19 @@ func (d *Doc) Line(format string, args ...any) { d.lines(Line, words(format, arg
 // Remark adds a line that is an item of a list where the format has lists.
 func (d *Doc) Remark(format string, args ...any) { d.lines(Remark, words(format, args)) }
 
+// Remarks adds remarks.
+func (d *Doc) Remarks(lines []string) {
+	for _, line := range lines {
+		d.lines(Remark, line)
+	}
+}
+
 func (d *Doc) lines(kind Kind, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
+		if line == "" {
+			d.Gap()
+			continue
+		}
 		d.Add(Text{Kind: kind, Text: line})
 	}
 }
@@ -92,8 +105,10 @@ func (d *Doc) Paragraph(format string, args ...any) {
 // Note adds a paragraph that is an item of a list where the format has lists.
 func (d *Doc) Note(format string, args ...any) { d.Add(Text{Kind: Note, Text: words(format, args)}) }
 
-// Item adds an item of a list.
-func (d *Doc) Item(format string, args ...any) { d.Add(Text{Kind: Item, Text: words(format, args)}) }
+// Item adds an item of a list below a line.
+func (d *Doc) Item(format string, args ...any) {
+	d.Add(Text{Kind: Item, Text: words(format, args), Indent: 2})
+}
 
 // Heading adds a title.
 func (d *Doc) Heading(format string, args ...any) {
@@ -108,3 +123,6 @@ func (d *Doc) Gap() { d.Add(Text{Kind: Gap}) }
 
 // Empty reports whether the document has no blocks.
 func (d *Doc) Empty() bool { return len(d.Blocks) == 0 }
+
+// Levels are blocks of rising height, which draw a series of values in a line.
+var Levels = []rune("▁▂▃▄▅▆▇█")

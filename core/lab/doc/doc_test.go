@@ -118,3 +118,33 @@ func TestHostile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "'=1+1", rows[2][0])
 }
+
+func TestColumnsAreLeftOut(t *testing.T) {
+	render := func(width int) string {
+		table := NewTable("name", ">first", ">second", "third", "text").Drop("second", "first").Wrap(10, "text")
+		table.Row("a", "12345678", "12345678", "12345678", "some words to wrap")
+		return shown(t, &Doc{Blocks: []Block{table}}, width)
+	}
+	require.Contains(t, render(80), "\na     12345678  12345678  12345678  some words to wrap\n")
+	require.Contains(t, render(50), "12345678  12345678  12345678  some words")
+	require.NotContains(t, render(50), "left out")
+	require.Contains(t, render(40), "left out on this narrow terminal:\n  second\n")
+	require.Contains(t, render(31), "left out on this narrow\n  terminal: second, first\n")
+}
+
+func TestMarkdownEscapes(t *testing.T) {
+	const (
+		hostile = "a|b\\|c `x` <img src=y> *z* [t](http://e.x) &#x202e; www.e.x a@e.x"
+		escaped = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) \\&#x202e; www\\.e.x a\\@e.x"
+	)
+	table := NewTable("name", ">"+hostile)
+	table.Row(hostile, 1.5)
+	require.Equal(t, "| name | "+escaped+" |\n| --- | ---:|\n| "+escaped+" | 1.5 |\n", Markdown(&Doc{Blocks: []Block{table}}))
+}
+
+// Texts are wrapped to a terminal that is narrower than other outputs.
+func TestProse(t *testing.T) {
+	for width, want := range map[int]int{0: prose, 60: 59, 200: prose, 5: Narrowest} {
+		require.Equal(t, want, screen{width: width}.prose())
+	}
+}

@@ -86,7 +86,7 @@ func (t *Table) Short() *Table {
 func (t *Table) Row(values ...any) {
 	row := make([]Cell, len(values))
 	for i, v := range values {
-		row[i] = cellOf(v)
+		row[i] = CellOf(v)
 	}
 	t.Rows = append(t.Rows, row)
 }
@@ -112,7 +112,9 @@ type Cell struct {
 	Unit  string
 }
 
-func cellOf(v any) Cell {
+// CellOf returns the cell of a text, of a number that counts something, or of what prints itself. A dash is
+// a missing value.
+func CellOf(v any) Cell {
 	switch v := v.(type) {
 	case Cell:
 		return v
@@ -145,6 +147,14 @@ func Number(value float64, unit string) Cell {
 // Median returns the cell of the median of a metric.
 func Median(m result.Metric) Cell {
 	return Cell{Type: Quantity, Text: format.Value(m), Value: m.Median, Unit: m.Unit}
+}
+
+// MedianOf returns the cell of the median of a metric, or [None] of nil.
+func MedianOf(m *result.Metric) Cell {
+	if m == nil {
+		return None()
+	}
+	return Median(*m)
 }
 
 // Time returns the cell of a time in nanoseconds.

@@ -71,7 +71,7 @@ func (s screen) text(t Text) {
 	case Paragraph, Note:
 		s.paragraph(0, cmp.Or(t.Hang, 2), line)
 	case Item:
-		s.paragraph(2, 2, "- "+line)
+		s.paragraph(t.Indent, 2, "- "+line)
 	default:
 		fmt.Fprintln(s, line)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/sweep"
@@ -73,7 +74,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if f.format != formatTable {
-		present.Verbatim(a.stdout)
+		terminal.Verbatim(a.stdout)
 	}
 	o, err := f.options()
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	if err := s.notePlugins(a, b); err != nil {
 		return err
 	}
-	progress := present.NewSweepProgress(s.stderr)
+	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
 	if err != nil {
@@ -234,7 +235,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 			Left: max(0, test.TimeLimit-time.Since(began)),
 		})
 	}
-	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, present.Standing(repeats, r)) }
+	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, findings.Standing(repeats, r)) }
 	sides := [2]experiment.Side{}
 	for i, side := range []*abSide{a, b} {
 		plugin, err := s.plugin(side.plugins[side.config.Transport])

@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
@@ -27,7 +29,7 @@ type analyzeFlags struct {
 	slo, whatIf         []string
 
 	objectives []analyze.Objective // of slo
-	shown      present.Columns     // of columns
+	shown      tables.Columns      // of columns
 }
 
 func (a *app) analyzeCommand() *cobra.Command {
@@ -94,7 +96,7 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 		return o, usagef("--loops: shows only the loops; leave out --columns, --knee, --slo, --target and --what-if")
 	}
 	if q.columns != "" {
-		if q.shown, err = present.ParseColumns(q.columns, config.Names()); err != nil {
+		if q.shown, err = tables.ParseColumns(q.columns, config.Names()); err != nil {
 			return o, usagef("--columns: %v", err)
 		}
 		if q.curves() || len(q.whatIf) > 0 {
@@ -151,7 +153,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	if len(s.Cells) == 0 {
 		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
 	}
-	report := present.Analysis{Kind: "analysis", Source: path}
+	report := findings.Analysis{Kind: "analysis", Source: path}
 	switch {
 	case q.loops:
 		if report.Loops, err = loopsOf(s); err != nil {
@@ -171,7 +173,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		}
 	case q.curves():
 		if report.Capacity, err = analyze.CapacityOf(s, o); err != nil {
-			present.GroupedWarnings(a.stderr, set.Warnings(s), false)
+			terminal.Print(a.stderr, tables.GroupedWarnings(set.Warnings(s)))
 		}
 		switch {
 		case errors.Is(err, analyze.ErrClosedLoop):
@@ -191,15 +193,15 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 	case asJSON:
 		err = writeJSON(a.stdout, &report)
 	case q.loops:
-		present.Loops(a.stdout, report.Loops)
-		present.GroupedWarnings(a.stdout, report.Warnings, false)
+		terminal.Print(a.stdout, tables.Loops(report.Loops))
+		terminal.Print(a.stdout, tables.GroupedWarnings(report.Warnings))
 	case len(q.shown) > 0:
-		q.shown.Write(a.stdout, s)
-		present.GroupedWarnings(a.stdout, report.Warnings, false)
+		terminal.Print(a.stdout, q.shown.Of(s))
+		terminal.Print(a.stdout, tables.GroupedWarnings(report.Warnings))
 	default:
-		present.Analyze(a.stdout, &report, a.verbose)
+		terminal.Print(a.stdout, findings.Analyze(&report, a.verbose))
 		if len(report.Cells) > 0 {
-			present.Traffic(a.stdout, s)
+			terminal.Print(a.stdout, tables.Traffic(s))
 		}
 	}
 	if err != nil {
@@ -212,7 +214,7 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 }
 
 // loopsOf returns the loops of the cells that have some.
-func loopsOf(s *set.Set) (list []present.CellLoops, err error) {
+func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
 	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
 		c := &s.Cells[i]
@@ -229,7 +231,7 @@ func loopsOf(s *set.Set) (list []present.CellLoops, err error) {
 			return nil, badInput(err)
 		}
 		if len(ranks) > 0 {
-			list = append(list, present.CellLoops{Cell: labels.Of(c.Config), Ranks: ranks})
+			list = append(list, tables.CellLoops{Cell: labels.Of(c.Config), Ranks: ranks})
 		}
 	}
 	if len(list) == 0 {
@@ -240,16 +242,16 @@ func loopsOf(s *set.Set) (list []present.CellLoops, err error) {
 
 // analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what
 // was measured in a cell of whole.
-func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.AnalyzedCell, error) {
+func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]findings.AnalyzedCell, error) {
 	labels, states := set.LabelsOf(whole.Cells), compare.FindStates(whole)
-	list := make([]present.AnalyzedCell, len(s.Cells))
+	list := make([]findings.AnalyzedCell, len(s.Cells))
 	usable := 0
 	var without []string // cells without a model
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		list[i] = present.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
+		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
 		for _, in := range states.Divide(c.Windows) {
-			list[i].Windows = append(list[i].Windows, present.StateWindows{State: in.State, Windows: len(in.Windows)})
+			list[i].Windows = append(list[i].Windows, findings.StateWindows{State: in.State, Windows: len(in.Windows)})
 		}
 		results, err := s.Results(c)
 		if err != nil {
@@ -294,7 +296,7 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]present.Analyz
 }
 
 // analysisVerdict fails if figures must not be used.
-func analysisVerdict(r *present.Analysis) error {
+func analysisVerdict(r *findings.Analysis) error {
 	wrong := 0
 	for i := range r.Cells {
 		if r.Cells[i].Unusable() {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -156,7 +156,7 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	require.Contains(t, cmd.stdout, "erpc echo in_flight=1 ")
 	require.Contains(t, cmd.stdout, "over the windows of all states of the machine; diff compares within each")
 	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1", "--json"), cmd.stderr)
-	var report present.Analysis
+	var report findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
 	require.Len(t, report.Cells, 1)
 	require.Equal(t, "erpc echo in_flight=1", report.Cells[0].Cell)
@@ -192,7 +192,7 @@ func TestWhatIfSkipsCellsWithoutModel(t *testing.T) {
 func TestAnalyzeAsJSON(t *testing.T) {
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo", "p99<1s"), cmd.stderr)
-	var report present.Analysis
+	var report findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
 	require.Equal(t, "analysis", report.Kind)
 	require.Len(t, report.Cells, 6)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/experiment"
@@ -165,7 +165,7 @@ func (p *profiled) run(ctx context.Context) error {
 	if p.settings.JSON {
 		err = writeJSON(p.stdout, shown)
 	} else {
-		present.C2C(p.stdout, shown)
+		terminal.Print(p.stdout, shown.Doc())
 	}
 	if out != "" {
 		if err := perf.Keep(p.dir, out); err != nil {
@@ -181,7 +181,7 @@ func (p *profiled) run(ctx context.Context) error {
 
 // profile makes the run with perf attached.
 func (p *profiled) profile(ctx context.Context, e *entry, c config.Config) (*perf.Profile, error) {
-	progress := present.NewProgress(p.stderr, e.Name+" "+c.Profile)
+	progress := terminal.NewProgress(p.stderr, e.Name+" "+c.Profile)
 	defer progress.Close()
 	plugin, err := p.plugin(e)
 	if err != nil {

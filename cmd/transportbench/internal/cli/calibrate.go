@@ -10,13 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/calibration"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/calibrate"
 )
@@ -111,7 +114,7 @@ func (a *app) showCalibration(d *calibration.Document, asJSON bool) error {
 	if asJSON {
 		return d.Encode(a.stdout)
 	}
-	present.Calibration(a.stdout, d, false)
+	terminal.Print(a.stdout, findings.Calibration(d))
 	return nil
 }
 
@@ -187,9 +190,9 @@ func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m mat
 	if s.settings.JSON {
 		return writeJSON(s.stdout, left)
 	}
-	present.CalibrationPlan(s.stdout, left.Plan)
+	terminal.Print(s.stdout, listing.CalibrationPlan(left.Plan))
 	if f.resume {
-		fmt.Fprintln(s.stdout, present.CalibrationLeft(left.Plan, left.Launches, left.Expected))
+		fmt.Fprintln(s.stdout, listing.CalibrationLeft(left.Plan, left.Launches, left.Expected))
 	}
 	return nil
 }
@@ -211,13 +214,13 @@ func (s *session) calibrationPlugin(ctx context.Context) (matrix, error) {
 
 // announce states the expected time before anything is measured, and what is replaced.
 func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
-	text := present.CalibrationSummary(plan)
+	text := listing.CalibrationSummary(plan)
 	if !f.quick {
 		quick, err := calibrate.NewPlan(true, calibrate.NominalBase, m)
 		if err != nil {
 			return err
 		}
-		text += "; --quick takes " + present.Left(quick.Expected())
+		text += "; --quick takes " + format.Left(quick.Expected())
 	}
 	s.note("%s, in %s", text, s.settings.Out)
 	if path := filepath.Join(s.settings.Out, calibration.FileName); isFile(path) {
@@ -236,7 +239,7 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matri
 	if err != nil {
 		return nil, err
 	}
-	progress := present.NewCalibrationProgress(s.stderr)
+	progress := terminal.NewCalibrationProgress(s.stderr)
 	defer progress.Close()
 	measure, err := s.engine.Measure(plugins, progress, false)
 	if err != nil {
@@ -246,7 +249,7 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matri
 		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
 		Load: func() (func() error, func(), error) { return spinOn(s.engine.CPUs) },
 		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
-			s.note("%s, in %s", present.CalibrationLeft(p, launches, left), s.settings.Out)
+			s.note("%s, in %s", listing.CalibrationLeft(p, launches, left), s.settings.Out)
 		},
 		Origin: origin,
 	})

@@ -14,9 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
@@ -104,7 +107,7 @@ few in the same states; one without applies to the new median. A selection of ce
 		},
 		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			if c.format != formatTable {
-				present.Verbatim(a.stdout)
+				terminal.Verbatim(a.stdout)
 			}
 			o, err := c.options()
 			if err != nil {
@@ -243,7 +246,7 @@ func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPat
 	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
-		present.GroupedWarnings(a.stderr, set.WarningsOfBoth(old, new), false)
+		terminal.Print(a.stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
 		return err
 	}
 	if err := history.Accept(report); err != nil {
@@ -268,20 +271,30 @@ func (a *app) showDiff(ctx context.Context, c *comparison, report *compare.Repor
 		if err := c.writeComment(ctx, report); err != nil {
 			return err
 		}
-		return present.GitHubSummary(a.stdout, report)
+		_, err := io.WriteString(a.stdout, findings.GitHubSummary(report))
+		return err
 	case formatJUnit:
-		gate := present.Gate{Thresholds: thresholds}
+		gate := findings.Gate{Thresholds: thresholds}
 		if verdict != nil {
 			code := exitCode(verdict)
 			gate.Problem, gate.Regression = verdict.Error(), code == ExitRegression || code == ExitThreshold
 		}
-		return present.JUnit(a.stdout, report, gate)
+		return doc.WriteJUnit(a.stdout, findings.JUnit(report, gate))
 	case formatJSON:
 		return writeJSON(a.stdout, report)
 	case formatCSV:
-		return present.DiffCSV(a.stdout, report)
+		return doc.WriteCSV(a.stdout, findings.Changes(report))
 	}
-	present.Diff(a.stdout, report, c.all, c.format == formatMarkdown)
+	return a.show(findings.Diff(report, c.all), c.format)
+}
+
+// show writes a document in a format that people read.
+func (a *app) show(d *doc.Doc, form string) error {
+	if form == formatMarkdown {
+		_, err := io.WriteString(a.stdout, doc.Markdown(d))
+		return err
+	}
+	terminal.Print(a.stdout, d)
 	return nil
 }
 
@@ -292,7 +305,7 @@ func (c *comparison) writeComment(ctx context.Context, report *compare.Report) e
 	}
 	var text bytes.Buffer
 	out := printable.NewWriter(&text)
-	if err := present.GitHubComment(out, report); err != nil {
+	if _, err := io.WriteString(out, findings.GitHubComment(report)); err != nil {
 		return err
 	}
 	if err := out.Flush(); err != nil {
@@ -351,7 +364,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
-		present.GroupedWarnings(a.stderr, set.Warnings(s), false)
+		terminal.Print(a.stderr, tables.GroupedWarnings(set.Warnings(s)))
 	}
 	var unmatched *compare.UnmatchedError
 	switch {
@@ -369,11 +382,9 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 	case formatJSON:
 		return writeJSON(a.stdout, ranking)
 	case formatCSV:
-		return present.RankingCSV(a.stdout, ranking)
+		return doc.WriteCSV(a.stdout, findings.Candidates(ranking))
 	case formatGitHub:
-		present.GitHubRanking(a.stdout, ranking)
-		return nil
+		return a.show(findings.GitHubRanking(ranking), formatMarkdown)
 	}
-	present.Ranking(a.stdout, ranking, c.format == formatMarkdown)
-	return nil
+	return a.show(findings.Ranking(ranking), c.format)
 }

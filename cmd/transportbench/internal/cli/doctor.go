@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/doctor"
 )
 
@@ -37,23 +38,23 @@ differ.`,
 			if err != nil {
 				return err
 			}
-			findings := slices.Concat(doctor.Examine(cmd.Context()), tried)
+			found := slices.Concat(doctor.Examine(cmd.Context()), tried)
 			if differences != nil {
 				here, err := os.Hostname()
 				if err != nil {
 					return err
 				}
-				for i := range findings {
-					findings[i].Host = here
+				for i := range found {
+					found[i].Host = here
 				}
-				findings = append(findings, differences...)
+				found = append(found, differences...)
 			}
 			if !s.JSON {
-				present.Findings(a.stdout, findings)
-			} else if err := writeJSON(a.stdout, findings); err != nil {
+				terminal.Print(a.stdout, findings.Doctor(found))
+			} else if err := writeJSON(a.stdout, found); err != nil {
 				return err
 			}
-			for _, f := range findings {
+			for _, f := range found {
 				if f.Status == doctor.Bad {
 					return fmt.Errorf("%s: %s: %s", f.Name, f.Value, f.Meaning)
 				}

@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
@@ -31,7 +32,7 @@ var exporters = map[string]func(io.Writer, *set.Set) error{
 	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog, "openmetrics": export.OpenMetrics,
 	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
 	"table": func(w io.Writer, s *set.Set) error {
-		present.Tables(w, s)
+		terminal.Print(w, tables.Tables(s))
 		return nil
 	},
 }
@@ -81,7 +82,7 @@ func (a *app) export(ctx context.Context, s *set.Set, format, output string) err
 	switch info, err := os.Stat(output); {
 	case output == "":
 		if format != "table" {
-			present.Verbatim(a.stdout)
+			terminal.Verbatim(a.stdout)
 		}
 		return write(a.stdout)
 	case format == "hdr" && (strings.HasSuffix(output, "/") || err == nil && info.IsDir()):

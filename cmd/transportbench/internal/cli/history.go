@@ -13,9 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
@@ -80,7 +81,7 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 			if s.JSON {
 				err = h.Encode(a.stdout, list)
 			} else {
-				present.History(a.stdout, h, list, all)
+				terminal.Print(a.stdout, findings.History(h, list, all))
 			}
 			if n := history.Unaccepted(list); err == nil && gate && n > 0 {
 				return exitf(ExitRegression, "%s for the worse; bless SET --why REASON accepts what is right", format.Count(n, "change"))

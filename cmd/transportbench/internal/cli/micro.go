@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/micro"
 	"transportbench/core/transport"
@@ -109,9 +110,9 @@ func (a *app) micro(cmd *cobra.Command, f *microFlags, args []string) error {
 	case s.settings.JSON:
 		err = writeJSON(a.stdout, list)
 	case setup:
-		present.SetupPhases(a.stdout, phases)
+		terminal.Print(a.stdout, micro.SetupPhases(phases))
 	default:
-		present.Measurements(a.stdout, list)
+		terminal.Print(a.stdout, tables.Measurements(list))
 	}
 	if err != nil || s.settings.Out == "" {
 		return err

@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/base/record"
@@ -57,8 +58,8 @@ func (e *entry) identity() (result.Plugin, error) {
 	}, err
 }
 
-func (e *entry) present() present.Plugin {
-	p := present.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.unavailable()}
+func (e *entry) listed() listing.Plugin {
+	p := listing.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.unavailable()}
 	var err error
 	if p.SHA256, err = e.SHA256(); err != nil && p.Unavailable == "" {
 		p.Unavailable = oneLine(err)
@@ -211,9 +212,9 @@ TRANSPORTBENCH_PLUGIN_PATH and beside the executable, and whether it can run.`,
 			if err != nil {
 				return err
 			}
-			list := make([]present.Plugin, len(entries))
+			list := make([]listing.Plugin, len(entries))
 			for i, e := range entries {
-				list[i] = e.present()
+				list[i] = e.listed()
 			}
 			switch {
 			case s.JSON:
@@ -221,7 +222,7 @@ TRANSPORTBENCH_PLUGIN_PATH and beside the executable, and whether it can run.`,
 			case len(list) == 0:
 				a.note(noPlugins)
 			default:
-				present.Plugins(a.stdout, list)
+				terminal.Print(a.stdout, listing.Plugins(list))
 			}
 			return nil
 		}),
@@ -243,12 +244,12 @@ for options such as auto, and why.`,
 			if err != nil {
 				return err
 			}
-			shown := e.present()
+			shown := e.listed()
 			shown.Trial = e.try(cmd.Context())
 			if s.JSON {
 				return writeJSON(a.stdout, shown)
 			}
-			present.PluginDetails(a.stdout, shown)
+			terminal.Print(a.stdout, listing.PluginDetails(shown))
 			return nil
 		}),
 	}

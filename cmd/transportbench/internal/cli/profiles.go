@@ -6,8 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 )
 
@@ -23,7 +24,7 @@ func (a *app) profilesListCommand() *cobra.Command {
 		Use: "list", Short: "List the built-in profiles", Args: noArgs,
 		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, _ []string) error {
 			if !s.JSON {
-				present.Profiles(a.stdout, config.Profiles())
+				terminal.Print(a.stdout, listing.Profiles(config.Profiles()))
 				return nil
 			}
 			var list []profile

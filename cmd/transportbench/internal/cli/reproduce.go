@@ -11,9 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
@@ -173,7 +176,7 @@ func (r *reproduction) plan(ctx context.Context) error {
 		return err
 	}
 	if r.document.Sweep {
-		present.Plan(r.stdout, r.runs.plan, r.beside())
+		terminal.Print(r.stdout, listing.Plan(r.runs.plan, r.beside()))
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]
@@ -245,11 +248,11 @@ func (r *reproduction) show() error {
 		return err
 	}
 	if r.settings.JSON {
-		present.Warnings(r.stderr, c.Ours)
+		terminal.Print(r.stderr, tables.Warnings(c.Ours))
 		return writeJSON(r.stdout, c)
 	}
-	present.Reproduction(r.stdout, c)
-	present.Warnings(r.stdout, c.Ours)
+	terminal.Print(r.stdout, findings.Reproduction(c))
+	terminal.Print(r.stdout, tables.Warnings(c.Ours))
 	fmt.Fprintf(r.stdout, "\nresults in %s; %s report %[1]s draws them\n", r.settings.Out, r.program)
 	return nil
 }

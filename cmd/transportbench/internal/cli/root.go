@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment/runner"
@@ -93,14 +93,14 @@ type safeWriter struct {
 }
 
 func screened(w io.Writer) safeWriter {
-	terminal := present.OnTerminal(w)
-	return safeWriter{printable.NewWriter(terminal), terminal}
+	shown := terminal.OnTerminal(w)
+	return safeWriter{printable.NewWriter(shown), shown}
 }
 
 // Flush writes what is held back.
 func (w safeWriter) Flush() {
 	_ = w.Writer.Flush()
-	if t, is := w.terminal.(*present.Terminal); is {
+	if t, is := w.terminal.(*terminal.Terminal); is {
 		_ = t.Flush()
 	}
 }

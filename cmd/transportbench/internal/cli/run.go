@@ -7,8 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -89,25 +91,25 @@ func (s *session) show(setup bool) error {
 		for _, m := range missing {
 			s.note("%s: %s: %s", m.Transport(), m.Status, m.Reason)
 		}
-		present.Oversubscribed(s.stderr, all)
-		present.Warnings(s.stderr, all)
+		terminal.Print(s.stderr, tables.Oversubscribed(all))
+		terminal.Print(s.stderr, tables.Warnings(all))
 		return nil
 	}
 	all.Cells = append(all.Cells, missing...)
 	switch {
 	case len(all.Cells) > 1:
-		present.Tables(s.stdout, all)
+		terminal.Print(s.stdout, tables.Tables(all))
 	case len(s.results) == 1:
-		present.Result(s.stdout, s.results[0])
-		present.Work(s.stdout, all)
+		terminal.Print(s.stdout, tables.Result(s.results[0]))
+		terminal.Print(s.stdout, tables.Work(all))
 		if s.verbose {
-			present.Events(s.stdout, s.results[0])
+			terminal.Print(s.stdout, findings.Events(s.results[0]))
 		}
 	}
 	if setup {
-		present.Setup(s.stdout, all)
+		terminal.Print(s.stdout, tables.Setup(all))
 	}
-	present.Witnesses(s.stdout, s.results)
+	terminal.Print(s.stdout, tables.Witnesses(s.results))
 	for i, path := range s.paths {
 		if i == 0 {
 			fmt.Fprintln(s.stdout)
@@ -149,20 +151,20 @@ func (a *app) timedOut(prefix string) string {
 // benchTables writes the tables of bench. They end with the comparison, which transport wins under each
 // load, and what to try next.
 func (s *session) benchTables(all *set.Set) {
-	present.Oversubscribed(s.stdout, all)
-	present.Work(s.stdout, all)
+	terminal.Print(s.stdout, tables.Oversubscribed(all))
+	terminal.Print(s.stdout, tables.Work(all))
 	fmt.Fprintln(s.stdout)
 	if len(all.Cells) > 0 {
-		present.Heading(s.stdout, core.Version, all.Machine(&all.Cells[0]))
+		terminal.Print(s.stdout, tables.Heading(core.Version, all.Machine(&all.Cells[0])))
 	}
-	present.Comparison(s.stdout, all)
+	terminal.Print(s.stdout, tables.Comparison(all))
 	fmt.Fprintln(s.stdout)
-	present.Warnings(s.stdout, all)
+	terminal.Print(s.stdout, tables.Warnings(all))
 	o := compare.Defaults()
 	o.Metrics = []string{result.Throughput}
 	if ranking, err := compare.Along(all, options.KeyTransport, o); err == nil { // else there is nothing to compare
 		fmt.Fprintln(s.stdout)
-		present.Verdicts(s.stdout, ranking)
+		terminal.Print(s.stdout, findings.Verdicts(ranking))
 	}
 	fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 	s.suggestNext()

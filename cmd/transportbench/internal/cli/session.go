@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin/host"
@@ -187,7 +188,7 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 		if len(jobs) > 1 {
 			label = fmt.Sprintf("[%d/%d] %s", i+1, len(jobs), label)
 		}
-		return present.NewProgress(s.stderr, label)
+		return terminal.NewProgress(s.stderr, label)
 	})
 	for _, done := range all {
 		if done.Result != nil {
@@ -216,7 +217,7 @@ func (s *session) checkLength(jobs []experiment.Job) error {
 	}
 	if lasts := s.engine.Expected(jobs); lasts >= longRun {
 		s.note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
-			present.Left(lasts), size>>10)
+			format.Left(lasts), size>>10)
 	}
 	return nil
 }

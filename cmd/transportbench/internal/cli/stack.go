@@ -6,8 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/consistency"
@@ -53,7 +56,7 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		return err
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, r.plan, s.beside())
+		terminal.Print(s.stdout, listing.Plan(r.plan, s.beside()))
 		return nil
 	}
 	r.dir = stack.Runs(s.settings.Out)
@@ -69,12 +72,12 @@ func (s *session) showStacks() error {
 	}
 	stacks := analyze.StacksOf(all)
 	if s.settings.JSON {
-		present.Warnings(s.stderr, all)
+		terminal.Print(s.stderr, tables.Warnings(all))
 		return writeJSON(s.stdout, map[string]any{"kind": "stacks", "stacks": stacks})
 	}
-	present.Oversubscribed(s.stdout, all)
-	present.Stacks(s.stdout, stacks)
-	present.Warnings(s.stdout, all)
+	terminal.Print(s.stdout, tables.Oversubscribed(all))
+	terminal.Print(s.stdout, findings.Stacks(stacks))
+	terminal.Print(s.stdout, tables.Warnings(all))
 	fmt.Fprintf(s.stdout, "\nresults in %s; %s report %[1]s draws them\n", s.settings.Out, s.program)
 	return nil
 }

@@ -16,10 +16,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/result"
@@ -66,21 +68,21 @@ configuration file, so a committed sweep means the same everywhere.
 				return err
 			}
 			s := &session{app: a, settings: settings}
-			var columns present.Columns
+			var columns tables.Columns
 			if f.columns != "" {
-				if columns, err = present.ParseColumns(f.columns, config.Names()); err != nil {
+				if columns, err = tables.ParseColumns(f.columns, config.Names()); err != nil {
 					return usagef("--columns: %v", err)
 				}
 			}
 			s.tables = func(all *set.Set) {
 				if columns == nil {
-					present.Tables(s.stdout, all)
+					terminal.Print(s.stdout, tables.Tables(all))
 				} else {
-					columns.Write(s.stdout, all)
-					present.Warnings(s.stdout, all)
+					terminal.Print(s.stdout, columns.Of(all))
+					terminal.Print(s.stdout, tables.Warnings(all))
 				}
 				if setup {
-					present.Setup(s.stdout, all)
+					terminal.Print(s.stdout, tables.Setup(all))
 				}
 				fmt.Fprintf(s.stdout, "\nresults in %s\n", s.settings.Out)
 			}
@@ -170,7 +172,7 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+r.name)
 	}
 	if f.dryRun {
-		present.Plan(s.stdout, r.plan, s.beside())
+		terminal.Print(s.stdout, listing.Plan(r.plan, s.beside()))
 		return nil
 	}
 	r.dir = s.settings.Out
@@ -186,7 +188,7 @@ func (s *session) showSweep(outcome *sweep.Outcome) error {
 	if err := outcome.Set.Encode(s.stdout); err != nil {
 		return err
 	}
-	present.Warnings(s.stderr, outcome.Set)
+	terminal.Print(s.stderr, tables.Warnings(outcome.Set))
 	return nil
 }
 
@@ -432,8 +434,8 @@ func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*sweep.Outcome, e
 	if err != nil {
 		return nil, err
 	}
-	s.note("%s, in %s", present.PlanSummary(r.plan, s.beside()), r.dir)
-	progress := present.NewSweepProgress(s.stderr)
+	s.note("%s, in %s", listing.PlanSummary(r.plan, s.beside()), r.dir)
+	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	outcome, interrupted := s.engine.Sweep(ctx, r.plan, plugins, sweep.Options{
 		Dir: r.dir, Resume: r.resume, Watcher: progress, Limit: r.spec.Limit, CellLimit: r.spec.CellLimit,

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/present"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/doctor"
@@ -20,15 +20,15 @@ const trialLimit = 5 * time.Second
 
 // try opens the transport of an entry as the first rank of a default run does, and closes it again, so
 // that the transport itself says what it takes here. It returns nil for a plugin that cannot run.
-func (e *entry) try(ctx context.Context) *present.Trial {
+func (e *entry) try(ctx context.Context) *listing.Trial {
 	if e.unavailable() != "" {
 		return nil
 	}
 	properties, err := e.open(ctx)
 	if err != nil {
-		return &present.Trial{Failed: oneLine(err)}
+		return &listing.Trial{Failed: oneLine(err)}
 	}
-	return &present.Trial{Provider: properties.Provider, Chosen: properties.Chosen, Reason: properties.Notes[transport.NoteAuto]}
+	return &listing.Trial{Provider: properties.Provider, Chosen: properties.Chosen, Reason: properties.Notes[transport.NoteAuto]}
 }
 
 func (e *entry) open(ctx context.Context) (transport.Properties, error) {
@@ -56,7 +56,7 @@ func (a *app) tried(ctx context.Context, s *options.Settings) ([]doctor.Finding,
 		return nil, err
 	}
 	entries = candidates(entries)
-	trials := make([]*present.Trial, len(entries))
+	trials := make([]*listing.Trial, len(entries))
 	room := make(chan struct{}, runtime.NumCPU())
 	var trying sync.WaitGroup
 	for i, e := range entries {

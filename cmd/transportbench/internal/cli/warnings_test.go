@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/cmd/transportbench/internal/present"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -93,7 +93,7 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	require.Zero(t, cmd.execute("analyze", doubtful, "--knee"), cmd.stderr)
 	require.Contains(t, cmd.stdout, "warning: drift: ")
 	cmd.execute("analyze", doubtful, "--knee", "--json")
-	var analysis present.Analysis
+	var analysis findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &analysis))
 	require.Len(t, analysis.Warnings, 1)
 	require.Zero(t, cmd.execute("analyze", clean, "--knee"), cmd.stderr)

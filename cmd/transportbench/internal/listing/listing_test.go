@@ -1,0 +1,48 @@
+package listing
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/study/calibrate"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
+)
+
+// TestPluginOptionsFit checks that options fit into 100 columns and are complete.
+func TestPluginOptionsFit(t *testing.T) {
+	help := "a long explanation of what this option does, which values it takes and when to use which of them, in many words"
+	var out bytes.Buffer
+	write(&out, PluginDetails(Plugin{Name: "fake", Description: &plugin.Description{Info: transport.Info{Name: "fake", Capabilities: transport.Capabilities{Traces: true}, Matched: map[string]string{"checksum": "header"}, Options: []transport.Option{
+		{Name: "congestion-control", Type: transport.TypeDuration, Default: "a default of several words", Help: help,
+			Allowed: []string{"a default of several words", "none", "fresh-streams", "no-window", "early-consume", "one-tag"}},
+	}}}}))
+	_, options, found := strings.Cut(out.String(), "for --set key=value:\n")
+	require.True(t, found)
+	require.Contains(t, out.String(), "With --track matched: checksum=header\n")
+	require.Contains(t, out.String(), "traces")
+	require.NotContains(t, out.String(), "omitempty")
+	words := options
+	for _, line := range strings.Split(options, "\n") {
+		require.LessOrEqual(t, len(line), 100, "%q", line)
+	}
+	for _, word := range strings.Fields(help + " early-consume, several") {
+		require.Contains(t, words, word)
+	}
+}
+
+// write writes a document for a plain stream.
+func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
+
+func TestCalibrationLeft(t *testing.T) {
+	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{{Rounds: 1000, Cells: make([]sweep.Cell, 2)}}}
+	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+format.Left(p.Expected()), CalibrationLeft(p, 1500, 90*time.Second))
+}

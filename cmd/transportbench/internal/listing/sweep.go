@@ -1,0 +1,37 @@
+package listing
+
+import (
+	"fmt"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+)
+
+// Plan writes the cells of a sweep that has not started, and b is what it measures beside windows.
+func Plan(p *sweep.Plan, b runner.Beside) *doc.Doc {
+	out := new(doc.Doc)
+	cells := make([]set.Cell, len(p.Cells))
+	for i := range p.Cells {
+		cells[i].Config = p.Cells[i].Flat()
+	}
+	labels := set.LabelsOf(cells)
+	t := doc.NewTable(">cell", "configuration", ">a repeat takes").Wrap(20, "configuration")
+	for i := range p.Cells {
+		takes := "about " + format.Left(p.Cells[i].Expected(b))
+		if reason := p.Cells[i].Unavailable; reason != "" {
+			takes = "unavailable: " + reason
+		}
+		t.Row(i+1, labels.Of(cells[i].Config), takes)
+	}
+	out.Add(t)
+	out.Line("\n%s", PlanSummary(p, b))
+	return out
+}
+
+// PlanSummary returns the size and the expected time of a sweep in one line.
+func PlanSummary(p *sweep.Plan, b runner.Beside) string {
+	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"), format.Count(p.Repeats, "repeat"), p.Order, format.Left(p.Expected(b)))
+}

@@ -1,0 +1,51 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+)
+
+// aCalibration has the beginnings of launches of two experiments.
+var aCalibration = []sweep.Status{
+	{Label: "delay", Repeat: 1, Repeats: 10, Run: 1, Runs: 40, Left: 80 * time.Second},
+	{Label: "delay", Repeat: 10, Repeats: 10, Run: 20, Runs: 40, Left: 42 * time.Second},
+	{Label: "self", Repeat: 1, Repeats: 1, Run: 40, Runs: 40, Left: 2 * time.Second},
+}
+
+func TestPlainCalibrationProgress(t *testing.T) {
+	var out bytes.Buffer
+	p := NewCalibrationProgress(&out)
+	for _, s := range aCalibration {
+		p.Begin(s).Progress(runner.Status{Step: runner.StepRepeat})
+	}
+	p.Close()
+	require.Equal(t, "delay: 10 rounds, 1m20s left\nself: 1 round, 2s left\n", out.String())
+}
+
+func TestCalibrationBar(t *testing.T) {
+	for _, width := range []int{120, 80, 40} {
+		var out bytes.Buffer
+		p := NewCalibrationProgress(&out)
+		p.width = func() int { return width }
+		full := 0
+		for _, s := range aCalibration {
+			out.Reset()
+			p.Begin(s)
+			frame := strings.Trim(out.String(), "\r\n")
+			require.LessOrEqual(t, len(frame), width, "%q", frame)
+			require.Contains(t, frame, s.Label+": round ")
+			require.GreaterOrEqual(t, strings.Count(frame, "="), full, "the bar goes back: %q", frame)
+			full = strings.Count(frame, "=")
+		}
+		out.Reset()
+		p.Close()
+		require.Equal(t, "\r\x1b[K", out.String())
+	}
+}

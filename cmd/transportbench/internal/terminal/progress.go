@@ -1,0 +1,348 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cheggaaa/pb/v3"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/tables"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// screen shows progress on a terminal, as one line that is overwritten, or on
+// a plain stream. All methods but clear are safe for concurrent use.
+type screen struct {
+	mu    sync.Mutex
+	out   io.Writer
+	raw   io.Writer  // what out writes to: the line has control sequences
+	width func() int // of the terminal; nil for a plain stream
+	drawn bool       // the line is visible
+}
+
+func newScreen(out io.Writer) screen {
+	terminal, raw := unwrapped(out)
+	if terminal == nil {
+		terminal, _ = OnTerminal(raw).(*Terminal)
+	}
+	var width func() int
+	if terminal != nil {
+		width = terminal.width
+	}
+	return screen{out: out, raw: raw, width: width}
+}
+
+// unwrapped returns the innermost of the writers around w, and the [Terminal] among them or nil.
+func unwrapped(w io.Writer) (terminal *Terminal, raw io.Writer) {
+	for {
+		if t, is := w.(*Terminal); is {
+			terminal = t
+		}
+		outer, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return terminal, w
+		}
+		w = outer.Unwrap()
+	}
+}
+
+// isTerminal reports whether w is a terminal that can overwrite lines.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("TERM") != "dumb" && terminalWidth(f) > 0
+}
+
+// terminalWidth returns 0 if f is not a terminal.
+func terminalWidth(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	const usual = 80 // some terminals report none
+	if size.Col == 0 {
+		return usual
+	}
+	return int(size.Col)
+}
+
+// Write implements [io.Writer]. It removes the line first, so the text stands
+// on lines of its own.
+func (s *screen) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+	return s.out.Write(text)
+}
+
+// Close removes the line.
+func (s *screen) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clear()
+}
+
+// clear removes the line. The caller holds mu.
+func (s *screen) clear() {
+	if s.drawn {
+		fmt.Fprint(s.raw, "\r\x1b[K")
+		s.drawn = false
+	}
+}
+
+// Progress shows one run. It implements [runner.Observer]. Other output to the
+// same stream must go through its Write.
+type Progress struct {
+	screen
+	label   string
+	bar     *pb.ProgressBar
+	last    runner.Status
+	figures string // on the bar
+	recent  recentRates
+}
+
+// NewProgress returns a Progress that writes to out.
+func NewProgress(out io.Writer, label string) *Progress {
+	return &Progress{screen: newScreen(out), label: label}
+}
+
+// barTemplate fills the line: the bar takes what the texts leave.
+const barTemplate = `{{string . "what"}} {{bar . "[" "=" ">" " " "]"}} {{string . "figures"}}{{string . "left"}} left`
+
+func newBar(out io.Writer, total int64) *pb.ProgressBar {
+	bar := pb.New64(total).SetTemplateString(barTemplate).SetWriter(out)
+	bar.Set(pb.Static, true) // it draws only when told to
+	bar.Set(pb.Terminal, true).Set(pb.ReturnSymbol, "\r")
+	return bar.Start()
+}
+
+// Progress implements [runner.Observer].
+func (p *Progress) Progress(s runner.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width != nil {
+		p.draw(s)
+	} else {
+		p.print(s)
+	}
+	p.last = s
+}
+
+// draw overwrites the line.
+func (p *Progress) draw(s runner.Status) {
+	if p.bar == nil {
+		p.bar = newBar(p.raw, int64(s.Left))
+	}
+	width := p.width()
+	if s.OpsPerSec > 0 { // else keep the last figures, so the line keeps its shape
+		p.recent.add(time.Now(), s)
+		p.figures = p.recent.figures(s, width) + ", "
+	}
+	p.bar.SetWidth(width).
+		Set("what", printable.Text(p.label+": "+stepName(s))).
+		Set("figures", p.figures).
+		Set("left", format.Left(s.Left)).
+		SetCurrent(p.bar.Total() - int64(s.Left)).
+		Write()
+	p.drawn = true
+}
+
+// print writes a line when a step begins and when a repeat ends.
+func (p *Progress) print(s runner.Status) {
+	if s.Step == p.last.Step && s.Repeat == p.last.Repeat {
+		return
+	}
+	switch {
+	case p.last.Step != runner.StepRepeat:
+	case s.Step == runner.StepClose: // a probe of the floor follows a complete repeat
+		fmt.Fprintf(p.out, "%s: %s ended early\n", p.label, stepName(p.last))
+	default:
+		figures := ""
+		if p.last.OpsPerSec > 0 { // a short repeat ends before its first report
+			figures = ", lately " + Figures(p.last)
+		}
+		fmt.Fprintf(p.out, "%s: %s done%s\n", p.label, stepName(p.last), figures)
+	}
+	if s.Step == runner.StepLaunch || s.Step == runner.StepWarmup || s.Step == runner.StepRepeat {
+		fmt.Fprintf(p.out, "%s: %s\n", p.label, stepName(s))
+	}
+}
+
+func stepName(s runner.Status) string {
+	if s.Repeat > 0 {
+		return fmt.Sprintf("repeat %d of %d", s.Repeat, s.Repeats)
+	}
+	return s.Step
+}
+
+// Figures formats recent throughput and latency.
+func Figures(s runner.Status) string {
+	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
+}
+
+// recentRates has the throughput of the last seconds.
+type recentRates struct {
+	times []time.Time
+	rates []float64
+}
+
+const (
+	// remembered is how far a history goes back.
+	remembered = 10 * time.Second
+	// sparks is the most characters of a history.
+	sparks = 10
+	// wide is the width of a terminal from which a line shows the 99th percentile, too.
+	wide = 100
+)
+
+func (h *recentRates) add(now time.Time, s runner.Status) {
+	rate := s.RecentOpsPerSec
+	if rate == 0 {
+		rate = s.OpsPerSec
+	}
+	h.times, h.rates = append(h.times, now), append(h.rates, rate)
+	old := 0
+	for now.Sub(h.times[old]) > remembered {
+		old++
+	}
+	h.times, h.rates = h.times[old:], h.rates[old:]
+}
+
+// line draws the history from zero to its highest rate, the latest at the right end: each report if they
+// are few, else each second.
+func (h *recentRates) line() string {
+	if len(h.rates) == 0 {
+		return ""
+	}
+	var sums [sparks]float64
+	var counts [sparks]int
+	last := len(h.times) - 1
+	highest := 0.0
+	for i, at := range h.times {
+		slot := sparks - 1 - (last - i) // few reports are drawn one by one
+		if last >= sparks {
+			slot = max(0, sparks-1-int(h.times[last].Sub(at)*sparks/remembered))
+		}
+		sums[slot] += h.rates[i]
+		counts[slot]++
+	}
+	for i, n := range counts {
+		sums[i] /= float64(max(n, 1))
+		highest = max(highest, sums[i])
+	}
+	line := make([]rune, sparks)
+	for i, n := range counts {
+		if line[i] = ' '; n > 0 && highest > 0 {
+			line[i] = doc.Levels[min(int(sums[i]/highest*float64(len(doc.Levels))), len(doc.Levels)-1)]
+		}
+	}
+	return string(line)
+}
+
+// figures formats recent throughput and latency for a terminal of the given width.
+func (h *recentRates) figures(s runner.Status, width int) string {
+	if width < wide {
+		return fmt.Sprintf("%s %s, p50 %s", h.line(), format.Rate(s.OpsPerSec), format.Time(s.P50))
+	}
+	return h.line() + " " + Figures(s)
+}
+
+// SweepProgress shows a sweep: a line per finished cell, and on a terminal the
+// current repeat. It implements [sweep.Watcher]. Other output to the same
+// stream must go through its Write.
+type SweepProgress struct {
+	screen
+	status sweep.Status
+	at     time.Time // of status
+	round  int
+	recent recentRates
+}
+
+// NewSweepProgress returns a SweepProgress that writes to out.
+func NewSweepProgress(out io.Writer) *SweepProgress {
+	return &SweepProgress{screen: newScreen(out)}
+}
+
+// Begin implements [sweep.Watcher].
+func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.Label != p.status.Label {
+		p.recent = recentRates{} // of another cell
+	}
+	p.status, p.at = s, time.Now()
+	if p.width == nil && s.Repeat != p.round {
+		p.round = s.Repeat
+		fmt.Fprintf(p.out, "repeat %d of %d, %s left\n", s.Repeat, s.Repeats, format.Left(s.Left))
+	}
+	p.draw("")
+	return p
+}
+
+// Progress implements [runner.Observer].
+func (p *SweepProgress) Progress(s runner.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.OpsPerSec > 0 && p.width != nil {
+		p.recent.add(time.Now(), s)
+		p.draw(" " + p.recent.figures(s, p.width()))
+	}
+}
+
+func (p *SweepProgress) draw(figures string) {
+	if p.width == nil {
+		return
+	}
+	s := p.status
+	line := printable.Text(fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
+		format.Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures))
+	fmt.Fprintf(p.raw, "\r%s\x1b[K", text.Trim(line, max(p.width()-1, 0)))
+	p.drawn = true
+}
+
+// Again implements [sweep.Watcher].
+func (p *SweepProgress) Again(s sweep.Status, reason, log string) {
+	fmt.Fprintf(p, "%s: repeat %d of %d is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
+}
+
+// Cell implements [sweep.Watcher].
+func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
+	text := string(c.Status) + ": " + c.Reason
+	if c.Status == set.Measured {
+		text = cellSummary(c)
+	}
+	fmt.Fprintf(p, "%s: %s (%d of %d)\n", s.Label, text, s.Done, s.Cells)
+}
+
+// shortNames are what stands before the figures of a cell.
+var shortNames = map[string]string{
+	result.LatencyP50: "p50 ", result.ResponseP50: "response p50 ", result.ResponseP99: "p99 ",
+}
+
+func cellSummary(c *set.Cell) string {
+	var parts []string
+	names := []string{result.Throughput, result.LatencyP50}
+	if c.OpenLoop() {
+		names = []string{result.Throughput, result.ResponseP50, result.ResponseP99}
+	}
+	for _, name := range names {
+		if m, known := c.Metric(name); known {
+			parts = append(parts, shortNames[name]+format.Value(m))
+		}
+	}
+	if len(c.Warnings) > 0 {
+		parts = append(parts, tables.CellChecks(c))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,380 @@
+package findings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/tables"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// rowsShown is the number of changes above which rows with the verdict SAME
+// are only counted.
+const rowsShown = 40
+
+// Diff writes a comparison: the sides, the changes, largest first, the means, cells
+// without a counterpart, and a summary. If there are many changes and all is
+// false, it only counts those with the verdict SAME.
+func Diff(r *compare.Report, all bool) *doc.Doc {
+	out := new(doc.Doc)
+	out.Remarks(sides(r))
+	out.Gap()
+	var rows []*compare.Change
+	hide := !all && len(r.Changes) > rowsShown
+	for i := range r.Changes {
+		if c := &r.Changes[i]; !hide || c.Verdict != compare.Same {
+			rows = append(rows, c)
+		}
+	}
+	if len(rows) > 0 {
+		out.Add(changeTable(rows, len(r.States) > 0))
+	}
+	if hidden := len(r.Changes) - len(rows); hidden > 0 {
+		out.Line("%s with the verdict SAME hidden; --all shows them", format.Count(hidden, "row"))
+	}
+	if len(r.Means) > 0 {
+		out.Gap()
+		diffMeans(out, r)
+	}
+	out.Gap()
+	out.Remarks(append([]string{columnsNote}, diffNotes(r)...))
+	out.Append(tables.GroupedWarnings(r.Warnings))
+	out.Line(DiffSummary(r))
+	return out
+}
+
+// sides describes both sides, each in one line.
+func sides(r *compare.Report) []string {
+	return []string{fmt.Sprintf("old: %s: %s", r.Old, r.OldSide), fmt.Sprintf("new: %s: %s", r.New, r.NewSide)}
+}
+
+// changeTable returns one row for each change. The column change is what the medians beside it imply.
+func changeTable(changes []*compare.Change, states bool) *doc.Table {
+	columns := []string{"cell", "metric", ">old", ">new", ">change", ">shift", ">interval", ">p (Holm)", "verdict"}
+	if states {
+		columns = append(columns, "by state (windows)")
+	}
+	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
+	for _, c := range changes {
+		old, new := medians(c)
+		row := []any{c.Cell, c.Metric, old, new, doc.Change(c.OfMedians), doc.Change(c.Change), changeInterval(c),
+			format.Probability(c.PHolm), string(c.Verdict)}
+		if states {
+			row = append(row, byState(c.States))
+		}
+		t.Row(row...)
+	}
+	return t
+}
+
+// columnsNote explains the columns that a reader could take for each other.
+const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value to an old one, which interval and verdict are about"
+
+// medians formats the medians of both sides, with the name of the state that they are in.
+func medians(c *compare.Change) (a, b string) {
+	old, new, state := c.Shown()
+	in := func(m *result.Metric) string { return strings.TrimSpace(median(m) + " " + state) }
+	return in(old), in(new)
+}
+
+// changeInterval formats the interval of a change, with a label if it is within one launch.
+func changeInterval(c *compare.Change) string {
+	text := format.Percents(c.Low, c.High)
+	if c.OneLaunch && c.Low != nil {
+		text += " within one launch"
+	}
+	return text
+}
+
+// byState lists the changes in each state of the machine, with the windows of the old and the new
+// side.
+func byState(states []compare.StateChange) string {
+	var parts []string
+	for _, s := range states {
+		part := s.State
+		if s.Change != nil {
+			part += " " + format.Percent(s.Change)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%d:%d)", part, s.OldN, s.NewN))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func breach(b compare.Breach) string {
+	if b.Relative {
+		return "changed by " + format.Percent(&b.Value)
+	}
+	d := result.Define(b.Metric)
+	return "is " + format.Value(result.Metric{Unit: d.Unit, Median: b.Value})
+}
+
+func diffMeans(out *doc.Doc, r *compare.Report) {
+	t := doc.NewTable("transport", "metric", ">cells", ">geometric mean of the changes")
+	for _, m := range r.Means {
+		t.Row(m.Transport, m.Metric, m.Cells, doc.Change(&m.Change))
+	}
+	out.Add(t)
+}
+
+// diffNotes returns what explains changes, each note once.
+func diffNotes(r *compare.Report) (lines []string) {
+	for _, d := range r.Across {
+		lines = append(lines, "compared across different "+d.String())
+	}
+	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
+	const most = 20
+	written := map[string]bool{}
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		line := c.Cell + ": " + c.Note
+		if c.Note == "" || written[line] {
+			continue
+		}
+		if written[line] = true; len(written) <= most {
+			lines = append(lines, "note: "+line)
+		}
+	}
+	if len(written) > most {
+		lines = append(lines, fmt.Sprintf("note: and %d more like these", len(written)-most))
+	}
+	lines = append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
+	for _, b := range r.Broken {
+		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell, b.Metric, breach(b)))
+	}
+	return lines
+}
+
+// notesOf returns the notes of a comparison, and where the least change that counts is from unless the
+// user has chosen it.
+func notesOf(notes []string, floor float64, from string) (lines []string) {
+	for _, note := range notes {
+		lines = append(lines, "note: "+note)
+	}
+	if from != "" {
+		lines = append(lines, fmt.Sprintf("note: least change that counts: %s, %s; --floor sets another", format.Share(floor), from))
+	}
+	return lines
+}
+
+// singlesShown is the number of cells without a counterpart that are named.
+const singlesShown = 20
+
+// singles lists the cells of one side that have no counterpart.
+func singles(side string, cells []compare.Single) (lines []string) {
+	for i, c := range cells {
+		if i == singlesShown {
+			return append(lines, fmt.Sprintf("only in %s: and %d more", side, len(cells)-i))
+		}
+		line := "only in " + side + ": " + c.Cell
+		if c.Status != "measured" {
+			line += " (" + c.Status + ": " + c.Reason + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// ofThemAccepted says how many of the changes for the worse were accepted, if any.
+func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
+	if n := r.Accepted(); v == compare.Worse && n > 0 {
+		return fmt.Sprintf(" (%d accepted)", n)
+	}
+	return ""
+}
+
+// DiffSummary returns the outcome of a comparison in one line.
+func DiffSummary(r *compare.Report) string {
+	var parts []string
+	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
+		if n := r.Count(v); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v)+ofThemAccepted(r, v))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing to compare"}
+	}
+	text := fmt.Sprintf("%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
+		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+	if n := r.TooLittle(); n > 0 {
+		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
+	}
+	if t := r.Thresholds; t.TooLittle > 0 {
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few repeats, or several of a launch; %d launches on each side are needed",
+			t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
+	}
+	if t := r.Thresholds; t.StatesApart > 0 {
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few windows in the same states of the machine",
+			t.StatesApart, format.Count(t.Tests, "test"))
+	}
+	if line := seen(r); line != "" {
+		text += "\n" + line
+	}
+	return text
+}
+
+// seen says which changes the tests could have found, or returns "" if there are none.
+func seen(r *compare.Report) string {
+	s := r.Seen
+	if s.Tests == 0 {
+		return ""
+	}
+	what := "for the worse that could have been found"
+	if r.Thresholds.Tests > 0 {
+		what = "that could have failed a threshold"
+	}
+	of := s.Cell + " " + s.Metric
+	if s.None == s.Tests {
+		return fmt.Sprintf("no change %s: too few repeats", what)
+	}
+	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what, format.Share(s.Median), format.Count(s.Tests-s.None, "test"), format.Share(s.Largest))
+	if s.None > 0 {
+		return fmt.Sprintf("%s; none in %d more, the first of %s", text, s.None, of)
+	}
+	return fmt.Sprintf("%s (%s)", text, of)
+}
+
+// margins returns the least change that counts, and that within which changes are SAME if it is less.
+func margins(floor, same float64) string {
+	text := format.Share(floor)
+	if same > 0 && same < floor {
+		text += ", SAME within " + format.Share(same)
+	}
+	return text
+}
+
+func median(m *result.Metric) string {
+	if m == nil {
+		return "-"
+	}
+	return format.Value(*m)
+}
+
+// Changes returns a row for each change with everything that is known of it, for programs.
+func Changes(r *compare.Report) *doc.Table {
+	t := doc.NewTable("cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats", "change", "change_low", "change_high", "p",
+		"p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians", "detectable")
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		oldMedian, oldN := exact(c.Old)
+		newMedian, newN := exact(c.New)
+		t.Row(c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN, doc.Exact(c.Change), doc.Exact(c.Low), doc.Exact(c.High),
+			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneLaunch, byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable))
+	}
+	return t
+}
+
+// exact returns the cells of a median and of the number of its repeats.
+func exact(m *result.Metric) (value, n doc.Cell) {
+	if m == nil {
+		return doc.None(), doc.None()
+	}
+	return doc.Exact(&m.Median), doc.CellOf(m.N)
+}
+
+// Ranking writes which value of an axis wins in which cells, by how much, and which values cannot be
+// told apart.
+func Ranking(r *compare.Ranking) *doc.Doc {
+	out := new(doc.Doc)
+	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16, "cell").Drop("p (Holm)", "interval", "best")
+	undecided, tooLittle := 0, 0
+	for _, group := range r.Groups {
+		winner := group.Leader
+		if winner == "" {
+			winner = "undecided"
+			undecided++
+		}
+		if group.TooLittle {
+			tooLittle++
+		}
+		first, second := group.List[0], group.List[1]
+		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " + first.State)
+		t.Row(group.Cell, group.Metric, winner, best, doc.Change(second.Lead), format.Percents(second.Low, second.High), format.Probability(second.PHolm))
+	}
+	out.Add(t)
+	out.Gap()
+	for _, group := range r.Groups {
+		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
+	}
+	out.Gap()
+	wins := doc.NewTable("metric", r.Axis, ">wins", ">of")
+	for _, leader := range r.Leaders {
+		wins.Row(leader.Metric, leader.Value, leader.Wins, leader.Groups)
+	}
+	out.Add(wins)
+	out.Gap()
+	out.Remarks(rankingNotes(r))
+	out.Append(tables.GroupedWarnings(r.Warnings))
+	out.Remarks([]string{
+		"by, and the percentages of the groups: the best over the other value; the interval is of the shift between the best and the second, which the test is about",
+		"groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others",
+		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)",
+			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
+	})
+	if tooLittle > 0 {
+		out.Line("%d of them have too few repeats to be decided", tooLittle)
+	}
+	return out
+}
+
+// lettersOf lists the values of a group of cells with their letters, the best first, and by how much the
+// best leads: "shm a, erpc ab +12.0%".
+func lettersOf(group compare.Candidates) string {
+	var parts []string
+	for _, candidate := range group.List {
+		part := candidate.Value + " " + candidate.Group
+		if candidate.Lead != nil {
+			part += " " + format.Percent(candidate.Lead)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rankingNotes returns what a reader of a ranking should know, each note once.
+func rankingNotes(r *compare.Ranking) (lines []string) {
+	for _, d := range r.Across {
+		lines = append(lines, "compared across different "+d.String())
+	}
+	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
+	for _, group := range r.Groups {
+		line := "note: " + group.Cell + ": " + group.List[1].Note
+		if group.List[1].Note != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	for i, c := range r.LeftOut {
+		if i == singlesShown {
+			return append(lines, fmt.Sprintf("not compared: %d more", len(r.LeftOut)-i))
+		}
+		lines = append(lines, "not compared: "+c.Cell+": "+c.Reason)
+	}
+	return lines
+}
+
+// Candidates returns a row for each value and group of cells with everything that is known of it, for programs.
+func Candidates(r *compare.Ranking) *doc.Table {
+	t := doc.NewTable("cell", "metric", "unit", "place", r.Axis, "median", "repeats", "lead", "behind", "behind_low", "behind_high", "p_holm", "winner", "group")
+	for _, group := range r.Groups {
+		for i, c := range group.List {
+			value, n := exact(&c.Metric)
+			t.Row(group.Cell, group.Metric, group.Unit, i+1, c.Value, value, n, doc.Exact(c.Lead), doc.Exact(c.Behind), doc.Exact(c.Low), doc.Exact(c.High),
+				doc.Exact(c.PHolm), group.Leader, c.Group)
+		}
+	}
+	return t
+}
+
+// Standing returns the state of a running comparison in one line.
+func Standing(repeats int, r *compare.Report) string {
+	var parts []string
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.Metric == result.Throughput && !c.Scheduled || c.Metric == result.ResponseP50 || len(r.Changes) == 1 {
+			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, format.Percent(c.Change), format.Percents(c.Low, c.High), c.Verdict))
+		}
+	}
+	return fmt.Sprintf("after %s: %s", format.Count(repeats, "repeat"), strings.Join(parts, ", "))
+}

@@ -1,0 +1,203 @@
+package findings
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/judge/history/changepoint"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// History writes a table of the sets, one of the series that changed, or with all of every series, and one
+// of the changes, each with the sets between which it came.
+func History(h *history.History, list []history.Series, all bool) *doc.Doc {
+	out := new(doc.Doc)
+	t := doc.NewTable("set", "began (UTC)", "version", "revision", "accepted")
+	for _, s := range h.Sets {
+		t.Row(s.Label, s.StartedAt.UTC().Format("2006-01-02 15:04"), cmp.Or(s.Version, "-"), short(s.Revision), accepted(s))
+	}
+	out.Add(t)
+	shown := list
+	if !all {
+		shown = slices.DeleteFunc(slices.Clone(list), func(s history.Series) bool { return len(s.Changes) == 0 })
+	}
+	if len(shown) > 0 {
+		out.Gap()
+		historyTable(out, shown)
+	}
+	found := fmt.Sprintf("%d of %d series changed", changedSeries(list), len(list))
+	if hidden := len(list) - len(shown); hidden > 0 {
+		found += "; --all shows the others"
+	}
+	out.Gap()
+	out.Line(found)
+	if short := tooShort(list); short > 0 {
+		out.Line("%d series are in fewer than %d sets, too few to find a change; diff compares two sets", short, changepoint.Least)
+	}
+	changes(out, h, list)
+	pathChanges(out, h, list)
+	return out
+}
+
+func accepted(s history.Set) string {
+	if len(s.Blessed) == 0 {
+		return ""
+	}
+	b := s.Blessed[len(s.Blessed)-1]
+	return b.Who + ": " + b.Why
+}
+
+func short(revision string) string {
+	const length = 10
+	return cmp.Or(revision[:min(length, len(revision))], "-")
+}
+
+func changedSeries(list []history.Series) (n int) {
+	for _, s := range list {
+		n += min(1, len(s.Changes))
+	}
+	return n
+}
+
+func tooShort(list []history.Series) (n int) {
+	for _, s := range list {
+		if len(s.Points) < changepoint.Least {
+			n++
+		}
+	}
+	return n
+}
+
+// historyTable has a row for each series, with its values since the last change.
+func historyTable(out *doc.Doc, list []history.Series) {
+	machines := slices.ContainsFunc(list, func(s history.Series) bool { return s.Machine != "" })
+	headers := []string{"load", "transport", "metric", ">sets", ">first", "series", ">newest", ">changes", ">baseline", ">newest/baseline"}
+	if machines {
+		headers = append(headers, "machine")
+	}
+	t := doc.NewTable(headers...)
+	for _, s := range list {
+		value := func(v float64) string { return format.Number(v, s.Unit) }
+		newest, baseline := s.Points[len(s.Points)-1].Value, s.Baseline()
+		row := []any{
+			s.Load, s.Transport, s.Metric, len(s.Points), value(s.Points[0].Value), sparkline(s.Points),
+			value(newest), len(s.Changes), value(baseline), change(newest/baseline - 1),
+		}
+		if machines {
+			row = append(row, s.Machine)
+		}
+		t.Row(row...)
+	}
+	out.Add(t)
+}
+
+func change(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*share)
+}
+
+// changes writes each change, the newest first.
+func changes(out *doc.Doc, h *history.History, list []history.Series) {
+	type line struct {
+		series *history.Series
+		change history.Change
+	}
+	var lines []line
+	for i := range list {
+		for _, c := range list[i].Changes {
+			lines = append(lines, line{&list[i], c})
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return b.change.Set - a.change.Set })
+	out.Gap()
+	t := doc.NewTable("set", "commits", "load", "transport", "metric", ">before", ">after", ">change", "verdict")
+	for _, l := range lines {
+		c := l.change
+		t.Row(h.Sets[c.Set].Label, commits(h, c), l.series.Load, l.series.Transport, l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit), change(c.Share), historyVerdict(l.series, c))
+	}
+	out.Add(t)
+}
+
+// pathChanges writes where the bytes of a cell took another path, once for all of its metrics, the newest
+// first.
+func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
+	type line struct {
+		set  int
+		text string
+	}
+	var lines []line
+	for i := range list {
+		s := &list[i]
+		for _, p := range s.Paths {
+			cell := strings.TrimSpace(s.Transport + " " + s.Load)
+			if s.Machine != "" {
+				cell += " on " + s.Machine
+			}
+			text := fmt.Sprintf("%s: the bytes of %s took another path than in %s: %s, and now %s",
+				h.Sets[p.Set].Label, cell, h.Sets[p.Before].Label, strings.Join(p.Old, "; "), strings.Join(p.New, "; "))
+			if l := (line{p.Set, text}); !slices.Contains(lines, l) {
+				lines = append(lines, l)
+			}
+		}
+	}
+	if len(lines) > 0 {
+		out.Gap()
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return b.set - a.set })
+	for _, l := range lines {
+		out.Paragraph(l.text)
+	}
+}
+
+// commits names the range of commits in which a change came, as git log takes it.
+func commits(h *history.History, c history.Change) string {
+	from, to := h.Sets[c.Before].Revision, h.Sets[c.Set].Revision
+	if from == "" || to == "" {
+		return "-"
+	}
+	return short(from) + ".." + short(to)
+}
+
+func historyVerdict(s *history.Series, c history.Change) string {
+	switch {
+	case c.Blessed != nil:
+		return "accepted by " + c.Blessed.Who + ": " + c.Blessed.Why
+	case c.Worse:
+		return "WORSE"
+	case s.Better == result.None:
+		return "changed"
+	}
+	return "BETTER"
+}
+
+// sparkline draws at most sparklineMost values between the least and the most of a series.
+func sparkline(points []history.Point) string {
+	const sparklineMost = 24
+	if len(points) > sparklineMost {
+		points = points[len(points)-sparklineMost:]
+	}
+	least, most := points[0].Value, points[0].Value
+	for _, p := range points {
+		least, most = min(least, p.Value), max(most, p.Value)
+	}
+	line := make([]rune, len(points))
+	for i, p := range points {
+		at := 0
+		if most > least {
+			at = int((p.Value - least) / (most - least) * float64(len(doc.Levels)-1))
+		}
+		line[i] = doc.Levels[at]
+	}
+	return string(line)
+}

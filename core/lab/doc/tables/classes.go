@@ -1,0 +1,118 @@
+package tables
+
+import (
+	"slices"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// classes writes the metrics of each class of traffic: with all classes at once, alone, and the former
+// over the latter.
+func classes(out *doc.Doc, r *result.Result) {
+	list := result.FiguresOf(r.Config.Classes, func(name string) (result.Metric, bool) {
+		m, known := r.Summary[name]
+		return m, known
+	})
+	if len(list) == 0 {
+		return
+	}
+	out.Line("the classes of traffic: with the others, alone, and how much worse they are with the others")
+	t := doc.NewTable("class", "metric", ">together", ">alone", ">slowdown")
+	for _, f := range list {
+		t.Row(f.Class, f.Metric, doc.MedianOf(f.Together), doc.MedianOf(f.Alone), doc.MedianOf(f.Slowdown))
+	}
+	out.Add(t)
+	out.Gap()
+}
+
+// Traffic writes what the classes of traffic of each measured cell did to each other, and how fair its
+// pattern of traffic was. It writes nothing if no cell has either.
+func Traffic(s *set.Set) *doc.Doc {
+	out := new(doc.Doc)
+	loads := loadsOf(s.Cells)
+	var classed, patterned []*set.Cell
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		if c.Status != set.Measured {
+			continue
+		}
+		if len(c.Samples[result.JainClients])+len(c.Samples[result.JainPeers])+len(c.Samples[result.StormRate]) > 0 {
+			patterned = append(patterned, c)
+		}
+		if c.Config["class"] != "" {
+			classed = append(classed, c)
+		}
+	}
+	byLoad := func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) }
+	slices.SortStableFunc(classed, byLoad)
+	slices.SortStableFunc(patterned, byLoad)
+	shown := compare.ShownOf(s)
+	writeClasses(out, shownCells(classed, shown), loads)
+	if len(patterned) == 0 {
+		return out
+	}
+	out.Line("\npatterns of traffic; Jain: 1 if all have the same rate, 1/n if one of n has everything;\n" +
+		"straggler: p50 of the slowest pair of ranks over that of the median pair:")
+	writeRows(out, shownCells(patterned, shown), loads.name,
+		col(">Jain of clients", metricColumn(result.JainClients, number)),
+		col(">Jain of ranks", metricColumn(result.JainPeers, number)),
+		col(">straggler", metricColumn(result.StragglerRatio, doc.Median)),
+		col(">p50", metricColumn(result.LatencyP50, doc.Median)),
+		col(">p99", metricColumn(result.LatencyP99, doc.Median)),
+		col(">connections", metricColumn(result.StormRate, doc.Median)),
+		col(">kept up", percentColumn(result.StormKept)),
+		col(">connect", metricColumn(result.StormConnectP50, doc.Median)),
+		col(">connect p99", metricColumn(result.StormConnectP99, doc.Median)),
+		col(">close", metricColumn(result.StormClose, doc.Median)),
+	)
+	return out
+}
+
+// writeClasses writes a row for each class of each cell.
+func writeClasses(out *doc.Doc, cells []*set.Cell, loads loads) {
+	t := doc.NewTable("load", "transport", "class", ">throughput", ">slowdown", ">p50", ">slowdown", ">p99", ">slowdown", ">in time", ">alone").Wrap(24, "load")
+	for _, c := range cells {
+		var list config.Classes
+		if list.Set(c.Config["class"]) != nil {
+			continue // of a newer version
+		}
+		of := map[string]map[string]result.ClassFigures{}
+		for _, f := range result.FiguresOf(list, c.Metric) {
+			if of[f.Class] == nil {
+				of[f.Class] = map[string]result.ClassFigures{}
+			}
+			of[f.Class][f.Metric] = f
+		}
+		for _, class := range list {
+			figures, known := of[class.Name]
+			if !known {
+				continue
+			}
+			p50, p99 := figures[result.LatencyP50], figures[result.LatencyP99]
+			if class.Rate != 0 {
+				p50, p99 = figures[result.ResponseP50], figures[result.ResponseP99]
+			}
+			rate, inTime := figures[result.Throughput], figures[result.SLOAttainment]
+			t.Row(
+				loads.name(c), c.Transport(), class.Name, doc.MedianOf(rate.Together), doc.MedianOf(rate.Slowdown), doc.MedianOf(p50.Together), doc.MedianOf(p50.Slowdown),
+				doc.MedianOf(p99.Together), doc.MedianOf(p99.Slowdown), partOf(inTime.Together), partOf(inTime.Alone))
+		}
+	}
+	if len(t.Rows) == 0 {
+		return
+	}
+	out.Line("\nclasses of traffic, all at once; slowdown: how many times worse than alone; times of open loops are response times;\n" +
+		"in time: the share that met its objective, and alone:")
+	out.Add(t)
+}
+
+func partOf(m *result.Metric) doc.Cell {
+	if m == nil {
+		return doc.None()
+	}
+	return doc.Part(m.Median)
+}

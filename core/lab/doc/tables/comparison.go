@@ -1,0 +1,301 @@
+package tables
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// Heading names the version and the machine.
+func Heading(version string, machine set.Environment) *doc.Doc {
+	out := new(doc.Doc)
+	out.Line("transportbench %s on %s\n", version, machineName(machine))
+	return out
+}
+
+func machineName(machine set.Environment) string {
+	cores, _ := strconv.Atoi(machine.Identity["cores"])
+	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
+}
+
+// Tables writes the tables of a set: the comparison, the slowdown from one rank, the traffic, the work,
+// and the failed checks.
+func Tables(s *set.Set) *doc.Doc {
+	out := new(doc.Doc)
+	out.Append(Oversubscribed(s), Comparison(s))
+	if list := analyze.SlowdownsOf(s); len(list) > 0 {
+		out.Gap()
+		out.Append(Slowdowns(list))
+	}
+	out.Append(Traffic(s), Work(s), Warnings(s))
+	return out
+}
+
+// Comparison writes one row for each measured cell, by load in order of appearance, and within a load
+// the best first. If the machine was in several states, all rows of a load show windows in the same
+// state, and tables with every state follow. Open loops have their own tables. The last lines name the
+// cells without a result.
+func Comparison(s *set.Set) *doc.Doc {
+	out := new(doc.Doc)
+	loads := loadsOf(s.Cells)
+	var closed, open []*set.Cell
+	for i := range s.Cells {
+		switch c := &s.Cells[i]; {
+		case c.Status != set.Measured && c.Status != set.Published:
+		case c.OpenLoop():
+			open = append(open, c)
+		default:
+			closed = append(closed, c)
+		}
+	}
+	states := compare.FindStates(s)
+	pools := openPools(s, open, states)
+	bestFirst(closed, loads, states, result.Throughput, func(c *set.Cell, state string) float64 {
+		return medianOf(states.Within(c, state), result.Throughput)
+	})
+	writeClosed(out, closed, loads, compare.ShownOf(s))
+	if len(closed) > 0 && len(open) > 0 {
+		out.Gap()
+	}
+	if len(open) > 0 {
+		writeOpen(out, open, loads, states, pools)
+		writeCapacities(out, open, loads, states)
+	}
+	writeStates(out, closed, loads, states)
+	writeOpenStates(out, open, closed, loads, states, pools)
+	writeReasons(out, s, loads)
+	return out
+}
+
+// writeReasons writes why cells have no result, or where it is from, once for a transport if all of
+// its cells have the same reason.
+func writeReasons(out *doc.Doc, s *set.Set, loads loads) {
+	type reason struct {
+		transport string
+		status    set.Status
+		text      string
+	}
+	cells, with := map[string]int{}, map[reason]int{}
+	of := func(c *set.Cell) reason {
+		text, _, _ := strings.Cut(c.Reason, set.Tried) // each has a log of its own
+		return reason{c.Transport(), c.Status, text}
+	}
+	for i := range s.Cells {
+		cells[s.Cells[i].Transport()]++
+		with[of(&s.Cells[i])]++
+	}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		switch r := of(c); {
+		case r.text == "" || with[r] == 0:
+		case with[r] == cells[r.transport]:
+			out.Line("%s: %s: %s", r.transport, r.status, c.Reason)
+			with[r] = 0
+		default:
+			out.Line("%s %s: %s: %s", r.transport, loads.name(c), r.status, c.Reason)
+		}
+	}
+}
+
+// writeClosed writes the rows of closed loops, each with its windows in the common state of its load.
+func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Shown) {
+	if len(closed) == 0 {
+		return
+	}
+	rows, windows := shownCells(closed, shown), map[*set.Cell]string{}
+	for i, row := range rows {
+		if text := shown.Windows(closed[i]); text != "" {
+			windows[row] = text
+		}
+	}
+	writeRows(out, rows, loads.name, closedColumns(func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
+	if len(windows) > 0 {
+		out.Line("state: the windows of a row: those in the state of the machine in which all rows of its load have most, or all if there is none")
+	}
+}
+
+// closedColumns are the columns of closed loops. state names the windows of a row. A closed loop has no response times: its clients
+// wait during a stall, so its percentiles are of the service time and no tails of what users see.
+func closedColumns(state func(*set.Cell) string) []column {
+	return []column{
+		col("provider", provider),
+		col("state", state),
+		col(">throughput", metricColumn(result.Throughput, doc.Median)),
+		col(">95% interval", func(c *set.Cell) string {
+			m, _ := c.Metric(result.Throughput)
+			switch {
+			case m.Low == nil:
+				return "-"
+			case c.Launches() == 1:
+				return format.Interval(m) + " within one launch"
+			}
+			return format.Interval(m)
+		}),
+		col(">p50", metricColumn(result.LatencyP50, doc.Median)),
+		col(">op/s within", metricColumn(result.Throughput+result.WithinMachine, doc.Median)),
+		col(">p50 within", metricColumn(result.LatencyP50+result.WithinMachine, doc.Median)),
+		col(">floor within", metricColumn(result.Floor+result.WithinMachine, doc.Median)),
+		col(">op/s between", metricColumn(result.Throughput+result.BetweenMachines, doc.Median)),
+		col(">p50 between", metricColumn(result.LatencyP50+result.BetweenMachines, doc.Median)),
+		col(">floor between", metricColumn(result.Floor+result.BetweenMachines, doc.Median)),
+		col(">floor", floorOf),
+		col(">p50/floor", metricColumn(result.FloorRatio, doc.Median)),
+		col(">op/floor", metricColumn(result.OpTimeRatio, doc.Median)),
+		col(">x library", metricColumn(result.LibraryRatio, doc.Median)),
+		col(">x witness", witnessRatio),
+		col(">harness", percentColumn(result.HarnessShare)),
+		col("checks", CellChecks),
+	}
+}
+
+// writeRows writes one row for each cell: its load, its transport, and the columns. A column that no row has
+// a value for is left out.
+func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, columns ...column) {
+	columns = append([]column{col("load", load), col("transport", (*set.Cell).Transport)}, columns...)
+	columns = slices.DeleteFunc(columns, func(col column) bool {
+		return !slices.ContainsFunc(rows, func(c *set.Cell) bool { cell := col.cell(c); return cell.Type != doc.Missing && cell.Text != "" })
+	})
+	headers := make([]string, len(columns))
+	for i, col := range columns {
+		headers[i] = col.header
+	}
+	t := doc.NewTable(headers...).Drop(leastImportant...)
+	for _, c := range rows {
+		row := make([]any, len(columns))
+		for i, col := range columns {
+			row[i] = col.cell(c)
+		}
+		t.Row(row...)
+	}
+	out.Add(t)
+}
+
+// leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
+var leastImportant = []string{"harness", "x library", "kernel/op", "CPU/op", "samples", "busy/op", "95% interval", "state", "provider",
+	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes", "checksummed", "op/floor"}
+
+// column is one column of the table of cells.
+type column struct {
+	header string
+	cell   func(*set.Cell) doc.Cell
+}
+
+// col returns a column of what f returns, as [doc.CellOf] takes it.
+func col[T any](header string, f func(*set.Cell) T) column {
+	return column{header, func(c *set.Cell) doc.Cell { return doc.CellOf(f(c)) }}
+}
+
+func metricColumn[T any](metric string, show func(result.Metric) T) func(*set.Cell) doc.Cell {
+	return func(c *set.Cell) doc.Cell { return sampled(c, metric, show) }
+}
+
+func percentColumn(metric string) func(*set.Cell) doc.Cell {
+	return metricColumn(metric, func(m result.Metric) doc.Cell {
+		return doc.Cell{Type: doc.Share, Text: fmt.Sprintf("%.0f%%", 100*m.Median), Value: m.Median}
+	})
+}
+
+// floorOf shows the floor that a ratio of the row divides by. Rows with two kinds of pairs have a floor for
+// each instead.
+func floorOf(c *set.Cell) doc.Cell {
+	if len(c.Samples[result.Floor+result.BetweenMachines]) > 0 {
+		return doc.None()
+	}
+	if len(c.Samples[result.FloorRatio]) > 0 {
+		return sampled(c, result.Floor, doc.Median)
+	}
+	return sampled(c, result.RateFloor, doc.Median)
+}
+
+func sampled[T any](c *set.Cell, metric string, show func(result.Metric) T) doc.Cell {
+	m, known := c.Metric(metric)
+	if !known {
+		return doc.None()
+	}
+	return doc.CellOf(show(m))
+}
+
+// CellChecks counts the failed checks of a cell by severity. Being incomplete counts once.
+func CellChecks(c *set.Cell) string {
+	var severities []result.Severity
+	for _, d := range c.Warnings {
+		if c.Incomplete && d.Name == "complete" || d.Scope == result.ScopeMachine {
+			continue
+		}
+		severities = append(severities, d.Severity)
+	}
+	return checkSummary(severities, c.Incomplete)
+}
+
+// loads names what cells measure, without the transport.
+type loads struct {
+	labels set.Labels
+	order  []string // names in order of appearance
+}
+
+func loadsOf(cells []set.Cell) loads {
+	l := loads{labels: set.LabelsOf(cells)}
+	for i := range cells {
+		if name := l.name(&cells[i]); !slices.Contains(l.order, name) {
+			l.order = append(l.order, name)
+		}
+	}
+	return l
+}
+
+// name returns the cell's load: its profile if all cells have the same load.
+func (l loads) name(c *set.Cell) string {
+	return cmp.Or(l.labels.Load(c.Config), c.Config["profile"])
+}
+
+// groups returns the cells of each load, in order of appearance.
+func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
+	groups := make([][]*set.Cell, len(l.order))
+	for _, c := range cells {
+		groups[l.position(c)] = append(groups[l.position(c)], c)
+	}
+	return slices.DeleteFunc(groups, func(group []*set.Cell) bool { return len(group) == 0 })
+}
+
+func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
+
+// Warnings writes the failed checks of a set's cells that the rows count, each once with the cells that
+// it concerns, and before them the facts of the machine.
+func Warnings(s *set.Set) *doc.Doc {
+	out := new(doc.Doc)
+	for _, d := range machineFacts(s.Cells) {
+		out.Paragraph("%s: this machine: %s: %s", d.Severity, d.Name, d.Message)
+	}
+	var g set.WarningGroups
+	labels := set.LabelsOf(s.Cells)
+	for i := range s.Cells {
+		for _, d := range s.Cells[i].Warnings {
+			if d.Scope != result.ScopeMachine {
+				g.Add("", labels.Of(s.Cells[i].Config), d)
+			}
+		}
+	}
+	out.Append(GroupedWarnings(g.List()))
+	return out
+}
+
+// machineFacts returns the failed checks about the machine, each message once, in order.
+func machineFacts(cells []set.Cell) (facts []result.Finding) {
+	for i := range cells {
+		for _, d := range cells[i].Warnings {
+			if d.Scope == result.ScopeMachine && !slices.Contains(facts, d) {
+				facts = append(facts, d)
+			}
+		}
+	}
+	return facts
+}

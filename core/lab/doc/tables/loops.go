@@ -1,0 +1,219 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// CellLoops has the loops of the ranks of one cell.
+type CellLoops struct {
+	Cell  string            `json:"cell"`
+	Ranks []result.RankLoop `json:"ranks"`
+}
+
+// mostWindows bounds the rows of the tables of windows. JSON has all of them.
+const mostWindows = 20
+
+// Loops writes what the daemons of each rank did in their loops.
+func Loops(cells []CellLoops) *doc.Doc {
+	out := new(doc.Doc)
+	for i := range cells {
+		if i > 0 {
+			out.Gap()
+		}
+		c := &cells[i]
+		out.Line("%s, %s\n", c.Cell, format.Count(c.Ranks[0].Windows, "window"))
+		loopEvents(out, c.Ranks)
+		loopPhases(out, c.Ranks)
+		loopTimes(out, c.Ranks)
+		loopWrites(out, c.Ranks)
+		loopStorage(out, c.Ranks)
+	}
+	return out
+}
+
+// loopEvents writes the events of an iteration, one row for each rank.
+func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
+	header := []string{">rank", ">daemons", ">loops", ">loops/s"}
+	var events []string
+	for _, name := range result.LoopEvents() {
+		if _, has := ranks[0].PerLoop[name]; has {
+			events = append(events, name)
+			header = append(header, ">"+strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	t := doc.NewTable(append(header, ">loops/req")...)
+	for i := range ranks {
+		l := &ranks[i]
+		row := []any{strconv.Itoa(l.Rank), l.Daemons, l.Loops, Magnitude(l.PerSecond)}
+		for _, name := range events {
+			row = append(row, format.Digits(l.PerLoop[name]))
+		}
+		each := "-"
+		if l.LoopsPerRequest > 0 {
+			each = format.Digits(l.LoopsPerRequest)
+		}
+		t.Row(append(row, each)...)
+	}
+	out.Line("events per iteration of the daemons' loop")
+	out.Add(t)
+	out.Gap()
+}
+
+// loopPhases writes the times of the phases, a row for each rank and phase.
+func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
+	t := doc.NewTable(">rank", "phase", ">mean", ">p50", ">p90", ">p99", ">max", ">samples")
+	rows := 0
+	for i := range ranks {
+		for _, name := range result.LoopPhases() {
+			p, timed := ranks[i].Phases[name]
+			if !timed || p.Samples == 0 {
+				continue
+			}
+			t.Row(strconv.Itoa(ranks[i].Rank), name, doc.Time(p.Mean), doc.Time(p.P50), doc.Time(p.P90), doc.Time(p.P99), doc.Time(p.Max), p.Samples)
+			rows++
+		}
+	}
+	if rows == 0 {
+		out.Line("no iteration was timed\n")
+		return
+	}
+	out.Line("phases, of sampled iterations")
+	out.Add(t)
+	out.Gap()
+}
+
+// loopTimes writes the histogram of the time of an iteration, a row for each rank.
+func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
+	header, longest := []string{">rank"}, ""
+	for _, b := range ranks[0].Times {
+		if b.AtMostNS == 0 {
+			header = append(header, ">over "+longest)
+			continue
+		}
+		longest = bound(b.AtMostNS)
+		header = append(header, ">to "+longest)
+	}
+	if len(header) == 1 {
+		return
+	}
+	t := doc.NewTable(header...)
+	for i := range ranks {
+		row := []any{strconv.Itoa(ranks[i].Rank)}
+		for _, b := range ranks[i].Times {
+			row = append(row, b.Count)
+		}
+		if len(row) == len(header) {
+			t.Row(row...)
+		}
+	}
+	out.Line("sampled iterations by their time")
+	out.Add(t)
+	out.Gap()
+}
+
+// bound formats a round time.
+func bound(ns uint64) string {
+	if ns >= 1000 && ns%1000 == 0 {
+		return strconv.FormatUint(ns/1000, 10) + " us"
+	}
+	return strconv.FormatUint(ns, 10) + " ns"
+}
+
+// loopWrites writes the batches of each window, and their sizes.
+func loopWrites(out *doc.Doc, ranks []result.RankLoop) {
+	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99", ">doorbells", ">credit only")
+	rows, left := 0, 0
+	sizes := map[int]map[int]uint64{} // by rank and size
+	var bounds []int
+	for i := range ranks {
+		l := &ranks[i]
+		sizes[l.Rank] = map[int]uint64{}
+		for j := range l.Writes {
+			x := &l.Writes[j]
+			for _, b := range x.Sizes {
+				sizes[l.Rank][b.AtMost] += b.Count
+				if b.Count > 0 && !slices.Contains(bounds, b.AtMost) {
+					bounds = append(bounds, b.AtMost)
+				}
+			}
+			if rows == mostWindows {
+				left++
+				continue
+			}
+			rows++
+			quantile := func(q float64) string {
+				if most := x.Quantile(q); most > 0 {
+					return messages(most)
+				}
+				return "-"
+			}
+			t.Row(strconv.Itoa(l.Rank), x.Window, x.Batches, x.Messages, quotient(x.Messages, x.Batches), quantile(0.5), quantile(0.9), quantile(0.99), x.Doorbells, x.CreditOnly)
+		}
+	}
+	if rows == 0 {
+		return
+	}
+	out.Line("batches of the transport in each window; mean to p99: messages per batch")
+	out.Add(t)
+	if left > 0 {
+		out.Line("and %s in --json", format.Count(left, "more window"))
+	}
+	out.Gap()
+	if len(bounds) == 0 {
+		return
+	}
+	slices.Sort(bounds)
+	header := []string{">rank"}
+	for _, most := range bounds {
+		header = append(header, ">"+messages(most))
+	}
+	t = doc.NewTable(header...)
+	for i := range ranks {
+		row := []any{strconv.Itoa(ranks[i].Rank)}
+		for _, most := range bounds {
+			row = append(row, sizes[ranks[i].Rank][most])
+		}
+		t.Row(row...)
+	}
+	out.Line("batches by their messages, all windows")
+	out.Add(t)
+	out.Gap()
+}
+
+// messages names the sizes of the batches of a bucket.
+func messages(most int) string {
+	if most <= 2 {
+		return strconv.Itoa(most)
+	}
+	return fmt.Sprintf("%d-%d", most/2+1, most)
+}
+
+func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
+	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">mean time", ">mean wait", ">most waiting")
+	rows := 0
+	for i := range ranks {
+		s := ranks[i].Storage
+		if s == nil {
+			continue
+		}
+		lanes := "any"
+		if s.Lanes > 0 {
+			lanes = strconv.Itoa(s.Lanes)
+		}
+		served := float64(max(s.Reads+s.Writes, 1))
+		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes, doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MostQueued)
+		rows++
+	}
+	if rows > 0 {
+		out.Line("storage")
+		out.Add(t)
+		out.Gap()
+	}
+}

@@ -1,0 +1,140 @@
+package tables
+
+import (
+	"strconv"
+	"strings"
+
+	"transportbench/core/base/record"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// mostRanks bounds the rows of a table. The result has all ranks.
+const mostRanks = 8
+
+// mesh writes what the daemons of a mesh did, and the parts of a remote
+// request's service time.
+func mesh(out *doc.Doc, r *result.Result) {
+	if !r.Config.Mesh() {
+		return
+	}
+	loops(out, result.LoopsOf(r.Repeats))
+	phases(out, r.Repeats)
+	stages(out, r.Repeats)
+}
+
+// loops writes one row per rank.
+func loops(out *doc.Doc, list []result.Loop) {
+	if len(list) == 0 {
+		return
+	}
+	proxied := list[0].Proxy != nil
+	header := []string{">rank", ">loops/s", ">empty", ">served"}
+	if proxied {
+		header = append(header, ">clients", ">local", ">remote", ">resp", ">incoming")
+	}
+	header = append(header, ">flush", ">pressure", ">loops/req")
+	t := doc.NewTable(header...)
+	for _, l := range list[:min(len(list), mostRanks)] {
+		t.Row(loopRow(l, proxied)...)
+	}
+	out.Line("the daemons' loop: counts per iteration")
+	out.Add(t)
+	if more := len(list) - mostRanks; more > 0 {
+		out.Line("and %s in the result", format.Count(more, "more rank"))
+	}
+	out.Gap()
+}
+
+func loopRow(l result.Loop, proxied bool) []any {
+	c := l.Counts
+	each := func(n uint64) string { return quotient(n, c.Loops) }
+	row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond), doc.Part(float64(c.EmptyLoops) / float64(max(c.Loops, 1))), each(c.Requests)}
+	if proxied {
+		p := l.Proxy
+		row = append(row, each(p.FromClients), each(p.Local), each(p.Remote), each(p.Responses), each(p.Incoming))
+	}
+	return append(row, each(c.Flushes), each(c.BackPressure), quotient(c.Loops, c.Requests))
+}
+
+// quotient returns a dash if by is 0.
+func quotient(n, by uint64) string {
+	if by == 0 {
+		return "-"
+	}
+	return format.Digits(float64(n) / float64(by))
+}
+
+// Magnitude formats a rate without its unit.
+func Magnitude(perSecond float64) string {
+	return strings.TrimSpace(strings.TrimSuffix(format.Rate(perSecond), "op/s"))
+}
+
+// phases writes the time of each phase of the loop.
+func phases(out *doc.Doc, repeats []result.Repeat) {
+	of, err := result.PhasesOf(repeats)
+	whole := of[record.PhaseLoop]
+	if err != nil || whole.Samples == 0 {
+		return // a check reports it
+	}
+	t := doc.NewTable("phase of a loop", ">mean", ">p50", ">p90", ">p99", ">max", ">share")
+	row := func(name string) {
+		s, timed := of[name]
+		if !timed {
+			return
+		}
+		share := doc.None()
+		if name != record.PhaseTurnaround {
+			share = doc.Part(s.Mean / whole.Mean)
+		}
+		t.Row(name, doc.Time(s.Mean), doc.Time(s.P50), doc.Time(s.P90), doc.Time(s.P99), doc.Time(s.Max), share)
+	}
+	for _, name := range record.PhaseNames {
+		row(name)
+	}
+	row(record.PhaseLoop)
+	row(record.PhaseTurnaround)
+	out.Add(t)
+	out.Gap()
+}
+
+// stageHelp says when each stage ends.
+var stageHelp = map[string]string{
+	record.StageNames[0]: "until the daemon polls the call",
+	record.StageNames[1]: "until its doorbell has rung",
+	record.StageNames[2]: "until the response is polled",
+	record.StageNames[3]: "until the client polls it",
+
+	record.StageClient:   "harness, until the request is posted",
+	record.StageRequest:  "until the daemon polls it",
+	record.StageServe:    "until the daemon has the reply",
+	record.StageFlush:    "until the reply is posted",
+	record.StageResponse: "until the client polls it",
+	record.StageReturn:   "of this, the client handled other responses",
+}
+
+// stages writes the parts of a remote request's service time.
+func stages(out *doc.Doc, repeats []result.Repeat) {
+	s, err := result.StagesOf(repeats)
+	if err != nil || s == nil {
+		return // a check reports it
+	}
+	title := "stage of a remote request"
+	if s.Direct {
+		title = "stage of a call"
+	}
+	t := doc.NewTable(title, ">mean", ">p50", ">p99", ">share", "").Wrap(20, "")
+	for i, name := range s.Names {
+		part := s.Spreads[i]
+		t.Row(name, doc.Time(part.Mean), doc.Time(part.P50), doc.Time(part.P99), doc.Part(part.Mean/s.Whole.Mean), stageHelp[name])
+	}
+	if s.Held > 0 {
+		t.Row("stalls", doc.Time(s.Held), "", "", doc.Part(s.Held/s.Whole.Mean), "what calls of over "+format.Time(s.HeldLimit)+" add")
+	}
+	rest := (1 - s.Explained()) * s.Ordinary()
+	t.Row("unexplained", doc.Time(rest), "", "", doc.Part(rest/s.Whole.Mean), "the mean minus the stages' means")
+	t.Row("whole", doc.Time(s.Whole.Mean), doc.Time(s.Whole.P50), doc.Time(s.Whole.P99), doc.Part(1), "service time")
+	out.Add(t)
+	out.Gap()
+}

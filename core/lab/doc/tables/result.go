@@ -1,0 +1,246 @@
+package tables
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"transportbench/core/base/config"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
+)
+
+// Result writes one result: what ran, its metrics and its failed checks.
+func Result(r *result.Result) *doc.Doc {
+	out := new(doc.Doc)
+	out.Line("%s\n%s", Title(r), Load(r.Config))
+	for _, path := range result.Path(r) {
+		out.Paragraph("path: " + path)
+	}
+	if hosts := hostsOf(r); hosts != "" {
+		out.Paragraph(hosts)
+	}
+	out.Gap()
+	if c, is := oversubscribed(r); is {
+		writeOversubscribed(out, c.Message)
+	}
+	t := doc.NewTable("metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").Wrap(40, "")
+	for _, d := range result.Definitions {
+		m, ok := r.Summary[d.Name]
+		ok = ok && !result.OfSetup(d.Name)
+		if p, pooled := r.Pooled[d.Name]; pooled {
+			m.Median, m.Low, m.High = p.Value, p.Low, p.High
+			d.Help += ", all windows together"
+		} else if len(r.Pooled) > 0 && strings.HasPrefix(d.Name, "response_") {
+			continue // too few samples
+		}
+		if ok {
+			t.Row(d.Name, doc.Median(m), format.Interval(m), d.Help)
+		}
+	}
+	out.Add(t)
+	out.Gap()
+	stream(out, r)
+	network(out, r)
+	classes(out, r)
+	flows(out, r)
+	mesh(out, r)
+	out.Append(Checks(r))
+	return out
+}
+
+// Oversubscribed writes that polling threads shared processors if a cell of the set says so.
+func Oversubscribed(s *set.Set) *doc.Doc {
+	out := new(doc.Doc)
+	for _, d := range machineFacts(s.Cells) {
+		if d.Name == "oversubscribed" {
+			writeOversubscribed(out, d.Message)
+			return out
+		}
+	}
+	return out
+}
+
+func writeOversubscribed(out *doc.Doc, message string) {
+	out.Paragraph("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and not of the transport. "+
+		"Use a core for each polling thread, or fewer threads.", message)
+	out.Gap()
+}
+
+// oversubscribed returns the failed check of a result whose polling threads shared processors: with each
+// other, or for most of the time with other programs.
+func oversubscribed(r *result.Result) (c result.Finding, is bool) {
+	for _, c := range r.Checks {
+		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > result.StarvedShare) {
+			return c, true
+		}
+	}
+	return c, false
+}
+
+// intervalHeader returns the header of a column of intervals. Repeats of one launch do not show what
+// differs between launches.
+func intervalHeader(withinLaunch bool) string {
+	if withinLaunch {
+		return ">95% interval within one launch"
+	}
+	return ">95% interval"
+}
+
+// Title names the transport, its provider and the profile, and the topology and
+// the rate if they are not the default.
+func Title(r *result.Result) string {
+	c := r.Config
+	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version, format.Provider(r.Plugin.Provider, r.Plugin.Chosen), c.Profile)
+	if c.Mesh() {
+		title += ", " + c.Topology
+		if c.RemoteShare != config.ByHash {
+			title += fmt.Sprintf(" (%g%% remote)", 100*float64(c.RemoteShare))
+		}
+	}
+	if c.Network != "" {
+		title += ", network " + c.Network.String()
+	}
+	if c.Traffic != "" {
+		title += ", traffic " + c.Traffic.String()
+	}
+	if c.Rate == config.RateMax {
+		title += ", open loop at its capacity"
+	} else if c.Rate > 0 {
+		title += fmt.Sprintf(", open loop of %s (%s)", format.Rate(float64(c.Rate)), c.Arrival)
+	}
+	return title
+}
+
+// Load describes the load in one line.
+func Load(c config.Config) string {
+	parts := []string{
+		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"), format.Count(c.CallingRanks()*c.Clients, "client"),
+		calls(&c),
+		operations(&c),
+		fmt.Sprintf("%s (%s)", format.Count(c.TotalKeys(), "key"), c.Distribution),
+		fmt.Sprintf("%d x %v", c.Repeats, c.Duration),
+	}
+	return strings.Join(parts, ", ")
+}
+
+// calls describes the calls of a client, or of those of each class.
+func calls(c *config.Config) string {
+	if len(c.Classes) > 0 {
+		return "classes " + c.Classes.String()
+	}
+	return fmt.Sprintf("%d in flight, %s", c.InFlight, values(c.ValueSize))
+}
+
+func values(s config.Sizes) string {
+	switch {
+	case s.Fixed():
+		return "values of " + size(s.Max())
+	case s.Histogram() == nil:
+		return "values of " + sizes(s)
+	default:
+		return fmt.Sprintf("values of %s (%s)", sizes(s), format.Count(len(s.Histogram()), "size"))
+	}
+}
+
+func sizes(s config.Sizes) string {
+	return size(s.Min()) + " to " + size(s.Max())
+}
+
+// size formats bytes as options have them: "32 B", "4KiB".
+func size(n int) string {
+	text := transport.FormatSize(int64(n))
+	if _, err := strconv.Atoi(text); err == nil {
+		text += " B"
+	}
+	return text
+}
+
+func operations(c *config.Config) string {
+	var parts []string
+	for _, s := range c.Mix {
+		parts = append(parts, fmt.Sprintf("%g%% %s", s.Share*100, s.Op))
+	}
+	for _, p := range c.Pattern {
+		parts = append(parts, fmt.Sprintf("%d %s", p.Count, p.Op))
+	}
+	switch {
+	case c.Service == config.ServiceEcho:
+		return "echo"
+	case c.Service == config.ServiceSink && len(c.Pattern) == 0:
+		return "writes"
+	case len(c.Mix) > 0:
+		return strings.Join(parts, " + ")
+	case len(c.Pattern) > 0:
+		return "iterations of " + strings.Join(parts, " + ")
+	default:
+		return fmt.Sprintf("%g%% reads", c.ReadRatio*100)
+	}
+}
+
+// Checks writes why a result is incomplete and which checks failed.
+func Checks(r *result.Result) *doc.Doc {
+	out := new(doc.Doc)
+	if r.Incomplete {
+		out.Line("incomplete: %s%s", r.IncompleteReason, failedRepeat(r))
+	}
+	failed := failedChecks(r)
+	for _, c := range failed {
+		out.Line("%s: %s: %s", c.Severity, c.Name, c.Message)
+	}
+	if len(failed) == 0 {
+		out.Line("%s passed, none failed", format.Count(len(r.Checks), "check"))
+	}
+	return out
+}
+
+// failedRepeat describes what the result has of a repeat that failed.
+func failedRepeat(r *result.Result) string {
+	if r.FailedRepeat == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; the result has the recorded part of repeat %d", r.FailedRepeat.Index+1)
+	if rate := r.FailedRepeat.Samples[result.Throughput]; rate > 0 {
+		text += ", at " + format.Rate(rate)
+	}
+	return text
+}
+
+// failedChecks returns the failed checks, errors first. It omits the check of
+// completeness of an incomplete result, which is reported separately.
+func failedChecks(r *result.Result) []result.Finding {
+	var failed []result.Finding
+	for _, severity := range []result.Severity{result.Error, result.Warning, result.Info} {
+		for _, c := range r.Checks {
+			if !c.OK && c.Severity == severity && !(r.Incomplete && c.Name == "complete") {
+				failed = append(failed, c)
+			}
+		}
+	}
+	return failed
+}
+
+// checkSummary counts failed checks by severity.
+func checkSummary(failed []result.Severity, incomplete bool) string {
+	counts := map[result.Severity]int{}
+	for _, severity := range failed {
+		counts[severity]++
+	}
+	var parts []string
+	if n := counts[result.Error]; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d FAILED", n))
+	}
+	if n := counts[result.Warning]; n > 0 {
+		parts = append(parts, format.Count(n, "warning"))
+	}
+	if incomplete {
+		parts = append(parts, "incomplete")
+	}
+	if len(parts) == 0 {
+		return "ok"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,178 @@
+package tables
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// writeStates writes the medians of closed loops in each state of the machine, with the ratio to the
+// floor that the load allows. If there is one state only, it writes nothing.
+func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.States) {
+	t := statesTable(states, "", " p50", " x floor")
+	for _, c := range closed {
+		rates := states.Medians(c, result.Throughput)
+		if rates == nil {
+			continue
+		}
+		times, ratios := states.Medians(c, result.LatencyP50), states.Ratios(c)
+		row := []any{loads.name(c), c.Transport()}
+		for _, name := range states.Names() {
+			row = append(row, inState(rates, name), inState(times, name), inState(ratios, name))
+		}
+		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
+	}
+	if len(t.Rows) > 0 {
+		out.Line("\nby state of the machine (%s), from the bounces around each window; x floor: p50/floor or op/floor in that state:\n", strings.Join(states.Names(), ", "))
+		out.Add(t)
+	}
+}
+
+// writeOpenStates writes the percentiles of open loops in each state of the machine, and the share of
+// the load that was served. The load is shown as a share of the throughput of closed, which has the cells
+// at [config.RateMax], in that state. If there is one state only, it writes nothing.
+func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
+	t := statesTable(states, " load", " p50", " p99", " served")
+	for _, c := range open {
+		if pools[c] == nil {
+			continue
+		}
+		row := []any{loads.name(c), c.Transport()}
+		for _, name := range states.Names() {
+			row = append(row, shareOfCapacity(closed, c, states, name))
+			row = append(row, poolInState(pools[c], name)...)
+		}
+		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
+	}
+	if len(t.Rows) > 0 {
+		out.Line("\nopen loops by state of the machine (%s): response times of all windows in that state together,\nthe load as a share of the median throughput at rate=max in that state, and the share of the operations due that was served:\n", strings.Join(states.Names(), ", "))
+		out.Add(t)
+	}
+}
+
+// openPools returns the percentiles of open loops by state. Cells without results have none.
+func openPools(s *set.Set, open []*set.Cell, states compare.States) map[*set.Cell][]compare.StatePool {
+	pools := map[*set.Cell][]compare.StatePool{}
+	for _, c := range open {
+		if states.Divide(c.Windows) == nil {
+			continue
+		}
+		if responses, err := s.Responses(c); err == nil {
+			pools[c], _ = states.Pool(c, responses) // nil if a histogram is broken
+		}
+	}
+	return pools
+}
+
+// statesTable returns a table of cells with some columns for each state.
+func statesTable(states compare.States, columns ...string) *doc.Table {
+	headers := []string{"load", "transport"}
+	for _, name := range states.Names() {
+		for _, column := range columns {
+			headers = append(headers, ">"+name+column)
+		}
+	}
+	var fewer []string // the fastest state and its p50 are kept longest
+	for i, name := range slices.Backward(states.Names()) {
+		for j, column := range slices.Backward(columns) {
+			if i > 0 || j > 1 {
+				fewer = append(fewer, name+column)
+			}
+		}
+	}
+	return doc.NewTable(append(headers, "windows")...).Drop(fewer...)
+}
+
+// windowsByState counts windows: "9 near, 1 far".
+func windowsByState(divided []compare.InState) string {
+	var counts []string
+	for _, in := range divided {
+		counts = append(counts, fmt.Sprintf("%d %s", len(in.Windows), in.State))
+	}
+	return strings.Join(counts, ", ")
+}
+
+// shownCells returns each cell with the windows that the tables show.
+func shownCells(cells []*set.Cell, shown compare.Shown) []*set.Cell {
+	rows := make([]*set.Cell, len(cells))
+	for i, c := range cells {
+		rows[i] = shown.Cell(c)
+	}
+	return rows
+}
+
+// bestFirst sorts cells by load, and within a load by a metric, the best first: by its value in the
+// state of the machine in which all cells of the load were measured most, so that no transport leads
+// because it drew the fast state more often. Without such a state, the order is that of
+// [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has none in
+// the state.
+func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric string, value func(c *set.Cell, state string) float64) {
+	sorted := cells[:0:0]
+	for _, list := range loads.groups(cells) {
+		common := states.Common(list)
+		slices.SortStableFunc(list, func(a, b *set.Cell) int {
+			order := cmp.Compare(value(a, common), value(b, common))
+			if result.Define(metric).Better == result.Higher {
+				return -order
+			}
+			return order
+		})
+		if common == "" && states.Count() > 1 {
+			compare.BestFirst(list, metric, states)
+		}
+		sorted = append(sorted, list...)
+	}
+	copy(cells, sorted)
+}
+
+func inState(medians []compare.StateMedian, state string) doc.Cell {
+	for _, m := range medians {
+		if m.State == state {
+			return doc.Median(m.Metric)
+		}
+	}
+	return doc.None()
+}
+
+// shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max in a
+// state, or a dash if it was not measured there.
+func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
+	for _, most := range closed {
+		if !most.FindsCapacity() || most.Key(rateOption) != c.Key(rateOption) {
+			continue
+		}
+		for _, m := range states.Medians(most, result.Throughput) {
+			if m.State == state && m.Metric.Median > 0 {
+				if share := c.OfferedRate() / m.Metric.Median; share >= 0.01 {
+					return fmt.Sprintf("%.0f%%", 100*share)
+				}
+				return "<1%"
+			}
+		}
+	}
+	return "-"
+}
+
+func poolInState(pools []compare.StatePool, state string) []any {
+	for _, p := range pools {
+		if p.State != state {
+			continue
+		}
+		row := []any{}
+		for _, metric := range []string{result.ResponseP50, result.ResponseP99} {
+			cell := doc.None()
+			if q, known := p.Percentiles[metric]; known {
+				cell = doc.Time(q.Value)
+			}
+			row = append(row, cell)
+		}
+		return append(row, fmt.Sprintf("%.0f%%", 100*p.Served))
+	}
+	return []any{"-", "-", "-"}
+}

@@ -1,0 +1,33 @@
+package tables
+
+import (
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+)
+
+// GroupedWarnings writes the failed checks of cells, each once with the cells that it concerns.
+func GroupedWarnings(list []set.GroupedWarning) *doc.Doc {
+	out := new(doc.Doc)
+	for i := range list {
+		d := &list[i]
+		parts := []string{string(d.Severity)}
+		if len(d.Sides) > 0 {
+			parts = append(parts, strings.Join(d.Sides, " and "))
+		}
+		line := strings.Join(append(parts, d.Check, someOf(d.Cells), d.Message), ": ")
+		out.Note(line)
+	}
+	return out
+}
+
+// someOf returns the first names of a list and the number of others.
+func someOf(names []string) string {
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + " and " + format.Count(more, "other")
+	}
+	return strings.Join(names, ", ")
+}

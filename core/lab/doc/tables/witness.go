@@ -1,0 +1,30 @@
+package tables
+
+import (
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// witnessRatio returns how many times a cell took what its witness took.
+func witnessRatio(c *set.Cell) doc.Cell {
+	for _, metric := range []string{result.WitnessRatio, result.WitnessTimeRatio} {
+		if cell := sampled(c, metric, doc.Median); cell.Type != doc.Missing {
+			return cell
+		}
+	}
+	return doc.None()
+}
+
+// Witnesses writes which benchmark ran beside each result that had one.
+func Witnesses(results []*result.Result) *doc.Doc {
+	out := new(doc.Doc)
+	for _, r := range results {
+		if r.Witness != nil && r.Witness.Tool != "" {
+			out.Line("witness of %s %s: %s %s: %s", r.Plugin.Name, r.Config.Profile, r.Witness.Tool, r.Witness.Version, strings.Join(r.Witness.Client, " "))
+		}
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package perf
+
+import (
+	"fmt"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/tables"
+	"transportbench/core/lab/store/format"
+)
+
+// Bounds of the tables. JSON has everything.
+const (
+	mostLines    = 10  // shared cache lines
+	mostAccesses = 4   // to each of them
+	leastCycles  = 100 // a thread that does not poll is shown if it has a hundredth of all cycles
+)
+
+// hitmFigures are the figures of perf c2c in the terminal, of those that its version has.
+var hitmFigures = []string{
+	"Total records", "Load Operations", "Load Local HITM", "Load Remote HITM", "Load HIT Local Peer", "Load HIT Remote Peer",
+	"Load Fill Buffer Hit", "Load L1D hit", "Load L2D hit", "Load LLC hit", "Load Local DRAM", "Load Remote DRAM",
+	"Load access blocked by data", "Load access blocked by address",
+	"LLC Misses to Remote DRAM", "LLC Misses to Remote cache (HITM)", "Store Operations", "Store L1D Miss", "Total Shared Cache Lines",
+}
+
+// Doc returns what perf saw as tables.
+func (c *Profile) Doc() *doc.Doc {
+	out := new(doc.Doc)
+	out.Line("%s\n%s", c.Transport, tables.Load(c.Config))
+	var watched []string
+	if c.Throughput.Stat > 0 {
+		watched = append(watched, format.Rate(c.Throughput.Stat)+" under perf stat")
+	}
+	if c.Throughput.C2C > 0 {
+		watched = append(watched, format.Rate(c.Throughput.C2C)+" under perf c2c")
+	}
+	if c.Throughput.Result > 0 {
+		watched = append(watched, format.Rate(c.Throughput.Result)+" in the result, without")
+	}
+	if len(watched) > 0 {
+		out.Paragraph("throughput: " + strings.Join(watched, ", "))
+	}
+	out.Gap()
+	writeThreads(out, c)
+	out.Gap()
+	writeSharing(out, c)
+	return out
+}
+
+func writeThreads(out *doc.Doc, c *Profile) {
+	if c.NoThreads != "" {
+		out.Paragraph("no counts of threads: " + c.NoThreads)
+		return
+	}
+	all := uint64(0)
+	for i := range c.Threads {
+		all += c.Threads[i].Counts["cycles"]
+	}
+	header := []string{">rank", "thread", ">cycles"}
+	for _, r := range Ratios {
+		header = append(header, ">"+strings.ReplaceAll(r.Name, "_", " "))
+	}
+	t := doc.NewTable(header...)
+	for i := range c.Threads {
+		e := &c.Threads[i]
+		if !e.Polls() && e.Counts["cycles"]*leastCycles < max(all, 1) {
+			continue
+		}
+		rank := "-"
+		if e.Polls() {
+			rank = fmt.Sprint(e.Rank)
+		}
+		row := []any{rank, e.Name, "-"}
+		if cycles, counted := e.Counts["cycles"]; counted {
+			row[2] = tables.Magnitude(float64(cycles))
+		}
+		for _, r := range Ratios {
+			text := "-"
+			if ratio, counted := e.Ratios[r.Name]; counted {
+				if text = format.Digits(100*ratio) + "%"; r.Name == "ipc" {
+					text = format.Digits(ratio)
+				}
+			}
+			row = append(row, text)
+		}
+		t.Row(row...)
+	}
+	out.Line("perf stat: instructions per cycle, and misses of the loads of each cache; a dash is not counted")
+	out.Add(t)
+}
+
+func writeSharing(out *doc.Doc, c *Profile) {
+	if c.NoSharing != "" {
+		out.Paragraph("no HITM table: " + c.NoSharing)
+		return
+	}
+	t := doc.NewTable("perf c2c", ">samples")
+	for _, name := range hitmFigures {
+		if f, has := c.Sharing.Figure(name); has {
+			text := fmt.Sprintf("%.0f", f.Value)
+			if f.Percent {
+				text = format.Digits(f.Value) + "%"
+			}
+			t.Row(name, text)
+		}
+	}
+	out.Add(t)
+	if len(c.Sharing.Lines) == 0 {
+		out.Line("\nno cache line is shared")
+		return
+	}
+	lines := doc.NewTable(">line", "address", ">share", ">local", ">remote", ">loads", ">stores")
+	accesses := doc.NewTable(">line", "offset", ">rank", "thread", "function", ">local", ">remote", ">stores").Wrap(30, "function")
+	for i := range c.Sharing.Lines[:min(mostLines, len(c.Sharing.Lines))] {
+		l := &c.Sharing.Lines[i]
+		lines.Row(i, l.Address, format.Digits(l.Percent)+"%", l.Local, l.Remote, l.Loads, l.Stores)
+		for j := range l.Accesses[:min(mostAccesses, len(l.Accesses))] {
+			a := &l.Accesses[j]
+			rank := "-"
+			if a.Polls() {
+				rank = fmt.Sprint(a.Rank)
+			}
+			accesses.Row(i, a.Offset, rank, a.Name, a.Symbol, a.Local, a.Remote, a.Stores)
+		}
+	}
+	out.Line("\nshared cache lines, sorted on %s", c.Sharing.SortedOn)
+	out.Add(lines)
+	out.Line("\nsamples of the accesses to them")
+	out.Add(accesses)
+}
