@@ -38,10 +38,8 @@ type column struct {
 // entry is the content of a table's cell. Rows without a key sort last.
 type entry struct {
 	html string
-	key  any // nil, a float64 or a string; textKey is the text itself
+	key  any // nil, a float64 or a string
 }
-
-type textKey struct{}
 
 // text is an entry of plain text.
 func text(s string) entry { return entry{escape(s), s} }
