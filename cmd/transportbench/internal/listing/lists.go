@@ -50,7 +50,7 @@ func (t *Trial) Summary() string {
 	return t.Provider + " (" + strings.Join(chosen, ", ") + ")"
 }
 
-// Plugins writes when to choose each plugin, by what they need, and then one row per plugin.
+// Plugins returns when to choose each plugin, by what they need, and then one row per plugin.
 func Plugins(plugins []Plugin) *doc.Doc {
 	out := new(doc.Doc)
 	choices(out, plugins)
@@ -113,7 +113,7 @@ func alsoOn(info transport.Info) string {
 	return cmp.Or(strings.Join(names, ", "), "-")
 }
 
-// PluginDetails writes the description of a plugin.
+// PluginDetails returns the description of a plugin.
 func PluginDetails(p Plugin) *doc.Doc {
 	out := new(doc.Doc)
 	if p.Description == nil {
@@ -188,7 +188,7 @@ func limit(n int) string {
 	return strconv.Itoa(n)
 }
 
-// Profiles writes one row per profile.
+// Profiles returns one row per profile.
 func Profiles(profiles []config.Profile) *doc.Doc {
 	out := new(doc.Doc)
 	t := doc.NewTable("name", "load").Wrap(20, "load")

@@ -10,7 +10,7 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Plan writes the cells of a sweep that has not started, and b is what it measures beside windows.
+// Plan returns the cells of a sweep that has not started, and b is what it measures beside windows.
 func Plan(p *sweep.Plan, b runner.Beside) *doc.Doc {
 	out := new(doc.Doc)
 	cells := make([]set.Cell, len(p.Cells))

@@ -93,7 +93,7 @@ func (c *AnalyzedCell) Unusable() bool {
 	return slices.ContainsFunc(c.findings(), func(f result.Finding) bool { return f.Severity == result.Error })
 }
 
-// Analyze writes an analysis: a single cell in full, several as one row each.
+// Analyze returns an analysis: a single cell in full, several as one row each.
 // With detail, a single cell also shows the events of each thread.
 func Analyze(a *Analysis, detail bool) *doc.Doc {
 	out := new(doc.Doc)
@@ -250,7 +250,7 @@ var (
 	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
 )
 
-// Events writes what the kernel and the processor counted on each polling
+// Events returns what the kernel and the processor counted on each polling
 // thread. Without hardware counters it writes the reason.
 func Events(r *result.Result) *doc.Doc {
 	out := new(doc.Doc)

@@ -14,7 +14,7 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// Calibration writes what a calibration found, one table for each question, and the summary.
+// Calibration returns what a calibration found, one table for each question, and the summary.
 func Calibration(d *calibration.Document) *doc.Doc {
 	out := new(doc.Doc)
 	id := &d.Environment.Identity
@@ -212,7 +212,7 @@ func (c calibrationText) discarded(d *calibration.Document) {
 	}
 }
 
-// Trust writes the summary of a calibration, and its power as a matrix, in markdown.
+// Trust returns the summary of a calibration, and its power as a matrix, in markdown.
 func Trust(d *calibration.Document) *doc.Doc {
 	out := new(doc.Doc)
 	for _, line := range d.Summary() {

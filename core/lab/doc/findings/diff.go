@@ -16,7 +16,7 @@ import (
 // are only counted.
 const rowsShown = 40
 
-// Diff writes a comparison: the sides, the changes, largest first, the means, cells
+// Diff returns a comparison: the sides, the changes, largest first, the means, cells
 // without a counterpart, and a summary. If there are many changes and all is
 // false, it only counts those with the verdict SAME.
 func Diff(r *compare.Report, all bool) *doc.Doc {
@@ -275,7 +275,7 @@ func exact(m *result.Metric) (value, n doc.Cell) {
 	return doc.Exact(&m.Median), doc.CellOf(m.N)
 }
 
-// Ranking writes which value of an axis wins in which cells, by how much, and which values cannot be
+// Ranking returns which value of an axis wins in which cells, by how much, and which values cannot be
 // told apart.
 func Ranking(r *compare.Ranking) *doc.Doc {
 	out := new(doc.Doc)

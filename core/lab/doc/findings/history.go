@@ -14,7 +14,7 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// History writes a table of the sets, one of the series that changed, or with all of every series, and one
+// History returns a table of the sets, one of the series that changed, or with all of every series, and one
 // of the changes, each with the sets between which it came.
 func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	out := new(doc.Doc)

@@ -8,7 +8,7 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// Reproduction writes the tables of a document, each row with our figures and below them the published
+// Reproduction returns the tables of a document, each row with our figures and below them the published
 // ones.
 func Reproduction(c *reproduce.Comparison) *doc.Doc {
 	out := new(doc.Doc)

@@ -11,7 +11,7 @@ import (
 // enough is the share of an operation that the sum of its parts has to explain.
 const enough = 0.95
 
-// Stacks writes what each layer of a transport adds.
+// Stacks returns what each layer of a transport adds.
 func Stacks(list []analyze.Stack) *doc.Doc {
 	out := new(doc.Doc)
 	for i := range list {

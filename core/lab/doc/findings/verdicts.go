@@ -9,7 +9,7 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// Verdicts writes one line for each load: which value of the axis is the best, or which ones cannot be
+// Verdicts returns one line for each load: which value of the axis is the best, or which ones cannot be
 // told apart.
 func Verdicts(r *compare.Ranking) *doc.Doc {
 	out := new(doc.Doc)

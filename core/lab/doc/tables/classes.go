@@ -29,8 +29,8 @@ func classes(out *doc.Doc, r *result.Result) {
 	out.Gap()
 }
 
-// Traffic writes what the classes of traffic of each measured cell did to each other, and how fair its
-// pattern of traffic was. It writes nothing if no cell has either.
+// Traffic returns what the classes of traffic of each measured cell did to each other, and how fair its
+// pattern of traffic was. It is empty if no cell has either.
 func Traffic(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)

@@ -27,7 +27,7 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
-// Tables writes the tables of a set: the comparison, the slowdown from one rank, the traffic, the work,
+// Tables returns the tables of a set: the comparison, the slowdown from one rank, the traffic, the work,
 // and the failed checks.
 func Tables(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
@@ -40,7 +40,7 @@ func Tables(s *set.Set) *doc.Doc {
 	return out
 }
 
-// Comparison writes one row for each measured cell, by load in order of appearance, and within a load
+// Comparison returns one row for each measured cell, by load in order of appearance, and within a load
 // the best first. If the machine was in several states, all rows of a load show windows in the same
 // state, and tables with every state follow. Open loops have their own tables. The last lines name the
 // cells without a result.
@@ -268,7 +268,7 @@ func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
 
-// Warnings writes the failed checks of a set's cells that the rows count, each once with the cells that
+// Warnings returns the failed checks of a set's cells that the rows count, each once with the cells that
 // it concerns, and before them the facts of the machine.
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)

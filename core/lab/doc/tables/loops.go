@@ -20,7 +20,7 @@ type CellLoops struct {
 // mostWindows bounds the rows of the tables of windows. JSON has all of them.
 const mostWindows = 20
 
-// Loops writes what the daemons of each rank did in their loops.
+// Loops returns what the daemons of each rank did in their loops.
 func Loops(cells []CellLoops) *doc.Doc {
 	out := new(doc.Doc)
 	for i := range cells {

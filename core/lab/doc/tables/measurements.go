@@ -46,7 +46,7 @@ func timesWitness(m *transport.Measurement) float64 {
 	return 0
 }
 
-// Measurements writes the microbenchmarks of a transport, without the columns that no reading has. The
+// Measurements returns the microbenchmarks of a transport, without the columns that no reading has. The
 // speed-up is that over the reading's baseline: in the median, or else in the time per operation.
 func Measurements(list []transport.Measurement) *doc.Doc {
 	out := new(doc.Doc)

@@ -13,7 +13,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Result writes one result: what ran, its metrics and its failed checks.
+// Result returns one result: what ran, its metrics and its failed checks.
 func Result(r *result.Result) *doc.Doc {
 	out := new(doc.Doc)
 	out.Line("%s\n%s", Title(r), Load(r.Config))
@@ -52,7 +52,7 @@ func Result(r *result.Result) *doc.Doc {
 	return out
 }
 
-// Oversubscribed writes that polling threads shared processors if a cell of the set says so.
+// Oversubscribed says that polling threads shared processors if a cell of the set says so.
 func Oversubscribed(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	for _, d := range machineFacts(s.Cells) {
@@ -181,7 +181,7 @@ func operations(c *config.Config) string {
 	}
 }
 
-// Checks writes why a result is incomplete and which checks failed.
+// Checks returns why a result is incomplete and which checks failed.
 func Checks(r *result.Result) *doc.Doc {
 	out := new(doc.Doc)
 	if r.Incomplete {

@@ -8,8 +8,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Setup writes what a start of each measured cell took: medians over its launches. It says so if no
-// result has it.
+// Setup returns what a start of each measured cell took: medians over its launches. It says so if no result
+// has that.
 func Setup(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	var rows []*set.Cell

@@ -8,7 +8,7 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// GroupedWarnings writes the failed checks of cells, each once with the cells that it concerns.
+// GroupedWarnings returns the failed checks of cells, each once with the cells that it concerns.
 func GroupedWarnings(list []set.GroupedWarning) *doc.Doc {
 	out := new(doc.Doc)
 	for i := range list {

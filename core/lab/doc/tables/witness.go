@@ -18,7 +18,7 @@ func witnessRatio(c *set.Cell) doc.Cell {
 	return doc.None()
 }
 
-// Witnesses writes which benchmark ran beside each result that had one.
+// Witnesses returns which benchmark ran beside each result that had one.
 func Witnesses(results []*result.Result) *doc.Doc {
 	out := new(doc.Doc)
 	for _, r := range results {

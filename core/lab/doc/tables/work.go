@@ -13,9 +13,9 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Work writes what each measured cell of a set did for an operation, as counted, in the order of
+// Work returns what each measured cell of a set did for an operation, as counted, in the order of
 // the set. If the machine was in several states, it is that of the common state of a load, as in
-// [Comparison]. Work writes nothing if no cell has counters of work.
+// [Comparison]. Work is empty if no cell has counters of work.
 func Work(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)

@@ -31,7 +31,7 @@ func trendOf(p *Phase) (change, verdict string) {
 	return change, "no trend"
 }
 
-// SetupPhases writes the phases of setups, with the trends over their rounds.
+// SetupPhases returns the phases of setups, with the trends over their rounds.
 func SetupPhases(phases []Phase) *doc.Doc {
 	out := new(doc.Doc)
 	t := doc.NewTable(">connections", "phase", ">median", ">95% interval", ">rounds", ">over the rounds", "")

@@ -1,0 +1,2 @@
+// Package terminal shows documents and progress on a terminal.
+package terminal

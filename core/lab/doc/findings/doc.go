@@ -1,0 +1,2 @@
+// Package findings makes documents of what judges found in results.
+package findings
