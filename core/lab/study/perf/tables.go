@@ -25,45 +25,45 @@ var hitmFigures = []string{
 }
 
 // Doc returns what perf saw as tables.
-func (c *Profile) Doc() *doc.Doc {
+func (p *Profile) Doc() *doc.Doc {
 	out := new(doc.Doc)
-	out.Line("%s\n%s", c.Transport, tables.Load(c.Config))
+	out.Line("%s\n%s", p.Transport, tables.Load(p.Config))
 	var watched []string
-	if c.Throughput.Stat > 0 {
-		watched = append(watched, format.Rate(c.Throughput.Stat)+" under perf stat")
+	if p.Throughput.Stat > 0 {
+		watched = append(watched, format.Rate(p.Throughput.Stat)+" under perf stat")
 	}
-	if c.Throughput.C2C > 0 {
-		watched = append(watched, format.Rate(c.Throughput.C2C)+" under perf c2c")
+	if p.Throughput.C2C > 0 {
+		watched = append(watched, format.Rate(p.Throughput.C2C)+" under perf c2c")
 	}
-	if c.Throughput.Result > 0 {
-		watched = append(watched, format.Rate(c.Throughput.Result)+" in the result, without")
+	if p.Throughput.Result > 0 {
+		watched = append(watched, format.Rate(p.Throughput.Result)+" in the result, without")
 	}
 	if len(watched) > 0 {
 		out.Paragraph("throughput: " + strings.Join(watched, ", "))
 	}
 	out.Gap()
-	writeThreads(out, c)
+	writeThreads(out, p)
 	out.Gap()
-	writeSharing(out, c)
+	writeSharing(out, p)
 	return out
 }
 
-func writeThreads(out *doc.Doc, c *Profile) {
-	if c.NoThreads != "" {
-		out.Paragraph("no counts of threads: " + c.NoThreads)
+func writeThreads(out *doc.Doc, p *Profile) {
+	if p.NoThreads != "" {
+		out.Paragraph("no counts of threads: " + p.NoThreads)
 		return
 	}
 	all := uint64(0)
-	for i := range c.Threads {
-		all += c.Threads[i].Counts["cycles"]
+	for i := range p.Threads {
+		all += p.Threads[i].Counts["cycles"]
 	}
 	header := []string{">rank", "thread", ">cycles"}
 	for _, r := range Ratios {
 		header = append(header, ">"+strings.ReplaceAll(r.Name, "_", " "))
 	}
 	t := doc.NewTable(header...)
-	for i := range c.Threads {
-		e := &c.Threads[i]
+	for i := range p.Threads {
+		e := &p.Threads[i]
 		if !e.Polls() && e.Counts["cycles"]*leastCycles < max(all, 1) {
 			continue
 		}
@@ -90,14 +90,14 @@ func writeThreads(out *doc.Doc, c *Profile) {
 	out.Add(t)
 }
 
-func writeSharing(out *doc.Doc, c *Profile) {
-	if c.NoSharing != "" {
-		out.Paragraph("no HITM table: " + c.NoSharing)
+func writeSharing(out *doc.Doc, p *Profile) {
+	if p.NoSharing != "" {
+		out.Paragraph("no HITM table: " + p.NoSharing)
 		return
 	}
 	t := doc.NewTable("perf c2c", ">samples")
 	for _, name := range hitmFigures {
-		if f, has := c.Sharing.Figure(name); has {
+		if f, has := p.Sharing.Figure(name); has {
 			text := fmt.Sprintf("%.0f", f.Value)
 			if f.Percent {
 				text = format.Digits(f.Value) + "%"
@@ -106,14 +106,14 @@ func writeSharing(out *doc.Doc, c *Profile) {
 		}
 	}
 	out.Add(t)
-	if len(c.Sharing.Lines) == 0 {
+	if len(p.Sharing.Lines) == 0 {
 		out.Line("\nno cache line is shared")
 		return
 	}
 	lines := doc.NewTable(">line", "address", ">share", ">local", ">remote", ">loads", ">stores")
 	accesses := doc.NewTable(">line", "offset", ">rank", "thread", "function", ">local", ">remote", ">stores").Wrap(30, "function")
-	for i := range c.Sharing.Lines[:min(mostLines, len(c.Sharing.Lines))] {
-		l := &c.Sharing.Lines[i]
+	for i := range p.Sharing.Lines[:min(mostLines, len(p.Sharing.Lines))] {
+		l := &p.Sharing.Lines[i]
 		lines.Row(i, l.Address, format.Digits(l.Percent)+"%", l.Local, l.Remote, l.Loads, l.Stores)
 		for j := range l.Accesses[:min(mostAccesses, len(l.Accesses))] {
 			a := &l.Accesses[j]
@@ -124,7 +124,7 @@ func writeSharing(out *doc.Doc, c *Profile) {
 			accesses.Row(i, a.Offset, rank, a.Name, a.Symbol, a.Local, a.Remote, a.Stores)
 		}
 	}
-	out.Line("\nshared cache lines, sorted on %s", c.Sharing.SortedOn)
+	out.Line("\nshared cache lines, sorted on %s", p.Sharing.SortedOn)
 	out.Add(lines)
 	out.Line("\nsamples of the accesses to them")
 	out.Add(accesses)
