@@ -30,7 +30,7 @@ const (
 	optionVerifyEvery   = "verify-every"
 )
 
-// fields has every option of a run, in the order of the help.
+// fields has every option of a run, in the order of docs/options.md.
 var fields = complete([]Field{
 	option(optionProfile, "sets several options at once: "+orList(profileNames()), examples(profileNames()...)),
 	option(optionTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", allowed(topologies()...)),

@@ -33,7 +33,7 @@ type Field struct {
 	isSize bool  // it determines how large a run is
 }
 
-// Fields returns every option of a run, in the order of the help. The caller must not change it.
+// Fields returns every option of a run, in the order of docs/options.md. The caller must not change it.
 func Fields() []Field { return fields }
 
 // Names returns the names of all fields.
@@ -90,6 +90,20 @@ type setter interface{ Set(text string) error }
 
 func (f *Field) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(f.index)
+}
+
+// Same reports whether two texts are one value of the field, such as "10us" and "10\u00b5s". An empty text is
+// zero.
+func (f *Field) Same(a, b string) bool {
+	var values [2]any
+	for i, text := range []string{a, b} {
+		var c Config
+		if text != "" && f.parse(&c, text, nil) != nil {
+			return false
+		}
+		values[i] = f.value(&c).Interface()
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
 
 // Show returns the value of the field in c.

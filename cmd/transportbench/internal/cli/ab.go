@@ -64,6 +64,8 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 	flags.DurationVar(&f.limit, "limit", 5*time.Minute, "end after this time")
 	flags.IntVar(&f.most, "most", 1000, "end after this many repeats of each")
 	a.addCompletion(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("a", completeSide)
+	_ = cmd.RegisterFlagCompletionFunc("b", completeSide)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -76,7 +76,7 @@ Published figures are checked for contradictions.
 	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards, or the name of one as analyze prints it")
 	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
-	_ = cmd.RegisterFlagCompletionFunc("columns", completeMetrics) // fails only without the flag
+	_ = cmd.RegisterFlagCompletionFunc("columns", completeColumns) // fails only without the flag
 	return cmd
 }
 

@@ -25,7 +25,7 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
 	}
 	for _, f := range config.Fields() {
-		if f.Name != "profile" && f.Examples != nil && cmd.Flags().Lookup(f.Name) != nil {
+		if f.Name != "profile" && f.Name != "value-size" && cmd.Flags().Lookup(f.Name) != nil { // its values may be files
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Examples, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
@@ -128,6 +128,25 @@ func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 		names = append(names, "all")
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeColumns completes a comma list of metrics and options.
+func completeColumns(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	names := metricNames(begun)
+	first := begun[:strings.LastIndexByte(begun, ',')+1]
+	for _, f := range config.Fields() {
+		names = append(names, first+f.Name+"\t"+f.Help)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSide completes the last option of a side of ab.
+func completeSide(_ *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+	first := begun[:strings.LastIndexByte(begun, ' ')+1]
+	for _, f := range config.Fields() {
+		names = append(names, first+f.Name+"=\t"+f.Help)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeFollowed completes a comma list of metrics.

@@ -92,7 +92,7 @@ configuration file, so a committed sweep means the same everywhere.
 	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "sweep-NAME"))
 	cmd.Flags().StringVar(&f.columns, "columns", "", "print a table with these metrics and options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns prints it of a saved set")
 	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
-	_ = cmd.RegisterFlagCompletionFunc("columns", completeMetrics)
+	_ = cmd.RegisterFlagCompletionFunc("columns", completeColumns)
 	a.addCompletion(cmd)
 	return cmd
 }

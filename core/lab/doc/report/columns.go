@@ -153,7 +153,7 @@ func (b *builder) axes() {
 
 // named returns a cell's value of an option that is one of its axes.
 func (b *builder) named(c *set.Cell, option string) (value string, has bool) {
-	value, has = c.Config[option]
+	value, has = c.Option(option)
 	return value, has && slices.Contains(b.naming[c.Transport()], option)
 }
 

@@ -48,8 +48,8 @@ func (names Columns) Of(s *set.Set) *doc.Doc {
 	}
 	for _, name := range names {
 		columns = append(columns, col(">"+name, func(c *set.Cell) doc.Cell {
-			if value, is := c.Config[name]; is {
-				return doc.CellOf(set.Value(name, value))
+			if value, is := c.Shown(name); is {
+				return doc.CellOf(value)
 			}
 			return sampled(c, name, doc.Median)
 		}))

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"transportbench/core/base/config"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -378,10 +377,7 @@ func candidateNames(cells []*set.Cell, axis string) []string {
 	names := make([]string, len(cells))
 	count := map[string]int{}
 	for i, c := range cells {
-		names[i] = set.Value(axis, c.Config[axis])
-		if axis == trackOption && names[i] == "" {
-			names[i] = config.TrackShipped.String()
-		}
+		names[i], _ = c.Shown(axis)
 		count[names[i]]++
 	}
 	for i, c := range cells {

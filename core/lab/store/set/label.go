@@ -23,16 +23,14 @@ func Varying(cells ...[]Cell) []string {
 	first := map[string]string{}
 	count := map[string]int{} // of the complete configurations that have it
 	varies := map[string]bool{}
-	complete := 0
+	whole := 0 // the number of complete configurations
 	for _, list := range cells {
 		for i := range list {
 			one := 0
-			_, whole := list[i].Config["duration"]    // false for published figures
-			_, reading := list[i].Config[MicroOption] // of a microbenchmark, which has few options
-			if whole && !reading {
+			if complete(list[i].Config) {
 				one = 1
 			}
-			complete += one
+			whole += one
 			for name, value := range list[i].Config {
 				// Options of two transports may only have the name in common.
 				key := name
@@ -52,7 +50,7 @@ func Varying(cells ...[]Cell) []string {
 	for name := range count {
 		// An option that some cells lack varies too, because it is zero there. A transport's own
 		// option does not: other transports do not have it.
-		if name != "transport" && Concerns(name) && (varies[name] || count[name] < complete && !strings.HasPrefix(name, ownPrefix)) {
+		if name != "transport" && Concerns(name) && (varies[name] || count[name] < whole && !strings.HasPrefix(name, ownPrefix)) {
 			names = append(names, name)
 		}
 	}
@@ -228,7 +226,31 @@ func Value(option, value string) string {
 		}
 		return shortRate(rate)
 	}
-	return value
+	return strings.ReplaceAll(value, "µs", "us")
+}
+
+// Option returns a cell's value of an option. An option of a run that results leave out because it is zero is
+// what users write for zero.
+func (c *Cell) Option(name string) (value string, has bool) {
+	if value, has = c.Config[name]; has {
+		return value, true
+	}
+	if f := config.FieldByName(strings.ReplaceAll(name, "_", "-")); f != nil && complete(c.Config) {
+		return f.Show(new(config.Config)), true
+	}
+	return "", false
+}
+
+// complete reports whether options are all those of a run, and not some of a published figure or of a reading of
+// a microbenchmark. They lack those that are zero.
+func complete(options map[string]string) bool {
+	return options["duration"] != "" && options[MicroOption] == ""
+}
+
+// Shown is [Cell.Option] for display.
+func (c *Cell) Shown(option string) (value string, has bool) {
+	value, has = c.Option(option)
+	return Value(option, value), has
 }
 
 // shortRate returns a rate in op/s as an option has it: "20k".
@@ -244,11 +266,11 @@ func shortRate(rate float64) string {
 	return strconv.FormatFloat(rate, 'g', -1, 64)
 }
 
-// Match reports whether a configuration matches a pattern such as "transport=shm,in_flight=3*", in
-// which each value is a shell pattern. A value without a name is that of the transport, so that "*"
-// matches all, as the empty pattern does. A transport's own options do not need "options." before
-// their names.
-func Match(pattern string, config map[string]string) bool {
+// Match reports whether options match a pattern such as "transport=shm,in_flight=3*", in which each value is a
+// shell pattern, or a value of a run's option as users may write it: "10us", "value_size=4KiB", "track=shipped".
+// A value without a name is that of the transport, so that "*" matches all, as the empty pattern does. A
+// transport's own options do not need "options." before their names.
+func Match(pattern string, options map[string]string) bool {
 	if pattern == "" {
 		return true
 	}
@@ -258,9 +280,12 @@ func Match(pattern string, config map[string]string) bool {
 			name, glob = "transport", name
 		}
 		name = strings.ReplaceAll(name, "-", "_")
-		value, has := config[name]
+		value, has := options[name]
+		if f := config.FieldByName(strings.ReplaceAll(name, "_", "-")); f != nil && (has || complete(options)) && f.Same(glob, value) {
+			continue
+		}
 		if !has {
-			value, has = ownOption(config, name)
+			value, has = ownOption(options, name)
 		}
 		if !has {
 			return false
@@ -274,8 +299,8 @@ func Match(pattern string, config map[string]string) bool {
 	return true
 }
 
-func ownOption(config map[string]string, name string) (value string, has bool) {
-	for option, value := range config {
+func ownOption(options map[string]string, name string) (value string, has bool) {
+	for option, value := range options {
 		own, found := strings.CutPrefix(option, ownPrefix)
 		if found && strings.ReplaceAll(own, "-", "_") == name {
 			return value, true

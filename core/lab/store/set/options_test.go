@@ -2,6 +2,7 @@ package set
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,3 +67,30 @@ func TestParseOptionsIsTheInverseOfFlatten(t *testing.T) {
 	require.NoError(t, ParseOptions(&parsed, text, &result.Capacity{Share: 0.7, Rate: 5}))
 	require.InDelta(t, 5, float64(parsed.Rate), 0)
 }
+
+// An option that is zero is shown and matched as users write it, although results leave it out.
+func TestOptionsThatAreZero(t *testing.T) {
+	c := config.Default()
+	c.Burn, c.ReadDelay, c.ValueSize = config.Duration(10_000), "10us", config.FixedSize(4096)
+	changed, unchanged := Cell{Run: &c}, Cell{Run: new(config.Default())}
+	for _, cell := range []*Cell{&changed, &unchanged} {
+		require.NoError(t, cell.flatten())
+		for _, f := range config.Fields() {
+			shown, has := cell.Shown(strings.ReplaceAll(f.Name, "-", "_"))
+			require.True(t, has && shown != "", f.Name)
+			require.True(t, Match(f.Name+"="+f.Show(cell.Run), cell.Config), f.Name)
+		}
+	}
+	for _, pattern := range []string{"burn=10us", "burn=0.01ms", "read-delay=10us", "value_size=4KiB", "value-size=4096", "track=shipped", "burn=1*"} {
+		require.True(t, Match(pattern, changed.Config), pattern)
+	}
+	for _, pattern := range []string{"burn=0s", "burn=0", "read-delay=none", "track=shipped"} {
+		require.True(t, Match(pattern, unchanged.Config), pattern)
+	}
+	require.False(t, Match("burn=10us", unchanged.Config))
+	require.False(t, Match("burn=0s", changed.Config))
+	require.False(t, Match("burn=0s", map[string]string{"transport": "shm"}), "a published figure does not say")
+	require.Equal(t, "10us", first(changed.Shown("burn")))
+}
+
+func first(text string, _ bool) string { return text }
