@@ -67,14 +67,8 @@ the bytes of all
 
 func TestHTML(t *testing.T) {
 	require.Equal(t, `<h3>transports</h3>
-<p>the bytes of all</p>
-<table>
-<thead><tr><th>transport</th><th class="number">p50</th><th class="number">ops</th><th class="number">change</th><th>checks</th><th>why</th></tr></thead>
-<tbody>
-<tr><td>shm</td><td class="number" data-value="1234">1.23 us</td><td class="number" data-value="12">12</td><td class="number" data-value="0.5">+50.0%</td><td class="severity">warning</td><td>steal of the machine was high in each window</td></tr>
-<tr><td>tcpx</td><td class="number missing">-</td><td class="number" data-value="3">3</td><td class="number missing">-</td><td class="missing">-</td><td></td></tr>
-</tbody>
-</table>
+<div class="scroll" tabindex="0" role="region" aria-label="the bytes of all"><table><caption>the bytes of all</caption><thead><tr><th scope="col">transport</th><th scope="col" class="right">p50</th><th scope="col" class="right">ops</th><th scope="col" class="right">change</th><th scope="col">checks</th><th scope="col" class="long">why</th></tr></thead><tbody><tr><th scope="row">shm</th><td class="right" data-value="1234">1.23 us</td><td class="right">12</td><td class="right" data-value="0.5">+50.0%</td><td class="warning">warning</td><td class="long">steal of the machine was high in each window</td></tr>
+<tr><th scope="row">tcpx</th><td class="right">-</td><td class="right">3</td><td class="right">-</td><td>-</td><td class="long"></td></tr></tbody></table></div>
 <ul>
 <li>a note</li>
 </ul>

@@ -11,12 +11,11 @@ import (
 
 func escapeHTML(plain string) string { return html.EscapeString(printable.Text(plain)) }
 
-// HTML returns a document as a fragment of HTML. Cells with numbers have them in data-value, by which a
-// page can sort.
+// HTML returns a document as a fragment of HTML. The line before a table is its caption.
 func HTML(d *Doc) string {
 	var out strings.Builder
 	list := false
-	for _, b := range d.Blocks {
+	for i, b := range d.Blocks {
 		t, isText := b.(Text)
 		item := isText && (t.Kind == Note || t.Kind == Remark || t.Kind == Item)
 		if item != list {
@@ -25,17 +24,31 @@ func HTML(d *Doc) string {
 		}
 		switch b := b.(type) {
 		case Text:
-			out.WriteString(htmlText(b))
+			if i+1 == len(d.Blocks) || !captions(b, d.Blocks[i+1]) {
+				out.WriteString(htmlText(b))
+			}
 		case *Table:
-			htmlTable(&out, b)
+			caption := ""
+			if i > 0 && captions(d.Blocks[i-1], b) {
+				caption = d.Blocks[i-1].(Text).Text
+			}
+			open, rows := HTMLTable(b, caption)
+			fmt.Fprintf(&out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">%s%s</tbody></table></div>\n", escapeHTML(caption), open, strings.Join(rows, "\n"))
 		case *Fold:
-			fmt.Fprintf(&out, "<details><summary>%s</summary>\n%s</details>\n", escapeHTML(b.Title), HTML(&b.Doc))
+			fmt.Fprintf(&out, "<details class=\"table\"><summary>%s</summary>\n%s</details>\n", escapeHTML(b.Title), HTML(&b.Doc))
 		}
 	}
 	if list {
 		out.WriteString("</ul>\n")
 	}
 	return out.String()
+}
+
+// captions reports whether a block is the caption of the next one.
+func captions(b, next Block) bool {
+	t, isText := b.(Text)
+	_, isTable := next.(*Table)
+	return isText && isTable && t.Kind == Line && t.Title == "" && t.Text != ""
 }
 
 func htmlText(t Text) string {
@@ -55,42 +68,65 @@ func htmlText(t Text) string {
 	return fmt.Sprintf("<p>%s</p>\n", line)
 }
 
-// cellClasses are the classes of cells by their types.
-var cellClasses = map[Type]string{Missing: "missing", Severity: "severity"}
-
-func htmlTable(out *strings.Builder, t *Table) {
-	class := func(i int, c Cell) string {
+// HTMLTable returns a table's HTML up to its first row, and its rows, which are named by their first cell.
+// Cells have their values in data-value with four digits, by which a page can sort, if their text does not
+// sort as well and the quantities of their column have one unit.
+func HTMLTable(t *Table, caption string) (open string, rows []string) {
+	classes := func(i int, c Cell) string {
 		var names []string
 		if t.Columns[i].Right {
-			names = append(names, "number")
+			names = append(names, "right")
+		} else if t.Columns[i].Least > 0 {
+			names = append(names, "long")
 		}
-		if name := cellClasses[c.Type]; name != "" {
-			names = append(names, name)
+		if c.Severity != "" {
+			names = append(names, escapeHTML(string(c.Severity)))
 		}
 		if len(names) == 0 {
 			return ""
 		}
 		return fmt.Sprintf(` class="%s"`, strings.Join(names, " "))
 	}
-	out.WriteString("<table>\n<thead><tr>")
+	var out strings.Builder
+	fmt.Fprintf(&out, "<table><caption>%s</caption><thead><tr>", escapeHTML(caption))
 	for i, c := range t.Columns {
 		title := ""
 		if c.Help != "" {
 			title = fmt.Sprintf(` title="%s"`, escapeHTML(c.Help))
 		}
-		fmt.Fprintf(out, "<th%s%s>%s</th>", class(i, Cell{}), title, escapeHTML(c.Name))
+		fmt.Fprintf(&out, `<th scope="col"%s%s>%s</th>`, classes(i, Cell{}), title, escapeHTML(c.Name))
 	}
-	out.WriteString("</tr></thead>\n<tbody>\n")
-	for _, row := range t.Rows {
+	out.WriteString("</tr></thead><tbody>")
+	sorts := make([]bool, len(t.Columns))
+	for i := range sorts {
+		units := map[string]bool{}
+		for _, row := range t.Rows {
+			if row[i].Type == Quantity {
+				units[row[i].Unit] = true
+			}
+		}
+		sorts[i] = len(units) == 1
+	}
+	rows = make([]string, len(t.Rows))
+	for at, row := range t.Rows {
+		var out strings.Builder
 		out.WriteString("<tr>")
 		for i, c := range row {
-			value := ""
-			if c.Type == Quantity || c.Type == Count || c.Type == Share {
-				value = fmt.Sprintf(` data-value="%s"`, strconv.FormatFloat(c.Value, 'g', -1, 64))
+			value, text := "", escapeHTML(c.Text)
+			if sorts[i] && c.Type == Quantity || c.Type == Share && c.Text[0] < '0' || c.Type == Severity && c.Value != 0 {
+				value = fmt.Sprintf(` data-value="%s"`, strconv.FormatFloat(c.Value, 'g', 4, 64))
 			}
-			fmt.Fprintf(out, "<td%s%s>%s</td>", class(i, c), value, escapeHTML(c.Text))
+			if c.Link != "" {
+				text = fmt.Sprintf(`<a href="%s">%s</a>`, escapeHTML(c.Link), text)
+			}
+			if i == 0 {
+				fmt.Fprintf(&out, `<th scope="row"%s%s>%s</th>`, classes(i, c), value, text)
+			} else {
+				fmt.Fprintf(&out, "<td%s%s>%s</td>", classes(i, c), value, text)
+			}
 		}
-		out.WriteString("</tr>\n")
+		out.WriteString("</tr>")
+		rows[at] = out.String()
 	}
-	out.WriteString("</tbody>\n</table>\n")
+	return out.String(), rows
 }

@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -69,6 +70,14 @@ func (t *Table) Wrap(least int, names ...string) *Table {
 	return t
 }
 
+// Explain gives columns their help by name.
+func (t *Table) Explain(helps map[string]string) *Table {
+	for i, c := range t.Columns {
+		t.Columns[i].Help = cmp.Or(c.Help, helps[c.Name])
+	}
+	return t
+}
+
 // Most wraps the texts of a column to a width.
 func (t *Table) Most(width int, name string) *Table {
 	t.column(name).Most = width
@@ -110,6 +119,15 @@ type Cell struct {
 	Text  string
 	Value float64
 	Unit  string
+	// Severity is that of what the cell says.
+	Severity result.Severity
+	// Link is the address that the cell leads to where the format has links.
+	Link string
+}
+
+// Judged returns the cell of a text about something of a severity. Cells sort by value.
+func Judged(severity result.Severity, text string, value float64) Cell {
+	return Cell{Type: Severity, Text: text, Value: value, Severity: severity}
 }
 
 // CellOf returns the cell of a text, of a number that counts something, or of what prints itself. A dash is
@@ -128,7 +146,7 @@ func CellOf(v any) Cell {
 	case uint64:
 		return Cell{Type: Count, Text: strconv.FormatUint(v, 10), Value: float64(v)}
 	case result.Severity:
-		return Cell{Type: Severity, Text: string(v)}
+		return Judged(v, string(v), 0)
 	}
 	return Cell{Text: fmt.Sprint(v)}
 }

@@ -139,7 +139,7 @@ func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 	}
 	out.Gap()
 	for i := range a.Breakdowns {
-		breakdown(out, &a.Breakdowns[i])
+		out.Append(Breakdown(&a.Breakdowns[i]))
 	}
 	limits(out, a.Limit)
 	model(out, a.Model)
@@ -184,18 +184,21 @@ func stalls(out *doc.Doc, a *analyze.Analysis) {
 	out.Gap()
 }
 
-func breakdown(out *doc.Doc, b *analyze.Breakdown) {
+// Breakdown returns the parts of a time.
+func Breakdown(b *analyze.Breakdown) *doc.Doc {
+	out := new(doc.Doc)
 	t := doc.NewTable(b.Name, ">mean", ">share", "").Wrap(20, "")
 	for _, p := range b.Parts {
 		t.Row(p.Label(), doc.Time(p.Mean), doc.Part(p.Share), p.Help)
 	}
 	t.Row("whole", doc.Time(b.Whole), doc.Part(1), "")
-	out.Line(b.Title)
+	out.Line("%s", b.Title)
 	out.Add(t)
 	if b.Note != "" {
 		out.Paragraph(b.Note)
 	}
 	out.Gap()
+	return out
 }
 
 func limits(out *doc.Doc, l *analyze.Limit) {

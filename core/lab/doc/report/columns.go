@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
@@ -180,16 +181,16 @@ func (b *builder) machineTables() []*table {
 		if len(b.doc.Environments) > 1 {
 			caption = fmt.Sprintf("Machine %d", i+1)
 		}
-		t := newTable(caption, nil, "property", "value", "role")
+		t := doc.NewTable("property", "value", "role")
 		for _, of := range []struct {
 			role  string
 			pairs map[string]string
 		}{{"must be equal to compare", e.Identity}, {"may explain a difference", e.Volatile}} {
 			for _, name := range slices.Sorted(maps.Keys(of.pairs)) {
-				t.add(text(name), text(cmp.Or(of.pairs[name], "-")), text(of.role))
+				t.Row(name, cmp.Or(of.pairs[name], "-"), of.role)
 			}
 		}
-		list = append(list, t)
+		list = append(list, tableHTML(caption, t))
 	}
 	return list
 }

@@ -71,7 +71,7 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 	require.NotContains(t, text, "p99", "closed loops have no tails")
 	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`), "in 5 near windows")
 	eval[bool](b, `(() => { location.hash = "#cell-0"; return true; })()`)
-	b.await(`document.getElementById("page").innerText.includes("Longest stalls")`)
+	b.await(`document.getElementById("page").innerText.includes("Analysis")`)
 	page := eval[string](b, `document.getElementById("page").innerText`)
 	require.Contains(t, page, "2.00 ms, 1.00 ms into window 1: client 0 of rank 1: the scheduler ran another thread")
 	require.Contains(t, page, "request: medium")

@@ -240,6 +240,11 @@ func detailsIn(t testing.TB, page []byte, doc *document) []*cellPage {
 	for i := range int(math.Ceil(float64(len(doc.Cells.Label)) / float64(doc.ChunkSize))) {
 		var list chunk
 		unpacked(t, page, fmt.Sprintf("chunk-%d", i), &list)
+		for at, p := range list.Cells {
+			for _, part := range list.Parts {
+				p.parts = append(p.parts, part[at])
+			}
+		}
 		all = append(all, list.Cells...)
 	}
 	require.Len(t, all, len(doc.Cells.Label))

@@ -36,7 +36,7 @@ type document struct {
 	Findings []findingGroup `json:"-"`
 	Stacks   []stack        `json:"-"`
 	Diffs    []diff         `json:"diffs"`
-	Tables   tables         `json:"tables"`
+	Tables   overviewTables `json:"tables"`
 	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read.

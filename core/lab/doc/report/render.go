@@ -109,7 +109,7 @@ func (p *Page) Render(w io.Writer) error {
 // pack returns a value as compressed JSON.
 func pack(v any) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}

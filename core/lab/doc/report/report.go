@@ -91,7 +91,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if p.documents, err = b.documents(); err != nil {
 		return nil, err
 	}
-	b.doc.Tables = tables{All: b.allCells(), Curves: b.curveTable(), Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables()}
+	b.doc.Tables = overviewTables{All: b.allCells(), Curves: b.curveTable(), Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables()}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()

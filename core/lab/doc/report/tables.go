@@ -2,18 +2,18 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
-// tables are those of the overview, which the script shows where the page has their names.
-type tables struct {
+// overviewTables are those of the overview, which the script shows where the page has their names.
+type overviewTables struct {
 	All      *table   `json:"all"`
 	Curves   *table   `json:"curves"`
 	Findings *table   `json:"findings"`
@@ -55,102 +55,120 @@ func (b *builder) allCells() *table {
 		columns = append(columns, [2]string{result.CPUPerOp, "CPU/op"})
 	}
 	columns = slices.DeleteFunc(columns, func(c [2]string) bool { return !b.has(c[0]) && c[0] != result.LatencyP50 })
-	names, helps := []string{"cell*", ">throughput*", ">95% interval"}, map[string]string{"throughput": result.Define(result.Throughput).Help}
+	names, helps := []string{"cell", ">throughput", ">95% interval"}, map[string]string{"throughput": result.Define(result.Throughput).Help}
 	for _, c := range columns {
-		names = append(names, ">"+c[1]+"*")
+		names = append(names, ">"+c[1])
 		helps[c[1]] = result.Define(c[0]).Help
 	}
 	states := slices.ContainsFunc(b.doc.Cells.States, func(s []inState) bool { return s != nil })
 	if states {
-		names = append(names, "windows", "~states")
+		names = append(names, "windows", "states")
 	}
-	t := newTable("Every cell", helps, append(names, "checks*")...)
+	t := doc.NewTable(append(names, "checks")...).Wrap(1, "states").Explain(helps)
 	for cell := range b.cells {
 		rate := b.summary(cell, result.Throughput)
-		row := []entry{b.link(cell), metricEntry(rate), intervalEntry(rate)}
+		row := []any{b.link(cell), doc.MedianOf(rate), interval(rate)}
 		for _, c := range columns {
 			m := b.summary(cell, c[0])
 			if c[0] == result.HarnessShare && m != nil {
-				row = append(row, figure(percentOf(m.Median), m.Median))
+				row = append(row, doc.Part(m.Median))
 			} else {
-				row = append(row, metricEntry(m))
+				row = append(row, doc.MedianOf(m))
 			}
 		}
 		if states {
-			row = append(row, text(cmp.Or(b.doc.Cells.Windows[cell], "-")), text(statesText(b.doc.Cells.States[cell])))
+			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), statesText(b.doc.Cells.States[cell]))
 		}
-		t.addOf(cell, append(row, b.checksEntry(cell))...)
+		t.Row(append(row, b.checksEntry(cell))...)
 	}
-	return t.sorted()
+	return tableHTML("Every cell", t, b.numbers()...)
+}
+
+// numbers are those of all cells.
+func (b *builder) numbers() []int {
+	list := make([]int, len(b.cells))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+func interval(m *result.Metric) string {
+	if m == nil {
+		return "-"
+	}
+	return format.Interval(*m)
 }
 
 // checksEntry tells whether a cell can be used, as the tables in the terminal do.
-func (b *builder) checksEntry(cell int) entry {
+func (b *builder) checksEntry(cell int) doc.Cell {
 	c := &b.doc.Cells
 	switch {
 	case c.Status[cell] != string(set.Measured):
-		return markup(escape(c.Status[cell]+": "+c.Reason[cell]), float64(c.Warnings[cell]))
+		return doc.Judged("", c.Status[cell]+": "+c.Reason[cell], float64(c.Warnings[cell]))
 	case c.Worst[cell] == string(result.Error):
-		return markup(`<p class="error">failed: do not use</p>`, 1e6)
+		return doc.Judged(result.Error, "failed: do not use", 1e6)
 	case c.Warnings[cell] > 0:
-		return markup(fmt.Sprintf(`<p class="%s">%s</p>`, escape(c.Worst[cell]), format.Count(c.Warnings[cell], "warning")), float64(c.Warnings[cell]))
+		return doc.Judged(result.Severity(c.Worst[cell]), format.Count(c.Warnings[cell], "warning"), float64(c.Warnings[cell]))
 	}
-	return markup("ok", 0.0)
+	return doc.CellOf("ok")
 }
 
 // curveTable has the points of all load curves.
 func (b *builder) curveTable() *table {
-	names := []string{"cell*", "loop*", ">throughput*", ">95% interval", ">p50*", ">95% interval", ">p99*", ">95% interval", ">p99.9*", ">95% interval", "past the peak"}
+	names := []string{"cell", "loop", ">throughput", ">95% interval", ">p50", ">95% interval", ">p99", ">95% interval", ">p99.9", ">95% interval", "past the peak"}
 	if b.Objective != nil {
 		names = append(names, b.Objective.Text)
 	}
-	t := newTable("Throughput and latency of every load", nil, append(names, "unusable because")...)
+	t, cells := doc.NewTable(append(names, "unusable because")...), []int{}
 	for _, c := range b.doc.Curves {
 		loop, times := "closed: service time", []string{result.LatencyP50, result.LatencyP99, result.LatencyP999}
 		if c.Open {
 			loop, times = "open: response time", []string{result.ResponseP50, result.ResponseP99, result.ResponseP999}
 		}
 		for _, p := range c.Points {
-			row := []entry{b.link(p.Cell), text(loop)}
+			row := []any{b.link(p.Cell), loop}
 			for _, metric := range append([]string{result.Throughput}, times...) {
 				m := b.summary(p.Cell, metric)
-				row = append(row, metricEntry(m), intervalEntry(m))
+				row = append(row, doc.MedianOf(m), interval(m))
 			}
 			past := ""
 			if p.Past {
 				past = "yes"
 			}
-			row = append(row, text(past))
+			row = append(row, past)
 			if b.Objective != nil {
-				row = append(row, text(cmp.Or(p.Meets, "-")))
+				row = append(row, cmp.Or(p.Meets, "-"))
 			}
-			t.addOf(p.Cell, append(row, text(p.Unusable))...)
+			t.Row(append(row, p.Unusable)...)
+			cells = append(cells, p.Cell)
 		}
 	}
-	return t.sorted()
+	return tableHTML("Throughput and latency of every load", t, cells...)
 }
 
 // stackTables has the parts of times of each breakdown.
 func (b *builder) stackTables() []*titled {
 	list := []*titled{}
 	for _, s := range b.doc.Stacks {
-		names := []string{"cell*"}
+		names := []string{"cell"}
 		for _, part := range s.Parts {
-			names = append(names, ">"+part+"*")
+			names = append(names, ">"+part)
 		}
-		t := newTable(s.Title+": means", nil, append(names, ">whole*")...)
+		t, cells := doc.NewTable(append(names, ">whole")...), []int{}
 		for _, r := range s.Rows {
-			row := []entry{b.link(r.Cell)}
+			row := []any{b.link(r.Cell)}
 			for i := range s.Parts {
 				if i < len(r.Means) && r.Means[i] != nil {
-					row = append(row, duration(*r.Means[i]))
+					row = append(row, doc.Time(*r.Means[i]))
 				} else {
-					row = append(row, entry{"-", nil})
+					row = append(row, doc.None())
 				}
 			}
-			t.addOf(r.Cell, append(row, duration(r.Whole))...)
+			t.Row(append(row, doc.Time(r.Whole))...)
+			cells = append(cells, r.Cell)
 		}
-		list = append(list, &titled{Title: s.Title + ", as a table", Table: t.sorted()})
+		list = append(list, &titled{Title: s.Title + ", as a table", Table: tableHTML(s.Title+": means", t, cells...)})
 	}
 	return list
 }
@@ -163,28 +181,26 @@ func (b *builder) changeTables() []*titled {
 		if d.Report == nil {
 			continue
 		}
-		t := newTable("Changes", nil, "cell*", "metric*", ">old", ">new", ">change*", ">shift*", ">interval", ">p (Holm)*", "verdict*", "~note")
+		t := doc.NewTable("cell", "metric", ">old", ">new", ">change", ">shift", ">interval", ">p (Holm)", "verdict", "note").Wrap(1, "note")
 		for j := range d.Report.Changes {
 			c := &d.Report.Changes[j]
-			cell := entry{escape(c.Cell), c.Cell}
+			cell := doc.CellOf(c.Cell)
 			if d.Cells[j] >= 0 {
-				cell.html = b.linkAs(d.Cells[j], c.Cell).html
+				cell = linkTo(d.Cells[j], c.Cell)
 			}
 			old, new, state := c.Shown()
-			side := func(m *result.Metric) entry {
-				if m == nil {
-					return text("-")
+			side := func(m *result.Metric) doc.Cell {
+				cell := doc.MedianOf(m)
+				if m != nil && state != "" {
+					cell.Text += " " + state
 				}
-				return text(strings.TrimSpace(format.Value(*m) + " " + state))
+				return cell
 			}
-			share := func(s string, v *float64) entry {
-				if v == nil {
-					return entry{escape(s), nil}
-				}
-				return figure(s, *v)
+			holm := doc.None()
+			if c.PHolm != nil {
+				holm = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
 			}
-			t.addOf(d.Cells[j], cell, text(c.Metric), side(old), side(new), share(format.Percent(c.OfMedians), c.OfMedians),
-				share(format.Percent(c.Change), c.Change), text(format.Percents(c.Low, c.High)), share(format.Probability(c.PHolm), c.PHolm), text(string(c.Verdict)), text(c.Note))
+			t.Row(cell, c.Metric, side(old), side(new), doc.Change(c.OfMedians), doc.Change(c.Change), format.Percents(c.Low, c.High), holm, string(c.Verdict), c.Note)
 		}
 		var notes []string
 		for _, a := range d.Report.Across {
@@ -202,7 +218,7 @@ func (b *builder) changeTables() []*titled {
 		for _, w := range d.Report.Warnings {
 			notes = append(notes, strings.Join(append(append([]string{string(w.Severity)}, w.Sides...), w.Check, format.Count(len(w.Cells), "cell"), w.Message), ": "))
 		}
-		list = append(list, &titled{Title: "All changes to " + b.names[d.New] + ", as a table", Table: t.sorted(), Notes: notes[:min(len(notes), notesShown)]})
+		list = append(list, &titled{Title: "All changes to " + b.names[d.New] + ", as a table", Table: tableHTML("Changes", t, d.Cells...), Notes: notes[:min(len(notes), notesShown)]})
 	}
 	return list
 }
@@ -213,19 +229,13 @@ const notesShown = 200
 // findingTable has the problems of the figures. The script counts and shows the cells that the filters
 // leave.
 func (b *builder) findingTable() *table {
-	t := newTable("Problems of the figures", nil, "finding*", "severity*", ">cells*", "~first message", "which")
+	t := doc.NewTable("finding", "severity", ">cells", "first message", "which").Wrap(1, "first message")
+	var groups [][]int
 	for _, f := range b.doc.Findings {
-		var links strings.Builder
-		for _, cell := range f.Cells[:min(len(f.Cells), findingCells)] {
-			fmt.Fprintf(&links, `<li data-c="%d">%s</li>`, cell, b.link(cell).html)
-		}
-		here := fmt.Sprintf(`<span data-here>%d</span>`, len(f.Cells))
-		t.Groups = append(t.Groups, f.Cells)
-		t.add(markup(fmt.Sprintf(`<span class="%s">%s</span>`, escape(string(f.Severity)), escape(f.Check)), f.Check), figure(string(f.Severity), float64(slices.Index(severities, f.Severity))),
-			markup(here, float64(len(f.Cells))), text(f.Example), markup(`<details><summary>cells</summary><ul class="cells">`+links.String()+`</ul></details>`, nil))
+		groups = append(groups, f.Cells)
+		t.Row(doc.Judged(f.Severity, f.Check, 0), doc.Judged("", string(f.Severity), float64(slices.Index(severities, f.Severity))), len(f.Cells), f.Example, "")
 	}
-	return t.sorted()
+	all := tableHTML("Problems of the figures", t)
+	all.Groups = groups
+	return all
 }
-
-// findingCells is the number of cells of a finding that are named.
-const findingCells = 100

@@ -6,27 +6,33 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
-// classes writes the metrics of each class of traffic: with all classes at once, alone, and the former
+// Classes returns the metrics of each class of traffic: with all classes at once, alone, and the former
 // over the latter.
-func classes(out *doc.Doc, r *result.Result) {
-	list := result.FiguresOf(r.Config.Classes, func(name string) (result.Metric, bool) {
-		m, known := r.Summary[name]
-		return m, known
-	})
+func Classes(list []result.ClassFigures) *doc.Doc {
+	out := new(doc.Doc)
 	if len(list) == 0 {
-		return
+		return out
 	}
 	out.Line("the classes of traffic: with the others, alone, and how much worse they are with the others")
-	t := doc.NewTable("class", "metric", ">together", ">alone", ">slowdown")
+	t := doc.NewTable("class", "metric", ">together", ">alone", ">slowdown", ">95% interval").Drop("95% interval")
 	for _, f := range list {
-		t.Row(f.Class, f.Metric, doc.MedianOf(f.Together), doc.MedianOf(f.Alone), doc.MedianOf(f.Slowdown))
+		metric, interval := f.Metric, "-"
+		if f.Objective != "" {
+			metric += " of " + f.Objective
+		}
+		if f.Slowdown != nil {
+			interval = format.Interval(*f.Slowdown)
+		}
+		t.Row(f.Class, metric, doc.MedianOf(f.Together), doc.MedianOf(f.Alone), doc.MedianOf(f.Slowdown), interval)
 	}
 	out.Add(t)
 	out.Gap()
+	return out
 }
 
 // Traffic returns what the classes of traffic of each measured cell did to each other, and how fair its

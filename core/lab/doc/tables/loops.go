@@ -29,12 +29,19 @@ func Loops(cells []CellLoops) *doc.Doc {
 		}
 		c := &cells[i]
 		out.Line("%s, %s\n", c.Cell, format.Count(c.Ranks[0].Windows, "window"))
-		loopEvents(out, c.Ranks)
-		loopPhases(out, c.Ranks)
-		loopTimes(out, c.Ranks)
-		loopWrites(out, c.Ranks)
-		loopStorage(out, c.Ranks)
+		out.Append(RankLoops(c.Ranks, mostWindows))
 	}
+	return out
+}
+
+// RankLoops returns the loops of the ranks of one cell, with the first windows of the transport's batches.
+func RankLoops(ranks []result.RankLoop, windows int) *doc.Doc {
+	out := new(doc.Doc)
+	loopEvents(out, ranks)
+	loopPhases(out, ranks)
+	loopTimes(out, ranks)
+	loopWrites(out, ranks, windows)
+	loopStorage(out, ranks)
 	return out
 }
 
@@ -43,7 +50,7 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 	header := []string{">rank", ">daemons", ">loops", ">loops/s"}
 	var events []string
 	for _, name := range result.LoopEvents() {
-		if _, has := ranks[0].PerLoop[name]; has {
+		if slices.ContainsFunc(ranks, func(l result.RankLoop) bool { _, has := l.PerLoop[name]; return has }) {
 			events = append(events, name)
 			header = append(header, ">"+strings.ReplaceAll(name, "_", " "))
 		}
@@ -53,7 +60,11 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 		l := &ranks[i]
 		row := []any{strconv.Itoa(l.Rank), l.Daemons, l.Loops, Magnitude(l.PerSecond)}
 		for _, name := range events {
-			row = append(row, format.Digits(l.PerLoop[name]))
+			cell := doc.None()
+			if each, has := l.PerLoop[name]; has {
+				cell = doc.Number(each, "ratio")
+			}
+			row = append(row, cell)
 		}
 		each := "-"
 		if l.LoopsPerRequest > 0 {
@@ -89,7 +100,8 @@ func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
 	out.Gap()
 }
 
-// loopTimes writes the histogram of the time of an iteration, a row for each rank.
+// loopTimes writes the histogram of the time of an iteration, two rows for each rank: how many iterations,
+// and their share.
 func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	header, longest := []string{">rank"}, ""
 	for _, b := range ranks[0].Times {
@@ -103,14 +115,20 @@ func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	if len(header) == 1 {
 		return
 	}
-	t := doc.NewTable(header...)
+	t := doc.NewTable(append(header, "")...)
 	for i := range ranks {
-		row := []any{strconv.Itoa(ranks[i].Rank)}
+		row, shares, all, most := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0), uint64(1)
 		for _, b := range ranks[i].Times {
-			row = append(row, b.Count)
+			all, most = all+b.Count, max(most, b.Count)
+		}
+		shape := make([]rune, len(ranks[i].Times))
+		for at, b := range ranks[i].Times {
+			row, shares = append(row, b.Count), append(shares, doc.Part(float64(b.Count)/float64(max(all, 1))))
+			shape[at] = doc.Levels[b.Count*uint64(len(doc.Levels)-1)/most]
 		}
 		if len(row) == len(header) {
-			t.Row(row...)
+			t.Row(append(row, string(shape))...)
+			t.Row(append(shares, "")...)
 		}
 	}
 	out.Line("sampled iterations by their time")
@@ -127,7 +145,7 @@ func bound(ns uint64) string {
 }
 
 // loopWrites writes the batches of each window, and their sizes.
-func loopWrites(out *doc.Doc, ranks []result.RankLoop) {
+func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
 	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99", ">doorbells", ">credit only")
 	rows, left := 0, 0
 	sizes := map[int]map[int]uint64{} // by rank and size
@@ -143,7 +161,7 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop) {
 					bounds = append(bounds, b.AtMost)
 				}
 			}
-			if rows == mostWindows {
+			if rows == most {
 				left++
 				continue
 			}

@@ -27,7 +27,7 @@ func Result(r *result.Result) *doc.Doc {
 	if c, is := oversubscribed(r); is {
 		writeOversubscribed(out, c.Message)
 	}
-	t := doc.NewTable("metric", ">median", intervalHeader(r.Config.WithinLaunch()), "").Wrap(40, "")
+	t := figures(intervalHeader(r.Config.WithinLaunch()))
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
 		ok = ok && !result.OfSetup(d.Name)
@@ -38,17 +38,47 @@ func Result(r *result.Result) *doc.Doc {
 			continue // too few samples
 		}
 		if ok {
-			t.Row(d.Name, doc.Median(m), format.Interval(m), d.Help)
+			t.figure(d, m)
 		}
 	}
-	out.Add(t)
+	out.Add(t.Table)
 	out.Gap()
 	stream(out, r)
 	network(out, r)
-	classes(out, r)
-	flows(out, r)
+	out.Append(Classes(result.FiguresOf(r.Config.Classes, func(name string) (result.Metric, bool) {
+		m, known := r.Summary[name]
+		return m, known
+	})))
+	if list, err := result.FlowsOf(r.Repeats); err == nil { // else a check reports it
+		out.Append(Flows(list, mostFlows))
+	}
 	mesh(out, r)
 	out.Append(Checks(r))
+	return out
+}
+
+// figureTable has a row for each metric.
+type figureTable struct{ *doc.Table }
+
+func figures(interval string, more ...string) figureTable {
+	return figureTable{doc.NewTable(append(append([]string{"metric", ">median", interval}, more...), "")...).Wrap(40, "")}
+}
+
+func (t figureTable) figure(d result.Definition, m result.Metric, more ...any) {
+	t.Row(append(append([]any{d.Name, doc.Median(m), format.Interval(m)}, more...), d.Help)...)
+}
+
+// Figures returns the metrics of a cell, with the number of their repeats. title names the windows.
+func Figures(title string, c *set.Cell, names []string) *doc.Doc {
+	out := new(doc.Doc)
+	t := figures(">95% interval", ">repeats")
+	for _, name := range names {
+		if m, known := c.Metric(name); known {
+			t.figure(result.Define(name), m, m.N)
+		}
+	}
+	out.Line(title)
+	out.Add(t.Table)
 	return out
 }
 

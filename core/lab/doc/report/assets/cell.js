@@ -1,9 +1,10 @@
-// The page of one cell. Go has made its HTML; this file fills its tables and draws its charts.
+// The page of one cell. Go has made its HTML; this file draws its charts.
 
 async function openCell(cell, again) {
   const page = document.getElementById("page"), detail = await detailOf(cell);
   page.innerHTML = detail.html;
-  fillTables(page, detail.tables);
+  sortTables(page);
+  for (const host of page.querySelectorAll("[data-table]")) fillTable(host, detail[host.dataset.table]);
   for (const host of page.querySelectorAll("[data-machine]")) fillTable(host, report.doc.tables.machines[host.dataset.machine]);
   for (const [name, draw] of Object.entries({ spectrum: drawSpectrumOf, repeats: drawRepeats })) {
     const figure = page.querySelector(`[data-chart=${name}]`);

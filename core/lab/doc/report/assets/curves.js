@@ -100,7 +100,7 @@ async function drawSpectrum() {
   cells.forEach((cell, i) => {
     for (const c of spectrumCurves(cell, details[i])) curves.push({ ...c, dash: c.kind === "response" ? [6, 4] : spectrumDash(variants.indexOf(ownOptions(cell))) });
   });
-  const tables = details.map((d) => d.tables[d.spectrum - 1]).filter(Boolean);
+  const tables = details.map((d) => d.spectrum).filter(Boolean);
   const figure = el("figure");
   host.replaceChildren(
     el("p", { class: "controls" }, el("label", {}, "Load ", el("select", { id: "spectrum-load", onchange: (e) => { look.group = e.target.value; drawSpectrum(); } },

@@ -25,7 +25,7 @@ async function detailOf(cell) {
     if (report.chunks.size > 24) report.chunks.delete(report.chunks.keys().next().value);
   }
   const chunk = await report.chunks.get(at), i = cell % size;
-  return { ...chunk.cells[i], tables: chunk.tables.map((list) => list[i]) };
+  return { ...chunk.cells[i], html: chunk.parts.map((list) => list[i]).join("") };
 }
 
 // metricOf returns a cell's summary of a metric, or null.

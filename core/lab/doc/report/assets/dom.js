@@ -65,55 +65,64 @@ function compareKeys(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
+// sortable lets a click on the name of a column sort a table. rows returns its rows as elements in their
+// natural order, and draw shows those with the numbers that it gets.
+function sortable(table, rows, draw) {
+  let by = -1, down = false;
+  const sortBy = (i, head) => {
+    down = by === i && !down;
+    by = i;
+    const keys = rows().map((row) => { const c = row.cells[i]; return c.textContent === "-" ? null : c.dataset.value === undefined ? c.textContent : Number(c.dataset.value); });
+    const order = [...keys.keys()].sort((a, b) => compareKeys(keys[a], keys[b]));
+    for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    draw(down ? order.reverse() : order);
+  };
+  [...table.tHead.rows[0].cells].forEach((head, i) => {
+    if (head.textContent) head.replaceChildren(el("button", { type: "button", onclick: () => sortBy(i, head) }, head.textContent));
+  });
+}
+
 // fillTable shows a table that Go has made: its rows of visible cells, rowsAtOnce first, in the order that
 // the reader chooses.
 function fillTable(host, t) {
-  let shown = rowsAtOnce, by = -1, down = false;
+  let shown = rowsAtOnce, order = [...t.rows.keys()];
   const box = el("div", { class: "scroll", tabindex: "0", role: "region" }), more = el("p", { class: "note" });
   box.innerHTML = t.open;
-  box.setAttribute("aria-label", box.querySelector("caption").textContent);
-  const body = box.querySelector("tbody"), natural = [...t.rows.keys()];
+  const made = box.querySelector("table"), body = made.tBodies[0];
+  box.setAttribute("aria-label", made.caption.textContent);
   const draw = () => {
-    const all = by >= 0 && t.orders[by].length ? t.orders[by] : natural, order = (down ? [...all].reverse() : all).filter((i) => (t.groups ? t.groups[i].some(visible) : !t.cells || t.cells[i] < 0 || visible(t.cells[i])));
-    body.innerHTML = order.slice(0, shown).map((i) => t.rows[i]).join("");
+    const list = order.filter((i) => (t.groups ? t.groups[i].some(visible) : !t.cells || t.cells[i] < 0 || visible(t.cells[i])));
+    body.innerHTML = list.slice(0, shown).map((i) => t.rows[i]).join("");
     if (t.groups) [...body.rows].forEach((row, k) => {
-      row.querySelector("[data-here]").textContent = t.groups[order[k]].filter(visible).length;
-      for (const item of row.querySelectorAll("[data-c]")) item.hidden = !visible(Number(item.dataset.c));
+      const cells = t.groups[list[k]].filter(visible);
+      row.cells[2].textContent = cells.length;
+      row.lastElementChild.append(el("details", {}, el("summary", {}, "cells"), el("ul", { class: "cells" }, cells.slice(0, rowsAtOnce).map((c) => el("li", {}, cellLink(c))))));
     });
-    more.hidden = order.length <= shown;
-    more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `, el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
+    more.hidden = list.length <= shown;
+    more.replaceChildren(`${Math.min(shown, list.length)} of ${list.length} rows. `, el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
   };
-  box.querySelector("thead").addEventListener("click", (e) => {
-    const button = e.target.closest("[data-by]");
-    if (!button) return;
-    down = by === Number(button.dataset.by) && !down;
-    by = Number(button.dataset.by);
-    for (const head of box.querySelectorAll("th[aria-sort]")) head.removeAttribute("aria-sort");
-    button.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
-    draw();
-  });
+  const all = () => {
+    const rows = el("tbody");
+    rows.innerHTML = t.rows.join("");
+    return [...rows.rows];
+  };
+  sortable(made, all, (by) => { order = by; draw(); });
   draw();
   host.append(box, more);
 }
 
-// fillTables fills the places of tables, those in a fold when the reader opens it.
-function fillTables(root, tables) {
-  for (const host of root.querySelectorAll("[data-table]")) {
-    const d = host.closest("details"), fill = () => fillTable(host, tables[host.dataset.table]);
-    if (!d) {
-      fill();
-      continue;
-    }
-    const open = () => {
-      if (d.open && !d.dataset.filled) {
-        d.dataset.filled = "yes";
-        fill();
-      }
-      d.open ? folds.add(d.dataset.fold) : folds.delete(d.dataset.fold);
-    };
-    d.addEventListener("toggle", open);
-    d.open = folds.has(d.dataset.fold);
-    if (d.open) open();
+// sortTables lets the reader sort the tables that are in the page, and keeps what is open.
+function sortTables(root) {
+  for (const table of root.querySelectorAll("table")) {
+    const rows = [...table.tBodies[0].rows];
+    if (rows.length > 1) sortable(table, () => rows, (order) => table.tBodies[0].append(...order.map((i) => rows[i])));
+  }
+  for (const d of root.querySelectorAll("details.table")) {
+    const id = d.querySelector("summary").textContent;
+    d.open = folds.has(id);
+    d.dataset.filled = "yes";
+    d.addEventListener("toggle", () => (d.open ? folds.add(id) : folds.delete(id)));
   }
 }
 
