@@ -2,114 +2,120 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 )
 
-// scan checks text as checker does, without reading its tokens: several times as fast, which counts
-// where a command reads a thousand sets. plain is false if text needs the checker, because it is
-// wrong or has what scan does not look into: escapes and letters beyond ASCII in names, and numbers
-// that may be out of range.
-func scan(text []byte) (document *Document, plain bool) {
-	if !json.Valid(text) {
-		return nil, false
-	}
-	s := scanner{text: text, document: &Document{text: text}}
-	return s.document, s.scan()
-}
-
-// scanner walks over text that is valid JSON.
+// scanner walks over JSON, valid up to the last byte. It does not read tokens, which would take
+// several times as long: that counts where a command reads a thousand sets.
 type scanner struct {
 	text     []byte
 	document *Document
-	// open has a list of names for each object that is open, in names, and -1 for each list.
-	open  []int
-	names [][]byte
-	name  []byte // of the value that follows, at the top level
+	open     []container
+	names    [][]byte // of the objects that are open
+	name     []byte   // of the value that follows, at the top level
 }
 
-func (s *scanner) scan() bool {
+// container is an object or a list.
+type container struct {
+	object bool
+	first  int             // of its names
+	seen   map[string]bool // its names, folded, once they are many
+}
+
+// scan returns what [NewDocument] refuses.
+func (s *scanner) scan() error {
 	for i := 0; i < len(s.text); {
 		switch c := s.text[i]; {
 		case c == '{' || c == '[':
 			if len(s.open) == maxDepth {
-				return false
+				return errorAt(s.text, i, fmt.Sprintf("nested more than %d deep", maxDepth))
 			}
-			from := -1
-			if c == '{' {
-				from = len(s.names)
-			}
-			s.open = append(s.open, from)
+			s.open = append(s.open, container{object: c == '{', first: len(s.names)})
 			i++
 		case c == '}' || c == ']':
 			last := len(s.open) - 1
-			if from := s.open[last]; from >= 0 {
-				s.names = s.names[:from]
+			if last < 0 {
+				return nil
 			}
-			s.open = s.open[:last]
+			s.names, s.open = s.names[:s.open[last].first], s.open[:last]
 			i++
 		case c == '"':
 			end := stringEnd(s.text, i)
+			if end > len(s.text) {
+				return nil
+			}
 			if !s.quoted(i, end) {
-				return false
+				return errorAt(s.text, end-1, fmt.Sprintf("the name %q occurs twice in one object", unquoted(s.text[i+1:end-1])))
 			}
 			i = end
 		case c == '-' || c >= '0' && c <= '9':
 			end := numberEnd(s.text, i)
+			number := s.text[i:end]
 			const safe = 300 // digits of a number below the largest float64
-			if end-i > safe || bytes.ContainsAny(s.text[i:end], "eE") && !smallExponent(s.text[i:end]) {
-				return false
+			if len(number) > safe || bytes.ContainsAny(number, "eE") {
+				if _, err := strconv.ParseFloat(string(number), 64); errors.Is(err, strconv.ErrRange) {
+					return errorAt(s.text, end-1, fmt.Sprintf("%.40s is out of range", number))
+				}
 			}
 			i = end
 		default:
 			i++
 		}
 	}
-	return true
+	return nil
 }
 
-// quoted handles the string from the quote at from up to end.
+// quoted handles the string from the quote at from up to end. It returns false for a name that the object
+// has already.
 func (s *scanner) quoted(from, end int) bool {
-	content := s.text[from+1 : end-1]
-	depth := len(s.open)
-	isName := depth > 0 && s.open[depth-1] >= 0 && follows(s.text, end) == ':'
+	content, depth := s.text[from+1:end-1], len(s.open)
+	isName := depth > 0 && s.open[depth-1].object && follows(s.text, end) == ':'
 	if !isName {
-		if depth == 1 && s.name != nil {
-			if bytes.IndexByte(content, '\\') >= 0 {
-				return !bytes.Equal(s.name, []byte("schema_version")) && !bytes.Equal(s.name, []byte("kind"))
-			}
+		if depth == 1 {
 			switch string(s.name) {
 			case "schema_version":
-				s.document.SchemaVersion = string(content)
+				s.document.SchemaVersion = unquoted(content)
 			case "kind":
-				s.document.Kind = string(content)
+				s.document.Kind = unquoted(content)
 			}
 		}
 		return true
 	}
-	for _, c := range content {
-		if c == '\\' || c >= 0x80 {
-			return false
-		}
+	if bytes.IndexByte(content, '\\') >= 0 {
+		content = []byte(unquoted(content))
 	}
-	own := s.names[s.open[depth-1]:]
-	const many = 256 // for which the checker's map is faster
-	if len(own) > many {
-		return false
-	}
-	if slices.ContainsFunc(own, func(other []byte) bool { return len(other) == len(content) && bytes.EqualFold(other, content) }) {
-		return false
-	}
-	s.names = append(s.names, content)
 	if depth == 1 {
 		s.name = content
 	}
-	return true
+	return s.add(&s.open[depth-1], content)
 }
 
-// stringEnd returns the index behind the string that begins at from.
+// add adds a name to an object and reports whether it is new there.
+func (s *scanner) add(c *container, name []byte) bool {
+	own := s.names[c.first:]
+	const many = 256 // for which a map is faster
+	if len(own) < many {
+		s.names = append(s.names, name)
+		return !slices.ContainsFunc(own, func(other []byte) bool { return bytes.EqualFold(other, name) })
+	}
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+		for _, n := range own {
+			c.seen[folded(string(n))] = true
+		}
+	}
+	field := folded(string(name))
+	known := c.seen[field]
+	c.seen[field] = true
+	return !known
+}
+
+// stringEnd returns the index behind the string that begins at from; it is beyond text if the string is cut.
 func stringEnd(text []byte, from int) int {
-	for i := from + 1; ; i++ {
+	for i := from + 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
 			i++
@@ -117,6 +123,7 @@ func stringEnd(text []byte, from int) int {
 			return i + 1
 		}
 	}
+	return len(text) + 1
 }
 
 func numberEnd(text []byte, from int) int {
@@ -125,12 +132,6 @@ func numberEnd(text []byte, from int) int {
 		i++
 	}
 	return i
-}
-
-// smallExponent reports whether the exponent of a number has two digits at most.
-func smallExponent(number []byte) bool {
-	exponent := bytes.TrimLeft(number[bytes.IndexAny(number, "eE")+1:], "+-0")
-	return len(exponent) <= 2 && len(number) < 100
 }
 
 // follows returns the first byte at or behind from that is no space; 0 if there is none.
