@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -49,12 +50,7 @@ func NetworkForms() []string {
 	return []string{networkExample, "loss=0% for namespaces without impairments", none}
 }
 
-func (n Network) String() string {
-	if n == "" {
-		return none
-	}
-	return string(n)
-}
+func (n Network) String() string { return cmp.Or(string(n), none) }
 
 // Set parses the format of String.
 func (n *Network) Set(text string) error {

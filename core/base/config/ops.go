@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -185,53 +186,60 @@ func parseOps[T any](text string, parse func(op, number string) (T, error)) ([]T
 	return list, nil
 }
 
+// operations yields the operations of a store and how often each occurs, as shares or counts.
+func (c *Config) operations() iter.Seq2[string, float64] {
+	return func(yield func(op string, weight float64) bool) {
+		switch {
+		case len(c.Pattern) > 0:
+			for _, o := range c.Pattern {
+				if !yield(o.Op, float64(o.Count)) {
+					return
+				}
+			}
+		case len(c.Mix) > 0:
+			for _, o := range c.Mix {
+				if !yield(o.Op, o.Share) {
+					return
+				}
+			}
+		default:
+			_ = yield(OpRead, c.ReadRatio) && yield(OpWrite, 1-c.ReadRatio)
+		}
+	}
+}
+
 // ReadsValues reports whether any operation reads a value.
 func (c *Config) ReadsValues() bool {
-	reads := func(op string) bool { return op == OpRead || op == OpRMW }
-	switch {
-	case c.Service != ServiceStore:
-		return c.Service == ServiceEcho
-	case len(c.Pattern) > 0:
-		return slices.ContainsFunc(c.Pattern, func(p OpCount) bool { return reads(p.Op) })
-	case len(c.Mix) > 0:
-		return slices.ContainsFunc(c.Mix, func(m OpShare) bool { return reads(m.Op) && m.Share > 0 })
-	}
-	return c.ReadRatio > 0
+	_, back, _ := c.values()
+	return back > 0
 }
 
 // Payloads returns the mean bytes of a request and of its response, without a transport's header.
 func (c *Config) Payloads() (forth, back float64) {
 	value := c.ValueSize.Mean()
-	reads, writes, requests := 0.0, 0.0, 0.0 // of values
-	add := func(op string, weight float64) {
+	forth, back, requests := c.values()
+	return MessageHeader + value*forth/requests, MessageHeader + value*back/requests
+}
+
+// values returns how many values so many requests and their responses have.
+func (c *Config) values() (forth, back, requests float64) {
+	switch c.Service {
+	case ServiceEcho:
+		return 1, 1, 1
+	case ServiceSink:
+		return 1, 0, 1
+	}
+	for op, weight := range c.operations() {
 		requests += weight
 		switch op {
 		case OpRead:
-			reads += weight
+			back += weight
 		case OpWrite, OpInsert:
-			writes += weight
+			forth += weight
 		case OpRMW: // two requests
 			requests += weight
-			reads += weight
-			writes += weight
+			forth, back = forth+weight, back+weight
 		}
 	}
-	switch {
-	case c.Service == ServiceEcho:
-		reads, writes, requests = 1, 1, 1
-	case c.Service == ServiceSink:
-		writes, requests = 1, 1
-	case len(c.Pattern) > 0:
-		for _, o := range c.Pattern {
-			add(o.Op, float64(o.Count))
-		}
-	case len(c.Mix) > 0:
-		for _, o := range c.Mix {
-			add(o.Op, o.Share)
-		}
-	default:
-		add(OpRead, c.ReadRatio)
-		add(OpWrite, 1-c.ReadRatio)
-	}
-	return MessageHeader + value*writes/requests, MessageHeader + value*reads/requests
+	return forth, back, requests
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,12 +24,7 @@ const (
 	roleClients = "clients"
 )
 
-func (c CPUs) String() string {
-	if c == "" {
-		return automatic
-	}
-	return string(c)
-}
+func (c CPUs) String() string { return cmp.Or(string(c), automatic) }
 
 // Set parses the format of String.
 func (c *CPUs) Set(text string) error {
@@ -92,12 +88,7 @@ const (
 	maxNUMANode = 1023 // the kernel's largest
 )
 
-func (n NUMANode) String() string {
-	if n == "" {
-		return anyNode
-	}
-	return string(n)
-}
+func (n NUMANode) String() string { return cmp.Or(string(n), anyNode) }
 
 // Set parses the format of String.
 func (n *NUMANode) Set(text string) error {
@@ -149,12 +140,7 @@ const InterleaveSendPoll Interleave = "send-poll"
 // Interleaves returns the orders as users write them.
 func Interleaves() []string { return []string{none, string(InterleaveSendPoll)} }
 
-func (i Interleave) String() string {
-	if i == "" {
-		return none
-	}
-	return string(i)
-}
+func (i Interleave) String() string { return cmp.Or(string(i), none) }
 
 // checkPlacement checks the options that place ranks and threads, and order their work.
 func checkPlacement(c *Config) *Error {

@@ -36,8 +36,8 @@ func (c *Config) Requests() (n int, replayed bool) {
 	if c.Distribution == DistributionLatest {
 		return n, false
 	}
-	for _, op := range []string{OpInsert, OpRMW} {
-		if c.has(op) {
+	for op, weight := range c.operations() {
+		if weight > 0 && (op == OpInsert || op == OpRMW) {
 			return n, false
 		}
 	}
@@ -51,21 +51,6 @@ func (c *Config) Requests() (n int, replayed bool) {
 		return n, false
 	}
 	return whole(least), true
-}
-
-// has reports whether the mix or the pattern has an operation.
-func (c *Config) has(op string) bool {
-	for _, s := range c.Mix {
-		if s.Op == op && s.Share > 0 {
-			return true
-		}
-	}
-	for _, o := range c.Pattern {
-		if o.Op == op {
-			return true
-		}
-	}
-	return false
 }
 
 // nextPrime returns the first odd prime from n on.

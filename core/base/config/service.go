@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -23,12 +24,7 @@ const serviceStore = "store"
 
 func services() []string { return []string{serviceStore, string(ServiceEcho), string(ServiceSink)} }
 
-func (s Service) String() string {
-	if s == ServiceStore {
-		return serviceStore
-	}
-	return string(s)
-}
+func (s Service) String() string { return cmp.Or(string(s), serviceStore) }
 
 // ReadRatio returns the only read ratio that the service allows; ok is false if it allows any.
 // Each operation of an echo reads what it has written, and counts as a read.

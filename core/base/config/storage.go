@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -35,12 +36,7 @@ func DelayForms() []string {
 	return []string{"20ms", delayUniform + ":10ms-30ms", delayExponential + ":20ms", delayLognormal + ":20ms-60ms"}
 }
 
-func (d Delay) String() string {
-	if d == "" {
-		return none
-	}
-	return string(d)
-}
+func (d Delay) String() string { return cmp.Or(string(d), none) }
 
 // Set parses the format of String.
 func (d *Delay) Set(text string) error {

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 
 	"transportbench/core/transport"
 )
@@ -24,12 +26,7 @@ const trackShipped = "shipped"
 
 func tracks() []string { return []string{trackShipped, string(TrackMatched)} }
 
-func (t Track) String() string {
-	if t == TrackShipped {
-		return trackShipped
-	}
-	return string(t)
-}
+func (t Track) String() string { return cmp.Or(string(t), trackShipped) }
 
 // checkTrack checks that the verification is the track's.
 func checkTrack(c *Config) *Error {
@@ -47,14 +44,12 @@ func (t Track) OwnOptions(info transport.Info, own map[string]string) (map[strin
 		return own, nil
 	}
 	all := map[string]string{}
+	maps.Copy(all, info.Matched)
 	for option, value := range own {
 		if matched, has := info.Matched[option]; has && value != matched {
 			return nil, &transport.OptionError{Option: option, Problem: fmt.Sprintf(
 				"%q contradicts --track matched, where it is %q so that no payload is checked twice; leave it out", value, matched)}
 		}
-		all[option] = value
-	}
-	for option, value := range info.Matched {
 		all[option] = value
 	}
 	return all, nil

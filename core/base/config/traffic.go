@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -93,12 +94,7 @@ func (t Traffic) DefaultRanks() int {
 	return trafficRanks
 }
 
-func (t Traffic) String() string {
-	if t == "" {
-		return none
-	}
-	return string(t)
-}
+func (t Traffic) String() string { return cmp.Or(string(t), none) }
 
 // Set parses the format of String.
 func (t *Traffic) Set(text string) error {
