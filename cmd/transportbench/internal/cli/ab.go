@@ -225,7 +225,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	if err != nil {
 		return err
 	}
-	least := s.calibrated(&f.comparison, func() []calibration.Found { return []calibration.Found{calibration.Find(identity)} })
+	least := s.calibrated(&f.comparison, func() []calibration.Found { return []calibration.Found{new(calibration.Finder).Find(identity)} })
 	test.LeastChange = func(repeats int) float64 {
 		share, _ := least.of(test.Compare, repeats, false)
 		return share

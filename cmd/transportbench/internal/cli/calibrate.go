@@ -103,7 +103,7 @@ func (a *app) lastOrNamed(args []string) (*calibration.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := calibration.Find(identity)
+	found := new(calibration.Finder).Find(identity)
 	if found.Document == nil {
 		return nil, usagef("this machine has no calibration; make one with %s calibrate", a.program)
 	}

@@ -243,7 +243,7 @@ func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPat
 		return badInput(err)
 	}
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
+	o.Floor, from = a.calibrated(c, func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		terminal.Print(a.stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
@@ -361,7 +361,7 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		return badInput(err)
 	}
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibration.Found { return calibration.OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
+	o.Floor, from = a.calibrated(c, func() []calibration.Found { return new(calibration.Finder).OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		terminal.Print(a.stderr, tables.GroupedWarnings(set.Warnings(s)))

@@ -32,7 +32,7 @@ func TestMarkdownOfForeignText(t *testing.T) {
 		Broken:   []compare.Breach{{Threshold: hostileMarkdown, Cell: hostileMarkdown, Metric: hostileMarkdown}},
 		Means:    []compare.Mean{{Transport: hostileMarkdown, Metric: hostileMarkdown}},
 		OnlyOld:  []compare.Single{{Cell: hostileMarkdown, Status: "failed", Reason: hostileMarkdown}},
-		Warnings: warnings, Notes: []string{hostileMarkdown}, Across: []compare.Difference{{Key: hostileMarkdown}},
+		Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown}, Across: []compare.Difference{{Key: hostileMarkdown}}},
 	}
 	writeMarkdown(&out, Diff(report, true))
 	out.WriteString(GitHubSummary(report))
@@ -41,7 +41,7 @@ func TestMarkdownOfForeignText(t *testing.T) {
 	ranking := &compare.Ranking{
 		Axis:    hostileMarkdown,
 		Groups:  []compare.Candidates{{Cell: hostileMarkdown, Metric: hostileMarkdown, List: []compare.Candidate{candidate, candidate, candidate}}},
-		Leaders: []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}}, Warnings: warnings, Notes: []string{hostileMarkdown},
+		Leaders: []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}}, Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown}},
 		LeftOut: []compare.Single{{Cell: hostileMarkdown, Reason: hostileMarkdown}},
 	}
 	writeMarkdown(&out, Ranking(ranking))

@@ -216,7 +216,7 @@ func TestChangesOnTheAxis(t *testing.T) {
 	change := func(v, low, high float64) compare.Change {
 		return compare.Change{Cell: "c", Metric: "m", Better: result.Higher, Change: &v, Low: &low, High: &high, Verdict: compare.Ambiguous}
 	}
-	d := diff{Report: &compare.Report{Floor: 0.02, Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}}, Cells: []int{0, 1}}
+	d := diff{Report: &compare.Report{Basis: compare.Basis{Floor: 0.02}, Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}}, Cells: []int{0, 1}}
 	l := changesOf(d, "m")
 	require.InDelta(t, 50, l.Zero, 1e-9)
 	require.InDelta(t, 100, l.Rows[0].X+l.Rows[1].X, 1e-9)

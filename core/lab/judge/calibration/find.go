@@ -56,11 +56,6 @@ func (r *Finder) read(path string, info os.FileInfo) (*Document, error) {
 	return f.document, f.err
 }
 
-// Find is [Finder.Find] of a new Finder.
-func Find(identity map[string]string, dirs ...string) Found {
-	return new(Finder).Find(identity, dirs...)
-}
-
 // Find returns the last calibration of a machine. It reads the file [FileName] of each of the
 // directories and those in the user's state directory. The last is the newest full one, or the newest
 // quick one if none is full. One that was made later than tomorrow does not count.
@@ -148,18 +143,10 @@ func (d *Document) otherMachine(identity map[string]string) ([]string, error) {
 		return nil, err
 	}
 	var list []string
-	for _, key := range Differing(is, identity) {
+	for _, key := range set.Differing(is, identity) {
 		list = append(list, fmt.Sprintf("%s %q instead of %q", key, is[key], identity[key]))
 	}
 	return list, nil
-}
-
-// Differing returns the keys whose values differ, sorted. A key that is missing has the value "".
-func Differing(a, b map[string]string) []string {
-	keys := maps.Clone(a)
-	maps.Copy(keys, b)
-	maps.DeleteFunc(keys, func(key, _ string) bool { return a[key] == b[key] })
-	return slices.Sorted(maps.Keys(keys))
 }
 
 // after reports whether d counts instead of other.
@@ -169,9 +156,6 @@ func (d *Document) after(other *Document) bool {
 	}
 	return d.StartedAt.After(other.StartedAt)
 }
-
-// OfSets is [Finder.OfSets] of a new Finder.
-func OfSets(sets ...*set.Set) []Found { return new(Finder).OfSets(sets...) }
 
 // OfSets returns the last calibration of each machine on which cells of the sets were measured. It
 // looks in the directories of the sets, too.

@@ -34,7 +34,7 @@ func TestFind(t *testing.T) {
 	state, err := StatePath(here)
 	require.NoError(t, err)
 	dir, parent := t.TempDir(), t.TempDir()
-	find := func() Found { return Find(identity, dir, parent, dir) }
+	find := func() Found { return new(Finder).Find(identity, dir, parent, dir) }
 	require.Equal(t, Found{Identity: identity}, find())
 
 	quick := kept(t, state, here, 1, true)
@@ -75,18 +75,18 @@ func TestFindInASharedStateDirectory(t *testing.T) {
 	path, err := StatePath(other)
 	require.NoError(t, err)
 	kept(t, path, other, 1, false)
-	require.Equal(t, Found{Identity: identity}, Find(identity))
+	require.Equal(t, Found{Identity: identity}, new(Finder).Find(identity))
 
 	before := here
 	before.Kernel = "6.1"
 	path, err = StatePath(before)
 	require.NoError(t, err)
 	kept(t, path, before, 1, false)
-	require.Equal(t, []string{path + ` is of another machine: kernel "6.1" instead of "6.2"`}, Find(identity).Unused)
+	require.Equal(t, []string{path + ` is of another machine: kernel "6.1" instead of "6.2"`}, new(Finder).Find(identity).Unused)
 	path, err = StatePath(here)
 	require.NoError(t, err)
 	kept(t, path, here, 1, true)
-	require.Empty(t, Find(identity).Unused)
+	require.Empty(t, new(Finder).Find(identity).Unused)
 }
 
 // A calibration is found beside a set, above it, and beside the sets that are below a directory.
@@ -115,7 +115,7 @@ func TestOfSets(t *testing.T) {
 	for _, name := range []string{"machine", "machine/latency", "machine/index.json", "."} {
 		s, err := set.Load(filepath.Join(root, name))
 		require.NoError(t, err)
-		found := OfSets(s, s)
+		found := new(Finder).OfSets(s, s)
 		require.Len(t, found, 1, "one machine")
 		require.NotNil(t, found[0].Document, name)
 		require.Equal(t, d.ID, found[0].Document.ID)
@@ -136,7 +136,7 @@ func TestOfSets(t *testing.T) {
 		require.NoError(t, err)
 		sets = append(sets, s)
 	}
-	found := OfSets(sets...)
+	found := new(Finder).OfSets(sets...)
 	require.Len(t, found, 2)
 	for i, f := range found {
 		require.Equal(t, filepath.Join(two[i], FileName), f.Path)
@@ -146,9 +146,9 @@ func TestOfSets(t *testing.T) {
 
 	s := set.New() // not from a file
 	require.NoError(t, s.Add(r))
-	require.Nil(t, OfSets(s)[0].Document)
+	require.Nil(t, new(Finder).OfSets(s)[0].Document)
 	s.Cells[0].Status = set.Published
-	require.Empty(t, OfSets(s))
+	require.Empty(t, new(Finder).OfSets(s))
 }
 
 // A date in the future would hide every later calibration.
@@ -163,7 +163,7 @@ func TestFindIgnoresTheFuture(t *testing.T) {
 	for ahead, counts := range map[time.Duration]bool{23 * time.Hour: true, 25 * time.Hour: false} {
 		d.StartedAt = time.Now().Add(ahead)
 		require.NoError(t, Write(path, d))
-		f := Find(identity, dir)
+		f := new(Finder).Find(identity, dir)
 		require.Equal(t, counts, f.Document != nil)
 		if !counts {
 			require.Equal(t, []string{path + " does not count: started_at is in the future, " + d.StartedAt.UTC().Format(time.DateOnly)}, f.Unused)
@@ -182,7 +182,7 @@ func TestFindTellsAnotherVersion(t *testing.T) {
 	stale := func(version, runtime string) string {
 		d.StartedAt, d.Tool.Version, d.Plugin.RuntimeDigest = time.Now().Add(-10*24*time.Hour-time.Hour), version, runtime
 		require.NoError(t, Write(filepath.Join(dir, FileName), d))
-		f := Find(identity, dir)
+		f := new(Finder).Find(identity, dir)
 		require.NotNil(t, f.Document)
 		return f.Stale
 	}

@@ -16,25 +16,10 @@ import (
 
 // Ranking compares the values of one option within one set.
 type Ranking struct {
-	Kind   string  `json:"kind"` // "ranking"
-	Source string  `json:"source"`
-	Axis   string  `json:"axis"`
-	Alpha  float64 `json:"alpha"`
-	Floor  float64 `json:"floor"`
-	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
-	FloorFrom string `json:"floor_from,omitempty"`
-	// Same is the margin within which the interval of a SAME pair lies, as a share; at most Floor.
-	Same  float64 `json:"same"`
-	Tests int     `json:"tests"`
-	// Across lists the differences of identity that were allowed.
-	Across []Difference `json:"across,omitempty"`
-	// Runtime is set if cells have different versions of the runtime.
-	Runtime *RuntimeDifference `json:"runtime,omitempty"`
-	// States are the states of the machine within which values were compared, absent if there are not
-	// several.
-	States []string `json:"states,omitempty"`
-	// Notes list what else may explain a difference.
-	Notes []string `json:"notes,omitempty"`
+	Kind   string `json:"kind"` // "ranking"
+	Source string `json:"source"`
+	Axis   string `json:"axis"`
+	Basis
 	// Groups has the cells that differ in the axis alone, once for each metric.
 	Groups []Candidates `json:"races"`
 	// Leaders counts for each metric and value the groups that it leads.
@@ -139,28 +124,19 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
 	compared := map[string]bool{} // by key; a cell of both tracks is compared as either
-	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Alpha: o.Alpha, Floor: o.Floor, Same: o.same(), Groups: []Candidates{}, Leaders: []Leader{}}
+	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Groups: []Candidates{}, Leaders: []Leader{}}
 	var pairs []pair
 	for _, c := range cells[1:] {
 		pairs = append(pairs, pair{old: cells[0], new: c})
 	}
 	differences := slices.DeleteFunc(identityDifferences(s, s, pairs), func(d Difference) bool { return d.Key == "provider" })
-	if err := forbidden(differences, o); err != nil {
+	if r.Basis, err = newBasis(o, differences, pairs); err != nil {
 		return nil, err
 	}
-	r.Runtime = runtimeDifference(pairs)
-	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
 	var shown Shown
-	if note := otherMachine(r.Across); note == "" {
+	if r.oneMachine() {
 		shown = ShownOf(s)
-	} else {
-		r.Notes = append(r.Notes, note)
-	}
-	if r.Runtime != nil {
-		r.Notes = append(r.Notes, r.Runtime.String())
-	}
-	if r.States = shown.Names(); len(r.States) > 0 {
-		r.Notes = append(r.Notes, statesNote(r.States))
+		r.within(shown.States)
 	}
 	drop := dropped(s, axis)
 	if axis == "transport" {
@@ -402,7 +378,7 @@ func (r *Ranking) judge(o Options) {
 		changes = append(changes, group.changes...)
 	}
 	judge(changes, o)
-	r.Tests = tests(changes)
+	r.Tests = count(changes, tested)
 	for i := range r.Groups {
 		group := &r.Groups[i]
 		group.changes, changes = changes[:len(group.changes)], changes[len(group.changes):]

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/aclements/go-moremath/stats"
 
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -117,8 +116,8 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 
 // report compares the pairs of m.
 func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
-	differences := identityDifferences(old, new, m.pairs)
-	if err := forbidden(differences, o); err != nil {
+	basis, err := newBasis(o, identityDifferences(old, new, m.pairs), m.pairs)
+	if err != nil {
 		return nil, err
 	}
 	changed := changedMetrics(m.pairs, o.Metrics)
@@ -128,22 +127,13 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		}
 	}
 	r := &Report{
-		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()), NewSide: newSide(new, m.newCells()), Alpha: o.Alpha, Floor: o.Floor, Same: o.same(),
-		Runtime: runtimeDifference(m.pairs),
-	}
-	if r.Runtime != nil {
-		r.Notes = append(r.Notes, r.Runtime.String())
+		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()), NewSide: newSide(new, m.newCells()), Basis: basis,
 	}
 	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
-	r.Across = slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool { return d.Key == runtimeKey })
 	var states States
-	if note := otherMachine(differences); note == "" {
+	if r.oneMachine() {
 		states = FindStates(old, new)
-	} else {
-		r.Notes = append(r.Notes, note)
-	}
-	if r.States = states.Names(); len(r.States) > 0 {
-		r.Notes = append(r.Notes, statesNote(r.States))
+		r.within(states)
 	}
 	r.Changes = comparePairs(m.pairs, o, states, func(p pair) string { return pairNote(p, states) }, label)
 	if len(changed) > 0 {
@@ -156,7 +146,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		r.Notes = append(r.Notes, scheduledNote)
 	}
 	judge(r.Changes, o)
-	r.Tests = tests(r.Changes)
+	r.Tests = count(r.Changes, tested)
 	r.Means = means(r.Changes)
 	r.Broken, r.Thresholds, r.detectable = breaches(r.Changes, o)
 	if changes := r.detectableChanges(o); len(r.detectable) == 0 {
@@ -167,31 +157,14 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	return r, nil
 }
 
-func statesNote(states []string) string {
-	return fmt.Sprintf("compared within states of the machine (%s)", strings.Join(states, ", "))
-}
-
 // comparePairs returns the changes of all pairs.
 func comparePairs(pairs []pair, o Options, states States, note, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
-	inParallel(len(pairs), func(i int) {
+	_ = parallel.Each(len(pairs), func(i int) error {
 		lists[i] = comparePair(pairs[i], note(pairs[i]), o, states, label(pairs[i]))
+		return nil
 	})
 	return slices.Concat(lists...)
-}
-
-// inParallel calls do with 0 to n-1 on all processors.
-func inParallel(n int, do func(int)) {
-	var working sync.WaitGroup
-	workers := runtime.GOMAXPROCS(0)
-	for w := range workers {
-		working.Go(func() {
-			for i := w; i < n; i += workers {
-				do(i)
-			}
-		})
-	}
-	working.Wait()
 }
 
 func comparePair(p pair, note string, o Options, states States, label string) []Change {
@@ -426,7 +399,7 @@ func judge(changes []Change, o Options) {
 	for at, i := range tested {
 		changes[i].PHolm, level[i] = new(adjusted[at]), levels[at]
 	}
-	inParallel(len(changes), func(i int) {
+	_ = parallel.Each(len(changes), func(i int) error {
 		c := &changes[i]
 		c.interval(level[i])
 		if c.Verdict == "" {
@@ -434,6 +407,7 @@ func judge(changes []Change, o Options) {
 			c.explain(level[i])
 			c.withholdForClock(o)
 		}
+		return nil
 	})
 }
 
@@ -511,17 +485,6 @@ func (c *Change) explain(level float64) {
 	default:
 		c.addNote("too few windows in the same states of the machine for a verdict")
 	}
-}
-
-// tests counts the tests that were made.
-func tests(changes []Change) int {
-	n := 0
-	for i := range changes {
-		if changes[i].PHolm != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // Needed returns how many repeats each side needs for one of the report's tests to be significant.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/result"
 )
 
@@ -32,7 +33,7 @@ type detectable struct {
 // detectableChanges sets Detectable of every change that was tested, and returns those of all changes
 // that have a direction.
 func (r *Report) detectableChanges(o Options) (list []detectable) {
-	inParallel(len(r.Changes), func(i int) {
+	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
 			higher := c.Better == result.Higher
 			limit := o.Floor
@@ -41,6 +42,7 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 			}
 			c.Detectable = c.beyond(limit, !higher, o.Alpha/float64(r.Tests))
 		}
+		return nil
 	})
 	for i := range r.Changes {
 		c := &r.Changes[i]

@@ -191,12 +191,7 @@ func apart(old, new []*set.Cell) []string {
 			if a.Transport() != b.Transport() {
 				continue
 			}
-			var names []string
-			for _, name := range slices.Sorted(maps.Keys(union(a.Config, b.Config))) {
-				if set.Concerns(name) && a.Config[name] != b.Config[name] {
-					names = append(names, name)
-				}
-			}
+			names := slices.DeleteFunc(set.Differing(a.Config, b.Config), func(name string) bool { return !set.Concerns(name) })
 			if closest == nil || len(names) < len(closest) {
 				closest = names
 			}
@@ -217,21 +212,6 @@ func forbidden(differences []Difference, o Options) error {
 		return nil
 	}
 	return &IdentityError{list}
-}
-
-// otherMachine returns a note if the sides were measured on different machines, whose states cannot
-// be told from each other.
-func otherMachine(differences []Difference) string {
-	var keys []string
-	for _, d := range differences {
-		if !slices.Contains([]string{runtimeKey, "provider", "kernel", "source"}, d.Key) {
-			keys = append(keys, d.Key)
-		}
-	}
-	if len(keys) == 0 {
-		return ""
-	}
-	return "not compared within states of the machine, because the machines differ in " + strings.Join(keys, ", ")
 }
 
 // runtimeDifference returns how the runtimes of the first pair that has different ones differ, or
@@ -320,7 +300,7 @@ func identityDifferences(old, new *set.Set, pairs []pair) []Difference {
 		}
 		seen[here] = true
 		a, b := old.Machine(p.old).Identity, new.Machine(p.new).Identity
-		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
+		for _, key := range set.Differing(a, b) {
 			note(key, a[key], b[key])
 		}
 	}
@@ -334,22 +314,13 @@ func source(c *set.Cell) string {
 	return "measured"
 }
 
-func union(a, b map[string]string) map[string]string {
-	u := maps.Clone(a)
-	if u == nil {
-		u = map[string]string{}
-	}
-	maps.Copy(u, b)
-	return u
-}
-
 // chosenNotes lists the options for which the transports took something else on each side, each
 // once.
 func chosenNotes(pairs []pair) (notes []string) {
 	for _, p := range pairs {
 		a, b := p.old.Plugin.Chosen, p.new.Plugin.Chosen
-		for _, option := range slices.Sorted(maps.Keys(union(a, b))) {
-			if a[option] == "" || b[option] == "" || a[option] == b[option] {
+		for _, option := range set.Differing(a, b) {
+			if a[option] == "" || b[option] == "" {
 				continue
 			}
 			note := fmt.Sprintf("%s took %s for %s and now takes %s", p.new.Transport(), a[option], option, b[option])
@@ -386,8 +357,8 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 		if len(a) == 0 || len(b) == 0 {
 			continue
 		}
-		for _, key := range slices.Sorted(maps.Keys(union(a, b))) {
-			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]), shown(b[key])); a[key] != b[key] && !seen[text] {
+		for _, key := range set.Differing(a, b) {
+			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]), shown(b[key])); !seen[text] {
 				seen[text] = true
 				notes = append(notes, text)
 			}

@@ -32,25 +32,7 @@ type Report struct {
 	// OldSide and NewSide describe what was measured on each side.
 	OldSide Side `json:"old_side"`
 	NewSide Side `json:"new_side"`
-	// Alpha is the significance level over all tests together, and Floor the smallest change that
-	// counts, as a share.
-	Alpha float64 `json:"alpha"`
-	Floor float64 `json:"floor"`
-	// FloorFrom says where Floor is from, if the caller has chosen it by what is known of the machine.
-	FloorFrom string `json:"floor_from,omitempty"`
-	// Same is the margin within which the interval of a Same change lies, as a share; at most Floor.
-	Same float64 `json:"same"`
-	// Tests is how many tests the p-values and the intervals were adjusted for.
-	Tests int `json:"tests"`
-	// Across lists the differences of identity that were allowed, except that of the runtime.
-	Across []Difference `json:"across,omitempty"`
-	// Runtime is set if the sides have different versions of the runtime.
-	Runtime *RuntimeDifference `json:"runtime,omitempty"`
-	// States are the states of the machine within which changes were tested, absent if there are not
-	// several.
-	States []string `json:"states,omitempty"`
-	// Notes list what else may explain a change.
-	Notes   []string `json:"notes,omitempty"`
+	Basis
 	Changes []Change `json:"changes"`
 	Means   []Mean   `json:"means"`
 	OnlyOld []Single `json:"only_old,omitempty"`
@@ -231,33 +213,26 @@ func (e *UnmatchedError) Error() string {
 
 // Count returns how many changes have the verdict v.
 func (r *Report) Count(v Verdict) int {
-	n := 0
-	for i := range r.Changes {
-		if r.Changes[i].Verdict == v {
-			n++
-		}
-	}
-	return n
+	return count(r.Changes, func(c *Change) bool { return c.Verdict == v })
 }
 
 // Accepted returns how many changes for the worse somebody has accepted.
 func (r *Report) Accepted() int {
-	n := 0
-	for i := range r.Changes {
-		if r.Changes[i].Accepted != nil {
+	return count(r.Changes, func(c *Change) bool { return c.Accepted != nil })
+}
+
+// TooLittle returns how many changes have too few repeats for a verdict.
+func (r *Report) TooLittle() int {
+	return count(r.Changes, func(c *Change) bool { return c.TooLittle })
+}
+
+func count(changes []Change, is func(*Change) bool) (n int) {
+	for i := range changes {
+		if is(&changes[i]) {
 			n++
 		}
 	}
 	return n
 }
 
-// TooLittle returns how many changes have too few repeats for a verdict.
-func (r *Report) TooLittle() int {
-	n := 0
-	for i := range r.Changes {
-		if r.Changes[i].TooLittle {
-			n++
-		}
-	}
-	return n
-}
+func tested(c *Change) bool { return c.PHolm != nil }

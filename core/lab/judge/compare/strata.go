@@ -1,8 +1,8 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -282,7 +282,7 @@ func levels(samples []sample, states States) []float64 {
 		for i := range samples {
 			level[i] = 0
 			n := 0.0
-			for _, state := range sortedStates(table[i]) {
+			for _, state := range slices.Sorted(maps.Keys(table[i])) {
 				l := table[i][state]
 				level[i] += float64(l.n) * (l.median - effect[state])
 				n += float64(l.n)
@@ -298,13 +298,4 @@ func levels(samples []sample, states States) []float64 {
 		}
 	}
 	return level
-}
-
-func sortedStates(table map[string]levelOf) []string {
-	var names []string
-	for name := range table {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare)
-	return names
 }

@@ -65,7 +65,7 @@ func Examine(ctx context.Context) []Finding {
 		filesystem: statFilesystem,
 		shareMemfd: shareMemfd,
 		openPidfd:  openPidfd,
-		find:       func(identity map[string]string) calibration.Found { return calibration.Find(identity) },
+		find:       func(identity map[string]string) calibration.Found { return new(calibration.Finder).Find(identity) },
 		version:    core.Version, runtime: core.RuntimeDigest(), now: time.Now,
 	}
 	return x.examine(ctx)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -108,10 +109,7 @@ func refusals(hosts []Host) []Finding {
 func difference(key string, names []string, values []map[string]string) []Finding {
 	owners := map[string][]string{} // by value
 	for i, v := range values {
-		text := v[key]
-		if text == "" {
-			text = "none"
-		}
+		text := cmp.Or(v[key], "none")
 		owners[text] = append(owners[text], names[i])
 	}
 	if len(owners) == 1 {

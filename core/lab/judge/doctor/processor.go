@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/store/format"
 )
 
 func (x *examiner) cores() Finding {
@@ -22,7 +24,7 @@ func (x *examiner) cores() Finding {
 		cpus = slices.DeleteFunc(cpus, func(c machine.CPU) bool { return !slices.Contains(allowed, c.ID) })
 		cores = machine.Cores(cpus)
 	}
-	f.Value = fmt.Sprintf("%s, CPUs %s", plural(cores, "core"), cpulist.Format(allowed))
+	f.Value = fmt.Sprintf("%s, CPUs %s", format.Count(cores, "core"), cpulist.Format(allowed))
 	switch {
 	case cores < x.pollers:
 		return f.as(Warn, fmt.Sprintf("A default run polls with %d threads, so some share a core and latencies depend on the scheduler.", x.pollers),
@@ -128,13 +130,13 @@ func (x *examiner) isolation() Finding {
 		return f.as(Note, "The timer tick and other tasks interrupt polling threads, which shows beyond the 99th percentile.",
 			"for clean tails, boot with isolcpus= and nohz_full= for the cores of the polling threads")
 	}
-	f.Value = fmt.Sprintf("isolated %s, without tick %s", orNone(isolated), orNone(tickless))
+	f.Value = fmt.Sprintf("isolated %s, without tick %s", cmp.Or(isolated, "none"), cmp.Or(tickless, "none"))
 	return f
 }
 
 func (x *examiner) numa() Finding {
 	nodes := x.environment.Identity.NUMANodes
-	f := Finding{Name: "numa", Value: plural(nodes, "node"), Status: OK, Meaning: "All cores are equally far from all memory."}
+	f := Finding{Name: "numa", Value: format.Count(nodes, "node"), Status: OK, Meaning: "All cores are equally far from all memory."}
 	switch {
 	case nodes == 0:
 		return f.unknown("It is unknown how far cores are from memory.")
@@ -147,18 +149,4 @@ func (x *examiner) numa() Finding {
 	}
 	return f.as(Note, "A cache line or a page on the other node costs several times as much: compare only runs with the same placement.",
 		"keep both sides and the NIC on one node (numactl --cpunodebind), or spread them on purpose")
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

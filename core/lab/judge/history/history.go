@@ -1,8 +1,6 @@
 package history
 
 import (
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,15 +8,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"transportbench/core/base/files"
+	"transportbench/core/base/parallel"
 	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/history/changepoint"
@@ -63,18 +60,11 @@ func Load(paths []string) (*History, error) {
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
 	h := &History{Sets: make([]Set, len(dirs)), loaded: make([]*set.Set, len(dirs))}
-	errs := make([]error, len(dirs))
-	var reading sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, dir := range dirs {
-		slots <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-slots }()
-			h.Sets[i], h.loaded[i], errs[i] = load(dir)
-		})
-	}
-	reading.Wait()
-	if err := cmp.Or(errs...); err != nil {
+	err := parallel.Each(len(dirs), func(i int) (err error) {
+		h.Sets[i], h.loaded[i], err = load(dirs[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if err := h.prepare(); err != nil {
@@ -154,60 +144,15 @@ func follow(s *set.Set) (Set, *set.Set, error) {
 		if entry.StartedAt.IsZero() || c.StartedAt.Before(entry.StartedAt) {
 			entry.StartedAt = c.StartedAt
 		}
-		if entry.Version == "" {
-			entry.Version, entry.Revision = toolOf(s.Source, &c)
-		}
 		c.Warnings, c.Results = nil, nil
 		kept.Cells = append(kept.Cells, c)
+	}
+	if tools := kept.Tools(); len(tools) > 0 {
+		entry.Version, entry.Revision = tools[0].Version, tools[0].Revision
 	}
 	var err error
 	entry.Blessed, err = readBlessings(s.Source)
 	return entry, &kept, err
-}
-
-// toolOf returns the version and the revision of the command that measured a cell, from the beginning
-// of its first file: a result is long.
-func toolOf(dir string, c *set.Cell) (version, revision string) {
-	if c.Tool != nil {
-		return c.Tool.Version, c.Tool.Revision
-	}
-	if len(c.Results) > 0 {
-		return c.Results[0].Tool.Version, c.Results[0].Tool.Revision
-	}
-	if len(c.Files) == 0 {
-		return "", ""
-	}
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		dir = filepath.Dir(dir)
-	}
-	file, err := files.Open(filepath.Join(dir, c.Files[0].Name), result.MaxSize)
-	if err != nil {
-		return "", ""
-	}
-	defer file.Close()
-	decoder := json.NewDecoder(file)
-	for depth := 0; ; {
-		token, err := decoder.Token()
-		if err != nil {
-			return "", ""
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		case "tool":
-			var tool result.Tool
-			if depth != 1 || decoder.Decode(&tool) != nil {
-				continue
-			}
-			return printable.Text(tool.Version), printable.Text(tool.Revision)
-		case "config", "repeats": // it comes before
-			if depth == 1 {
-				return "", ""
-			}
-		}
-	}
 }
 
 // arrange drops sets without measured cells and sorts the others by their time.
@@ -435,9 +380,7 @@ func level(points []Point) float64 {
 	for i, p := range points {
 		values[i] = p.Value
 	}
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
+	return record.Median(values)
 }
 
 // Baseline returns the level since the last change.

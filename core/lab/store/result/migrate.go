@@ -12,21 +12,14 @@ import (
 // those of each window.
 func migrateFrom1(document map[string]any) error {
 	plugin, _ := document["plugin"].(map[string]any)
-	renamed := map[string]string{}
+	name, _ := plugin["name"].(string)
 	probe := "medium"
-	if plugin["name"] == "ucxam" {
-		renamed = map[string]string{Floor: Library, FloorRatio: LibraryRatio}
+	if name == ofLibrary {
 		probe = "library"
 	}
 	metrics := func(values any) {
 		m, _ := values.(map[string]any)
-		delete(m, OpTimeRatio)
-		for from, to := range renamed {
-			if v, has := m[from]; has {
-				m[to] = v
-				delete(m, from)
-			}
-		}
+		RenameFrom1(m, name)
 	}
 	metrics(document["summary"])
 	repeats, _ := document["repeats"].([]any)
@@ -63,6 +56,23 @@ func migrateFrom1(document map[string]any) error {
 		config["launches"] = 1
 	}
 	return nil
+}
+
+// ofLibrary is the transport whose floor in schema 1.x was the ping-pong of its library.
+const ofLibrary = "ucxam"
+
+// RenameFrom1 drops and renames the metrics of a transport that mean something else in schema 1.x.
+func RenameFrom1[T any](metrics map[string]T, transport string) {
+	delete(metrics, OpTimeRatio)
+	if transport != ofLibrary {
+		return
+	}
+	for from, to := range map[string]string{Floor: Library, FloorRatio: LibraryRatio} {
+		if v, has := metrics[from]; has {
+			metrics[to] = v
+			delete(metrics, from)
+		}
+	}
 }
 
 // startedEachRepeat reports whether a document of schema 1.x is from a sweep, where every repeat was

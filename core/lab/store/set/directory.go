@@ -6,12 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"transportbench/core/base/files"
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/result"
 )
 
@@ -130,37 +129,27 @@ func below(dir string, indexed map[string]bool) bool {
 
 // loadAll reads files in parallel and merges them in order.
 func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
-	sets, errs := make([]*Set, len(paths)), make([]error, len(paths))
-	var reading sync.WaitGroup
-	running := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, path := range paths {
-		running <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-running }()
-			if filepath.Base(path) == IndexName {
-				sets[i], errs[i] = l.loadIndexed(filepath.Dir(path))
-			} else {
-				sets[i], errs[i] = l.file(path, files.Read)
-			}
-			if errs[i] == nil {
-				var prefix string
-				prefix, errs[i] = filepath.Rel(dir, filepath.Dir(path))
-				sets[i].move(prefix)
-			}
-		})
-	}
-	reading.Wait()
-	var read []*Set
-	for i, s := range sets {
-		switch {
-		case errors.Is(errs[i], errCalibration):
-		case errs[i] != nil:
-			return nil, errs[i]
-		default:
-			read = append(read, s)
+	read := make([]*Set, len(paths))
+	err := parallel.Each(len(paths), func(i int) (err error) {
+		if path := paths[i]; filepath.Base(path) == IndexName {
+			read[i], err = l.loadIndexed(filepath.Dir(path))
+		} else {
+			read[i], err = l.file(path, files.Read)
 		}
+		switch {
+		case errors.Is(err, errCalibration):
+			return nil
+		case err != nil:
+			return err
+		}
+		prefix, err := filepath.Rel(dir, filepath.Dir(paths[i]))
+		read[i].move(prefix)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if len(read) == 0 {
+	if read = slices.DeleteFunc(read, func(s *Set) bool { return s == nil }); len(read) == 0 {
 		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, paths[0])
 	}
 	whole := read[0]

@@ -361,6 +361,9 @@ func (s *Set) Tools() []result.Tool {
 		}
 	}
 	for i := 0; len(tools) == 0 && i < len(s.Cells); i++ {
+		if results := s.Cells[i].Results; len(results) > 0 {
+			return []result.Tool{results[0].Tool}
+		}
 		for _, f := range s.Cells[i].Files {
 			text, err := files.Read(filepath.Join(s.dir, f.Name), maxSize)
 			var document struct {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/result"
 )
 
@@ -69,17 +68,7 @@ func (c *Cell) migrateSamples() {
 		return
 	}
 	c.Schema = "1.0.0"
-	rename := map[string]string{}
-	if c.Transport() == "ucxam" {
-		rename = map[string]string{result.Floor: result.Library, result.FloorRatio: result.LibraryRatio}
-	}
-	delete(c.Samples, result.OpTimeRatio)
-	for from, to := range rename {
-		if values, has := c.Samples[from]; has {
-			c.Samples[to] = values
-			delete(c.Samples, from)
-		}
-	}
+	result.RenameFrom1(c.Samples, c.Transport())
 }
 
 // renew takes the samples and all else that is not about the outcome of a cell from its results.
@@ -105,32 +94,24 @@ func (s *Set) renew(c *Cell, results []*result.Result) error {
 // whose files are not beside the index.
 func (s *Set) renewOld(dir string) error {
 	results := make([][]*result.Result, len(s.Cells))
-	errs := make([]error, len(s.Cells))
-	var reading sync.WaitGroup
-	running := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range s.Cells {
+	err := parallel.Each(len(s.Cells), func(i int) error {
 		c := &s.Cells[i]
 		if major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 || !exist(dir, c.Files) {
-			continue
+			return nil
 		}
-		running <- struct{}{}
-		reading.Go(func() {
-			defer func() { <-running }()
-			for _, f := range c.Files {
-				r, err := result.Read(filepath.Join(dir, f.Name))
-				if err != nil {
-					errs[i] = err
-					return
-				}
-				results[i] = append(results[i], r)
+		for _, f := range c.Files {
+			r, err := result.Read(filepath.Join(dir, f.Name))
+			if err != nil {
+				return err
 			}
-		})
-	}
-	reading.Wait()
-	for i, list := range results {
-		if errs[i] != nil {
-			return errs[i]
+			results[i] = append(results[i], r)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, list := range results {
 		if err := s.renew(&s.Cells[i], list); err != nil {
 			return err
 		}

@@ -451,6 +451,15 @@ func Flatten(v any) (map[string]string, error) {
 	return flat, nil
 }
 
+// Differing returns the keys whose values differ, sorted. A key that is missing has the value "".
+func Differing(a, b map[string]string) []string {
+	keys := map[string]string{}
+	maps.Copy(keys, a)
+	maps.Copy(keys, b)
+	maps.DeleteFunc(keys, func(key, _ string) bool { return a[key] == b[key] })
+	return slices.Sorted(maps.Keys(keys))
+}
+
 func flatten(into map[string]string, prefix string, document map[string]json.RawMessage) {
 	for name, value := range document {
 		var (

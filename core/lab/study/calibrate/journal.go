@@ -12,7 +12,6 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
-	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -190,7 +189,7 @@ func (j *journal) check(dir string, p *Plan, o Origin) error {
 	if err != nil {
 		return err
 	}
-	if keys := calibration.Differing(was, is); len(keys) > 0 {
+	if keys := set.Differing(was, is); len(keys) > 0 {
 		return changed("the machine's %s was %q and is now %q", keys[0], was[keys[0]], is[keys[0]])
 	}
 	if j.Digest != p.Digest() {

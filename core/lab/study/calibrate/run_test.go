@@ -22,6 +22,7 @@ import (
 	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // quickLaunches is how many launches a quick calibration has.
@@ -450,7 +451,7 @@ func TestOtherDevices(t *testing.T) {
 	require.ErrorContains(t, journalOf(without).check("dir", p, with), `mlx5_0`)
 	require.NoError(t, journalOf(with).check("dir", p, with))
 
-	require.Equal(t, []string{"b", "c", "d"}, calibration.Differing(
+	require.Equal(t, []string{"b", "c", "d"}, set.Differing(
 		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""}, map[string]string{"a": "same", "b": "two", "d": "new"}))
 }
 
