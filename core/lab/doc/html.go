@@ -30,7 +30,10 @@ func HTML(d *Doc) string {
 		case *Table:
 			caption := ""
 			if i > 0 && captions(d.Blocks[i-1], b) {
-				caption = d.Blocks[i-1].(Text).Text
+				t := d.Blocks[i-1].(Text)
+				if caption = t.Title + t.Text; t.Title != "" && t.Text != "" {
+					caption = t.Title + ": " + t.Text
+				}
 			}
 			open, rows := HTMLTable(b, caption)
 			fmt.Fprintf(&out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">%s%s</tbody></table></div>\n", escapeHTML(caption), open, strings.Join(rows, "\n"))
@@ -48,7 +51,12 @@ func HTML(d *Doc) string {
 func captions(b, next Block) bool {
 	t, isText := b.(Text)
 	_, isTable := next.(*Table)
-	return isText && isTable && t.Kind == Line && t.Title == "" && t.Text != ""
+	return isText && isTable && t.Kind == Line && t.Title+t.Text != ""
+}
+
+// partOfWhole reports whether a share is formatted by [Part], which sorts as text.
+func partOfWhole(text string) bool {
+	return text != "" && text[0] >= '0' && text[0] <= '9' && strings.HasSuffix(text, "%")
 }
 
 func htmlText(t Text) string {
@@ -113,7 +121,7 @@ func HTMLTable(t *Table, caption string) (open string, rows []string) {
 		out.WriteString("<tr>")
 		for i, c := range row {
 			value, text := "", escapeHTML(c.Text)
-			if sorts[i] && c.Type == Quantity || c.Type == Share && c.Text[0] < '0' || c.Type == Severity && c.Value != 0 {
+			if sorts[i] && c.Type == Quantity || c.Type == Share && !partOfWhole(c.Text) || c.Type == Severity && c.Value != 0 {
 				value = fmt.Sprintf(` data-value="%s"`, strconv.FormatFloat(c.Value, 'g', 4, 64))
 			}
 			if c.Link != "" {

@@ -85,7 +85,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "The least change that counts is 20%, "+from)
-	require.Contains(t, string(text), "on 2026-03-04, version ")
+	require.Contains(t, string(text), "2026-03-04 05:06 UTC, transportbench ")
 
 	require.NoError(t, os.WriteFile(path, []byte(`{"kind": "calib`), 0o600))
 	cmd = diff(ExitRegression, old, slower)

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -41,7 +42,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 		diffMeans(out, r)
 	}
 	out.Gap()
-	out.Remarks(append([]string{columnsNote}, diffNotes(r)...))
+	out.Remarks(append([]string{columnsNote}, diffNotes(r, all)...))
 	out.Append(tables.GroupedWarnings(r.Warnings))
 	out.Line(DiffSummary(r))
 	return out
@@ -60,9 +61,17 @@ func changeTable(changes []*compare.Change, states bool) *doc.Table {
 	}
 	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
 	for _, c := range changes {
-		old, new := medians(c)
-		row := []any{c.Cell, c.Metric, old, new, doc.Change(c.OfMedians), doc.Change(c.Change), changeInterval(c),
-			format.Probability(c.PHolm), string(c.Verdict)}
+		old, new, state := c.Shown()
+		in := func(m *result.Metric) doc.Cell {
+			cell := doc.MedianOf(m)
+			cell.Text = strings.TrimSpace(cell.Text + " " + state)
+			return cell
+		}
+		p := doc.None()
+		if c.PHolm != nil {
+			p = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
+		}
+		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians), doc.Change(c.Change), changeInterval(c), p, string(c.Verdict)}
 		if states {
 			row = append(row, byState(c.States))
 		}
@@ -120,13 +129,16 @@ func diffMeans(out *doc.Doc, r *compare.Report) {
 	out.Add(t)
 }
 
-// diffNotes returns what explains changes, each note once.
-func diffNotes(r *compare.Report) (lines []string) {
+// diffNotes returns what explains changes, each note once, the first ones or all.
+func diffNotes(r *compare.Report, all bool) (lines []string) {
 	for _, d := range r.Across {
 		lines = append(lines, "compared across different "+d.String())
 	}
 	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
-	const most = 20
+	most := 20
+	if all {
+		most = math.MaxInt
+	}
 	written := map[string]bool{}
 	for i := range r.Changes {
 		c := &r.Changes[i]

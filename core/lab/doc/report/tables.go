@@ -3,10 +3,9 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -25,9 +24,9 @@ type overviewTables struct {
 
 // titled is a table that is folded below its title.
 type titled struct {
-	Title string   `json:"title"`
-	Table *table   `json:"table"`
-	Notes []string `json:"notes,omitempty"`
+	Title string `json:"title"`
+	Table *table `json:"table"`
+	HTML  string `json:"html,omitempty"` // what is below the table
 }
 
 // has reports whether any cell has a metric.
@@ -173,7 +172,7 @@ func (b *builder) stackTables() []*titled {
 	return list
 }
 
-// changeTables has all changes of each comparison, and its notes.
+// changeTables has all changes of each comparison, and what diff says besides.
 func (b *builder) changeTables() []*titled {
 	list := []*titled{}
 	for i := range b.doc.Diffs {
@@ -181,50 +180,23 @@ func (b *builder) changeTables() []*titled {
 		if d.Report == nil {
 			continue
 		}
-		t := doc.NewTable("cell", "metric", ">old", ">new", ">change", ">shift", ">interval", ">p (Holm)", "verdict", "note").Wrap(1, "note")
-		for j := range d.Report.Changes {
-			c := &d.Report.Changes[j]
-			cell := doc.CellOf(c.Cell)
-			if d.Cells[j] >= 0 {
-				cell = linkTo(d.Cells[j], c.Cell)
-			}
-			old, new, state := c.Shown()
-			side := func(m *result.Metric) doc.Cell {
-				cell := doc.MedianOf(m)
-				if m != nil && state != "" {
-					cell.Text += " " + state
+		all := findings.Diff(d.Report, true)
+		changes := &titled{Title: "All changes to " + b.names[d.New] + ", as a table"}
+		if at := slices.IndexFunc(all.Blocks, func(block doc.Block) bool { _, is := block.(*doc.Table); return is }); len(d.Cells) > 0 {
+			t := all.Blocks[at].(*doc.Table)
+			for row, cell := range d.Cells {
+				if cell >= 0 {
+					t.Rows[row][0] = linkTo(cell, t.Rows[row][0].Text)
 				}
-				return cell
 			}
-			holm := doc.None()
-			if c.PHolm != nil {
-				holm = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
-			}
-			t.Row(cell, c.Metric, side(old), side(new), doc.Change(c.OfMedians), doc.Change(c.Change), format.Percents(c.Low, c.High), holm, string(c.Verdict), c.Note)
+			changes.Table = tableHTML("Changes", t, d.Cells...)
+			all.Blocks = slices.Delete(all.Blocks, at, at+1)
 		}
-		var notes []string
-		for _, a := range d.Report.Across {
-			notes = append(notes, "compared across different "+a.String())
-		}
-		notes = append(notes, d.Report.Notes...)
-		for _, side := range []struct {
-			name  string
-			cells []compare.Single
-		}{{"old", d.Report.OnlyOld}, {"new", d.Report.OnlyNew}} {
-			for _, c := range side.cells {
-				notes = append(notes, "only in the "+side.name+": "+c.Cell)
-			}
-		}
-		for _, w := range d.Report.Warnings {
-			notes = append(notes, strings.Join(append(append([]string{string(w.Severity)}, w.Sides...), w.Check, format.Count(len(w.Cells), "cell"), w.Message), ": "))
-		}
-		list = append(list, &titled{Title: "All changes to " + b.names[d.New] + ", as a table", Table: tableHTML("Changes", t, d.Cells...), Notes: notes[:min(len(notes), notesShown)]})
+		changes.HTML = doc.HTML(all)
+		list = append(list, changes)
 	}
 	return list
 }
-
-// notesShown is the number of notes of a comparison.
-const notesShown = 200
 
 // findingTable has the problems of the figures. The script counts and shows the cells that the filters
 // leave.

@@ -132,8 +132,12 @@ function drawTables() {
     { name: "cell", node: (c) => cellLink(c), key: labelOf }, metricColumn(heatMetric), intervalColumn(heatMetric),
     ...ratioColumns()], shownCells)));
   const fold = (id) => (x, i) => folded(id + i, x.title, (host) => {
-    fillTable(host, x.table);
-    if (x.notes) host.append(el("ul", { class: "notes" }, x.notes.map((l) => el("li", {}, l))));
+    if (x.table) fillTable(host, x.table);
+    if (!x.html) return;
+    const more = el("div", { class: "notes" });
+    more.innerHTML = x.html;
+    sortTables(more);
+    host.append(more);
   });
   put("phases-table", ...t.stacks.map(fold("stack")));
   put("changes-table", ...t.changes.map(fold("diff")));
