@@ -88,7 +88,7 @@ benchmarks() {
 # side of a run, which is not measured, and the conformance suite's own tests run in the step "race" alone.
 packages() {
 	go list -tags "$tags" ./core/... ./plugins/... ./cmd/transportbench/internal/... |
-		grep -vE '^transportbench/core/(plugin|transporttest|lab/(experiment/(runner|sweep)|store/set))(/|$)' | paste -sd' '
+		grep -vE '^transportbench/core/((plugin|transporttest|lab/(experiment/runner|store/set))(/|$)|lab/experiment$)' | paste -sd' '
 }
 
 # race runs the tests of what shares memory between goroutines or threads under the race
@@ -99,7 +99,7 @@ packages() {
 race() {
 	local shared skipped
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
-		./core/lab/experiment/sweep ./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
+		./core/lab/experiment ./core/plugin/... ./core/runtime/rank ./core/transporttest ./plugins/... | paste -sd' ')
 	skipped=$(paste -sd'|' <<-'TESTS'
 		^Test(MeasuredLoop|Mesh)DoesNotAllocate$
 		^TestConformance/^alloc$

@@ -13,22 +13,22 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
 
-// Plugin is the plugin of a transport.
-type Plugin struct {
-	// Identity has the name, versions and digests; results get it.
-	Identity result.Plugin
-	Info     transport.Info
-	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
-	OneProbe bool
-	// Launcher returns what starts ranks, which log to log. mixed allows another version of the runtime.
-	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)
-	// Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives.
-	Micro func(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error
-}
+// What users of the engine see of a single run.
+type (
+	Observer  = runner.Observer
+	RunStatus = runner.Status
+	Beside    = runner.Beside
+	Launcher  = runner.Launcher
+	Process   = runner.Process
+)
+
+// StepRepeat is the step of a run in which a repeat is measured.
+const StepRepeat = runner.StepRepeat
 
 // Engine makes runs.
 type Engine struct {
@@ -129,6 +129,24 @@ func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result
 		e.noteOnce(fmt.Sprintf("%s: no witness: %s", p.Identity.Name, r.Witness.Missing))
 	}
 	return r, err
+}
+
+// ReadWitness runs the tool of the field that a microbenchmark's reading names, if runs have witnesses and it is
+// installed.
+func (e *Engine) ReadWitness(ctx context.Context, m *transport.Measurement, cpus []int) error {
+	if len(m.Witness) == 0 || !e.Beside.Witness {
+		return nil
+	}
+	missing, err := witness.Beside(ctx, m, cpus)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		e.Note(fmt.Sprintf("%s: no witness: %v", m.Name, err))
+	case missing != "":
+		e.noteOnce("no witness: " + missing)
+	}
+	return nil
 }
 
 // noteOnce notes what holds for several runs.

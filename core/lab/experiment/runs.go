@@ -11,10 +11,8 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/store/set"
 )
 
 // Job is one of several runs.
@@ -104,12 +102,9 @@ func (e *Engine) one(ctx context.Context, j *Job, began time.Time, file *result.
 	return e.Run(ctx, Run{Plugin: j.Plugin, Config: j.Config, Began: began, Launcher: l, Keep: file.Keep, Trace: j.Trace}, s)
 }
 
-// Plugins are the plugins of an experiment by the name of their transport.
-type Plugins map[string]*Plugin
-
 // Measure returns what makes runs with one repeat, with plugins that log to log. mixed allows plugins of another
 // version of the runtime.
-func (e *Engine) Measure(plugins Plugins, log io.Writer, mixed bool) (sweep.Measure, error) {
+func (e *Engine) Measure(plugins Plugins, log io.Writer, mixed bool) (Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, p := range plugins {
 		l, err := p.Launcher(log, mixed || e.AllowMixed)
@@ -123,62 +118,8 @@ func (e *Engine) Measure(plugins Plugins, log io.Writer, mixed bool) (sweep.Meas
 	}, nil
 }
 
-// Sweep measures a plan as [sweep.Run] does, with o but for what the engine knows. Plugins log to log. The
-// loss of a host ends it early.
-func (e *Engine) Sweep(ctx context.Context, plan *sweep.Plan, plugins Plugins, o sweep.Options, log io.Writer) (*sweep.Outcome, error) {
-	measure, err := e.Measure(plugins, log, false)
-	if err != nil {
-		return nil, err
-	}
-	o.Origin = sweep.Origin{Plugins: map[string]string{}}
-	for name, p := range plugins {
-		o.Origin.Plugins[name] = p.Identity.SHA256
-	}
-	if o.Origin.Machine, err = set.Flatten(e.Environment.Identity); err != nil {
-		return nil, err
-	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	o.Measure, o.Beside = endOnLoss(measure, end), e.Beside
-	outcome, interrupted := sweep.Run(ctx, plan, o)
-	return outcome, endOf(ctx, interrupted)
-}
-
-// Side is one side of a pair. The sides of a comparison of builds have different plugins.
-type Side struct {
-	Plugins Plugins
-	Config  config.Config
-	// Mixed allows plugins of another version of the runtime.
-	Mixed bool
-}
-
-// Pair makes a paired test of two sides and stores the result of each. Plugins log to log. If it is interrupted after
-// the first round, or a host is lost, it returns the outcome so far with the error.
-func (e *Engine) Pair(ctx context.Context, t *sweep.PairedTest, a, b Side, log io.Writer) (*sweep.PairedResult, error) {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var files [2]result.Growing
-	for i, side := range [2]Side{a, b} {
-		measure, err := e.Measure(side.Plugins, log, side.Mixed)
-		if err != nil {
-			return nil, err
-		}
-		files[i].Dir = e.Dir
-		*[2]*sweep.Side{&t.A, &t.B}[i] = sweep.Side{Config: side.Config, Measure: endOnLoss(measure, end), Keep: files[i].Keep}
-	}
-	outcome, interrupted := t.Run(ctx)
-	if outcome != nil {
-		for i, r := range [2]*result.Result{outcome.A, outcome.B} {
-			if _, err := files[i].Store(r); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return outcome, endOf(ctx, interrupted)
-}
-
 // endOnLoss returns a measure that ends the context by its cause once a host is lost.
-func endOnLoss(measure sweep.Measure, end context.CancelCauseFunc) sweep.Measure {
+func endOnLoss(measure Measure, end context.CancelCauseFunc) Measure {
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 		r, err := measure(ctx, c, obs)
 		if errors.Is(err, hosts.ErrLost) {

@@ -17,8 +17,6 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
@@ -111,15 +109,16 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRoom(experiment.Size([]experiment.Job{{Config: a1.config}, {Config: b1.config}})); err != nil {
+	if err := s.checkRoom(experiment.Size([]experiment.Job{{Config: a1.Config}, {Config: b1.Config}})); err != nil {
 		return err
 	}
 	for _, side := range []*abSide{a1, b1} {
 		if !cmd.Flags().Changed(strings.TrimPrefix(side.flag, "--")) {
-			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the defaults", side.flag, side.name, side.config.Transport)
+			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the defaults", side.flag, side.name, side.Config.Transport)
 		}
 	}
-	return s.pairedTest(cmd.Context(), a1, b1, f, &sweep.PairedTest{
+	return s.pairedTest(cmd.Context(), a1, b1, f, &experiment.PairedTest{
+		A: a1.Side, B: b1.Side,
 		StopRule:  compare.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
@@ -127,16 +126,12 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 
 // abSide is a side of ab.
 type abSide struct {
+	experiment.Side
 	name, flag string
-	plugins    matrix
-	config     config.Config
-	// ownPlugins means that the side names a directory of plugins. They may be of another version
-	// of the runtime.
-	ownPlugins bool
 }
 
 // sides resolves the two sides.
-func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (a, b *abSide, err error) {
+func (s *session) sides(ctx context.Context, base *experiment.Spec, f *abFlags) (a, b *abSide, err error) {
 	a, b = &abSide{name: "A", flag: "--a"}, &abSide{name: "B", flag: "--b"}
 	if err := s.resolve(ctx, a, base, f.a); err != nil {
 		return nil, nil, err
@@ -145,80 +140,63 @@ func (s *session) sides(ctx context.Context, base *sweep.Spec, f *abFlags) (a, b
 }
 
 // resolve resolves a side from the options of both sides and the text of its own.
-func (s *session) resolve(ctx context.Context, side *abSide, base *sweep.Spec, text string) error {
-	spec := sweep.NewSpec()
+func (s *session) resolve(ctx context.Context, side *abSide, base *experiment.Spec, text string) error {
+	spec := experiment.NewSpec()
 	spec.Repeats = base.Repeats
 	maps.Copy(spec.Base, base.Flags)
-	dir := ""
+	spec.Profiles = base.Profiles
+	var dir *string
 	for _, item := range strings.Fields(text) {
 		name, value, found := strings.Cut(strings.TrimPrefix(item, "--"), "=")
 		switch {
 		case !found || name == "":
 			return usagef("%s: %q is not of the form option=value", side.flag, item)
 		case config.Canonical(name, value) == options.KeyPluginDir:
-			dir, side.ownPlugins = value, true
+			dir, side.Mixed = &value, true // they may be of another version of the runtime
 		default:
 			spec.Flags[config.Canonical(name, value)] = value
 		}
 	}
 	var err error
-	if side.ownPlugins {
-		side.plugins, err = s.matrixIn(ctx, spec, dir)
-	} else {
-		side.plugins, err = s.matrix(ctx, spec)
-	}
-	if err != nil {
+	if side.Plugins, err = s.pluginsOf(ctx, spec, dir); err != nil {
 		return fmt.Errorf("%s: %w", side.flag, err)
 	}
 	if !slices.Contains(spec.Transports(), options.All) {
-		if err := side.plugins.available(); err != nil {
+		if err := side.Plugins.Available(); err != nil {
 			return err
 		}
 	}
-	plan, err := sweep.Expand(spec, side.plugins)
+	plan, err := experiment.Expand(spec, side.Plugins)
 	if err != nil {
 		return explainSpec(err)
 	}
 	if len(plan.Cells) != 1 {
 		return usagef("ab takes one transport per side")
 	}
-	side.config = plan.Cells[0].Config
+	side.Config = plan.Cells[0].Config
 	return nil
-}
-
-// plugin describes the plugin of a side in one line.
-func (side *abSide) plugin() (string, error) {
-	e := side.plugins[side.config.Transport]
-	sum, err := e.SHA256()
-	return fmt.Sprintf("%s: %s %s, runtime %.12s, SHA-256 %.12s, %s",
-		side.name, e.Name, e.description.Info.Version, e.description.RuntimeDigest, sum, e.Path), err
 }
 
 // notePlugins says which builds are compared if a side names its own.
-func (s *session) notePlugins(a, b *abSide) error {
-	if !a.ownPlugins && !b.ownPlugins {
-		return nil
+func (s *session) notePlugins(a, b *abSide) {
+	if !a.Mixed && !b.Mixed {
+		return
 	}
+	sums := map[string]bool{}
 	for _, side := range []*abSide{a, b} {
-		text, err := side.plugin()
-		if err != nil {
-			return err
-		}
-		s.note("%s", text)
+		p := side.Plugins[side.Config.Transport]
+		sums[p.Identity.SHA256] = true
+		s.note("%s: %s %s, runtime %.12s, SHA-256 %.12s, %s",
+			side.name, p.Identity.Name, p.Identity.Version, p.Identity.RuntimeDigest, p.Identity.SHA256, p.Path)
 	}
-	sumA, _ := a.plugins[a.config.Transport].SHA256() // both are known by now
-	sumB, _ := b.plugins[b.config.Transport].SHA256()
-	if sumA == sumB {
+	if len(sums) == 1 {
 		s.note("A and B have the same plugin")
 	}
-	return nil
 }
 
 // pairedTest runs test and shows its outcome.
-func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *sweep.PairedTest) error {
-	if err := s.notePlugins(a, b); err != nil {
-		return err
-	}
+func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *experiment.PairedTest) error {
+	s.notePlugins(a, b)
 	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
@@ -231,22 +209,14 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 		return share
 	}
 	began := time.Now()
-	test.Begin = func(side string, repeat int) runner.Observer {
-		return progress.Begin(sweep.Status{
+	test.Begin = func(side string, repeat int) experiment.Observer {
+		return progress.Begin(experiment.Status{
 			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat, Runs: test.MaxRepeats,
 			Left: max(0, test.TimeLimit-time.Since(began)),
 		})
 	}
 	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, findings.Standing(repeats, r)) }
-	sides := [2]experiment.Side{}
-	for i, side := range []*abSide{a, b} {
-		plugin, err := s.plugin(side.plugins[side.config.Transport])
-		if err != nil {
-			return err
-		}
-		sides[i] = experiment.Side{Plugins: experiment.Plugins{side.config.Transport: plugin}, Config: side.config, Mixed: side.ownPlugins}
-	}
-	v, interrupted := s.engine.Pair(ctx, test, sides[0], sides[1], progress)
+	v, interrupted := s.engine.Pair(ctx, test, progress)
 	progress.Close()
 	if v == nil {
 		var identity *compare.IdentityError
@@ -265,11 +235,11 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 }
 
 // remedy returns what lets a test go on that ended before it was precise enough.
-func (f *abFlags) remedy(v *sweep.PairedResult) string {
+func (f *abFlags) remedy(v *experiment.PairedResult) string {
 	switch v.Ended {
-	case sweep.EndTimeLimit:
+	case experiment.EndTimeLimit:
 		return fmt.Sprintf("; raise --limit (%v) for more, or --within (%s)", f.limit, f.within)
-	case sweep.EndMaxRepeats:
+	case experiment.EndMaxRepeats:
 		return fmt.Sprintf("; raise --most (%d) for more, or --within (%s)", f.most, f.within)
 	}
 	return ""

@@ -17,7 +17,6 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
@@ -175,15 +174,12 @@ func explainCalibration(err error) error {
 }
 
 // planCalibration shows what would be measured, or what is left of it.
-func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
+func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m experiment.Plugins) error {
 	left := calibrate.Left{Plan: plan, Launches: plan.Launches(), Expected: plan.Expected()}
 	if f.resume {
 		s.prepared().Environment = machine.ReadEnvironment()
-		origin, _, err := s.calibrationOrigin(m)
-		if err != nil {
-			return err
-		}
-		if left, err = calibrate.Remaining(s.settings.Out, f.quick, m, origin); err != nil {
+		var err error
+		if left, err = calibrate.Remaining(s.settings.Out, f.quick, s.engine, m); err != nil {
 			return explainCalibration(err)
 		}
 	}
@@ -198,10 +194,10 @@ func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m mat
 }
 
 // calibrationPlugin finds the plugin that injects what is recovered.
-func (s *session) calibrationPlugin(ctx context.Context) (matrix, error) {
-	spec := sweep.NewSpec()
+func (s *session) calibrationPlugin(ctx context.Context) (experiment.Plugins, error) {
+	spec := experiment.NewSpec()
 	spec.Base[options.KeyTransport] = calibrate.Transport
-	m, err := s.matrix(ctx, spec)
+	m, err := s.pluginsOf(ctx, spec, nil)
 	var wrong *config.Error
 	if errors.As(err, &wrong) { // it names a flag that calibrate does not have
 		return nil, usagef("calibrate needs the plugin of transport %s: %s", calibrate.Transport, wrong.Problem)
@@ -209,11 +205,11 @@ func (s *session) calibrationPlugin(ctx context.Context) (matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, m.available()
+	return m, m.Available()
 }
 
 // announce states the expected time before anything is measured, and what is replaced.
-func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m matrix) error {
+func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m experiment.Plugins) error {
 	text := listing.CalibrationSummary(plan)
 	if !f.quick {
 		quick, err := calibrate.NewPlan(true, calibrate.NominalBase, m)
@@ -234,33 +230,16 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m matrix) (*calibration.Document, error) {
-	origin, plugins, err := s.calibrationOrigin(m)
-	if err != nil {
-		return nil, err
-	}
+func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m experiment.Plugins) (*calibration.Document, error) {
 	progress := terminal.NewCalibrationProgress(s.stderr)
 	defer progress.Close()
-	measure, err := s.engine.Measure(plugins, progress, false)
-	if err != nil {
-		return nil, err
-	}
 	return calibrate.Run(ctx, calibrate.Options{
-		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Resolver: m, Measure: measure, Begin: progress.Begin,
+		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Engine: s.engine, Plugins: m, Begin: progress.Begin, Log: progress,
 		Load: func() (func() error, func(), error) { return spinOn(s.engine.CPUs) },
 		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
 			s.note("%s, in %s", listing.CalibrationLeft(p, launches, left), s.settings.Out)
 		},
-		Origin: origin,
 	})
-}
-
-// calibrationOrigin returns what a calibration is measured with.
-func (s *session) calibrationOrigin(m matrix) (calibrate.Origin, experiment.Plugins, error) {
-	plugin, err := s.plugin(m[calibrate.Transport])
-	return calibrate.Origin{
-		Argv: s.engine.Argv, Tool: experiment.Tool(), Plugin: plugin.Identity, Environment: s.engine.Environment,
-	}, experiment.Plugins{calibrate.Transport: plugin}, err
 }
 
 // keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is

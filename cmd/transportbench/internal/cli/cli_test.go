@@ -19,8 +19,8 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
@@ -289,7 +289,7 @@ func TestBench(t *testing.T) {
 	}
 	s, err := set.Load(cmd.out)
 	require.NoError(t, err)
-	spec, err := sweep.Parse("standard.yaml", results.Sweep(standardSweep))
+	spec, err := experiment.ParseSpec("standard.yaml", results.Sweep(standardSweep))
 	require.NoError(t, err)
 	measured := 0
 	for i := range s.Cells {

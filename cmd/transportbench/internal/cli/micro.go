@@ -159,7 +159,8 @@ func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*sessi
 	if err != nil {
 		return nil, nil, err
 	}
-	study := &micro.Study{Engine: s.prepared(), Plugin: p, Witness: true, Request: record.MicroRequest{
+	s.settings.Witness = true // of microbenchmarks that name one
+	study := &micro.Study{Engine: s.prepared(), Plugin: p, Request: record.MicroRequest{
 		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration), CPUs: cpus, Connections: f.connections,
 	}}
 	if s.settings.Out != "" {

@@ -16,7 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -32,31 +32,19 @@ type entry struct {
 	err         error // the plugin gave no description
 }
 
-// unavailable returns why the plugin cannot run, as far as that is known
-// without trying, or an empty string.
-func (e *entry) unavailable() string {
-	if e.err != nil {
-		return oneLine(e.err)
-	}
-	return record.Cut(e.description.Info.Unavailable)
-}
-
-// problem is unavailable as an error.
-func (e *entry) problem() error {
-	if e.err == nil && e.description.Info.Unavailable != "" {
-		return fmt.Errorf("%s: %w", e.Name, transport.Unavailable("%w", record.Foreign(e.description.Info.Unavailable)))
-	}
-	return e.err
-}
-
-// identity returns what results have of the plugin.
-func (e *entry) identity() (result.Plugin, error) {
-	sum, err := e.SHA256()
+// known returns the plugin as the engine sees it, without what runs it.
+func (e *entry) known() *experiment.Plugin {
 	info := e.description.Info
-	return result.Plugin{
-		Name: info.Name, Version: info.Version, SHA256: sum, Matched: info.Matched, RuntimeDigest: e.description.RuntimeDigest,
-	}, err
+	return &experiment.Plugin{
+		Identity: result.Plugin{
+			Name: e.Name, Version: info.Version, Matched: info.Matched, RuntimeDigest: e.description.RuntimeDigest,
+		},
+		Path: e.Path, Info: info, Err: e.err, OneProbe: !e.description.ProbeKinds,
+	}
 }
+
+// unavailable is [experiment.Plugin.Unavailable].
+func (e *entry) unavailable() string { return e.known().Unavailable() }
 
 func (e *entry) listed() listing.Plugin {
 	p := listing.Plugin{Name: e.Name, Path: e.Path, Unavailable: e.unavailable()}

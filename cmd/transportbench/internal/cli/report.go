@@ -9,7 +9,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/report"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
@@ -30,7 +30,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 }
 
 func (f *reportFlags) options() (report.Options, error) {
-	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets, Progress: sweep.ProgressOf()}
+	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets, Progress: experiment.ProgressOf()}
 	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)

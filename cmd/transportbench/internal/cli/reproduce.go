@@ -17,7 +17,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
 	study "transportbench/core/lab/study/reproduce"
@@ -142,8 +142,8 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.runs = &sweepRun{spec: spec, dir: filepath.Join(r.settings.Out, reproducedRuns)}
-	if r.runs.transports, err = r.matrix(ctx, spec); err != nil {
+	r.runs = &sweepRun{Sweep: experiment.Sweep{Spec: spec, Dir: filepath.Join(r.settings.Out, reproducedRuns)}}
+	if r.runs.Plugins, err = r.pluginsOf(ctx, spec, nil); err != nil {
 		return err
 	}
 	return r.expand(r.runs)
@@ -176,7 +176,7 @@ func (r *reproduction) plan(ctx context.Context) error {
 		return err
 	}
 	if r.document.Sweep {
-		terminal.Print(r.stdout, listing.Plan(r.runs.plan, r.beside()))
+		terminal.Print(r.stdout, listing.Plan(r.runs.Plan, r.beside()))
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]
@@ -198,7 +198,7 @@ func (r *reproduction) claim() error {
 		return err
 	}
 	if r.document.Sweep {
-		if err := r.checkRoom(r.runs.plan.Size(r.runs.dir)); err != nil {
+		if err := r.checkRoom(r.runs.Plan.Size(r.runs.Dir)); err != nil {
 			return err
 		}
 	}
@@ -214,7 +214,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if !r.document.Sweep {
 		return nil, nil
 	}
-	r.runs.resume = sweep.Exists(r.runs.dir)
+	r.runs.Resume = experiment.HasSweep(r.runs.Dir)
 	outcome, interrupted := r.sweepInto(ctx, r.runs)
 	if outcome == nil || interrupted != nil && ctx.Err() == nil {
 		return nil, interrupted

@@ -204,7 +204,7 @@ func (a *app) greet(cmd *cobra.Command) error {
 		fmt.Fprintf(a.stdout, "Start with one of these:\n\n")
 	}
 	for _, first := range [][2]string{
-		{"bench", "compare every transport, about three minutes"},
+		{"bench", "compare every transport, " + benchTakes},
 		{"run --transport shm", "run one transport, a few seconds"},
 		{"plugins list", "which transports there are, and when to choose each"},
 		{"doctor", "what on this machine disturbs the numbers"},

@@ -119,13 +119,16 @@ func (s *session) show(setup bool) error {
 	return nil
 }
 
+// benchTakes is how long bench takes on two processors, as the README says, too.
+const benchTakes = "about three minutes"
+
 func (a *app) benchCommand() *cobra.Command {
 	f := new(sweepFlags)
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Compare every transport that this machine can run", Args: noArgs,
 		Long: `bench is the standard comparison, the same as "sweep standard": each transport
 under the same few loads, interleaved, with a start of its own for each repeat.
-It takes about two minutes and writes the results to a directory of their own.
+It takes ` + benchTakes + ` and writes the results to a directory of their own.
 
 ` + exitHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,8 +25,8 @@ import (
 type session struct {
 	*app
 	settings  *options.Settings
-	stateOnly bool               // as in runner.Beside
-	bare      bool               // as in runner.Beside
+	stateOnly bool               // as in experiment.Beside
+	bare      bool               // as in experiment.Beside
 	cluster   *launch.Cluster    // nil to run on this host
 	engine    *experiment.Engine // once prepared made it
 	results   []*result.Result
@@ -102,12 +102,30 @@ func (s *session) findPlugin(ctx context.Context, transport string) (*experiment
 
 // plugin returns an entry as the engine sees it.
 func (s *session) plugin(e *entry) (*experiment.Plugin, error) {
-	identity, err := e.identity()
-	return &experiment.Plugin{
-		Identity: identity, Info: e.description.Info, OneProbe: !e.description.ProbeKinds,
-		Launcher: func(log io.Writer, mixed bool) (runner.Launcher, error) { return s.launcher(e, log, mixed) },
-		Micro:    e.Micro,
-	}, err
+	p := e.known()
+	p.Launcher = func(log io.Writer, mixed bool) (experiment.Launcher, error) { return s.launcher(e, log, mixed) }
+	p.Micro = e.Micro
+	var err error
+	p.Identity.SHA256, err = e.SHA256()
+	return p, err
+}
+
+// pluginsOf returns the plugins that a spec names: those of dir, unless that is nil.
+func (s *session) pluginsOf(ctx context.Context, spec *experiment.Spec, dir *string) (experiment.Plugins, error) {
+	return experiment.PluginsOf(spec, func(names []string) ([]*experiment.Plugin, error) {
+		find := func() ([]*entry, error) { return s.find(ctx, s.settings.PluginDir, names) }
+		if dir != nil {
+			find = func() ([]*entry, error) { return findIn(ctx, *dir, names) }
+		}
+		entries, err := s.onHosts(ctx)(find())
+		plugins := make([]*experiment.Plugin, len(entries))
+		for i, e := range entries {
+			if err == nil {
+				plugins[i], err = s.plugin(e)
+			}
+		}
+		return plugins, err
+	})
 }
 
 // selected returns the transports that the settings name and that can run, and
@@ -119,7 +137,7 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	}
 	var usable []*entry
 	for _, e := range entries {
-		if err := e.problem(); err != nil {
+		if err := e.known().Problem(); err != nil {
 			s.fail(e.Name, err, false)
 			continue
 		}
@@ -202,8 +220,8 @@ func (s *session) runAll(ctx context.Context) (interrupted, err error) {
 }
 
 // beside returns what a run measures beside its windows.
-func (s *session) beside() runner.Beside {
-	return runner.Beside{StateOnly: s.stateOnly, Bare: s.bare, Witness: s.settings.Witness}
+func (s *session) beside() experiment.Beside {
+	return experiment.Beside{StateOnly: s.stateOnly, Bare: s.bare, Witness: s.settings.Witness}
 }
 
 // longRun is the time from which a run is announced with its time and size.
@@ -257,7 +275,7 @@ func (s *session) outcome() error {
 
 // launcher returns a launcher for a plugin, on this host or the others. Plugins log to w. mixed allows another
 // version of the runtime.
-func (s *session) launcher(e *entry, w io.Writer, mixed bool) (runner.Launcher, error) {
+func (s *session) launcher(e *entry, w io.Writer, mixed bool) (experiment.Launcher, error) {
 	o := launch.Options{Log: w, Verbose: s.verbose, AllowMixed: mixed, StartTimeout: s.settings.StartTimeout}
 	if s.cluster != nil {
 		return s.cluster.Launcher(e.Plugin, o)

@@ -11,7 +11,7 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/study/stack"
@@ -56,12 +56,12 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 		return err
 	}
 	if f.dryRun {
-		terminal.Print(s.stdout, listing.Plan(r.plan, s.beside()))
+		terminal.Print(s.stdout, listing.Plan(r.Plan, s.beside()))
 		return nil
 	}
-	r.dir = stack.Runs(s.settings.Out)
-	rings := func() error { return stack.Rings(cmd.Context(), s.engine, r.plan) }
-	return s.sweepAll(cmd.Context(), r, rings, func(*sweep.Outcome) error { return s.showStacks() })
+	r.Dir = stack.Runs(s.settings.Out)
+	rings := func() error { return stack.Rings(cmd.Context(), s.engine, r.Plan) }
+	return s.sweepAll(cmd.Context(), r, rings, func(*experiment.Outcome) error { return s.showStacks() })
 }
 
 // showStacks writes the stacks of what was measured.

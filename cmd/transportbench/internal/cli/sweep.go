@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,7 +22,6 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
@@ -101,7 +99,7 @@ configuration file, so a committed sweep means the same everywhere.
 func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
 	options.AddRun(flags, map[string]string{options.KeyOut: out}, "launches")
 	options.AddJSON(flags)
-	flags.StringVar(&f.order, "order", sweep.Interleaved, sweep.Interleaved+" or "+sweep.Sequential)
+	flags.StringVar(&f.order, "order", experiment.Interleaved, experiment.Interleaved+" or "+experiment.Sequential)
 	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "seed of the order of cells within a round")
 	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume continues")
 	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give up a cell if one repeat takes longer")
@@ -117,13 +115,9 @@ const standardSweep = "standard"
 
 // sweepRun is a sweep that a command makes.
 type sweepRun struct {
-	spec       *sweep.Spec
-	transports matrix
-	plan       *sweep.Plan
-	name       string // of the file, or made from the plan
-	named      bool   // it has to have all transports
-	resume     bool
-	dir        string
+	experiment.Sweep
+	name  string // of the file, or made from the plan
+	named bool   // it has to have all transports
 }
 
 // planSweep reads what a sweep measures, joins its hosts unless it is only planned, and plans it.
@@ -137,28 +131,28 @@ func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (*
 			return nil, err
 		}
 	}
-	r := &sweepRun{spec: spec, name: name, resume: f.resume, named: namesTransports(spec, cmd.Flags(), args)}
-	if r.transports, err = s.matrix(cmd.Context(), spec); err != nil {
+	r := &sweepRun{Sweep: experiment.Sweep{Spec: spec, Resume: f.resume}, name: name, named: namesTransports(spec, cmd.Flags(), args)}
+	if r.Plugins, err = s.pluginsOf(cmd.Context(), spec, nil); err != nil {
 		return nil, err
 	}
 	if r.named && !f.dryRun {
-		if err := r.transports.available(); err != nil {
+		if err := r.Plugins.Available(); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.expand(r); err != nil {
 		return nil, err
 	}
-	r.name = cmp.Or(r.name, r.plan.Digest()[:8])
+	r.name = cmp.Or(r.name, r.Plan.Digest()[:8])
 	return r, nil
 }
 
 // expand plans a sweep.
 func (s *session) expand(r *sweepRun) (err error) {
-	if r.plan, err = sweep.Expand(r.spec, r.transports); err != nil {
+	if r.Plan, err = experiment.Expand(r.Spec, r.Plugins); err != nil {
 		return explainSpec(err)
 	}
-	s.notes(r.plan)
+	s.notes(r.Plan)
 	return nil
 }
 
@@ -172,15 +166,15 @@ func (s *session) sweep(cmd *cobra.Command, f *sweepFlags, args []string) error 
 		s.settings.Out = filepath.Join(options.DefaultOut, "sweep-"+r.name)
 	}
 	if f.dryRun {
-		terminal.Print(s.stdout, listing.Plan(r.plan, s.beside()))
+		terminal.Print(s.stdout, listing.Plan(r.Plan, s.beside()))
 		return nil
 	}
-	r.dir = s.settings.Out
+	r.Dir = s.settings.Out
 	return s.sweepAll(cmd.Context(), r, nil, s.showSweep)
 }
 
 // showSweep shows what a sweep measured.
-func (s *session) showSweep(outcome *sweep.Outcome) error {
+func (s *session) showSweep(outcome *experiment.Outcome) error {
 	if !s.settings.JSON {
 		s.tables(outcome.Set)
 		return nil
@@ -194,30 +188,31 @@ func (s *session) showSweep(outcome *sweep.Outcome) error {
 
 // namesTransports reports whether the user has named the transports of a sweep, by a flag or in a file, and
 // so wants all of them. "all" and built-in sweeps stand for those that can run.
-func namesTransports(spec *sweep.Spec, flags *pflag.FlagSet, args []string) bool {
+func namesTransports(spec *experiment.Spec, flags *pflag.FlagSet, args []string) bool {
 	builtIn := len(args) == 1 && results.Sweep(args[0]) != nil
 	return (!builtIn || flags.Changed(options.KeyTransport)) && !slices.Contains(spec.Transports(), options.All)
 }
 
 // readSpec reads the file, if one is given, and then the flags, which win.
-func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.Spec, name string, err error) {
-	spec = sweep.NewSpec()
+func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name string, err error) {
+	spec = experiment.NewSpec()
 	if len(args) == 1 {
 		file, text := args[0]+".yaml", results.Sweep(args[0])
 		if text == nil {
 			file = args[0]
-			if text, err = files.ReadArgument(file, sweep.MaxFile); errors.Is(err, fs.ErrNotExist) {
+			if text, err = files.ReadArgument(file, experiment.MaxSpec); errors.Is(err, fs.ErrNotExist) {
 				return nil, "", usagef("%s: no such file, and the built-in sweeps are %s%s", file,
 					strings.Join(results.Names(), ", "), transport.SuggestionFor(file, results.Names()))
 			} else if err != nil {
 				return nil, "", usagef("%s: %v", file, err)
 			}
 		}
-		if spec, err = sweep.Parse(file, text); err != nil {
+		if spec, err = experiment.ParseSpec(file, text); err != nil {
 			return nil, "", usagef("%s: %v", args[0], err)
 		}
 		name = strings.TrimSuffix(filepath.Base(args[0]), filepath.Ext(args[0]))
 	}
+	spec.Profiles = options.Profiles()
 	given := map[string][]string{}
 	flags.Visit(func(flag *pflag.Flag) {
 		text := flag.Value.String()
@@ -248,7 +243,7 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 			return nil, "", usagef("--set: %q is not of the form key=value", item)
 		}
 		if config.IsOption(config.Canonical(option, "")) {
-			option = sweep.OwnPrefix + option
+			option = experiment.OwnPrefix + option
 		}
 		given[config.Canonical(option, "")] = strings.Split(values, ",")
 	}
@@ -261,118 +256,8 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *sweep.S
 	return spec, name, err
 }
 
-// matrix has the plugins of a sweep by name. It implements [sweep.Resolver].
-type matrix map[string]*entry
-
-// matrix finds the plugins that a sweep names.
-func (s *session) matrix(ctx context.Context, spec *sweep.Spec) (matrix, error) {
-	return matrixOf(spec, func(names []string) ([]*entry, error) {
-		return s.onHosts(ctx)(s.find(ctx, s.settings.PluginDir, names))
-	})
-}
-
-// matrixIn finds them in one directory.
-func (s *session) matrixIn(ctx context.Context, spec *sweep.Spec, dir string) (matrix, error) {
-	return matrixOf(spec, func(names []string) ([]*entry, error) { return s.onHosts(ctx)(findIn(ctx, dir, names)) })
-}
-
-func matrixOf(spec *sweep.Spec, find func(names []string) ([]*entry, error)) (matrix, error) {
-	entries, err := find(spec.Transports())
-	if err != nil {
-		return nil, err
-	}
-	m := matrix{}
-	for _, e := range entries {
-		if e.err != nil && !errors.Is(e.err, transport.ErrUnavailable) { // whether it can run here is not known
-			return nil, fmt.Errorf("%w; try again, or name other transports with --transport", e.err)
-		}
-		m[e.Name] = e
-	}
-	return m, nil
-}
-
-// without returns m as it is if the named transports lack what they need to tell their options.
-func (m matrix) without(names []string) matrix {
-	m = maps.Clone(m)
-	for _, name := range names {
-		if e := m[name]; e != nil {
-			m[name] = &entry{Plugin: e.Plugin, err: transport.ErrUnavailable}
-		}
-	}
-	return m
-}
-
-// available returns the error of the first transport that cannot run here, or nil.
-func (m matrix) available() error {
-	for _, name := range m.Transports() {
-		if err := m[name].problem(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Own implements [sweep.Resolver].
-func (m matrix) Own(name string) ([]string, bool) {
-	e, ok := m[name]
-	if !ok {
-		return nil, name == options.All
-	}
-	var names []string
-	for _, o := range e.description.Info.Options {
-		names = append(names, o.Name)
-	}
-	return names, true
-}
-
-// Transports implements [sweep.Resolver].
-func (m matrix) Transports() []string { return slices.Sorted(maps.Keys(m)) }
-
-// Resolve implements [sweep.Resolver]. A cell on the track matched that is the
-// same on the track shipped is that one, so that it is not measured twice.
-func (m matrix) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
-	e := m[name]
-	layers = append([]config.Layer{options.Profiles()}, layers...)
-	c, origins, err := config.Resolve(layers...)
-	if err != nil {
-		for _, o := range e.description.Info.Options {
-			if _, set := origins[o.Name]; set {
-				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name, name, o.Name)
-			}
-		}
-		return c, "", err
-	}
-	c.Transport, c.Options = name, map[string]string{}
-	if e.err != nil {
-		return c, e.unavailable(), nil
-	}
-	matched, err := c.Track.OwnOptions(e.description.Info, own)
-	if err != nil {
-		return c, "", err
-	}
-	complete, err := transport.ParseOptions(e.description.Info.Options, matched)
-	if err != nil {
-		return c, "", err
-	}
-	c.Options = complete.Map()
-	if c.Track == config.TrackMatched {
-		shipped, _, err := config.Resolve(append(layers, config.Layer{Values: map[string]string{"track": config.TrackShipped.String()}})...)
-		if err != nil {
-			return c, "", err
-		}
-		defaults, err := transport.ParseOptions(e.description.Info.Options, own)
-		if err != nil {
-			return c, "", err
-		}
-		if shipped.VerifyEvery == c.VerifyEvery && maps.Equal(defaults.Map(), c.Options) {
-			c.Track = config.TrackShipped
-		}
-	}
-	return c, e.unavailable(), nil
-}
-
 // notes prints what a plan has to say.
-func (s *session) notes(plan *sweep.Plan) {
+func (s *session) notes(plan *experiment.Plan) {
 	const most = 5
 	for _, text := range plan.Notes[:min(len(plan.Notes), most)] {
 		s.note("%s", text)
@@ -384,7 +269,7 @@ func (s *session) notes(plan *sweep.Plan) {
 
 // explainSpec returns an error about a sweep's options as one of usage.
 func explainSpec(err error) error {
-	var unknown *sweep.UnknownOptionError
+	var unknown *experiment.UnknownOptionError
 	var setting *config.Error
 	var own *transport.OptionError
 	switch {
@@ -398,8 +283,8 @@ func explainSpec(err error) error {
 
 // sweepAll makes a sweep, calls also to measure more unless that is nil or the sweep was interrupted, and
 // shows the results.
-func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, show func(*sweep.Outcome) error) error {
-	if r.resume && !sweep.Exists(r.dir) {
+func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, show func(*experiment.Outcome) error) error {
+	if r.Resume && !experiment.HasSweep(r.Dir) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
 	if err := s.begin(); err != nil {
@@ -426,57 +311,34 @@ func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, 
 
 // sweepInto measures a sweep into its directory. An interrupt or the loss of a host ends it early; without an
 // outcome nothing was measured.
-func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*sweep.Outcome, error) {
-	if err := s.checkRoom(r.plan.Size(r.dir)); err != nil {
+func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outcome, error) {
+	if err := s.checkRoom(r.Plan.Size(r.Dir)); err != nil {
 		return nil, err
 	}
-	plugins, err := s.plugins(r)
-	if err != nil {
-		return nil, err
-	}
-	s.note("%s, in %s", listing.PlanSummary(r.plan, s.beside()), r.dir)
+	s.note("%s, in %s", listing.PlanSummary(r.Plan, s.beside()), r.Dir)
 	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
-	outcome, interrupted := s.engine.Sweep(ctx, r.plan, plugins, sweep.Options{
-		Dir: r.dir, Resume: r.resume, Watcher: progress, Limit: r.spec.Limit, CellLimit: r.spec.CellLimit,
-		Without: func(names []string) (*sweep.Plan, error) { return sweep.Expand(r.spec, r.transports.without(names)) },
-	}, progress)
-	var changed *sweep.ChangedError
-	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, sweep.ErrExists)) {
+	outcome, interrupted := s.engine.Sweep(ctx, &r.Sweep, progress)
+	var changed *experiment.ChangedError
+	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, experiment.ErrExists)) {
 		return nil, usagef("%v", interrupted)
 	}
 	return outcome, interrupted
 }
 
-// plugins returns the plugins of a sweep.
-func (s *session) plugins(r *sweepRun) (experiment.Plugins, error) {
-	plugins := experiment.Plugins{}
-	for i := range r.plan.Cells {
-		name := r.plan.Cells[i].Config.Transport
-		if plugins[name] != nil {
-			continue
-		}
-		var err error
-		if plugins[name], err = s.plugin(r.transports[name]); err != nil {
-			return nil, err
-		}
-	}
-	return plugins, nil
-}
-
 // verdict returns the error of a sweep.
-func (r *sweepRun) verdict(outcome *sweep.Outcome) error {
+func (r *sweepRun) verdict(outcome *experiment.Outcome) error {
 	switch {
 	case outcome.Failed > 0:
 		code := ExitInternal
 		if outcome.Invalid == outcome.Failed {
 			code = ExitThreshold
 		}
-		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(r.plan.Cells))
+		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(r.Plan.Cells))
 	case outcome.OutOfTime:
-		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(r.plan.Cells))
+		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(r.Plan.Cells))
 	case r.named && outcome.Unavailable > 0:
-		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(r.plan.Cells))
+		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(r.Plan.Cells))
 	}
 	cells := outcome.Set.Cells
 	for i := range cells {

@@ -6,8 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
+	"transportbench/core/plugin/host"
 	"transportbench/core/transport"
 )
 
@@ -15,15 +17,17 @@ import (
 // from the one on the track shipped: if the transport has checks of its own, or the profile does
 // not verify every value.
 func TestTracksMeasureOnce(t *testing.T) {
-	described := func(info transport.Info) *entry { return &entry{description: plugin.Description{Info: info}} }
-	m := matrix{
+	described := func(info transport.Info) *experiment.Plugin {
+		return &experiment.Plugin{Identity: result.Plugin{Name: info.Name}, Info: info}
+	}
+	m := experiment.Plugins{
 		"plain": described(transport.Info{Name: "plain"}),
 		"checks": described(transport.Info{
 			Name: "checks", Matched: map[string]string{"checksum": "header"},
 			Options: []transport.Option{{Name: "checksum", Type: transport.TypeString, Default: "all", Allowed: []string{"all", "header"}}},
 		}),
 	}
-	spec, err := sweep.Parse("matrix.yaml", []byte(`
+	spec, err := experiment.ParseSpec("matrix.yaml", []byte(`
 repeats: 1
 base: {transport: all}
 axes:
@@ -34,7 +38,7 @@ axes:
     - {profile: echo, track: matched}
 `))
 	require.NoError(t, err)
-	plan, err := sweep.Expand(spec, m)
+	plan, err := experiment.Expand(spec, m)
 	require.NoError(t, err)
 	var cells []string
 	for _, c := range plan.Cells {
@@ -46,8 +50,8 @@ axes:
 		"plain echo shipped ", "checks echo shipped all", "plain echo matched ", "checks echo matched header",
 	}, cells)
 
-	_, _, err = m.Resolve("checks", []config.Layer{{Values: map[string]string{"track": "matched"}}}, map[string]string{"checksum": "all"})
+	_, _, err = m["checks"].Resolve([]config.Layer{{Values: map[string]string{"track": "matched"}}}, map[string]string{"checksum": "all"})
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
-	_, err = checkSet([]*entry{m["checks"]}, map[string]string{"checksum": "all"}, config.TrackMatched)
+	_, err = checkSet([]*entry{{Plugin: &host.Plugin{Name: "checks"}, description: plugin.Description{Info: m["checks"].Info}}}, map[string]string{"checksum": "all"}, config.TrackMatched)
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/plugin"
@@ -43,6 +43,6 @@ func TestPluginOptionsFit(t *testing.T) {
 func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
 
 func TestCalibrationLeft(t *testing.T) {
-	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{{Rounds: 1000, Cells: make([]sweep.Cell, 2)}}}
+	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{{Rounds: 1000, Cells: make([]experiment.Cell, 2)}}}
 	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+format.Left(p.Expected()), CalibrationLeft(p, 1500, 90*time.Second))
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 )
 
 // Plan returns the cells of a sweep that has not started, and b is what it measures beside windows.
-func Plan(p *sweep.Plan, b runner.Beside) *doc.Doc {
+func Plan(p *experiment.Plan, b runner.Beside) *doc.Doc {
 	out := new(doc.Doc)
 	cells := make([]set.Cell, len(p.Cells))
 	for i := range p.Cells {
@@ -32,6 +32,6 @@ func Plan(p *sweep.Plan, b runner.Beside) *doc.Doc {
 }
 
 // PlanSummary returns the size and the expected time of a sweep in one line.
-func PlanSummary(p *sweep.Plan, b runner.Beside) string {
+func PlanSummary(p *experiment.Plan, b runner.Beside) string {
 	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"), format.Count(p.Repeats, "repeat"), p.Order, format.Left(p.Expected(b)))
 }

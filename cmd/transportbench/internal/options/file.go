@@ -15,7 +15,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/transport"
 )
 
@@ -90,7 +90,7 @@ func readKeys(path, option string, known []string) (map[string]any, error) {
 	if slices.Contains(viper.SupportedExts, format) {
 		var text []byte
 		if text, err = files.ReadArgument(path, maxFile); err == nil {
-			values, err = sweep.ReadSettings(format, text)
+			values, err = experiment.ReadSettings(format, text)
 		}
 	}
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/cheggaaa/pb/v3"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 )
 
@@ -18,7 +18,7 @@ import (
 type CalibrationProgress struct {
 	screen
 	bar    *pb.ProgressBar
-	status sweep.Status
+	status experiment.Status
 	at     time.Time // of status
 }
 
@@ -28,7 +28,7 @@ func NewCalibrationProgress(out io.Writer) *CalibrationProgress {
 }
 
 // Begin shows the launch that begins. It returns the observer of that.
-func (p *CalibrationProgress) Begin(s sweep.Status) runner.Observer {
+func (p *CalibrationProgress) Begin(s experiment.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.width == nil && s.Label != p.status.Label {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 )
 
 // aCalibration has the beginnings of launches of two experiments.
-var aCalibration = []sweep.Status{
+var aCalibration = []experiment.Status{
 	{Label: "delay", Repeat: 1, Repeats: 10, Run: 1, Runs: 40, Left: 80 * time.Second},
 	{Label: "delay", Repeat: 10, Repeats: 10, Run: 20, Runs: 40, Left: 42 * time.Second},
 	{Label: "self", Repeat: 1, Repeats: 1, Run: 40, Runs: 40, Left: 2 * time.Second},

@@ -15,8 +15,8 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -259,11 +259,11 @@ func (h *recentRates) figures(s runner.Status, width int) string {
 }
 
 // SweepProgress shows a sweep: a line per finished cell, and on a terminal the
-// current repeat. It implements [sweep.Watcher]. Other output to the same
+// current repeat. It implements [experiment.Watcher]. Other output to the same
 // stream must go through its Write.
 type SweepProgress struct {
 	screen
-	status sweep.Status
+	status experiment.Status
 	at     time.Time // of status
 	round  int
 	recent recentRates
@@ -274,8 +274,8 @@ func NewSweepProgress(out io.Writer) *SweepProgress {
 	return &SweepProgress{screen: newScreen(out)}
 }
 
-// Begin implements [sweep.Watcher].
-func (p *SweepProgress) Begin(s sweep.Status) runner.Observer {
+// Begin implements [experiment.Watcher].
+func (p *SweepProgress) Begin(s experiment.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.Label != p.status.Label {
@@ -311,13 +311,13 @@ func (p *SweepProgress) draw(figures string) {
 	p.drawn = true
 }
 
-// Again implements [sweep.Watcher].
-func (p *SweepProgress) Again(s sweep.Status, reason, log string) {
+// Again implements [experiment.Watcher].
+func (p *SweepProgress) Again(s experiment.Status, reason, log string) {
 	fmt.Fprintf(p, "%s: repeat %d of %d is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
 }
 
-// Cell implements [sweep.Watcher].
-func (p *SweepProgress) Cell(s sweep.Status, c *set.Cell) {
+// Cell implements [experiment.Watcher].
+func (p *SweepProgress) Cell(s experiment.Status, c *set.Cell) {
 	text := string(c.Status) + ": " + c.Reason
 	if c.Status == set.Measured {
 		text = cellSummary(c)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
 )
@@ -128,7 +128,7 @@ func TestProgressOfForeignText(t *testing.T) {
 		}
 		run.Progress(runner.Status{Step: runner.StepWarmup + hostile, Repeats: 2, OpsPerSec: 1})
 		run.Close()
-		status := sweep.Status{Label: hostile, Repeat: 1, Repeats: 2, Run: 1, Runs: 2}
+		status := experiment.Status{Label: hostile, Repeat: 1, Repeats: 2, Run: 1, Runs: 2}
 		sweeping.Begin(status).Progress(runner.Status{OpsPerSec: 1e6})
 		sweeping.Cell(status, &set.Cell{Status: set.Failed, Reason: hostile})
 		sweeping.Close()

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -32,7 +32,7 @@ type serving struct {
 func serve(t testing.TB, dir string) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults(), Progress: sweep.ProgressOf()}, 20*time.Millisecond)
+	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults(), Progress: experiment.ProgressOf()}, 20*time.Millisecond)
 	require.NoError(t, err)
 	l, err := Listen(0)
 	require.NoError(t, err)
@@ -147,11 +147,11 @@ func TestServerTellsOfChanges(t *testing.T) {
 }
 
 // quiet is a watcher of a sweep that says nothing.
-type quiet struct{}
+type quiet struct{ io.Writer }
 
-func (quiet) Begin(sweep.Status) runner.Observer { return nil }
-func (quiet) Again(sweep.Status, string, string) {}
-func (quiet) Cell(sweep.Status, *set.Cell)       {}
+func (quiet) Begin(experiment.Status) runner.Observer { return nil }
+func (quiet) Again(experiment.Status, string, string) {}
+func (quiet) Cell(experiment.Status, *set.Cell)       {}
 
 // Event streams tell how far a sweep is, that it has ended, and that the server was stopped.
 func TestServerFollowsASweep(t *testing.T) {
@@ -174,14 +174,19 @@ func TestServerFollowsASweep(t *testing.T) {
 		require.Fail(t, "the stream ended", "before %q", text)
 	}
 	steps := make(chan bool)
-	plan := &sweep.Plan{Repeats: 2, Cells: []sweep.Cell{{ID: "one", Config: config.Default()}}}
-	measure := func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
+	sweep := &experiment.Sweep{
+		Spec: experiment.NewSpec(), Plan: &experiment.Plan{Repeats: 2, Cells: []experiment.Cell{{ID: "one", Config: config.Default()}}}, Dir: dir,
+		Plugins: experiment.Plugins{config.Default().Transport: {
+			Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
+		}},
+	}
+	measure := func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
 		<-steps
 		return fake(t, loads()[0], 1, 1, 1), nil
 	}
 	ended := make(chan error)
 	go func() {
-		_, err := sweep.Run(t.Context(), plan, sweep.Options{Dir: dir, Measure: measure, Watcher: quiet{}})
+		_, err := (&experiment.Engine{Make: measure}).Sweep(t.Context(), sweep, quiet{})
 		ended <- err
 	}()
 	await(`data: {"done":0,"planned":2,"ended":false,"left_s":0}`)

@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -31,6 +32,11 @@ type Origin struct {
 	Tool        result.Tool         `json:"tool"`
 	Plugin      result.Plugin       `json:"plugin"`
 	Environment machine.Environment `json:"environment"`
+}
+
+// originOf returns the origin of a calibration that begins now.
+func originOf(e *experiment.Engine, plugins experiment.Plugins) Origin {
+	return Origin{Argv: e.Argv, Tool: experiment.Tool(), Plugin: plugins[Transport].Identity, Environment: e.Environment}
 }
 
 // header is the first line of a journal.

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/calibration"
 )
 
@@ -59,12 +58,12 @@ type Plan struct {
 
 // PlannedExperiment is an experiment before it is measured. A round is one launch of every cell.
 type PlannedExperiment struct {
-	Name   string       `json:"name"`
-	Loaded bool         `json:"loaded,omitempty"`
-	Unit   string       `json:"unit"`
-	Rounds int          `json:"rounds"`
-	Known  []float64    `json:"known"`
-	Cells  []sweep.Cell `json:"cells"`
+	Name   string            `json:"name"`
+	Loaded bool              `json:"loaded,omitempty"`
+	Unit   string            `json:"unit"`
+	Rounds int               `json:"rounds"`
+	Known  []float64         `json:"known"`
+	Cells  []experiment.Cell `json:"cells"`
 }
 
 // common are the options of every cell: short launches, because launches scatter more than windows.
@@ -78,8 +77,8 @@ var powerLoad = values{"delay": powerDelay.String()}
 
 // NewPlan returns the plan of a full or quick calibration. base is the time of an operation of
 // [PilotCell].
-func NewPlan(quick bool, base time.Duration, r sweep.Resolver) (*Plan, error) {
-	b := planner{Plan: Plan{Quick: quick, Base: base, Seed: 1}, resolver: r}
+func NewPlan(quick bool, base time.Duration, plugins experiment.Plugins) (*Plan, error) {
+	b := planner{Plan: Plan{Quick: quick, Base: base, Seed: 1}, plugins: plugins}
 	b.delays()
 	b.distributions()
 	b.rates()
@@ -95,17 +94,17 @@ func NewPlan(quick bool, base time.Duration, r sweep.Resolver) (*Plan, error) {
 }
 
 // PilotCell returns the cell whose operation the experiments of power slow down.
-func PilotCell(r sweep.Resolver) (*sweep.Cell, error) { return cell(r, powerLoad) }
+func PilotCell(plugins experiment.Plugins) (*experiment.Cell, error) { return cell(plugins, powerLoad) }
 
 // cell resolves the options of one cell on top of the common ones.
-func cell(r sweep.Resolver, options ...values) (*sweep.Cell, error) {
-	spec := sweep.NewSpec()
+func cell(plugins experiment.Plugins, options ...values) (*experiment.Cell, error) {
+	spec := experiment.NewSpec()
 	spec.Repeats = 1
 	maps.Copy(spec.Base, common)
 	for _, o := range options {
 		maps.Copy(spec.Base, o)
 	}
-	p, err := sweep.Expand(spec, r)
+	p, err := experiment.Expand(spec, plugins)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +114,8 @@ func cell(r sweep.Resolver, options ...values) (*sweep.Cell, error) {
 // planner makes a plan. It keeps the first error.
 type planner struct {
 	Plan
-	resolver sweep.Resolver
-	err      error
+	plugins experiment.Plugins
+	err     error
 }
 
 // point is one cell: what is known of it, and its options.
@@ -128,7 +127,7 @@ type point struct {
 func (b *planner) add(name, unit string, loaded bool, rounds int, base values, points []point) {
 	e := PlannedExperiment{Name: name, Loaded: loaded, Unit: unit, Rounds: rounds}
 	for _, p := range points {
-		c, err := cell(b.resolver, base, p.options)
+		c, err := cell(b.plugins, base, p.options)
 		if err != nil {
 			if b.err == nil {
 				b.err = fmt.Errorf("experiment %s: %w", name, err)
@@ -272,7 +271,7 @@ func (p *Plan) Size() int64 { return int64(p.Launches()) * launchSize }
 const loadedFactor = 2
 
 // Beside is what the launches of a calibration measure beside their windows.
-var Beside = runner.Beside{StateOnly: true}
+var Beside = experiment.Beside{StateOnly: true}
 
 // expected returns the approximate time of one launch.
 func (e *PlannedExperiment) expected(cell int) time.Duration {

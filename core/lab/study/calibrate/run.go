@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"transportbench/core/base/files"
-	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
@@ -23,11 +23,10 @@ type Options struct {
 	Dir   string
 	Quick bool
 	// Resume continues the calibration in Dir.
-	Resume   bool
-	Origin   Origin
-	Resolver sweep.Resolver
-	// Measure makes one run of one repeat.
-	Measure sweep.Measure
+	Resume bool
+	Engine *experiment.Engine
+	// Plugins has the plugin of [Transport].
+	Plugins experiment.Plugins
 	// Load runs a process that spins on every processor until stop is called. running returns an error
 	// once one of them has ended.
 	Load func() (running func() error, stop func(), err error)
@@ -35,7 +34,8 @@ type Options struct {
 	// is left of it.
 	Resumed func(p *Plan, launches int, left time.Duration)
 	// Begin is called before each launch. The observer that it returns may be nil.
-	Begin func(sweep.Status) runner.Observer
+	Begin func(experiment.Status) experiment.Observer
+	Log   io.Writer // gets what plugins log
 }
 
 // attempts is how often a launch is tried, since a machine under load has transient failures.
@@ -62,7 +62,11 @@ func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	c := &calibrator{Options: o, began: time.Now()}
+	measure, err := o.Engine.Measure(o.Plugins, o.Log, false)
+	if err != nil {
+		return nil, err
+	}
+	c := &calibrator{Options: o, measure: measure, began: time.Now()}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -87,6 +91,7 @@ func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 type calibrator struct {
 	Options
 	plan    *Plan
+	measure experiment.Measure
 	journal *journal
 	began   time.Time
 
@@ -107,11 +112,11 @@ func (c *calibrator) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.plan, err = NewPlan(c.Quick, base, c.Resolver); err != nil {
+	if c.plan, err = NewPlan(c.Quick, base, c.Plugins); err != nil {
 		return err
 	}
 	c.journal, err = createJournal(c.Dir, header{
-		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick, Base: base, Origin: c.Origin,
+		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick, Base: base, Origin: originOf(c.Engine, c.Plugins),
 	})
 	return err
 }
@@ -120,8 +125,8 @@ func (c *calibrator) resume() (err error) {
 	if c.journal, err = openJournal(c.Dir); err != nil {
 		return err
 	}
-	if c.plan, err = NewPlan(c.Quick, c.journal.Base, c.Resolver); err == nil {
-		err = c.journal.check(c.Dir, c.plan, c.Origin)
+	if c.plan, err = NewPlan(c.Quick, c.journal.Base, c.Plugins); err == nil {
+		err = c.journal.check(c.Dir, c.plan, originOf(c.Engine, c.Plugins))
 	}
 	if err != nil {
 		c.journal.close()
@@ -138,14 +143,14 @@ type Left struct {
 
 // Remaining returns what is left of the calibration in dir, which [Run] would resume with the same
 // arguments. It leaves the journal as it is.
-func Remaining(dir string, quick bool, r sweep.Resolver, o Origin) (Left, error) {
+func Remaining(dir string, quick bool, e *experiment.Engine, plugins experiment.Plugins) (Left, error) {
 	j, _, err := readJournal(dir)
 	if err != nil {
 		return Left{}, err
 	}
-	p, err := NewPlan(quick, j.Base, r)
+	p, err := NewPlan(quick, j.Base, plugins)
 	if err == nil {
-		err = j.check(dir, p, o)
+		err = j.check(dir, p, originOf(e, plugins))
 	}
 	if err != nil {
 		return Left{}, err
@@ -168,17 +173,17 @@ func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
 // pilot measures the time of an operation of the experiments of power: the median, which the share of a
 // processor that other processes take does not move.
 func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
-	cell, err := PilotCell(c.Resolver)
+	cell, err := PilotCell(c.Plugins)
 	if err != nil {
 		return 0, err
 	}
-	nominal, err := NewPlan(c.Quick, NominalBase, c.Resolver)
+	nominal, err := NewPlan(c.Quick, NominalBase, c.Plugins)
 	if err != nil {
 		return 0, err
 	}
 	var times []float64
 	for i := range pilots {
-		m, err := c.try(ctx, cell, sweep.Status{
+		m, err := c.try(ctx, cell, experiment.Status{
 			Label: "pilot", Repeat: i + 1, Repeats: pilots, Runs: nominal.Launches(), Left: nominal.Expected(),
 		})
 		if err != nil {
@@ -230,7 +235,7 @@ func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) e
 	}
 	for _, l := range todo {
 		expected, began := e.expected(l.Cell), time.Now()
-		m, err := c.try(ctx, &e.Cells[l.Cell], sweep.Status{
+		m, err := c.try(ctx, &e.Cells[l.Cell], experiment.Status{
 			Label: e.Name, Repeat: l.Round + 1, Repeats: e.Rounds,
 			Run: len(c.journal.done) + 1, Runs: c.plan.Launches(), Left: c.timeLeft(),
 		})
@@ -260,7 +265,7 @@ func (c *calibrator) timeLeft() time.Duration {
 }
 
 // try makes one launch, again if it fails. It counts the failures.
-func (c *calibrator) try(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
+func (c *calibrator) try(ctx context.Context, cell *experiment.Cell, s experiment.Status) (m measured, err error) {
 	if cell.Unavailable != "" {
 		return m, fmt.Errorf("%s: %s", Transport, cell.Unavailable)
 	}
@@ -278,8 +283,8 @@ func (c *calibrator) try(ctx context.Context, cell *sweep.Cell, s sweep.Status) 
 	}
 }
 
-func (c *calibrator) launch(ctx context.Context, cell *sweep.Cell, s sweep.Status) (m measured, err error) {
-	r, err := c.Measure(ctx, cell.Config, c.Begin(s))
+func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experiment.Status) (m measured, err error) {
+	r, err := c.measure(ctx, cell.Config, c.Begin(s))
 	switch {
 	case err != nil:
 		return m, err

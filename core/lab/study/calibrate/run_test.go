@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,34 +18,37 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // quickLaunches is how many launches a quick calibration has.
 const quickLaunches = 422
 
-// resolver knows the transport calibration.
-type resolver struct{ unavailable string }
-
-func (resolver) Own(name string) ([]string, bool) {
-	return []string{
-		"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time", "lose-every",
-	}, name == Transport
-}
-func (resolver) Transports() []string { return []string{Transport} }
-func (r resolver) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
-	c, _, err := config.Resolve(layers...)
-	c.Transport, c.Options = name, maps.Clone(own)
-	return c, r.unavailable, err
+// plugins have the transport calibration with some of its options, all of them by default.
+func plugins(options ...string) experiment.Plugins {
+	if len(options) == 0 {
+		options = []string{
+			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time", "lose-every",
+		}
+	}
+	p := &experiment.Plugin{
+		Identity: result.Plugin{Name: Transport, Version: "1", SHA256: "abc"},
+		Launcher: func(io.Writer, bool) (experiment.Launcher, error) { return nil, nil },
+	}
+	for _, name := range options {
+		p.Info.Options = append(p.Info.Options, transport.Option{Name: name, Type: transport.TypeString})
+	}
+	return experiment.Plugins{Transport: p}
 }
 
 func plan(t *testing.T, quick bool) *Plan {
 	t.Helper()
-	p, err := NewPlan(quick, NominalBase, resolver{})
+	p, err := NewPlan(quick, NominalBase, plugins())
 	require.NoError(t, err)
 	return p
 }
@@ -87,7 +90,7 @@ func TestPlan(t *testing.T) {
 
 	require.Equal(t, full.Digest(), plan(t, false).Digest())
 	require.NotEqual(t, full.Digest(), quick.Digest())
-	other, err := NewPlan(false, 2*NominalBase, resolver{})
+	other, err := NewPlan(false, 2*NominalBase, plugins())
 	require.NoError(t, err)
 	require.NotEqual(t, full.Digest(), other.Digest())
 
@@ -107,14 +110,8 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfAnotherPlugin(t *testing.T) {
-	_, err := NewPlan(true, NominalBase, withoutStall{})
+	_, err := NewPlan(true, NominalBase, plugins("delay", "delay-distribution", "slow-delay", "slow-every", "rate", "lose-every"))
 	require.ErrorContains(t, err, `experiment stall: unknown option "stall`)
-}
-
-type withoutStall struct{ resolver }
-
-func (withoutStall) Own(name string) ([]string, bool) {
-	return []string{"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "lose-every"}, name == Transport
 }
 
 // fake measures launches without a machine: how many there were determines the figures.
@@ -129,7 +126,7 @@ type fake struct {
 
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-func (f *fake) measure(ctx context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+func (f *fake) measure(ctx context.Context, c config.Config, _ experiment.Observer) (*result.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -156,10 +153,17 @@ func (f *fake) measure(ctx context.Context, c config.Config, _ runner.Observer) 
 	}, nil
 }
 
+// making returns a maker of runs that measure makes.
+func making(measure experiment.Measure) func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+	return func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		return measure(ctx, req.Config, obs)
+	}
+}
+
 func (f *fake) options(dir string) Options {
 	return Options{
-		Dir: dir, Quick: true, Resolver: resolver{}, Measure: f.measure,
-		Begin: func(sweep.Status) runner.Observer { return nil },
+		Dir: dir, Quick: true,
+		Begin: func(experiment.Status) experiment.Observer { return nil },
 		Load: func() (func() error, func(), error) {
 			f.loads++
 			f.loaded++
@@ -172,16 +176,16 @@ func (f *fake) options(dir string) Options {
 			return running, func() { f.loaded-- }, nil
 		},
 		Resumed: func(*Plan, int, time.Duration) {},
-		Origin: Origin{
-			Argv: []string{"transportbench", "calibrate"}, Tool: result.Tool{Version: "1"},
-			Plugin:      result.Plugin{Name: Transport, Version: "1", SHA256: "abc"},
+		Plugins: plugins(), Log: io.Discard,
+		Engine: &experiment.Engine{
+			Make: making(f.measure), Argv: []string{"transportbench", "calibrate"},
 			Environment: machine.Environment{Identity: machine.Identity{CPU: "some", Arch: "amd64", CPUs: 2}},
 		},
 	}
 }
 
-// experiment returns the experiment of a name.
-func experiment(d *calibration.Document, name string) *calibration.Experiment {
+// experimentOf returns the experiment of a name.
+func experimentOf(d *calibration.Document, name string) *calibration.Experiment {
 	i := slices.IndexFunc(d.Experiments, func(e calibration.Experiment) bool { return e.Name == name })
 	return &d.Experiments[i]
 }
@@ -198,9 +202,9 @@ func comparable(d *calibration.Document) *calibration.Document {
 
 func TestRun(t *testing.T) {
 	f, dir := new(fake), filepath.Join(t.TempDir(), "made")
-	var first, last sweep.Status
+	var first, last experiment.Status
 	o := f.options(dir)
-	o.Begin = func(s sweep.Status) runner.Observer {
+	o.Begin = func(s experiment.Status) experiment.Observer {
 		if s.Run == 1 && s.Label != "pilot" {
 			first = s
 		}
@@ -222,15 +226,15 @@ func TestRun(t *testing.T) {
 	require.True(t, stored.Quick)
 	require.Equal(t, "abc", stored.Plugin.SHA256)
 	require.Len(t, stored.Experiments, 10)
-	self := experiment(stored, calibration.ExperimentSelf).Set
+	self := experimentOf(stored, calibration.ExperimentSelf).Set
 	require.Equal(t, "some", self.Machine(&self.Cells[0]).Identity["cpu"])
 	require.Len(t, self.Cells[0].Windows, 60)
 	require.Equal(t, 59, self.Cells[0].Windows[59].Launch)
 	require.Equal(t, 50.0, self.Cells[0].Windows[0].BounceBefore)
 	require.NotContains(t, self.Cells[0].Samples, result.Goodput)
 	require.NotEmpty(t, stored.Recovery, "concluded")
-	require.Contains(t, experiment(stored, calibration.ExperimentHalf).Set.Cells[0].Samples, calibration.LowerQuartile)
-	require.NotContains(t, experiment(stored, calibration.ExperimentBimodal).Set.Cells[0].Samples, calibration.LowerQuartile)
+	require.Contains(t, experimentOf(stored, calibration.ExperimentHalf).Set.Cells[0].Samples, calibration.LowerQuartile)
+	require.NotContains(t, experimentOf(stored, calibration.ExperimentBimodal).Set.Cells[0].Samples, calibration.LowerQuartile)
 
 	// Another one replaces it.
 	again, err := Run(t.Context(), f.options(dir))
@@ -330,40 +334,41 @@ func TestFailingLaunch(t *testing.T) {
 func TestUntrustedLaunch(t *testing.T) {
 	f := new(fake)
 	o := f.options(t.TempDir())
-	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		r.Checks = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 were wrong"}}
 		return r, err
-	}
+	})
 	_, err := Run(t.Context(), o)
 	require.ErrorContains(t, err, "check verified failed: 3 were wrong")
 	require.False(t, Exists(o.Dir), "the pilot is not in the journal")
 
 	// A window in which no operation was timed would lack the latency that the others have.
-	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		delete(r.Repeats[0].Samples, result.LatencyP50)
 		return r, err
-	}
+	})
 	_, err = Run(t.Context(), o)
 	require.ErrorContains(t, err, "timed no operation")
 
 	// An open loop that did not keep its load counts, too: it may have ended in a stall.
 	f = new(fake)
-	o.Measure = func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		if c.Rate.Offers() {
 			r.Checks = []result.Finding{{Name: "rate", Severity: result.Error, Message: "in 1 of 1 windows"}}
 		}
 		return r, err
-	}
+	})
 	d, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, quickLaunches+pilots, f.launches)
-	require.Nil(t, experiment(d, calibration.ExperimentStall).Discarded)
+	require.Nil(t, experimentOf(d, calibration.ExperimentStall).Discarded)
 
-	o.Measure = f.measure
-	o.Resolver = resolver{unavailable: "no memory"}
+	o.Engine.Make = making(f.measure)
+	o.Plugins = plugins()
+	o.Plugins[Transport].Info.Unavailable = "no memory"
 	_, err = Run(t.Context(), o)
 	require.ErrorContains(t, err, "calibration: no memory")
 }
@@ -378,7 +383,7 @@ func TestLoadedExperiment(t *testing.T) {
 	j, err := createJournal(t.TempDir(), header{})
 	require.NoError(t, err)
 	defer j.close()
-	c := &calibrator{Options: f.options(""), plan: p, journal: j}
+	c := &calibrator{measure: f.measure, Options: f.options(""), plan: p, journal: j}
 	f.fail = func(n int) error {
 		if n == 20 {
 			return errors.New("it crashed")
@@ -424,9 +429,9 @@ func TestChangedCalibrationIsRefused(t *testing.T) {
 	dir := interrupted(t, f, 3)
 	for want, change := range map[string]func(*Options){
 		"is a quick one, not a full one":                       func(o *Options) { o.Quick = false },
-		"the plugin of transport calibration has changed":      func(o *Options) { o.Origin.Plugin.SHA256 = "def" },
-		`the machine's cpus was "2" and is now "4"`:            func(o *Options) { o.Origin.Environment.Identity.CPUs = 4 },
-		"another plan than the one that began the calibration": func(o *Options) { o.Resolver = otherDefaults{} },
+		"the plugin of transport calibration has changed":      func(o *Options) { o.Plugins[Transport].Identity.SHA256 = "def" },
+		`the machine's cpus was "2" and is now "4"`:            func(o *Options) { o.Engine.Environment.Identity.CPUs = 4 },
+		"another plan than the one that began the calibration": func(o *Options) { o.Plugins[Transport].Info.Options[0].Default = "1ns" },
 	} {
 		o := f.options(dir)
 		o.Resume = true
@@ -443,9 +448,9 @@ func TestChangedCalibrationIsRefused(t *testing.T) {
 // A device that is gone is a change, like one that is new.
 func TestOtherDevices(t *testing.T) {
 	p := plan(t, true)
-	with := new(fake).options("").Origin
+	with := originOf(new(fake).options("").Engine, plugins())
 	with.Environment.Identity.RDMA = []machine.RDMADevice{{Name: "mlx5_0"}}
-	without := new(fake).options("").Origin
+	without := originOf(new(fake).options("").Engine, plugins())
 	journalOf := func(o Origin) *journal { return &journal{header: header{Quick: true, Digest: p.Digest(), Origin: o}} }
 	require.ErrorContains(t, journalOf(with).check("dir", p, without), `mlx5_0`)
 	require.ErrorContains(t, journalOf(without).check("dir", p, with), `mlx5_0`)
@@ -453,15 +458,6 @@ func TestOtherDevices(t *testing.T) {
 
 	require.Equal(t, []string{"b", "c", "d"}, set.Differing(
 		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""}, map[string]string{"a": "same", "b": "two", "d": "new"}))
-}
-
-// otherDefaults stands for a version whose configurations differ.
-type otherDefaults struct{ resolver }
-
-func (r otherDefaults) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
-	c, reason, err := r.resolver.Resolve(name, layers, own)
-	c.Keys++
-	return c, reason, err
 }
 
 // Wherever a crash tears the journal, the launches with a whole line are kept.

@@ -2,14 +2,12 @@ package micro
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
@@ -19,8 +17,6 @@ type Study struct {
 	Engine  *experiment.Engine
 	Plugin  *experiment.Plugin
 	Request record.MicroRequest
-	// Witness runs the tools of the field that readings name.
-	Witness bool
 	// Own has the transport's options for a setup between hosts, complete.
 	Own map[string]string
 
@@ -38,7 +34,7 @@ func Store(ctx context.Context, e *experiment.Engine, transport string, request 
 	if err != nil {
 		return err
 	}
-	s := &Study{Engine: e, Plugin: p, Request: request, Witness: e.Beside.Witness}
+	s := &Study{Engine: e, Plugin: p, Request: request}
 	s.Keep("")
 	if err := s.Run(ctx, repeats); err != nil {
 		return err
@@ -107,7 +103,7 @@ func (s *Study) take(ctx context.Context) error {
 		return err
 	}
 	for i := range list {
-		if err := s.readWitness(ctx, &list[i]); err != nil {
+		if err := s.Engine.ReadWitness(ctx, &list[i], s.Request.CPUs); err != nil {
 			return err
 		}
 	}
@@ -121,24 +117,6 @@ func (s *Study) take(ctx context.Context) error {
 		}
 	}
 	return s.addSetups(s.Rounds[before:], environment)
-}
-
-// readWitness runs the tool of the field that a reading names, if it is installed.
-func (s *Study) readWitness(ctx context.Context, m *transport.Measurement) error {
-	if len(m.Witness) == 0 || !s.Witness {
-		return nil
-	}
-	missing, err := witness.Beside(ctx, m, s.Request.CPUs)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		s.Engine.Note(fmt.Sprintf("%s: no witness: %v", m.Name, err))
-	case missing != "":
-		s.Witness = false
-		s.Engine.Note("no witness: " + missing)
-	}
-	return nil
 }
 
 // Medians returns one reading for each name and size, in order of appearance, with the medians of the

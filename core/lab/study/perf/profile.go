@@ -11,7 +11,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 )
 
@@ -49,7 +48,7 @@ type Throughput struct {
 
 // Profile makes a run of [Windows] repeats with perf attached to its ranks. perf writes to dir, which no other user may
 // write.
-func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run, obs runner.Observer, dir string) (*Profile, error) {
+func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run, obs experiment.Observer, dir string) (*Profile, error) {
 	interrupted := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,8 +112,8 @@ func reason(err error) string {
 
 // watcher calls window at the beginning of each window, in a goroutine of its own, and one after another.
 type watcher struct {
-	runner.Observer
-	runner.Launcher
+	experiment.Observer
+	experiment.Launcher
 	window   func(nth int, pids []int)
 	watching sync.WaitGroup
 
@@ -124,13 +123,13 @@ type watcher struct {
 	inside bool        // a window
 }
 
-func (w *watcher) wrap(l runner.Launcher) runner.Launcher {
+func (w *watcher) wrap(l experiment.Launcher) experiment.Launcher {
 	w.Launcher = l
 	return w
 }
 
-// Launch implements [runner.Launcher].
-func (w *watcher) Launch(ctx context.Context, rank int) (runner.Process, error) {
+// Launch implements [experiment.Launcher].
+func (w *watcher) Launch(ctx context.Context, rank int) (experiment.Process, error) {
 	p, err := w.Launcher.Launch(ctx, rank)
 	if err != nil {
 		return nil, err
@@ -143,13 +142,13 @@ func (w *watcher) Launch(ctx context.Context, rank int) (runner.Process, error) 
 	return p, nil
 }
 
-// Progress implements [runner.Observer].
-func (w *watcher) Progress(s runner.Status) {
+// Progress implements [experiment.Observer].
+func (w *watcher) Progress(s experiment.RunStatus) {
 	w.Observer.Progress(s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	began := s.Step == runner.StepRepeat && !w.inside
-	w.inside = s.Step == runner.StepRepeat
+	began := s.Step == experiment.StepRepeat && !w.inside
+	w.inside = s.Step == experiment.StepRepeat
 	if !began {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/experiment/sweep"
 	"transportbench/core/lab/study/micro"
 )
 
@@ -27,8 +26,8 @@ const (
 )
 
 // Rings measures the rings under the transports of a plan that have some. It does nothing on other hosts.
-func Rings(ctx context.Context, e *experiment.Engine, plan *sweep.Plan) error {
-	has := slices.ContainsFunc(plan.Cells, func(c sweep.Cell) bool { return c.Config.Transport == ringTransport })
+func Rings(ctx context.Context, e *experiment.Engine, plan *experiment.Plan) error {
+	has := slices.ContainsFunc(plan.Cells, func(c experiment.Cell) bool { return c.Config.Transport == ringTransport })
 	if !has || e.Place != nil {
 		return nil
 	}

@@ -1,9 +1,10 @@
-package sweep
+package experiment
 
 import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,12 +22,12 @@ import (
 // sweepUntilKilled is a sweep in another process. It prints a line for each repeat once that is
 // stored, which is when the next one begins.
 func sweepUntilKilled(dir string) int {
-	spec, err := Parse("s.yaml", []byte(killedMatrix))
+	spec, err := ParseSpec("s.yaml", []byte(killedMatrix))
 	if err == nil {
 		var p *Plan
-		if p, err = Expand(spec, resolver{}); err == nil {
-			_, err = Run(context.Background(), p, Options{
-				Dir: dir, Resume: Exists(dir), Measure: good, Watcher: &teller{},
+		if p, err = Expand(spec, known); err == nil {
+			_, err = runSweep(context.Background(), p, options{
+				Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: &teller{},
 			})
 		}
 	}
@@ -40,7 +41,10 @@ func sweepUntilKilled(dir string) int {
 
 const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 2, 3, 4, 5, 6, 7, 8]}\n"
 
-type teller struct{ last string }
+type teller struct {
+	io.Writer
+	last string
+}
 
 func (w *teller) Begin(s Status) runner.Observer {
 	if w.last != "" {
@@ -92,7 +96,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		require.Error(t, err, "it ended and did not say that it was complete")
 		requireReadable(t, dir)
 	}
-	outcome, err := Run(t.Context(), plan(t, killedMatrix), Options{Dir: dir, Resume: Exists(dir), Measure: good, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, killedMatrix), options{Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 16, outcome.Complete)
 }
@@ -100,7 +104,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // requireReadable reads every complete file.
 func requireReadable(t *testing.T, dir string) {
 	t.Helper()
-	if !Exists(dir) {
+	if !HasSweep(dir) {
 		return
 	}
 	for _, pattern := range []string{"cells/*.json", "repeats/*/*.json"} {

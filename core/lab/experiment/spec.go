@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"errors"
@@ -18,9 +18,9 @@ import (
 // MaxCells is the largest number of cells of a sweep.
 const MaxCells = 10_000
 
-// MaxFile is the size in bytes of the largest file that describes a sweep. Its parser needs memory for a
+// MaxSpec is the size in bytes of the largest file that describes a sweep. Its parser needs memory for a
 // hundred times as much.
-const MaxFile = 1 << 20
+const MaxSpec = 1 << 20
 
 // The orders of a sweep.
 const (
@@ -38,6 +38,8 @@ type Spec struct {
 	Exclude []map[string]string
 	// Include adds cells to those of the axes, by what differs from the base.
 	Include []map[string]string
+	// Profiles finds the profiles that options name. The zero value knows the built-in ones.
+	Profiles config.Layer
 	// Flags win over Base and Axes.
 	Flags   map[string]string
 	Repeats int
@@ -63,8 +65,8 @@ func NewSpec() *Spec {
 	return &Spec{Base: map[string]string{}, Flags: map[string]string{}, Repeats: 10, Order: Interleaved, Seed: 1}
 }
 
-// Parse reads a sweep file. The extension of name chooses YAML, TOML or JSON.
-func Parse(name string, data []byte) (*Spec, error) {
+// ParseSpec reads a sweep file. The extension of name chooses YAML, TOML or JSON.
+func ParseSpec(name string, data []byte) (*Spec, error) {
 	format := strings.TrimPrefix(filepath.Ext(name), ".")
 	if !slices.Contains([]string{"yaml", "yml", "toml", "json"}, format) {
 		return nil, errors.New("the name must end in .yaml, .toml or .json")

@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	m := newCapacities()
 	p := plan(t, shares)
 	require.Len(t, p.Cells, 8, "two transports at three rates, and their capacities")
-	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 8, outcome.Complete)
 
@@ -95,7 +95,7 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 func TestCapacityOfTheSlowestState(t *testing.T) {
 	m := newCapacities()
 	m.far = map[string]int{"shm": 2}
-	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 8, outcome.Complete)
 	// Far windows of 250 and 275, and near ones of erpc from 100 to 150.
@@ -133,7 +133,7 @@ func TestRateOfTheMergedCell(t *testing.T) {
 		}
 		return r, nil
 	}
-	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	labels := set.LabelsOf(outcome.Set.Cells)
 	warned := map[string]result.Finding{}
@@ -214,9 +214,9 @@ func TestResumedSweepHasTheSameRates(t *testing.T) {
 		}
 		return m.measure(ctx, c, obs)
 	}
-	_, err := Run(ctx, plan(t, shares), Options{Dir: dir, Measure: interrupting, Watcher: new(watcher)})
+	_, err := runSweep(ctx, plan(t, shares), options{Dir: dir, Measure: interrupting, Watcher: new(watcher)})
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = Run(t.Context(), plan(t, shares), Options{Dir: dir, Resume: true, Measure: m.measure, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), plan(t, shares), options{Dir: dir, Resume: true, Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Len(t, m.rates, 6)
 	require.Equal(t, 6, m.starts["shm"], "capacities are not measured again")
@@ -226,7 +226,7 @@ func TestResumedSweepHasTheSameRates(t *testing.T) {
 func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	m := newCapacities()
 	m.fail["erpc"] = errors.New("port in use")
-	outcome, err := Run(t.Context(), plan(t, shares), Options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 3, outcome.Failed)
 	reasons := map[string]string{}
@@ -245,11 +245,11 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 		}
 		return r, err
 	}
-	s := &sweep{plan: plan(t, shares), failures: map[int]Failure{}}
-	s.store, err = create(s.plan, Options{Dir: t.TempDir()})
+	s := &sweep{Sweep: &Sweep{Plan: plan(t, shares), Dir: t.TempDir()}, failures: map[int]Failure{}}
+	s.store, err = create(s.Sweep, origin{})
 	require.NoError(t, err)
 	defer s.store.close()
-	r, err := wrong(t.Context(), s.plan.Cells[0].Config, nil)
+	r, err := wrong(t.Context(), s.Plan.Cells[0].Config, nil)
 	require.NoError(t, err)
 	s.store.cells[0].cell, err = s.store.index.NewCell(r)
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 
 func TestWrongShares(t *testing.T) {
 	for _, rate := range []string{"0%", "120%", "x%", "-5%", "nan%", "%"} {
-		_, err := Expand(parse(t, "axes: {rate: ["+"\""+rate+"\"]}\n"), resolver{})
+		_, err := Expand(parse(t, "axes: {rate: ["+"\""+rate+"\"]}\n"), known)
 		require.EqualError(t, err, fmt.Sprintf("--rate: %q is not a share of the capacity, which is above 0%% and at most 100%%", rate))
 	}
 	var rate config.Rate

@@ -1,9 +1,10 @@
-package sweep
+package experiment
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"transportbench/core/base/config"
@@ -28,6 +29,7 @@ type Status struct {
 
 // Watcher follows the progress of a sweep. Its methods are called from one goroutine.
 type Watcher interface {
+	io.Writer // for what plugins log
 	// Begin is called before each run. The observer that it returns may be nil.
 	Begin(Status) runner.Observer
 	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
@@ -46,20 +48,14 @@ type Failure struct {
 	Invalid bool
 }
 
-// Options are the inputs of a sweep besides its plan.
-type Options struct {
-	Dir    string
-	Origin Origin
+// Sweep is a sweep to make.
+type Sweep struct {
+	Spec    *Spec
+	Plugins Plugins
+	Plan    *Plan // of Spec and Plugins
+	Dir     string
 	// Resume continues the sweep in Dir.
 	Resume bool
-	// Without returns the plan as it is if transports cannot tell their options. With it, a sweep can be
-	// resumed after a transport that could not when the sweep began, because it lacked a library, has got it.
-	Without func(transports []string) (*Plan, error)
-	Measure Measure
-	Beside  runner.Beside // what Measure measures beside windows, for the expected time
-	Watcher Watcher
-	// Limit bounds the time of the sweep, CellLimit that of one run; 0 is no limit.
-	Limit, CellLimit time.Duration
 }
 
 // Outcome is the result of a sweep.
@@ -74,20 +70,36 @@ type Outcome struct {
 	OutOfTime bool
 }
 
-// Run measures the cells of a plan. It records why a cell cannot be measured, and goes on. When
-// ctx ends, it drops the current run, writes the index and returns ctx's error together with the
+// Sweep measures the cells of a plan. It records why a cell cannot be measured, and goes on. When
+// ctx ends or a host is lost, it drops the current run, writes the index and returns the error together with the
 // outcome.
-func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
+func (e *Engine) Sweep(ctx context.Context, of *Sweep, w Watcher) (*Outcome, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	measure, err := e.Measure(of.Plugins, w, false)
+	if err != nil {
+		return nil, err
+	}
+	begun := origin{Plugins: map[string]string{}}
+	for name, p := range of.Plugins {
+		begun.Plugins[name] = p.Identity.SHA256
+	}
+	if begun.Machine, err = set.Flatten(e.Environment.Identity); err != nil {
+		return nil, err
+	}
 	begin := create
-	if o.Resume {
+	if of.Resume {
 		begin = open
 	}
-	store, err := begin(p, o)
+	store, err := begin(of, begun)
 	if err != nil {
 		return nil, err
 	}
 	defer store.close()
-	s := &sweep{plan: p, options: o, store: store, failures: map[int]Failure{}, began: time.Now(), labels: labels(p)}
+	s := &sweep{
+		Sweep: of, make: endOnLoss(measure, end), beside: e.Beside, watcher: w,
+		store: store, failures: map[int]Failure{}, began: time.Now(), labels: labels(of.Plan),
+	}
 	interrupted := s.all(ctx)
 	if interrupted != nil && ctx.Err() == nil {
 		return nil, interrupted // a run cannot be stored
@@ -108,13 +120,15 @@ func Run(ctx context.Context, p *Plan, o Options) (*Outcome, error) {
 			outcome.Failed++
 		}
 	}
-	return outcome, interrupted
+	return outcome, endOf(ctx, interrupted)
 }
 
 // sweep is a sweep in progress.
 type sweep struct {
-	plan      *Plan
-	options   Options
+	*Sweep
+	make      Measure
+	beside    runner.Beside
+	watcher   Watcher
 	store     *store
 	failures  map[int]Failure
 	labels    []string
@@ -141,20 +155,20 @@ func labels(p *Plan) []string {
 
 func (s *sweep) all(ctx context.Context) error {
 	for _, d := range s.store.damaged {
-		s.options.Watcher.Again(s.status(d.run), d.reason, d.aside)
+		s.watcher.Again(s.status(d.run), d.reason, d.aside)
 	}
-	for i := range s.plan.Cells {
+	for i := range s.Plan.Cells {
 		if err := s.stored(i, s.store.complete(i)); err != nil {
 			return err
 		}
-		if reason := s.plan.Cells[i].Unavailable; reason != "" && !s.store.cells[i].complete {
+		if reason := s.Plan.Cells[i].Unavailable; reason != "" && !s.store.cells[i].complete {
 			s.fail(i, Failure{Status: set.Unavailable, Reason: reason})
 		}
 	}
-	runs := s.plan.runs()
+	runs := s.Plan.runs()
 	for _, r := range runs {
 		if !s.skip(r) {
-			s.left += s.plan.Cells[r.cell].Expected(s.options.Beside)
+			s.left += s.Plan.Cells[r.cell].Expected(s.beside)
 		}
 	}
 	for i, r := range runs {
@@ -162,7 +176,7 @@ func (s *sweep) all(ctx context.Context) error {
 		if s.skip(r) {
 			continue
 		}
-		if limit := s.options.Limit; limit > 0 && time.Since(s.began) > limit {
+		if limit := s.Spec.Limit; limit > 0 && time.Since(s.began) > limit {
 			s.outOfTime = true
 			return nil
 		}
@@ -182,7 +196,7 @@ func (s *sweep) skip(r run) bool {
 // run measures and stores one run.
 func (s *sweep) run(ctx context.Context, r run) error {
 	cell := &s.store.cells[r.cell]
-	expected := s.plan.Cells[r.cell].Expected(s.options.Beside)
+	expected := s.Plan.Cells[r.cell].Expected(s.beside)
 	began := time.Now()
 	c, capacity, err := s.configOf(r.cell)
 	var measured *result.Result
@@ -206,7 +220,7 @@ func (s *sweep) run(ctx context.Context, r run) error {
 			failure.Reason += fmt.Sprintf("%s%d times, see %s", set.Tried, tries, log)
 			break
 		}
-		s.options.Watcher.Again(s.status(r), failure.Reason, log)
+		s.watcher.Again(s.status(r), failure.Reason, log)
 		err = nil
 	}
 	s.planned, s.spent, s.left = s.planned+expected, s.spent+time.Since(began), s.left-expected
@@ -215,7 +229,7 @@ func (s *sweep) run(ctx context.Context, r run) error {
 			failure = failureOf(err)
 		}
 		s.fail(r.cell, failure)
-		s.left -= expected * time.Duration(s.plan.Repeats-len(cell.done)-1)
+		s.left -= expected * time.Duration(s.Plan.Repeats-len(cell.done)-1)
 		return nil
 	}
 	measured.Capacity = capacity
@@ -223,7 +237,7 @@ func (s *sweep) run(ctx context.Context, r run) error {
 		return err
 	}
 	if cell.complete {
-		s.options.Watcher.Cell(s.status(r), &cell.cell)
+		s.watcher.Cell(s.status(r), &cell.cell)
 	}
 	return nil
 }
@@ -233,7 +247,7 @@ const tries = 2
 
 // attempt makes one run, which must have a complete repeat.
 func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result, error) {
-	r, err := s.measure(ctx, c, s.options.Watcher.Begin(status))
+	r, err := s.measure(ctx, c, s.watcher.Begin(status))
 	if err == nil && (r == nil || len(r.Repeats) != 1) {
 		err = errors.New("the run has no complete repeat")
 	}
@@ -254,14 +268,14 @@ func (s *sweep) stored(i int, err error) error {
 // measure makes one run, within CellLimit.
 func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
 	c.Repeats = 1
-	if s.options.CellLimit == 0 {
-		return s.options.Measure(ctx, c, obs)
+	if s.Spec.CellLimit == 0 {
+		return s.make(ctx, c, obs)
 	}
-	limited, cancel := context.WithTimeout(ctx, s.options.CellLimit)
+	limited, cancel := context.WithTimeout(ctx, s.Spec.CellLimit)
 	defer cancel()
-	r, err := s.options.Measure(limited, c, obs)
+	r, err := s.make(limited, c, obs)
 	if limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.options.CellLimit)
+		return nil, fmt.Errorf("a repeat took longer than the cell limit of %v", s.Spec.CellLimit)
 	}
 	return r, err
 }
@@ -279,8 +293,8 @@ func failureOf(err error) Failure {
 // fail gives up cell i.
 func (s *sweep) fail(i int, f Failure) {
 	s.failures[i] = f
-	s.options.Watcher.Cell(s.status(run{i, 0}), &set.Cell{
-		Config: s.plan.Cells[i].Flat(), Status: f.Status, Reason: f.Reason, Environment: -1,
+	s.watcher.Cell(s.status(run{i, 0}), &set.Cell{
+		Config: s.Plan.Cells[i].Flat(), Status: f.Status, Reason: f.Reason, Environment: -1,
 	})
 }
 
@@ -290,9 +304,9 @@ func (s *sweep) status(r run) Status {
 		left = time.Duration(float64(left) * float64(s.spent) / float64(s.planned))
 	}
 	return Status{
-		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.plan.Repeats,
-		Run: s.current, Runs: len(s.plan.Cells) * s.plan.Repeats,
-		Cells: len(s.plan.Cells), Done: s.complete() + len(s.failures), Left: max(left, 0),
+		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.Plan.Repeats,
+		Run: s.current, Runs: len(s.Plan.Cells) * s.Plan.Repeats,
+		Cells: len(s.Plan.Cells), Done: s.complete() + len(s.failures), Left: max(left, 0),
 	}
 }
 

@@ -1,9 +1,10 @@
-package sweep
+package experiment
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -30,22 +31,51 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// resolver knows the transports shm, with the option ring, and erpc, with mtu.
-type resolver struct{}
-
-func (resolver) Own(name string) ([]string, bool) {
-	names, ok := map[string][]string{"shm": {"ring"}, "erpc": {"mtu"}, "stub": {}}[name]
-	return names, ok
+// known has the transports shm, with the option ring, and erpc, with mtu.
+var known = Plugins{
+	"shm":  knownPlugin("shm", "ring"),
+	"erpc": knownPlugin("erpc", "mtu"),
 }
-func (resolver) Transports() []string { return []string{"erpc", "shm"} }
 
-func (resolver) Resolve(name string, layers []config.Layer, own map[string]string) (config.Config, string, error) {
-	c, _, err := config.Resolve(layers...)
-	c.Transport, c.Options, c.Warmup = name, maps.Clone(own), 0
-	if name == "stub" {
-		return c, "no such device", err
+// stub cannot run here.
+var stub = &Plugin{Identity: result.Plugin{Name: "stub"}, Info: transport.Info{Name: "stub", Unavailable: "no such device"}}
+
+func knownPlugin(name string, own ...string) *Plugin {
+	p := &Plugin{
+		Identity: result.Plugin{Name: name}, Info: transport.Info{Name: name},
+		Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
 	}
-	return c, "", err
+	for _, option := range own {
+		p.Info.Options = append(p.Info.Options, transport.Option{Name: option, Type: transport.TypeString})
+	}
+	return p
+}
+
+// options are those of a sweep in tests.
+type options struct {
+	Dir              string
+	Resume           bool
+	Measure          Measure
+	Watcher          Watcher
+	Limit, CellLimit time.Duration
+	Origin           origin
+}
+
+// runSweep makes a sweep whose runs Measure makes.
+func runSweep(ctx context.Context, p *Plan, o options) (*Outcome, error) {
+	e := &Engine{Make: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		return o.Measure(ctx, req.Config, obs)
+	}}
+	e.Environment.Identity.Kernel = o.Origin.Machine["kernel"]
+	plugins := Plugins{}
+	for i := range p.Cells {
+		name := p.Cells[i].Config.Transport
+		plugins[name] = knownPlugin(name)
+		plugins[name].Identity.SHA256 = o.Origin.Plugins[name]
+	}
+	spec := NewSpec()
+	spec.Limit, spec.CellLimit = o.Limit, o.CellLimit
+	return e.Sweep(ctx, &Sweep{Spec: spec, Plan: p, Plugins: plugins, Dir: o.Dir, Resume: o.Resume}, o.Watcher)
 }
 
 // measured returns the result of a run with one repeat.
@@ -64,6 +94,7 @@ func measured(c config.Config, throughput float64) *result.Result {
 
 // watcher records its calls.
 type watcher struct {
+	io.Writer
 	begun []Status
 	cells []string
 	again []string
@@ -79,7 +110,11 @@ func (w *watcher) Cell(s Status, c *set.Cell) {
 
 func plan(t *testing.T, text string) *Plan {
 	t.Helper()
-	p, err := Expand(parse(t, text), resolver{})
+	plugins := maps.Clone(known)
+	if strings.Contains(text, "stub") {
+		plugins["stub"] = stub
+	}
+	p, err := Expand(parse(t, text), plugins)
 	require.NoError(t, err)
 	return p
 }
@@ -94,7 +129,7 @@ func good(_ context.Context, c config.Config, _ runner.Observer) (*result.Result
 func TestSweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	w := new(watcher)
-	outcome, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w})
+	outcome, err := runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 12)
@@ -116,10 +151,10 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, []string{"cells", "index.json", "repeats", "sweep.plan"}, names(t, dir))
 	require.Empty(t, names(t, filepath.Join(dir, "repeats")))
 
-	_, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: good, Watcher: w})
+	_, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: good, Watcher: w})
 	require.ErrorIs(t, err, ErrExists)
 	w = new(watcher)
-	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Empty(t, w.begun, "nothing is measured twice")
@@ -156,7 +191,7 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 		return good(ctx, c, obs)
 	}
 	p := plan(t, "repeats: 3\naxes: {transport: [shm, erpc, stub], in-flight: [1, 8]}\nexclude: [{transport: stub, in-flight: 1}]\n")
-	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: measure, Watcher: w, CellLimit: 50 * time.Millisecond})
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: measure, Watcher: w, CellLimit: 50 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Complete)
 	require.Equal(t, 2, outcome.Failed)
@@ -181,7 +216,7 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 
 	// Failed cells are tried again, and keep the repeats that they had.
 	w = new(watcher)
-	outcome, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 2+3+3)
@@ -200,7 +235,7 @@ func TestAFailedRunIsMadeOnceMore(t *testing.T) {
 		r.Repeats, r.FailedRepeat = nil, &result.Repeat{Index: 1, Starved: "rank 1 had no processor"}
 		return r, fmt.Errorf("rank 1: run: %w", &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"one line", "an escape \x1b[2J"}})
 	}
-	outcome, err := Run(t.Context(), plan(t, "repeats: 3\naxes: {transport: [shm]}\n"), Options{Dir: dir, Measure: measure, Watcher: w})
+	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\naxes: {transport: [shm]}\n"), options{Dir: dir, Measure: measure, Watcher: w})
 	require.NoError(t, err)
 	require.Zero(t, outcome.Failed)
 	require.Equal(t, 1, outcome.Complete)
@@ -229,7 +264,7 @@ func TestInterruptAndResume(t *testing.T) {
 		}
 		return good(ctx, c, obs)
 	}
-	outcome, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Measure: stopping, Watcher: new(watcher)})
+	outcome, err := runSweep(ctx, plan(t, matrix), options{Dir: dir, Measure: stopping, Watcher: new(watcher)})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, outcome.Complete)
 	s, err := set.Load(dir)
@@ -239,7 +274,7 @@ func TestInterruptAndResume(t *testing.T) {
 	require.NotEmpty(t, s.Cells[0].Files)
 
 	w := new(watcher)
-	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 12-5)
@@ -249,7 +284,7 @@ func TestInterruptAndResume(t *testing.T) {
 func TestRemovalsStayInTheDirectory(t *testing.T) {
 	dir, victim := t.TempDir(), t.TempDir()
 	p := plan(t, "repeats: 1\naxes: {transport: [shm]}\n")
-	_, err := Run(t.Context(), p, Options{Dir: dir, Measure: good, Watcher: new(watcher)})
+	_, err := runSweep(t.Context(), p, options{Dir: dir, Measure: good, Watcher: new(watcher)})
 	require.NoError(t, err)
 	// What a stranger may do in a directory that everybody may write to.
 	precious := filepath.Join(victim, p.Cells[0].ID, "precious")
@@ -261,7 +296,7 @@ func TestRemovalsStayInTheDirectory(t *testing.T) {
 	for _, name := range []string{"cells", "repeats", "logs"} {
 		link(name)
 		for _, resume := range []bool{true, false} {
-			_, err = Run(t.Context(), p, Options{Dir: dir, Resume: resume, Measure: good, Watcher: new(watcher)})
+			_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: resume, Measure: good, Watcher: new(watcher)})
 			var changed *ChangedError
 			require.ErrorAs(t, err, &changed)
 			require.EqualError(t, err, dir+": "+name+" is a link or a file instead of a directory: remove it to go on; choose another --out for a new sweep")
@@ -272,7 +307,7 @@ func TestRemovalsStayInTheDirectory(t *testing.T) {
 		link("repeats")
 		return good(ctx, c, obs)
 	}
-	_, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: linking, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: linking, Watcher: new(watcher)})
 	require.ErrorContains(t, err, "path escapes from parent")
 	require.DirExists(t, precious)
 }
@@ -293,10 +328,10 @@ func TestStrayFilesAmongRepeats(t *testing.T) {
 		}
 		return good(ctx, c, obs)
 	}
-	_, err := Run(t.Context(), p, Options{Dir: dir, Measure: failing, Watcher: new(watcher)})
+	_, err := runSweep(t.Context(), p, options{Dir: dir, Measure: failing, Watcher: new(watcher)})
 	require.NoError(t, err)
 	w := new(watcher)
-	outcome, err := Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Complete)
 	require.Len(t, w.begun, 2)
@@ -324,13 +359,13 @@ func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 				return good(ctx, c, obs)
 			}
 			p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
-			outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
+			outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
 			require.NoError(t, err)
 			require.Equal(t, 1, outcome.Failed)
 
 			resume := func() *watcher {
 				w := new(watcher)
-				outcome, err := Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+				outcome, err := runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 				require.NoError(t, err)
 				require.Equal(t, 1, outcome.Complete)
 				require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
@@ -360,7 +395,7 @@ func TestTimeLimit(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			return good(ctx, c, obs)
 		}
-		outcome, err := Run(t.Context(), plan(t, matrix), Options{
+		outcome, err := runSweep(t.Context(), plan(t, matrix), options{
 			Dir: t.TempDir(), Measure: slow, Watcher: new(watcher), Limit: time.Millisecond,
 		})
 		require.NoError(t, err)
@@ -371,9 +406,9 @@ func TestTimeLimit(t *testing.T) {
 
 func TestChangesAreNoticed(t *testing.T) {
 	dir := t.TempDir()
-	origin := Origin{Plugins: map[string]string{"shm": "aaa"}, Machine: map[string]string{"kernel": "6.1"}}
-	begun := Options{Dir: dir, Measure: good, Watcher: new(watcher), Origin: origin}
-	_, err := Run(t.Context(), plan(t, matrix), begun)
+	known := origin{Plugins: map[string]string{"shm": "aaa"}, Machine: map[string]string{"kernel": "6.1"}}
+	begun := options{Dir: dir, Measure: good, Watcher: new(watcher), Origin: known}
+	_, err := runSweep(t.Context(), plan(t, matrix), begun)
 	require.NoError(t, err)
 	begun.Resume = true
 	for text, want := range map[string]string{
@@ -381,24 +416,24 @@ func TestChangesAreNoticed(t *testing.T) {
 		strings.Replace(matrix, "3", "4", 1): "it had 3 repeats and now has 4",
 		matrix + "order-seed: 2\n":           "its order changed, or options",
 	} {
-		_, err = Run(t.Context(), plan(t, text), begun)
+		_, err = runSweep(t.Context(), plan(t, text), begun)
 		var changed *ChangedError
 		require.ErrorAs(t, err, &changed)
 		require.ErrorContains(t, err, want)
 	}
-	begun.Origin = Origin{Plugins: map[string]string{"shm": "bbb"}, Machine: origin.Machine}
-	_, err = Run(t.Context(), plan(t, matrix), begun)
+	begun.Origin = origin{Plugins: map[string]string{"shm": "bbb"}, Machine: known.Machine}
+	_, err = runSweep(t.Context(), plan(t, matrix), begun)
 	require.ErrorContains(t, err, "plugin of transport shm")
-	begun.Origin = Origin{Plugins: origin.Plugins, Machine: map[string]string{"kernel": "6.2"}}
-	_, err = Run(t.Context(), plan(t, matrix), begun)
+	begun.Origin = origin{Plugins: known.Plugins, Machine: map[string]string{"kernel": "6.2"}}
+	_, err = runSweep(t.Context(), plan(t, matrix), begun)
 	require.ErrorContains(t, err, `kernel was "6.1" and is now "6.2"`)
 
-	begun.Origin = origin
+	begun.Origin = known
 	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte("{\n\"kind\": 1"), 0o600))
-	_, err = Run(t.Context(), plan(t, matrix), begun)
+	_, err = runSweep(t.Context(), plan(t, matrix), begun)
 	require.ErrorContains(t, err, "line 2")
 	begun.Dir = filepath.Join(dir, "none")
-	_, err = Run(t.Context(), plan(t, matrix), begun)
+	_, err = runSweep(t.Context(), plan(t, matrix), begun)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -411,17 +446,17 @@ func TestResumeWithATransportThatHasCome(t *testing.T) {
 			p.Cells[i].Unavailable = "no such NIC"
 		}
 	}
-	outcome, err := Run(t.Context(), p, Options{Dir: dir, Measure: good, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: good, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 2, outcome.Complete)
 	require.Equal(t, 2, outcome.Unavailable)
 	w := new(watcher)
-	outcome, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Zero(t, outcome.Unavailable)
 	require.Len(t, w.begun, 6)
-	outcome, err = Run(t.Context(), p, Options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete, "what was measured stays")
 	require.Len(t, outcome.Set.Cells[3].Samples[result.Throughput], 3)
@@ -430,11 +465,11 @@ func TestResumeWithATransportThatHasCome(t *testing.T) {
 func TestTwoSweepsInOneDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		_, err := Run(ctx, plan(t, matrix), Options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
+		_, err := runSweep(ctx, plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
 		require.ErrorContains(t, err, "another process uses this directory")
 		return good(ctx, c, obs)
 	}
-	_, err := Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: inside, Watcher: new(watcher)})
+	_, err := runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: inside, Watcher: new(watcher)})
 	require.NoError(t, err)
 }
 
@@ -448,7 +483,7 @@ func TestRepeatsThatDoNotFitTogether(t *testing.T) {
 		}
 		return r, err
 	}
-	outcome, err := Run(t.Context(), plan(t, "repeats: 3\n"), Options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\n"), options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Failed)
 	require.Contains(t, outcome.Set.Cells[0].Reason, "not the same plugin")

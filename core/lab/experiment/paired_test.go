@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"context"
@@ -22,14 +22,14 @@ func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
 		Begin: func(string, int) runner.Observer { return nil },
 	}
 	d.B.Config.InFlight = 2
-	d.A.Measure = func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+	d.A.measure = func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
 		centre := a
 		if c.InFlight == 2 {
 			centre = b
 		}
 		return measured(c, centre*(1+spread*r.NormFloat64())), nil
 	}
-	d.B.Measure = d.A.Measure
+	d.B.measure = d.A.measure
 	return d
 }
 
@@ -38,7 +38,7 @@ func TestPairedTestEnds(t *testing.T) {
 	judged := 0
 	d := pairedTest(r, 1e6, 0.9e6, 0.005)
 	d.Judged = func(n int, _ *compare.Report) { judged = n }
-	v, err := d.Run(t.Context())
+	v, err := d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndPrecise, v.Ended)
 	require.Equal(t, compare.Worse, v.Report.Changes[0].Verdict)
@@ -50,20 +50,20 @@ func TestPairedTestEnds(t *testing.T) {
 	d = pairedTest(r, 1e6, 0.9e6, 0.005)
 	least := 0
 	d.LeastChange = func(n int) float64 { least = n; return 0.5 }
-	v, err = d.Run(t.Context())
+	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict, "10% is below the floor, but not the same")
 	require.Equal(t, 0.5, v.Report.Floor)
 	require.Equal(t, len(v.A.Repeats), least)
 
-	v, err = pairedTest(r, 1e6, 1e6, 0.3).Run(t.Context())
+	v, err = pairedTest(r, 1e6, 1e6, 0.3).run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndMaxRepeats, v.Ended)
 	require.Len(t, v.A.Repeats, 100)
 
 	d = pairedTest(r, 1e6, 1e6, 0.3)
 	d.TimeLimit = time.Nanosecond
-	v, err = d.Run(t.Context())
+	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndTimeLimit, v.Ended)
 	require.Len(t, v.A.Repeats, 1)
@@ -74,18 +74,18 @@ func TestPairedTestOfOpenLoops(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	d := pairedTest(r, 1e6, 1e6, 0.0001)
 	d.MaxRepeats = 10
-	throughput := d.A.Measure
-	d.A.Measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+	throughput := d.A.measure
+	d.A.measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
 		m, err := throughput(ctx, c, o)
 		m.Repeats[0].Samples[result.LatencyP50] = 1000 * (1 + 0.3*r.NormFloat64())
 		return m, err
 	}
-	d.B.Measure = d.A.Measure
-	v, err := d.Run(t.Context())
+	d.B.measure = d.A.measure
+	v, err := d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndPrecise, v.Ended, "of closed loops, it is the throughput")
 	d.A.Config.Rate, d.B.Config.Rate = 1e6, 1e6
-	v, err = d.Run(t.Context())
+	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, EndMaxRepeats, v.Ended)
 	require.Equal(t, 1, v.Report.Tests)
@@ -101,7 +101,7 @@ func TestPairedTestOfEqualSides(t *testing.T) {
 		for range trials {
 			d := pairedTest(r, 1e6, 1e6, 0.02)
 			d.Compare.Floor, d.Within = floor, 0.015
-			v, err := d.Run(t.Context())
+			v, err := d.run(t.Context())
 			require.NoError(t, err)
 			if v.Report.Count(compare.Better)+v.Report.Count(compare.Worse) > 0 {
 				wrong++
@@ -114,17 +114,17 @@ func TestPairedTestOfEqualSides(t *testing.T) {
 func TestPairedTestFailsOrIsInterrupted(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	d := pairedTest(r, 1e6, 1e6, 0.3)
-	d.A.Measure = func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
+	d.A.measure = func(context.Context, config.Config, runner.Observer) (*result.Result, error) {
 		return nil, errors.New("it crashed")
 	}
-	d.B.Measure = d.A.Measure
-	_, err := d.Run(t.Context())
+	d.B.measure = d.A.measure
+	_, err := d.run(t.Context())
 	require.ErrorContains(t, err, ": it crashed")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	d = pairedTest(r, 1e6, 1e6, 0.3)
 	d.Judged = func(int, *compare.Report) { cancel() }
-	v, err := d.Run(ctx)
+	v, err := d.run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, EndStopped, v.Ended)
 	require.Len(t, v.A.Repeats, 1)
@@ -145,15 +145,15 @@ func TestPairedTestKeepsItsRounds(t *testing.T) {
 			return nil
 		}
 	}
-	d.A.Keep, d.B.Keep = keep("A"), keep("B")
-	measure, n := d.B.Measure, 0
-	d.B.Measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+	d.A.keep, d.B.keep = keep("A"), keep("B")
+	measure, n := d.B.measure, 0
+	d.B.measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
 		if n++; n == 4 {
 			return nil, &runner.RankError{Rank: 1, Op: "run", Err: errors.New("it crashed")}
 		}
 		return measure(ctx, c, o)
 	}
-	v, err := d.Run(t.Context())
+	v, err := d.run(t.Context())
 	require.ErrorContains(t, err, "B: rank 1: run: it crashed")
 	require.Equal(t, EndFailed, v.Ended)
 	require.Equal(t, map[string][]int{"A": {1, 2, 3}, "B": {1, 2, 3}}, kept)
@@ -166,15 +166,15 @@ func TestPairedTestKeepsItsRounds(t *testing.T) {
 	require.Nil(t, v.A.Failure)
 	require.Equal(t, 1, v.B.Failure.Rank)
 
-	d.B.Measure, n = measure, 0
+	d.B.measure, n = measure, 0
 	full := errors.New("no space left on device")
-	d.B.Keep = func(int, func() (*result.Result, error)) error {
+	d.B.keep = func(int, func() (*result.Result, error)) error {
 		if n++; n == 2 {
 			return full
 		}
 		return nil
 	}
-	v, err = d.Run(t.Context())
+	v, err = d.run(t.Context())
 	require.ErrorIs(t, err, full)
 	require.Len(t, v.A.Repeats, 2)
 }

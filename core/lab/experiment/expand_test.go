@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"fmt"
@@ -13,21 +13,23 @@ import (
 
 func parse(t *testing.T, text string) *Spec {
 	t.Helper()
-	s, err := Parse("s.yaml", []byte(text))
+	s, err := ParseSpec("s.yaml", []byte(text))
 	require.NoError(t, err)
 	return s
 }
 
 func cellsOf(t *testing.T, s *Spec) []string {
 	t.Helper()
-	p, err := Expand(s, resolver{})
+	p, err := Expand(s, known)
 	require.NoError(t, err)
 	var cells []string
 	for i := range p.Cells {
 		c := &p.Cells[i].Config
 		text := fmt.Sprintf("%s %d %s", c.Transport, c.InFlight, c.ValueSize)
 		for _, name := range slices.Sorted(maps.Keys(c.Options)) {
-			text += " " + name + "=" + c.Options[name]
+			if value := c.Options[name]; value != "" {
+				text += " " + name + "=" + value
+			}
 		}
 		cells = append(cells, text)
 	}
@@ -71,9 +73,9 @@ axes:
 
 func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 	yaml := parse(t, "repeats: 3\nlimit: 1m\nbase: {in-flight: 4}\naxes: {transport: [shm, erpc]}\n")
-	toml, err := Parse("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = 4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
+	toml, err := ParseSpec("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = 4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
 	require.NoError(t, err)
-	json, err := Parse("s.json", []byte(`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
+	json, err := ParseSpec("s.json", []byte(`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
 	require.NoError(t, err)
 	require.Equal(t, yaml, toml)
 	require.Equal(t, yaml, json)
@@ -82,9 +84,9 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 	flags := NewSpec()
 	flags.Repeats, flags.Limit = 3, time.Minute
 	flags.Override(map[string][]string{"transport": {"shm", "erpc"}, "in-flight": {"4"}})
-	fromFile, err := Expand(yaml, resolver{})
+	fromFile, err := Expand(yaml, known)
 	require.NoError(t, err)
-	fromFlags, err := Expand(flags, resolver{})
+	fromFlags, err := Expand(flags, known)
 	require.NoError(t, err)
 	require.Equal(t, fromFile, fromFlags)
 }
@@ -113,23 +115,23 @@ func TestBadSpecs(t *testing.T) {
 		"exclude: [{transport: shm}]": "no cell is left",
 		"axes: {in-flight: [" + strings.Repeat("1,", 99_999) + "1], value-size: [1, 2]}": "more than",
 	} {
-		s, err := Parse("s.yaml", []byte(text))
+		s, err := ParseSpec("s.yaml", []byte(text))
 		if err == nil {
-			_, err = Expand(s, resolver{})
+			_, err = Expand(s, known)
 		}
 		require.ErrorContains(t, err, want, "%.60s", text)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	_, err := Parse("s.txt", nil)
+	_, err := ParseSpec("s.txt", nil)
 	require.ErrorContains(t, err, "must end in .yaml")
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("axes: {transport: [shm, erpc], in-flight: [1, 2]}\nexclude: [{in-flight: 2}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := Parse("s.yaml", []byte(text))
+		s, err := ParseSpec("s.yaml", []byte(text))
 		if err == nil {
-			_, _ = Expand(s, resolver{})
+			_, _ = Expand(s, known)
 		}
 	})
 }

@@ -1,9 +1,10 @@
-package sweep
+package experiment
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -16,15 +17,18 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Side is one of the two configurations of a paired test.
+// Side is one of the two configurations of a paired test. The sides of a comparison of builds have
+// different plugins.
 type Side struct {
-	Config config.Config
-	// Measure makes a run of the configuration. The sides of a comparison of builds measure with
-	// different plugins.
-	Measure Measure
-	// Keep, unless it is nil, is called after each round with the number of rounds and what returns the
+	Plugins Plugins
+	Config  config.Config
+	// Mixed allows plugins of another version of the runtime.
+	Mixed bool
+
+	measure Measure
+	// keep, unless it is nil, is called after each round with the number of rounds and what returns the
 	// side's result of them.
-	Keep func(repeats int, soFar func() (*result.Result, error)) error
+	keep func(repeats int, soFar func() (*result.Result, error)) error
 }
 
 // PairedTest measures two configurations alternately until the change from A to B is known
@@ -65,15 +69,40 @@ type PairedResult struct {
 	Ended  EndReason
 }
 
-// Run measures rounds of one repeat of each side, in an order drawn for each round, so that
+// Pair makes a paired test and stores the result of each side. Plugins log to log. If it is interrupted after
+// the first round, or a host is lost, it returns the outcome so far with the error.
+func (e *Engine) Pair(ctx context.Context, t *PairedTest, log io.Writer) (*PairedResult, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var kept [2]result.Growing
+	for i, side := range [2]*Side{&t.A, &t.B} {
+		measure, err := e.Measure(side.Plugins, log, side.Mixed)
+		if err != nil {
+			return nil, err
+		}
+		kept[i].Dir = e.Dir
+		side.measure, side.keep = endOnLoss(measure, end), kept[i].Keep
+	}
+	outcome, interrupted := t.run(ctx)
+	if outcome != nil {
+		for i, r := range [2]*result.Result{outcome.A, outcome.B} {
+			if _, err := kept[i].Store(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return outcome, endOf(ctx, interrupted)
+}
+
+// run measures rounds of one repeat of each side, in an order drawn for each round, so that
 // neither side profits from being first.
 //
 // The width of the interval decides the end, never the verdict: a test that looks after every
 // round and stops at the first significant difference finds one sooner or later, even if there
 // is none.
 //
-// If ctx ends or a run fails after at least one round, Run returns the outcome so far together with the error.
-func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
+// If ctx ends or a run fails after at least one round, run returns the outcome so far together with the error.
+func (t *PairedTest) run(ctx context.Context) (*PairedResult, error) {
 	began := time.Now()
 	random := rand.New(rand.NewPCG(t.Seed, 0))
 	sides := [2]*side{newSide("A", t.A), newSide("B", t.B)}
@@ -98,7 +127,7 @@ func (t *PairedTest) Run(ctx context.Context) (*PairedResult, error) {
 			return nil, err
 		}
 		for _, s := range sides {
-			if err := s.keep(); err != nil {
+			if err := s.store(); err != nil {
 				return t.cutShort(ctx, err, sides, s)
 			}
 		}
@@ -139,12 +168,12 @@ func (s *side) add(r *result.Result) error {
 	return nil
 }
 
-// keep keeps the rounds so far.
-func (s *side) keep() error {
-	if s.Keep == nil {
+// store keeps the rounds so far.
+func (s *side) store() error {
+	if s.keep == nil {
 		return nil
 	}
-	return s.Keep(len(s.results), func() (*result.Result, error) {
+	return s.keep(len(s.results), func() (*result.Result, error) {
 		return s.merge(func(s *side, last *result.Result) {
 			last.Incomplete, last.IncompleteReason = true, "the test had not ended after "+format.Count(len(s.results), "repeat")
 		})
@@ -167,7 +196,7 @@ func (s *side) merge(edit func(s *side, last *result.Result)) (*result.Result, e
 }
 
 func (t *PairedTest) measure(ctx context.Context, s *side, n int) (*result.Result, error) {
-	r, err := s.Measure(ctx, s.Config, t.Begin(s.set.Source, n))
+	r, err := s.measure(ctx, s.Config, t.Begin(s.set.Source, n))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"cmp"
@@ -18,19 +18,6 @@ import (
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
-
-// Resolver turns options into a configuration.
-type Resolver interface {
-	// Own returns the names of the transport's own options. ok is false if the transport is
-	// unknown.
-	Own(transport string) (names []string, ok bool)
-	// Transports returns the transports that "all" stands for.
-	Transports() []string
-	// Resolve returns the configuration of layers and of own, the transport's own options. An
-	// error is a mistake in the options. If the transport cannot run on this machine, unavailable
-	// says why and the configuration is still complete.
-	Resolve(transport string, layers []config.Layer, own map[string]string) (c config.Config, unavailable string, err error)
-}
 
 // Cell is one configuration of a sweep.
 type Cell struct {
@@ -99,12 +86,12 @@ func (p *Plan) undescribed() (transports []string) {
 // Expand returns the cells of s: every point of the axes that no exclusion matches, and the
 // inclusions. It drops options that a cell's transport does not have, and keeps one of several
 // cells with the same configuration.
-func Expand(s *Spec, r Resolver) (*Plan, error) {
+func Expand(s *Spec, all Plugins) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	s = s.withAll(r.Transports())
-	if err := s.checkNames(r); err != nil {
+	s = s.withAll(all.transports())
+	if err := s.checkNames(all); err != nil {
 		return nil, err
 	}
 	total := 1
@@ -117,7 +104,7 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 	used := make([]bool, len(s.Exclude))
 	at := map[string]int{} // by ID
 	add := func(layers []map[string]string, included bool) error {
-		cell, excluded, err := s.cell(layers, r, used)
+		cell, excluded, err := s.cell(layers, all, used)
 		if err != nil || excluded && !included {
 			return err
 		}
@@ -127,7 +114,7 @@ func Expand(s *Spec, r Resolver) (*Plan, error) {
 		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
 			most := append(slices.Clip(layers), map[string]string{rateOption: config.RateMax.String()})
-			reference, _, err := s.cell(most, r, make([]bool, len(s.Exclude)))
+			reference, _, err := s.cell(most, all, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
 			return err
@@ -208,15 +195,15 @@ func (s *Spec) withAll(transports []string) *Spec {
 	c := *s
 	c.Axes = slices.Clone(c.Axes)
 	for _, values := range []*map[string]string{&c.Base, &c.Flags} {
-		if (*values)["transport"] == "all" {
+		if (*values)["transport"] == allTransports {
 			*values = maps.Clone(*values)
 			delete(*values, "transport")
-			c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": "all"}}, Flag: values == &c.Flags})
+			c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": allTransports}}, Flag: values == &c.Flags})
 			c.sortAxes()
 		}
 	}
 	for i, axis := range c.Axes {
-		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != "all" {
+		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != allTransports {
 			continue
 		}
 		c.Axes[i].Values = nil
@@ -265,12 +252,12 @@ func (s *Spec) Transports() (names []string) {
 
 // checkNames returns an error if the sweep has an unknown transport or an option that none of its
 // transports has.
-func (s *Spec) checkNames(r Resolver) error {
+func (s *Spec) checkNames(all Plugins) error {
 	tables := append(s.tables(), s.Exclude...)
 	own := map[string]bool{}
 	for _, values := range tables {
 		if name, has := values["transport"]; has {
-			names, ok := r.Own(name)
+			names, ok := all.own(name)
 			if !ok && !strings.ContainsAny(name, "*?[") {
 				return fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
 			}
@@ -282,8 +269,8 @@ func (s *Spec) checkNames(r Resolver) error {
 		}
 	}
 	if s.Base["transport"] == "" && s.Flags["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
-		for _, name := range r.Transports() {
-			names, _ := r.Own(name)
+		for _, name := range all.transports() {
+			names, _ := all.own(name)
 			for _, option := range names {
 				own[option] = true
 			}
@@ -313,7 +300,7 @@ type UnknownOptionError struct {
 func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
 
 // cell resolves one point from its layers, and marks in used the exclusions that match it.
-func (s *Spec) cell(tables []map[string]string, r Resolver, used []bool) (c Cell, excluded bool, err error) {
+func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cell, excluded bool, err error) {
 	values := map[string]string{}
 	layers := make([]config.Layer, len(tables))
 	for i, table := range tables {
@@ -329,10 +316,11 @@ func (s *Spec) cell(tables []map[string]string, r Resolver, used []bool) (c Cell
 	if name == "" {
 		name = config.Default().Transport
 	}
-	names, ok := r.Own(name)
-	if !ok {
+	p := all[name]
+	if p == nil {
 		return c, false, fmt.Errorf("transport: there is no plugin for %q; see plugins list", name)
 	}
+	names, _ := all.own(name)
 	own := map[string]string{}
 	for option, value := range values {
 		switch owner, below, dotted := strings.Cut(option, "."); {
@@ -357,7 +345,7 @@ func (s *Spec) cell(tables []map[string]string, r Resolver, used []bool) (c Cell
 	if c.Share, err = takeShare(values[rateOption], layers); err != nil {
 		return c, false, err
 	}
-	c.Config, c.Unavailable, err = r.Resolve(name, layers, own)
+	c.Config, c.Unavailable, err = p.Resolve(append([]config.Layer{s.Profiles}, layers...), own)
 	if err != nil {
 		return c, false, err
 	}

@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"bytes"
@@ -34,8 +34,8 @@ const (
 	logsDir    = "logs" // of runs that failed
 )
 
-// Origin identifies the plugins and the machine of a sweep. A resumed sweep must have the same.
-type Origin struct {
+// origin identifies the plugins and the machine of a sweep. A resumed sweep must have the same.
+type origin struct {
 	// Plugins has the SHA-256 of each transport's binary.
 	Plugins map[string]string `json:"plugins"`
 	// Machine is the machine's identity, as text.
@@ -46,7 +46,7 @@ type Origin struct {
 type planFile struct {
 	Kind   string `json:"kind"`
 	Digest string `json:"digest"`
-	Origin Origin `json:"origin"`
+	Origin origin `json:"origin"`
 	Plan   *Plan  `json:"plan"`
 }
 
@@ -87,34 +87,34 @@ type progress struct {
 	cell     set.Cell     // has the samples of the repeats that are done
 }
 
-// Exists reports whether a directory has a sweep.
-func Exists(dir string) bool {
+// HasSweep reports whether a directory has a sweep.
+func HasSweep(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, planName))
 	return err == nil
 }
 
 // create makes the directory if necessary and begins a sweep in it.
-func create(p *Plan, o Options) (*store, error) {
-	if err := files.MakeDir(o.Dir); err != nil {
+func create(of *Sweep, begun origin) (*store, error) {
+	if err := files.MakeDir(of.Dir); err != nil {
 		return nil, err
 	}
-	s, err := newStore(o.Dir, p)
+	s, err := newStore(of.Dir, of.Plan)
 	if err != nil {
 		return nil, err
 	}
-	if Exists(o.Dir) {
+	if HasSweep(of.Dir) {
 		s.close()
-		return nil, fmt.Errorf("%s: %w; use --resume to continue it", o.Dir, ErrExists)
+		return nil, fmt.Errorf("%s: %w; use --resume to continue it", of.Dir, ErrExists)
 	}
-	if err := s.writePlan(o.Origin); err != nil {
+	if err := s.writePlan(begun); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *store) writePlan(origin Origin) error {
-	text, err := json.Marshal(planFile{"sweep", s.plan.Digest(), origin, s.plan})
+func (s *store) writePlan(begun origin) error {
+	text, err := json.Marshal(planFile{"sweep", s.plan.Digest(), begun, s.plan})
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func (s *store) writePlan(origin Origin) error {
 }
 
 // open resumes a sweep.
-func open(p *Plan, o Options) (*store, error) {
-	s, err := newStore(o.Dir, p)
+func open(of *Sweep, now origin) (*store, error) {
+	s, err := newStore(of.Dir, of.Plan)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.resume(o); err != nil {
+	if err := s.resume(of, now); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -183,8 +183,8 @@ func (s *store) local(path string) string {
 	return name
 }
 
-func (s *store) resume(o Options) error {
-	if err := s.check(o); err != nil {
+func (s *store) resume(of *Sweep, now origin) error {
+	if err := s.check(of, now); err != nil {
 		return err
 	}
 	// The index lists files of repeats, which complete is about to merge and remove.
@@ -204,7 +204,7 @@ func (s *store) resume(o Options) error {
 
 // check returns an error if the plan or the origin differs from that of the sweep on disk. A plan that has got
 // the options of more transports takes the place of the one on disk.
-func (s *store) check(o Options) error {
+func (s *store) check(of *Sweep, now origin) error {
 	path := filepath.Join(s.dir, planName)
 	begun, err := readPlan(path)
 	if err != nil {
@@ -214,16 +214,16 @@ func (s *store) check(o Options) error {
 		return &ChangedError{s.dir, fmt.Sprintf(format, args...)}
 	}
 	same := begun.Plan != nil && begun.Digest == s.plan.Digest()
-	if !same && !completes(begun, o.Without) {
+	if !same && !of.completes(begun) {
 		return changed("the sweep differs from the one to resume: %s", planChange(begun.Plan, s.plan))
 	}
-	for name, sum := range o.Origin.Plugins {
+	for name, sum := range now.Plugins {
 		if was := begun.Origin.Plugins[name]; was != sum {
 			return changed("the plugin of transport %s has changed since the sweep began (SHA-256 %.12s, now %.12s)", name, was, sum)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Origin.Machine)) {
-		if was, is := begun.Origin.Machine[key], o.Origin.Machine[key]; was != is {
+	for _, key := range slices.Sorted(maps.Keys(now.Machine)) {
+		if was, is := begun.Origin.Machine[key], now.Machine[key]; was != is {
 			return changed("the machine's %s was %q and is now %q", key, was, is)
 		}
 	}
@@ -234,12 +234,12 @@ func (s *store) check(o Options) error {
 }
 
 // completes reports whether the plans differ only in the options of transports that could not be described when
-// the sweep began.
-func completes(begun planFile, without func(transports []string) (*Plan, error)) bool {
-	if begun.Plan == nil || without == nil {
+// the sweep began, because they lacked a library.
+func (s *Sweep) completes(begun planFile) bool {
+	if begun.Plan == nil {
 		return false
 	}
-	p, err := without(begun.Plan.undescribed())
+	p, err := Expand(s.Spec, s.Plugins.without(begun.Plan.undescribed()))
 	return err == nil && p.Digest() == begun.Digest
 }
 

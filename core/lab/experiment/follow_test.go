@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestFollow(t *testing.T) {
 		seen = append(seen, f.Progress(f.began.Add(time.Minute)))
 		return good(ctx, c, o)
 	}
-	_, err = Run(t.Context(), plan(t, matrix), Options{Dir: dir, Measure: measure, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Len(t, seen, 12)
 	for i, p := range seen {

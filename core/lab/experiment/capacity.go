@@ -1,4 +1,4 @@
-package sweep
+package experiment
 
 import (
 	"errors"
@@ -60,7 +60,7 @@ func (p *Plan) addReference(c *Cell, at map[string]int, most func() (Cell, error
 // configOf returns the configuration of a run of cell i. If the rate is a share of the capacity, it
 // also returns the capacity, or an error if that was not found.
 func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
-	cell := &s.plan.Cells[i]
+	cell := &s.Plan.Cells[i]
 	c := cell.Config
 	if cell.Share == 0 {
 		return c, nil, nil
@@ -108,8 +108,8 @@ func capacityWindows(c *set.Cell) ([]result.Window, error) {
 // capacityStates returns the states of the machine that the windows of all capacities show.
 func (s *sweep) capacityStates() state.States {
 	var bounces []float64
-	for i := range s.plan.Cells {
-		if !s.plan.Cells[i].isReference {
+	for i := range s.Plan.Cells {
+		if !s.Plan.Cells[i].isReference {
 			continue
 		}
 		for _, w := range s.store.cells[i].cell.Windows {

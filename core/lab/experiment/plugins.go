@@ -1,0 +1,148 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
+)
+
+// Plugin is the plugin of a transport.
+type Plugin struct {
+	// Identity has the name, versions and digests; results get it.
+	Identity result.Plugin
+	Path     string // of its executable
+	Info     transport.Info
+	// Err is why the plugin gave no description.
+	Err error
+	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
+	OneProbe bool
+	// Launcher returns what starts ranks, which log to log. mixed allows another version of the runtime.
+	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)
+	// Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives.
+	Micro func(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error
+}
+
+// Unavailable returns why the plugin cannot run, as far as that is known without trying, or an empty string.
+func (p *Plugin) Unavailable() string {
+	if p.Err != nil {
+		return oneLine(p.Err.Error())
+	}
+	return record.Cut(p.Info.Unavailable)
+}
+
+// Problem is Unavailable as an error.
+func (p *Plugin) Problem() error {
+	if p.Err == nil && p.Info.Unavailable != "" {
+		return fmt.Errorf("%s: %w", p.Identity.Name, transport.Unavailable("%w", record.Foreign(p.Info.Unavailable)))
+	}
+	return p.Err
+}
+
+// Plugins are the plugins of an experiment by the name of their transport.
+type Plugins map[string]*Plugin
+
+// allTransports stands for all transports in a [Spec].
+const allTransports = "all"
+
+// PluginsOf returns the plugins of the transports that a spec names. find finds them, and those of "all".
+func PluginsOf(s *Spec, find func(names []string) ([]*Plugin, error)) (Plugins, error) {
+	list, err := find(s.Transports())
+	if err != nil {
+		return nil, err
+	}
+	all := Plugins{}
+	for _, p := range list {
+		if p.Err != nil && !errors.Is(p.Err, transport.ErrUnavailable) { // whether it can run here is not known
+			return nil, fmt.Errorf("%w; try again, or name other transports with --transport", p.Err)
+		}
+		all[p.Identity.Name] = p
+	}
+	return all, nil
+}
+
+// Available returns the error of the first transport that cannot run here, or nil.
+func (all Plugins) Available() error {
+	for _, name := range all.transports() {
+		if err := all[name].Problem(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// without returns the plugins as they are if the named transports lack what they need to tell their options.
+func (all Plugins) without(names []string) Plugins {
+	all = maps.Clone(all)
+	for _, name := range names {
+		if p := all[name]; p != nil {
+			all[name] = &Plugin{Identity: p.Identity, Err: transport.ErrUnavailable}
+		}
+	}
+	return all
+}
+
+func (all Plugins) transports() []string { return slices.Sorted(maps.Keys(all)) }
+
+// own returns the names of a transport's own options. ok is false if the transport is unknown.
+func (all Plugins) own(name string) (names []string, ok bool) {
+	p, ok := all[name]
+	if !ok {
+		return nil, name == allTransports
+	}
+	for _, o := range p.Info.Options {
+		names = append(names, o.Name)
+	}
+	return names, true
+}
+
+// Resolve returns the configuration of layers and of own, the transport's own options. An error is a mistake in the
+// options. If the transport cannot run on this machine, unavailable says why and the configuration is still complete.
+// A cell on the track matched that is the same on the track shipped is that one, so that it is not measured twice.
+func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config.Config, unavailable string, err error) {
+	name := p.Identity.Name
+	c, origins, err := config.Resolve(layers...)
+	if err != nil {
+		for _, o := range p.Info.Options {
+			if _, set := origins[o.Name]; set {
+				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name, name, o.Name)
+			}
+		}
+		return c, "", err
+	}
+	c.Transport, c.Options = name, map[string]string{}
+	if p.Err != nil {
+		return c, p.Unavailable(), nil
+	}
+	matched, err := c.Track.OwnOptions(p.Info, own)
+	if err != nil {
+		return c, "", err
+	}
+	complete, err := transport.ParseOptions(p.Info.Options, matched)
+	if err != nil {
+		return c, "", err
+	}
+	c.Options = complete.Map()
+	if c.Track == config.TrackMatched {
+		shipped, _, err := config.Resolve(append(slices.Clip(layers), config.Layer{Values: map[string]string{"track": config.TrackShipped.String()}})...)
+		if err != nil {
+			return c, "", err
+		}
+		defaults, err := transport.ParseOptions(p.Info.Options, own)
+		if err != nil {
+			return c, "", err
+		}
+		if shipped.VerifyEvery == c.VerifyEvery && maps.Equal(defaults.Map(), c.Options) {
+			c.Track = config.TrackShipped
+		}
+	}
+	return c, p.Unavailable(), nil
+}
