@@ -69,6 +69,12 @@ type PairedResult struct {
 	Ended  EndReason
 }
 
+// Expected returns about how long the fewest repeats of the test take.
+func (t *PairedTest) Expected(b Beside) time.Duration {
+	p := Plan{Cells: []Cell{{Config: t.A.Config}, {Config: t.B.Config}}, Repeats: t.MinRepeats}
+	return p.Expected(b)
+}
+
 // Pair makes a paired test and stores the result of each side. Plugins log to log. If it is interrupted after
 // the first round, or a host is lost, it returns the outcome so far with the error.
 func (e *Engine) Pair(ctx context.Context, t *PairedTest, log io.Writer) (*PairedResult, error) {

@@ -33,6 +33,13 @@ func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
 	return d
 }
 
+// A test takes at least the time of its fewest repeats, each of which is a run.
+func TestPairedTestExpected(t *testing.T) {
+	d := pairedTest(nil, 1, 1, 0)
+	two := 2 * (&Cell{Config: config.Default()}).Expected(Beside{})
+	require.Equal(t, 6*two, d.Expected(Beside{}))
+}
+
 func TestPairedTestEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	judged := 0

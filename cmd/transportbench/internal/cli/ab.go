@@ -197,6 +197,7 @@ func (s *session) notePlugins(a, b *abSide) {
 // pairedTest runs test and shows its outcome.
 func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *experiment.PairedTest) error {
 	s.notePlugins(a, b)
+	s.note("at least %s of each, about %s", format.Count(test.MinRepeats, "repeat"), format.Left(test.Expected(s.beside())))
 	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
