@@ -153,7 +153,7 @@ func statesText(states []inState) string {
 // figures has the summaries of a cell.
 func (b *builder) figures(cell int) *doc.Doc {
 	out := new(doc.Doc)
-	if states := statesText(b.doc.Cells.States[cell]); states != "" {
+	if states := b.doc.Cells.StateTexts[cell]; states != "" {
 		out.Paragraph("Throughput in the machine's states: %s", states)
 	}
 	caption := "Medians over the repeats; response times of open loops over all windows together"

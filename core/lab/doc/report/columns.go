@@ -28,7 +28,8 @@ func (b *builder) columns() {
 		for at := range s.Cells {
 			cell := &s.Cells[at]
 			c.Set = append(c.Set, i)
-			c.States = append(c.States, inStates(cell, shown.States))
+			states := inStates(cell, shown.States)
+			c.States, c.StateTexts = append(c.States, states), append(c.StateTexts, statesText(states))
 			c.RepeatStates = append(c.RepeatStates, stateNames(cell, result.Throughput, shown.States))
 			c.Windows = append(c.Windows, shown.Windows(cell))
 			b.shown = append(b.shown, shown.Cell(cell))

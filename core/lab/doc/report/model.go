@@ -98,7 +98,9 @@ type cells struct {
 	// 0 if unknown.
 	Connections []int `json:"connections"`
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
-	States [][]inState `json:"states"`
+	States [][]inState `json:"-"`
+	// StateTexts are the States for people.
+	StateTexts []string `json:"states"`
 	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows].
 	Windows []string `json:"windows"`
 	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine

@@ -76,7 +76,7 @@ func (b *builder) allCells() *table {
 			}
 		}
 		if states {
-			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), statesText(b.doc.Cells.States[cell]))
+			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), b.doc.Cells.StateTexts[cell])
 		}
 		t.Row(append(row, b.checksEntry(cell))...)
 	}

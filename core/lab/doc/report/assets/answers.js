@@ -52,7 +52,7 @@ function rankingFigure(rankings) {
     const at = l.cells.findIndex((c) => d.cells.series[c.cell] === s);
     if (at < 0) return el("td", { class: "right quiet" }, "-");
     const c = l.cells[at], limit = limitOf(c.cell), m = metricOf(c.cell, metric);
-    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + c.cell, title: `${labelOf(c.cell)}: ${value(m)} (${interval(m)})${statesText(c.cell) ? "; " + statesText(c.cell) : ""}` }, short(m.median, m.unit)),
+    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + c.cell, title: `${labelOf(c.cell)}: ${value(m)} (${interval(m)})${report.doc.cells.states[c.cell] ? "; " + report.doc.cells.states[c.cell] : ""}` }, short(m.median, m.unit)),
       el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, c.group),
       el("span", { class: "limit" }, markOf(c.cell), " ", limit ? digits(limit.ratio.median) + " x" : "\u00a0"));
   };

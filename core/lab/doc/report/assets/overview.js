@@ -17,12 +17,6 @@ function ratioColumns() {
     ["witness_time_ratio", "op/witness"]].filter(([name]) => report.metrics.has(name)).map(([name, title]) => metricColumn(name, title));
 }
 
-// statesText has the throughput and the ratio to the floor in each state of the machine that the cell
-// saw. It is empty if the sets saw one state only.
-function statesText(cell) {
-  return (report.doc.cells.states[cell] || []).map((s) => `${s.state} ${number(s.metric.median, s.metric.unit)}${s.ratio ? `, ${digits(s.ratio)} x the floor` : ""} (${count(s.metric.n, "window")})`).join("; ");
-}
-
 function drawStrip() {
   const host = document.getElementById("strip"), d = report.doc, best = [];
   for (const open of [false, true])
@@ -42,7 +36,7 @@ function card(b, most) {
   const d = report.doc, tail = b.open ? "response_" : "latency_";
   const p50 = metricOf(b.cell, tail + "p50"), p99 = metricOf(b.cell, "response_p99"), p999 = metricOf(b.cell, "response_p999");
   const time = metricOf(b.cell, "floor_ratio"), op = metricOf(b.cell, "op_time_ratio");
-  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = statesText(b.cell), windows = d.cells.windows[b.cell] ? ` in ${d.cells.windows[b.cell]} windows` : "";
+  const library = metricOf(b.cell, "library_ratio"), harness = metricOf(b.cell, "harness_share"), states = report.doc.cells.states[b.cell], windows = d.cells.windows[b.cell] ? ` in ${d.cells.windows[b.cell]} windows` : "";
   const bar = svg("svg", { class: "share", "aria-hidden": "true", height: 4 }, svg("rect", { width: (100 * b.rate.median) / most + "%", height: 4, class: "s" + (b.series % 8) }));
   return el("li", { class: "card", "data-cell": b.cell },
     el("h4", {}, swatch(b.series), seriesName(b.series), d.sets.length > 1 ? el("span", { class: "set" }, d.sets[b.set].name) : null),
@@ -106,7 +100,7 @@ function drawHeatControls() {
     const box = a.getBoundingClientRect(), c = Number(a.dataset.c), m = metricOf(c, heatMetric);
     const time = metricOf(c, "floor_ratio"), op = metricOf(c, "op_time_ratio");
     showTip([labelOf(c), m ? `${heatMetric} ${value(m)} (${interval(m)})` : report.doc.cells.reason[c], a.querySelector("text").textContent + " of the best in its column",
-      time ? `p50 ${value(time)} x the floor` : "", op ? `op ${value(op)} x the floor` : "", statesText(c)].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
+      time ? `p50 ${value(time)} x the floor` : "", op ? `op ${value(op)} x the floor` : "", report.doc.cells.states[c]].filter(Boolean), box.left + box.width / 2, box.bottom - 8, true);
     return true;
   };
   main.onmouseover = main.onfocusin = tip;

@@ -52,7 +52,7 @@ function scalingLines(name, metric) {
   return kept.flatMap((l) => {
     l.cells.sort((a, b) => a.x - b.x);
     const own = { series: l.series, rest: l.rest, set: l.set, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapes[l.series % shapes.length], points: l.cells.map(({ cell, m, x }) => ({
-      x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, metric), lines: [labelOf(cell), `${metric} ${value(m)} (${interval(m)})`, ...(plain ? [] : [floorText(cell), statesText(cell)])].filter(Boolean) })) };
+      x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, metric), lines: [labelOf(cell), `${metric} ${value(m)} (${interval(m)})`, ...(plain ? [] : [floorText(cell), report.doc.cells.states[cell]])].filter(Boolean) })) };
     if (plain) return [own];
     const floor = { series: l.series, floor: true, dash: [2, 3], points: l.cells.map(({ cell, m, x }) => {
       const of = metricOf(cell, "op_time_ratio") || metricOf(cell, "floor_ratio");
