@@ -183,13 +183,5 @@ func parseRateOfNetwork(text string) (float64, error) {
 	return 0, fmt.Errorf("rate=%s is not a rate such as 1Gbit, 100Mbit or 500kbit", shorten(text))
 }
 
-// checkNetwork checks the network against the ranks.
-func checkNetwork(c *Config) *Error {
-	if c.Network != "" && c.Ranks > MaxNetworkRanks {
-		return &Error{"network", fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks, MaxNetworkRanks)}
-	}
-	return nil
-}
-
 // MaxNetworkRanks is the largest number of ranks in a network with impairments.
 const MaxNetworkRanks = 200

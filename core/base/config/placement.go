@@ -142,9 +142,11 @@ func Interleaves() []string { return []string{none, string(InterleaveSendPoll)} 
 
 func (i Interleave) String() string { return cmp.Or(string(i), none) }
 
-// checkPlacement checks the options that place ranks and threads, and order their work.
+// checkPlacement checks the options that place and connect ranks and threads, and order their work.
 func checkPlacement(c *Config) *Error {
 	switch {
+	case c.Network != "" && c.Ranks > MaxNetworkRanks:
+		return &Error{"network", fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks, MaxNetworkRanks)}
 	case c.CPUs != "" && !c.Pin:
 		return &Error{"cpus", "needs threads that are pinned; leave --pin=false out"}
 	case c.NUMA != "" && !c.Pin:

@@ -19,7 +19,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	for _, check := range []func(*Config) *Error{
-		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkNetwork, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack,
+		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack,
 	} {
 		if err := check(c); err != nil {
 			return err

@@ -191,12 +191,8 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 		}
 	}
 	p.Load = strings.Join(loads, " ")
-	for _, d := range cell.Warnings {
-		// There are no better figures for published ones; their warnings are shown.
-		if d.Severity == result.Error && cell.Status == set.Measured {
-			p.Unusable = fmt.Sprintf("check %s failed: %s", d.Name, d.Message)
-			break
-		}
+	if cell.Status == set.Measured { // there are no better figures for published ones; their warnings are shown
+		p.Unusable = cell.Broken()
 	}
 	if c.Objective != nil {
 		p.Meets = meets(p.Latency, c.Objective.Limit)

@@ -163,13 +163,7 @@ func sum(repeats []result.Repeat) (t totals) {
 
 // medianOverhead returns the medians of the costs of the harness.
 func medianOverhead(list []record.Overhead) record.Overhead {
-	over := func(of func(*record.Overhead) float64) float64 {
-		values := make([]float64, len(list))
-		for i := range list {
-			values[i] = of(&list[i])
-		}
-		return record.Median(values)
-	}
+	over := func(of func(*record.Overhead) float64) float64 { return medianOver(list, of) }
 	return record.Overhead{
 		PerOpNS:  over(func(o *record.Overhead) float64 { return o.PerOpNS }),
 		ClientNS: over(func(o *record.Overhead) float64 { return o.ClientNS }),
@@ -177,6 +171,14 @@ func medianOverhead(list []record.Overhead) record.Overhead {
 		VerifyNS: over(func(o *record.Overhead) float64 { return o.VerifyNS }),
 		StampNS:  over(func(o *record.Overhead) float64 { return o.StampNS }),
 	}
+}
+
+func medianOver[T any](list []T, of func(*T) float64) float64 {
+	values := make([]float64, len(list))
+	for i := range list {
+		values[i] = of(&list[i])
+	}
+	return record.Median(values)
 }
 
 // clientHarness returns the time that the harness takes a client for an operation.

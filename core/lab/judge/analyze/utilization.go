@@ -34,18 +34,12 @@ type utilization struct {
 // of a client is taken to last as long as an empty iteration of a daemon.
 func (e *evidence) utilization() utilization {
 	var list []utilization
-	var harness []float64
 	for _, w := range e.windows {
-		list = append(list, utilizationOf(w.totals, timedIterations(&w.repeats[0])))
-		harness = append(harness, w.clientHarness()*w.throughput/float64(max(e.clients(), 1))/1e9)
+		one := utilizationOf(w.totals, timedIterations(&w.repeats[0]))
+		one.harness = w.clientHarness() * w.throughput / float64(max(e.clients(), 1)) / 1e9
+		list = append(list, one)
 	}
-	over := func(of func(*utilization) float64) float64 {
-		values := make([]float64, len(list))
-		for i := range list {
-			values[i] = of(&list[i])
-		}
-		return record.Median(values)
-	}
+	over := func(of func(*utilization) float64) float64 { return medianOver(list, of) }
 	return utilization{
 		daemon:         over(func(s *utilization) float64 { return s.daemon }),
 		client:         over(func(s *utilization) float64 { return s.client }),
@@ -55,7 +49,7 @@ func (e *evidence) utilization() utilization {
 		perOp:          over(func(s *utilization) float64 { return s.perOp }),
 		clientPerOp:    over(func(s *utilization) float64 { return s.clientPerOp }),
 		running:        over(func(s *utilization) float64 { return s.running }),
-		harness:        record.Median(harness),
+		harness:        over(func(s *utilization) float64 { return s.harness }),
 	}
 }
 

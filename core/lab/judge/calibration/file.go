@@ -51,20 +51,15 @@ func Parse(text []byte) (*Document, error) {
 		return nil, errors.New("not a calibration: it has no schema_version or no kind")
 	case document.Kind != Kind:
 		return nil, fmt.Errorf("kind %q is not %q", document.Kind, Kind)
-	case major(document.SchemaVersion) != major(SchemaVersion):
+	case result.Major(document.SchemaVersion) != result.Major(SchemaVersion):
 		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads calibrations of %s.x",
-			result.ErrNewer, document.SchemaVersion, major(SchemaVersion))
+			result.ErrNewer, document.SchemaVersion, result.Major(SchemaVersion))
 	}
 	d := new(Document)
 	if err := document.Decode(d); err != nil {
 		return nil, err
 	}
 	return d, d.check()
-}
-
-func major(version string) string {
-	before, _, _ := strings.Cut(version, ".")
-	return before
 }
 
 var validID = regexp.MustCompile(`^[0-9a-f]{32}$`)

@@ -186,7 +186,7 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		}
 		c := blank
 		c.Note = note
-		c.addNote(p.droppedStates(a, b, states))
+		c.AddNote(p.droppedStates(a, b, states))
 		c.fill(name, a, b, states, o.Floor)
 		switch {
 		case p.old.Status == set.Published || p.new.Status == set.Published:
@@ -239,12 +239,7 @@ func lacking(c *set.Cell) string {
 	case set.Unavailable:
 		return "unavailable: " + c.Reason
 	}
-	for _, d := range c.Warnings {
-		if d.Severity == result.Error {
-			return fmt.Sprintf("check %s failed: %s", d.Name, d.Message)
-		}
-	}
-	return ""
+	return c.Broken()
 }
 
 func firstCommon(p pair, metrics []string) string {
@@ -323,7 +318,7 @@ func (c *Change) fill(metric string, a, b sample, states States, floor float64) 
 	c.States = within.changes(metric)
 	c.OfMedians = ofMedians(&before, &after, c.States)
 	note, prevents := within.overlap()
-	c.addNote(note)
+	c.AddNote(note)
 	if prevents {
 		ratio, _, _ := shift(blocks{{sorted(a.values), sorted(b.values)}}, 1)
 		c.Change, c.Verdict = new(ratio-1), Ambiguous
@@ -334,7 +329,8 @@ func (c *Change) fill(metric string, a, b sample, states States, floor float64) 
 	c.Change, c.P = new(ratio-1), new(c.blocks.outside(ratio, floor))
 }
 
-func (c *Change) addNote(note string) {
+// AddNote adds to what a reader of the change should know; note may be empty.
+func (c *Change) AddNote(note string) {
 	switch {
 	case note == "":
 	case c.Note == "":
@@ -364,7 +360,7 @@ func (c *Change) withholdForLaunches(p pair) {
 		return
 	}
 	c.OneLaunch, c.P, c.Verdict = true, nil, Ambiguous
-	c.addNote(strings.Join(sides, " and ") + ": the interval lacks the spread between launches, so there is no verdict")
+	c.AddNote(strings.Join(sides, " and ") + ": the interval lacks the spread between launches, so there is no verdict")
 }
 
 // droppedStates returns a note if a side's windows have readings of the machine's states, but some of
@@ -472,7 +468,7 @@ func (c *Change) withholdForClock(o Options) {
 	if change >= c.step {
 		least = format.Share(floor) + " and "
 	}
-	c.addNote(fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there is no verdict", c.Metric, least, c.step))
+	c.AddNote(fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there is no verdict", c.Metric, least, c.step))
 }
 
 // explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a
@@ -483,7 +479,7 @@ func (c *Change) explain(level float64) {
 	case len(c.States) == 0 || least(c.Old.N, c.New.N) >= level:
 		c.TooLittle = true
 	default:
-		c.addNote("too few windows in the same states of the machine for a verdict")
+		c.AddNote("too few windows in the same states of the machine for a verdict")
 	}
 }
 

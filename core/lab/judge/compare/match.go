@@ -256,8 +256,7 @@ func (p pair) otherMeaning(metric string) bool {
 	if !slices.Contains([]string{result.Floor, result.FloorRatio, result.OpTimeRatio, result.HarnessOverhead, result.VerifyCost}, metric) {
 		return false
 	}
-	a, _, _ := strings.Cut(p.old.Schema, ".")
-	b, _, _ := strings.Cut(p.new.Schema, ".")
+	a, b := result.Major(p.old.Schema), result.Major(p.new.Schema)
 	return a != b && a != "" && b != ""
 }
 

@@ -83,7 +83,7 @@ func rankTest(s blocks) (fewer, more float64) {
 	}
 	d := distribution{1}
 	for i, r := range ranked {
-		d = d.plus(permutations(r.doubled, len(s[i].a)), weights[i])
+		d = d.plus(permutations(r.doubled, len(s[i].a), 2), weights[i])
 	}
 	return d.tails(statistic)
 }
@@ -209,13 +209,12 @@ func (d distribution) tails(value int) (below, above float64) {
 	return min(1, below), min(1, above)
 }
 
-// permutations returns the distribution of twice the Mann-Whitney statistic over all choices of size
-// of the doubled ranks.
-func permutations(doubled []int, size int) distribution {
-	least := size * (size + 1)
-	limit := least + 2*size*(len(doubled)-size)
-	all := choose(len(doubled), size)
-	d := distribution(sums(doubled, size, limit)[least:])
+// permutations returns the distribution of the Mann-Whitney statistic, times scale, over all choices of
+// size of the ranks, which are times scale too.
+func permutations(ranks []int, size, scale int) distribution {
+	least := scale * size * (size + 1) / 2
+	all := choose(len(ranks), size)
+	d := distribution(sums(ranks, size, least+scale*size*(len(ranks)-size))[least:])
 	for i := range d {
 		d[i] /= all
 	}
@@ -241,14 +240,7 @@ func untied(s blocks, weights []int) distribution {
 		for r := range ranks {
 			ranks[r] = r + 1
 		}
-		n := len(b.a)
-		least := n * (n + 1) / 2
-		one := distribution(sums(ranks, n, least+n*len(b.b))[least:])
-		all := choose(len(ranks), n)
-		for v := range one {
-			one[v] /= all
-		}
-		d = d.plus(one, weights[i])
+		d = d.plus(permutations(ranks, len(b.a), 1), weights[i])
 	}
 	untiedCache.Store(key.String(), d)
 	return d

@@ -92,7 +92,7 @@ func TestRankTestOfLargeTiedSamples(t *testing.T) {
 // exactly is the exact p-value of samples with ties.
 func exactly(a, b []float64) float64 {
 	r := rank(block{a, b})
-	below, above := permutations(r.doubled, len(a)).tails(r.statistic)
+	below, above := permutations(r.doubled, len(a), 2).tails(r.statistic)
 	return min(1, 2*min(below, above))
 }
 

@@ -244,13 +244,12 @@ func (c *Change) Shown() (old, new *result.Metric, state string) {
 
 // ofMedians returns new over old minus 1 of the medians in the common state of two samples, or of all
 // values if there is none.
-func ofMedians(old, new *result.Metric, states []StateChange) *float64 {
-	a, b := old.Median, new.Median
+func ofMedians(before, after *result.Metric, states []StateChange) *float64 {
+	a, b := before.Median, after.Median
 	if common := Common(states); common != nil {
 		a, b = *common.Old, *common.New
 	}
-	change := b/a - 1
-	return &change
+	return new(b/a - 1)
 }
 
 // levelOf is the level of a sample in one state, and how many values it has there.

@@ -16,7 +16,7 @@ import (
 // Figures are the metrics of one measurement: a repeat, or a row of a document.
 type Figures struct {
 	Load Load
-	// Values are by metric, in the metric's unit. Documents may add [LatencyMean].
+	// Values are by metric, in the metric's unit. Documents may have [result.LatencyMean] instead of percentiles.
 	Values map[string]float64
 	// Printed marks figures of a document, which are rounded and may have mistakes. Recorded
 	// figures are exact up to the rounding of histograms; a few deviate by chance.
@@ -35,9 +35,6 @@ func (f Figures) tolerance() float64 {
 	}
 	return recorded
 }
-
-// LatencyMean is the mean service time in ns, which documents have instead of percentiles.
-const LatencyMean = "latency_mean"
 
 // The rules, in order. exact rules hold for all figures up to the tolerance. claimed rules take
 // printed figures literally. For recorded figures, the runner's checks know more than the metrics
@@ -151,7 +148,7 @@ func responses(f Figures) (list []result.Finding) {
 
 // littlesLaw compares the calls in flight with throughput times mean latency.
 func littlesLaw(f Figures) []result.Finding {
-	v, ok := f.all(result.Throughput, LatencyMean)
+	v, ok := f.all(result.Throughput, result.LatencyMean)
 	if !ok || f.Load.InFlight == 0 {
 		return nil
 	}

@@ -48,7 +48,7 @@ func TestRules(t *testing.T) {
 		// And at most 3.5 + 3.6 + 1.8 + 0.36 + 0.09 = 9.35 us.
 		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 10 }, "no mean latency above 9.35 us"},
 		// Printed figures are taken literally.
-		{"littles_law", result.Error, func(f *consistency.Figures) { f.Printed = true; f.Values[consistency.LatencyMean] = 7000 },
+		{"littles_law", result.Error, func(f *consistency.Figures) { f.Printed = true; f.Values[result.LatencyMean] = 7000 },
 			"7.00 calls in flight, but 8.00 are claimed: by Little's law the mean is 8.00 us, or the rate 1.14 M op/s"},
 		{"tokens", result.Error, func(f *consistency.Figures) {
 			f.Printed, f.Load.TokensPerBlock, f.Load.Pattern = true, 128, config.Pattern{{Op: "lookup", Count: 7}, {Op: "read", Count: 6}, {Op: "write", Count: 3}}
@@ -166,7 +166,7 @@ func TestLoadOf(t *testing.T) {
 func TestLoadOfPublishedOptions(t *testing.T) {
 	row := func(value float64, options map[string]string) published.Row {
 		return published.Row{Config: options, Metrics: map[string]published.Figure{
-			result.Throughput: {Value: 1e6, Unit: "op/s"}, consistency.LatencyMean: {Value: value, Unit: "ns"},
+			result.Throughput: {Value: 1e6, Unit: "op/s"}, result.LatencyMean: {Value: value, Unit: "ns"},
 		}}
 	}
 	mesh := map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2", "clients": "4", "in_flight": "8", "value_size": "uniform:64-4096", "remote_share": "0.5"}

@@ -1,11 +1,9 @@
 package consistency
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"sync"
 
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -21,16 +19,12 @@ func ReadSet(path string) (*set.Set, error) {
 
 // ReadBoth reads two sets in parallel.
 func ReadBoth(a, b string) (*set.Set, *set.Set, error) {
-	var (
-		sets    [2]*set.Set
-		errs    [2]error
-		reading sync.WaitGroup
-	)
-	for i, path := range []string{a, b} {
-		reading.Go(func() { sets[i], errs[i] = ReadSet(path) })
-	}
-	reading.Wait()
-	return sets[0], sets[1], cmp.Or(errs[0], errs[1])
+	var sets [2]*set.Set
+	err := parallel.Each(2, func(i int) (err error) {
+		sets[i], err = ReadSet([]string{a, b}[i])
+		return err
+	})
+	return sets[0], sets[1], err
 }
 
 // Set adds warnings to the cells of a set whose figures are not consistent. Published figures that
@@ -62,7 +56,7 @@ func row(c *set.Cell) error {
 	}
 	c.Warn(found)
 	c.Warn(Document(r.Document()))
-	if r.Contradiction != "" && !slices.ContainsFunc(c.Warnings, func(w result.Finding) bool { return w.Severity == result.Error }) {
+	if r.Contradiction != "" && c.Broken() == "" {
 		c.Warn(failed("published", result.Error, 0, 0, "%s", r.Contradiction))
 	}
 	return nil

@@ -24,11 +24,7 @@ func Accept(r *compare.Report) error {
 			continue
 		}
 		c.Accepted = &compare.Acceptance{Who: b.Who, Why: b.Why, At: b.At}
-		note := fmt.Sprintf("%s is accepted by %s: %s", c.Metric, b.Who, b.Why)
-		if c.Note != "" {
-			note = c.Note + "; " + note
-		}
-		c.Note = note
+		c.AddNote(fmt.Sprintf("%s is accepted by %s: %s", c.Metric, b.Who, b.Why))
 	}
 	return nil
 }

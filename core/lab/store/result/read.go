@@ -147,6 +147,12 @@ func (d *Document) migrated(major int) (*Document, error) {
 	return &Document{SchemaVersion, d.Kind, text}, err
 }
 
+// Major returns the major version of a schema's version as text.
+func Major(version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	return major
+}
+
 func knownMajors() string {
 	known := append(slices.Sorted(maps.Keys(migrations)), currentMajor)
 	names := make([]string, len(known))

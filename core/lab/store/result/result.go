@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -518,12 +519,7 @@ const (
 // Failed reports whether a check of severity [Error] is not OK. The numbers of such a result must
 // not be used.
 func (r *Result) Failed() bool {
-	for _, c := range r.Checks {
-		if !c.OK && c.Severity == Error {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Checks, func(c Finding) bool { return !c.OK && c.Severity == Error })
 }
 
 // Histograms decodes and merges histograms. An empty string is an empty histogram.

@@ -228,10 +228,10 @@ func Parse(text []byte, name string) (*Set, error) {
 }
 
 func parseSet(d *result.Document) (*Set, error) {
-	written := major(d.SchemaVersion)
-	if !slices.Contains([]string{"1", "2", major(SchemaVersion)}, written) {
+	written := result.Major(d.SchemaVersion)
+	if !slices.Contains([]string{"1", "2", result.Major(SchemaVersion)}, written) {
 		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x to %s.x",
-			result.ErrNewer, d.SchemaVersion, major(SchemaVersion))
+			result.ErrNewer, d.SchemaVersion, result.Major(SchemaVersion))
 	}
 	s := new(Set)
 	if err := d.Decode(s); err != nil {
@@ -254,11 +254,6 @@ func parseSet(d *result.Document) (*Set, error) {
 	}
 	s.SchemaVersion = SchemaVersion
 	return s, s.Check()
-}
-
-func major(version string) string {
-	before, _, _ := strings.Cut(version, ".")
-	return before
 }
 
 // Check returns an error for what the types allow but a set must not have, and completes its cells:

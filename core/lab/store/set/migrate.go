@@ -96,7 +96,7 @@ func (s *Set) renewOld(dir string) error {
 	results := make([][]*result.Result, len(s.Cells))
 	err := parallel.Each(len(s.Cells), func(i int) error {
 		c := &s.Cells[i]
-		if major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 || !exist(dir, c.Files) {
+		if result.Major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 || !exist(dir, c.Files) {
 			return nil
 		}
 		for _, f := range c.Files {

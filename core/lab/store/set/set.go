@@ -381,6 +381,17 @@ func (c *Cell) Warn(found []result.Finding) {
 	}
 }
 
+// Broken names the check of severity [result.Error] that failed, so that the cell's numbers must not be used;
+// it is empty if there is none.
+func (c *Cell) Broken() string {
+	for _, w := range c.Warnings {
+		if w.Severity == result.Error {
+			return "check " + w.Name + " failed: " + w.Message
+		}
+	}
+	return ""
+}
+
 // momentary lists the volatile values that change all the time.
 var momentary = []string{"load_average", "available_memory_bytes"}
 
