@@ -1,4 +1,3 @@
-// Package parallel divides work among the processors.
 package parallel
 
 import (

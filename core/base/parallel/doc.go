@@ -1,0 +1,2 @@
+// Package parallel divides work among the processors.
+package parallel
