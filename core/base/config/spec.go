@@ -126,7 +126,9 @@ func (f *Field) parse(c *Config, text string, readFile ReadFile) (err error) {
 	case *int:
 		*p, err = strconv.Atoi(text)
 	case *uint64:
-		*p, err = strconv.ParseUint(text, 10, 64)
+		if *p, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("%q is not a whole number from 0", text)
+		}
 	case *float64:
 		*p, err = strconv.ParseFloat(text, 64)
 	case *Duration:

@@ -393,6 +393,7 @@ func TestErrors(t *testing.T) {
 		{"list in a file", given{file: "clients: [1, 2]\n"}, []string{"clients in", "not a plain value"}},
 		{"set that is no table", given{file: "set: 3\n"}, []string{"set in", "not a table"}},
 		{"ill-typed flag", given{args: []string{"--clients=many"}}, []string{`--clients: "many" is not a whole number`}},
+		{"negative seed", given{args: []string{"--seed=-1"}}, []string{`--seed: "-1" is not a whole number from 0`}},
 		{"ill-typed switch", given{args: []string{"--pin=perhaps"}}, []string{`--pin: "perhaps" is not true or false`}},
 		{"ill-typed variable", given{env: map[string]string{"TRANSPORTBENCH_DURATION": "5"}},
 			[]string{`TRANSPORTBENCH_DURATION: "5" is not a duration such as 500ms`}},
