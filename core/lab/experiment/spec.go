@@ -77,20 +77,20 @@ func ParseSpec(name string, data []byte) (*Spec, error) {
 	}
 	s := NewSpec()
 	var known []string
-	for _, field := range []struct {
+	type field struct {
 		key  string
 		read func(any) error
-	}{
+	}
+	fields := []field{
 		{"base", func(v any) (err error) { s.Base, err = settings(v); return err }},
 		{"axes", s.readAxes},
 		{"exclude", func(v any) (err error) { s.Exclude, err = listOfSettings(v); return err }},
 		{"include", func(v any) (err error) { s.Include, err = listOfSettings(v); return err }},
-		{"repeats", func(v any) (err error) { s.Repeats, err = cast.ToIntE(v); return err }},
-		{"order", func(v any) (err error) { s.Order, err = cast.ToStringE(v); return err }},
-		{"order-seed", func(v any) (err error) { s.Seed, err = cast.ToUint64E(v); return err }},
-		{"limit", func(v any) (err error) { s.Limit, err = duration(v); return err }},
-		{"cell-limit", func(v any) (err error) { s.CellLimit, err = duration(v); return err }},
-	} {
+	}
+	for _, name := range []string{"repeats", "order", "order-seed", "limit", "cell-limit"} {
+		fields = append(fields, field{name, s.reader(name)})
+	}
+	for _, field := range fields {
 		known = append(known, field.key)
 		if value, has := all[field.key]; has {
 			if err := field.read(value); err != nil {
@@ -103,6 +103,27 @@ func ParseSpec(name string, data []byte) (*Spec, error) {
 		return nil, fmt.Errorf("unknown key %q%s", key, transport.SuggestionFor(key, known))
 	}
 	return s, s.Check()
+}
+
+// reader returns what reads a setting of a sweep that is not an option of its cells, or nil.
+func (s *Spec) reader(name string) func(value any) error {
+	return map[string]func(any) error{
+		"repeats":    func(v any) (err error) { s.Repeats, err = cast.ToIntE(v); return err },
+		"order":      func(v any) (err error) { s.Order, err = cast.ToStringE(v); return err },
+		"order-seed": func(v any) (err error) { s.Seed, err = cast.ToUint64E(v); return err },
+		"limit":      func(v any) (err error) { s.Limit, err = duration(v); return err },
+		"cell-limit": func(v any) (err error) { s.CellLimit, err = duration(v); return err },
+	}[name]
+}
+
+// Set sets a setting of a sweep that is not an option of its cells, such as order. known is false if there is no such
+// setting.
+func (s *Spec) Set(name, text string) (known bool, err error) {
+	read := s.reader(name)
+	if read == nil {
+		return false, nil
+	}
+	return true, read(text)
 }
 
 // Check returns an error if the sweep is invalid whatever its options mean.

@@ -87,7 +87,7 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil || !(within > 0) {
 		return usagef("--within: %q is not a share such as 1%%", f.within)
 	}
-	base, _, err := readSpec(new(sweepFlags), cmd.Flags(), nil)
+	base, _, err := readSpec(cmd.Flags(), nil)
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err := r.prepareReadings(); err != nil || !r.document.Sweep {
 		return err
 	}
-	spec, _, err := readSpec(&r.flags, r.cmd.Flags(), []string{"reproduce/" + r.name})
+	spec, _, err := readSpec(r.cmd.Flags(), []string{"reproduce/" + r.name})
 	if err != nil {
 		return err
 	}

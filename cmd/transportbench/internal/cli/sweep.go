@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,11 +29,8 @@ import (
 
 // sweepFlags are the flags of sweep that are not options of a run.
 type sweepFlags struct {
-	order            string
-	orderSeed        uint64
-	limit, cellLimit time.Duration
-	dryRun, resume   bool
-	columns          string
+	dryRun, resume bool
+	columns        string
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -99,10 +95,10 @@ configuration file, so a committed sweep means the same everywhere.
 func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
 	options.AddRun(flags, map[string]string{options.KeyOut: out}, "launches")
 	options.AddJSON(flags)
-	flags.StringVar(&f.order, "order", experiment.Interleaved, experiment.Interleaved+" or "+experiment.Sequential)
-	flags.Uint64Var(&f.orderSeed, "order-seed", 1, "seed of the order of cells within a round")
-	flags.DurationVar(&f.limit, "limit", 0, "end the sweep after this time; --resume continues")
-	flags.DurationVar(&f.cellLimit, "cell-limit", 0, "give up a cell if one repeat takes longer")
+	flags.String("order", experiment.Interleaved, experiment.Interleaved+" or "+experiment.Sequential)
+	flags.Uint64("order-seed", 1, "seed of the order of cells within a round")
+	flags.Duration("limit", 0, "end the sweep after this time; --resume continues")
+	flags.Duration("cell-limit", 0, "give up a cell if one repeat takes longer")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time only")
 	flags.BoolVar(&f.resume, "resume", false, "continue the sweep in --out")
 }
@@ -122,7 +118,7 @@ type sweepRun struct {
 
 // planSweep reads what a sweep measures, joins its hosts unless it is only planned, and plans it.
 func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (*sweepRun, error) {
-	spec, name, err := readSpec(f, cmd.Flags(), args)
+	spec, name, err := readSpec(cmd.Flags(), args)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +190,7 @@ func namesTransports(spec *experiment.Spec, flags *pflag.FlagSet, args []string)
 }
 
 // readSpec reads the file, if one is given, and then the flags, which win.
-func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name string, err error) {
+func readSpec(flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name string, err error) {
 	spec = experiment.NewSpec()
 	if len(args) == 1 {
 		file, text := args[0]+".yaml", results.Sweep(args[0])
@@ -227,14 +223,10 @@ func readSpec(f *sweepFlags, flags *pflag.FlagSet, args []string) (spec *experim
 			given[option] = field.Split(text)
 		case flag.Name == options.KeyTransport:
 			given[option] = strings.Split(text, ",")
-		case flag.Name == "order":
-			spec.Order = f.order
-		case flag.Name == "order-seed":
-			spec.Seed = f.orderSeed
-		case flag.Name == "limit":
-			spec.Limit = f.limit
-		case flag.Name == "cell-limit":
-			spec.CellLimit = f.cellLimit
+		default:
+			if _, wrong := spec.Set(flag.Name, text); wrong != nil {
+				err = usagef("--%s: %v", flag.Name, wrong)
+			}
 		}
 	})
 	for _, item := range options.SetItems(flags) {
