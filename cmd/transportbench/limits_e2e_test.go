@@ -200,7 +200,7 @@ func TestLongRunsAreAnnounced(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "10s")
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t))
-	require.Regexp(t, `transportbench: this takes about 2h4\dm.* and writes up to \d+ KiB; use fewer --repeats`, i.stderr.String())
+	require.Regexp(t, `transportbench: this takes about 3h\d+m.* and writes up to \d+ KiB; use fewer --repeats`, i.stderr.String())
 }
 
 // TestControlGroup runs with more memory than its control group has left, in one that it makes below

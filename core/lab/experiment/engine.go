@@ -95,6 +95,25 @@ type Run struct {
 
 // Run makes a run. It notes once for each transport why its witness is missing.
 func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result.Result, error) {
+	req, err := e.request(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.impair(&req, run.Plugin.Info); err != nil {
+		return nil, err
+	}
+	if run.Wrap != nil {
+		req.Launcher = run.Wrap(req.Launcher)
+	}
+	r, err := e.Make(ctx, req, obs)
+	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
+		e.noteOnce(fmt.Sprintf("%s: no witness: %s", run.Plugin.Identity.Name, r.Witness.Missing))
+	}
+	return r, err
+}
+
+// request returns what the runner needs for a run, without its network.
+func (e *Engine) request(run Run) (runner.Request, error) {
 	if run.Began.IsZero() {
 		run.Began = time.Now()
 	}
@@ -113,22 +132,10 @@ func (e *Engine) Run(ctx context.Context, run Run, obs runner.Observer) (*result
 		Beside:       e.Beside,
 		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
 	}
-	if err := e.impair(&req, p.Info); err != nil {
-		return nil, err
-	}
 	if e.Place != nil {
-		if err := e.Place(&req); err != nil {
-			return nil, err
-		}
+		return req, e.Place(&req)
 	}
-	if run.Wrap != nil {
-		req.Launcher = run.Wrap(req.Launcher)
-	}
-	r, err := e.Make(ctx, req, obs)
-	if r != nil && r.Witness != nil && r.Witness.Missing != "" {
-		e.noteOnce(fmt.Sprintf("%s: no witness: %s", p.Identity.Name, r.Witness.Missing))
-	}
-	return r, err
+	return req, nil
 }
 
 // ReadWitness runs the tool of the field that a microbenchmark's reading names, if runs have witnesses and it is

@@ -44,10 +44,13 @@ func Size(jobs []Job) int64 {
 	return size + again
 }
 
-// Expected returns about how long jobs take.
+// Expected returns about how long jobs take, without those that the machine refuses.
 func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 	for i := range jobs {
-		total += runner.Expected(jobs[i].Config, e.Beside)
+		j := &jobs[i]
+		if req, err := e.request(Run{Plugin: j.Plugin, Config: j.Config}); err == nil && runner.Check(req) == nil {
+			total += runner.Expected(j.Config, e.Beside)
+		}
 	}
 	return total
 }

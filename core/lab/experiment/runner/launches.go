@@ -30,10 +30,8 @@ import (
 // If a check finds that the numbers must not be used, Run returns no error; see
 // [result.Result.Failed].
 func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error) {
-	for _, err := range []error{checkLimits(req.Config, req.Limits), checkResources(req)} {
-		if err != nil {
-			return nil, err
-		}
+	if err := Check(req); err != nil {
+		return nil, err
 	}
 	oomKills := req.oomKills(ctx)
 	plans, busiest, err := placePools(req.Config, req.Capabilities, req.pools())

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,6 +58,11 @@ const (
 func CheckStart(limits machine.Limits) error {
 	// The command, the keeper of plugins and one plugin.
 	return checkGranted(limits, processFiles+rankFiles, 3*processTasks, processSpace, "")
+}
+
+// Check returns why Run refuses a request before it starts a rank, or nil.
+func Check(req Request) error {
+	return cmp.Or(checkLimits(req.Config, req.Limits), checkResources(req))
 }
 
 // checkResources returns an error if the run exceeds what the machine grants: a [*LimitError], or a
