@@ -18,13 +18,18 @@ import (
 	"transportbench/core/transport"
 )
 
-// What users of the engine see of a single run.
+// What users of the engine see of a single run, so that they need not know the runner.
 type (
-	Observer  = runner.Observer
+	// Observer sees the progress of a run.
+	Observer = runner.Observer
+	// RunStatus is what an Observer sees.
 	RunStatus = runner.Status
-	Beside    = runner.Beside
-	Launcher  = runner.Launcher
-	Process   = runner.Process
+	// Beside says what a run measures beside its windows.
+	Beside = runner.Beside
+	// Launcher starts ranks.
+	Launcher = runner.Launcher
+	// Process is a rank that was started.
+	Process = runner.Process
 )
 
 // StepRepeat is the step of a run in which a repeat is measured.
