@@ -105,7 +105,7 @@ func bounds(low, high int64) property    { return func(f *Field) { f.Min, f.Max 
 func size(f *Field)                      { f.isSize = true }
 func separator(text string) property     { return func(f *Field) { f.Separator = text } }
 
-// form sets what help shows after the name. A value whose form is a list has commas.
+// form sets the placeholder that help shows after the name. If it ends in ",...", a value may have commas.
 func form(text string) property {
 	return func(f *Field) {
 		if f.Form = text; strings.HasSuffix(text, ",...") {

@@ -1,6 +1,6 @@
 package config
 
-// Load is the kind of a load, which decides what its figures mean.
+// Load is a kind of load. It decides what the figures mean.
 type Load int
 
 // The kinds.

@@ -31,12 +31,6 @@ func ReadArgument(path string, limit int64) ([]byte, error) {
 	})
 }
 
-// Open opens a file that [Read] would read.
-func Open(path string, limit int64) (*os.File, error) {
-	f, _, err := open(path, limit, fs.FileMode.IsRegular)
-	return f, err
-}
-
 func open(path string, limit int64, allowed func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
 	// Opening a pipe would wait for its writer, and opening a terminal could make it the process's own.
 	f, err := os.OpenFile(path, unix.O_NONBLOCK|unix.O_NOCTTY, 0)

@@ -55,9 +55,6 @@ func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 	return total
 }
 
-// CheckRoom returns an error if results of that many bytes do not fit the disk.
-func (e *Engine) CheckRoom(size int64) error { return result.CheckRoom(e.Dir, size) }
-
 // Screen shows one run: its progress, and what its plugins log.
 type Screen interface {
 	io.Writer

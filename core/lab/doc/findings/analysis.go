@@ -58,8 +58,8 @@ type AnalyzedCell struct {
 	Reason   string            `json:"reason,omitempty"`
 	Warnings []result.Finding  `json:"doubts,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
-	// Windows has the windows of each state of the machine if the set shows several. The analysis is
-	// over all of them.
+	// Windows counts the windows in each state of the machine if the set shows several. The analysis uses
+	// all windows.
 	Windows     []StateWindows       `json:"windows,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }

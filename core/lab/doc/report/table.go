@@ -13,12 +13,12 @@ type table struct {
 	Rows []string `json:"rows"`
 	// Cells has the number of each row's cell, or -1; it is empty if no filter applies.
 	Cells []int `json:"cells,omitempty"`
-	// Groups has the cells of each row of a table whose rows are about several. The script counts them in
+	// Groups lists the cells of each row if rows are about several cells. The script counts them in
 	// the third cell of the row, and lists them in the last.
 	Groups [][]int `json:"groups,omitempty"`
 }
 
-// tableHTML is the HTML of a table whose rows are about cells.
+// tableHTML renders a table; row i is about cells[i].
 func tableHTML(caption string, t *doc.Table, cells ...int) *table {
 	open, rows := doc.HTMLTable(t, caption)
 	return &table{Open: open, Rows: rows, Cells: cells}

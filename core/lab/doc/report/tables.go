@@ -99,7 +99,7 @@ func interval(m *result.Metric) string {
 	return format.Interval(*m)
 }
 
-// checksEntry tells whether a cell can be used, as the tables in the terminal do.
+// checksEntry returns the outcome of the checks of a cell.
 func (b *builder) checksEntry(cell int) doc.Cell {
 	c := &b.doc.Cells
 	switch {

@@ -1,2 +1,2 @@
-// Package tables makes documents of results and of sets of them.
+// Package tables turns results, and sets of results, into documents.
 package tables
