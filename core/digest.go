@@ -21,7 +21,8 @@ import (
 // them as a transport. A test compares the list with the imports.
 //
 //go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/record/*.go
-//go:embed fabric/clock/*.go fabric/clock/*.s fabric/endpoint/*.go fabric/floor/*.go fabric/floor/*.s fabric/pow2/*.go
+//go:embed fabric/clock/*.go fabric/clock/*.s fabric/endpoint/*.go fabric/floor/*.go
+//go:embed fabric/floor/*.s fabric/pow2/*.go
 //go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
 //go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go
@@ -31,7 +32,8 @@ var sources embed.FS
 // toolchain lists the build settings that change the code that the compiler makes of the same
 // sources. -race and -gcflags are among them, so that such a build is not compared with a plain
 // one by accident.
-var toolchain = []string{"-asan", "-gcflags", "-msan", "-race", "GOAMD64", "GOARCH", "GOARM64", "GOEXPERIMENT"}
+var toolchain = []string{"-asan", "-gcflags", "-msan", "-race", "GOAMD64", "GOARCH", "GOARM64",
+	"GOEXPERIMENT"}
 
 // RuntimeDigest identifies the measured runtime of this binary: a SHA-256, in hex, over the
 // runtime's sources, the Go version and the build settings that change the code. Two binaries

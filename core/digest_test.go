@@ -27,7 +27,8 @@ func TestDigestTellsRuntimesApart(t *testing.T) {
 	t.Run("tests and other settings do not count", func(t *testing.T) {
 		with := tree()
 		with["rank/a_test.go"] = file("package rank")
-		require.Equal(t, want, digest(with, "go1.26", map[string]string{"GOAMD64": "v1", "vcs.revision": "abc"}))
+		require.Equal(t, want, digest(with, "go1.26",
+			map[string]string{"GOAMD64": "v1", "vcs.revision": "abc"}))
 	})
 	different := map[string]func() string{
 		"a changed byte": func() string {
@@ -36,13 +37,17 @@ func TestDigestTellsRuntimesApart(t *testing.T) {
 			return digest(other, "go1.26", plain)
 		},
 		"a renamed file": func() string {
-			return digest(fstest.MapFS{"rank/c.go": file("package rank"), "kv/b.go": file("package kv")}, "go1.26", plain)
+			return digest(fstest.MapFS{"rank/c.go": file("package rank"),
+				"kv/b.go": file("package kv")}, "go1.26", plain)
 		},
 		"bytes moved between files": func() string {
-			return digest(fstest.MapFS{"rank/a.go": file("package ran"), "kv/b.go": file("kpackage kv")}, "go1.26", plain)
+			return digest(fstest.MapFS{"rank/a.go": file("package ran"),
+				"kv/b.go": file("kpackage kv")}, "go1.26", plain)
 		},
-		"another Go":      func() string { return digest(tree(), "go1.27", plain) },
-		"another GOAMD64": func() string { return digest(tree(), "go1.26", map[string]string{"GOAMD64": "v3"}) },
+		"another Go": func() string { return digest(tree(), "go1.27", plain) },
+		"another GOAMD64": func() string {
+			return digest(tree(), "go1.26", map[string]string{"GOAMD64": "v3"})
+		},
 		"the race detector": func() string {
 			return digest(tree(), "go1.26", map[string]string{"GOAMD64": "v1", "-race": "true"})
 		},
@@ -74,19 +79,22 @@ func TestEverySourceOfTheRuntimeIsEmbedded(t *testing.T) {
 	}
 	require.Greater(t, len(want), 50)
 	var extra []string
-	require.NoError(t, fs.WalkDir(sources, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		if at := slices.Index(want, name); at >= 0 {
-			want = slices.Delete(want, at, at+1)
-		} else {
-			extra = append(extra, name)
-		}
-		return nil
-	}))
-	require.Empty(t, want, "the digest lacks these files: add them to the embed patterns in digest.go")
-	require.Empty(t, extra, "the runtime does not import these files: remove them from the embed patterns")
+	require.NoError(t, fs.WalkDir(sources, ".",
+		func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			if at := slices.Index(want, name); at >= 0 {
+				want = slices.Delete(want, at, at+1)
+			} else {
+				extra = append(extra, name)
+			}
+			return nil
+		}))
+	require.Empty(t, want,
+		"the digest lacks these files: add them to the embed patterns in digest.go")
+	require.Empty(t, extra,
+		"the runtime does not import these files: remove them from the embed patterns")
 }
 
 func TestRuntimeDigestIsStable(t *testing.T) {
@@ -95,14 +103,18 @@ func TestRuntimeDigestIsStable(t *testing.T) {
 }
 
 func TestRevision(t *testing.T) {
-	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
+	setting := func(key, value string) debug.BuildSetting {
+		return debug.BuildSetting{Key: key, Value: value}
+	}
 	for name, c := range map[string]struct {
 		settings []debug.BuildSetting
 		want     string
 	}{
-		"none":     {nil, "unknown"},
-		"clean":    {[]debug.BuildSetting{setting("vcs.revision", "abc"), setting("vcs.modified", "false")}, "abc"},
-		"modified": {[]debug.BuildSetting{setting("vcs.modified", "true"), setting("vcs.revision", "abc")}, "abc+modified"},
+		"none": {nil, "unknown"},
+		"clean": {[]debug.BuildSetting{setting("vcs.revision", "abc"),
+			setting("vcs.modified", "false")}, "abc"},
+		"modified": {[]debug.BuildSetting{setting("vcs.modified", "true"),
+			setting("vcs.revision", "abc")}, "abc+modified"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, revisionOf(c.settings)) })
 	}

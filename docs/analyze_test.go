@@ -22,8 +22,10 @@ func TestDocumentedPredictions(t *testing.T) {
 	require.NoError(t, err)
 	for _, transport := range []string{"shm", "copyrpc", "ucxam"} {
 		for _, way := range [][2]string{{"1", "32"}, {"32", "1"}} {
-			from, to := cellOf(t, s, transport, "in_flight", way[0]), cellOf(t, s, transport, "in_flight", way[1])
-			line := fmt.Sprintf("| %s | %s | %s | %s | %s |", transport, way[0], way[1], predicted(t, s, from, "in_flight="+way[1]), format.Value(throughput(to)))
+			from, to := cellOf(t, s, transport, "in_flight", way[0]),
+				cellOf(t, s, transport, "in_flight", way[1])
+			line := fmt.Sprintf("| %s | %s | %s | %s | %s |", transport, way[0], way[1],
+				predicted(t, s, from, "in_flight="+way[1]), format.Value(throughput(to)))
 			require.Contains(t, string(text), line)
 		}
 	}
@@ -36,7 +38,8 @@ func TestDocumentedPredictions(t *testing.T) {
 				continue
 			}
 			there := throughput(cellOf(t, s, "shm", "remote_share", to))
-			line := fmt.Sprintf("| %s | %s | %s | %s | %s |", from, to, predicted(t, s, cellOf(t, s, "shm", "remote_share", from), "remote_share="+to),
+			line := fmt.Sprintf("| %s | %s | %s | %s | %s |", from, to,
+				predicted(t, s, cellOf(t, s, "shm", "remote_share", from), "remote_share="+to),
 				format.Value(there), format.Interval(there))
 			require.Contains(t, string(text), line)
 		}

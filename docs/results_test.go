@@ -21,7 +21,8 @@ func resultsPage(t *testing.T) string {
 // TestDocumentedMetrics compares the table of metrics with their definitions, in order.
 func TestDocumentedMetrics(t *testing.T) {
 	var documented []string
-	_, table, found := strings.Cut(resultsPage(t), "| metric | unit | better | meaning |\n|---|---|---|---|\n")
+	_, table, found := strings.Cut(resultsPage(t),
+		"| metric | unit | better | meaning |\n|---|---|---|---|\n")
 	require.True(t, found, "results.md has no table of metrics")
 	for line := range strings.Lines(table) {
 		if !strings.HasPrefix(line, "|") {
@@ -55,7 +56,9 @@ func TestDocumentedFields(t *testing.T) {
 	page := resultsPage(t) + optionsTable() // in which an option of a run has hyphens
 	for name, def := range schema.Defs {
 		for field := range def.Properties {
-			require.True(t, strings.Contains(page, "`"+field+"`") || name == "Config" && strings.Contains(page, "`--"+strings.ReplaceAll(field, "_", "-")+"`"), "results.md does not explain %s of %s", field, name)
+			require.True(t, strings.Contains(page, "`"+field+"`") || name == "Config" &&
+				strings.Contains(page, "`--"+strings.ReplaceAll(field, "_", "-")+"`"),
+				"results.md does not explain %s of %s", field, name)
 		}
 	}
 	require.Contains(t, page, "`"+result.SchemaVersion+"`")

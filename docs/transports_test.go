@@ -27,21 +27,24 @@ var update = flag.Bool("update", false, "write the generated parts of documents"
 
 // drivers has every transport that can be chosen for use.
 var drivers = []transport.Driver{
-	shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, ofi.Driver{}, tcpx.Driver{}, sockets.Driver{}, grpc.Driver{},
+	shm.Driver{}, copyrpc.Driver{}, erpc.Driver{}, ucxam.Driver{}, ofi.Driver{}, tcpx.Driver{},
+	sockets.Driver{}, grpc.Driver{},
 }
 
 // listed matches the list of transports in a document.
 var listed = regexp.MustCompile(`(?s)<!-- transports -->\n.*?<!-- end of transports -->`)
 
-// TestListOfTransports compares the README's list with the transports' own descriptions. With -update it
-// rewrites the list.
+// TestListOfTransports compares the README's list with the transports' own descriptions. With
+// -update it rewrites the list.
 func TestListOfTransports(t *testing.T) {
 	var table bytes.Buffer
-	fmt.Fprint(&table, "<!-- transports -->\n| made for | transport | carries messages as | also runs on | choose it |\n|---|---|---|---|---|\n")
+	fmt.Fprint(&table, "<!-- transports -->\n| made for | transport | carries messages as | also "+
+		"runs on | choose it |\n|---|---|---|---|---|\n")
 	for _, group := range transport.Groups() {
 		for _, d := range drivers {
 			if info := d.Info(); info.Group() == group {
-				fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", group, link(info.Name), info.Summary, also(info.Groups), info.Choose)
+				fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", group, link(info.Name),
+					info.Summary, also(info.Groups), info.Choose)
 			}
 		}
 	}
@@ -53,10 +56,12 @@ func TestListOfTransports(t *testing.T) {
 	block := listed.Find(text)
 	require.NotEmpty(t, block)
 	if *update {
-		require.NoError(t, os.WriteFile(document, bytes.Replace(text, block, table.Bytes(), 1), 0o644))
+		require.NoError(t, os.WriteFile(document, bytes.Replace(text, block, table.Bytes(), 1),
+			0o644))
 		return
 	}
-	require.Equal(t, table.String(), string(block), "%s: go test ./docs -run %s -update", document, t.Name())
+	require.Equal(t, table.String(), string(block), "%s: go test ./docs -run %s -update", document,
+		t.Name())
 }
 
 // Every plugin but the instrument is in the list.

@@ -24,14 +24,16 @@ func TestExcerpts(t *testing.T) {
 	guide, err := os.ReadFile("write-a-transport.md")
 	require.NoError(t, err)
 	blocks := goBlock.FindAllStringSubmatch(string(guide), -1)
-	require.Len(t, blocks, strings.Count(string(guide), "```go\n"), "a Go block without a mark or an end")
+	require.Len(t, blocks, strings.Count(string(guide), "```go\n"),
+		"a Go block without a mark or an end")
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
 		file, excerpt := block[1], block[2]
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		// Compare whole lines.
-		require.True(t, strings.Contains("\n"+string(source), "\n"+excerpt), "%s has no such lines:\n%s", file, excerpt)
+		require.True(t, strings.Contains("\n"+string(source), "\n"+excerpt),
+			"%s has no such lines:\n%s", file, excerpt)
 	}
 }
 
@@ -52,7 +54,8 @@ func try(t *testing.T, dir, name string, args ...string) (stdout, stderr string,
 	var out, complaints bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &complaints
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "TMPDIR="+tmp, "XDG_CONFIG_HOME="+tmp)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "TMPDIR="+tmp,
+		"XDG_CONFIG_HOME="+tmp)
 	err = cmd.Run()
 	return out.String(), complaints.String(), err
 }
@@ -71,8 +74,8 @@ func noteFiles(t *testing.T, dirs ...string) {
 	}
 }
 
-// TestExample follows the instructions of the guide in a module outside this repository, made from a copy of
-// the example.
+// TestExample follows the instructions of the guide in a module outside this repository, made from
+// a copy of the example.
 func TestExample(t *testing.T) {
 	noteFiles(t, "example", "../core", "../cmd/transportbench")
 	bin := t.TempDir()
@@ -82,7 +85,8 @@ func TestExample(t *testing.T) {
 	require.NoError(t, err)
 	guide, err := os.ReadFile("write-a-transport.md")
 	require.NoError(t, err)
-	command(t, example, "go", "mod", "edit", "-droprequire=transportbench", "-dropreplace=transportbench")
+	command(t, example, "go", "mod", "edit", "-droprequire=transportbench",
+		"-dropreplace=transportbench")
 	edits := regexp.MustCompile(`(?m)^go mod edit .*$`).FindAllString(string(guide), -1)
 	require.Len(t, edits, 2)
 	for _, edit := range edits {
@@ -92,18 +96,23 @@ func TestExample(t *testing.T) {
 	transportbench := filepath.Join(bin, "transportbench")
 	plugins := filepath.Join(bin, "elsewhere")
 
-	_, complaint, err := try(t, example, "go", "build", "-buildvcs=false", "-o", filepath.Join(plugins, "transport-unixgram"), ".")
-	require.NoError(t, err, "%s\nif go.mod is out of date: cd docs/example && go mod tidy", complaint)
+	_, complaint, err := try(t, example, "go", "build", "-buildvcs=false", "-o",
+		filepath.Join(plugins, "transport-unixgram"), ".")
+	require.NoError(t, err, "%s\nif go.mod is out of date: cd docs/example && go mod tidy",
+		complaint)
 	require.Empty(t, command(t, example, "gofmt", "-l", "."), "not formatted")
 	command(t, example, "go", "vet", "./...")
 	command(t, example, "go", "test", "./...")
 	command(t, "..", "go", "build", "-buildvcs=false", "-o", transportbench, "./cmd/transportbench")
 
-	require.Contains(t, command(t, bin, transportbench, "plugins", "list", "--plugin-dir", plugins), "unixgram")
-	require.Contains(t, command(t, bin, transportbench, "plugins", "show", "unixgram", "--plugin-dir", plugins), "batch")
+	require.Contains(t, command(t, bin, transportbench, "plugins", "list", "--plugin-dir", plugins),
+		"unixgram")
+	require.Contains(t, command(t, bin, transportbench, "plugins", "show", "unixgram",
+		"--plugin-dir", plugins), "batch")
 	t.Setenv("TRANSPORTBENCH_PLUGIN_PATH", plugins)
 	var list json.RawMessage
-	require.NoError(t, json.Unmarshal([]byte(command(t, bin, transportbench, "plugins", "list", "--json")), &list))
+	require.NoError(t,
+		json.Unmarshal([]byte(command(t, bin, transportbench, "plugins", "list", "--json")), &list))
 	require.Contains(t, string(list), `"unixgram"`)
 
 	run := []string{"run", "--transport", "unixgram", "--set", "batch=4",
@@ -114,7 +123,8 @@ func TestExample(t *testing.T) {
 	require.Equal(t, "4", r.Config.Options["batch"])
 	require.Len(t, r.Repeats, 2)
 	require.False(t, r.Incomplete)
-	for _, metric := range []string{result.Throughput, result.LatencyP50, result.Floor, result.FloorRatio} {
+	for _, metric := range []string{result.Throughput, result.LatencyP50, result.Floor,
+		result.FloorRatio} {
 		require.Positive(t, r.Summary[metric].Median, metric)
 	}
 	require.Equal(t, "raw datagram ping-pong", r.Repeats[0].Before.Medium.Name)
@@ -126,9 +136,12 @@ func TestExample(t *testing.T) {
 	require.True(t, verified, "no check says that the responses were verified")
 
 	// Against a transport of the repository, in turns. The plugins are in two directories.
-	command(t, "..", "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transport-shm")
-	ab := command(t, bin, transportbench, "ab", "--a", "transport=unixgram", "--b", "transport=shm", "--profile", "pingpong",
-		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out", filepath.Join(bin, "ab"))
+	command(t, "..", "go", "build", "-buildvcs=false", "-o",
+		filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transport-shm")
+	ab := command(t, bin, transportbench, "ab", "--a", "transport=unixgram", "--b", "transport=shm",
+		"--profile", "pingpong",
+		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out",
+		filepath.Join(bin, "ab"))
 	require.Regexp(t, `(?m)^unixgram -> shm +throughput +`, ab)
 
 	_, complaint, err = try(t, bin, transportbench, append(run, "--in-flight", "65536")...)

@@ -9,7 +9,8 @@ import (
 
 // Files has the sweeps, the tables of documents, and the published figures.
 //
-//go:embed standard.yaml latency.yaml peers.yaml setup.yaml stack.yaml curves.yaml reproduce published/*.json
+//go:embed standard.yaml latency.yaml peers.yaml setup.yaml stack.yaml curves.yaml
+//go:embed reproduce published/*.json
 var Files embed.FS
 
 // Sweep returns the sweep file called name, without its extension, or nil if there is none.

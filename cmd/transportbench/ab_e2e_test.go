@@ -22,7 +22,8 @@ import (
 func TestTwoBuilds(t *testing.T) {
 	a, b := filepath.Join(bin, "plugins"), filepath.Join(bin, "mixed")
 	i := command(t, "ab", "--transport", "shm", "--a", "plugin-dir="+a, "--b", "plugin-dir="+b,
-		"--duration", "100ms", "--warmup", "20ms", "--repeats", "4", "--most", "4", "--limit", "5m", "--format", "json")
+		"--duration", "100ms", "--warmup", "20ms", "--repeats", "4", "--most", "4", "--limit", "5m",
+		"--format", "json")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	code := i.run(t)
 	require.Contains(t, []int{0, 3, 6}, code, i.stderr.String())
@@ -64,18 +65,21 @@ func TestTwoBuilds(t *testing.T) {
 
 	// A side's plugin comes from its own directory alone.
 	empty := t.TempDir()
-	i = command(t, "ab", "--transport", "shm", "--b", "plugin-dir="+empty, "--out", filepath.Join(t.TempDir(), "none"))
+	i = command(t, "ab", "--transport", "shm", "--b", "plugin-dir="+empty, "--out",
+		filepath.Join(t.TempDir(), "none"))
 	require.Equal(t, 2, i.run(t))
 	require.Contains(t, i.stderr.String(), `there is no plugin "shm" in `+empty)
 	_, err = os.Stat(i.out)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestABKeepsItsPairs kills a plugin, or the command, in the fourth pair: the three before it are results.
+// TestABKeepsItsPairs kills a plugin, or the command, in the fourth pair: the three before it are
+// results.
 func TestABKeepsItsPairs(t *testing.T) {
 	for _, what := range []string{"plugin", "command"} {
 		t.Run(what, func(t *testing.T) {
-			i := command(t, "ab", "--transport", "shm", "--b", "in-flight=4", "--duration", "100ms", "--warmup", "20ms", "--within", "0.0001%", "--limit", "30s")
+			i := command(t, "ab", "--transport", "shm", "--b", "in-flight=4", "--duration", "100ms",
+				"--warmup", "20ms", "--within", "0.0001%", "--limit", "30s")
 			i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 			i.cmd.Stderr = nil
 			stderr, err := i.cmd.StderrPipe()
@@ -91,7 +95,8 @@ func TestABKeepsItsPairs(t *testing.T) {
 					require.NoError(t, i.cmd.Process.Kill())
 					break
 				}
-				require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second,
+					time.Millisecond)
 				require.NoError(t, syscall.Kill(plugins()[0], syscall.SIGKILL))
 			}
 			code := i.wait(t)

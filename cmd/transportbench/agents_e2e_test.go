@@ -31,7 +31,8 @@ type namespaces struct {
 	tmp    string
 }
 
-// startNamespaces starts n hosts, which end with the test, however that ends. The script takes flags.
+// startNamespaces starts n hosts, which end with the test, however that ends. The script takes
+// flags.
 func startNamespaces(t *testing.T, n int, flags ...string) *namespaces {
 	cannot := t.Skipf
 	if os.Getenv("CI_REQUIRE_NAMESPACES") != "" {
@@ -69,7 +70,8 @@ func startNamespaces(t *testing.T, n int, flags ...string) *namespaces {
 
 // cable connects a host with the switch, or cuts it off: nobody is told.
 func (h *namespaces) cable(t *testing.T, host int, state string) {
-	out, err := exec.Command("nsenter", "--target", h.script, "--net", "ip", "link", "set", fmt.Sprintf("p%d", host), state).CombinedOutput()
+	out, err := exec.Command("nsenter", "--target", h.script, "--net", "ip", "link", "set",
+		fmt.Sprintf("p%d", host), state).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
@@ -126,9 +128,12 @@ func (h *namespaces) start(t *testing.T, host int, env []string, args ...string)
 	t.Helper()
 	directory, err := os.Getwd()
 	require.NoError(t, err)
-	enter := []string{"--target", h.pids[host], "--all", "--wd=" + directory, "--", filepath.Join(bin, "transportbench")}
-	p := &program{Cmd: exec.Command("nsenter", append(enter, args...)...), host: host, output: &output{changed: make(chan struct{}, 1)}}
-	p.Env = append(append(os.Environ(), "TMPDIR="+h.tmp, "XDG_CONFIG_HOME="+h.tmp, "XDG_STATE_HOME="+h.tmp), env...)
+	enter := []string{"--target", h.pids[host], "--all", "--wd=" + directory, "--",
+		filepath.Join(bin, "transportbench")}
+	p := &program{Cmd: exec.Command("nsenter", append(enter, args...)...), host: host,
+		output: &output{changed: make(chan struct{}, 1)}}
+	p.Env = append(append(os.Environ(), "TMPDIR="+h.tmp, "XDG_CONFIG_HOME="+h.tmp,
+		"XDG_STATE_HOME="+h.tmp), env...)
 	p.Stdout, p.Stderr = &p.stdout, p.output
 	p.WaitDelay = 10 * time.Second
 	require.NoError(t, p.Start())
@@ -147,14 +152,17 @@ func (p *program) end(t *testing.T) int {
 // coordinate starts a run on host 0 and returns it with its ticket.
 func (h *namespaces) coordinate(t *testing.T, agents int, args ...string) (*program, string) {
 	t.Helper()
-	p := h.start(t, 0, nil, append([]string{"run", "--listen", "10.78.0.1:7177", "--agents", fmt.Sprint(agents), "--json",
-		"--out", t.TempDir(), "--repeats", "1", "--duration", window, "--warmup", "20ms"}, args...)...)
+	p := h.start(t, 0, nil, append([]string{"run", "--listen", "10.78.0.1:7177", "--agents",
+		fmt.Sprint(agents), "--json",
+		"--out", t.TempDir(), "--repeats", "1", "--duration", window, "--warmup", "20ms"},
+		args...)...)
 	return p, p.output.await(t, `tb1-\S+`)
 }
 
 func (h *namespaces) join(t *testing.T, host int, ticket string) *program {
 	t.Helper()
-	return h.start(t, host, []string{engine.TicketVariable + "=" + ticket}, "agent", "--patience", "10ms")
+	return h.start(t, host, []string{engine.TicketVariable + "=" + ticket}, "agent",
+		"--patience", "10ms")
 }
 
 // requireIdle waits until no process of a run is left on any host.
@@ -162,7 +170,8 @@ func (h *namespaces) requireIdle(t *testing.T) {
 	t.Helper()
 	for _, pid := range h.pids {
 		require.Eventually(t, func() bool {
-			left, _ := exec.Command("nsenter", "--target", pid, "--all", "--", "pgrep", "--full", bin).Output()
+			left, _ := exec.Command("nsenter", "--target", pid, "--all", "--", "pgrep", "--full",
+				bin).Output()
 			return len(left) == 0
 		}, 25*time.Second, 50*time.Millisecond, "a process is left")
 	}
@@ -173,7 +182,8 @@ func (h *namespaces) kill(t *testing.T, p *program) { h.signal(t, p, "KILL") }
 
 func (h *namespaces) signal(t *testing.T, p *program, name string) {
 	t.Helper()
-	out, err := exec.Command("nsenter", "--target", h.pids[p.host], "--all", "--", "pkill", "-"+name, "--full", "--exact", strings.Join(p.Args[6:], " ")).CombinedOutput()
+	out, err := exec.Command("nsenter", "--target", h.pids[p.host], "--all", "--", "pkill",
+		"-"+name, "--full", "--exact", strings.Join(p.Args[6:], " ")).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 
@@ -186,9 +196,13 @@ func TestAgents(t *testing.T) {
 		placed       []string
 	}{
 		"tcpx": {2, 2, []string{"--transport", "tcpx", "--in-flight", "4"}, []string{"h1", "h2"}},
-		"erpc": {2, 2, []string{"--transport", "erpc", "--set", "provider=udp", "--set", "address=10.78.0.0/24"}, []string{"h1", "h2"}},
-		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6", "--set", "mode=auto", "--verbose", "--witness"}, []string{"h0", "h1", "h2", "h0", "h1", "h2"}},
-		"map":  {3, 2, []string{"--transport", "sockets", "--topology", "mesh-direct", "--ranks", "3", "--map", "h2,1,h1", "--verbose"}, []string{"h2", "h2", "h1"}},
+		"erpc": {2, 2, []string{"--transport", "erpc", "--set", "provider=udp", "--set",
+			"address=10.78.0.0/24"}, []string{"h1", "h2"}},
+		"mesh": {6, 3, []string{"--transport", "tcpx", "--topology", "mesh-proxied", "--ranks", "6",
+			"--set", "mode=auto", "--verbose", "--witness"},
+			[]string{"h0", "h1", "h2", "h0", "h1", "h2"}},
+		"map": {3, 2, []string{"--transport", "sockets", "--topology", "mesh-direct", "--ranks",
+			"3", "--map", "h2,1,h1", "--verbose"}, []string{"h2", "h2", "h1"}},
 	} {
 		if testing.Short() && name != "mesh" {
 			continue // scripts/test.sh long runs all
@@ -207,7 +221,9 @@ func TestAgents(t *testing.T) {
 			require.NoError(t, err, run.output.String())
 			if name == "mesh" {
 				for rank, host := range c.placed {
-					require.Regexp(t, fmt.Sprintf(`(?m)^%s: rank %d: .*level=INFO msg="tcpx: mode auto took`, host, rank), run.output.String(), "what a rank logs")
+					require.Regexp(t, fmt.Sprintf(
+						`(?m)^%s: rank %d: .*level=INFO msg="tcpx: mode auto took`, host, rank),
+						run.output.String(), "what a rank logs")
 				}
 				requireWitness(t, r)
 			}
@@ -220,7 +236,8 @@ func TestAgents(t *testing.T) {
 			}
 			for _, host := range r.Hosts {
 				require.Equal(t, "10.78.0."+fmt.Sprint(host.Name[1]-'0'+1), host.Address)
-				require.NotEqual(t, name == "erpc", host.Options["address"] == host.Address, "its own address, unless a network was given")
+				require.NotEqual(t, name == "erpc", host.Options["address"] == host.Address,
+					"its own address, unless a network was given")
 			}
 			if c.ranks > c.hosts {
 				requireKinds(t, r)
@@ -239,7 +256,8 @@ func TestAgents(t *testing.T) {
 		h.join(t, 2, ticket)
 		require.Equal(t, 1, run.end(t))
 		last := strings.Split(strings.TrimSpace(run.output.String()), "\n")
-		require.Contains(t, last[len(last)-1], "it was opened on memory (provider memfd), which does not cross machines, and the ranks are on h1, h2")
+		require.Contains(t, last[len(last)-1], "it was opened on memory (provider memfd), which "+
+			"does not cross machines, and the ranks are on h1, h2")
 		h.requireIdle(t)
 	})
 	t.Run("strangers and late agents", func(t *testing.T) {
@@ -253,19 +271,22 @@ func TestAgents(t *testing.T) {
 		run.output.await(t, "(?s)joined.*joined")
 		late := h.join(t, 0, ticket)
 		require.Equal(t, 1, late.end(t))
-		require.Contains(t, late.output.String(), "the coordinator refuses this agent: the run has its 2 agents already")
+		require.Contains(t, late.output.String(),
+			"the coordinator refuses this agent: the run has its 2 agents already")
 		run.end(t)
 		r, err := result.Parse(run.stdout.Bytes())
 		require.NoError(t, err, run.output.String())
 		require.False(t, r.Incomplete)
 		require.Contains(t, run.output.String(), "refused a connection from 10.78.0.2")
-		require.Contains(t, run.output.String(), "refused a connection from 10.78.0.1:", "the late one")
+		require.Contains(t, run.output.String(), "refused a connection from 10.78.0.1:",
+			"the late one")
 		h.requireIdle(t)
 	})
 	t.Run("sweep", func(t *testing.T) {
 		inLongTests(t)
 		out := t.TempDir()
-		run := h.start(t, 0, nil, "sweep", "--listen", "10.78.0.1:7177", "--agents", "2", "--transport", "tcpx,shm", "--in-flight", "1,2",
+		run := h.start(t, 0, nil, "sweep", "--listen", "10.78.0.1:7177", "--agents", "2",
+			"--transport", "tcpx,shm", "--in-flight", "1,2",
 			"--repeats", "1", "--duration", window, "--warmup", "20ms", "--out", out, "--json")
 		ticket := run.output.await(t, `tb1-\S+`)
 		h.join(t, 1, ticket)
@@ -288,8 +309,10 @@ func TestAgents(t *testing.T) {
 		inLongTests(t)
 		out := t.TempDir()
 		sweep := func(args ...string) (run, second *program) {
-			run = h.start(t, 0, nil, append([]string{"sweep", "--listen", "10.78.0.1:7177", "--agents", "2", "--transport", "tcpx", "--in-flight", "1,2,3",
-				"--order", "sequential", "--repeats", "1", "--duration", "500ms", "--warmup", "20ms", "--out", out, "--json"}, args...)...)
+			run = h.start(t, 0, nil, append([]string{"sweep", "--listen", "10.78.0.1:7177",
+				"--agents", "2", "--transport", "tcpx", "--in-flight", "1,2,3",
+				"--order", "sequential", "--repeats", "1", "--duration", "500ms", "--warmup",
+				"20ms", "--out", out, "--json"}, args...)...)
 			ticket := run.output.await(t, `tb1-\S+`)
 			h.join(t, 1, ticket)
 			return run, h.join(t, 2, ticket)
@@ -298,7 +321,8 @@ func TestAgents(t *testing.T) {
 		run.output.await(t, `\(1 of 3\)`)
 		h.kill(t, second)
 		require.Equal(t, 1, run.end(t))
-		require.Equal(t, 1, strings.Count(run.output.String(), "host h2 is lost: its agent ended"), run.output)
+		require.Equal(t, 1, strings.Count(run.output.String(), "host h2 is lost: its agent ended"),
+			run.output)
 		require.Contains(t, run.output.String(), "to continue, repeat the command with --resume")
 		s, err := set.Load(out)
 		require.NoError(t, err)
@@ -317,7 +341,8 @@ func TestAgents(t *testing.T) {
 	})
 	t.Run("transports after a host is lost", func(t *testing.T) {
 		inLongTests(t)
-		run, ticket := h.coordinate(t, 2, "--transport", "tcpx,sockets,erpc", "--duration", "500ms", "--repeats", "200", "--launches", "1")
+		run, ticket := h.coordinate(t, 2, "--transport", "tcpx,sockets,erpc", "--duration", "500ms",
+			"--repeats", "200", "--launches", "1")
 		h.join(t, 1, ticket)
 		second := h.join(t, 2, ticket)
 		run.output.await(t, "repeat 2 of 200")
@@ -331,8 +356,10 @@ func TestAgents(t *testing.T) {
 	t.Run("ab keeps its rounds when a host is lost", func(t *testing.T) {
 		inLongTests(t)
 		out := t.TempDir()
-		run := h.start(t, 0, nil, "ab", "--listen", "10.78.0.1:7177", "--agents", "2", "--transport", "tcpx", "--duration", "500ms", "--warmup", "20ms",
-			"--out", out, "--repeats", "100", "--most", "100", "--a", "in-flight=1", "--b", "in-flight=2")
+		run := h.start(t, 0, nil, "ab", "--listen", "10.78.0.1:7177", "--agents", "2",
+			"--transport", "tcpx", "--duration", "500ms", "--warmup", "20ms",
+			"--out", out, "--repeats", "100", "--most", "100", "--a", "in-flight=1", "--b",
+			"in-flight=2")
 		ticket := run.output.await(t, `tb1-\S+`)
 		h.join(t, 1, ticket)
 		second := h.join(t, 2, ticket)
@@ -352,12 +379,14 @@ func TestAgents(t *testing.T) {
 		h.join(t, 1, ticket)
 		h.join(t, 2, ticket)
 		require.Equal(t, 2, run.end(t))
-		require.Regexp(t, `transportbench: --set: on h[12]: option "address": this host has no address in 10\.99\.0\.0/16; it has .*10\.78\.0\.[23]`, run.output.String())
+		require.Regexp(t,
+			`transportbench: --set: on h[12]: option "address": this host has no address in 10\.99\.0\.0/16; it has .*10\.78\.0\.[23]`, run.output.String())
 		h.requireIdle(t)
 	})
 	t.Run("micro setup", func(t *testing.T) {
 		inLongTests(t)
-		run := h.start(t, 0, nil, "micro", "tcpx", "setup", "--listen", "10.78.0.1:7177", "--agents", "2", "--connections", "4", "--duration", "1ms", "--json")
+		run := h.start(t, 0, nil, "micro", "tcpx", "setup", "--listen", "10.78.0.1:7177",
+			"--agents", "2", "--connections", "4", "--duration", "1ms", "--json")
 		ticket := run.output.await(t, `tb1-\S+`)
 		h.join(t, 1, ticket)
 		h.join(t, 2, ticket)
@@ -374,7 +403,8 @@ func TestAgents(t *testing.T) {
 			require.NotEmpty(t, p.Values)
 			names = append(names, p.Metric)
 		}
-		require.Equal(t, []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll, result.FirstCall, result.Teardown}, names)
+		require.Equal(t, []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll,
+			result.FirstCall, result.Teardown}, names)
 		h.requireIdle(t)
 	})
 	t.Run("two on one machine", func(t *testing.T) {
@@ -384,7 +414,9 @@ func TestAgents(t *testing.T) {
 		second := h.join(t, 1, ticket)
 		require.Equal(t, 1, second.end(t))
 		require.Equal(t, 1, run.end(t))
-		require.Contains(t, run.output.String(), "agent on h1 (10.78.0.2): h1 (10.78.0.2) is on the same machine: start one agent for each host (srun --ntasks-per-node=1, mpirun --map-by node), or pass --share-machine")
+		require.Contains(t, run.output.String(), "agent on h1 (10.78.0.2): h1 (10.78.0.2) is on "+
+			"the same machine: start one agent for each host (srun --ntasks-per-node=1, mpirun "+
+			"--map-by node), or pass --share-machine")
 		h.requireIdle(t)
 	})
 	t.Run("an agent is killed before the others join", func(t *testing.T) {
@@ -393,24 +425,29 @@ func TestAgents(t *testing.T) {
 		run.output.await(t, "h1 .* joined")
 		h.kill(t, agent)
 		require.Equal(t, 1, run.end(t))
-		require.Contains(t, run.output.String(), "waiting for agents: 1 of 2 joined: host h1 (10.78.0.2) is lost: its agent ended")
+		require.Contains(t, run.output.String(),
+			"waiting for agents: 1 of 2 joined: host h1 (10.78.0.2) is lost: its agent ended")
 		h.requireIdle(t)
 	})
 	t.Run("an agent is killed", func(t *testing.T) {
 		inLongTests(t)
-		h.lose(t, "agent", func(agent, _ *program) { h.kill(t, agent) }, `host h2 is lost: its agent ended`)
+		h.lose(t, "agent", func(agent, _ *program) { h.kill(t, agent) },
+			`host h2 is lost: its agent ended`)
 	})
 	t.Run("the coordinator is killed", func(t *testing.T) {
 		h.lose(t, "coordinator", func(_, run *program) { h.kill(t, run) }, "")
 	})
 }
 
-// TestAgentsOfOneMachine joins sixteen agents, whose ranks all connect to each other, and requires the times
-// that docs/hosts.md draws its curve from.
+// TestAgentsOfOneMachine joins sixteen agents, whose ranks all connect to each other, and requires
+// the times that docs/hosts.md draws its curve from.
 func TestAgentsOfOneMachine(t *testing.T) {
 	inLongTests(t)
-	i := command(t, "run", "--launch", `sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do "$0" "$@" & done; wait'`, "--agents", "16",
-		"--share-machine", "--transport", "tcpx", "--topology", "mesh-direct", "--ranks", "16", "--idle", "yield", "--repeats", "1",
+	i := command(t, "run", "--launch",
+		`sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do "$0" "$@" & done; wait'`,
+		"--agents", "16",
+		"--share-machine", "--transport", "tcpx", "--topology", "mesh-direct", "--ranks", "16",
+		"--idle", "yield", "--repeats", "1",
 		"--duration", window, "--warmup", "20ms", "--json")
 	i.run(t) // checks of the rate may fail
 	r, err := result.Parse(i.stdout.Bytes())
@@ -427,7 +464,8 @@ func TestAgentsOfOneMachine(t *testing.T) {
 		require.Positive(t, step.MS, step.Name)
 		steps = append(steps, step.Name)
 	}
-	require.Equal(t, []string{"join", "describe", "launch", "prepare", "connect", "warmup"}, steps[:6])
+	require.Equal(t, []string{"join", "describe", "launch", "prepare", "connect", "warmup"},
+		steps[:6])
 	require.Positive(t, r.Setup.CollectMS)
 	require.Positive(t, r.Setup.CloseMS)
 }
@@ -435,14 +473,16 @@ func TestAgentsOfOneMachine(t *testing.T) {
 // requireWitness checks that the benchmark of the field ran between two hosts, if it is installed.
 func requireWitness(t *testing.T, r *result.Result) {
 	if _, err := exec.LookPath("sockperf"); err != nil {
-		require.Regexp(t, `^host h\d: sockperf is not installed: apt install sockperf$`, r.Witness.Missing)
+		require.Regexp(t, `^host h\d: sockperf is not installed: apt install sockperf$`,
+			r.Witness.Missing)
 		return
 	}
 	require.Empty(t, r.Witness.Missing)
 	require.Positive(t, r.Repeats[0].Before.Witness.Samples)
 	require.Positive(t, r.Repeats[0].After.Witness.Samples)
 	for _, line := range [][]string{r.Witness.Server, r.Witness.Client} {
-		require.Regexp(t, `^taskset -c \d+ sockperf \S+ -i 10\.78\.0\.[123] `, strings.Join(line, " "))
+		require.Regexp(t, `^taskset -c \d+ sockperf \S+ -i 10\.78\.0\.[123] `,
+			strings.Join(line, " "))
 	}
 }
 
@@ -453,7 +493,8 @@ func requireKinds(t *testing.T, r *result.Result) {
 	for _, rank := range r.Repeats[0].Ranks {
 		for _, client := range rank.Clients {
 			require.Len(t, client.Kinds, 3)
-			for i, kind := range []string{result.WithinMachine, result.BetweenMachines} { // after calls to the own rank
+			// after calls to the own rank
+			for i, kind := range []string{result.WithinMachine, result.BetweenMachines} {
 				if client.Kinds[i+1].Count > 0 {
 					kinds[kind] = true
 				}
@@ -477,7 +518,8 @@ func inLongTests(t *testing.T) {
 // lose starts a run and loses a part of it in the second window. The error must have the text says.
 func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *program), says string) {
 	t.Helper()
-	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--duration", "500ms", "--repeats", "200", "--launches", "1")
+	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--duration", "500ms", "--repeats",
+		"200", "--launches", "1")
 	first, second := h.join(t, 1, ticket), h.join(t, 2, ticket)
 	run.output.await(t, "repeat 2 of 200")
 	lose(second, run)
@@ -485,7 +527,8 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 	if what == "coordinator" {
 		for _, a := range []*program{first, second} {
 			require.Equal(t, 1, a.end(t))
-			require.Contains(t, a.output.String(), "lost the coordinator 10.78.0.1:7177, so the ranks here were ended")
+			require.Contains(t, a.output.String(),
+				"lost the coordinator 10.78.0.1:7177, so the ranks here were ended")
 		}
 		_ = run.Process.Kill()
 		_ = run.Wait()
@@ -510,13 +553,19 @@ func TestLostHosts(t *testing.T) {
 		lose func(t *testing.T, h *namespaces, agent, run *program)
 		says string
 	}{
-		"a host":          {"host", func(t *testing.T, h *namespaces, _, _ *program) { h.cable(t, 2, "down") }, "host h2 is lost: "},
-		"the coordinator": {"coordinator", func(t *testing.T, h *namespaces, _, _ *program) { h.cable(t, 0, "down") }, ""},
-		// Its host answers, and its ranks run on. Once it runs again it finds that the coordinator is gone.
+		"a host": {"host", func(t *testing.T, h *namespaces, _, _ *program) {
+			h.cable(t, 2, "down")
+		}, "host h2 is lost: "},
+		"the coordinator": {"coordinator", func(t *testing.T, h *namespaces, _, _ *program) {
+			h.cable(t, 0, "down")
+		}, ""},
+		// Its host answers, and its ranks run on. Once it runs again it finds that the coordinator
+		// is gone.
 		"an agent that hangs": {"agent", func(t *testing.T, h *namespaces, agent, run *program) {
 			h.signal(t, agent, "STOP")
 			go func() {
-				for end := time.Now().Add(time.Minute); !strings.Contains(run.output.String(), "is lost") && time.Now().Before(end); {
+				for end := time.Now().Add(time.Minute); !strings.Contains(run.output.String(),
+					"is lost") && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
 				h.signal(t, agent, "CONT")
@@ -531,8 +580,8 @@ func TestLostHosts(t *testing.T) {
 	}
 }
 
-// An agent takes its ticket from its arguments, the environment or standard input, and names the source
-// of one that is none.
+// An agent takes its ticket from its arguments, the environment or standard input, and names the
+// source of one that is none.
 func TestTicketSources(t *testing.T) {
 	const nobody = "tb1-00112233445566778899aabbccddeeff@127.0.0.1:1"
 	for name, c := range map[string]struct {
@@ -542,12 +591,17 @@ func TestTicketSources(t *testing.T) {
 		status int
 		says   string
 	}{
-		"none":           {status: 2, says: "agent needs a ticket: --join TICKET, or --join - and the ticket on standard input, or the variable TRANSPORTBENCH_TICKET"},
-		"argument":       {args: []string{"--join", nobody}, status: 1, says: "join the coordinator: 127.0.0.1:1: connect: connection refused"},
-		"environment":    {env: nobody, status: 1, says: "join the coordinator: 127.0.0.1:1"},
-		"standard input": {args: []string{"--join", "-"}, stdin: nobody + "\nmore\n", status: 1, says: "join the coordinator: 127.0.0.1:1"},
-		"no ticket":      {args: []string{"--join", "-"}, stdin: "secret\n", status: 2, says: "standard input: not a ticket"},
-		"bad argument":   {args: []string{"--join", "secret"}, status: 2, says: "--join: not a ticket"},
+		"none": {status: 2, says: "agent needs a ticket: --join TICKET, or --join - " +
+			"and the ticket on standard input, or the variable TRANSPORTBENCH_TICKET"},
+		"argument": {args: []string{"--join", nobody}, status: 1,
+			says: "join the coordinator: 127.0.0.1:1: connect: connection refused"},
+		"environment": {env: nobody, status: 1, says: "join the coordinator: 127.0.0.1:1"},
+		"standard input": {args: []string{"--join", "-"}, stdin: nobody + "\nmore\n", status: 1,
+			says: "join the coordinator: 127.0.0.1:1"},
+		"no ticket": {args: []string{"--join", "-"}, stdin: "secret\n", status: 2,
+			says: "standard input: not a ticket"},
+		"bad argument": {args: []string{"--join", "secret"}, status: 2,
+			says: "--join: not a ticket"},
 	} {
 		i := command(t, append([]string{"agent", "--patience", "1ms"}, c.args...)...)
 		i.cmd.Env = append(i.cmd.Env, engine.TicketVariable+"="+c.env)
@@ -561,7 +615,8 @@ func TestTicketSources(t *testing.T) {
 
 // A program that is no agent is refused, and the run waits on.
 func TestStrangersAtThePort(t *testing.T) {
-	i := command(t, append([]string{"run", "--listen", "127.0.0.1:0", "--agents", "1"}, short...)...)
+	i := command(t, append([]string{"run", "--listen", "127.0.0.1:0", "--agents", "1"},
+		short...)...)
 	stderr := &output{changed: make(chan struct{}, 1)}
 	i.cmd.Stderr = stderr
 	require.NoError(t, i.cmd.Start())

@@ -20,7 +20,8 @@ type journalLine struct {
 	Samples    map[string]float64 `json:"samples"`
 }
 
-// calibrateUntil starts a calibration in out and interrupts it once its journal has so many launches.
+// calibrateUntil starts a calibration in out and interrupts it once its journal has so many
+// launches.
 func calibrateUntil(t *testing.T, out string, launches int, args ...string) []journalLine {
 	t.Helper()
 	i := command(t, append([]string{"calibrate", "--quick", "--out", out}, args...)...)
@@ -33,7 +34,8 @@ func calibrateUntil(t *testing.T, out string, launches int, args ...string) []jo
 	require.Eventually(t, read, 2*time.Minute, 10*time.Millisecond, "%s", &i.stderr)
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t), i.stderr.String())
-	require.Contains(t, i.stderr.String(), "to continue, repeat the command with --resume --out "+out)
+	require.Contains(t, i.stderr.String(), "to continue, repeat the command with --resume --out "+
+		out)
 	read()
 	var lines []journalLine
 	for _, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n"))[1:] {
@@ -44,17 +46,19 @@ func calibrateUntil(t *testing.T, out string, launches int, args ...string) []jo
 	return lines
 }
 
-// TestCalibrate measures the first rounds of a calibration over the real transport, in two parts, and
-// checks the order of magnitude of the longest delay among them.
+// TestCalibrate measures the first rounds of a calibration over the real transport, in two parts,
+// and checks the order of magnitude of the longest delay among them.
 func TestCalibrate(t *testing.T) {
-	const delays, longest = 7, 500 // the cells of the first experiment, and the delay of the last one in ns
+	// the cells of the first experiment, and the delay of the last one in ns
+	const delays, longest = 7, 500
 	out := filepath.Join(t.TempDir(), "made")
 	calibrateUntil(t, out, 10)
 	lines := calibrateUntil(t, out, 3*delays, "--resume")
 	least, once := [delays]float64{}, map[[3]int]bool{}
 	for _, l := range lines {
 		once[[3]int{l.Experiment, l.Cell, l.Round}] = true
-		if p50 := l.Samples["latency_p50"]; l.Experiment == 0 && (least[l.Cell] == 0 || p50 < least[l.Cell]) {
+		if p50 := l.Samples["latency_p50"]; l.Experiment == 0 &&
+			(least[l.Cell] == 0 || p50 < least[l.Cell]) {
 			least[l.Cell] = p50
 		}
 	}

@@ -9,10 +9,11 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// TestInjectedFaults checks that a run finds the faults of a transport. Responses may come in any order,
-// and the runtime does not rely on the order of requests, so reordering is no fault of a run; the
-// conformance suite finds it. A client waits 24 s for calls that were lost, as the tests of core/runtime/rank
-// check with a shorter wait, so a real transport loses calls only where all cases of links are asked for.
+// TestInjectedFaults checks that a run finds the faults of a transport. Responses may come in any
+// order, and the runtime does not rely on the order of requests, so reordering is no fault of a
+// run; the conformance suite finds it. A client waits 24 s for calls that were lost, as the tests
+// of core/runtime/rank check with a shorter wait, so a real transport loses calls only where all
+// cases of links are asked for.
 func TestInjectedFaults(t *testing.T) {
 	for fault, c := range map[string]struct {
 		code     int
@@ -30,7 +31,8 @@ func TestInjectedFaults(t *testing.T) {
 				t.Skip("it waits 24 s for lost calls: set LINK_TEST_RUNS to a number of runs")
 			}
 			args := append([]string{"run", "--json"}, short...)
-			args = append(args, "--transport", "calibration", "--in-flight", "4", "--verify-every", "1", "--repeats", "1")
+			args = append(args, "--transport", "calibration", "--in-flight", "4", "--verify-every",
+				"1", "--repeats", "1")
 			if fault != "none" {
 				args = append(args, "--set", fault+"=100")
 			}
@@ -38,7 +40,8 @@ func TestInjectedFaults(t *testing.T) {
 			require.Equal(t, c.code, i.run(t), i.stderr.String())
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err)
-			verified := r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })]
+			verified := r.Checks[slices.IndexFunc(r.Checks,
+				func(c result.Finding) bool { return c.Name == "verified" })]
 			require.Equal(t, c.code == 0, verified.OK, verified.Message)
 			require.Contains(t, verified.Message+i.stderr.String(), c.says)
 			if c.failures != "" {

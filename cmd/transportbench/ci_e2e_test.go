@@ -63,12 +63,14 @@ func slowShm(t *testing.T, dir string) {
 	require.Equal(t, 1, strings.Count(string(text), poll))
 	slow := filepath.Join(t.TempDir(), "slow.go")
 	wait := poll + "\tfor began := time.Now(); time.Since(began) < 100*time.Microsecond; {\n\t}\n"
-	require.NoError(t, os.WriteFile(slow, []byte(strings.Replace(string(text), poll, wait, 1)), 0o600))
+	require.NoError(t, os.WriteFile(slow, []byte(strings.Replace(string(text), poll, wait, 1)),
+		0o600))
 	overlay := filepath.Join(t.TempDir(), "overlay.json")
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{source: slow}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, replace, 0o600))
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-overlay", overlay, "-o", dir+"/", "transportbench/cmd/transport-shm")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-overlay", overlay, "-o",
+		dir+"/", "transportbench/cmd/transport-shm")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
@@ -85,24 +87,29 @@ case "$*" in
 esac
 `
 
-// TestWorkflow runs the scripts of the workflow in docs/ci.md: a slower build is commented on, and the
-// comment goes away when both builds are equal.
+// TestWorkflow runs the scripts of the workflow in docs/ci.md: a slower build is commented on, and
+// the comment goes away when both builds are equal.
 func TestWorkflow(t *testing.T) {
 	w := readWorkflow(t)
 	dir := shortTempDir(t)
 	for _, d := range []string{"new/bin", "old/bin", "programs"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
-	require.NoError(t, os.Symlink(filepath.Join(bin, "transportbench"), filepath.Join(dir, "new/bin/transportbench")))
-	require.NoError(t, os.Symlink(filepath.Join(bin, "plugins"), filepath.Join(dir, "old/bin/plugins")))
+	require.NoError(t, os.Symlink(filepath.Join(bin, "transportbench"),
+		filepath.Join(dir, "new/bin/transportbench")))
+	require.NoError(t, os.Symlink(filepath.Join(bin, "plugins"),
+		filepath.Join(dir, "old/bin/plugins")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "programs/gh"), []byte(gh), 0o755))
 	slowShm(t, filepath.Join(dir, "slow"))
 	run := func(step string, env ...string) (code int, output string) {
-		script := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", w.step(t, step))
+		script := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c",
+			w.step(t, step))
 		script.Dir = dir
 		script.Env = append(os.Environ(),
-			"GITHUB_STEP_SUMMARY=step-summary.md", "GITHUB_OUTPUT=output", "GITHUB_REPOSITORY=owner/name", "PULL_REQUEST=42",
-			"PATH="+filepath.Join(dir, "programs")+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
+			"GITHUB_STEP_SUMMARY=step-summary.md", "GITHUB_OUTPUT=output",
+			"GITHUB_REPOSITORY=owner/name", "PULL_REQUEST=42",
+			"PATH="+filepath.Join(dir, "programs")+":"+os.Getenv("PATH"), "TMPDIR="+dir,
+			"XDG_CONFIG_HOME="+dir, "XDG_STATE_HOME="+dir)
 		script.Env = append(script.Env, env...)
 		out, _ := script.CombinedOutput()
 		return script.ProcessState.ExitCode(), string(out)
@@ -113,25 +120,32 @@ func TestWorkflow(t *testing.T) {
 		return string(text)
 	}
 	for _, build := range []struct {
-		plugins  string
-		limits   string // two processors are not quiet: a slow build is found easily, and equal ones hardly ever differ
+		plugins string
+		// two processors are not quiet: a slow build is found easily, and equal ones hardly ever
+		// differ
+		limits   string
 		code     int
 		headline string
 	}{
 		{"slow", "--floor 2% --alpha 0.3", 3, "### transportbench: 1 of 1 comparison WORSE\n"},
-		{"old/bin/plugins", "--floor 50% --alpha 0.01", 0, "### transportbench: no change found in 1 comparison ("},
+		{"old/bin/plugins", "--floor 50% --alpha 0.01", 0,
+			"### transportbench: no change found in 1 comparison ("},
 	} {
 		for _, file := range []string{"output", "step-summary.md", "new/bin/plugins", "results"} {
 			require.NoError(t, os.RemoveAll(filepath.Join(dir, file)))
 		}
-		require.NoError(t, os.Symlink(filepath.Join(dir, build.plugins), filepath.Join(dir, "new/bin/plugins")))
-		code, output := run("Compare", "LOAD=--transport shm --profile echo --duration 50ms --warmup 5ms --repeats 5 --most 5 --metric throughput "+build.limits)
+		require.NoError(t, os.Symlink(filepath.Join(dir, build.plugins),
+			filepath.Join(dir, "new/bin/plugins")))
+		code, output := run("Compare", "LOAD=--transport shm --profile echo --duration 50ms "+
+			"--warmup 5ms --repeats 5 --most 5 --metric throughput "+build.limits)
 		require.Zero(t, code, output)
-		if read("output") == "code=6\n" && build.code == 0 { // the machine's state changed, which leaves too little to test
+		// the machine's state changed, which leaves too little to test
+		if read("output") == "code=6\n" && build.code == 0 {
 			build.code = 6
 		}
 		require.Equal(t, fmt.Sprintf("code=%d\n", build.code), read("output"), output)
-		require.True(t, strings.HasPrefix(read("step-summary.md"), build.headline), read("step-summary.md"))
+		require.True(t, strings.HasPrefix(read("step-summary.md"), build.headline),
+			read("step-summary.md"))
 		require.Contains(t, read("step-summary.md"), "\n- new: B: transportbench ")
 		code, output = run("Comment")
 		require.Zero(t, code, output)
@@ -143,8 +157,10 @@ func TestWorkflow(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "comment.md")))
 			code, output = run("Comment")
 			require.Zero(t, code, output)
-			require.FileExists(t, filepath.Join(dir, "posted.md"), "a comparison that failed says nothing of the change")
-			require.Regexp(t, `\| shm \| throughput \| [^|]* \| [^|]* \| -\d+\.\d%`, read("posted.md"))
+			require.FileExists(t, filepath.Join(dir, "posted.md"),
+				"a comparison that failed says nothing of the change")
+			require.Regexp(t, `\| shm \| throughput \| [^|]* \| [^|]* \| -\d+\.\d%`,
+				read("posted.md"))
 		}
 		code, _ = run("Verdict", fmt.Sprintf("CODE=%d", build.code))
 		require.Equal(t, build.code, code)

@@ -10,7 +10,8 @@ import (
 
 // TestClasses: clients of two classes, of which one thread may serve both.
 func TestClasses(t *testing.T) {
-	i := command(t, "run", "--json", "--transport", "shm", "--class", "bulk:64KiB,in-flight=2,clients=2", "--class", "rpc:64B,slo=50us",
+	i := command(t, "run", "--json", "--transport", "shm", "--class",
+		"bulk:64KiB,in-flight=2,clients=2", "--class", "rpc:64B,slo=50us",
 		"--warmup", "20ms", "--repeats", "2", "--duration", "50ms")
 	require.NoError(t, i.cmd.Start())
 	i.wait(t)
@@ -18,7 +19,8 @@ func TestClasses(t *testing.T) {
 	require.NoError(t, err, i.stderr.String())
 	require.False(t, r.Incomplete, r.IncompleteReason)
 	requireVerified(t, r)
-	for _, name := range []string{"rpc.slowdown.throughput", "bulk.alone.goodput", "rpc.slo_attainment"} {
+	for _, name := range []string{"rpc.slowdown.throughput", "bulk.alone.goodput",
+		"rpc.slo_attainment"} {
 		require.Positive(t, r.Summary[name].Median, name)
 	}
 }

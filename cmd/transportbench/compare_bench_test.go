@@ -22,15 +22,17 @@ func often(times, fewer int) int {
 	return times
 }
 
-// pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the reports.
-// Any significant change counts.
+// pairedTests runs ab the given number of times, with 10 repeats of each side, and returns the
+// reports. Any significant change counts.
 func pairedTests(b *testing.B, times int, a, other string) []compare.Report {
 	b.Helper()
 	repeats := strconv.Itoa(often(10, 2))
 	var reports []compare.Report
 	for range times {
-		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other, "--repeats", repeats, "--most", repeats,
-			"--limit", "1h", "--floor", "0", "--duration", "100ms", "--warmup", "50ms", "--format", "json")
+		i := command(b, "ab", "--transport", "shm", "--profile", "pingpong", "--a", a, "--b", other,
+			"--repeats", repeats, "--most", repeats,
+			"--limit", "1h", "--floor", "0", "--duration", "100ms", "--warmup", "50ms",
+			"--format", "json")
 		i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 		_ = i.cmd.Run() // a verdict is an exit code
 		var r compare.Report
@@ -60,7 +62,8 @@ func BenchmarkSameAgainstSame(b *testing.B) {
 // each call. It reports how often 10 repeats detect that, and the size that they
 // measure.
 func BenchmarkSlowDownOf5Percent(b *testing.B) {
-	i := command(b, "run", "--json", "--transport", "shm", "--profile", "pingpong", "--duration", "500ms", "--repeats", "6")
+	i := command(b, "run", "--json", "--transport", "shm", "--profile", "pingpong", "--duration",
+		"500ms", "--repeats", "6")
 	_ = i.cmd.Run()
 	r, err := result.Parse(i.stdout.Bytes())
 	require.NoError(b, err, i.stderr.String())

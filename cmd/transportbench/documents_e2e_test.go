@@ -23,35 +23,42 @@ import (
 // repository is this repository's directory.
 const repository = "../.."
 
-// A shellBlock is a block of shell commands in a document. A comment before it may say why it is not run.
+// A shellBlock is a block of shell commands in a document. A comment before it may say why it is
+// not run.
 var shellBlock = regexp.MustCompile("(?s)(?:<!-- not run: ([^>]+) -->\n)?```sh\n(.*?)```\n")
 
-// tiny makes the commands that measure take a moment. It changes nothing else of a command, with two
-// exceptions: serve takes a free port and is interrupted, and calibrate and reproduce are dry runs.
+// tiny makes the commands that measure take a moment. It changes nothing else of a command, with
+// two exceptions: serve takes a free port and is interrupted, and calibrate and reproduce are dry
+// runs.
 var tiny = map[string]string{
-	"run": "--duration 50ms --warmup 20ms --repeats 1", "bench": "--duration 50ms --warmup 20ms --repeats 1",
-	"sweep": "--duration 50ms --warmup 20ms --repeats 1", "ab": "--duration 50ms --warmup 20ms --repeats 1 --most 1",
-	"micro": "--duration 20ms", "serve": "--port 0", "calibrate": "--dry-run", "reproduce": "--dry-run",
+	"run":   "--duration 50ms --warmup 20ms --repeats 1",
+	"bench": "--duration 50ms --warmup 20ms --repeats 1",
+	"sweep": "--duration 50ms --warmup 20ms --repeats 1",
+	"ab":    "--duration 50ms --warmup 20ms --repeats 1 --most 1",
+	"micro": "--duration 20ms", "serve": "--port 0", "calibrate": "--dry-run",
+	"reproduce": "--dry-run",
 }
 
-// codes are the exit codes that a command may have besides 0, because windows are tiny, their repeats are
-// few, and the machine may be busy: a failed check, or too little data.
+// codes are the exit codes that a command may have besides 0, because windows are tiny, their
+// repeats are few, and the machine may be busy: a failed check, or too little data.
 var codes = map[string][]int{
 	"run": {4}, "bench": {4}, "sweep": {4}, "ab": {3, 4, 6}, "diff": {3, 4, 6}, "analyze": {4, 6},
 }
 
-// special matches commands that need what a machine may not have, or other hosts. Without it they exit with 1,
-// or 2 for an option, and one line says why.
-var special = regexp.MustCompile(`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join |^transportbench c2c `)
+// special matches commands that need what a machine may not have, or other hosts. Without it they
+// exit with 1, or 2 for an option, and one line says why.
+var special = regexp.MustCompile(
+	`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join |^transportbench c2c `)
 
-// native matches commands with transports that need a native library. make build makes their plugins.
+// native matches commands with transports that need a native library. make build makes their
+// plugins.
 var native = regexp.MustCompile(`\b(grpc|ofi|ucxam)\b`)
 
 // calibrated matches commands that need a calibration, which takes too long here.
 var calibrated = regexp.MustCompile(`calibrate (show|--resume)`)
 
-// TestDocumentedCommands runs the commands of the README, the documents and the help, in order and in one
-// directory.
+// TestDocumentedCommands runs the commands of the README, the documents and the help, in order and
+// in one directory.
 func TestDocumentedCommands(t *testing.T) {
 	inLongTests(t)
 	d := &documents{dir: workplace(t), seen: map[string]bool{}}
@@ -91,9 +98,9 @@ func (d *documents) runExamples(t *testing.T, cmd *cobra.Command) {
 	}
 }
 
-// workplace makes a directory like that of a user who has cloned and built the repository, and has what the
-// documents suppose: two builds, two sets of results and a sweep. Of transports it has the fastest to start;
-// commands that name others find them, too.
+// workplace makes a directory like that of a user who has cloned and built the repository, and has
+// what the documents suppose: two builds, two sets of results and a sweep. Of transports it has the
+// fastest to start; commands that name others find them, too.
 func workplace(t *testing.T) string {
 	dir := t.TempDir()
 	for target, source := range map[string]string{
@@ -113,19 +120,23 @@ func workplace(t *testing.T) string {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "results"), 0o755))
 	for _, e := range entries {
 		if e.Name() != "local" {
-			require.NoError(t, os.Symlink(filepath.Join(results, e.Name()), filepath.Join(dir, "results", e.Name())))
+			require.NoError(t, os.Symlink(filepath.Join(results, e.Name()),
+				filepath.Join(dir, "results", e.Name())))
 		}
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "matrix.yaml"), []byte("base: {profile: kv}\naxes: {in-flight: [1, 2]}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "matrix.yaml"),
+		[]byte("base: {profile: kv}\naxes: {in-flight: [1, 2]}\n"), 0o600))
 	// What comes of commands that are not run here.
 	for name, source := range map[string]string{
 		"old": "results/v0.2.0/amd-epyc-2core-vm", "new": "results/v0.2.0/amd-epyc-2core-vm",
-		"baseline": "results/v0.2.0/amd-epyc-2core-vm", "results/new": "results/v0.2.0/amd-epyc-2core-vm",
+		"baseline":    "results/v0.2.0/amd-epyc-2core-vm",
+		"results/new": "results/v0.2.0/amd-epyc-2core-vm",
 	} {
 		require.NoError(t, os.Symlink(filepath.Join(dir, source), filepath.Join(dir, name)))
 	}
 	// A night of a history, which is written to.
-	require.NoError(t, os.CopyFS(filepath.Join(dir, "nightly/2026-11-22"), os.DirFS(filepath.Join(results, "v0.6.0/amd-epyc-2core-vm"))))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "nightly/2026-11-22"),
+		os.DirFS(filepath.Join(results, "v0.6.0/amd-epyc-2core-vm"))))
 	return dir
 }
 
@@ -144,13 +155,15 @@ func (d *documents) run(t *testing.T, page, block string) {
 		}
 		d.seen[line] = true
 		if name := native.FindString(line); name != "" {
-			if _, err := os.Stat(filepath.Join(repository, "bin/plugins/transport-"+name)); err != nil {
+			if _, err := os.Stat(filepath.Join(repository, "bin/plugins/transport-"+name)); err !=
+				nil {
 				t.Logf("not run, because make build has not built transport %s: %s", name, line)
 				continue
 			}
 		}
 		began := time.Now()
-		code, output := d.runLine(t, m[1], strings.Replace(line, m[0], strings.TrimSpace(m[0]+" "+tiny[m[1]]), 1))
+		code, output := d.runLine(t, m[1],
+			strings.Replace(line, m[0], strings.TrimSpace(m[0]+" "+tiny[m[1]]), 1))
 		t.Logf("%4d ms  exit %d  %s: %s", time.Since(began).Milliseconds(), code, page, line)
 		switch {
 		case code == 0 || slices.Contains(codes[m[1]], code):
@@ -170,19 +183,24 @@ func (d *documents) runLine(t *testing.T, name, line string) (int, string) {
 		line, _, _ = strings.Cut(line, "| jq")
 	}
 	// The page names a result by an example of a name.
-	if found, _ := filepath.Glob(filepath.Join(d.dir, "results/local/shm-kv-*.json")); len(found) > 0 {
-		line = regexp.MustCompile(`results/local/shm-kv-[0-9A-Za-z-]+\.json`).ReplaceAllString(line, found[0])
+	if found, _ := filepath.Glob(filepath.Join(d.dir, "results/local/shm-kv-*.json")); len(found) >
+		0 {
+		line = regexp.MustCompile(`results/local/shm-kv-[0-9A-Za-z-]+\.json`).ReplaceAllString(line,
+			found[0])
 		line = regexp.MustCompile(`\b(old|new)\.json`).ReplaceAllString(line, found[0])
 	}
 	cmd := exec.Command("bash", "-o", "pipefail", "-c", line)
 	cmd.Dir = d.dir
 	tmp := shortTempDir(t)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"), "TMPDIR="+tmp,
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"),
+		"TMPDIR="+tmp,
 		"XDG_CONFIG_HOME="+tmp, "XDG_STATE_HOME="+tmp)
-	if regexp.MustCompile(`--transport [^a]|plugins show|micro|reproduce|transport=`).MatchString(line) {
+	if regexp.MustCompile(`--transport [^a]|plugins show|micro|reproduce|transport=`).MatchString(
+		line) {
 		built, err := filepath.Abs(filepath.Join(repository, "bin/plugins"))
 		require.NoError(t, err)
-		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_PLUGIN_PATH="+filepath.Join(bin, "plugins")+":"+built)
+		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_PLUGIN_PATH="+filepath.Join(bin, "plugins")+
+			":"+built)
 	}
 	if name == "serve" {
 		return interrupted(t, cmd)

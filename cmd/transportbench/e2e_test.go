@@ -23,12 +23,12 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// bin has links to the command and its plugins, built as scripts/build.sh does. The directory's name
-// tells this run's processes from others.
+// bin has links to the command and its plugins, built as scripts/build.sh does. The directory's
+// name tells this run's processes from others.
 var bin string
 
-// built has the binaries that bin links to. They stay there, so that the next run of tests only builds
-// what has changed.
+// built has the binaries that bin links to. They stay there, so that the next run of tests only
+// builds what has changed.
 const built = "../../bin/test"
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -43,7 +43,8 @@ func buildAndRun(m *testing.M) int {
 	defer os.RemoveAll(bin)
 	for directory, commands := range map[string][]string{
 		"": {"transportbench"},
-		"plugins": {"transport-shm", "transport-copyrpc", "transport-erpc", "transport-tcpx", "transport-sockets",
+		"plugins": {"transport-shm", "transport-copyrpc", "transport-erpc", "transport-tcpx",
+			"transport-sockets",
 			"transport-calibration"},
 		"mixed": {"transport-shm"},
 	} {
@@ -58,10 +59,11 @@ func buildAndRun(m *testing.M) int {
 // prebuilt means that built is up to date, as in the guest, which cannot build.
 var prebuilt = os.Getenv("CI_PREBUILT") != ""
 
-// build builds commands without their native libraries, and links them into a directory of bin. Those of
-// mixed have other compiler settings, which make another runtime.
+// build builds commands without their native libraries, and links them into a directory of bin.
+// Those of mixed have other compiler settings, which make another runtime.
 func build(directory string, commands []string) error {
-	arguments := []string{"build", "-buildvcs=false", "-trimpath", "-o", filepath.Join(built, directory) + "/"}
+	arguments := []string{"build", "-buildvcs=false", "-trimpath", "-o",
+		filepath.Join(built, directory) + "/"}
 	if directory == "mixed" {
 		arguments = append(arguments, "-gcflags=-l")
 	}
@@ -76,7 +78,8 @@ func build(directory string, commands []string) error {
 		}
 	}
 	for _, name := range commands {
-		if err := link(filepath.Join(built, directory, name), filepath.Join(bin, directory, name)); err != nil {
+		if err := link(filepath.Join(built, directory, name),
+			filepath.Join(bin, directory, name)); err != nil {
 			return err
 		}
 	}
@@ -101,13 +104,15 @@ func link(source, target string) error {
 // An installed command finds the plugins that make install puts below its prefix.
 func TestInstalled(t *testing.T) {
 	prefix := t.TempDir()
-	for from, to := range map[string]string{"transportbench": "bin/transportbench", "plugins/transport-shm": "lib/transportbench/plugins/transport-shm"} {
+	for from, to := range map[string]string{"transportbench": "bin/transportbench",
+		"plugins/transport-shm": "lib/transportbench/plugins/transport-shm"} {
 		require.NoError(t, link(filepath.Join(bin, from), filepath.Join(prefix, to)))
 	}
 	i := command(t, "plugins", "list", "--json")
 	i.cmd.Path = filepath.Join(prefix, "bin/transportbench")
 	require.Zero(t, i.run(t), i.stderr.String())
-	require.Contains(t, i.stdout.String(), filepath.Join(prefix, "lib/transportbench/plugins/transport-shm"))
+	require.Contains(t, i.stdout.String(),
+		filepath.Join(prefix, "lib/transportbench/plugins/transport-shm"))
 }
 
 // window is long enough for operations to complete on a busy machine: one in which threads got no
@@ -115,7 +120,8 @@ func TestInstalled(t *testing.T) {
 const window = "200ms"
 
 // short has the options of a short run.
-var short = []string{"--transport", "shm", "--duration", window, "--warmup", "20ms", "--repeats", "2"}
+var short = []string{"--transport", "shm", "--duration", window, "--warmup", "20ms",
+	"--repeats", "2"}
 
 // invocation is one run of the built command.
 type invocation struct {
@@ -131,7 +137,8 @@ func command(t testing.TB, args ...string) *invocation {
 		args = append([]string{args[0], "--out", i.out}, args[1:]...)
 	}
 	i.cmd = exec.Command(filepath.Join(bin, "transportbench"), args...)
-	i.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "TMPDIR="+i.tmp)
+	i.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(),
+		"TMPDIR="+i.tmp)
 	i.cmd.Stdout, i.cmd.Stderr = &i.stdout, &i.stderr
 	return i
 }
@@ -145,8 +152,8 @@ func shortTempDir(t testing.TB) string {
 	return dir
 }
 
-// wait waits for the command and all its plugins, checks that they left nothing, and returns the exit
-// code.
+// wait waits for the command and all its plugins, checks that they left nothing, and returns the
+// exit code.
 func (i *invocation) wait(t *testing.T) int {
 	t.Helper()
 	i.await(t)
@@ -162,7 +169,8 @@ func (i *invocation) await(t *testing.T) {
 	if !errors.As(err, &exit) {
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return len(plugins()) == 0 }, 10*time.Second, 10*time.Millisecond, "plugins are still running")
+	require.Eventually(t, func() bool { return len(plugins()) == 0 }, 10*time.Second,
+		10*time.Millisecond, "plugins are still running")
 }
 
 func (i *invocation) run(t *testing.T) int {
@@ -177,14 +185,17 @@ func TestLoads(t *testing.T) {
 	sizes := filepath.Join(t.TempDir(), "sizes.txt")
 	require.NoError(t, os.WriteFile(sizes, []byte("0 1\n32 5\n1000 3\n5KiB 1\n"), 0o600))
 	for name, args := range map[string][]string{
-		"ycsb-d":   {"--profile", "ycsb-d", "--keys", "1000", "--in-flight", "4"},
-		"kvcache":  {"--profile", "kvcache"},
-		"bulk":     {"--profile", "bulk"},
-		"echo":     {"--profile", "echo", "--in-flight", "32", "--clients", "2", "--verify-every", "1"},
-		"proxied":  {"--profile", "echo", "--in-flight", "4", "--topology", "mesh-proxied"},
-		"striped":  {"--profile", "bulk", "--transport", "tcpx", "--set", "sockets=2"},
-		"hotspot":  {"--distribution", "hotspot", "--mix", "read:0.4,write:0.4,lookup:0.1,insert:0.1"},
-		"any size": {"--value-size", "file:" + sizes, "--keys", "8", "--clients", "2", "--in-flight", "8", "--daemons", "2"},
+		"ycsb-d":  {"--profile", "ycsb-d", "--keys", "1000", "--in-flight", "4"},
+		"kvcache": {"--profile", "kvcache"},
+		"bulk":    {"--profile", "bulk"},
+		"echo": {"--profile", "echo", "--in-flight", "32", "--clients", "2",
+			"--verify-every", "1"},
+		"proxied": {"--profile", "echo", "--in-flight", "4", "--topology", "mesh-proxied"},
+		"striped": {"--profile", "bulk", "--transport", "tcpx", "--set", "sockets=2"},
+		"hotspot": {"--distribution", "hotspot", "--mix",
+			"read:0.4,write:0.4,lookup:0.1,insert:0.1"},
+		"any size": {"--value-size", "file:" + sizes, "--keys", "8", "--clients", "2",
+			"--in-flight", "8", "--daemons", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := command(t, append(append([]string{"run", "--json"}, short...), args...)...)
@@ -207,16 +218,19 @@ func TestTopologies(t *testing.T) {
 	for _, topology := range topologies {
 		for _, transport := range []string{"shm", "copyrpc", "erpc", "tcpx"} {
 			for name, args := range map[string][]string{
-				"plain":     {},
-				"many":      {"--ranks", "3", "--daemons", "2", "--clients", "3", "--in-flight", "4"},
+				"plain": {},
+				"many": {"--ranks", "3", "--daemons", "2", "--clients", "3",
+					"--in-flight", "4"},
 				"immediate": {"--flush", "immediate", "--in-flight", "2"},
 				"open loop": {"--rate", "2000", "--in-flight", "64", "--profile", "kvcache"},
 			} {
-				if testing.Short() && transport != "shm" && (name == "immediate" || name == "open loop") {
+				if testing.Short() && transport != "shm" &&
+					(name == "immediate" || name == "open loop") {
 					continue
 				}
 				t.Run(topology+"/"+transport+"/"+name, func(t *testing.T) {
-					args := append([]string{"run", "--json", "--transport", transport, "--topology", topology,
+					args := append([]string{"run", "--json", "--transport", transport, "--topology",
+						topology,
 						"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)
 					i := command(t, args...)
 					i.run(t) // a busy machine may not keep the rate
@@ -233,13 +247,15 @@ func TestBadLoads(t *testing.T) {
 	sizes := filepath.Join(t.TempDir(), "sizes.txt")
 	require.NoError(t, os.WriteFile(sizes, []byte("32 5\n64 x\n"), 0o600))
 	for problem, args := range map[string][]string{
-		"--rate: 0 op/s is out of range":                 {"--rate", "0"},
-		"--remote-share: 1.5 is out of range (0 to 1)":   {"--remote-share", "1.5", "--topology", "mesh-direct"},
+		"--rate: 0 op/s is out of range": {"--rate", "0"},
+		"--remote-share: 1.5 is out of range (0 to 1)": {"--remote-share", "1.5", "--topology",
+			"mesh-direct"},
 		"--remote-share: has no effect in client-server": {"--remote-share", "0.5"},
-		"--idle: park does not work with mesh":           {"--idle", "park", "--topology", "mesh-proxied"},
-		`--topology: "mesh" is not one of`:               {"--topology", "mesh"},
-		"--daemons: 9 daemons for 8 keys":                {"--daemons", "9", "--keys", "8"},
-		`sizes.txt: line 2: "x" is not a weig`:           {"--value-size", "file:" + sizes},
+		"--idle: park does not work with mesh": {"--idle", "park", "--topology",
+			"mesh-proxied"},
+		`--topology: "mesh" is not one of`:     {"--topology", "mesh"},
+		"--daemons: 9 daemons for 8 keys":      {"--daemons", "9", "--keys", "8"},
+		`sizes.txt: line 2: "x" is not a weig`: {"--value-size", "file:" + sizes},
 	} {
 		i := command(t, append([]string{"run"}, args...)...)
 		require.Equal(t, 2, i.run(t))
@@ -258,7 +274,8 @@ func running(part string) (pids []int) {
 	for _, link := range links {
 		exe, err := os.Readlink(link)
 		pid, notPID := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err == nil && notPID == nil && strings.Contains(exe, bin) && strings.Contains(exe, part) {
+		if err == nil && notPID == nil && strings.Contains(exe, bin) &&
+			strings.Contains(exe, part) {
 			pids = append(pids, pid)
 		}
 	}
@@ -299,7 +316,8 @@ func footprintOf(pids ...int) (sum footprint, err error) {
 func buildUCXAM(t *testing.T) error {
 	t.Helper()
 	plugin := filepath.Join(bin, "plugins", "transport-ucxam")
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "ucx", "-o", plugin, "transportbench/cmd/transport-ucxam")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", "ucx", "-o",
+		plugin, "transportbench/cmd/transport-ucxam")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the plugin ucxam does not build: %w\n%s", err, out)
@@ -311,7 +329,8 @@ func buildUCXAM(t *testing.T) error {
 // requireVerified requires that a run verified responses and that all of them were right.
 func requireVerified(t *testing.T, r *result.Result) {
 	t.Helper()
-	verified := slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })
+	verified := slices.IndexFunc(r.Checks,
+		func(c result.Finding) bool { return c.Name == "verified" })
 	require.GreaterOrEqual(t, verified, 0, "the check is missing")
 	require.True(t, r.Checks[verified].OK, r.Checks[verified].Message)
 }
@@ -325,8 +344,8 @@ func requireNothingLeft(t *testing.T, tmp string) {
 		require.NoError(t, err)
 		return len(left) == 0
 	}, 5*time.Second, 10*time.Millisecond, "directories for sockets")
-	// A directory of a command that runs is locked. Other tests may run commands at the same time, and
-	// may be about to lock theirs.
+	// A directory of a command that runs is locked. Other tests may run commands at the same time,
+	// and may be about to lock theirs.
 	require.Eventually(t, func() bool {
 		dirs, err := filepath.Glob("/dev/shm/transportbench-*-*")
 		require.NoError(t, err)
@@ -372,7 +391,8 @@ func TestRun(t *testing.T) {
 	require.NotZero(t, r.Repeats[0].Ranks[1].Clients[0].VerifiedSums)
 	require.NotNil(t, r.Repeats[0].Before.Medium)
 	require.NotEqual(t, r.Placement[0].PID, r.Placement[1].PID, "two separate processes")
-	for _, name := range []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll, result.FirstCall, result.Teardown} {
+	for _, name := range []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll,
+		result.FirstCall, result.Teardown} {
 		require.Positive(t, r.Summary[name].Median, name)
 		require.Equal(t, len(r.Launches), r.Summary[name].N, name)
 	}
@@ -383,10 +403,12 @@ func TestWitness(t *testing.T) {
 	if _, err := exec.LookPath("sockperf"); err != nil {
 		t.Skip("sockperf is not installed: apt install sockperf")
 	}
-	i := command(t, "run", "--transport", "shm,sockets", "--profile", "pingpong", "--duration", window, "--warmup", "20ms", "--repeats", "1", "--witness")
+	i := command(t, "run", "--transport", "shm,sockets", "--profile", "pingpong", "--duration",
+		window, "--warmup", "20ms", "--repeats", "1", "--witness")
 	require.Zero(t, i.run(t), i.stderr.String())
 	require.Contains(t, i.stdout.String(), "x witness")
-	require.Contains(t, i.stderr.String(), "shm: no witness: no benchmark of the field measures round trips of shm over memory")
+	require.Contains(t, i.stderr.String(),
+		"shm: no witness: no benchmark of the field measures round trips of shm over memory")
 	for _, r := range i.results(t) {
 		if r.Plugin.Name != "sockets" {
 			continue
@@ -398,11 +420,12 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestTrace checks that a trace has all steps of both directions, from both ranks on one clock, and that
-// the result has none.
+// TestTrace checks that a trace has all steps of both directions, from both ranks on one clock, and
+// that the result has none.
 func TestTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
-	i := command(t, "run", "--transport", "tcpx", "--value-size", "64KiB", "--in-flight", "4", "--duration", window, "--warmup", "20ms", "--repeats", "2", "--trace", path)
+	i := command(t, "run", "--transport", "tcpx", "--value-size", "64KiB", "--in-flight", "4",
+		"--duration", window, "--warmup", "20ms", "--repeats", "2", "--trace", path)
 	began := time.Now()
 	require.Zero(t, i.run(t), i.stderr.String())
 	lasted := time.Since(began)
@@ -427,7 +450,8 @@ func TestTrace(t *testing.T) {
 		}
 		steps[fmt.Sprintf("%d %s", e.Process, e.Name[:2])]++
 		bytes += e.Args.Bytes
-		require.Less(t, e.Begin+e.Duration, float64(lasted.Microseconds()), "the ranks have one clock")
+		require.Less(t, e.Begin+e.Duration, float64(lasted.Microseconds()),
+			"the ranks have one clock")
 	}
 	for _, process := range []string{"1 ", "2 "} {
 		for _, step := range []string{"t0", "t1", "t2", "t3", "se"} {
@@ -445,7 +469,8 @@ func TestTrace(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	i := command(t, append([]string{"run", "--json", "--in-flight", "32", "--set", "ring=lamport"}, short...)...)
+	i := command(t, append([]string{"run", "--json", "--in-flight", "32", "--set", "ring=lamport"},
+		short...)...)
 	require.Zero(t, i.run(t), i.stderr.String())
 	r, err := result.Parse(i.stdout.Bytes())
 	require.NoError(t, err, "the result and nothing else")
@@ -459,7 +484,8 @@ func TestBench(t *testing.T) {
 	i := command(t, "bench", "--duration", "100ms", "--warmup", "20ms", "--repeats", "1")
 	require.Zero(t, i.run(t), i.stderr.String())
 	for _, load := range []string{"pingpong", "kv"} {
-		for _, transport := range []string{"shm +memfd", "copyrpc +soft", "erpc +udp", "tcpx +host"} {
+		for _, transport := range []string{"shm +memfd", "copyrpc +soft", "erpc +udp",
+			"tcpx +host"} {
 			require.Regexp(t, `(?m)^`+load+` +`+transport, i.stdout.String())
 		}
 	}
@@ -472,15 +498,20 @@ func TestBadInput(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"value over the transport's limit", []string{"--value-size", "1GiB", "--keys", "1"}, 2, "--value-size"},
-		{"spin with more threads than cores", []string{"--clients", "1024", "--idle", "spin"}, 2, "--idle"},
+		{"value over the transport's limit", []string{"--value-size", "1GiB", "--keys", "1"}, 2,
+			"--value-size"},
+		{"spin with more threads than cores", []string{"--clients", "1024", "--idle", "spin"}, 2,
+			"--idle"},
 		{"key range of zero", []string{"--keys", "0"}, 2, "--keys"},
 		{"unknown ring", []string{"--set", "ring=lampert"}, 2, `did you mean "lamport"?`},
 		{"unwritable results", []string{"--out", "/proc/nowhere"}, 2, "results directory"},
-		{"trace of a transport that has none", []string{"--trace", "trace.json"}, 2, "shm does not record the steps of its transfers; tcpx does"},
-		{"trace in no directory", []string{"--transport", "tcpx", "--trace", "no/where"}, 2, "--trace: there is no directory no"},
+		{"trace of a transport that has none", []string{"--trace", "trace.json"}, 2,
+			"shm does not record the steps of its transfers; tcpx does"},
+		{"trace in no directory", []string{"--transport", "tcpx", "--trace", "no/where"}, 2,
+			"--trace: there is no directory no"},
 		{"missing plugin", []string{"--transport", "shn"}, 2, `did you mean "shm"?`},
-		{"plugin of another runtime", []string{"--plugin-dir", "mixed"}, 5, "--allow-mixed-runtime"},
+		{"plugin of another runtime", []string{"--plugin-dir", "mixed"}, 5,
+			"--allow-mixed-runtime"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -494,14 +525,16 @@ func TestBadInput(t *testing.T) {
 			require.Empty(t, i.results(t))
 		})
 	}
-	i := command(t, append([]string{"run", "--allow-mixed-runtime", "--plugin-dir", filepath.Join(bin, "mixed")}, short...)...)
+	i := command(t, append([]string{"run", "--allow-mixed-runtime", "--plugin-dir",
+		filepath.Join(bin, "mixed")}, short...)...)
 	require.Zero(t, i.run(t), i.stderr.String())
 }
 
 // begin starts a long run and returns when it prints line.
 func begin(t *testing.T, line string, args ...string) *invocation {
 	t.Helper()
-	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats", "1000"}, args...)...)
+	i := command(t, append([]string{"run", "--transport", "shm", "--warmup", "10ms", "--repeats",
+		"1000"}, args...)...)
 	i.cmd.Stderr = nil
 	stderr, err := i.cmd.StderrPipe()
 	require.NoError(t, err)
@@ -545,7 +578,8 @@ func TestSecondInterrupt(t *testing.T) {
 	<-gone
 	status, ok := i.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
-	require.True(t, status.Signaled() && status.Signal() == syscall.SIGINT, "it ended with %v", i.cmd.ProcessState)
+	require.True(t, status.Signaled() && status.Signal() == syscall.SIGINT, "it ended with %v",
+		i.cmd.ProcessState)
 }
 
 func TestKilledHost(t *testing.T) {
@@ -555,8 +589,8 @@ func TestKilledHost(t *testing.T) {
 	i.wait(t)
 }
 
-// TestKilledHostKeepsItsRepeats kills the command in its third repeat: those before are a result that other
-// commands read, whether or not each had a launch of its own.
+// TestKilledHostKeepsItsRepeats kills the command in its third repeat: those before are a result
+// that other commands read, whether or not each had a launch of its own.
 func TestKilledHostKeepsItsRepeats(t *testing.T) {
 	for _, launches := range []string{"0", "1"} {
 		i := begin(t, "repeat 3 of", "--launches", launches, "--duration", "100ms")
@@ -570,13 +604,17 @@ func TestKilledHostKeepsItsRepeats(t *testing.T) {
 		require.Equal(t, n, r.Summary[result.Throughput].N)
 		require.NotZero(t, r.Repeats[1].Ranks[1].Clients[0].Reads)
 		require.True(t, r.Incomplete)
-		require.Equal(t, fmt.Sprintf("the run had not ended after %d of 1000 repeats", n), r.IncompleteReason)
+		require.Equal(t, fmt.Sprintf("the run had not ended after %d of 1000 repeats", n),
+			r.IncompleteReason)
 		if launches == "1" {
 			continue
 		}
-		for _, args := range [][]string{{"analyze"}, {"diff", i.out}, {"report", "-o", filepath.Join(t.TempDir(), "page.html")}, {"export", "--format", "csv"}} {
+		for _, args := range [][]string{{"analyze"}, {"diff", i.out},
+			{"report", "-o", filepath.Join(t.TempDir(), "page.html")},
+			{"export", "--format", "csv"}} {
 			reader := command(t, append(args, i.out)...)
-			require.Contains(t, []int{0, 4, 5, 6}, reader.run(t), "%v: %s", args, reader.stderr.String())
+			require.Contains(t, []int{0, 4, 5, 6}, reader.run(t), "%v: %s", args,
+				reader.stderr.String())
 			if args[0] == "analyze" {
 				require.Contains(t, reader.stdout.String(), r.IncompleteReason)
 			}
@@ -584,8 +622,8 @@ func TestKilledHostKeepsItsRepeats(t *testing.T) {
 	}
 }
 
-// TestChildrenOfPlugins checks that a daemon which a plugin starts, without environment and in its own
-// session, does not outlive the command.
+// TestChildrenOfPlugins checks that a daemon which a plugin starts, without environment and in its
+// own session, does not outlive the command.
 func TestChildrenOfPlugins(t *testing.T) {
 	dir := t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh
@@ -613,7 +651,8 @@ exec %s/plugins/transport-shm "$@"
 			require.NotZero(t, daemons())
 			require.NoError(t, end(i.cmd))
 			i.wait(t)
-			require.Eventually(t, func() bool { return daemons() == 0 }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return daemons() == 0 }, 10*time.Second,
+				10*time.Millisecond)
 		})
 	}
 }
@@ -653,12 +692,14 @@ func TestPluginsAndDoctor(t *testing.T) {
 		Reason: "inplace because one call is in flight on a connection"}, shown.Trial)
 	i = command(t, "plugins", "show", "copyrpc")
 	require.Zero(t, i.run(t))
-	require.Regexp(t, `(?m)^opens: +(soft|verbs) \(provider=(soft|verbs)\), here and with the default options\nwhy: (soft|verbs) because`, i.stdout.String())
+	require.Regexp(t,
+		`(?m)^opens: +(soft|verbs) \(provider=(soft|verbs)\), here and with the default options\nwhy: (soft|verbs) because`, i.stdout.String())
 
 	i = command(t, "doctor")
 	require.Contains(t, []int{0, 1}, i.run(t))
 	require.Contains(t, i.stdout.String(), "cores")
 	require.Regexp(t, `(?m)^note +auto-shm +memfd \(ring=inplace\)$`, i.stdout.String())
-	require.Regexp(t, `(?m)^note: auto-copyrpc: (soft|verbs) .*\n  (soft|verbs) because`, i.stdout.String())
+	require.Regexp(t, `(?m)^note: auto-copyrpc: (soft|verbs) .*\n  (soft|verbs) because`,
+		i.stdout.String())
 	require.NotContains(t, i.stdout.String(), "auto-calibration", "an instrument")
 }

@@ -36,9 +36,12 @@ func startCluster(t *testing.T, n int) *cluster {
 // on returns a command that runs on a host.
 func (c *cluster) on(host int, args ...string) *exec.Cmd {
 	directory, _ := os.Getwd()
-	cmd := exec.Command("nsenter", append([]string{"--target", c.pids[host], "--all", "--wd=" + directory, "--"}, args...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+c.tmp, "XDG_CONFIG_HOME="+c.tmp, "XDG_STATE_HOME="+c.tmp,
-		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd := exec.Command("nsenter", append([]string{"--target", c.pids[host], "--all",
+		"--wd=" + directory, "--"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+c.tmp, "XDG_CONFIG_HOME="+c.tmp,
+		"XDG_STATE_HOME="+c.tmp,
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PATH="+bin+":"+
+			os.Getenv("PATH"))
 	return cmd
 }
 
@@ -120,12 +123,15 @@ func TestEngines(t *testing.T) {
 		command []string
 		hosts   [2]string
 	}{
-		"ssh":            {run("--hosts", "h0,root@h2"), [2]string{"h0", "h2"}},
-		"hostfile":       {run("--hostfile", hostfile), [2]string{"h1", "h2"}},
-		"srun":           {run("--launch", "srun -N2 --ntasks-per-node=1"), [2]string{"h0", "h1"}},
-		"every task":     {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run()...), [2]string{"h0", "h1"}},
-		"mpirun and ssh": {run("--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2"), [2]string{"h1", "h2"}},
-		"mpirun in an allocation": {append([]string{"salloc", "-N2", "--ntasks-per-node=1", "--exclusive"},
+		"ssh":      {run("--hosts", "h0,root@h2"), [2]string{"h0", "h2"}},
+		"hostfile": {run("--hostfile", hostfile), [2]string{"h1", "h2"}},
+		"srun":     {run("--launch", "srun -N2 --ntasks-per-node=1"), [2]string{"h0", "h1"}},
+		"every task": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"},
+			run()...), [2]string{"h0", "h1"}},
+		"mpirun and ssh": {run("--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2"),
+			[2]string{"h1", "h2"}},
+		"mpirun in an allocation": {append([]string{"salloc", "-N2", "--ntasks-per-node=1",
+			"--exclusive"},
 			run("--launch", "mpirun --map-by node --bind-to none -n 2")...), [2]string{"h0", "h1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +153,11 @@ func TestEngines(t *testing.T) {
 	t.Run("sbatch", func(t *testing.T) {
 		out, problems := filepath.Join(c.tmp, "out"), filepath.Join(c.tmp, "problems")
 		ended := filepath.Join(c.tmp, "ended")
-		require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+strings.Join(run("--launch", "'srun --ntasks-per-node=1'"), " ")+"\necho $? >"+ended+".new && mv "+ended+".new "+ended+"\n"), 0o755))
-		submitted, _, stderr := c.run(t, "sbatch", "-N2", "--ntasks-per-node=1", "-o", out, "-e", problems, script)
+		require.NoError(t, os.WriteFile(script,
+			[]byte("#!/bin/sh\n"+strings.Join(run("--launch", "'srun --ntasks-per-node=1'"), " ")+
+				"\necho $? >"+ended+".new && mv "+ended+".new "+ended+"\n"), 0o755))
+		submitted, _, stderr := c.run(t, "sbatch", "-N2", "--ntasks-per-node=1", "-o", out, "-e",
+			problems, script)
 		require.Zero(t, submitted, stderr)
 		status := 0
 		require.Eventually(t, func() bool { // sbatch --wait looks after 2, 6, 14, 30 s
@@ -162,26 +171,36 @@ func TestEngines(t *testing.T) {
 		c.requireIdle(t)
 	})
 	half := filepath.Join(c.tmp, "half.sh")
-	require.NoError(t, os.WriteFile(half, []byte("#!/bin/sh\n[ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || { sleep 0.5; exit 3; }\nexec \"$@\"\n"), 0o755))
+	require.NoError(t, os.WriteFile(half,
+		[]byte("#!/bin/sh\n[ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || { sleep 0.5; exit "+
+			"3; }\nexec \"$@\"\n"), 0o755))
 	for name, of := range map[string]struct {
 		command []string
 		status  int
 		want    []string
 	}{
 		"copies of srun": {append([]string{"srun", "-N2"}, run()...), 2,
-			[]string{`srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ..."`}},
+			[]string{
+				`srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ..."`}},
 		"copies of mpirun": {append([]string{"mpirun", "-n", "2", "--host", "h1,h2"}, run()...), 2,
 			[]string{`mpirun started 2 copies of this command`, `--launch "mpirun ..."`}},
-		"one machine": {run("--launch", "srun -N1 -n2"), 1, []string{"is on the same machine", "srun --ntasks-per-node=1"}},
+		"one machine": {run("--launch", "srun -N1 -n2"), 1,
+			[]string{"is on the same machine", "srun --ntasks-per-node=1"}},
 		"engine fails": {run("--launch", "srun -w nowhere"), 1,
-			[]string{"srun: ", "transportbench: ", "srun failed: exit status 1: ", "Invalid node name specified"}},
-		"a task of srun fails": {run("--join-timeout", "1m", "--launch", "srun -N2 --ntasks-per-node=1 "+half), 1,
+			[]string{"srun: ", "transportbench: ", "srun failed: exit status 1: ",
+				"Invalid node name specified"}},
+		"a task of srun fails": {run("--join-timeout", "1m", "--launch",
+			"srun -N2 --ntasks-per-node=1 "+half), 1,
 			[]string{"waiting for agents: ", ": error: h1: task 1: Exited with exit code 3"}},
-		"a process of mpirun fails": {run("--join-timeout", "1m", "--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2 "+half), 1,
+		"a process of mpirun fails": {run("--join-timeout", "1m", "--launch",
+			"mpirun --map-by node --bind-to none -n 2 --host h1,h2 "+half), 1,
 			[]string{"waiting for agents: ", "mpirun failed: exit status 3: "}},
-		"unknown host": {run("--hosts", "h1,nowhere"), 1, []string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
-		"another path": {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1, []string{"set --remote-command"}},
-		"a task's --hosts": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"}, run("--hosts", "h1")...), 2,
+		"unknown host": {run("--hosts", "h1,nowhere"), 1,
+			[]string{"nowhere failed: exit status 255: ", "Could not resolve hostname"}},
+		"another path": {run("--hosts", "h1", "--remote-command", "/nowhere/transportbench"), 1,
+			[]string{"set --remote-command"}},
+		"a task's --hosts": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"},
+			run("--hosts", "h1")...), 2,
 			[]string{"every task of mpiexec runs this command", "leave out --hosts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +213,8 @@ func TestEngines(t *testing.T) {
 		})
 	}
 	t.Run("scancel", func(t *testing.T) {
-		cmd := c.on(0, run("--launch", "srun -N2 --ntasks-per-node=1", "--duration", "500ms", "--repeats", "200", "--launches", "1")...)
+		cmd := c.on(0, run("--launch", "srun -N2 --ntasks-per-node=1", "--duration", "500ms",
+			"--repeats", "200", "--launches", "1")...)
 		var out bytes.Buffer
 		problems := &output{changed: make(chan struct{}, 1)}
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, problems, 10*time.Second
@@ -219,14 +239,19 @@ func TestEngines(t *testing.T) {
 		other := filepath.Join(c.tmp, "other")
 		require.NoError(t, os.Mkdir(other, 0o755))
 		require.NoError(t, exec.Command("cp", tool, other).Run())
-		require.NoError(t, os.WriteFile(filepath.Join(other, "transport-tcpx"), []byte("another"), 0o755))
-		require.NoError(t, os.WriteFile(uneven, []byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || { shift; exec taskset -c 0 "+other+"/transportbench \"$@\"; }\nexec \"$@\"\n"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(other, "transport-tcpx"), []byte("another"),
+			0o755))
+		require.NoError(t, os.WriteFile(uneven,
+			[]byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || { shift; exec taskset -c 0 "+other+
+				"/transportbench \"$@\"; }\nexec \"$@\"\n"), 0o755))
 		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1400").Run())
-		status, stdout, stderr = c.run(t, tool, "doctor", "--launch", "srun -N2 --ntasks-per-node=1 "+uneven)
+		status, stdout, stderr = c.run(t, tool, "doctor", "--launch",
+			"srun -N2 --ntasks-per-node=1 "+uneven)
 		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1500").Run())
 		require.Equal(t, 1, status, stderr)
 		require.Regexp(t, `warn +hosts: [a-z_]+ +[0-9,-]+ on h0; 0 on h1\n`, stdout)
-		require.Regexp(t, `bad +hosts: plugin tcpx +h1: plugin tcpx: \S+/other/transport-tcpx has the`, stdout)
+		require.Regexp(t,
+			`bad +hosts: plugin tcpx +h1: plugin tcpx: \S+/other/transport-tcpx has the`, stdout)
 		require.Contains(t, stdout, `h1: there is no plugin "erpc" in `)
 		require.Regexp(t, `warn +hosts: interface eth0 +MTU 1500.* on h0; MTU 1400.* on h1`, stdout)
 		require.Regexp(t, `h0: auto-tcpx `, stdout)
@@ -253,14 +278,15 @@ func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]stri
 	require.Subset(t, names, hosts[:])
 }
 
-// likeKubernetes runs what the pods of docs/kubernetes/indexed-job.yaml run, on hosts that find each other
-// as pods do: by an index, and by a name of the first.
+// likeKubernetes runs what the pods of docs/kubernetes/indexed-job.yaml run, on hosts that find
+// each other as pods do: by an index, and by a name of the first.
 func (c *cluster) likeKubernetes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/hosts.md")
 	require.NoError(t, err)
 	apply := regexp.MustCompile(`(?m)^(printf .*) \| kubectl apply -f -$`).FindSubmatch(page)
 	require.NotNil(t, apply, "the command that applies the manifest")
-	manifest := exec.Command("sh", "-c", strings.Replace(string(apply[1]), "$(openssl rand -hex 16)", strings.Repeat("5a", 16), 1))
+	manifest := exec.Command("sh", "-c",
+		strings.Replace(string(apply[1]), "$(openssl rand -hex 16)", strings.Repeat("5a", 16), 1))
 	manifest.Dir = "../.."
 	text, err := manifest.Output()
 	require.NoError(t, err)
@@ -273,8 +299,9 @@ func (c *cluster) likeKubernetes(t *testing.T) {
 	container := job.Get("spec.template.spec.containers").([]any)[0].(map[string]any)
 	script := container["args"].([]any)[0].(string)
 	for from, to := range map[string]string{
-		"--agents 4 --ranks 4": "--agents 3 --ranks 3 --duration " + window + " --warmup 20ms --repeats 1 --json",
-		"--out /results":       "--out " + filepath.Join(c.tmp, "results"),
+		"--agents 4 --ranks 4": "--agents 3 --ranks 3 --duration " + window +
+			" --warmup 20ms --repeats 1 --json",
+		"--out /results": "--out " + filepath.Join(c.tmp, "results"),
 	} {
 		require.Contains(t, script, from)
 		script = strings.Replace(script, from, to, 1)
@@ -283,7 +310,8 @@ func (c *cluster) likeKubernetes(t *testing.T) {
 	require.Contains(t, ticket, "tb1-5a5a")
 	pod := func(index int) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
 		cmd := c.on(index, "/bin/sh", "-ec", script)
-		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_TICKET="+ticket, fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
+		cmd.Env = append(cmd.Env, "TRANSPORTBENCH_TICKET="+ticket,
+			fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
 		var out, problems bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &problems
 		cmd.WaitDelay = 10 * time.Second
@@ -293,12 +321,14 @@ func (c *cluster) likeKubernetes(t *testing.T) {
 	// The agents start first, when the name of the first pod does not exist yet.
 	last, _, lastProblems := pod(2)
 	middle, _, middleProblems := pod(1)
-	require.NoError(t, c.on(0, "sh", "-c", "echo 10.78.0.1 transportbench-0.transportbench >>/etc/hosts").Run())
+	require.NoError(t, c.on(0, "sh", "-c",
+		"echo 10.78.0.1 transportbench-0.transportbench >>/etc/hosts").Run())
 	first, out, problems := pod(0)
 	_ = first.Wait()
 	require.NoError(t, middle.Wait(), middleProblems.String())
 	require.NoError(t, last.Wait(), lastProblems.String())
-	requireHosts(t, first.ProcessState.ExitCode(), out.String(), problems.String(), [2]string{"h1", "h2"})
+	requireHosts(t, first.ProcessState.ExitCode(), out.String(), problems.String(),
+		[2]string{"h1", "h2"})
 	require.NotContains(t, problems.String(), "5a5a")
 	c.requireIdle(t)
 }

@@ -50,8 +50,8 @@ func (f fault) String() string {
 	return fmt.Sprintf("%s %d at %v for %v", f.kind, f.target, f.at, f.last)
 }
 
-// schedule is a command and what happens to it. It follows from its seed alone, so a seed may choose a
-// transport that cannot be built here.
+// schedule is a command and what happens to it. It follows from its seed alone, so a seed may
+// choose a transport that cannot be built here.
 type schedule struct {
 	transport string
 	args      []string
@@ -74,27 +74,32 @@ func newSchedule(seed uint64) (s schedule) {
 	wired := s.transport == "erpc" || s.transport == "tcpx" || s.transport == "sockets"
 	switch s.onHosts = wired && r.IntN(2) == 0; {
 	case s.onHosts:
-		s.args = append(s.args, "--launches", "1", "--ranks", "2", "--in-flight", pick("1", "4", "16"))
+		s.args = append(s.args, "--launches", "1", "--ranks", "2", "--in-flight",
+			pick("1", "4", "16"))
 	case r.IntN(3) == 0:
 		s.sweep = true
 		s.args = append(s.args, "--in-flight", "1,8")
 	default:
-		s.args = append(s.args, "--ranks", pick("2", "3"), "--clients", pick("1", "2"), "--in-flight", pick("1", "4", "16"))
+		s.args = append(s.args, "--ranks", pick("2", "3"), "--clients", pick("1", "2"),
+			"--in-flight", pick("1", "4", "16"))
 	}
 	switch s.transport {
 	case "erpc":
-		s.args = append(s.args, "--set", "provider=udp", "--set", "fault-drop="+pick("0", "1000", "10000"),
+		s.args = append(s.args, "--set", "provider=udp", "--set", "fault-drop="+
+			pick("0", "1000", "10000"),
 			"--set", "fault-delay="+pick("0", "10000"))
 	case "copyrpc":
 		s.args = append(s.args, "--set", "provider=soft")
 	}
-	kinds := []faultKind{faultKill, faultKill, faultStop, faultDelay, faultStarve, faultInterrupt, faultEnd}
+	kinds := []faultKind{faultKill, faultKill, faultStop, faultDelay, faultStarve, faultInterrupt,
+		faultEnd}
 	if s.onHosts {
 		kinds = []faultKind{faultKill, faultCut, faultCut, faultCut, faultStop}
 	}
 	for range 1 + r.IntN(3) {
 		s.faults = append(s.faults, fault{kind: kinds[r.IntN(len(kinds))], target: r.IntN(8),
-			at: time.Duration(r.IntN(2500)) * time.Millisecond, last: time.Duration(20+r.IntN(980)) * time.Millisecond})
+			at:   time.Duration(r.IntN(2500)) * time.Millisecond,
+			last: time.Duration(20+r.IntN(980)) * time.Millisecond})
 	}
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	return s
@@ -102,7 +107,8 @@ func newSchedule(seed uint64) (s schedule) {
 
 // has reports whether the schedule has a fault of one of these kinds.
 func (s *schedule) has(kinds ...faultKind) bool {
-	return slices.ContainsFunc(s.faults, func(f fault) bool { return slices.Contains(kinds, f.kind) })
+	return slices.ContainsFunc(s.faults,
+		func(f fault) bool { return slices.Contains(kinds, f.kind) })
 }
 
 // inflict carries out a fault and returns the process that it killed, or 0.
@@ -158,8 +164,8 @@ func (f fault) inflict(i *invocation, wire *hosts.Host) (killed int, err error) 
 	return killed, err
 }
 
-// longestSchedule bounds a command under faults: 10 s for a start, and as much for a call that hangs,
-// several times over on a busy machine.
+// longestSchedule bounds a command under faults: 10 s for a start, and as much for a call that
+// hangs, several times over on a busy machine.
 const longestSchedule = 2 * time.Minute
 
 // died matches the part of a message that says which process died.
@@ -176,7 +182,8 @@ func (s *schedule) run(t *testing.T) {
 	if s.onHosts {
 		a, b := hosts.Pair(t, hosts.Wire{})
 		wire = b
-		args = append(args, "--set", "address=10.77.0.0/24", "--plugin-dir", onHosts(t, "transport-"+s.transport, a, b))
+		args = append(args, "--set", "address=10.77.0.0/24", "--plugin-dir",
+			onHosts(t, "transport-"+s.transport, a, b))
 	}
 	command.cmd.Args = append(append(command.cmd.Args[:1], args...), "--out", command.out)
 	require.NoError(t, command.cmd.Start())
@@ -206,12 +213,14 @@ func (s *schedule) run(t *testing.T) {
 	close(ended)
 	<-faults
 	require.NoError(t, fault)
-	require.True(t, inTime, "it did not end within %v:\n%s", longestSchedule, command.stderr.String())
+	require.True(t, inTime, "it did not end within %v:\n%s", longestSchedule,
+		command.stderr.String())
 	code := command.cmd.ProcessState.ExitCode()
 	said := command.stderr.String()
 	t.Logf("exit %d: %s", code, lastLine(said))
 
-	require.Eventually(t, func() bool { return len(processes(t)) == 0 }, 10*time.Second, 10*time.Millisecond, "processes are left")
+	require.Eventually(t, func() bool { return len(processes(t)) == 0 }, 10*time.Second,
+		10*time.Millisecond, "processes are left")
 	if code >= 0 {
 		requireNothingLeft(t, command.tmp)
 	}
@@ -255,10 +264,12 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// requireBlame checks that an error names a rank, and as dead no process but those that were killed.
+// requireBlame checks that an error names a rank, and as dead no process but those that were
+// killed.
 func requireBlame(t *testing.T, said string, killed []int) {
 	t.Helper()
-	require.Regexp(t, `rank \d+: |plugin \w+ \(pid`, said) // the latter when it is asked for its description
+	// the latter when it is asked for its description
+	require.Regexp(t, `rank \d+: |plugin \w+ \(pid`, said)
 	for _, m := range died.FindAllStringSubmatch(said, -1) {
 		pid, err := strconv.Atoi(m[2])
 		require.NoError(t, err)
@@ -323,11 +334,13 @@ func (s *schedule) readSweep(t *testing.T, dir string, killed []int) (all []*res
 	return all
 }
 
-// check checks a result: every response of its repeats is right, and the rank that the failure says died was killed.
+// check checks a result: every response of its repeats is right, and the rank that the failure says
+// died was killed.
 func (s *schedule) check(t *testing.T, r *result.Result, killed []int) {
 	t.Helper()
 	for _, c := range r.Checks {
-		if c.Name == "verified" && len(r.Repeats) > 0 && !strings.Contains(c.Message, "no operation was completed") {
+		if c.Name == "verified" && len(r.Repeats) > 0 &&
+			!strings.Contains(c.Message, "no operation was completed") {
 			require.True(t, c.OK, c.Message)
 		}
 		if c.Name == "served" {
@@ -346,7 +359,8 @@ func (s *schedule) check(t *testing.T, r *result.Result, killed []int) {
 	require.Contains(t, killed, pid, "%+v", r.Failure)
 	for _, l := range r.Launches {
 		for _, p := range l.Placement {
-			require.True(t, p.PID != pid || p.Rank == r.Failure.Rank, "process %d was rank %d: %+v", pid, p.Rank, r.Failure)
+			require.True(t, p.PID != pid || p.Rank == r.Failure.Rank, "process %d was rank %d: %+v",
+				pid, p.Rank, r.Failure)
 		}
 	}
 }
@@ -365,7 +379,8 @@ func TestFaults(t *testing.T) {
 	} else {
 		d, err := time.ParseDuration(os.Getenv("FAULTTIME"))
 		if err != nil {
-			t.Skip("FAULTTIME says for how long faults are inflicted, and FAULTSEED replays a schedule")
+			t.Skip("FAULTTIME says for how long faults are inflicted, and FAULTSEED replays a " +
+				"schedule")
 		}
 		until = time.Now().Add(d)
 	}
@@ -381,7 +396,9 @@ func TestFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
-					t.Logf("to replay: FAULTSEED=%d go test -run '^TestFaults$' ./cmd/transportbench", seed)
+					t.Logf(
+						"to replay: FAULTSEED=%d go test -run '^TestFaults$' ./cmd/transportbench",
+						seed)
 					t.Logf("%+v", s)
 				}
 			}()

@@ -30,7 +30,8 @@ func buildForGPU(t *testing.T) (plugins string) {
 func driver(t *testing.T, flags ...string) (directory string) {
 	t.Helper()
 	directory = t.TempDir()
-	output, err := exec.Command("gcc", append(flags, "-shared", "-fPIC", "-o", filepath.Join(directory, "libcuda.so.1"),
+	output, err := exec.Command("gcc", append(flags, "-shared", "-fPIC", "-o",
+		filepath.Join(directory, "libcuda.so.1"),
 		"../../plugins/tcpx/internal/cuda/testdata/driver.c")...).CombinedOutput()
 	require.NoError(t, err, string(output))
 	return directory
@@ -44,7 +45,8 @@ func TestRunOnGPU(t *testing.T) {
 	}
 	plugins, sound := buildForGPU(t), driver(t)
 	run := func(libraries string, args ...string) (*invocation, int) {
-		i := command(t, append([]string{"run", "--json", "--plugin-dir", plugins, "--transport", "tcpx",
+		i := command(t, append([]string{"run", "--json", "--plugin-dir", plugins,
+			"--transport", "tcpx",
 			"--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)...)
 		i.cmd.Env = append(i.cmd.Env, "LD_LIBRARY_PATH="+libraries)
 		return i, i.run(t)
@@ -52,17 +54,23 @@ func TestRunOnGPU(t *testing.T) {
 	verified := func(i *invocation) (*result.Result, result.Finding) {
 		r, err := result.Parse(i.stdout.Bytes())
 		require.NoError(t, err, i.stderr.String())
-		return r, r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "verified" })]
+		return r,
+			r.Checks[slices.IndexFunc(r.Checks,
+				func(c result.Finding) bool { return c.Name == "verified" })]
 	}
 	for name, args := range map[string][]string{
-		"kernel":      {"--profile", "bulk", "--set", "mode=gpu"},
-		"copy engine": {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack=copy-engine", "--set", "sockets=3", "--set", "chunk=64KiB"},
-		"auto":        {"--profile", "bulk", "--set", "mode=auto"},
-		"small":       {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients", "2", "--set", "mode=gpu"},
-		"sync":        {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack-launch=sync"},
-		"sender":      {"--profile", "bulk", "--set", "mode=gpu", "--set", "send-memory=device"},
-		"senders":     {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients", "2", "--set", "mode=gpu", "--set", "send-memory=device"},
-		"mesh":        {"--profile", "bulk", "--value-size", "100KiB", "--topology", "mesh-direct", "--set", "mode=gpu"},
+		"kernel": {"--profile", "bulk", "--set", "mode=gpu"},
+		"copy engine": {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack=copy-engine",
+			"--set", "sockets=3", "--set", "chunk=64KiB"},
+		"auto": {"--profile", "bulk", "--set", "mode=auto"},
+		"small": {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients",
+			"2", "--set", "mode=gpu"},
+		"sync":   {"--profile", "bulk", "--set", "mode=gpu", "--set", "unpack-launch=sync"},
+		"sender": {"--profile", "bulk", "--set", "mode=gpu", "--set", "send-memory=device"},
+		"senders": {"--profile", "kv", "--read-ratio", "0", "--in-flight", "32", "--clients",
+			"2", "--set", "mode=gpu", "--set", "send-memory=device"},
+		"mesh": {"--profile", "bulk", "--value-size", "100KiB", "--topology", "mesh-direct",
+			"--set", "mode=gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, code := run(sound, args...)
@@ -96,13 +104,16 @@ func TestRunOnGPU(t *testing.T) {
 	t.Run("reads", func(t *testing.T) {
 		i, code := run(sound, "--profile", "kv", "--set", "mode=gpu")
 		require.NotZero(t, code)
-		require.Contains(t, i.stderr.String(), "use a workload that only writes, such as --profile bulk")
+		require.Contains(t, i.stderr.String(),
+			"use a workload that only writes, such as --profile bulk")
 	})
 	t.Run("no driver", func(t *testing.T) {
 		libraries := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(libraries, "libcuda.so.1"), []byte("not a library at all\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(libraries, "libcuda.so.1"),
+			[]byte("not a library at all\n"), 0o600))
 		i, code := run(libraries, "--profile", "bulk", "--set", "mode=gpu")
 		require.NotZero(t, code)
-		require.Contains(t, i.stderr.String(), "unavailable: mode gpu: "+libraries+"/libcuda.so.1: ", "the loader's message")
+		require.Contains(t, i.stderr.String(), "unavailable: mode gpu: "+libraries+
+			"/libcuda.so.1: ", "the loader's message")
 	})
 }

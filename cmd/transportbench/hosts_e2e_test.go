@@ -21,12 +21,15 @@ func TestBetweenHosts(t *testing.T) {
 		t.Skip("nsenter (util-linux) is needed to put ranks into namespaces")
 	}
 	for name, args := range map[string][]string{
-		"erpc-small":      {"--set", "provider=udp", "--in-flight", "16"},
-		"erpc-large":      {"--set", "provider=udp", "--value-size", "256KiB", "--keys", "16", "--in-flight", "4"},
-		"erpc-mesh":       {"--set", "provider=udp", "--topology", "mesh-proxied", "--in-flight", "4"},
-		"erpc-congestion": {"--set", "provider=udp", "--value-size", "64KiB", "--keys", "64", "--in-flight", "32", "--set", "congestion=none"},
-		"tcpx-small":      {"--in-flight", "4"},
-		"tcpx-large":      {"--value-size", "1MiB", "--keys", "16", "--in-flight", "2"},
+		"erpc-small": {"--set", "provider=udp", "--in-flight", "16"},
+		"erpc-large": {"--set", "provider=udp", "--value-size", "256KiB", "--keys", "16",
+			"--in-flight", "4"},
+		"erpc-mesh": {"--set", "provider=udp", "--topology", "mesh-proxied",
+			"--in-flight", "4"},
+		"erpc-congestion": {"--set", "provider=udp", "--value-size", "64KiB", "--keys", "64",
+			"--in-flight", "32", "--set", "congestion=none"},
+		"tcpx-small": {"--in-flight", "4"},
+		"tcpx-large": {"--value-size", "1MiB", "--keys", "16", "--in-flight", "2"},
 	} {
 		if testing.Short() && name != "erpc-large" && name != "tcpx-small" {
 			continue
@@ -36,7 +39,8 @@ func TestBetweenHosts(t *testing.T) {
 			a, b := hosts.Pair(t, hosts.Wire{Rate: 60 << 20})
 			// Windows are long because timeouts on a busy machine can make an
 			// operation take half a second.
-			args := append([]string{"run", "--json", "--transport", transport, "--plugin-dir", onHosts(t, "transport-"+transport, a, b),
+			args := append([]string{"run", "--json", "--transport", transport, "--plugin-dir",
+				onHosts(t, "transport-"+transport, a, b),
 				"--set", "address=10.77.0.0/24", "--ranks", "2",
 				"--duration", "1500ms", "--warmup", "20ms", "--repeats", "1"}, args...)
 			i := command(t, args...)
@@ -54,8 +58,8 @@ func TestBetweenHosts(t *testing.T) {
 	}
 }
 
-// onHosts makes a directory with a plugin whose processes run on one host and the other in turn: the
-// two ranks of each launch.
+// onHosts makes a directory with a plugin whose processes run on one host and the other in turn:
+// the two ranks of each launch.
 func onHosts(t *testing.T, plugin string, first, second *hosts.Host) string {
 	dir := t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh

@@ -26,17 +26,24 @@ type refusal struct {
 }
 
 var refusals = map[string]refusal{
-	"few descriptors": {"ulimit -n 20", nil, "open files: a process of this run needs about 26, but the limit is 20; raise it with ulimit -n 1024"},
+	"few descriptors": {"ulimit -n 20", nil, "open files: a process of this run needs about 26, " +
+		"but the limit is 20; raise it with ulimit -n 1024"},
 	"descriptors for the clients": {"ulimit -n 64", []string{"--clients", "64"},
-		"but the limit is 64; raise it with ulimit -n 1024, or use fewer ranks, daemons or clients"},
-	"address space": {"ulimit -v 1048576", nil, "address space: a process of this run reserves about 1.5 GiB, but the limit is 1.0 GiB; raise it with ulimit -v unlimited"},
-	"keys":          {"", []string{"--keys", "1000000000", "--value-size", "64KiB"}, "GiB are available; use fewer keys or smaller values"},
+		"but the limit is 64; raise it with ulimit -n 1024, or use fewer ranks, daemons or " +
+			"clients"},
+	"address space": {"ulimit -v 1048576", nil, "address space: a process of this run reserves " +
+		"about 1.5 GiB, but the limit is 1.0 GiB; raise it with ulimit -v unlimited"},
+	"keys": {"", []string{"--keys", "1000000000", "--value-size", "64KiB"},
+		"GiB are available; use fewer keys or smaller values"},
 	"memory": {"", []string{"--clients", "256", "--in-flight", "65536", "--value-size", "1MiB"},
 		"GiB are available; use fewer clients, fewer calls in flight or smaller values"},
-	"duration":      {"", []string{"--duration", "1ns"}, "--duration: 1ns is out of range (1ms to 100h0m0s)"},
+	"duration": {"", []string{"--duration", "1ns"},
+		"--duration: 1ns is out of range (1ms to 100h0m0s)"},
 	"long duration": {"", []string{"--duration", "1000h"}, "--duration: 1000h0m0s is out of range"},
-	"repeats":       {"", []string{"--repeats", "1000000"}, "--repeats: 1000000 is out of range (1 to 10000)"},
-	"rate":          {"", []string{"--rate", "1e12"}, "--rate: 1e+12 op/s is out of range (0.001 to 1e+09)"},
+	"repeats": {"", []string{"--repeats", "1000000"},
+		"--repeats: 1000000 is out of range (1 to 10000)"},
+	"rate": {"", []string{"--rate", "1e12"},
+		"--rate: 1e+12 op/s is out of range (0.001 to 1e+09)"},
 }
 
 // limitedCommand is command with a transport, after a shell command that limits it.
@@ -44,7 +51,8 @@ func limitedCommand(t *testing.T, limit, transport string, args ...string) *invo
 	t.Helper()
 	i := command(t, append([]string{"run", "--transport", transport}, args...)...)
 	if limit != "" {
-		i.cmd.Args = append([]string{"bash", "-c", limit + ` && exec "$@"`, "bash", i.cmd.Path}, i.cmd.Args[1:]...)
+		i.cmd.Args = append([]string{"bash", "-c", limit + ` && exec "$@"`, "bash", i.cmd.Path},
+			i.cmd.Args[1:]...)
 		shell, err := exec.LookPath("bash")
 		require.NoError(t, err)
 		i.cmd.Path = shell
@@ -88,13 +96,18 @@ func TestTransportsRefuseARun(t *testing.T) {
 		{"erpc", values, "use --value-size 16777199 or less"},
 		{"tcpx", values, "use --value-size 1073741808 or less"},
 		{"tcpx", []string{"--daemons", "1024"},
-			"--daemons: each client would have 1024 daemons, but transport tcpx takes 256 connections a worker; use fewer ranks or daemons"},
+			"--daemons: each client would have 1024 daemons, but transport tcpx takes 256 " +
+				"connections a worker; use fewer ranks or daemons"},
 		{"tcpx", []string{"--clients", "1024", "--daemons", "64"},
-			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 connections a worker; use fewer ranks or clients"},
+			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 " +
+				"connections a worker; use fewer ranks or clients"},
 		{"tcpx", []string{"--ranks", "1024", "--topology", "mesh-direct"},
-			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 connections a worker; use fewer ranks or clients"},
-		{"erpc", proxied, "transport erpc takes 65536 on a connection; use fewer clients, or fewer calls in flight"},
-		{"tcpx", proxied, "transport tcpx takes 65536 on a connection; use fewer clients, or fewer calls in flight"},
+			"--clients: each daemon would have 1024 clients, but transport tcpx takes 256 " +
+				"connections a worker; use fewer ranks or clients"},
+		{"erpc", proxied, "transport erpc takes 65536 on a connection; use fewer clients, or " +
+			"fewer calls in flight"},
+		{"tcpx", proxied, "transport tcpx takes 65536 on a connection; use fewer clients, or " +
+			"fewer calls in flight"},
 	} {
 		t.Run(test.transport+" "+strings.Join(test.args, " "), func(t *testing.T) {
 			limitedCommand(t, "", test.transport, test.args...).requireRefused(t, test.want)
@@ -104,8 +117,9 @@ func TestTransportsRefuseARun(t *testing.T) {
 	// A launched rank finds this limit.
 	i := limitedCommand(t, "", "copyrpc", "--in-flight", "65536", "--value-size", "1KiB")
 	require.Equal(t, 2, i.run(t), i.stderr.String())
-	require.Contains(t, i.stderr.String(), "transportbench: --in-flight: 65536 calls in flight, but transport copyrpc takes 15420 "+
-		"on a connection; use --in-flight 15420 or less\n")
+	require.Contains(t, i.stderr.String(),
+		"transportbench: --in-flight: 65536 calls in flight, but transport copyrpc takes 15420 "+
+			"on a connection; use --in-flight 15420 or less\n")
 	require.Empty(t, i.results(t))
 }
 
@@ -119,7 +133,8 @@ func TestWithinTheLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := limitedCommand(t, limit, "shm", run...)
-			require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String()) // a check may warn of a busy machine
+			// a check may warn of a busy machine
+			require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String())
 			require.Len(t, i.results(t), 1)
 		})
 	}
@@ -136,7 +151,8 @@ func TestUsersOfFewProcesses(t *testing.T) {
 	require.NoError(t, os.Chown(home, nobody, nobody))
 	i := limitedCommand(t, "ulimit -u 20", "shm", "--out", filepath.Join(home, "results"))
 	i.cmd.Env = append(i.cmd.Env, "TMPDIR="+home, "XDG_CONFIG_HOME="+home, "XDG_STATE_HOME="+home)
-	i.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	i.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody,
+		Gid: nobody}}
 	i.requireRefused(t, "more; raise ulimit -u or pids.max")
 }
 
@@ -160,11 +176,13 @@ func TestNoPlaceForFiles(t *testing.T) {
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(full, 0)) })
 	i = command(t, "run", "--transport", "shm", "--clients", "64", "--repeats", "8", "--out", full)
-	i.requireRefused(t, "KiB are free: "+full+": no space left on device; free some space or choose another directory with --out")
+	i.requireRefused(t, "KiB are free: "+full+
+		": no space left on device; free some space or choose another directory with --out")
 
 	page := filepath.Join(full, "report.html")
 	i = command(t, "report", committed, "-o", page)
-	i.requireRefused(t, "transportbench: --output: write "+page+": no space left on device; free some space\n")
+	i.requireRefused(t, "transportbench: --output: write "+page+
+		": no space left on device; free some space\n")
 	require.NoFileExists(t, page)
 
 	// A state directory that cannot be written holds calibrations only.
@@ -189,9 +207,11 @@ func TestRoomForASweep(t *testing.T) {
 	require.NotNil(t, needs, i.stderr.String())
 	size, err := strconv.Atoi(needs[1])
 	require.NoError(t, err)
-	require.NoError(t, unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%dk", size+4)))
+	require.NoError(t, unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT,
+		fmt.Sprintf("size=%dk", size+4)))
 	i = command(t, args...)
-	require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String()) // a check may warn of a busy machine
+	// a check may warn of a busy machine
+	require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String())
 	require.Contains(t, i.stdout.String(), "results in "+filepath.Join(dir, "made"))
 }
 
@@ -200,11 +220,13 @@ func TestLongRunsAreAnnounced(t *testing.T) {
 	i := begin(t, "repeat 1 of", "--duration", "10s")
 	require.NoError(t, i.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, 130, i.wait(t))
-	require.Regexp(t, `transportbench: this takes about 3h\d+m.* and writes up to \d+ KiB; use fewer --repeats`, i.stderr.String())
+	require.Regexp(t,
+		`transportbench: this takes about 3h\d+m.* and writes up to \d+ KiB; use fewer --repeats`,
+		i.stderr.String())
 }
 
-// TestControlGroup runs with more memory than its control group has left, in one that it makes below
-// its own.
+// TestControlGroup runs with more memory than its control group has left, in one that it makes
+// below its own.
 func TestControlGroup(t *testing.T) {
 	own := controlGroup(t)
 	group := filepath.Join(own, "transportbench-test-"+time.Now().Format("150405.000000"))
@@ -212,7 +234,8 @@ func TestControlGroup(t *testing.T) {
 		t.Skipf("making a control group: %v", err)
 	}
 	t.Cleanup(func() {
-		require.Eventually(t, func() bool { return os.Remove(group) == nil }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return os.Remove(group) == nil }, 10*time.Second,
+			10*time.Millisecond)
 	})
 	limit := filepath.Join(group, "memory.limit_in_bytes")
 	if _, err := os.Stat(limit); err != nil {
@@ -223,11 +246,13 @@ func TestControlGroup(t *testing.T) {
 	}
 	run := func(args ...string) *invocation {
 		i := command(t, append(append([]string{"run"}, short...), args...)...)
-		i.cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, i.cmd.Path}, i.cmd.Args[1:]...)
+		i.cmd.Args = append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group,
+			i.cmd.Path}, i.cmd.Args[1:]...)
 		i.cmd.Path = "/bin/sh"
 		return i
 	}
-	run("--keys", "1000000", "--value-size", "4KiB").requireRefused(t, "but only 0.2 GiB are available; use fewer keys or smaller values")
+	run("--keys", "1000000", "--value-size", "4KiB").requireRefused(t,
+		"but only 0.2 GiB are available; use fewer keys or smaller values")
 	fits := run()
 	require.Zero(t, fits.run(t), fits.stderr.String())
 }
@@ -264,9 +289,11 @@ func TestLargestLoads(t *testing.T) {
 	} {
 		for _, transport := range everyTransport {
 			t.Run(name+"/"+transport, func(t *testing.T) {
-				i := command(t, append([]string{"run", "--transport", transport, "--duration", window, "--warmup", "20ms", "--repeats", "1"}, args...)...)
+				i := command(t, append([]string{"run", "--transport", transport, "--duration",
+					window, "--warmup", "20ms", "--repeats", "1"}, args...)...)
 				code := i.run(t)
-				require.Contains(t, []int{0, 4}, code, i.stderr.String()) // a check may warn of a busy machine
+				// a check may warn of a busy machine
+				require.Contains(t, []int{0, 4}, code, i.stderr.String())
 				require.Len(t, i.results(t), 1)
 				require.NotContains(t, i.stderr.String(), "goroutine ")
 			})

@@ -38,7 +38,8 @@ func runOverLink(t *testing.T, transport string, args ...string) *linkRun {
 func overHosts(t *testing.T, transport string, a, b *hosts.Host, args ...string) *linkRun {
 	r := &linkRun{a: a, b: b}
 	r.invocation = command(t, append([]string{"run", "--json", "--transport", transport,
-		"--plugin-dir", onHosts(t, "transport-"+transport, a, b), "--set", "address=10.77.0.0/24", "--ranks", "2", "--warmup", "20ms"}, args...)...)
+		"--plugin-dir", onHosts(t, "transport-"+transport, a, b), "--set", "address=10.77.0.0/24",
+		"--ranks", "2", "--warmup", "20ms"}, args...)...)
 	r.cmd.Stderr = &r.progress
 	if transport == "erpc" {
 		r.cmd.Args = append(r.cmd.Args, "--set", "provider=udp")
@@ -46,9 +47,11 @@ func overHosts(t *testing.T, transport string, a, b *hosts.Host, args ...string)
 	return r
 }
 
-// keepCutting cuts the link until the test ends: next returns for how long it stays up first, then at
-// the side of which host it goes down, and for how long. The other host has no carrier meanwhile.
-func (r *linkRun) keepCutting(t *testing.T, next func() (up time.Duration, at *hosts.Host, down time.Duration)) {
+// keepCutting cuts the link until the test ends: next returns for how long it stays up first, then
+// at the side of which host it goes down, and for how long. The other host has no carrier
+// meanwhile.
+func (r *linkRun) keepCutting(t *testing.T, next func() (up time.Duration, at *hosts.Host,
+	down time.Duration)) {
 	stop := make(chan struct{})
 	var cutting sync.WaitGroup
 	var err error
@@ -108,28 +111,33 @@ func (b *watchedBuffer) String() string {
 
 func (b *watchedBuffer) await(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, time.Minute, time.Millisecond, "waiting for %q", text)
+	require.Eventually(t, func() bool { return strings.Contains(b.String(), text) }, time.Minute,
+		time.Millisecond, "waiting for %q", text)
 }
 
-// linkRuns returns the value of LINK_TEST_RUNS, which asks for all cases and for that many random ones.
+// linkRuns returns the value of LINK_TEST_RUNS, which asks for all cases and for that many random
+// ones.
 func linkRuns() int {
 	runs, _ := strconv.Atoi(os.Getenv("LINK_TEST_RUNS"))
 	return runs
 }
 
-// TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In short mode
-// it is down in a window of tcpx.
+// TestLinkDown: a link that is down for 2 s costs a stall and no run, whenever that happens. In
+// short mode it is down in a window of tcpx.
 func TestLinkDown(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx", "sockets"} {
 		for moment, c := range map[string]struct{ text, duration, repeats string }{
-			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"}, "between": {"repeat 1 of 2 done", "200ms", "2"},
+			"launch": {"launch", "200ms", "2"}, "window": {"repeat 1 of 1", "4s", "1"},
+			"between": {"repeat 1 of 2 done", "200ms", "2"},
 		} {
 			name := transport + "/" + moment
-			if name != "tcpx/window" && (testing.Short() || name != "erpc/launch" && name != "tcpx/between" && linkRuns() == 0) {
+			if name != "tcpx/window" && (testing.Short() || name != "erpc/launch" &&
+				name != "tcpx/between" && linkRuns() == 0) {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
-				r := runOverLink(t, transport, "--duration", c.duration, "--repeats", c.repeats, "--launches", "1")
+				r := runOverLink(t, transport, "--duration", c.duration, "--repeats", c.repeats,
+					"--launches", "1")
 				require.NoError(t, r.cmd.Start())
 				r.progress.await(t, c.text)
 				if moment == "window" {
@@ -145,8 +153,8 @@ func TestLinkDown(t *testing.T) {
 	}
 }
 
-// requireStall requires that the first repeat lists a stall without traffic, in its window or in one
-// that it replaces: on a busy machine a window with an outage may be a mixed or a starved one.
+// requireStall requires that the first repeat lists a stall without traffic, in its window or in
+// one that it replaces: on a busy machine a window with an outage may be a mixed or a starved one.
 func requireStall(t *testing.T, r *result.Result, least time.Duration) {
 	t.Helper()
 	stalls := slices.Clone(r.Repeats[0].Stalls)
@@ -158,7 +166,8 @@ func requireStall(t *testing.T, r *result.Result, least time.Duration) {
 	}), "%+v", stalls)
 }
 
-// TestLinkFlaps: a link that goes down and comes back all the time, from the launch on, costs no run.
+// TestLinkFlaps: a link that goes down and comes back all the time, from the launch on, costs no
+// run.
 func TestLinkFlaps(t *testing.T) {
 	for _, transport := range []string{"erpc", "tcpx"} {
 		if transport != "erpc" && linkRuns() == 0 {
@@ -181,12 +190,16 @@ func TestLinkFlaps(t *testing.T) {
 func TestLinkGone(t *testing.T) {
 	inLongTests(t)
 	for transport, c := range map[string]struct{ options, says []string }{
-		"erpc":    {[]string{"--set", "peer-timeout=1s"}, []string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
-		"tcpx":    {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
-		"sockets": {[]string{"--set", "timeout=1s"}, []string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
+		"erpc": {[]string{"--set", "peer-timeout=1s"},
+			[]string{"peer is down: no answer from 10.77.0.", "(peer-timeout is 1s)"}},
+		"tcpx": {[]string{"--set", "timeout=1s"},
+			[]string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
+		"sockets": {[]string{"--set", "timeout=1s"},
+			[]string{"peer is down: no packet from 10.77.0.", "(timeout is 1s)"}},
 	} {
 		t.Run(transport, func(t *testing.T) {
-			r := runOverLink(t, transport, append([]string{"--duration", "1s", "--repeats", "3"}, c.options...)...)
+			r := runOverLink(t, transport, append([]string{"--duration", "1s", "--repeats", "3"},
+				c.options...)...)
 			require.NoError(t, r.cmd.Start())
 			r.progress.await(t, "repeat 2 of 3")
 			require.NoError(t, r.a.SetWire(false))
@@ -217,10 +230,12 @@ func TestLinkAtAnyMoment(t *testing.T) {
 	for n := range linkRuns() {
 		transport := []string{"erpc", "tcpx", "sockets"}[random.IntN(3)]
 		t.Run(fmt.Sprint(transport, n), func(t *testing.T) {
-			r := runOverLink(t, transport, "--duration", "200ms", "--repeats", "8", "--launches", fmt.Sprint(1+random.IntN(8)))
+			r := runOverLink(t, transport, "--duration", "200ms", "--repeats", "8", "--launches",
+				fmt.Sprint(1+random.IntN(8)))
 			require.NoError(t, r.cmd.Start())
 			r.keepCutting(t, func() (time.Duration, *hosts.Host, time.Duration) {
-				up, down := time.Duration(random.Int64N(int64(2*time.Second))), time.Duration(random.Int64N(int64(4*time.Second)))
+				up, down := time.Duration(random.Int64N(int64(2*time.Second))),
+					time.Duration(random.Int64N(int64(4*time.Second)))
 				t.Logf("up for %v, then down for %v", up, down)
 				return up, []*hosts.Host{r.a, r.b}[random.IntN(2)], down
 			})

@@ -40,7 +40,8 @@ func TestNetworkLoss(t *testing.T) {
 	needNetwork(t)
 	for name, counter := range map[string]string{"tcpx": "retransmits", "erpc": "retransmitted"} {
 		t.Run(name, func(t *testing.T) {
-			got := networked(t, "loss=5%,delay=20us", "--transport", name, "--in-flight", "16", "--value-size", "4KiB", "--duration", "1s")
+			got := networked(t, "loss=5%,delay=20us", "--transport", name, "--in-flight", "16",
+				"--value-size", "4KiB", "--duration", "1s")
 			require.EqualValues(t, "loss=5%,delay=20us", got.Config.Network)
 			seen, ok := got.Network()
 			require.True(t, ok)
@@ -82,7 +83,8 @@ func stat(r *result.Result, name string) (sum uint64) {
 // TestNetworkRefused: a transport whose messages do not pass the network is refused in one line.
 func TestNetworkRefused(t *testing.T) {
 	needNetwork(t)
-	i := command(t, "run", "--transport", "shm", "--network", "loss=1%", "--repeats", "1", "--duration", "10ms")
+	i := command(t, "run", "--transport", "shm", "--network", "loss=1%", "--repeats", "1",
+		"--duration", "10ms")
 	require.NoError(t, i.cmd.Start())
 	require.NotZero(t, i.wait(t))
 	require.Contains(t, i.stderr.String(), "shm was opened on memory (provider")
@@ -96,7 +98,8 @@ func TestNetworkKilled(t *testing.T) {
 	interfaces, err := net.Interfaces()
 	require.NoError(t, err)
 	for moment, ranks := range map[string]int{"launch": 3, "repeat 1 of": 2} {
-		i := begin(t, moment, "--transport", "sockets", "--network", "loss=1%", "--ranks", strconv.Itoa(ranks), "--duration", "30s")
+		i := begin(t, moment, "--transport", "sockets", "--network", "loss=1%", "--ranks",
+			strconv.Itoa(ranks), "--duration", "30s")
 		spaces := map[string]bool{}
 		require.Eventually(t, func() bool {
 			for _, pid := range plugins() {
@@ -124,7 +127,8 @@ func TestNetworkKilled(t *testing.T) {
 // networked makes a run with a network and returns its result.
 func networked(t *testing.T, impairments string, more ...string) *result.Result {
 	t.Helper()
-	i := command(t, append([]string{"run", "--json", "--network", impairments, "--warmup", "50ms", "--repeats", "1"}, more...)...)
+	i := command(t, append([]string{"run", "--json", "--network", impairments, "--warmup", "50ms",
+		"--repeats", "1"}, more...)...)
 	require.NoError(t, i.cmd.Start())
 	i.wait(t) // checks of the rate may fail
 	r, err := result.Parse(i.stdout.Bytes())
@@ -134,33 +138,38 @@ func networked(t *testing.T, impairments string, more ...string) *result.Result 
 	return r
 }
 
-// TestNetworkMeasured: what a run measures is the network that was asked for. It runs in the guest, too,
-// whose kernel has netem.
+// TestNetworkMeasured: what a run measures is the network that was asked for. It runs in the guest,
+// too, whose kernel has netem.
 func TestNetworkMeasured(t *testing.T) {
 	needNetwork(t)
 	mechanism, err := network.Find()
 	require.NoError(t, err)
 	t.Run("loss", func(t *testing.T) {
-		r := networked(t, "loss=1%", "--transport", "erpc", "--profile", "echo", "--in-flight", "64", "--duration", "1s")
+		r := networked(t, "loss=1%", "--transport", "erpc", "--profile", "echo", "--in-flight",
+			"64", "--duration", "1s")
 		seen, ok := r.Network()
 		require.True(t, ok)
 		require.Greater(t, seen.Packets, uint64(500))
 		loss := float64(seen.Dropped) / float64(seen.Packets)
 		t.Logf("%s dropped %.2f%% of %d packets", mechanism, 100*loss, seen.Packets)
-		require.InDelta(t, 0.01, loss, 5*math.Sqrt(0.01*0.99/float64(seen.Packets)), "five standard deviations")
+		require.InDelta(t, 0.01, loss, 5*math.Sqrt(0.01*0.99/float64(seen.Packets)),
+			"five standard deviations")
 		require.Positive(t, stat(r, "retransmitted"))
 		require.Equal(t, mechanism, r.ImpairedBy)
 		require.Contains(t, result.Path(r), "impaired by "+string(mechanism))
 	})
 	t.Run("delay", func(t *testing.T) {
-		r := networked(t, "delay=1ms", "--transport", "sockets", "--profile", "echo", "--in-flight", "1", "--idle", "park", "--duration", "500ms")
+		r := networked(t, "delay=1ms", "--transport", "sockets", "--profile", "echo", "--in-flight",
+			"1", "--idle", "park", "--duration", "500ms")
 		p50 := time.Duration(r.Summary[result.LatencyP50].Median)
 		t.Logf("a call through %s takes %v", mechanism, p50)
-		require.GreaterOrEqual(t, p50, 2*time.Millisecond-10*time.Microsecond, "there and back; buckets of latencies are 0.1% wide")
+		require.GreaterOrEqual(t, p50, 2*time.Millisecond-10*time.Microsecond,
+			"there and back; buckets of latencies are 0.1% wide")
 	})
 	t.Run("rate", func(t *testing.T) {
 		const size, inFlight, second = 64 << 10, 4, 12.5e6 // bytes
-		r := networked(t, "rate=100Mbit", "--transport", "sockets", "--profile", "bulk", "--value-size", strconv.Itoa(size),
+		r := networked(t, "rate=100Mbit", "--transport", "sockets", "--profile", "bulk",
+			"--value-size", strconv.Itoa(size),
 			"--in-flight", strconv.Itoa(inFlight), "--duration", "1s")
 		goodput := r.Summary[result.Goodput].Median
 		t.Logf("%s passes %.1f Mbit/s", mechanism, 8*goodput/1e6)
@@ -169,9 +178,11 @@ func TestNetworkMeasured(t *testing.T) {
 		if mechanism != result.Relay {
 			return
 		}
-		fast := networked(t, "loss=0%", "--transport", "sockets", "--profile", "bulk", "--duration", "300ms")
+		fast := networked(t, "loss=0%", "--transport", "sockets", "--profile", "bulk",
+			"--duration", "300ms")
 		require.Greater(t, fast.Summary[result.Goodput].Median, 2*second)
-		require.Greater(t, busy(t, fast), 2*busy(t, r), "of the check that a relay without a rate fails")
+		require.Greater(t, busy(t, fast), 2*busy(t, r),
+			"of the check that a relay without a rate fails")
 	})
 }
 
@@ -185,15 +196,19 @@ func busy(t *testing.T, r *result.Result) float64 {
 // TestNetworkAB compares two networks.
 func TestNetworkAB(t *testing.T) {
 	needNetwork(t)
-	i := command(t, "ab", "--transport", "sockets", "--a", "network=loss=0%", "--b", "network=loss=1%,delay=2ms",
-		"--profile", "echo", "--in-flight", "1", "--duration", "100ms", "--warmup", "20ms", "--repeats", "2", "--most", "2", "--format", "json")
+	i := command(t, "ab", "--transport", "sockets", "--a", "network=loss=0%", "--b",
+		"network=loss=1%,delay=2ms",
+		"--profile", "echo", "--in-flight", "1", "--duration", "100ms", "--warmup", "20ms",
+		"--repeats", "2", "--most", "2", "--format", "json")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	require.Contains(t, []int{0, 3, 6}, i.run(t), i.stderr.String())
 	var report compare.Report
 	require.NoError(t, json.Unmarshal(i.stdout.Bytes(), &report))
-	at := slices.IndexFunc(report.Changes, func(c compare.Change) bool { return c.Metric == result.LatencyP50 })
+	at := slices.IndexFunc(report.Changes,
+		func(c compare.Change) bool { return c.Metric == result.LatencyP50 })
 	require.GreaterOrEqual(t, at, 0)
-	require.Contains(t, report.Changes[at].Cell, "network=loss=0% -> sockets network=loss=1%,delay=2ms")
+	require.Contains(t, report.Changes[at].Cell,
+		"network=loss=0% -> sockets network=loss=1%,delay=2ms")
 	require.GreaterOrEqual(t, report.Changes[at].New.Median, 3.99e6)
 	require.Less(t, report.Changes[at].Old.Median, report.Changes[at].New.Median)
 }
@@ -208,8 +223,10 @@ func TestNetworkSweep(t *testing.T) {
 					t.Skip(err)
 				}
 			}
-			i := command(t, "sweep", "--transport", name, "--network", "none;delay=1ms", "--profile", "echo", "--in-flight", "1",
-				"--set", map[string]string{"sockets": "network=tcp", "ucxam": "tls=tcp"}[name], // an option of the transport's own with the same name
+			i := command(t, "sweep", "--transport", name, "--network", "none;delay=1ms",
+				"--profile", "echo", "--in-flight", "1",
+				// an option of the transport's own with the same name
+				"--set", map[string]string{"sockets": "network=tcp", "ucxam": "tls=tcp"}[name],
 				"--duration", "200ms", "--warmup", "20ms", "--repeats", "1")
 			i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 			require.Contains(t, []int{0, 4}, i.run(t), i.stderr.String())
@@ -217,17 +234,21 @@ func TestNetworkSweep(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, s.Cells, 2)
 			for _, c := range s.Cells {
-				require.Equal(t, name == "ucxam", len(c.Samples[result.Library]) > 0, "its probe ends, whatever the delay")
+				require.Equal(t, name == "ucxam", len(c.Samples[result.Library]) > 0,
+					"its probe ends, whatever the delay")
 				impaired := c.Config["network"] != ""
-				require.Equal(t, impaired, c.Samples[result.LatencyP50][0] >= 1.99e6, "%v", c.Config)
-				require.Equal(t, impaired, slices.ContainsFunc(c.Plugin.Path, func(p string) bool { return strings.HasPrefix(p, "impaired by ") }))
+				require.Equal(t, impaired, c.Samples[result.LatencyP50][0] >= 1.99e6, "%v",
+					c.Config)
+				require.Equal(t, impaired,
+					slices.ContainsFunc(c.Plugin.Path,
+						func(p string) bool { return strings.HasPrefix(p, "impaired by ") }))
 			}
 		})
 	}
 }
 
-// TestNetworkWithoutRights: a user who may not make namespaces reads in one line what is missing, and
-// erpc imitates what it can.
+// TestNetworkWithoutRights: a user who may not make namespaces reads in one line what is missing,
+// and erpc imitates what it can.
 func TestNetworkWithoutRights(t *testing.T) {
 	needNetwork(t)
 	setpriv, err := exec.LookPath("setpriv")
@@ -235,8 +256,10 @@ func TestNetworkWithoutRights(t *testing.T) {
 		t.Skip("it needs setpriv (util-linux), which takes privileges away")
 	}
 	run := func(name, impairments string, more ...string) *invocation {
-		i := command(t, append([]string{"run", "--transport", name, "--network", impairments, "--repeats", "1", "--duration", window}, more...)...)
-		i.cmd.Args = append([]string{setpriv, "--bounding-set=-net_admin,-sys_admin", "--inh-caps=-net_admin,-sys_admin", i.cmd.Path}, i.cmd.Args[1:]...)
+		i := command(t, append([]string{"run", "--transport", name, "--network", impairments,
+			"--repeats", "1", "--duration", window}, more...)...)
+		i.cmd.Args = append([]string{setpriv, "--bounding-set=-net_admin,-sys_admin",
+			"--inh-caps=-net_admin,-sys_admin", i.cmd.Path}, i.cmd.Args[1:]...)
 		i.cmd.Path = setpriv
 		i.run(t)
 		return i

@@ -25,16 +25,17 @@ func pathOf(t *testing.T, r *result.Result) (check result.Finding, interfaces []
 	return check, interfaces
 }
 
-// TestPathOverTwoRoutes: the result names the interface over which the bytes went. If the route changes
-// after the transport has stated its path, the check fails and names the other interface. In short mode it
-// does so over TCP.
+// TestPathOverTwoRoutes: the result names the interface over which the bytes went. If the route
+// changes after the transport has stated its path, the check fails and names the other interface.
+// In short mode it does so over TCP.
 func TestPathOverTwoRoutes(t *testing.T) {
 	for _, transport := range []string{"sockets", "erpc"} {
 		if testing.Short() && transport == "erpc" {
 			continue
 		}
 		t.Run(transport, func(t *testing.T) {
-			r := runOverLink(t, transport, "--duration", "100ms", "--repeats", "4", "--launches", "1", "--value-size", "4KiB")
+			r := runOverLink(t, transport, "--duration", "100ms", "--repeats", "4", "--launches",
+				"1", "--value-size", "4KiB")
 			hosts.AddSecondWire(t, r.a, r.b)
 			require.NoError(t, r.cmd.Start())
 			r.progress.await(t, "repeat 1 of 4 done")
@@ -46,9 +47,11 @@ func TestPathOverTwoRoutes(t *testing.T) {
 			require.Equal(t, []string{"wire"}, interfaces)
 			require.False(t, check.OK, check.Message)
 			require.Equal(t, result.Error, check.Severity)
-			require.Regexp(t, `over wire: in [123] windows?, the path's interface carried .*; second, which is no part of it, sent `, check.Message)
+			require.Regexp(t,
+				`over wire: in [123] windows?, the path's interface carried .*; second, which is no part of it, sent `, check.Message)
 
-			again := overHosts(t, transport, r.a, r.b, "--duration", "50ms", "--repeats", "1", "--value-size", "4KiB")
+			again := overHosts(t, transport, r.a, r.b, "--duration", "50ms", "--repeats", "1",
+				"--value-size", "4KiB")
 			require.NoError(t, again.cmd.Start())
 			_, got = again.end(t)
 			check, interfaces = pathOf(t, got)
@@ -60,9 +63,11 @@ func TestPathOverTwoRoutes(t *testing.T) {
 	}
 }
 
-// TestStripesOverTwoWires: with the addresses of two NICs, tcpx sends over both, and the path has both.
+// TestStripesOverTwoWires: with the addresses of two NICs, tcpx sends over both, and the path has
+// both.
 func TestStripesOverTwoWires(t *testing.T) {
-	r := runOverLink(t, "tcpx", "--set", "more-addresses=10.78.0.0/24", "--set", "sockets=4", "--profile", "bulk", "--duration", "100ms", "--repeats", "2", "--launches", "1")
+	r := runOverLink(t, "tcpx", "--set", "more-addresses=10.78.0.0/24", "--set", "sockets=4",
+		"--profile", "bulk", "--duration", "100ms", "--repeats", "2", "--launches", "1")
 	hosts.AddSecondWire(t, r.a, r.b)
 	require.NoError(t, r.cmd.Start())
 	_, got := r.end(t)
@@ -77,7 +82,8 @@ func TestStripesOverTwoWires(t *testing.T) {
 				sent[c.Name] = float64(c.Sent)
 			}
 		}
-		require.InDelta(t, 0.5, sent["wire"]/(sent["wire"]+sent["second"]), 0.1, "the share of the first wire")
+		require.InDelta(t, 0.5, sent["wire"]/(sent["wire"]+sent["second"]), 0.1,
+			"the share of the first wire")
 	}
 }
 
@@ -85,12 +91,14 @@ func TestStripesOverTwoWires(t *testing.T) {
 // runs.
 func TestTransportLiesAboutItsPath(t *testing.T) {
 	for path, message := range map[string]string{
-		"tcp":    "tcp over lo: in 2 windows, the path's TCP connections carried 0 B of ",
-		"detour": " went over TCP from 127.0.0.1 to 127.0.0.1, which the transport does not state, beside ",
+		"tcp": "tcp over lo: in 2 windows, the path's TCP connections carried 0 B of ",
+		"detour": " went over TCP from 127.0.0.1 to 127.0.0.1, which the transport does not " +
+			"state, beside ",
 	} {
 		t.Run(path, func(t *testing.T) {
 			i := command(t, "run", "--json", "--transport", "calibration", "--set", "path="+path,
-				"--duration", "20ms", "--warmup", "10ms", "--repeats", "2", "--launches", "1", "--value-size", "1KiB")
+				"--duration", "20ms", "--warmup", "10ms", "--repeats", "2", "--launches", "1",
+				"--value-size", "1KiB")
 			require.Equal(t, 4, i.run(t)) // a check failed
 			r, err := result.Parse(i.stdout.Bytes())
 			require.NoError(t, err, i.stderr.String())

@@ -13,7 +13,8 @@ import (
 	"transportbench/results"
 )
 
-// TestReproduce checks that every row of every document has figures, if it needs no hardware that is not here.
+// TestReproduce checks that every row of every document has figures, if it needs no hardware that
+// is not here.
 func TestReproduce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long: make test-long runs it")

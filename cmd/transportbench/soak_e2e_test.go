@@ -24,7 +24,8 @@ import (
 const soakWindows = 40
 
 // TestSoak runs windows of each transport in one launch, for SOAK_TEST_TIME, such as 1h, in all. It
-// checks that what the processes hold and latency stay flat, and ends with a table for the documents.
+// checks that what the processes hold and latency stay flat, and ends with a table for the
+// documents.
 func TestSoak(t *testing.T) {
 	if os.Getenv("SOAK_TEST_TIME") == "" {
 		t.Skip("make soak runs it")
@@ -39,7 +40,8 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	share := total / time.Duration(max(runs, 1))
-	table := []string{"", "| transport | process | " + strings.Join(append(soakColumns[:], driftColumns[:]...), " | ") + " |",
+	table := []string{"", "| transport | process | " +
+		strings.Join(append(soakColumns[:], driftColumns[:]...), " | ") + " |",
 		strings.Repeat("|---", 2+len(soakColumns)+len(driftColumns)) + "|"}
 	for _, plugin := range list {
 		t.Run(plugin.Name, func(t *testing.T) {
@@ -57,15 +59,16 @@ func TestSoak(t *testing.T) {
 	t.Log(strings.Join(table, "\n"))
 }
 
-// linkSoak links the command and all plugins of make build into a directory of bin, and returns what
-// the command says of the plugins.
+// linkSoak links the command and all plugins of make build into a directory of bin, and returns
+// what the command says of the plugins.
 func linkSoak(t *testing.T) (list []listing.Plugin) {
 	t.Helper()
 	paths, err := filepath.Glob("../../bin/plugins/transport-*")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths, "run make build first")
 	for _, path := range append(paths, "../../bin/transportbench") {
-		require.NoError(t, link(path, filepath.Join(bin, "soak", strings.TrimPrefix(path, "../../bin/"))))
+		require.NoError(t,
+			link(path, filepath.Join(bin, "soak", strings.TrimPrefix(path, "../../bin/"))))
 	}
 	i := soakCommand(t, "plugins", "list", "--json")
 	require.Zero(t, i.run(t), i.stderr.String())
@@ -110,8 +113,10 @@ const (
 )
 
 var soakColumns = [...]string{
-	heldMemory: "memory, KiB", heldDescriptors: "descriptors", heldSockets: "sockets", heldThreads: "threads",
-	heldMemfds: "memfds mapped", heldFiles: "files of /dev/shm mapped", heldSystemV: "System V segments",
+	heldMemory: "memory, KiB", heldDescriptors: "descriptors", heldSockets: "sockets",
+	heldThreads: "threads",
+	heldMemfds:  "memfds mapped", heldFiles: "files of /dev/shm mapped",
+	heldSystemV: "System V segments",
 }
 
 // driftColumns are the columns of driftMetrics.
@@ -135,7 +140,8 @@ func (s *soak) run(t *testing.T, total time.Duration) {
 		defer close(ended)
 		_ = i.cmd.Wait() // its exit code is checked below
 	}()
-	hung := time.After(4*total + 5*time.Minute) // a transport must not keep the others from their soak
+	// a transport must not keep the others from their soak
+	hung := time.After(4*total + 5*time.Minute)
 	for watching := true; watching; {
 		select {
 		case <-ended:
@@ -164,8 +170,10 @@ func (s *soak) run(t *testing.T, total time.Duration) {
 	for _, h := range s.held {
 		names = append(names, h.process)
 		was, is := h.first, h.last
-		assert.Less(t, is[heldMemory], was[heldMemory]+was[heldMemory]/10+8<<10, "KiB of memory of the %s", h.process)
-		assert.LessOrEqual(t, is[heldDescriptors], was[heldDescriptors]+1, "descriptors of the %s", h.process)
+		assert.Less(t, is[heldMemory], was[heldMemory]+was[heldMemory]/10+8<<10,
+			"KiB of memory of the %s", h.process)
+		assert.LessOrEqual(t, is[heldDescriptors], was[heldDescriptors]+1, "descriptors of the %s",
+			h.process)
 		assert.LessOrEqual(t, is[heldSockets], was[heldSockets]+1, "sockets of the %s", h.process)
 		// Go starts a thread when all others are in system calls, and keeps it.
 		assert.LessOrEqual(t, is[heldThreads], was[heldThreads]+3, "threads of the %s", h.process)
@@ -184,7 +192,8 @@ func (s *soak) watch(pid int) {
 		return
 	}
 	var now holding
-	now[heldMemory], now[heldDescriptors], now[heldThreads] = sum.memory, sum.descriptors, sum.threads
+	now[heldMemory], now[heldDescriptors], now[heldThreads] = sum.memory, sum.descriptors,
+		sum.threads
 	descriptors, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is valid
 	for _, descriptor := range descriptors {
 		if target, _ := os.Readlink(descriptor); strings.HasPrefix(target, "socket:") {
@@ -201,7 +210,8 @@ func (s *soak) watch(pid int) {
 		if len(fields) < 6 || counted[fields[3]+" "+fields[4]] {
 			continue
 		}
-		for kind, prefix := range map[int]string{heldMemfds: "/memfd:", heldFiles: "/dev/shm/", heldSystemV: "/SYSV"} {
+		for kind, prefix := range map[int]string{heldMemfds: "/memfd:", heldFiles: "/dev/shm/",
+			heldSystemV: "/SYSV"} {
 			if strings.HasPrefix(fields[5], prefix) {
 				counted[fields[3]+" "+fields[4]] = true
 				now[kind]++
@@ -285,8 +295,8 @@ func change(was, is int) string {
 	return fmt.Sprintf("%d to %d", was, is)
 }
 
-// driftOf returns by how much the median of a metric in the last quarter of windows differs from that in
-// the first, in each state of the machine that both have windows of.
+// driftOf returns by how much the median of a metric in the last quarter of windows differs from
+// that in the first, in each state of the machine that both have windows of.
 func driftOf(windows []result.Repeat, metric string) string {
 	of := stateOf(windows)
 	byState := func(windows []result.Repeat) map[string][]float64 {
@@ -323,8 +333,8 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// stateOf returns a function that maps a window to the machine's state: on a virtual machine processors
-// may be near each other in some windows and far in others.
+// stateOf returns a function that maps a window to the machine's state: on a virtual machine
+// processors may be near each other in some windows and far in others.
 func stateOf(windows []result.Repeat) func(result.Repeat) string {
 	var bounces []float64
 	for _, w := range windows {
@@ -334,9 +344,9 @@ func stateOf(windows []result.Repeat) func(result.Repeat) string {
 	return func(w result.Repeat) string { return states.Of(w.Before.Bounce, w.After.Bounce) }
 }
 
-// requireFlatLatency compares the last quarter of windows with the first, in each state of the machine
-// that both have windows of. The least of a state counts, because other programs slow the rest. Without a
-// state in common the bound is wide enough for any two states.
+// requireFlatLatency compares the last quarter of windows with the first, in each state of the
+// machine that both have windows of. The least of a state counts, because other programs slow the
+// rest. Without a state in common the bound is wide enough for any two states.
 func requireFlatLatency(t *testing.T, windows []result.Repeat) {
 	t.Helper()
 	of := stateOf(windows)
@@ -361,7 +371,9 @@ func requireFlatLatency(t *testing.T, windows []result.Repeat) {
 		}
 	}
 	if !compared {
-		least := func(p50 map[string]float64) float64 { return slices.Min(slices.Collect(maps.Values(p50))) }
+		least := func(p50 map[string]float64) float64 {
+			return slices.Min(slices.Collect(maps.Values(p50)))
+		}
 		require.Less(t, least(is), 3*least(was), "p50 in ns, no state in common")
 	}
 }

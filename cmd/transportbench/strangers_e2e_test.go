@@ -48,7 +48,8 @@ func portsOf(pids []int) (ports []port) {
 				}
 				var a [4]byte
 				var number uint16
-				if _, err := fmt.Sscanf(f[1], "%02X%02X%02X%02X:%04X", &a[3], &a[2], &a[1], &a[0], &number); err != nil {
+				if _, err := fmt.Sscanf(f[1], "%02X%02X%02X%02X:%04X", &a[3], &a[2], &a[1], &a[0],
+					&number); err != nil {
 					continue
 				}
 				if a == [4]byte{} {
@@ -70,19 +71,22 @@ type recording struct {
 // capture records the packets to some ports, or nothing without the privilege for it.
 func capture(t *testing.T, ports []port, most int) (r recording) {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(0x0008)) // ETH_P_IP in network order
+	// ETH_P_IP in network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(0x0008))
 	if err != nil {
 		t.Logf("no packets are replayed, because none can be recorded: %v", err)
 		return r
 	}
 	defer unix.Close(fd)
-	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
+	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
+		&unix.Timeval{Usec: 100_000}))
 	wanted := map[uint16]bool{}
 	for _, p := range ports {
 		wanted[p.at.Port()] = true
 	}
 	b := make([]byte, 1<<16)
-	for until := time.Now().Add(5 * time.Second); len(r.bodies) < most && time.Now().Before(until); {
+	for until := time.Now().Add(5 * time.Second); len(r.bodies) < most &&
+		time.Now().Before(until); {
 		n, err := unix.Read(fd, b)
 		head := 0
 		if err == nil && n > 20 {
@@ -164,7 +168,8 @@ func (s *strangers) run(r *rand.Rand) {
 			p := ports[r.IntN(len(ports))]
 			if p.network == "udp" {
 				if whole := s.whole(r); whole != nil && forger >= 0 && r.IntN(4) == 0 {
-					_ = unix.Sendto(forger, whole, 0, &unix.SockaddrInet4{Addr: [4]byte(whole[16:20])})
+					_ = unix.Sendto(forger, whole, 0,
+						&unix.SockaddrInet4{Addr: [4]byte(whole[16:20])})
 					continue
 				}
 				_, _ = udp.WriteToUDPAddrPort(s.body(r), p.at)
@@ -235,10 +240,11 @@ func (s *strangers) body(r *rand.Rand) []byte {
 	return b
 }
 
-// TestStrangers lets strangers at all ports of a run's ranks, from its beginning on and again after some
-// windows without them: noise, packets of another run, whole and damaged, some of them with the address
-// of their sender, and hundreds of connections that say nothing. The run ends well, every response is
-// right, the ranks soon hold nothing that strangers left, and they are as fast as before.
+// TestStrangers lets strangers at all ports of a run's ranks, from its beginning on and again after
+// some windows without them: noise, packets of another run, whole and damaged, some of them with
+// the address of their sender, and hundreds of connections that say nothing. The run ends well,
+// every response is right, the ranks soon hold nothing that strangers left, and they are as fast as
+// before.
 func TestStrangers(t *testing.T) {
 	for name, options := range map[string][]string{
 		"erpc":    {"--transport", "erpc", "--set", "provider=udp"},
@@ -246,7 +252,8 @@ func TestStrangers(t *testing.T) {
 		"sockets": {"--transport", "sockets"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			load := append([]string{"--launches", "1", "--duration", "200ms", "--ranks", "3", "--in-flight", "4", "--verify-every", "1"}, options...)
+			load := append([]string{"--launches", "1", "--duration", "200ms", "--ranks", "3",
+				"--in-flight", "4", "--verify-every", "1"}, options...)
 			other := begin(t, "repeat 1 of", load...)
 			quiet := quietFootprint(t)
 			seen := capture(t, portsOf(plugins()), 300)
@@ -256,7 +263,8 @@ func TestStrangers(t *testing.T) {
 			first := attack(1, 5000, seen)
 			defer first.stop()
 			var second *strangers
-			i := command(t, append([]string{"run", "--json", "--warmup", "10ms", "--repeats", "7"}, load...)...)
+			i := command(t, append([]string{"run", "--json", "--warmup", "10ms", "--repeats", "7"},
+				load...)...)
 			i.cmd.Stderr = nil
 			stderr, err := i.cmd.StderrPipe()
 			require.NoError(t, err)
@@ -267,7 +275,8 @@ func TestStrangers(t *testing.T) {
 				switch {
 				case strings.HasSuffix(lines.Text(), "repeat 1 of 7"):
 					t.Logf("%d packets and connections of strangers", first.stop())
-				case strings.HasSuffix(lines.Text(), "repeat 4 of 7") && second == nil: // a window that is measured again says so twice
+				case strings.HasSuffix(lines.Text(), "repeat 4 of 7") && second == nil:
+					// a window that is measured again says so twice
 					second = attack(2, 5000, seen)
 					defer second.stop()
 				case strings.HasSuffix(lines.Text(), "repeat 5 of 7"):
@@ -285,21 +294,25 @@ func TestStrangers(t *testing.T) {
 					require.Contains(t, c.Message, "of strangers came")
 				}
 			}
-			// The median before the second attack, and the best after it: damage that lasts slows all
-			// windows, a busy machine some. Without damage, a machine with eight busy threads on each
-			// processor has brought the ratio to 0.07; a timeout for each call would make it 0.001.
+			// The median before the second attack, and the best after it: damage that lasts slows
+			// all windows, a busy machine some. Without damage, a machine with eight busy threads
+			// on each processor has brought the ratio to 0.07; a timeout for each call would make
+			// it 0.001.
 			var throughput []float64
 			for _, repeat := range r.Repeats {
 				throughput = append(throughput, repeat.Samples[result.Throughput])
 			}
-			before, after := slices.Sorted(slices.Values(throughput[:3]))[1], slices.Max(throughput[4:])
-			t.Logf("throughput after the attack is %.2f of that before it: %.0f", after/before, throughput)
+			before, after := slices.Sorted(slices.Values(throughput[:3]))[1],
+				slices.Max(throughput[4:])
+			t.Logf("throughput after the attack is %.2f of that before it: %.0f", after/before,
+				throughput)
 			require.Greater(t, after, before/20, "op/s of all windows: %.0f", throughput)
 		})
 	}
 }
 
-// quietFootprint returns what all ranks hold between the probes that a run makes before each window.
+// quietFootprint returns what all ranks hold between the probes that a run makes before each
+// window.
 func quietFootprint(t *testing.T) (quiet footprint) {
 	t.Helper()
 	for range 50 {

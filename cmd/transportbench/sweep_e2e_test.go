@@ -16,8 +16,10 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// matrix is a short sweep. A window in which nothing completes fails a check, which its tests accept.
-var matrix = []string{"sweep", "--transport", "shm", "--in-flight", "1,4,16", "--payload", "32,1KiB",
+// matrix is a short sweep. A window in which nothing completes fails a check, which its tests
+// accept.
+var matrix = []string{"sweep", "--transport", "shm", "--in-flight", "1,4,16", "--payload",
+	"32,1KiB",
 	"--repeats", "2", "--duration", "100ms", "--warmup", "10ms"}
 
 // swept has the exit codes of a complete sweep. On a busy machine a client may not
@@ -63,7 +65,8 @@ func TestSweep(t *testing.T) {
 // TestResume checks that complete cells are not measured again after the host was
 // interrupted or killed.
 func TestResume(t *testing.T) {
-	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "killed": syscall.SIGKILL} {
+	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT,
+		"killed": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {
 			i := command(t, append(matrix, "--order", "sequential")...)
 			i.cmd.Args = append(i.cmd.Args, "--out", i.out)
@@ -77,7 +80,8 @@ func TestResume(t *testing.T) {
 			i.await(t)
 			if signal == syscall.SIGINT {
 				requireNothingLeft(t, i.tmp)
-				require.Contains(t, i.stderr.String(), "repeat the command with --resume --out "+i.out)
+				require.Contains(t, i.stderr.String(), "repeat the command with --resume --out "+
+					i.out)
 			}
 			before := map[string]time.Time{}
 			for _, pattern := range []string{"cells/*.json", "repeats/*/*.json"} {
@@ -91,8 +95,8 @@ func TestResume(t *testing.T) {
 			}
 			loadSet(t, i.out) // an incomplete sweep is readable
 
-			// A host that is killed while it launches plugins leaves a directory, which the next host
-			// removes from the same TMPDIR.
+			// A host that is killed while it launches plugins leaves a directory, which the next
+			// host removes from the same TMPDIR.
 			again := command(t, append(matrix, "--order", "sequential", "--resume")...)
 			again.tmp = i.tmp
 			again.cmd.Env = append(again.cmd.Env, "TMPDIR="+i.tmp)
@@ -108,20 +112,24 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSignalAtTheFirstDescribe checks that a plugin that is hit while it says what it is costs a sweep nothing,
-// and that one that cannot say it keeps a sweep from going on without it.
+// TestSignalAtTheFirstDescribe checks that a plugin that is hit while it says what it is costs a
+// sweep nothing, and that one that cannot say it keeps a sweep from going on without it.
 func TestSignalAtTheFirstDescribe(t *testing.T) {
 	for _, signal := range []string{"TERM", "STOP"} {
 		t.Run(signal, func(t *testing.T) {
 			dir := t.TempDir()
 			script := fmt.Sprintf(`#!/bin/sh
-if [ "$1" = describe ] && { [ -e %[1]s/always ] || mkdir %[1]s/once 2>/dev/null; }; then kill -%[2]s $$; fi
+if [ "$1" = describe ] && { [ -e %[1]s/always ] || mkdir %[1]s/once 2>/dev/null; }; then
+	kill -%[2]s $$
+fi
 exec %[3]s "$@"
 `, dir, signal, filepath.Join(bin, "plugins", "transport-shm"))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"), []byte(script), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"),
+				[]byte(script), 0o755))
 			out := filepath.Join(t.TempDir(), "swept")
 			sweep := func(more ...string) (int, string) {
-				i := command(t, append([]string{"sweep", "--plugin-dir", dir, "--transport", "shm,sockets", "--in-flight", "1,4", "--repeats", "1",
+				i := command(t, append([]string{"sweep", "--plugin-dir", dir, "--transport",
+					"shm,sockets", "--in-flight", "1,4", "--repeats", "1",
 					"--duration", "50ms", "--warmup", "10ms", "--out", out}, more...)...)
 				return i.run(t), i.stderr.String()
 			}
@@ -142,7 +150,8 @@ exec %[3]s "$@"
 			require.NoError(t, os.Mkdir(always, 0o755))
 			code, said = sweep("--resume")
 			require.Equal(t, 1, code, said)
-			require.Regexp(t, `^transportbench: plugin shm \(pid \d+\) died: signal: terminated; try again, or name other transports with --transport\n$`, said)
+			require.Regexp(t,
+				`^transportbench: plugin shm \(pid \d+\) died: signal: terminated; try again, or name other transports with --transport\n$`, said)
 			require.Len(t, loadSet(t, out).Cells, 4, "what was measured stays")
 			require.NoError(t, os.Remove(always))
 			code, said = sweep("--resume")
@@ -151,10 +160,11 @@ exec %[3]s "$@"
 	}
 }
 
-// TestSweepWithKilledPlugin checks that a plugin that dies costs its repeat, which is made once more, and
-// that one that dies again fails only its cell.
+// TestSweepWithKilledPlugin checks that a plugin that dies costs its repeat, which is made once
+// more, and that one that dies again fails only its cell.
 func TestSweepWithKilledPlugin(t *testing.T) {
-	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1", "--duration", "1s", "--warmup", "10ms")
+	i := command(t, "sweep", "--transport", "shm", "--in-flight", "1,4", "--repeats", "1",
+		"--duration", "1s", "--warmup", "10ms")
 	i.cmd.Args = append(i.cmd.Args, "--out", i.out)
 	i.cmd.Stderr = nil
 	stderr, err := i.cmd.StderrPipe()
@@ -164,9 +174,11 @@ func TestSweepWithKilledPlugin(t *testing.T) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		i.stderr.WriteString(lines.Text() + "\n")
-		if killed == 0 && strings.HasPrefix(lines.Text(), "repeat 1 of 1") || strings.Contains(lines.Text(), "is made once more") {
+		if killed == 0 && strings.HasPrefix(lines.Text(), "repeat 1 of 1") ||
+			strings.Contains(lines.Text(), "is made once more") {
 			killed++
-			require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(plugins()) == 2 }, 30*time.Second,
+				time.Millisecond)
 			require.NoError(t, syscall.Kill(plugins()[0], syscall.SIGKILL))
 		}
 	}
@@ -179,20 +191,24 @@ func TestSweepWithKilledPlugin(t *testing.T) {
 	require.Equal(t, map[set.Status]int{set.Measured: 1, set.Failed: 1}, counts, i.stderr.String())
 }
 
-// TestStack checks that stack measures every layer, and that its directory is a set that other commands
-// read.
+// TestStack checks that stack measures every layer, and that its directory is a set that other
+// commands read.
 func TestStack(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stack")
-	i := command(t, "stack", "--transport", "shm", "--repeats", "1", "--duration", "20ms", "--warmup", "20ms")
+	i := command(t, "stack", "--transport", "shm", "--repeats", "1", "--duration", "20ms",
+		"--warmup", "20ms")
 	i.cmd.Args = append(i.cmd.Args, "--out", out)
 	require.Zero(t, i.run(t), i.stderr.String())
 	for _, layer := range []string{
-		"cache-line bounce", "cache-line ping-pong", "ring, between processes", "transport, without the harness", "client-server", "mesh-direct", "mesh-proxied",
+		"cache-line bounce", "cache-line ping-pong", "ring, between processes",
+		"transport, without the harness", "client-server", "mesh-direct", "mesh-proxied",
 	} {
 		require.Regexp(t, `(?m)^`+layer+` +[0-9.]+ [num]s +`, i.stdout.String())
 	}
-	require.Contains(t, i.stdout.String(), "shm memfd, 32 calls in flight: the time per operation, and what each layer adds")
-	require.Regexp(t, `client-server: transport [0-9.]+ [num]s, harness [0-9.]+ [num]s.*, each\s+measured\s+apart`, i.stdout.String())
+	require.Contains(t, i.stdout.String(),
+		"shm memfd, 32 calls in flight: the time per operation, and what each layer adds")
+	require.Regexp(t,
+		`client-server: transport [0-9.]+ [num]s, harness [0-9.]+ [num]s.*, each\s+measured\s+apart`, i.stdout.String())
 	s, err := set.Load(out)
 	require.NoError(t, err)
 	require.Len(t, analyze.StacksOf(s), 2)

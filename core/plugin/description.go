@@ -24,8 +24,8 @@ type Description struct {
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Arch     string `json:"arch"`
-	// ProbeKinds is set if the runtime knows the kinds of probes. Before 0.5, every probe was that of
-	// the floor.
+	// ProbeKinds is set if the runtime knows the kinds of probes. Before 0.5, every probe was that
+	// of the floor.
 	ProbeKinds bool `json:"probe_kinds"`
 	// Microbenchmarks are the names of the driver's; plugins of 0.6 and before do not list theirs.
 	Microbenchmarks []string `json:"microbenchmarks,omitempty"`
@@ -49,8 +49,8 @@ func Describe(driver transport.Driver) Description {
 	return d
 }
 
-// json returns d as one line of JSON. Info has only strings, numbers and booleans, so encoding cannot
-// fail.
+// json returns d as one line of JSON. Info has only strings, numbers and booleans, so encoding
+// cannot fail.
 func (d Description) json() []byte {
 	data, err := json.Marshal(d)
 	if err != nil {

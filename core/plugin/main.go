@@ -34,7 +34,8 @@ func Serve(driver transport.Driver, newRank func(transport.Driver) record.Contro
 	os.Exit(serve(driver, newRank, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func serve(driver transport.Driver, newRank func(transport.Driver) record.Control, args []string, stdout, stderr io.Writer) int {
+func serve(driver transport.Driver, newRank func(transport.Driver) record.Control, args []string,
+	stdout, stderr io.Writer) int {
 	is := func(words ...string) bool { return slices.Equal(args, words) }
 	switch {
 	case is("describe"):
@@ -53,7 +54,8 @@ func serve(driver transport.Driver, newRank func(transport.Driver) record.Contro
 		}
 		return serveHost(newServer(driver, newRank))
 	case is("serve", "--debug"):
-		return serveDebug(context.Background(), driver.Info().Name, newServer(driver, newRank), stdout)
+		return serveDebug(context.Background(), driver.Info().Name, newServer(driver, newRank),
+			stdout)
 	case len(args) == 2 && args[0] == "micro":
 		return micro(driver, args[1], stdout, stderr)
 	default:
@@ -63,7 +65,8 @@ func serve(driver transport.Driver, newRank func(transport.Driver) record.Contro
 	}
 }
 
-func newServer(driver transport.Driver, newRank func(transport.Driver) record.Control) *wire.Server {
+func newServer(driver transport.Driver,
+	newRank func(transport.Driver) record.Control) *wire.Server {
 	return wire.NewServer(Describe(driver).json(), func() record.Control { return newRank(driver) })
 }
 

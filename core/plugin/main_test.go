@@ -27,7 +27,8 @@ import (
 type fakeDriver struct{ t *testing.T }
 
 func (d fakeDriver) Info() transport.Info {
-	return transport.Info{Name: "fake", Summary: "a fake for tests", Options: []transport.Option{{Name: "x", Type: transport.TypeBool}}}
+	return transport.Info{Name: "fake", Summary: "a fake for tests",
+		Options: []transport.Option{{Name: "x", Type: transport.TypeBool}}}
 }
 
 func (d fakeDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
@@ -52,7 +53,8 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, core.RuntimeDigest(), d.RuntimeDigest)
 	require.Equal(t, ProtocolVersion, d.ProtocolVersion)
 
-	require.Equal(t, exitInternal, serve(fakeDriver{t}, noRank, []string{"describe"}, brokenWriter{}, &complaints))
+	require.Equal(t, exitInternal, serve(fakeDriver{t}, noRank, []string{"describe"},
+		brokenWriter{}, &complaints))
 	require.Contains(t, complaints.String(), "broken pipe")
 }
 
@@ -63,7 +65,8 @@ func TestArguments(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"by hand":       {nil, exitUsage, "", `This is the transportbench plugin for the transport "fake": a fake for tests`},
+		"by hand": {nil, exitUsage, "",
+			`This is the transportbench plugin for the transport "fake": a fake for tests`},
 		"serve by hand": {[]string{"serve"}, exitUsage, "", "transportbench run --transport fake"},
 		"help":          {[]string{"--help"}, exitOK, "serve --debug", ""},
 		"unknown":       {[]string{"descrbe"}, exitUsage, "", `unknown arguments ["descrbe"]`},
@@ -71,7 +74,8 @@ func TestArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out, complaints bytes.Buffer
 			require.Equal(t, c.code, serve(fakeDriver{t}, noRank, c.args, &out, &complaints))
-			for text, in := range map[string]string{c.stdout: out.String(), c.stderr: complaints.String()} {
+			for text, in := range map[string]string{c.stdout: out.String(),
+				c.stderr: complaints.String()} {
 				require.Contains(t, in, text)
 			}
 			require.Equal(t, c.stdout == "", out.Len() == 0)
@@ -95,7 +99,8 @@ func TestServeDebug(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(strings.Trim(value, "'")), &list))
 	require.Len(t, list, 1)
 	require.Equal(t, Reattach{
-		Transport: "fake", ProtocolVersion: ProtocolVersion, PID: os.Getpid(), Network: "unix", Address: list[0].Address,
+		Transport: "fake", ProtocolVersion: ProtocolVersion, PID: os.Getpid(), Network: "unix",
+		Address: list[0].Address,
 	}, list[0])
 	conn, err := net.Dial("unix", list[0].Address)
 	require.NoError(t, err)

@@ -19,9 +19,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling threads;
-// without further processors, a goroutine that returns from a system call would wait for one of
-// them.
+// microProcessors is the smallest GOMAXPROCS of `micro`. A measurement may have two polling
+// threads; without further processors, a goroutine that returns from a system call would wait for
+// one of them.
 const microProcessors = 4
 
 // micro runs the microbenchmarks until SIGINT or SIGTERM.
@@ -44,7 +44,8 @@ func micro(driver transport.Driver, text string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func measure(ctx context.Context, driver transport.Driver, text string, report func(record.MicroAnswer) error) error {
+func measure(ctx context.Context, driver transport.Driver, text string,
+	report func(record.MicroAnswer) error) error {
 	var request record.MicroRequest
 	if err := json.Unmarshal([]byte(text), &request); err != nil {
 		return fmt.Errorf("micro: %w", err)
@@ -60,7 +61,8 @@ func measure(ctx context.Context, driver transport.Driver, text string, report f
 		}
 	}
 	if slices.Equal(request.Names, []string{record.MicroSetup}) {
-		return setUpAgain(ctx, driver, options, request.Connections, request.Duration, func(r *record.SetupReading) error { return report(record.MicroAnswer{Setup: r}) })
+		return setUpAgain(ctx, driver, options, request.Connections, request.Duration,
+			func(r *record.SetupReading) error { return report(record.MicroAnswer{Setup: r}) })
 	}
 	m, ok := driver.(transport.Microbenchmarker)
 	if !ok {
@@ -69,9 +71,15 @@ func measure(ctx context.Context, driver transport.Driver, text string, report f
 	known := m.Microbenchmarks()
 	for _, wanted := range request.Names {
 		if !slices.Contains(known, wanted) {
-			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name, wanted, transport.SuggestionFor(wanted, append(known, record.MicroSetup)), strings.Join(known, ", "), record.MicroSetup)
+			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name,
+				wanted, transport.SuggestionFor(wanted, append(known, record.MicroSetup)),
+				strings.Join(known, ", "), record.MicroSetup)
 		}
 	}
-	wanted := func(name string) bool { return len(request.Names) == 0 || slices.Contains(request.Names, name) }
-	return m.Microbenchmark(ctx, options, wanted, request.Duration, func(m transport.Measurement) error { return report(record.MicroAnswer{Measurement: m}) })
+	wanted := func(name string) bool {
+		return len(request.Names) == 0 ||
+			slices.Contains(request.Names, name)
+	}
+	return m.Microbenchmark(ctx, options, wanted, request.Duration,
+		func(m transport.Measurement) error { return report(record.MicroAnswer{Measurement: m}) })
 }

@@ -21,15 +21,18 @@ type microDriver struct {
 }
 
 func (microDriver) Info() transport.Info {
-	return transport.Info{Name: "test", Options: []transport.Option{{Name: "lane", Type: transport.TypeString}}}
+	return transport.Info{Name: "test", Options: []transport.Option{
+		{Name: "lane", Type: transport.TypeString}}}
 }
 
 func (microDriver) Microbenchmarks() []string { return []string{"read", "write"} }
 
-func (d microDriver) Microbenchmark(_ context.Context, o transport.Values, wanted func(string) bool, t time.Duration, report func(transport.Measurement) error) error {
+func (d microDriver) Microbenchmark(_ context.Context, o transport.Values, wanted func(string) bool,
+	t time.Duration, report func(transport.Measurement) error) error {
 	for _, name := range d.Microbenchmarks() {
 		if wanted(name) {
-			if err := report(transport.Measurement{Name: name + o.String("lane"), Latency: float64(t)}); err != nil {
+			if err := report(transport.Measurement{Name: name + o.String("lane"),
+				Latency: float64(t)}); err != nil {
 				return err
 			}
 		}
@@ -37,7 +40,8 @@ func (d microDriver) Microbenchmark(_ context.Context, o transport.Values, wante
 	return d.fails
 }
 
-func runMicro(t *testing.T, d transport.Driver, request string) (code int, answers []record.MicroAnswer) {
+func runMicro(t *testing.T, d transport.Driver, request string) (code int,
+	answers []record.MicroAnswer) {
 	var out, complaints bytes.Buffer
 	code = micro(d, request, &out, &complaints)
 	for decoder := json.NewDecoder(&out); decoder.More(); {
@@ -49,9 +53,11 @@ func runMicro(t *testing.T, d transport.Driver, request string) (code int, answe
 }
 
 func TestMicro(t *testing.T) {
-	code, answers := runMicro(t, microDriver{}, `{"options":{"lane":"7"},"names":["write"],"duration_ns":5}`)
+	code, answers := runMicro(t, microDriver{},
+		`{"options":{"lane":"7"},"names":["write"],"duration_ns":5}`)
 	require.Equal(t, exitOK, code)
-	require.Equal(t, []record.MicroAnswer{{Measurement: transport.Measurement{Name: "write7", Latency: 5}}}, answers)
+	require.Equal(t, []record.MicroAnswer{
+		{Measurement: transport.Measurement{Name: "write7", Latency: 5}}}, answers)
 	code, answers = runMicro(t, microDriver{}, `{}`)
 	require.Equal(t, exitOK, code)
 	require.Len(t, answers, 2)

@@ -67,8 +67,8 @@ func finish(server *wire.Server) {
 	}
 }
 
-// watchParent calls gone, in a goroutine, when the host's end of the pipe closes. It does nothing if
-// there is no pipe.
+// watchParent calls gone, in a goroutine, when the host's end of the pipe closes. It does nothing
+// if there is no pipe.
 func watchParent(gone func()) error {
 	text := os.Getenv(wire.EnvParent)
 	if text == "" {
@@ -100,12 +100,14 @@ func watchParent(gone func()) error {
 func serveDebug(ctx context.Context, name string, server *wire.Server, stdout io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM)
 	defer stop()
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	slog.SetDefault(
+		slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
 
 	reattach := make(chan *goplugin.ReattachConfig, 1)
 	closed := make(chan struct{})
 	config := serveConfig(server, slog.LevelInfo)
-	config.Test = &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: reattach, CloseCh: closed}
+	config.Test = &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: reattach,
+		CloseCh: closed}
 	go goplugin.Serve(config)
 
 	select {
@@ -115,7 +117,8 @@ func serveDebug(ctx context.Context, name string, server *wire.Server, stdout io
 			slog.Error("printing the address", "error", err)
 			return exitInternal
 		}
-		fmt.Fprintf(stdout, "Set this variable for transportbench; with several ranks, concatenate their lists:\n%s\n", line)
+		fmt.Fprintf(stdout, "Set this variable for transportbench; with several ranks, "+
+			"concatenate their lists:\n%s\n", line)
 		<-closed
 		finish(server)
 		return exitOK

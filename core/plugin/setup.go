@@ -17,16 +17,19 @@ import (
 const setupPatience = 5 * time.Second
 
 // setUpAgain takes rounds of each number of connections for about d, and reports each round.
-func setUpAgain(ctx context.Context, driver transport.Driver, options transport.Values, connections []int, d time.Duration, report func(*record.SetupReading) error) error {
+func setUpAgain(ctx context.Context, driver transport.Driver, options transport.Values,
+	connections []int, d time.Duration, report func(*record.SetupReading) error) error {
 	// Some libraries bind what they make to the thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, n := range connections {
 		began := time.Now()
-		for round := 0; round < record.LeastSetups || round < record.MostSetups && time.Since(began) < d; round++ {
+		for round := 0; round < record.LeastSetups || round < record.MostSetups &&
+			time.Since(began) < d; round++ {
 			reading, err := setUpOnce(ctx, driver, options, n)
 			if err != nil {
-				return fmt.Errorf("%s: round %d with %d connections: %w", record.MicroSetup, round+1, n, err)
+				return fmt.Errorf("%s: round %d with %d connections: %w", record.MicroSetup,
+					round+1, n, err)
 			}
 			if err := report(reading); err != nil {
 				return err
@@ -42,7 +45,8 @@ type side struct {
 	workers   []transport.Worker
 }
 
-func (s *side) open(ctx context.Context, driver transport.Driver, cfg transport.Config) (open, workers time.Duration, err error) {
+func (s *side) open(ctx context.Context, driver transport.Driver,
+	cfg transport.Config) (open, workers time.Duration, err error) {
 	began := time.Now()
 	opening, err := driver.Open(ctx, cfg)
 	if err != nil {
@@ -72,9 +76,11 @@ func (s *side) close() error {
 }
 
 // setUpOnce takes one round.
-func setUpOnce(ctx context.Context, driver transport.Driver, options transport.Values, connections int) (_ *record.SetupReading, err error) {
+func setUpOnce(ctx context.Context, driver transport.Driver, options transport.Values,
+	connections int) (_ *record.SetupReading, err error) {
 	servers, clients := record.SetupGrid(connections)
-	cfg := transport.Config{InFlight: 1, MaxPayload: record.SetupPayload, Options: options, Logger: slog.New(slog.DiscardHandler)}
+	cfg := transport.Config{InFlight: 1, MaxPayload: record.SetupPayload, Options: options,
+		Logger: slog.New(slog.DiscardHandler)}
 	var serving, calling side
 	r := new(record.SetupReading)
 	defer func() {
@@ -119,7 +125,8 @@ func connectAll(ctx context.Context, serving, calling *side, r *record.RankSetup
 				return err
 			}
 			took := since(began)
-			r.Connections, r.ConnectNS, r.ConnectMaxNS = r.Connections+1, r.ConnectNS+took, max(r.ConnectMaxNS, took)
+			r.Connections, r.ConnectNS, r.ConnectMaxNS = r.Connections+1, r.ConnectNS+took,
+				max(r.ConnectMaxNS, took)
 		}
 	}
 	r.ConnectAllNS = since(all)
@@ -132,7 +139,8 @@ func callAll(ctx context.Context, serving, calling *side, r *record.RankSetup) e
 	for i, client := range calling.workers {
 		for j, server := range serving.workers {
 			began := time.Now()
-			if err := callOnce(ctx, client, server, transport.PeerID(i), transport.PeerID(j)); err != nil {
+			if err := callOnce(ctx, client, server, transport.PeerID(i),
+				transport.PeerID(j)); err != nil {
 				return fmt.Errorf("first call of worker %d to worker %d: %w", i, j, err)
 			}
 			took = append(took, since(began))
@@ -140,13 +148,15 @@ func callAll(ctx context.Context, serving, calling *side, r *record.RankSetup) e
 	}
 	slices.Sort(took)
 	n := len(took)
-	r.FirstCalls, r.FirstCallNS, r.FirstCallMaxNS = uint64(n), (took[(n-1)/2]+took[n/2])/2, took[n-1]
+	r.FirstCalls, r.FirstCallNS, r.FirstCallMaxNS = uint64(n), (took[(n-1)/2]+took[n/2])/2,
+		took[n-1]
 	return nil
 }
 
-// callOnce makes a call of the client and answers it on the server. from is the client's number at the
-// server, and to the server's at the client.
-func callOnce(ctx context.Context, client, server transport.Worker, from, to transport.PeerID) error {
+// callOnce makes a call of the client and answers it on the server. from is the client's number at
+// the server, and to the server's at the client.
+func callOnce(ctx context.Context, client, server transport.Worker,
+	from, to transport.PeerID) error {
 	payload := make([]byte, record.SetupPayload)
 	pending := []transport.Op{{Kind: transport.OpCall, Peer: to, Token: 1, Payload: payload}}
 	var answer []transport.Op
@@ -163,7 +173,8 @@ func callOnce(ctx context.Context, client, server transport.Worker, from, to tra
 			return err
 		}
 		if asked.Kind == transport.EventRequest && asked.Peer == from {
-			answer = []transport.Op{{Kind: transport.OpReply, Peer: from, Token: asked.Token, Payload: payload}}
+			answer = []transport.Op{{Kind: transport.OpReply, Peer: from, Token: asked.Token,
+				Payload: payload}}
 			continue
 		}
 		done, err := pollOne(client)

@@ -20,7 +20,8 @@ type slowingDriver struct {
 	step           time.Duration
 }
 
-func (d slowingDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+func (d slowingDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport,
+	error) {
 	*d.opened++
 	time.Sleep(time.Duration(*d.opened) * d.step)
 	tr, err := d.Memory.Open(ctx, cfg)
@@ -55,7 +56,8 @@ func TestSetUpAgain(t *testing.T) {
 		}
 		require.Equal(t, n, s.Connections)
 		require.Equal(t, n, s.FirstCalls)
-		require.GreaterOrEqual(t, s.OpenNS, uint64(2*(i+1)*int(d.step)), "the calling end is opened second")
+		require.GreaterOrEqual(t, s.OpenNS, uint64(2*(i+1)*int(d.step)),
+			"the calling end is opened second")
 		require.Equal(t, uint64(1<<20), s.RegisteredBytes)
 		require.Equal(t, uint64(2*(i+1)), s.RegisterNS)
 		require.Positive(t, s.FirstCallNS)
@@ -98,12 +100,14 @@ func TestSetUpFails(t *testing.T) {
 	require.NoError(t, err)
 	_, err = setUpOnce(ctx, deafDriver{Memory: transporttest.NewMemoryDriver()}, options, 1)
 	require.ErrorContains(t, err, "first call of worker 0 to worker 0: stopped")
-	_, answers := runMicro(t, deafDriver{transporttest.NewMemoryDriver(), errors.New("no device")}, `{"names":["setup"],"connections":[3],"duration_ns":1}`)
+	_, answers := runMicro(t, deafDriver{transporttest.NewMemoryDriver(), errors.New("no device")},
+		`{"names":["setup"],"connections":[3],"duration_ns":1}`)
 	require.Equal(t, "setup: round 1 with 3 connections: no device", answers[0].Error)
 }
 
 func TestGrid(t *testing.T) {
-	for n, want := range map[int][2]int{1: {1, 1}, 7: {1, 7}, 10: {2, 5}, 100: {10, 10}, 1000: {25, 40}} {
+	for n, want := range map[int][2]int{1: {1, 1}, 7: {1, 7}, 10: {2, 5}, 100: {10, 10},
+		1000: {25, 40}} {
 		servers, clients := record.SetupGrid(n)
 		require.Equal(t, want, [2]int{servers, clients}, n)
 	}

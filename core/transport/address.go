@@ -18,15 +18,20 @@ func LocalAddress(option, text string) (netip.Addr, error) {
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Addr{}, &OptionError{Option: option, Problem: fmt.Sprintf("%q is neither an IP address nor a network such as 10.0.0.0/24", text)}
+		return netip.Addr{}, &OptionError{Option: option,
+			Problem: fmt.Sprintf("%q is neither an IP address nor a network such as 10.0.0.0/24",
+				text)}
 	}
 	local, err := net.InterfaceAddrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("option %q: list the addresses of this host: %w", option, err)
+		return netip.Addr{}, fmt.Errorf("option %q: list the addresses of this host: %w",
+			option, err)
 	}
 	a, has := within(network, local)
 	if !a.IsValid() {
-		return a, &OptionError{Option: option, Problem: fmt.Sprintf("this host has no address in %v; it has %s", network, strings.Join(has, ", "))}
+		return a, &OptionError{Option: option,
+			Problem: fmt.Sprintf("this host has no address in %v; it has %s", network,
+				strings.Join(has, ", "))}
 	}
 	return a, nil
 }

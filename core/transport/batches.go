@@ -28,13 +28,14 @@ func (b *BatchSizes) Add(n uint32) { b[min(bits.Len32(n-1), len(b)-1)]++ }
 func (b *BatchSizes) Append(dst []Stat) []Stat {
 	for i, n := range b {
 		most := strconv.Itoa(1 << i)
-		dst = append(dst, Stat{Name: batchSizePrefix + most, Help: "batches of up to " + most + " messages and more than half of that", Value: n})
+		dst = append(dst, Stat{Name: batchSizePrefix + most, Help: "batches of up to " + most +
+			" messages and more than half of that", Value: n})
 	}
 	return dst
 }
 
-// BatchSizeOf returns the largest number of messages of the batches that a counter of [BatchSizes] with
-// that name counts; is reports whether it is one.
+// BatchSizeOf returns the largest number of messages of the batches that a counter of [BatchSizes]
+// with that name counts; is reports whether it is one.
 func BatchSizeOf(name string) (most int, is bool) {
 	text, has := strings.CutPrefix(name, batchSizePrefix)
 	if !has {

@@ -14,16 +14,16 @@ type Capabilities struct {
 	// DeviceMemory declares that payloads may stay in device memory except for their first
 	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
 	DeviceMemory bool `json:"device_memory"`
-	// DeviceSend declares that payloads of calls are sent from device memory, and promises that workers
-	// implement [DeviceSender]. The runtime then keeps the values of its clients there. It is declared
-	// only with DeviceMemory.
+	// DeviceSend declares that payloads of calls are sent from device memory, and promises that
+	// workers implement [DeviceSender]. The runtime then keeps the values of its clients there. It
+	// is declared only with DeviceMemory.
 	DeviceSend bool `json:"device_send,omitempty"`
 	// Goroutines declares that goroutines of the transport carry the messages: a worker passes
-	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll too,
-	// may allocate and take locks that are held for moments. Flush may call the library while that
-	// cannot wait for the peer. None of the three may block. The goroutines need processors and the collector, so
-	// the runtime runs its polling loops as goroutines instead of pinned threads and leaves the
-	// collector on in windows. It must not depend on options.
+	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll
+	// too, may allocate and take locks that are held for moments. Flush may call the library while
+	// that cannot wait for the peer. None of the three may block. The goroutines need processors
+	// and the collector, so the runtime runs its polling loops as goroutines instead of pinned
+	// threads and leaves the collector on in windows. It must not depend on options.
 	Goroutines bool `json:"goroutines,omitempty"`
 }
 
@@ -44,7 +44,9 @@ type Limits struct {
 // Needs estimates what a transport takes from the kernel, so that the host can refuse a run that
 // does not fit before it starts. A value of 0 is unknown.
 type Needs struct {
-	WorkerFiles  int `json:"worker_files,omitempty" bound:"<=exact"`  // descriptors of a worker
-	PeerFiles    int `json:"peer_files,omitempty" bound:"<=exact"`    // descriptors of a connection, on each side
-	WorkerMemory int `json:"worker_memory,omitempty" bound:"<=exact"` // bytes of a worker without connections
+	WorkerFiles int `json:"worker_files,omitempty" bound:"<=exact"` // descriptors of a worker
+	// descriptors of a connection, on each side
+	PeerFiles int `json:"peer_files,omitempty" bound:"<=exact"`
+	// bytes of a worker without connections
+	WorkerMemory int `json:"worker_memory,omitempty" bound:"<=exact"`
 }

@@ -31,11 +31,11 @@
 // # Optional parts
 //
 // A transport may declare [Capabilities] and implement [Waiter], [StatsReader], [Prober],
-// [SeriesReader], [DeviceReader] and [DeviceSender] on its workers and [Microbenchmarker] on its driver. The
-// runtime works without them.
+// [SeriesReader], [DeviceReader] and [DeviceSender] on its workers and [Microbenchmarker] on its
+// driver. The runtime works without them.
 //
 // Package core/transporttest has a test for every clause of this contract.
 //
-// The host accepts what a plugin sends within bounds. The tag "bound" of a field has them: a limit, a field
-// that the value may not exceed, or "any". A name with $ is known to the host only.
+// The host accepts what a plugin sends within bounds. The tag "bound" of a field has them: a limit,
+// a field that the value may not exceed, or "any". A name with $ is known to the host only.
 package transport

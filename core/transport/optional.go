@@ -81,11 +81,11 @@ type Series struct {
 // Tracer is implemented by workers that can record the steps of their transfers. A transfer is what
 // the transport moves at a time: several messages, one, or a part of one.
 type Tracer interface {
-	// StartTrace records the first n transfers that end from now on, and drops the last recording. It
-	// is called on the worker's thread before a measured window, and may allocate.
+	// StartTrace records the first n transfers that end from now on, and drops the last recording.
+	// It is called on the worker's thread before a measured window, and may allocate.
 	StartTrace(n int)
-	// ReadTrace appends what was recorded since the last StartTrace to dst. It is called on the worker's
-	// thread, outside measured windows.
+	// ReadTrace appends what was recorded since the last StartTrace to dst. It is called on the
+	// worker's thread, outside measured windows.
 	ReadTrace(dst []Transfer) []Transfer
 }
 
@@ -107,7 +107,8 @@ type Step struct {
 	Begin int64  `json:"begin_unix_ns" bound:"<=int64"` // as End
 }
 
-// RegistrationReader may be implemented by transports that register memory with a device or a library.
+// RegistrationReader may be implemented by transports that register memory with a device or a
+// library.
 type RegistrationReader interface {
 	// Registered returns how many bytes were registered since Open, and the time that it took. Any
 	// goroutine may call it.
@@ -128,11 +129,11 @@ type DeviceReader interface {
 // DeviceSender is implemented by workers that send payloads from device memory. Its methods block,
 // and are called on the worker's thread, outside measured windows.
 type DeviceSender interface {
-	// ReserveDevice reserves device memory for payloads of up to size bytes, in slots 1 to slots. It
-	// is called at most once, and Close of the transport frees the memory.
+	// ReserveDevice reserves device memory for payloads of up to size bytes, in slots 1 to slots.
+	// It is called at most once, and Close of the transport frees the memory.
 	ReserveDevice(slots uint16, size int) error
-	// WriteDevice copies a payload to a slot. Calls that Post took before keep the bytes that the slot
-	// had then. A slot can be posted any number of times, to any peers.
+	// WriteDevice copies a payload to a slot. Calls that Post took before keep the bytes that the
+	// slot had then. A slot can be posted any number of times, to any peers.
 	WriteDevice(slot uint16, payload []byte) error
 }
 
@@ -179,10 +180,10 @@ const ProbeHeader = 16
 type Prober interface {
 	// Probe takes one measurement against peer. Both sides call it at about the same time while
 	// no call is in flight. The side with Initiate set returns the reading, the other a zero
-	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it. While it
-	// waits longer than a peer that runs, it sleeps now and then (core/fabric/spin). For a
-	// kind that it cannot measure, it returns an error that wraps ErrUnsupported, on both sides
-	// and without waiting for the other.
+	// Floor. Probe gives up when ctx ends, so a peer that does not take part cannot hang it. While
+	// it waits longer than a peer that runs, it sleeps now and then (core/fabric/spin). For a kind
+	// that it cannot measure, it returns an error that wraps ErrUnsupported, on both sides and
+	// without waiting for the other.
 	Probe(ctx context.Context, peer PeerID, probe Probe) (Floor, error)
 }
 
@@ -206,7 +207,8 @@ type Microbenchmarker interface {
 	// Microbenchmark takes the measurements for which wanted returns true, about d each, and
 	// calls report with each reading. options are the transport's. It blocks until it is done,
 	// ctx ends, or report returns an error.
-	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool, d time.Duration, report func(Measurement) error) error
+	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool,
+		d time.Duration, report func(Measurement) error) error
 }
 
 // Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
@@ -227,8 +229,8 @@ type Measurement struct {
 	// Baseline names the reading of the same size that this one replaces. It has the same
 	// quantities, and comes before this one.
 	Baseline string `json:"baseline,omitempty" bound:"any"`
-	// Witness is the command line of a tool of the field that measures the same, without addresses. If
-	// the tool is installed, the host runs it and adds its figures.
+	// Witness is the command line of a tool of the field that measures the same, without addresses.
+	// If the tool is installed, the host runs it and adds its figures.
 	Witness        []string `json:"witness,omitempty" bound:"any"`
 	WitnessLatency float64  `json:"witness_latency_ns,omitempty" bound:"<=exact"`
 	WitnessRate    float64  `json:"witness_rate,omitempty" bound:"<=exact"`

@@ -76,7 +76,8 @@ func ParseOptions(schema []Option, raw map[string]string) (Values, error) {
 	}
 	for name := range raw {
 		if _, known := v.values[name]; !known {
-			return Values{}, &OptionError{Option: name, Problem: "unknown" + SuggestionFor(name, names)}
+			return Values{}, &OptionError{Option: name, Problem: "unknown" +
+				SuggestionFor(name, names)}
 		}
 	}
 	return v, nil
@@ -117,17 +118,19 @@ func parseValue(o Option, text string) (value, error) {
 func (t OptionType) Kind() string {
 	return map[OptionType]string{
 		TypeBool: "true or false", TypeInt: "a whole number", TypeFloat: "a number",
-		TypeSize: "a size such as 4KiB", TypeDuration: "a duration such as 500ms or 1.5s", TypeString: "a text",
+		TypeSize: "a size such as 4KiB", TypeDuration: "a duration such as 500ms or 1.5s",
+		TypeString: "a text",
 	}[t]
 }
 
-// Check returns what is wrong with a value of the option, or an empty string. number is that of an option
-// with bounds.
+// Check returns what is wrong with a value of the option, or an empty string. number is that of an
+// option with bounds.
 func (o *Option) Check(text string, number float64) (problem string) {
 	switch {
 	case len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text):
 		return fmt.Sprintf("%q is not one of %s%s", text, o.Range(), SuggestionFor(text, o.Allowed))
-	case (o.Min != 0 || o.Max != 0) && !(number >= float64(o.Min) && number <= float64(o.Max)): // also NaN
+	case (o.Min != 0 || o.Max != 0) && !(number >= float64(o.Min) && number <= float64(o.Max)):
+		// also NaN
 		return fmt.Sprintf("%s is out of range (%s)", text, o.Range())
 	}
 	return ""
@@ -206,7 +209,8 @@ func ParseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is not a size: write bytes, or a number with KiB, MiB or GiB", text)
+		return 0, fmt.Errorf("%q is not a size: write bytes, or a number with KiB, MiB or GiB",
+			text)
 	}
 	return n * unit, nil
 }

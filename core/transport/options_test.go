@@ -18,7 +18,8 @@ var testSchema = []Option{
 }
 
 func TestParseOptions(t *testing.T) {
-	v, err := ParseOptions(testSchema, map[string]string{"slots": "8", "arena": "4KiB", "inline": "false", "device": "mlx5_0"})
+	v, err := ParseOptions(testSchema, map[string]string{"slots": "8", "arena": "4KiB",
+		"inline": "false", "device": "mlx5_0"})
 	require.NoError(t, err)
 	require.Equal(t, "lamport", v.String("ring"))
 	require.Equal(t, 8, v.Int("slots"))
@@ -27,7 +28,8 @@ func TestParseOptions(t *testing.T) {
 	require.False(t, v.Bool("inline"))
 	require.Equal(t, "mlx5_0", v.String("device"))
 	require.Equal(t, map[string]string{
-		"ring": "lamport", "slots": "8", "arena": "4KiB", "rto": "5ms", "inline": "false", "device": "mlx5_0",
+		"ring": "lamport", "slots": "8", "arena": "4KiB", "rto": "5ms", "inline": "false",
+		"device": "mlx5_0",
 	}, v.Map())
 	require.Panics(t, func() { v.Int("ring") })
 	require.Panics(t, func() { v.Bool("no-such") })
@@ -39,14 +41,19 @@ func TestParseOptionsRefuses(t *testing.T) {
 		option  string
 		problem string
 	}{
-		"unknown":     {map[string]string{"rnig": "x"}, "rnig", `unknown; did you mean "ring"?`},
-		"far off":     {map[string]string{"zzzzzzzz": "x"}, "zzzzzzzz", "unknown"},
-		"not allowed": {map[string]string{"ring": "onesded"}, "ring", `"onesded" is not one of lamport, onesided; did you mean "onesided"?`},
-		"not an int":  {map[string]string{"slots": "many"}, "slots", `"many" is not a whole number`},
-		"too small":   {map[string]string{"slots": "1"}, "slots", "1 is out of range (4 to 1024)"},
-		"too large":   {map[string]string{"arena": "2GiB"}, "arena", "2GiB is out of range (1 to 1GiB)"},
-		"no unit":     {map[string]string{"rto": "5"}, "rto", `"5" is not a duration such as 500ms or 1.5s`},
-		"not a bool":  {map[string]string{"inline": "maybe"}, "inline", `"maybe" is not true or false`},
+		"unknown": {map[string]string{"rnig": "x"}, "rnig", `unknown; did you mean "ring"?`},
+		"far off": {map[string]string{"zzzzzzzz": "x"}, "zzzzzzzz", "unknown"},
+		"not allowed": {map[string]string{"ring": "onesded"}, "ring",
+			`"onesded" is not one of lamport, onesided; did you mean "onesided"?`},
+		"not an int": {map[string]string{"slots": "many"}, "slots",
+			`"many" is not a whole number`},
+		"too small": {map[string]string{"slots": "1"}, "slots", "1 is out of range (4 to 1024)"},
+		"too large": {map[string]string{"arena": "2GiB"}, "arena",
+			"2GiB is out of range (1 to 1GiB)"},
+		"no unit": {map[string]string{"rto": "5"}, "rto",
+			`"5" is not a duration such as 500ms or 1.5s`},
+		"not a bool": {map[string]string{"inline": "maybe"}, "inline",
+			`"maybe" is not true or false`},
 	} {
 		_, err := ParseOptions(testSchema, c.raw)
 		var wrong *OptionError
@@ -59,14 +66,16 @@ func TestOpErrorWraps(t *testing.T) {
 	err := error(NewOpError("shm", "open", Unavailable("no %s", "device")))
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.EqualError(t, err, "shm: open: unavailable: no device")
-	require.EqualError(t, &OpError{Transport: "shm", Op: "post", Peer: 3, Err: ErrPeerDown}, "shm: post peer 3: peer is down")
+	require.EqualError(t, &OpError{Transport: "shm", Op: "post", Peer: 3, Err: ErrPeerDown},
+		"shm: post peer 3: peer is down")
 	cause := errors.New("cause")
 	require.ErrorIs(t, Unavailable("because: %w", cause), cause)
 }
 
 // FuzzParseSize: what is written can be read back.
 func FuzzParseSize(f *testing.F) {
-	for _, text := range []string{"0", "4096", "4KiB", "1 MiB", "9223372036854775807", "-1", "B", "8EiB"} {
+	for _, text := range []string{"0", "4096", "4KiB", "1 MiB", "9223372036854775807", "-1", "B",
+		"8EiB"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

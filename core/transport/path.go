@@ -1,12 +1,12 @@
 package transport
 
 // PathReader is implemented by workers that state what carries their bytes. The runtime completes
-// each statement with what the kernel knows of it, and the host compares it with the counters of the
-// kernel.
+// each statement with what the kernel knows of it, and the host compares it with the counters of
+// the kernel.
 type PathReader interface {
-	// ReadPaths appends the worker's paths to dst. What it states comes from the library, the device
-	// or the open connections, never from the options alone. It is called once on the worker's
-	// thread, outside measured windows, after the first calls.
+	// ReadPaths appends the worker's paths to dst. What it states comes from the library, the
+	// device or the open connections, never from the options alone. It is called once on the
+	// worker's thread, outside measured windows, after the first calls.
 	ReadPaths(dst []Path) []Path
 }
 
@@ -18,12 +18,12 @@ type Path struct {
 	// runtime asks the process's sockets.
 	Local  string `json:"local,omitempty" bound:"<=256"`
 	Remote string `json:"remote,omitempty" bound:"<=256"`
-	// LocalPort and RemotePort are the ports of datagrams, 0 if they are unknown: the kernel may choose by
-	// them between routes that are equal. They are not in the result.
+	// LocalPort and RemotePort are the ports of datagrams, 0 if they are unknown: the kernel may
+	// choose by them between routes that are equal. They are not in the result.
 	LocalPort  uint16 `json:"-"`
 	RemotePort uint16 `json:"-"`
-	// Interface is the network interface. If it is left out, the runtime asks the kernel for the route
-	// from Local to Remote.
+	// Interface is the network interface. If it is left out, the runtime asks the kernel for the
+	// route from Local to Remote.
 	Interface string `json:"interface,omitempty" bound:"<=256"`
 	// Device and Port name the port of an RDMA device.
 	Device string `json:"device,omitempty" bound:"<=256"`
@@ -31,7 +31,8 @@ type Path struct {
 	// Overhead is the most bytes that the transport adds to a message of any size, as headers or
 	// messages of its own; the carrier's own headers are not included. With 0, it is unknown.
 	Overhead int `json:"overhead_bytes,omitempty" bound:"<=1048576"`
-	// Facts are what else the source says of the path, by name: [FactGIDIndex], [FactLinkLayer], "lanes".
+	// Facts are what else the source says of the path, by name: [FactGIDIndex], [FactLinkLayer],
+	// "lanes".
 	Facts map[string]string `json:"facts,omitempty" bound:"<=1024,key>=1,key<=256,each<=4096"`
 }
 
@@ -39,7 +40,8 @@ type Path struct {
 // port's table of addresses.
 const FactGIDIndex = "gid_index"
 
-// FactLinkLayer is the name of the fact with which a path over an RDMA device names what is below the port.
+// FactLinkLayer is the name of the fact with which a path over an RDMA device names what is below
+// the port.
 const FactLinkLayer = "link_layer"
 
 // LinkEthernet is [FactLinkLayer] of a port whose packets need an entry in its table of addresses.

@@ -27,16 +27,16 @@ type Info struct {
 	Version string `json:"version" bound:"any"`
 	// Summary is one line for users who choose a transport.
 	Summary string `json:"summary" bound:"any"`
-	// Choose completes the sentence "choose it ..." in lists of transports: "for few peers with RDMA",
-	// in one line of at most 100 bytes. The conformance suite requires it.
+	// Choose completes the sentence "choose it ..." in lists of transports: "for few peers with
+	// RDMA", in one line of at most 100 bytes. The conformance suite requires it.
 	Choose string `json:"choose,omitempty" bound:"<=256"`
 	// Groups has what the transport can run on. Lists show it in the first one, which is what it is
 	// made for.
 	Groups []Group `json:"groups,omitempty" bound:"each=$groups,once"`
 	// Providers are the possible values of Properties.Provider.
 	Providers []string `json:"providers" bound:"<=1024,each>=1,each<=256"`
-	// Capabilities apply with the default options. Limits are the largest that any options allow: the
-	// host refuses a load that exceeds them before it starts a rank.
+	// Capabilities apply with the default options. Limits are the largest that any options allow:
+	// the host refuses a load that exceeds them before it starts a rank.
 	Capabilities Capabilities `json:"capabilities"`
 	Limits       Limits       `json:"limits"`
 	Needs        Needs        `json:"needs,omitzero"`
@@ -48,8 +48,8 @@ type Info struct {
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
 	Unavailable string `json:"unavailable,omitempty" bound:"any"`
-	// Instrument marks a transport that tests the tool, not a candidate for use. The command runs it
-	// only if it is named, not with "all".
+	// Instrument marks a transport that tests the tool, not a candidate for use. The command runs
+	// it only if it is named, not with "all".
 	Instrument bool `json:"instrument,omitempty"`
 }
 
@@ -86,8 +86,8 @@ type Config struct {
 	// HostPrefix is the number of bytes at the start of each payload that must be in host memory
 	// even if the rest stays in device memory.
 	HostPrefix int
-	// Crosses reports that ranks are on several machines, which no memory and no Unix socket joins. A
-	// transport that chooses its provider chooses another.
+	// Crosses reports that ranks are on several machines, which no memory and no Unix socket joins.
+	// A transport that chooses its provider chooses another.
 	Crosses bool
 	Options Values // from ParseOptions with the driver's schema
 	Logger  *slog.Logger
@@ -134,7 +134,8 @@ type Properties struct {
 	// Uncounted names the library that copies, checksums or makes system calls for the transport
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
 	Uncounted string `json:"uncounted,omitempty" bound:"any"`
-	// Port is the port of an RDMA device that the transport opened for all of its workers; nil without one.
+	// Port is the port of an RDMA device that the transport opened for all of its workers; nil
+	// without one.
 	Port *Path `json:"port,omitempty"`
 }
 

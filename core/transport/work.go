@@ -27,5 +27,6 @@ const (
 
 // WorkStats returns the names of the counters of work.
 func WorkStats() []string {
-	return []string{StatCopies, StatCopiedBytes, StatChecksummedBytes, StatSyscalls, StatKernelBytes, StatDoorbells, StatHelperThreads}
+	return []string{StatCopies, StatCopiedBytes, StatChecksummedBytes, StatSyscalls,
+		StatKernelBytes, StatDoorbells, StatHelperThreads}
 }

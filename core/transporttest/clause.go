@@ -32,8 +32,10 @@ func (c *clause) missing(tr traits) string {
 
 func clauses() []clause {
 	return slices.Concat(infoClauses, openClauses, connectClauses, echoClauses,
-		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses, peerClauses,
-		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, traceClauses, probeClauses, deviceClauses,
+		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses,
+		peerClauses,
+		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, traceClauses,
+		probeClauses, deviceClauses,
 		microClauses, allocClauses)
 }
 
@@ -68,20 +70,27 @@ type need struct {
 }
 
 var (
-	needsOrder    = need{"Capabilities.Ordered", func(tr traits) bool { return tr.properties.Capabilities.Ordered }}
-	needsLostPeer = need{"Capabilities.TellsPeerLost", func(tr traits) bool { return tr.properties.Capabilities.TellsPeerLost }}
-	needsWaits    = need{"Capabilities.Waits", func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
+	needsOrder = need{"Capabilities.Ordered",
+		func(tr traits) bool { return tr.properties.Capabilities.Ordered }}
+	needsLostPeer = need{"Capabilities.TellsPeerLost",
+		func(tr traits) bool { return tr.properties.Capabilities.TellsPeerLost }}
+	needsWaits = need{"Capabilities.Waits",
+		func(tr traits) bool { return tr.properties.Capabilities.Waits && tr.waiter }}
 	// Allocations are counted for the whole process, so they cannot be told from those of the
 	// transport's goroutines.
-	needsNoGoroutines = need{"Capabilities.Goroutines of false", func(tr traits) bool { return !tr.properties.Capabilities.Goroutines }}
-	needsInFlight     = need{"Limits.InFlight", func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
-	needsProber       = need{"Prober", func(tr traits) bool { return tr.prober }}
-	needsSeries       = need{"SeriesReader", func(tr traits) bool { return tr.series }}
-	needsTracer       = need{"Capabilities.Traces", func(tr traits) bool { return tr.properties.Capabilities.Traces && tr.tracer }}
-	needsMicro        = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
-	needsStats        = need{"StatsReader", func(tr traits) bool { return tr.stats }}
-	needsKill         = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
-	needsRoom         = need{"Limits.Peers of 2 or more", func(tr traits) bool { return tr.properties.Limits.Peers >= 2 }}
+	needsNoGoroutines = need{"Capabilities.Goroutines of false",
+		func(tr traits) bool { return !tr.properties.Capabilities.Goroutines }}
+	needsInFlight = need{"Limits.InFlight",
+		func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
+	needsProber = need{"Prober", func(tr traits) bool { return tr.prober }}
+	needsSeries = need{"SeriesReader", func(tr traits) bool { return tr.series }}
+	needsTracer = need{"Capabilities.Traces",
+		func(tr traits) bool { return tr.properties.Capabilities.Traces && tr.tracer }}
+	needsMicro = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
+	needsStats = need{"StatsReader", func(tr traits) bool { return tr.stats }}
+	needsKill  = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
+	needsRoom  = need{"Limits.Peers of 2 or more",
+		func(tr traits) bool { return tr.properties.Limits.Peers >= 2 }}
 )
 
 // survey opens one rank and returns its traits.

@@ -16,10 +16,12 @@ var allocClauses = []clause{
 		says: "Post, Flush and Poll of large messages do not allocate."},
 	{name: "alloc/idle", run: allocIdle, alone: true, needs: []need{needsNoGoroutines},
 		says: "Flush and Poll with nothing to do do not allocate."},
-	{name: "alloc/back-pressure", run: allocBackPressure, alone: true, needs: []need{needsNoGoroutines},
-		says: "A Post that finds no room does not allocate."},
-	{name: "alloc/refusal", run: allocRefusal, alone: true, needs: []need{needsBound, needsNoGoroutines},
-		says: "A Post that is refused does not allocate."},
+	{name: "alloc/back-pressure", run: allocBackPressure, alone: true,
+		needs: []need{needsNoGoroutines},
+		says:  "A Post that finds no room does not allocate."},
+	{name: "alloc/refusal", run: allocRefusal, alone: true,
+		needs: []need{needsBound, needsNoGoroutines},
+		says:  "A Post that is refused does not allocate."},
 }
 
 // allocations returns the average number of allocations of one call of f, with the collector off.
@@ -47,7 +49,8 @@ func newTraffic(t *trial, a, b *node, batch int, payload []byte) *traffic {
 		calls: make([]transport.Op, batch), replies: make([]transport.Op, batch),
 		events: make([]transport.Event, batch), payload: payload}
 	for i := range f.calls {
-		f.calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: f.payload}
+		f.calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: f.payload}
 	}
 	return f
 }
@@ -94,7 +97,8 @@ func allocTraffic(large bool) func(*trial) {
 			size = c.layout.maxPayload
 		}
 		f := newTraffic(t, a, b, min(c.depth(), 8), pattern(1, size))
-		require.Zero(t, allocations(f.round), "allocations in a round of %d calls of %d bytes", len(f.calls), size)
+		require.Zero(t, allocations(f.round), "allocations in a round of %d calls of %d bytes",
+			len(f.calls), size)
 	}
 }
 

@@ -18,7 +18,8 @@ var callClauses = []clause{
 	{name: "call/replies-in-any-order", run: callRepliesInAnyOrder,
 		says: "Requests may be answered in any order; a response has the token of its call."},
 	{name: "call/deferred", run: callDeferred,
-		says: "A request may be answered at any later time, after other requests, with its token only."},
+		says: "A request may be answered at any later time, after other requests, with its " +
+			"token only."},
 	{name: "call/tokens", run: callTokens,
 		says: "A response has all 64 bits of its call's token."},
 	{name: "call/ordered", run: callOrdered, needs: []need{needsOrder},
@@ -27,7 +28,8 @@ var callClauses = []clause{
 
 var threadClauses = []clause{
 	{name: "threads/all-to-all", run: threadsAllToAll, needs: []need{needsRoom},
-		says: "Several workers of each rank, each on its own thread, call all workers of the other rank at the same time."},
+		says: "Several workers of each rank, each on its own thread, call all workers of the " +
+			"other rank at the same time."},
 	{name: "threads/handover", run: threadsHandover,
 		says: "A worker may move from one thread to another."},
 }
@@ -55,7 +57,8 @@ func callBothSides(t *trial) {
 // takesDepthUnpolled posts as many calls as fit, without polling.
 func takesDepthUnpolled(c *cluster, n *node) {
 	for i := range c.depth() {
-		if _, err := n.tryPost([]transport.Op{n.newCall(0, pattern(uint64(i)<<40, 24))}); err != nil {
+		if _, err := n.tryPost([]transport.Op{n.newCall(0, pattern(uint64(i)<<40, 24))}); err !=
+			nil {
 			c.trial.fatalf("%s: Post while the peer's calls are in flight: %v", n.name, err)
 		}
 	}
@@ -79,7 +82,10 @@ func callRepliesInAnyOrder(t *trial) {
 	orders := []func([]transport.Event){
 		func(events []transport.Event) { slices.Reverse(events) },
 		func(events []transport.Event) {
-			random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			random.Shuffle(len(events), func(i, j int) {
+				events[i], events[j] = events[j],
+					events[i]
+			})
 		},
 	}
 	for _, reorder := range orders {
@@ -114,7 +120,8 @@ func callDeferred(t *trial) {
 	for i := range 20 * c.depth() {
 		if c.depth() > early {
 			a.call(0, pattern(uint64(i)<<32, 40))
-			c.until("room beside the deferred calls", func() bool { return len(a.waiting) < c.depth() })
+			c.until("room beside the deferred calls",
+				func() bool { return len(a.waiting) < c.depth() })
 		}
 		b.call(0, pattern(uint64(i)<<40, 8))
 	}
@@ -128,7 +135,8 @@ func callDeferred(t *trial) {
 
 func callTokens(t *trial) {
 	c, a, b := t.pair(layout{})
-	tokens := []uint64{0, 1, 1<<16 - 1, 1 << 16, 1<<31 - 1, 1 << 31, math.MaxUint32, 1 << 32, 1<<63 - 1, 1 << 63,
+	tokens := []uint64{0, 1, 1<<16 - 1, 1 << 16, 1<<31 - 1, 1 << 31, math.MaxUint32, 1 << 32,
+		1<<63 - 1, 1 << 63,
 		math.MaxUint64 - 1, math.MaxUint64}
 	random := dice()
 	for range 100 {
@@ -137,7 +145,8 @@ func callTokens(t *trial) {
 	for i, token := range tokens {
 		payload := pattern(uint64(i), 16)
 		for _, n := range []*node{a, b} {
-			n.post(transport.Op{Kind: transport.OpCall, Peer: 0, Token: transport.Token(token), Payload: payload})
+			n.post(transport.Op{Kind: transport.OpCall, Peer: 0, Token: transport.Token(token),
+				Payload: payload})
 		}
 	}
 	c.drain()
@@ -150,7 +159,8 @@ func callOrdered(t *trial) {
 		next := uint64(0)
 		server.onRequest = func(e transport.Event) {
 			require.GreaterOrEqual(t, len(e.Payload), 8, "bytes of a request")
-			require.Equal(t, next, binary.LittleEndian.Uint64(e.Payload), "the number of a request, in the order of posting")
+			require.Equal(t, next, binary.LittleEndian.Uint64(e.Payload),
+				"the number of a request, in the order of posting")
 			next++
 			server.reply(e, e.Payload)
 		}
@@ -204,7 +214,8 @@ func (n *node) callAll(calls int) {
 	for i := range calls {
 		for peer := range n.peers {
 			seed := uint64(n.index())<<48 | uint64(peer)<<32 | uint64(i)
-			ops = append(ops, n.newCall(transport.PeerID(peer), pattern(seed, i%min(100, n.cluster.layout.maxPayload))))
+			ops = append(ops, n.newCall(transport.PeerID(peer),
+				pattern(seed, i%min(100, n.cluster.layout.maxPayload))))
 		}
 	}
 	total := len(ops)

@@ -12,7 +12,8 @@ var connectClauses = []clause{
 	{name: "connect/does-not-wait", run: connectDoesNotWait,
 		says: "Connect does not wait for the other side's Connect."},
 	{name: "connect/call-before-peer", run: connectCallBeforePeer,
-		says: "A call may be posted as soon as Connect has returned, and is polled by the peer after the peer's own Connect."},
+		says: "A call may be posted as soon as Connect has returned, and is polled by the peer " +
+			"after the peer's own Connect."},
 	{name: "connect/late", run: connectLate, needs: []need{needsRoom},
 		says: "Both sides may connect while other connections have calls in flight."},
 	{name: "connect/numbers", run: connectNumbers, needs: []need{needsRoom},

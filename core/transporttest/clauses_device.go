@@ -10,35 +10,42 @@ import (
 
 var deviceClauses = []clause{
 	{name: "device/head", run: deviceHead, needs: []need{needsDevice},
-		says: "An event has the first Config.HostPrefix bytes of a payload in device memory, or all of a shorter payload."},
+		says: "An event has the first Config.HostPrefix bytes of a payload in device memory, or " +
+			"all of a shorter payload."},
 	{name: "device/read", run: deviceRead, needs: []need{needsDevice},
 		says: "ReadDevice reads any number of the first bytes of a payload, any number of times."},
 	{name: "device/later", run: deviceLater, needs: []need{needsDevice},
-		says: "After the next Poll, ReadDevice returns the payload unchanged or reports that it is gone."},
+		says: "After the next Poll, ReadDevice returns the payload unchanged or reports that it " +
+			"is gone."},
 	{name: "device/send", run: deviceSend, needs: []need{needsDeviceSend},
-		says: "A call with a DeviceSlot has the bytes of the slot, and those of Op.Payload in place of the first ones, in order with other calls."},
+		says: "A call with a DeviceSlot has the bytes of the slot, and those of Op.Payload in " +
+			"place of the first ones, in order with other calls."},
 	{name: "device/rewrite", run: deviceRewrite, needs: []need{needsDeviceSend},
-		says: "A slot can be posted many times. WriteDevice does not change calls that Post took before."},
+		says: "A slot can be posted many times. WriteDevice does not change calls that Post took " +
+			"before."},
 }
 
 // headSize is the Config.HostPrefix of the suite.
 const headSize = 16
 
-var needsDevice = need{"Capabilities.DeviceMemory", func(tr traits) bool { return tr.properties.Capabilities.DeviceMemory }}
+var needsDevice = need{"Capabilities.DeviceMemory",
+	func(tr traits) bool { return tr.properties.Capabilities.DeviceMemory }}
 
-var needsDeviceSend = need{"Capabilities.DeviceSend", func(tr traits) bool { return tr.properties.Capabilities.DeviceSend }}
+var needsDeviceSend = need{"Capabilities.DeviceSend",
+	func(tr traits) bool { return tr.properties.Capabilities.DeviceSend }}
 
 func (n *node) reserve(slots uint16) transport.DeviceSender {
 	sender, ok := n.worker.(transport.DeviceSender)
 	if !ok {
 		n.trial.fatalf("%s: declares device_send but does not implement DeviceSender", n.name)
 	}
-	require.NoError(n.trial, sender.ReserveDevice(slots, n.cluster.layout.maxPayload), "ReserveDevice")
+	require.NoError(n.trial, sender.ReserveDevice(slots, n.cluster.layout.maxPayload),
+		"ReserveDevice")
 	return sender
 }
 
-// callFromDevice posts a call whose payload begins with prefix and continues with the slot's, so that
-// it is whole.
+// callFromDevice posts a call whose payload begins with prefix and continues with the slot's, so
+// that it is whole.
 func (n *node) callFromDevice(slot uint16, prefix, whole []byte) {
 	op := n.newCall(0, prefix)
 	op.DeviceSlot = slot
@@ -52,11 +59,14 @@ func (n *node) fetch(e *transport.Event) {
 		return
 	}
 	if head := min(headSize, e.Size); len(e.Payload) != head {
-		n.trial.fatalf("%s: %d bytes of a payload of %d, and Config.HostPrefix is %d", n.name, len(e.Payload), e.Size, headSize)
+		n.trial.fatalf("%s: %d bytes of a payload of %d, and Config.HostPrefix is %d", n.name,
+			len(e.Payload), e.Size, headSize)
 	}
 	whole := make([]byte, e.Size)
 	if !n.read(e, whole) {
-		n.trial.fatalf("%s: ReadDevice reports before the next Poll that a payload of %d bytes is gone", n.name, e.Size)
+		n.trial.fatalf(
+			"%s: ReadDevice reports before the next Poll that a payload of %d bytes is gone",
+			n.name, e.Size)
 	}
 	n.sameBytes("head of a payload in device memory", e.Payload, whole[:len(e.Payload)])
 	e.Payload = whole
@@ -74,7 +84,8 @@ func (n *node) read(e *transport.Event, into []byte) (valid bool) {
 
 func deviceHead(t *trial) {
 	c, a, b := t.pair(layout{})
-	for i, size := range []int{0, 1, headSize - 1, headSize, headSize + 1, 1000, c.layout.maxPayload} {
+	for i, size := range []int{0, 1, headSize - 1, headSize, headSize + 1, 1000,
+		c.layout.maxPayload} {
 		a.call(0, pattern(uint64(i), size))
 		b.call(0, pattern(uint64(i)<<32, size))
 	}
@@ -125,11 +136,13 @@ func deviceLater(t *trial) {
 
 func deviceSend(t *trial) {
 	c, a, _ := t.pair(layout{})
-	sizes := []int{0, 1, headSize - 1, headSize, headSize + 1, 1000, c.layout.maxPayload / 2, c.layout.maxPayload}
+	sizes := []int{0, 1, headSize - 1, headSize, headSize + 1, 1000, c.layout.maxPayload / 2,
+		c.layout.maxPayload}
 	sender := a.reserve(uint16(len(sizes)))
 	for i, size := range sizes {
 		sizes[i] = min(size, c.layout.maxPayload)
-		require.NoError(t, sender.WriteDevice(uint16(i+1), pattern(uint64(i), sizes[i])), "WriteDevice")
+		require.NoError(t, sender.WriteDevice(uint16(i+1), pattern(uint64(i), sizes[i])),
+			"WriteDevice")
 	}
 	for round := range 4 {
 		for i, size := range sizes {

@@ -8,17 +8,21 @@ import (
 
 var flowClauses = []clause{
 	{name: "flow/in-flight", run: flowInFlight,
-		says: "A connection takes Config.InFlight calls while the peer does not poll, and again after they are answered."},
+		says: "A connection takes Config.InFlight calls while the peer does not poll, and again " +
+			"after they are answered."},
 	{name: "flow/in-flight-limit", run: flowInFlightLimit, needs: []need{needsInFlight},
-		says: "A connection has at most Limits.InFlight calls in flight; Post returns a short count for more."},
+		says: "A connection has at most Limits.InFlight calls in flight; Post returns a short " +
+			"count for more."},
 	{name: "flow/back-pressure", run: flowBackPressure,
-		says: "Post to a full connection returns a short count with a nil error, and takes more ops after polling."},
+		says: "Post to a full connection returns a short count with a nil error, and takes more " +
+			"ops after polling."},
 	{name: "flow/back-pressure-batch", run: flowBackPressureBatch,
 		says: "If a batch does not fit, Post takes the first ops and returns their number."},
 	{name: "flow/wrap", run: flowWrap,
 		says: "Messages of varying size stay intact when the medium's memory is reused."},
 	{name: "flow/credits", run: flowCredits,
-		says: "No room is lost: after any amount of traffic, the full number of calls can be in flight."},
+		says: "No room is lost: after any amount of traffic, the full number of calls can be in " +
+			"flight."},
 }
 
 var flushClauses = []clause{
@@ -31,7 +35,8 @@ var flushClauses = []clause{
 // takesDepth posts calls from a, while its peer does not poll, until depth calls are in flight.
 func takesDepth(c *cluster, a *node) {
 	for spins := 0; len(a.waiting) < c.depth(); spins++ {
-		c.trial.pause(spins, "room for %d calls in flight from %s; %d were taken", c.depth(), a.name, len(a.waiting))
+		c.trial.pause(spins, "room for %d calls in flight from %s; %d were taken", c.depth(),
+			a.name, len(a.waiting))
 		op := a.newCall(0, pattern(uint64(spins), 8))
 		if _, err := a.tryPost([]transport.Op{op}); err != nil {
 			c.trial.fatalf("%s: Post with %d calls in flight: %v", a.name, len(a.waiting), err)
@@ -69,11 +74,13 @@ func (n *node) fill(size, batch int) {
 		}
 		taken, err := n.tryPost(ops)
 		if err != nil {
-			n.trial.fatalf("%s: Post with %d calls in flight must return a short count, not an error: %v",
+			n.trial.fatalf(
+				"%s: Post with %d calls in flight must return a short count, not an error: %v",
 				n.name, len(n.waiting), err)
 		}
 		if bytes += taken * (size + 8); bytes > maxBuffered {
-			n.trial.fatalf("%s: Post never returned a short count in %d MiB of calls to a peer that does not poll",
+			n.trial.fatalf("%s: Post never returned a short count in %d MiB of calls to a peer "+
+				"that does not poll",
 				n.name, maxBuffered>>20)
 		}
 		if short++; taken == batch {
@@ -153,7 +160,8 @@ func flushDelivers(t *trial) {
 		var ops []transport.Op
 		for peer := range others {
 			for size := range 3 {
-				ops = append(ops, center.newCall(transport.PeerID(peer), pattern(uint64(round), 16*size)))
+				ops = append(ops, center.newCall(transport.PeerID(peer),
+					pattern(uint64(round), 16*size)))
 			}
 		}
 		center.post(ops...)

@@ -11,35 +11,43 @@ import (
 
 var infoClauses = []clause{
 	{name: "info/names", run: infoNames,
-		says: "Info has a name of lower-case letters and digits, a version, a summary and a reason to choose it of one line each, groups and providers, the same each time."},
+		says: "Info has a name of lower-case letters and digits, a version, a summary and a " +
+			"reason to choose it of one line each, groups and providers, the same each time."},
 	{name: "info/options", run: infoOptions,
-		says: "Every option has a name of words joined by hyphens, help, and a default that parses; unknown names do not parse."},
+		says: "Every option has a name of words joined by hyphens, help, and a default that " +
+			"parses; unknown names do not parse."},
 	{name: "info/limits", run: infoLimits,
-		says: "MaxPayload and Peers are positive, InlineSize is at most MaxPayload, and no limit is negative."},
+		says: "MaxPayload and Peers are positive, InlineSize is at most MaxPayload, and no limit " +
+			"is negative."},
 	{name: "info/touches-nothing", run: infoTouchesNothing, alone: true,
 		says: "Info returns at once and touches no hardware, memory or sockets."},
 }
 
 var openClauses = []clause{
 	{name: "open/twice", run: openTwice,
-		says: "A driver opens several ranks in one process, and closing one does not affect the others."},
+		says: "A driver opens several ranks in one process, and closing one does not affect the " +
+			"others."},
 	{name: "open/again", run: openAgain,
 		says: "Close releases everything, so a driver can be opened any number of times."},
 	{name: "open/properties", run: openProperties,
 		says: "Properties have one of Info's providers, and limits that cover the configuration."},
 	{name: "open/chosen", run: openChosen,
-		says: "Properties name what was taken for every option whose value is auto, and the integrity checks."},
+		says: "Properties name what was taken for every option whose value is auto, and the " +
+			"integrity checks."},
 	{name: "open/capabilities", run: openCapabilities,
-		says: "Info's capabilities hold with the default options, and a worker is a Waiter if and only if Waits is declared, and a Tracer if Traces is."},
+		says: "Info's capabilities hold with the default options, and a worker is a Waiter if " +
+			"and only if Waits is declared, and a Tracer if Traces is."},
 	{name: "open/worker-indices", run: openWorkerIndices,
-		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a separate worker for each."},
+		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a separate " +
+			"worker for each."},
 	{name: "open/address", run: openAddress,
 		says: "Address is constant."},
 }
 
 var transportName = regexp.MustCompile(`^[a-z0-9]+$`)
 
-// longestChoose is the longest reason to choose a transport, in bytes: lists show it beside its name.
+// longestChoose is the longest reason to choose a transport, in bytes: lists show it beside its
+// name.
 const longestChoose = 100
 
 func infoNames(t *trial) {
@@ -80,7 +88,8 @@ func infoOptions(t *trial) {
 }
 
 func infoLimits(t *trial) {
-	for _, limits := range []transport.Limits{t.suite.Driver.Info().Limits, t.traits.properties.Limits} {
+	for _, limits := range []transport.Limits{t.suite.Driver.Info().Limits,
+		t.traits.properties.Limits} {
 		require.Positive(t, limits.MaxPayload, "MaxPayload")
 		require.Positive(t, limits.Peers, "Peers")
 		require.GreaterOrEqual(t, limits.InFlight, 0, "InFlight")
@@ -130,7 +139,8 @@ func openProperties(t *trial) {
 		require.Contains(t, t.traits.info.Providers, p.Provider, "Properties.Provider")
 		require.GreaterOrEqual(t, p.Limits.MaxPayload, c.layout.maxPayload,
 			"Limits.MaxPayload against Config.MaxPayload")
-		require.GreaterOrEqual(t, p.Limits.Peers, c.layout.peers, "Limits.Peers against Config.Peers")
+		require.GreaterOrEqual(t, p.Limits.Peers, c.layout.peers,
+			"Limits.Peers against Config.Peers")
 		if p.Limits.InFlight != 0 {
 			require.GreaterOrEqual(t, p.Limits.InFlight, c.layout.inFlight,
 				"Limits.InFlight against Config.InFlight")
@@ -146,7 +156,8 @@ func openChosen(t *trial) {
 	inForce := values.Map()
 	for option, taken := range p.Chosen {
 		require.Contains(t, inForce, option, "an option in Properties.Chosen")
-		require.NotContains(t, []string{"", "auto"}, taken, "Properties.Chosen of option %q", option)
+		require.NotContains(t, []string{"", "auto"}, taken, "Properties.Chosen of option %q",
+			option)
 	}
 	for option, value := range inForce {
 		if value == "auto" {
@@ -167,7 +178,8 @@ func openCapabilities(t *trial) {
 	require.Equal(t, properties.Capabilities.Waits, t.traits.waiter,
 		"Capabilities.Waits against whether the worker implements Waiter")
 	if properties.Capabilities.Traces {
-		require.True(t, t.traits.tracer, "Capabilities.Traces is declared, and the worker does not implement Tracer")
+		require.True(t, t.traits.tracer,
+			"Capabilities.Traces is declared, and the worker does not implement Tracer")
 	}
 }
 
@@ -186,7 +198,8 @@ func openWorkerIndices(t *trial) {
 	}
 	for i, n := range c.nodes {
 		for _, other := range c.nodes[:i] {
-			require.NotEqual(t, other.worker.Address(), n.worker.Address(), "the addresses of two workers")
+			require.NotEqual(t, other.worker.Address(), n.worker.Address(),
+				"the addresses of two workers")
 		}
 	}
 	for i := range l.workers {

@@ -22,19 +22,23 @@ var statsClauses = []clause{
 	{name: "stats/grow", run: statsGrow, needs: []need{needsStats},
 		says: "The values never decrease."},
 	{name: "stats/work", run: statsWork, needs: []need{needsStats},
-		says: "Counters of work agree: copies have bytes, bytes pass through the kernel in system calls, and every payload is copied by Post or by the kernel."},
+		says: "Counters of work agree: copies have bytes, bytes pass through the kernel in " +
+			"system calls, and every payload is copied by Post or by the kernel."},
 }
 
 var seriesClauses = []clause{
 	{name: "series/values", run: seriesValues, needs: []need{needsSeries},
-		says: "ReadSeries appends series with distinct names, help, and one finite value for each part."},
+		says: "ReadSeries appends series with distinct names, help, and one finite value for " +
+			"each part."},
 	{name: "series/restart", run: seriesRestart, needs: []need{needsSeries},
-		says: "ReadSeries appends nothing before StartSeries, and only the recording since the last one."},
+		says: "ReadSeries appends nothing before StartSeries, and only the recording since the " +
+			"last one."},
 }
 
 var traceClauses = []clause{
 	{name: "trace/steps", run: traceSteps, needs: []need{needsTracer},
-		says: "ReadTrace appends the transfers since the last StartTrace, as many as that asked for, with their connection, and steps in the order of time."},
+		says: "ReadTrace appends the transfers since the last StartTrace, as many as that asked " +
+			"for, with their connection, and steps in the order of time."},
 }
 
 var microClauses = []clause{
@@ -46,9 +50,11 @@ var probeClauses = []clause{
 	{name: "probe/reading", run: probeReading, needs: []need{needsProber},
 		says: "The initiator of a probe returns the reading, and the other side a zero Floor."},
 	{name: "probe/alone", run: probeAlone, needs: []need{needsProber},
-		says: "A probe whose peer does not take part ends with its context and returns an error. Until then it sleeps now and then."},
+		says: "A probe whose peer does not take part ends with its context and returns an error. " +
+			"Until then it sleeps now and then."},
 	{name: "probe/unknown", run: probeUnknown, needs: []need{needsProber},
-		says: "A probe of a kind that the worker cannot measure returns ErrUnsupported without waiting."},
+		says: "A probe of a kind that the worker cannot measure returns ErrUnsupported without " +
+			"waiting."},
 	{name: "probe/then-calls", run: probeThenCalls, needs: []need{needsProber},
 		says: "A probe does not disturb later calls."},
 }
@@ -111,7 +117,8 @@ func statsWork(t *trial) {
 			for _, s := range n.stats() {
 				if slices.Contains(transport.WorkStats(), s.Name) {
 					sum[s.Name] += s.Value
-					require.Equal(t, s.Name == transport.StatHelperThreads, s.Level, "whether counter %q is a level", s.Name)
+					require.Equal(t, s.Name == transport.StatHelperThreads, s.Level,
+						"whether counter %q is a level", s.Name)
 				}
 			}
 		}
@@ -130,11 +137,15 @@ func statsWork(t *trial) {
 	if _, counts := after[transport.StatCopies]; !counts {
 		return
 	}
-	copies, copied, kernel := grown(transport.StatCopies), grown(transport.StatCopiedBytes), grown(transport.StatKernelBytes)
-	require.GreaterOrEqual(t, copied, copies, "%s, of %d %s", transport.StatCopiedBytes, copies, transport.StatCopies)
-	require.False(t, copies == 0 && copied > 0, "%d %s without %s", copied, transport.StatCopiedBytes, transport.StatCopies)
+	copies, copied, kernel := grown(transport.StatCopies), grown(transport.StatCopiedBytes),
+		grown(transport.StatKernelBytes)
+	require.GreaterOrEqual(t, copied, copies, "%s, of %d %s", transport.StatCopiedBytes, copies,
+		transport.StatCopies)
+	require.False(t, copies == 0 && copied > 0, "%d %s without %s", copied,
+		transport.StatCopiedBytes, transport.StatCopies)
 	require.GreaterOrEqual(t, copied+kernel, posted,
-		"%s and %s of %d bytes that Post took, and has to copy", transport.StatCopiedBytes, transport.StatKernelBytes, posted)
+		"%s and %s of %d bytes that Post took, and has to copy", transport.StatCopiedBytes,
+		transport.StatKernelBytes, posted)
 	calls := grown(transport.StatSyscalls)
 	if kernel > 0 {
 		require.Positive(t, calls, "%s, which copied %d bytes", transport.StatSyscalls, kernel)
@@ -142,7 +153,8 @@ func statsWork(t *trial) {
 	switch p := t.traits.properties; {
 	case p.Uncounted != "":
 	case p.Medium == transport.MediumUDP || p.Medium == transport.MediumTCP:
-		require.GreaterOrEqual(t, kernel, posted, "%s of a socket, which copies all that is sent", transport.StatKernelBytes)
+		require.GreaterOrEqual(t, kernel, posted, "%s of a socket, which copies all that is sent",
+			transport.StatKernelBytes)
 	case p.Medium == transport.MediumMemory: // the workers of this clause poll, and never sleep
 		require.Zero(t, calls, "%s of workers that spin on shared memory", transport.StatSyscalls)
 	}
@@ -158,7 +170,8 @@ func (n *node) series() []transport.Series {
 }
 
 func (n *node) startSeries(parts int) {
-	n.worker.(transport.SeriesReader).StartSeries(parts, time.Minute) // nothing is left out, however busy the machine
+	// nothing is left out, however busy the machine
+	n.worker.(transport.SeriesReader).StartSeries(parts, time.Minute)
 }
 
 func seriesValues(t *trial) {
@@ -179,7 +192,8 @@ func seriesValues(t *trial) {
 		require.NotEmpty(t, s.Help, "the help of series %q", s.Name)
 		require.Len(t, s.Values, parts, "the values of series %q", s.Name)
 		for _, v := range s.Values {
-			require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "series %q has the value %v", s.Name, v)
+			require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "series %q has the value %v",
+				s.Name, v)
 		}
 	}
 }
@@ -194,7 +208,8 @@ func seriesRestart(t *trial) {
 		a.call(0, pattern(2, 16))
 		c.drain()
 		for _, s := range a.series() {
-			require.Len(t, s.Values, parts, "the values of series %q since the last StartSeries", s.Name)
+			require.Len(t, s.Values, parts, "the values of series %q since the last StartSeries",
+				s.Name)
 		}
 	}
 }
@@ -226,7 +241,8 @@ func traceSteps(t *trial) {
 			last := int64(0)
 			for _, s := range one.Steps {
 				require.NotEmpty(t, s.Name, "the name of a step")
-				require.GreaterOrEqual(t, s.Begin, last, "the beginning of a step after that of the last")
+				require.GreaterOrEqual(t, s.Begin, last,
+					"the beginning of a step after that of the last")
 				last = s.Begin
 			}
 			require.GreaterOrEqual(t, one.End, max(last, began), "the end of a transfer")
@@ -259,9 +275,11 @@ func microNames(t *trial) {
 	}
 }
 
-var probeKinds = []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
+var probeKinds = []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate,
+	transport.ProbeLibrary}
 
-func (n *node) probe(ctx context.Context, kind transport.ProbeKind, initiate bool, d time.Duration) (transport.Floor, error) {
+func (n *node) probe(ctx context.Context, kind transport.ProbeKind, initiate bool,
+	d time.Duration) (transport.Floor, error) {
 	return n.worker.(transport.Prober).Probe(ctx, 0, transport.Probe{
 		Kind: kind, Initiate: initiate, Duration: d, Forth: 16, Back: 300, InFlight: 8})
 }
@@ -273,9 +291,13 @@ func probeBoth(t *trial, initiator, other *node) (supported []transport.ProbeKin
 		var reading, answer transport.Floor
 		var errs [2]error
 		t.parallel(
-			func() { reading, errs[0] = initiator.probe(t.Context(), kind, true, 5*time.Millisecond) },
+			func() {
+				reading, errs[0] = initiator.probe(t.Context(), kind, true,
+					5*time.Millisecond)
+			},
 			func() { answer, errs[1] = other.probe(t.Context(), kind, false, 5*time.Millisecond) })
-		if errors.Is(errs[0], transport.ErrUnsupported) && errors.Is(errs[1], transport.ErrUnsupported) {
+		if errors.Is(errs[0], transport.ErrUnsupported) &&
+			errors.Is(errs[1], transport.ErrUnsupported) {
 			continue
 		}
 		supported = append(supported, kind)
@@ -306,16 +328,17 @@ func probeAlone(t *trial) {
 	defer runtime.UnlockOSThread()
 	for _, kind := range probeKinds {
 		for _, initiate := range []bool{true, false} {
-			require.True(t, restsAlone(t, a, kind, initiate), "sleeps of a probe without the other side (%s, initiate %v): in %d tries it spun for %v and more between them",
+			require.True(t, restsAlone(t, a, kind, initiate), "sleeps of a probe without the "+
+				"other side (%s, initiate %v): in %d tries it spun for %v and more between them",
 				kind, initiate, aloneTries, mostSpin)
 		}
 	}
 	probeBoth(t, a, b)
 }
 
-// restsAlone reports whether probes without the other side slept often enough, over all of some tries: one
-// in which the thread had no processor tells nothing. What a probe that ends soon takes, too, is no
-// spinning: it may map the memory of its peer.
+// restsAlone reports whether probes without the other side slept often enough, over all of some
+// tries: one in which the thread had no processor tells nothing. What a probe that ends soon takes,
+// too, is no spinning: it may map the memory of its peer.
 func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool {
 	const short, long = time.Millisecond, 10 * time.Millisecond
 	slept, spun := int64(0), time.Duration(0)
@@ -334,9 +357,10 @@ func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool
 	return false
 }
 
-// probeFor probes without the other side for d, and returns how often the thread slept meanwhile, and its
-// processor time.
-func probeFor(t *trial, n *node, kind transport.ProbeKind, initiate bool, d time.Duration) (sleeps int64, cpu time.Duration) {
+// probeFor probes without the other side for d, and returns how often the thread slept meanwhile,
+// and its processor time.
+func probeFor(t *trial, n *node, kind transport.ProbeKind, initiate bool,
+	d time.Duration) (sleeps int64, cpu time.Duration) {
 	sleepsBefore, cpuBefore := threadRest()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -361,7 +385,8 @@ const (
 func threadRest() (sleeps int64, cpu time.Duration) {
 	var usage unix.Rusage
 	var t unix.Timespec
-	if unix.Getrusage(unix.RUSAGE_THREAD, &usage) != nil || unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+	if unix.Getrusage(unix.RUSAGE_THREAD, &usage) != nil ||
+		unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
 		return 0, 0
 	}
 	return usage.Nvcsw, time.Duration(t.Nano())
@@ -371,7 +396,8 @@ func probeUnknown(t *trial) {
 	_, a, _ := t.pair(layout{})
 	for _, initiate := range []bool{true, false} {
 		_, err := a.probe(t.Context(), "no such kind", initiate, time.Millisecond)
-		require.ErrorIs(t, err, transport.ErrUnsupported, "Probe of an unknown kind (initiate %v)", initiate)
+		require.ErrorIs(t, err, transport.ErrUnsupported, "Probe of an unknown kind (initiate %v)",
+			initiate)
 	}
 }
 

@@ -7,20 +7,26 @@ import (
 )
 
 var peerClauses = []clause{
-	{name: "peers/lost-by-worker-close", run: peersLostBy((*node).close), needs: []need{needsLostPeer, needsRoom},
-		says: "A peer whose worker closes is reported by one EventPeerLost."},
-	{name: "peers/lost-by-transport-close", run: peersLostBy(closeOwnRank), needs: []need{needsLostPeer, needsRoom},
-		says: "A peer whose transport closes is reported by one EventPeerLost."},
-	{name: "peers/lost-by-death", run: peersLostBy(killOwnRank), needs: []need{needsLostPeer, needsRoom, needsKill},
-		says: "A peer that dies is reported by one EventPeerLost."},
+	{name: "peers/lost-by-worker-close", run: peersLostBy((*node).close),
+		needs: []need{needsLostPeer, needsRoom},
+		says:  "A peer whose worker closes is reported by one EventPeerLost."},
+	{name: "peers/lost-by-transport-close", run: peersLostBy(closeOwnRank),
+		needs: []need{needsLostPeer, needsRoom},
+		says:  "A peer whose transport closes is reported by one EventPeerLost."},
+	{name: "peers/lost-by-death", run: peersLostBy(killOwnRank),
+		needs: []need{needsLostPeer, needsRoom, needsKill},
+		says:  "A peer that dies is reported by one EventPeerLost."},
 	{name: "peers/each-lost", run: peersEachLost, needs: []need{needsLostPeer, needsRoom},
 		says: "Every lost peer is reported."},
-	{name: "peers/lost-comes-last", run: peersLostComesLast, needs: []need{needsLostPeer, needsRoom},
-		says: "EventPeerLost is the last event of the peer."},
+	{name: "peers/lost-comes-last", run: peersLostComesLast,
+		needs: []need{needsLostPeer, needsRoom},
+		says:  "EventPeerLost is the last event of the peer."},
 	{name: "peers/lost-in-flight", run: peersLostInFlight, needs: []need{needsLostPeer, needsRoom},
-		says: "Calls in flight to a lost peer fail without an event; its requests cannot be answered."},
+		says: "Calls in flight to a lost peer fail without an event; its requests cannot be " +
+			"answered."},
 	{name: "peers/post-to-lost", run: peersPostToLost, needs: []need{needsLostPeer, needsRoom},
-		says: "An op to a lost peer is refused with ErrPeerDown; ops before it were taken, and the worker stays usable."},
+		says: "An op to a lost peer is refused with ErrPeerDown; ops before it were taken, and " +
+			"the worker stays usable."},
 	{name: "peers/others-go-on", run: peersOthersGoOn, needs: []need{needsRoom},
 		says: "The loss of one peer does not affect calls in flight to others."},
 }
@@ -111,7 +117,8 @@ func peersLostInFlight(t *trial) {
 	center.onRequest = nil
 	c.settle()
 	request := (*atCenter)[0]
-	_ = center.refused([]transport.Op{{Kind: transport.OpReply, Peer: request.Peer, Token: request.Token}},
+	_ = center.refused([]transport.Op{{Kind: transport.OpReply, Peer: request.Peer,
+		Token: request.Token}},
 		0, transport.ErrPeerDown)
 	c.settle()
 }

@@ -20,9 +20,11 @@ var pollClauses = []clause{
 	{name: "poll/size", run: pollSize,
 		says: "An event's Size is the length of its payload in bytes."},
 	{name: "poll/request-lifetime", run: pollLifetime(false),
-		says: "A request's payload is valid until the next Poll of its worker, whatever either side posts."},
+		says: "A request's payload is valid until the next Poll of its worker, whatever either " +
+			"side posts."},
 	{name: "poll/response-lifetime", run: pollLifetime(true),
-		says: "A response's payload is valid until the next Poll of its worker, whatever either side posts."},
+		says: "A response's payload is valid until the next Poll of its worker, whatever either " +
+			"side posts."},
 }
 
 func pollIdle(t *trial) {
@@ -79,7 +81,8 @@ func pollSize(t *trial) {
 		require.Equal(t, expected, e.Size, "Size of a request")
 		b.reply(e, e.Payload)
 	}
-	for seed, size := range []int{0, 1, 15, 16, 100, c.limits.InlineSize, c.limits.InlineSize + 1, c.layout.maxPayload} {
+	for seed, size := range []int{0, 1, 15, 16, 100, c.limits.InlineSize, c.limits.InlineSize + 1,
+		c.layout.maxPayload} {
 		expected = min(size, c.layout.maxPayload)
 		a.call(0, pattern(uint64(seed), expected))
 		c.drain()
@@ -119,7 +122,8 @@ func pollLifetime(responses bool) func(*trial) {
 				other.fill(size, 1)
 			}
 			for i, e := range held {
-				holder.sameBytes("payload kept while others were posted, event", e.Payload, copies[i])
+				holder.sameBytes("payload kept while others were posted, event", e.Payload,
+					copies[i])
 				if e.Kind == transport.EventResponse {
 					holder.take(held[i : i+1])
 				}

@@ -15,13 +15,16 @@ var postClauses = []clause{
 	{name: "post/copies", run: postCopies,
 		says: "Post copies payloads, so the caller may change them when it returns."},
 	{name: "post/too-large", run: postTooLarge, needs: []need{needsBound},
-		says: "A payload over Limits.MaxPayload is refused with ErrTooLarge: ops before it were taken, nothing of it was sent, and the worker stays usable."},
+		says: "A payload over Limits.MaxPayload is refused with ErrTooLarge: ops before it were " +
+			"taken, nothing of it was sent, and the worker stays usable."},
 	{name: "post/too-large-reply", run: postTooLargeReply, needs: []need{needsBound},
 		says: "After a reply is refused as too large, its request can still be answered."},
 	{name: "post/unknown-peer", run: postUnknownPeer,
-		says: "An op to a peer that was never connected is refused with ErrPeerDown; ops before it were taken, and the worker stays usable."},
+		says: "An op to a peer that was never connected is refused with ErrPeerDown; ops before " +
+			"it were taken, and the worker stays usable."},
 	{name: "post/unknown-kind", run: postUnknownKind,
-		says: "An op of an unknown kind is refused with ErrUnsupported; ops before it were taken, and the worker stays usable."},
+		says: "An op of an unknown kind is refused with ErrUnsupported; ops before it were " +
+			"taken, and the worker stays usable."},
 }
 
 // needsBound is met if a payload above the limit can be allocated.
@@ -43,7 +46,9 @@ func postCopies(t *trial) {
 	c, a, b := t.pair(layout{})
 	b.onRequest = func(e transport.Event) {
 		payload := slices.Clone(e.Payload)
-		taken, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: payload}})
+		taken,
+			err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
+			Token: e.Token, Payload: payload}})
 		require.NoError(t, err, "Post of a reply")
 		overwrite(payload)
 		if taken == 0 {
@@ -51,7 +56,8 @@ func postCopies(t *trial) {
 		}
 	}
 	top := c.layout.maxPayload
-	for seed, size := range []int{1, 7, 8, 64, c.limits.InlineSize, c.limits.InlineSize + 1, 1000, top} {
+	for seed, size := range []int{1, 7, 8, 64, c.limits.InlineSize, c.limits.InlineSize + 1,
+		1000, top} {
 		payload := pattern(uint64(seed), min(size, top))
 		posted := slices.Clone(payload)
 		ops := []transport.Op{a.newCall(0, posted)}

@@ -40,7 +40,8 @@ func (n *node) wake() { n.worker.(transport.Waiter).Wake() }
 
 func waitTimeout(t *trial) {
 	_, a, _ := t.pair(layout{})
-	for _, timeout := range []time.Duration{0, time.Microsecond, time.Millisecond, 5 * time.Millisecond} {
+	for _, timeout := range []time.Duration{0, time.Microsecond, time.Millisecond,
+		5 * time.Millisecond} {
 		require.Empty(t, a.poll(a.events))
 		a.wait(timeout)
 	}

@@ -57,7 +57,8 @@ func (t *deviceTransport) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &deviceWorker{wholeWorker: w.(*memoryWorker), prefix: t.config.HostPrefix, damage: t.device.Damage}, nil
+	return &deviceWorker{wholeWorker: w.(*memoryWorker), prefix: t.config.HostPrefix,
+		damage: t.device.Damage}, nil
 }
 
 // wholeWorker has the methods of a worker of Memory.
@@ -100,7 +101,8 @@ func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 }
 
 // ReadDevice implements [transport.DeviceReader].
-func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (valid bool, err error) {
+func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (valid bool,
+	err error) {
 	if w.count-offset > deviceSlots {
 		return false, nil
 	}

@@ -28,7 +28,8 @@ type fake struct {
 	worker     func(*fakeWorker)
 	shape      func(transport.Worker) transport.Worker // wraps the worker that NewWorker returns
 	kill       func(*fakeDriver, *memoryTransport)
-	micro      func(*fakeDriver) []string // names of microbenchmarks; all of them run whether wanted or not
+	// names of microbenchmarks; all of them run whether wanted or not
+	micro func(*fakeDriver) []string
 }
 
 type fakeDriver struct {
@@ -86,7 +87,8 @@ func (d *fakeDriver) Microbenchmarks() []string {
 }
 
 // Microbenchmark implements [transport.Microbenchmarker].
-func (d *fakeDriver) Microbenchmark(_ context.Context, _ transport.Values, wanted func(string) bool, _ time.Duration, report func(transport.Measurement) error) error {
+func (d *fakeDriver) Microbenchmark(_ context.Context, _ transport.Values, wanted func(string) bool,
+	_ time.Duration, report func(transport.Measurement) error) error {
 	for _, name := range d.Microbenchmarks() {
 		if !wanted(name) && d.fake.micro == nil {
 			continue
@@ -145,7 +147,8 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 	m := sound.(*memoryWorker)
 	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
 		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
-		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats, readSeries: m.ReadSeries, readTrace: m.ReadTrace}
+		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats,
+		readSeries: m.ReadSeries, readTrace: m.ReadTrace}
 	if t.driver.fake.worker != nil {
 		t.driver.fake.worker(w)
 	}
@@ -196,8 +199,11 @@ func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat { return w
 func (w *fakeWorker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
 	return w.readTrace(dst)
 }
-func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series { return w.readSeries(dst) }
-func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series {
+	return w.readSeries(dst)
+}
+func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	return w.probe(ctx, peer, probe)
 }
 
@@ -248,8 +254,8 @@ func (w *fakeWorker) editRequests(edit func(payload []byte) []byte) {
 // hang does not return before the end of the test.
 func (d *fakeDriver) hang() { <-d.released }
 
-// fakeLimits are the time limits to try, in order: on a busy machine a short one may be over before the
-// fault. The first is for clauses that fail by their limit.
+// fakeLimits are the time limits to try, in order: on a busy machine a short one may be over before
+// the fault. The first is for clauses that fail by their limit.
 var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second, time.Minute}
 
 // caught returns nil if the clause fails for the expected reason.
@@ -358,7 +364,9 @@ func TestWithoutOptionalParts(t *testing.T) {
 			p.Limits.InFlight = 0
 		},
 		worker: func(w *fakeWorker) {
-			w.filterEvents(func(e *transport.Event) bool { return e.Kind != transport.EventPeerLost })
+			w.filterEvents(func(e *transport.Event) bool {
+				return e.Kind != transport.EventPeerLost
+			})
 		},
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} },
 	}

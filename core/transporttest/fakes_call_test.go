@@ -13,13 +13,15 @@ var callFakes = []fake{
 		worker: func(w *fakeWorker) { w.twice(transport.EventResponse) }},
 	{name: "returns a request twice", clause: "call/once", says: "no call in flight has",
 		worker: func(w *fakeWorker) { w.twice(transport.EventRequest) }},
-	{name: "drops requests while it waits for responses", clause: "call/both-sides", says: "timed out waiting", hangs: true,
+	{name: "drops requests while it waits for responses", clause: "call/both-sides",
+		says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				return e.Kind != transport.EventRequest || w.unanswered() == 0
 			})
 		}},
-	{name: "matches responses to calls in their order", clause: "call/replies-in-any-order", says: "response of",
+	{name: "matches responses to calls in their order", clause: "call/replies-in-any-order",
+		says: "response of",
 		worker: func(w *fakeWorker) {
 			var order []transport.Token
 			w.post = func(ops []transport.Op) (int, error) {
@@ -72,7 +74,8 @@ var callFakes = []fake{
 				}
 			})
 		}},
-	{name: "treats token 0 as no token", clause: "call/tokens", says: "the responses to all calls", hangs: true,
+	{name: "treats token 0 as no token", clause: "call/tokens", says: "the responses to all calls",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				return e.Kind != transport.EventResponse || e.Token != 0
@@ -117,7 +120,8 @@ func (w *fakeWorker) twice(kind transport.EventKind) {
 }
 
 var threadFakes = []fake{
-	{name: "loses a message while another worker polls", clause: "threads/all-to-all", says: "all calls and requests", hangs: true,
+	{name: "loses a message while another worker polls", clause: "threads/all-to-all",
+		says: "all calls and requests", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				w.driver.data.Lock()

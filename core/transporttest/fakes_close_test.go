@@ -25,7 +25,8 @@ var closeFakes = []fake{
 				return w.memoryWorker.Close()
 			}
 		}},
-	{name: "waits in Close for its responses", clause: "close/in-flight", says: "did not return", hangs: true,
+	{name: "waits in Close for its responses", clause: "close/in-flight", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.close = func() error {
 				for _, c := range w.active {
@@ -36,7 +37,8 @@ var closeFakes = []fake{
 				return w.memoryWorker.Close()
 			}
 		}},
-	{name: "does not close with open workers", clause: "close/transport", says: "Transport.Close of rank 0",
+	{name: "does not close with open workers", clause: "close/transport",
+		says: "Transport.Close of rank 0",
 		transport: func(t *fakeTransport) {
 			t.close = func() error {
 				for _, w := range t.made() {
@@ -47,7 +49,8 @@ var closeFakes = []fake{
 				return t.memoryTransport.Close()
 			}
 		}},
-	{name: "waits in Transport.Close for its peers", clause: "close/transport", says: "did not return", hangs: true,
+	{name: "waits in Transport.Close for its peers", clause: "close/transport",
+		says: "did not return", hangs: true,
 		transport: func(t *fakeTransport) {
 			t.close = func() error {
 				for _, other := range t.driver.transports {
@@ -68,7 +71,12 @@ var closeFakes = []fake{
 			}
 		}},
 	{name: "flushes after Close", clause: "close/refuses", says: "Flush after Close",
-		worker: func(w *fakeWorker) { w.flush = func() error { w.memoryWorker.Flush(); return nil } }},
+		worker: func(w *fakeWorker) {
+			w.flush = func() error {
+				w.memoryWorker.Flush()
+				return nil
+			}
+		}},
 	{name: "polls nothing after Close", clause: "close/refuses", says: "Poll after Close",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
@@ -87,7 +95,8 @@ var closeFakes = []fake{
 		}},
 	{name: "leaves its workers open", clause: "close/transport-refuses", says: "Post after Close",
 		transport: func(t *fakeTransport) { t.close = func() error { return nil } }},
-	{name: "makes workers after Close", clause: "close/transport-refuses", says: "NewWorker after Close",
+	{name: "makes workers after Close", clause: "close/transport-refuses",
+		says: "NewWorker after Close",
 		transport: func(t *fakeTransport) {
 			t.newWorker = func(index int) (transport.Worker, error) {
 				w, err := t.memoryTransport.NewWorker(index)
@@ -139,7 +148,8 @@ var closeFakes = []fake{
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
 				if err != nil {
-					err = &transport.OpError{Transport: "ring", Op: "post", Peer: ops[n].Peer, Err: err}
+					err = &transport.OpError{Transport: "ring", Op: "post", Peer: ops[n].Peer,
+						Err: err}
 				}
 				return n, err
 			}

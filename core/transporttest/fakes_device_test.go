@@ -11,7 +11,8 @@ import (
 func inDevice(f fake, spoil func(*faultyDevice)) fake {
 	f.properties = func(p *transport.Properties) { p.Capabilities.DeviceMemory = true }
 	f.shape = func(w transport.Worker) transport.Worker {
-		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: w.(*fakeWorker), prefix: headSize}}
+		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: w.(*fakeWorker),
+			prefix: headSize}}
 		d.poll, d.readDevice = d.deviceWorker.Poll, d.deviceWorker.ReadDevice
 		d.post, d.flush = d.deviceWorker.Post, d.deviceWorker.Flush
 		spoil(d)
@@ -23,7 +24,10 @@ func inDevice(f fake, spoil func(*faultyDevice)) fake {
 // sending turns f into a fake that sends from device memory, too, with a fault.
 func sending(f fake, spoil func(*faultyDevice)) fake {
 	f = inDevice(f, spoil)
-	f.properties = func(p *transport.Properties) { p.Capabilities.DeviceMemory, p.Capabilities.DeviceSend = true, true }
+	f.properties = func(p *transport.Properties) {
+		p.Capabilities.DeviceMemory,
+			p.Capabilities.DeviceSend = true, true
+	}
 	return f
 }
 
@@ -43,7 +47,8 @@ func (d *faultyDevice) ReadDevice(peer transport.PeerID, offset uint64, into []b
 }
 
 var deviceFakes = []fake{
-	inDevice(fake{name: "leaves the prefixes in device memory", clause: "device/head", says: "0 bytes of a payload of 17, and Config.HostPrefix is 16"},
+	inDevice(fake{name: "leaves the prefixes in device memory", clause: "device/head",
+		says: "0 bytes of a payload of 17, and Config.HostPrefix is 16"},
 		func(d *faultyDevice) {
 			d.poll = func(events []transport.Event) (int, error) {
 				n, err := d.deviceWorker.Poll(events)
@@ -55,7 +60,8 @@ var deviceFakes = []fake{
 				return n, err
 			}
 		}),
-	inDevice(fake{name: "reads whole payloads only", clause: "device/read", says: "part of a payload in device memory"},
+	inDevice(fake{name: "reads whole payloads only", clause: "device/read",
+		says: "part of a payload in device memory"},
 		func(d *faultyDevice) {
 			d.readDevice = func(peer transport.PeerID, offset uint64, into []byte) (bool, error) {
 				if len(into) < len(d.slots[offset%deviceSlots]) {
@@ -64,14 +70,16 @@ var deviceFakes = []fake{
 				return d.deviceWorker.ReadDevice(peer, offset, into)
 			}
 		}),
-	inDevice(fake{name: "never reports that a payload is gone", clause: "device/later", says: "payload that is still in device memory"},
+	inDevice(fake{name: "never reports that a payload is gone", clause: "device/later",
+		says: "payload that is still in device memory"},
 		func(d *faultyDevice) {
 			d.readDevice = func(_ transport.PeerID, offset uint64, into []byte) (bool, error) {
 				copy(into, d.slots[offset%deviceSlots])
 				return true, nil
 			}
 		}),
-	sending(fake{name: "sends the prefix of the slot", clause: "device/send", says: "differs at byte 0"},
+	sending(fake{name: "sends the prefix of the slot", clause: "device/send",
+		says: "differs at byte 0"},
 		func(d *faultyDevice) {
 			d.post = func(ops []transport.Op) (int, error) {
 				for i := range ops {
@@ -87,7 +95,8 @@ var deviceFakes = []fake{
 				return len(ops), nil
 			}
 		}),
-	sending(fake{name: "reads the slot when it flushes", clause: "device/rewrite", says: "response of "},
+	sending(fake{name: "reads the slot when it flushes", clause: "device/rewrite",
+		says: "response of "},
 		func(d *faultyDevice) {
 			var held []transport.Op
 			d.post = func(ops []transport.Op) (int, error) {

@@ -27,16 +27,19 @@ func (w *fakeWorker) onShort(result func(ops []transport.Op, n int) (int, error)
 }
 
 var flowFakes = []fake{
-	{name: "has room for half of the calls", clause: "flow/in-flight", says: "room for 16 calls in flight", hangs: true,
+	{name: "has room for half of the calls", clause: "flow/in-flight",
+		says: "room for 16 calls in flight", hangs: true,
 		worker: func(w *fakeWorker) { w.limits.InFlight /= 2 }},
-	{name: "takes more calls than its limit", clause: "flow/in-flight-limit", says: "of Limits.InFlight",
+	{name: "takes more calls than its limit", clause: "flow/in-flight-limit",
+		says:       "of Limits.InFlight",
 		properties: func(p *transport.Properties) { p.Limits.InFlight = 15 }},
 
 	{name: "fails when it is full", clause: "flow/back-pressure", says: "must return a short count",
 		worker: func(w *fakeWorker) {
 			w.onShort(func(_ []transport.Op, n int) (int, error) { return n, errKind })
 		}},
-	{name: "blocks when it is full", clause: "flow/back-pressure", says: "did not return", hangs: true,
+	{name: "blocks when it is full", clause: "flow/back-pressure", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.onShort(func(_ []transport.Op, n int) (int, error) {
 				w.driver.hang()
@@ -47,7 +50,8 @@ var flowFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return len(ops), nil })
 		}},
-	{name: "loses an op when it is full", clause: "flow/back-pressure", says: "the responses to all calls", hangs: true,
+	{name: "loses an op when it is full", clause: "flow/back-pressure",
+		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			lost := false
 			w.onShort(func(ops []transport.Op, n int) (int, error) {
@@ -58,15 +62,18 @@ var flowFakes = []fake{
 				return n, nil
 			})
 		}},
-	{name: "returns one more than it took", clause: "flow/back-pressure-batch", says: "the responses to all calls", hangs: true,
+	{name: "returns one more than it took", clause: "flow/back-pressure-batch",
+		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return n + 1, nil })
 		}},
-	{name: "returns one less than it took", clause: "flow/back-pressure-batch", says: "no call in flight has",
+	{name: "returns one less than it took", clause: "flow/back-pressure-batch",
+		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.onShort(func(ops []transport.Op, n int) (int, error) { return max(n-1, 0), nil })
 		}},
-	{name: "takes the last ops of a batch that does not fit", clause: "flow/back-pressure-batch", says: "no call in flight has",
+	{name: "takes the last ops of a batch that does not fit", clause: "flow/back-pressure-batch",
+		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				reversed := slices.Clone(ops)
@@ -74,7 +81,8 @@ var flowFakes = []fake{
 				return w.memoryWorker.Post(reversed)
 			}
 		}},
-	{name: "drops a message at the wrap", clause: "flow/wrap", says: "timed out waiting", hangs: true,
+	{name: "drops a message at the wrap", clause: "flow/wrap", says: "timed out waiting",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.atWrap(func(r *memoryRing, before uint64) { r.written = before })
 		}},
@@ -87,7 +95,8 @@ var flowFakes = []fake{
 				r.buf[ringHeader] ^= 0xff
 			})
 		}},
-	{name: "leaks one credit for each op", clause: "flow/credits", says: "timed out waiting for room", hangs: true,
+	{name: "leaks one credit for each op", clause: "flow/credits",
+		says: "timed out waiting for room", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.filterEvents(func(e *transport.Event) bool {
 				if e.Kind == transport.EventResponse {
@@ -96,7 +105,8 @@ var flowFakes = []fake{
 				return true
 			})
 		}},
-	{name: "leaks one credit in a thousand ops", clause: "flow/credits", says: "room for 16 calls", hangs: true,
+	{name: "leaks one credit in a thousand ops", clause: "flow/credits", says: "room for 16 calls",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			responses := 0
 			w.filterEvents(func(e *transport.Event) bool {
@@ -109,7 +119,8 @@ var flowFakes = []fake{
 			})
 		}},
 
-	{name: "flushes only its first connection", clause: "flush/delivers", says: "after one Flush", hangs: true,
+	{name: "flushes only its first connection", clause: "flush/delivers", says: "after one Flush",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.flush = func() error {
 				for _, c := range w.active {
@@ -172,7 +183,8 @@ var pollFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "loses an event that does not fit", clause: "poll/no-events", says: "timed out waiting", hangs: true,
+	{name: "loses an event that does not fit", clause: "poll/no-events", says: "timed out waiting",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				if len(events) == 0 {
@@ -189,7 +201,8 @@ var pollFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "loses the events that do not fit", clause: "poll/one-event", says: "timed out waiting", hangs: true,
+	{name: "loses the events that do not fit", clause: "poll/one-event", says: "timed out waiting",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			all := make([]transport.Event, 64)
 			w.poll = func(events []transport.Event) (int, error) {
@@ -206,10 +219,14 @@ var pollFakes = []fake{
 			}
 		}},
 	{name: "reports a wrong size", clause: "poll/size", says: "event of Size",
-		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = ringSpace(e.Size) }) }},
+		worker: func(w *fakeWorker) {
+			w.editEvents(
+				func(e *transport.Event) { e.Size = ringSpace(e.Size) })
+		}},
 	{name: "reports no size", clause: "poll/size", says: "event of Size 0",
 		worker: func(w *fakeWorker) { w.editEvents(func(e *transport.Event) { e.Size = 0 }) }},
-	{name: "reuses a request's memory when the peer posts", clause: "poll/request-lifetime", says: "kept while others were posted",
+	{name: "reuses a request's memory when the peer posts", clause: "poll/request-lifetime",
+		says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventRequest)
 			w.editOps(func([]transport.Op) {
@@ -220,17 +237,20 @@ var pollFakes = []fake{
 				}
 			})
 		}},
-	{name: "reuses a request's memory for the reply", clause: "poll/request-lifetime", says: "kept while others were posted",
+	{name: "reuses a request's memory for the reply", clause: "poll/request-lifetime",
+		says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventRequest)
 			w.editOps(func([]transport.Op) { overwrite(w.handedOut) })
 		}},
-	{name: "reuses a response's memory for the next call", clause: "poll/response-lifetime", says: "kept while others were posted",
+	{name: "reuses a response's memory for the next call", clause: "poll/response-lifetime",
+		says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventResponse)
 			w.editOps(func([]transport.Op) { overwrite(w.handedOut) })
 		}},
-	{name: "reuses a response's memory when the peer posts", clause: "poll/response-lifetime", says: "kept while others were posted",
+	{name: "reuses a response's memory when the peer posts", clause: "poll/response-lifetime",
+		says: "kept while others were posted",
 		worker: func(w *fakeWorker) {
 			w.handOut(transport.EventResponse)
 			w.editOps(func([]transport.Op) {

@@ -13,7 +13,8 @@ import (
 
 func fakes() []fake {
 	return slices.Concat(openFakes, connectFakes, closeFakes, waitFakes, optionalFakes,
-		echoFakes, postFakes, flowFakes, pollFakes, callFakes, threadFakes, peerFakes, deviceFakes, allocFakes)
+		echoFakes, postFakes, flowFakes, pollFakes, callFakes, threadFakes, peerFakes, deviceFakes,
+		allocFakes)
 }
 
 var errFault = errors.New("fault")
@@ -35,7 +36,9 @@ var openFakes = []fake{
 	{name: "does not say when to choose it", clause: "info/names", says: "when to choose it",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Choose = " " }},
 	{name: "needs what no list has", clause: "info/names", says: "the groups",
-		info: func(_ *fakeDriver, info *transport.Info) { info.Groups = []transport.Group{"FPGA"} }},
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Groups = []transport.Group{"FPGA"}
+		}},
 	{name: "changes its Info each time", clause: "info/names", says: "the second Info",
 		info: func(d *fakeDriver, info *transport.Info) {
 			d.mu.Lock()
@@ -51,8 +54,11 @@ var openFakes = []fake{
 		}},
 	{name: "takes no peers", clause: "info/limits", says: "Peers",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.Peers = 0 }},
-	{name: "has an inline size over its limit", clause: "info/limits", says: "InlineSize, of MaxPayload",
-		info: func(_ *fakeDriver, info *transport.Info) { info.Limits.InlineSize = info.Limits.MaxPayload + 1 }},
+	{name: "has an inline size over its limit", clause: "info/limits",
+		says: "InlineSize, of MaxPayload",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Limits.InlineSize = info.Limits.MaxPayload + 1
+		}},
 	{name: "opens a device in Info", clause: "info/touches-nothing", says: "descriptors leaked",
 		info: func(d *fakeDriver, _ *transport.Info) { d.leakFile() }},
 
@@ -71,32 +77,44 @@ var openFakes = []fake{
 		open: failAfter(64)},
 	{name: "opens another provider", clause: "open/properties", says: "Properties.Provider",
 		properties: func(p *transport.Properties) { p.Provider = "other" }},
-	{name: "opens with lower limits than the configuration", clause: "open/properties", says: "Limits.MaxPayload",
+	{name: "opens with lower limits than the configuration", clause: "open/properties",
+		says:       "Limits.MaxPayload",
 		properties: func(p *transport.Properties) { p.Limits.MaxPayload = 100 }},
 	{name: "does not say what auto took", clause: "open/chosen", says: "of an option that is auto",
 		info: func(_ *fakeDriver, info *transport.Info) {
-			info.Options = append(info.Options, transport.Option{Name: "medium", Type: transport.TypeString, Default: "auto", Help: "of the bytes"})
+			info.Options = append(info.Options,
+				transport.Option{Name: "medium", Type: transport.TypeString, Default: "auto",
+					Help: "of the bytes"})
 		}},
 	{name: "says that auto took auto", clause: "open/chosen", says: "of option",
-		properties: func(p *transport.Properties) { p.Chosen = map[string]string{"ring-size": "auto"} }},
-	{name: "says what it took for an option that it lacks", clause: "open/chosen", says: "an option in Properties.Chosen",
+		properties: func(p *transport.Properties) {
+			p.Chosen = map[string]string{"ring-size": "auto"}
+		}},
+	{name: "says what it took for an option that it lacks", clause: "open/chosen",
+		says:       "an option in Properties.Chosen",
 		properties: func(p *transport.Properties) { p.Chosen = map[string]string{"rnig": "fast"} }},
 	{name: "does not say what it checks", clause: "open/chosen", says: "Properties.Integrity",
 		properties: func(p *transport.Properties) { p.Integrity = "" }},
-	{name: "declares Waits but does not implement it", clause: "open/capabilities", says: "implements Waiter",
+	{name: "declares Waits but does not implement it", clause: "open/capabilities",
+		says:  "implements Waiter",
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
-	{name: "declares Traces but does not implement it", clause: "open/capabilities", says: "does not implement Tracer",
-		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+	{name: "declares Traces but does not implement it", clause: "open/capabilities",
+		says: "does not implement Tracer",
+		info: declareTraces, properties: func(p *transport.Properties) {
+			p.Capabilities.Traces = true
+		},
 		shape: func(w transport.Worker) transport.Worker {
 			return struct {
 				transport.Worker
 				transport.Waiter
 			}{w, w.(transport.Waiter)}
 		}},
-	{name: "implements Waiter but does not declare it", clause: "open/capabilities", says: "implements Waiter",
+	{name: "implements Waiter but does not declare it", clause: "open/capabilities",
+		says:       "implements Waiter",
 		info:       func(_ *fakeDriver, info *transport.Info) { info.Capabilities.Waits = false },
 		properties: func(p *transport.Properties) { p.Capabilities.Waits = false }},
-	{name: "does not keep a capability of Info", clause: "open/capabilities", says: "against Info's",
+	{name: "does not keep a capability of Info", clause: "open/capabilities",
+		says:       "against Info's",
 		properties: func(p *transport.Properties) { p.Capabilities.Ordered = false }},
 	{name: "makes workers in one order only", clause: "open/worker-indices", says: "NewWorker(2)",
 		transport: func(t *fakeTransport) {
@@ -109,9 +127,11 @@ var openFakes = []fake{
 				return t.memoryTransport.NewWorker(index)
 			}
 		}},
-	{name: "has one address for all workers", clause: "open/worker-indices", says: "the addresses of two workers",
+	{name: "has one address for all workers", clause: "open/worker-indices",
+		says:   "the addresses of two workers",
 		worker: func(w *fakeWorker) { w.address = func() []byte { return make([]byte, 8) } }},
-	{name: "has a new address each time", clause: "open/address", says: "the address asked for again",
+	{name: "has a new address each time", clause: "open/address",
+		says: "the address asked for again",
 		worker: func(w *fakeWorker) {
 			calls := byte(0)
 			w.address = func() []byte {
@@ -160,7 +180,8 @@ func (w *fakeWorker) isConnected(number uint64) bool {
 }
 
 var connectFakes = []fake{
-	{name: "requires the older worker to connect first", clause: "connect/either-order", says: "Connect to",
+	{name: "requires the older worker to connect first", clause: "connect/either-order",
+		says: "Connect to",
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				number := binary.LittleEndian.Uint64(address)
@@ -170,7 +191,8 @@ var connectFakes = []fake{
 				return w.memoryWorker.Connect(ctx, peer, address)
 			}
 		}},
-	{name: "requires the younger worker to connect first", clause: "connect/either-order", says: "Connect to",
+	{name: "requires the younger worker to connect first", clause: "connect/either-order",
+		says: "Connect to",
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				number := binary.LittleEndian.Uint64(address)
@@ -180,7 +202,8 @@ var connectFakes = []fake{
 				return w.memoryWorker.Connect(ctx, peer, address)
 			}
 		}},
-	{name: "waits for the peer to connect", clause: "connect/does-not-wait", says: "did not return", hangs: true,
+	{name: "waits for the peer to connect", clause: "connect/does-not-wait", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				if !w.isConnected(binary.LittleEndian.Uint64(address)) {
@@ -189,7 +212,8 @@ var connectFakes = []fake{
 				return w.memoryWorker.Connect(ctx, peer, address)
 			}
 		}},
-	{name: "drops messages from before Connect", clause: "connect/call-before-peer", says: "the responses to all calls", hangs: true,
+	{name: "drops messages from before Connect", clause: "connect/call-before-peer",
+		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				err := w.memoryWorker.Connect(ctx, peer, address)
@@ -197,7 +221,8 @@ var connectFakes = []fake{
 				return err
 			}
 		}},
-	{name: "refuses calls before the peer's Connect", clause: "connect/call-before-peer", says: "Post before the peer's Connect",
+	{name: "refuses calls before the peer's Connect", clause: "connect/call-before-peer",
+		says: "Post before the peer's Connect",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				if !w.isConnected(w.connection(ops[0].Peer).remote.number) {
@@ -206,7 +231,8 @@ var connectFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "drops all connections' messages in Connect", clause: "connect/late", says: "the responses to all calls", hangs: true,
+	{name: "drops all connections' messages in Connect", clause: "connect/late",
+		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
 				for _, c := range w.active {

@@ -18,11 +18,15 @@ func (w *fakeWorker) takeForLost(pretend func(transport.Op) bool) {
 }
 
 var peerFakes = []fake{
-	{name: "never reports a loss", clause: "peers/lost-by-worker-close", says: "EventPeerLost at", hangs: true,
+	{name: "never reports a loss", clause: "peers/lost-by-worker-close", says: "EventPeerLost at",
+		hangs: true,
 		worker: func(w *fakeWorker) {
-			w.filterEvents(func(e *transport.Event) bool { return e.Kind != transport.EventPeerLost })
+			w.filterEvents(func(e *transport.Event) bool {
+				return e.Kind != transport.EventPeerLost
+			})
 		}},
-	{name: "reports a loss twice", clause: "peers/lost-by-worker-close", says: "for the second time",
+	{name: "reports a loss twice", clause: "peers/lost-by-worker-close",
+		says: "for the second time",
 		worker: func(w *fakeWorker) {
 			again := 1
 			w.filterEvents(func(e *transport.Event) bool {
@@ -33,7 +37,8 @@ var peerFakes = []fake{
 				return true
 			})
 		}},
-	{name: "reports the loss of a peer that lives", clause: "peers/lost-by-worker-close", says: "which lives",
+	{name: "reports the loss of a peer that lives", clause: "peers/lost-by-worker-close",
+		says: "which lives",
 		worker: func(w *fakeWorker) {
 			w.editEvents(func(e *transport.Event) {
 				if e.Kind == transport.EventPeerLost {
@@ -41,11 +46,14 @@ var peerFakes = []fake{
 				}
 			})
 		}},
-	{name: "sends a farewell in Worker.Close only", clause: "peers/lost-by-transport-close", says: "EventPeerLost at", hangs: true,
+	{name: "sends a farewell in Worker.Close only", clause: "peers/lost-by-transport-close",
+		says: "EventPeerLost at", hangs: true,
 		transport: func(t *fakeTransport) { t.close = func() error { return nil } }},
-	{name: "relies on a farewell", clause: "peers/lost-by-death", says: "EventPeerLost at", hangs: true,
-		kill: func(*fakeDriver, *memoryTransport) {}},
-	{name: "reports only the first lost peer", clause: "peers/each-lost", says: "EventPeerLost at", hangs: true,
+	{name: "relies on a farewell", clause: "peers/lost-by-death", says: "EventPeerLost at",
+		hangs: true,
+		kill:  func(*fakeDriver, *memoryTransport) {}},
+	{name: "reports only the first lost peer", clause: "peers/each-lost", says: "EventPeerLost at",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			told := 0
 			w.filterEvents(func(e *transport.Event) bool {
@@ -55,7 +63,8 @@ var peerFakes = []fake{
 				return e.Kind != transport.EventPeerLost || told == 1
 			})
 		}},
-	{name: "reports a loss before the last messages", clause: "peers/lost-comes-last", says: "after its EventPeerLost",
+	{name: "reports a loss before the last messages", clause: "peers/lost-comes-last",
+		says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {
@@ -68,7 +77,8 @@ var peerFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
-	{name: "returns an event for each failed call", clause: "peers/lost-in-flight", says: "after its EventPeerLost",
+	{name: "returns an event for each failed call", clause: "peers/lost-in-flight",
+		says: "after its EventPeerLost",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				for _, c := range w.active {
@@ -90,7 +100,10 @@ var peerFakes = []fake{
 	{name: "fails all peers after a loss", clause: "peers/others-go-on", says: "peer is down",
 		worker: func(w *fakeWorker) {
 			lost := false
-			w.editEvents(func(e *transport.Event) { lost = lost || e.Kind == transport.EventPeerLost })
+			w.editEvents(func(e *transport.Event) {
+				lost = lost ||
+					e.Kind == transport.EventPeerLost
+			})
 			w.post = func(ops []transport.Op) (int, error) {
 				if lost && len(ops) > 0 {
 					return 0, w.connection(ops[0].Peer).errs.Down
@@ -98,7 +111,8 @@ var peerFakes = []fake{
 				return w.memoryWorker.Post(ops)
 			}
 		}},
-	{name: "drops calls to other peers after a loss", clause: "peers/others-go-on", says: "the responses to all calls", hangs: true,
+	{name: "drops calls to other peers after a loss", clause: "peers/others-go-on",
+		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			lost := false
 			w.filterEvents(func(e *transport.Event) bool {

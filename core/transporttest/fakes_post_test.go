@@ -30,21 +30,26 @@ func flipLast(payload []byte) []byte {
 }
 
 var echoFakes = []fake{
-	{name: "turns an empty payload into one byte", clause: "echo/empty", says: "of 1 bytes, expected 0",
+	{name: "turns an empty payload into one byte", clause: "echo/empty",
+		says:   "of 1 bytes, expected 0",
 		worker: damages(fixed(0), func([]byte) []byte { return []byte{0} })},
 	{name: "loses a single byte", clause: "echo/one-byte", says: "of 0 bytes, expected 1",
 		worker: damages(fixed(1), cutLast)},
-	{name: "damages the last byte of a payload one byte below inline size", clause: "echo/below-inline-size", says: "differs at byte 46",
+	{name: "damages the last byte of a payload one byte below inline size",
+		clause: "echo/below-inline-size", says: "differs at byte 46",
 		worker: damages(fixed(inlinePayload-1), flipLast)},
 	{name: "damages the last inline byte", clause: "echo/inline-size", says: "differs at byte 47",
 		worker: damages(fixed(inlinePayload), flipLast)},
-	{name: "truncates the first payload that is not inline", clause: "echo/above-inline-size", says: "of 48 bytes, expected 49",
+	{name: "truncates the first payload that is not inline", clause: "echo/above-inline-size",
+		says:   "of 48 bytes, expected 49",
 		worker: damages(fixed(inlinePayload+1), cutLast)},
-	{name: "truncates the largest payload", clause: "echo/largest", says: "of 65535 bytes, expected 65536",
+	{name: "truncates the largest payload", clause: "echo/largest",
+		says:   "of 65535 bytes, expected 65536",
 		worker: damages(func(limits transport.Limits) int { return limits.MaxPayload }, cutLast)},
 	{name: "damages one size", clause: "echo/sizes", says: "of 257 bytes differs",
 		worker: damages(fixed(257), flipLast)},
-	{name: "damages one byte after a power of two", clause: "echo/sizes", says: "of 4097 bytes differs",
+	{name: "damages one byte after a power of two", clause: "echo/sizes",
+		says:   "of 4097 bytes differs",
 		worker: damages(fixed(4097), flipLast)},
 	{name: "takes the first op's size for the batch", clause: "echo/batch", says: "expected",
 		worker: func(w *fakeWorker) {
@@ -99,7 +104,8 @@ var postFakes = []fake{
 				}
 			})
 		}},
-	{name: "sends half of a payload that is too large", clause: "post/too-large", says: "no call in flight has",
+	{name: "sends half of a payload that is too large", clause: "post/too-large",
+		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -111,7 +117,8 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "returns another error for a payload that is too large", clause: "post/too-large", says: "the error of Post",
+	{name: "returns another error for a payload that is too large", clause: "post/too-large",
+		says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -121,7 +128,8 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "refuses the whole batch with a payload that is too large", clause: "post/too-large", says: "ops taken before",
+	{name: "refuses the whole batch with a payload that is too large", clause: "post/too-large",
+		says: "ops taken before",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				for _, op := range ops {
@@ -144,7 +152,8 @@ var postFakes = []fake{
 				return n, err
 			}
 		}},
-	{name: "uses up the reply handle with a reply that is too large", clause: "post/too-large-reply", says: "timed out waiting", hangs: true,
+	{name: "uses up the reply handle with a reply that is too large",
+		clause: "post/too-large-reply", says: "timed out waiting", hangs: true,
 		worker: func(w *fakeWorker) {
 			used := map[transport.Token]bool{}
 			w.post = func(ops []transport.Op) (int, error) {
@@ -164,7 +173,8 @@ var postFakes = []fake{
 			}
 		}},
 
-	{name: "returns another error for an unknown peer", clause: "post/unknown-peer", says: "the error of Post",
+	{name: "returns another error for an unknown peer", clause: "post/unknown-peer",
+		says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)
@@ -185,7 +195,8 @@ var postFakes = []fake{
 	{name: "drops ops to an unknown peer", clause: "post/unknown-peer", says: "must refuse",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				known := slices.DeleteFunc(slices.Clone(ops), func(op transport.Op) bool { return w.connection(op.Peer) == nil })
+				known := slices.DeleteFunc(slices.Clone(ops),
+					func(op transport.Op) bool { return w.connection(op.Peer) == nil })
 				n, err := w.memoryWorker.Post(known)
 				return n + len(ops) - len(known), err
 			}
@@ -200,7 +211,8 @@ var postFakes = []fake{
 				}
 			})
 		}},
-	{name: "sends an op that it refuses for its kind", clause: "post/unknown-kind", says: "no call in flight has",
+	{name: "sends an op that it refuses for its kind", clause: "post/unknown-kind",
+		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				n, err := w.memoryWorker.Post(ops)

@@ -18,7 +18,8 @@ var waitFakes = []fake{
 		}},
 	{name: "never blocks", clause: "wait/blocks", says: "none of 100 waits",
 		worker: func(w *fakeWorker) { w.wait = func(time.Duration) error { return nil } }},
-	{name: "loses the wakeup between Poll and Wait", clause: "wait/arrival-before", says: "did not return", hangs: true,
+	{name: "loses the wakeup between Poll and Wait", clause: "wait/arrival-before",
+		says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = func(timeout time.Duration) error {
 				select {
@@ -28,7 +29,8 @@ var waitFakes = []fake{
 				return w.blockUntilReleased(timeout)
 			}
 		}},
-	{name: "notices only arrivals before Wait", clause: "wait/arrival-during", says: "did not return", hangs: true,
+	{name: "notices only arrivals before Wait", clause: "wait/arrival-during",
+		says: "did not return", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = func(timeout time.Duration) error {
 				select {
@@ -39,7 +41,8 @@ var waitFakes = []fake{
 				return nil
 			}
 		}},
-	{name: "drops a Wake without a Wait", clause: "wait/wake-before", says: "did not return", hangs: true,
+	{name: "drops a Wake without a Wait", clause: "wait/wake-before", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			var waiting atomic.Bool
 			w.wait = func(timeout time.Duration) error {
@@ -58,7 +61,8 @@ var waitFakes = []fake{
 			w.wait = w.blockUntilReleased
 			w.wake = func() {}
 		}},
-	{name: "does not notice the loss of a peer", clause: "wait/peer-lost", says: "did not return", hangs: true,
+	{name: "does not notice the loss of a peer", clause: "wait/peer-lost", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
 			w.wait = w.blockUntilReleased
 			w.close = func() error {
@@ -111,11 +115,15 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
-	{name: "drops the argument of ReadStats", clause: "stats/append", says: "the argument of ReadStats",
+	{name: "drops the argument of ReadStats", clause: "stats/append",
+		says: "the argument of ReadStats",
 		worker: func(w *fakeWorker) {
-			w.readStats = func([]transport.Stat) []transport.Stat { return w.memoryWorker.ReadStats(nil) }
+			w.readStats = func([]transport.Stat) []transport.Stat {
+				return w.memoryWorker.ReadStats(nil)
+			}
 		}},
-	{name: "resets its counters at each reading", clause: "stats/grow", says: "the value of counter",
+	{name: "resets its counters at each reading", clause: "stats/grow",
+		says: "the value of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
 				dst = w.memoryWorker.ReadStats(dst)
@@ -123,18 +131,37 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
-	{name: "counts copies without their bytes", clause: "stats/work", says: "copied_bytes, of 40 copies",
-		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.CopiedBytes = 0 }) }},
+	{name: "counts copies without their bytes", clause: "stats/work",
+		says: "copied_bytes, of 40 copies",
+		worker: func(w *fakeWorker) {
+			w.countWork(
+				func(sum *control.Work) { sum.CopiedBytes = 0 })
+		}},
 	{name: "counts no copies", clause: "stats/work", says: "that Post took, and has to copy",
-		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { *sum = control.Work{} }) }},
-	{name: "counts one byte of each copy", clause: "stats/work", says: "that Post took, and has to copy",
-		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.CopiedBytes = sum.Copies }) }},
-	{name: "passes bytes through the kernel without a system call", clause: "stats/work", says: "syscalls, which copied",
-		worker: func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.KernelBytes = sum.CopiedBytes }) }},
-	{name: "makes system calls on shared memory", clause: "stats/work", says: "of workers that spin on shared memory",
+		worker: func(w *fakeWorker) {
+			w.countWork(
+				func(sum *control.Work) { *sum = control.Work{} })
+		}},
+	{name: "counts one byte of each copy", clause: "stats/work",
+		says: "that Post took, and has to copy",
+		worker: func(w *fakeWorker) {
+			w.countWork(
+				func(sum *control.Work) { sum.CopiedBytes = sum.Copies })
+		}},
+	{name: "passes bytes through the kernel without a system call", clause: "stats/work",
+		says: "syscalls, which copied",
+		worker: func(w *fakeWorker) {
+			w.countWork(
+				func(sum *control.Work) { sum.KernelBytes = sum.CopiedBytes })
+		}},
+	{name: "makes system calls on shared memory", clause: "stats/work",
+		says:       "of workers that spin on shared memory",
 		properties: func(p *transport.Properties) { p.Medium = transport.MediumMemory },
-		worker:     func(w *fakeWorker) { w.countWork(func(sum *control.Work) { sum.Syscalls = sum.Copies }) }},
-	{name: "moves bytes through sockets without the kernel", clause: "stats/work", says: "of a socket, which copies all that is sent",
+		worker: func(w *fakeWorker) {
+			w.countWork(func(sum *control.Work) { sum.Syscalls = sum.Copies })
+		}},
+	{name: "moves bytes through sockets without the kernel", clause: "stats/work",
+		says:       "of a socket, which copies all that is sent",
 		properties: func(p *transport.Properties) { p.Medium = transport.MediumUDP }},
 	{name: "counts threads as a total", clause: "stats/work", says: "is a level",
 		worker: func(w *fakeWorker) {
@@ -164,7 +191,9 @@ var optionalFakes = []fake{
 			}
 		}},
 	{name: "traces all", clause: "trace/steps", says: "transfers since StartTrace",
-		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+		info: declareTraces, properties: func(p *transport.Properties) {
+			p.Capabilities.Traces = true
+		},
 		worker: func(w *fakeWorker) {
 			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
 				dst = w.memoryWorker.ReadTrace(dst)
@@ -172,7 +201,9 @@ var optionalFakes = []fake{
 			}
 		}},
 	{name: "traces backwards", clause: "trace/steps", says: "the end of a transfer",
-		info: declareTraces, properties: func(p *transport.Properties) { p.Capabilities.Traces = true },
+		info: declareTraces, properties: func(p *transport.Properties) {
+			p.Capabilities.Traces = true
+		},
 		worker: func(w *fakeWorker) {
 			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
 				dst = w.memoryWorker.ReadTrace(dst)
@@ -182,7 +213,8 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
-	{name: "keeps the first recording", clause: "series/restart", says: "since the last StartSeries",
+	{name: "keeps the first recording", clause: "series/restart",
+		says: "since the last StartSeries",
 		worker: func(w *fakeWorker) {
 			var first []transport.Series
 			w.readSeries = func(dst []transport.Series) []transport.Series {
@@ -192,75 +224,91 @@ var optionalFakes = []fake{
 				return append(dst, first...)
 			}
 		}},
-	{name: "has two microbenchmarks with one name", clause: "micro/names", says: "two microbenchmarks with one name",
+	{name: "has two microbenchmarks with one name", clause: "micro/names",
+		says:  "two microbenchmarks with one name",
 		micro: func(*fakeDriver) []string { return []string{"copy", "copy"} }},
 	{name: "runs all microbenchmarks", clause: "micro/names", says: "ran, but was not wanted",
 		micro: func(*fakeDriver) []string { return []string{"copy"} }},
 	{name: "probes without a sample", clause: "probe/reading", says: "Floor.Samples",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
 				floor.Samples = 0
 				return floor, err
 			}
 		}},
-	{name: "gives both sides a reading", clause: "probe/reading", says: "the Floor of the other side",
+	{name: "gives both sides a reading", clause: "probe/reading",
+		says: "the Floor of the other side",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
 				floor.RoundTrip++
 				return floor, err
 			}
 		}},
-	{name: "probes after its context has ended", clause: "probe/alone", says: "did not return", hangs: true,
+	{name: "probes after its context has ended", clause: "probe/alone", says: "did not return",
+		hangs: true,
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (
+				transport.Floor, error) {
 				w.driver.hang()
 				return transport.Floor{}, ctx.Err()
 			}
 		}},
-	{name: "returns no error for a probe alone", clause: "probe/alone", says: "without the other side",
+	{name: "returns no error for a probe alone", clause: "probe/alone",
+		says: "without the other side",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				floor, _ := w.memoryWorker.Probe(ctx, peer, probe)
 				return floor, nil
 			}
 		}},
 	{name: "spins in a probe alone", clause: "probe/alone", says: "sleeps of a probe",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, _ transport.PeerID, _ transport.Probe) (
+				transport.Floor, error) {
 				for ctx.Err() == nil {
 				}
 				return transport.Floor{}, ctx.Err()
 			}
 		}},
-	{name: "waits with a probe of an unknown kind", clause: "probe/unknown", says: "Probe of an unknown kind",
+	{name: "waits with a probe of an unknown kind", clause: "probe/unknown",
+		says: "Probe of an unknown kind",
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				if probe.Kind != transport.ProbeMedium {
 					return transport.Floor{}, context.Canceled
 				}
 				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 		}},
-	{name: "leaks a credit for each probe", clause: "probe/then-calls", says: "calls in flight from", hangs: true,
+	{name: "leaks a credit for each probe", clause: "probe/then-calls",
+		says: "calls in flight from", hangs: true,
 		worker: func(w *fakeWorker) {
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				w.limits.InFlight--
 				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 		}},
-	{name: "treats the numbers of a probe as messages", clause: "probe/then-calls", says: "no call in flight has",
+	{name: "treats the numbers of a probe as messages", clause: "probe/then-calls",
+		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			numbers := 0
-			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
+				transport.Floor, error) {
 				numbers++
 				return w.memoryWorker.Probe(ctx, peer, probe)
 			}
 			w.poll = func(events []transport.Event) (int, error) {
 				if numbers > 0 && len(events) > 0 {
 					numbers--
-					events[0] = transport.Event{Kind: transport.EventResponse, Token: ^transport.Token(0)}
+					events[0] = transport.Event{Kind: transport.EventResponse,
+						Token: ^transport.Token(0)}
 					return 1, nil
 				}
 				return w.memoryWorker.Poll(events)

@@ -53,7 +53,8 @@ func NewMemoryDriver() *Memory { return &Memory{} }
 func (m *Memory) Info() transport.Info {
 	return transport.Info{
 		Name: string(memoryName), Version: "1", Summary: "within one process, for tests",
-		Choose: "in tests of the conformance suite", Groups: []transport.Group{transport.GroupMemory},
+		Choose:       "in tests of the conformance suite",
+		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{"heap"},
 		Capabilities: transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true},
 		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,
@@ -66,9 +67,11 @@ func (m *Memory) Info() transport.Info {
 
 // Open implements [transport.Driver].
 func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
-	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight || cfg.Peers > memoryPeers {
-		return nil, memoryName.Error("open", fmt.Errorf("%w: the configuration exceeds the limits %+v",
-			transport.ErrUnsupported, m.Info().Limits))
+	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight ||
+		cfg.Peers > memoryPeers {
+		return nil, memoryName.Error("open",
+			fmt.Errorf("%w: the configuration exceeds the limits %+v",
+				transport.ErrUnsupported, m.Info().Limits))
 	}
 	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
 }
@@ -98,7 +101,8 @@ func (t *memoryTransport) Properties() transport.Properties {
 	limits := info.Limits
 	limits.MaxPayload = max(t.config.MaxPayload, inlinePayload)
 	limits.InFlight = max(t.config.InFlight, 1)
-	return transport.Properties{Provider: "heap", Capabilities: info.Capabilities, Limits: limits, Integrity: "none"}
+	return transport.Properties{Provider: "heap", Capabilities: info.Capabilities, Limits: limits,
+		Integrity: "none"}
 }
 
 // NewWorker implements [transport.Transport].
@@ -110,7 +114,8 @@ func (t *memoryTransport) NewWorker(index int) (transport.Worker, error) {
 		return nil, memoryName.Error("new worker", transport.ErrClosed)
 	case index < 0 || index >= t.config.Workers || t.workers[index] != nil:
 		return nil, memoryName.Error("new worker", fmt.Errorf(
-			"%w: index %d is taken or out of range (0 to %d)", transport.ErrUnsupported, index, t.config.Workers-1))
+			"%w: index %d is taken or out of range (0 to %d)", transport.ErrUnsupported, index,
+			t.config.Workers-1))
 	}
 	if t.workers == nil {
 		t.workers = map[int]*memoryWorker{}
@@ -204,8 +209,9 @@ func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link 
 	for len(w.connections) <= int(peer) {
 		w.connections = append(w.connections, nil)
 	}
-	c := &memoryConnection{peer: peer, remote: remote, pings: newMemoryPings(&link.pings[1], &link.pings[0]),
-		send: link.rings[0], receive: link.rings[1],
+	c := &memoryConnection{peer: peer, remote: remote,
+		pings: newMemoryPings(&link.pings[1], &link.pings[0]),
+		send:  link.rings[0], receive: link.rings[1],
 		errs: memoryName.PeerErrors(peer)}
 	if w.number > remote.number {
 		c.send, c.receive = c.receive, c.send
@@ -281,12 +287,14 @@ func (p memoryPings) Take() (number uint64, ok bool, err error) {
 }
 
 // Probe implements [transport.Prober].
-func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	c := w.connection(peer)
-	return memoryName.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(), func() (transport.Floor, error) {
-		if probe.Kind != transport.ProbeMedium {
-			return transport.Floor{}, transport.ErrUnsupported
-		}
-		return c.pings.Run(ctx, probe.Initiate, probe.Duration)
-	})
+	return memoryName.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(),
+		func() (transport.Floor, error) {
+			if probe.Kind != transport.ProbeMedium {
+				return transport.Floor{}, transport.ErrUnsupported
+			}
+			return c.pings.Run(ctx, probe.Initiate, probe.Duration)
+		})
 }

@@ -149,7 +149,8 @@ func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
 	for i := range events[:min(n, cap(w.trace)-len(w.trace))] {
 		now := time.Now().UnixNano()
 		w.trace = append(w.trace, transport.Transfer{
-			Peer: events[i].Peer, Lane: "receive", Size: events[i].Size, Steps: []transport.Step{{Name: "poll", Begin: now}}, End: now,
+			Peer: events[i].Peer, Lane: "receive", Size: events[i].Size,
+			Steps: []transport.Step{{Name: "poll", Begin: now}}, End: now,
 		})
 	}
 	return n, nil
@@ -173,7 +174,8 @@ func (c *memoryConnection) collect(events []transport.Event) int {
 		if kind == transport.EventResponse {
 			c.inFlight--
 		}
-		events[n] = transport.Event{Kind: kind, Peer: c.peer, Token: token, Payload: payload, Size: len(payload)}
+		events[n] = transport.Event{Kind: kind, Peer: c.peer, Token: token, Payload: payload,
+			Size: len(payload)}
 	}
 	return len(events)
 }
@@ -184,12 +186,14 @@ func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "posted", Help: "ops taken by Post", Value: w.posted},
 		transport.Stat{Name: "polled", Help: "events returned by Poll", Value: w.polled},
 		transport.Stat{Name: "flushes", Help: "calls of Flush", Value: w.flushes},
-		transport.Stat{Name: "short_posts", Help: "calls of Post that found no room", Value: w.shorts})
+		transport.Stat{Name: "short_posts", Help: "calls of Post that found no room",
+			Value: w.shorts})
 }
 
 // StartSeries implements [transport.SeriesReader].
 func (w *memoryWorker) StartSeries(parts int, d time.Duration) {
-	w.recorded, w.recording, w.partOf = make([]float64, parts), time.Now(), max(d/time.Duration(parts), 1)
+	w.recorded, w.recording, w.partOf = make([]float64, parts), time.Now(),
+		max(d/time.Duration(parts), 1)
 }
 
 // ReadSeries implements [transport.SeriesReader].
@@ -197,7 +201,8 @@ func (w *memoryWorker) ReadSeries(dst []transport.Series) []transport.Series {
 	if w.recorded == nil {
 		return dst
 	}
-	return append(dst, transport.Series{Name: "polled", Help: "events returned by Poll", Values: slices.Clone(w.recorded)})
+	return append(dst, transport.Series{Name: "polled", Help: "events returned by Poll",
+		Values: slices.Clone(w.recorded)})
 }
 
 // StartTrace implements [transport.Tracer].

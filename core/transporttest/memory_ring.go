@@ -79,7 +79,8 @@ func (r *memoryRing) publish() bool {
 }
 
 // pop returns the next published message. Its payload is valid until release.
-func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, payload []byte, ok bool) {
+func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, payload []byte,
+	ok bool) {
 	head := r.head.Load()
 	for r.consumed < head {
 		offset := r.consumed & uint64(len(r.buf)-1)

@@ -25,7 +25,8 @@ func TestMemoryRefusesWhatItCannotDo(t *testing.T) {
 	m := NewMemoryDriver()
 	options, err := transport.ParseOptions(m.Info().Options, nil)
 	require.NoError(t, err)
-	_, err = m.Open(t.Context(), transport.Config{MaxPayload: memoryMaxPayload + 1, Options: options})
+	_, err = m.Open(t.Context(), transport.Config{MaxPayload: memoryMaxPayload + 1,
+		Options: options})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 
 	opened, err := m.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, Options: options})
@@ -39,5 +40,6 @@ func TestMemoryRefusesWhatItCannotDo(t *testing.T) {
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 	require.ErrorIs(t, w.Connect(t.Context(), 0, []byte("elsewhere")), transport.ErrUnsupported)
 	require.ErrorIs(t, w.Connect(t.Context(), 0, make([]byte, 8)), transport.ErrPeerDown)
-	require.ErrorIs(t, w.Connect(t.Context(), transport.NoPeer, w.Address()), transport.ErrUnsupported)
+	require.ErrorIs(t, w.Connect(t.Context(), transport.NoPeer, w.Address()),
+		transport.ErrUnsupported)
 }

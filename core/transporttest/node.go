@@ -117,13 +117,15 @@ func (n *node) check(e transport.Event) {
 	case n.lost[e.Peer] && e.Kind == transport.EventPeerLost:
 		n.trial.fatalf("%s: EventPeerLost for peer %d for the second time", n.name, e.Peer)
 	case n.lost[e.Peer]:
-		n.trial.fatalf("%s: event of kind %d from peer %d after its EventPeerLost", n.name, e.Kind, e.Peer)
+		n.trial.fatalf("%s: event of kind %d from peer %d after its EventPeerLost", n.name,
+			e.Kind, e.Peer)
 	case e.Kind == transport.EventPeerLost:
 		if !n.peers[e.Peer].closed {
 			n.trial.fatalf("%s: EventPeerLost for peer %d, which lives", n.name, e.Peer)
 		}
 	case e.Size != len(e.Payload):
-		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size, len(e.Payload))
+		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size,
+			len(e.Payload))
 	}
 }
 
@@ -195,7 +197,8 @@ func (n *node) step() {
 	if len(n.outbox) > 0 {
 		taken, err := n.tryPost(n.outbox)
 		if err != nil && !n.peers[n.outbox[taken].Peer].closed {
-			n.trial.fatalf("%s: Post refused a reply of %d bytes: %v", n.name, len(n.outbox[taken].Payload), err)
+			n.trial.fatalf("%s: Post refused a reply of %d bytes: %v", n.name,
+				len(n.outbox[taken].Payload), err)
 		}
 		n.outbox = slices.Delete(n.outbox, 0, taken)
 		if err != nil {

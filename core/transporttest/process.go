@@ -16,14 +16,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// serverVariable turns a test binary into the server of KillProcess. Its value is the options, as JSON.
+// serverVariable turns a test binary into the server of KillProcess. Its value is the options, as
+// JSON.
 const serverVariable = "TRANSPORTTEST_SERVER"
 
 // serverPayload is the size of the calls in which the server is killed.
 const serverPayload = 4 << 20
 
-// ServeProcess serves a test that called KillProcess, if that test started this process, and reports
-// whether it did. TestMain calls it first, and returns if it reports true.
+// ServeProcess serves a test that called KillProcess, if that test started this process, and
+// reports whether it did. TestMain calls it first, and returns if it reports true.
 func ServeProcess(driver transport.Driver) bool {
 	encoded, asked := os.LookupEnv(serverVariable)
 	if !asked {
@@ -65,7 +66,8 @@ func serveProcess(driver transport.Driver, encoded string) error {
 			if e.Kind == transport.EventPeerLost {
 				return nil
 			}
-			replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token})
+			replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer,
+				Token: e.Token})
 		}
 		taken, err := w.Post(replies)
 		if err != nil {
@@ -78,12 +80,14 @@ func serveProcess(driver transport.Driver, encoded string) error {
 	}
 }
 
-func openForProcess(driver transport.Driver, options map[string]string) (transport.Transport, transport.Worker, error) {
+func openForProcess(driver transport.Driver, options map[string]string) (transport.Transport,
+	transport.Worker, error) {
 	parsed, err := transport.ParseOptions(driver.Info().Options, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	tr, err := driver.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: serverPayload, Options: parsed})
+	tr, err := driver.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 8,
+		MaxPayload: serverPayload, Options: parsed})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,10 +95,11 @@ func openForProcess(driver transport.Driver, options map[string]string) (transpo
 	return tr, w, err
 }
 
-// KillProcess starts this test binary as a server, which must call [ServeProcess], and kills it in the
-// middle of large calls. It requires that Poll then reports the loss once and Post refuses more calls,
-// and returns the caller, which the test closes, and the number of the dead process.
-func KillProcess(t *testing.T, driver transport.Driver, options map[string]string) (tr transport.Transport, w transport.Worker, pid int) {
+// KillProcess starts this test binary as a server, which must call [ServeProcess], and kills it in
+// the middle of large calls. It requires that Poll then reports the loss once and Post refuses more
+// calls, and returns the caller, which the test closes, and the number of the dead process.
+func KillProcess(t *testing.T, driver transport.Driver, options map[string]string) (
+	tr transport.Transport, w transport.Worker, pid int) {
 	t.Helper()
 	encoded, err := json.Marshal(options)
 	require.NoError(t, err)
@@ -120,7 +125,8 @@ func KillProcess(t *testing.T, driver transport.Driver, options map[string]strin
 	events := make([]transport.Event, 16)
 	deadline := time.Now().Add(time.Minute)
 	for answered, killed, lost := 0, false, false; !lost; {
-		require.True(t, time.Now().Before(deadline), "no loss is reported after a minute; %d calls were answered", answered)
+		require.True(t, time.Now().Before(deadline),
+			"no loss is reported after a minute; %d calls were answered", answered)
 		if _, err := w.Post(call); err != nil {
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		}

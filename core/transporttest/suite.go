@@ -83,8 +83,8 @@ func Run(t *testing.T, s Suite) {
 }
 
 // RunClause runs one clause of the suite and returns its report if it fails. It is for tests that
-// require the suite to find a fault. It returns an error if there is no such clause, or if it is about
-// a feature that the transport does not declare.
+// require the suite to find a fault. It returns an error if there is no such clause, or if it is
+// about a feature that the transport does not declare.
 func RunClause(s Suite, name string) (failed bool, report string, err error) {
 	tr, err := survey(&s)
 	if err != nil {
@@ -95,7 +95,8 @@ func RunClause(s Suite, name string) (failed bool, report string, err error) {
 		return false, "", err
 	}
 	if missing := c.missing(tr); missing != "" {
-		return false, "", fmt.Errorf("clause %q would not run: the transport lacks %s", name, missing)
+		return false, "", fmt.Errorf("clause %q would not run: the transport lacks %s",
+			name, missing)
 	}
 	failed, lines := try(&s, tr, c)
 	return failed, strings.Join(lines, "\n"), nil

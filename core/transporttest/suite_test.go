@@ -23,7 +23,8 @@ var unavailable = fake{open: func(*fakeDriver) error {
 var childSuites = map[string]func(*testing.T) Suite{
 	"sound": func(*testing.T) Suite { return Suite{Driver: NewMemoryDriver()} },
 	"skip": func(*testing.T) Suite {
-		return Suite{Driver: NewMemoryDriver(), Skip: map[string]string{"call/once": "a test of skipping"}}
+		return Suite{Driver: NewMemoryDriver(),
+			Skip: map[string]string{"call/once": "a test of skipping"}}
 	},
 	"skip without reason": func(*testing.T) Suite {
 		return Suite{Driver: NewMemoryDriver(), Skip: map[string]string{"call/once": " "}}
@@ -56,16 +57,20 @@ func TestRun(t *testing.T) {
 	}{
 		{"sound", "1", true, "not run, because not declared: peers/lost-by-death (Suite.Kill)"},
 		{"skip", "", true, "a test of skipping"},
-		{"skip", "1", false, "TRANSPORTBENCH_FORBID_SKIPS forbids skips, and this clause was skipped: a test of skipping"},
+		{"skip", "1", false, "TRANSPORTBENCH_FORBID_SKIPS forbids skips, and this clause was " +
+			"skipped: a test of skipping"},
 		{"skip without reason", "", false, `clause "call/once" needs a reason`},
 		{"skip of nothing", "", false, `no clause "call/onse"; did you mean "call/once"?`},
 		{"unavailable", "", true, "there is no device; plug one in"},
 		{"unavailable", "1", false, "there is no device; plug one in"},
-		{"broken", "", false, "call/once: A call is polled once as a request and completed by one response."},
-		{"refusing", "", false, "opening one rank to read what the transport declares: transport memory: fault"},
+		{"broken", "", false,
+			"call/once: A call is polled once as a request and completed by one response."},
+		{"refusing", "", false,
+			"opening one rank to read what the transport declares: transport memory: fault"},
 	} {
 		t.Run(strings.TrimSpace(c.suite+" "+c.forbid), func(t *testing.T) {
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestChild$")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.v",
+				"-test.run=^TestChild$")
 			child.Env = append(os.Environ(), inside+"="+c.suite, ForbidSkips+"="+c.forbid)
 			out, err := child.CombinedOutput()
 			require.Equal(t, c.passes, err == nil, "%s", out)
@@ -103,7 +108,8 @@ func TestTry(t *testing.T) {
 	}{
 		{"passes", func(t *trial) {}, false, ""},
 		{"fails", func(t *trial) { t.fatalf("wrong by %d", 7) }, true, "wrong by 7"},
-		{"fails and goes on", func(t *trial) { t.Errorf("first"); t.Errorf("second") }, true, "first\nsecond"},
+		{"fails and goes on", func(t *trial) { t.Errorf("first"); t.Errorf("second") }, true,
+			"first\nsecond"},
 		{"panics", func(t *trial) { panic("so be it") }, true, "panicked: so be it"},
 		{"hangs", func(t *trial) { <-forever }, true, "did not return within its limit of 50ms"},
 		{"waits too long", func(t *trial) {
@@ -111,9 +117,14 @@ func TestTry(t *testing.T) {
 				t.pause(spins, "number %d", 3)
 			}
 		}, true, "timed out waiting for number 3"},
-		{"fails in a thread", func(t *trial) { t.parallel(func() { t.fatalf("there") }, func() {}) }, true, "there"},
-		{"panics in a thread", func(t *trial) { t.parallel(func() { panic("there") }) }, true, "panicked: there"},
-		{"fails in a cleanup", func(t *trial) { t.Cleanup(func() { t.Errorf("late") }) }, true, "late"},
+		{"fails in a thread", func(t *trial) {
+			t.parallel(func() { t.fatalf("there") },
+				func() {})
+		}, true, "there"},
+		{"panics in a thread", func(t *trial) { t.parallel(func() { panic("there") }) }, true,
+			"panicked: there"},
+		{"fails in a cleanup", func(t *trial) { t.Cleanup(func() { t.Errorf("late") }) },
+			true, "late"},
 		{"cleans up after a failure, last first", func(t *trial) {
 			t.Cleanup(func() { t.Errorf("third") })
 			t.Cleanup(func() { t.Errorf("second") })

@@ -15,13 +15,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// tracedFile is the variable that makes CheckSyscalls the traced process. It has the file into which
-// that writes what it counted.
+// tracedFile is the variable that makes CheckSyscalls the traced process. It has the file into
+// which that writes what it counted.
 const tracedFile = "TRANSPORTTEST_TRACED"
 
-// CheckSyscalls compares the transport's counter of system calls with those of strace(1). It runs the
-// calling test again under strace, which counts the system calls with the given names: those that
-// the transport makes on its data path, and that the Go runtime does not make. Setting up and
+// CheckSyscalls compares the transport's counter of system calls with those of strace(1). It runs
+// the calling test again under strace, which counts the system calls with the given names: those
+// that the transport makes on its data path, and that the Go runtime does not make. Setting up and
 // closing may add calls that are not counted; there are few of them. CheckSyscalls skips the test
 // without strace or the right to trace.
 func CheckSyscalls(t *testing.T, s Suite, names ...string) {
@@ -42,7 +42,8 @@ func CheckSyscalls(t *testing.T, s Suite, names ...string) {
 	}
 	dir := t.TempDir()
 	counted, summary := filepath.Join(dir, "counted"), filepath.Join(dir, "strace")
-	cmd := exec.CommandContext(t.Context(), strace, "-f", "-c", "-o", summary, "-e", "trace="+strings.Join(names, ","),
+	cmd := exec.CommandContext(t.Context(), strace, "-f", "-c", "-o", summary, "-e",
+		"trace="+strings.Join(names, ","),
 		os.Args[0], "-test.run", "^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$")
 	cmd.Env = append(os.Environ(), tracedFile+"="+counted)
 	output, err := cmd.CombinedOutput()
@@ -57,7 +58,8 @@ func CheckSyscalls(t *testing.T, s Suite, names ...string) {
 	got := straceTotal(t, summary)
 	t.Logf("the transport counted %d system calls, strace %d", want, got)
 	const outside = 400 // setting up, heartbeats, closing
-	require.InDelta(t, got, want, outside+0.02*float64(got), "system calls as strace counts them, and as the transport does")
+	require.InDelta(t, got, want, outside+0.02*float64(got),
+		"system calls as strace counts them, and as the transport does")
 }
 
 // countSyscalls makes calls and writes the workers' counts of system calls to a file.
@@ -84,7 +86,8 @@ func straceTotal(t *testing.T, path string) int {
 	require.NoError(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) >= 5 && fields[len(fields)-1] == "total" {
+		if fields := strings.Fields(lines.Text()); len(fields) >= 5 &&
+			fields[len(fields)-1] == "total" {
 			n, err := strconv.Atoi(fields[3])
 			require.NoError(t, err)
 			return n

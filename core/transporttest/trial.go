@@ -84,7 +84,8 @@ func stacks() string {
 	buf = buf[:runtime.Stack(buf, true)]
 	var ours []string
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(stack, "transporttest.(*trial)") && !strings.Contains(stack, "transporttest.stacks") {
+		if strings.Contains(stack, "transporttest.(*trial)") &&
+			!strings.Contains(stack, "transporttest.stacks") {
 			ours = append(ours, stack)
 		}
 	}

@@ -26,7 +26,8 @@ func trio(t testing.TB) (w, bad, good *worker) {
 	options, err := transport.ParseOptions(schema, nil)
 	require.NoError(t, err)
 	opened, err := driver{}.Open(context.Background(),
-		transport.Config{Workers: 3, Peers: 2, InFlight: 2, MaxPayload: maxPayload, Options: options})
+		transport.Config{Workers: 3, Peers: 2, InFlight: 2, MaxPayload: maxPayload,
+			Options: options})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	var workers [3]*worker
@@ -47,7 +48,8 @@ func trio(t testing.TB) (w, bad, good *worker) {
 func requireWorks(t testing.TB, w, good *worker) {
 	t.Helper()
 	events := make([]transport.Event, 8)
-	n, err := good.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0, Token: 7, Payload: []byte("still here")}})
+	n, err := good.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0, Token: 7,
+		Payload: []byte("still here")}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	n, err = w.Poll(events)
@@ -92,7 +94,8 @@ func TestCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, bad, good := trio(t)
 			to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
-			require.NoError(t, unix.Sendto(bad.socket, datagram(bad.address[:nonceSize], send.kind, send.size), 0, to))
+			require.NoError(t, unix.Sendto(bad.socket, datagram(bad.address[:nonceSize], send.kind,
+				send.size), 0, to))
 			events := make([]transport.Event, 8)
 			n, err := w.Poll(events)
 			require.ErrorIs(t, err, transport.ErrCorrupt)
@@ -121,7 +124,8 @@ func FuzzPoll(f *testing.F) {
 		}
 		w, bad, good := trio(t)
 		to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
-		require.NoError(t, unix.Sendto(bad.socket, append(bad.address[:nonceSize:nonceSize], rest...), 0, to))
+		require.NoError(t, unix.Sendto(bad.socket, append(bad.address[:nonceSize:nonceSize],
+			rest...), 0, to))
 		events := make([]transport.Event, 8)
 		for range 2 {
 			n, err := w.Poll(events)

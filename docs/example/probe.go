@@ -9,7 +9,8 @@ import (
 
 // Probe implements [transport.Prober]: a ping-pong of datagrams with the payloads, with only the
 // kernel between the two threads.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && !p.lost, func() (transport.Floor, error) {
 		if probe.Kind != transport.ProbeMedium {
@@ -36,7 +37,9 @@ func newPings() floor.PingPong {
 }
 
 // Post implements [floor.Medium].
-func (m pings) Post(number uint64) error { return m.worker.send(m.peer, kindPing, number, m.payload) }
+func (m pings) Post(number uint64) error {
+	return m.worker.send(m.peer, kindPing, number, m.payload)
+}
 
 // Take implements [floor.Medium].
 func (m pings) Take() (number uint64, ok bool, err error) {

@@ -62,7 +62,9 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 }
 
 func (e *endpoint) Close() error {
-	return e.workers.Close(func(workers []*worker) error { return control.Each(workers, (*worker).Close) })
+	return e.workers.Close(func(workers []*worker) error {
+		return control.Each(workers, (*worker).Close)
+	})
 }
 
 // worker is the socket of one thread and its connections. unixgram_datapath.go has the methods
@@ -117,7 +119,8 @@ func newWorker(e *endpoint) (*worker, error) {
 	copy(w.out[senderAt:], w.address)
 	w.address = append(w.address, namePrefix+rand.Text()...)
 	for i := range w.in {
-		w.in[i] = make([]byte, headerSize+maxPayload+1) // one byte more shows that a datagram is too long
+		// one byte more shows that a datagram is too long
+		w.in[i] = make([]byte, headerSize+maxPayload+1)
 	}
 	const kind = unix.SOCK_DGRAM | unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
 	var err error
@@ -127,7 +130,8 @@ func newWorker(e *endpoint) (*worker, error) {
 	if w.checker, err = unix.Socket(unix.AF_UNIX, kind, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w", err), unix.Close(w.socket))
 	}
-	if err := unix.Bind(w.socket, &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}); err != nil {
+	if err := unix.Bind(w.socket, &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}); err !=
+		nil {
 		return nil, errors.Join(fmt.Errorf("bind: %w", err), w.Close())
 	}
 	return w, nil
@@ -152,10 +156,12 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 	if err := errors.Join(w.peers.CheckID(id), w.peers.CheckNonce(nonce)); err != nil {
 		return err
 	}
-	p := &peer{id: id, name: unix.SockaddrUnix{Name: string(address[nonceSize:])}, errs: name.PeerErrors(id)}
+	p := &peer{id: id, name: unix.SockaddrUnix{Name: string(address[nonceSize:])},
+		errs: name.PeerErrors(id)}
 	p.pings = newPings()
 	if err := unix.Connect(w.checker, &p.name); err != nil {
-		return fmt.Errorf("%w: its socket is closed, or in another network namespace: %w", transport.ErrPeerDown, err)
+		return fmt.Errorf("%w: its socket is closed, or in another network namespace: %w",
+			transport.ErrPeerDown, err)
 	}
 	w.peers.Add(id, nonce, p)
 	w.early = slices.DeleteFunc(w.early, func(datagram []byte) bool {

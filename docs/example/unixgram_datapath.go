@@ -150,7 +150,8 @@ func (w *worker) parse(datagram []byte) (p *peer, kind, token uint64) {
 	if p == nil && len(w.early) < w.endpoint.early {
 		w.early = append(w.early, slices.Clone(datagram))
 	}
-	return p, binary.LittleEndian.Uint64(datagram[kindAt:]), binary.LittleEndian.Uint64(datagram[tokenAt:])
+	return p, binary.LittleEndian.Uint64(datagram[kindAt:]),
+		binary.LittleEndian.Uint64(datagram[tokenAt:])
 }
 
 // lose marks a peer as lost, for Poll to report.

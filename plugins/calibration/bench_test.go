@@ -26,13 +26,14 @@ func (p *prompt) Poll(events []transport.Event) (int, error) {
 	if p.payload == nil {
 		return 0, nil
 	}
-	events[0] = transport.Event{Kind: transport.EventResponse, Payload: p.payload, Size: len(p.payload)}
+	events[0] = transport.Event{Kind: transport.EventResponse, Payload: p.payload,
+		Size: len(p.payload)}
 	p.payload = nil
 	return 1, nil
 }
 
-// BenchmarkDelay reports the mean delay that a loop that polls sees over the delay that is injected. It
-// takes the least of many means, as interrupts make a mean larger.
+// BenchmarkDelay reports the mean delay that a loop that polls sees over the delay that is
+// injected. It takes the least of many means, as interrupts make a mean larger.
 func BenchmarkDelay(b *testing.B) {
 	const calls = 64
 	for _, delay := range []time.Duration{10, 20, 50, 100, 200, 500, 2000, 10_000} {
@@ -41,7 +42,8 @@ func BenchmarkDelay(b *testing.B) {
 				w, err := newWorker(&prompt{}, in, 1, 64, 1)
 				require.NoError(b, err)
 				defer w.held.close()
-				ops, events := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 32)}}, make([]transport.Event, 64)
+				ops, events := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 32)}},
+					make([]transport.Event, 64)
 				least := math.Inf(1)
 				for range max(b.N/calls, 200) {
 					began := clock.Now()

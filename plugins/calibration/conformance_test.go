@@ -17,7 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	for _, name := range inbox.Rings() {
 		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: map[string]string{"ring": name}})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{},
+				Options: map[string]string{"ring": name}})
 		})
 	}
 }
@@ -49,7 +50,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"reorder-every", "call/ordered", "the number of a request, in the order of posting"},
 	} {
 		t.Run(c.option, func(t *testing.T) {
-			suite := transporttest.Suite{Driver: Driver{}, Options: map[string]string{c.option: "20"}, Timeout: 2 * time.Second}
+			suite := transporttest.Suite{Driver: Driver{},
+				Options: map[string]string{c.option: "20"}, Timeout: 2 * time.Second}
 			failed, report, err := transporttest.RunClause(suite, c.clause)
 			require.NoError(t, err)
 			require.True(t, failed, "the suite passes a transport with %s", c.option)

@@ -25,8 +25,9 @@ func (Driver) Info() transport.Info {
 		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{string(shm.Memfd)},
 		Capabilities: inbox.Capabilities,
-		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: inbox.MaxPayload,
+			InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+		Options: schema,
 	}
 }
 
@@ -60,7 +61,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 		return nil, err
 	}
 	seed := uint64(e.config.Rank)<<32 | uint64(index)
-	w, err := newWorker(sound.(soundWorker), e.injection, seed, e.Properties().Limits.MaxPayload, e.config.InFlight*e.config.Peers)
+	w, err := newWorker(sound.(soundWorker), e.injection, seed, e.Properties().Limits.MaxPayload,
+		e.config.InFlight*e.config.Peers)
 	if err != nil {
 		return nil, transport.NewOpError(name, "new worker", err)
 	}

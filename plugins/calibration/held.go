@@ -8,7 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// maxHeldBytes bounds the address space for payloads of held events. Only what is used takes memory.
+// maxHeldBytes bounds the address space for payloads of held events. Only what is used takes
+// memory.
 const maxHeldBytes = 1 << 30
 
 // held has the events that a worker keeps until they are due, with copies of their payloads.
@@ -21,8 +22,8 @@ type held struct {
 	latest int64             // due time of all so far
 	number uint64            // of the last ticket
 
-	// queue[head:] are in order. A new one comes last unless delays vary, and the capacity is twice the
-	// number of slots, so that tickets are rarely moved.
+	// queue[head:] are in order. A new one comes last unless delays vary, and the capacity is twice
+	// the number of slots, so that tickets are rarely moved.
 	queue []ticket
 	head  int
 }
@@ -38,7 +39,8 @@ func newHeld(maxPayload, events int) (*held, error) {
 	const least, unit = 8, 64
 	stride := (maxPayload + unit - 1) &^ (unit - 1)
 	n := max(least, min(2*events, maxHeldBytes/stride))
-	memory, err := unix.Mmap(-1, 0, n*stride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	memory, err := unix.Mmap(-1, 0, n*stride, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, err
 	}

@@ -33,11 +33,14 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "delay", Type: transport.TypeDuration, Default: "0s", Max: maxDelay,
-		Help: "time from the arrival of a response until it is returned to the caller; the mean if the delays are exponential",
+		Help: "time from the arrival of a response until it is returned to the caller; the mean " +
+			"if the delays are exponential",
 	},
 	{
-		Name: "delay-distribution", Type: transport.TypeString, Default: fixed, Allowed: []string{fixed, exponential, bimodal},
-		Help: "with bimodal, one response in slow-every, at random, takes slow-delay instead of delay",
+		Name: "delay-distribution", Type: transport.TypeString, Default: fixed,
+		Allowed: []string{fixed, exponential, bimodal},
+		Help: "with bimodal, one response in slow-every, at random, takes slow-delay instead " +
+			"of delay",
 	},
 	{
 		Name: "slow-delay", Type: transport.TypeDuration, Default: "0s", Max: maxDelay,
@@ -56,7 +59,8 @@ var schema = []transport.Option{
 		Help: "time for which all workers stand still in each period of stall-every",
 	},
 	{
-		Name: "stall-every", Type: transport.TypeDuration, Default: "1s", Min: int64(time.Microsecond), Max: maxDelay,
+		Name: "stall-every", Type: transport.TypeDuration, Default: "1s",
+		Min: int64(time.Microsecond), Max: maxDelay,
 		Help: "period of the stalls, which begin at its multiples on the host's CLOCK_MONOTONIC",
 	},
 	{
@@ -73,7 +77,8 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "reorder-every", Type: transport.TypeInt, Default: "0", Max: 1 << 40,
-		Help: "each worker returns one response and one request in so many after the next one, or after 1ms; 0 means none",
+		Help: "each worker returns one response and one request in so many after the next one, " +
+			"or after 1ms; 0 means none",
 	},
 	{
 		Name: "client-time", Type: transport.TypeDuration, Default: "0s", Max: int64(time.Second),
@@ -84,8 +89,10 @@ var schema = []transport.Option{
 		Help: "processor time that the server's worker adds to each request",
 	},
 	{
-		Name: "path", Type: transport.TypeString, Default: pathMemory, Allowed: []string{pathMemory, pathTCP, pathDetour},
-		Help: "what the transport states of its path: with tcp it lies, and with detour it conceals that each worker sends all payloads over a TCP connection as well",
+		Name: "path", Type: transport.TypeString, Default: pathMemory,
+		Allowed: []string{pathMemory, pathTCP, pathDetour},
+		Help: "what the transport states of its path: with tcp it lies, and with detour it " +
+			"conceals that each worker sends all payloads over a TCP connection as well",
 	},
 }
 
@@ -111,11 +118,13 @@ func resolve(o transport.Values) (injection, error) {
 	if path := o.String("path"); path != pathMemory {
 		in.path = path
 	}
-	mean, slow, every := int64(o.Duration("delay")), int64(o.Duration("slow-delay")), uint64(o.Int("slow-every"))
+	mean, slow, every := int64(o.Duration("delay")), int64(o.Duration("slow-delay")),
+		uint64(o.Int("slow-every"))
 	switch o.String("delay-distribution") {
 	case bimodal:
 		if every == 0 {
-			return in, &transport.OptionError{Option: "slow-every", Problem: "bimodal delays need 1 or more"}
+			return in, &transport.OptionError{Option: "slow-every",
+				Problem: "bimodal delays need 1 or more"}
 		}
 		in.delay = delay{mean: mean, slow: slow, slowEvery: every}
 	case exponential:
@@ -124,11 +133,13 @@ func resolve(o transport.Values) (injection, error) {
 		in.delay = delay{mean: mean}
 	}
 	if in.delay.slowEvery == 0 && (slow != 0 || every != 0) {
-		return in, &transport.OptionError{Option: "delay-distribution", Problem: "slow-delay and slow-every need bimodal"}
+		return in, &transport.OptionError{Option: "delay-distribution",
+			Problem: "slow-delay and slow-every need bimodal"}
 	}
 	if length, every := int64(o.Duration("stall")), int64(o.Duration("stall-every")); length > 0 {
 		if length >= every {
-			return in, &transport.OptionError{Option: "stall", Problem: "must be shorter than stall-every"}
+			return in, &transport.OptionError{Option: "stall",
+				Problem: "must be shorter than stall-every"}
 		}
 		in.stall = stall{length: length, every: every}
 	}

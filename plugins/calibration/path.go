@@ -19,13 +19,14 @@ const (
 // ReadPaths implements [transport.PathReader]. With pathTCP it lies.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	if w.injection.path == pathTCP {
-		return append(dst, transport.Path{Carrier: transport.MediumTCP, Local: "127.0.0.1", Remote: "127.0.0.1"})
+		return append(dst, transport.Path{Carrier: transport.MediumTCP, Local: "127.0.0.1",
+			Remote: "127.0.0.1"})
 	}
 	return w.soundWorker.ReadPaths(dst)
 }
 
-// detour is a TCP connection within this process, over which a worker sends all payloads once more and
-// which it does not state.
+// detour is a TCP connection within this process, over which a worker sends all payloads once more
+// and which it does not state.
 type detour struct {
 	near, far net.Conn
 	draining  sync.WaitGroup

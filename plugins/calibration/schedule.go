@@ -7,9 +7,9 @@ import (
 )
 
 // pace admits calls at a rate. The times at which they are due do not depend on when earlier calls
-// were taken, so the rate does not drift. A caller that comes late may take the calls that were due in
-// the last credit nanoseconds at once, so that it keeps the rate although its thread shortly loses its
-// processor, and loses those before.
+// were taken, so the rate does not drift. A caller that comes late may take the calls that were due
+// in the last credit nanoseconds at once, so that it keeps the rate although its thread shortly
+// loses its processor, and loses those before.
 type pace struct {
 	interval int64 // in picoseconds; 0 for no limit
 	due      int64 // of the next call, in picoseconds
@@ -47,8 +47,8 @@ type stall struct{ length, every int64 }
 // left returns how long a stall still lasts, or 0. now is on CLOCK_MONOTONIC.
 func (s *stall) left(now int64) int64 { return max(0, s.length-now%s.every) }
 
-// sinceBoot returns the difference between CLOCK_MONOTONIC, which the processes of a host share, and
-// the clock of this process.
+// sinceBoot returns the difference between CLOCK_MONOTONIC, which the processes of a host share,
+// and the clock of this process.
 func sinceBoot() (int64, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

@@ -33,14 +33,20 @@ func TestOptions(t *testing.T) {
 		{nil, injection{}, ""},
 		{map[string]string{"delay": "2us"}, injection{delay: delay{mean: 2000}}, ""},
 		{map[string]string{"delay-distribution": "exponential"}, injection{}, ""},
-		{map[string]string{"delay": "1us", "delay-distribution": "exponential"}, injection{delay: delay{mean: 1000, random: true}}, ""},
-		{map[string]string{"delay": "1us", "slow-delay": "5us", "slow-every": "4", "delay-distribution": "bimodal"},
+		{map[string]string{"delay": "1us", "delay-distribution": "exponential"},
+			injection{delay: delay{mean: 1000, random: true}}, ""},
+		{map[string]string{"delay": "1us", "slow-delay": "5us", "slow-every": "4",
+			"delay-distribution": "bimodal"},
 			injection{delay: delay{mean: 1000, slow: 5000, slowEvery: 4}}, ""},
 		{map[string]string{"stall": "74ms"}, injection{stall: stall{74e6, 1e9}}, ""},
-		{map[string]string{"rate": "10", "client-time": "1us", "daemon-time": "2us"}, injection{rate: 10, clientTime: 1000, daemonTime: 2000}, ""},
-		{map[string]string{"delay-distribution": "bimodal"}, injection{}, "bimodal delays need 1 or more"},
-		{map[string]string{"slow-delay": "1us"}, injection{}, "slow-delay and slow-every need bimodal"},
-		{map[string]string{"stall": "1s", "stall-every": "1s"}, injection{}, "must be shorter than stall-every"},
+		{map[string]string{"rate": "10", "client-time": "1us", "daemon-time": "2us"},
+			injection{rate: 10, clientTime: 1000, daemonTime: 2000}, ""},
+		{map[string]string{"delay-distribution": "bimodal"}, injection{},
+			"bimodal delays need 1 or more"},
+		{map[string]string{"slow-delay": "1us"}, injection{},
+			"slow-delay and slow-every need bimodal"},
+		{map[string]string{"stall": "1s", "stall-every": "1s"}, injection{},
+			"must be shorter than stall-every"},
 	} {
 		got, err := resolved(t, c.options)
 		if c.problem != "" {
@@ -82,7 +88,8 @@ func TestHeldOrder(t *testing.T) {
 			events = append(events, e)
 		}
 		for i, e := range events {
-			require.Equal(t, want[i], arrival{int64(e.Token), int64(binary.LittleEndian.Uint64(e.Payload))})
+			require.Equal(t, want[i], arrival{int64(e.Token),
+				int64(binary.LittleEndian.Uint64(e.Payload))})
 		}
 		require.Len(t, events, len(want))
 		h.release()
@@ -149,8 +156,8 @@ func TestHeldMoves(t *testing.T) {
 }
 
 // TestExponential compares drawn delays with the exponential distribution (Kolmogorov and Smirnov):
-// the critical distance at a level of 0.001 is 1.95 over the root of the number of draws. The seed is
-// fixed, so the test does not fail by chance.
+// the critical distance at a level of 0.001 is 1.95 over the root of the number of draws. The seed
+// is fixed, so the test does not fail by chance.
 func TestExponential(t *testing.T) {
 	const draws, mean = 100_000, 1e6
 	d, random := delay{mean: mean, random: true}, rand.New(rand.NewPCG(7, 0))
@@ -198,8 +205,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceCredit checks that a late caller gets the calls of the last millisecond at once, or one, and
-// no more.
+// TestPaceCredit checks that a late caller gets the calls of the last millisecond at once, or one,
+// and no more.
 func TestPaceCredit(t *testing.T) {
 	fast := newPace(10_000, 0)
 	const after = 50e6
@@ -227,7 +234,8 @@ func TestPaceCredit(t *testing.T) {
 func TestStallTimes(t *testing.T) {
 	s := stall{length: 74e6, every: 1e9}
 	for now, left := range map[int64]int64{
-		0: 74e6, 1: 74e6 - 1, 74e6 - 1: 1, 74e6: 0, 999_999_999: 0, 1e9: 74e6, 1234e9 + 70e6: 4e6, 1234e9 + 75e6: 0,
+		0: 74e6, 1: 74e6 - 1, 74e6 - 1: 1, 74e6: 0, 999_999_999: 0, 1e9: 74e6, 1234e9 + 70e6: 4e6,
+		1234e9 + 75e6: 0,
 	} {
 		require.Equal(t, left, s.left(now), "at %d", now)
 	}
@@ -277,7 +285,8 @@ func (s *scripted) Close() error {
 }
 
 func (s *scripted) ReadStats(dst []transport.Stat) []transport.Stat {
-	return append(dst, transport.Stat{Name: transport.StatCopies, Value: 10}, transport.Stat{Name: transport.StatCopiedBytes, Value: 100})
+	return append(dst, transport.Stat{Name: transport.StatCopies, Value: 10},
+		transport.Stat{Name: transport.StatCopiedBytes, Value: 100})
 }
 
 func newScripted(t *testing.T, options map[string]string) (*worker, *scripted) {
@@ -293,7 +302,8 @@ func newScripted(t *testing.T, options map[string]string) (*worker, *scripted) {
 // arrive lets events of one kind arrive, numbered by token from first on.
 func (s *scripted) arrive(kind transport.EventKind, first, n int) {
 	for i := range n {
-		s.arrived = append(s.arrived, transport.Event{Kind: kind, Token: transport.Token(first + i), Payload: []byte{1, 2, 3, 4}, Size: 4})
+		s.arrived = append(s.arrived, transport.Event{Kind: kind, Token: transport.Token(first + i),
+			Payload: []byte{1, 2, 3, 4}, Size: 4})
 	}
 }
 
@@ -328,7 +338,8 @@ func TestEveryThirdIsDamaged(t *testing.T) {
 			w, s := newScripted(t, map[string]string{c.option: "3", "delay": delay})
 			var tokens []int
 			var payloads [][]byte
-			for token := 1; token <= 7; token++ { // one by one, so that none overtakes because it is not held
+			// one by one, so that none overtakes because it is not held
+			for token := 1; token <= 7; token++ {
 				s.arrive(c.kind, token, 1)
 				events := make([]transport.Event, 8)
 				for {
@@ -356,7 +367,8 @@ func TestEveryThirdIsDamaged(t *testing.T) {
 					changed++
 				}
 			}
-			require.Equal(t, map[bool]int{true: 2}[c.option == "corrupt-every"], changed, "changed payloads")
+			require.Equal(t, map[bool]int{true: 2}[c.option == "corrupt-every"], changed,
+				"changed payloads")
 		}
 	}
 }
@@ -368,8 +380,8 @@ func TestReorderedEventComesAlone(t *testing.T) {
 	require.Equal(t, []int{1}, tokens)
 }
 
-// TestDelayIsKept checks that no response is returned before its time, and that the loss of its peer
-// comes after it.
+// TestDelayIsKept checks that no response is returned before its time, and that the loss of its
+// peer comes after it.
 func TestDelayIsKept(t *testing.T) {
 	w, s := newScripted(t, map[string]string{"delay": "2ms"})
 	s.arrive(transport.EventResponse, 1, 3)
@@ -413,7 +425,8 @@ func TestStallHoldsEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, w.Wait(time.Hour))
-	require.InDelta(t, 10*time.Second, s.waited[0], float64(5*time.Second), "Wait ends with the stall")
+	require.InDelta(t, 10*time.Second, s.waited[0], float64(5*time.Second),
+		"Wait ends with the stall")
 
 	w.boot += 10e9 // it is over
 	n, err = w.Poll(make([]transport.Event, 1))
@@ -426,7 +439,8 @@ func TestStallHoldsEverything(t *testing.T) {
 
 func TestRateRefuses(t *testing.T) {
 	w, s := newScripted(t, map[string]string{"rate": "1"})
-	calls := []transport.Op{{Kind: transport.OpCall}, {Kind: transport.OpCall}, {Kind: transport.OpCall}}
+	calls := []transport.Op{{Kind: transport.OpCall}, {Kind: transport.OpCall},
+		{Kind: transport.OpCall}}
 	n, err := w.Post(calls)
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "the first is due at once")
@@ -452,7 +466,8 @@ func TestWaitEndsWithADelay(t *testing.T) {
 func TestTimesAreSpent(t *testing.T) {
 	w, s := newScripted(t, map[string]string{"client-time": "1ms", "daemon-time": "2ms"})
 	began := clock.Now()
-	n, err := w.Post([]transport.Op{{Kind: transport.OpCall}, {Kind: transport.OpReply}, {Kind: transport.OpCall}})
+	n, err := w.Post([]transport.Op{{Kind: transport.OpCall}, {Kind: transport.OpReply},
+		{Kind: transport.OpCall}})
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	require.GreaterOrEqual(t, clock.Now()-began, int64(1.99e6))
@@ -483,7 +498,8 @@ func TestStatsCount(t *testing.T) {
 }
 
 func TestClosedWorkerRefuses(t *testing.T) {
-	w, s := newScripted(t, map[string]string{"delay": "1m", "stall": "1s", "stall-every": "2s", "rate": "1"})
+	w, s := newScripted(t, map[string]string{"delay": "1m", "stall": "1s", "stall-every": "2s",
+		"rate": "1"})
 	w.boot = -clock.Now() // a stall
 	require.NoError(t, w.Close())
 	require.True(t, s.closed)
@@ -503,7 +519,8 @@ func TestMemoryIsReturned(t *testing.T) {
 	options, err := transport.ParseOptions(schema, map[string]string{"delay": "1us"})
 	require.NoError(t, err)
 	cycle := func() {
-		r, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 4, InFlight: 64, MaxPayload: 1 << 20, Options: options})
+		r, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 4, InFlight: 64,
+			MaxPayload: 1 << 20, Options: options})
 		require.NoError(t, err)
 		_, err = r.NewWorker(0)
 		require.NoError(t, err)
@@ -523,7 +540,8 @@ func TestMemoryIsReturned(t *testing.T) {
 // TestSeeds checks that two runs inject the same, and that two workers do not.
 func TestSeeds(t *testing.T) {
 	draw := func(seed uint64) (list []int64) {
-		w, err := newWorker(&scripted{}, injection{delay: delay{mean: 1e6, random: true}}, seed, 64, 1)
+		w, err := newWorker(&scripted{}, injection{delay: delay{mean: 1e6, random: true}},
+			seed, 64, 1)
 		require.NoError(t, err)
 		defer w.held.close()
 		for range 100 {

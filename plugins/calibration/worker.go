@@ -27,13 +27,14 @@ type worker struct {
 	boot      int64 // see sinceBoot
 	step      int64 // nanoseconds between the last two readings of the clock while spinning
 
-	pace    pace
-	blocked int64 // when Post may take a call again, if it took fewer than it was given; otherwise 0
+	pace pace
+	// when Post may take a call again, if it took fewer than it was given; otherwise 0
+	blocked int64
 	// clientTimeDone is set while the sound worker has not taken a call whose client-time is over.
 	clientTimeDone bool
 
-	// gap is the recent time between two calls of Poll that return nothing, and polled when the last
-	// such Poll read the clock, or 0.
+	// gap is the recent time between two calls of Poll that return nothing, and polled when the
+	// last such Poll read the clock, or 0.
 	gap, polled int64
 
 	lose, corrupt, duplicate every
@@ -46,7 +47,8 @@ type counts struct {
 	copies, copiedBytes, delayed, lost, corrupted, duplicated, reordered, refused uint64
 }
 
-func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events int) (*worker, error) {
+func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events int) (*worker,
+	error) {
 	boot, err := sinceBoot()
 	if err != nil {
 		return nil, err
@@ -89,11 +91,18 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		}
 	}
 	return append(dst,
-		transport.Stat{Name: "injected_delays", Help: "responses that were delayed on purpose", Value: w.counts.delayed},
-		transport.Stat{Name: "injected_losses", Help: "responses that were dropped on purpose", Value: w.counts.lost},
-		transport.Stat{Name: "injected_corruptions", Help: "payloads that were changed on purpose", Value: w.counts.corrupted},
-		transport.Stat{Name: "injected_duplicates", Help: "responses that were returned twice on purpose", Value: w.counts.duplicated},
-		transport.Stat{Name: "injected_reorderings", Help: "events that were returned after the next one on purpose", Value: w.counts.reordered},
-		transport.Stat{Name: "injected_refusals", Help: "posts that the rate or a stall refused", Value: w.counts.refused},
+		transport.Stat{Name: "injected_delays", Help: "responses that were delayed on purpose",
+			Value: w.counts.delayed},
+		transport.Stat{Name: "injected_losses", Help: "responses that were dropped on purpose",
+			Value: w.counts.lost},
+		transport.Stat{Name: "injected_corruptions", Help: "payloads that were changed on purpose",
+			Value: w.counts.corrupted},
+		transport.Stat{Name: "injected_duplicates",
+			Help: "responses that were returned twice on purpose", Value: w.counts.duplicated},
+		transport.Stat{Name: "injected_reorderings",
+			Help:  "events that were returned after the next one on purpose",
+			Value: w.counts.reordered},
+		transport.Stat{Name: "injected_refusals", Help: "posts that the rate or a stall refused",
+			Value: w.counts.refused},
 	)
 }

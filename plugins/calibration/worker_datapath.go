@@ -72,9 +72,9 @@ func (w *worker) refuse(until int64) error {
 	return nil
 }
 
-// until spins from now until a time and returns the time. A spinning thread sees the time only at its
-// readings of the clock, so until draws at random whether it ends at the one before or after due, with
-// probabilities that make the mean exact.
+// until spins from now until a time and returns the time. A spinning thread sees the time only at
+// its readings of the clock, so until draws at random whether it ends at the one before or after
+// due, with probabilities that make the mean exact.
 func (w *worker) until(now, due int64) int64 {
 	const parts = 1 << 10
 	for early := w.random.Int64N(parts); (due-now)*parts > early*w.step; {
@@ -96,8 +96,8 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	if in.daemonTime > 0 {
 		room = min(room, 1)
 	}
-	// Leave room for a held event. The only room is for one that is due before the next Poll, so that
-	// requests do not wait for a long delay.
+	// Leave room for a held event. The only room is for one that is due before the next Poll, so
+	// that requests do not wait for a long delay.
 	if room == len(events) && !w.held.empty() && (room > 1 || w.held.due()-clock.Now() <= w.gap) {
 		room--
 	}
@@ -127,9 +127,9 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 
 // deliver adds the events that are due to the first n, and returns the number of all.
 //
-// A loop that polls would find a response due half an iteration ago on average. So if there is nothing
-// else to return, deliver spins until an event that is due before the next Poll is likely to come;
-// otherwise it returns the event up to half an iteration early.
+// A loop that polls would find a response due half an iteration ago on average. So if there is
+// nothing else to return, deliver spins until an event that is due before the next Poll is likely
+// to come; otherwise it returns the event up to half an iteration early.
 func (w *worker) deliver(events []transport.Event, n int, now int64) (int, int64) {
 	for n < len(events) && !w.held.empty() {
 		due := w.held.due()

@@ -24,10 +24,12 @@ import (
 func BenchmarkPath(b *testing.B) {
 	for _, batch := range []int{1, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			caller, server := connected(b, transport.Config{InFlight: batch, MaxPayload: 64}, soft())
+			caller, server := connected(b, transport.Config{InFlight: batch, MaxPayload: 64},
+				soft())
 			calls := make([]transport.Op, batch)
 			for i := range calls {
-				calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: make([]byte, 48)}
+				calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+					Payload: make([]byte, 48)}
 			}
 			echo := newEchoer(server)
 			events := make([]transport.Event, 64)
@@ -106,7 +108,9 @@ func star(tb testing.TB, peers, inFlight int) (caller *worker, servers []*echoer
 	options, err := transport.ParseOptions(schema, soft())
 	require.NoError(tb, err)
 	open := func(n int) *worker {
-		tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: n, InFlight: inFlight, MaxPayload: 64, Options: options})
+		tr, err := Driver{}.Open(context.Background(),
+			transport.Config{Workers: 1, Peers: n, InFlight: inFlight, MaxPayload: 64,
+				Options: options})
 		require.NoError(tb, err)
 		tb.Cleanup(func() { require.NoError(tb, tr.Close()) })
 		w, err := tr.NewWorker(0)
@@ -134,56 +138,59 @@ const sliceTime = 100 * time.Microsecond
 // median), best-ns (the fastest percent) and near-op/floor, the median ratio of an
 // operation to the floor of its own slice; op/floor is that median over all slices.
 func BenchmarkTwoThreads(b *testing.B) {
-	for _, c := range []struct{ peers, inFlight, payload int }{{1, 1, 32}, {1, 1, 48}, {1, 32, 48}, {8, 256, 48}} {
-		b.Run(fmt.Sprintf("peers=%d/in-flight=%d/payload=%d", c.peers, c.inFlight, c.payload), func(b *testing.B) {
-			caller, servers := star(b, c.peers, c.inFlight)
-			var line struct {
-				_    [128]byte
-				word atomic.Uint64
-				_    [128]byte
-			}
-			var phase atomic.Int64 // odd while both probe; -1 at the end
-			var wait sync.WaitGroup
-			var found sliced
-			pinned(&wait, 1, func() {
-				for last := int64(0); ; {
-					switch now := phase.Load(); {
-					case now < 0:
-						return
-					case now != last && now&1 == 1:
-						probe(&line.word, false)
-						last = now
+	for _, c := range []struct{ peers, inFlight, payload int }{{1, 1, 32}, {1, 1, 48}, {1, 32, 48},
+		{8, 256, 48}} {
+		b.Run(fmt.Sprintf("peers=%d/in-flight=%d/payload=%d", c.peers, c.inFlight, c.payload),
+			func(b *testing.B) {
+				caller, servers := star(b, c.peers, c.inFlight)
+				var line struct {
+					_    [128]byte
+					word atomic.Uint64
+					_    [128]byte
+				}
+				var phase atomic.Int64 // odd while both probe; -1 at the end
+				var wait sync.WaitGroup
+				var found sliced
+				pinned(&wait, 1, func() {
+					for last := int64(0); ; {
+						switch now := phase.Load(); {
+						case now < 0:
+							return
+						case now != last && now&1 == 1:
+							probe(&line.word, false)
+							last = now
+						}
+						for _, s := range servers {
+							s.step()
+						}
 					}
-					for _, s := range servers {
-						s.step()
+				})
+				pinned(&wait, 0, func() {
+					defer phase.Store(-1)
+					bounce := func() float64 {
+						phase.Add(1)
+						defer phase.Add(1)
+						return probe(&line.word, true)
 					}
-				}
+					before := bounce()
+					load := newLoad(caller, c.peers, c.inFlight, c.payload)
+					// outweighs the calls that waited during the probes
+					least := 20 * c.peers * c.inFlight
+					for done, ops := 0, least; done < b.N; {
+						start := time.Now()
+						answered := load.drive(ops)
+						perOp := float64(time.Since(start)) / float64(answered)
+						done += answered
+						after := bounce()
+						found = append(found, slice{perOp, (before + after) / 2})
+						before = after
+						ops = max(least, int(float64(sliceTime)/perOp))
+					}
+				})
+				wait.Wait()
+				b.ReportMetric(0, "ns/op") // it would include the probes
+				found.report(b)
 			})
-			pinned(&wait, 0, func() {
-				defer phase.Store(-1)
-				bounce := func() float64 {
-					phase.Add(1)
-					defer phase.Add(1)
-					return probe(&line.word, true)
-				}
-				before := bounce()
-				load := newLoad(caller, c.peers, c.inFlight, c.payload)
-				least := 20 * c.peers * c.inFlight // outweighs the calls that waited during the probes
-				for done, ops := 0, least; done < b.N; {
-					start := time.Now()
-					answered := load.drive(ops)
-					perOp := float64(time.Since(start)) / float64(answered)
-					done += answered
-					after := bounce()
-					found = append(found, slice{perOp, (before + after) / 2})
-					before = after
-					ops = max(least, int(float64(sliceTime)/perOp))
-				}
-			})
-			wait.Wait()
-			b.ReportMetric(0, "ns/op") // it would include the probes
-			found.report(b)
-		})
 	}
 }
 
@@ -234,10 +241,12 @@ type load struct {
 }
 
 func newLoad(w *worker, peers, inFlight, payload int) *load {
-	l := &load{w: w, ops: make([]transport.Op, 0, peers*inFlight), events: make([]transport.Event, 64), payload: make([]byte, payload)}
+	l := &load{w: w, ops: make([]transport.Op, 0, peers*inFlight),
+		events: make([]transport.Event, 64), payload: make([]byte, payload)}
 	for i := range inFlight {
 		for peer := range peers {
-			l.ops = append(l.ops, transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(peer), Token: transport.Token(i), Payload: l.payload})
+			l.ops = append(l.ops, transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(peer),
+				Token: transport.Token(i), Payload: l.payload})
 		}
 	}
 	return l

@@ -37,7 +37,8 @@ func TestConformance(t *testing.T) {
 		o["provider"] = "soft"
 		o["keepalive"] = "5ms"
 		t.Run(o["credit"]+o["inline"], func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+				Timeout: time.Minute})
 		})
 	}
 }

@@ -43,16 +43,28 @@ func (w *worker) parseAddress(address []byte) (a workerAddress, err error) {
 	own := w.manager.qp.Endpoint()
 	switch {
 	case a.Version != wireVersion || a.Nonce == 0:
-		return a, fmt.Errorf("the peer speaks version %d of the protocol, this rank version %d: use the same build on all ranks", a.Version, wireVersion)
+		return a, fmt.Errorf("the peer speaks version %d of the protocol, this rank version %d: "+
+			"use the same build on all ranks", a.Version, wireVersion)
 	case a.Endpoint.Provider != own.Provider:
-		return a, fmt.Errorf("the peer has provider %q, this rank %q: set the same provider on all ranks", a.Endpoint.Provider, own.Provider)
+		return a,
+			fmt.Errorf("the peer has provider %q, this rank %q: set the same provider on all ranks",
+				a.Endpoint.Provider, own.Provider)
 	case a.Ring < ringShare*unit || a.Ring > maxRing || !pow2.Is(int(a.Ring)):
-		return a, fmt.Errorf("%w: the address has a ring of %d bytes, which is not a power of two from %d to %d", transport.ErrCorrupt, a.Ring, ringShare*unit, maxRing)
-	case a.Allowance < unit || a.Allowance > a.Ring/ringShare || a.Calls < 1 || uint64(a.Calls)*a.Allowance > a.Ring/2:
-		return a, fmt.Errorf("%w: the address has %d calls of %d bytes for a ring of %d", transport.ErrCorrupt, a.Calls, a.Allowance, a.Ring)
-	case a.Ring != s.ring || a.Allowance != s.allowance || a.Calls != s.calls || a.Batches != s.batches || a.Credit != s.credit:
-		return a, fmt.Errorf("the peer was opened for %d calls of %d bytes, %d batches, credit %s and a ring of %d; this rank for %d, %d, %d, %s and %d: open all ranks with the same options",
-			a.Calls, a.Allowance, a.Batches, a.Credit, a.Ring, s.calls, s.allowance, s.batches, s.credit, s.ring)
+		return a,
+			fmt.Errorf(
+				"%w: the address has a ring of %d bytes, which is not a power of two from %d to %d",
+				transport.ErrCorrupt, a.Ring, ringShare*unit, maxRing)
+	case a.Allowance < unit || a.Allowance > a.Ring/ringShare || a.Calls < 1 ||
+		uint64(a.Calls)*a.Allowance > a.Ring/2:
+		return a, fmt.Errorf("%w: the address has %d calls of %d bytes for a ring of %d",
+			transport.ErrCorrupt, a.Calls, a.Allowance, a.Ring)
+	case a.Ring != s.ring || a.Allowance != s.allowance || a.Calls != s.calls ||
+		a.Batches != s.batches || a.Credit != s.credit:
+		return a, fmt.Errorf("the peer was opened for %d calls of %d bytes, %d batches, credit "+
+			"%s and a ring of %d; this rank for %d, %d, %d, %s and %d: open all ranks with the "+
+			"same options",
+			a.Calls, a.Allowance, a.Batches, a.Credit, a.Ring, s.calls, s.allowance, s.batches,
+			s.credit, s.ring)
 	}
 	return a, nil
 }
@@ -103,8 +115,10 @@ const (
 
 func newManager(w *worker, cq rdma.CompletionQueue) (m *manager, err error) {
 	d := w.endpoint.device
-	m = &manager{worker: w, cq: cq, handles: map[*peer]rdma.PeerHandle{}, polled: make([]rdma.Completion, 16)}
-	m.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: m.cq, SendDepth: managerDepth,
+	m = &manager{worker: w, cq: cq, handles: map[*peer]rdma.PeerHandle{},
+		polled: make([]rdma.Completion, 16)}
+	m.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram,
+		Completions: m.cq, SendDepth: managerDepth,
 		ReceiveDepth: managerReceives, QKey: managerQKey, Peers: w.settings.peers + 1})
 	if err != nil {
 		return nil, err
@@ -122,7 +136,9 @@ func newManager(w *worker, cq rdma.CompletionQueue) (m *manager, err error) {
 
 // postReceive posts buffer id.
 func (m *manager) postReceive(id uint64) error {
-	_, err := m.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, Local: m.memory.Address + id*datagramSize, Length: datagramSize, LocalKey: m.memory.LocalKey}})
+	_, err := m.qp.PostReceive([]rdma.ReceiveRequest{
+		{ID: id, Local: m.memory.Address + id*datagramSize, Length: datagramSize,
+			LocalKey: m.memory.LocalKey}})
 	return err
 }
 
@@ -152,8 +168,9 @@ func (m *manager) send(p *peer, kind uint32) error {
 	b = binary.LittleEndian.AppendUint64(b, p.localControl)
 	b = binary.LittleEndian.AppendUint32(b, m.worker.region.Remote.Key)
 	b = append(b, endpoint...)
-	r := rdma.SendRequest{Opcode: rdma.Send, Flags: rdma.Signaled, Peer: m.handles[p], Length: uint32(len(b)),
-		Local: m.memory.Address + uint64(at), LocalKey: m.memory.LocalKey}
+	r := rdma.SendRequest{Opcode: rdma.Send, Flags: rdma.Signaled, Peer: m.handles[p],
+		Length: uint32(len(b)),
+		Local:  m.memory.Address + uint64(at), LocalKey: m.memory.LocalKey}
 	n, err := m.qp.PostSend([]rdma.SendRequest{r})
 	m.sent += n
 	if errors.Is(err, rdma.ErrQueueFull) {
@@ -210,7 +227,8 @@ func (m *manager) progress() {
 
 // handle acts on a datagram. It drops a malformed one because anybody can send one.
 func (m *manager) handle(b []byte) {
-	if len(b) < datagramHeader || binary.LittleEndian.Uint32(b) != datagramMagic || binary.LittleEndian.Uint64(b[16:]) != m.worker.nonce {
+	if len(b) < datagramHeader || binary.LittleEndian.Uint32(b) != datagramMagic ||
+		binary.LittleEndian.Uint64(b[16:]) != m.worker.nonce {
 		return
 	}
 	p := m.worker.peers.Find(binary.LittleEndian.Uint64(b[8:]))
@@ -228,7 +246,8 @@ func (m *manager) handle(b []byte) {
 		if err := endpoint.UnmarshalBinary(b[datagramHeader:]); err != nil {
 			return
 		}
-		p.remoteRing, p.remoteControl = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
+		p.remoteRing, p.remoteControl = binary.LittleEndian.Uint64(b[24:]),
+			binary.LittleEndian.Uint64(b[32:])
 		if err := p.qp.Connect(endpoint, m.worker.settings.connect); err != nil {
 			// Connect of the worker has returned, so EventPeerLost is all that can report it.
 			m.worker.losePeer(p)
@@ -253,8 +272,10 @@ func (w *worker) bringUp(p *peer) {
 	}
 	p.state = up
 	w.manager.pending--
-	// The soft device maps the peer's rings for the first request to them, which takes 0.2 ms a MiB.
-	// This empty one comes before the first call. If it fails, it reports the loss of the peer.
-	w.requests[0] = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Remote: p.remoteControl, RemoteKey: p.remoteKey}
+	// The soft device maps the peer's rings for the first request to them, which takes 0.2 ms a
+	// MiB. This empty one comes before the first call. If it fails, it reports the loss of the
+	// peer.
+	w.requests[0] = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Remote: p.remoteControl,
+		RemoteKey: p.remoteKey}
 	_, _ = p.qp.PostSend(w.requests[:1])
 }

@@ -87,7 +87,8 @@ func (w *worker) releaseHeld() {
 // creditDue reports whether the peer may run out of ring space or receives before a batch
 // carries its credit. With less than this owed, the peer always has enough left.
 func (w *worker) creditDue(p *peer) bool {
-	return p.released-p.toldReleased >= w.settings.ring/8 || p.consumed-p.toldConsumed >= uint32(w.settings.batches)/2
+	return p.released-p.toldReleased >= w.settings.ring/8 ||
+		p.consumed-p.toldConsumed >= uint32(w.settings.batches)/2
 }
 
 // sendOwedCredit writes credit to peers to which no batch went since it became due. It uses

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var doubleWordNumbers = [][2]uint64{{0, 1}, {1<<63 | 29, 30}, {29, 1<<63 | 30}, {0xff, 0x100}, {0x1ff, 0x200}, {1<<32 - 1, 1 << 32}, {7, 1<<56 | 8}}
+var doubleWordNumbers = [][2]uint64{{0, 1}, {1<<63 | 29, 30}, {29, 1<<63 | 30}, {0xff, 0x100},
+	{0x1ff, 0x200}, {1<<32 - 1, 1 << 32}, {7, 1<<56 | 8}}
 
 func doubleWordBytes(n uint64) (b [doubleWordSize]byte) {
 	binary.LittleEndian.PutUint64(b[:], n)
@@ -38,7 +39,8 @@ func TestDoubleWordReadByDevice(t *testing.T) {
 	for _, numbers := range doubleWordNumbers {
 		memory := make([]byte, doubleWordSize)
 		word := doubleWordAt(memory, 0)
-		for secondAt := range doubleWordSize + 1 { // bytes copied when store changes second, then first
+		// bytes copied when store changes second, then first
+		for secondAt := range doubleWordSize + 1 {
 			for firstAt := secondAt; firstAt <= doubleWordSize; firstAt++ {
 				word.store(numbers[0])
 				copied := make([]byte, doubleWordSize)
@@ -52,7 +54,8 @@ func TestDoubleWordReadByDevice(t *testing.T) {
 					copied[i] = memory[i]
 				}
 				if n, whole := doubleWordAt(copied, 0).load(); whole {
-					require.Contains(t, numbers, n, "changed after %d and %d bytes", secondAt, firstAt)
+					require.Contains(t, numbers, n, "changed after %d and %d bytes",
+						secondAt, firstAt)
 				}
 			}
 		}

@@ -33,8 +33,9 @@ var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerL
 func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
-		Summary:      "rings on RDMA WRITE WITH IMMEDIATE, over verbs or a software device",
-		Choose:       "for small calls to few peers with RDMA: one write carries all calls of a batch",
+		Summary: "rings on RDMA WRITE WITH IMMEDIATE, over verbs or a software device",
+		Choose: "for small calls to few peers with RDMA: one write carries all calls " +
+			"of a batch",
 		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupMemory},
 		Providers:    []string{string(rdma.Verbs), string(rdma.Soft)},
 		Capabilities: capabilities,
@@ -54,7 +55,8 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	e := &endpoint{settings: s, device: device, workers: control.NewWorkers[worker](name, cfg.Workers), stop: make(chan struct{})}
+	e := &endpoint{settings: s, device: device, workers: control.NewWorkers[worker](name,
+		cfg.Workers), stop: make(chan struct{})}
 	if err := e.checkDevice(); err != nil {
 		return nil, name.Error("open", errors.Join(err, device.Close()))
 	}
@@ -73,12 +75,14 @@ const postlist = 16
 
 // Microbenchmark implements [transport.Microbenchmarker]. It measures the RDMA device
 // that the options name, without the transport.
-func (Driver) Microbenchmark(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+func (Driver) Microbenchmark(ctx context.Context, options transport.Values,
+	wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
 	s, err := resolve(transport.Config{Options: options})
 	if err != nil {
 		return name.Error("micro", err)
 	}
-	o := rdmaperf.Options{Device: s.device, MTU: s.connect.MTU, Inline: s.inline, Postlist: min(postlist, s.sendDepth/2), Depth: s.sendDepth, Duration: d}
+	o := rdmaperf.Options{Device: s.device, MTU: s.connect.MTU, Inline: s.inline,
+		Postlist: min(postlist, s.sendDepth/2), Depth: s.sendDepth, Duration: d}
 	return name.Error("micro", rdmaperf.Run(ctx, o, wanted, report))
 }
 
@@ -103,17 +107,25 @@ func (e *endpoint) checkDevice() error {
 	a, s := e.device.Attributes(), &e.settings
 	switch {
 	case s.connect.MTU > a.MTU:
-		return &transport.OptionError{Option: "mtu", Problem: fmt.Sprintf("%d exceeds the %d of %s port %d", s.connect.MTU, a.MTU, a.Name, a.Port)}
+		return &transport.OptionError{Option: "mtu",
+			Problem: fmt.Sprintf("%d exceeds the %d of %s port %d", s.connect.MTU, a.MTU,
+				a.Name, a.Port)}
 	case s.sendDepth > a.MaxSendDepth:
-		return &transport.OptionError{Option: "send-depth", Problem: fmt.Sprintf("%d exceeds the %d of %s", s.sendDepth, a.MaxSendDepth, a.Name)}
+		return &transport.OptionError{Option: "send-depth",
+			Problem: fmt.Sprintf("%d exceeds the %d of %s", s.sendDepth, a.MaxSendDepth, a.Name)}
 	case s.peers+1 > a.MaxQueuePairs:
-		return fmt.Errorf("%w: %d peers per worker, but %s has %d queue pairs", transport.ErrUnsupported, s.peers, a.Name, a.MaxQueuePairs)
+		return fmt.Errorf("%w: %d peers per worker, but %s has %d queue pairs",
+			transport.ErrUnsupported, s.peers, a.Name, a.MaxQueuePairs)
 	case s.receives() > a.MaxShared:
-		return &transport.OptionError{Option: "batches", Problem: fmt.Sprintf("%d for each of %d peers need %d receives, but a shared receive queue of %s has at most %d",
-			s.batches, s.peers, s.receives(), a.Name, a.MaxShared)}
+		return &transport.OptionError{Option: "batches",
+			Problem: fmt.Sprintf("%d for each of %d peers need %d receives, but a shared receive "+
+				"queue of %s has at most %d",
+				s.batches, s.peers, s.receives(), a.Name, a.MaxShared)}
 	case s.completions() > a.MaxCompletions:
-		return &transport.OptionError{Option: "batches", Problem: fmt.Sprintf("%d for each of %d peers need a completion queue of %d, but %s has at most %d",
-			s.batches, s.peers, s.completions(), a.Name, a.MaxCompletions)}
+		return &transport.OptionError{Option: "batches",
+			Problem: fmt.Sprintf(
+				"%d for each of %d peers need a completion queue of %d, but %s has at most %d",
+				s.batches, s.peers, s.completions(), a.Name, a.MaxCompletions)}
 	}
 	return e.checkInline()
 }
@@ -124,7 +136,8 @@ func (e *endpoint) checkInline() error {
 	if err != nil {
 		return err
 	}
-	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: cq, SendDepth: 1, ReceiveDepth: 1, MaxInline: e.settings.inline})
+	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+		Completions: cq, SendDepth: 1, ReceiveDepth: 1, MaxInline: e.settings.inline})
 	switch {
 	case errors.Is(err, rdma.ErrInvalid):
 		err = &transport.OptionError{Option: "inline", Problem: err.Error()}
@@ -138,8 +151,10 @@ func (e *endpoint) checkInline() error {
 func (e *endpoint) Properties() transport.Properties {
 	a, s := e.device.Attributes(), &e.settings
 	p := transport.Properties{
-		Provider: string(a.Provider), Medium: transport.MediumMemory, Capabilities: capabilities, Limits: s.limits(), Libraries: a.Libraries,
-		Notes: map[string]string{"device": fmt.Sprintf("%s port %d", a.Name, a.Port), "link": a.Link, "credit": s.credit,
+		Provider: string(a.Provider), Medium: transport.MediumMemory, Capabilities: capabilities,
+		Limits: s.limits(), Libraries: a.Libraries,
+		Notes: map[string]string{"device": fmt.Sprintf("%s port %d", a.Name, a.Port),
+			"link": a.Link, "credit": s.credit,
 			"ring": transport.FormatSize(int64(s.ring)), "mtu": fmt.Sprint(a.MTU)},
 	}
 	if s.device.Provider == rdma.Auto {
@@ -154,7 +169,8 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Port = &port
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
 		if s.device.Provider == rdma.Auto {
-			p.Notes[transport.NoteAuto] = fmt.Sprintf("verbs because port %d of %s is up", a.Port, a.Name)
+			p.Notes[transport.NoteAuto] = fmt.Sprintf("verbs because port %d of %s is up",
+				a.Port, a.Name)
 		}
 	} else if a.Fallback != "" {
 		p.Notes[transport.NoteAuto] = "soft because verbs are " + a.Fallback

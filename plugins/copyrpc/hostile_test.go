@@ -32,7 +32,8 @@ func connected(t testing.TB, cfg transport.Config, raw map[string]string) (a, b 
 	require.NoError(t, a.Connect(context.Background(), 0, b.Address()))
 	require.NoError(t, b.Connect(context.Background(), 0, a.Address()))
 	var none [1]transport.Event
-	for deadline := time.Now().Add(30 * time.Second); a.peers.ByID[0].state != up || b.peers.ByID[0].state != up; {
+	for deadline := time.Now().Add(30 * time.Second); a.peers.ByID[0].state != up ||
+		b.peers.ByID[0].state != up; {
 		require.True(t, time.Now().Before(deadline), "the connection does not come up")
 		for _, w := range workers {
 			n, err := w.Poll(none[:])
@@ -49,8 +50,10 @@ var small = transport.Config{InFlight: 4, MaxPayload: 256}
 func (w *worker) writeRaw(t testing.TB, content []byte, immediate uint32) {
 	p := w.peers.ByID[0]
 	copy(p.sendRing, content)
-	_, err := p.qp.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate, Local: p.localRing, LocalKey: w.region.LocalKey,
-		Length: uint32(len(content)), Remote: p.remoteRing, RemoteKey: p.remoteKey, Immediate: immediate}})
+	_, err := p.qp.PostSend([]rdma.SendRequest{{Opcode: rdma.WriteWithImmediate, Local: p.localRing,
+		LocalKey: w.region.LocalKey,
+		Length:   uint32(len(content)), Remote: p.remoteRing, RemoteKey: p.remoteKey,
+		Immediate: immediate}})
 	require.NoError(t, err)
 }
 
@@ -61,7 +64,8 @@ func batchOf(returned, receives, count, length uint32, messages ...byte) []byte 
 }
 
 func message(id, length uint32) []byte {
-	return []byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24), byte(length), byte(length >> 8), byte(length >> 16), byte(length >> 24)}
+	return []byte{byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24), byte(length),
+		byte(length >> 8), byte(length >> 16), byte(length >> 24)}
 }
 
 func TestPeersThatBreakTheProtocol(t *testing.T) {
@@ -69,15 +73,17 @@ func TestPeersThatBreakTheProtocol(t *testing.T) {
 		content   []byte
 		immediate uint32
 	}{
-		"more than the ring":         {nil, 1 << 20},
-		"no messages":                {batchOf(0, 0, 0, 16), 1},
-		"shorter than its header":    {batchOf(0, 0, 1, 8), 1},
-		"longer than what was sent":  {batchOf(0, 0, 1, 64, message(0, 0)...), 1},
-		"a message over its batch":   {batchOf(0, 0, 1, 32, message(0, 1000)...), 1},
-		"a message of 4 GiB":         {batchOf(0, 0, 1, 32, message(0, 1<<32-1)...), 1},
-		"more messages than fit":     {batchOf(0, 0, 3, 32, append(message(0, 0), message(1, 0)...)...), 1},
-		"a call out of range":        {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
-		"a call twice":               {batchOf(0, 0, 2, 32, append(message(3, 0), message(3, 0)...)...), 1},
+		"more than the ring":        {nil, 1 << 20},
+		"no messages":               {batchOf(0, 0, 0, 16), 1},
+		"shorter than its header":   {batchOf(0, 0, 1, 8), 1},
+		"longer than what was sent": {batchOf(0, 0, 1, 64, message(0, 0)...), 1},
+		"a message over its batch":  {batchOf(0, 0, 1, 32, message(0, 1000)...), 1},
+		"a message of 4 GiB":        {batchOf(0, 0, 1, 32, message(0, 1<<32-1)...), 1},
+		"more messages than fit": {batchOf(0, 0, 3, 32,
+			append(message(0, 0), message(1, 0)...)...), 1},
+		"a call out of range": {batchOf(0, 0, 1, 24, message(1000, 0)...), 1},
+		"a call twice": {batchOf(0, 0, 2, 32,
+			append(message(3, 0), message(3, 0)...)...), 1},
 		"a response to no call":      {batchOf(0, 0, 1, 24, message(responseBit|1, 0)...), 1},
 		"credit that was never used": {batchOf(99, 0, 1, 24, message(0, 0)...), 1},
 		"receives never consumed":    {batchOf(0, 99, 1, 24, message(0, 0)...), 1},
@@ -139,17 +145,21 @@ func TestForgedAddresses(t *testing.T) {
 		forge func(*workerAddress)
 		want  string
 	}{
-		"ring not a power of two": {func(a *workerAddress) { a.Ring = 100_000 }, "ring of 100000 bytes"},
-		"no ring":                 {func(a *workerAddress) { a.Ring = 0 }, "ring of 0 bytes"},
-		"ring too large":          {func(a *workerAddress) { a.Ring = 1 << 62 }, "ring of"},
-		"message over the ring":   {func(a *workerAddress) { a.Allowance = a.Ring }, "calls of"},
-		"calls over the ring":     {func(a *workerAddress) { a.Calls = 1 << 30 }, "calls of"},
-		"no calls":                {func(a *workerAddress) { a.Calls = 0 }, "0 calls"},
-		"other options":           {func(a *workerAddress) { a.Ring *= 2 }, "same options"},
-		"other credit":            {func(a *workerAddress) { a.Credit = creditRead }, "same options"},
-		"another provider":        {func(a *workerAddress) { a.Endpoint.Provider = rdma.Verbs }, "provider"},
-		"another version":         {func(a *workerAddress) { a.Version = 9 }, "version 9"},
-		"unknown queue pair":      {func(a *workerAddress) { a.Endpoint.Soft.Nonce++ }, "queue pair"},
+		"ring not a power of two": {func(a *workerAddress) { a.Ring = 100_000 },
+			"ring of 100000 bytes"},
+		"no ring":               {func(a *workerAddress) { a.Ring = 0 }, "ring of 0 bytes"},
+		"ring too large":        {func(a *workerAddress) { a.Ring = 1 << 62 }, "ring of"},
+		"message over the ring": {func(a *workerAddress) { a.Allowance = a.Ring }, "calls of"},
+		"calls over the ring":   {func(a *workerAddress) { a.Calls = 1 << 30 }, "calls of"},
+		"no calls":              {func(a *workerAddress) { a.Calls = 0 }, "0 calls"},
+		"other options":         {func(a *workerAddress) { a.Ring *= 2 }, "same options"},
+		"other credit": {func(a *workerAddress) { a.Credit = creditRead },
+			"same options"},
+		"another provider": {func(a *workerAddress) { a.Endpoint.Provider = rdma.Verbs },
+			"provider"},
+		"another version": {func(a *workerAddress) { a.Version = 9 }, "version 9"},
+		"unknown queue pair": {func(a *workerAddress) { a.Endpoint.Soft.Nonce++ },
+			"queue pair"},
 	} {
 		forged := good
 		copied := *good.Endpoint.Soft
@@ -184,7 +194,8 @@ func FuzzHostileRing(f *testing.F) {
 					_ = octet
 				}
 				if e.Kind == transport.EventRequest {
-					_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+					_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
+						Token: e.Token, Payload: e.Payload}})
 				}
 			}
 			_ = b.Flush()
@@ -226,7 +237,8 @@ func FuzzDatagram(f *testing.F) {
 		a, b := connected(t, small, soft())
 		header := make([]byte, 24, 24+len(tail))
 		putHeader(header, datagramMagic, uint32(kind), uint32(a.nonce), uint32(a.nonce>>32))
-		copy(header[16:], []byte{byte(b.nonce), byte(b.nonce >> 8), byte(b.nonce >> 16), byte(b.nonce >> 24),
+		copy(header[16:], []byte{byte(b.nonce), byte(b.nonce >> 8), byte(b.nonce >> 16),
+			byte(b.nonce >> 24),
 			byte(b.nonce >> 32), byte(b.nonce >> 40), byte(b.nonce >> 48), byte(b.nonce >> 56)})
 		b.manager.handle(append(header, tail...))
 		var events [4]transport.Event

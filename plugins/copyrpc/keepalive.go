@@ -43,7 +43,8 @@ func (s *settings) keepaliveSweeps(p rdma.Provider) int {
 	if p != rdma.Verbs {
 		return math.MaxInt
 	}
-	retries := 4 * time.Duration(s.connect.Retries+1) * (4096 * time.Nanosecond << s.connect.Timeout)
+	retries := 4 * time.Duration(s.connect.Retries+1) * (4096 * time.Nanosecond <<
+		s.connect.Timeout)
 	queued := time.Duration(s.ring) * time.Second / minWireRate // requests before the keepalive
 	return int((retries+queued)/s.keepalive) + 2
 }
@@ -66,7 +67,8 @@ func (w *worker) sweep() {
 		if p.keepalivePending {
 			continue
 		}
-		w.requests[0] = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Flags: rdma.Signaled, Remote: p.remoteControl, RemoteKey: p.remoteKey}
+		w.requests[0] = rdma.SendRequest{ID: keepaliveID, Opcode: rdma.Write, Flags: rdma.Signaled,
+			Remote: p.remoteControl, RemoteKey: p.remoteKey}
 		switch n, _ := p.qp.PostSend(w.requests[:1]); {
 		case n == 1:
 			p.sweeps, p.keepalivePending = 1, true

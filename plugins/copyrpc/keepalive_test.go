@@ -34,7 +34,8 @@ func TestKeepaliveNeverCompletes(t *testing.T) {
 // TestNoRoomForKeepalive checks that a send queue that stays full, and of which nothing
 // completes, costs the peer too.
 func TestNoRoomForKeepalive(t *testing.T) {
-	a, b := connected(t, transport.Config{InFlight: 32, MaxPayload: 256}, soft("keepalive", "1h", "send-depth", "8", "signal-interval", "4"))
+	a, b := connected(t, transport.Config{InFlight: 32, MaxPayload: 256},
+		soft("keepalive", "1h", "send-depth", "8", "signal-interval", "4"))
 	fill := func() {
 		for range 16 {
 			_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 8)}})
@@ -72,8 +73,10 @@ func bothLose(t *testing.T, workers ...*worker) {
 	var events [64]transport.Event
 	for _, w := range workers {
 		var kinds []transport.EventKind
-		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 || kinds[len(kinds)-1] != transport.EventPeerLost; {
-			require.True(t, time.Now().Before(deadline), "the loss is not reported; events %v", kinds)
+		for deadline := time.Now().Add(30 * time.Second); len(kinds) == 0 ||
+			kinds[len(kinds)-1] != transport.EventPeerLost; {
+			require.True(t, time.Now().Before(deadline), "the loss is not reported; events %v",
+				kinds)
 			w.sweep()
 			n, err := w.Poll(events[:])
 			require.NoError(t, err)
@@ -102,12 +105,15 @@ func TestKeepaliveAgain(t *testing.T) {
 }
 
 func TestKeepaliveSweeps(t *testing.T) {
-	s := settings{connect: rdma.ConnectOptions{Timeout: 14, Retries: 7}, ring: 1 << 20, keepalive: 250 * time.Millisecond}
+	s := settings{connect: rdma.ConnectOptions{Timeout: 14, Retries: 7}, ring: 1 << 20,
+		keepalive: 250 * time.Millisecond}
 	require.Equal(t, math.MaxInt, s.keepaliveSweeps(rdma.Soft))
 	// Eight tries of 67 ms, times four, plus the time to drain a ring: 2.2 s.
 	require.Equal(t, 10, s.keepaliveSweeps(rdma.Verbs))
-	s = settings{connect: rdma.ConnectOptions{Timeout: 31, Retries: 7}, ring: maxRing, keepalive: time.Hour}
+	s = settings{connect: rdma.ConnectOptions{Timeout: 31, Retries: 7}, ring: maxRing,
+		keepalive: time.Hour}
 	require.Greater(t, s.keepaliveSweeps(rdma.Verbs), 70, "no overflow")
-	s = settings{connect: rdma.ConnectOptions{Timeout: 1, Retries: 1}, ring: minRing, keepalive: time.Hour}
+	s = settings{connect: rdma.ConnectOptions{Timeout: 1, Retries: 1}, ring: minRing,
+		keepalive: time.Hour}
 	require.Equal(t, 2, s.keepaliveSweeps(rdma.Verbs), "at least one whole interval")
 }

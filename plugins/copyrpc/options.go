@@ -35,7 +35,9 @@ var schema = []transport.Option{
 	{
 		Name: "provider", Type: transport.TypeString, Default: string(rdma.Auto),
 		Allowed: []string{string(rdma.Auto), string(rdma.Verbs), string(rdma.Soft)},
-		Help:    "verbs is an RDMA device through libibverbs; soft is a software device over shared memory of this host; auto takes verbs if a device has an active port, else soft, and reports its choice",
+		Help: "verbs is an RDMA device through libibverbs; soft is a software device over " +
+			"shared memory of this host; auto takes verbs if a device has an active port, else " +
+			"soft, and reports its choice",
 	},
 	{
 		Name: "device", Type: transport.TypeString, Default: "",
@@ -55,11 +57,13 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "ring", Type: transport.TypeSize, Default: "0", Max: maxRing,
-		Help: "bytes of one ring, a power of two; each peer has one per direction; 0 fits the run: four windows of calls of the largest payload, from 16KiB to 64MiB",
+		Help: "bytes of one ring, a power of two; each peer has one per direction; 0 fits the " +
+			"run: four windows of calls of the largest payload, from 16KiB to 64MiB",
 	},
 	{
 		Name: "inline", Type: transport.TypeSize, Default: "220", Max: 4096,
-		Help: "send batches of up to this many bytes inline, within the request; the device must grant it",
+		Help: "send batches of up to this many bytes inline, within the request; the device must " +
+			"grant it",
 	},
 	{
 		Name: "signal-interval", Type: transport.TypeInt, Default: "64", Min: 1, Max: 4096,
@@ -71,11 +75,15 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "batches", Type: transport.TypeInt, Default: "0", Max: 1 << 14,
-		Help: "batches in flight to one peer, at least 4; the receiver posts one and a half times as many receives; 0 is four times the calls in flight, from 64 to 256",
+		Help: "batches in flight to one peer, at least 4; the receiver posts one and a half " +
+			"times as many receives; 0 is four times the calls in flight, from 64 to 256",
 	},
 	{
-		Name: "credit", Type: transport.TypeString, Default: creditPiggyback, Allowed: []string{creditPiggyback, creditRead},
-		Help: "piggyback returns ring space in the headers of batches; read fetches the peer's position with an RDMA READ when less than a quarter of the ring is free, to measure what that costs",
+		Name: "credit", Type: transport.TypeString, Default: creditPiggyback,
+		Allowed: []string{creditPiggyback, creditRead},
+		Help: "piggyback returns ring space in the headers of batches; read fetches the peer's " +
+			"position with an RDMA READ when less than a quarter of the ring is free, to measure " +
+			"what that costs",
 	},
 	{
 		Name: "timeout", Type: transport.TypeInt, Default: "14", Min: 1, Max: 31,
@@ -86,7 +94,8 @@ var schema = []transport.Option{
 		Help: "retransmissions of a request before the connection fails",
 	},
 	{
-		Name: "keepalive", Type: transport.TypeDuration, Default: "250ms", Min: int64(time.Millisecond), Max: int64(time.Hour),
+		Name: "keepalive", Type: transport.TypeDuration, Default: "250ms",
+		Min: int64(time.Millisecond), Max: int64(time.Hour),
 		Help: "interval of the empty writes that find a dead peer on an idle connection",
 	},
 }
@@ -114,27 +123,36 @@ type settings struct {
 func resolve(cfg transport.Config) (settings, error) {
 	o := cfg.Options
 	s := settings{
-		device: rdma.Options{Provider: rdma.Provider(o.String("provider")), Device: o.String("device"),
-			Port: o.Int("port"), GIDIndex: o.Int("gid-index")},
-		connect: rdma.ConnectOptions{MTU: o.Int("mtu"), Timeout: o.Int("timeout"), Retries: o.Int("retries")},
-		peers:   max(cfg.Peers, 1), inline: o.Size("inline"), signalInterval: o.Int("signal-interval"), sendDepth: o.Int("send-depth"),
+		device: rdma.Options{Provider: rdma.Provider(o.String("provider")),
+			Device: o.String("device"),
+			Port:   o.Int("port"), GIDIndex: o.Int("gid-index")},
+		connect: rdma.ConnectOptions{MTU: o.Int("mtu"), Timeout: o.Int("timeout"),
+			Retries: o.Int("retries")},
+		peers: max(cfg.Peers, 1), inline: o.Size("inline"),
+		signalInterval: o.Int("signal-interval"), sendDepth: o.Int("send-depth"),
 		batches: o.Int("batches"), credit: o.String("credit"), keepalive: o.Duration("keepalive"),
 	}
 	s.readsCredit = s.credit == creditRead
-	if err := control.CheckLimits(cfg, transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers}); err != nil {
+	if err := control.CheckLimits(cfg, transport.Limits{MaxPayload: maxPayload,
+		InFlight: maxInFlight, Peers: maxPeers}); err != nil {
 		return s, err
 	}
 	switch {
 	case s.signalInterval > s.sendDepth/2:
-		return s, &transport.OptionError{Option: "signal-interval", Problem: fmt.Sprintf("%d is over half of send-depth (%d): the send queue would fill up before a request completes", s.signalInterval, s.sendDepth)}
-	case s.connect.MTU != 0 && (s.connect.MTU < 256 || !pow2.Is(s.connect.MTU)): // the option has the maximum
-		return s, &transport.OptionError{Option: "mtu", Problem: fmt.Sprintf("%d is not 256, 512, 1024, 2048 or 4096", s.connect.MTU)}
+		return s, &transport.OptionError{Option: "signal-interval",
+			Problem: fmt.Sprintf("%d is over half of send-depth (%d): the send queue would fill "+
+				"up before a request completes", s.signalInterval, s.sendDepth)}
+	case s.connect.MTU != 0 && (s.connect.MTU < 256 || !pow2.Is(s.connect.MTU)):
+		// the option has the maximum
+		return s, &transport.OptionError{Option: "mtu",
+			Problem: fmt.Sprintf("%d is not 256, 512, 1024, 2048 or 4096", s.connect.MTU)}
 	case s.batches == 0:
 		// A batch holds at least one message, and at most half of the consumed receives are
 		// unreported. So up to 64 calls in flight, a flush never waits for receives.
 		s.batches = min(max(64, 4*cfg.InFlight), 256)
 	case s.batches < 4:
-		return s, &transport.OptionError{Option: "batches", Problem: fmt.Sprintf("%d is below 4", s.batches)}
+		return s, &transport.OptionError{Option: "batches",
+			Problem: fmt.Sprintf("%d is below 4", s.batches)}
 	}
 	return s, s.resolveRing(o.Size("ring"), max(cfg.InFlight, 1), cfg.MaxPayload)
 }
@@ -147,11 +165,15 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 		if inFlight > 1 {
 			need = int(s.allowance) * max(2*ringShare, 4*inFlight)
 		}
-		ring = max(minRing, pow2.Ceil(int(s.allowance)*ringShare), min(maxAutoRing, pow2.Ceil(need)))
+		ring = max(minRing, pow2.Ceil(int(s.allowance)*ringShare),
+			min(maxAutoRing, pow2.Ceil(need)))
 	case !pow2.Is(ring):
-		return &transport.OptionError{Option: "ring", Problem: fmt.Sprintf("%d bytes is not a power of two; %s is the next", ring, transport.FormatSize(int64(pow2.Ceil(ring))))}
+		return &transport.OptionError{Option: "ring",
+			Problem: fmt.Sprintf("%d bytes is not a power of two; %s is the next", ring,
+				transport.FormatSize(int64(pow2.Ceil(ring))))}
 	case uint64(ring) < ringShare*s.allowance || ring < ringShare*unit:
-		return &transport.OptionError{Option: "ring", Problem: fmt.Sprintf("%s holds messages of up to %d bytes with headers, but the run posts %d; leave it at 0 to fit the run",
+		return &transport.OptionError{Option: "ring", Problem: fmt.Sprintf("%s holds messages of "+
+			"up to %d bytes with headers, but the run posts %d; leave it at 0 to fit the run",
 			transport.FormatSize(int64(ring)), ring/ringShare, s.allowance)}
 	}
 	s.ring = uint64(ring)
@@ -167,7 +189,9 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 
 // limits returns the limits of the open transport.
 func (s *settings) limits() transport.Limits {
-	return transport.Limits{MaxPayload: s.payload, InlineSize: max(min(s.inline, s.payload+headerSize+messageHeader)-headerSize-messageHeader, 0),
+	return transport.Limits{MaxPayload: s.payload,
+		InlineSize: max(min(s.inline, s.payload+headerSize+messageHeader)-headerSize-messageHeader,
+			0),
 		InFlight: s.calls / 2, Peers: maxPeers}
 }
 

@@ -16,22 +16,28 @@ func TestRefusedOptions(t *testing.T) {
 		payload int
 		want    string
 	}{
-		"ring not a power of two": {soft("ring", "100000"), 64, "100000 bytes is not a power of two; 128KiB is the next"},
-		"ring too small":          {soft("ring", "64KiB"), 64 << 10, "64KiB holds messages of up to 8192 bytes"},
-		"inline":                  {soft("inline", "512"), 64, "inline size of 512 bytes: the soft device grants 360"},
-		"mtu":                     {soft("mtu", "1000"), 64, "1000 is not 256"},
-		"mtu below 256":           {soft("mtu", "128"), 64, "128 is not 256"},
-		"signal interval":         {soft("signal-interval", "100"), 64, "over half of send-depth"},
-		"batches":                 {soft("batches", "2"), 64, "2 is below 4"},
-		"payload":                 {soft(), 1 << 30, "payload too large"},
-		"device of soft":          {soft("device", "mlx5_0"), 64, `no device "mlx5_0"`},
-		"unknown device":          {map[string]string{"provider": "verbs", "device": "nosuch0"}, 64, "unavailable"},
-		"auto with a device":      {map[string]string{"device": "nosuch0"}, 64, "unavailable"},
+		"ring not a power of two": {soft("ring", "100000"), 64,
+			"100000 bytes is not a power of two; 128KiB is the next"},
+		"ring too small": {soft("ring", "64KiB"), 64 << 10,
+			"64KiB holds messages of up to 8192 bytes"},
+		"inline": {soft("inline", "512"), 64,
+			"inline size of 512 bytes: the soft device grants 360"},
+		"mtu":             {soft("mtu", "1000"), 64, "1000 is not 256"},
+		"mtu below 256":   {soft("mtu", "128"), 64, "128 is not 256"},
+		"signal interval": {soft("signal-interval", "100"), 64, "over half of send-depth"},
+		"batches":         {soft("batches", "2"), 64, "2 is below 4"},
+		"payload":         {soft(), 1 << 30, "payload too large"},
+		"device of soft":  {soft("device", "mlx5_0"), 64, `no device "mlx5_0"`},
+		"unknown device": {map[string]string{"provider": "verbs", "device": "nosuch0"}, 64,
+			"unavailable"},
+		"auto with a device": {map[string]string{"device": "nosuch0"}, 64, "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options, err := transport.ParseOptions(schema, c.raw)
 			require.NoError(t, err)
-			tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: c.payload, Options: options})
+			tr, err := Driver{}.Open(context.Background(),
+				transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: c.payload,
+					Options: options})
 			if err == nil {
 				_ = tr.Close()
 			}
@@ -45,7 +51,8 @@ func TestRefusedOptions(t *testing.T) {
 func TestRingLimitsInFlight(t *testing.T) {
 	options, err := transport.ParseOptions(schema, soft("ring", "64KiB"))
 	require.NoError(t, err)
-	s, err := resolve(transport.Config{Peers: 1, InFlight: 1000, MaxPayload: 1000, Options: options})
+	s, err := resolve(transport.Config{Peers: 1, InFlight: 1000, MaxPayload: 1000,
+		Options: options})
 	require.NoError(t, err)
 	require.EqualValues(t, 64<<10, s.ring)
 	require.Equal(t, 16, s.limits().InFlight)
@@ -73,8 +80,10 @@ func TestCursor(t *testing.T) {
 		owed, unreleased := 0, 0 // promises: for open requests, and for replies in the ring
 		put := func(payload int) {
 			p := c.put(messageSpace(payload), size)
-			require.LessOrEqual(rt, p.end()-freed, uint64(size), "the message overwrites what is not released")
-			require.Equal(rt, p.start/size, (p.next-1)/size, "the batch straddles the end of the ring")
+			require.LessOrEqual(rt, p.end()-freed, uint64(size),
+				"the message overwrites what is not released")
+			require.Equal(rt, p.start/size, (p.next-1)/size,
+				"the batch straddles the end of the ring")
 			require.Zero(rt, p.start%unit)
 			require.GreaterOrEqual(rt, p.message, p.start+headerSize)
 			if p.padding != 0 {

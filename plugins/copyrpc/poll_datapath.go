@@ -118,8 +118,8 @@ func (w *worker) arrive(p *peer, immediate uint32) bool {
 	return !p.isReady && p.state <= up
 }
 
-// The bytes of a batch from which on its lines are requested at once, and how many are. Two lines cost less
-// than the request, and a core has no room for more misses than 32.
+// The bytes of a batch from which on its lines are requested at once, and how many are. Two lines
+// cost less than the request, and a core has no room for more misses than 32.
 const (
 	prefetchFrom = 128
 	prefetchMost = 2 << 10

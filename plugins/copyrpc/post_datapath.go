@@ -40,7 +40,8 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 				return i, p.errors.NoCall
 			}
 			// The caller promised the room; see cursor. Only with credit: read may it be unknown.
-			if taken = w.append(p, responseBit|uint32(op.Token), op.Payload, w.settings.ring); taken {
+			if taken = w.append(p, responseBit|uint32(op.Token), op.Payload,
+				w.settings.ring); taken {
 				p.unanswered[op.Token] = false
 			}
 		default:
@@ -108,7 +109,8 @@ func (w *worker) appendSlow(p *peer, id uint32, payload []byte, available uint64
 		p.closeBatch()
 	}
 	if to.padding != 0 {
-		p.closed[p.closedCount] = batch{start: to.start - to.padding, length: headerSize, span: uint32(to.padding), count: paddingCount}
+		p.closed[p.closedCount] = batch{start: to.start - to.padding, length: headerSize,
+			span: uint32(to.padding), count: paddingCount}
 		p.closedCount++
 	}
 	p.cursor = to.cursor
@@ -129,7 +131,8 @@ func (w *worker) countCopy(bytes int) {
 // openBatch returns the open batch.
 func (p *peer) openBatch() batch {
 	c := p.cursor
-	return batch{start: c.start, length: uint32(c.next - c.start), span: uint32(c.end() - c.start), count: p.openCount}
+	return batch{start: c.start, length: uint32(c.next - c.start), span: uint32(c.end() - c.start),
+		count: p.openCount}
 }
 
 // startBatch moves the cursor behind the open batch.
@@ -165,7 +168,8 @@ func (w *worker) Flush() error {
 // before it and the peer has a receive. It returns false if write has to take over. It takes
 // 10 ns off the 203 ns of a call and reply on one thread (BenchmarkPath).
 func (w *worker) writeOpen(p *peer) bool {
-	if p.closedCount > 0 || p.openCount == 0 || p.state != up || p.sent-p.returned >= uint32(w.settings.batches) || w.settings.readsCredit {
+	if p.closedCount > 0 || p.openCount == 0 || p.state != up ||
+		p.sent-p.returned >= uint32(w.settings.batches) || w.settings.readsCredit {
 		return false
 	}
 	b := p.openBatch()
@@ -215,7 +219,8 @@ func (w *worker) write(p *peer) {
 		w.counts.blocked++
 	}
 	// Early, so that the position arrives before the credit runs out.
-	if w.settings.readsCredit && (p.cursor.start-p.freed > w.settings.callSpace*3/4 || p.sent-p.returned > uint32(w.settings.batches)/2) {
+	if w.settings.readsCredit && (p.cursor.start-p.freed > w.settings.callSpace*3/4 ||
+		p.sent-p.returned > uint32(w.settings.batches)/2) {
 		w.readPosition(p)
 	}
 }
@@ -224,7 +229,8 @@ func (w *worker) write(p *peer) {
 // open, so that messages posted meanwhile join it. That bounds closed at maxClosed: one
 // batch that waits, one up to the end of the ring, the padding, one behind it.
 func (p *peer) mayClose() bool {
-	return p.openCount > 0 && (p.closedCount == 0 || p.closed[p.closedCount-1].count == paddingCount)
+	return p.openCount > 0 && (p.closedCount == 0 || p.closed[p.closedCount-1].count ==
+		paddingCount)
 }
 
 // peerReceives returns for how many batches the peer has receives.

@@ -9,17 +9,20 @@ import (
 	"transportbench/core/transport"
 )
 
-// Probe implements [transport.Prober] with RDMA WRITEs with immediate, as batches are written, on the
-// connection's own queue pair. Of the soft device, whose medium is memory, the runtime measures the
-// floors itself.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
-	if w.endpoint.device.Attributes().Provider != rdma.Verbs || probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
+// Probe implements [transport.Prober] with RDMA WRITEs with immediate, as batches are written, on
+// the connection's own queue pair. Of the soft device, whose medium is memory, the runtime measures
+// the floors itself.
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
+	if w.endpoint.device.Attributes().Provider != rdma.Verbs ||
+		probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
 		return transport.Floor{}, name.PeerError("probe", id, transport.ErrUnsupported)
 	}
 	p := w.peers.Get(id)
 	for wait := (spin.Wait{}); !w.closed && p != nil && p.state == connecting; wait.IdleCall() {
 		if err := context.Cause(ctx); err != nil {
-			return transport.Floor{}, name.PeerError("probe", id, fmt.Errorf("the peer has not connected: %w", err))
+			return transport.Floor{}, name.PeerError("probe", id,
+				fmt.Errorf("the peer has not connected: %w", err))
 		}
 		w.manager.progress()
 	}
@@ -35,14 +38,15 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
-// newLoop makes a peer's loop. It writes to memory at the peer that nothing else uses; what it writes
-// comes from the send ring and does not matter.
+// newLoop makes a peer's loop. It writes to memory at the peer that nothing else uses; what it
+// writes comes from the send ring and does not matter.
 func (w *worker) newLoop(p *peer) (*rdma.Loop, error) {
 	s := &w.settings
 	return rdma.NewLoop(p.qp, rdma.LoopConfig{
 		Name: "RDMA write",
-		Send: rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Local: p.localRing, LocalKey: w.region.LocalKey,
-			Remote: p.remoteControl + controlSize, RemoteKey: p.remoteKey},
+		Send: rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Local: p.localRing,
+			LocalKey: w.region.LocalKey,
+			Remote:   p.remoteControl + controlSize, RemoteKey: p.remoteKey},
 		// Requests of the transport without a completion may take up to half of the send queue.
 		Depth: s.sendDepth / 2, Window: s.batches, MaxMessage: s.payload + transport.ProbeHeader,
 	})

@@ -20,7 +20,8 @@ func TestSoftMesh(t *testing.T) {
 // TestSoftMeshTiny runs with the smallest queues.
 func TestSoftMeshTiny(t *testing.T) {
 	for _, credit := range []string{creditPiggyback, creditRead} {
-		mesh(t, 3, 1000, soft("batches", "4", "send-depth", "8", "signal-interval", "4", "inline", "0", "credit", credit))
+		mesh(t, 3, 1000, soft("batches", "4", "send-depth", "8", "signal-interval", "4", "inline",
+			"0", "credit", credit))
 	}
 }
 

@@ -77,7 +77,8 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Rank: c.Rank, Workers: 1, Peers: c.Ranks - 1,
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Rank: c.Rank, Workers: 1,
+		Peers:    c.Ranks - 1,
 		InFlight: c.InFlight, MaxPayload: c.Payload, Options: options})
 	if err != nil {
 		return err
@@ -100,10 +101,12 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(line, &addresses); err != nil {
 		return err
 	}
-	k := &caller{rankConfig: c, w: w, sent: make([]int, c.Ranks), flying: make([]int, c.Ranks), lost: make([]bool, c.Ranks)}
+	k := &caller{rankConfig: c, w: w, sent: make([]int, c.Ranks), flying: make([]int, c.Ranks),
+		lost: make([]bool, c.Ranks)}
 	for rank, address := range addresses {
 		if rank != c.Rank {
-			if err := w.Connect(context.Background(), transport.PeerID(rank), []byte(address)); err != nil {
+			if err := w.Connect(context.Background(), transport.PeerID(rank),
+				[]byte(address)); err != nil {
 				return err
 			}
 		}
@@ -117,7 +120,8 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 		if err := k.step(); err != nil {
 			return err
 		}
-		if now := k.report; now.Done != last.Done || len(now.Lost) != len(last.Lost) || now.Answered > last.Answered+500 && c.Calls < 0 {
+		if now := k.report; now.Done != last.Done || len(now.Lost) != len(last.Lost) ||
+			now.Answered > last.Answered+500 && c.Calls < 0 {
 			last = now
 			if err := encoder.Encode(now); err != nil {
 				return err
@@ -147,8 +151,10 @@ func (k *caller) payload(from, to, number int) []byte {
 // step posts as many calls as allowed, polls once and handles the events.
 func (k *caller) step() error {
 	for rank := range k.Ranks {
-		for rank != k.Rank && !k.lost[rank] && k.flying[rank] < k.InFlight && (k.Calls < 0 || k.sent[rank] < k.Calls) {
-			op := transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(rank), Token: transport.Token(k.sent[rank]),
+		for rank != k.Rank && !k.lost[rank] && k.flying[rank] < k.InFlight &&
+			(k.Calls < 0 || k.sent[rank] < k.Calls) {
+			op := transport.Op{Kind: transport.OpCall, Peer: transport.PeerID(rank),
+				Token:   transport.Token(k.sent[rank]),
 				Payload: k.payload(k.Rank, rank, k.sent[rank])}
 			n, err := k.w.Post([]transport.Op{op})
 			if err != nil && !errors.Is(err, transport.ErrPeerDown) {
@@ -176,7 +182,8 @@ func (k *caller) step() error {
 	}
 	k.report.Done = true
 	for rank := range k.Ranks {
-		if rank != k.Rank && !k.lost[rank] && (k.Calls < 0 || k.sent[rank] < k.Calls || k.flying[rank] > 0) {
+		if rank != k.Rank && !k.lost[rank] && (k.Calls < 0 || k.sent[rank] < k.Calls ||
+			k.flying[rank] > 0) {
 			k.report.Done = false
 		}
 	}
@@ -190,11 +197,13 @@ func (k *caller) take(e transport.Event) error {
 		k.lost[rank] = true
 		k.report.Lost = append(k.report.Lost, rank)
 	case transport.EventRequest:
-		if number := int(binary.LittleEndian.Uint64(e.Payload)); !bytes.Equal(e.Payload, k.payload(rank, k.Rank, number)) {
+		if number := int(binary.LittleEndian.Uint64(e.Payload)); !bytes.Equal(e.Payload,
+			k.payload(rank, k.Rank, number)) {
 			return fmt.Errorf("rank %d: request %d of rank %d is damaged", k.Rank, number, rank)
 		}
 		k.report.Served++
-		n, err := k.w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+		n, err := k.w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
+			Payload: e.Payload}})
 		if errors.Is(err, transport.ErrPeerDown) {
 			return nil
 		}
@@ -323,7 +332,8 @@ func clientServer(t *testing.T, clients, calls int, options map[string]string) {
 		}
 		require.Equal(t, r.Stats["batches"], batches, "batches by size")
 		require.GreaterOrEqual(t, messages, r.Stats["messages"], "sizes are upper bounds")
-		require.LessOrEqual(t, r.Stats["doorbells"], r.Stats["batches"]+r.Stats["credit_only"]+r.Stats["position_reads"], "doorbells")
+		require.LessOrEqual(t, r.Stats["doorbells"], r.Stats["batches"]+r.Stats["credit_only"]+
+			r.Stats["position_reads"], "doorbells")
 	}
 }
 
@@ -357,7 +367,8 @@ func killed(t *testing.T, options map[string]string) {
 	for _, p := range ranks[:2] {
 		before := p.until("the loss", func(r report) bool { return len(r.Lost) > 0 })
 		require.Equal(t, []int{2}, before.Lost)
-		after := p.until("more calls to the other rank", func(r report) bool { return r.Answered > before.Answered+1000 })
+		after := p.until("more calls to the other rank",
+			func(r report) bool { return r.Answered > before.Answered+1000 })
 		require.Equal(t, []int{2}, after.Lost)
 	}
 }

@@ -52,7 +52,8 @@ func verbs(t *testing.T, more ...string) map[string]string {
 
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, impatient...)
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+		MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 
 func TestVerbsClientServer(t *testing.T) { clientServer(t, 2, 2000, verbs(t)) }
@@ -62,7 +63,8 @@ func TestVerbsMesh(t *testing.T) { mesh(t, 3, 1000, verbs(t)) }
 func TestVerbsMeshReads(t *testing.T) { mesh(t, 3, 500, verbs(t, "credit", "read")) }
 
 func TestVerbsMeshTiny(t *testing.T) {
-	mesh(t, 3, 500, verbs(t, "batches", "4", "send-depth", "8", "signal-interval", "4", "inline", "0"))
+	mesh(t, 3, 500, verbs(t, "batches", "4", "send-depth", "8", "signal-interval", "4",
+		"inline", "0"))
 }
 
 func TestVerbsKilled(t *testing.T) { killed(t, verbs(t, impatient...)) }
@@ -132,7 +134,8 @@ func TestVerbsLinkDownAndUp(t *testing.T) {
 	for _, p := range ranks {
 		p.until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 	}
-	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: local.Options["device"], GIDIndex: rdma.AnyGID})
+	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: local.Options["device"],
+		GIDIndex: rdma.AnyGID})
 	require.ErrorIs(t, err, rdma.ErrUnavailable)
 	require.ErrorContains(t, err, "port 1 is down")
 	up()
@@ -153,7 +156,8 @@ func TestVerbsBadInput(t *testing.T) {
 		}
 		options, err := transport.ParseOptions(schema, raw)
 		require.NoError(t, err)
-		_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 64, Options: options})
+		_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 1,
+			MaxPayload: 64, Options: options})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -162,8 +166,10 @@ func TestVerbsBadInput(t *testing.T) {
 func TestVerbsFloors(t *testing.T) {
 	a, b := connected(t, transport.Config{InFlight: 8, MaxPayload: 8 << 10}, verbs(t))
 	for _, probe := range []transport.Probe{
-		{Kind: transport.ProbeMedium, Forth: 16, Back: 300}, {Kind: transport.ProbeMedium, Forth: 8 << 10},
-		{Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 1}, {Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 8},
+		{Kind: transport.ProbeMedium, Forth: 16, Back: 300},
+		{Kind: transport.ProbeMedium, Forth: 8 << 10},
+		{Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 1},
+		{Kind: transport.ProbeRate, Forth: 16, Back: 300, InFlight: 8},
 		{Kind: transport.ProbeRate, Back: 8 << 10, InFlight: 1000},
 	} {
 		probe.Duration = 20 * time.Millisecond

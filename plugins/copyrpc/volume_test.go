@@ -39,9 +39,12 @@ func TestTenMillionRequests(t *testing.T) {
 		require.LessOrEqual(t, w.receivesPosted, w.settings.receives(), "receives posted")
 		require.Len(t, p.calls.free, w.settings.calls, "free call numbers")
 		require.Zero(t, s.refused, "replies that found no room")
-		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance, "ring space that did not come back")
-		require.LessOrEqual(t, p.sent-p.returned, uint32(w.settings.batches)/2, "receives that did not come back")
-		require.LessOrEqual(t, w.counts.doorbells, w.counts.batches+w.counts.credits, "doorbells: at most one per flush and peer, and one per credit write")
+		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance,
+			"ring space that did not come back")
+		require.LessOrEqual(t, p.sent-p.returned, uint32(w.settings.batches)/2,
+			"receives that did not come back")
+		require.LessOrEqual(t, w.counts.doorbells, w.counts.batches+w.counts.credits,
+			"doorbells: at most one per flush and peer, and one per credit write")
 	}
 }
 
@@ -81,7 +84,8 @@ func (v *volume) step(maxInFlight int) error {
 			v.answered++
 			continue
 		}
-		replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload})
+		replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer,
+			Token: e.Token, Payload: e.Payload})
 	}
 	n, err = v.w.Post(replies)
 	v.refused += len(replies) - n

@@ -64,7 +64,8 @@ type counts struct {
 // work returns what the worker and its soft device have done for the messages.
 func (w *worker) work() control.Work {
 	c := &w.counts
-	sum := control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.Plus(rdma.WorkOf(w.notifier))
+	sum := control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.Plus(
+		rdma.WorkOf(w.notifier))
 	for _, p := range w.byCookie {
 		sum = sum.Plus(rdma.WorkOf(p.qp))
 	}
@@ -191,9 +192,12 @@ const (
 
 func newWorker(e *endpoint) (w *worker, err error) {
 	s := e.settings
-	w = &worker{settings: s, endpoint: e, nonce: control.NewNonce(), lost: control.NewLostPeers(s.peers),
-		byCookie: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64), receives: make([]rdma.ReceiveRequest, 64),
-		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(), maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
+	w = &worker{settings: s, endpoint: e, nonce: control.NewNonce(),
+		lost:     control.NewLostPeers(s.peers),
+		byCookie: make([]*peer, 0, s.peers), completions: make([]rdma.Completion, 64),
+		receives:    make([]rdma.ReceiveRequest, 64),
+		refillBelow: s.receives() * 2 / 3, seenTicks: e.ticks.Load(),
+		maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	for _, list := range []*[]*peer{&w.dirty, &w.blocked, &w.ready, &w.held, &w.owing, &w.corrupt} {
 		*list = padded[*peer](s.peers)[:0]
@@ -204,8 +208,10 @@ func newWorker(e *endpoint) (w *worker, err error) {
 	if w.srq, err = e.device.NewSharedReceiveQueue(s.receives()); err != nil {
 		return nil, err
 	}
-	if w.region, err = e.device.Allocate(s.peers*s.memory(), rdma.RemoteRead|rdma.RemoteWrite); err != nil {
-		return nil, fmt.Errorf("rings of %d peers, %s each: %w", s.peers, transport.FormatSize(int64(s.memory())), err)
+	if w.region, err = e.device.Allocate(s.peers*s.memory(),
+		rdma.RemoteRead|rdma.RemoteWrite); err != nil {
+		return nil, fmt.Errorf("rings of %d peers, %s each: %w", s.peers,
+			transport.FormatSize(int64(s.memory())), err)
 	}
 	datagrams, err := e.device.NewCompletionQueue(managerReceives + managerDepth)
 	if err != nil {
@@ -262,19 +268,25 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 	s := &w.settings
 	cookie := len(w.byCookie)
 	if cookie == s.peers {
-		return nil, fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, s.peers)
+		return nil, fmt.Errorf("%w: the transport was opened for %d peers",
+			transport.ErrUnsupported, s.peers)
 	}
 	at, size := cookie*s.memory(), int(s.ring)
 	words := w.control(cookie)
 	memory := w.region.Bytes
 	p := &peer{id: id, nonce: nonce, cookie: cookie,
 		sendRing: memory[at : at+size : at+size], localRing: w.region.Address + uint64(at),
-		receiveRing: memory[at+size : at+2*size : at+2*size], localControl: w.region.Address + uint64(words),
-		credit: doubleWordAt(memory, words+creditOffset), position: doubleWordAt(memory, words+positionOffset),
-		scratch: doubleWordAt(memory, words+scratchOffset), fetched: doubleWordAt(memory, words+fetchedOffset),
-		calls: newCallTable(s.calls, s.calls/2), unanswered: padded[bool](s.calls), errors: name.PeerErrors(id)}
+		receiveRing: memory[at+size : at+2*size : at+2*size], localControl: w.region.Address +
+			uint64(words),
+		credit:   doubleWordAt(memory, words+creditOffset),
+		position: doubleWordAt(memory, words+positionOffset),
+		scratch:  doubleWordAt(memory, words+scratchOffset),
+		fetched:  doubleWordAt(memory, words+fetchedOffset),
+		calls:    newCallTable(s.calls, s.calls/2), unanswered: padded[bool](s.calls),
+		errors: name.PeerErrors(id)}
 	var err error
-	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: w.cq, Shared: w.srq,
+	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+		Completions: w.cq, Shared: w.srq,
 		SendDepth: s.sendDepth, MaxInline: s.inline, Cookie: uint32(cookie)})
 	if err != nil {
 		return nil, err
@@ -284,7 +296,9 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 }
 
 // control returns the offset in the region of a peer's words for one-sided access.
-func (w *worker) control(cookie int) int { return cookie*w.settings.memory() + 2*int(w.settings.ring) }
+func (w *worker) control(cookie int) int {
+	return cookie*w.settings.memory() + 2*int(w.settings.ring)
+}
 
 // maxBlockedWait bounds Wait while posts wait for room: credit that is sent by itself is a plain
 // WRITE, which does not wake the peer on verbs.
@@ -296,7 +310,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 		return name.Error("wait", transport.ErrClosed)
 	}
 	// The next Poll has events, or credit that a peer may wait for.
-	if len(w.ready)+w.lost.Len()+len(w.corrupt)+len(w.held)+len(w.owing) > 0 || w.endpoint.ticks.Load() != w.seenTicks {
+	if len(w.ready)+w.lost.Len()+len(w.corrupt)+len(w.held)+len(w.owing) > 0 ||
+		w.endpoint.ticks.Load() != w.seenTicks {
 		return nil
 	}
 	// Poll seldom handles datagrams once all connections are up, but they end the wait too.
@@ -328,7 +343,8 @@ func (w *worker) Close() error {
 	for _, p := range w.byCookie {
 		switch p.state {
 		case up:
-			r := rdma.SendRequest{ID: farewellID, Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: farewell}
+			r := rdma.SendRequest{ID: farewellID, Opcode: rdma.WriteWithImmediate,
+				Flags: rdma.Signaled, Immediate: farewell}
 			if n, _ := p.qp.PostSend([]rdma.SendRequest{r}); n == 1 {
 				farewells++
 			}
@@ -369,18 +385,31 @@ func (w *worker) awaitFarewells(n int) {
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
 	return append(c.sizes.Append(w.work().Append(dst)),
-		transport.Stat{Name: transport.StatBatches, Help: "batches written to peers", Value: c.batches},
-		transport.Stat{Name: transport.StatBatchedMessages, Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
-		transport.Stat{Name: "inline_batches", Help: "batches sent inline; divided by batches, the inline share", Value: c.inline},
-		transport.Stat{Name: transport.StatCreditOnly, Help: "writes that returned credit and nothing else", Value: c.credits},
-		transport.Stat{Name: "fillers", Help: "padding batches, which cover the end of a ring", Value: c.padding},
-		transport.Stat{Name: "ring_full", Help: "posts that found no room in the peer's ring", Value: c.ringFull},
-		transport.Stat{Name: "insufficient_credit", Help: "calls that could not promise room for their response", Value: c.noCredit},
-		transport.Stat{Name: "held_batches", Help: "flushes that waited for the peer's receives or the send queue", Value: c.blocked},
-		transport.Stat{Name: "position_reads", Help: "RDMA READs of a peer's position (credit: read)", Value: c.reads},
-		transport.Stat{Name: "keepalives", Help: "empty writes on idle connections", Value: c.keepalives},
+		transport.Stat{Name: transport.StatBatches, Help: "batches written to peers",
+			Value: c.batches},
+		transport.Stat{Name: transport.StatBatchedMessages,
+			Help: "messages in batches; divided by batches, the mean per batch", Value: c.messages},
+		transport.Stat{Name: "inline_batches",
+			Help: "batches sent inline; divided by batches, the inline share", Value: c.inline},
+		transport.Stat{Name: transport.StatCreditOnly,
+			Help: "writes that returned credit and nothing else", Value: c.credits},
+		transport.Stat{Name: "fillers", Help: "padding batches, which cover the end of a ring",
+			Value: c.padding},
+		transport.Stat{Name: "ring_full", Help: "posts that found no room in the peer's ring",
+			Value: c.ringFull},
+		transport.Stat{Name: "insufficient_credit",
+			Help: "calls that could not promise room for their response", Value: c.noCredit},
+		transport.Stat{Name: "held_batches",
+			Help:  "flushes that waited for the peer's receives or the send queue",
+			Value: c.blocked},
+		transport.Stat{Name: "position_reads",
+			Help: "RDMA READs of a peer's position (credit: read)", Value: c.reads},
+		transport.Stat{Name: "keepalives", Help: "empty writes on idle connections",
+			Value: c.keepalives},
 		transport.Stat{Name: "parked", Help: "waits that gave the core away", Value: c.parked},
-		transport.Stat{Name: "receiver_not_ready", Help: "messages of the device that found no receive, if the device counts them", Value: w.endpoint.device.ReceiverNotReady()},
+		transport.Stat{Name: "receiver_not_ready",
+			Help:  "messages of the device that found no receive, if the device counts them",
+			Value: w.endpoint.device.ReceiverNotReady()},
 	)
 }
 

@@ -15,7 +15,8 @@ func TestTooMuchTogether(t *testing.T) {
 		config  transport.Config
 		options map[string]string
 	}{
-		"credits": {transport.Config{Workers: 1, Peers: 4096, InFlight: 1, MaxPayload: 64}, map[string]string{"credits": "65536"}},
+		"credits": {transport.Config{Workers: 1, Peers: 4096, InFlight: 1, MaxPayload: 64},
+			map[string]string{"credits": "65536"}},
 		"window": {transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: maxMessage},
 			map[string]string{"window": "4096", "credits": "65536", "mtu": "64"}},
 		"peer-timeout": {transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 64},
@@ -38,7 +39,8 @@ func TestTooMuchTogether(t *testing.T) {
 func TestTooManyPeers(t *testing.T) {
 	options, err := transport.ParseOptions(schema, map[string]string{"provider": providerSoft})
 	require.NoError(t, err)
-	_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1025, InFlight: 1, MaxPayload: 64, Options: options})
+	_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1025, InFlight: 1,
+		MaxPayload: 64, Options: options})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 	require.ErrorContains(t, err, "1025 peers")
 }

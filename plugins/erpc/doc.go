@@ -25,8 +25,8 @@
 //
 // On the client:
 //
-//  1. worker.Post (worker_datapath.go) passes the op to worker.postCall (request_datapath.go), which
-//     copies the payload into the call's buffer and gives the call a free slot (startCall).
+//  1. worker.Post (worker_datapath.go) passes the op to worker.postCall (request_datapath.go),
+//     which copies the payload into the call's buffer and gives the call a free slot (startCall).
 //  2. worker.pump (credit_datapath.go) takes a credit, worker.pace (timely.go) finds no reason to
 //     wait, and worker.transmit (credit_datapath.go) calls sendRequest (request_datapath.go).
 //  3. worker.send (worker_datapath.go) writes header and checksum and adds the packet to the port's
@@ -58,8 +58,8 @@
 //     above.
 //  4. receiveResponse learns the response's size from that packet, so the slot has m-1 more packets
 //     to send. pump sends them as RFRs (sendRFR, rfr_datapath.go). receiveRFR has answer send the
-//     next response packet. Of the only response that is awaited, the port receives it in the slot's
-//     buffer (place); else receiveResponse copies it there, until the response is complete.
+//     next response packet. Of the only response that is awaited, the port receives it in the
+//     slot's buffer (place); else receiveResponse copies it there, until the response is complete.
 //
 // worker.Poll also runs the timers: sendDue (wheel.go) sends held packets that are due; scan
 // (worker_datapath.go) retransmits (checkTimeout, loss_datapath.go), repeats handshakes

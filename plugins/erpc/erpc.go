@@ -31,15 +31,18 @@ var capabilities = transport.Capabilities{Waits: true, TellsPeerLost: true}
 func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
-		Summary:      "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
-		Choose:       "for small calls to many peers: no connection takes memory of the NIC, and kernel UDP will do",
-		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupSockets, transport.GroupMemory},
+		Summary: "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
+		Choose: "for small calls to many peers: no connection takes memory of the NIC, and " +
+			"kernel UDP will do",
+		Groups: []transport.Group{transport.GroupRDMA, transport.GroupSockets,
+			transport.GroupMemory},
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxMessage, InFlight: maxInFlight, Peers: maxPeers},
-		Needs:        transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
-		Matched:      map[string]string{"checksum": checkHeader},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: maxMessage, InFlight: maxInFlight,
+			Peers: maxPeers},
+		Needs:   transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
+		Matched: map[string]string{"checksum": checkHeader},
+		Options: schema,
 	}
 }
 
@@ -86,7 +89,8 @@ func (e *endpoint) open() error {
 	case port.MTU() < minMTU:
 		return badMTU(port.MTU())
 	case packetsOf(s.payload, e.maxData) > maxPackets:
-		return fmt.Errorf("%w: a payload of %d bytes takes more than %d packets of %d bytes; raise mtu",
+		return fmt.Errorf(
+			"%w: a payload of %d bytes takes more than %d packets of %d bytes; raise mtu",
 			transport.ErrTooLarge, s.payload, maxPackets, e.maxData)
 	}
 	return s.checkMemory(e.ports.credits(), e.maxData)
@@ -95,12 +99,14 @@ func (e *endpoint) open() error {
 // Properties implements [transport.Transport].
 func (e *endpoint) Properties() transport.Properties {
 	s := &e.settings
-	p := transport.Properties{Provider: s.provider, Medium: media[s.provider], Capabilities: capabilities, Limits: s.limits(e.maxData),
+	p := transport.Properties{Provider: s.provider, Medium: media[s.provider],
+		Capabilities: capabilities, Limits: s.limits(e.maxData),
 		Libraries: e.ports.libraries(), Notes: maps.Clone(e.notes)}
 	p.Notes["credits"] = fmt.Sprintf("%d of %d", e.ports.credits(), s.credits)
 	if s.timely {
 		c := &s.congestion
-		p.Notes["timely"] = fmt.Sprintf("link %.0f B/s, least %.0f, step %.0f; round trips %.0f us to %.0f us, least %.0f us",
+		p.Notes["timely"] = fmt.Sprintf(
+			"link %.0f B/s, least %.0f, step %.0f; round trips %.0f us to %.0f us, least %.0f us",
 			c.linkRate, c.minRate, c.step, c.low/1e3, c.high/1e3, c.minRTT/1e3)
 	}
 	p.Chosen = map[string]string{}
@@ -155,7 +161,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 // Close implements [transport.Transport].
 func (e *endpoint) Close() error {
 	return e.workers.Close(func(workers []*worker) error {
-		errs := []error{control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.release()) })}
+		errs := []error{control.Each(workers,
+			func(w *worker) error { return errors.Join(w.Close(), w.release()) })}
 		if e.heartbeat != nil {
 			errs = append(errs, e.heartbeat.close())
 		}

@@ -45,7 +45,8 @@ func TestExchange(t *testing.T) {
 				require.Equal(t, inOrder, server.checkRFR(&h, 0, number))
 				require.Equal(t, malformed, server.checkRFR(&h, 1, number))
 			}
-			if arrived == request && number >= server.requestPackets-1 && server.responsePackets == 0 {
+			if arrived == request && number >= server.requestPackets-1 &&
+				server.responsePackets == 0 {
 				server.responseSize, server.responsePackets = response, packetsOf(response, maxData)
 			}
 			h := header{kind: kindCredit, number: uint32(number)}
@@ -56,7 +57,8 @@ func TestExchange(t *testing.T) {
 			}
 			returned += size
 			require.Equal(t, malformed, client.check(&h, size+1, number, sent, maxData, 1000))
-			require.Equal(t, outOfOrder, client.check(&h, size, number, number, maxData, 1000), "an answer to a packet that was not sent")
+			require.Equal(t, outOfOrder, client.check(&h, size, number, number, maxData, 1000),
+				"an answer to a packet that was not sent")
 			require.Equal(t, inOrder, client.check(&h, size, number, sent, maxData, 1000))
 			require.Equal(t, duplicate, client.check(&h, size, number+1, sent, maxData, 1000))
 		}
@@ -69,10 +71,12 @@ func TestExchange(t *testing.T) {
 func FuzzExchange(f *testing.F) {
 	f.Add(uint32(0), uint32(5), uint8(kindRequest), 5, 0, 1, 16, 100, 40)
 	f.Add(uint32(3), uint32(90), uint8(kindResponse), 10, 3, 4, 16, 100, 40)
-	f.Fuzz(func(t *testing.T, number, size uint32, k uint8, data, received, sent, maxData, maxPayload, request int) {
+	f.Fuzz(func(t *testing.T, number, size uint32, k uint8, data, received, sent, maxData,
+		maxPayload, request int) {
 		number &= 1<<numberBits - 1
 		size &= maxMessage
-		if maxData < 1 || maxData > 1<<16 || maxPayload < 0 || maxPayload > maxMessage || request < 0 || request > maxPayload ||
+		if maxData < 1 || maxData > 1<<16 || maxPayload < 0 || maxPayload > maxMessage ||
+			request < 0 || request > maxPayload ||
 			data < 0 || data > maxData || received < 0 || sent < 0 {
 			return
 		}
@@ -90,7 +94,8 @@ func FuzzExchange(f *testing.F) {
 		if k != uint8(kindCredit) && k != uint8(kindResponse) {
 			return
 		}
-		if client.check(&h, data, received, sent, maxData, maxPayload) == inOrder && h.kind == kindResponse {
+		if client.check(&h, data, received, sent, maxData, maxPayload) == inOrder &&
+			h.kind == kindResponse {
 			i := received - (client.requestPackets - 1)
 			require.GreaterOrEqual(t, i, 0)
 			require.LessOrEqual(t, client.responseSize, maxPayload)

@@ -71,7 +71,8 @@ func (o *offer) encode() []byte {
 
 func (w *worker) offer(p *session) offer {
 	s := w.settings
-	o := offer{Nonce: w.nonce, Key: p.localKey, Number: w.firstNumber + p.localNumber, Window: uint16(s.window), First: p.localFirst,
+	o := offer{Nonce: w.nonce, Key: p.localKey, Number: w.firstNumber + p.localNumber,
+		Window: uint16(s.window), First: p.localFirst,
 		Credits: uint32(w.credits), MaxPayload: uint32(s.payload), MaxData: uint32(w.maxData)}
 	if s.checkAll {
 		o.CheckAll = 1
@@ -88,7 +89,8 @@ const (
 
 func (w *worker) hello(p *session, now int64) {
 	w.sendOffer(p, kindHello)
-	p.helloInterval = min(max(2*p.helloInterval, int64(firstHelloInterval)), int64(maxHelloInterval))
+	p.helloInterval = min(max(2*p.helloInterval, int64(firstHelloInterval)),
+		int64(maxHelloInterval))
 	p.helloAt = now + p.helloInterval
 	w.scanAt = min(w.scanAt, p.helloAt)
 }
@@ -149,8 +151,10 @@ func (w *worker) receiveHandshake(h *header, packet *datagram.Packet, now int64)
 	_, _ = binary.Decode(data, binary.LittleEndian, &o) // fails only if data is too short
 	if p.state == connecting {
 		expected := w.offer(p)
-		expected.Nonce, expected.Key, expected.Number, expected.Credits, expected.First = o.Nonce, o.Key, o.Number, o.Credits, o.First
-		if o != expected || o.Credits == 0 || o.Number == noSession || o.First%uint32(o.Window) != 0 {
+		expected.Nonce, expected.Key, expected.Number, expected.Credits, expected.First = o.Nonce,
+			o.Key, o.Number, o.Credits, o.First
+		if o != expected || o.Credits == 0 || o.Number == noSession ||
+			o.First%uint32(o.Window) != 0 {
 			w.cutOff(p) // it was opened with other options
 			return
 		}
@@ -185,7 +189,8 @@ func (w *worker) establish(p *session, o *offer, now int64) {
 func (w *worker) abandon(p *session) {
 	w.counts.abandoned++
 	w.bye(p)
-	w.lose(p, fmt.Errorf("no answer from %v for %v (connect-timeout)", p.source, time.Duration(w.settings.connectTimeout)))
+	w.lose(p, fmt.Errorf("no answer from %v for %v (connect-timeout)", p.source,
+		time.Duration(w.settings.connectTimeout)))
 }
 
 // errBye: the peer's worker closed, or cut this one off.

@@ -21,8 +21,8 @@ const headerSize = 16
 // 44 bits of request, 14 of number, 8 of request type and 4 of magic, and no checksum. 14 bits of
 // number would end at 8 MiB each way in packets of 1 KiB. The checksum finds damage, packets of
 // previous incarnations and packets of strangers on media that check nothing: the loopback computes
-// no UDP checksum. Request numbers begin at random and wrap, after 2^32 requests. A sender that cannot
-// see the packets must guess the key and the request number together.
+// no UDP checksum. Request numbers begin at random and wrap, after 2^32 requests. A sender that
+// cannot see the packets must guess the key and the request number together.
 const (
 	numberBits = 20
 	sizeBits   = 24
@@ -35,15 +35,17 @@ const (
 type kind uint8
 
 const (
-	kindRequest  kind = iota + 1 // a packet of a request
-	kindRFR                      // request for response: the client asks for the next response packet
-	kindCredit                   // credit return (CR): answers a request packet that is not the last
-	kindResponse                 // a packet of a response
-	kindHello                    // handshake: asks for kindWelcome
-	kindWelcome                  // handshake
-	kindBye                      // the sender is closed
-	kindPing                     // heartbeat: asks for kindPong
-	kindPong                     // heartbeat
+	kindRequest kind = iota + 1 // a packet of a request
+	// request for response: the client asks for the next response packet
+	kindRFR
+	// credit return (CR): answers a request packet that is not the last
+	kindCredit
+	kindResponse // a packet of a response
+	kindHello    // handshake: asks for kindWelcome
+	kindWelcome  // handshake
+	kindBye      // the sender is closed
+	kindPing     // heartbeat: asks for kindPong
+	kindPong     // heartbeat
 	kindEnd
 )
 
@@ -102,8 +104,8 @@ func putChecksum(key uint32, head *[headerSize]byte, body []byte) {
 	binary.LittleEndian.PutUint32(head[:], checksum(key, head[4:], body))
 }
 
-// validChecksum reports whether the checksum of a packet is right for its header and for what it covers of
-// the rest.
+// validChecksum reports whether the checksum of a packet is right for its header and for what it
+// covers of the rest.
 func validChecksum(key uint32, head, covered []byte) bool {
 	return checksum(key, head[4:headerSize], covered) == binary.LittleEndian.Uint32(head)
 }

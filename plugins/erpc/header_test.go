@@ -30,14 +30,16 @@ func TestChecksum(t *testing.T) {
 			body[i] = byte(i)
 		}
 		var head [headerSize]byte
-		(&header{request: 77, session: 3, kind: kindResponse, number: 9, size: uint32(size)}).put(&head)
+		(&header{request: 77, session: 3, kind: kindResponse, number: 9, size: uint32(size)}).put(
+			&head)
 		putChecksum(0xabcdef, &head, body)
 		packet := append(head[:], body...)
 		require.True(t, validChecksum(0xabcdef, packet[:headerSize], packet[headerSize:]))
 		require.False(t, validChecksum(0xabcdee, packet[:headerSize], packet[headerSize:]))
 		for bit := range 8 * len(packet) {
 			packet[bit/8] ^= 1 << (bit % 8)
-			require.False(t, validChecksum(0xabcdef, packet[:headerSize], packet[headerSize:]), "bit %d flipped, body of %d bytes", bit, size)
+			require.False(t, validChecksum(0xabcdef, packet[:headerSize], packet[headerSize:]),
+				"bit %d flipped, body of %d bytes", bit, size)
 			packet[bit/8] ^= 1 << (bit % 8)
 		}
 	}

@@ -105,8 +105,8 @@ func (h *heartbeat) hide(local uint64) {
 	}
 }
 
-// watch starts to watch a peer's worker, and to answer pings for the local worker. It calls wake when
-// the peer is dead. It does not keep peer.
+// watch starts to watch a peer's worker, and to answer pings for the local worker. It calls wake
+// when the peer is dead. It does not keep peer.
 func (h *heartbeat) watch(peer *workerAddress, local uint64, wake func()) (*watch, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,8 @@ func (h *heartbeat) watch(peer *workerAddress, local uint64, wake func()) (*watc
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{remote: remote, source: h.port.Source(remote), nonce: peer.Nonce, local: local, wake: wake}
+	w := &watch{remote: remote, source: h.port.Source(remote), nonce: peer.Nonce, local: local,
+		wake: wake}
 	if findPresence(peer.Presence) == nil {
 		w.shown = peer.Presence
 	}
@@ -211,7 +212,8 @@ func (h *heartbeat) receive(packet *datagram.Packet) {
 			h.send(w, kindPong, nonce)
 			return
 		case head.kind == kindPong && w.nonce == nonce:
-			w.missed, w.heard = 0, time.Now() // no return: other local workers may watch the same peer
+			// no return: other local workers may watch the same peer
+			w.missed, w.heard = 0, time.Now()
 		}
 	}
 }

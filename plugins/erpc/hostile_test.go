@@ -24,13 +24,15 @@ type target struct {
 
 func newTarget(t testing.TB) *target {
 	n := newNetwork(1, datagram.Faults{})
-	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 600}, map[string]string{"window": "8"})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 600},
+		map[string]string{"window": "8"})
 	small := func(*rand.Rand) int { return 16 }
 	a, b := n.member(t, s, 256, 1, small), n.member(t, s, 256, 1, small)
 	join(t, a, b)
 	n.run(t, second, a, b)
 	for i := range 3 {
-		_, err := a.w.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(100 + i), Payload: make([]byte, 300*i)}})
+		_, err := a.w.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(100 + i),
+			Payload: make([]byte, 300*i)}})
 		require.NoError(t, err)
 	}
 	require.NoError(t, a.w.Flush())
@@ -65,7 +67,8 @@ func packet(h header, key uint32, body []byte) []byte {
 // next returns the header of the request that the victim would accept next.
 func (x *target) next(size int) header {
 	s := &x.session.serverSlots[3]
-	return header{request: s.request + 8, session: x.number(), kind: kindRequest, size: uint32(size)}
+	return header{request: s.request + 8, session: x.number(), kind: kindRequest,
+		size: uint32(size)}
 }
 
 // TestHostilePackets: each hostile packet is counted by its defect, and none makes an event.
@@ -83,28 +86,42 @@ func TestHostilePackets(t *testing.T) {
 		from   int
 		count  *uint64
 	}{
-		"empty":                     {nil, peer, &w.counts.malformed},
-		"short":                     {make([]byte, headerSize-1), peer, &w.counts.malformed},
-		"zeros":                     {make([]byte, headerSize), peer, &w.counts.strangers},
-		"wrong key":                 {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
-		"from elsewhere":            {packet(x.next(32), key, body), stranger, &w.counts.forged},
-		"unknown session":           {packet(with(func(h *header) { h.session++ }), key, body), peer, &w.counts.strangers},
-		"truncated":                 {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
-		"shorter than its size":     {packet(x.next(33), key, body), peer, &w.counts.malformed},
-		"longer than its size":      {packet(x.next(31), key, body), peer, &w.counts.malformed},
-		"oversized":                 {packet(x.next(601), key, make([]byte, 240)), peer, &w.counts.malformed},
-		"unknown kind":              {packet(with(func(h *header) { h.kind = 0 }), key, body), peer, &w.counts.malformed},
-		"handshake kind":            {packet(with(func(h *header) { h.kind = kindHello }), key, body), peer, &w.counts.malformed},
-		"old request":               {packet(with(func(h *header) { h.request -= 16 }), key, body), peer, &w.counts.stale},
-		"request too far ahead":     {packet(with(func(h *header) { h.request += 8 }), key, body), peer, &w.counts.stale},
-		"middle of a request":       {packet(with(func(h *header) { h.number, h.size = 1, 272 }), key, body), peer, &w.counts.outOfOrder},
-		"RFR for nothing":           {packet(with(func(h *header) { h.kind = kindRFR }), key, nil), peer, &w.counts.stale},
-		"response to nothing":       {packet(with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer, &w.counts.duplicates},
-		"handshake, wrong key":      {packet(header{session: noSession, kind: kindHello}, key, body), peer, &w.counts.corrupt},
-		"handshake from a stranger": {packet(header{session: noSession, kind: kindHello}, w.key, make([]byte, offerSize)), stranger, &w.counts.strangers},
-		"handshake, nonsense":       {packet(header{session: noSession, kind: kindPing}, w.key, x.hello()[headerSize:]), peer, &w.counts.malformed},
-		"handshake from elsewhere":  {x.hello(), stranger, &w.counts.forged},
-		"bye from elsewhere":        {packet(header{session: noSession, kind: kindBye}, w.key, x.hello()[headerSize:headerSize+8]), stranger, &w.counts.forged},
+		"empty":          {nil, peer, &w.counts.malformed},
+		"short":          {make([]byte, headerSize-1), peer, &w.counts.malformed},
+		"zeros":          {make([]byte, headerSize), peer, &w.counts.strangers},
+		"wrong key":      {packet(x.next(32), key+1, body), peer, &w.counts.corrupt},
+		"from elsewhere": {packet(x.next(32), key, body), stranger, &w.counts.forged},
+		"unknown session": {packet(with(func(h *header) { h.session++ }), key, body),
+			peer, &w.counts.strangers},
+		"truncated":             {packet(x.next(32), key, body)[:40], peer, &w.counts.corrupt},
+		"shorter than its size": {packet(x.next(33), key, body), peer, &w.counts.malformed},
+		"longer than its size":  {packet(x.next(31), key, body), peer, &w.counts.malformed},
+		"oversized": {packet(x.next(601), key, make([]byte, 240)), peer,
+			&w.counts.malformed},
+		"unknown kind": {packet(with(func(h *header) { h.kind = 0 }), key, body), peer,
+			&w.counts.malformed},
+		"handshake kind": {packet(with(func(h *header) { h.kind = kindHello }), key,
+			body), peer, &w.counts.malformed},
+		"old request": {packet(with(func(h *header) { h.request -= 16 }), key, body),
+			peer, &w.counts.stale},
+		"request too far ahead": {packet(with(func(h *header) { h.request += 8 }), key, body),
+			peer, &w.counts.stale},
+		"middle of a request": {packet(with(func(h *header) { h.number, h.size = 1, 272 }),
+			key, body), peer, &w.counts.outOfOrder},
+		"RFR for nothing": {packet(with(func(h *header) { h.kind = kindRFR }), key, nil),
+			peer, &w.counts.stale},
+		"response to nothing": {packet(
+			with(func(h *header) { h.kind = kindResponse; h.request = 4000 }), key, body), peer,
+			&w.counts.duplicates},
+		"handshake, wrong key": {packet(header{session: noSession, kind: kindHello}, key,
+			body), peer, &w.counts.corrupt},
+		"handshake from a stranger": {packet(header{session: noSession, kind: kindHello}, w.key,
+			make([]byte, offerSize)), stranger, &w.counts.strangers},
+		"handshake, nonsense": {packet(header{session: noSession, kind: kindPing}, w.key,
+			x.hello()[headerSize:]), peer, &w.counts.malformed},
+		"handshake from elsewhere": {x.hello(), stranger, &w.counts.forged},
+		"bye from elsewhere": {packet(header{session: noSession, kind: kindBye}, w.key,
+			x.hello()[headerSize:headerSize+8]), stranger, &w.counts.forged},
 	} {
 		before := *c.count
 		require.Empty(t, x.deliver(c.from, c.packet), name)
@@ -115,11 +132,14 @@ func TestHostilePackets(t *testing.T) {
 	events := x.deliver(peer, packet(x.next(32), key, body))
 	require.Len(t, events, 1, "the same packet without a defect")
 	require.Equal(t, transport.EventRequest, events[0].Kind)
-	require.Empty(t, x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.number(), kind: kindRequest, size: 32}, key, body)), "a repeated request")
+	require.Empty(t,
+		x.deliver(peer, packet(header{request: uint32(events[0].Token), session: x.number(),
+			kind: kindRequest, size: 32}, key, body)), "a repeated request")
 }
 
-// TestGuessedPackets: a sender that does not see the packets of a session, and forges the address of the
-// peer, has to guess the number of the session, the key and the request, of which each bit is random.
+// TestGuessedPackets: a sender that does not see the packets of a session, and forges the address
+// of the peer, has to guess the number of the session, the key and the request, of which each bit
+// is random.
 func TestGuessedPackets(t *testing.T) {
 	x := newTarget(t)
 	peer, body := x.peer.w.port.(*simulated).number, make([]byte, 32)
@@ -132,15 +152,18 @@ func TestGuessedPackets(t *testing.T) {
 		if h.request ^= 1 << bit; 1<<bit < window {
 			continue // another slot's next request
 		}
-		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)), "bit %d of the request", bit)
+		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)),
+			"bit %d of the request", bit)
 		h = x.next(32)
 		h.session ^= 1 << (bit % 16)
-		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)), "bit %d of the session", bit)
+		require.Empty(t, x.deliver(peer, packet(h, x.session.localKey, body)),
+			"bit %d of the session", bit)
 	}
 	var keys, requests, nonces, numbers [2]uint64 // the bits that were set and clear
 	for range 60 {
 		p := newTarget(t)
-		for i, v := range []uint64{uint64(p.session.localKey), uint64(p.session.serverSlots[0].request), p.victim.w.nonce, uint64(p.number())} {
+		for i, v := range []uint64{uint64(p.session.localKey),
+			uint64(p.session.serverSlots[0].request), p.victim.w.nonce, uint64(p.number())} {
 			seen := []*[2]uint64{&keys, &requests, &nonces, &numbers}[i]
 			seen[0], seen[1] = seen[0]|v, seen[1]|^v
 		}
@@ -152,8 +175,8 @@ func TestGuessedPackets(t *testing.T) {
 	require.Equal(t, established, x.session.state)
 }
 
-// TestReplayedPackets: recorded packets of the peer, delivered again with its address, make no event and
-// end nothing: a hello, a request that was answered or not, and a response.
+// TestReplayedPackets: recorded packets of the peer, delivered again with its address, make no
+// event and end nothing: a hello, a request that was answered or not, and a response.
 func TestReplayedPackets(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}, nil)
@@ -184,7 +207,8 @@ func TestReplayedPackets(t *testing.T) {
 // hello returns the hello that the victim's peer would send.
 func (x *target) hello() []byte {
 	o := x.peer.w.offer(x.peer.w.sessions[0])
-	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key, o.encode())
+	return packet(header{session: noSession, kind: kindHello, size: offerSize}, x.victim.w.key,
+		o.encode())
 }
 
 // TestOtherOptions: a peer with different options is cut off and reported as lost.
@@ -286,7 +310,9 @@ func TestNoPongForClosedWorker(t *testing.T) {
 		var body [beatSize]byte
 		binary.LittleEndian.PutUint64(body[:], nonce)
 		before := port.count
-		h.receive(&datagram.Packet{Data: packet(header{session: noSession, kind: kindPing, size: beatSize}, handshakeKey(nonce), body[:]), Source: from})
+		h.receive(
+			&datagram.Packet{Data: packet(header{session: noSession, kind: kindPing,
+				size: beatSize}, handshakeKey(nonce), body[:]), Source: from})
 		return port.count - before
 	}
 	require.Equal(t, 1, ping(open, datagram.Source{}))
@@ -333,7 +359,8 @@ func FuzzPackets(f *testing.F) {
 				require.LessOrEqual(t, e.Size, 600)
 				require.Len(t, e.Payload, e.Size)
 				if e.Kind == transport.EventRequest && how&16 != 0 {
-					_, _ = w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: make([]byte, 500)}})
+					_, _ = w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
+						Token: e.Token, Payload: make([]byte, 500)}})
 				}
 			}
 			require.GreaterOrEqual(t, p.credits, 0)

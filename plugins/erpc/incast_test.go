@@ -22,18 +22,23 @@ const incastVariable = "ERPC_TEST_INCAST"
 // realIncast sends requests from clients on one host to one server on another, over a wire of 12.5
 // MB/s with a short queue and into a small socket buffer. Each request must be executed once and
 // answered once.
-func realIncast(t *testing.T, requests, clients int, congestion string) (goodput float64, sum counts, drops uint64) {
+func realIncast(t *testing.T, requests, clients int, congestion string) (goodput float64,
+	sum counts, drops uint64) {
 	a, b := hosts.Pair(t, hosts.Wire{Rate: 12_500_000, Queue: 64 << 10})
 	const size = 16 << 10
 	open := func(h *hosts.Host, rank, peers int, more map[string]string) (w *worker) {
-		options := map[string]string{"provider": "udp", "address": h.Address.String(), "congestion": congestion, "window": "8", "credits": "32",
-			"rto": "20ms", "link-rate": "12500000", "timely-least-rate": "200000", "timely-step": "50000",
-			"timely-min-rtt": "1ms", "timely-low": "3ms", "timely-high": "6ms", "timely-beta": "800000"}
+		options := map[string]string{"provider": "udp", "address": h.Address.String(),
+			"congestion": congestion, "window": "8", "credits": "32",
+			"rto": "20ms", "link-rate": "12500000", "timely-least-rate": "200000",
+			"timely-step":    "50000",
+			"timely-min-rtt": "1ms", "timely-low": "3ms", "timely-high": "6ms",
+			"timely-beta": "800000"}
 		maps.Copy(options, more)
 		values, err := transport.ParseOptions(schema, options)
 		require.NoError(t, err)
 		require.NoError(t, h.Do(func() error {
-			r, err := Driver{}.Open(t.Context(), transport.Config{Rank: rank, Workers: 1, Peers: peers, InFlight: 4, MaxPayload: size, Options: values})
+			r, err := Driver{}.Open(t.Context(), transport.Config{Rank: rank, Workers: 1,
+				Peers: peers, InFlight: 4, MaxPayload: size, Options: values})
 			if err != nil {
 				return err
 			}
@@ -51,12 +56,18 @@ func realIncast(t *testing.T, requests, clients int, congestion string) (goodput
 		request = !request
 		return map[bool]int{true: size, false: messageHead}[request]
 	}
-	server := newMember(t, open(b, 0, clients, map[string]string{"receive-buffer": "32KiB"}), 1, 0, sizes)
+	server := newMember(t, open(b, 0, clients, map[string]string{"receive-buffer": "32KiB"}), 1,
+		0, sizes)
 	members := []*member{server}
 	for i := range clients {
 		client := newMember(t, open(a, i+1, 1, nil), uint64(i), requests/clients, sizes)
-		require.NoError(t, a.Do(func() error { return client.w.Connect(t.Context(), 0, server.w.Address()) }))
-		require.NoError(t, b.Do(func() error { return server.w.Connect(t.Context(), transport.PeerID(i), client.w.Address()) }))
+		require.NoError(t,
+			a.Do(func() error { return client.w.Connect(t.Context(), 0, server.w.Address()) }))
+		require.NoError(t,
+			b.Do(func() error {
+				return server.w.Connect(t.Context(), transport.PeerID(i),
+					client.w.Address())
+			}))
 		client.joined()
 		server.joined()
 		members = append(members, client)
@@ -95,7 +106,8 @@ func TestIncast(t *testing.T) {
 		name       string
 		clients    int
 		congestion string
-	}{{"one client", 1, congestionTimely}, {"sixteen, timely", 16, congestionTimely}, {"sixteen, none", 16, congestionNone}}
+	}{{"one client", 1, congestionTimely}, {"sixteen, timely", 16, congestionTimely},
+		{"sixteen, none", 16, congestionNone}}
 	goodput := make([][]float64, len(kinds))
 	retransmitted := make([][]float64, len(kinds))
 	for range rounds {
@@ -104,7 +116,8 @@ func TestIncast(t *testing.T) {
 				rate, c, drops := realIncast(t, requests, k.clients, k.congestion)
 				goodput[i] = append(goodput[i], rate)
 				retransmitted[i] = append(retransmitted[i], float64(c.retransmitted))
-				t.Logf("%.1f MB/s, %d timeouts, %d packets retransmitted, %d dropped at the server's socket", rate/1e6, c.timeouts, c.retransmitted, drops)
+				t.Logf("%.1f MB/s, %d timeouts, %d packets retransmitted, %d dropped at the "+
+					"server's socket", rate/1e6, c.timeouts, c.retransmitted, drops)
 			})
 		}
 	}
@@ -116,7 +129,9 @@ func TestIncast(t *testing.T) {
 		return v[len(v)/2]
 	}
 	alone, timely, none := median(goodput[0]), median(goodput[1]), median(goodput[2])
-	t.Logf("share of one client's %.1f MB/s: timely %.2f, none %.2f; packets retransmitted: %.0f and %.0f", alone/1e6, timely/alone, none/alone, median(retransmitted[1]), median(retransmitted[2]))
+	t.Logf("share of one client's %.1f MB/s: timely %.2f, none %.2f; packets retransmitted: %.0f "+
+		"and %.0f", alone/1e6, timely/alone, none/alone, median(retransmitted[1]),
+		median(retransmitted[2]))
 	require.Greater(t, timely, alone/2)
 	require.Greater(t, median(retransmitted[2]), 1.25*median(retransmitted[1]))
 }

@@ -33,7 +33,8 @@ type member struct {
 	bytes    int // of responses
 }
 
-func (n *network) member(t testing.TB, s *settings, mtu, calls int, sizes func(*rand.Rand) int) *member {
+func (n *network) member(t testing.TB, s *settings, mtu, calls int,
+	sizes func(*rand.Rand) int) *member {
 	w, err := newWorker(s, n.port(mtu), nil, s.credits, func() int64 { return n.now })
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -43,8 +44,10 @@ func (n *network) member(t testing.TB, s *settings, mtu, calls int, sizes func(*
 	return newMember(t, w, n.random.Uint64(), calls, sizes)
 }
 
-func newMember(t testing.TB, w *worker, seed uint64, calls int, sizes func(*rand.Rand) int) *member {
-	return &member{t: t, w: w, random: rand.New(rand.NewPCG(seed, 2)), events: make([]transport.Event, 16), calls: calls, sizes: sizes}
+func newMember(t testing.TB, w *worker, seed uint64, calls int,
+	sizes func(*rand.Rand) int) *member {
+	return &member{t: t, w: w, random: rand.New(rand.NewPCG(seed, 2)),
+		events: make([]transport.Event, 16), calls: calls, sizes: sizes}
 }
 
 func join(t testing.TB, a, b *member) {
@@ -83,9 +86,11 @@ var pattern = sync.OnceValue(func() []byte {
 })
 
 func (m *member) verify(b []byte, number uint64, size, response int) {
-	if len(b) != max(size, messageHead) || binary.LittleEndian.Uint64(b) != number || binary.LittleEndian.Uint64(b[8:]) != uint64(response) ||
+	if len(b) != max(size, messageHead) || binary.LittleEndian.Uint64(b) != number ||
+		binary.LittleEndian.Uint64(b[8:]) != uint64(response) ||
 		!bytes.Equal(pattern()[number%251:][:len(b)-messageHead], b[messageHead:]) {
-		require.Fail(m.t, "wrong bytes", "message %d of %d bytes arrived with %d bytes or other content", number, size, len(b))
+		require.Fail(m.t, "wrong bytes",
+			"message %d of %d bytes arrived with %d bytes or other content", number, size, len(b))
 	}
 }
 
@@ -95,7 +100,8 @@ func (m *member) iterate() {
 		for m.made[peer] < m.calls {
 			number := uint64(m.made[peer] + 1)
 			size, response := m.sizes(m.random), m.sizes(m.random)
-			n, err := m.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: transport.PeerID(peer), Token: transport.Token(number),
+			n, err := m.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: transport.PeerID(peer),
+				Token:   transport.Token(number),
 				Payload: message(number, size, response)}})
 			require.NoError(m.t, err)
 			if n == 0 {
@@ -122,7 +128,8 @@ func (m *member) take(e *transport.Event) {
 		response := int(binary.LittleEndian.Uint64(e.Payload[8:]))
 		m.verify(e.Payload, number, len(e.Payload), response)
 		m.execute(e.Peer, number)
-		m.replies = append(m.replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: message(number, response, 0)})
+		m.replies = append(m.replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer,
+			Token: e.Token, Payload: message(number, response, 0)})
 	case transport.EventResponse:
 		response, awaited := m.waiting[e.Peer][uint64(e.Token)]
 		require.True(m.t, awaited, "call %d to peer %d was answered twice", e.Token, e.Peer)
@@ -150,7 +157,10 @@ func (m *member) execute(peer transport.PeerID, number uint64) {
 
 func (m *member) reply() {
 	if m.defers {
-		m.random.Shuffle(len(m.replies), func(i, j int) { m.replies[i], m.replies[j] = m.replies[j], m.replies[i] })
+		m.random.Shuffle(len(m.replies), func(i, j int) {
+			m.replies[i], m.replies[j] = m.replies[j],
+				m.replies[i]
+		})
 	}
 	for len(m.replies) > 0 && (!m.defers || m.random.IntN(4) > 0) {
 		last := len(m.replies) - 1

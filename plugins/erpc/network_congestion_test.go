@@ -20,8 +20,10 @@ func TestNetworkRateIsEnforced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(1, datagram.Faults{})
-			s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: size}, map[string]string{
-				"link-rate": "1000000000", "timely-least-rate": "100000000", "timely-low": "1ns", "timely-high": "1ns"})
+			s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1,
+				MaxPayload: size}, map[string]string{
+				"link-rate": "1000000000", "timely-least-rate": "100000000", "timely-low": "1ns",
+				"timely-high": "1ns"})
 			request := false
 			next := func(*rand.Rand) int { // called for a request's size, then for its response's
 				request = !request
@@ -40,12 +42,15 @@ func TestNetworkRateIsEnforced(t *testing.T) {
 
 // incast returns the goodput in bytes per second of many clients over a narrow path to one server,
 // the packets dropped on it, the timeouts, and the longest wait in its queue.
-func incast(t *testing.T, clients, calls int, congestion string) (goodput float64, dropped, timeouts uint64, longest int64) {
+func incast(t *testing.T, clients, calls int, congestion string) (goodput float64,
+	dropped, timeouts uint64, longest int64) {
 	n := newNetwork(9, datagram.Faults{})
 	n.tick = 4000
-	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 4, MaxPayload: 16 << 10}, map[string]string{
-		"congestion": congestion, "window": "8", "credits": "32", "rto": "5ms",
-		"link-rate": "1000000000", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "10us", "timely-step": "5000000"})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 4, MaxPayload: 16 << 10},
+		map[string]string{
+			"congestion": congestion, "window": "8", "credits": "32", "rto": "5ms",
+			"link-rate": "1000000000", "timely-low": "50us", "timely-high": "1ms",
+			"timely-min-rtt": "10us", "timely-step": "5000000"})
 	request := false
 	sizes := func(*rand.Rand) int {
 		request = !request
@@ -76,8 +81,10 @@ func TestNetworkIncast(t *testing.T) {
 	alone, _, _, _ := incast(t, 1, 400, congestionTimely)
 	timely, dropped, timeouts, longest := incast(t, 16, 200, congestionTimely)
 	none, droppedNone, timeoutsNone, longestNone := incast(t, 16, 200, congestionNone)
-	t.Logf("one client %.0f MB/s; sixteen with timely %.0f MB/s, %d dropped, %d timeouts, waits up to %d us; without %.0f MB/s, %d dropped, %d timeouts, waits up to %d us",
-		alone/1e6, timely/1e6, dropped, timeouts, longest/1000, none/1e6, droppedNone, timeoutsNone, longestNone/1000)
+	t.Logf("one client %.0f MB/s; sixteen with timely %.0f MB/s, %d dropped, %d timeouts, waits "+
+		"up to %d us; without %.0f MB/s, %d dropped, %d timeouts, waits up to %d us",
+		alone/1e6, timely/1e6, dropped, timeouts, longest/1000, none/1e6, droppedNone, timeoutsNone,
+		longestNone/1000)
 	require.Greater(t, timely, alone/2)
 	require.Greater(t, timely, 1.2*none)
 	require.NotZero(t, droppedNone)

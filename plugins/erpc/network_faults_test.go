@@ -26,30 +26,35 @@ func mixed(largest int) func(*rand.Rand) int {
 // TestNetworkFaults: under all faults every request is executed once and answered once, with its
 // own bytes, and nothing leaks.
 func TestNetworkFaults(t *testing.T) {
-	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02, DelayBy: 12 * time.Millisecond}
+	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02,
+		DelayBy: 12 * time.Millisecond}
 	for name, c := range map[string]struct {
 		faults  datagram.Faults
 		options map[string]string
 	}{
-		"none":            {},
-		"drop":            {faults: datagram.Faults{Drop: 0.1}},
-		"duplicate":       {faults: datagram.Faults{Duplicate: 0.3}},
-		"reorder":         {faults: datagram.Faults{Reorder: 0.3}},
-		"corrupt":         {faults: datagram.Faults{Corrupt: 0.1}},
-		"delay":           {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
-		"all":             {faults: hard},
-		"one slot":        {faults: hard, options: map[string]string{"window": "1"}},
-		"one credit":      {faults: hard, options: map[string]string{"credits": "1"}},
-		"eRPC's":          {faults: hard, options: map[string]string{"window": "8", "credits": "32", "timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
-		"not paced":       {faults: hard, options: map[string]string{"congestion": "none"}},
-		"slow, no faults": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us", "rto": "50ms"}},
-		"slow":            {faults: hard, options: map[string]string{"link-rate": "20000000", "timely-low": "1us", "timely-high": "10us"}},
+		"none":       {},
+		"drop":       {faults: datagram.Faults{Drop: 0.1}},
+		"duplicate":  {faults: datagram.Faults{Duplicate: 0.3}},
+		"reorder":    {faults: datagram.Faults{Reorder: 0.3}},
+		"corrupt":    {faults: datagram.Faults{Corrupt: 0.1}},
+		"delay":      {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
+		"all":        {faults: hard},
+		"one slot":   {faults: hard, options: map[string]string{"window": "1"}},
+		"one credit": {faults: hard, options: map[string]string{"credits": "1"}},
+		"eRPC's": {faults: hard, options: map[string]string{"window": "8", "credits": "32",
+			"timely-low": "50us", "timely-high": "1ms", "timely-min-rtt": "2us"}},
+		"not paced": {faults: hard, options: map[string]string{"congestion": "none"}},
+		"slow, no faults": {options: map[string]string{"link-rate": "20000000", "timely-low": "1us",
+			"timely-high": "10us", "rto": "50ms"}},
+		"slow": {faults: hard, options: map[string]string{"link-rate": "20000000",
+			"timely-low": "1us", "timely-high": "10us"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runs [2]counts
 			for i := range runs {
 				n := newNetwork(42, c.faults)
-				s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 20, MaxPayload: 3000}, c.options)
+				s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 20,
+					MaxPayload: 3000}, c.options)
 				a, b := n.member(t, s, 256, 400, mixed(3000)), n.member(t, s, 256, 400, mixed(3000))
 				b.defers = true
 				join(t, a, b)
@@ -60,7 +65,8 @@ func TestNetworkFaults(t *testing.T) {
 					m.requireAtRest()
 				}
 				if c.faults == (datagram.Faults{}) {
-					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts, "packets out of order and timeouts without faults")
+					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts,
+						"packets out of order and timeouts without faults")
 				}
 				if c.faults.Corrupt > 0 {
 					require.NotZero(t, a.w.counts.corrupt)
@@ -96,7 +102,8 @@ func TestNetworkStar(t *testing.T) {
 // TestNetworkRequestNumbersWrap: request numbers wrap around to 0.
 func TestNetworkRequestNumbersWrap(t *testing.T) {
 	n := newNetwork(3, datagram.Faults{Drop: 0.02, Duplicate: 0.05, Reorder: 0.05})
-	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 64}, map[string]string{"window": "8"})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 64},
+		map[string]string{"window": "8"})
 	a, b := n.member(t, s, 256, 400, mixed(64)), n.member(t, s, 256, 400, mixed(64))
 	join(t, a, b)
 	n.flying = nil // the first hellos: they have other numbers

@@ -154,7 +154,8 @@ func (p *simulated) Send(to datagram.Remote, head, body []byte) bool {
 	if len(p.batch) == 64 {
 		return false
 	}
-	p.batch = append(p.batch, flight{from: p.number, to: int(to), data: append(slices.Clone(head), body...)})
+	p.batch = append(p.batch, flight{from: p.number, to: int(to),
+		data: append(slices.Clone(head), body...)})
 	return true
 }
 
@@ -212,7 +213,8 @@ func (n *network) step(members []*member) {
 	}
 	for _, m := range members {
 		p := m.w.port.(*simulated)
-		if m.w.wheel.count > 0 || len(m.replies) > 0 || len(p.arrived) > 0 || m.w.nextPacket < m.w.packetCount {
+		if m.w.wheel.count > 0 || len(m.replies) > 0 || len(p.arrived) > 0 ||
+			m.w.nextPacket < m.w.packetCount {
 			next = n.now
 		}
 		next = min(next, m.w.scanAt)

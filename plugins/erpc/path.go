@@ -28,8 +28,10 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 		if p == nil {
 			continue
 		}
-		dst = append(dst, transport.Path{Carrier: transport.MediumUDP, Local: w.ports.address.String(),
-			Remote: p.source.Address().String(), LocalPort: own.Port(), RemotePort: uint16(p.source.Port), Overhead: headerSize, Facts: facts})
+		dst = append(dst, transport.Path{Carrier: transport.MediumUDP,
+			Local:  w.ports.address.String(),
+			Remote: p.source.Address().String(), LocalPort: own.Port(),
+			RemotePort: uint16(p.source.Port), Overhead: headerSize, Facts: facts})
 	}
 	return dst
 }

@@ -8,10 +8,11 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestPathHasPorts: two workers state the same two ports from either end, by which the kernel may choose
-// between routes.
+// TestPathHasPorts: two workers state the same two ports from either end, by which the kernel may
+// choose between routes.
 func TestPathHasPorts(t *testing.T) {
-	workers := opened(t, 2, transport.Config{Workers: 2, Peers: 1, InFlight: 1, MaxPayload: 64}, map[string]string{"provider": "udp"})
+	workers := opened(t, 2, transport.Config{Workers: 2, Peers: 1, InFlight: 1, MaxPayload: 64},
+		map[string]string{"provider": "udp"})
 	var paths [2]transport.Path
 	for i, w := range workers {
 		require.NoError(t, w.Connect(t.Context(), 0, workers[1-i].Address()))

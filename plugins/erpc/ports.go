@@ -47,8 +47,9 @@ func openPorts(s *settings) (*portFactory, error) {
 	f := &portFactory{settings: s, device: device}
 	if f.credits() == 0 {
 		a := device.Attributes()
-		return nil, errors.Join(fmt.Errorf("%w: a queue of %s has %d receives, too few for %d peers",
-			transport.ErrUnsupported, a.Name, a.MaxReceiveDepth, s.peers), device.Close())
+		return nil,
+			errors.Join(fmt.Errorf("%w: a queue of %s has %d receives, too few for %d peers",
+				transport.ErrUnsupported, a.Name, a.MaxReceiveDepth, s.peers), device.Close())
 	}
 	return f, nil
 }
@@ -66,7 +67,8 @@ func (f *portFactory) open(worker int) (datagram.Port, error) {
 		return nil, err
 	}
 	faults := s.faults
-	if worker == heartbeatPort || faults.Drop+faults.Duplicate+faults.Reorder+faults.Corrupt+faults.Delay == 0 {
+	if worker == heartbeatPort || faults.Drop+faults.Duplicate+faults.Reorder+faults.Corrupt+
+		faults.Delay == 0 {
 		return p, nil
 	}
 	faults.Seed = faults.Seed<<32 ^ uint64(s.rank)<<16 ^ uint64(worker)
@@ -86,7 +88,8 @@ func (f *portFactory) openUDP(worker int) (datagram.Port, error) {
 	}
 	o.Address = netip.AddrPortFrom(f.address, number)
 	if worker == heartbeatPort {
-		o.SendBuffer, o.ReceiveBuffer, o.Batch, o.OnlyRemotes = heartbeatBuffer, heartbeatBuffer, heartbeatBatch, true
+		o.SendBuffer, o.ReceiveBuffer, o.Batch, o.OnlyRemotes = heartbeatBuffer, heartbeatBuffer,
+			heartbeatBatch, true
 	}
 	return datagram.OpenUDP(o)
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// presence is a socket that the kernel closes with the process: as long as its name can be connected
-// to, the worker that made it is open, whether its process runs or not. The name is in the abstract
-// namespace, which the processes of a network namespace share. Nothing is sent.
+// presence is a socket that the kernel closes with the process: as long as its name can be
+// connected to, the worker that made it is open, whether its process runs or not. The name is in
+// the abstract namespace, which the processes of a network namespace share. Nothing is sent.
 type presence struct {
 	fd   int
 	name string
@@ -37,9 +37,9 @@ func (p presence) close() { _ = unix.Close(p.fd) }
 // reports true if it cannot tell, for example without a free descriptor.
 func isPresent(name string) bool { return !errors.Is(findPresence(name), unix.ECONNREFUSED) }
 
-// findPresence looks for an open worker whose presence has this name. It returns ECONNREFUSED if there
-// is none on this host, or if the worker is in another network namespace; other errors say nothing
-// about the worker.
+// findPresence looks for an open worker whose presence has this name. It returns ECONNREFUSED if
+// there is none on this host, or if the worker is in another network namespace; other errors say
+// nothing about the worker.
 func findPresence(name string) error {
 	if name == "" || name[0] != '@' {
 		return unix.ECONNREFUSED

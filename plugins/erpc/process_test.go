@@ -46,7 +46,8 @@ func serve(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := Driver{}.Open(context.Background(), transport.Config{Rank: 1, Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 1000, Options: options})
+	r, err := Driver{}.Open(context.Background(), transport.Config{Rank: 1, Workers: 1, Peers: 1,
+		InFlight: 8, MaxPayload: 1000, Options: options})
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,9 @@ func serve(text string, in io.Reader, out io.Writer) error {
 			if e.Kind == transport.EventPeerLost {
 				return nil
 			}
-			if _, err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}}); err != nil {
+			if _,
+				err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
+				Payload: e.Payload}}); err != nil {
 				return err
 			}
 		}
@@ -143,9 +146,12 @@ func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
 	sent, answered := 0, 0
 	size := func(i int) int { return i * 37 % 1000 }
 	for deadline := time.Now().Add(2 * time.Minute); answered < calls; {
-		require.True(t, time.Now().Before(deadline), "timed out with %d of %d responses", answered, calls)
+		require.True(t, time.Now().Before(deadline), "timed out with %d of %d responses",
+			answered, calls)
 		for sent < calls && sent-answered < 8 {
-			n, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: transport.Token(sent), Payload: message(uint64(sent), size(sent), 0)}})
+			n, err := w.Post([]transport.Op{
+				{Kind: transport.OpCall, Peer: id, Token: transport.Token(sent),
+					Payload: message(uint64(sent), size(sent), 0)}})
 			require.NoError(t, err)
 			sent += n
 		}
@@ -171,7 +177,8 @@ func TestKilledAndRestarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options["peer-timeout"] = "1h"
-			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms", "peer-timeout": "200ms"}
+			mine := map[string]string{"provider": options["provider"], "keepalive": "50ms",
+				"peer-timeout": "200ms"}
 			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
 			for id := range transport.PeerID(2) {
 				s := startServer(t, options)
@@ -191,15 +198,18 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// TestStoppedPeerLives: a peer of this host whose process gets no processor is not lost, however much
-// longer than the peer timeout that lasts, and answers when it runs again. Once it is killed, it is.
+// TestStoppedPeerLives: a peer of this host whose process gets no processor is not lost, however
+// much longer than the peer timeout that lasts, and answers when it runs again. Once it is killed,
+// it is.
 func TestStoppedPeerLives(t *testing.T) {
 	for _, provider := range []string{"udp", "soft"} {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
 			w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000},
-				map[string]string{"provider": provider, "keepalive": "10ms", "peer-timeout": "30ms"})[0]
-			s := startServer(t, map[string]string{"provider": provider, "keepalive": "10ms", "peer-timeout": "30ms"})
+				map[string]string{"provider": provider, "keepalive": "10ms",
+					"peer-timeout": "30ms"})[0]
+			s := startServer(t, map[string]string{"provider": provider, "keepalive": "10ms",
+				"peer-timeout": "30ms"})
 			s.connect(t, w, 0)
 			echo(t, w, 0, 10)
 			require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
@@ -237,7 +247,8 @@ func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
 
 // TestBye: a server that closes is reported as lost long before its peer timeout.
 func TestBye(t *testing.T) {
-	w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000}, map[string]string{"provider": "udp", "peer-timeout": "1h"})[0]
+	w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000},
+		map[string]string{"provider": "udp", "peer-timeout": "1h"})[0]
 	s := startServer(t, map[string]string{"provider": "udp"})
 	s.connect(t, w, 0)
 	echo(t, w, 0, 10)

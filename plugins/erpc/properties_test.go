@@ -15,9 +15,11 @@ func TestChosenAndChecked(t *testing.T) {
 	require.Contains(t, []string{"off", "gso", "gro", "gso+gro"}, p.Chosen["offload"])
 	require.Contains(t, p.Integrity, "CRC-32 of headers and payloads")
 
-	p = transporttest.Properties(t, Driver{}, map[string]string{"provider": "udp", "offload": "off"})
+	p = transporttest.Properties(t, Driver{},
+		map[string]string{"provider": "udp", "offload": "off"})
 	require.Empty(t, p.Chosen)
 
 	// On the track matched the payload is left to the runtime.
-	require.NotContains(t, transporttest.Properties(t, Driver{}, Driver{}.Info().Matched).Integrity, "payload")
+	require.NotContains(t, transporttest.Properties(t, Driver{}, Driver{}.Info().Matched).Integrity,
+		"payload")
 }

@@ -49,13 +49,15 @@ func (w *worker) sendRequest(s *clientSlot, number int) bool {
 }
 
 // receiveRequest handles a request packet and reports whether it completed a request.
-func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport.Event, now int64) bool {
+func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport.Event,
+	now int64) bool {
 	slot := p.slotOf(h.request)
 	s := &p.serverSlots[slot]
 	x := &s.exchange
 	switch {
 	case s.request == h.request && s.state != noRequest:
-	case h.request == s.request+uint32(len(p.serverSlots)) && (s.state == requestReplied || s.state == noRequest):
+	case h.request == s.request+uint32(len(p.serverSlots)) &&
+		(s.state == requestReplied || s.state == noRequest):
 		// The client has all of the last response, or it would not use the slot again.
 		if !x.begin(h, len(data), w.maxData, w.settings.payload) {
 			if h.number != 0 { // the first packet is still missing
@@ -91,7 +93,8 @@ func (w *worker) receiveRequest(p *session, h *header, data []byte, e *transport
 		return false
 	}
 	s.state = requestExecuting
-	*e = transport.Event{Kind: transport.EventRequest, Peer: p.id, Token: transport.Token(h.request),
+	*e = transport.Event{Kind: transport.EventRequest, Peer: p.id,
+		Token:   transport.Token(h.request),
 		Payload: data[:x.requestSize:x.requestSize], Size: x.requestSize}
 	w.counts.requests++
 	return true

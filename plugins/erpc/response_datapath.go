@@ -29,7 +29,8 @@ func (w *worker) sendResponse(p *session, s *serverSlot, number int) bool {
 }
 
 // receiveResponse handles a response packet and reports whether it completed a call.
-func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transport.Event, now int64) bool {
+func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transport.Event,
+	now int64) bool {
 	s := p.awaitedBy(h)
 	if s == nil {
 		w.counts.duplicates++
@@ -37,7 +38,8 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	}
 	x := &s.exchange
 	number := s.received
-	if v := x.checkResponse(h, len(data), number, s.sent, w.maxData, w.settings.payload); v != inOrder {
+	if v := x.checkResponse(h, len(data), number, s.sent, w.maxData, w.settings.payload); v !=
+		inOrder {
 		w.countRejected(v, &w.counts.duplicates)
 		return false
 	}
@@ -61,8 +63,8 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	return complete
 }
 
-// place asks the port to receive the next packets of a long response where they belong. Of several responses
-// the packets come in turn, so only one is placed.
+// place asks the port to receive the next packets of a long response where they belong. Of several
+// responses the packets come in turn, so only one is placed.
 func (w *worker) place() {
 	s := w.awaiting
 	if s == nil || s.next != nil || s.exchange.responsePackets < 2 || w.placer == nil {
@@ -78,8 +80,8 @@ func (w *worker) missing(s *clientSlot) []byte {
 	return s.session.buffer(s.session.incoming, s.index, x.responseSize)[from:]
 }
 
-// isPlaced reports whether a body is where its packet belongs. Another packet may have taken its place, and
-// it that of another; then it has to leave before that comes.
+// isPlaced reports whether a body is where its packet belongs. Another packet may have taken its
+// place, and it that of another; then it has to leave before that comes.
 func (w *worker) isPlaced(h *header, body []byte) bool {
 	number := h.session - w.firstNumber
 	if h.kind != kindResponse || int(number) >= len(w.sessions) || w.sessions[number] == nil {

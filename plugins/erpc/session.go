@@ -144,8 +144,10 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	p := &session{
 		id: id, localNumber: w.freeNumber(), localKey: uint32(secret),
 		credits: w.credits, maxCredits: w.credits, timely: timely{rate: s.congestion.linkRate},
-		slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window), sendQueue: newFifo(s.window),
-		calls: make([]call, s.inFlight), freeCalls: stackOf(s.inFlight), backlog: newFifo(s.inFlight),
+		slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window),
+		sendQueue: newFifo(s.window),
+		calls:     make([]call, s.inFlight), freeCalls: stackOf(s.inFlight),
+		backlog:     newFifo(s.inFlight),
 		serverSlots: make([]serverSlot, s.window), stride: (s.payload + 63) &^ 63,
 		errors: name.PeerErrors(id),
 	}
@@ -165,7 +167,8 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil,
-			fmt.Errorf("reserving %s of buffers for a session: %w; use fewer calls in flight or a smaller payload",
+			fmt.Errorf("reserving %s of buffers for a session: %w; use fewer calls in flight or "+
+				"a smaller payload",
 				transport.FormatSize(int64(size)), err)
 	}
 	rest := p.memory

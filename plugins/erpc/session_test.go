@@ -13,7 +13,8 @@ import (
 // for connect-timeout; time without polls does not count. A peer that comes later gets a bye.
 func TestHandshakeTimesOut(t *testing.T) {
 	n := newNetwork(1, datagram.Faults{})
-	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"connect-timeout": "50ms"})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100},
+		map[string]string{"connect-timeout": "50ms"})
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	require.NoError(t, a.w.Connect(t.Context(), 0, b.w.Address()))
 	_, err := a.w.Post([]transport.Op{{Kind: transport.OpCall}})
@@ -24,7 +25,8 @@ func TestHandshakeTimesOut(t *testing.T) {
 			count, err := w.Poll(a.events)
 			require.NoError(t, err)
 			if count > 0 {
-				require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost}}, a.events[:count])
+				require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost}},
+					a.events[:count])
 				return n.now - begin
 			}
 			require.Less(t, n.now-begin, limit)
@@ -45,8 +47,10 @@ func TestHandshakeTimesOut(t *testing.T) {
 // is reported and none of its packets is in the wheel.
 func TestLostSessionIsReclaimed(t *testing.T) {
 	n := newNetwork(2, datagram.Faults{})
-	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 10_000}, map[string]string{
-		"link-rate": "1000000000", "timely-least-rate": "1000000", "timely-low": "1ns", "timely-high": "1ns"})
+	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 10_000},
+		map[string]string{
+			"link-rate": "1000000000", "timely-least-rate": "1000000", "timely-low": "1ns",
+			"timely-high": "1ns"})
 	server := n.member(t, s, 256, 4, mixed(1000))
 	for id := range transport.PeerID(50) {
 		client := n.member(t, s, 256, 4, mixed(1000))
@@ -54,14 +58,16 @@ func TestLostSessionIsReclaimed(t *testing.T) {
 		require.Len(t, server.w.sessions, 1)
 		n.run(t, 100*second, client, server)
 		// The client closes in the middle of a call of the server, which has packets in the wheel.
-		_, err := server.w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Payload: message(1, 9000, 16)}})
+		_, err := server.w.Post([]transport.Op{
+			{Kind: transport.OpCall, Peer: id, Payload: message(1, 9000, 16)}})
 		require.NoError(t, err)
 		require.NotZero(t, server.w.wheel.count)
 		require.NoError(t, client.w.Close())
 		n.pass(n.delay)
 		count, err := server.w.Poll(server.events)
 		require.NoError(t, err)
-		require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost, Peer: id}}, server.events[:count])
+		require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost, Peer: id}},
+			server.events[:count])
 		for end := n.now + second; server.w.wheel.count > 0; n.pass(n.tick) {
 			require.Less(t, n.now, end)
 			_, err = server.w.Poll(server.events)
@@ -85,7 +91,8 @@ func TestRestarts(t *testing.T) {
 			for id := range transport.PeerID(restarts) {
 				values, err := transport.ParseOptions(schema, options)
 				require.NoError(t, err)
-				r, err := Driver{}.Open(t.Context(), transport.Config{Rank: 1, Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 1000, Options: values})
+				r, err := Driver{}.Open(t.Context(), transport.Config{Rank: 1, Workers: 1, Peers: 1,
+					InFlight: 8, MaxPayload: 1000, Options: values})
 				require.NoError(t, err)
 				other, err := r.NewWorker(0)
 				require.NoError(t, err)
@@ -108,7 +115,8 @@ func TestRestarts(t *testing.T) {
 
 // answer makes one call from w to other, on one thread.
 func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker) {
-	_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: 7, Payload: message(7, 500, 0)}})
+	_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id, Token: 7,
+		Payload: message(7, 500, 0)}})
 	require.NoError(t, err)
 	events := make([]transport.Event, 4)
 	for {
@@ -116,7 +124,8 @@ func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker
 		require.NoError(t, err)
 		for _, e := range events[:n] {
 			require.Equal(t, transport.EventRequest, e.Kind)
-			_, err := other.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token, Payload: e.Payload}})
+			_, err := other.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
+				Payload: e.Payload}})
 			require.NoError(t, err)
 		}
 		require.NoError(t, other.Flush())
@@ -142,7 +151,8 @@ func TestPayloadOfLostPeer(t *testing.T) {
 		b.iterate()
 		n.pass(n.delay)
 	}
-	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}}) // several packets
+	// several packets
+	_, err := b.w.Post([]transport.Op{{Kind: transport.OpCall, Payload: message(7, 5000, 0)}})
 	require.NoError(t, err)
 	require.NoError(t, b.w.Flush())
 	require.NoError(t, b.w.Close())

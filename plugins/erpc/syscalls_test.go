@@ -7,6 +7,7 @@ import (
 )
 
 func TestSyscalls(t *testing.T) {
-	transporttest.CheckSyscalls(t, transporttest.Suite{Driver: Driver{}, Options: map[string]string{"provider": "udp"}},
+	transporttest.CheckSyscalls(t, transporttest.Suite{Driver: Driver{},
+		Options: map[string]string{"provider": "udp"}},
 		"sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg")
 }

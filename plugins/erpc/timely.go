@@ -85,7 +85,8 @@ func (w *worker) measure(p *session, now, rtt int64) {
 func (w *worker) pace(s *clientSlot, number int, now int64) {
 	p := s.session
 	// A packet must not overtake one of its slot that waits in the wheel.
-	if s.inWheel == 0 && (!w.settings.timely || p.timely.rate == w.settings.congestion.linkRate && p.sendAt <= now) {
+	if s.inWheel == 0 && (!w.settings.timely || p.timely.rate == w.settings.congestion.linkRate &&
+		p.sendAt <= now) {
 		w.counts.bypassed++
 		w.transmit(s, number, now)
 		return

@@ -8,7 +8,8 @@ import (
 )
 
 // erpcParameters are eRPC's constants.
-var erpcParameters = timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, minRate: 15e6, linkRate: 3e9, alpha: 0.46, beta: 0.26, hyperAfter: 5}
+var erpcParameters = timelyParameters{minRTT: 2e3, low: 50e3, high: 1e6, step: 5e6, minRate: 15e6,
+	linkRate: 3e9, alpha: 0.46, beta: 0.26, hyperAfter: 5}
 
 func TestTimely(t *testing.T) {
 	p := erpcParameters
@@ -24,7 +25,8 @@ func TestTimely(t *testing.T) {
 
 	v = fresh(1e9)
 	require.True(t, v.update(&p, 1e6, 101e3))
-	require.InDelta(t, 1e9*(1-p.beta*p.alpha/2), v.rate, 1, "a gradient of alpha times half of minRTT")
+	require.InDelta(t, 1e9*(1-p.beta*p.alpha/2), v.rate, 1,
+		"a gradient of alpha times half of minRTT")
 
 	v = fresh(1e9)
 	require.True(t, v.update(&p, 1e6, 900e3))
@@ -45,7 +47,8 @@ func TestTimely(t *testing.T) {
 	v.update(&p, 1e6, 20e3)
 	before := v.rate
 	v.update(&p, 1e6+int64(p.minRTT)/4, 20e3)
-	require.InDelta(t, before+p.step/4, v.rate, 1, "the weight grows with the time since the last update")
+	require.InDelta(t, before+p.step/4, v.rate, 1,
+		"the weight grows with the time since the last update")
 
 	v = timely{rate: p.linkRate}
 	require.True(t, v.uncongested(&p, 50e3))

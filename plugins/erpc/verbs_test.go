@@ -42,7 +42,8 @@ func verbs(t *testing.T, more ...string) map[string]string {
 // reach, and an MTU that makes its larger messages take several packets.
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t, "keepalive", "50ms", "peer-timeout", "8s", "mtu", "1024")
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill, MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
+		MaxPayload: 8 << 10, Timeout: 2 * time.Minute})
 }
 
 // TestVerbsKilledAndRestarted uses the second device, if there is one.
@@ -51,7 +52,8 @@ func TestVerbsKilledAndRestarted(t *testing.T) {
 	if peer := os.Getenv(peerVariable); peer != "" {
 		theirs["device"] = peer
 	}
-	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, verbs(t, "keepalive", "50ms", "peer-timeout", "8s"))[0]
+	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000},
+		verbs(t, "keepalive", "50ms", "peer-timeout", "8s"))[0]
 	for id := range transport.PeerID(2) {
 		s := startServer(t, theirs)
 		s.connect(t, w, id)

@@ -35,8 +35,8 @@ func opened(t testing.TB, workers int, cfg transport.Config, raw map[string]stri
 	return all
 }
 
-// TestPlacedResponses: packets of a long response are received where they belong, though requests, responses
-// to the peer and lost packets come in between.
+// TestPlacedResponses: packets of a long response are received where they belong, though requests,
+// responses to the peer and lost packets come in between.
 func TestPlacedResponses(t *testing.T) {
 	for name, options := range map[string]map[string]string{
 		"all arrive": {},
@@ -46,16 +46,20 @@ func TestPlacedResponses(t *testing.T) {
 			const calls, mtu, packets = 200, 512, 20
 			const full = mtu - headerSize
 			response := false
-			sizes := func(r *rand.Rand) int { // called for a request's size, then for its response's
+			// called for a request's size, then for its response's
+			sizes := func(r *rand.Rand) int {
 				if response = !response; response {
 					return full // its event has the packet's memory
 				}
 				return packets*full - r.IntN(2)*r.IntN(1000)
 			}
 			options := maps.Clone(options)
-			options["provider"], options["mtu"], options["offload"] = providerUDP, strconv.Itoa(mtu), "off"
-			workers := opened(t, 2, transport.Config{InFlight: 1, MaxPayload: packets * mtu}, options)
-			a, b := newMember(t, workers[0], 1, calls, sizes), newMember(t, workers[1], 2, calls, sizes)
+			options["provider"], options["mtu"], options["offload"] = providerUDP,
+				strconv.Itoa(mtu), "off"
+			workers := opened(t, 2, transport.Config{InFlight: 1, MaxPayload: packets * mtu},
+				options)
+			a, b := newMember(t, workers[0], 1, calls, sizes),
+				newMember(t, workers[1], 2, calls, sizes)
 			join(t, a, b)
 			both := []*member{a, b}
 			for !every(both, (*member).done) {
@@ -71,7 +75,8 @@ func TestPlacedResponses(t *testing.T) {
 				m.requireAtRest()
 			}
 			// Besides those of Post, each packet of a response has a copy unless it was placed.
-			require.Less(t, a.w.counts.copies+b.w.counts.copies, uint64(2*calls*(2+packets-3)), "some were placed")
+			require.Less(t, a.w.counts.copies+b.w.counts.copies, uint64(2*calls*(2+packets-3)),
+				"some were placed")
 			if name == "losses" {
 				require.Positive(t, a.w.counts.retransmitted)
 			}
@@ -93,10 +98,12 @@ func TestVolume(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%g%%", provider, float64(loss)/1e4), func(t *testing.T) {
 				// Half when it is sent and half when it is received.
 				half := strconv.Itoa(loss / 2)
-				options := map[string]string{"provider": provider, "mtu": "256", "rto": "1ms", "rto-backoff": "2",
-					"fault-drop": half, "fault-duplicate": half, "fault-reorder": half}
+				options := map[string]string{"provider": provider, "mtu": "256", "rto": "1ms",
+					"rto-backoff": "2",
+					"fault-drop":  half, "fault-duplicate": half, "fault-reorder": half}
 				workers := opened(t, 2, transport.Config{InFlight: 64, MaxPayload: 1000}, options)
-				a, b := newMember(t, workers[0], 1, requests/2, mixed(600)), newMember(t, workers[1], 2, requests/2, mixed(600))
+				a, b := newMember(t, workers[0], 1, requests/2, mixed(600)),
+					newMember(t, workers[1], 2, requests/2, mixed(600))
 				join(t, a, b)
 				begin := time.Now()
 				both := []*member{a, b}
@@ -112,8 +119,10 @@ func TestVolume(t *testing.T) {
 					m.requireAtRest()
 				}
 				c := a.w.counts
-				t.Logf("%d requests in %v, %.0f/s; at one worker: %d timeouts, %d packets retransmitted, %d duplicate answers, %d packets out of order",
-					requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), c.timeouts, c.retransmitted, c.duplicates, c.outOfOrder)
+				t.Logf("%d requests in %v, %.0f/s; at one worker: %d timeouts, %d packets "+
+					"retransmitted, %d duplicate answers, %d packets out of order",
+					requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(),
+					c.timeouts, c.retransmitted, c.duplicates, c.outOfOrder)
 			})
 		}
 	}

@@ -17,10 +17,16 @@ import (
 func TestWaitThroughLoss(t *testing.T) {
 	for _, provider := range []string{providerUDP, providerSoft} {
 		t.Run(provider, func(t *testing.T) {
-			workers := opened(t, 2, transport.Config{InFlight: 4, MaxPayload: 5000}, map[string]string{"provider": provider, "mtu": "512",
-				"rto": "1ms", "rto-backoff": "2", "fault-drop": "20000", "fault-reorder": "10000", "fault-duplicate": "10000",
-				"link-rate": "50000000", "timely-least-rate": "5000000", "timely-low": "1us", "timely-high": "10us"})
-			a, b := newMember(t, workers[0], 1, 150, mixed(4000)), newMember(t, workers[1], 2, 0, mixed(4000))
+			workers := opened(t, 2, transport.Config{InFlight: 4, MaxPayload: 5000},
+				map[string]string{"provider": provider, "mtu": "512",
+					"rto": "1ms", "rto-backoff": "2", "fault-drop": "20000",
+					"fault-reorder":   "10000",
+					"fault-duplicate": "10000",
+					"link-rate":       "50000000", "timely-least-rate": "5000000",
+					"timely-low":  "1us",
+					"timely-high": "10us"})
+			a, b := newMember(t, workers[0], 1, 150, mixed(4000)),
+				newMember(t, workers[1], 2, 0, mixed(4000))
 			join(t, a, b)
 			var done atomic.Bool
 			var both sync.WaitGroup

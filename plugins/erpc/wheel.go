@@ -36,7 +36,8 @@ func newWheel(width, horizon int64, capacity int) *wheel {
 	if horizon/width+2 > n {
 		width = horizon/(n-2) + 1
 	}
-	w := &wheel{width: width, mask: n - 1, buckets: make([]bucket, n), entries: make([]entry, capacity), free: -1}
+	w := &wheel{width: width, mask: n - 1, buckets: make([]bucket, n),
+		entries: make([]entry, capacity), free: -1}
 	for i := range w.buckets {
 		w.buckets[i] = bucket{-1, -1}
 	}
@@ -112,7 +113,8 @@ func (w *wheel) take(now int64) (entry, bool) {
 // hold puts a packet into the wheel. If the wheel is full it returns false, and the packet counts
 // as lost.
 func (w *worker) hold(p *session, k kind, request uint32, number int, now, at int64) bool {
-	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request, number: uint32(number)}, now, at) {
+	if !w.wheel.put(entry{session: p.localNumber, kind: k, request: request,
+		number: uint32(number)}, now, at) {
 		return false
 	}
 	p.inWheel++

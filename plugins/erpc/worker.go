@@ -28,10 +28,11 @@ type worker struct {
 	key       uint32          // of the checksum of handshake packets to this worker
 	address   []byte
 
-	peers       control.Peers[session, uint64]
-	sessions    []*session // by localNumber; nil where the number is free
-	firstNumber uint16     // of a session in arriving packets; random, because strangers have to guess it
-	connecting  int        // sessions in state connecting
+	peers    control.Peers[session, uint64]
+	sessions []*session // by localNumber; nil where the number is free
+	// of a session in arriving packets; random, because strangers have to guess it
+	firstNumber uint16
+	connecting  int // sessions in state connecting
 	lostPeers   control.LostPeers
 	reported    []*session // lost sessions to reclaim, whose loss Poll has reported
 	corrupt     []*session // sessions whose ErrCorrupt Poll has not returned yet
@@ -57,7 +58,8 @@ var (
 )
 
 // newWorker returns a worker, which owns the port if there is no error.
-func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock func() int64) (*worker, error) {
+func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int,
+	clock func() int64) (*worker, error) {
 	w := &worker{settings: s, port: port, heartbeat: h, clock: clock,
 		maxData: port.MTU() - headerSize, credits: credits,
 		nonce: control.NewNonce(), firstNumber: 1 + uint16(control.NewNonce()%(noSession-maxPeers)),
@@ -76,13 +78,14 @@ func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int, clock
 // Address implements [transport.Worker].
 func (w *worker) Address() []byte { return w.address }
 
-// Connect implements [transport.Worker]. It sends the first hello and does not wait for the peer. It
-// waits for a route to the peer, for peer-timeout at most.
+// Connect implements [transport.Worker]. It sends the first hello and does not wait for the peer.
+// It waits for a route to the peer, for peer-timeout at most.
 func (w *worker) Connect(ctx context.Context, id transport.PeerID, address []byte) error {
 	if w.closed {
 		return name.PeerError("connect", id, transport.ErrClosed)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.settings.peerTimeout, fmt.Errorf("peer-timeout, %v, has passed", w.settings.peerTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, w.settings.peerTimeout,
+		fmt.Errorf("peer-timeout, %v, has passed", w.settings.peerTimeout))
 	defer cancel()
 	return name.PeerError("connect", id, w.connect(ctx, id, address))
 }
@@ -111,7 +114,8 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byt
 		w.port.Release(remote)
 		return err
 	}
-	p.nonce, p.handshakeKey, p.remote, p.source = peer.Nonce, handshakeKey(peer.Nonce), remote, w.port.Source(remote)
+	p.nonce, p.handshakeKey, p.remote, p.source = peer.Nonce, handshakeKey(peer.Nonce), remote,
+		w.port.Source(remote)
 	if w.heartbeat != nil {
 		err = control.WhileUnreachable(ctx, func() (err error) {
 			p.watch, err = w.heartbeat.watch(&peer, w.nonce, w.Wake)

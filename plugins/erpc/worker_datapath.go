@@ -185,7 +185,8 @@ func (w *worker) countRejected(v verdict, repeats *uint64) {
 // send adds a packet of an established session to the port's batch. It returns false if the device
 // has no room.
 func (w *worker) send(p *session, k kind, request, number uint32, size int, body []byte) bool {
-	h := header{request: request, session: p.remoteNumber, kind: k, number: number, size: uint32(size)}
+	h := header{request: request, session: p.remoteNumber, kind: k, number: number,
+		size: uint32(size)}
 	covered := body
 	if !w.settings.checkAll {
 		covered = nil

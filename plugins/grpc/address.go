@@ -33,7 +33,8 @@ func decodeAddress(b []byte) (*address, error) {
 	a := new(address)
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if len(b) > maxAddress || d.Decode(a) != nil || a.At == "" || a.InFlight < 1 || len(a.Token) != tokenSize {
+	if len(b) > maxAddress || d.Decode(a) != nil || a.At == "" || a.InFlight < 1 ||
+		len(a.Token) != tokenSize {
 		return nil, errors.New("not the address of a worker of this transport")
 	}
 	return a, nil

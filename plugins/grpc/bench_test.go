@@ -14,10 +14,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// The benchmarks compare this package with grpc-go as the fastest program would use it: two processes over
-// TCP, with grpc-go's default options, as this package has them. Goroutines call SendMsg, RecvMsg and Invoke
-// themselves. The codec is this package's, which copies nothing, and all messages are one slot that is filled
-// before.
+// The benchmarks compare this package with grpc-go as the fastest program would use it: two
+// processes over TCP, with grpc-go's default options, as this package has them. Goroutines call
+// SendMsg, RecvMsg and Invoke themselves. The codec is this package's, which copies nothing, and
+// all messages are one slot that is filled before.
 
 const (
 	plainServer = "plain"
@@ -45,12 +45,15 @@ func servePlain() error {
 	out := filled()
 	s.RegisterService(&gogrpc.ServiceDesc{
 		ServiceName: "plain", HandlerType: (*any)(nil),
-		Streams: []gogrpc.StreamDesc{{StreamName: "Stream", ServerStreams: true, ClientStreams: true, Handler: plainStream}},
-		Methods: []gogrpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, _ context.Context, decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
-			in := newMessage(nil, 0)
-			defer in.release()
-			return out, decode(in)
-		}}},
+		Streams: []gogrpc.StreamDesc{{StreamName: "Stream", ServerStreams: true,
+			ClientStreams: true, Handler: plainStream}},
+		Methods: []gogrpc.MethodDesc{{MethodName: "Call",
+			Handler: func(_ any, _ context.Context, decode func(any) error,
+				_ gogrpc.UnaryServerInterceptor) (any, error) {
+				in := newMessage(nil, 0)
+				defer in.release()
+				return out, decode(in)
+			}}},
 	}, nil)
 	return s.Serve(l)
 }
@@ -58,7 +61,8 @@ func servePlain() error {
 // plain makes calls without this package.
 func plain(b *testing.B, unary bool, depth int) {
 	_, address, _ := startServer(b, plainServer)
-	client, err := gogrpc.NewClient(address, gogrpc.WithTransportCredentials(insecure.NewCredentials()),
+	client, err := gogrpc.NewClient(address,
+		gogrpc.WithTransportCredentials(insecure.NewCredentials()),
 		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(codec{})))
 	require.NoError(b, err)
 	defer client.Close()
@@ -80,7 +84,8 @@ func plain(b *testing.B, unary bool, depth int) {
 		}
 		return
 	}
-	s, err := client.NewStream(ctx, &gogrpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/plain/Stream", gogrpc.WaitForReady(true))
+	s, err := client.NewStream(ctx, &gogrpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/plain/Stream", gogrpc.WaitForReady(true))
 	require.NoError(b, err)
 	send := func() {
 		if err := s.SendMsg(out); err != nil {

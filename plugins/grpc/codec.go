@@ -37,7 +37,8 @@ var errFrame = errors.New("a frame that no peer sends")
 
 // parseFrame returns the parts of a frame of at most limit bytes of payload.
 func parseFrame(b []byte, limit int) (k kind, token uint64, payload []byte, err error) {
-	if len(b) < headerSize || len(b)-headerSize > limit || kind(b[0]) != kindCall && kind(b[0]) != kindReply {
+	if len(b) < headerSize || len(b)-headerSize > limit || kind(b[0]) != kindCall &&
+		kind(b[0]) != kindReply {
 		return 0, 0, nil, errFrame
 	}
 	return kind(b[0]), binary.LittleEndian.Uint64(b[1:]), b[headerSize:], nil
@@ -72,8 +73,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return b, err
 }
 
-// Unmarshal implements [encoding.CodecV2]. The raw codec keeps grpc-go's buffer, and copies only what
-// came in several.
+// Unmarshal implements [encoding.CodecV2]. The raw codec keeps grpc-go's buffer, and copies only
+// what came in several.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*message)
 	if !ok {

@@ -18,14 +18,16 @@ var _ transport.Driver = Driver{}
 func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
-		Summary:      "gRPC (grpc-go) over TCP or Unix sockets, streams or unary calls",
-		Choose:       "for services whose clients, tools and TLS are gRPC's, where 100 us a call are no matter",
+		Summary: "gRPC (grpc-go) over TCP or Unix sockets, streams or unary calls",
+		Choose: "for services whose clients, tools and TLS are gRPC's, where 100 us a call " +
+			"are no matter",
 		Groups:       []transport.Group{transport.GroupSockets},
 		Providers:    []string{networkTCP, networkUnix},
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},
-		Needs:        transport.Needs{WorkerFiles: 4, PeerFiles: 2},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight,
+			Peers: maxPeers},
+		Needs:   transport.Needs{WorkerFiles: 4, PeerFiles: 2},
+		Options: schema,
 	}
 }
 

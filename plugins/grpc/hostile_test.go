@@ -59,7 +59,8 @@ func roundTrip(t *testing.T, a, b *worker) {
 	request, err := event(t, b)
 	require.NoError(t, err)
 	require.Equal(t, transport.EventRequest, request.Kind)
-	n, err = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: request.Peer, Token: request.Token}})
+	n, err = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: request.Peer,
+		Token: request.Token}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, b.Flush())
@@ -86,11 +87,13 @@ func TestStrangers(t *testing.T) {
 				dial()
 			}
 			wrong := dial()
-			_, err = wrong.Write(append(appendPreface(nil, bytes.Repeat([]byte{1}, tokenSize), 1), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...))
+			_, err = wrong.Write(append(appendPreface(nil, bytes.Repeat([]byte{1}, tokenSize), 1),
+				"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"...))
 			require.NoError(t, err)
 			_, err = wrong.Read(make([]byte, 1))
 			require.Error(t, err, "the worker closes the connection and sends nothing")
-			require.Eventually(t, func() bool { return a.door.strangers.Load() > 8 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return a.door.strangers.Load() > 8 }, time.Minute,
+				time.Millisecond)
 			a.door.mu.Lock()
 			require.LessOrEqual(t, len(a.door.strange), maxStrange)
 			a.door.mu.Unlock()
@@ -136,7 +139,8 @@ func tap(t *testing.T, to string) (at string, recorded func() []byte) {
 	}
 }
 
-// TestReplay sends again all that a peer has sent: the worker closes the connection and sees no call.
+// TestReplay sends again all that a peer has sent: the worker closes the connection and sees no
+// call.
 func TestReplay(t *testing.T) {
 	for _, options := range []string{"", "calls=unary"} {
 		t.Run(options, func(t *testing.T) {
@@ -208,7 +212,8 @@ func TestWrongCertificate(t *testing.T) {
 	defer other.Close()
 	a, err := decodeAddress(w.Address())
 	require.NoError(t, err)
-	a.Certificate, dialling.nonce = dialling.certificate.Certificate[0], 0 // the smaller nonce dials
+	// the smaller nonce dials
+	a.Certificate, dialling.nonce = dialling.certificate.Certificate[0], 0
 	require.NoError(t, dialling.Connect(context.Background(), 0, a.encode()))
 	e, err := event(t, dialling)
 	require.NoError(t, err)
@@ -245,15 +250,16 @@ func frame(k kind, token uint64, payload []byte) *slot {
 	return s
 }
 
-// TestHostilePeer sends what no peer sends: Poll returns ErrCorrupt, then the loss, and other peers go
-// on.
+// TestHostilePeer sends what no peer sends: Poll returns ErrCorrupt, then the loss, and other peers
+// go on.
 func TestHostilePeer(t *testing.T) {
 	for name, frames := range map[string][]*slot{
-		"kind":           {frame(kindLost, 0, nil)},
-		"short":          {frame(0, 0, []byte("x"))},
-		"too long":       {frame(kindCall, 0, make([]byte, 1<<10+1))},
-		"reply to none":  {frame(kindReply, 0, nil)},
-		"too many calls": {frame(kindCall, 0, nil), frame(kindCall, 1, nil), frame(kindCall, 2, nil), frame(kindCall, 3, nil), frame(kindCall, 4, nil)},
+		"kind":          {frame(kindLost, 0, nil)},
+		"short":         {frame(0, 0, []byte("x"))},
+		"too long":      {frame(kindCall, 0, make([]byte, 1<<10+1))},
+		"reply to none": {frame(kindReply, 0, nil)},
+		"too many calls": {frame(kindCall, 0, nil), frame(kindCall, 1, nil),
+			frame(kindCall, 2, nil), frame(kindCall, 3, nil), frame(kindCall, 4, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := connected(t, "")
@@ -290,8 +296,8 @@ func requireCorrupt(t *testing.T, w *worker, id transport.PeerID) {
 	require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: id}, e)
 }
 
-// TestHostileCalls makes unary calls that no peer makes: Poll returns ErrCorrupt, then the loss, and other
-// peers go on.
+// TestHostileCalls makes unary calls that no peer makes: Poll returns ErrCorrupt, then the loss,
+// and other peers go on.
 func TestHostileCalls(t *testing.T) {
 	for name, c := range map[string]struct{ calls, size int }{
 		"too many calls": {calls: 5}, "too long": {calls: 1, size: 1<<10 + 1},
@@ -305,7 +311,8 @@ func TestHostileCalls(t *testing.T) {
 			defer cancel()
 			for range c.calls {
 				group.Go(func() {
-					_ = client.Invoke(ctx, callMethod, frame(0, 0, make([]byte, c.size)), new(message), gogrpc.WaitForReady(true))
+					_ = client.Invoke(ctx, callMethod, frame(0, 0, make([]byte, c.size)),
+						new(message), gogrpc.WaitForReady(true))
 				})
 			}
 			requireCorrupt(t, a, 1)
@@ -314,7 +321,8 @@ func TestHostileCalls(t *testing.T) {
 	}
 }
 
-// knownCaller returns a worker that the other knows as its peer 1, and that does not know the other.
+// knownCaller returns a worker that the other knows as its peer 1, and that does not know the
+// other.
 func knownCaller(t *testing.T, w *worker) *worker {
 	tr, caller, err := openWith("calls=unary", 1<<10, 4)
 	require.NoError(t, err)
@@ -323,13 +331,14 @@ func knownCaller(t *testing.T, w *worker) *worker {
 	return caller
 }
 
-// TestCancelledCalls gives up calls before and after Poll returns them. The worker may answer them, and
-// serves further calls of the peer.
+// TestCancelledCalls gives up calls before and after Poll returns them. The worker may answer them,
+// and serves further calls of the peer.
 func TestCancelledCalls(t *testing.T) {
 	a, b := connected(t, "calls=unary")
 	client := dial(t, knownCaller(t, a), a)
 	answer := func(e transport.Event) {
-		n, err := a.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: []byte("pong")}})
+		n, err := a.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
+			Payload: []byte("pong")}})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.NoError(t, a.Flush())
@@ -337,7 +346,8 @@ func TestCancelledCalls(t *testing.T) {
 	invoke := func(ctx context.Context) chan error {
 		done := make(chan error, 1)
 		go func() {
-			done <- client.Invoke(ctx, callMethod, frame(0, 0, []byte("ping")), new(message), gogrpc.WaitForReady(true))
+			done <- client.Invoke(ctx, callMethod, frame(0, 0, []byte("ping")), new(message),
+				gogrpc.WaitForReady(true))
 		}()
 		return done
 	}
@@ -354,7 +364,10 @@ func TestCancelledCalls(t *testing.T) {
 		if i%2 == 0 {
 			poll()
 		} else {
-			require.Eventually(t, func() bool { return a.peers.Get(1).waiting[kindCall-1].Load() == 1 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return a.peers.Get(1).waiting[kindCall-1].Load() ==
+					1
+			}, time.Minute, time.Millisecond)
 		}
 		cancel()
 		require.Equal(t, codes.Canceled, status.Code(<-done))
@@ -371,13 +384,16 @@ func TestCancelledCalls(t *testing.T) {
 	roundTrip(t, a, b)
 }
 
-// TestLongReply answers a unary call with more than was agreed, by a byte or by more than grpc-go takes.
+// TestLongReply answers a unary call with more than was agreed, by a byte or by more than grpc-go
+// takes.
 func TestLongReply(t *testing.T) {
 	for _, size := range []int{1<<10 + 1, 1 << 16} {
 		a, b := connected(t, "calls=unary")
 		address, err := decodeAddress(a.Address())
 		require.NoError(t, err)
-		serveAs(t, a, address, nil, func(context.Context) *slot { return frame(0, 0, make([]byte, size)) })
+		serveAs(t, a, address, nil, func(context.Context) *slot {
+			return frame(0, 0, make([]byte, size))
+		})
 		require.NoError(t, a.Connect(context.Background(), 1, address.encode()))
 		n, err := a.Post([]transport.Op{{Kind: transport.OpCall, Peer: 1}})
 		require.NoError(t, err)
@@ -394,7 +410,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestCopies: Post copies a message once, and the codec copies what comes in several frames or as protobuf.
+// TestCopies: Post copies a message once, and the codec copies what comes in several frames or as
+// protobuf.
 func TestCopies(t *testing.T) {
 	for codec, c := range map[string]struct{ sent, small, large uint64 }{
 		codecRaw: {sent: 1, large: 1}, codecProtobuf: {sent: 2, small: 1, large: 2},
@@ -450,8 +467,8 @@ func TestWatchOfReadyConnection(t *testing.T) {
 	<-done
 }
 
-// TestLentReplies: a peer within its calls is served while grpc-go has the memory of earlier replies,
-// and a call more than agreed is refused.
+// TestLentReplies: a peer within its calls is served while grpc-go has the memory of earlier
+// replies, and a call more than agreed is refused.
 func TestLentReplies(t *testing.T) {
 	r := newRequests(2)
 	for range 8 {
@@ -471,19 +488,21 @@ func TestLentReplies(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestLentCalls: Post takes as many calls as agreed although grpc-go has the memory of earlier ones.
+// TestLentCalls: Post takes as many calls as agreed although grpc-go has the memory of earlier
+// ones.
 func TestLentCalls(t *testing.T) {
 	c := newCallers(2)
 	for range 3 {
 		require.True(t, c.post(1, nil))
 		require.True(t, c.post(2, nil))
 		require.False(t, c.post(3, nil))
-		c.free, c.dirty = append(c.free, c.dirty...), c.dirty[:0] // the responses have come, and nobody calls Put
+		// the responses have come, and nobody calls Put
+		c.free, c.dirty = append(c.free, c.dirty...), c.dirty[:0]
 	}
 }
 
-// TestRoomForAll: with all calls and replies on their way, and one more slot that grpc-go has not given
-// back, there was room for each.
+// TestRoomForAll: with all calls and replies on their way, and one more slot that grpc-go has not
+// given back, there was room for each.
 func TestRoomForAll(t *testing.T) {
 	const inFlight = 4
 	o := newOutbox(inFlight, true)
@@ -496,8 +515,8 @@ func TestRoomForAll(t *testing.T) {
 	require.False(t, o.post(kindCall, 0, nil))
 }
 
-// TestFirstMessageWhileSending: a stream's first message comes while SendMsg waits for room. grpc-go gives
-// back the memory of that message too.
+// TestFirstMessageWhileSending: a stream's first message comes while SendMsg waits for room.
+// grpc-go gives back the memory of that message too.
 func TestFirstMessageWhileSending(t *testing.T) {
 	const size = 32 << 10
 	tr, w, err := openWith("stream-window=64KiB connection-window=64KiB", size, 8)
@@ -521,24 +540,28 @@ func TestFirstMessageWhileSending(t *testing.T) {
 	}, nil)
 	require.NoError(t, w.Connect(context.Background(), 0, address.encode()))
 	call := transport.Op{Kind: transport.OpCall, Payload: make([]byte, size)}
-	n, err := w.Post([]transport.Op{call, call, call, call, call}) // the window and the quota have room for four
+	// the window and the quota have room for four
+	n, err := w.Post([]transport.Op{call, call, call, call, call})
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
 	require.NoError(t, w.Flush())
 	out := w.peers.Get(0).out
-	require.Eventually(t, func() bool { return !out.slots[4].ready.Load() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !out.slots[4].ready.Load() }, time.Minute,
+		time.Millisecond)
 	close(full)
 	e, err := event(t, w)
 	require.NoError(t, err)
 	require.Equal(t, transport.EventRequest, e.Kind)
 	close(first)
 	for i := range n {
-		require.Eventually(t, func() bool { return !out.slots[i].posted.Load() }, 10*time.Second, time.Millisecond, "slot %d", i)
+		require.Eventually(t, func() bool { return !out.slots[i].posted.Load() }, 10*time.Second,
+			time.Millisecond, "slot %d", i)
 	}
 }
 
 // serveAs makes a peer of address, which serves the streams and calls of a worker.
-func serveAs(t *testing.T, w *worker, address *address, handler func(gogrpc.ServerStream) error, call func(context.Context) *slot) {
+func serveAs(t *testing.T, w *worker, address *address, handler func(gogrpc.ServerStream) error,
+	call func(context.Context) *slot) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address.At, address.Nonce = l.Addr().String(), math.MaxUint64 // the smaller nonce dials
@@ -548,7 +571,8 @@ func serveAs(t *testing.T, w *worker, address *address, handler func(gogrpc.Serv
 	desc.Handler = func(_ any, s gogrpc.ServerStream) error { return handler(s) }
 	server.RegisterService(&gogrpc.ServiceDesc{
 		ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []gogrpc.StreamDesc{desc},
-		Methods: []gogrpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, ctx context.Context, decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
+		Methods: []gogrpc.MethodDesc{{MethodName: "Call", Handler: func(_ any, ctx context.Context,
+			decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
 			return call(ctx), decode(new(message))
 		}}},
 	}, nil)
@@ -558,11 +582,13 @@ func serveAs(t *testing.T, w *worker, address *address, handler func(gogrpc.Serv
 }
 
 func TestAddress(t *testing.T) {
-	a := address{Layout: "tcp+stream+raw+plain", At: "127.0.0.1:1", Nonce: 1, InFlight: 1, Token: make([]byte, tokenSize)}
+	a := address{Layout: "tcp+stream+raw+plain", At: "127.0.0.1:1", Nonce: 1, InFlight: 1,
+		Token: make([]byte, tokenSize)}
 	back, err := decodeAddress(a.encode())
 	require.NoError(t, err)
 	require.Equal(t, a, *back)
-	for _, b := range []string{"", "{}", "null", `{"at":"x","in_flight":1,"token":"AA=="}`, `{"more":1}`, string(make([]byte, maxAddress+1))} {
+	for _, b := range []string{"", "{}", "null", `{"at":"x","in_flight":1,"token":"AA=="}`,
+		`{"more":1}`, string(make([]byte, maxAddress+1))} {
 		_, err := decodeAddress([]byte(b))
 		require.Error(t, err, b)
 	}
@@ -570,7 +596,8 @@ func TestAddress(t *testing.T) {
 	require.NoError(t, err)
 	defer tr.Close()
 	a.Layout = "tcp+unary+raw+plain"
-	require.ErrorContains(t, w.Connect(context.Background(), 0, a.encode()), "open all ranks with the same")
+	require.ErrorContains(t, w.Connect(context.Background(), 0, a.encode()),
+		"open all ranks with the same")
 }
 
 // FuzzPreface: only the token and the magic make a preface, and its nonce is read back.

@@ -40,8 +40,8 @@ func (m *message) release() {
 }
 
 // inbox is a queue without locks from any goroutine to the worker, after Dmitry Vyukov's intrusive
-// queue for many producers and one consumer. A message is linked into a list. The consumer sleeps in
-// wait until a producer notifies it.
+// queue for many producers and one consumer. A message is linked into a list. The consumer sleeps
+// in wait until a producer notifies it.
 type inbox struct {
 	head     atomic.Pointer[message] // the newest
 	sleeping atomic.Bool
@@ -108,8 +108,8 @@ func (q *inbox) pop() *message {
 // empty reports whether there is no message.
 func (q *inbox) empty() bool { return q.tail == &q.stub && q.head.Load() == &q.stub }
 
-// wait blocks until there may be a message, notify is called, or timeout has passed. It blocks in the
-// Go scheduler, so that the goroutines of the connections get the processor.
+// wait blocks until there may be a message, notify is called, or timeout has passed. It blocks in
+// the Go scheduler, so that the goroutines of the connections get the processor.
 func (q *inbox) wait(timeout time.Duration) {
 	deadline := clock.Now() + int64(timeout)
 	q.deadline.Store(deadline)

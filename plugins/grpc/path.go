@@ -2,8 +2,8 @@ package grpc
 
 import "transportbench/core/transport"
 
-// mostFrames is the most bytes that HTTP/2 and TLS add to a message: the frames of a call that is made
-// alone, with its headers and trailers, and their records.
+// mostFrames is the most bytes that HTTP/2 and TLS add to a message: the frames of a call that is
+// made alone, with its headers and trailers, and their records.
 const mostFrames = 512
 
 // ReadPaths implements [transport.PathReader]. The kernel knows both ends of TCP's connections.

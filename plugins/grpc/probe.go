@@ -34,7 +34,8 @@ type session struct {
 // Probe implements [transport.Prober]. The library is grpc-go: round trips of messages of the run's
 // sizes, over a connection with the run's options, between the initiator's goroutine and a handler,
 // without the rings and goroutines of this package.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
 		switch {
@@ -50,12 +51,13 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
-// warmups is how many of the first round trips are dropped, unless a quarter of the time passes before.
-// grpc-go's windows and pools adapt in them.
+// warmups is how many of the first round trips are dropped, unless a quarter of the time passes
+// before. grpc-go's windows and pools adapt in them.
 const warmups = 100
 
 // lead measures round trips over a connection of its own.
-func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor,
+	error) {
 	client, err := w.dial(p.address, func(ctx context.Context) (net.Conn, error) {
 		return dialSocket(ctx, w.settings.network, p.address.At)
 	})
@@ -93,7 +95,8 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 			return transport.Floor{}, err
 		}
 		if len(in.bytes) != probe.Back {
-			return transport.Floor{}, fmt.Errorf("%w: an answer of %d bytes", errFrame, len(in.bytes))
+			return transport.Floor{}, fmt.Errorf("%w: an answer of %d bytes", errFrame,
+				len(in.bytes))
 		}
 		in.release()
 		now := time.Now()
@@ -108,7 +111,8 @@ func (w *worker) lead(ctx context.Context, p *peer, probe transport.Probe) (tran
 			err = nil
 		}
 	}
-	return transport.Floor{Name: "grpc-go " + what + " ping-pong over " + w.settings.network, RoundTrip: floor.Median(times), Samples: len(times)}, err
+	return transport.Floor{Name: "grpc-go " + what + " ping-pong over " + w.settings.network,
+		RoundTrip: floor.Median(times), Samples: len(times)}, err
 }
 
 // follow answers a probe.

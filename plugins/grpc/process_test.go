@@ -17,8 +17,8 @@ import (
 )
 
 // serverVariable turns the test binary into a server process: the value has the options of its
-// transport. It prints its address, reads the test's, and answers calls until the peer is lost. With
-// the value plain, it is the server of a benchmark without this package.
+// transport. It prints its address, reads the test's, and answers calls until the peer is lost.
+// With the value plain, it is the server of a benchmark without this package.
 const serverVariable = "GRPC_TEST_SERVER"
 
 const processPayload = 64 << 10
@@ -94,7 +94,8 @@ func serve(options string) error {
 			if e.Kind == transport.EventPeerLost {
 				return nil
 			}
-			replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload})
+			replies = append(replies, transport.Op{Kind: transport.OpReply, Peer: e.Peer,
+				Token: e.Token, Payload: e.Payload})
 		}
 		for len(replies) > 0 { // the payloads end with the next Poll
 			taken, err := w.Post(replies)
@@ -110,7 +111,8 @@ func serve(options string) error {
 }
 
 // startServer starts a server process and returns it with the first line that it prints.
-func startServer(tb testing.TB, options string) (process *os.Process, address string, tell func(string)) {
+func startServer(tb testing.TB, options string) (process *os.Process, address string,
+	tell func(string)) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverVariable+"="+options)
 	cmd.Stderr = os.Stderr
@@ -139,8 +141,8 @@ func connectProcess(tb testing.TB, options string) (*os.Process, *worker) {
 	return process, w
 }
 
-// TestKilledProcess kills a peer among large calls: Poll reports the loss, and Post refuses the peer.
-// A peer that is only stopped for a while is not lost.
+// TestKilledProcess kills a peer among large calls: Poll reports the loss, and Post refuses the
+// peer. A peer that is only stopped for a while is not lost.
 func TestKilledProcess(t *testing.T) {
 	for _, options := range []string{"calls=stream", "calls=unary network=unix", "tls=true"} {
 		t.Run(options, func(t *testing.T) {
@@ -166,7 +168,8 @@ func TestKilledProcess(t *testing.T) {
 					require.NoError(t, w.Wait(time.Millisecond))
 				}
 			}
-			require.Eventually(t, func() bool { step(); return answered >= 50 }, time.Minute, time.Microsecond)
+			require.Eventually(t, func() bool { step(); return answered >= 50 }, time.Minute,
+				time.Microsecond)
 			require.NoError(t, process.Signal(unix.SIGSTOP))
 			require.NoError(t, unix.Waitid(unix.P_PID, process.Pid, nil, unix.WSTOPPED, nil))
 			for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; {
@@ -175,10 +178,12 @@ func TestKilledProcess(t *testing.T) {
 			require.False(t, lost)
 			require.NoError(t, process.Signal(unix.SIGCONT))
 			before := answered
-			require.Eventually(t, func() bool { step(); return answered >= before+processInFlight }, time.Minute, time.Microsecond)
+			require.Eventually(t, func() bool { step(); return answered >= before+processInFlight },
+				time.Minute, time.Microsecond)
 			require.False(t, lost)
 			require.NoError(t, process.Kill())
-			require.Eventually(t, func() bool { step(); return lost }, time.Minute, time.Microsecond)
+			require.Eventually(t, func() bool { step(); return lost }, time.Minute,
+				time.Microsecond)
 			_, err := w.Post(call)
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 			require.Error(t, w.Silence(0))

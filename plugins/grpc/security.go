@@ -68,7 +68,8 @@ func certify() (*tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "transportbench"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(7 * 24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -82,7 +83,8 @@ func certify() (*tls.Certificate, error) {
 // then that it has the key.
 func tlsConfig(own *tls.Certificate) *tls.Config {
 	return &tls.Config{
-		Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
+		Certificates: []tls.Certificate{*own}, MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"h2"},
 		ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true,
 		InsecureSkipVerify: true, // the certificate itself is known
 	}
@@ -103,14 +105,16 @@ type dialler struct {
 	peer    []byte // the peer's certificate, with TLS
 }
 
-func (d *dialler) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (d *dialler) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn,
+	credentials.AuthInfo, error) {
 	conn := raw
 	if d.own != nil {
 		c := tls.Client(raw, tlsConfig(d.own))
 		if err := c.HandshakeContext(ctx); err != nil {
 			return nil, nil, err
 		}
-		if theirs := c.ConnectionState().PeerCertificates; len(theirs) == 0 || !bytes.Equal(theirs[0].Raw, d.peer) {
+		if theirs := c.ConnectionState().PeerCertificates; len(theirs) == 0 ||
+			!bytes.Equal(theirs[0].Raw, d.peer) {
 			return nil, nil, errors.New("the peer's certificate is not the one in its address")
 		}
 		conn = tlsConn{c, raw}
@@ -136,7 +140,8 @@ type acceptor struct {
 	door  *door
 }
 
-func (a *acceptor) ServerHandshake(raw net.Conn) (conn net.Conn, info credentials.AuthInfo, err error) {
+func (a *acceptor) ServerHandshake(raw net.Conn) (conn net.Conn, info credentials.AuthInfo,
+	err error) {
 	defer func() { a.door.known(raw, err == nil) }()
 	conn = raw
 	id := &identity{raw: raw}
@@ -158,7 +163,8 @@ func (a *acceptor) ServerHandshake(raw net.Conn) (conn net.Conn, info credential
 	return conn, id, nil
 }
 
-func (*acceptor) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (*acceptor) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo,
+	error) {
 	return nil, nil, errors.New("not a client")
 }
 

@@ -8,20 +8,20 @@ import (
 )
 
 // slot carries one message from the worker to the goroutine that sends it. Post copies the message
-// into the slot's memory, which grpc-go then sends from. The memory grows to the largest message that
-// the slot has carried.
+// into the slot's memory, which grpc-go then sends from. The memory grows to the largest message
+// that the slot has carried.
 type slot struct {
 	data []byte
-	// posted is set when the worker has filled the slot and cleared by grpc-go when it has written the
-	// data.
+	// posted is set when the worker has filled the slot and cleared by grpc-go when it has written
+	// the data.
 	posted atomic.Bool
 	ready  atomic.Bool   // of a stream: to be taken by the sender
 	size   int64         // of a stream: what it counts in unsent
 	unsent *atomic.Int64 // of a stream: the outbox's; nil of others
 }
 
-// leastSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room for
-// more than 1 KiB.
+// leastSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room
+// for more than 1 KiB.
 const leastSlot = 1<<10 + 64
 
 // fill copies a message into the slot. A header of k and token precedes it if k is not 0.
@@ -56,9 +56,9 @@ func (s *slot) Put(*[]byte) {
 	s.posted.Store(false)
 }
 
-// outbox is the queue from the worker to a stream: a ring of slots. A slot is free again when grpc-go
-// has written it. Flush sends the slots itself while SendMsg cannot block, as a plain program does, and
-// leaves the others to a goroutine.
+// outbox is the queue from the worker to a stream: a ring of slots. A slot is free again when
+// grpc-go has written it. Flush sends the slots itself while SendMsg cannot block, as a plain
+// program does, and leaves the others to a goroutine.
 type outbox struct {
 	slots    []slot
 	next     int                    // the slot that the worker fills next
@@ -71,16 +71,16 @@ type outbox struct {
 	notice   chan struct{}
 }
 
-// writeQuota is how many bytes of a stream grpc-go buffers before SendMsg blocks. It counts those that it
-// has not begun to write.
+// writeQuota is how many bytes of a stream grpc-go buffers before SendMsg blocks. It counts those
+// that it has not begun to write.
 const writeQuota = 64 << 10
 
-// newOutbox returns a ring for so many calls in flight each way. So many calls and replies may be on their
-// way, and grpc-go may have one more slot, whose message has come but which it has not given back yet.
-// Hence a slot is always free for a call or reply that is due.
+// newOutbox returns a ring for so many calls in flight each way. So many calls and replies may be
+// on their way, and grpc-go may have one more slot, whose message has come but which it has not
+// given back yet. Hence a slot is always free for a call or reply that is due.
 //
-// Flush may send only if the codec lends the slots to grpc-go, or the bytes that are not written would be
-// unknown.
+// Flush may send only if the codec lends the slots to grpc-go, or the bytes that are not written
+// would be unknown.
 func newOutbox(inFlight int, lends bool) *outbox {
 	o := &outbox{slots: make([]slot, 2*inFlight+1), notice: make(chan struct{}, 1)}
 	if lends {
@@ -106,8 +106,8 @@ func (o *outbox) post(k kind, token uint64, payload []byte) bool {
 	return true
 }
 
-// flush sends what SendMsg takes without blocking. It wakes the goroutine for the rest if that sleeps,
-// and returns 1 if so.
+// flush sends what SendMsg takes without blocking. It wakes the goroutine for the rest if that
+// sleeps, and returns 1 if so.
 func (o *outbox) flush() int {
 	rest := true
 	if open := o.stream.Load(); open != nil && o.sending.CompareAndSwap(false, true) {
@@ -124,8 +124,8 @@ func (o *outbox) flush() int {
 	return 1
 }
 
-// send sends slots while fewer than limit bytes are not written, and reports whether there are more. The
-// caller has set sending.
+// send sends slots while fewer than limit bytes are not written, and reports whether there are
+// more. The caller has set sending.
 func (o *outbox) send(to stream, limit int64) (rest bool) {
 	for {
 		s := &o.slots[o.first]

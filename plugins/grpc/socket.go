@@ -19,6 +19,6 @@ func dialSocket(ctx context.Context, network, at string) (conn net.Conn, err err
 	return conn, err
 }
 
-// refused reports whether err of a dial means that nothing listens at the address. Something did when
-// the address was made, so the peer is gone.
+// refused reports whether err of a dial means that nothing listens at the address. Something did
+// when the address was made, so the peer is gone.
 func refused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }

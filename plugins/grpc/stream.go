@@ -29,10 +29,12 @@ var (
 		ServiceName: serviceName, HandlerType: (*any)(nil),
 		Streams: []gogrpc.StreamDesc{streamDesc, probeDesc},
 		Methods: []gogrpc.MethodDesc{
-			{MethodName: "Call", Handler: func(srv any, ctx context.Context, decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
+			{MethodName: "Call", Handler: func(srv any, ctx context.Context, decode func(any) error,
+				_ gogrpc.UnaryServerInterceptor) (any, error) {
 				return srv.(*worker).serveCall(ctx, decode)
 			}},
-			{MethodName: "Ping", Handler: func(srv any, _ context.Context, decode func(any) error, _ gogrpc.UnaryServerInterceptor) (any, error) {
+			{MethodName: "Ping", Handler: func(srv any, _ context.Context, decode func(any) error,
+				_ gogrpc.UnaryServerInterceptor) (any, error) {
 				return srv.(*worker).servePing(decode)
 			}},
 		},
@@ -50,9 +52,10 @@ type stream interface {
 func (p *peer) openStream() {
 	s, err := p.client.NewStream(p.ctx, &streamDesc, streamMethod, gogrpc.WaitForReady(true))
 	if err == nil {
-		// Until the peer's header or first message comes, grpc-go keeps what is sent for a retry. It never
-		// gives back a message that SendMsg has at that moment (v1.85, bufferForRetryLocked), and the slot
-		// would be lost. So no message is sent before the header. RecvMsg returns the error, if any.
+		// Until the peer's header or first message comes, grpc-go keeps what is sent for a retry.
+		// It never gives back a message that SendMsg has at that moment (v1.85,
+		// bufferForRetryLocked), and the slot would be lost. So no message is sent before the
+		// header. RecvMsg returns the error, if any.
 		_, _ = s.Header()
 		err = p.carry(s)
 	}
@@ -90,7 +93,8 @@ func (p *peer) carry(s stream) error {
 			return err
 		}
 		var err error
-		if m.kind, m.token, m.bytes, err = parseFrame(m.bytes, p.worker.settings.payload); err == nil {
+		if m.kind, m.token, m.bytes, err = parseFrame(m.bytes, p.worker.settings.payload); err ==
+			nil {
 			err = p.count(m.kind)
 		}
 		if err != nil {
@@ -101,12 +105,13 @@ func (p *peer) carry(s stream) error {
 	}
 }
 
-// count bounds the messages that wait in the inbox. A peer that is opened for as many calls in flight
-// sends no more.
+// count bounds the messages that wait in the inbox. A peer that is opened for as many calls in
+// flight sends no more.
 func (p *peer) count(k kind) error {
 	waiting := &p.waiting[k-1]
 	if waiting.Add(1) > int64(p.worker.settings.inFlight) {
-		return fmt.Errorf("%w: more than %d calls are in flight", errFrame, p.worker.settings.inFlight)
+		return fmt.Errorf("%w: more than %d calls are in flight", errFrame,
+			p.worker.settings.inFlight)
 	}
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// With unary calls each side dials the other. Each call in flight has a goroutine of its own on both
-// sides: one that waits for the response, and grpc-go's handler.
+// With unary calls each side dials the other. Each call in flight has a goroutine of its own on
+// both sides: one that waits for the response, and grpc-go's handler.
 
-// callers make a worker's unary calls to one peer. Each has a goroutine, which is started with its first
-// call.
+// callers make a worker's unary calls to one peer. Each has a goroutine, which is started with its
+// first call.
 type callers struct {
 	list  []caller
 	free  []uint32 // callers without a call, the one used last at the end
@@ -26,7 +26,8 @@ type caller struct {
 }
 
 func newCallers(count int) *callers {
-	c := &callers{list: make([]caller, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	c := &callers{list: make([]caller, count), free: make([]uint32, count),
+		dirty: make([]uint32, 0, count)}
 	for i := range c.free {
 		c.free[i] = uint32(count - 1 - i)
 	}
@@ -48,8 +49,8 @@ func (c *callers) post(token uint64, payload []byte) bool {
 	return true
 }
 
-// unlent returns s, or a new slot if grpc-go has not given s back yet. It may not have although the peer
-// has the message: a busy machine may stop a goroutine of grpc-go just then.
+// unlent returns s, or a new slot if grpc-go has not given s back yet. It may not have although the
+// peer has the message: a busy machine may stop a goroutine of grpc-go just then.
 func unlent(s *slot) *slot {
 	if s == nil || s.posted.Load() {
 		return new(slot)
@@ -148,8 +149,8 @@ func (w *worker) serveCall(ctx context.Context, decode func(any) error) (any, er
 	}
 }
 
-// requests are the unary calls of one peer that the worker has polled and not answered. A handle has
-// the number of a request and how often that was used, so that no reply is taken twice.
+// requests are the unary calls of one peer that the worker has polled and not answered. A handle
+// has the number of a request and how often that was used, so that no reply is taken twice.
 type requests struct {
 	list  []request
 	free  []uint32
@@ -163,7 +164,8 @@ type request struct {
 }
 
 func newRequests(count int) *requests {
-	r := &requests{list: make([]request, count), free: make([]uint32, count), dirty: make([]uint32, 0, count)}
+	r := &requests{list: make([]request, count), free: make([]uint32, count),
+		dirty: make([]uint32, 0, count)}
 	for i := range r.free {
 		r.free[i] = uint32(count - 1 - i)
 	}

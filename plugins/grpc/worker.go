@@ -31,8 +31,8 @@ var (
 	_ transport.SilenceReporter = (*worker)(nil)
 )
 
-// worker is the gRPC server of one polling loop, and its connections. worker_datapath.go has what the
-// measured loop calls.
+// worker is the gRPC server of one polling loop, and its connections. worker_datapath.go has what
+// the measured loop calls.
 type worker struct {
 	settings    *settings
 	nonce       uint64
@@ -137,13 +137,15 @@ func newWorker(s *settings) (w *worker, err error) {
 	listener, err := net.Listen(network, at)
 	if err != nil {
 		err = errors.Join(err, w.probes.Close())
-		return nil, transport.Unavailable("%w", &transport.OptionError{Option: "address", Problem: err.Error()})
+		return nil, transport.Unavailable("%w", &transport.OptionError{Option: "address",
+			Problem: err.Error()})
 	}
 	a.At = listener.Addr().String()
 	w.address = a.encode()
 	w.door = &door{Listener: listener}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.server = gogrpc.NewServer(s.serverOptions(&acceptor{own: w.certificate, token: w.token, door: w.door})...)
+	w.server = gogrpc.NewServer(s.serverOptions(&acceptor{own: w.certificate, token: w.token,
+		door: w.door})...)
 	w.server.RegisterService(&serviceDesc, w)
 	w.group.Go(func() { _ = w.server.Serve(w.door) }) // returns when the worker closes
 	return w, nil
@@ -154,11 +156,15 @@ const prefaceTimeout = 10 * time.Second
 
 func (s *settings) serverOptions(a *acceptor) []gogrpc.ServerOption {
 	list := []gogrpc.ServerOption{
-		gogrpc.Creds(a), gogrpc.ForceServerCodecV2(s.codec), gogrpc.MaxRecvMsgSize(s.messageLimit()),
+		gogrpc.Creds(a), gogrpc.ForceServerCodecV2(s.codec),
+		gogrpc.MaxRecvMsgSize(s.messageLimit()),
 		gogrpc.WriteBufferSize(s.writeBuffer), gogrpc.ReadBufferSize(s.readBuffer),
-		gogrpc.NumStreamWorkers(s.streamWorkers), gogrpc.ConnectionTimeout(prefaceTimeout), gogrpc.WaitForHandlers(true),
-		gogrpc.KeepaliveParams(keepalive.ServerParameters{Time: s.keepalive, Timeout: s.keepaliveTimeout}),
-		gogrpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		gogrpc.NumStreamWorkers(s.streamWorkers), gogrpc.ConnectionTimeout(prefaceTimeout),
+		gogrpc.WaitForHandlers(true),
+		gogrpc.KeepaliveParams(keepalive.ServerParameters{Time: s.keepalive,
+			Timeout: s.keepaliveTimeout}),
+		gogrpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second,
+			PermitWithoutStream: true}),
 	}
 	if s.streamWindow > 0 {
 		list = append(list, gogrpc.InitialWindowSize(s.streamWindow))
@@ -173,19 +179,29 @@ func (s *settings) serverOptions(a *acceptor) []gogrpc.ServerOption {
 }
 
 // dial returns a client of the worker with this address.
-func (w *worker) dial(a *address, open func(ctx context.Context) (net.Conn, error)) (*gogrpc.ClientConn, error) {
+func (w *worker) dial(a *address, open func(ctx context.Context) (net.Conn, error)) (
+	*gogrpc.ClientConn, error) {
 	s := w.settings
 	list := []gogrpc.DialOption{
-		gogrpc.WithTransportCredentials(&dialler{own: w.certificate, preface: appendPreface(nil, a.Token, w.nonce), peer: a.Certificate}),
-		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return open(ctx) }),
-		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(s.codec), gogrpc.MaxCallRecvMsgSize(s.messageLimit()), gogrpc.MaxCallSendMsgSize(s.messageLimit())),
+		gogrpc.WithTransportCredentials(
+			&dialler{own: w.certificate, preface: appendPreface(nil, a.Token, w.nonce),
+				peer: a.Certificate}),
+		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return open(ctx)
+		}),
+		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(s.codec),
+			gogrpc.MaxCallRecvMsgSize(s.messageLimit()),
+			gogrpc.MaxCallSendMsgSize(s.messageLimit())),
 		gogrpc.WithWriteBufferSize(s.writeBuffer), gogrpc.WithReadBufferSize(s.readBuffer),
-		gogrpc.WithKeepaliveParams(keepalive.ClientParameters{Time: s.keepalive, Timeout: s.keepaliveTimeout, PermitWithoutStream: true}),
+		gogrpc.WithKeepaliveParams(keepalive.ClientParameters{Time: s.keepalive,
+			Timeout: s.keepaliveTimeout, PermitWithoutStream: true}),
 		gogrpc.WithConnectParams(gogrpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.6,
+				Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: prefaceTimeout,
 		}),
-		gogrpc.WithDisableRetry(), gogrpc.WithDisableServiceConfig(), gogrpc.WithNoProxy(), gogrpc.WithIdleTimeout(0),
+		gogrpc.WithDisableRetry(), gogrpc.WithDisableServiceConfig(), gogrpc.WithNoProxy(),
+		gogrpc.WithIdleTimeout(0),
 	}
 	if s.streamWindow > 0 {
 		list = append(list, gogrpc.WithInitialWindowSize(s.streamWindow))
@@ -213,7 +229,8 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	}
 	s := w.settings
 	if w.peers.Len() >= s.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, s.peers)
+		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
+			s.peers)
 	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
@@ -223,7 +240,8 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 		return err
 	}
 	if a.Layout != s.layout() || a.InFlight != s.inFlight {
-		return fmt.Errorf("the peer was opened with %s and %d calls in flight, and this side with %s and %d: open all ranks with the same",
+		return fmt.Errorf("the peer was opened with %s and %d calls in flight, and this side "+
+			"with %s and %d: open all ranks with the same",
 			a.Layout, a.InFlight, s.layout(), s.inFlight)
 	}
 	p := &peer{worker: w, id: id, address: a, errors: name.PeerErrors(id)}
@@ -268,7 +286,8 @@ func (w *worker) arrival(nonce uint64, named bool) (*arrival, error) {
 	a := w.arrivals[nonce]
 	if a == nil {
 		if !named && len(w.arrivals) >= w.settings.peers+maxStrange {
-			return nil, status.Error(codes.ResourceExhausted, "too many connections that are not expected")
+			return nil, status.Error(codes.ResourceExhausted,
+				"too many connections that are not expected")
 		}
 		a = &arrival{ready: make(chan struct{})}
 		w.arrivals[nonce] = a
@@ -308,7 +327,8 @@ func (w *worker) admit(ctx context.Context) (*peer, error) {
 	}
 	p := a.peer
 	if w.settings.tls && !bytes.Equal(id.certificate, p.address.Certificate) {
-		return nil, status.Error(codes.Unauthenticated, "the certificate is not the one in the address")
+		return nil, status.Error(codes.Unauthenticated,
+			"the certificate is not the one in the address")
 	}
 	// A peer calls over one connection. A second one with its preface is a replay.
 	if !p.accepted.CompareAndSwap(nil, &id.raw) && p.accepted.Load() != &id.raw {
@@ -375,7 +395,8 @@ func (w *worker) Silence(id transport.PeerID) error {
 	case p.ended.Load():
 		return fmt.Errorf("the connection with %s: %w", p.address.At, p.cause())
 	case !p.up.Load():
-		return fmt.Errorf("no connection with %s yet (connect-timeout is %v)", p.address.At, w.settings.connectTimeout)
+		return fmt.Errorf("no connection with %s yet (connect-timeout is %v)", p.address.At,
+			w.settings.connectTimeout)
 	}
 	return nil
 }
@@ -409,13 +430,15 @@ func (w *worker) Close() error {
 // counts are the worker's counters.
 type counts struct {
 	posted, bytes, polled, full, wakes, parked uint64
-	copies, copied                             uint64 // that the codec made on receipt, and their bytes
+	// that the codec made on receipt, and their bytes
+	copies, copied uint64
 }
 
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	c := &w.counts
-	work := control.Work{Copies: c.posted + c.copies, CopiedBytes: c.bytes + c.copied, Doorbells: c.wakes}
+	work := control.Work{Copies: c.posted + c.copies, CopiedBytes: c.bytes + c.copied,
+		Doorbells: c.wakes}
 	if w.settings.codec.protobuf { // Marshal copies the slot
 		work.Copies += c.posted
 		work.CopiedBytes += c.bytes
@@ -424,7 +447,11 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "posted", Help: "messages posted", Value: c.posted},
 		transport.Stat{Name: "polled", Help: "messages polled", Value: c.polled},
 		transport.Stat{Name: "full", Help: "posts that found no room", Value: c.full},
-		transport.Stat{Name: "parked", Help: "waits in which the loop gave its processor to other goroutines", Value: c.parked},
-		transport.Stat{Name: "strangers", Help: "connections that were refused because they had not the worker's token", Value: w.door.strangers.Load()},
+		transport.Stat{Name: "parked",
+			Help:  "waits in which the loop gave its processor to other goroutines",
+			Value: c.parked},
+		transport.Stat{Name: "strangers",
+			Help:  "connections that were refused because they had not the worker's token",
+			Value: w.door.strangers.Load()},
 	)
 }

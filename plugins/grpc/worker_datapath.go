@@ -7,8 +7,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Post implements [transport.Worker]. It copies the messages into slots, and allocates only when a slot
-// carries a longer message than ever before.
+// Post implements [transport.Worker]. It copies the messages into slots, and allocates only when a
+// slot carries a longer message than ever before.
 func (w *worker) Post(ops []transport.Op) (int, error) {
 	if w.closed {
 		return 0, name.Error("post", transport.ErrClosed)
@@ -80,8 +80,8 @@ func (p *peer) postReply(op *transport.Op) (taken, known bool) {
 	return true, true
 }
 
-// Flush implements [transport.Worker]. It sends what grpc-go takes without waiting for the peer, which
-// may lock and allocate, and wakes the goroutines that send the rest.
+// Flush implements [transport.Worker]. It sends what grpc-go takes without waiting for the peer,
+// which may lock and allocate, and wakes the goroutines that send the rest.
 func (w *worker) Flush() error {
 	if w.closed {
 		return name.Error("flush", transport.ErrClosed)
@@ -115,7 +115,8 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 		}
 		e := &events[n]
 		if p := m.peer; p.state == peerLost || !p.receive(m, e) {
-			lost, corrupt := m.kind == kindLost && p.state != peerLost, errors.Is(p.cause(), errFrame)
+			lost, corrupt := m.kind == kindLost && p.state != peerLost,
+				errors.Is(p.cause(), errFrame)
 			m.release()
 			if !lost {
 				continue

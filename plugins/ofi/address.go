@@ -65,8 +65,11 @@ func decodeAddress(b []byte) (*address, error) {
 		fields[i], rest = rest[2:end], rest[end:]
 	}
 	if len(rest) != 0 || a.nonce == 0 || a.window == 0 || len(fields[3]) == 0 {
-		return nil, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
+		return nil,
+			fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)",
+				a.nonce, a.window)
 	}
-	a.provider, a.presence, a.probe, a.library = string(fields[0]), string(fields[1]), fields[2], fields[3]
+	a.provider, a.presence, a.probe, a.library = string(fields[0]), string(fields[1]), fields[2],
+		fields[3]
 	return a, nil
 }

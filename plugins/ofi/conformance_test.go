@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
-// run runs the tests with a directory of shared memory, like a rank's: killed processes leave files.
+// run runs the tests with a directory of shared memory, like a rank's: killed processes leave
+// files.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp(shm.NamedDir, "ofi-test-")
 	if err != nil {
@@ -31,7 +32,8 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	for name, value := range map[string]string{
 		shm.EnvDir: dir,
-		// A worker of ofi_rxm has a thousand buffers of this size, 16 KiB by default, which it fills with zeros.
+		// A worker of ofi_rxm has a thousand buffers of this size, 16 KiB by default, which it
+		// fills with zeros.
 		"FI_OFI_RXM_BUFFER_SIZE": "2048", "FI_OFI_RXM_EAGER_LIMIT": "2048",
 		// It looks for connections so often, in microseconds, 10000 by default.
 		"FI_OFI_RXM_CM_PROGRESS_INTERVAL": "100",
@@ -66,7 +68,8 @@ func kill(t transport.Transport) {
 func conform(t *testing.T, options map[string]string) {
 	t.Helper()
 	needLibrary(t)
-	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options, Kill: kill})
+	transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: options,
+		Kill: kill})
 }
 
 // TestConformance runs the suite over shm, and what differs over tcp.
@@ -85,28 +88,34 @@ func TestWholeSuite(t *testing.T) {
 	conform(t, map[string]string{optionProvider: "tcp"})
 }
 
-// shortClauses are about what differs between providers: connections, all sizes of messages, back-pressure, and above all
-// losses and closing.
+// shortClauses are about what differs between providers: connections, all sizes of messages,
+// back-pressure, and above all losses and closing.
 var shortClauses = []string{
-	"connect/call-before-peer", "connect/late", "echo/sizes", "flow/back-pressure", "flow/credits", "poll/request-lifetime",
-	"call/both-sides", "peers/lost-by-worker-close", "peers/lost-by-transport-close", "peers/lost-by-death", "peers/each-lost",
-	"peers/lost-comes-last", "peers/lost-in-flight", "peers/post-to-lost", "peers/others-go-on", "close/in-flight", "close/one-worker",
+	"connect/call-before-peer", "connect/late", "echo/sizes", "flow/back-pressure", "flow/credits",
+	"poll/request-lifetime",
+	"call/both-sides", "peers/lost-by-worker-close", "peers/lost-by-transport-close",
+	"peers/lost-by-death", "peers/each-lost",
+	"peers/lost-comes-last", "peers/lost-in-flight", "peers/post-to-lost", "peers/others-go-on",
+	"close/in-flight", "close/one-worker",
 	"close/descriptors",
 }
 
-// TestProviderConformance runs the suite over the provider of OFI_TEST_PROVIDER, such as udp, efa or cxi.
+// TestProviderConformance runs the suite over the provider of OFI_TEST_PROVIDER, such as udp, efa
+// or cxi.
 func TestProviderConformance(t *testing.T) {
 	provider := os.Getenv("OFI_TEST_PROVIDER")
 	if provider == "" {
 		t.Skip("OFI_TEST_PROVIDER names no provider of libfabric")
 	}
-	conform(t, map[string]string{optionProvider: provider, optionDomain: os.Getenv("OFI_TEST_DOMAIN")})
+	conform(t, map[string]string{optionProvider: provider,
+		optionDomain: os.Getenv("OFI_TEST_DOMAIN")})
 }
 
 // TestConformanceWakeUp runs what is about waiting, over the provider that has descriptors.
 func TestConformanceWakeUp(t *testing.T) {
 	runClauses(t, map[string]string{optionProvider: "tcp", optionWakeUp: "true"}, []string{
-		"wait/timeout", "wait/blocks", "wait/arrival-before", "wait/arrival-during", "wait/wake-before", "wait/wake-during", "wait/peer-lost", "call/once",
+		"wait/timeout", "wait/blocks", "wait/arrival-before", "wait/arrival-during",
+		"wait/wake-before", "wait/wake-during", "wait/peer-lost", "call/once",
 	})
 }
 

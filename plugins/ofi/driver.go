@@ -45,9 +45,11 @@ var _ transport.Driver = Driver{}
 func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
-		Summary:      "libfabric's reliable datagrams over shared memory, TCP, UDP or RDMA",
-		Choose:       "for the fabrics that only libfabric reaches (EFA, Slingshot), or to compare it with UCX",
-		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupSockets, transport.GroupMemory},
+		Summary: "libfabric's reliable datagrams over shared memory, TCP, UDP or RDMA",
+		Choose: "for the fabrics that only libfabric reaches (EFA, Slingshot), or to " +
+			"compare it with UCX",
+		Groups: []transport.Group{transport.GroupRDMA, transport.GroupSockets,
+			transport.GroupMemory},
 		Providers:    providers,
 		Capabilities: capabilities,
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
@@ -79,7 +81,8 @@ type endpoint struct {
 
 var prepared sync.Once
 
-// prepare sets what libfabric reads when it starts, in the first Open of a process. A value of the user's wins.
+// prepare sets what libfabric reads when it starts, in the first Open of a process. A value of the
+// user's wins.
 func prepare(s *settings) {
 	prepared.Do(func() {
 		for variable, value := range s.environment() {
@@ -104,12 +107,14 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 		return nil, err
 	}
 	defer l.Close()
-	e := &endpoint{settings: s, fabric: l.Interfaces[index], workers: control.NewWorkers[worker](name, cfg.Workers)}
+	e := &endpoint{settings: s, fabric: l.Interfaces[index],
+		workers: control.NewWorkers[worker](name, cfg.Workers)}
 	if err := s.fit(&e.fabric); err != nil {
 		return nil, err
 	}
 	if e.fabric.Provider == "shm" && cfg.Peers > shmPeers {
-		return nil, fmt.Errorf("%w: %d peers per worker, the limit of provider shm is %d", transport.ErrUnsupported, cfg.Peers, shmPeers)
+		return nil, fmt.Errorf("%w: %d peers per worker, the limit of provider shm is %d",
+			transport.ErrUnsupported, cfg.Peers, shmPeers)
 	}
 	if e.context, err = l.Open(index); err != nil {
 		return nil, e.explain(err)
@@ -139,7 +144,8 @@ func openEndpoint(cfg transport.Config) (*endpoint, error) {
 }
 
 func (e *endpoint) noDescriptor() error {
-	return refuse(optionWakeUp, "provider %s of libfabric %s has no descriptor to wait on (FI_WAIT_FD); use provider tcp, or leave it out",
+	return refuse(optionWakeUp, "provider %s of libfabric %s has no descriptor to wait on "+
+		"(FI_WAIT_FD); use provider tcp, or leave it out",
 		e.fabric.Provider, fi.Version())
 }
 
@@ -149,14 +155,17 @@ func (e *endpoint) newLibraryWorker(nonce uint64) (*fi.Worker, error) {
 	if e.fabric.Provider == "shm" {
 		// libfabric would end with SIGBUS.
 		if full() {
-			return nil, refuse(optionProvider, "%s has no room for %d MiB more, which a worker of provider shm takes; enlarge it (mount -o remount,size=1G %[1]s; docker run --shm-size=1g), or use tcp",
+			return nil, refuse(optionProvider, "%s has no room for %d MiB more, which a worker "+
+				"of provider shm takes; enlarge it (mount -o remount,size=1G %[1]s; docker run "+
+				"--shm-size=1g), or use tcp",
 				shm.NamedDir, needs.WorkerMemory>>20)
 		}
 		directory, err := filepath.Rel(shm.NamedDir, shm.Dir())
 		if err != nil {
 			return nil, err
 		}
-		endpointName = fi.SharedMemoryName(filepath.Join(directory, fmt.Sprintf("transportbench-ofi-%d-%x", os.Getpid(), nonce)))
+		endpointName = fi.SharedMemoryName(
+			filepath.Join(directory, fmt.Sprintf("transportbench-ofi-%d-%x", os.Getpid(), nonce)))
 	}
 	w, err := e.context.NewWorker(e.settings.worker, nonce, endpointName)
 	if err != nil {
@@ -172,11 +181,14 @@ func (e *endpoint) explain(err error) error {
 		return e.noDescriptor()
 	}
 	if code != nil && code.Code == fi.ErrNoMemory && e.fabric.Pins() {
-		return transport.Unavailable("provider %s of libfabric %s could not register the memory of messages on %s; raise the limit of locked memory (ulimit -l unlimited): %w",
+		return transport.Unavailable("provider %s of libfabric %s could not register the memory "+
+			"of messages on %s; raise the limit of locked memory (ulimit -l unlimited): %w",
 			e.fabric.Provider, fi.Version(), e.fabric.Domain, err)
 	}
-	return transport.Unavailable("provider %s of libfabric %s does not start on %s; FI_LOG_PROV=%s in the environment shows its messages: %w",
-		e.fabric.Provider, fi.Version(), e.fabric.Domain, strings.ReplaceAll(e.fabric.Provider, ";", ","), err)
+	return transport.Unavailable("provider %s of libfabric %s does not start on %s; "+
+		"FI_LOG_PROV=%s in the environment shows its messages: %w",
+		e.fabric.Provider, fi.Version(), e.fabric.Domain, strings.ReplaceAll(e.fabric.Provider, ";",
+			","), err)
 }
 
 // full reports whether shared memory has no room for one more worker.
@@ -228,11 +240,14 @@ func (e *endpoint) Properties() transport.Properties {
 		Provider:     f.Provider,
 		Medium:       e.medium(),
 		Capabilities: transport.Capabilities{TellsPeerLost: true, Waits: s.worker.WakeUp},
-		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: min(max(f.Inject-fi.HeaderSize, 0), s.worker.Small), Peers: maxPeers},
-		Libraries:    map[string]string{"libfabric": fi.Version()},
+		Limits: transport.Limits{MaxPayload: maxPayload,
+			InlineSize: min(max(f.Inject-fi.HeaderSize, 0), s.worker.Small), Peers: maxPeers},
+		Libraries: map[string]string{"libfabric": fi.Version()},
 		Notes: map[string]string{
-			"provider version": f.Version, "fabric": f.Fabric, "domain": f.Domain, "endpoint": f.Endpoint, "protocol": f.Protocol,
-			"inject size": strconv.Itoa(f.Inject), "transmit queue": strconv.Itoa(f.Sends), "receive queue": strconv.Itoa(f.Receives),
+			"provider version": f.Version, "fabric": f.Fabric, "domain": f.Domain,
+			"endpoint": f.Endpoint, "protocol": f.Protocol,
+			"inject size": strconv.Itoa(f.Inject), "transmit queue": strconv.Itoa(f.Sends),
+			"receive queue": strconv.Itoa(f.Receives),
 		},
 		Integrity: "none",
 		Uncounted: "libfabric",
@@ -259,9 +274,11 @@ func (e *endpoint) Properties() transport.Properties {
 	if s.provider == providerAuto {
 		p.Chosen = map[string]string{optionProvider: f.Provider}
 		if slices.Contains(hardware, f.Provider) {
-			p.Notes[transport.NoteAuto] = f.Provider + " is the first that libfabric finds here of " + strings.Join(hardware, ", ")
+			p.Notes[transport.NoteAuto] = f.Provider +
+				" is the first that libfabric finds here of " + strings.Join(hardware, ", ")
 		} else {
-			p.Notes[transport.NoteAuto] = f.Provider + " because libfabric finds none here of " + strings.Join(hardware, ", ")
+			p.Notes[transport.NoteAuto] = f.Provider + " because libfabric finds none here of " +
+				strings.Join(hardware, ", ")
 		}
 	}
 	return p

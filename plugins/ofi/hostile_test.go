@@ -62,8 +62,8 @@ func cutOff(t *testing.T, w *worker, h *fi.Worker, count int) {
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
 
-// TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of the
-// peer's, and the peer stays connected.
+// TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of
+// the peer's, and the peer stays connected.
 func TestGuessedNonce(t *testing.T) {
 	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
 		w, h := hostileAs(t, func(a *address) {
@@ -188,7 +188,8 @@ func TestAddressesThatLie(t *testing.T) {
 	}
 	require.NoError(t, w.Connect(t.Context(), 0, other.Address()))
 	require.Error(t, w.Connect(t.Context(), 0, other.Address()), "twice")
-	require.Error(t, w.Connect(t.Context(), 1, other.Address()), "a PeerID beyond the configuration")
+	require.Error(t, w.Connect(t.Context(), 1, other.Address()),
+		"a PeerID beyond the configuration")
 }
 
 // TestNamesStayInSharedMemory: a peer cannot make libfabric open a file elsewhere.
@@ -221,7 +222,8 @@ func alone(t *testing.T) *worker {
 
 // FuzzDecodeAddress: decodeAddress accepts only what encode writes, and detects damage.
 func FuzzDecodeAddress(f *testing.F) {
-	f.Add((&address{nonce: rand.Uint64(), window: 16, provider: "shm", library: []byte("address")}).encode(), uint16(0), byte(0))
+	f.Add((&address{nonce: rand.Uint64(), window: 16, provider: "shm", library: []byte("address")}).
+		encode(), uint16(0), byte(0))
 	f.Add([]byte(addressMagic), uint16(3), byte(1))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, change byte) {
 		a, err := decodeAddress(b)

@@ -1,6 +1,7 @@
 package ofi
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,15 +31,19 @@ const providerAuto = "auto"
 var schema = []transport.Option{
 	{
 		Name: optionProvider, Type: transport.TypeString, Default: providerAuto,
-		Help: "libfabric's provider: shm, tcp, udp, sockets, verbs, efa, cxi or another that fi_info lists; auto takes RDMA hardware if there is some, else shm, and between machines tcp",
+		Help: "libfabric's provider: shm, tcp, udp, sockets, verbs, efa, cxi or another that " +
+			"fi_info lists; auto takes RDMA hardware if there is some, else shm, and between " +
+			"machines tcp",
 	},
 	{
 		Name: optionDomain, Type: transport.TypeString, Default: "",
-		Help: "libfabric's domain: the network interface or RDMA device, such as lo or mlx5_0; empty takes the first one",
+		Help: "libfabric's domain: the network interface or RDMA device, such as lo or mlx5_0; " +
+			"empty takes the first one",
 	},
 	{
 		Name: optionEager, Type: transport.TypeSize, Default: "8KiB", Min: 64, Max: 1 << 20,
-		Help: "largest payload that is a plain message; a larger one is a tagged message into a receive of its size",
+		Help: "largest payload that is a plain message; a larger one is a tagged message into a " +
+			"receive of its size",
 	},
 	{
 		Name: optionBound, Type: transport.TypeInt, Default: "64", Min: 1, Max: 4096,
@@ -46,17 +51,21 @@ var schema = []transport.Option{
 	},
 	{
 		Name: optionWakeUp, Type: transport.TypeBool, Default: "false",
-		Help: "lets threads park on the completion queue's descriptor (FI_WAIT_FD), with providers that have one",
+		Help: "lets threads park on the completion queue's descriptor (FI_WAIT_FD), with " +
+			"providers that have one",
 	},
 	{
-		Name: optionSilence, Type: transport.TypeDuration, Default: "10s", Min: int64(2 * time.Second), Max: int64(time.Hour),
-		Help: "how long the host of a peer may be silent before the peer is lost; in whole seconds, and not for provider shm",
+		Name: optionSilence, Type: transport.TypeDuration, Default: "10s",
+		Min: int64(2 * time.Second), Max: int64(time.Hour),
+		Help: "how long the host of a peer may be silent before the peer is lost; in whole " +
+			"seconds, and not for provider shm",
 	},
 }
 
 // providers are those of libfabric with reliable datagrams, by its names.
 var providers = []string{
-	"shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets", "net", "net;ofi_rxm", "verbs;ofi_rxm", "verbs;ofi_rxd", "efa", "cxi",
+	"shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets", "net", "net;ofi_rxm", "verbs;ofi_rxm",
+	"verbs;ofi_rxd", "efa", "cxi",
 	"psm3", "psm2", "opx",
 }
 
@@ -92,7 +101,8 @@ func resolve(cfg transport.Config) (*settings, error) {
 	return &settings{
 		worker: fi.WorkerConfig{
 			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1), MaxPayload: most,
-			Small: min(o.Size(optionEager), most), LargeBytes: largeBytes, Bound: o.Int(optionBound), WakeUp: o.Bool(optionWakeUp),
+			Small: min(o.Size(optionEager), most), LargeBytes: largeBytes,
+			Bound: o.Int(optionBound), WakeUp: o.Bool(optionWakeUp),
 		},
 		provider: o.String(optionProvider),
 		crosses:  cfg.Crosses,
@@ -110,22 +120,25 @@ const (
 	leastBuffers, mostBuffers = 1 << 7, 1 << 12
 )
 
-// environment returns the variables for libfabric, which are of a process. Its cache of registered memory hooks
-// the C library's mmap, which does not see Go's calls. It logs warnings about what is no fault. It sizes
-// completion queues for 256 peers, more than some RDMA devices have room for.
+// environment returns the variables for libfabric, which are of a process. Its cache of registered
+// memory hooks the C library's mmap, which does not see Go's calls. It logs warnings about what is
+// no fault. It sizes completion queues for 256 peers, more than some RDMA devices have room for.
 func (s *settings) environment() map[string]string {
 	w := &s.worker
 	variables := map[string]string{
-		"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none", "FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, leastUniverse)),
+		"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none",
+		"FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, leastUniverse)),
 	}
 	if s.provider != providerAuto && !strings.HasPrefix(s.provider, "verbs") {
 		return variables
 	}
-	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it has just
-	// closed, and ends the process (libfabric 1.17, github.com/ofiwg/libfabric/issues/11828). The shared ones stay in
-	// memory. They need to be no larger than the messages, up to ofi_rxm's own size, and not more than these.
+	// With receives of its own for each connection, ofi_rxm posts one again on a connection that it
+	// has just closed, and ends the process (libfabric 1.17,
+	// github.com/ofiwg/libfabric/issues/11828). The shared ones stay in memory. They need to be no
+	// larger than the messages, up to ofi_rxm's own size, and not more than these.
 	variables["FI_OFI_RXM_USE_SRX"] = "1"
-	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers), mostBuffers))
+	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers),
+		mostBuffers))
 	if need := w.MaxPayload + fi.HeaderSize; need < mostBuffer {
 		size := strconv.Itoa(max((need+63)/64*64, leastBuffer))
 		variables["FI_OFI_RXM_BUFFER_SIZE"], variables["FI_OFI_RXM_EAGER_LIMIT"] = size, size
@@ -136,7 +149,8 @@ func (s *settings) environment() map[string]string {
 // fit adapts the settings to the interface of libfabric that was chosen.
 func (s *settings) fit(f *fi.Interface) error {
 	if need := uint64(s.worker.MaxPayload) + fi.HeaderSize; need > f.Most {
-		return fmt.Errorf("%w: payload of %d bytes and a header of %d, the largest message of provider %s is %d bytes",
+		return fmt.Errorf("%w: payload of %d bytes and a header of %d, the largest message of "+
+			"provider %s is %d bytes",
 			transport.ErrTooLarge, s.worker.MaxPayload, fi.HeaderSize, f.Provider, f.Most)
 	}
 	if f.Pins() {
@@ -172,7 +186,8 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 	// A name may leave out the layer above: tcp means tcp;ofi_rxm. An exact match wins.
 	var provider string
 	for i := range found {
-		if full := found[i].Provider; full == name || provider == "" && strings.HasPrefix(full, name+";") {
+		if full := found[i].Provider; full == name || provider == "" &&
+			strings.HasPrefix(full, name+";") {
 			provider = full
 		}
 		if provider == name {
@@ -188,7 +203,8 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 		if !slices.Contains(domains, f.Domain) {
 			domains = append(domains, f.Domain)
 		}
-		if (s.domain == "" || s.domain == f.Domain) && (index < 0 || rank(f) < rank(&found[index])) {
+		if (s.domain == "" || s.domain == f.Domain) &&
+			(index < 0 || rank(f) < rank(&found[index])) {
 			index = i
 		}
 	}
@@ -196,7 +212,8 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 	case provider == "":
 		err = s.explain(&fi.Error{Code: fi.ErrNoData})
 	case index < 0:
-		err = refuse(optionDomain, "provider %s has no domain %q here; it has %s%s", provider, s.domain,
+		err = refuse(optionDomain, "provider %s has no domain %q here; it has %s%s", provider,
+			s.domain,
 			strings.Join(domains, ", "), transport.SuggestionFor(s.domain, domains))
 	}
 	return l, index, err
@@ -230,8 +247,8 @@ func rank(f *fi.Interface) int {
 
 // explain says which providers there are if there is none of the requested name.
 func (s *settings) explain(err error) error {
-	code, is := err.(*fi.Error)
-	if !is || code.Code != fi.ErrNoData {
+	var code *fi.Error
+	if !errors.As(err, &code) || code.Code != fi.ErrNoData {
 		return transport.Unavailable("libfabric %s does not start: %w", fi.Version(), err)
 	}
 	var names []string
@@ -248,6 +265,7 @@ func (s *settings) explain(err error) error {
 	if value := os.Getenv("FI_PROVIDER"); value != "" {
 		filter = fmt.Sprintf(" with FI_PROVIDER=%s", value)
 	}
-	return refuse(optionProvider, "libfabric %s has no provider %q here%s; it has %s%s", fi.Version(), s.provider, filter,
+	return refuse(optionProvider, "libfabric %s has no provider %q here%s; it has %s%s",
+		fi.Version(), s.provider, filter,
 		strings.Join(names, ", "), transport.SuggestionFor(s.provider, names))
 }

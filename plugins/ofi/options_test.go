@@ -19,10 +19,14 @@ func TestBadInput(t *testing.T) {
 		option string
 		words  []string
 	}{
-		"unknown provider": {map[string]string{optionProvider: "tpc"}, optionProvider, []string{`no provider "tpc" here`, "shm", "tcp;ofi_rxm"}},
-		"near provider":    {map[string]string{optionProvider: "socket"}, optionProvider, []string{`did you mean "sockets"?`}},
-		"unknown domain":   {map[string]string{optionProvider: "tcp", optionDomain: "nodev0"}, optionDomain, []string{`no domain "nodev0"`, "lo"}},
-		"cannot wait":      {map[string]string{optionProvider: "shm", optionWakeUp: "true"}, optionWakeUp, []string{"provider shm", "FI_WAIT_FD"}},
+		"unknown provider": {map[string]string{optionProvider: "tpc"}, optionProvider,
+			[]string{`no provider "tpc" here`, "shm", "tcp;ofi_rxm"}},
+		"near provider": {map[string]string{optionProvider: "socket"}, optionProvider,
+			[]string{`did you mean "sockets"?`}},
+		"unknown domain": {map[string]string{optionProvider: "tcp", optionDomain: "nodev0"},
+			optionDomain, []string{`no domain "nodev0"`, "lo"}},
+		"cannot wait": {map[string]string{optionProvider: "shm", optionWakeUp: "true"},
+			optionWakeUp, []string{"provider shm", "FI_WAIT_FD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := open(role{Options: c.raw, MaxPayload: 64})
@@ -49,12 +53,14 @@ func TestBest(t *testing.T) {
 	require.Equal(t, "shm", best(list("tcp;ofi_rxm", "shm", "sockets"), false))
 	require.Equal(t, "tcp", best(list("tcp;ofi_rxm", "shm", "sockets"), true))
 	for _, crosses := range []bool{false, true} {
-		require.Equal(t, "verbs;ofi_rxm", best(list("tcp;ofi_rxm", "verbs;ofi_rxm", "shm"), crosses))
+		require.Equal(t, "verbs;ofi_rxm", best(list("tcp;ofi_rxm", "verbs;ofi_rxm", "shm"),
+			crosses))
 		require.Equal(t, "efa", best(list("verbs;ofi_rxm", "efa", "shm"), crosses))
 	}
 }
 
-// TestEnvironment: on RDMA devices ofi_rxm shares receives, as large and as many as the options need.
+// TestEnvironment: on RDMA devices ofi_rxm shares receives, as large and as many as the options
+// need.
 func TestEnvironment(t *testing.T) {
 	of := func(provider string, payload, peers, window int) map[string]string {
 		s := &settings{provider: provider}
@@ -74,13 +80,14 @@ func TestEnvironment(t *testing.T) {
 		require.Equal(t, "4096", large["FI_OFI_RXM_MSG_RX_SIZE"])
 		require.Equal(t, "1024", small["FI_OFI_RXM_BUFFER_SIZE"])
 		require.Equal(t, "4160", of(provider, 4096, 1, 16)["FI_OFI_RXM_BUFFER_SIZE"])
-		require.Equal(t, small["FI_OFI_RXM_BUFFER_SIZE"], small["FI_OFI_RXM_EAGER_LIMIT"], "verbs wants them to be equal")
+		require.Equal(t, small["FI_OFI_RXM_BUFFER_SIZE"], small["FI_OFI_RXM_EAGER_LIMIT"],
+			"verbs wants them to be equal")
 		require.NotContains(t, large, "FI_OFI_RXM_BUFFER_SIZE", "libfabric's own size")
 	}
 }
 
-// TestFit: a payload that no message of the provider can carry is refused, and memory that the provider
-// pins is kept small.
+// TestFit: a payload that no message of the provider can carry is refused, and memory that the
+// provider pins is kept small.
 func TestFit(t *testing.T) {
 	s := &settings{}
 	s.worker.MaxPayload, s.worker.LargeBytes = 1<<20, largeBytes
@@ -98,7 +105,8 @@ func TestTooManyPeers(t *testing.T) {
 	needLibrary(t)
 	options, err := transport.ParseOptions(schema, map[string]string{optionProvider: "shm"})
 	require.NoError(t, err)
-	_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: shmPeers + 1, InFlight: 1, MaxPayload: 64, Options: options})
+	_, err = Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: shmPeers + 1,
+		InFlight: 1, MaxPayload: 64, Options: options})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 }
 

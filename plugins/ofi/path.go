@@ -6,8 +6,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// mostHeaders is the most bytes that libfabric adds to a message: the headers of a provider and of the
-// layer above it, ours, and the messages of a rendezvous.
+// mostHeaders is the most bytes that libfabric adds to a message: the headers of a provider and of
+// the layer above it, ours, and the messages of a rendezvous.
 const mostHeaders = 512
 
 // ReadPaths implements [transport.PathReader], from the attributes of the interface that libfabric
@@ -15,7 +15,8 @@ const mostHeaders = 512
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	e, f := w.endpoint, &w.endpoint.fabric
 	path := transport.Path{Carrier: cmp.Or(e.medium(), f.Provider), Overhead: mostHeaders,
-		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain, "endpoint": f.Endpoint, "protocol": f.Protocol}}
+		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain,
+			"endpoint": f.Endpoint, "protocol": f.Protocol}}
 	switch path.Carrier {
 	case transport.MediumVerbs:
 		path.Device = f.Domain // libfabric does not tell the port

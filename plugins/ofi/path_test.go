@@ -8,8 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestPathHasPorts: two workers over UDP state the same two ports from either end, by which the kernel may
-// choose between routes.
+// TestPathHasPorts: two workers over UDP state the same two ports from either end, by which the
+// kernel may choose between routes.
 func TestPathHasPorts(t *testing.T) {
 	needLibrary(t)
 	var workers [2]*worker

@@ -20,8 +20,8 @@ import (
 )
 
 // A presence is a listening socket, and the connections of peers to it, that the kernel closes with
-// the process, which tells the peers that the worker is gone. They send a hello and nothing else. It is a
-// Unix socket with an abstract name if all peers are on this host, else a TCP socket.
+// the process, which tells the peers that the worker is gone. They send a hello and nothing else.
+// It is a Unix socket with an abstract name if all peers are on this host, else a TCP socket.
 type presence struct {
 	address  string // "@name" or "192.0.2.1:5000"
 	nonce    uint64
@@ -33,8 +33,8 @@ type presence struct {
 	done     chan struct{}
 }
 
-// helloSize is the bytes of a hello: the nonce of the worker that is dialled, and the port that the hello
-// comes from, so that nobody else can use it again; 0 for Unix sockets.
+// helloSize is the bytes of a hello: the nonce of the worker that is dialled, and the port that the
+// hello comes from, so that nobody else can use it again; 0 for Unix sockets.
 const helloSize = 16
 
 func hello(nonce uint64, from unix.Sockaddr) []byte {
@@ -42,11 +42,13 @@ func hello(nonce uint64, from unix.Sockaddr) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(sock.PortOf(from)))
 }
 
-// newPresence listens at an IP address, or only on this host if it is not valid, for a number of peers. It
-// takes hellos with this nonce.
-func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) (_ *presence, err error) {
+// newPresence listens at an IP address, or only on this host if it is not valid, for a number of
+// peers. It takes hellos with this nonce.
+func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) (_ *presence,
+	err error) {
 	// All processes can read the name, so it has nothing of the worker's nonce.
-	p := &presence{address: "@transportbench-ofi-" + rand.Text(), nonce: nonce, peers: peers, done: make(chan struct{}),
+	p := &presence{address: "@transportbench-ofi-" + rand.Text(), nonce: nonce, peers: peers,
+		done:    make(chan struct{}),
 		options: sock.Options{Address: at, Timeout: silence}}
 	var bound unix.Sockaddr = &unix.SockaddrUnix{Name: p.address}
 	if at.IsValid() {
@@ -67,13 +69,16 @@ func newPresence(at netip.Addr, nonce uint64, peers int, silence time.Duration) 
 	return p, nil
 }
 
-// run accepts connections until close. It rests after each round, so that strangers take little time.
+// run accepts connections until close. It rests after each round, so that strangers take little
+// time.
 func (p *presence) run() {
 	defer close(p.done)
 	var list []unix.PollFd
 	for {
-		list = p.acceptor.Interests(append(list[:0], unix.PollFd{Fd: int32(p.stop), Events: unix.POLLIN}))
-		_, _ = unix.Poll(list, int(p.options.Timeout.Milliseconds())) // then Accept drops those that say nothing
+		list = p.acceptor.Interests(append(list[:0],
+			unix.PollFd{Fd: int32(p.stop), Events: unix.POLLIN}))
+		// then Accept drops those that say nothing
+		_, _ = unix.Poll(list, int(p.options.Timeout.Milliseconds()))
 		if list[0].Revents != 0 {
 			return
 		}
@@ -88,7 +93,10 @@ func (p *presence) decide(a *sock.Arrival) sock.Verdict {
 		return sock.Stranger
 	}
 	if len(p.held) >= p.peers {
-		p.held = slices.DeleteFunc(p.held, func(fd int) bool { return sock.Peek(fd) != nil && unix.Close(fd) == nil })
+		p.held = slices.DeleteFunc(p.held, func(fd int) bool {
+			return sock.Peek(fd) != nil &&
+				unix.Close(fd) == nil
+		})
 	}
 	if len(p.held) >= p.peers {
 		return sock.Close
@@ -109,7 +117,8 @@ func (p *presence) close() error {
 }
 
 // dialPresence connects to the presence of the worker with this nonce, and returns the socket.
-func dialPresence(ctx context.Context, address string, nonce uint64, silence time.Duration) (fd int, err error) {
+func dialPresence(ctx context.Context, address string, nonce uint64, silence time.Duration) (fd int,
+	err error) {
 	to := unix.Sockaddr(&unix.SockaddrUnix{Name: address})
 	if address == "" || address[0] != '@' {
 		at, err := netip.ParseAddrPort(address)
@@ -168,9 +177,11 @@ func addressOf(f *fi.Interface) netip.Addr { return hostOf(f.Format, f.Address).
 func hostOf(format int, address []byte) netip.AddrPort {
 	switch {
 	case format == fi.FormatInet && len(address) >= 8:
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(address[4:8])), binary.BigEndian.Uint16(address[2:]))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(address[4:8])),
+			binary.BigEndian.Uint16(address[2:]))
 	case format == fi.FormatInet6 && len(address) >= 24:
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(address[8:24])), binary.BigEndian.Uint16(address[2:]))
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(address[8:24])),
+			binary.BigEndian.Uint16(address[2:]))
 	}
 	return netip.AddrPort{}
 }

@@ -1,6 +1,7 @@
 package ofi
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,11 +12,13 @@ import (
 	"transportbench/core/fabric/sock"
 )
 
-// TestPresenceAmongStrangers: a peer connects while strangers hold connections and the queue is full, and
-// sees the end of the presence. Strangers that say nothing, guess, or repeat a hello are dropped.
+// TestPresenceAmongStrangers: a peer connects while strangers hold connections and the queue is
+// full, and sees the end of the presence. Strangers that say nothing, guess, or repeat a hello are
+// dropped.
 func TestPresenceAmongStrangers(t *testing.T) {
 	const nonce = 0x0123456789abcdef
-	for name, at := range map[string]netip.Addr{"unix": {}, "tcp": netip.MustParseAddr("127.0.0.1")} {
+	for name, at := range map[string]netip.Addr{"unix": {},
+		"tcp": netip.MustParseAddr("127.0.0.1")} {
 		t.Run(name, func(t *testing.T) {
 			p, err := newPresence(at, nonce, 2, time.Minute)
 			require.NoError(t, err)
@@ -27,7 +30,7 @@ func TestPresenceAmongStrangers(t *testing.T) {
 			options := sock.Options{Timeout: time.Minute}
 			stranger := func(said func(own unix.Sockaddr) []byte) int {
 				fd, err := options.DialTo(to)
-				for ; err == unix.EAGAIN; fd, err = options.DialTo(to) {
+				for ; errors.Is(err, unix.EAGAIN); fd, err = options.DialTo(to) {
 					time.Sleep(time.Millisecond)
 				}
 				require.NoError(t, err)
@@ -35,7 +38,8 @@ func TestPresenceAmongStrangers(t *testing.T) {
 				if said != nil {
 					own, err := unix.Getsockname(fd)
 					require.NoError(t, err)
-					require.Eventually(t, func() bool { ok, _ := sock.Established(fd); return ok }, time.Minute, time.Millisecond)
+					require.Eventually(t, func() bool { ok, _ := sock.Established(fd); return ok },
+						time.Minute, time.Millisecond)
 					_, err = sock.SendBytes(fd, said(own))
 					require.NoError(t, err)
 				}
@@ -43,7 +47,8 @@ func TestPresenceAmongStrangers(t *testing.T) {
 			}
 			dropped := func(fd int) {
 				t.Helper()
-				require.Eventually(t, func() bool { return sock.Peek(fd) != nil }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return sock.Peek(fd) != nil }, time.Minute,
+					time.Millisecond)
 			}
 			first := stranger(nil)
 			for range 300 {
@@ -51,7 +56,8 @@ func TestPresenceAmongStrangers(t *testing.T) {
 			}
 			dropped(first)
 			for bit := range 64 {
-				dropped(stranger(func(own unix.Sockaddr) []byte { return hello(nonce^1<<bit, own) }))
+				dropped(
+					stranger(func(own unix.Sockaddr) []byte { return hello(nonce^1<<bit, own) }))
 			}
 			peer, err := dialPresence(t.Context(), p.address, nonce, time.Minute)
 			require.NoError(t, err)

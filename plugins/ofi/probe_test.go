@@ -17,7 +17,8 @@ func TestLibraryProbe(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		var workers [2]*worker
 		for i := range workers {
-			tr, w, err := open(role{Options: map[string]string{optionProvider: provider}, MaxPayload: 64 << 10})
+			tr, w, err := open(role{Options: map[string]string{optionProvider: provider},
+				MaxPayload: 64 << 10})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, tr.Close()) }()
 			workers[i] = w
@@ -30,7 +31,8 @@ func TestLibraryProbe(t *testing.T) {
 		require.Contains(t, facts["provider"], provider)
 		for _, size := range []int{0, 16, 8 << 10, 64 << 10} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond, Forth: size, Back: 100}
+			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond,
+				Forth: size, Back: 100}
 			lead := p
 			lead.Initiate = true
 			var far sync.WaitGroup
@@ -44,7 +46,8 @@ func TestLibraryProbe(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, f.RoundTrip, "%s, %d bytes", provider, size)
 		}
-		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary, Forth: 64<<10 + 1})
+		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary,
+			Forth: 64<<10 + 1})
 		require.ErrorIs(t, err, transport.ErrUnsupported)
 	}
 }

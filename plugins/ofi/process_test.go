@@ -102,7 +102,8 @@ func open(r role) (transport.Transport, *worker, error) {
 		return nil, nil, err
 	}
 	tr, err := Driver{}.Open(context.Background(), transport.Config{
-		Workers: 1, Peers: max(r.Peers, 1), InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
+		Workers: 1, Peers: max(r.Peers, 1), InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload,
+		Options: options,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -246,7 +247,8 @@ func post(t testing.TB, w *worker, op transport.Op) {
 // tagged.
 func TestSizes(t *testing.T) {
 	const most = 16 << 20
-	sizes := []int{0, 1, 7, 8, 47, 48, 49, 63, 64, 65, 112, 113, 1000, 4079, 4080, 4081, 4096, 8191, 8192, 8193, 65535, 65536, 100000, 1 << 20, 4<<20 + 3, most}
+	sizes := []int{0, 1, 7, 8, 47, 48, 49, 63, 64, 65, 112, 113, 1000, 4079, 4080, 4081, 4096, 8191,
+		8192, 8193, 65535, 65536, 100000, 1 << 20, 4<<20 + 3, most}
 	for _, c := range []struct {
 		name    string
 		options map[string]string
@@ -273,7 +275,8 @@ func TestSizes(t *testing.T) {
 				require.EqualValues(t, i, e.Token)
 				require.True(t, bytes.Equal(sent, e.Payload), "payload of %d bytes", len(sent))
 			}
-			_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, most+1)}})
+			_, err := w.Post([]transport.Op{
+				{Kind: transport.OpCall, Payload: make([]byte, most+1)}})
 			require.ErrorIs(t, err, transport.ErrTooLarge)
 		})
 	}
@@ -285,7 +288,8 @@ func TestKilledPeerIsReported(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		for _, size := range []int{-1, 32, 1 << 20} {
 			t.Run(fmt.Sprintf("%s/%d", provider, size), func(t *testing.T) {
-				w, c := between(t, role{Options: map[string]string{optionProvider: provider}, MaxPayload: 1 << 20, InFlight: 8})
+				w, c := between(t, role{Options: map[string]string{optionProvider: provider},
+					MaxPayload: 1 << 20, InFlight: 8})
 				call(t, w, 1, []byte("before"))
 				require.Equal(t, transport.EventResponse, next(t, w).Kind)
 				kill := func() {
@@ -315,7 +319,8 @@ func TestKilledPeerIsReported(t *testing.T) {
 func flood(t *testing.T, w *worker, size int, act func()) {
 	ops := make([]transport.Op, 8)
 	for i := range ops {
-		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: make([]byte, size)}
+		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: make([]byte, size)}
 	}
 	events := make([]transport.Event, 8)
 	for answered, waiting := 0, len(ops); answered < 100; {
@@ -335,7 +340,8 @@ func flood(t *testing.T, w *worker, size int, act func()) {
 func TestStoppedPeerIsNotLost(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		t.Run(provider, func(t *testing.T) {
-			w, c := between(t, role{Options: map[string]string{optionProvider: provider}, MaxPayload: 64})
+			w, c := between(t, role{Options: map[string]string{optionProvider: provider},
+				MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, c.cmd.Process.Signal(unix.SIGSTOP))
@@ -358,7 +364,8 @@ func TestStoppedPeerIsNotLost(t *testing.T) {
 func TestCloseIsReported(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		t.Run(provider, func(t *testing.T) {
-			w, c := between(t, role{Options: map[string]string{optionProvider: provider}, MaxPayload: 64})
+			w, c := between(t, role{Options: map[string]string{optionProvider: provider},
+				MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, w.Close())
@@ -367,13 +374,14 @@ func TestCloseIsReported(t *testing.T) {
 	}
 }
 
-// TestCloseFollowsLargeMessages: a worker that closes tells so after what it has sent, which a plain message
-// would overtake.
+// TestCloseFollowsLargeMessages: a worker that closes tells so after what it has sent, which a
+// plain message would overtake.
 func TestCloseFollowsLargeMessages(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		t.Run(provider, func(t *testing.T) {
 			const calls, size = 8, 1 << 20
-			r := role{Options: map[string]string{optionProvider: provider}, MaxPayload: size, InFlight: calls}
+			r := role{Options: map[string]string{optionProvider: provider}, MaxPayload: size,
+				InFlight: calls}
 			a, b := neighbours(t, r)
 			for i := range calls {
 				call(t, a, transport.Token(i), make([]byte, size))
@@ -423,8 +431,8 @@ func meet(t *testing.T, a, b *worker) transport.Event {
 	panic("unreachable")
 }
 
-// TestBusyWorkerHearsOfLoss: a worker whose polls always find something still reports the loss of a killed
-// peer.
+// TestBusyWorkerHearsOfLoss: a worker whose polls always find something still reports the loss of a
+// killed peer.
 func TestBusyWorkerHearsOfLoss(t *testing.T) {
 	r := role{Options: map[string]string{optionProvider: "shm"}, MaxPayload: 64, Peers: 2}
 	w, c := between(t, r)
@@ -439,7 +447,8 @@ func TestBusyWorkerHearsOfLoss(t *testing.T) {
 	e := meet(t, busy, w)
 	require.NoError(t, c.cmd.Process.Kill())
 	require.Error(t, c.cmd.Wait())
-	for deadline := time.Now().Add(10 * time.Second); e.Kind != transport.EventPeerLost; e = next(t, w) {
+	for deadline := time.Now().Add(10 * time.Second); e.Kind != transport.EventPeerLost; e = next(t,
+		w) {
 		require.True(t, time.Now().Before(deadline), "the loss was not reported in 10 s")
 		post(t, w, transport.Op{Kind: transport.OpReply, Peer: 1, Token: e.Token})
 		call(t, busy, next(t, busy).Token, nil)
@@ -476,17 +485,20 @@ func TestStandardOutputIsClean(t *testing.T) {
 	require.Empty(t, string(rest))
 }
 
-// TestStart: a process starts without the sleeps of the libraries that libfabric loads, and they say nothing.
+// TestStart: a process starts without the sleeps of the libraries that libfabric loads, and they
+// say nothing.
 func TestStart(t *testing.T) {
 	needLibrary(t)
 	if _, err := os.Stat("/sys/class/infiniband"); err == nil {
-		t.Skip("the kernel's RDMA core is loaded (/sys/class/infiniband), so these libraries may compare clocks")
+		t.Skip("the kernel's RDMA core is loaded (/sys/class/infiniband), so these libraries may " +
+			"compare clocks")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err)
 	require.NotContains(t, string(output), "timebase")
-	require.Less(t, cmd.ProcessState.SysUsage().(*syscall.Rusage).Nvcsw, int64(400), "sleeps; those of the libraries are about 1000")
+	require.Less(t, cmd.ProcessState.SysUsage().(*syscall.Rusage).Nvcsw, int64(400),
+		"sleeps; those of the libraries are about 1000")
 }
 
 // TestSignals: with provider shm open, Go still handles the signals that libfabric takes over, and

@@ -9,9 +9,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestVerbsConformance runs the suite over the RDMA device of RDMA_TEST_DEVICE, and in short mode, for an
-// emulated guest, a part of it. probe/alone fails in the guest: the 64 reads of a queue between two sleeps of
-// a probe take more than 2 ms there.
+// TestVerbsConformance runs the suite over the RDMA device of RDMA_TEST_DEVICE, and in short mode,
+// for an emulated guest, a part of it. probe/alone fails in the guest: the 64 reads of a queue
+// between two sleeps of a probe take more than 2 ms there.
 func TestVerbsConformance(t *testing.T) {
 	device := os.Getenv("RDMA_TEST_DEVICE")
 	if device == "" {
@@ -28,7 +28,8 @@ func TestVerbsConformance(t *testing.T) {
 // TestRegistered: only providers whose devices reach registered memory alone register any.
 func TestRegistered(t *testing.T) {
 	needLibrary(t)
-	cases := map[string]map[string]string{"shm": {optionProvider: "shm"}, "tcp": {optionProvider: "tcp"}}
+	cases := map[string]map[string]string{"shm": {optionProvider: "shm"},
+		"tcp": {optionProvider: "tcp"}}
 	if device := os.Getenv("RDMA_TEST_DEVICE"); device != "" {
 		cases["verbs"] = map[string]string{optionProvider: "verbs", optionDomain: device}
 	}

@@ -105,7 +105,8 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 		}
 	}
 	a := address{
-		nonce: w.nonce, window: uint32(w.window), small: uint32(cfg.Small), most: uint64(cfg.MaxPayload),
+		nonce: w.nonce, window: uint32(w.window), small: uint32(cfg.Small),
+		most:     uint64(cfg.MaxPayload),
 		provider: e.fabric.Provider, presence: w.presence.address, library: w.library.Address(),
 	}
 	switch medium := e.medium(); {
@@ -116,7 +117,8 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 		}
 		a.probe = w.stream.Address()
 	case medium == transport.MediumUDP:
-		if w.datagrams, err = datagram.OpenUDP(datagram.UDPOptions{Address: netip.AddrPortFrom(at, 0)}); err != nil {
+		if w.datagrams, err = datagram.OpenUDP(
+			datagram.UDPOptions{Address: netip.AddrPortFrom(at, 0)}); err != nil {
 			return nil, err
 		}
 		a.probe = w.datagrams.Address()
@@ -150,16 +152,22 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 	e := w.endpoint
 	switch {
 	case int(a.window) != w.window:
-		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open all ranks with the same", a.window, w.window)
+		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open "+
+			"all ranks with the same", a.window, w.window)
 	case a.provider != e.fabric.Provider:
-		return fmt.Errorf("the peer uses provider %s and this side %s: set the option %q on all ranks", a.provider, e.fabric.Provider, optionProvider)
+		return fmt.Errorf(
+			"the peer uses provider %s and this side %s: set the option %q on all ranks",
+			a.provider, e.fabric.Provider, optionProvider)
 	case int(a.small) != e.settings.worker.Small || int(a.most) != w.limit:
-		return fmt.Errorf("the peer was opened for plain messages of %d bytes and payloads of %d, and this side for %d and %d: open all ranks with the same",
+		return fmt.Errorf("the peer was opened for plain messages of %d bytes and payloads of "+
+			"%d, and this side for %d and %d: open all ranks with the same",
 			a.small, a.most, e.settings.worker.Small, w.limit)
 	case len(a.library) != len(w.library.Address()) && e.fabric.Format != fi.FormatText:
-		return errors.New("the peer's address of libfabric has another length: use the same version of libfabric on all ranks")
+		return errors.New("the peer's address of libfabric has another length: use the same " +
+			"version of libfabric on all ranks")
 	}
-	p := &peer{id: id, probe: a.probe, library: slices.Clone(a.library), errors: name.PeerErrors(id)}
+	p := &peer{id: id, probe: a.probe, library: slices.Clone(a.library),
+		errors: name.PeerErrors(id)}
 	if w.datagrams != nil {
 		if p.remote, err = w.datagrams.Open(a.probe); err != nil {
 			return err
@@ -175,15 +183,16 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 	}
 	if err := w.library.Connect(int(id), a.nonce, a.library); err != nil {
 		e.watcher.Remove(p.watch)
-		return fmt.Errorf("provider %s does not take the peer's address: %w", e.fabric.Provider, err)
+		return fmt.Errorf("provider %s does not take the peer's address: %w",
+			e.fabric.Provider, err)
 	}
 	w.peers.Add(id, a.nonce, p)
 	return nil
 }
 
 // graceful is how many empty polls a worker makes before it reports a peer whose presence has
-// ended, and busyGraceful how many of any kind, if other peers keep it busy. What the peer sent before
-// is polled first.
+// ended, and busyGraceful how many of any kind, if other peers keep it busy. What the peer sent
+// before is polled first.
 const (
 	graceful     = 64
 	busyGraceful = 64 * graceful
@@ -247,7 +256,8 @@ func (w *worker) closeAll() error {
 // Probe implements [transport.Prober]. The library is libfabric: two loops in C send messages with
 // the payloads from endpoint to endpoint, without the ring, the calls into C, and Go. The floors of
 // providers over TCP and UDP are the kernel's.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
 		switch {
@@ -262,9 +272,11 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
-func (w *worker) probeLibrary(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) probeLibrary(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor,
+	error) {
 	if probe.Forth < 0 || probe.Forth > w.limit || probe.Back < 0 || probe.Back > w.limit {
-		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes, the limit is %d", transport.ErrUnsupported, probe.Forth, probe.Back, w.limit)
+		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes, the limit is %d",
+			transport.ErrUnsupported, probe.Forth, probe.Back, w.limit)
 	}
 	if !probe.Initiate {
 		session, err := w.library.Follow(ctx, int(p.id), probe.Back, p.sessions.followed)
@@ -287,17 +299,23 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		c = w.library.Counts()
 	}
 	// Enqueue copies each payload. What libfabric does itself cannot be counted.
-	work := control.Work{Copies: w.counts.posted + c.Early, CopiedBytes: w.counts.bytes, Syscalls: w.counts.syscalls}
+	work := control.Work{Copies: w.counts.posted + c.Early, CopiedBytes: w.counts.bytes,
+		Syscalls: w.counts.syscalls}
 	return append(work.Append(dst),
 		transport.Stat{Name: "posted", Help: "messages posted", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages polled", Value: w.counts.polled},
 		transport.Stat{Name: "full", Help: "posts that found no room", Value: w.counts.full},
 		transport.Stat{Name: "crossings", Help: "calls into C", Value: w.counts.crossings},
-		transport.Stat{Name: "crossings_empty", Help: "calls into C by polls that found nothing", Value: w.counts.empty},
-		transport.Stat{Name: "injected", Help: "messages that libfabric copied at once", Value: c.Injected},
-		transport.Stat{Name: "retried", Help: "messages that libfabric had no room for (FI_EAGAIN)", Value: c.Retried},
-		transport.Stat{Name: "failed", Help: "operations that libfabric completed with an error", Value: c.Errors},
-		transport.Stat{Name: "strangers", Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
+		transport.Stat{Name: "crossings_empty", Help: "calls into C by polls that found nothing",
+			Value: w.counts.empty},
+		transport.Stat{Name: "injected", Help: "messages that libfabric copied at once",
+			Value: c.Injected},
+		transport.Stat{Name: "retried", Help: "messages that libfabric had no room for (FI_EAGAIN)",
+			Value: c.Retried},
+		transport.Stat{Name: "failed", Help: "operations that libfabric completed with an error",
+			Value: c.Errors},
+		transport.Stat{Name: "strangers",
+			Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.parked},
 	)
 }

@@ -25,7 +25,8 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		}
 		switch op.Kind {
 		case transport.OpCall:
-			if p.calls >= w.window || !w.library.Enqueue(uint32(op.Peer), fi.Call, uint64(op.Token), op.Payload) {
+			if p.calls >= w.window || !w.library.Enqueue(uint32(op.Peer), fi.Call, uint64(op.Token),
+				op.Payload) {
 				return i, w.full()
 			}
 			p.calls++
@@ -131,7 +132,8 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	return n, nil
 }
 
-// cutGone reports the peers whose presence has ended, after some more polls. It is called after each.
+// cutGone reports the peers whose presence has ended, after some more polls. It is called after
+// each.
 func (w *worker) cutGone(empty bool) {
 	if w.grace++; empty {
 		w.grace += busyGraceful/graceful - 1

@@ -29,9 +29,10 @@ func (Driver) Info() transport.Info {
 		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{string(shm.Memfd), string(shm.Named)},
 		Capabilities: inbox.Capabilities,
-		Limits:       transport.Limits{MaxPayload: inbox.MaxPayload, InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
-		Needs:        transport.Needs{WorkerFiles: 1, PeerFiles: 2},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: inbox.MaxPayload,
+			InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
+		Needs:   transport.Needs{WorkerFiles: 1, PeerFiles: 2},
+		Options: schema,
 	}
 }
 
@@ -47,9 +48,10 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 // Microbenchmarks implements [transport.Microbenchmarker].
 func (Driver) Microbenchmarks() []string { return shmperf.Names() }
 
-// Microbenchmark implements [transport.Microbenchmarker]. It measures shared memory without the transport,
-// whose options do not matter to it.
-func (Driver) Microbenchmark(ctx context.Context, _ transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+// Microbenchmark implements [transport.Microbenchmarker]. It measures shared memory without the
+// transport, whose options do not matter to it.
+func (Driver) Microbenchmark(ctx context.Context, _ transport.Values, wanted func(string) bool,
+	d time.Duration, report func(transport.Measurement) error) error {
 	if err := shmperf.Run(ctx, shmperf.Options{Duration: d}, wanted, report); err != nil {
 		return fmt.Errorf("%s: micro: %w", name, err)
 	}

@@ -15,23 +15,30 @@ const (
 var schema = []transport.Option{
 	{
 		Name: "ring", Type: transport.TypeString, Default: inbox.Auto, Allowed: inbox.Rings(),
-		Help: "inplace answers a call in its own cache line; the others have a ring for each direction and differ in how its two sides learn of each other's progress; auto is inplace for one call in flight and fastforward for more",
+		Help: "inplace answers a call in its own cache line; the others have a ring for each " +
+			"direction and differ in how its two sides learn of each other's progress; auto is " +
+			"inplace for one call in flight and fastforward for more",
 	},
 	{
 		Name: "slots", Type: transport.TypeInt, Default: "0", Max: inbox.MaxSlots,
-		Help: "messages per ring (a power of two), or call slots for inplace; 0 means twice the calls in flight and at least 64, or for inplace one more than the calls in flight",
+		Help: "messages per ring (a power of two), or call slots for inplace; 0 means twice the " +
+			"calls in flight and at least 64, or for inplace one more than the calls in flight",
 	},
 	{
 		Name: "arena", Type: transport.TypeSize, Default: "0", Max: 4 * inbox.MaxPayload,
-		Help: "bytes per ring for payloads that do not fit into a slot, a power of two; 0 derives it from the run's payloads and calls in flight",
+		Help: "bytes per ring for payloads that do not fit into a slot, a power of two; 0 " +
+			"derives it from the run's payloads and calls in flight",
 	},
 	{
-		Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd), Allowed: []string{string(shm.Memfd), string(shm.Named)},
-		Help: "memfd leaves nothing behind; use named (/dev/shm) if /proc is closed to the peers",
+		Name: "backing", Type: transport.TypeString, Default: string(shm.Memfd),
+		Allowed: []string{string(shm.Memfd), string(shm.Named)},
+		Help: "memfd leaves nothing behind; use named (/dev/shm) if /proc is closed to " +
+			"the peers",
 	},
 	{
 		Name: "hot-rings", Type: transport.TypeInt, Default: "4", Max: inbox.MaxPeers,
-		Help: "rings that a worker keeps polling even if they are idle; peers with other idle rings must notify it",
+		Help: "rings that a worker keeps polling even if they are idle; peers with other idle " +
+			"rings must notify it",
 	},
 }
 

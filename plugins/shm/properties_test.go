@@ -22,7 +22,9 @@ func TestChosenRing(t *testing.T) {
 	} {
 		options, err := transport.ParseOptions(schema, map[string]string{"ring": c.ring})
 		require.NoError(t, err)
-		tr, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: c.inFlight, MaxPayload: 64, Options: options})
+		tr, err := Driver{}.Open(t.Context(),
+			transport.Config{Workers: 1, Peers: 1, InFlight: c.inFlight, MaxPayload: 64,
+				Options: options})
 		require.NoError(t, err)
 		require.Equal(t, c.want, tr.Properties().Chosen, "%s with %d in flight", c.ring, c.inFlight)
 		require.Equal(t, "none", tr.Properties().Integrity)

@@ -33,7 +33,8 @@ func BenchmarkRaw(b *testing.B) {
 		for _, network := range bothNetworks {
 			for _, inFlight := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/%d", engine, network, inFlight), func(b *testing.B) {
-					benchmarkRaw(b, map[string]string{"engine": engine, "network": network}, inFlight)
+					benchmarkRaw(b, map[string]string{"engine": engine, "network": network},
+						inFlight)
 				})
 			}
 		}
@@ -69,11 +70,17 @@ func benchmarkRaw(b *testing.B, options map[string]string, inFlight int) {
 // number of pairs.
 func BenchmarkEngines(b *testing.B) {
 	for _, network := range bothNetworks {
-		for _, c := range []struct{ payload, inFlight int }{{32, 1}, {32, 64}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 4}} {
-			b.Run(fmt.Sprintf("%s/%s/%d", network, transport.FormatSize(int64(c.payload)), c.inFlight), func(b *testing.B) {
+		for _, c := range []struct{ payload, inFlight int }{{32, 1}, {32, 64}, {64 << 10, 1},
+			{64 << 10, 16}, {1 << 20, 1}, {1 << 20, 4}} {
+			b.Run(fmt.Sprintf("%s/%s/%d", network, transport.FormatSize(int64(c.payload)),
+				c.inFlight), func(b *testing.B) {
 				threads := newBenchThreads(b)
-				epoll := newBenchPair(b, threads, map[string]string{"network": network, "engine": engineEpoll}, c.inFlight, c.payload)
-				uring := newBenchPair(b, threads, map[string]string{"network": network, "engine": engineUring}, c.inFlight, c.payload)
+				epoll := newBenchPair(b, threads,
+					map[string]string{"network": network, "engine": engineEpoll}, c.inFlight,
+					c.payload)
+				uring := newBenchPair(b, threads,
+					map[string]string{"network": network, "engine": engineUring}, c.inFlight,
+					c.payload)
 				compare(b, epoll.rate, uring.rate, engineEpoll, engineUring, "uring/epoll")
 				b.ReportMetric(epoll.syscallsPerCall(), "epoll-syscalls/call")
 				b.ReportMetric(uring.syscallsPerCall(), "uring-syscalls/call")
@@ -166,7 +173,8 @@ func (m *meter) stop(answered int) bool {
 
 // rate runs a server and a client on the threads, and returns the client's calls per second and how
 // many it made.
-func rate(threads [2]benchThread, server func(*atomic.Bool), client func(stop func(answered int) bool)) (perSecond float64, calls int) {
+func rate(threads [2]benchThread, server func(*atomic.Bool),
+	client func(stop func(answered int) bool)) (perSecond float64, calls int) {
 	var over atomic.Bool
 	served := threads[1].start(func() { server(&over) })
 	var m meter
@@ -189,7 +197,8 @@ type benchPair struct {
 	syscalls          uint64
 }
 
-func newBenchPair(b *testing.B, threads [2]benchThread, options map[string]string, inFlight, payload int) *benchPair {
+func newBenchPair(b *testing.B, threads [2]benchThread, options map[string]string,
+	inFlight, payload int) *benchPair {
 	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: inFlight, MaxPayload: payload}
 	ws := [2]*worker{openTestWorker(b, cfg, options), openTestWorker(b, cfg, options)}
 	onBoth := func(f func(i int) error) {
@@ -207,7 +216,8 @@ func newBenchPair(b *testing.B, threads [2]benchThread, options map[string]strin
 		})
 		return ws[0].byIndex[0].state == up && ws[1].byIndex[0].state == up
 	})
-	return &benchPair{caller: ws[0], server: ws[1], threads: threads, inFlight: inFlight, payload: payload}
+	return &benchPair{caller: ws[0], server: ws[1], threads: threads, inFlight: inFlight,
+		payload: payload}
 }
 
 func (p *benchPair) rate() float64 {
@@ -256,7 +266,8 @@ func serveCalls(w *worker, over *atomic.Bool) {
 		for i := range events[:n] {
 			// Field by field, as worker.deliver fills events.
 			e, reply := &events[i], &replies[i]
-			reply.Kind, reply.Peer, reply.Token, reply.Payload = transport.OpReply, e.Peer, e.Token, e.Payload
+			reply.Kind, reply.Peer, reply.Token, reply.Payload = transport.OpReply, e.Peer, e.Token,
+				e.Payload
 		}
 		for left := replies[:n]; len(left) > 0; {
 			taken, err := w.Post(left)

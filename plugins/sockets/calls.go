@@ -11,7 +11,8 @@ type pendingCalls struct {
 }
 
 func newPendingCalls(most int) pendingCalls {
-	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most), free: make([]uint32, most)}
+	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most),
+		free: make([]uint32, most)}
 	for i := range c.free {
 		c.free[i] = uint32(most - 1 - i)
 	}

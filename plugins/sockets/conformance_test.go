@@ -38,7 +38,8 @@ func TestConformance(t *testing.T) {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill, Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill,
+				Timeout: time.Minute})
 		})
 	}
 }
@@ -50,7 +51,8 @@ func TestSmallBuffers(t *testing.T) {
 		transporttest.Properties(t, Driver{}, map[string]string{"engine": engine}) // or skip
 		suite := transporttest.Suite{Driver: Driver{}, Kill: kill, Timeout: time.Minute,
 			Options: map[string]string{"engine": engine, "socket-buffer": "4KiB"}}
-		for _, clause := range []string{"poll/size", "flow/back-pressure", "flow/wrap", "peers/lost-comes-last"} {
+		for _, clause := range []string{"poll/size", "flow/back-pressure", "flow/wrap",
+			"peers/lost-comes-last"} {
 			failed, report, err := transporttest.RunClause(suite, clause)
 			require.NoError(t, err)
 			require.False(t, failed, "%s %s: %s", engine, clause, report)

@@ -46,7 +46,8 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 		return err
 	}
 	if len(w.byIndex) >= w.settings.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, w.settings.peers)
+		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
+			w.settings.peers)
 	}
 	a, err := w.settings.decodeAddress(encoded)
 	if err != nil {

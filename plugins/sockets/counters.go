@@ -26,12 +26,23 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		retransmits += p.retransmits()
 	}
 	return append(w.counters.Append(dst),
-		transport.Stat{Name: "ring_full", Help: "posts that found no room in a connection's ring, or as many calls in flight as the run has", Value: w.counters.full},
-		transport.Stat{Name: "socket_full", Help: "sends of which the socket took a part or nothing, because the peer had not read", Value: w.counters.blocked},
-		transport.Stat{Name: "direct_bytes", Help: "bytes that were sent from the caller's memory, without a copy to the ring", Value: w.counters.direct},
-		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)", Value: retransmits},
-		transport.Stat{Name: "setup_ns", Help: "time from Connect until the socket was connected, over all peers; part of no transfer", Value: w.counters.setupNS},
-		transport.Stat{Name: "strangers", Help: "connections that were closed because they sent no proper hello in time", Value: w.acceptor.Strangers},
+		transport.Stat{Name: "ring_full", Help: "posts that found no room in a connection's " +
+			"ring, or as many calls in flight as the run has", Value: w.counters.full},
+		transport.Stat{Name: "socket_full",
+			Help: "sends of which the socket took a part or nothing, because the peer " +
+				"had not read",
+			Value: w.counters.blocked},
+		transport.Stat{Name: "direct_bytes",
+			Help:  "bytes that were sent from the caller's memory, without a copy to the ring",
+			Value: w.counters.direct},
+		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)",
+			Value: retransmits},
+		transport.Stat{Name: "setup_ns",
+			Help: "time from Connect until the socket was connected, over all peers; part of no " +
+				"transfer", Value: w.counters.setupNS},
+		transport.Stat{Name: "strangers",
+			Help:  "connections that were closed because they sent no proper hello in time",
+			Value: w.acceptor.Strangers},
 	)
 }
 

@@ -5,7 +5,7 @@
 //	file                  what it does
 //	driver.go options.go  options; opening
 //	network.go            the three families of sockets: addresses, and whether they are available
-//	connect.go hello.go   dialling and accepting; strangers are refused by core/fabric/sock.Acceptor
+//	connect.go hello.go   dialling and accepting; core/fabric/sock.Acceptor refuses strangers
 //	worker*.go calls.go   Post, Flush, Poll; messages and the table of calls
 //	wait.go               sleeping
 //	engine.go             the interface between messages and sockets

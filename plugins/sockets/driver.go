@@ -23,9 +23,10 @@ func (Driver) Info() transport.Info {
 		Groups:       []transport.Group{transport.GroupSockets},
 		Providers:    networkNames(),
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},
-		Needs:        transport.Needs{WorkerFiles: 3, PeerFiles: 1},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight,
+			Peers: maxPeers},
+		Needs:   transport.Needs{WorkerFiles: 3, PeerFiles: 1},
+		Options: schema,
 	}
 }
 
@@ -48,9 +49,11 @@ type endpoint struct {
 func (e *endpoint) Properties() transport.Properties {
 	s := e.settings
 	p := transport.Properties{
-		Provider: s.network.name, Medium: s.network.medium, Capabilities: capabilities, Integrity: s.network.integrity,
-		Limits: transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers},
-		Notes:  map[string]string{"engine": s.engine, "buffer": transport.FormatSize(int64(s.buffer))},
+		Provider: s.network.name, Medium: s.network.medium, Capabilities: capabilities,
+		Integrity: s.network.integrity,
+		Limits:    transport.Limits{MaxPayload: s.payload, InFlight: s.inFlight, Peers: maxPeers},
+		Notes: map[string]string{"engine": s.engine,
+			"buffer": transport.FormatSize(int64(s.buffer))},
 	}
 	if s.network.medium == transport.MediumTCP {
 		p.Notes["congestion_control"] = sock.CongestionInForce(s.sock.Congestion)
@@ -70,6 +73,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 // Close implements [transport.Transport].
 func (e *endpoint) Close() error {
 	return e.workers.Close(func(workers []*worker) error {
-		return control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.destroy()) })
+		return control.Each(workers, func(w *worker) error {
+			return errors.Join(w.Close(), w.destroy())
+		})
 	})
 }

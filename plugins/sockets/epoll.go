@@ -48,7 +48,8 @@ func newEpoll(w *worker) (engine, error) {
 		return nil, fmt.Errorf("epoll_create: %w", err)
 	}
 	peers := w.settings.peers
-	return &epollEngine{w: w, fd: fd, conns: make([]*epollConn, 0, peers), byIndex: make([]*epollConn, peers),
+	return &epollEngine{w: w, fd: fd, conns: make([]*epollConn, 0, peers),
+		byIndex: make([]*epollConn, peers),
 		blocked: make([]*epollConn, 0, peers), ready: make([]unix.EpollEvent, peers),
 		readable: make([]*epollConn, 0, peers)}, nil
 }

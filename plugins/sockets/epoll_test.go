@@ -12,7 +12,8 @@ import (
 
 // withPeers returns a worker with connected peers that say nothing, and their sockets.
 func withPeers(t *testing.T, peers int) (w *worker, fds []int) {
-	w = openTestWorker(t, transport.Config{Workers: 1, Peers: peers, InFlight: 4, MaxPayload: 1 << 20},
+	w = openTestWorker(t, transport.Config{Workers: 1, Peers: peers, InFlight: 4,
+		MaxPayload: 1 << 20},
 		map[string]string{"network": "unix", "engine": engineEpoll, "socket-buffer": "64KiB"})
 	for number := range peers {
 		fd := say(t, w, expect(t, w, byte(number)), nil)
@@ -53,7 +54,9 @@ func TestWaitForAnyPeer(t *testing.T) {
 			require.Equal(t, 1, n)
 			require.Equal(t, transport.PeerID(id), events[0].Peer)
 
-			taken, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: events[0].Peer, Payload: make([]byte, 1<<20)}})
+			taken,
+				err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: events[0].Peer,
+				Payload: make([]byte, 1<<20)}})
 			require.NoError(t, err)
 			require.Equal(t, 1, taken)
 			require.NoError(t, w.Flush())
@@ -82,7 +85,9 @@ func TestFailedSend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, _ := withPeers(t, directPeers+1)
 			post := func() {
-				taken, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: 1, Payload: make([]byte, c.size)}})
+				taken,
+					err := w.Post([]transport.Op{
+					{Kind: transport.OpCall, Peer: 1, Payload: make([]byte, c.size)}})
 				require.NoError(t, err)
 				require.Equal(t, 1, taken)
 				require.NoError(t, w.Flush())

@@ -39,18 +39,24 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 	}
 	switch {
 	case a.Network != s.network.name:
-		return a, refuse("network", "%q here, and the peer has announced %.10q; set the same on all ranks", s.network.name, a.Network)
+		return a,
+			refuse("network",
+				"%q here, and the peer has announced %.10q; set the same on all ranks",
+				s.network.name, a.Network)
 	case a.InFlight != s.inFlight:
-		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use the same on all ranks", a.InFlight, s.inFlight)
+		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use "+
+			"the same on all ranks", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:
-		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; use the same on all ranks", a.Payload, s.payload)
+		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; "+
+			"use the same on all ranks", a.Payload, s.payload)
 	}
 	if a.socket, err = s.network.parse(a.At); err != nil {
 		return a, fmt.Errorf("not an address of network %s: %.40q", s.network.name, a.At)
 	}
 	_, here := a.socket.(*unix.SockaddrInet4)
 	if s.sock.Address.IsValid() && s.sock.Address.Is4() != here {
-		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6", s.sock.Address, a.At)
+		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6",
+			s.sock.Address, a.At)
 	}
 	return a, nil
 }

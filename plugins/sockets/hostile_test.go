@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -28,7 +29,8 @@ func eventually(t testing.TB, what string, done func() bool) {
 // newTestWorker opens a transport with one worker, which takes one peer.
 func newTestWorker(t testing.TB, options map[string]string) *worker {
 	t.Helper()
-	return openTestWorker(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, options)
+	return openTestWorker(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100},
+		options)
 }
 
 // openTestWorker opens a transport and its first worker.
@@ -189,7 +191,8 @@ func testStrangers(t *testing.T, engine string) {
 	const strangers = 300
 	for _, network := range bothNetworks {
 		t.Run(network, func(t *testing.T) {
-			w, h := expecting(t, map[string]string{"network": network, "engine": engine, "timeout": "50ms"})
+			w, h := expecting(t, map[string]string{"network": network, "engine": engine,
+				"timeout": "50ms"})
 			before := descriptors(t)
 			wrongTo, wrongPort := h, h
 			wrongTo.To[3] ^= 1
@@ -199,7 +202,8 @@ func testStrangers(t *testing.T, engine string) {
 				fd, port := dialled(t, w)
 				fds = append(fds, fd)
 				wrongTo.Port = port
-				said := [][]byte{nil, h.encode()[:20], make([]byte, 1000), wrongTo.encode(), wrongPort.encode()}[i%5]
+				said := [][]byte{nil, h.encode()[:20], make([]byte, 1000), wrongTo.encode(),
+					wrongPort.encode()}[i%5]
 				if len(said) > 0 {
 					_, err := unix.Write(fd, said)
 					require.NoError(t, err)
@@ -283,7 +287,7 @@ func TestStrangerAfterConnect(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 		_, _, err = unix.Recvfrom(again, end[:], unix.MSG_DONTWAIT)
-		return err != unix.EAGAIN
+		return !errors.Is(err, unix.EAGAIN)
 	})
 	_, err := unix.Write(fd, message(2, 1, "c"))
 	require.NoError(t, err)

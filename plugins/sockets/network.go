@@ -32,12 +32,14 @@ type network struct {
 }
 
 var networks = []network{
-	{name: "tcp", medium: transport.MediumTCP, integrity: "none of its own; TCP checks 16-bit sums, except over the loopback",
-		check: (*settings).checkIP, local: localIP, announce: announceIP, parse: parseIP},
+	{name: "tcp", medium: transport.MediumTCP,
+		integrity: "none of its own; TCP checks 16-bit sums, except over the loopback",
+		check:     (*settings).checkIP, local: localIP, announce: announceIP, parse: parseIP},
 	{name: "unix", medium: transport.MediumUnix, integrity: "none; the kernel copies memory",
 		check: (*settings).checkUnix, local: localUnix, announce: announceUnix, parse: parseUnix},
 	{name: "vsock", medium: "vsock", integrity: "none; the hypervisor copies memory",
-		check: (*settings).checkVsock, local: localVsock, announce: announceVsock, parse: parseVsock},
+		check: (*settings).checkVsock, local: localVsock, announce: announceVsock,
+		parse: parseVsock},
 }
 
 func localIP(s *settings, _ nonce, index int) unix.Sockaddr {
@@ -74,7 +76,8 @@ func parseIP(text string) (unix.Sockaddr, error) {
 
 func (s *settings) checkUnix(o transport.Values) error {
 	if s.port > 0 {
-		return refuse("port", "%d: Unix sockets have no ports; leave it out, or use network=tcp", s.port)
+		return refuse("port", "%d: Unix sockets have no ports; leave it out, or use network=tcp",
+			s.port)
 	}
 	if err := s.onlyTCP(o); err != nil {
 		return err
@@ -84,9 +87,12 @@ func (s *settings) checkUnix(o transport.Values) error {
 
 // onlyTCP refuses options that have no effect on other networks.
 func (s *settings) onlyTCP(o transport.Values) error {
-	for _, unset := range [][2]string{{"address", defaultAddress}, {"congestion-control", sock.DefaultCongestion()}} {
+	for _, unset := range [][2]string{{"address", defaultAddress},
+		{"congestion-control", sock.DefaultCongestion()}} {
 		if value := o.String(unset[0]); value != unset[1] {
-			return refuse(unset[0], "%q has no effect with network=%s; leave it out, or use network=tcp", value, s.network.name)
+			return refuse(unset[0],
+				"%q has no effect with network=%s; leave it out, or use network=tcp", value,
+				s.network.name)
 		}
 	}
 	return nil
@@ -95,7 +101,8 @@ func (s *settings) onlyTCP(o transport.Values) error {
 // onlyVsock refuses the option that has no effect on other networks.
 func (s *settings) onlyVsock() error {
 	if s.cid != 0 {
-		return refuse("cid", "%d has no effect with network=%s; leave it out, or use network=vsock", s.cid, s.network.name)
+		return refuse("cid", "%d has no effect with network=%s; leave it out, or use network=vsock",
+			s.cid, s.network.name)
 	}
 	return nil
 }
@@ -106,7 +113,8 @@ const unixPrefix = "@transportbench-"
 
 func localUnix(_ *settings, n nonce, _ int) unix.Sockaddr {
 	// The name must not tell the nonce: every process of the host can list the names.
-	return &unix.SockaddrUnix{Name: unixPrefix + strconv.Itoa(os.Getpid()) + "-" + hex.EncodeToString(n.public())}
+	return &unix.SockaddrUnix{Name: unixPrefix + strconv.Itoa(os.Getpid()) + "-" +
+		hex.EncodeToString(n.public())}
 }
 
 func announceUnix(_ *settings, own unix.Sockaddr) (string, error) {
@@ -132,7 +140,8 @@ func (s *settings) checkVsock(o transport.Values) error {
 	}
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return transport.Unavailable("network=vsock: the kernel has no AF_VSOCK sockets (%w); load its module vsock, or use network=tcp", err)
+		return transport.Unavailable("network=vsock: the kernel has no AF_VSOCK sockets (%w); "+
+			"load its module vsock, or use network=tcp", err)
 	}
 	_ = unix.Close(fd)
 	if s.cid != 0 {
@@ -140,11 +149,15 @@ func (s *settings) checkVsock(o transport.Values) error {
 	}
 	device, err := os.Open(vsockDevice)
 	if err != nil {
-		return transport.Unavailable("network=vsock: this machine's context ID is unknown: %w; load the module vsock, or set the option cid", err)
+		return transport.Unavailable("network=vsock: this machine's context ID is unknown: %w; "+
+			"load the module vsock, or set the option cid", err)
 	}
 	defer device.Close()
-	if s.cid, err = unix.IoctlGetUint32(int(device.Fd()), unix.IOCTL_VM_SOCKETS_GET_LOCAL_CID); err != nil {
-		return transport.Unavailable("network=vsock: %s does not tell this machine's context ID: %w; set the option cid", vsockDevice, err)
+	if s.cid, err = unix.IoctlGetUint32(int(device.Fd()),
+		unix.IOCTL_VM_SOCKETS_GET_LOCAL_CID); err != nil {
+		return transport.Unavailable(
+			"network=vsock: %s does not tell this machine's context ID: %w; set the option cid",
+			vsockDevice, err)
 	}
 	if s.cid == unix.VMADDR_CID_ANY { // neither a guest nor a host of guests
 		s.cid = unix.VMADDR_CID_LOCAL
@@ -195,7 +208,8 @@ func (s *settings) listenError(at unix.Sockaddr, err error) error {
 	}
 	switch {
 	case port != 0 && errors.Is(err, unix.EADDRINUSE):
-		return refuse("port", "port %d is taken; use another one, or 0 for any, which ranks that share an address need", port)
+		return refuse("port", "port %d is taken; use another one, or 0 for any, which ranks that "+
+			"share an address need", port)
 	case port != 0 && errors.Is(err, unix.EACCES):
 		return refuse("port", "port %d is for privileged processes; use 1024 or more", port)
 	case s.sock.Address.IsValid():
@@ -207,8 +221,10 @@ func (s *settings) listenError(at unix.Sockaddr, err error) error {
 // dialError explains why a peer cannot be reached.
 func (p *peer) dialError(err error) error {
 	if errors.Is(err, unix.ENODEV) {
-		return transport.Unavailable("network=vsock: nothing on this machine carries vsock to context ID %s; "+
-			"for ranks on one machine load the module vsock_loopback, or use network=unix", strings.SplitN(p.address.At, ":", 2)[0])
+		return transport.Unavailable(
+			"network=vsock: nothing on this machine carries vsock to context ID %s; "+
+				"for ranks on one machine load the module vsock_loopback, or use network=unix",
+			strings.SplitN(p.address.At, ":", 2)[0])
 	}
 	return fmt.Errorf("connect to %s: %w", p.address.At, err)
 }

@@ -27,16 +27,20 @@ const (
 
 var schema = []transport.Option{
 	{
-		Name: "network", Type: transport.TypeString, Default: networks[0].name, Allowed: networkNames(),
-		Help: "tcp; unix, stream sockets of one host; or vsock, between virtual machines and their host",
+		Name: "network", Type: transport.TypeString, Default: networks[0].name,
+		Allowed: networkNames(),
+		Help: "tcp; unix, stream sockets of one host; or vsock, between virtual machines and " +
+			"their host",
 	},
 	{
 		Name: "engine", Type: transport.TypeString, Default: engineEpoll, Allowed: engineNames(),
-		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call for each batch; uring is io_uring, which receives by itself (Linux 6.12 or later)",
+		Help: "what moves bytes between sockets and memory: epoll is a send and a receive call " +
+			"for each batch; uring is io_uring, which receives by itself (Linux 6.12 or later)",
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: defaultAddress,
-		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it (tcp)",
+		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that " +
+			"each host has in it (tcp)",
 	},
 	{
 		Name: "port", Type: transport.TypeInt, Default: "0", Max: maxPort,
@@ -48,7 +52,8 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "buffer", Type: transport.TypeSize, Default: "256KiB", Max: 1 << 30,
-		Help: "bytes of each connection's two rings; those of two of the largest messages at least, and a power of two",
+		Help: "bytes of each connection's two rings; those of two of the largest messages at " +
+			"least, and a power of two",
 	},
 	{
 		Name: "socket-buffer", Type: transport.TypeSize, Default: "0", Max: 1 << 30,
@@ -56,15 +61,20 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "congestion-control", Type: transport.TypeString, Default: sock.DefaultCongestion(),
-		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned (tcp)",
+		Help: "congestion control of all sockets; empty for the kernel's default, which is not " +
+			"pinned (tcp)",
 	},
 	{
-		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
-		Help: "a peer is lost if its socket is not connected after this time, counted while its worker polls",
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m",
+		Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer is lost if its socket is not connected after this time, counted while its " +
+			"worker polls",
 	},
 	{
-		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
-		Help: "a peer is lost if its host answers nothing for this long, for example because the link is down (tcp); connections of strangers are closed after this time",
+		Name: "timeout", Type: transport.TypeDuration, Default: "10s",
+		Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
+		Help: "a peer is lost if its host answers nothing for this long, for example because the " +
+			"link is down (tcp); connections of strangers are closed after this time",
 	},
 }
 
@@ -102,19 +112,24 @@ func resolve(cfg transport.Config) (*settings, error) {
 	o := cfg.Options
 	s := &settings{
 		network: networkNamed(o.String("network")), engine: o.String("engine"),
-		port: o.Int("port"), cid: uint32(o.Int("cid")), connectTimeout: o.Duration("connect-timeout"),
-		sock: sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
+		port: o.Int("port"), cid: uint32(o.Int("cid")),
+		connectTimeout: o.Duration("connect-timeout"),
+		sock: sock.Options{Congestion: o.String("congestion-control"),
+			Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
 	}
 	if err := control.CheckLimits(cfg, Driver{}.Info().Limits); err != nil {
 		return nil, err
 	}
 	if last := s.port + max(cfg.Workers, 1) - 1; s.port > 0 && last > maxPort {
-		return nil, refuse("port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.port-last+maxPort)
+		return nil,
+			refuse("port", "%d workers take a port each, and the last would be %d; use %d or less",
+				cfg.Workers, last, s.port-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	// While the peer does not poll, a ring takes all calls that may be in flight, if they are
 	// small.
-	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage, mirror.Unit))
+	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage,
+		mirror.Unit))
 	if s.engine == engineUring {
 		if err := uring.Check(); err != nil {
 			return nil, err

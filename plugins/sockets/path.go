@@ -8,8 +8,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// ReadPaths implements [transport.PathReader]. The kernel knows both ends of TCP's connections, and of
-// the others their buffers only.
+// ReadPaths implements [transport.PathReader]. The kernel knows both ends of TCP's connections, and
+// of the others their buffers only.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	medium := w.settings.network.medium
 	if medium == transport.MediumTCP {
@@ -20,7 +20,8 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 			continue
 		}
 		path := transport.Path{Carrier: medium, Overhead: headerSize, Facts: map[string]string{}}
-		for name, option := range map[string]int{"send_buffer": unix.SO_SNDBUF, "receive_buffer": unix.SO_RCVBUF} {
+		for name, option := range map[string]int{"send_buffer": unix.SO_SNDBUF,
+			"receive_buffer": unix.SO_RCVBUF} {
 			if granted, err := unix.GetsockoptInt(p.fd, unix.SOL_SOCKET, option); err == nil {
 				path.Facts[name] = strconv.Itoa(granted)
 			}

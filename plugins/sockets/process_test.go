@@ -26,7 +26,8 @@ func testKilledProcess(t *testing.T, engine string) {
 	for _, network := range bothNetworks {
 		t.Run(network, func(t *testing.T) {
 			before := descriptors(t)
-			tr, w, pid := transporttest.KillProcess(t, Driver{}, map[string]string{"network": network, "engine": engine})
+			tr, w, pid := transporttest.KillProcess(t, Driver{},
+				map[string]string{"network": network, "engine": engine})
 			require.Error(t, w.(*worker).Silence(0))
 			require.NoError(t, tr.Close())
 			require.Equal(t, before, descriptors(t))

@@ -15,7 +15,8 @@ import (
 
 // TestProperties checks the provider and the medium of each network.
 func TestProperties(t *testing.T) {
-	for network, medium := range map[string]string{"tcp": transport.MediumTCP, "unix": transport.MediumUnix, "vsock": "vsock"} {
+	for network, medium := range map[string]string{"tcp": transport.MediumTCP,
+		"unix": transport.MediumUnix, "vsock": "vsock"} {
 		t.Run(network, func(t *testing.T) {
 			p := transporttest.Properties(t, Driver{}, map[string]string{"network": network})
 			require.Equal(t, network, p.Provider)
@@ -36,19 +37,27 @@ func TestRefusedOptions(t *testing.T) {
 	}{
 		{map[string]string{"network": "uinx"}, 1, "network", `did you mean "unix"?`},
 		{map[string]string{"engine": "epol"}, 1, "engine", `did you mean "epoll"?`},
-		{map[string]string{"address": "10.0.0.300"}, 1, "address", "neither an IP address nor a network"},
+		{map[string]string{"address": "10.0.0.300"}, 1, "address",
+			"neither an IP address nor a network"},
 		{map[string]string{"port": "65534"}, 3, "port", "use 65533 or less"},
-		{map[string]string{"network": "unix", "port": "5000"}, 1, "port", "Unix sockets have no ports"},
-		{map[string]string{"network": "unix", "address": "10.0.0.0/24"}, 1, "address", `"10.0.0.0/24" has no effect with network=unix`},
-		{map[string]string{"network": "unix", "congestion-control": "bbr"}, 1, "congestion-control", "leave it out, or use network=tcp"},
-		{map[string]string{"network": "vsock", "address": "10.0.0.1"}, 1, "address", "has no effect with network=vsock"},
-		{map[string]string{"network": "unix", "cid": "3"}, 1, "cid", "leave it out, or use network=vsock"},
+		{map[string]string{"network": "unix", "port": "5000"}, 1, "port",
+			"Unix sockets have no ports"},
+		{map[string]string{"network": "unix", "address": "10.0.0.0/24"}, 1, "address",
+			`"10.0.0.0/24" has no effect with network=unix`},
+		{map[string]string{"network": "unix", "congestion-control": "bbr"}, 1, "congestion-control",
+			"leave it out, or use network=tcp"},
+		{map[string]string{"network": "vsock", "address": "10.0.0.1"}, 1, "address",
+			"has no effect with network=vsock"},
+		{map[string]string{"network": "unix", "cid": "3"}, 1, "cid",
+			"leave it out, or use network=vsock"},
 		{map[string]string{"cid": "3"}, 1, "cid", "3 has no effect with network=tcp"},
-		{map[string]string{"congestion-control": "cubik"}, 1, "congestion-control", "the kernel refuses"},
+		{map[string]string{"congestion-control": "cubik"}, 1, "congestion-control",
+			"the kernel refuses"},
 	} {
 		values, err := transport.ParseOptions(schema, c.options)
 		if err == nil {
-			_, err = Driver{}.Open(context.Background(), transport.Config{Workers: c.workers, Options: values})
+			_, err = Driver{}.Open(context.Background(),
+				transport.Config{Workers: c.workers, Options: values})
 		}
 		var wrong *transport.OptionError
 		require.ErrorAs(t, err, &wrong, "%v", c.options)
@@ -112,7 +121,8 @@ func TestNetworkAddresses(t *testing.T) {
 		parsed, err := n.parse(text)
 		require.NoError(t, err)
 		require.Equal(t, own, parsed)
-		for _, wrong := range []string{"", ":", "1", "/tmp/socket", "@other", "1:x", "x:1", "4294967296:1"} {
+		for _, wrong := range []string{"", ":", "1", "/tmp/socket", "@other", "1:x", "x:1",
+			"4294967296:1"} {
 			_, err := n.parse(wrong)
 			require.Error(t, err, "%s: %q", name, wrong)
 		}
@@ -128,7 +138,8 @@ func TestVsockWithoutCarrier(t *testing.T) {
 	p := &peer{address: address{At: "3:5999"}}
 	err := p.dialError(unix.ENODEV)
 	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.ErrorContains(t, err, "context ID 3; for ranks on one machine load the module vsock_loopback")
+	require.ErrorContains(t, err,
+		"context ID 3; for ranks on one machine load the module vsock_loopback")
 }
 
 // TestPortTaken: the error names the option and the remedy.
@@ -138,9 +149,11 @@ func TestPortTaken(t *testing.T) {
 	require.NoError(t, json.Unmarshal(w.Address(), &a))
 	at, err := parseIP(a.At)
 	require.NoError(t, err)
-	require.ErrorContains(t, w.settings.listenError(at, unix.EADDRINUSE), "is taken; use another one, or 0 for any")
+	require.ErrorContains(t, w.settings.listenError(at, unix.EADDRINUSE),
+		"is taken; use another one, or 0 for any")
 }
 
 func TestSyscalls(t *testing.T) {
-	transporttest.CheckSyscalls(t, transporttest.Suite{Driver: Driver{}}, "sendto", "recvfrom", "sendmsg", "epoll_pwait", "ppoll")
+	transporttest.CheckSyscalls(t, transporttest.Suite{Driver: Driver{}}, "sendto", "recvfrom",
+		"sendmsg", "epoll_pwait", "ppoll")
 }

@@ -54,7 +54,8 @@ func newUring(w *worker) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &uringEngine{w: w, ring: ring, conns: make([]uringConn, peers), arrived: make([]*conn, 0, peers)}, nil
+	return &uringEngine{w: w, ring: ring, conns: make([]uringConn, peers),
+		arrived: make([]*conn, 0, peers)}, nil
 }
 
 // attach implements engine.

@@ -74,9 +74,11 @@ type peer struct {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, acceptor: sock.Acceptor{Listener: -1}, notifier: sock.Notifier{FD: -1}, lost: control.NewLostPeers(s.peers),
-		dirty: make([]*peer, 0, s.peers), arrived: make([]*peer, 0, s.peers), delivered: make([]*peer, 0, s.peers),
-		failures: make([]error, 0, s.peers)}
+	w := &worker{settings: s, acceptor: sock.Acceptor{Listener: -1},
+		notifier: sock.Notifier{FD: -1}, lost: control.NewLostPeers(s.peers),
+		dirty: make([]*peer, 0, s.peers), arrived: make([]*peer, 0, s.peers),
+		delivered: make([]*peer, 0, s.peers),
+		failures:  make([]error, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	if err := w.open(index); err != nil {
@@ -96,7 +98,8 @@ func (w *worker) open(index int) error {
 	}
 	// Each peer has a connection and one for a probe.
 	w.acceptor = sock.NewAcceptor(fd, &s.sock, helloSize, 2*s.peers)
-	a := address{Nonce: w.nonce[:], Network: s.network.name, InFlight: s.inFlight, Payload: s.payload}
+	a := address{Nonce: w.nonce[:], Network: s.network.name, InFlight: s.inFlight,
+		Payload: s.payload}
 	if a.At, err = s.network.announce(s, own); err != nil {
 		return err
 	}
@@ -113,8 +116,10 @@ func (w *worker) open(index int) error {
 // newPeer makes the memory of a connection.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, handshake: newHandshake(), probe: -1, conn: conn{fd: -1, index: len(w.byIndex)},
-		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
+	p = &peer{w: w, id: id, address: a, handshake: newHandshake(), probe: -1,
+		conn:  conn{fd: -1, index: len(w.byIndex)},
+		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight),
+		errors: name.PeerErrors(id)}
 	if p.out.ring, err = newRing(s.buffer); err != nil {
 		return nil, err
 	}
@@ -136,9 +141,11 @@ func (w *worker) Silence(id transport.PeerID) error {
 	case p == nil:
 		return nil
 	case p.state == connecting && p.failure != nil:
-		return fmt.Errorf("no connection yet (connect-timeout is %v): %w", w.settings.connectTimeout, p.failure)
+		return fmt.Errorf("no connection yet (connect-timeout is %v): %w",
+			w.settings.connectTimeout, p.failure)
 	case p.state == connecting:
-		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At, w.settings.connectTimeout)
+		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At,
+			w.settings.connectTimeout)
 	case p.state == up && sock.Silence(p.fd) > 2*time.Second: // else keepalive is answered
 		return p.silence()
 	}

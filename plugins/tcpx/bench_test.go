@@ -21,13 +21,15 @@ func BenchmarkWork(b *testing.B) {
 	source, err := newSource()
 	require.NoError(b, err)
 	defer func() { require.NoError(b, unix.Munmap(source)) }()
-	for _, options := range []map[string]string{{}, {"sockets": "4"}, {"unpack": "none"}, {"source": "hot"}} {
+	for _, options := range []map[string]string{{}, {"sockets": "4"}, {"unpack": "none"},
+		{"source": "hot"}} {
 		b.Run(fmt.Sprint(options), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			s := testSettings(b, options)
 			for range b.N {
-				raw, ours := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(1), math.Inf(1)}
+				raw, ours := [2]float64{math.Inf(1), math.Inf(1)},
+					[2]float64{math.Inf(1), math.Inf(1)}
 				for range transporttest.Rounds("TCPX_ROUNDS", 15) {
 					least(&raw, rawWork(b, s, source))
 					least(&ours, work(b, s, source))
@@ -78,7 +80,8 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 		sent := threadTime()
 		for receives.receivePosted-receives.receiveConsumed < uint64(s.receiveWindow) {
 			slot := int(receives.receivePosted) % (footprint / s.request)
-			err := receives.postReceive(to.destination.Slice(slot*s.request, s.request), receives.receivePosted)
+			err := receives.postReceive(to.destination.Slice(slot*s.request, s.request),
+				receives.receivePosted)
 			require.NoError(b, err)
 		}
 		for before := uint64(1); before != to.counters.receivedBytes; {

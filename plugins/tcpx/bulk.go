@@ -115,7 +115,8 @@ func (b *bulkSide) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 		freed := c.sendFreed
 		for c.freeSend() {
 		}
-		if err := stepped(stopped, &wait, freed == c.sendFreed && before == c.counters.sentBytes); err != nil {
+		if err := stepped(stopped, &wait, freed == c.sendFreed &&
+			before == c.counters.sentBytes); err != nil {
 			return err
 		}
 	}
@@ -124,7 +125,8 @@ func (b *bulkSide) send(stopped *atomic.Bool, tag uint64, next func() []byte) er
 
 // receive receives a transfer, each request into what next returns for its number, and
 // returns the bytes of the transfer.
-func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number uint64) bounce.Buffer) (bytes int, err error) {
+func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64,
+	next func(number uint64) bounce.Buffer) (bytes int, err error) {
 	c := b.conn
 	window := uint64(c.settings.receiveWindow)
 	var wait spin.Wait
@@ -150,7 +152,8 @@ func (b *bulkSide) receive(stopped *atomic.Bool, tag uint64, next func(number ui
 			bytes += size
 			ended = size == 0
 		}
-		if err := stepped(stopped, &wait, consumed == c.receiveConsumed && before == c.counters.receivedBytes); err != nil {
+		if err := stepped(stopped, &wait, consumed == c.receiveConsumed &&
+			before == c.counters.receivedBytes); err != nil {
 			return bytes, err
 		}
 	}
@@ -187,7 +190,8 @@ func (r bulkReading) bandwidth() float64 { return float64(r.bytes) / r.elapsed.S
 
 // bulkTransfer sends from one thread to another for about d, from a source of the
 // footprint that the settings ask for.
-func bulkTransfer(ctx context.Context, s *settings, source []byte, d time.Duration) (r bulkReading, err error) {
+func bulkTransfer(ctx context.Context, s *settings, source []byte, d time.Duration) (r bulkReading,
+	err error) {
 	a, b, err := newBulkSides(s, footprint)
 	if err != nil {
 		return r, err
@@ -279,7 +283,8 @@ func threadTime() time.Duration {
 
 // newSource makes the source of a transfer or a floor and touches its pages.
 func newSource() ([]byte, error) {
-	source, err := unix.Mmap(-1, 0, footprint, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	source, err := unix.Mmap(-1, 0, footprint, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("a source of %d bytes: mmap: %w", footprint, err)
 	}

@@ -68,20 +68,27 @@ const (
 // schema has the options of the transport, those of the modes last.
 var schema = append([]transport.Option{
 	{
-		Name: "mode", Type: transport.TypeString, Default: modes[0].name, Allowed: append(modeNames(), modeAuto),
-		Help: "where payloads arrive: in host they arrive in pages of memory and processors unpack them; in gpu a GPU unpacks the pages into its memory; in devmem the NIC fills a dmabuf; auto takes the last of these that this machine supports and reports what it took",
+		Name: "mode", Type: transport.TypeString, Default: modes[0].name,
+		Allowed: append(modeNames(), modeAuto),
+		Help: "where payloads arrive: in host they arrive in pages of memory and processors " +
+			"unpack them; in gpu a GPU unpacks the pages into its memory; in devmem the NIC " +
+			"fills a dmabuf; auto takes the last of these that this machine supports and reports " +
+			"what it took",
 	},
 	{
 		Name: "unpack", Type: transport.TypeString, Default: unpackAuto, Allowed: unpackKinds(),
-		Help: "what unpacks; auto is the default of the mode; none leaves the bytes in bounce memory, to show what unpacking costs, and works in `transportbench micro tcpx` only",
+		Help: "what unpacks; auto is the default of the mode; none leaves the bytes in bounce " +
+			"memory, to show what unpacking costs, and works in `transportbench micro tcpx` only",
 	},
 	{
 		Name: "unpack-workers", Type: transport.TypeInt, Default: "0", Max: bounce.UnpackSlots,
 		Help: "threads that unpack in mode host; with 0 the polling thread does",
 	},
 	{
-		Name: "unpack-launch", Type: transport.TypeString, Default: launchAsync, Allowed: []string{launchAsync, launchSync},
-		Help: "async unpacks while the next requests arrive; sync waits for each request, to show what that costs; without unpack-workers or a GPU they are the same",
+		Name: "unpack-launch", Type: transport.TypeString, Default: launchAsync,
+		Allowed: []string{launchAsync, launchSync},
+		Help: "async unpacks while the next requests arrive; sync waits for each request, to " +
+			"show what that costs; without unpack-workers or a GPU they are the same",
 	},
 	{
 		Name: "chunk", Type: transport.TypeSize, Default: "512KiB", Max: maxRequest,
@@ -105,51 +112,68 @@ var schema = append([]transport.Option{
 	},
 	{
 		Name: "threads", Type: transport.TypeInt, Default: "0", Max: maxSockets,
-		Help: "threads of each connection that serve its data sockets, at most one per socket; with 0 the polling thread does",
+		Help: "threads of each connection that serve its data sockets, at most one per socket; " +
+			"with 0 the polling thread does",
 	},
 	{
 		Name: "inline", Type: transport.TypeSize, Default: "1KiB", Max: maxInline,
-		Help: "messages of up to this size, and less if many calls are in flight, travel on the control socket, which saves both sides a system call; 0, and the modes gpu and devmem, send all as requests",
+		Help: "messages of up to this size, and less if many calls are in flight, travel on the " +
+			"control socket, which saves both sides a system call; 0, and the modes gpu and " +
+			"devmem, send all as requests",
 	},
 	{
-		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin, Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
-		Help: "which data socket takes the next chunk: each in turn, or the one with the fewest bytes to send",
+		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin,
+		Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
+		Help: "which data socket takes the next chunk: each in turn, or the one with the fewest " +
+			"bytes to send",
 	},
 	{
 		Name: "congestion-control", Type: transport.TypeString, Default: sock.DefaultCongestion(),
-		Help: "congestion control of all sockets; empty for the kernel's default, which is not pinned",
+		Help: "congestion control of all sockets; empty for the kernel's default, which is not " +
+			"pinned",
 	},
 	{
 		Name: "socket-buffer", Type: transport.TypeSize, Default: "0", Max: 1 << 30,
 		Help: "bytes of each socket buffer; 0 lets the kernel choose",
 	},
 	{
-		Name: "zero-copy", Type: transport.TypeString, Default: zeroCopyOff, Allowed: []string{zeroCopyOff, zeroCopyOn, zeroCopyAuto},
-		Help: "send large requests with MSG_ZEROCOPY; auto does so except over loopback, where the kernel copies anyway",
+		Name: "zero-copy", Type: transport.TypeString, Default: zeroCopyOff,
+		Allowed: []string{zeroCopyOff, zeroCopyOn, zeroCopyAuto},
+		Help: "send large requests with MSG_ZEROCOPY; auto does so except over loopback, where " +
+			"the kernel copies anyway",
 	},
 	{
-		Name: "source", Type: transport.TypeString, Default: sourceCold, Allowed: []string{sourceCold, sourceHot},
-		Help: "memory that the floor and `transportbench micro tcpx` send: cold walks through 64MiB, hot repeats one chunk",
+		Name: "source", Type: transport.TypeString, Default: sourceCold,
+		Allowed: []string{sourceCold, sourceHot},
+		Help: "memory that the floor and `transportbench micro tcpx` send: cold walks through " +
+			"64MiB, hot repeats one chunk",
 	},
 	{
 		Name: "address", Type: transport.TypeString, Default: "127.0.0.1",
-		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that each host has in it",
+		Help: "IP address to listen on, or a network such as 10.0.0.0/24 for the address that " +
+			"each host has in it",
 	},
 	{
 		Name: "more-addresses", Type: transport.TypeString, Default: "",
-		Help: "addresses of further NICs, or networks, with a + between them: data sockets are dealt out over `address` and these; as many on each rank",
+		Help: "addresses of further NICs, or networks, with a + between them: data sockets are " +
+			"dealt out over `address` and these; as many on each rank",
 	},
 	{
 		Name: "data-port", Type: transport.TypeInt, Default: "0", Max: maxPort,
-		Help: "port on which data sockets alone arrive, so that a NIC can steer them; worker n listens on data-port+n; 0 takes free ports",
+		Help: "port on which data sockets alone arrive, so that a NIC can steer them; worker n " +
+			"listens on data-port+n; 0 takes free ports",
 	},
 	{
-		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m", Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
-		Help: "a peer is lost if its sockets are not connected after this time, counted while its worker polls",
+		Name: "connect-timeout", Type: transport.TypeDuration, Default: "1m",
+		Min: int64(10 * time.Millisecond), Max: int64(24 * time.Hour),
+		Help: "a peer is lost if its sockets are not connected after this time, counted while " +
+			"its worker polls",
 	},
 	{
-		Name: "timeout", Type: transport.TypeDuration, Default: "10s", Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
-		Help: "a peer is lost if its host leaves the control socket unanswered for this long, for example because the link is down",
+		Name: "timeout", Type: transport.TypeDuration, Default: "10s",
+		Min: int64(10 * time.Millisecond), Max: int64(time.Hour),
+		Help: "a peer is lost if its host leaves the control socket unanswered for this long, " +
+			"for example because the link is down",
 	},
 	faultOption,
 }, modeOptions()...)
@@ -229,12 +253,16 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, err
 	}
 	if last := s.dataPort + max(cfg.Workers, 1) - 1; s.dataPort > 0 && last > maxPort {
-		return nil, refuse("data-port", "%d workers take a port each, and the last would be %d; use %d or less", cfg.Workers, last, s.dataPort-last+maxPort)
+		return nil,
+			refuse("data-port",
+				"%d workers take a port each, and the last would be %d; use %d or less",
+				cfg.Workers, last, s.dataPort-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
 	s.inline = max(0, min(s.inline, s.payload, inlineInFlight/(2*s.inFlight)-recordSize))
-	if s.onGPU() || s.mode.newAllocator != nil || s.fault == faultOneTag { // sendOneTag finds only records
+	// sendOneTag finds only records
+	if s.onGPU() || s.mode.newAllocator != nil || s.fault == faultOneTag {
 		s.inline = 0
 	}
 	// A message is posted whole or not at all, so there must be room for the largest one
@@ -266,13 +294,18 @@ const (
 // resolveOptions resolves what does not depend on the run.
 func resolveOptions(o transport.Values) (*settings, error) {
 	s := &settings{options: o,
-		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"), launch: o.String("unpack-launch"),
-		chunk: o.Size("chunk"), request: o.Size("request"),
+		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
+		launch: o.String("unpack-launch"),
+		chunk:  o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
-		inline: o.Size("inline"), sockets: o.Int("sockets"), threads: o.Int("threads"), leastLoaded: o.String("striping") == stripeLeastLoaded,
-		zeroCopy: o.String("zero-copy"), fault: o.String("fault"), hotSource: o.String("source") == sourceHot,
+		inline: o.Size("inline"), sockets: o.Int("sockets"), threads: o.Int("threads"),
+		leastLoaded: o.String("striping") == stripeLeastLoaded,
+		zeroCopy:    o.String("zero-copy"), fault: o.String("fault"),
+		hotSource: o.String("source") ==
+			sourceHot,
 		connectTimeout: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
-		sock:        sock.Options{Congestion: o.String("congestion-control"), Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
+		sock: sock.Options{Congestion: o.String("congestion-control"),
+			Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
 		sendControl: sock.SendBytes,
 	}
 	if err := s.checkSizes(); err != nil {
@@ -282,11 +315,15 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	if err := s.resolveMode(o.String("mode")); err != nil {
 		return nil, err
 	}
-	if s.deviceSend = o.String("send-memory") == sendDevice; s.deviceSend && (s.mode.name != modeGPU || !s.onGPU()) {
-		return nil, refuse("send-memory", "device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s", s.mode.name, s.unpack)
+	if s.deviceSend = o.String("send-memory") == sendDevice; s.deviceSend &&
+		(s.mode.name != modeGPU || !s.onGPU()) {
+		return nil, refuse("send-memory",
+			"device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s",
+			s.mode.name, s.unpack)
 	}
 	if s.threads > 0 && s.mode.newAllocator != nil {
-		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0", s.threads, s.mode.name)
+		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0",
+			s.threads, s.mode.name)
 	}
 	var err error
 	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
@@ -311,7 +348,9 @@ func (s *settings) resolveMore(text string) error {
 		case err != nil:
 			return err
 		case a.Is4() != s.sock.Address.Is4():
-			return refuse(option, "%s and the address %s are not of one kind: one is IPv4, the other IPv6", a, s.sock.Address)
+			return refuse(option,
+				"%s and the address %s are not of one kind: one is IPv4, the other IPv6", a,
+				s.sock.Address)
 		case slices.Contains(s.data, a):
 			return refuse(option, "%s is there twice; give each NIC's address once", a)
 		}
@@ -319,9 +358,11 @@ func (s *settings) resolveMore(text string) error {
 	}
 	switch {
 	case len(s.data) > s.sockets:
-		return refuse(option, "%d addresses for %d data sockets; set sockets to %d or more", len(s.data), s.sockets, len(s.data))
+		return refuse(option, "%d addresses for %d data sockets; set sockets to %d or more",
+			len(s.data), s.sockets, len(s.data))
 	case s.mode.newAllocator != nil:
-		return refuse(option, "in mode %s the bounce memory is that of one NIC; leave it out", s.mode.name)
+		return refuse(option, "in mode %s the bounce memory is that of one NIC; leave it out",
+			s.mode.name)
 	}
 	return nil
 }
@@ -338,17 +379,22 @@ func (s *settings) checkSizes() error {
 	}
 	switch {
 	case s.request < s.chunk:
-		return refuse("request", "%s is less than the chunk, %s", transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
+		return refuse("request", "%s is less than the chunk, %s",
+			transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
 	case s.request%s.chunk != 0:
-		return refuse("request", "%s is not a multiple of the chunk, %s", transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
+		return refuse("request", "%s is not a multiple of the chunk, %s",
+			transport.FormatSize(int64(s.request)), transport.FormatSize(int64(s.chunk)))
 	}
-	for option, window := range map[string]int{"send-window": s.sendWindow, "receive-window": s.receiveWindow} {
+	for option, window := range map[string]int{"send-window": s.sendWindow,
+		"receive-window": s.receiveWindow} {
 		if window < 1 || window > requests {
 			return refuse(option, "%d is out of range (1 to %d)", window, requests)
 		}
 	}
 	if s.threads > s.sockets {
-		return refuse("threads", "%d is more than the number of data sockets, %d; use one thread per socket at most", s.threads, s.sockets)
+		return refuse("threads",
+			"%d is more than the number of data sockets, %d; use one thread per socket at most",
+			s.threads, s.sockets)
 	}
 	return nil
 }
@@ -366,7 +412,8 @@ func (s *settings) checkLocked(workers int, limit uint64, unlimited bool) error 
 	if s.zeroCopy == zeroCopyOff || unlimited || need <= limit {
 		return nil
 	}
-	return refuse("zero-copy", "%d bytes of requests may be in flight, and the process may lock %d; raise `ulimit -l`, or lower send-window or request",
+	return refuse("zero-copy", "%d bytes of requests may be in flight, and the process may lock "+
+		"%d; raise `ulimit -l`, or lower send-window or request",
 		need, limit)
 }
 
@@ -378,7 +425,8 @@ func lockable() (limit uint64, unlimited bool) {
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3, Pid: int32(os.Getpid())}
 	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err == nil && data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 {
+	if err := unix.Capget(&header, &data[0]); err == nil &&
+		data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 {
 		return 0, true
 	}
 	return r.Cur, false
@@ -390,7 +438,8 @@ func refuse(option, format string, args ...any) error {
 
 // limits are the limits of the open transport.
 func (s *settings) limits() transport.Limits {
-	return transport.Limits{MaxPayload: s.payload, InlineSize: s.inline, InFlight: s.inFlight, Peers: maxPeers}
+	return transport.Limits{MaxPayload: s.payload, InlineSize: s.inline, InFlight: s.inFlight,
+		Peers: maxPeers}
 }
 
 func (s *settings) capabilities() transport.Capabilities {
@@ -400,4 +449,5 @@ func (s *settings) capabilities() transport.Capabilities {
 }
 
 // capabilities hold under the default options.
-var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true, Traces: true}
+var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true,
+	Traces: true}

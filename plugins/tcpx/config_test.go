@@ -17,7 +17,8 @@ func openWith(options map[string]string) (transport.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 1 << 20, Options: values})
+	return Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 2, InFlight: 4,
+		MaxPayload: 1 << 20, Options: values})
 }
 
 // TestRefusals: opening refuses bad options, before it makes a socket, and names the option.
@@ -26,28 +27,44 @@ func TestRefusals(t *testing.T) {
 		options map[string]string
 		problem string
 	}{
-		"chunk":              {map[string]string{"chunk": "0"}, "0 bytes make no progress"},
-		"chunk ":             {map[string]string{"chunk": "8MiB"}, "is out of range (0 to 4MiB)"},
-		"chunk  ":            {map[string]string{"chunk": "5000"}, "not a multiple of the page size"},
-		"request":            {map[string]string{"request": "256KiB"}, "less than the chunk"},
-		"request ":           {map[string]string{"request": "768KiB"}, "not a multiple of the chunk"},
-		"send-window":        {map[string]string{"send-window": "17"}, "17 is out of range (1 to 16)"},
-		"send-window ":       {map[string]string{"send-window": "0"}, "0 is out of range (1 to 16)"},
-		"receive-window":     {map[string]string{"receive-window": "17"}, "17 is out of range (1 to 16)"},
-		"sockets":            {map[string]string{"sockets": "17"}, "17 is out of range (1 to 16)"},
-		"threads":            {map[string]string{"threads": "3", "sockets": "2"}, "3 is more than the number of data sockets, 2"},
-		"threads ":           {map[string]string{"threads": "17"}, "17 is out of range (0 to 16)"},
-		"threads  ":          {map[string]string{"threads": "1", "mode": "devmem"}, "in mode devmem only the polling thread can receive"},
-		"congestion-control": {map[string]string{"congestion-control": "cubik"}, `did you mean "cubic"?`},
-		"unpack":             {map[string]string{"unpack": "none"}, "none leaves payloads in bounce memory"},
-		"address":            {map[string]string{"address": "localhost"}, "neither an IP address nor a network"},
-		"more-addresses":     {map[string]string{"more-addresses": "127.0.0.2+"}, "neither an IP address nor a network"},
-		"more-addresses ":    {map[string]string{"more-addresses": "127.0.0.2+127.0.0.1", "sockets": "4"}, "127.0.0.1 is there twice"},
-		"more-addresses  ":   {map[string]string{"more-addresses": "::1", "sockets": "4"}, "are not of one kind"},
-		"more-addresses   ":  {map[string]string{"more-addresses": "127.0.0.2"}, "2 addresses for 1 data sockets; set sockets to 2 or more"},
-		"more-addresses    ": {map[string]string{"more-addresses": "127.0.0.2", "sockets": "2", "mode": "devmem"}, "the bounce memory is that of one NIC"},
-		"data-port":          {map[string]string{"data-port": "65536"}, "is out of range (0 to 65535)"},
-		"mode":               {map[string]string{"mode": "hots"}, "is not one of"},
+		"chunk":  {map[string]string{"chunk": "0"}, "0 bytes make no progress"},
+		"chunk ": {map[string]string{"chunk": "8MiB"}, "is out of range (0 to 4MiB)"},
+		"chunk  ": {map[string]string{"chunk": "5000"},
+			"not a multiple of the page size"},
+		"request": {map[string]string{"request": "256KiB"}, "less than the chunk"},
+		"request ": {map[string]string{"request": "768KiB"},
+			"not a multiple of the chunk"},
+		"send-window": {map[string]string{"send-window": "17"},
+			"17 is out of range (1 to 16)"},
+		"send-window ": {map[string]string{"send-window": "0"},
+			"0 is out of range (1 to 16)"},
+		"receive-window": {map[string]string{"receive-window": "17"},
+			"17 is out of range (1 to 16)"},
+		"sockets": {map[string]string{"sockets": "17"}, "17 is out of range (1 to 16)"},
+		"threads": {map[string]string{"threads": "3", "sockets": "2"},
+			"3 is more than the number of data sockets, 2"},
+		"threads ": {map[string]string{"threads": "17"}, "17 is out of range (0 to 16)"},
+		"threads  ": {map[string]string{"threads": "1", "mode": "devmem"},
+			"in mode devmem only the polling thread can receive"},
+		"congestion-control": {map[string]string{"congestion-control": "cubik"},
+			`did you mean "cubic"?`},
+		"unpack": {map[string]string{"unpack": "none"},
+			"none leaves payloads in bounce memory"},
+		"address": {map[string]string{"address": "localhost"},
+			"neither an IP address nor a network"},
+		"more-addresses": {map[string]string{"more-addresses": "127.0.0.2+"},
+			"neither an IP address nor a network"},
+		"more-addresses ": {map[string]string{"more-addresses": "127.0.0.2+127.0.0.1",
+			"sockets": "4"}, "127.0.0.1 is there twice"},
+		"more-addresses  ": {map[string]string{"more-addresses": "::1", "sockets": "4"},
+			"are not of one kind"},
+		"more-addresses   ": {map[string]string{"more-addresses": "127.0.0.2"},
+			"2 addresses for 1 data sockets; set sockets to 2 or more"},
+		"more-addresses    ": {map[string]string{"more-addresses": "127.0.0.2", "sockets": "2",
+			"mode": "devmem"}, "the bounce memory is that of one NIC"},
+		"data-port": {map[string]string{"data-port": "65536"},
+			"is out of range (0 to 65535)"},
+		"mode": {map[string]string{"mode": "hots"}, "is not one of"},
 	} {
 		_, err := openWith(c.options)
 		var wrong *transport.OptionError
@@ -93,7 +110,8 @@ func TestAddressDoesNotFit(t *testing.T) {
 		return w.(*worker)
 	}
 	a := open(nil)
-	for option, value := range map[string]string{"sockets": "2", "chunk": "256KiB", "request": "1MiB"} {
+	for option, value := range map[string]string{"sockets": "2", "chunk": "256KiB",
+		"request": "1MiB"} {
 		b := open(map[string]string{option: value})
 		err := b.Connect(context.Background(), 0, a.Address())
 		var wrong *transport.OptionError
@@ -101,8 +119,10 @@ func TestAddressDoesNotFit(t *testing.T) {
 		require.Equal(t, option, wrong.Option)
 		require.Contains(t, wrong.Problem, "the peer has announced")
 	}
-	for _, address := range []string{"", "{}", "null", `{"nonce":"AAAA","at":"127.0.0.1:1"}`, string(a.Address()[:20])} {
-		require.ErrorContains(t, a.Connect(context.Background(), 0, []byte(address)), "not an address")
+	for _, address := range []string{"", "{}", "null", `{"nonce":"AAAA","at":"127.0.0.1:1"}`,
+		string(a.Address()[:20])} {
+		require.ErrorContains(t, a.Connect(context.Background(), 0, []byte(address)),
+			"not an address")
 	}
 	require.ErrorContains(t, a.Connect(context.Background(), 0, a.Address()), "the worker's own")
 }

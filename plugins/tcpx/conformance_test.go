@@ -35,16 +35,19 @@ func kill(t transport.Transport) {
 func TestConformance(t *testing.T) {
 	for name, options := range map[string]map[string]string{
 		"default": {},
-		"striped": {"sockets": "4", "chunk": "32KiB", "request": "64KiB", "striping": "least-loaded", "unpack-workers": "1"},
-		"threads": {"sockets": "3", "threads": "2", "chunk": "64KiB", "unpack-workers": "1", "unpack-launch": "sync"},
-		"tiny":    {"sockets": "2", "chunk": "16KiB", "send-window": "1", "receive-window": "1"},
-		"zero":    {"zero-copy": "on", "chunk": "64KiB"},
+		"striped": {"sockets": "4", "chunk": "32KiB", "request": "64KiB",
+			"striping": "least-loaded", "unpack-workers": "1"},
+		"threads": {"sockets": "3", "threads": "2", "chunk": "64KiB", "unpack-workers": "1",
+			"unpack-launch": "sync"},
+		"tiny": {"sockets": "2", "chunk": "16KiB", "send-window": "1", "receive-window": "1"},
+		"zero": {"zero-copy": "on", "chunk": "64KiB"},
 	} {
 		if raceDetector && name != "default" && name != "threads" {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill, Timeout: time.Minute})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: options, Kill: kill,
+				Timeout: time.Minute})
 		})
 	}
 }

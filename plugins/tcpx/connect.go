@@ -74,8 +74,8 @@ type origin struct {
 	ports   [maxSockets]uint16 // in the order of the sockets; 0 for none
 }
 
-// origin returns where the data sockets come from that the hello of an arrival lists. others are the
-// peer's addresses of data sockets, if they are known.
+// origin returns where the data sockets come from that the hello of an arrival lists. others are
+// the peer's addresses of data sockets, if they are known.
 func (h *hello) origin(a *sock.Arrival, others []netip.AddrPort) origin {
 	return origin{address: a.Addr().Addr(), others: others, ports: h.Ports}
 }
@@ -83,7 +83,8 @@ func (h *hello) origin(a *sock.Arrival, others []netip.AddrPort) origin {
 // index returns the number of the data socket that comes from an address to the listener with this
 // number of the listeners, or -1. Sockets from different addresses may have the same port.
 func (o origin) index(d dataSocket, listeners int) int {
-	if o.address != d.from.Addr() && !slices.ContainsFunc(o.others, func(at netip.AddrPort) bool { return at.Addr() == d.from.Addr() }) {
+	if o.address != d.from.Addr() && !slices.ContainsFunc(o.others,
+		func(at netip.AddrPort) bool { return at.Addr() == d.from.Addr() }) {
 		return -1
 	}
 	for i := d.listener; i < len(o.ports); i += listeners {
@@ -103,7 +104,9 @@ func (s *settings) listen(address netip.Addr, port uint16) (fd int, at netip.Add
 	case err == nil:
 		return fd, at, nil
 	case port != 0 && errors.Is(err, unix.EADDRINUSE):
-		err = refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by which process); use another one, or 0 for any, which ranks that share an address need", port, address, port)
+		err = refuse("data-port", "port %d of %s is taken (`ss -tanp sport = %d` shows by which "+
+			"process); use another one, or 0 for any, which ranks that share an address need", port,
+			address, port)
 	case port != 0 && errors.Is(err, unix.EACCES):
 		err = refuse("data-port", "port %d is for privileged processes; use 1024 or more", port)
 	default:
@@ -130,7 +133,8 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 		return err
 	}
 	if w.peers.Len() >= w.settings.peers {
-		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported, w.settings.peers)
+		return fmt.Errorf("%w: the transport was opened for %d peers", transport.ErrUnsupported,
+			w.settings.peers)
 	}
 	a, err := w.settings.decodeAddress(encoded)
 	if err != nil {
@@ -256,8 +260,9 @@ func (p *peer) tryConnect(now int64) (done bool, err error) {
 	return false, nil
 }
 
-// sendHellos sends the unsent parts of hellos, and removes the sockets that are connected and done. The
-// hello waits for the sockets before it: the peer takes it as the word that all it lists will come.
+// sendHellos sends the unsent parts of hellos, and removes the sockets that are connected and done.
+// The hello waits for the sockets before it: the peer takes it as the word that all it lists will
+// come.
 func (p *peer) sendHellos() error {
 	left := p.dialing[:0]
 	for _, d := range p.dialing {
@@ -321,7 +326,8 @@ func (w *worker) acceptAll() {
 			if err != nil || fd < 0 {
 				break
 			}
-			w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, listener: number, since: clock.Now()})
+			w.dataSockets = append(w.dataSockets, dataSocket{fd: fd, from: from, listener: number,
+				since: clock.Now()})
 		}
 	}
 	w.dataSockets = slices.DeleteFunc(w.dataSockets, w.matchData)
@@ -383,7 +389,8 @@ func (w *worker) decide(a *sock.Arrival) sock.Verdict {
 // either. It waits as long as an arrival that lists it waits, and otherwise for timeout.
 func (w *worker) matchData(d dataSocket) bool {
 	for _, p := range w.connecting {
-		if i := p.from.index(d, len(w.dataListeners)); i >= 0 && 1+i < len(p.sockets) && p.sockets[1+i] < 0 && p.state == connecting {
+		if i := p.from.index(d, len(w.dataListeners)); i >= 0 && 1+i < len(p.sockets) &&
+			p.sockets[1+i] < 0 && p.state == connecting {
 			p.sockets[1+i] = d.fd
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -20,7 +21,8 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	t.Helper()
 	values, err := transport.ParseOptions(schema, options)
 	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	tr, err := Driver{}.Open(context.Background(),
+		transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	opened, err := tr.NewWorker(0)
@@ -128,7 +130,7 @@ func TestConnectTimeoutCountsPolls(t *testing.T) {
 // sendHello is sock.SendBytes on a socket that may not be connected yet.
 func sendHello(fd int, b []byte) (int, error) {
 	n, err := sock.SendBytes(fd, b)
-	if err == unix.ENOTCONN {
+	if errors.Is(err, unix.ENOTCONN) {
 		err = nil
 	}
 	return n, err

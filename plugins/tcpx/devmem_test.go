@@ -37,7 +37,8 @@ func TestOwnFailuresAreReported(t *testing.T) {
 		a.await(t, b)
 		a.worker.memory = failingMemory{a.worker.memory}
 		a.worker.peers.Get(0).conn.memory = a.worker.memory
-		lost(t, a, b, "tcpx: poll peer 0: unavailable: mode devmem: the kernel took back fewer pieces")
+		lost(t, a, b,
+			"tcpx: poll peer 0: unavailable: mode devmem: the kernel took back fewer pieces")
 	})
 	t.Run("GPU", func(t *testing.T) {
 		var first *gputest.Device // opened for the first worker, after one that only looks

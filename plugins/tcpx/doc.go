@@ -21,10 +21,10 @@
 //
 // A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in each
 // direction (outStream, inStream) over one conn, the window. A conn has one control socket for
-// records of 24 bytes and small messages, and one or more data sockets (lanes) that carry only payload. The conn keeps
-// 16 requests in each direction; `go doc -u ./plugins/tcpx conn` explains their cursors. Payload
-// leaves in conn.pumpOut and arrives in conn.pumpIn, or in the helpers that these direct, and
-// nowhere else.
+// records of 24 bytes and small messages, and one or more data sockets (lanes) that carry only
+// payload. The conn keeps 16 requests in each direction; `go doc -u ./plugins/tcpx conn` explains
+// their cursors. Payload leaves in conn.pumpOut and arrives in conn.pumpIn, or in the helpers that
+// these direct, and nowhere else.
 //
 // # How a call travels
 //
@@ -37,8 +37,8 @@
 //     not copied if the sockets take them at once: peer.postDirect lends the payload to the conn,
 //     runs steps 4 to 6, and copies the rest. A payload of at most settings.inline bytes goes into
 //     the control socket's buffer, behind the record; of the steps below it takes 6, 7 and 11 only.
-//     A payload in the GPU's memory goes through peer.postDevice (stream_device_datapath.go): the GPU
-//     copies it to the staging ring, and peer.copyOut tells step 4 how far that is.
+//     A payload in the GPU's memory goes through peer.postDevice (stream_device_datapath.go): the
+//     GPU copies it to the staging ring, and peer.copyOut tells step 4 how far that is.
 //  3. worker.Flush marks the stream as flushed up to here and calls peer.send.
 //  4. peer.send cuts the stream into requests while the send window has room
 //     (conn.postSend). A full request is cut at once, a shorter one at a Flush.

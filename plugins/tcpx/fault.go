@@ -11,18 +11,26 @@ import (
 // Values of the option fault: the four mistakes in the document that this transport is
 // modelled on, and early-send, made on purpose to see that each is caught.
 const (
-	faultNone         = "none"
-	faultFreshStreams = string(gpu.FreshStreams) // streams made per request; closing the unpacker fails
-	faultNoWindow     = "no-window"              // posts beyond the window; the 17th request is refused
-	faultEarlyConsume = string(gpu.EarlyConsume) // bounce pages given back too early; bytes are wrong
-	faultEarlySend    = string(gpu.EarlySend)    // requests sent before their copies from the GPU end; bytes are wrong
-	faultOneTag       = "one-tag"                // the same tag for all requests; the receiver refuses them
+	faultNone = "none"
+	// streams made per request; closing the unpacker fails
+	faultFreshStreams = string(gpu.FreshStreams)
+	// posts beyond the window; the 17th request is refused
+	faultNoWindow = "no-window"
+	// bounce pages given back too early; bytes are wrong
+	faultEarlyConsume = string(gpu.EarlyConsume)
+	// requests sent before their copies from the GPU end; bytes are wrong
+	faultEarlySend = string(gpu.EarlySend)
+	// the same tag for all requests; the receiver refuses them
+	faultOneTag = "one-tag"
 )
 
 var faultOption = transport.Option{
 	Name: "fault", Type: transport.TypeString, Default: faultNone,
-	Allowed: []string{faultNone, faultFreshStreams, faultNoWindow, faultEarlyConsume, faultEarlySend, faultOneTag},
-	Help:    "a mistake made on purpose, to see it caught: streams and events made per chunk (mode gpu), a 17th request, bounce memory given back early (mode gpu), requests sent before the GPU has copied them (send-memory=device), one tag for all",
+	Allowed: []string{faultNone, faultFreshStreams, faultNoWindow, faultEarlyConsume,
+		faultEarlySend, faultOneTag},
+	Help: "a mistake made on purpose, to see it caught: streams and events made per chunk " +
+		"(mode gpu), a 17th request, bounce memory given back early (mode gpu), requests sent " +
+		"before the GPU has copied them (send-memory=device), one tag for all",
 }
 
 // applyFault puts a fault around the product: the GPU's are options of its unpacker, and

@@ -65,7 +65,8 @@ func options(t *testing.T, raw map[string]string) transport.Values {
 // TestConformanceOnGPU runs the suite, which copies payloads back, on fake GPUs and on a real
 // one if there is one.
 func TestConformanceOnGPU(t *testing.T) {
-	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU, "fake/send": fakeGPUs, "real/send": needGPU} {
+	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU,
+		"fake/send": fakeGPUs, "real/send": needGPU} {
 		t.Run(name, func(t *testing.T) {
 			prepare(t)
 			suite := transporttest.Suite{
@@ -105,7 +106,8 @@ func TestPayloadsStayOnTheGPU(t *testing.T) {
 	for _, s := range b.worker.ReadStats(nil) {
 		values[s.Name] = s.Value
 	}
-	require.Equal(t, []uint64{1, 7, 1, 2, 16}, []uint64{values["gpu_launches"], values["gpu_bytes"], values["gpu_chunks"], values["gpu_streams_made"], values["gpu_events_made"]})
+	require.Equal(t, []uint64{1, 7, 1, 2, 16}, []uint64{values["gpu_launches"], values["gpu_bytes"],
+		values["gpu_chunks"], values["gpu_streams_made"], values["gpu_events_made"]})
 }
 
 // side is a transport with one worker and one peer.
@@ -125,12 +127,14 @@ func pairOf(t *testing.T, both, first map[string]string, then ...func()) (a, b *
 	var sides [2]*side
 	for i := range sides {
 		raw := map[string]string{}
-		for _, from := range []map[string]string{both, map[bool]map[string]string{true: first}[i == 0]} {
+		for _, from := range []map[string]string{both,
+			map[bool]map[string]string{true: first}[i == 0]} {
 			for k, v := range from {
 				raw[k] = v
 			}
 		}
-		r, err := open(transport.Config{Rank: i, Workers: 1, Peers: 1, InFlight: 64, MaxPayload: 64 << 10, HostPrefix: testHead, Options: options(t, raw)})
+		r, err := open(transport.Config{Rank: i, Workers: 1, Peers: 1, InFlight: 64,
+			MaxPayload: 64 << 10, HostPrefix: testHead, Options: options(t, raw)})
 		require.NoError(t, err)
 		w, err := r.NewWorker(0)
 		require.NoError(t, err)
@@ -182,15 +186,18 @@ func (s *side) await(t *testing.T, other *side) transport.Event {
 func TestTheFourMistakes(t *testing.T) {
 	fakeGPUs(t)
 	t.Run(faultFreshStreams, func(t *testing.T) {
-		a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"fault": faultFreshStreams})
+		a, b := pairOf(t, map[string]string{"mode": "gpu"},
+			map[string]string{"fault": faultFreshStreams})
 		b.post(t, []byte("payload"))
 		a.await(t, b)
-		require.Equal(t, faultFreshStreams, a.endpoint.Properties().Notes["fault"], "a result shows it")
+		require.Equal(t, faultFreshStreams, a.endpoint.Properties().Notes["fault"],
+			"a result shows it")
 		require.ErrorIs(t, a.endpoint.Close(), gpu.ErrResources)
 		require.NoError(t, b.endpoint.Close())
 	})
 	t.Run(faultNoWindow, func(t *testing.T) {
-		a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"fault": faultNoWindow})
+		a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"},
+			map[string]string{"fault": faultNoWindow})
 		for range 16 { // the first of them connects
 			a.post(t, make([]byte, 2*4096))
 		}
@@ -214,14 +221,16 @@ func TestTheFourMistakes(t *testing.T) {
 			}
 			return d.Open()
 		})
-		a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"fault": faultEarlyConsume}, func() { first = false })
+		a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"},
+			map[string]string{"fault": faultEarlyConsume}, func() { first = false })
 		late.Hold(true)
 		payload := bytes.Repeat([]byte("right"), 100)
 		b.post(t, payload)
 		require.Equal(t, len(payload), a.await(t, b).Size, "reported before the GPU has it")
 		clear(a.worker.memory.Memory()) // as the next requests will
 		got := make([]byte, len(payload))
-		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got, a.worker.peers.Get(0).in.destination))
+		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got,
+			a.worker.peers.Get(0).in.destination))
 		require.NotEqual(t, payload, got, "the fault does no harm")
 	})
 }
@@ -240,7 +249,9 @@ func TestSendsAfterTheCopy(t *testing.T) {
 				}
 				return d.Open()
 			})
-			a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"send-memory": "device", "fault": fault}, func() { first = false })
+			a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"},
+				map[string]string{"send-memory": "device", "fault": fault},
+				func() { first = false })
 			require.True(t, a.endpoint.Properties().Capabilities.DeviceSend)
 			require.Equal(t, "device", a.endpoint.Properties().Notes["send_memory"])
 			b.post(t, []byte("connect")) // b's calls need no device
@@ -251,7 +262,8 @@ func TestSendsAfterTheCopy(t *testing.T) {
 			require.NoError(t, a.worker.ReserveDevice(2, len(payload)))
 			require.NoError(t, a.worker.WriteDevice(2, payload))
 			sender.Hold(true)
-			n, err := a.worker.Post([]transport.Op{{Kind: transport.OpCall, DeviceSlot: 2, Payload: payload[:testHead]}})
+			n, err := a.worker.Post([]transport.Op{{Kind: transport.OpCall, DeviceSlot: 2,
+				Payload: payload[:testHead]}})
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 			if fault == faultNone {
@@ -260,7 +272,8 @@ func TestSendsAfterTheCopy(t *testing.T) {
 					_, err := a.worker.Poll(a.events)
 					require.NoError(t, err)
 				}
-				require.Zero(t, a.worker.peers.Get(0).conn.sendPosted, "a request is sent before the GPU has copied it")
+				require.Zero(t, a.worker.peers.Get(0).conn.sendPosted,
+					"a request is sent before the GPU has copied it")
 				sender.Hold(false)
 			}
 			require.NoError(t, a.worker.Flush())
@@ -278,7 +291,8 @@ func TestSendsAfterTheCopy(t *testing.T) {
 					values[s.Name] = s.Value
 				}
 				require.Equal(t, []uint64{15, uint64(len(payload) - testHead), 3, 32},
-					[]uint64{values["gpu_send_copies"], values["gpu_send_bytes"], values["gpu_streams_made"], values["gpu_events_made"]})
+					[]uint64{values["gpu_send_copies"], values["gpu_send_bytes"],
+						values["gpu_streams_made"], values["gpu_events_made"]})
 				require.Positive(t, values["gpu_send_ns"])
 			}
 			sender.Hold(false)
@@ -300,7 +314,8 @@ func TestFailingCopyEndsTheConnection(t *testing.T) {
 		}
 		return d.Open()
 	})
-	a, _ := pairOf(t, map[string]string{"mode": "gpu", "send-memory": "device"}, nil, func() { first = false })
+	a, _ := pairOf(t, map[string]string{"mode": "gpu", "send-memory": "device"}, nil,
+		func() { first = false })
 	require.NoError(t, a.worker.ReserveDevice(1, 5000))
 	require.NoError(t, a.worker.WriteDevice(1, make([]byte, 5000)))
 	device.Fail("CopyOut")
@@ -316,7 +331,8 @@ func TestFailingCopyEndsTheConnection(t *testing.T) {
 // TestSendMemoryIsRefused: without a GPU that unpacks, and slots that have no payload.
 func TestSendMemoryIsRefused(t *testing.T) {
 	fakeGPUs(t)
-	for _, raw := range []map[string]string{{}, {"mode": "devmem"}, {"mode": "gpu", "unpack": "none"}} {
+	for _, raw := range []map[string]string{{}, {"mode": "devmem"},
+		{"mode": "gpu", "unpack": "none"}} {
 		raw["send-memory"] = "device"
 		_, err := resolveOptions(options(t, raw))
 		require.ErrorContains(t, err, `option "send-memory": device needs mode=gpu`)
@@ -343,30 +359,38 @@ func TestSendMemoryIsRefused(t *testing.T) {
 // auto takes mode host and reports that.
 func TestUnavailableModes(t *testing.T) {
 	replaceDevice(t, func(int) (gpu.Device, error) {
-		return nil, fmt.Errorf("%s: cannot open shared object file: No such file or directory", cuda.Library)
+		return nil, fmt.Errorf("%s: cannot open shared object file: No such file or directory",
+			cuda.Library)
 	})
 	for mode, words := range map[string]string{
-		"gpu":    "unavailable: mode gpu: libcuda.so.1: cannot open shared object file: No such file or directory; it needs NVIDIA's driver and a GPU",
+		"gpu": "unavailable: mode gpu: libcuda.so.1: cannot open shared object file: No such " +
+			"file or directory; it needs NVIDIA's driver and a GPU",
 		"devmem": "unavailable: mode devmem: ",
 	} {
-		_, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 1, Options: options(t, map[string]string{"mode": mode})})
+		_, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 1,
+			MaxPayload: 1, Options: options(t, map[string]string{"mode": mode})})
 		require.ErrorIs(t, err, transport.ErrUnavailable)
 		require.ErrorContains(t, err, words)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	_, err := Driver{}.Open(t.Context(), transport.Config{Options: options(t, map[string]string{"mode": "auto", "unpack": unpackKernel})})
+	_, err := Driver{}.Open(t.Context(),
+		transport.Config{Options: options(t,
+			map[string]string{"mode": "auto", "unpack": unpackKernel})})
 	require.ErrorContains(t, err, `option "mode": auto finds none`)
 	require.ErrorContains(t, err, "libcuda.so.1: cannot open shared object file")
 
-	r, err := Driver{}.Open(t.Context(), transport.Config{Options: options(t, map[string]string{"mode": "auto"})})
+	r, err := Driver{}.Open(t.Context(),
+		transport.Config{Options: options(t, map[string]string{"mode": "auto"})})
 	require.NoError(t, err)
 	require.Equal(t, "host", r.Properties().Provider)
 	require.Contains(t, r.Properties().Notes["auto"], "host; unavailable: mode devmem: ")
-	require.Contains(t, r.Properties().Notes["auto"], "libcuda.so.1: cannot open shared object file")
+	require.Contains(t, r.Properties().Notes["auto"],
+		"libcuda.so.1: cannot open shared object file")
 	require.NoError(t, r.Close())
 
 	fakeGPUs(t)
-	r, err = Driver{}.Open(t.Context(), transport.Config{Options: options(t, map[string]string{"mode": "auto"})})
+	r, err = Driver{}.Open(t.Context(), transport.Config{
+		Options: options(t, map[string]string{"mode": "auto"})})
 	require.NoError(t, err)
 	require.Equal(t, "gpu", r.Properties().Provider)
 	require.NoError(t, r.Close())
@@ -380,7 +404,9 @@ func TestStreamOnGPU(t *testing.T) {
 			t.Run(name+"/"+unpack, func(t *testing.T) {
 				prepare(t)
 				const size = 1<<20 + 12345
-				s, err := resolveOptions(options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB", "sockets": "2"}))
+				s, err := resolveOptions(
+					options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB",
+						"sockets": "2"}))
 				require.NoError(t, err)
 				a, b, err := newBulkSides(s, 64*s.request)
 				require.NoError(t, err)
@@ -392,7 +418,8 @@ func TestStreamOnGPU(t *testing.T) {
 				go func() {
 					rest := source
 					sent <- a.send(&stopped, 0, func() (part []byte) {
-						part, rest = rest[:min(s.request, len(rest))], rest[min(s.request, len(rest)):]
+						part, rest = rest[:min(s.request, len(rest))],
+							rest[min(s.request, len(rest)):]
 						return part
 					})
 				}()
@@ -415,7 +442,8 @@ func TestStreamOnGPU(t *testing.T) {
 					require.Equal(t, uint64(17), counts["gpu_launches"], "one for each request")
 					require.Zero(t, counts["gpu_copies"])
 				case unpackCopyEngine:
-					require.Equal(t, counts["gpu_descriptors"], counts["gpu_copies"], "one for each fragment")
+					require.Equal(t, counts["gpu_descriptors"], counts["gpu_copies"],
+						"one for each fragment")
 					require.GreaterOrEqual(t, counts["gpu_copies"], uint64(size/pageSize))
 				default:
 					require.Zero(t, counts["gpu_launches"]+counts["gpu_copies"])

@@ -31,13 +31,16 @@ type address struct {
 }
 
 func (s *settings) announce(own nonce, at netip.AddrPort, data []netip.AddrPort) address {
-	return address{Nonce: own[:], At: at, Data: data, Mode: s.mode.name, Sockets: s.sockets, Chunk: s.chunk,
-		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight, Payload: s.payload}
+	return address{Nonce: own[:], At: at, Data: data, Mode: s.mode.name, Sockets: s.sockets,
+		Chunk:   s.chunk,
+		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight,
+		Payload: s.payload}
 }
 
 // decodeAddress reads a peer's address and refuses one that does not fit this side.
 func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
-	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize || !a.At.IsValid() || !a.hasData() {
+	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize ||
+		!a.At.IsValid() || !a.hasData() {
 		return a, fmt.Errorf("not an address of this transport: %.40q", encoded)
 	}
 	for _, field := range []struct {
@@ -49,20 +52,29 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 		{"request", s.request, a.Request},
 	} {
 		if field.own != field.peers {
-			return a, refuse(field.option, "%d here, and the peer has announced %d; set the same on all ranks", field.own, field.peers)
+			return a, refuse(field.option,
+				"%d here, and the peer has announced %d; set the same on all ranks", field.own,
+				field.peers)
 		}
 	}
 	switch {
 	case a.Window < 1 || a.Window > requests:
-		return a, fmt.Errorf("the peer has announced a window of %d receives, which is out of range (1 to %d)", a.Window, requests)
+		return a,
+			fmt.Errorf(
+				"the peer has announced a window of %d receives, which is out of range (1 to %d)",
+				a.Window, requests)
 	case a.InFlight != s.inFlight:
-		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use the same on all ranks", a.InFlight, s.inFlight)
+		return a, fmt.Errorf("the peer was opened for %d calls in flight, this side for %d; use "+
+			"the same on all ranks", a.InFlight, s.inFlight)
 	case a.Payload != s.payload:
-		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; use the same on all ranks", a.Payload, s.payload)
+		return a, fmt.Errorf("the peer was opened for payloads of %d bytes, this side for %d; "+
+			"use the same on all ranks", a.Payload, s.payload)
 	case len(a.Data) != len(s.data):
-		return a, refuse("more-addresses", "data sockets have %d addresses here, and the peer has announced %d; give as many on all ranks", len(s.data), len(a.Data))
+		return a, refuse("more-addresses", "data sockets have %d addresses here, and the peer "+
+			"has announced %d; give as many on all ranks", len(s.data), len(a.Data))
 	case a.At.Addr().Is4() != s.sock.Address.Is4():
-		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6", s.sock.Address, a.At.Addr())
+		return a, refuse("address", "%s cannot reach the peer's %s: one is IPv4, the other IPv6",
+			s.sock.Address, a.At.Addr())
 	}
 	return a, nil
 }
@@ -110,11 +122,12 @@ func (h *hello) encode() []byte {
 	return b
 }
 
-// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another port
-// than it says.
+// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another
+// port than it says.
 func decodeHello(b []byte, to nonce, port uint16) (h hello, ok bool) {
 	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
 		return h, false
 	}
-	return h, h.Magic == helloMagic && h.To == to && h.Port == port && (h.Use == useControl || h.Use == useProbe)
+	return h, h.Magic == helloMagic && h.To == to && h.Port == port &&
+		(h.Use == useControl || h.Use == useProbe)
 }

@@ -23,10 +23,19 @@ var microbenchmarks = []microbenchmark{
 	{name: microRaw},
 	{name: "stream", change: func(*settings) {}},
 	{name: "stream-no-unpack", change: func(s *settings) { s.unpack = unpackNone }},
-	{name: microAsync, change: func(s *settings) { s.launch, s.unpackWorkers = launchAsync, max(1, s.unpackWorkers) }},
-	{name: "stream-sync-launch", change: func(s *settings) { s.launch, s.unpackWorkers = launchSync, max(1, s.unpackWorkers) },
+	{name: microAsync, change: func(s *settings) {
+		s.launch, s.unpackWorkers = launchAsync,
+			max(1, s.unpackWorkers)
+	}},
+	{name: "stream-sync-launch", change: func(s *settings) {
+		s.launch, s.unpackWorkers = launchSync,
+			max(1, s.unpackWorkers)
+	},
 		baseline: microAsync},
-	{name: "stream-one-request", change: func(s *settings) { s.sendWindow, s.receiveWindow = 1, 1 }},
+	{name: "stream-one-request", change: func(s *settings) {
+		s.sendWindow, s.receiveWindow = 1,
+			1
+	}},
 }
 
 const microAsync = "stream-async-launch"
@@ -44,11 +53,13 @@ func (Driver) Microbenchmarks() (names []string) {
 
 // Microbenchmark implements [transport.Microbenchmarker]: it streams requests between two
 // threads in the mode of the options, and bytes without the transport.
-func (Driver) Microbenchmark(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
+func (Driver) Microbenchmark(ctx context.Context, options transport.Values,
+	wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) error {
 	return name.Error("micro", measure(ctx, options, wanted, d, report))
 }
 
-func measure(ctx context.Context, options transport.Values, wanted func(string) bool, d time.Duration, report func(transport.Measurement) error) (err error) {
+func measure(ctx context.Context, options transport.Values, wanted func(string) bool,
+	d time.Duration, report func(transport.Measurement) error) (err error) {
 	s, err := resolve(transport.Config{Options: options})
 	if err != nil {
 		return err
@@ -79,7 +90,8 @@ func measure(ctx context.Context, options transport.Values, wanted func(string) 
 	return nil
 }
 
-func (m microbenchmark) run(ctx context.Context, s settings, source []byte, d time.Duration) (transport.Measurement, error) {
+func (m microbenchmark) run(ctx context.Context, s settings, source []byte,
+	d time.Duration) (transport.Measurement, error) {
 	result := transport.Measurement{Name: m.name, Size: s.chunk, Baseline: m.baseline}
 	if m.change == nil {
 		f, err := rawStream(ctx, &s, source, d)

@@ -55,8 +55,10 @@ var modes = []mode{
 			Name: "gpu", Type: transport.TypeInt, Default: "0", Max: 1023,
 			Help: "the GPU of mode gpu, as CUDA counts them",
 		}, {
-			Name: "send-memory", Type: transport.TypeString, Default: sendHost, Allowed: []string{sendHost, sendDevice},
-			Help: "where the values are that a client sends: device is the GPU's memory, in mode gpu, from which they are copied to the host a chunk at a time",
+			Name: "send-memory", Type: transport.TypeString, Default: sendHost,
+			Allowed: []string{sendHost, sendDevice},
+			Help: "where the values are that a client sends: device is the GPU's memory, in mode " +
+				"gpu, from which they are copied to the host a chunk at a time",
 		}},
 	},
 	{
@@ -75,7 +77,8 @@ var modes = []mode{
 			},
 			{
 				Name: "header-split", Type: transport.TypeBool, Default: "false",
-				Help: "in mode devmem turn header split of the NIC on, and off again at the end; otherwise it must be on",
+				Help: "in mode devmem turn header split of the NIC on, and off again at the end; " +
+					"otherwise it must be on",
 			},
 		},
 	},
@@ -108,7 +111,8 @@ func (s *settings) resolveMode(name string) error {
 		}
 		if !slices.Contains(m.unpacks, s.unpack) {
 			if name != modeAuto {
-				return refuse("unpack", "mode %s has no %s; use one of %s", m.name, s.unpack, strings.Join(m.unpacks, ", "))
+				return refuse("unpack", "mode %s has no %s; use one of %s", m.name, s.unpack,
+					strings.Join(m.unpacks, ", "))
 			}
 			reasons = append(reasons, fmt.Sprintf("mode %s has no %s", m.name, s.unpack))
 			continue
@@ -148,7 +152,9 @@ func (s *settings) describe(p *transport.Properties) {
 	if s.options.String("unpack") == unpackAuto {
 		p.Chosen["unpack"] = s.unpack
 		if s.autoNote == "" {
-			p.Notes[transport.NoteAuto] = fmt.Sprintf("unpack=%s is the first that mode %s has, of %s", s.unpack, s.mode.name, strings.Join(s.mode.unpacks, ", "))
+			p.Notes[transport.NoteAuto] = fmt.Sprintf(
+				"unpack=%s is the first that mode %s has, of %s", s.unpack, s.mode.name,
+				strings.Join(s.mode.unpacks, ", "))
 		}
 	}
 	if s.zeroCopy == zeroCopyAuto {
@@ -215,7 +221,8 @@ func gpuAvailable(s *settings) error {
 		opened <- err
 	}()
 	if err := <-opened; err != nil {
-		return transport.Unavailable("mode gpu: %w; it needs NVIDIA's driver and a GPU, and mode host needs neither", err)
+		return transport.Unavailable(
+			"mode gpu: %w; it needs NVIDIA's driver and a GPU, and mode host needs neither", err)
 	}
 	return nil
 }
@@ -236,7 +243,8 @@ func (s *settings) newGPU() (bounce.Unpacker, error) {
 
 func (s *settings) dmabuf() *bounce.DmabufConfig {
 	return &bounce.DmabufConfig{
-		Interface: s.options.String("interface"), Queue: s.options.Int("queue"), Split: s.options.Bool("header-split"),
+		Interface: s.options.String("interface"), Queue: s.options.Int("queue"),
+		Split:   s.options.Bool("header-split"),
 		Request: s.request, Peers: s.peers, Patience: s.sock.Timeout, Steering: s.steering(),
 		// The processor reads what the NIC has written, at least the header prefixes.
 		Sync: s.unpack == unpackCPU || s.hostPrefix > 0,
@@ -258,7 +266,9 @@ func checkSteering(s *settings) error {
 	if s.dataPort > 0 {
 		return nil
 	}
-	return transport.Unavailable("mode devmem: data-port is 0, which takes another port each time, and the NIC steers data sockets by their port; set data-port=5201, for example, and then %s", s.steering())
+	return transport.Unavailable("mode devmem: data-port is 0, which takes another port each "+
+		"time, and the NIC steers data sockets by their port; set data-port=5201, for example, "+
+		"and then %s", s.steering())
 }
 
 // steering returns the command that steers data sockets to the queue. One end of each
@@ -274,13 +284,15 @@ func (s *settings) steering() string {
 	if chosen := s.options.Int("queue"); chosen >= 0 {
 		queue = fmt.Sprint(chosen)
 	}
-	return fmt.Sprintf("ethtool -N %s flow-type %s dst-port %s queue %s, and again with src-port", s.options.String("interface"), flow, port, queue)
+	return fmt.Sprintf("ethtool -N %s flow-type %s dst-port %s queue %s, and again with src-port",
+		s.options.String("interface"), flow, port, queue)
 }
 
 func newDmabuf(s *settings) (bounce.Allocator, error) {
 	c := s.dmabuf()
 	if size := c.Memory(); size > bounce.MaxDmabuf {
-		return nil, refuse("request", "mode devmem needs %s of memory for %d peers, and the limit is %s; use a smaller request",
+		return nil, refuse("request", "mode devmem needs %s of memory for %d peers, and the "+
+			"limit is %s; use a smaller request",
 			transport.FormatSize(int64(size)), s.peers, transport.FormatSize(bounce.MaxDmabuf))
 	}
 	b, err := devmem.Open(c.Options())

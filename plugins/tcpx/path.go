@@ -2,8 +2,8 @@ package tcpx
 
 import "transportbench/core/transport"
 
-// mostHeaders is the most bytes that a message takes besides its payload: its header, and a record on
-// the control socket for each of its steps.
+// mostHeaders is the most bytes that a message takes besides its payload: its header, and a record
+// on the control socket for each of its steps.
 const mostHeaders = 8 * recordSize
 
 // ReadPaths implements [transport.PathReader]. The kernel knows both ends of the connections.

@@ -27,9 +27,11 @@ const testPort = 5201
 // openOn opens the transport on such an address, with a fixed port for data sockets.
 func openOn(t *testing.T, host, workers int) transport.Transport {
 	t.Helper()
-	values, err := transport.ParseOptions(schema, map[string]string{"address": hostOf(host), "data-port": fmt.Sprint(testPort), "sockets": "3"})
+	values, err := transport.ParseOptions(schema, map[string]string{"address": hostOf(host),
+		"data-port": fmt.Sprint(testPort), "sockets": "3"})
 	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: workers, Peers: 1, InFlight: 4, MaxPayload: 1 << 20, Options: values})
+	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: workers, Peers: 1,
+		InFlight: 4, MaxPayload: 1 << 20, Options: values})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	return tr
@@ -66,7 +68,8 @@ func dialData(t *testing.T, w *worker, fd int) {
 	t.Helper()
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: a.At.Addr().As4(), Port: int(a.dataAddress(0).Port())}); err != unix.EINPROGRESS {
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: a.At.Addr().As4(),
+		Port: int(a.dataAddress(0).Port())}); err != unix.EINPROGRESS {
 		require.NoError(t, err)
 	}
 }
@@ -102,7 +105,8 @@ func TestDataPort(t *testing.T) {
 					listened, other := ends(t, c.lanes[lane].FD, dialled)
 					require.Equal(t, uint16(testPort+i), listened)
 					require.NotContains(t, []uint16{testPort, testPort + 1}, other)
-					info, err := unix.GetsockoptTCPInfo(c.lanes[lane].FD, unix.IPPROTO_TCP, unix.TCP_INFO)
+					info, err := unix.GetsockoptTCPInfo(c.lanes[lane].FD, unix.IPPROTO_TCP,
+						unix.TCP_INFO)
 					require.NoError(t, err)
 					require.Zero(t, info.Bytes_received, "before there is a message")
 				}
@@ -121,35 +125,44 @@ func TestDataPort(t *testing.T) {
 	}
 }
 
-// TestMoreAddresses: data sockets are dealt out over the addresses, on both sides in the same order, and
-// two of them may come from the same port of different addresses.
+// TestMoreAddresses: data sockets are dealt out over the addresses, on both sides in the same
+// order, and two of them may come from the same port of different addresses.
 func TestMoreAddresses(t *testing.T) {
 	options := map[string]string{"more-addresses": "127.0.0.2+127.0.0.3", "sockets": "4"}
-	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, options)
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20},
+		options)
 	for _, w := range []*worker{a, b} {
 		if slices.Compare(w.nonce[:], w.peers.Get(0).address.Nonce) > 0 {
 			continue
 		}
 		for lane, to := range []byte{1, 2, 3, 1} { // of the side that dialled
-			require.Equal(t, [4]byte{127, 0, 0, to}, peerOf(t, w.peers.Get(0).conn.lanes[lane].FD).Addr)
+			require.Equal(t, [4]byte{127, 0, 0, to},
+				peerOf(t, w.peers.Get(0).conn.lanes[lane].FD).Addr)
 		}
 	}
 	oneCall(t, a, b, 8<<20)
 	for lane := range a.peers.Get(0).conn.lanes {
-		info, err := unix.GetsockoptTCPInfo(a.peers.Get(0).conn.lanes[lane].FD, unix.IPPROTO_TCP, unix.TCP_INFO)
+		info, err := unix.GetsockoptTCPInfo(a.peers.Get(0).conn.lanes[lane].FD, unix.IPPROTO_TCP,
+			unix.TCP_INFO)
 		require.NoError(t, err)
 		require.Greater(t, info.Bytes_received+info.Bytes_acked, uint64(1<<20), "lane %d", lane)
 	}
 
-	o := origin{address: netip.MustParseAddr("127.0.0.1"), others: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.2:9")}, ports: [maxSockets]uint16{7, 7, 8}}
+	o := origin{address: netip.MustParseAddr("127.0.0.1"),
+		others: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.2:9")},
+		ports:  [maxSockets]uint16{7, 7, 8}}
 	at := func(from string, listener int) int {
 		return o.index(dataSocket{from: netip.MustParseAddrPort(from), listener: listener}, 2)
 	}
-	require.Equal(t, []int{0, 1, 2, -1, -1}, []int{at("127.0.0.1:7", 0), at("127.0.0.2:7", 1), at("127.0.0.1:8", 0), at("127.0.0.1:8", 1), at("127.0.0.3:7", 0)})
+	require.Equal(t, []int{0, 1, 2, -1, -1}, []int{at("127.0.0.1:7", 0), at("127.0.0.2:7", 1),
+		at("127.0.0.1:8", 0), at("127.0.0.1:8", 1), at("127.0.0.3:7", 0)})
 
-	fewer, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, map[string]string{"sockets": "4"})
-	another, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20}, options)
-	require.ErrorContains(t, another.Connect(t.Context(), 0, fewer.Address()), "data sockets have 3 addresses here, and the peer has announced 1")
+	fewer, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20},
+		map[string]string{"sockets": "4"})
+	another, _ := openWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20},
+		options)
+	require.ErrorContains(t, another.Connect(t.Context(), 0, fewer.Address()),
+		"data sockets have 3 addresses here, and the peer has announced 1")
 }
 
 // TestOverIPv6: data sockets are matched over IPv6, too.
@@ -194,18 +207,22 @@ func TestSteeringNeedsAPort(t *testing.T) {
 	options := map[string]string{"interface": "eth7", "address": "::1"}
 	err := checkSteering(testSettings(t, options))
 	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.ErrorContains(t, err, "set data-port=5201, for example, and then ethtool -N eth7 flow-type tcp6 dst-port PORT queue N")
+	require.ErrorContains(t, err, "set data-port=5201, for example, and then ethtool -N eth7 "+
+		"flow-type tcp6 dst-port PORT queue N")
 	options["data-port"], options["queue"] = "5300", "15"
 	s := testSettings(t, options)
 	require.NoError(t, checkSteering(s))
-	require.Equal(t, "ethtool -N eth7 flow-type tcp6 dst-port 5300 queue 15, and again with src-port", s.steering())
+	require.Equal(t,
+		"ethtool -N eth7 flow-type tcp6 dst-port 5300 queue 15, and again with src-port",
+		s.steering())
 }
 
 // TestMatchData: data sockets are matched by the ports in the hello, whether they come
 // before it or after it.
 func TestMatchData(t *testing.T) {
 	var first nonce
-	for name, before := range map[string]int{"data sockets first": 2, "the hello first": 0, "the hello in between": 1} {
+	for name, before := range map[string]int{"data sockets first": 2, "the hello first": 0,
+		"the hello in between": 1} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := alone(t, map[string]string{"sockets": "2", "timeout": "1h"})
 			var fds []int

@@ -14,7 +14,8 @@ import (
 var _ transport.Prober = (*worker)(nil)
 
 // Probe implements [transport.Prober] over a socket of its own with the settings of the others.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state != lost, func() (transport.Floor, error) {
 		return floor.ProbeSockets(ctx, probe, p.dialProbe, p.acceptProbe)

@@ -13,10 +13,12 @@ import (
 func TestKilledProcess(t *testing.T) {
 	for _, c := range []struct{ sockets, threads string }{{"1", "0"}, {"3", "0"}, {"3", "2"}} {
 		t.Run(c.sockets+" "+c.threads, func(t *testing.T) {
-			tr, opened, _ := transporttest.KillProcess(t, Driver{}, map[string]string{"sockets": c.sockets, "threads": c.threads})
+			tr, opened, _ := transporttest.KillProcess(t, Driver{},
+				map[string]string{"sockets": c.sockets, "threads": c.threads})
 			defer tr.Close()
 			w := opened.(*worker)
-			eventually(t, "helpers to let go", func() bool { w.releaseLost(); return len(w.releasing) == 0 })
+			eventually(t, "helpers to let go",
+				func() bool { w.releaseLost(); return len(w.releasing) == 0 })
 			requireAllPages(t, w.memory, w.settings)
 			require.Equal(t, -1, w.peers.Get(0).conn.control.fd, "the control socket")
 			for i := range w.peers.Get(0).conn.lanes {

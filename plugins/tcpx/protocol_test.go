@@ -17,7 +17,8 @@ import (
 )
 
 // connectedWorkers makes two connected workers that have each other as peer 0.
-func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (a, b *worker) {
+func connectedWorkers(tb testing.TB, cfg transport.Config, options map[string]string) (
+	a, b *worker) {
 	tb.Helper()
 	a, b = openWorkers(tb, cfg, options)
 	meet(tb, a, b)
@@ -72,35 +73,43 @@ func TestLies(t *testing.T) {
 	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
 	with := func(r record, change func(*record)) record { change(&r); return r }
 	for what, records := range map[string][]record{
-		"an unknown kind":                  {{kind: 99}},
-		"no kind":                          {{}},
-		"a credit out of order":            {{kind: recordCredit, index: 5}},
-		"a credit beyond the ring":         {{kind: recordCredit}},
-		"a chunk of a later request":       {with(chunk, func(r *record) { r.index = 3 })},
-		"a chunk of no data socket":        {with(chunk, func(r *record) { r.lane = 1 })},
-		"a chunk that begins late":         {with(chunk, func(r *record) { r.offset = 10 })},
-		"a chunk that ends late":           {with(chunk, func(r *record) { r.total = 99 })},
-		"a chunk of nothing":               {with(chunk, func(r *record) { r.size = 0 })},
-		"another total later on":           {with(chunk, func(r *record) { r.size, r.total = 4096, 5000 }), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
-		"a chunk that is less than pages":  {with(chunk, func(r *record) { r.total = 200 })},
-		"a request larger than its room":   {with(chunk, func(r *record) { r.size, r.total = request+1, request+1 })},
-		"4 GiB":                            {with(chunk, func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
+		"an unknown kind":            {{kind: 99}},
+		"no kind":                    {{}},
+		"a credit out of order":      {{kind: recordCredit, index: 5}},
+		"a credit beyond the ring":   {{kind: recordCredit}},
+		"a chunk of a later request": {with(chunk, func(r *record) { r.index = 3 })},
+		"a chunk of no data socket":  {with(chunk, func(r *record) { r.lane = 1 })},
+		"a chunk that begins late":   {with(chunk, func(r *record) { r.offset = 10 })},
+		"a chunk that ends late":     {with(chunk, func(r *record) { r.total = 99 })},
+		"a chunk of nothing":         {with(chunk, func(r *record) { r.size = 0 })},
+		"another total later on": {with(chunk, func(r *record) {
+			r.size, r.total = 4096,
+				5000
+		}), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
+		"a chunk that is less than pages": {with(chunk, func(r *record) { r.total = 200 })},
+		"a request larger than its room": {with(chunk,
+			func(r *record) { r.size, r.total = request+1, request+1 })},
+		"4 GiB": {with(chunk,
+			func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
 		"another tag":                      {with(chunk, func(r *record) { r.tag = 1 })},
 		"an inline message that is longer": {{kind: recordCall, size: 10, total: 11}},
 		"an inline message too large":      {{kind: recordCall, size: 4096, total: 4096}},
 		"a message out of order":           {{kind: recordCall, tag: 7}},
 		"a message larger than the run's":  {{kind: recordCall, size: payload + 1}},
 		"a call of no number":              {{kind: recordCall, offset: 4}},
-		"a call twice":                     {{kind: recordCall, offset: 1}, {kind: recordCall, offset: 1, tag: 1}},
-		"a reply to nothing":               {{kind: recordReply, offset: 0}},
-		"more messages than can be":        make([]record, 0),
-		"a message that ends in two":       {{kind: recordCall, size: 150}, chunk, with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
-		"a refusal for a tag":              {{kind: recordRefusal, index: refusalTag}},
-		"a refusal for its size":           {{kind: recordRefusal, index: refusalTruncated}},
-		"a refusal for an unknown reason":  {{kind: recordRefusal, index: 77}},
+		"a call twice": {{kind: recordCall, offset: 1},
+			{kind: recordCall, offset: 1, tag: 1}},
+		"a reply to nothing":        {{kind: recordReply, offset: 0}},
+		"more messages than can be": make([]record, 0),
+		"a message that ends in two": {{kind: recordCall, size: 150}, chunk,
+			with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
+		"a refusal for a tag":             {{kind: recordRefusal, index: refusalTag}},
+		"a refusal for its size":          {{kind: recordRefusal, index: refusalTruncated}},
+		"a refusal for an unknown reason": {{kind: recordRefusal, index: 77}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			victim, liar := connectedWorkers(t, transport.Config{Peers: 2, InFlight: 4, MaxPayload: payload}, nil)
+			victim, liar := connectedWorkers(t,
+				transport.Config{Peers: 2, InFlight: 4, MaxPayload: payload}, nil)
 			if len(records) == 0 {
 				for i := range uint64(100) {
 					records = append(records, record{kind: recordCall, size: 100, tag: i})
@@ -150,7 +159,8 @@ func TestUnreadCredits(t *testing.T) {
 		if err = c.postReceive(bounce.Buffer{}, i); err != nil {
 			break
 		}
-		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i}, nil))
+		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i},
+			nil))
 		require.NoError(t, c.receiveChunks())
 		number, _, ok, err := c.consume()
 		require.NoError(t, err)
@@ -179,7 +189,8 @@ func TestFarewellIsNoLie(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	values, err := transport.ParseOptions(schema, map[string]string{"timeout": "20ms"})
 	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
+	tr, err := Driver{}.Open(context.Background(),
+		transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100, Options: values})
 	require.NoError(t, err)
 	defer tr.Close()
 	opened, err := tr.NewWorker(0)
@@ -199,7 +210,8 @@ func TestStrangers(t *testing.T) {
 		"for another":       greeting(w.nonce, stranger),
 		"and goes at once":  greeting(stranger, w.nonce),
 	}
-	fds := []int{dialledTo(t, w, dataAddress, nil), dialledTo(t, w, dataAddress, greeting(stranger, w.nonce, 1, 2, 3))}
+	fds := []int{dialledTo(t, w, dataAddress, nil),
+		dialledTo(t, w, dataAddress, greeting(stranger, w.nonce, 1, 2, 3))}
 	for what, hello := range hellos {
 		fd, err := w.settings.sock.Dial(a.At)
 		require.NoError(t, err)
@@ -251,7 +263,8 @@ func TestCrowdOfStrangers(t *testing.T) {
 	for _, w := range []*worker{a, b} {
 		require.LessOrEqual(t, len(w.acceptor.Waiting), 2+strangersHeld)
 		require.LessOrEqual(t, len(w.dataSockets), 4+strangersHeld)
-		eventually(t, "the strangers to be dropped", func() bool { w.connect(); return w.acceptor.Strangers >= 4*strangersHeld-8 })
+		eventually(t, "the strangers to be dropped",
+			func() bool { w.connect(); return w.acceptor.Strangers >= 4*strangersHeld-8 })
 	}
 	probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}
 	require.NoError(t, onTwoThreads(context.Background(),
@@ -271,13 +284,15 @@ func TestCrowdOfStrangers(t *testing.T) {
 // TestStrangersThatLeave: a data socket of a stranger is closed once the stranger has gone, also if
 // it has sent something.
 func TestStrangersThatLeave(t *testing.T) {
-	a, _ := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"timeout": "1h"})
+	a, _ := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100},
+		map[string]string{"timeout": "1h"})
 	at, err := a.settings.decodeAddress(a.Address())
 	require.NoError(t, err)
 	fd := dialledTo(t, a, at.dataAddress(0), []byte("?"))
 	eventually(t, "the stranger", func() bool { a.connect(); return len(a.dataSockets) == 1 })
 	require.NoError(t, unix.Close(fd))
-	eventually(t, "the stranger to be forgotten", func() bool { a.connect(); return len(a.dataSockets) == 0 })
+	eventually(t, "the stranger to be forgotten",
+		func() bool { a.connect(); return len(a.dataSockets) == 0 })
 }
 
 // TestReplayedHello: the hello of a probe opens no second probe.
@@ -287,7 +302,8 @@ func TestReplayedHello(t *testing.T) {
 	require.NoError(t, err)
 	h := hello{To: a.nonce, From: b.nonce, Use: useProbe}
 	fd := dialledTo(t, a, at.At, h.encode())
-	eventually(t, "the socket of the probe", func() bool { a.connect(); return a.peers.Get(0).probe >= 0 })
+	eventually(t, "the socket of the probe",
+		func() bool { a.connect(); return a.peers.Get(0).probe >= 0 })
 	first := a.peers.Get(0).probe
 	h.Port, err = sock.LocalPort(fd)
 	require.NoError(t, err)
@@ -295,7 +311,8 @@ func TestReplayedHello(t *testing.T) {
 	require.NoError(t, err)
 	said := h.encode()
 	require.NoError(t, rawExchange(new(atomic.Bool), replay, said, sendHello))
-	eventually(t, "the replay to be dropped", func() bool { a.connect(); return sock.Peek(replay) != nil })
+	eventually(t, "the replay to be dropped",
+		func() bool { a.connect(); return sock.Peek(replay) != nil })
 	require.Equal(t, first, a.peers.Get(0).probe)
 	require.Equal(t, uint64(1), a.acceptor.Strangers)
 	require.NoError(t, sock.CloseAll([]int{fd, replay}))
@@ -317,10 +334,12 @@ func TestHalfConnected(t *testing.T) {
 
 // TestProbeGivenUp: a probe that ends early returns the cause of its context.
 func TestProbeGivenUp(t *testing.T) {
-	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, map[string]string{"sockets": "2"})
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100},
+		map[string]string{"sockets": "2"})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := a.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 1})
+	_, err := a.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Initiate: true,
+		Duration: 1})
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = b.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Duration: 1})
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
@@ -343,8 +362,10 @@ func FuzzControl(f *testing.F) {
 	}
 	seed(record{kind: recordCredit, size: 4096})
 	seed(record{kind: recordChunk, size: 100, total: 100}, record{kind: recordCall, size: 100})
-	seed(record{kind: recordChunk, size: 4096, total: 8192}, record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
-	seed(record{kind: recordCall, size: 64, total: 64}, record{kind: recordCall, offset: 1, tag: 1, size: 100}, record{kind: recordChunk, size: 100, total: 100})
+	seed(record{kind: recordChunk, size: 4096, total: 8192},
+		record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
+	seed(record{kind: recordCall, size: 64, total: 64}, record{kind: recordCall, offset: 1, tag: 1,
+		size: 100}, record{kind: recordChunk, size: 100, total: 100})
 	f.Fuzz(func(t *testing.T, said []byte) {
 		s := testSettings(t, map[string]string{"chunk": "4KiB", "request": "8KiB"})
 		s.inline = 64
@@ -355,7 +376,8 @@ func FuzzControl(f *testing.F) {
 		c := newConn(s, in, u, 4, &counters{})
 		destination := make([]byte, requests*s.request)
 		for i := range requests {
-			err := c.postReceive(bounce.Buffer{Host: destination[i*s.request:][:s.request], Size: s.request}, uint64(i))
+			err := c.postReceive(bounce.Buffer{Host: destination[i*s.request:][:s.request],
+				Size: s.request}, uint64(i))
 			require.NoError(t, err)
 		}
 		for len(said) > 0 {
@@ -388,7 +410,8 @@ func (c *conn) receiveWithoutLanes() error {
 // FuzzHello: every hello that is accepted is the encoding of what was decoded.
 func FuzzHello(f *testing.F) {
 	var to nonce
-	honest := hello{To: to, From: nonce{7}, Use: useControl, Port: 40002, Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
+	honest := hello{To: to, From: nonce{7}, Use: useControl, Port: 40002,
+		Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
 	f.Add(honest.encode())
 	f.Add(honest.encode()[1:])
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -404,7 +427,9 @@ func FuzzHello(f *testing.F) {
 // FuzzAddress: an address that is accepted has what the code relies on.
 func FuzzAddress(f *testing.F) {
 	s := testSettings(f, nil)
-	f.Add([]byte(`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data":["127.0.0.1:2"],"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
+	f.Add(
+		[]byte(
+			`{"nonce":"AAAAAAAAAAAAAAAAAAAAAA==","at":"127.0.0.1:1","data":["127.0.0.1:2"],"sockets":1,"chunk":524288,"request":524288,"window":16,"in_flight":1,"payload":1}`))
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		a, err := s.decodeAddress(encoded)
 		if err != nil {

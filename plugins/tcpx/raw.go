@@ -47,7 +47,8 @@ type rawPingPong struct {
 }
 
 func newRawPingPong(stopped *atomic.Bool, fd int) *floor.PingPong {
-	return &floor.PingPong{Name: "raw TCP ping-pong", Medium: &rawPingPong{stopped: stopped, fd: fd}}
+	return &floor.PingPong{Name: "raw TCP ping-pong",
+		Medium: &rawPingPong{stopped: stopped, fd: fd}}
 }
 
 func (m *rawPingPong) Post(number uint64) error {
@@ -67,7 +68,8 @@ func (m *rawPingPong) Take() (number uint64, ok bool, err error) {
 
 // rawSend sends chunks over the sockets for about d, waits until the sockets have taken them
 // all, and returns how many bytes they were.
-func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte, d time.Duration) (bytes int, err error) {
+func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte,
+	d time.Duration) (bytes int, err error) {
 	unsent := make([][]byte, len(fds))
 	parts := s.parts(source, s.chunk)
 	start := time.Now()
@@ -116,7 +118,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			}
 			n, err := sock.ReceiveBytes(fd, buffer)
 			switch {
-			case err == sock.ErrClosed:
+			case errors.Is(err, sock.ErrClosed):
 				ended[i] = true
 				open--
 			case err != nil:
@@ -143,7 +145,8 @@ type rawFloor struct {
 
 // rawLead measures over connected sockets, which end with it, half of d each: round
 // trips on the first, then a stream over all.
-func rawLead(ctx context.Context, fds []int, s *settings, source []byte, d time.Duration) (f rawFloor, err error) {
+func rawLead(ctx context.Context, fds []int, s *settings, source []byte,
+	d time.Duration) (f rawFloor, err error) {
 	stopped, release := stoppedBy(ctx)
 	defer release()
 	if f.Floor, err = newRawPingPong(stopped, fds[0]).Run(ctx, true, d/2); err != nil {
@@ -185,7 +188,8 @@ func rawFollow(ctx context.Context, fds []int, s *settings) (processor time.Dura
 }
 
 // rawStream is the floor between two threads of this process.
-func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration) (f rawFloor, err error) {
+func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration) (f rawFloor,
+	err error) {
 	near, far, err := s.sock.Pairs(s.sockets)
 	if err != nil {
 		return f, err

@@ -7,7 +7,8 @@ import (
 
 // The messages of one direction are a stream of bytes, cut into requests. Their kinds,
 // numbers and sizes travel over the control socket, and so do small messages themselves. A full
-// request is cut as soon as there is enough; a shorter one ends with a message and is cut at a Flush.
+// request is cut as soon as there is enough; a shorter one ends with a message and is cut at a
+// Flush.
 
 // outStream is the stream to a peer. Positions count its bytes from the beginning:
 // freed <= cut <= flushed <= posted, but full requests are cut before they are flushed.
@@ -39,7 +40,8 @@ func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 		if c.control.room() < roomForChunks+recordSize+len(payload) {
 			return false
 		}
-		c.control.put(record{kind: kind, size: uint32(size), offset: number, total: uint32(size), tag: o.messages}, payload...)
+		c.control.put(record{kind: kind, size: uint32(size), offset: number, total: uint32(size),
+			tag: o.messages}, payload...)
 		o.messages++
 		c.counters.messages++
 		c.counters.inlineSent++
@@ -90,7 +92,8 @@ func (p *peer) postDirect(payload []byte) {
 		l := &c.lanes[i]
 		for k := range l.taskCount {
 			t := &l.tasks[(l.firstTask+k)%laneTasks]
-			p.copyToStaging(t.request.at+uint64(t.offset+t.done), t.request.at+uint64(t.offset+t.size))
+			p.copyToStaging(t.request.at+uint64(t.offset+t.done),
+				t.request.at+uint64(t.offset+t.size))
 		}
 	}
 	unassigned := o.cut
@@ -183,20 +186,24 @@ func (p *peer) canReply(size int) bool {
 	if c.freeRequests() < need {
 		p.freeSends()
 	}
-	return c.freeRequests() >= need || o.cut == o.posted && c.sendFreed == c.sendPosted && need > uint64(s.sendWindow)
+	return c.freeRequests() >= need || o.cut == o.posted && c.sendFreed == c.sendPosted &&
+		need > uint64(s.sendWindow)
 }
 
 // freeRequests returns how many requests can be sent now.
 func (c *conn) freeRequests() uint64 {
-	return min(uint64(c.settings.sendWindow)-(c.sendPosted-c.sendFreed), c.credited-min(c.credited, c.sendPosted))
+	return min(uint64(c.settings.sendWindow)-(c.sendPosted-c.sendFreed),
+		c.credited-min(c.credited, c.sendPosted))
 }
 
 // canSend reports whether there is something to send and room for it. A Post may have
 // freed sends and left the stream waiting.
 func (p *peer) canSend() bool {
 	c := p.conn
-	return p.out.cut < p.out.flushed && c.sendPosted-c.sendFreed < uint64(p.w.settings.sendWindow) ||
-		c.sendCut < min(c.sendPosted, c.credited) && c.chooseLane() >= 0 && c.control.room() >= roomForCredits+recordSize
+	return p.out.cut < p.out.flushed && c.sendPosted-c.sendFreed <
+		uint64(p.w.settings.sendWindow) ||
+		c.sendCut < min(c.sendPosted, c.credited) && c.chooseLane() >= 0 &&
+			c.control.room() >= roomForCredits+recordSize
 }
 
 // inStream is the stream from a peer. Receive n is unpacked to slot n modulo len(sizes) of the
@@ -269,7 +276,8 @@ func (p *peer) receive() error {
 // credits leave with whatever is sent next.
 func (p *peer) postReceives() {
 	c, s := p.conn, p.w.settings
-	for c.receivePosted-c.receiveConsumed < uint64(s.receiveWindow) && c.receivePosted-p.in.released < uint64(s.slots) {
+	for c.receivePosted-c.receiveConsumed < uint64(s.receiveWindow) &&
+		c.receivePosted-p.in.released < uint64(s.slots) {
 		if c.postReceive(p.in.at(c.receivePosted, 0, s.request), c.receivePosted) != nil {
 			return // the next Poll finds the error
 		}
@@ -292,7 +300,8 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		m := announced.head()
 		number, size, inline := m.offset, int(m.size), m.inline()
 		call := m.kind == recordCall
-		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call && p.pendingReplies[number] || !call && !p.calls.waiting[number] {
+		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call &&
+			p.pendingReplies[number] || !call && !p.calls.waiting[number] {
 			return n, errProtocol
 		}
 		if arrived, err := p.headArrived(); !arrived {
@@ -302,7 +311,8 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 		n++
 		// Field by field: a literal is built on the stack with narrow stores and copied
 		// with wide loads, which stall on them.
-		e.Kind, e.Peer, e.Size, e.Payload, e.DeviceOffset = transport.EventRequest, p.id, size, nil, 0
+		e.Kind, e.Peer, e.Size, e.Payload, e.DeviceOffset = transport.EventRequest, p.id,
+			size, nil, 0
 		switch {
 		case inline:
 			e.Payload = p.conn.inlined.of(announced.first, size)

@@ -19,7 +19,9 @@ func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
 	case w.destroyed:
 		return name.Error("reserve device memory", transport.ErrClosed)
 	case d.gpu == nil || d.sizes != nil:
-		return name.Error("reserve device memory", fmt.Errorf("without send-memory=device, or for the second time: %w", transport.ErrUnsupported))
+		return name.Error("reserve device memory",
+			fmt.Errorf("without send-memory=device, or for the second time: %w",
+				transport.ErrUnsupported))
 	}
 	d.stride = max(size, 1)
 	if d.memory, err = d.gpu.AllocateSource(int(slots) * d.stride); err != nil {
@@ -36,7 +38,8 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 	case w.destroyed:
 		return name.Error("write device memory", transport.ErrClosed)
 	case slot == 0 || int(slot) >= len(d.sizes):
-		return name.Error("write device memory", fmt.Errorf("slot %d is not reserved: %w", slot, transport.ErrUnsupported))
+		return name.Error("write device memory", fmt.Errorf("slot %d is not reserved: %w", slot,
+			transport.ErrUnsupported))
 	case len(payload) > d.stride || len(payload) > w.settings.payload:
 		return name.Error("write device memory", transport.ErrTooLarge)
 	}
@@ -48,7 +51,8 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 		}
 	}
 	if len(payload) > 0 {
-		if err := d.gpu.Write(d.memory.Slice((int(slot)-1)*d.stride, len(payload)), payload); err != nil {
+		if err := d.gpu.Write(d.memory.Slice((int(slot)-1)*d.stride, len(payload)), payload); err !=
+			nil {
 			return name.Error("write device memory", err)
 		}
 	}

@@ -46,8 +46,8 @@ type deviceCopy struct {
 // none reports whether the whole stream is in the staging ring.
 func (d *deviceCopies) none() bool { return d.count+d.begun == 0 }
 
-// postDevice appends a call whose payload is in a slot of the GPU's memory to the stream if there is
-// room for all of it, and starts to copy it to the staging ring.
+// postDevice appends a call whose payload is in a slot of the GPU's memory to the stream if there
+// is room for all of it, and starts to copy it to the staging ring.
 func (p *peer) postDevice(number uint32, op *transport.Op) bool {
 	o, c, source, d := &p.out, p.conn, &p.w.source, &p.out.copies
 	size, prefix := source.sizes[op.DeviceSlot], len(op.Payload)
@@ -61,7 +61,8 @@ func (p *peer) postDevice(number uint32, op *transport.Op) bool {
 	}
 	if size > prefix {
 		d.waiting[(d.first+d.count)%len(d.waiting)] = deviceRest{
-			from: (int(op.DeviceSlot)-1)*source.stride + prefix, at: o.posted + uint64(prefix), size: size - prefix}
+			from: (int(op.DeviceSlot)-1)*source.stride + prefix, at: o.posted + uint64(prefix),
+			size: size - prefix}
 		d.count++
 	}
 	o.posted += uint64(size)
@@ -69,9 +70,9 @@ func (p *peer) postDevice(number uint32, op *transport.Op) bool {
 	return true
 }
 
-// copyOut takes note of copies that have ended and starts the next ones, of a chunk at most, so that
-// a chunk is sent while the next is copied. It returns the position up to which the stream is in the
-// staging ring.
+// copyOut takes note of copies that have ended and starts the next ones, of a chunk at most, so
+// that a chunk is sent while the next is copied. It returns the position up to which the stream is
+// in the staging ring.
 func (p *peer) copyOut() uint64 {
 	o, c, source, d := &p.out, p.conn, &p.w.source, &p.out.copies
 	if d.none() {

@@ -21,7 +21,8 @@ func TestWriteDeviceStartsCopies(t *testing.T) {
 		}
 		return d.Open()
 	})
-	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"}, map[string]string{"send-memory": "device"}, func() { first = false })
+	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "4KiB"},
+		map[string]string{"send-memory": "device"}, func() { first = false })
 	payload := make([]byte, 60<<10)
 	fill(payload, 1)
 	require.NoError(t, a.worker.ReserveDevice(1, len(payload)))

@@ -38,7 +38,8 @@ func TestHeaderCache(t *testing.T) {
 				n := min(random.IntN(700)+1, r.total-at)
 				source := at + 8192*(1+len(r.fragments)%7) // fragments do not overlap
 				copy(memory[source:], stream[at:at+n])
-				r.fragments = append(r.fragments, bounce.Fragment{Source: uint32(source), Length: uint32(n), Destination: uint32(at)})
+				r.fragments = append(r.fragments, bounce.Fragment{Source: uint32(source),
+					Length: uint32(n), Destination: uint32(at)})
 				at += n
 			}
 			random.Shuffle(len(r.fragments), func(i, k int) {
@@ -55,7 +56,9 @@ func TestHeaderCache(t *testing.T) {
 					break
 				}
 				message := want[announced.first]
-				require.Equal(t, message[:min(size, len(message))], h.of(announced.first, len(message)), "message %d of seed %d", announced.first, seed)
+				require.Equal(t, message[:min(size, len(message))],
+					h.of(announced.first, len(message)), "message %d of seed %d",
+					announced.first, seed)
 				announced.pop()
 			}
 		}
@@ -108,7 +111,8 @@ func TestReadDevice(t *testing.T) {
 
 	_, err := b.worker.ReadDevice(7, 0, into)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
-	_, err = b.worker.ReadDevice(0, offsets[len(offsets)-1], make([]byte, b.worker.settings.payload+1))
+	_, err = b.worker.ReadDevice(0, offsets[len(offsets)-1],
+		make([]byte, b.worker.settings.payload+1))
 	require.ErrorIs(t, err, transport.ErrTooLarge)
 	require.NoError(t, b.endpoint.Close())
 	_, err = b.worker.ReadDevice(0, 0, into)

@@ -12,12 +12,15 @@ import (
 // TestInlineMessagesKeepTheirPlace: messages on the control socket are delivered in order with
 // those in requests, whose bytes come later.
 func TestInlineMessagesKeepTheirPlace(t *testing.T) {
-	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 16, MaxPayload: 100_000}, map[string]string{"chunk": "16KiB"})
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 16, MaxPayload: 100_000},
+		map[string]string{"chunk": "16KiB"})
 	limit := a.settings.inline
 	require.Equal(t, 1024, limit)
 	sizes := []int{10, limit, limit + 1, 1, 100_000, 0, limit, 40_000, 7}
 	for i, size := range sizes {
-		taken, err := a.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(i), Payload: bytes.Repeat([]byte{byte(i)}, size)}})
+		taken,
+			err := a.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: bytes.Repeat([]byte{byte(i)}, size)}})
 		require.NoError(t, err)
 		require.Equal(t, 1, taken)
 	}
@@ -29,7 +32,8 @@ func TestInlineMessagesKeepTheirPlace(t *testing.T) {
 		n, err := b.Poll(events)
 		require.NoError(t, err)
 		for _, e := range events[:n] {
-			require.Equal(t, bytes.Repeat([]byte{byte(at)}, sizes[at]), append([]byte{}, e.Payload...), "message %d", at)
+			require.Equal(t, bytes.Repeat([]byte{byte(at)}, sizes[at]),
+				append([]byte{}, e.Payload...), "message %d", at)
 			at++
 		}
 		return at == len(sizes)

@@ -24,9 +24,10 @@ func (Driver) Info() transport.Info {
 		Groups:       []transport.Group{transport.GroupGPU, transport.GroupSockets},
 		Providers:    modeNames(),
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight, Peers: maxPeers},
-		Needs:        transport.Needs{WorkerFiles: 4, PeerFiles: 2},
-		Options:      schema,
+		Limits: transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight,
+			Peers: maxPeers},
+		Needs:   transport.Needs{WorkerFiles: 4, PeerFiles: 2},
+		Options: schema,
 	}
 }
 
@@ -45,7 +46,8 @@ func open(cfg transport.Config) (*endpoint, error) {
 		return nil, err
 	}
 	if s.unpack == unpackNone {
-		return nil, refuse("unpack", "none leaves payloads in bounce memory, where no worker reads them; use it with `transportbench micro tcpx`")
+		return nil, refuse("unpack", "none leaves payloads in bounce memory, where no worker "+
+			"reads them; use it with `transportbench micro tcpx`")
 	}
 	if err := s.mode.available(s); err != nil {
 		return nil, err
@@ -70,13 +72,15 @@ type endpoint struct {
 func (e *endpoint) Properties() transport.Properties {
 	s := e.settings
 	p := transport.Properties{
-		Provider: s.mode.name, Medium: transport.MediumTCP, Capabilities: s.capabilities(), Limits: s.limits(),
+		Provider: s.mode.name, Medium: transport.MediumTCP, Capabilities: s.capabilities(),
+		Limits: s.limits(),
 		Notes: map[string]string{
 			"unpack":             s.unpack,
 			"congestion_control": sock.CongestionInForce(s.sock.Congestion),
 			"sockets":            fmt.Sprint(s.sockets),
 			"chunk":              transport.FormatSize(int64(s.chunk)),
-			"windows":            fmt.Sprintf("%d sends, %d receives", s.sendWindow, s.receiveWindow),
+			"windows": fmt.Sprintf("%d sends, %d receives", s.sendWindow,
+				s.receiveWindow),
 		},
 	}
 	s.describe(&p)
@@ -95,6 +99,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 // Close implements [transport.Transport].
 func (e *endpoint) Close() error {
 	return e.workers.Close(func(workers []*worker) error {
-		return control.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.destroy()) })
+		return control.Each(workers, func(w *worker) error {
+			return errors.Join(w.Close(), w.destroy())
+		})
 	})
 }

@@ -45,19 +45,39 @@ type stallReason int
 
 // reasons are the names of reasons in results, and what would help against each.
 var reasons = [breakdownCount]struct{ name, help, remedy string }{
-	reasonSending:   {"sending_ns", "time in which the kernel copied what is sent", "sockets, and threads that have cores"},
-	reasonWindow:    {"stall_send_window_ns", "time in which the send window was full and waited for acknowledgements", "a larger send-window, or larger requests"},
-	reasonPool:      {"stall_pool_ns", "time in which all 16 requests of the ring were in use", "larger requests"},
-	reasonCredit:    {"stall_credit_ns", "time in which sends waited for the peer to post a receive", "a peer that polls more often, a larger receive-window"},
-	reasonTasks:     {"stall_task_slots_ns", "time in which chunks waited for a task slot of a data socket", "more sockets"},
-	reasonAgain:     {"stall_again_ns", "time in which data sockets took no more (EAGAIN): the peer or the network is slower", "a faster peer or network, a larger socket-buffer"},
-	reasonNoBuffers: {"stall_nobufs_ns", "time in which the kernel had no memory for zero-copy (ENOBUFS)", "a larger net.core.optmem_max"},
-	reasonReceiving: {"receiving_ns", "time in which the kernel copied what has come", "sockets, and threads that have cores"},
-	reasonUnpacking: {"unpacking_ns", "time in which the polling thread unpacked", "unpack-workers that have cores"},
-	reasonPages:     {"stall_bounce_pages_ns", "time in which receives waited for bounce pages", "fewer connections for each worker"},
-	reasonSlots:     {"stall_unpack_slots_ns", "time in which receives waited for a slot of the unpacker", "fewer connections for each worker"},
-	reasonUnpack:    {"stall_unpack_ns", "time in which receives waited to be unpacked, with nothing else to do", "more unpack-workers that have cores"},
-	reasonData:      {"stall_data_ns", "time in which announced bytes had not come: the peer or the network is slower", "a faster peer or network"},
+	reasonSending: {"sending_ns", "time in which the kernel copied what is sent",
+		"sockets, and threads that have cores"},
+	reasonWindow: {"stall_send_window_ns",
+		"time in which the send window was full and waited for acknowledgements",
+		"a larger send-window, or larger requests"},
+	reasonPool: {"stall_pool_ns", "time in which all 16 requests of the ring were in use",
+		"larger requests"},
+	reasonCredit: {"stall_credit_ns",
+		"time in which sends waited for the peer to post a receive",
+		"a peer that polls more often, a larger receive-window"},
+	reasonTasks: {"stall_task_slots_ns",
+		"time in which chunks waited for a task slot of a data socket", "more sockets"},
+	reasonAgain: {"stall_again_ns",
+		"time in which data sockets took no more (EAGAIN): the peer or the network is slower",
+		"a faster peer or network, a larger socket-buffer"},
+	reasonNoBuffers: {"stall_nobufs_ns",
+		"time in which the kernel had no memory for zero-copy (ENOBUFS)",
+		"a larger net.core.optmem_max"},
+	reasonReceiving: {"receiving_ns", "time in which the kernel copied what has come",
+		"sockets, and threads that have cores"},
+	reasonUnpacking: {"unpacking_ns", "time in which the polling thread unpacked",
+		"unpack-workers that have cores"},
+	reasonPages: {"stall_bounce_pages_ns", "time in which receives waited for bounce pages",
+		"fewer connections for each worker"},
+	reasonSlots: {"stall_unpack_slots_ns",
+		"time in which receives waited for a slot of the unpacker",
+		"fewer connections for each worker"},
+	reasonUnpack: {"stall_unpack_ns",
+		"time in which receives waited to be unpacked, with nothing else to do",
+		"more unpack-workers that have cores"},
+	reasonData: {"stall_data_ns",
+		"time in which announced bytes had not come: the peer or the network is slower",
+		"a faster peer or network"},
 }
 
 // works is the number of reasons that are work.
@@ -98,7 +118,8 @@ func (s *stallTimer) book(c *conn) {
 	if s.last == 0 {
 		return
 	}
-	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveLaunched, c.receiveLaunched-c.receiveConsumed
+	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveLaunched,
+		c.receiveLaunched-c.receiveConsumed
 	now := clock.Now()
 	k := c.counters
 	passed := uint64(now - s.last)
@@ -118,7 +139,8 @@ func (s *stallTimer) book(c *conn) {
 	received := k.receivedBytes != s.received
 	s.received = k.receivedBytes
 	part[busyTime] = passed
-	part[sendOccupancy], part[flightOccupancy], part[pendingOccupancy] = passed*sends, passed*flight, passed*pending
+	part[sendOccupancy], part[flightOccupancy], part[pendingOccupancy] = passed*sends,
+		passed*flight, passed*pending
 	if int(sends) >= c.settings.sendWindow {
 		part[sendFullTime] = passed
 	}

@@ -21,7 +21,8 @@ type timeSeries struct {
 
 // StartSeries implements [transport.SeriesReader].
 func (w *worker) StartSeries(parts int, d time.Duration) {
-	t := timeSeries{parts: make([]timeBreakdown, parts), length: max(1, int64(d)/int64(max(parts, 1)))}
+	t := timeSeries{parts: make([]timeBreakdown, parts),
+		length: max(1, int64(d)/int64(max(parts, 1)))}
 	t.next = clock.Now() + t.length
 	for _, p := range w.peers.ByID {
 		if p != nil && p.state != lost {
@@ -51,10 +52,13 @@ func (t *timeSeries) read(dst []transport.Series) []transport.Series {
 		}
 	}
 	perBusy := func(index int) func(*timeBreakdown) float64 {
-		return func(p *timeBreakdown) float64 { return float64(p[index]) / float64(max(p[busyTime], 1)) }
+		return func(p *timeBreakdown) float64 {
+			return float64(p[index]) / float64(max(p[busyTime], 1))
+		}
 	}
 	whole := float64(t.length) * float64(max(t.connections, 1))
-	add("busy", "share of the time in which a connection had anything under way; the shares below are of this", "",
+	add("busy", "share of the time in which a connection had anything under way; the shares "+
+		"below are of this", "",
 		func(p *timeBreakdown) float64 { return float64(p[busyTime]) / whole })
 	add("send_window", "mean of requests sent and not acknowledged", "", perBusy(sendOccupancy))
 	add("flight_window", "mean of receives in flight", "", perBusy(flightOccupancy))

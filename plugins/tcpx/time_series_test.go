@@ -94,7 +94,8 @@ func TestTraceParts(t *testing.T) {
 		"over all":              {[][2]int64{{0, 1000}}, [3]uint64{10, 10, 10}},
 		"after a pause":         {[][2]int64{{101, 102}, {125, 126}}, [3]uint64{1, 0, 1}},
 		"just behind an end":    {[][2]int64{{110, 112}}, [3]uint64{0, 2}},
-		"other connections":     {[][2]int64{{101, 123}, {108, 123}, {95, 123}}, [3]uint64{21, 30, 9}},
+		"other connections": {[][2]int64{{101, 123}, {108, 123}, {95, 123}},
+			[3]uint64{21, 30, 9}},
 	} {
 		tr := timeSeries{parts: make([]timeBreakdown, 3), length: 10, next: 110}
 		for _, b := range c.booked {
@@ -102,8 +103,10 @@ func TestTraceParts(t *testing.T) {
 		}
 		for i, busy := range c.busy {
 			part := &tr.parts[i]
-			for _, n := range []uint64{part[sendOccupancy] / 3, part[sendFullTime], part[reasonCredit]} {
-				require.InDelta(t, busy, n, 1, "%s: part %d", name, i) // divided in whole nanoseconds
+			for _, n := range []uint64{part[sendOccupancy] / 3, part[sendFullTime],
+				part[reasonCredit]} {
+				// divided in whole nanoseconds
+				require.InDelta(t, busy, n, 1, "%s: part %d", name, i)
 			}
 			require.Equal(t, busy, part[busyTime], "%s: part %d", name, i)
 		}

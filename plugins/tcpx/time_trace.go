@@ -10,8 +10,8 @@ import (
 
 var _ transport.Tracer = (*worker)(nil)
 
-// traced is a request that has ended, with the times at which it passed its steps by the clock of the
-// process.
+// traced is a request that has ended, with the times at which it passed its steps by the clock of
+// the process.
 type traced struct {
 	peer  transport.PeerID
 	kind  *traceKind
@@ -26,12 +26,14 @@ type traceKind struct {
 	steps []string
 }
 
-// The steps of a receive are those of the walk-through of TCPX: t0, the receive is posted; t1, all bytes
-// are in bounce memory; t2, unpacking is launched; t3, it has ended; t4, the receive is consumed, which
-// gives its bounce memory back.
+// The steps of a receive are those of the walk-through of TCPX: t0, the receive is posted; t1, all
+// bytes are in bounce memory; t2, unpacking is launched; t3, it has ended; t4, the receive is
+// consumed, which gives its bounce memory back.
 var (
-	receiveTrace = traceKind{"receive", []string{"t0-t1 in flight", "t1-t2 waiting for the unpacker", "t2-t3 unpacking", "t3-t4 to be consumed"}}
-	sendTrace    = traceKind{"send", []string{"waiting for credit and a data socket", "sending", "to be acknowledged"}}
+	receiveTrace = traceKind{"receive", []string{"t0-t1 in flight",
+		"t1-t2 waiting for the unpacker", "t2-t3 unpacking", "t3-t4 to be consumed"}}
+	sendTrace = traceKind{"send", []string{"waiting for credit and a data socket", "sending",
+		"to be acknowledged"}}
 )
 
 // StartTrace implements [transport.Tracer].
@@ -42,7 +44,8 @@ func (w *worker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
 	start := time.Now().UnixNano() - clock.Now() // of the process's clock
 	for i := range w.counters.trace {
 		t := &w.counters.trace[i]
-		one := transport.Transfer{Peer: t.peer, Lane: fmt.Sprintf("%s %d", t.kind.name, t.slot), Size: t.size}
+		one := transport.Transfer{Peer: t.peer, Lane: fmt.Sprintf("%s %d", t.kind.name, t.slot),
+			Size: t.size}
 		at := t.times[0]
 		for k, step := range t.kind.steps {
 			at = max(at, t.times[k]) // a step that was passed before the trace began has no time

@@ -21,7 +21,8 @@ const volumeVariable = "TCPX_TEST_VOLUME"
 func TestThousandTransfers(t *testing.T) {
 	asked := os.Getenv(volumeVariable)
 	if asked == "" {
-		t.Skip("1000 transfers of up to 64 MiB; run with " + volumeVariable + "=1, or with a part of them, such as 250-500")
+		t.Skip("1000 transfers of up to 64 MiB; run with " + volumeVariable +
+			"=1, or with a part of them, such as 250-500")
 	}
 	from, to := 0, 1000
 	if asked != "1" {
@@ -41,7 +42,8 @@ func TestChunksCostTheSame(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "sockets": "2"}, 1<<20)
 	data := random(7, 4<<10)
 	one := func() {
-		for a.conn.sendPosted-a.conn.sendFreed < requests && b.conn.receivePosted-b.conn.receiveConsumed < requests {
+		for a.conn.sendPosted-a.conn.sendFreed < requests &&
+			b.conn.receivePosted-b.conn.receiveConsumed < requests {
 			if b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted) != nil ||
 				a.conn.postSend(data, 0, a.conn.sendPosted) != nil {
 				panic("a request was refused")
@@ -61,7 +63,8 @@ func TestChunksCostTheSame(t *testing.T) {
 		for b.counters.consumes < from+chunks {
 			one()
 		}
-		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) / float64(b.counters.consumes-from)
+		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) /
+			float64(b.counters.consumes-from)
 	}
 	// Take the minimum of several runs: while the kernel is late with what was sent, the receiver
 	// finds nothing.
@@ -74,7 +77,8 @@ func TestChunksCostTheSame(t *testing.T) {
 	}
 	first := least()
 	perChunk(uint64(total) - 2000)
-	eventually(t, "the last chunks to take as few calls as the first", func() bool { return perChunk(200) <= first+0.5 })
+	eventually(t, "the last chunks to take as few calls as the first",
+		func() bool { return perChunk(200) <= first+0.5 })
 	require.LessOrEqual(t, b.counters.receivePeak, uint64(requests))
 	require.Zero(t, testing.AllocsPerRun(100, one), "allocations")
 }
@@ -92,9 +96,12 @@ func transfers(t *testing.T, from, to, most int) {
 		chunk, sockets := pageSize<<dice.IntN(8), 1+dice.IntN(6)
 		options := map[string]string{
 			"chunk": fmt.Sprint(chunk), "request": fmt.Sprint(chunk << dice.IntN(3)),
-			"send-window": fmt.Sprint(1 + dice.IntN(requests)), "receive-window": fmt.Sprint(1 + dice.IntN(requests)),
-			"sockets": fmt.Sprint(sockets), "threads": fmt.Sprint(dice.IntN(sockets + 1)), "striping": pick(stripeRoundRobin, stripeLeastLoaded),
-			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff, zeroCopyOn),
+			"send-window":    fmt.Sprint(1 + dice.IntN(requests)),
+			"receive-window": fmt.Sprint(1 + dice.IntN(requests)),
+			"sockets":        fmt.Sprint(sockets), "threads": fmt.Sprint(dice.IntN(sockets + 1)),
+			"striping":       pick(stripeRoundRobin, stripeLeastLoaded),
+			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff,
+				zeroCopyOn),
 		}
 		size := dice.IntN(most + 1)
 		if dice.IntN(8) == 0 {

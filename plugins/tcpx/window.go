@@ -170,9 +170,12 @@ type lane struct {
 
 // newConn makes a connection without sockets. messages is how many messages of the peer
 // may be announced and not delivered.
-func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messages int, counts *counters) *conn {
-	c := &conn{settings: s, peerWindow: requests, memory: memory, unpacker: unpacker, counters: counts,
-		control: newControlSocket(messages, s.inline, s.sendControl), lanes: make([]lane, s.sockets), announced: newRing[record](messages)}
+func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messages int,
+	counts *counters) *conn {
+	c := &conn{settings: s, peerWindow: requests, memory: memory, unpacker: unpacker,
+		counters: counts,
+		control:  newControlSocket(messages, s.inline, s.sendControl),
+		lanes:    make([]lane, s.sockets), announced: newRing[record](messages)}
 	c.inlined = newMessageSlots(s.inline, &c.announced)
 	c.syscalls.Counts = &counts.calls
 	fragments := bounce.MaxFragments
@@ -183,7 +186,8 @@ func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messa
 		c.receives[i].fragments = make([]bounce.Fragment, 0, fragments)
 	}
 	for i := range c.lanes {
-		c.lanes[i] = lane{Data: sock.Data{FD: -1}, expected: newRing[receiveTask](requests * s.request / s.chunk)}
+		c.lanes[i] = lane{Data: sock.Data{FD: -1},
+			expected: newRing[receiveTask](requests * s.request / s.chunk)}
 	}
 	return c
 }
@@ -197,7 +201,8 @@ func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messa
 func (c *conn) attach(control int, data []int) (err error) {
 	for i, fd := range data {
 		c.lanes[i].FD = fd
-		err = errors.Join(err, os.NewSyscallError("TCP_USER_TIMEOUT", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)))
+		err = errors.Join(err, os.NewSyscallError("TCP_USER_TIMEOUT",
+			unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)))
 	}
 	c.control.fd = control
 	return err
@@ -206,7 +211,8 @@ func (c *conn) attach(control int, data []int) (err error) {
 // useZeroCopy makes the lanes send large parts with MSG_ZEROCOPY.
 func (c *conn) useZeroCopy() error {
 	for i := range c.lanes {
-		if err := unix.SetsockoptInt(c.lanes[i].FD, unix.SOL_SOCKET, unix.SO_ZEROCOPY, 1); err != nil {
+		if err := unix.SetsockoptInt(c.lanes[i].FD, unix.SOL_SOCKET, unix.SO_ZEROCOPY,
+			1); err != nil {
 			return fmt.Errorf("SO_ZEROCOPY: %w", err)
 		}
 		c.lanes[i].ZeroCopy = true
@@ -301,7 +307,8 @@ func (c *conn) fail(err error) error {
 	return err
 }
 
-func newControlSocket(messages, inline int, send func(fd int, b []byte) (int, error)) controlSocket {
+func newControlSocket(messages, inline int,
+	send func(fd int, b []byte) (int, error)) controlSocket {
 	return controlSocket{fd: -1, send: send, in: make([]byte, 512*recordSize+messages*inline),
 		out: make([]byte, 2*messages*(recordSize+inline)+2*roomForChunks)}
 }

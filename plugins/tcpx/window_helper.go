@@ -91,7 +91,8 @@ func (c *conn) startHelpers(owner *sock.Notifier) error {
 	}
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		l.handoff = &handoff{data: l.Data, memory: c.memory.Memory(), receiveOrders: newRing[receiveOrder](len(l.expected.list))}
+		l.handoff = &handoff{data: l.Data, memory: c.memory.Memory(),
+			receiveOrders: newRing[receiveOrder](len(l.expected.list))}
 		h := list[i%len(list)]
 		h.lanes = append(h.lanes, l.handoff)
 	}

@@ -161,7 +161,8 @@ func (c *conn) handReceives() {
 				pages[k].Destination = uint32(t.offset + k*pageSize)
 			}
 			*l.handoff.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
-			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last)) // pairs with the load in receive
+			// pairs with the load in receive
+			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last))
 			l.handed++
 			c.counters.calls[sock.Others] += c.helpers[i%len(c.helpers)].notifier.Notify()
 		}

@@ -12,14 +12,17 @@ import (
 
 // TestHelpersServe: with threads, only helpers read and write data sockets, each its own.
 func TestHelpersServe(t *testing.T) {
-	a, b := pair(t, map[string]string{"sockets": "3", "threads": "2", "chunk": "16KiB", "request": "256KiB"}, 1<<20)
+	a, b := pair(t, map[string]string{"sockets": "3", "threads": "2", "chunk": "16KiB",
+		"request": "256KiB"}, 1<<20)
 	data := random(11, 200_001)
 	require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
 	for _, e := range []*bulkSide{a, b} {
 		require.Len(t, e.conn.helpers, 2)
-		require.Equal(t, []*handoff{e.conn.lanes[0].handoff, e.conn.lanes[2].handoff}, e.conn.helpers[0].lanes)
+		require.Equal(t, []*handoff{e.conn.lanes[0].handoff, e.conn.lanes[2].handoff},
+			e.conn.helpers[0].lanes)
 		require.Equal(t, []*handoff{e.conn.lanes[1].handoff}, e.conn.helpers[1].lanes)
-		require.Zero(t, e.counters.calls[sock.Sends]+e.counters.calls[sock.Receives], "calls of the polling thread")
+		require.Zero(t, e.counters.calls[sock.Sends]+e.counters.calls[sock.Receives],
+			"calls of the polling thread")
 	}
 	eventually(t, "calls to be published", func() bool {
 		for _, h := range a.conn.helpers {
@@ -54,7 +57,9 @@ func TestHelpersSleep(t *testing.T) {
 	// The receiver's helper waits for bytes that are announced and have not come.
 	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	require.NoError(t, b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests), size: 1000, total: 1000, tag: 9}, nil))
+	require.NoError(t,
+		b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests),
+			size: 1000, total: 1000, tag: 9}, nil))
 	require.NoError(t, b.progress())
 	eventually(t, "all helpers to sleep", asleep)
 	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)

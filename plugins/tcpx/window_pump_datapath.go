@@ -45,7 +45,8 @@ func (c *conn) pumpIn() error {
 // with their chunks.
 func (c *conn) mayHoldCredits() bool {
 	held := c.control.pending() / recordSize
-	return held < c.settings.receiveWindow/4 && c.receiveBegun != c.receiveConsumed && !c.control.full
+	return held < c.settings.receiveWindow/4 && c.receiveBegun != c.receiveConsumed &&
+		!c.control.full
 }
 
 // inspectEvery is how many polls pass between two looks at lanes that expect nothing.
@@ -72,7 +73,8 @@ func (c *conn) finishPoll() error {
 // until the peer sends something. Sends that only wait to be acknowledged are freed when their
 // memory is needed.
 func (c *conn) idle() bool {
-	return c.err == nil && c.announced.empty() && c.receiveBegun == c.receiveConsumed && c.sendCut == c.sendPosted &&
+	return c.err == nil && c.announced.empty() && c.receiveBegun == c.receiveConsumed &&
+		c.sendCut == c.sendPosted &&
 		c.idleLanes() && c.control.pending() == 0 &&
 		c.receivePosted-c.receiveConsumed >= uint64(c.settings.receiveWindow)
 }

@@ -26,7 +26,8 @@ func (c *conn) postReceive(to bounce.Buffer, tag uint64) error {
 	c.receivePosted++
 	c.counters.receives++
 	c.counters.receivePeak = max(c.counters.receivePeak, c.receivePosted-c.receiveConsumed)
-	c.control.put(record{kind: recordCredit, index: uint16(number % requests), size: uint32(to.Size), tag: tag})
+	c.control.put(record{kind: recordCredit, index: uint16(number % requests),
+		size: uint32(to.Size), tag: tag})
 	return nil
 }
 
@@ -40,8 +41,10 @@ func (c *conn) expectChunk(k *record) error {
 	r := &c.receives[number%requests]
 	offset, size, total := int(k.offset), int(k.size), int(k.total)
 	switch {
-	case number == c.receivePosted || uint64(k.index) != number%requests || int(k.lane) >= len(c.lanes),
-		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 && total != r.total,
+	case number == c.receivePosted || uint64(k.index) != number%requests ||
+		int(k.lane) >= len(c.lanes),
+		offset != r.announced, offset+size > total, size == 0 && total > 0, offset > 0 &&
+			total != r.total,
 		// A chunk begins a page, and pages are reserved by the bytes of a request.
 		size%pageSize != 0 && offset+size < total:
 		return errProtocol
@@ -144,7 +147,8 @@ func (c *conn) receiveLane(l *lane) (n int, err error) {
 	}
 	have := len(r.fragments)
 	begin := clock.Now()
-	grown, count, err := c.memory.Receive(l.FD, t.size-t.done, last, r.fragments[have:cap(r.fragments)])
+	grown, count, err := c.memory.Receive(l.FD, t.size-t.done, last,
+		r.fragments[have:cap(r.fragments)])
 	c.syscalls.CountReceive(begin)
 	if err != nil || grown == 0 && count == 0 {
 		return 0, err

@@ -71,8 +71,9 @@ func (c *conn) assignChunks() (assigned bool, err error) {
 				return assigned, nil
 			}
 			size := min(c.settings.chunk, r.size-r.assigned)
-			c.control.put(record{kind: recordChunk, lane: uint8(max(to, 0)), index: uint16(c.sendCut % requests),
-				size: uint32(size), offset: uint32(r.assigned), total: uint32(r.size), tag: r.tag})
+			c.control.put(record{kind: recordChunk, lane: uint8(max(to, 0)),
+				index: uint16(c.sendCut % requests),
+				size:  uint32(size), offset: uint32(r.assigned), total: uint32(r.size), tag: r.tag})
 			assigned = true
 			if size > 0 {
 				c.assign(to, r, size)
@@ -112,11 +113,13 @@ func (c *conn) chooseLane() int {
 // assign makes the next size bytes of a request a task of a lane.
 func (c *conn) assign(to int, r *sendRequest, size int) {
 	l := &c.lanes[to]
-	l.tasks[(l.firstTask+l.taskCount)%laneTasks] = sendTask{request: r, offset: r.assigned, size: size}
+	l.tasks[(l.firstTask+l.taskCount)%laneTasks] = sendTask{request: r, offset: r.assigned,
+		size: size}
 	l.taskCount++
 	l.queued += size
 	if l.handoff != nil {
-		c.counters.calls[sock.Others] += l.handSend(c.helpers[to%len(c.helpers)], r.source[r.assigned:r.assigned+size])
+		c.counters.calls[sock.Others] += l.handSend(c.helpers[to%len(c.helpers)],
+			r.source[r.assigned:r.assigned+size])
 	}
 	r.assigned += size
 	r.lanes |= 1 << to
@@ -196,7 +199,8 @@ func (c *conn) freeSend() bool {
 	r.source = nil
 	now := clock.Now()
 	c.counters.sendNS += uint64(now - r.posted)
-	c.counters.traceRequest(traced{c.peer, &sendTrace, c.sendFreed % requests, r.size, [...]int64{r.posted, r.cutAt, r.writtenAt, now, now}})
+	c.counters.traceRequest(traced{c.peer, &sendTrace, c.sendFreed % requests, r.size,
+		[...]int64{r.posted, r.cutAt, r.writtenAt, now, now}})
 	c.sendFreed++
 	return true
 }

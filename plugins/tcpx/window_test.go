@@ -229,7 +229,8 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 		require.NoError(t, a.progress())
 		return a.counters.sentBytes > 0
 	})
-	for start := time.Now(); time.Since(start) < 1500*time.Millisecond; time.Sleep(time.Millisecond) {
+	for start := time.Now(); time.Since(start) < 1500*time.Millisecond; time.Sleep(
+		time.Millisecond) {
 		require.NoError(t, a.progress())
 	}
 	require.Less(t, a.counters.sentBytes, uint64(4*len(data)))
@@ -255,10 +256,12 @@ func TestSizes(t *testing.T) {
 	for _, options := range []map[string]string{
 		{},
 		{"sockets": "4", "chunk": "4KiB", "request": "512KiB"},
-		{"sockets": "3", "chunk": "16KiB", "request": "1MiB", "striping": "least-loaded", "unpack-workers": "3"},
+		{"sockets": "3", "chunk": "16KiB", "request": "1MiB", "striping": "least-loaded",
+			"unpack-workers": "3"},
 		{"chunk": "64KiB", "zero-copy": "on", "sockets": "2"},
 		{"chunk": "4KiB", "request": "512KiB", "sockets": "3", "threads": "1"},
-		{"chunk": "64KiB", "request": "256KiB", "sockets": "4", "threads": "4", "zero-copy": "on", "unpack-workers": "1"},
+		{"chunk": "64KiB", "request": "256KiB", "sockets": "4", "threads": "4", "zero-copy": "on",
+			"unpack-workers": "1"},
 	} {
 		t.Run(fmt.Sprint(options), func(t *testing.T) {
 			a, b := pair(t, options, 2<<20)
@@ -268,7 +271,8 @@ func TestSizes(t *testing.T) {
 					continue
 				}
 				part := data[i*5%61:][:size]
-				require.True(t, bytes.Equal(part, exchange(t, a, b, part)), "a request of %d bytes", size)
+				require.True(t, bytes.Equal(part, exchange(t, a, b, part)), "a request of %d bytes",
+					size)
 			}
 		})
 	}
@@ -289,7 +293,8 @@ func TestBorrowedPart(t *testing.T) {
 			require.NoError(t, b.progress())
 			return consumed(b)
 		})
-		require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "borrowed from %d on", first)
+		require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "borrowed from %d on",
+			first)
 		awaitFreed(t, a, b)
 	}
 }
@@ -298,7 +303,8 @@ func TestBorrowedPart(t *testing.T) {
 func TestStriping(t *testing.T) {
 	for _, striping := range []string{stripeRoundRobin, stripeLeastLoaded} {
 		t.Run(striping, func(t *testing.T) {
-			a, b := pair(t, map[string]string{"chunk": "16KiB", "request": "512KiB", "sockets": "4", "striping": striping}, 1<<20)
+			a, b := pair(t, map[string]string{"chunk": "16KiB", "request": "512KiB", "sockets": "4",
+				"striping": striping}, 1<<20)
 			data := random(5, 512<<10)
 			require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
 			total := 0
@@ -318,7 +324,8 @@ func TestStriping(t *testing.T) {
 // TestLeastLoaded: the lane with the fewest bytes to send is chosen, and a lane without a free
 // task never is.
 func TestLeastLoaded(t *testing.T) {
-	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2", "striping": "least-loaded"}, 1<<20)
+	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2",
+		"striping": "least-loaded"}, 1<<20)
 	a.conn.lanes[0].queued = 1 << 20
 	require.Equal(t, 1, a.conn.chooseLane())
 	a.conn.lanes[1].taskCount = laneTasks
@@ -333,10 +340,12 @@ func TestLeastLoaded(t *testing.T) {
 // TestKilledDataSocket: a data socket that fails in the middle of a transfer ends the connection
 // on both sides, and everything is released; pair checks that.
 func TestKilledDataSocket(t *testing.T) {
-	for name, threads := range map[string]string{"sender": "0", "receiver": "0", "sender with helpers": "2", "receiver with helpers": "1"} {
+	for name, threads := range map[string]string{"sender": "0", "receiver": "0",
+		"sender with helpers": "2", "receiver with helpers": "1"} {
 		side, _, _ := strings.Cut(name, " ")
 		t.Run(name, func(t *testing.T) {
-			a, b := pair(t, map[string]string{"sockets": "2", "threads": threads, "unpack-workers": "1"}, 8<<20)
+			a, b := pair(t, map[string]string{"sockets": "2", "threads": threads,
+				"unpack-workers": "1"}, 8<<20)
 			data := random(6, 512<<10)
 			for i := range uint64(requests) {
 				err := b.conn.postReceive(b.destination.Slice(int(i)*len(data), len(data)), i)

@@ -140,7 +140,8 @@ func TestConsumeIsGated(t *testing.T) {
 			refused++
 			return false
 		})
-		require.True(t, bytes.Equal(data[int(i)*each:][:each], b.destination.Host[int(i)*each:][:each]), "request %d", i)
+		require.True(t, bytes.Equal(data[int(i)*each:][:each],
+			b.destination.Host[int(i)*each:][:each]), "request %d", i)
 	}
 	require.Positive(t, refused, "consumes that were refused")
 	require.Positive(t, b.counters.unpackNS, "time that unpacking took")
@@ -185,7 +186,8 @@ func TestWindowFills(t *testing.T) {
 	const unpackSteps, work = 40, 64
 	steps := map[string]int{}
 	for _, window := range []string{"16", "1"} {
-		a, b := pair(t, map[string]string{"chunk": "4KiB", "send-window": window, "receive-window": window}, 1<<20)
+		a, b := pair(t, map[string]string{"chunk": "4KiB", "send-window": window,
+			"receive-window": window}, 1<<20)
 		var launched [bounce.UnpackSlots]int
 		step := 0
 		u := slow(b, func(slot int) bool { return step >= launched[slot]+unpackSteps })
@@ -214,7 +216,8 @@ func TestWindowFills(t *testing.T) {
 		steps[window] = step
 		if window == "16" {
 			require.EqualValues(t, requests, b.counters.receivePeak, "peak of the receive window")
-			require.EqualValues(t, requests, b.counters.pendingPeak, "peak of receives being unpacked")
+			require.EqualValues(t, requests, b.counters.pendingPeak,
+				"peak of receives being unpacked")
 		} else {
 			require.EqualValues(t, 1, b.counters.receivePeak)
 			require.EqualValues(t, 1, a.counters.sendPeak)
@@ -273,7 +276,8 @@ func TestScatter(t *testing.T) {
 		}
 		for at, times := range covered {
 			if times != 1 {
-				require.FailNow(t, "not covered once", "byte %d of the destination is covered %d times", at, times)
+				require.FailNow(t, "not covered once",
+					"byte %d of the destination is covered %d times", at, times)
 			}
 		}
 		require.Equal(t, size%pageSize != 0, partial, "a fragment that fills its page in part")

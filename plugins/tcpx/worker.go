@@ -85,7 +85,8 @@ type pendingCalls struct {
 }
 
 func newPendingCalls(most int) pendingCalls {
-	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most), free: make([]uint32, most)}
+	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most),
+		free: make([]uint32, most)}
 	for i := range c.free {
 		c.free[i] = uint32(most - 1 - i)
 	}
@@ -93,9 +94,11 @@ func newPendingCalls(most int) pendingCalls {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}}, epoll: -1, notifier: sock.Notifier{FD: -1},
+	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}},
+		epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
-		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers), releasing: make([]*peer, 0, s.peers)}
+		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers),
+		releasing: make([]*peer, 0, s.peers)}
 	_, _ = rand.Read(w.nonce[:]) // never fails
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	if err := w.open(index); err != nil {
@@ -131,7 +134,8 @@ func (w *worker) open(index int) (err error) {
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	for _, listener := range append(w.dataListeners[:len(s.data):len(s.data)], w.acceptor.Listener) {
+	for _, listener := range append(w.dataListeners[:len(s.data):len(s.data)],
+		w.acceptor.Listener) {
 		if err = w.watch(listener, noPeer); err != nil {
 			return err
 		}
@@ -167,10 +171,13 @@ func (w *worker) Silence(id transport.PeerID) error {
 	case p == nil:
 		return nil
 	case p.state == connecting && p.failure != nil:
-		return fmt.Errorf("no connection yet (connect-timeout is %v): %w", w.settings.connectTimeout, p.failure)
+		return fmt.Errorf("no connection yet (connect-timeout is %v): %w",
+			w.settings.connectTimeout, p.failure)
 	case p.state == connecting:
-		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At, w.settings.connectTimeout)
-	case p.state == up && sock.Silence(p.conn.control.fd) > 2*time.Second: // else there are answers to keepalive probes
+		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At,
+			w.settings.connectTimeout)
+	case p.state == up && sock.Silence(p.conn.control.fd) > 2*time.Second:
+		// else there are answers to keepalive probes
 		return p.silence()
 	}
 	return p.loss
@@ -189,8 +196,10 @@ func (w *worker) Address() []byte { return w.address }
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
 	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probe: -1,
-		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
-		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight), errors: name.PeerErrors(id)}
+		conn:  newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters),
+		in:    inStream{request: s.request, sizes: make([]int, s.slots)},
+		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight),
+		errors: name.PeerErrors(id)}
 	p.conn.peer = id
 	p.conn.peerWindow, p.conn.inline = uint64(a.Window), max(0, min(a.Inline, s.inline))
 	if s.onGPU() && s.hostPrefix > 0 {
@@ -291,7 +300,8 @@ var _ transport.DeviceReader = (*worker)(nil)
 
 // ReadDevice implements [transport.DeviceReader]. An offset is a position in the requests
 // that a connection has received, each counted as full.
-func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (valid bool, err error) {
+func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (valid bool,
+	err error) {
 	p := w.peers.Get(id)
 	if w.destroyed {
 		return false, name.PeerError("read", id, transport.ErrClosed)
@@ -301,14 +311,17 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (va
 	}
 	from, ok := bounce.Inner(w.unpacker.Unpacker).(bounce.Reader)
 	if !ok {
-		return false, name.PeerError("read", id, fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.mode.name, transport.ErrUnsupported))
+		return false, name.PeerError("read", id,
+			fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.mode.name,
+				transport.ErrUnsupported))
 	}
 	if len(into) > w.settings.payload {
 		return false, name.PeerError("read", id, transport.ErrTooLarge)
 	}
 	request := uint64(w.settings.request)
 	number := offset / request
-	if p.conn.receivePosted-number > uint64(w.settings.slots) { // a receive posted since may have its slot
+	// a receive posted since may have its slot
+	if p.conn.receivePosted-number > uint64(w.settings.slots) {
 		return false, nil
 	}
 	if err := from.Read(into, p.in.at(number, int(offset%request), len(into))); err != nil {

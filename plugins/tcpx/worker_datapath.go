@@ -49,7 +49,8 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
 				return i, p.errors.NoCall
 			}
-			if taken = p.canReply(len(op.Payload)) && p.post(recordReply, uint32(op.Token), op.Payload); taken {
+			if taken = p.canReply(len(op.Payload)) &&
+				p.post(recordReply, uint32(op.Token), op.Payload); taken {
 				p.pendingReplies[op.Token] = false
 			}
 		default:
@@ -146,7 +147,8 @@ func (w *worker) findReadable() {
 	}
 	many := len(w.peers.ByID) > directPeers
 	arrived := len(w.connecting) > 0 ||
-		rest && len(w.acceptor.Waiting)+len(w.dataSockets) > 0 && clock.Now()-w.lastConnect > arrivalsEvery
+		rest && len(w.acceptor.Waiting)+len(w.dataSockets) > 0 &&
+			clock.Now()-w.lastConnect > arrivalsEvery
 	if many || rest {
 		w.counters.calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {

@@ -20,7 +20,9 @@ func oneCall(t *testing.T, a, b *worker, size int) {
 		n, err := b.Poll(events)
 		require.NoError(t, err)
 		for _, e := range events[:n] {
-			taken, err := b.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token, Payload: make([]byte, size)}})
+			taken,
+				err := b.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
+				Payload: make([]byte, size)}})
 			require.NoError(t, err)
 			require.Equal(t, 1, taken)
 		}
@@ -50,7 +52,8 @@ func TestIdlePeers(t *testing.T) {
 // TestWaitWaits: a worker with nothing to do has no ready sockets, so that Wait sleeps.
 func TestWaitWaits(t *testing.T) {
 	const size = 256 << 10
-	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: size}, map[string]string{"zero-copy": "on"})
+	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: size},
+		map[string]string{"zero-copy": "on"})
 	oneCall(t, a, b, size)
 	eventually(t, "sockets that have nothing to tell", func() bool {
 		quiet := true

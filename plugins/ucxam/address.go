@@ -59,7 +59,9 @@ func decodeAddress(b []byte) (address, error) {
 	end := 2 + int(binary.LittleEndian.Uint16(a.ucp))
 	a.probe, a.ucp = a.ucp[2:end], a.ucp[end:]
 	if a.nonce == noNonce || a.window == 0 {
-		return address{}, fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)", a.nonce, a.window)
+		return address{},
+			fmt.Errorf("the address is of another version of this transport (nonce %#x, window %d)",
+				a.nonce, a.window)
 	}
 	return a, nil
 }

@@ -41,11 +41,13 @@ func kill(t transport.Transport) {
 func TestConformance(t *testing.T) {
 	for _, lane := range []string{"posix", "sysv"} {
 		t.Run(lane, func(t *testing.T) {
-			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: map[string]string{optionTLS: lane}})
+			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience,
+				Options: map[string]string{optionTLS: lane}})
 		})
 	}
 	t.Run("tcp", func(t *testing.T) {
-		transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience, Options: map[string]string{optionTLS: "tcp"}, Kill: kill})
+		transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience,
+			Options: map[string]string{optionTLS: "tcp"}, Kill: kill})
 	})
 }
 
@@ -58,9 +60,12 @@ func TestConformanceWakeUp(t *testing.T) {
 		transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Timeout: patience,
 			Options: map[string]string{optionTLS: "tcp", optionWakeUp: "true"},
 			Skip: map[string]string{
-				"wait/arrival-before": "UCX sets up a TCP connection with several messages, for which both sides must progress; " +
-					"in this clause the caller posts its first call and does not poll until it has arrived",
-				"wait/blocks": "UCX's descriptor may stay readable during the set-up of a TCP connection, " +
+				"wait/arrival-before": "UCX sets up a TCP connection with several messages, for " +
+					"which both sides must progress; " +
+					"in this clause the caller posts its first call and does not poll until it " +
+					"has arrived",
+				"wait/blocks": "UCX's descriptor may stay readable during the set-up of a TCP " +
+					"connection, " +
 					"and in this clause the other side never progresses",
 			}})
 	})

@@ -43,15 +43,18 @@ var _ transport.Driver = Driver{}
 func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
-		Summary:      "UCX active messages over shared memory, TCP or RDMA",
-		Choose:       "to run everywhere: the library UCX finds the path, over memory, TCP or any RDMA device",
-		Groups:       []transport.Group{transport.GroupRDMA, transport.GroupSockets, transport.GroupMemory},
+		Summary: "UCX active messages over shared memory, TCP or RDMA",
+		Choose: "to run everywhere: the library UCX finds the path, over memory, TCP or " +
+			"any RDMA device",
+		Groups: []transport.Group{transport.GroupRDMA, transport.GroupSockets,
+			transport.GroupMemory},
 		Providers:    providers,
 		Capabilities: capabilities,
-		Limits:       transport.Limits{MaxPayload: maxPayload, InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},
-		Needs:        needs,
-		Options:      schema,
-		Unavailable:  missing,
+		Limits: transport.Limits{MaxPayload: maxPayload,
+			InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},
+		Needs:       needs,
+		Options:     schema,
+		Unavailable: missing,
 	}
 }
 
@@ -84,7 +87,8 @@ func openEndpoint(ctx context.Context, cfg transport.Config) (*endpoint, error) 
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{settings: s, eager: min(s.worker.Eager, s.worker.MaxPayload), workers: control.NewWorkers[worker](name, cfg.Workers)}
+	e := &endpoint{settings: s, eager: min(s.worker.Eager, s.worker.MaxPayload),
+		workers: control.NewWorkers[worker](name, cfg.Workers)}
 	if e.context, err = s.openContext(ctx); err != nil {
 		return nil, s.explain(err)
 	}
@@ -100,8 +104,8 @@ func openEndpoint(ctx context.Context, cfg transport.Config) (*endpoint, error) 
 	return e, nil
 }
 
-// UCX has no device for an interface whose link is down. The link may come back: openContext waits for
-// it for linkWait.
+// UCX has no device for an interface whose link is down. The link may come back: openContext waits
+// for it for linkWait.
 const (
 	linkWait  = 5 * time.Second
 	linkEvery = 50 * time.Millisecond
@@ -116,7 +120,8 @@ func (s *settings) openContext(ctx context.Context) (*ucp.Context, error) {
 			return c, err
 		}
 		if time.Since(began) > linkWait {
-			return nil, refuse(optionDevices, "%s: the link has been down for %v", devices, linkWait)
+			return nil, refuse(optionDevices, "%s: the link has been down for %v", devices,
+				linkWait)
 		}
 		select {
 		case <-time.After(linkEvery):
@@ -167,7 +172,8 @@ func (s *settings) explain(err error) error {
 	var status *ucp.Status
 	switch {
 	case errors.As(err, &setting):
-		return &transport.OptionError{Option: optionOf(setting.Setting.Name), Problem: setting.Error()}
+		return &transport.OptionError{Option: optionOf(setting.Setting.Name),
+			Problem: setting.Error()}
 	case !errors.As(err, &status):
 		return err
 	case status.Code == ucp.StatusNoDevice:
@@ -175,17 +181,24 @@ func (s *settings) explain(err error) error {
 		if _, ok := s.variables["NET_DEVICES"]; ok {
 			option = optionDevices
 		}
-		return refuse(option, "UCX has no usable device for UCX_TLS=%s on UCX_NET_DEVICES=%s: %v", s.tlsInForce(), s.inForce("NET_DEVICES"), err)
+		return refuse(option, "UCX has no usable device for UCX_TLS=%s on UCX_NET_DEVICES=%s: %v",
+			s.tlsInForce(), s.inForce("NET_DEVICES"), err)
 	case status.Code == ucp.StatusUnreachable && s.worker.PeerErrors:
-		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker and reports lost peers, as error-handling=%s requires: %v",
+		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker and reports "+
+			"lost peers, as error-handling=%s requires: %v",
 			s.tlsInForce(), errorsPeer, err)
 	case status.Code == ucp.StatusUnreachable:
-		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker: %v", s.tlsInForce(), err)
+		return refuse(optionTLS, "no transport of UCX_TLS=%s reaches another worker: %v",
+			s.tlsInForce(), err)
 	case sharedMemoryFull():
-		return refuse(optionTLS, "UCX %s with UCX_TLS=%s does not start, and %s is full or read-only; enlarge it (mount -o remount,size=1G %[3]s; docker run --shm-size=1g), or use tcp: %v",
+		return refuse(optionTLS, "UCX %s with UCX_TLS=%s does not start, and %s is full or "+
+			"read-only; enlarge it (mount -o remount,size=1G %[3]s; docker run --shm-size=1g), "+
+			"or use tcp: %v",
 			ucp.Version(), s.tlsInForce(), shm.NamedDir, err)
 	default:
-		return transport.Unavailable("UCX %s with UCX_TLS=%s does not start; see UCX's messages in the log: %w", ucp.Version(), s.tlsInForce(), err)
+		return transport.Unavailable(
+			"UCX %s with UCX_TLS=%s does not start; see UCX's messages in the log: %w",
+			ucp.Version(), s.tlsInForce(), err)
 	}
 }
 
@@ -224,11 +237,12 @@ func (e *endpoint) Properties() transport.Properties {
 		Provider:     e.lane.transport,
 		Medium:       e.lane.medium(),
 		Capabilities: s.capabilities(),
-		Limits:       transport.Limits{MaxPayload: s.worker.MaxPayload, InlineSize: e.eager, Peers: maxPeers},
-		Libraries:    map[string]string{"ucx": ucp.Version()},
-		Notes:        notes,
-		Integrity:    "none",
-		Uncounted:    "UCX",
+		Limits: transport.Limits{MaxPayload: s.worker.MaxPayload, InlineSize: e.eager,
+			Peers: maxPeers},
+		Libraries: map[string]string{"ucx": ucp.Version()},
+		Notes:     notes,
+		Integrity: "none",
+		Uncounted: "UCX",
 	}
 	if p.Medium == transport.MediumTCP {
 		p.Integrity = "TCP's checksum"
@@ -236,9 +250,12 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Integrity = "the device's checksum of each packet (ICRC)"
 	}
 	// UCX chooses unless exactly one transport is allowed. The provider names its choice.
-	if names, all := requested(s.tlsInForce()); all || len(names) != 1 || len(expand(names[0])) != 1 {
+	if names, all := requested(s.tlsInForce()); all || len(names) != 1 ||
+		len(expand(names[0])) != 1 {
 		p.Chosen = map[string]string{optionTLS: e.lane.transport}
-		notes[transport.NoteAuto] = fmt.Sprintf("UCX chose %s of UCX_TLS=%s for a connection between two workers of this process", e.lane, s.tlsInForce())
+		notes[transport.NoteAuto] = fmt.Sprintf(
+			"UCX chose %s of UCX_TLS=%s for a connection between two workers of this process",
+			e.lane, s.tlsInForce())
 	}
 	return p
 }

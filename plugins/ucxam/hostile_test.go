@@ -23,7 +23,8 @@ func hostileAs(t testing.TB, change func(*address)) (w *worker, h *ucp.Worker) {
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
 	other, err := transport.ParseOptions(schema, same)
 	require.NoError(t, err)
-	opened, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 64, MaxPayload: 8192, Options: other})
+	opened, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 64,
+		MaxPayload: 8192, Options: other})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	made, err := opened.NewWorker(0)
@@ -105,8 +106,8 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 	})
 }
 
-// TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of the
-// peer's, and the peer stays connected.
+// TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of
+// the peer's, and the peer stays connected.
 func TestGuessedNonce(t *testing.T) {
 	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
 		w, h := hostileAs(t, func(a *address) { a.nonce ^= 1 << bit })
@@ -148,20 +149,24 @@ func TestAddressesThatLie(t *testing.T) {
 		"nothing":        nil,
 		"not an address": []byte("127.0.0.1:80"),
 		"cut short":      other.Address()[:len(other.Address())-1],
-		"another window": address{nonce: good.nonce, window: good.window + 1, layout: good.layout, ucp: good.ucp}.encode(),
-		"another layout": address{nonce: good.nonce, window: good.window, layout: good.layout + 1, ucp: good.ucp}.encode(),
-		"no nonce":       address{window: good.window, layout: good.layout, ucp: good.ucp}.encode(),
+		"another window": address{nonce: good.nonce, window: good.window + 1, layout: good.layout,
+			ucp: good.ucp}.encode(),
+		"another layout": address{nonce: good.nonce, window: good.window, layout: good.layout + 1,
+			ucp: good.ucp}.encode(),
+		"no nonce": address{window: good.window, layout: good.layout, ucp: good.ucp}.encode(),
 	} {
 		t.Run(name, func(t *testing.T) { require.Error(t, w.Connect(t.Context(), 0, bytes)) })
 	}
 	require.NoError(t, w.Connect(t.Context(), 0, other.Address()))
 	require.Error(t, w.Connect(t.Context(), 0, other.Address()), "twice")
-	require.Error(t, w.Connect(t.Context(), 1, other.Address()), "a PeerID beyond the configuration")
+	require.Error(t, w.Connect(t.Context(), 1, other.Address()),
+		"a PeerID beyond the configuration")
 }
 
 // FuzzDecodeAddress: decodeAddress accepts only what encode writes, and detects damage.
 func FuzzDecodeAddress(f *testing.F) {
-	f.Add(address{nonce: rand.Uint64(), window: 16, ucp: []byte("address")}.encode(), uint16(0), byte(0))
+	f.Add(address{nonce: rand.Uint64(), window: 16, ucp: []byte("address")}.encode(),
+		uint16(0), byte(0))
 	f.Add([]byte(addressMagic), uint16(3), byte(1))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16, change byte) {
 		a, err := decodeAddress(b)

@@ -48,7 +48,8 @@ func (l lane) listen() (*floor.StreamPort, error) {
 	var at netip.Addr
 	for _, a := range addresses {
 		prefix, err := netip.ParsePrefix(a.String())
-		if ip := prefix.Addr(); err == nil && !ip.IsLinkLocalUnicast() && (!at.IsValid() || ip.Is4() && !at.Is4()) {
+		if ip := prefix.Addr(); err == nil && !ip.IsLinkLocalUnicast() &&
+			(!at.IsValid() || ip.Is4() && !at.Is4()) {
 			at = ip
 		}
 	}
@@ -72,7 +73,8 @@ func laneOf(info string) (lane, error) {
 			return lane{transport: m[1], device: m[2]}, nil
 		}
 	}
-	return lane{}, fmt.Errorf("UCX's description of the connection has no lane for active messages: %q", info)
+	return lane{},
+		fmt.Errorf("UCX's description of the connection has no lane for active messages: %q", info)
 }
 
 // aliases are the names in UCX_TLS that mean several transports
@@ -120,7 +122,8 @@ func mayUse(tls, transport string) bool {
 		return !mayUse(others, transport)
 	}
 	names, all := requested(tls)
-	return all || slices.ContainsFunc(names, func(item string) bool { return slices.Contains(expand(item), transport) })
+	return all || slices.ContainsFunc(names,
+		func(item string) bool { return slices.Contains(expand(item), transport) })
 }
 
 func expand(item string) []string {
@@ -140,7 +143,8 @@ func (s *settings) checkResources(contextInfo string) error {
 	for _, m := range resourceLine.FindAllStringSubmatch(contextInfo, -1) {
 		transports, devices = append(transports, m[1]), append(devices, m[2])
 	}
-	return errors.Join(checkTransports(s.tls, transports), checkDevices(s.variables["NET_DEVICES"], s.tlsInForce(), devices))
+	return errors.Join(checkTransports(s.tls, transports), checkDevices(s.variables["NET_DEVICES"],
+		s.tlsInForce(), devices))
 }
 
 // checkDevices returns an error if a device in a value of UCX_NET_DEVICES does not exist. An
@@ -150,8 +154,12 @@ func checkDevices(value, tls string, existing []string) error {
 		return nil
 	}
 	for item := range strings.SplitSeq(value, ",") {
-		if !slices.ContainsFunc(existing, func(device string) bool { return device == item || strings.HasPrefix(device, item+":") }) {
-			return refuse(optionDevices, "UCX has no device %q for UCX_TLS=%s; ucx_info -d lists its devices", item, tls)
+		if !slices.ContainsFunc(existing, func(device string) bool {
+			return device == item ||
+				strings.HasPrefix(device, item+":")
+		}) {
+			return refuse(optionDevices,
+				"UCX has no device %q for UCX_TLS=%s; ucx_info -d lists its devices", item, tls)
 		}
 	}
 	return nil
@@ -164,8 +172,11 @@ func checkTransports(tls string, existing []string) error {
 		return nil
 	}
 	for _, item := range names {
-		if !slices.ContainsFunc(expand(item), func(name string) bool { return slices.Contains(existing, name) }) {
-			return refuse(optionTLS, "UCX has no transport or device for %q here; ucx_info -d lists its transports", item)
+		if !slices.ContainsFunc(expand(item),
+			func(name string) bool { return slices.Contains(existing, name) }) {
+			return refuse(optionTLS,
+				"UCX has no transport or device for %q here; ucx_info -d lists its transports",
+				item)
 		}
 	}
 	return nil
@@ -174,7 +185,8 @@ func checkTransports(tls string, existing []string) error {
 // checkLane returns an error if a lane is not the one that the options request.
 func (s *settings) checkLane(l lane) error {
 	if s.lane != "" && l.transport != s.lane {
-		return refuse(optionLane, "asked for %s, but UCX chose %s from %s", s.lane, l, s.tlsInForce())
+		return refuse(optionLane, "asked for %s, but UCX chose %s from %s", s.lane, l,
+			s.tlsInForce())
 	}
 	if mayUse(s.tls, l.transport) {
 		return nil

@@ -37,7 +37,8 @@ func BenchmarkGrowth(b *testing.B) {
 func init() { childRoles["grow"] = growFor }
 
 func checkGrowth(t testing.TB, total int) {
-	r := role{Name: "echo", Options: map[string]string{optionTLS: "posix"}, MaxPayload: 64, InFlight: 32, Size: total, CPU: -1}
+	r := role{Name: "echo", Options: map[string]string{optionTLS: "posix"}, MaxPayload: 64,
+		InFlight: 32, Size: total, CPU: -1}
 	server, serverAddress := start(t, r)
 	r.Name = "grow"
 	client, clientAddress := start(t, r)
@@ -61,7 +62,8 @@ func growFor(r role, w *worker) (any, error) {
 	lines := bufio.NewScanner(os.Stdin)
 	ops := make([]transport.Op, r.InFlight)
 	for i := range ops {
-		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: make([]byte, 48)}
+		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: make([]byte, 48)}
 	}
 	events := make([]transport.Event, 64)
 	for _, stretch := range []struct {

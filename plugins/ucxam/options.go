@@ -32,23 +32,29 @@ const (
 var schema = []transport.Option{
 	{
 		Name: optionTLS, Type: transport.TypeString, Default: "",
-		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves the choice to the environment and UCX, whose default is all; between machines all but shared memory, and on one machine, if net-devices is empty, all but tcp",
+		Help: "UCX_TLS: the transports that UCX may use, such as posix,self or tcp; empty leaves " +
+			"the choice to the environment and UCX, whose default is all; between machines all " +
+			"but shared memory, and on one machine, if net-devices is empty, all but tcp",
 	},
 	{
 		Name: optionLane, Type: transport.TypeString, Default: "",
-		Help: "the transport of tls that must carry the messages, such as posix or rc_mlx5; empty accepts any, and the result names the one that UCX chooses",
+		Help: "the transport of tls that must carry the messages, such as posix or rc_mlx5; " +
+			"empty accepts any, and the result names the one that UCX chooses",
 	},
 	{
 		Name: optionDevices, Type: transport.TypeString, Default: "",
-		Help: "UCX_NET_DEVICES: the network devices that UCX may use, such as lo or mlx5_0:1; empty leaves the choice to the environment and UCX",
+		Help: "UCX_NET_DEVICES: the network devices that UCX may use, such as lo or mlx5_0:1; " +
+			"empty leaves the choice to the environment and UCX",
 	},
 	{
 		Name: optionThreshold, Type: transport.TypeString, Default: "",
-		Help: "UCX_RNDV_THRESH: message size from which UCX uses rendezvous, with kb, mb, inf or auto; empty leaves it to UCX",
+		Help: "UCX_RNDV_THRESH: message size from which UCX uses rendezvous, with kb, mb, inf or " +
+			"auto; empty leaves it to UCX",
 	},
 	{
 		Name: optionEager, Type: transport.TypeSize, Default: "8KiB", Min: 0, Max: 1 << 20,
-		Help: "largest payload that is sent as a header alone, UCX's shortest path; UCX's largest header limits it further",
+		Help: "largest payload that is sent as a header alone, UCX's shortest path; UCX's " +
+			"largest header limits it further",
 	},
 	{
 		Name: optionBound, Type: transport.TypeInt, Default: "64", Min: 1, Max: 4096,
@@ -59,12 +65,16 @@ var schema = []transport.Option{
 		Help: "lets threads park on UCX's event descriptor; UCX then omits transports without one",
 	},
 	{
-		Name: optionErrors, Type: transport.TypeString, Default: errorsPeer, Allowed: []string{errorsPeer, errorsNone},
-		Help: "peer makes UCX report lost peers, and omits transports that cannot; none reports only peers that close in order",
+		Name: optionErrors, Type: transport.TypeString, Default: errorsPeer,
+		Allowed: []string{errorsPeer, errorsNone},
+		Help: "peer makes UCX report lost peers, and omits transports that cannot; none reports " +
+			"only peers that close in order",
 	},
 	{
-		Name: optionKeepalive, Type: transport.TypeDuration, Default: "200ms", Min: int64(time.Millisecond), Max: int64(time.Hour),
-		Help: "UCX_KEEPALIVE_INTERVAL: how often UCX checks that a silent peer is alive, with error-handling peer",
+		Name: optionKeepalive, Type: transport.TypeDuration, Default: "200ms",
+		Min: int64(time.Millisecond), Max: int64(time.Hour),
+		Help: "UCX_KEEPALIVE_INTERVAL: how often UCX checks that a silent peer is alive, with " +
+			"error-handling peer",
 	},
 	{
 		Name: optionVariables, Type: transport.TypeString, Default: "",
@@ -74,7 +84,8 @@ var schema = []transport.Option{
 
 // providers are the transports that UCX may choose, by its names.
 var providers = []string{
-	"posix", "sysv", "self", "tcp", "xpmem", "rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs", "ud_mlx5",
+	"posix", "sysv", "self", "tcp", "xpmem", "rc_verbs", "rc_mlx5", "dc_mlx5", "ud_verbs",
+	"ud_mlx5",
 	"srd", "gga_mlx5", "ugni_smsg", "ugni_udt",
 }
 
@@ -109,8 +120,10 @@ func resolve(cfg transport.Config, environ []string) (*settings, error) {
 	o := cfg.Options
 	s := &settings{
 		worker: ucp.WorkerConfig{
-			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1), MaxPayload: max(cfg.MaxPayload, 1),
-			Small: smallPayload, Eager: o.Size(optionEager), LargeBytes: largeBytes, Bound: o.Int(optionBound),
+			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1),
+			MaxPayload: max(cfg.MaxPayload, 1),
+			Small:      smallPayload, Eager: o.Size(optionEager), LargeBytes: largeBytes,
+			Bound:      o.Int(optionBound),
 			PeerErrors: o.String(optionErrors) == errorsPeer,
 		},
 		workers: cfg.Workers,

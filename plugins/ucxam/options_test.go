@@ -17,7 +17,8 @@ func openWith(t *testing.T, raw map[string]string) (transport.Transport, transpo
 	needUCX(t)
 	options, err := transport.ParseOptions(schema, raw)
 	require.NoError(t, err)
-	tr, err := Driver{}.Open(context.Background(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 4096, Options: options})
+	tr, err := Driver{}.Open(context.Background(),
+		transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 4096, Options: options})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,20 +35,33 @@ func TestBadInput(t *testing.T) {
 		option string // "" if the error is ErrUnavailable without an option
 		words  []string
 	}{
-		"unknown transport":        {map[string]string{optionTLS: "bogus"}, optionTLS, []string{"UCX_TLS=bogus", "No such device"}},
-		"one unknown transport":    {map[string]string{optionTLS: "posix,bogus"}, optionTLS, []string{`"bogus"`}},
-		"unknown device":           {map[string]string{optionTLS: "tcp", optionDevices: "nodev0"}, optionDevices, []string{"nodev0", "No such device"}},
-		"one unknown device":       {map[string]string{optionDevices: "lo,nodev0"}, optionDevices, []string{`"nodev0"`}},
-		"device of no transport":   {map[string]string{optionTLS: "posix", optionDevices: "lo"}, optionDevices, []string{`"lo"`, "UCX_TLS=posix"}},
-		"self cannot tell of loss": {map[string]string{optionTLS: "self,cma"}, optionTLS, []string{"Destination is unreachable"}},
-		"threshold":                {map[string]string{optionThreshold: "lots"}, optionThreshold, []string{"UCX_RNDV_THRESH=lots", "Invalid parameter"}},
-		"unknown variable":         {map[string]string{optionVariables: "UCX_POSIX_FIFO_SIZ=64"}, optionVariables, []string{"UCX_POSIX_FIFO_SIZ", `did you mean "POSIX_FIFO_SIZE"`}},
-		"no variable":              {map[string]string{optionVariables: "POSIX"}, optionVariables, []string{"UCX_NAME=value"}},
-		"no value":                 {map[string]string{optionVariables: "UCX_TLS="}, optionVariables, []string{"UCX_TLS has no value"}},
-		"set twice":                {map[string]string{optionTLS: "posix", optionVariables: "UCX_TLS=tcp"}, optionTLS, []string{"UCX_TLS as well"}},
-		"does not start":           {map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=3"}, "", []string{"Invalid parameter"}},
+		"unknown transport": {map[string]string{optionTLS: "bogus"}, optionTLS,
+			[]string{"UCX_TLS=bogus", "No such device"}},
+		"one unknown transport": {map[string]string{optionTLS: "posix,bogus"}, optionTLS,
+			[]string{`"bogus"`}},
+		"unknown device": {map[string]string{optionTLS: "tcp", optionDevices: "nodev0"},
+			optionDevices, []string{"nodev0", "No such device"}},
+		"one unknown device": {map[string]string{optionDevices: "lo,nodev0"}, optionDevices,
+			[]string{`"nodev0"`}},
+		"device of no transport": {map[string]string{optionTLS: "posix", optionDevices: "lo"},
+			optionDevices, []string{`"lo"`, "UCX_TLS=posix"}},
+		"self cannot tell of loss": {map[string]string{optionTLS: "self,cma"}, optionTLS,
+			[]string{"Destination is unreachable"}},
+		"threshold": {map[string]string{optionThreshold: "lots"}, optionThreshold,
+			[]string{"UCX_RNDV_THRESH=lots", "Invalid parameter"}},
+		"unknown variable": {map[string]string{optionVariables: "UCX_POSIX_FIFO_SIZ=64"},
+			optionVariables, []string{"UCX_POSIX_FIFO_SIZ", `did you mean "POSIX_FIFO_SIZE"`}},
+		"no variable": {map[string]string{optionVariables: "POSIX"}, optionVariables,
+			[]string{"UCX_NAME=value"}},
+		"no value": {map[string]string{optionVariables: "UCX_TLS="},
+			optionVariables, []string{"UCX_TLS has no value"}},
+		"set twice": {map[string]string{optionTLS: "posix",
+			optionVariables: "UCX_TLS=tcp"}, optionTLS, []string{"UCX_TLS as well"}},
+		"does not start": {map[string]string{optionTLS: "posix",
+			optionVariables: "UCX_POSIX_FIFO_SIZE=3"}, "", []string{"Invalid parameter"}},
 		"another lane": {
-			map[string]string{optionTLS: "tcp,posix", optionLane: "posix", optionVariables: "UCX_POSIX_ERROR_HANDLING=n"},
+			map[string]string{optionTLS: "tcp,posix", optionLane: "posix",
+				optionVariables: "UCX_POSIX_ERROR_HANDLING=n"},
 			optionLane, []string{"asked for posix", "UCX chose tcp/"},
 		},
 	} {
@@ -75,15 +89,17 @@ func TestBadInput(t *testing.T) {
 // TestProperties: they have the lane, the version, and every variable that anyone has set.
 func TestProperties(t *testing.T) {
 	t.Setenv("UCX_TCP_MAX_POLL", "8")
-	tr, _, err := openWith(t, map[string]string{optionTLS: "tcp", optionDevices: "lo", optionVariables: "UCX_TCP_TX_SEG_SIZE=16k,UCX_TCP_RX_SEG_SIZE=32k"})
+	tr, _, err := openWith(t, map[string]string{optionTLS: "tcp", optionDevices: "lo",
+		optionVariables: "UCX_TCP_TX_SEG_SIZE=16k,UCX_TCP_RX_SEG_SIZE=32k"})
 	require.NoError(t, err)
 	p := tr.Properties()
 	require.Equal(t, "tcp", p.Provider)
 	require.Regexp(t, `^1\.\d+\.\d+$`, p.Libraries["ucx"])
 	for name, value := range map[string]string{
 		"lane": "tcp/lo", "UCX_TLS": "tcp", "UCX_NET_DEVICES": "lo", "UCX_TCP_MAX_POLL": "8",
-		"UCX_TCP_TX_SEG_SIZE": "16k", "UCX_TCP_RX_SEG_SIZE": "32k", "UCX_KEEPALIVE_INTERVAL": "200000us",
-		"UCX_LOG_FILE": "stderr", "UCX_HANDLE_ERRORS": "none",
+		"UCX_TCP_TX_SEG_SIZE": "16k", "UCX_TCP_RX_SEG_SIZE": "32k",
+		"UCX_KEEPALIVE_INTERVAL": "200000us",
+		"UCX_LOG_FILE":           "stderr", "UCX_HANDLE_ERRORS": "none",
 	} {
 		require.Equal(t, value, p.Notes[name], name)
 	}
@@ -97,12 +113,14 @@ func TestSharedMemoryIsChosen(t *testing.T) {
 	require.Contains(t, []string{"posix", "sysv"}, tr.Properties().Provider)
 }
 
-// TestSharedMemoryIsNotChosenBetweenMachines: unless somebody asks for it; the command then refuses it.
+// TestSharedMemoryIsNotChosenBetweenMachines: unless somebody asks for it; the command then refuses
+// it.
 func TestSharedMemoryIsNotChosenBetweenMachines(t *testing.T) {
 	needUCX(t)
 	options, err := transport.ParseOptions(schema, map[string]string{optionDevices: "lo"})
 	require.NoError(t, err)
-	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 32, Options: options, Crosses: true}
+	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: 32, Options: options,
+		Crosses: true}
 	tr, err := Driver{}.Open(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Equal(t, transport.MediumTCP, tr.Properties().Medium)
@@ -117,8 +135,9 @@ func TestSharedMemoryIsNotChosenBetweenMachines(t *testing.T) {
 	require.NoError(t, tr.Close())
 }
 
-// TestSharedMemoryIsInItsDirectory: the host removes the directory of a rank that was killed. UCX names
-// its files at random, and with this variable it keeps the names; peers open them by their paths.
+// TestSharedMemoryIsInItsDirectory: the host removes the directory of a rank that was killed. UCX
+// names its files at random, and with this variable it keeps the names; peers open them by their
+// paths.
 func TestSharedMemoryIsInItsDirectory(t *testing.T) {
 	var workers []transport.Worker
 	for range 2 {
@@ -126,14 +145,16 @@ func TestSharedMemoryIsInItsDirectory(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 		t.Setenv(shm.EnvDir, dir)
-		_, w, err := openWith(t, map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_USE_PROC_LINK=n"})
+		_, w, err := openWith(t, map[string]string{optionTLS: "posix",
+			optionVariables: "UCX_POSIX_USE_PROC_LINK=n"})
 		require.NoError(t, err)
 		workers = append(workers, w)
 		files, err := filepath.Glob(filepath.Join(dir, "ucx_shm_posix_*"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
 	}
-	require.NoError(t, workers[0].Connect(t.Context(), 0, workers[1].Address()), "with another directory")
+	require.NoError(t, workers[0].Connect(t.Context(), 0, workers[1].Address()),
+		"with another directory")
 }
 
 // TestSelf: UCX's transport self connects a worker to itself only.
@@ -148,7 +169,8 @@ func TestSelf(t *testing.T) {
 		e := next(t, w.(*worker))
 		require.Equal(t, transport.EventRequest, e.Kind)
 		require.Len(t, e.Payload, size)
-		_, err = w.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token, Payload: e.Payload}})
+		_, err = w.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
+			Payload: e.Payload}})
 		require.NoError(t, err)
 		require.NoError(t, w.Flush())
 		e = next(t, w.(*worker))

@@ -14,14 +14,15 @@ import (
 // messages of a rendezvous.
 const mostHeaders = 256
 
-// ReadPaths implements [transport.PathReader], from UCX's description of each connection. Large messages
-// may be striped over several ports, each of which is a path.
+// ReadPaths implements [transport.PathReader], from UCX's description of each connection. Large
+// messages may be striped over several ports, each of which is a path.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	for _, p := range w.peers.ByID {
 		if p == nil {
 			continue
 		}
-		path := transport.Path{Carrier: cmp.Or(p.lane.medium(), p.lane.transport), Overhead: mostHeaders, Facts: descriptionOf(p.info)}
+		path := transport.Path{Carrier: cmp.Or(p.lane.medium(), p.lane.transport),
+			Overhead: mostHeaders, Facts: descriptionOf(p.info)}
 		if path.Carrier != transport.MediumVerbs {
 			dst = append(dst, path)
 			continue
@@ -36,8 +37,9 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	return dst
 }
 
-// portsOf returns the ports ("mlx5_0:1") over which a connection with that lane for active messages carries
-// data: its own first, then those of further RDMA lanes. A lane for wire-up only carries none.
+// portsOf returns the ports ("mlx5_0:1") over which a connection with that lane for active messages
+// carries data: its own first, then those of further RDMA lanes. A lane for wire-up only carries
+// none.
 func portsOf(messages lane, info string) []string {
 	ports := []string{messages.device}
 	for line := range strings.Lines(info) {
@@ -55,7 +57,8 @@ func portsOf(messages lane, info string) []string {
 
 var (
 	// anyLane matches a lane as [laneLine] does, whatever it carries.
-	anyLane = regexp.MustCompile(`lane\[\d+\]:\s+\d+:([a-z0-9_]+)/(\S+?)\.\d+\s.*sysdev\[\d+\]\s*(.*)`)
+	anyLane = regexp.MustCompile(
+		`lane\[\d+\]:\s+\d+:([a-z0-9_]+)/(\S+?)\.\d+\s.*sysdev\[\d+\]\s*(.*)`)
 	// carriesData matches what a lane is for, if that is data: "am am_bw#0 rma_bw#1 wireup".
 	carriesData = regexp.MustCompile(`\b(am|rma|amo|tag|rkey_ptr)(_bw)?\b`)
 	// threshold matches the protocols of an operation by the size of its messages:

@@ -23,9 +23,11 @@ const twoRails = `#
 func TestDescription(t *testing.T) {
 	messages, err := laneOf(twoRails)
 	require.NoError(t, err)
-	require.Equal(t, []string{"mlx5_0:1", "mlx5_2:1"}, portsOf(messages, twoRails), "wire-up and keepalive carry no data")
+	require.Equal(t, []string{"mlx5_0:1", "mlx5_2:1"}, portsOf(messages, twoRails),
+		"wire-up and keepalive carry no data")
 	require.Equal(t, map[string]string{
-		"lanes":             "rc_mlx5/mlx5_0:1 for rma_bw#0 am am_bw#0; rc_mlx5/mlx5_2:1 for rma_bw#1 am_bw#1; ud_mlx5/mlx5_3:1 for wireup; tcp/eth0 for keepalive",
+		"lanes": "rc_mlx5/mlx5_0:1 for rma_bw#0 am am_bw#0; rc_mlx5/mlx5_2:1 for " +
+			"rma_bw#1 am_bw#1; ud_mlx5/mlx5_3:1 for wireup; tcp/eth0 for keepalive",
 		"protocols_am_send": "0..<egr/short>..2038..<egr/bcopy>..8246..<rndv>..(inf)",
 	}, descriptionOf(twoRails))
 	require.Equal(t, []string{"mlx5_0:1"}, portsOf(messages, "nothing that is understood"))

@@ -20,7 +20,9 @@ func TestLibraryProbe(t *testing.T) {
 			needUCX(t)
 			options, err := transport.ParseOptions(schema, map[string]string{optionTLS: lane})
 			require.NoError(t, err)
-			tr, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 1 << 20, Options: options})
+			tr, err := Driver{}.Open(t.Context(),
+				transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 1 << 20,
+					Options: options})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, tr.Close()) }()
 			w, err := tr.NewWorker(0)
@@ -32,7 +34,8 @@ func TestLibraryProbe(t *testing.T) {
 		require.NoError(t, b.Connect(t.Context(), 0, a.Address()))
 		for _, size := range []int{0, 16, a.ucp.ProbeLimit()} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond, Forth: size, Back: 100}
+			p := transport.Probe{Kind: transport.ProbeLibrary, Duration: time.Millisecond,
+				Forth: size, Back: 100}
 			lead := p
 			lead.Initiate = true
 			var far sync.WaitGroup
@@ -46,7 +49,8 @@ func TestLibraryProbe(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, f.RoundTrip, "%s, %d bytes", lane, size)
 		}
-		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary, Forth: a.ucp.ProbeLimit() + 1})
+		_, err := a.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeLibrary,
+			Forth: a.ucp.ProbeLimit() + 1})
 		require.ErrorIs(t, err, transport.ErrUnsupported)
 	}
 }

@@ -98,7 +98,8 @@ func open(r role) (transport.Transport, *worker, error) {
 		return nil, nil, err
 	}
 	tr, err := Driver{}.Open(context.Background(), transport.Config{
-		Workers: 1, Peers: 1, InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload, Options: options,
+		Workers: 1, Peers: 1, InFlight: max(r.InFlight, 4), MaxPayload: r.MaxPayload,
+		Options: options,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -234,18 +235,22 @@ func call(t testing.TB, w *worker, token transport.Token, payload []byte) {
 // rendezvous and as UCX decides.
 func TestSizes(t *testing.T) {
 	const most = 16 << 20
-	sizes := []int{0, 1, 7, 8, 63, 64, 65, 92, 93, 1000, 4096, 8100, 8191, 8192, 8193, 65535, 65536, 100000, 1 << 20, 4<<20 + 3, most}
+	sizes := []int{0, 1, 7, 8, 63, 64, 65, 92, 93, 1000, 4096, 8100, 8191, 8192, 8193, 65535, 65536,
+		100000, 1 << 20, 4<<20 + 3, most}
 	for _, c := range []struct {
 		name    string
 		options map[string]string
 	}{
 		{"posix", map[string]string{optionTLS: "posix,cma"}},
 		{"posix without cma", map[string]string{optionTLS: "posix"}},
-		{"posix by rendezvous", map[string]string{optionTLS: "posix", optionThreshold: "1kb", optionEager: "512"}},
-		{"posix eager", map[string]string{optionTLS: "posix", optionThreshold: "inf", optionEager: "0"}},
+		{"posix by rendezvous", map[string]string{optionTLS: "posix", optionThreshold: "1kb",
+			optionEager: "512"}},
+		{"posix eager", map[string]string{optionTLS: "posix", optionThreshold: "inf",
+			optionEager: "0"}},
 		{"sysv", map[string]string{optionTLS: "sysv"}},
 		{"tcp", map[string]string{optionTLS: "tcp"}},
-		{"tcp by rendezvous", map[string]string{optionTLS: "tcp", optionThreshold: "1kb", optionEager: "512"}},
+		{"tcp by rendezvous", map[string]string{optionTLS: "tcp", optionThreshold: "1kb",
+			optionEager: "512"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, _ := between(t, role{Options: c.options, MaxPayload: most})
@@ -264,14 +269,15 @@ func TestSizes(t *testing.T) {
 				require.EqualValues(t, i, e.Token)
 				require.True(t, bytes.Equal(sent, e.Payload), "payload of %d bytes", len(sent))
 			}
-			_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, most+1)}})
+			_, err := w.Post([]transport.Op{
+				{Kind: transport.OpCall, Payload: make([]byte, most+1)}})
 			require.ErrorIs(t, err, transport.ErrTooLarge)
 		})
 	}
 }
 
-// TestSegmentsArePrivate requires that no other user, also of the user's group, may attach to UCX's System V
-// segments.
+// TestSegmentsArePrivate requires that no other user, also of the user's group, may attach to UCX's
+// System V segments.
 func TestSegmentsArePrivate(t *testing.T) {
 	w, c := between(t, role{Options: map[string]string{optionTLS: "sysv"}, MaxPayload: 64})
 	call(t, w, 1, []byte("segments exist"))
@@ -298,7 +304,8 @@ func TestKilledPeerIsReported(t *testing.T) {
 	for _, lane := range []string{"posix", "sysv", "tcp"} {
 		for _, size := range []int{-1, 32, 1 << 20} {
 			t.Run(fmt.Sprintf("%s/%d", lane, size), func(t *testing.T) {
-				w, c := between(t, role{Options: map[string]string{optionTLS: lane}, MaxPayload: 1 << 20, InFlight: 8})
+				w, c := between(t, role{Options: map[string]string{optionTLS: lane},
+					MaxPayload: 1 << 20, InFlight: 8})
 				call(t, w, 1, []byte("before"))
 				require.Equal(t, transport.EventResponse, next(t, w).Kind)
 				// Wait for the process: UCX counts a zombie as alive.
@@ -329,7 +336,8 @@ func TestKilledPeerIsReported(t *testing.T) {
 func flood(t *testing.T, w *worker, size int, act func()) {
 	ops := make([]transport.Op, 8)
 	for i := range ops {
-		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i), Payload: make([]byte, size)}
+		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
+			Payload: make([]byte, size)}
 	}
 	events := make([]transport.Event, 8)
 	for answered, waiting := 0, len(ops); answered < 100; {
@@ -349,7 +357,9 @@ func flood(t *testing.T, w *worker, size int, act func()) {
 func TestStoppedPeerIsNotLost(t *testing.T) {
 	for _, lane := range []string{"posix", "tcp"} {
 		t.Run(lane, func(t *testing.T) {
-			w, c := between(t, role{Options: map[string]string{optionTLS: lane, optionKeepalive: "20ms"}, MaxPayload: 64})
+			w, c := between(t,
+				role{Options: map[string]string{optionTLS: lane, optionKeepalive: "20ms"},
+					MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, c.cmd.Process.Signal(unix.SIGSTOP))
@@ -372,7 +382,9 @@ func TestStoppedPeerIsNotLost(t *testing.T) {
 func TestCloseIsReported(t *testing.T) {
 	for _, lane := range []string{"posix", "tcp"} {
 		t.Run(lane, func(t *testing.T) {
-			w, c := between(t, role{Options: map[string]string{optionTLS: lane, optionKeepalive: "1h"}, MaxPayload: 64})
+			w, c := between(t,
+				role{Options: map[string]string{optionTLS: lane, optionKeepalive: "1h"},
+					MaxPayload: 64})
 			call(t, w, 1, []byte("before"))
 			require.Equal(t, transport.EventResponse, next(t, w).Kind)
 			require.NoError(t, w.Close())

@@ -14,5 +14,6 @@ func TestChosenTransport(t *testing.T) {
 	p := transporttest.Properties(t, Driver{}, nil)
 	require.Equal(t, map[string]string{"tls": p.Provider}, p.Chosen)
 	require.Equal(t, "UCX", p.Uncounted)
-	require.Empty(t, transporttest.Properties(t, Driver{}, map[string]string{"tls": "posix", "error-handling": "none"}).Chosen)
+	require.Empty(t, transporttest.Properties(t, Driver{},
+		map[string]string{"tls": "posix", "error-handling": "none"}).Chosen)
 }

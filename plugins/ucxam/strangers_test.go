@@ -36,7 +36,8 @@ func listeners(t *testing.T) (count int) {
 	return count
 }
 
-// TestNoPortWithoutTCP: on one machine, ranks that have not asked for TCP open no port to strangers.
+// TestNoPortWithoutTCP: on one machine, ranks that have not asked for TCP open no port to
+// strangers.
 func TestNoPortWithoutTCP(t *testing.T) {
 	before := listeners(t)
 	tr, _, err := openWith(t, nil)

@@ -22,10 +22,11 @@ const prefix = "UCX_"
 var sharedMemory = []string{"posix", "sysv"}
 
 // resolveVariables collects UCX's variables. An option overrides the environment, and the
-// environment overrides the transport's defaults. If ranks are on several machines, the default leaves out
-// shared memory: the trial connection, which is between workers of one process, would choose it. On one
-// machine the default leaves out TCP, unless a device is named: for each interface, UCX listens at a port,
-// used or not, and whoever connects there can end the process or write to its memory.
+// environment overrides the transport's defaults. If ranks are on several machines, the default
+// leaves out shared memory: the trial connection, which is between workers of one process, would
+// choose it. On one machine the default leaves out TCP, unless a device is named: for each
+// interface, UCX listens at a port, used or not, and whoever connects there can end the process or
+// write to its memory.
 func (s *settings) resolveVariables(o transport.Values, environ []string, crosses bool) error {
 	given, err := parseVariables(o.String(optionVariables))
 	if err != nil {
@@ -40,11 +41,15 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 	known := knownVariables()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := known[name]; !ok {
-			return &transport.OptionError{Option: optionVariables, Problem: fmt.Sprintf("UCX %s has no variable %s%s%s",
-				ucp.Version(), prefix, name, transport.SuggestionFor(name, slices.Sorted(maps.Keys(known))))}
+			return &transport.OptionError{Option: optionVariables,
+				Problem: fmt.Sprintf("UCX %s has no variable %s%s%s",
+					ucp.Version(), prefix, name,
+					transport.SuggestionFor(name, slices.Sorted(maps.Keys(known))))}
 		}
 		if option, ok := ownOptions[name]; ok && o.String(option) != "" {
-			return &transport.OptionError{Option: option, Problem: fmt.Sprintf("is given, and %s%s as well in %q: give one of them", prefix, name, optionVariables)}
+			return &transport.OptionError{Option: option,
+				Problem: fmt.Sprintf("is given, and %s%s as well in %q: give one of them", prefix,
+					name, optionVariables)}
 		}
 		set(name, given[name])
 	}
@@ -68,9 +73,10 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 		check("KEEPALIVE_INTERVAL", fmt.Sprintf("%dus", o.Duration(optionKeepalive).Microseconds()))
 	}
 	s.tls = s.variables["TLS"]
-	// While UCX 1.13 makes a worker it asserts that nothing arrives at an interface that it progresses only
-	// once it is used, and a byte from a stranger ends the process (ucp_worker_iface_check_events). A single
-	// interface will be used, so progress costs the same without that.
+	// While UCX 1.13 makes a worker it asserts that nothing arrives at an interface that it
+	// progresses only once it is used, and a byte from a stranger ends the process
+	// (ucp_worker_iface_check_events). A single interface will be used, so progress costs the same
+	// without that.
 	if _, ok := s.variables["ADAPTIVE_PROGRESS"]; !ok && s.tcpAlone() {
 		set("ADAPTIVE_PROGRESS", "n")
 	}
@@ -78,7 +84,8 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 		if !mayUse(s.tls, transport) {
 			continue // UCX warns about variables that nothing reads
 		}
-		for suffix, value := range map[string]string{"ERROR_HANDLING": "y", "FIFO_SIZE": fmt.Sprint(s.fifo())} {
+		for suffix, value := range map[string]string{"ERROR_HANDLING": "y",
+			"FIFO_SIZE": fmt.Sprint(s.fifo())} {
 			name := strings.ToUpper(transport) + "_" + suffix
 			if _, ok := s.variables[name]; !ok {
 				set(name, value)
@@ -86,7 +93,8 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 		}
 	}
 	// It differs between ranks, so it is neither reported nor part of layout.
-	if _, ok := s.variables["POSIX_DIR"]; !ok && mayUse(s.tls, "posix") && shm.Dir() != shm.NamedDir {
+	if _, ok := s.variables["POSIX_DIR"]; !ok && mayUse(s.tls, "posix") &&
+		shm.Dir() != shm.NamedDir {
 		s.others = append(s.others, ucp.Setting{Name: "POSIX_DIR", Value: shm.Dir()})
 	}
 	return nil
@@ -163,7 +171,8 @@ func parseVariables(text string) (map[string]string, error) {
 	}
 	for variable, value := range given {
 		if value == "" || strings.ContainsRune(value, 0) {
-			return nil, &transport.OptionError{Option: optionVariables, Problem: prefix + variable + " has no value"}
+			return nil, &transport.OptionError{Option: optionVariables, Problem: prefix + variable +
+				" has no value"}
 		}
 	}
 	return given, nil

@@ -72,7 +72,8 @@ func newWorker(e *endpoint) (*worker, error) {
 	cfg := e.settings.worker
 	w := &worker{
 		endpoint: e, nonce: control.NewNonce(), limit: cfg.MaxPayload, window: cfg.Window,
-		peers: control.NewPeers[peer, uint64](cfg.Peers, noNonce), lost: control.NewLostPeers(cfg.Peers),
+		peers: control.NewPeers[peer, uint64](cfg.Peers, noNonce),
+		lost:  control.NewLostPeers(cfg.Peers),
 	}
 	var err error
 	if w.ucp, err = e.context.NewWorker(cfg, w.nonce); err != nil {
@@ -81,13 +82,15 @@ func newWorker(e *endpoint) (*worker, error) {
 	e.AddRegistered(w.ucp.Registered())
 	if e.settings.wakeUp {
 		if w.ucp.Descriptor() < 0 {
-			return nil, errors.Join(refuse(optionWakeUp, "UCX has no event descriptor for %s", e.lane), w.destroy())
+			return nil, errors.Join(refuse(optionWakeUp, "UCX has no event descriptor for %s",
+				e.lane), w.destroy())
 		}
 		if w.parking, err = control.NewParking(w.ucp.Descriptor()); err != nil {
 			return nil, errors.Join(err, w.destroy())
 		}
 	}
-	a := address{nonce: w.nonce, window: uint32(w.window), layout: e.settings.layout(), ucp: w.ucp.Address()}
+	a := address{nonce: w.nonce, window: uint32(w.window), layout: e.settings.layout(),
+		ucp: w.ucp.Address()}
 	if e.lane.medium() == transport.MediumTCP {
 		if w.stream, err = e.lane.listen(); err != nil {
 			return nil, errors.Join(err, w.destroy())
@@ -121,10 +124,12 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 		return err
 	}
 	if int(a.window) != w.window {
-		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open all ranks with the same", a.window, w.window)
+		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open "+
+			"all ranks with the same", a.window, w.window)
 	}
 	if a.layout != w.endpoint.settings.layout() {
-		return errors.New("the peer has other values of UCX's variables for shared memory (UCX_POSIX_*, UCX_SYSV_*): set the same on all ranks")
+		return errors.New("the peer has other values of UCX's variables for shared memory " +
+			"(UCX_POSIX_*, UCX_SYSV_*): set the same on all ranks")
 	}
 	info, err := w.ucp.Connect(int(id), a.nonce, a.ucp)
 	if err != nil {
@@ -133,7 +138,8 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	p := &peer{id: id, info: info, probe: slices.Clone(a.probe), errors: name.PeerErrors(id)}
 	w.peers.Add(id, a.nonce, p)
 	if p.lane, err = laneOf(info); err == nil && p.lane.transport != w.endpoint.lane.transport {
-		err = transport.Unavailable("the transport was opened for %s and UCX chose %s for this peer: set the option %q or %q to a transport that reaches all peers",
+		err = transport.Unavailable("the transport was opened for %s and UCX chose %s for this "+
+			"peer: set the option %q or %q to a transport that reaches all peers",
 			w.endpoint.lane, p.lane, optionTLS, optionLane)
 	}
 	if err != nil {
@@ -185,7 +191,8 @@ func (w *worker) destroy() error {
 // Probe implements [transport.Prober]. The library is UCX: two loops in C send messages with the
 // payloads over the connection's lane, without the ring, the calls into C, and Go. The floors of a
 // lane over TCP are the kernel's.
-func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport.Probe) (transport.Floor, error) {
+func (w *worker) Probe(ctx context.Context, id transport.PeerID,
+	probe transport.Probe) (transport.Floor, error) {
 	p := w.peers.Get(id)
 	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
 		if probe.Kind == transport.ProbeMedium || probe.Kind == transport.ProbeRate {
@@ -198,9 +205,12 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 			return transport.Floor{}, transport.ErrUnsupported
 		}
 		// A longer message is announced and fetched, which the loops in C leave out.
-		if most := w.ucp.ProbeLimit(); probe.Forth < 0 || probe.Forth > most || probe.Back < 0 || probe.Back > most {
-			return transport.Floor{}, fmt.Errorf("%w: UCX fetches payloads of more than %[4]d bytes, and these have %[2]d and %[3]d",
-				transport.ErrUnsupported, probe.Forth, probe.Back, most)
+		if most := w.ucp.ProbeLimit(); probe.Forth < 0 || probe.Forth > most || probe.Back < 0 ||
+			probe.Back > most {
+			return transport.Floor{},
+				fmt.Errorf("%w: UCX fetches payloads of more than %[4]d bytes, and these have "+
+					"%[2]d and %[3]d",
+					transport.ErrUnsupported, probe.Forth, probe.Back, most)
 		}
 		if !probe.Initiate {
 			session, err := w.ucp.Follow(ctx, int(id), probe.Back, p.sessions.followed)
@@ -224,18 +234,25 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		c = w.ucp.Counts()
 	}
 	// Enqueue copies each payload. What UCX does itself cannot be counted.
-	work := control.Work{Copies: w.counts.posted + c.Copied, CopiedBytes: w.counts.bytes + c.CopiedBytes, Syscalls: w.counts.syscalls}
+	work := control.Work{Copies: w.counts.posted + c.Copied, CopiedBytes: w.counts.bytes +
+		c.CopiedBytes, Syscalls: w.counts.syscalls}
 	return append(work.Append(dst),
 		transport.Stat{Name: "posted", Help: "messages posted", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages polled", Value: w.counts.polled},
 		transport.Stat{Name: "full", Help: "posts that found no room", Value: w.counts.full},
 		transport.Stat{Name: "crossings", Help: "calls into C", Value: w.counts.crossings},
-		transport.Stat{Name: "crossings_empty", Help: "calls into C by polls that found nothing", Value: w.counts.empty},
-		transport.Stat{Name: "sends_pending", Help: "messages that UCX did not send at once", Value: c.Pended},
-		transport.Stat{Name: "rendezvous", Help: "messages that were announced and then fetched", Value: c.Rendezvous},
-		transport.Stat{Name: "copied", Help: "payloads copied out of UCX's memory", Value: c.Copied},
-		transport.Stat{Name: "kept", Help: "payloads read in UCX's memory, without a copy", Value: c.Kept},
-		transport.Stat{Name: "strangers", Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
+		transport.Stat{Name: "crossings_empty", Help: "calls into C by polls that found nothing",
+			Value: w.counts.empty},
+		transport.Stat{Name: "sends_pending", Help: "messages that UCX did not send at once",
+			Value: c.Pended},
+		transport.Stat{Name: "rendezvous", Help: "messages that were announced and then fetched",
+			Value: c.Rendezvous},
+		transport.Stat{Name: "copied", Help: "payloads copied out of UCX's memory",
+			Value: c.Copied},
+		transport.Stat{Name: "kept", Help: "payloads read in UCX's memory, without a copy",
+			Value: c.Kept},
+		transport.Stat{Name: "strangers",
+			Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.parked},
 	)
 }

@@ -25,7 +25,8 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		}
 		switch op.Kind {
 		case transport.OpCall:
-			if p.calls >= w.window || !w.ucp.Enqueue(uint32(op.Peer), ucp.Call, uint64(op.Token), op.Payload) {
+			if p.calls >= w.window || !w.ucp.Enqueue(uint32(op.Peer), ucp.Call, uint64(op.Token),
+				op.Payload) {
 				return i, w.full()
 			}
 			p.calls++

@@ -66,7 +66,8 @@ func TestMisspeltFieldIsRefused(t *testing.T) {
 	}
 	documents := bytes.Split(text, []byte("\n---\n"))
 	job := documents[len(documents)-1]
-	if _, err := decode(bytes.Replace(job, []byte("backoffLimit"), []byte("backOffLimit"), 1)); err == nil {
+	if _, err := decode(bytes.Replace(job, []byte("backoffLimit"), []byte("backOffLimit"),
+		1)); err == nil {
 		t.Error("a misspelt field was accepted")
 	}
 }
@@ -99,7 +100,8 @@ func TestIndexedJobFitsTogether(t *testing.T) {
 	}
 	pod := job.Spec.Template.Spec
 	container := pod.Containers[0]
-	if want := "tb1-TOKEN@" + job.Name + "-0." + service.Name + ":7177"; secret.StringData["ticket"] != want {
+	if want := "tb1-TOKEN@" + job.Name + "-0." + service.Name +
+		":7177"; secret.StringData["ticket"] != want {
 		t.Errorf("the ticket is %s, want %s", secret.StringData["ticket"], want)
 	}
 	for _, same := range []struct {
@@ -112,9 +114,12 @@ func TestIndexedJobFitsTogether(t *testing.T) {
 		{"completion mode", *job.Spec.CompletionMode, batch.IndexedCompletion},
 		{"secret", container.Env[0].ValueFrom.SecretKeyRef.Name, secret.Name},
 		{"port", container.Ports[0].ContainerPort, service.Spec.Ports[0].Port},
-		{"labels", pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels["app"], job.Spec.Template.Labels["app"]},
-		{"processors", container.Resources.Requests.Cpu().String(), container.Resources.Limits.Cpu().String()},
-		{"memory", container.Resources.Requests.Memory().String(), container.Resources.Limits.Memory().String()},
+		{"labels", pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels["app"],
+			job.Spec.Template.Labels["app"]},
+		{"processors", container.Resources.Requests.Cpu().String(),
+			container.Resources.Limits.Cpu().String()},
+		{"memory", container.Resources.Requests.Memory().String(),
+			container.Resources.Limits.Memory().String()},
 	} {
 		if same.got != same.want {
 			t.Errorf("%s: %v, want %v", same.what, same.got, same.want)

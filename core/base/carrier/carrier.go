@@ -24,8 +24,8 @@ func read() snapshot {
 // NewWatch reads the counters.
 func NewWatch() *Watch { return &Watch{read()} }
 
-// Carried returns what the counters have grown by since NewWatch. Connections that were opened since are
-// included, and those that were closed are not.
+// Carried returns what the counters have grown by since NewWatch. Connections that were opened
+// since are included, and those that were closed are not.
 func (w *Watch) Carried() *record.Carried {
 	now := read()
 	t := &record.Carried{Namespace: namespace(), Counters: []record.Counter{}}
@@ -37,7 +37,8 @@ func (w *Watch) Carried() *record.Carried {
 	}
 	var udp record.Bytes
 	for cookie, drops := range now.sockets.dropped {
-		udp.Add(record.Bytes{Dropped: drops}.Since(record.Bytes{Dropped: w.before.sockets.dropped[cookie]}))
+		udp.Add(record.Bytes{Dropped: drops}.Since(
+			record.Bytes{Dropped: w.before.sockets.dropped[cookie]}))
 	}
 	put(t, record.KindTCP, tcp, nil)
 	put(t, record.KindUDP, map[string]record.Bytes{"all sockets": udp}, nil)
@@ -47,8 +48,9 @@ func (w *Watch) Carried() *record.Carried {
 }
 
 func (c connection) bytes() record.Bytes {
-	return record.Bytes{Sent: c.sent, Received: c.received, SentPackets: c.sentPackets, ReceivedPackets: c.receivedPackets,
-		Retransmitted: c.retransmitted}
+	return record.Bytes{Sent: c.sent, Received: c.received, SentPackets: c.sentPackets,
+		ReceivedPackets: c.receivedPackets,
+		Retransmitted:   c.retransmitted}
 }
 
 func put(t *record.Carried, kind string, now, before map[string]record.Bytes) {
@@ -59,8 +61,8 @@ func put(t *record.Carried, kind string, now, before map[string]record.Bytes) {
 	}
 }
 
-// Describe completes the paths that a transport's workers state with what the kernel knows of them, and
-// returns each once.
+// Describe completes the paths that a transport's workers state with what the kernel knows of them,
+// and returns each once.
 func Describe(stated []transport.Path) []transport.Path {
 	var list []transport.Path
 	var open *sockets
@@ -87,7 +89,8 @@ func Describe(stated []transport.Path) []transport.Path {
 		case p.Remote != "" || p.Interface != "":
 			addRoute(p)
 		}
-		p.LocalPort, p.RemotePort = 0, 0 // of no use any more: workers whose routes are the same state the same
+		// of no use any more: workers whose routes are the same state the same
+		p.LocalPort, p.RemotePort = 0, 0
 	}
 	return once(list)
 }
@@ -103,7 +106,8 @@ func once(list []transport.Path) (unique []transport.Path) {
 }
 
 func same(p, q *transport.Path) bool {
-	return p.Carrier == q.Carrier && p.Local == q.Local && p.Remote == q.Remote && p.LocalPort == q.LocalPort &&
+	return p.Carrier == q.Carrier && p.Local == q.Local && p.Remote == q.Remote &&
+		p.LocalPort == q.LocalPort &&
 		p.RemotePort == q.RemotePort && p.Interface == q.Interface && p.Device == q.Device &&
 		p.Port == q.Port && p.Overhead == q.Overhead && maps.Equal(p.Facts, q.Facts)
 }

@@ -53,7 +53,8 @@ func TestCarriedByConnections(t *testing.T) {
 	near, far := connect(t)
 	carry(t, near, far, 1<<20) // before the window
 	watch := NewWatch()
-	require.Zero(t, find(watch.Carried(), record.KindTCP, "127.0.0.1 127.0.0.1"), "a window without bytes")
+	require.Zero(t, find(watch.Carried(), record.KindTCP, "127.0.0.1 127.0.0.1"),
+		"a window without bytes")
 	carry(t, near, far, 300_000)
 	carry(t, far, near, 5)
 	one, other := connect(t) // within the window
@@ -79,10 +80,12 @@ func TestDescribeTCP(t *testing.T) {
 	raw, err := near.(*net.TCPConn).SyscallConn()
 	require.NoError(t, err)
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		require.NoError(t, unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno"))
+		require.NoError(t, unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION,
+			"reno"))
 		require.NoError(t, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 50_000))
 	}))
-	stated := transport.Path{Carrier: transport.MediumTCP, Overhead: 8, Facts: map[string]string{"engine": "epoll"}}
+	stated := transport.Path{Carrier: transport.MediumTCP, Overhead: 8,
+		Facts: map[string]string{"engine": "epoll"}}
 	paths := Describe([]transport.Path{stated, stated})
 	require.Len(t, paths, 1)
 	p := paths[0]
@@ -101,7 +104,8 @@ func TestDescribeTCP(t *testing.T) {
 }
 
 func TestDescribeUDP(t *testing.T) {
-	paths := Describe([]transport.Path{{Carrier: transport.MediumUDP, Local: "127.0.0.1", Remote: "127.0.0.2"}})
+	paths := Describe([]transport.Path{{Carrier: transport.MediumUDP, Local: "127.0.0.1",
+		Remote: "127.0.0.2"}})
 	require.Equal(t, "lo", paths[0].Interface)
 }
 
@@ -125,8 +129,10 @@ KernelPageSize:        4 kB
 Size:                  4 kB
 KernelPageSize:        4 kB
 `
-	require.Equal(t, "hugetlb 4MiB in pages of 2MiB, memfd 3MiB in pages of 4KiB", segmentsIn(strings.NewReader(smaps)))
-	memory, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	require.Equal(t, "hugetlb 4MiB in pages of 2MiB, memfd 3MiB in pages of 4KiB",
+		segmentsIn(strings.NewReader(smaps)))
+	memory, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(memory)) }()
 	p := Describe([]transport.Path{{Carrier: transport.MediumMemory}})[0]
@@ -171,7 +177,8 @@ func TestPorts(t *testing.T) {
 		"rxe0/ports/1/hw_counters/sent_pkts":        "11",
 		"rxe0/ports/1/hw_counters/rcvd_pkts":        "12",
 	})
-	require.NoError(t, os.Symlink(filepath.Join(root, "bus/0000:3b:00.0"), filepath.Join(root, "mlx5_0/device")))
+	require.NoError(t, os.Symlink(filepath.Join(root, "bus/0000:3b:00.0"),
+		filepath.Join(root, "mlx5_0/device")))
 	require.Equal(t, map[string]record.Bytes{
 		"mlx5_0/1":  {Sent: 4000, Received: 2000, SentPackets: 7},
 		"irdma0/1":  {Sent: 77, Received: 5, SentPackets: 3},
@@ -181,23 +188,29 @@ func TestPorts(t *testing.T) {
 		"rxe0/1":    {SentPackets: 11, ReceivedPackets: 12},
 	}, readPorts(root))
 	for device, want := range map[string]string{
-		"mlx5_0": "", "efa_0": "", "rxe0": "", "irdma0": "its driver may not count RoCE", "siw0": "its driver has no counters that are known",
+		"mlx5_0": "", "efa_0": "", "rxe0": "", "irdma0": "its driver may not count RoCE",
+		"siw0": "its driver has no counters that are known",
 	} {
 		for number := range 2 { // 0 is any port
-			p := transport.Path{Carrier: transport.MediumVerbs, Device: device, Port: number, Facts: map[string]string{}}
+			p := transport.Path{Carrier: transport.MediumVerbs, Device: device, Port: number,
+				Facts: map[string]string{}}
 			addPort(&p, root)
 			require.Equal(t, want, p.Facts[record.FactUncounted], device)
 		}
 	}
 
-	p := transport.Path{Carrier: transport.MediumVerbs, Device: "mlx5_0", Port: 1, Facts: map[string]string{transport.FactGIDIndex: "3"}}
+	p := transport.Path{Carrier: transport.MediumVerbs, Device: "mlx5_0", Port: 1,
+		Facts: map[string]string{transport.FactGIDIndex: "3"}}
 	addPort(&p, root)
 	require.Equal(t, "eth2", p.Interface)
 	require.Equal(t, map[string]string{
-		"gid_index": "3", "gid": "0000:0000:0000:0000:0000:ffff:0a00:0001", "gid_type": "RoCE v2", "link_rate": "100 Gb/sec (4X EDR)",
-		"link_layer": "Ethernet", "port_state": "ACTIVE", "bus": "0000:3b:00.0", "numa_node": "1", "pcie_link": "16.0 GT/s PCIe x16",
+		"gid_index": "3", "gid": "0000:0000:0000:0000:0000:ffff:0a00:0001", "gid_type": "RoCE v2",
+		"link_rate":  "100 Gb/sec (4X EDR)",
+		"link_layer": "Ethernet", "port_state": "ACTIVE", "bus": "0000:3b:00.0", "numa_node": "1",
+		"pcie_link": "16.0 GT/s PCIe x16",
 	}, p.Facts)
-	require.Equal(t, []string{"verbs over mlx5_0/1, gid_index 3, gid_type RoCE v2, link_layer Ethernet, link_rate 100 Gb/sec (4X EDR), pcie_link 16.0 GT/s PCIe x16, port_state ACTIVE"},
+	require.Equal(t, []string{"verbs over mlx5_0/1, gid_index 3, gid_type RoCE v2, link_layer " +
+		"Ethernet, link_rate 100 Gb/sec (4X EDR), pcie_link 16.0 GT/s PCIe x16, port_state ACTIVE"},
 		record.PathIdentity([]transport.Path{p, p}))
 }
 

@@ -15,8 +15,8 @@ func readDrops(fd int) (drops uint64, ok bool) {
 	return uint64(memory[8]), errno == 0 && size == uint32(unsafe.Sizeof(memory))
 }
 
-// ethtool gives the driver of an interface one of the commands with a struct ethtool_value, and returns the
-// value that the driver leaves there.
+// ethtool gives the driver of an interface one of the commands with a struct ethtool_value, and
+// returns the value that the driver leaves there.
 func ethtool(name string, command, data uint32) (_ uint32, ok bool) {
 	var request struct {
 		name [unix.IFNAMSIZ]byte
@@ -33,6 +33,7 @@ func ethtool(name string, command, data uint32) (_ uint32, ok bool) {
 		return 0, false
 	}
 	defer unix.Close(fd)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request)))
 	return value.data, errno == 0
 }

@@ -36,7 +36,8 @@ func readInterfaces() map[string]record.Bytes {
 			continue
 		}
 		at := func(i int) uint64 { n, _ := strconv.ParseUint(fields[i], 10, 64); return n }
-		all[strings.TrimSpace(name)] = record.Bytes{Received: at(0), ReceivedPackets: at(1), Sent: at(8), SentPackets: at(9),
+		all[strings.TrimSpace(name)] = record.Bytes{Received: at(0), ReceivedPackets: at(1),
+			Sent: at(8), SentPackets: at(9),
 			Dropped: at(3) + at(11)}
 	}
 	return all
@@ -57,7 +58,8 @@ func addRoute(p *transport.Path) {
 	_, routed := p.Facts[record.FactRoute]
 	if remote, err := netip.ParseAddr(p.Remote); p.Interface == "" && !routed && err == nil {
 		local, _ := netip.ParseAddr(p.Local)
-		h := routeOf(protocols[p.Carrier], netip.AddrPortFrom(local, p.LocalPort), netip.AddrPortFrom(remote, p.RemotePort))
+		h := routeOf(protocols[p.Carrier], netip.AddrPortFrom(local, p.LocalPort),
+			netip.AddrPortFrom(remote, p.RemotePort))
 		addHop(p, h)
 	}
 	if p.Interface == "" {
@@ -98,7 +100,8 @@ func addInterface(p *transport.Path, link netlink.Link) {
 	if readText(filepath.Join(directory, "ifindex")) != strconv.Itoa(attrs.Index) {
 		return // sysfs shows another network namespace
 	}
-	if speed, err := strconv.Atoi(readText(filepath.Join(directory, "speed"))); err == nil && speed > 0 {
+	if speed, err := strconv.Atoi(readText(filepath.Join(directory, "speed"))); err == nil &&
+		speed > 0 {
 		addFact(p, record.FactLinkRate, strconv.Itoa(speed)+" Mb/s")
 	}
 	addBus(p, filepath.Join(directory, "device"))
@@ -115,7 +118,8 @@ func addBus(p *transport.Path, link string) {
 	if node := readText(filepath.Join(target, "numa_node")); node != "-1" {
 		addFact(p, record.FactNUMA, node)
 	}
-	speed, width := readText(filepath.Join(target, "current_link_speed")), readText(filepath.Join(target, "current_link_width"))
+	speed, width := readText(filepath.Join(target, "current_link_speed")),
+		readText(filepath.Join(target, "current_link_width"))
 	if speed != "" && width != "" {
 		addFact(p, "pcie_link", speed+" x"+width)
 	}

@@ -17,8 +17,8 @@ const devices = "/sys/class/infiniband"
 // (InfiniBand Architecture Specification, PortCounters).
 const wordBytes = 4
 
-// portCounter is how a driver counts what a port sends and receives: the sums of files of the port, in
-// units of bytes.
+// portCounter is how a driver counts what a port sends and receives: the sums of files of the port,
+// in units of bytes.
 type portCounter struct {
 	unit                         uint64
 	sent, received               []string
@@ -26,26 +26,29 @@ type portCounter struct {
 }
 
 // portCounters has the counters of drivers, the first of which that a port has counts: those of
-// InfiniBand, of bnxt_re and efa, of erdma in both of its spellings, of irdma and i40iw, and of rxe,
-// which counts packets only (the tables of names in Linux's drivers/infiniband).
+// InfiniBand, of bnxt_re and efa, of erdma in both of its spellings, of irdma and i40iw, and of
+// rxe, which counts packets only (the tables of names in Linux's drivers/infiniband).
 var portCounters = []portCounter{
 	{wordBytes, []string{"counters/port_xmit_data"}, []string{"counters/port_rcv_data"},
 		[]string{"counters/port_xmit_packets"}, []string{"counters/port_rcv_packets"}},
-	{1, []string{"hw_counters/tx_bytes"}, []string{"hw_counters/rx_bytes"}, []string{"hw_counters/tx_pkts"}, []string{"hw_counters/rx_pkts"}},
+	{1, []string{"hw_counters/tx_bytes"}, []string{"hw_counters/rx_bytes"},
+		[]string{"hw_counters/tx_pkts"}, []string{"hw_counters/rx_pkts"}},
 	{1, []string{"hw_counters/hw_tx_bytes_cnt"}, []string{"hw_counters/hw_rx_bytes_cnt"},
 		[]string{"hw_counters/hw_tx_packets_cnt"}, []string{"hw_counters/hw_rx_packets_cnt"}},
 	{1, []string{"hw_counters/tx_bytes_cnt"}, []string{"hw_counters/rx_bytes_cnt"},
 		[]string{"hw_counters/tx_packets_cnt"}, []string{"hw_counters/rx_packets_cnt"}},
-	{1, []string{irdmaCounter, "hw_counters/ip6OutOctets"}, []string{"hw_counters/ip4InOctets", "hw_counters/ip6InOctets"},
-		[]string{"hw_counters/ip4OutPkts", "hw_counters/ip6OutPkts"}, []string{"hw_counters/ip4InPkts", "hw_counters/ip6InPkts"}},
+	{1, []string{irdmaCounter, "hw_counters/ip6OutOctets"},
+		[]string{"hw_counters/ip4InOctets", "hw_counters/ip6InOctets"},
+		[]string{"hw_counters/ip4OutPkts", "hw_counters/ip6OutPkts"},
+		[]string{"hw_counters/ip4InPkts", "hw_counters/ip6InPkts"}},
 	{1, nil, nil, []string{"hw_counters/sent_pkts"}, []string{"hw_counters/rcvd_pkts"}},
 }
 
 // irdmaCounter is reported not to grow with RoCE on some devices.
 const irdmaCounter = "hw_counters/ip4OutOctets"
 
-// counterOf returns how the driver of a port counts; ok is false if it counts nothing that is known. A
-// driver may have files that always have 0, so one that has counted comes first.
+// counterOf returns how the driver of a port counts; ok is false if it counts nothing that is
+// known. A driver may have files that always have 0, so one that has counted comes first.
 func counterOf(port string) (c portCounter, ok bool) {
 	for _, c := range portCounters {
 		if sumOf(port, c.sent)+sumOf(port, c.sentPackets) > 0 {
@@ -70,8 +73,8 @@ func sumOf(port string, names []string) (sum uint64) {
 	return sum
 }
 
-// readPorts returns the counters of all ports below root, by "DEVICE/PORT". Ports whose driver counts
-// packets only, as Soft-RoCE does, have no bytes.
+// readPorts returns the counters of all ports below root, by "DEVICE/PORT". Ports whose driver
+// counts packets only, as Soft-RoCE does, have no bytes.
 func readPorts(root string) map[string]record.Bytes {
 	list, _ := filepath.Glob(filepath.Join(root, "*", "ports", "*"))
 	all := map[string]record.Bytes{}
@@ -87,8 +90,10 @@ func readPorts(root string) map[string]record.Bytes {
 		}
 		all[filepath.Base(filepath.Dir(filepath.Dir(port)))+"/"+filepath.Base(port)] = record.Bytes{
 			Sent: c.unit * sumOf(port, c.sent), Received: c.unit * sumOf(port, c.received),
-			SentPackets: sumOf(port, c.sentPackets), ReceivedPackets: sumOf(port, c.receivedPackets),
-			Dropped: first("counters/port_xmit_discards") + first("hw_counters/out_of_sequence", "hw_counters/out_of_seq_request") +
+			SentPackets:     sumOf(port, c.sentPackets),
+			ReceivedPackets: sumOf(port, c.receivedPackets),
+			Dropped: first("counters/port_xmit_discards") + first("hw_counters/out_of_sequence",
+				"hw_counters/out_of_seq_request") +
 				first("hw_counters/rx_discards_phy"),
 		}
 	}
@@ -117,8 +122,8 @@ func addPort(p *transport.Path, root string) {
 	}
 }
 
-// uncounted returns why the counters of a port, or of all ports of a device if its number is 0, may stay at
-// 0 although it sends; "" if they do not.
+// uncounted returns why the counters of a port, or of all ports of a device if its number is 0, may
+// stay at 0 although it sends; "" if they do not.
 func uncounted(device, port string, number int) string {
 	ports := []string{port}
 	if number == 0 {

@@ -17,10 +17,11 @@ type hop struct {
 }
 
 // protocols are those whose ports the kernel may hash to choose one of several equal routes.
-var protocols = map[string]uint8{transport.MediumTCP: unix.IPPROTO_TCP, transport.MediumUDP: unix.IPPROTO_UDP}
+var protocols = map[string]uint8{transport.MediumTCP: unix.IPPROTO_TCP,
+	transport.MediumUDP: unix.IPPROTO_UDP}
 
-// routeOf asks the kernel for its route between two ends. It asks with their ports if it knows them and the
-// protocol is not 0, unless the kernel refuses them. A kernel before 4.18 ignores them.
+// routeOf asks the kernel for its route between two ends. It asks with their ports if it knows them
+// and the protocol is not 0, unless the kernel refuses them. A kernel before 4.18 ignores them.
 func routeOf(protocol uint8, local, remote netip.AddrPort) hop {
 	if protocol != 0 && local.Port() != 0 && remote.Port() != 0 {
 		ports := []*nl.RtAttr{

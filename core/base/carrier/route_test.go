@@ -36,8 +36,8 @@ func addAddress(a netip.Addr) error {
 	return netlink.AddrAdd(lo, &netlink.Addr{IPNet: network(a)})
 }
 
-// in runs f on a thread in a host's namespace. A failed requirement of f would end the goroutine that Do
-// waits for, so f returns what it found, and the test requires it.
+// in runs f on a thread in a host's namespace. A failed requirement of f would end the goroutine
+// that Do waits for, so f returns what it found, and the test requires it.
 func in[T any](t *testing.T, h *hosts.Host, f func() (T, error)) (found T) {
 	t.Helper()
 	require.NoError(t, h.Do(func() (err error) {
@@ -47,8 +47,8 @@ func in[T any](t *testing.T, h *hosts.Host, f func() (T, error)) (found T) {
 	return found
 }
 
-// twoRoutes makes two hosts with two equal routes to the second one, between which the kernel chooses by
-// ports. It returns the first one's interfaces, with the gateway of each.
+// twoRoutes makes two hosts with two equal routes to the second one, between which the kernel
+// chooses by ports. It returns the first one's interfaces, with the gateway of each.
 func twoRoutes(t *testing.T) (a, b *hosts.Host, interfaces map[string]netip.Addr) {
 	t.Helper()
 	a, b = hosts.Pair(t, hosts.Wire{})
@@ -56,7 +56,8 @@ func twoRoutes(t *testing.T) (a, b *hosts.Host, interfaces map[string]netip.Addr
 	second := netip.AddrFrom4([4]byte{10, 78, 0, 2})
 	require.NoError(t, b.Do(func() error {
 		for _, name := range []string{"all", "default"} {
-			if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/rp_filter", []byte("0"), 0); err != nil {
+			if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/rp_filter", []byte("0"),
+				0); err != nil {
 				return err
 			}
 		}
@@ -65,7 +66,8 @@ func twoRoutes(t *testing.T) (a, b *hosts.Host, interfaces map[string]netip.Addr
 			return err
 		}
 		for _, l := range links { // answers leave by one wire only
-			if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+l.Attrs().Name+"/rp_filter", []byte("0"), 0); err != nil {
+			if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+l.Attrs().Name+"/rp_filter",
+				[]byte("0"), 0); err != nil {
 				return err
 			}
 		}
@@ -85,7 +87,8 @@ func twoRoutes(t *testing.T) (a, b *hosts.Host, interfaces map[string]netip.Addr
 	}
 	require.Len(t, interfaces, 2)
 	require.NoError(t, a.Do(func() error {
-		if err := os.WriteFile("/proc/sys/net/ipv4/fib_multipath_hash_policy", []byte("1"), 0); err != nil {
+		if err := os.WriteFile("/proc/sys/net/ipv4/fib_multipath_hash_policy", []byte("1"),
+			0); err != nil {
 			return err
 		}
 		if err := addAddress(near); err != nil {
@@ -97,14 +100,16 @@ func twoRoutes(t *testing.T) (a, b *hosts.Host, interfaces map[string]netip.Addr
 			if err != nil {
 				return err
 			}
-			route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()})
+			route.MultiPath = append(route.MultiPath,
+				&netlink.NexthopInfo{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()})
 		}
 		return netlink.RouteAdd(route)
 	}))
 	return a, b, interfaces
 }
 
-// sentOver returns the interface that sent what f sends, which is more than anything else that goes there.
+// sentOver returns the interface that sent what f sends, which is more than anything else that goes
+// there.
 func sentOver(interfaces map[string]netip.Addr, f func() error) (name string, err error) {
 	before := readInterfaces()
 	if err := f(); err != nil {
@@ -122,8 +127,8 @@ func sentOver(interfaces map[string]netip.Addr, f func() error) (name string, er
 // sentBytes fill many packets.
 const sentBytes = 64 << 10
 
-// TestConnectionsOverTwoRoutes: the kernel spreads the connections between two ends over two wires, and
-// each is stated over the wire that its bytes take.
+// TestConnectionsOverTwoRoutes: the kernel spreads the connections between two ends over two wires,
+// and each is stated over the wire that its bytes take.
 func TestConnectionsOverTwoRoutes(t *testing.T) {
 	a, b, interfaces := twoRoutes(t)
 	var listener net.Listener
@@ -137,7 +142,8 @@ func TestConnectionsOverTwoRoutes(t *testing.T) {
 	took := map[string]int{}
 	paths := in(t, a, func() ([]transport.Path, error) {
 		for range connections {
-			connection, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: near.AsSlice()}}).Dial("tcp4", listener.Addr().String())
+			connection, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: near.AsSlice()}}).Dial(
+				"tcp4", listener.Addr().String())
 			if err != nil {
 				return nil, err
 			}
@@ -181,7 +187,8 @@ func TestDatagramsOverTwoRoutes(t *testing.T) {
 		local, remote := netip.AddrPortFrom(near, 20_000+i), netip.AddrPortFrom(far, 4711)
 		var took string
 		stated := in(t, a, func() ([]transport.Path, error) {
-			socket, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(local), net.UDPAddrFromAddrPort(remote))
+			socket, err := net.DialUDP("udp4", net.UDPAddrFromAddrPort(local),
+				net.UDPAddrFromAddrPort(remote))
 			if err != nil {
 				return nil, err
 			}
@@ -193,7 +200,8 @@ func TestDatagramsOverTwoRoutes(t *testing.T) {
 				}
 				return nil
 			})
-			return Describe([]transport.Path{{Carrier: transport.MediumUDP, Local: near.String(), Remote: far.String(),
+			return Describe([]transport.Path{{Carrier: transport.MediumUDP, Local: near.String(),
+				Remote:    far.String(),
 				LocalPort: local.Port(), RemotePort: remote.Port()}}), err
 		})
 		require.Len(t, stated, 1)
@@ -206,9 +214,11 @@ func TestDatagramsOverTwoRoutes(t *testing.T) {
 func TestOffloads(t *testing.T) {
 	const setSegmentation, setMerging = 0x24, 0x2c // ETHTOOL_SGSO, ETHTOOL_SGRO
 	a, b := hosts.Pair(t, hosts.Wire{})
-	for _, want := range []map[string]uint32{{"gso": 1, "gro": 0}, {"gso": 0, "gro": 1}, {"gso": 1, "gro": 1}, {"gso": 0, "gro": 0}} {
+	for _, want := range []map[string]uint32{{"gso": 1, "gro": 0}, {"gso": 0, "gro": 1},
+		{"gso": 1, "gro": 1}, {"gso": 0, "gro": 0}} {
 		facts := in(t, a, func() (map[string]string, error) {
-			stated := []transport.Path{{Carrier: transport.MediumUDP, Local: a.Address.String(), Remote: b.Address.String()}}
+			stated := []transport.Path{{Carrier: transport.MediumUDP, Local: a.Address.String(),
+				Remote: b.Address.String()}}
 			name := Describe(stated)[0].Interface
 			if _, ok := ethtool(name, setSegmentation, want["gso"]); !ok {
 				return nil, errors.New("setting gso of " + name)

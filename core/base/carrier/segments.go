@@ -49,8 +49,10 @@ func segmentsIn(smaps io.Reader) string {
 		}
 	}
 	var list []string
-	for _, c := range slices.SortedFunc(maps.Keys(sizes), func(a, b class) int { return strings.Compare(a.kind+a.page, b.kind+b.page) }) {
-		list = append(list, fmt.Sprintf("%s %s in pages of %s", c.kind, transport.FormatSize(sizes[c]), c.page))
+	for _, c := range slices.SortedFunc(maps.Keys(sizes),
+		func(a, b class) int { return strings.Compare(a.kind+a.page, b.kind+b.page) }) {
+		list = append(list, fmt.Sprintf("%s %s in pages of %s", c.kind,
+			transport.FormatSize(sizes[c]), c.page))
 	}
 	return strings.Join(list, ", ")
 }

@@ -38,8 +38,8 @@ type sockets struct {
 	dropped map[uint64]uint64
 }
 
-// readSockets asks the kernel about each of the process's descriptors. Sockets that are closed meanwhile
-// are left out.
+// readSockets asks the kernel about each of the process's descriptors. Sockets that are closed
+// meanwhile are left out.
 func readSockets() sockets {
 	s := sockets{tcp: map[uint64]connection{}, dropped: map[uint64]uint64{}}
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -117,23 +117,25 @@ type way struct {
 	hop
 }
 
-// byWay groups connections by their ends and routes: the kernel may spread those between the same ends
-// over several interfaces.
+// byWay groups connections by their ends and routes: the kernel may spread those between the same
+// ends over several interfaces.
 func (s *sockets) byWay() map[way][]connection {
 	groups := map[way][]connection{}
 	for _, c := range s.tcp {
-		w := way{c.ends, routeOf(unix.IPPROTO_TCP, netip.AddrPortFrom(c.local, c.localPort), netip.AddrPortFrom(c.remote, c.remotePort))}
+		w := way{c.ends, routeOf(unix.IPPROTO_TCP, netip.AddrPortFrom(c.local, c.localPort),
+			netip.AddrPortFrom(c.remote, c.remotePort))}
 		groups[w] = append(groups[w], c)
 	}
 	return groups
 }
 
-// paths returns a path for each pair of ends between which the process has TCP connections, and for each
-// of their routes.
+// paths returns a path for each pair of ends between which the process has TCP connections, and for
+// each of their routes.
 func (s *sockets) paths(stated transport.Path) (list []transport.Path) {
 	groups := s.byWay()
 	for _, w := range slices.SortedFunc(maps.Keys(groups), func(a, b way) int {
-		return cmp.Or(a.local.Compare(b.local), a.remote.Compare(b.remote), cmp.Compare(a.link, b.link), a.gateway.Compare(b.gateway))
+		return cmp.Or(a.local.Compare(b.local), a.remote.Compare(b.remote),
+			cmp.Compare(a.link, b.link), a.gateway.Compare(b.gateway))
 	}) {
 		p := stated
 		p.Local, p.Remote, p.Facts = w.local.String(), w.remote.String(), maps.Clone(stated.Facts)
@@ -142,10 +144,14 @@ func (s *sockets) paths(stated transport.Path) (list []transport.Path) {
 		}
 		group := groups[w]
 		addFact(&p, record.FactConnections, strconv.Itoa(len(group)))
-		addFact(&p, record.FactCongestion, spread(group, func(c connection) string { return c.congestion }))
-		addFact(&p, record.FactSegment, spread(group, func(c connection) string { return strconv.Itoa(int(c.segment)) }))
-		addFact(&p, record.FactSendBuffer, spread(group, func(c connection) string { return strconv.Itoa(c.sendBuffer) }))
-		addFact(&p, record.FactReceiveBuffer, spread(group, func(c connection) string { return strconv.Itoa(c.receiveBuffer) }))
+		addFact(&p, record.FactCongestion,
+			spread(group, func(c connection) string { return c.congestion }))
+		addFact(&p, record.FactSegment, spread(group,
+			func(c connection) string { return strconv.Itoa(int(c.segment)) }))
+		addFact(&p, record.FactSendBuffer,
+			spread(group, func(c connection) string { return strconv.Itoa(c.sendBuffer) }))
+		addFact(&p, record.FactReceiveBuffer,
+			spread(group, func(c connection) string { return strconv.Itoa(c.receiveBuffer) }))
 		list = append(list, p)
 	}
 	return list

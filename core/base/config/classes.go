@@ -18,8 +18,8 @@ type Class struct {
 	Rate     Rate
 	InFlight int
 	Clients  int // of each calling rank
-	// Objective is the time within which operations should be answered; 0 is none. For an open loop it
-	// is a response time.
+	// Objective is the time within which operations should be answered; 0 is none. For an open loop
+	// it is a response time.
 	Objective Duration
 }
 
@@ -84,7 +84,10 @@ func parseClass(text string) (Class, error) {
 	name, size, sized := strings.Cut(head, ":")
 	c := Class{Name: strings.TrimSpace(name), Clients: 1}
 	if !sized {
-		return c, fmt.Errorf("%q is not a class such as bulk:1MiB,rate=500 or rpc:64B,in-flight=1,slo=50us", shorten(text))
+		return c,
+			fmt.Errorf(
+				"%q is not a class such as bulk:1MiB,rate=500 or rpc:64B,in-flight=1,slo=50us",
+				shorten(text))
 	}
 	if err := c.Size.Set(strings.TrimSpace(size)); err != nil {
 		return c, fmt.Errorf("class %s: %w", shorten(name), err)
@@ -105,10 +108,12 @@ func parseClass(text string) (Class, error) {
 			if err = c.Objective.UnmarshalText([]byte(value)); err != nil {
 				err = fmt.Errorf("%q is not a duration such as 50us", shorten(value))
 			} else if c.Objective <= 0 {
-				err = fmt.Errorf("%q is no time; leave the objective out, or use one such as 50us", shorten(value))
+				err = fmt.Errorf("%q is no time; leave the objective out, or use one such as 50us",
+					shorten(value))
 			}
 		default:
-			err = fmt.Errorf("%q is not one of %s%s", shorten(key), strings.Join(classOptions(), ", "), transport.SuggestionFor(key, classOptions()))
+			err = fmt.Errorf("%q is not one of %s%s", shorten(key),
+				strings.Join(classOptions(), ", "), transport.SuggestionFor(key, classOptions()))
 		}
 		if err != nil {
 			return c, fmt.Errorf("class %s: %s: %w", shorten(name), shorten(key), err)
@@ -136,8 +141,8 @@ func (l Classes) MarshalText() ([]byte, error) { return []byte(l.String()), nil 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (l *Classes) UnmarshalText(text []byte) error { return l.Set(string(text)) }
 
-// Totals returns the clients of a rank, and the largest number of calls in flight and the largest size
-// of any class.
+// Totals returns the clients of a rank, and the largest number of calls in flight and the largest
+// size of any class.
 func (l Classes) Totals() (clients, inFlight int, size Size) {
 	for _, c := range l {
 		clients, inFlight, size = clients+c.Clients, max(inFlight, c.InFlight), max(size, c.Size)
@@ -173,8 +178,8 @@ func (c *Config) ClassOf(client int) int {
 	return -1
 }
 
-// OfClient returns the load of one client of a rank: the configuration with the values of its class.
-// Its Clients are those of the class, which share the rate.
+// OfClient returns the load of one client of a rank: the configuration with the values of its
+// class. Its Clients are those of the class, which share the rate.
 func (c *Config) OfClient(client int) Config {
 	own := *c
 	own.Classes = nil
@@ -191,22 +196,28 @@ func checkClasses(c *Config) *Error {
 	if len(c.Classes) == 0 {
 		return nil
 	}
-	wrong := func(format string, args ...any) *Error { return &Error{"class", fmt.Sprintf(format, args...)} }
+	wrong := func(format string, args ...any) *Error {
+		return &Error{"class", fmt.Sprintf(format, args...)}
+	}
 	if len(c.Classes) > MaxClasses {
 		return wrong("%d classes are too many; use at most %d", len(c.Classes), MaxClasses)
 	}
 	var names []string
 	for _, class := range c.Classes {
 		switch {
-		case class.Name == "" || len(class.Name) > longestClass || strings.Trim(class.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
-			return wrong("%q is not a name of at most %d small letters, digits and underscores", shorten(class.Name), longestClass)
+		case class.Name == "" || len(class.Name) > longestClass ||
+			strings.Trim(class.Name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
+			return wrong("%q is not a name of at most %d small letters, digits and underscores",
+				shorten(class.Name), longestClass)
 		case slices.Contains(names, class.Name):
 			return wrong("%s is given twice; use other names", class.Name)
 		case class.Rate != 0 && !class.Rate.Offers() || class.Rate < 0:
-			return wrong("%s: the rate %v is not that of an open loop; use a number of op/s, or leave it out", class.Name, class.Rate)
+			return wrong("%s: the rate %v is not that of an open loop; use a number of op/s, or "+
+				"leave it out", class.Name, class.Rate)
 		case class.Objective < 0 || class.Objective > Duration(time.Minute):
 			return wrong("%s: slo %v is out of range (0s to 1m)", class.Name, class.Objective)
-		case class.Clients < 1 || class.InFlight < 1 || class.InFlight > MaxInFlight || class.Size < 0 || class.Size > MaxValueSize:
+		case class.Clients < 1 || class.InFlight < 1 || class.InFlight > MaxInFlight ||
+			class.Size < 0 || class.Size > MaxValueSize:
 			return wrong("%s: clients, in-flight or the size is out of range", class.Name)
 		}
 		names = append(names, class.Name)
@@ -215,7 +226,8 @@ func checkClasses(c *Config) *Error {
 	const own = "each class has its own; leave it out"
 	switch {
 	case c.Service == ServiceStore:
-		return &Error{"service", "classes of traffic have sizes of their own, which a store would mix; use --service echo or sink, or leave it out"}
+		return &Error{"service", "classes of traffic have sizes of their own, which a store " +
+			"would mix; use --service echo or sink, or leave it out"}
 	case c.Clients != clients:
 		return &Error{"clients", own}
 	case c.InFlight != inFlight:

@@ -45,7 +45,8 @@ type Config struct {
 	Seed     uint64  `json:"seed"`
 
 	// ReadDelay and WriteDelay are what the storage behind the store takes for a value. A daemon's
-	// storage serves StorageLanes values at a time, or any number with 0; lookups do not wait for it.
+	// storage serves StorageLanes values at a time, or any number with 0; lookups do not wait for
+	// it.
 	ReadDelay    Delay `json:"read_delay,omitempty"`
 	WriteDelay   Delay `json:"write_delay,omitempty"`
 	StorageLanes int   `json:"storage_lanes,omitempty"`
@@ -58,8 +59,8 @@ type Config struct {
 	RemoteShare Share `json:"remote_share,omitempty"`
 	// Traffic chooses the rank of each call instead of the keys.
 	Traffic Traffic `json:"traffic,omitempty"`
-	// Classes give some clients another load than others. Clients is then their sum, and InFlight and
-	// ValueSize are the largest.
+	// Classes give some clients another load than others. Clients is then their sum, and InFlight
+	// and ValueSize are the largest.
 	Classes Classes `json:"class,omitempty"`
 	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps
 	// between operations.
@@ -147,7 +148,8 @@ func Default() Config {
 
 // Distributions returns the names of all distributions of keys.
 func Distributions() []string {
-	return []string{DistributionUniform, DistributionZipfian, DistributionHotspot, DistributionLatest, DistributionSequential}
+	return []string{DistributionUniform, DistributionZipfian, DistributionHotspot,
+		DistributionLatest, DistributionSequential}
 }
 
 // RepeatsByLaunch returns how many repeats each launch measures. If they do not divide evenly, the

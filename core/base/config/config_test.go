@@ -62,7 +62,8 @@ func TestValidateNamesTheOption(t *testing.T) {
 
 func TestJSONRoundTrip(t *testing.T) {
 	c := Default()
-	c.Duration, c.ValueSize, c.Options = Duration(1500*time.Millisecond), FixedSize(4096), map[string]string{"ring": "lamport"}
+	c.Duration, c.ValueSize, c.Options = Duration(1500*time.Millisecond), FixedSize(4096),
+		map[string]string{"ring": "lamport"}
 	text, err := json.Marshal(c)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"duration":"1.5s"`)
@@ -86,22 +87,56 @@ func TestJSONRoundTrip(t *testing.T) {
 
 func TestOptionsThatExcludeEachOther(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
-		"--keys: 1073741825 is out of range":               func(c *Config) { c.Keys = MaxKeys + 1 },
-		"--launches: 11 is out of range (0 to 10)":         func(c *Config) { c.Launches = 11 },
-		"--daemons: 3 daemons for 2 keys":                  func(c *Config) { c.Daemons, c.Keys = 3, 2 },
-		"--pattern: cannot be combined with a mix":         func(c *Config) { c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}} },
-		"--hot-keys: 1 of the keys leaves no cold keys":    func(c *Config) { c.Distribution, c.HotKeys = DistributionHotspot, 1 },
-		"--bytes-per-token: needs --tokens-per-block":      func(c *Config) { c.BytesPerToken = 4 },
-		"--value-size: differs from the 512 of":            func(c *Config) { c.TokensPerBlock, c.BytesPerToken = 128, 4 },
-		"--ranks: 0 is out of range (1 to 1024)":           func(c *Config) { c.Topology, c.Ranks = TopologyMeshDirect, 0 },
-		"--remote-share: has no effect with one rank":      func(c *Config) { c.Topology, c.Ranks, c.RemoteShare = TopologyMeshDirect, 1, 1 },
-		`--pattern: "reed" is not one of`:                  func(c *Config) { c.Pattern = Pattern{{"reed", 1}} },
-		`; did you mean "insert"?`:                         func(c *Config) { c.Mix = Mix{{"inzert", 1}} },
-		"--mix: read is given twice":                       func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpRead, 0.5}} },
-		"--mix: the shares add up to 0.9;":                 func(c *Config) { c.Mix = Mix{{OpRead, 0.5}, {OpWrite, 0.4}} },
-		"--mix: the share of read is NaN":                  func(c *Config) { c.Mix = Mix{{OpRead, math.NaN()}} },
-		"--pattern: the number of read is 0, out of range": func(c *Config) { c.Pattern = Pattern{{OpRead, 0}} },
-		"--pattern: more than 65536":                       func(c *Config) { c.Pattern = Pattern{{OpRead, MaxPattern}, {OpWrite, 1}} },
+		"--keys: 1073741825 is out of range": func(c *Config) {
+			c.Keys = MaxKeys + 1
+		},
+		"--launches: 11 is out of range (0 to 10)": func(c *Config) { c.Launches = 11 },
+		"--daemons: 3 daemons for 2 keys": func(c *Config) {
+			c.Daemons,
+				c.Keys = 3, 2
+		},
+		"--pattern: cannot be combined with a mix": func(c *Config) {
+			c.Mix,
+				c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}}
+		},
+		"--hot-keys: 1 of the keys leaves no cold keys": func(c *Config) {
+			c.Distribution,
+				c.HotKeys = DistributionHotspot, 1
+		},
+		"--bytes-per-token: needs --tokens-per-block": func(c *Config) { c.BytesPerToken = 4 },
+		"--value-size: differs from the 512 of": func(c *Config) {
+			c.TokensPerBlock,
+				c.BytesPerToken = 128, 4
+		},
+		"--ranks: 0 is out of range (1 to 1024)": func(c *Config) {
+			c.Topology,
+				c.Ranks = TopologyMeshDirect, 0
+		},
+		"--remote-share: has no effect with one rank": func(c *Config) {
+			c.Topology, c.Ranks,
+				c.RemoteShare = TopologyMeshDirect, 1, 1
+		},
+		`--pattern: "reed" is not one of`: func(c *Config) {
+			c.Pattern = Pattern{{"reed", 1}}
+		},
+		`; did you mean "insert"?`: func(c *Config) {
+			c.Mix = Mix{{"inzert", 1}}
+		},
+		"--mix: read is given twice": func(c *Config) {
+			c.Mix = Mix{{OpRead, 0.5}, {OpRead, 0.5}}
+		},
+		"--mix: the shares add up to 0.9;": func(c *Config) {
+			c.Mix = Mix{{OpRead, 0.5}, {OpWrite, 0.4}}
+		},
+		"--mix: the share of read is NaN": func(c *Config) {
+			c.Mix = Mix{{OpRead, math.NaN()}}
+		},
+		"--pattern: the number of read is 0, out of range": func(c *Config) {
+			c.Pattern = Pattern{{OpRead, 0}}
+		},
+		"--pattern: more than 65536": func(c *Config) {
+			c.Pattern = Pattern{{OpRead, MaxPattern}, {OpWrite, 1}}
+		},
 	} {
 		c := Default()
 		spoil(&c)
@@ -128,7 +163,8 @@ func TestRepeatsByLaunch(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "32": 32, "4KiB": 4096, "1 MiB": 1 << 20, "2GiB": 2 << 30} {
+	for text, want := range map[string]Size{"0": 0, "32": 32, "4KiB": 4096, "1 MiB": 1 << 20,
+		"2GiB": 2 << 30} {
 		var s Size
 		require.NoError(t, s.Set(text), text)
 		require.Equal(t, want, s)

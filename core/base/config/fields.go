@@ -32,57 +32,96 @@ const (
 
 // fields has every option of a run, in the order of docs/options.md.
 var fields = complete([]Field{
-	option(optionProfile, "sets several options at once: "+orList(profileNames()), examples(profileNames()...)),
-	option(optionTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied", allowed(topologies()...)),
+	option(optionProfile, "sets several options at once: "+orList(profileNames()),
+		examples(profileNames()...)),
+	option(optionTopology, "how ranks call each other: client-server, mesh-direct or mesh-proxied",
+		allowed(topologies()...)),
 	option(optionRanks, "number of processes", bounds(1, MaxRanks), size),
-	option("servers", "client-server: ranks that serve, the first ones; the others call", bounds(0, MaxRanks-1)),
+	option("servers", "client-server: ranks that serve, the first ones; the others call",
+		bounds(0, MaxRanks-1)),
 	option("daemons", "polling threads per serving rank", bounds(1, MaxThreads), size),
 	option(optionClients, "client threads per calling rank", bounds(1, MaxThreads), size),
 	option(optionInFlight, "calls in flight per client", bounds(1, MaxInFlight), size),
-	option(optionService, "what a daemon does: store (reads and writes of a key-value store), echo (returns the message) or sink (drops writes)", allowed(services()...)),
+	option(optionService, "what a daemon does: store (reads and writes of a key-value store), "+
+		"echo (returns the message) or sink (drops writes)", allowed(services()...)),
 	option("keys", "distinct keys per serving rank", bounds(1, MaxKeys), size),
 	option("tokens-per-block", "tokens per value; 0 is none", bounds(0, MaxTokens), size),
-	option(optionBytesPerToken, "makes a value tokens-per-block times as large; 0 uses value-size", replaces(optionValueSize), bounds(0, MaxValueSize), size),
-	option(optionValueSize, "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a size and a weight per line; also --payload",
-		form("sizes"), aliases(nil, "payload"), replaces(optionBytesPerToken), bounds(0, MaxValueSize), size),
-	option(optionReadRatio, "share of reads, 0 to 1; the rest are writes", replaces(optionMix, optionPattern), bounds(0, 1)),
-	option(optionMix, "share of each operation, replaces read-ratio: read:0.95,insert:0.05; operations are "+orList(OpNames()),
+	option(optionBytesPerToken, "makes a value tokens-per-block times as large; 0 uses value-size",
+		replaces(optionValueSize), bounds(0, MaxValueSize), size),
+	option(optionValueSize, "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a "+
+		"size and a weight per line; also --payload",
+		form("sizes"), aliases(nil, "payload"), replaces(optionBytesPerToken),
+		bounds(0, MaxValueSize), size),
+	option(optionReadRatio, "share of reads, 0 to 1; the rest are writes",
+		replaces(optionMix, optionPattern), bounds(0, 1)),
+	option(optionMix,
+		"share of each operation, replaces read-ratio: read:0.95,insert:0.05; operations are "+
+			orList(OpNames()),
 		form("op:share,..."), replaces(optionReadRatio, optionPattern)),
-	option(optionPattern, "fixed cycle of operations, replaces read-ratio: lookup:7,read:6,write:3; one cycle is an iteration. The name of a pattern of traffic sets traffic instead",
+	option(optionPattern, "fixed cycle of operations, replaces read-ratio: "+
+		"lookup:7,read:6,write:3; one cycle is an iteration. The name of a pattern of traffic "+
+		"sets traffic instead",
 		form("op:count,..."), replaces(optionReadRatio, optionMix)),
-	option("distribution", "distribution of keys: "+orList(Distributions()), allowed(Distributions()...)),
+	option("distribution", "distribution of keys: "+orList(Distributions()),
+		allowed(Distributions()...)),
 	option("theta", "skew of zipfian and latest, between 0 and 1", bounds(0, 1)),
 	option("hot-keys", "hotspot: share of keys that are hot", bounds(0, 1)),
 	option("hot-share", "hotspot: share of requests to hot keys", bounds(0, 1)),
 	option("seed", "seed of the workload; the same seed gives the same operations"),
-	option("read-delay", "time that the storage takes to read a value: "+orList(DelayForms())+" (median and p99); lookups do not wait for it", form("delay"), examples(DelayForms()...)),
-	option("write-delay", "time that the storage takes to write a value, in the same forms", form("delay"), examples(DelayForms()...)),
-	option("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit", bounds(0, MaxStorageLanes)),
-	option("network", "network between the ranks, which are then in network namespaces (needs root): "+orList(NetworkForms()),
+	option("read-delay", "time that the storage takes to read a value: "+orList(DelayForms())+
+		" (median and p99); lookups do not wait for it", form("delay"), examples(DelayForms()...)),
+	option("write-delay", "time that the storage takes to write a value, in the same forms",
+		form("delay"), examples(DelayForms()...)),
+	option("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit",
+		bounds(0, MaxStorageLanes)),
+	option("network",
+		"network between the ranks, which are then in network namespaces (needs root): "+
+			orList(NetworkForms()),
 		form("impairments,..."), examples("none", "loss=0%", "loss=1%", "delay=50us")),
-	option("remote-share", "mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys", form("share")),
-	option(optionTraffic, "which rank each call goes to, instead of the keys: "+orList(TrafficNames())+"; also --pattern",
+	option("remote-share",
+		"mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys",
+		form("share")),
+	option(optionTraffic, "which rank each call goes to, instead of the keys: "+
+		orList(TrafficNames())+"; also --pattern",
 		form("pattern"), examples(TrafficNames()...), aliases(IsTraffic, optionPattern)),
-	option(optionClass, "class of traffic, repeatable: some clients of each rank with a load of their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2",
+	option(optionClass, "class of traffic, repeatable: some clients of each rank with a load of "+
+		"their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2",
 		form("name:size,..."), separator("")),
-	option(optionRate, "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find the capacity; closed keeps calls in flight instead",
+	option(optionRate, "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find "+
+		"the capacity; closed keeps calls in flight instead",
 		form("op/s"), examples(closedLoop, maximum)),
-	option("arrival", "gaps of an open-loop load: poisson or constant", allowed(ArrivalPoisson, ArrivalConstant)),
-	option("flush", "when the doorbell rings: loop (once per iteration), or immediate (after each message)", allowed(FlushLoop, FlushImmediate)),
-	option("interleave", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or send-poll (it sends after each of the two)", form("order"), allowed(Interleaves()...)),
-	option("delegate", "a client calls one daemon of a rank, which passes requests on to the daemon that owns the key"),
-	option("idle", "what a thread with nothing to do does: auto, spin, yield or park", allowed(IdleAuto, IdleSpin, IdleYield, IdlePark)),
+	option("arrival", "gaps of an open-loop load: poisson or constant",
+		allowed(ArrivalPoisson, ArrivalConstant)),
+	option("flush",
+		"when the doorbell rings: loop (once per iteration), or immediate (after each message)",
+		allowed(FlushLoop, FlushImmediate)),
+	option("interleave", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or "+
+		"send-poll (it sends after each of the two)", form("order"), allowed(Interleaves()...)),
+	option("delegate", "a client calls one daemon of a rank, which passes requests on to the "+
+		"daemon that owns the key"),
+	option("idle", "what a thread with nothing to do does: auto, spin, yield or park",
+		allowed(IdleAuto, IdleSpin, IdleYield, IdlePark)),
 	option("pin", "pin each polling thread to a core"),
-	option("cpus", "processors of the polling threads, such as daemons=2,clients=3-18; those of a role are taken in turn, in the order of the ranks; auto spreads threads over cores", form("role=list,...")),
+	option("cpus", "processors of the polling threads, such as daemons=2,clients=3-18; those of "+
+		"a role are taken in turn, in the order of the ranks; auto spreads threads over cores",
+		form("role=list,...")),
 	option("numa", "use the processors of one NUMA node; any uses all", form("node")),
-	option(optionWarmup, "longest load before the first repeat; ends when throughput is steady", bounds(0, int64(MaxDuration))),
+	option(optionWarmup, "longest load before the first repeat; ends when throughput is steady",
+		bounds(0, int64(MaxDuration))),
 	option("duration", "time of one repeat", bounds(int64(time.Millisecond), int64(MaxDuration))),
-	option("repeats", "windows to measure; fewer than 6 give no 95% interval", bounds(1, MaxRepeats)),
-	option("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for each repeat, 1 only once", bounds(0, MaxRepeats)),
-	option(optionTrack, "integrity checks: shipped (each transport as by default) or matched (all payloads verified by the runtime, none by a transport)", allowed(tracks()...)),
-	option(optionVerifyEvery, "verify one value in this many in full; 1 verifies all", bounds(1, 1<<30)),
-	option("sample-every", "time one operation in this many; 0 keeps the cost under 2%", bounds(0, 1<<30)),
-	option("burn", "time that a client burns before each call, to test comparisons with a known slowdown", bounds(0, int64(time.Second))),
+	option("repeats", "windows to measure; fewer than 6 give no 95% interval",
+		bounds(1, MaxRepeats)),
+	option("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for "+
+		"each repeat, 1 only once", bounds(0, MaxRepeats)),
+	option(optionTrack, "integrity checks: shipped (each transport as by default) or matched "+
+		"(all payloads verified by the runtime, none by a transport)", allowed(tracks()...)),
+	option(optionVerifyEvery, "verify one value in this many in full; 1 verifies all",
+		bounds(1, 1<<30)),
+	option("sample-every", "time one operation in this many; 0 keeps the cost under 2%",
+		bounds(0, 1<<30)),
+	option("burn",
+		"time that a client burns before each call, to test comparisons with a known slowdown",
+		bounds(0, int64(time.Second))),
 })
 
 // property is something about a field that most others do not have.
@@ -105,7 +144,8 @@ func bounds(low, high int64) property    { return func(f *Field) { f.Min, f.Max 
 func size(f *Field)                      { f.isSize = true }
 func separator(text string) property     { return func(f *Field) { f.Separator = text } }
 
-// form sets the placeholder that help shows after the name. If it ends in ",...", a value may have commas.
+// form sets the placeholder that help shows after the name. If it ends in ",...", a value may have
+// commas.
 func form(text string) property {
 	return func(f *Field) {
 		if f.Form = text; strings.HasSuffix(text, ",...") {

@@ -9,8 +9,8 @@ const (
 	LoadClosed Load = iota
 	// LoadOpen is an open loop: operations are due by a schedule.
 	LoadOpen
-	// LoadCapacity is an open loop at [RateMax], which finds the capacity; its response times have no
-	// meaning.
+	// LoadCapacity is an open loop at [RateMax], which finds the capacity; its response times have
+	// no meaning.
 	LoadCapacity
 	// LoadClasses has classes of clients with loads of their own, closed or open.
 	LoadClasses

@@ -14,7 +14,8 @@ func TestLoad(t *testing.T) {
 		scheduled bool
 	}{
 		{0, "", LoadClosed, false}, {20e3, "", LoadOpen, true}, {RateMax, "", LoadCapacity, false},
-		{0, "rpc:64B;bulk:1KiB", LoadClasses, false}, {0, "rpc:64B,rate=1000;bulk:1KiB", LoadClasses, true},
+		{0, "rpc:64B;bulk:1KiB", LoadClasses, false},
+		{0, "rpc:64B,rate=1000;bulk:1KiB", LoadClasses, true},
 	} {
 		c := Default()
 		c.Rate = test.rate

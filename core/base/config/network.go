@@ -81,7 +81,10 @@ var rateUnits = []struct {
 func (p Impairments) text() Network {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+"="+value) }
-	percent := func(share float64) string { return strconv.FormatFloat(100*share, 'g', 6, 64) + "%" }
+	percent := func(share float64) string {
+		return strconv.FormatFloat(100*share, 'g', 6, 64) +
+			"%"
+	}
 	if p.Loss > 0 || p == (Impairments{}) {
 		add(networkLoss, percent(p.Loss))
 	}
@@ -109,7 +112,8 @@ func parseNetwork(text string) (p Impairments, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, has := strings.Cut(strings.TrimSpace(part), "=")
 		if !has {
-			return p, fmt.Errorf("%q has no value; use %s or %s", shorten(part), networkExample, none)
+			return p, fmt.Errorf("%q has no value; use %s or %s", shorten(part),
+				networkExample, none)
 		}
 		if seen[name] {
 			return p, fmt.Errorf("%s is given twice", shorten(name))
@@ -127,7 +131,8 @@ func parseNetwork(text string) (p Impairments, err error) {
 		case networkRate:
 			p.Rate, err = parseRateOfNetwork(value)
 		default:
-			err = fmt.Errorf("%q is not one of %s%s", shorten(name), strings.Join(names, ", "), transport.SuggestionFor(name, names))
+			err = fmt.Errorf("%q is not one of %s%s", shorten(name), strings.Join(names, ", "),
+				transport.SuggestionFor(name, names))
 		}
 		if err != nil {
 			return p, err
@@ -135,9 +140,12 @@ func parseNetwork(text string) (p Impairments, err error) {
 	}
 	switch {
 	case p.Jitter > p.Delay:
-		return p, fmt.Errorf("jitter %v is longer than the delay %v; use a longer delay", p.Jitter, p.Delay)
+		return p, fmt.Errorf("jitter %v is longer than the delay %v; use a longer delay",
+			p.Jitter, p.Delay)
 	case p.Reorder > 0 && p.Delay == 0:
-		return p, fmt.Errorf("reorder has no effect without a delay, which other packets skip; add delay=50us")
+		return p,
+			fmt.Errorf(
+				"reorder has no effect without a delay, which other packets skip; add delay=50us")
 	}
 	return p, nil
 }
@@ -160,7 +168,8 @@ func parseNetworkDelay(name, text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%s=%s is not a time such as 50us", name, shorten(text))
 	}
 	if d < 0 || d > maxNetworkDelay {
-		return 0, fmt.Errorf("%s=%s is out of range (0s to %v)", name, shorten(text), maxNetworkDelay)
+		return 0, fmt.Errorf("%s=%s is out of range (0s to %v)", name, shorten(text),
+			maxNetworkDelay)
 	}
 	return d, nil
 }

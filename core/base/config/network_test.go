@@ -20,7 +20,8 @@ func TestNetwork(t *testing.T) {
 		require.NoError(t, again.Set(n.String()))
 		require.Equal(t, n, again, "the canonical text is stable")
 	}
-	require.Equal(t, Impairments{Loss: 0.01, Delay: 50 * time.Microsecond, Jitter: 10 * time.Microsecond, Reorder: 0.001, Rate: 1e9},
+	require.Equal(t, Impairments{Loss: 0.01, Delay: 50 * time.Microsecond,
+		Jitter: 10 * time.Microsecond, Reorder: 0.001, Rate: 1e9},
 		Network(networkExample).Impairments())
 	for text, problem := range map[string]string{
 		"loss":                  `"loss" has no value`,

@@ -40,7 +40,10 @@ type OpShare struct {
 }
 
 func (m Mix) String() string {
-	return joinOps(m, func(s OpShare) string { return s.Op + ":" + strconv.FormatFloat(s.Share, 'g', -1, 64) })
+	return joinOps(m, func(s OpShare) string {
+		return s.Op + ":" + strconv.FormatFloat(s.Share, 'g',
+			-1, 64)
+	})
 }
 
 // Set parses the format of String.
@@ -130,7 +133,8 @@ func (p Pattern) validate() error {
 	total := 0
 	for _, c := range p {
 		if c.Count < 1 || c.Count > MaxPattern {
-			return fmt.Errorf("the number of %s is %d, out of range (1 to %d)", c.Op, c.Count, MaxPattern)
+			return fmt.Errorf("the number of %s is %d, out of range (1 to %d)", c.Op, c.Count,
+				MaxPattern)
 		}
 		if total += c.Count; total > MaxPattern {
 			return fmt.Errorf("more than %d operations in one iteration; use fewer", MaxPattern)
@@ -146,7 +150,8 @@ func (p Pattern) validate() error {
 func checkOps(names []string) error {
 	for i, name := range names {
 		if known := OpNames(); !slices.Contains(known, name) {
-			return fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "), transport.SuggestionFor(name, known))
+			return fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "),
+				transport.SuggestionFor(name, known))
 		}
 		if slices.Contains(names[:i], name) {
 			return fmt.Errorf("%s is given twice", name)

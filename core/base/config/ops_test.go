@@ -29,14 +29,16 @@ func TestMixAndPatternAreReadAsWritten(t *testing.T) {
 	require.Equal(t, "lookup:7,read:6,write:3", p.String())
 	require.Equal(t, 16, p.Len())
 	require.NoError(t, p.validate())
-	require.NoError(t, Pattern{{OpRead, 1}, {OpWrite, 1}, {OpRead, 1}}.validate(), "an operation may come again")
+	require.NoError(t, Pattern{{OpRead, 1}, {OpWrite, 1}, {OpRead, 1}}.validate(),
+		"an operation may come again")
 	require.NoError(t, p.Set("none"))
 	require.Empty(t, p)
 }
 
 func TestMixAndPatternRefuse(t *testing.T) {
 	for text, problem := range map[string]string{
-		"read": "not operation:number", "read:": "not a share", "read:half": "not a share", ",": "not operation:number", "read:1,": "not operation:number",
+		"read": "not operation:number", "read:": "not a share", "read:half": "not a share",
+		",": "not operation:number", "read:1,": "not operation:number",
 	} {
 		var m Mix
 		require.ErrorContains(t, m.Set(text), problem, text)
@@ -52,10 +54,19 @@ func TestReadsValues(t *testing.T) {
 	}{
 		"reads and writes": {func(c *Config) {}, true},
 		"writes":           {func(c *Config) { c.ReadRatio = 0 }, false},
-		"mix":              {func(c *Config) { c.ReadRatio, c.Mix = 1, Mix{{OpWrite, 0.5}, {OpLookup, 0.5}, {OpRead, 0}} }, false},
-		"rmw":              {func(c *Config) { c.ReadRatio, c.Mix = 0, Mix{{OpWrite, 0.5}, {OpRMW, 0.5}} }, true},
-		"pattern":          {func(c *Config) { c.Pattern = Pattern{{OpWrite, 128}} }, false},
-		"reading pattern":  {func(c *Config) { c.ReadRatio, c.Pattern = 0, Pattern{{OpWrite, 1}, {OpRead, 1}} }, true},
+		"mix": {func(c *Config) {
+			c.ReadRatio, c.Mix = 1,
+				Mix{{OpWrite, 0.5}, {OpLookup, 0.5}, {OpRead, 0}}
+		}, false},
+		"rmw": {func(c *Config) {
+			c.ReadRatio, c.Mix = 0,
+				Mix{{OpWrite, 0.5}, {OpRMW, 0.5}}
+		}, true},
+		"pattern": {func(c *Config) { c.Pattern = Pattern{{OpWrite, 128}} }, false},
+		"reading pattern": {func(c *Config) {
+			c.ReadRatio, c.Pattern = 0,
+				Pattern{{OpWrite, 1}, {OpRead, 1}}
+		}, true},
 	} {
 		cfg := Default()
 		c.change(&cfg)
@@ -74,7 +85,10 @@ func TestPayloads(t *testing.T) {
 		"sink":         {func(c *Config) { c.Service = ServiceSink }, 116, 16},
 		"mix":          {func(c *Config) { c.Mix = Mix{{OpRead, 0.75}, {OpInsert, 0.25}} }, 41, 91},
 		"two requests": {func(c *Config) { c.Mix = Mix{{OpRMW, 1}} }, 66, 66},
-		"pattern":      {func(c *Config) { c.Pattern = Pattern{{OpLookup, 2}, {OpRead, 1}, {OpWrite, 1}} }, 41, 41},
+		"pattern": {func(c *Config) {
+			c.Pattern = Pattern{{OpLookup, 2}, {OpRead, 1},
+				{OpWrite, 1}}
+		}, 41, 41},
 	} {
 		cfg := Default()
 		cfg.ValueSize = FixedSize(100)

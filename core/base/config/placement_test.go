@@ -68,32 +68,72 @@ func TestPlacementOptions(t *testing.T) {
 	}
 
 	for text, want := range map[string]Interleave{"none": "", "send-poll": InterleaveSendPoll} {
-		c, _, err := Resolve(Layer{Values: map[string]string{"interleave": text, "topology": TopologyMeshProxied}})
+		c, _,
+			err := Resolve(Layer{Values: map[string]string{"interleave": text,
+			"topology": TopologyMeshProxied}})
 		require.NoError(t, err)
 		require.Equal(t, want, c.Interleave)
 	}
 	_, _, err := Resolve(Layer{Values: map[string]string{"interleave": "send-pol"}})
-	require.ErrorContains(t, err, `"send-pol" is not one of none, send-poll; did you mean "send-poll"?`)
+	require.ErrorContains(t, err,
+		`"send-pol" is not one of none, send-poll; did you mean "send-poll"?`)
 }
 
 func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
-		"--cpus: clients have no processors":                        func(c *Config) { c.CPUs = "daemons=1" },
-		"--numa: \"x\" is not a node":                               func(c *Config) { c.NUMA = "x" },
-		"--interleave: \"poll\" is not one of":                      func(c *Config) { c.Interleave = "poll" },
-		"--cpus: needs threads that are pinned":                     func(c *Config) { c.CPUs, c.Pin = "daemons=0,clients=1", false },
-		"--numa: needs threads that are pinned":                     func(c *Config) { c.NUMA, c.Pin = "0", false },
-		"--numa: cannot be combined with --cpus":                    func(c *Config) { c.CPUs, c.NUMA = "daemons=0,clients=1", "0" },
-		"--servers: 1024 is out of range":                           func(c *Config) { c.Servers = 1024 },
-		"--servers: has no effect in a mesh":                        func(c *Config) { c.Servers, c.Topology = 2, TopologyMeshDirect },
-		"--servers: cannot be combined with the traffic incast:2":   func(c *Config) { c.Servers, c.Ranks, c.Traffic = 2, 3, "incast:2" },
-		"--servers: 2 serving ranks leave none of 2 ranks to call;": func(c *Config) { c.Servers = 2 },
-		"--delegate: has no effect with one daemon":                 func(c *Config) { c.Delegate = true },
-		"--delegate: has no effect with the service echo":           func(c *Config) { c.Delegate, c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1 },
-		"--idle: park does not work with --delegate":                func(c *Config) { c.Delegate, c.Daemons, c.Idle = true, 2, IdlePark },
-		"--interleave: has no effect in mesh-direct":                func(c *Config) { c.Topology, c.Interleave = TopologyMeshDirect, InterleaveSendPoll },
+		"--cpus: clients have no processors": func(c *Config) {
+			c.CPUs = "daemons=1"
+		},
+		"--numa: \"x\" is not a node": func(c *Config) {
+			c.NUMA = "x"
+		},
+		"--interleave: \"poll\" is not one of": func(c *Config) {
+			c.Interleave = "poll"
+		},
+		"--cpus: needs threads that are pinned": func(c *Config) {
+			c.CPUs,
+				c.Pin = "daemons=0,clients=1", false
+		},
+		"--numa: needs threads that are pinned": func(c *Config) {
+			c.NUMA,
+				c.Pin = "0", false
+		},
+		"--numa: cannot be combined with --cpus": func(c *Config) {
+			c.CPUs,
+				c.NUMA = "daemons=0,clients=1", "0"
+		},
+		"--servers: 1024 is out of range": func(c *Config) {
+			c.Servers = 1024
+		},
+		"--servers: has no effect in a mesh": func(c *Config) {
+			c.Servers,
+				c.Topology = 2, TopologyMeshDirect
+		},
+		"--servers: cannot be combined with the traffic incast:2": func(c *Config) {
+			c.Servers,
+				c.Ranks, c.Traffic = 2, 3, "incast:2"
+		},
+		"--servers: 2 serving ranks leave none of 2 ranks to call;": func(c *Config) {
+			c.Servers = 2
+		},
+		"--delegate: has no effect with one daemon": func(c *Config) {
+			c.Delegate = true
+		},
+		"--delegate: has no effect with the service echo": func(c *Config) {
+			c.Delegate,
+				c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1
+		},
+		"--idle: park does not work with --delegate": func(c *Config) {
+			c.Delegate,
+				c.Daemons, c.Idle = true, 2, IdlePark
+		},
+		"--interleave: has no effect in mesh-direct": func(c *Config) {
+			c.Topology,
+				c.Interleave = TopologyMeshDirect, InterleaveSendPoll
+		},
 		"--interleave: has no effect with --flush immediate": func(c *Config) {
-			c.Topology, c.Interleave, c.Flush = TopologyMeshProxied, InterleaveSendPoll, FlushImmediate
+			c.Topology, c.Interleave, c.Flush = TopologyMeshProxied, InterleaveSendPoll,
+				FlushImmediate
 		},
 	} {
 		c := Default()

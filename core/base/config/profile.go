@@ -48,8 +48,9 @@ var profiles = []Profile{
 		},
 	},
 	{
-		Name:    "echo",
-		Summary: "messages of 48 bytes that the daemon returns: measures the transport alone, without a store",
+		Name: "echo",
+		Summary: "messages of 48 bytes that the daemon returns: measures the transport alone, " +
+			"without a store",
 		Set: map[string]string{
 			"service":      string(ServiceEcho),
 			"in-flight":    "1",
@@ -59,8 +60,9 @@ var profiles = []Profile{
 		},
 	},
 	{
-		Name:    "kv",
-		Summary: "benchkv's load: half reads, half writes of 32 bytes over 1024 keys a rank, drawn uniformly, one in flight",
+		Name: "kv",
+		Summary: "benchkv's load: half reads, half writes of 32 bytes over 1024 keys a rank, " +
+			"drawn uniformly, one in flight",
 		Set: map[string]string{
 			"in-flight":    "1",
 			"value-size":   "32",
@@ -77,11 +79,13 @@ var profiles = []Profile{
 		map[string]string{"read-ratio": "1"}),
 	ycsb("ycsb-d", "YCSB's workload D, status updates: 95% reads of the latest, 5% insertions",
 		map[string]string{"mix": "read:0.95,insert:0.05", "distribution": DistributionLatest}),
-	ycsb("ycsb-f", "YCSB's workload F, records of users: half reads, half read-modify-writes, zipfian",
+	ycsb("ycsb-f",
+		"YCSB's workload F, records of users: half reads, half read-modify-writes, zipfian",
 		map[string]string{"mix": "read:0.5,rmw:0.5"}),
 	{
-		Name:    "kvcache",
-		Summary: "a cache of attention keys and values: iterations of 7 lookups, 6 reads and 3 writes of blocks of 128 tokens",
+		Name: "kvcache",
+		Summary: "a cache of attention keys and values: iterations of 7 lookups, 6 reads and 3 " +
+			"writes of blocks of 128 tokens",
 		Set: map[string]string{
 			"in-flight":        "1",
 			"tokens-per-block": "128",
@@ -92,8 +96,9 @@ var profiles = []Profile{
 		},
 	},
 	{
-		Name:    "bulk",
-		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in flight, to a daemon that reads and drops them",
+		Name: "bulk",
+		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in " +
+			"flight, to a daemon that reads and drops them",
 		Set: map[string]string{
 			"service":      string(ServiceSink),
 			"in-flight":    "12",

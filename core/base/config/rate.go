@@ -55,14 +55,17 @@ func (r *Rate) Set(text string) error {
 	}
 	value, err := strconv.ParseFloat(digits, 64)
 	if strings.HasSuffix(text, "%") {
-		return fmt.Errorf("%q is a share of the capacity, which only a sweep measures; use a rate such as 5000, 200k or 1.5M", text)
+		return fmt.Errorf("%q is a share of the capacity, which only a sweep measures; use a "+
+			"rate such as 5000, 200k or 1.5M", text)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is neither a rate such as 5000, 200k or 1.5M nor %q", text, closedLoop)
+		return fmt.Errorf("%q is neither a rate such as 5000, 200k or 1.5M nor %q", text,
+			closedLoop)
 	}
 	value *= factor
 	if !(value >= minRate && value <= maxRate) { // also rejects NaN
-		return fmt.Errorf("%g op/s is out of range (%g to %g); use %q for a closed loop", value, minRate, maxRate, closedLoop)
+		return fmt.Errorf("%g op/s is out of range (%g to %g); use %q for a closed loop", value,
+			minRate, maxRate, closedLoop)
 	}
 	*r = Rate(value)
 	return nil

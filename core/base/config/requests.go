@@ -8,8 +8,8 @@ const (
 	// replayLeast keeps the shares of operations in the sample within 2% of those that are asked
 	// for; echoes and sinks have one operation, and their requests fit the first-level cache.
 	replayLeast, replayLeastAlike = 4096, 64
-	// replayAhead is the number of requests for each call in flight, so that a client knows which call
-	// it will issue after three times as many others: the one whose stages it takes.
+	// replayAhead is the number of requests for each call in flight, so that a client knows which
+	// call it will issue after three times as many others: the one whose stages it takes.
 	replayAhead = 4
 	// replayBytes bounds the memory of the requests to what a second-level cache and its prefetcher
 	// keep up with.

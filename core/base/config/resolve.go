@@ -12,13 +12,14 @@ import (
 type Layer struct {
 	// Values are texts by the option's name or alias.
 	Values map[string]string
-	// Origin returns the source of a value in the user's words, such as "clients in FILE"; "" is none, for
-	// values that the command imposes. A nil Origin is that of flags.
+	// Origin returns the source of a value in the user's words, such as "clients in FILE"; "" is
+	// none, for values that the command imposes. A nil Origin is that of flags.
 	Origin func(name string) string
 	// Profile, if not nil, makes this the layer of the profile that the others choose; it finds it.
 	// Without such a layer, built-in profiles stand below all layers.
 	Profile func(name string) (Profile, error)
-	// ReadFile reads the files that values of this and other layers name. Without it they must not name any.
+	// ReadFile reads the files that values of this and other layers name. Without it they must not
+	// name any.
 	ReadFile ReadFile
 }
 
@@ -66,9 +67,9 @@ func (e *SourceError) Error() string {
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// Resolve returns the configuration of layers on top of the defaults. Of several layers that set an option,
-// the last one counts; so it does of options that replace each other. A mistake is an [*Error] for a flag and a
-// [*SourceError] for another source.
+// Resolve returns the configuration of layers on top of the defaults. Of several layers that set an
+// option, the last one counts; so it does of options that replace each other. A mistake is an
+// [*Error] for a flag and a [*SourceError] for another source.
 func Resolve(layers ...Layer) (Config, Origins, error) {
 	r := resolution{c: Default(), origins: Origins{}, from: map[string]int{}}
 	profile, layers, err := r.withProfile(layers)
@@ -130,7 +131,8 @@ func (r *resolution) read(layers []Layer) error {
 				continue // an option goes before another one that stands for it
 			}
 			if !IsOption(name) {
-				return &SourceError{Source: l.Source(given), Problem: "unknown option" + transport.SuggestionFor(given, Names())}
+				return &SourceError{Source: l.Source(given), Problem: "unknown option" +
+					transport.SuggestionFor(given, Names())}
 			}
 			texts[name], r.from[name], r.origins[name] = text, i+1, l.Source(given)
 		}
@@ -148,13 +150,14 @@ func (r *resolution) read(layers []Layer) error {
 	return nil
 }
 
-// replace turns off what an option of a higher layer replaces. A mix or a pattern of the same layer replaces the
-// ratio, too.
+// replace turns off what an option of a higher layer replaces. A mix or a pattern of the same layer
+// replaces the ratio, too.
 func (r *resolution) replace() {
 	initial := Default()
 	for i := range fields {
 		for _, name := range fields[i].Replaces {
-			if other := FieldByName(name); r.over(fields[i].Name, name) && other.value(&initial).IsZero() {
+			if other := FieldByName(name); r.over(fields[i].Name, name) &&
+				other.value(&initial).IsZero() {
 				other.value(&r.c).SetZero()
 			}
 		}
@@ -164,8 +167,8 @@ func (r *resolution) replace() {
 	}
 }
 
-// settle gives options the values that follow from others, unless the same layer or a higher one sets them,
-// which Validate refuses if they contradict.
+// settle gives options the values that follow from others, unless the same layer or a higher one
+// sets them, which Validate refuses if they contradict.
 func (r *resolution) settle() {
 	c := &r.c
 	r.settleService()
@@ -249,8 +252,9 @@ func (r *resolution) settleClasses() {
 	}
 }
 
-// The default warm-up takes at most warmupWindows windows, or leastWarmup if that is longer. On a busy
-// machine throughput is never steady, so each launch would spend most of its time on the warm-up.
+// The default warm-up takes at most warmupWindows windows, or leastWarmup if that is longer. On a
+// busy machine throughput is never steady, so each launch would spend most of its time on the
+// warm-up.
 const (
 	warmupWindows = 10
 	leastWarmup   = Duration(50 * time.Millisecond)

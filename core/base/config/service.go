@@ -60,9 +60,12 @@ func checkService(c *Config) *Error {
 	case len(c.Mix) > 0:
 		return &Error{"mix", fmt.Sprintf("service %s has one operation; %s", c.Service, remedy)}
 	case !c.Service.Serves(c.Pattern):
-		return &Error{"pattern", fmt.Sprintf("%s has operations other than that of service %s; %s", c.Pattern, c.Service, remedy)}
+		return &Error{"pattern", fmt.Sprintf("%s has operations other than that of service %s; %s",
+			c.Pattern, c.Service, remedy)}
 	case len(c.Pattern) == 0 && c.ReadRatio != ratio:
-		return &Error{"read-ratio", fmt.Sprintf("%g does not apply to service %s, where it is %g; %s", c.ReadRatio, c.Service, ratio, remedy)}
+		return &Error{"read-ratio",
+			fmt.Sprintf("%g does not apply to service %s, where it is %g; %s", c.ReadRatio,
+				c.Service, ratio, remedy)}
 	}
 	return nil
 }

@@ -49,7 +49,9 @@ func FixedSize(n Size) Sizes { return Sizes{least: n, most: n} }
 // UniformSizes returns the uniform distribution over the sizes from least to most bytes, inclusive.
 func UniformSizes(least, most Size) (Sizes, error) {
 	if least < 0 || least > most {
-		return Sizes{}, fmt.Errorf("the range of sizes %s-%s is empty or negative; put the smaller size first", least, most)
+		return Sizes{},
+			fmt.Errorf("the range of sizes %s-%s is empty or negative; put the smaller size first",
+				least, most)
 	}
 	return Sizes{least: least, most: most}, nil
 }
@@ -63,7 +65,8 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	total := 0.0
 	for _, w := range sorted {
 		if w.Size < 0 || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
-			return s, fmt.Errorf("size %d with weight %g: both must be finite and not negative", int64(w.Size), w.Weight)
+			return s, fmt.Errorf("size %d with weight %g: both must be finite and not negative",
+				int64(w.Size), w.Weight)
 		}
 		if w.Weight == 0 {
 			continue
@@ -79,7 +82,8 @@ func HistogramSizes(weights []SizeWeight) (Sizes, error) {
 	case n == 0:
 		return s, fmt.Errorf("the histogram has no size with a weight above 0")
 	case n > MaxSizeWeights:
-		return s, fmt.Errorf("the histogram has %d different sizes; use at most %d", n, MaxSizeWeights)
+		return s, fmt.Errorf("the histogram has %d different sizes; use at most %d", n,
+			MaxSizeWeights)
 	case math.IsInf(total, 1):
 		return s, fmt.Errorf("the sum of the weights is too large")
 	case n == 1:
@@ -98,7 +102,8 @@ func ReadHistogram(r io.Reader) (Sizes, error) {
 		return Sizes{}, err
 	}
 	if len(data) > MaxHistogramFile {
-		return Sizes{}, fmt.Errorf("the histogram is longer than %s; use fewer sizes", Size(MaxHistogramFile))
+		return Sizes{}, fmt.Errorf("the histogram is longer than %s; use fewer sizes",
+			Size(MaxHistogramFile))
 	}
 	var weights []SizeWeight
 	number := 0
@@ -110,7 +115,8 @@ func ReadHistogram(r io.Reader) (Sizes, error) {
 			continue
 		}
 		if len(fields) != 2 {
-			return Sizes{}, fmt.Errorf("line %d: %q is not a size and a weight", number, shorten(text))
+			return Sizes{}, fmt.Errorf("line %d: %q is not a size and a weight", number,
+				shorten(text))
 		}
 		w, err := parseSizeWeight(fields[0], fields[1])
 		if err != nil {
@@ -125,7 +131,8 @@ func parseSizeWeight(size, weight string) (w SizeWeight, err error) {
 	if err := w.Size.Set(size); err != nil {
 		return w, fmt.Errorf("%q is not a size", shorten(size))
 	}
-	if w.Weight, err = strconv.ParseFloat(weight, 64); err != nil || !(w.Weight >= 0) || math.IsInf(w.Weight, 1) {
+	if w.Weight, err = strconv.ParseFloat(weight, 64); err != nil || !(w.Weight >= 0) ||
+		math.IsInf(w.Weight, 1) {
 		return w, fmt.Errorf("%q is not a weight; use a number from 0", shorten(weight))
 	}
 	return w, nil
@@ -198,7 +205,8 @@ func (s *Sizes) Set(text string) (err error) {
 	}
 	n, err := transport.ParseSize(text)
 	if err != nil {
-		return fmt.Errorf("%q is not a size such as 4KiB, a range such as uniform:64-4KiB, or a histogram such as histogram:64=9,4KiB=1", shorten(text))
+		return fmt.Errorf("%q is not a size such as 4KiB, a range such as uniform:64-4KiB, or a "+
+			"histogram such as histogram:64=9,4KiB=1", shorten(text))
 	}
 	*s = FixedSize(Size(n))
 	return nil

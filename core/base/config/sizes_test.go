@@ -50,8 +50,10 @@ func TestSizes(t *testing.T) {
 
 func TestSizesRefuse(t *testing.T) {
 	for _, text := range []string{
-		"", "big", "-1", "uniform:", "uniform:5", "uniform:9-5", "uniform:-1-5", "uniform:1-x", "histogram:", "histogram:64",
-		"histogram:64=x", "histogram:x=1", "histogram:64=-1", "histogram:64=NaN", "histogram:64=Inf", "histogram:64=0",
+		"", "big", "-1", "uniform:", "uniform:5", "uniform:9-5", "uniform:-1-5", "uniform:1-x",
+		"histogram:", "histogram:64",
+		"histogram:64=x", "histogram:x=1", "histogram:64=-1", "histogram:64=NaN",
+		"histogram:64=Inf", "histogram:64=0",
 		"histogram:64=1e308,65=1e308", "file:sizes.txt",
 	} {
 		var s Sizes
@@ -65,7 +67,8 @@ func TestSizesRefuse(t *testing.T) {
 }
 
 func TestReadHistogram(t *testing.T) {
-	s, err := ReadHistogram(strings.NewReader("# from a trace\n\n 64   9 # small\n4KiB\t1\n1000 0\n"))
+	s, err := ReadHistogram(strings.NewReader(
+		"# from a trace\n\n 64   9 # small\n4KiB\t1\n1000 0\n"))
 	require.NoError(t, err)
 	require.Equal(t, "histogram:64=9,4KiB=1", s.String())
 
@@ -95,7 +98,8 @@ func TestReadHistogram(t *testing.T) {
 func TestHistogramsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) SizeWeight {
-			return SizeWeight{Size(rapid.Int64Range(0, MaxValueSize).Draw(t, "size")), rapid.Float64Range(1e-9, 1e9).Draw(t, "weight")}
+			return SizeWeight{Size(rapid.Int64Range(0, MaxValueSize).Draw(t, "size")),
+				rapid.Float64Range(1e-9, 1e9).Draw(t, "weight")}
 		}), 1, 50).Draw(t, "weights")
 		s, err := HistogramSizes(weights)
 		require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Field is one option of a run: a flag, a variable, a key of a file and an axis of a sweep, and the field of
-// [Config] whose JSON name is its name with underscores.
+// Field is one option of a run: a flag, a variable, a key of a file and an axis of a sweep, and the
+// field of [Config] whose JSON name is its name with underscores.
 type Field struct {
 	transport.Option
 	// Form is shown in help after the name.
@@ -23,17 +23,19 @@ type Field struct {
 	IsAlias func(text string) bool
 	// Examples are some of its values, for completion.
 	Examples []string
-	// Separator stands between the values of a list. It is a comma, or a semicolon if a value has commas,
-	// or empty if a value has both.
+	// Separator stands between the values of a list. It is a comma, or a semicolon if a value has
+	// commas, or empty if a value has both.
 	Separator string
-	// Replaces names the options that have no effect beside this one. In a lower layer they are reset.
+	// Replaces names the options that have no effect beside this one. In a lower layer they are
+	// reset.
 	Replaces []string
 
 	index  []int // of the field in Config
 	isSize bool  // it determines how large a run is
 }
 
-// Fields returns every option of a run, in the order of docs/options.md. The caller must not change it.
+// Fields returns every option of a run, in the order of docs/options.md. The caller must not change
+// it.
 func Fields() []Field { return fields }
 
 // Names returns the names of all fields.
@@ -53,15 +55,17 @@ func FieldByName(name string) *Field {
 	return nil
 }
 
-// IsOption reports whether name is an option of every run, and not of one transport or of the command.
+// IsOption reports whether name is an option of every run, and not of one transport or of the
+// command.
 func IsOption(name string) bool { return FieldByName(name) != nil }
 
-// Canonical returns the name of the option that a user calls name and gives the value text: in lower case,
-// with hyphens for underscores, and without aliases.
+// Canonical returns the name of the option that a user calls name and gives the value text: in
+// lower case, with hyphens for underscores, and without aliases.
 func Canonical(name, text string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
 	for i := range fields {
-		if f := &fields[i]; slices.Contains(f.Aliases, name) && (f.IsAlias == nil || f.IsAlias(text)) {
+		if f := &fields[i]; slices.Contains(f.Aliases, name) &&
+			(f.IsAlias == nil || f.IsAlias(text)) {
 			return f.Name
 		}
 	}
@@ -71,7 +75,8 @@ func Canonical(name, text string) string {
 // Exclusive reports whether each of two options replaces the other. Their values are alternatives.
 func Exclusive(a, b string) bool {
 	of, other := FieldByName(a), FieldByName(b)
-	return of != nil && other != nil && slices.Contains(of.Replaces, b) && slices.Contains(other.Replaces, a)
+	return of != nil && other != nil && slices.Contains(of.Replaces, b) &&
+		slices.Contains(other.Replaces, a)
 }
 
 // Split splits a list of values. A semicolon always separates them if there is one.
@@ -92,8 +97,8 @@ func (f *Field) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 }
 
-// Same reports whether two texts are one value of the field, such as "10us" and "10\u00b5s". An empty text is
-// zero.
+// Same reports whether two texts are one value of the field, such as "10us" and "10\u00b5s". An
+// empty text is zero.
 func (f *Field) Same(a, b string) bool {
 	var values [2]any
 	for i, text := range []string{a, b} {
@@ -112,7 +117,8 @@ func (f *Field) Show(c *Config) string { return fmt.Sprint(f.value(c).Interface(
 // parse sets the field of c to the value of a text. It does not read files if readFile is nil.
 func (f *Field) parse(c *Config, text string, readFile ReadFile) (err error) {
 	v := f.value(c)
-	if v.Kind() == reflect.String && (text == "" || text == fmt.Sprint(reflect.Zero(v.Type()).Interface())) {
+	if v.Kind() == reflect.String && (text == "" ||
+		text == fmt.Sprint(reflect.Zero(v.Type()).Interface())) {
 		v.SetZero()
 		return nil
 	}
@@ -153,7 +159,8 @@ func (f *Field) check(c *Config) (problem string) {
 			return f.Check(text, v.Float())
 		}
 	case reflect.Struct: // sizes
-		if problem = f.Check(Size(c.ValueSize.Min()).String(), float64(c.ValueSize.Min())); problem == "" {
+		if problem = f.Check(Size(c.ValueSize.Min()).String(),
+			float64(c.ValueSize.Min())); problem == "" {
 			problem = f.Check(Size(c.ValueSize.Max()).String(), float64(c.ValueSize.Max()))
 		}
 		return problem

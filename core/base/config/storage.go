@@ -10,8 +10,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Delay is the time that the storage behind the store takes for one value: fixed, or a distribution.
-// The zero value is no delay.
+// Delay is the time that the storage behind the store takes for one value: fixed, or a
+// distribution. The zero value is no delay.
 type Delay string
 
 // The distributions of delays.
@@ -24,8 +24,8 @@ const (
 // maxDelay bounds the longest fixed delay and the parameters of distributions.
 const maxDelay = time.Second
 
-// maxStorageDrain bounds the time that the storage takes for all calls in flight, so that the end of
-// a window does not count them as lost.
+// maxStorageDrain bounds the time that the storage takes for all calls in flight, so that the end
+// of a window does not count them as lost.
 const maxStorageDrain = 5 * time.Second
 
 // MaxStorageLanes is the largest number of requests that the storage of a daemon serves at a time.
@@ -33,7 +33,8 @@ const MaxStorageLanes = 1 << 16
 
 // DelayForms returns the forms of a delay as users write them.
 func DelayForms() []string {
-	return []string{"20ms", delayUniform + ":10ms-30ms", delayExponential + ":20ms", delayLognormal + ":20ms-60ms"}
+	return []string{"20ms", delayUniform + ":10ms-30ms", delayExponential + ":20ms",
+		delayLognormal + ":20ms-60ms"}
 }
 
 func (d Delay) String() string { return cmp.Or(string(d), none) }
@@ -112,7 +113,8 @@ func parseDelay(text string) (p delay, err error) {
 	if !has {
 		p.low, err = time.ParseDuration(text)
 		if err != nil {
-			return p, fmt.Errorf("%q is not a delay such as %s", shorten(text), strings.Join(DelayForms(), ", "))
+			return p, fmt.Errorf("%q is not a delay such as %s", shorten(text),
+				strings.Join(DelayForms(), ", "))
 		}
 		return p, p.check(text)
 	}
@@ -130,13 +132,15 @@ func parseDelay(text string) (p delay, err error) {
 		}
 		high = low
 	default:
-		return p, fmt.Errorf("%q is not one of %s%s", shorten(form), strings.Join(forms, ", "), transport.SuggestionFor(form, forms))
+		return p, fmt.Errorf("%q is not one of %s%s", shorten(form), strings.Join(forms, ", "),
+			transport.SuggestionFor(form, forms))
 	}
 	if p.low, err = time.ParseDuration(low); err == nil {
 		p.high, err = time.ParseDuration(high)
 	}
 	if err != nil {
-		return p, fmt.Errorf("%q is not a delay such as %s", shorten(text), strings.Join(DelayForms(), ", "))
+		return p, fmt.Errorf("%q is not a delay such as %s", shorten(text),
+			strings.Join(DelayForms(), ", "))
 	}
 	return p, p.check(text)
 }
@@ -147,7 +151,8 @@ func (p delay) check(text string) error {
 	case p.low < 0 || longest > maxDelay || p.form != "" && p.low == 0:
 		return fmt.Errorf("%q is out of range (above 0s, to %v)", shorten(text), maxDelay)
 	case p.form != "" && p.high < p.low:
-		return fmt.Errorf("%q begins with the longer time; use %s:%v-%v", shorten(text), p.form, p.high, p.low)
+		return fmt.Errorf("%q begins with the longer time; use %s:%v-%v", shorten(text), p.form,
+			p.high, p.low)
 	}
 	return nil
 }
@@ -159,7 +164,8 @@ func (c *Config) Stored() bool { return c.ReadDelay != "" || c.WriteDelay != "" 
 func checkStorage(c *Config) *Error {
 	if !c.Stored() {
 		if c.StorageLanes > 0 {
-			return &Error{"storage-lanes", "has no effect without a delay; use --read-delay or --write-delay too"}
+			return &Error{"storage-lanes",
+				"has no effect without a delay; use --read-delay or --write-delay too"}
 		}
 		return nil
 	}
@@ -171,11 +177,15 @@ func checkStorage(c *Config) *Error {
 			continue
 		}
 		if c.Service != ServiceStore {
-			return &Error{d.option, fmt.Sprintf("service %s has no storage; use --service store or leave it out", c.Service)}
+			return &Error{d.option,
+				fmt.Sprintf("service %s has no storage; use --service store or leave it out",
+					c.Service)}
 		}
 		calls := c.TotalClients() * c.InFlight
-		if rounds := (calls + max(c.StorageLanes, 1) - 1) / max(c.StorageLanes, 1); c.StorageLanes > 0 && time.Duration(rounds) > maxStorageDrain/max(d.delay.Mean(), 1) {
-			return &Error{d.option, fmt.Sprintf("%d calls in flight take over %v on %d lanes at %s each; use more --storage-lanes or a shorter delay",
+		if rounds := (calls + max(c.StorageLanes, 1) - 1) / max(c.StorageLanes, 1); c.StorageLanes >
+			0 && time.Duration(rounds) > maxStorageDrain/max(d.delay.Mean(), 1) {
+			return &Error{d.option, fmt.Sprintf("%d calls in flight take over %v on %d lanes at "+
+				"%s each; use more --storage-lanes or a shorter delay",
 				calls, maxStorageDrain, c.StorageLanes, d.delay)}
 		}
 	}

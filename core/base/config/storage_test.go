@@ -13,12 +13,14 @@ func TestDelay(t *testing.T) {
 		mean time.Duration
 		half time.Duration // at a draw of one half, and at the median of the normal distribution
 	}{
-		"none":                  {"none", 0, 0},
-		"0s":                    {"none", 0, 0},
-		"20ms":                  {"20ms", 20 * time.Millisecond, 20 * time.Millisecond},
-		"uniform:10ms-30ms":     {"uniform:10ms-30ms", 20 * time.Millisecond, 20 * time.Millisecond},
-		"exponential:10000us":   {"exponential:10ms", 10 * time.Millisecond, 6931471},
-		"lognormal:20ms-20ms":   {"lognormal:20ms-20ms", 20 * time.Millisecond, 20 * time.Millisecond},
+		"none": {"none", 0, 0},
+		"0s":   {"none", 0, 0},
+		"20ms": {"20ms", 20 * time.Millisecond, 20 * time.Millisecond},
+		"uniform:10ms-30ms": {"uniform:10ms-30ms", 20 * time.Millisecond,
+			20 * time.Millisecond},
+		"exponential:10000us": {"exponential:10ms", 10 * time.Millisecond, 6931471},
+		"lognormal:20ms-20ms": {"lognormal:20ms-20ms", 20 * time.Millisecond,
+			20 * time.Millisecond},
 		"lognormal:18.8ms-23ms": {"lognormal:18.8ms-23ms", 18870725, 18800 * time.Microsecond},
 	} {
 		var d Delay
@@ -49,9 +51,15 @@ func TestCheckStorage(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
 		"--storage-lanes: has no effect without": func(c *Config) { c.StorageLanes = 4 },
 		"--storage-lanes: -1 is out of range":    func(c *Config) { c.StorageLanes = -1 },
-		"--read-delay: service echo has no":      func(c *Config) { c.Service, c.ReadRatio, c.ReadDelay = ServiceEcho, 1, "1ms" },
+		"--read-delay: service echo has no": func(c *Config) {
+			c.Service, c.ReadRatio,
+				c.ReadDelay = ServiceEcho, 1, "1ms"
+		},
 		"--write-delay: \"soon\" is not a delay": func(c *Config) { c.WriteDelay = "soon" },
-		"--read-delay: 1000 calls in flight":     func(c *Config) { c.InFlight, c.ReadDelay, c.StorageLanes = 1000, "20ms", 2 },
+		"--read-delay: 1000 calls in flight": func(c *Config) {
+			c.InFlight, c.ReadDelay,
+				c.StorageLanes = 1000, "20ms", 2
+		},
 	} {
 		c := Default()
 		spoil(&c)

@@ -2,9 +2,9 @@ package config
 
 // The topologies: which ranks serve, which call, and how.
 const (
-	// TopologyClientServer: rank 0, or the first Config.Servers ranks, serve, and the clients of the
-	// other ranks call them over the transport. With TrafficFanOut, the last rank calls and the others
-	// serve.
+	// TopologyClientServer: rank 0, or the first Config.Servers ranks, serve, and the clients of
+	// the other ranks call them over the transport. With TrafficFanOut, the last rank calls and the
+	// others serve.
 	TopologyClientServer = "client-server"
 	// TopologyMeshDirect: every rank serves and calls. A client calls the daemons of all ranks,
 	// including its own, over the transport.
@@ -90,11 +90,12 @@ func (c *Config) CallsPerConnection() int {
 	return c.InFlight
 }
 
-// IndependentPairs returns the largest number of pairs of a client and a daemon that share no thread.
+// IndependentPairs returns the largest number of pairs of a client and a daemon that share no
+// thread.
 func (c *Config) IndependentPairs() int { return min(c.TotalClients(), c.ServingRanks()*c.Daemons) }
 
-// CallsPerPair returns the number of calls in flight for each independent pair, if all clients share
-// the pairs: with more clients than daemons, a daemon has the calls of several.
+// CallsPerPair returns the number of calls in flight for each independent pair, if all clients
+// share the pairs: with more clients than daemons, a daemon has the calls of several.
 func (c *Config) CallsPerPair() int {
 	if c.Proxied() {
 		return c.CallsPerConnection()

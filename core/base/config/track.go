@@ -31,7 +31,9 @@ func (t Track) String() string { return cmp.Or(string(t), trackShipped) }
 // checkTrack checks that the verification is the track's.
 func checkTrack(c *Config) *Error {
 	if c.Track == TrackMatched && c.VerifyEvery != 1 {
-		return &Error{"verify-every", fmt.Sprintf("%d contradicts --track matched, which verifies every value; leave it out", c.VerifyEvery)}
+		return &Error{"verify-every", fmt.Sprintf(
+			"%d contradicts --track matched, which verifies every value; leave it out",
+			c.VerifyEvery)}
 	}
 	return nil
 }
@@ -48,7 +50,8 @@ func (t Track) OwnOptions(info transport.Info, own map[string]string) (map[strin
 	for option, value := range own {
 		if matched, has := info.Matched[option]; has && value != matched {
 			return nil, &transport.OptionError{Option: option, Problem: fmt.Sprintf(
-				"%q contradicts --track matched, where it is %q so that no payload is checked twice; leave it out", value, matched)}
+				"%q contradicts --track matched, where it is %q so that no payload is checked "+
+					"twice; leave it out", value, matched)}
 		}
 		all[option] = value
 	}

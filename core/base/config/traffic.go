@@ -22,11 +22,11 @@ const (
 	TrafficFanOut = "fan-out"
 	// TrafficAllToAll: every rank calls all others in turn, each beginning with the next rank.
 	TrafficAllToAll = "all-to-all"
-	// TrafficHotspot, written "hotspot:SHARE": every rank calls rank 0 with that share of its calls,
-	// and the others with the rest.
+	// TrafficHotspot, written "hotspot:SHARE": every rank calls rank 0 with that share of its
+	// calls, and the others with the rest.
 	TrafficHotspot = "hotspot"
-	// TrafficStorm, written "storm:RATE": the ranks of client-server, while besides their load so many
-	// connections a second are made, used once and dropped.
+	// TrafficStorm, written "storm:RATE": the ranks of client-server, while besides their load so
+	// many connections a second are made, used once and dropped.
 	TrafficStorm = "storm"
 )
 
@@ -39,7 +39,8 @@ const leastStorm, mostStorm = 0.1, 10_000
 
 // TrafficNames returns the patterns of traffic as users write them.
 func TrafficNames() []string {
-	return []string{TrafficIncast + ":N", TrafficFanOut, TrafficAllToAll, TrafficHotspot + ":SHARE", TrafficStorm + ":RATE"}
+	return []string{TrafficIncast + ":N", TrafficFanOut, TrafficAllToAll, TrafficHotspot + ":SHARE",
+		TrafficStorm + ":RATE"}
 }
 
 // IsTraffic reports whether text names a pattern of traffic, valid or not.
@@ -112,24 +113,29 @@ func (t *Traffic) Set(text string) error {
 	case TrafficIncast:
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n >= MaxRanks {
-			return fmt.Errorf("%q: the number of calling ranks is not from 1 to %d; use %s:8", shorten(text), MaxRanks-1, name)
+			return fmt.Errorf("%q: the number of calling ranks is not from 1 to %d; use %s:8",
+				shorten(text), MaxRanks-1, name)
 		}
 		number = strconv.Itoa(n)
 	case TrafficHotspot:
 		share, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(share > 0 && share <= 1) {
-			return fmt.Errorf("%q: the share of the hot rank is not above 0 and at most 1; use %s:0.5", shorten(text), name)
+			return fmt.Errorf(
+				"%q: the share of the hot rank is not above 0 and at most 1; use %s:0.5",
+				shorten(text), name)
 		}
 		number = strconv.FormatFloat(share, 'g', -1, 64)
 	case TrafficStorm:
 		rate, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(rate >= leastStorm && rate <= mostStorm) {
-			return fmt.Errorf("%q: the connections per second are not from %g to %d; use %s:50", shorten(text), leastStorm, mostStorm, name)
+			return fmt.Errorf("%q: the connections per second are not from %g to %d; use %s:50",
+				shorten(text), leastStorm, mostStorm, name)
 		}
 		number = strconv.FormatFloat(rate, 'f', -1, 64)
 	default:
 		if has {
-			return fmt.Errorf("%q: %s has no number; leave out %q", shorten(text), name, shorten(":"+number))
+			return fmt.Errorf("%q: %s has no number; leave out %q", shorten(text), name,
+				shorten(":"+number))
 		}
 		*t = Traffic(name)
 		return nil
@@ -166,15 +172,21 @@ func checkTraffic(c *Config) *Error {
 	}
 	switch {
 	case c.Traffic.Mesh() && !c.Mesh():
-		return &Error{"traffic", fmt.Sprintf("in %s every rank serves and calls; use --topology mesh-direct or mesh-proxied, or leave --topology out", c.Traffic)}
+		return &Error{"traffic", fmt.Sprintf("in %s every rank serves and calls; use --topology "+
+			"mesh-direct or mesh-proxied, or leave --topology out", c.Traffic)}
 	case !c.Traffic.Mesh() && c.Mesh():
-		return &Error{"traffic", fmt.Sprintf("in %s a rank either serves or calls; use --topology client-server or leave --topology out", c.Traffic)}
+		return &Error{"traffic", fmt.Sprintf("in %s a rank either serves or calls; use "+
+			"--topology client-server or leave --topology out", c.Traffic)}
 	case c.Traffic.Name() == TrafficIncast && c.Ranks != c.Traffic.DefaultRanks():
-		return &Error{"traffic", fmt.Sprintf("%s has %d ranks with the one that serves, and not %d; leave --ranks out", c.Traffic, c.Traffic.DefaultRanks(), c.Ranks)}
+		return &Error{"traffic",
+			fmt.Sprintf("%s has %d ranks with the one that serves, and not %d; leave --ranks out",
+				c.Traffic, c.Traffic.DefaultRanks(), c.Ranks)}
 	case c.Ranks < least:
-		return &Error{"traffic", fmt.Sprintf("%s needs %d ranks or more; use --ranks %d", c.Traffic, least, trafficRanks)}
+		return &Error{"traffic", fmt.Sprintf("%s needs %d ranks or more; use --ranks %d", c.Traffic,
+			least, trafficRanks)}
 	case c.RemoteShare != ByHash:
-		return &Error{"remote-share", fmt.Sprintf("cannot be combined with the traffic %s, which chooses the rank of each call; leave one of them out", c.Traffic)}
+		return &Error{"remote-share", fmt.Sprintf("cannot be combined with the traffic %s, which "+
+			"chooses the rank of each call; leave one of them out", c.Traffic)}
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("--%s: %s", e.Option, e.Problem) }
 
-// Validate returns an [*Error] for the first invalid option: of each by itself, then by the rules across options.
+// Validate returns an [*Error] for the first invalid option: of each by itself, then by the rules
+// across options.
 func (c *Config) Validate() error {
 	if err := checkClasses(c); err != nil { // their totals are options, too
 		return err
@@ -19,7 +20,8 @@ func (c *Config) Validate() error {
 		return err
 	}
 	for _, check := range []func(*Config) *Error{
-		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement, checkTokens, checkLoad, checkTraffic, checkTrack,
+		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement,
+		checkTokens, checkLoad, checkTraffic, checkTrack,
 	} {
 		if err := check(c); err != nil {
 			return err
@@ -54,7 +56,8 @@ func (c *Config) CheckSizes() error {
 
 func checkRanks(c *Config) *Error {
 	if least := c.leastRanks(); c.Ranks < least {
-		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, least, MaxRanks)}
+		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, least,
+			MaxRanks)}
 	}
 	return nil
 }
@@ -62,15 +65,21 @@ func checkRanks(c *Config) *Error {
 func checkKeys(c *Config) *Error {
 	switch {
 	case c.Launches > c.Repeats:
-		return &Error{"launches", fmt.Sprintf("%d is out of range (0 to %d)", c.Launches, c.Repeats)}
+		return &Error{"launches", fmt.Sprintf("%d is out of range (0 to %d)", c.Launches,
+			c.Repeats)}
 	case c.Theta == 0 || c.Theta == 1:
 		return &Error{"theta", fmt.Sprintf("%g is out of range (0 to 1, exclusive)", c.Theta)}
 	case c.Distribution == DistributionHotspot && (c.HotKeys == 0 || c.HotKeys == 1):
-		return &Error{"hot-keys", fmt.Sprintf("%g of the keys leaves no %s keys; use a share between 0 and 1", c.HotKeys, map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
+		return &Error{"hot-keys",
+			fmt.Sprintf("%g of the keys leaves no %s keys; use a share between 0 and 1", c.HotKeys,
+				map[float64]string{0: "hot", 1: "cold"}[c.HotKeys])}
 	case c.TotalKeys() > MaxKeys:
-		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks exceed %d in all; use fewer", c.Keys, c.ServingRanks(), MaxKeys)}
+		return &Error{"keys", fmt.Sprintf("%d on each of %d ranks exceed %d in all; use fewer",
+			c.Keys, c.ServingRanks(), MaxKeys)}
 	case c.Daemons > c.Keys:
-		return &Error{"daemons", fmt.Sprintf("%d daemons for %d keys leave a daemon without keys; use --keys %d or more", c.Daemons, c.Keys, c.Daemons)}
+		return &Error{"daemons",
+			fmt.Sprintf("%d daemons for %d keys leave a daemon without keys; use --keys %d or more",
+				c.Daemons, c.Keys, c.Daemons)}
 	}
 	return nil
 }
@@ -96,9 +105,12 @@ func checkTokens(c *Config) *Error {
 		return &Error{"bytes-per-token", "needs --tokens-per-block; set it too"}
 	}
 	if want := FixedSize(c.BlockSize()); want.Max() > MaxValueSize {
-		return &Error{"bytes-per-token", fmt.Sprintf("blocks of %s exceed %s; use fewer tokens or bytes", want, Size(MaxValueSize))}
+		return &Error{"bytes-per-token",
+			fmt.Sprintf("blocks of %s exceed %s; use fewer tokens or bytes", want,
+				Size(MaxValueSize))}
 	} else if !c.ValueSize.Fixed() || c.ValueSize.Max() != want.Max() {
-		return &Error{"value-size", fmt.Sprintf("differs from the %s of tokens-per-block times bytes-per-token; leave it out, or use --bytes-per-token 0", want)}
+		return &Error{"value-size", fmt.Sprintf("differs from the %s of tokens-per-block times "+
+			"bytes-per-token; leave it out, or use --bytes-per-token 0", want)}
 	}
 	return nil
 }
@@ -110,11 +122,14 @@ func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerTo
 func checkLoad(c *Config) *Error {
 	switch {
 	case c.RemoteShare != ByHash && !c.Mesh():
-		return &Error{"remote-share", "has no effect in client-server, where every request goes to a rank that serves; use --topology mesh-direct or mesh-proxied, or leave it out"}
+		return &Error{"remote-share", "has no effect in client-server, where every request goes " +
+			"to a rank that serves; use --topology mesh-direct or mesh-proxied, or leave it out"}
 	case c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1:
-		return &Error{"remote-share", "has no effect with one rank, where every request is local; use --ranks 2 or more, or leave it out"}
+		return &Error{"remote-share", "has no effect with one rank, where every request is " +
+			"local; use --ranks 2 or more, or leave it out"}
 	case c.Proxied() && c.Idle == IdlePark:
-		return &Error{"idle", "park does not work with mesh-proxied, where a daemon waits for clients and for other ranks at the same time; use auto, spin or yield"}
+		return &Error{"idle", "park does not work with mesh-proxied, where a daemon waits for " +
+			"clients and for other ranks at the same time; use auto, spin or yield"}
 	}
 	return nil
 }

@@ -12,15 +12,18 @@ func TestFormatAndParse(t *testing.T) {
 	for _, test := range []struct {
 		cpus []int
 		want string
-	}{{nil, ""}, {[]int{0}, "0"}, {[]int{0, 1}, "0-1"}, {[]int{0, 1, 2, 8, 10, 11}, "0-2,8,10-11"}} {
+	}{{nil, ""}, {[]int{0}, "0"}, {[]int{0, 1}, "0-1"},
+		{[]int{0, 1, 2, 8, 10, 11}, "0-2,8,10-11"}} {
 		require.Equal(t, test.want, Format(test.cpus))
 	}
-	for _, bad := range []string{",", "1,", "a", "3-1", "1,1", "2,1", "-1", "0-", "0-99999999", "0-16384"} {
+	for _, bad := range []string{",", "1,", "a", "3-1", "1,1", "2,1", "-1", "0-", "0-99999999",
+		"0-16384"} {
 		_, err := Parse(bad)
 		require.Error(t, err, "%q", bad)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		cpus := rapid.SliceOfNDistinct(rapid.IntRange(0, Max-1), 0, 40, rapid.ID[int]).Draw(t, "cpus")
+		cpus := rapid.SliceOfNDistinct(rapid.IntRange(0, Max-1), 0, 40, rapid.ID[int]).Draw(
+			t, "cpus")
 		slices.Sort(cpus)
 		back, err := Parse(Format(cpus))
 		require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDir makes a directory and those above it that are missing, with the mode 0755 less the umask. It
-// follows symbolic links as [Write] does, and refuses the same ones. Errors are a [*WriteError].
+// MakeDir makes a directory and those above it that are missing, with the mode 0755 less the umask.
+// It follows symbolic links as [Write] does, and refuses the same ones. Errors are a [*WriteError].
 func MakeDir(path string) error {
 	for {
 		t, err := walk(path, refuseTrap, nil)
@@ -33,8 +33,8 @@ func MakeDir(path string) error {
 	}
 }
 
-// Try returns an error if a file of size bytes cannot be written in a directory. If that is missing,
-// Try writes in the directory in which [MakeDir] would make it. It leaves no file behind.
+// Try returns an error if a file of size bytes cannot be written in a directory. If that is
+// missing, Try writes in the directory in which [MakeDir] would make it. It leaves no file behind.
 func Try(dir string, size int) error {
 	t, err := walk(dir, refuseTrap, nil)
 	if err != nil {

@@ -20,11 +20,14 @@ const ownDirectory = "use a directory that only you can write"
 // ExposedError reports a file or directory that another user could replace.
 type ExposedError struct{ Path, Problem, Remedy string }
 
-func (e *ExposedError) Error() string { return fmt.Sprintf("%s %s: %s", e.Path, e.Problem, e.Remedy) }
+func (e *ExposedError) Error() string {
+	return fmt.Sprintf("%s %s: %s", e.Path, e.Problem, e.Remedy)
+}
 
 // CheckExposed returns an [*ExposedError] if a user who is not [Trusted] could change what path,
 // which is absolute, leads to: the file itself, or a directory or symbolic link on the way from the
-// root. Others may write to a sticky directory, such as /tmp, because they can replace nothing in it.
+// root. Others may write to a sticky directory, such as /tmp, because they can replace nothing in
+// it.
 func CheckExposed(path string) error {
 	root, err := start("/")
 	if err != nil {
@@ -38,9 +41,12 @@ func CheckExposed(path string) error {
 		if err := exposed(entry); err != nil {
 			return err
 		}
-		// Others may have linked any file of a trusted user here, in place of the one that was meant.
+		// Others may have linked any file of a trusted user here, in place of the one that was
+		// meant.
 		if links := stat(entry).Nlink; links > 1 && !entry.info.IsDir() && writers(dir) != "" {
-			return &ExposedError{entry.file.Name(), fmt.Sprintf("has %d hard links in a directory that %s may write", links, writers(dir)), ownDirectory}
+			return &ExposedError{entry.file.Name(),
+				fmt.Sprintf("has %d hard links in a directory that %s may write", links,
+					writers(dir)), ownDirectory}
 		}
 		return nil
 	}, nil)
@@ -58,7 +64,8 @@ func CheckExposed(path string) error {
 func exposed(n *node) error {
 	path, has := n.file.Name(), stat(n)
 	if !Trusted(has.Uid) {
-		return &ExposedError{path, fmt.Sprintf("belongs to user %s, not to you or root", userName(has.Uid)), ownDirectory}
+		return &ExposedError{path, fmt.Sprintf("belongs to user %s, not to you or root",
+			userName(has.Uid)), ownDirectory}
 	}
 	sticky := n.info.Mode()&fs.ModeSticky != 0
 	if n.isLink() || n.info.IsDir() && sticky {
@@ -79,8 +86,8 @@ func exposed(n *node) error {
 	return &ExposedError{path, "can be written by " + who, remedy}
 }
 
-// writers names those who are not [Trusted] and may write n, by its mode and its access control list.
-// It returns "" if there are none.
+// writers names those who are not [Trusted] and may write n, by its mode and its access control
+// list. It returns "" if there are none.
 func writers(n *node) string {
 	switch has := stat(n); {
 	case has.Mode&0o002 != 0:
@@ -128,12 +135,14 @@ func groupName(gid uint32) string {
 // that any user or group in the list may do (acl(5)).
 func hasACL(n *node) bool {
 	// fgetxattr refuses descriptors of O_PATH.
-	_, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(int(n.file.Fd())), "system.posix_acl_access", nil)
+	_, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(int(n.file.Fd())),
+		"system.posix_acl_access", nil)
 	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.ENOTSUP)
 }
 
 // isPrivateGroup reports whether the only member of a group is trusted. Systems that give each
-// user a group of the same name make files group-writable by default (see pam_umask(8), usergroups).
+// user a group of the same name make files group-writable by default (see pam_umask(8),
+// usergroups).
 func isPrivateGroup(gid uint32) bool {
 	g, err := user.LookupGroupId(strconv.Itoa(int(gid)))
 	if err != nil {
@@ -147,19 +156,26 @@ func isPrivateGroup(gid uint32) bool {
 	if err != nil || !Trusted(uint32(uid)) {
 		return false
 	}
-	return !hasOtherMembers("/etc/group", g.Gid, owner.Username) && !isPrimaryOfOthers("/etc/passwd", g.Gid, owner.Username)
+	return !hasOtherMembers("/etc/group", g.Gid, owner.Username) &&
+		!isPrimaryOfOthers("/etc/passwd", g.Gid, owner.Username)
 }
 
-// hasOtherMembers reports whether a file such as /etc/group lists members of the group other than name.
+// hasOtherMembers reports whether a file such as /etc/group lists members of the group other than
+// name.
 func hasOtherMembers(file, gid, name string) bool {
 	return anyLine(file, func(fields []string) bool {
-		return len(fields) == 4 && fields[2] == gid && strings.Trim(fields[3], " ") != "" && fields[3] != name
+		return len(fields) == 4 && fields[2] == gid && strings.Trim(fields[3], " ") != "" &&
+			fields[3] != name
 	})
 }
 
-// isPrimaryOfOthers reports whether a file such as /etc/passwd lists users other than name with the group.
+// isPrimaryOfOthers reports whether a file such as /etc/passwd lists users other than name with the
+// group.
 func isPrimaryOfOthers(file, gid, name string) bool {
-	return anyLine(file, func(fields []string) bool { return len(fields) == 7 && fields[3] == gid && fields[0] != name })
+	return anyLine(file, func(fields []string) bool {
+		return len(fields) == 7 && fields[3] == gid &&
+			fields[0] != name
+	})
 }
 
 func anyLine(path string, match func(fields []string) bool) bool {

@@ -46,7 +46,8 @@ func TestExposedPaths(t *testing.T) {
 		"owner": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chown(path, nobody, nobody))
 			return path
-		}, "file belongs to user nobody, not to you or root: use a directory that only you can write"},
+		}, "file belongs to user nobody, not to you or root: use a directory that only you " +
+			"can write"},
 		"group": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chown(path, 0, nobody))
 			require.NoError(t, os.Chmod(path, 0o775))
@@ -96,9 +97,11 @@ func TestExposedPaths(t *testing.T) {
 			link := filepath.Join(sharedDir(t, fs.ModeSticky|0o777), "hard")
 			require.NoError(t, os.Link(path, link))
 			return link
-		}, "hard has 2 hard links in a directory that every user may write: use a directory that only you can write"},
+		}, "hard has 2 hard links in a directory that every user may write: use a directory that " +
+			"only you can write"},
 		"hard link to a link of root": {func(t *testing.T, path string) string {
-			link, hard := filepath.Join(t.TempDir(), "link"), filepath.Join(sharedDir(t, fs.ModeSticky|0o777), "hard")
+			link, hard := filepath.Join(t.TempDir(), "link"),
+				filepath.Join(sharedDir(t, fs.ModeSticky|0o777), "hard")
 			require.NoError(t, os.Symlink(path, link))
 			require.NoError(t, os.Link(link, hard))
 			return hard
@@ -142,12 +145,14 @@ func TestPrivateGroup(t *testing.T) {
 	require.False(t, isPrivateGroup(nobody), "the group of another user")
 	require.False(t, isPrivateGroup(4_000_000_000), "no group")
 	file := filepath.Join(t.TempDir(), "group")
-	require.NoError(t, os.WriteFile(file, []byte("root:x:0:\nann:x:1000:ann\nteam:x:1001:ann,bob\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("root:x:0:\nann:x:1000:ann\nteam:x:1001:ann,bob\n"), 0o600))
 	require.False(t, hasOtherMembers(file, "0", "root"))
 	require.False(t, hasOtherMembers(file, "1000", "ann"))
 	require.True(t, hasOtherMembers(file, "1001", "ann"))
 	require.True(t, hasOtherMembers(file+"-missing", "0", "root"))
-	require.NoError(t, os.WriteFile(file, []byte("ann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1000::/home/bob:/bin/sh\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("ann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1000::/home/bob:/bin/sh\n"), 0o600))
 	require.True(t, isPrimaryOfOthers(file, "1000", "ann"))
 	require.False(t, isPrimaryOfOthers(file, "1001", "bob"))
 }

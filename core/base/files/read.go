@@ -16,15 +16,15 @@ import (
 const writerPatience = 3 * time.Second
 
 // Read returns the contents of a regular file of at most limit bytes. It looks at the type and the
-// size before it reads, and never waits: what stands under a name in a directory may be a pipe, or a
-// link to a device without end. Errors are one line and do not name the file.
+// size before it reads, and never waits: what stands under a name in a directory may be a pipe, or
+// a link to a device without end. Errors are one line and do not name the file.
 func Read(path string, limit int64) ([]byte, error) {
 	return read(path, limit, fs.FileMode.IsRegular)
 }
 
 // ReadArgument is Read for a file that the user named. It may also be a pipe or a terminal, as in
-// diff <(ssh host cat a.json) b.json. It waits for the end of what a pipe's writer sends, but gives up
-// on a pipe to which no process writes.
+// diff <(ssh host cat a.json) b.json. It waits for the end of what a pipe's writer sends, but gives
+// up on a pipe to which no process writes.
 func ReadArgument(path string, limit int64) ([]byte, error) {
 	return read(path, limit, func(mode fs.FileMode) bool {
 		return mode.IsRegular() || mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0
@@ -32,7 +32,8 @@ func ReadArgument(path string, limit int64) ([]byte, error) {
 }
 
 func open(path string, limit int64, allowed func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
-	// Opening a pipe would wait for its writer, and opening a terminal could make it the process's own.
+	// Opening a pipe would wait for its writer, and opening a terminal could make it the process's
+	// own.
 	f, err := os.OpenFile(path, unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, nil, cause(err)
@@ -93,8 +94,10 @@ func awaitWriter(pipe *os.File, text *bytes.Buffer) error {
 		return err
 	}
 	var first [1]byte
-	// A reader is not told that a writer has come until there is something to read, so it has to ask.
-	for deadline := time.Now().Add(writerPatience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	// A reader is not told that a writer has come until there is something to read, so it has to
+	// ask.
+	for deadline := time.Now().Add(writerPatience); time.Now().Before(deadline); time.Sleep(
+		10 * time.Millisecond) {
 		var n int
 		var ended bool
 		if controlErr := connection.Control(func(fd uintptr) {

@@ -34,7 +34,8 @@ func TestRead(t *testing.T) {
 
 func TestReadRefusesSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
-	pipe, zero, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero"), filepath.Join(dir, "socket")
+	pipe, zero, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "zero"),
+		filepath.Join(dir, "socket")
 	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	require.NoError(t, os.Symlink("/dev/zero", zero))
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)

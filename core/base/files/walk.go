@@ -14,7 +14,8 @@ import (
 // maxLinks is how many symbolic links a path may have, as in Linux (MAXSYMLINKS).
 const maxLinks = 40
 
-// node is a directory, a file or a symbolic link, held open for its identity only (O_PATH in open(2)).
+// node is a directory, a file or a symbolic link, held open for its identity only (O_PATH in
+// open(2)).
 type node struct {
 	file *os.File // its name is the path without symbolic links, for messages
 	info fs.FileInfo
@@ -51,7 +52,8 @@ func newNode(file *os.File, err error) (*node, error) {
 
 // child opens an entry of the directory n.
 func (n *node) child(name string) (*node, error) {
-	// With O_DIRECTORY, the kernel mounts what autofs has promised; O_PATH alone leaves it unmounted and empty.
+	// With O_DIRECTORY, the kernel mounts what autofs has promised; O_PATH alone leaves it
+	// unmounted and empty.
 	file, err := n.open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ENOTDIR) {
 		file, err = n.open(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
@@ -75,12 +77,13 @@ func (n *node) link() (string, error) {
 // remove removes an entry of the directory n that is no directory.
 func (n *node) remove(name string) error { return unix.Unlinkat(int(n.file.Fd()), name, 0) }
 
-// rename renames an entry of the directory n. With RENAME_NOREPLACE, it fails with EEXIST if the new
-// name exists.
+// rename renames an entry of the directory n. With RENAME_NOREPLACE, it fails with EEXIST if the
+// new name exists.
 func (n *node) rename(from, to string, flags uint) error {
 	dir := int(n.file.Fd())
 	err := unix.Renameat2(dir, from, dir, to, flags)
-	if flags == unix.RENAME_NOREPLACE && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)) {
+	if flags == unix.RENAME_NOREPLACE &&
+		(errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)) {
 		// Some network file systems lack the flag but have hard links.
 		if err = unix.Linkat(dir, from, dir, to, 0); err == nil {
 			return n.remove(from)
@@ -108,12 +111,16 @@ func (t *target) close() {
 	t.entry.close()
 }
 
-// walk follows a path from one directory to the next, by descriptor: what visit has seen, and no other
-// file that takes its place, is where the path goes on. visit is called for each entry on the way and
-// the last one. A link at the end is followed unless keep, which may be nil, reports that it is to be
-// kept.
-func walk(path string, visit func(dir, entry *node) error, keep func(dir *node, name string) bool) (_ *target, err error) {
-	fail := func(err error) (*target, error) { return nil, &fs.PathError{Op: "open", Path: path, Err: err} }
+// walk follows a path from one directory to the next, by descriptor: what visit has seen, and no
+// other file that takes its place, is where the path goes on. visit is called for each entry on the
+// way and the last one. A link at the end is followed unless keep, which may be nil, reports that
+// it is to be kept.
+func walk(path string, visit func(dir, entry *node) error, keep func(dir *node, name string) bool) (
+	_ *target, err error) {
+	fail := func(err error) (*target, error) {
+		return nil,
+			&fs.PathError{Op: "open", Path: path, Err: err}
+	}
 	if path == "" {
 		return fail(unix.ENOENT)
 	}

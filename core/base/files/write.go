@@ -85,7 +85,8 @@ func failed(path string, err error) error {
 // and renames that. The file keeps its mode and owner; a new one has the mode of the umask. Where a
 // rename would break hard links, change the owner or lose an access control list, or is not
 // permitted, Write copies the complete temporary file over the old one instead. It reserves the
-// space first, so that a full disk leaves the old text. A crash during the copy may leave a mixture.
+// space first, so that a full disk leaves the old text. A crash during the copy may leave a
+// mixture.
 //
 // A pipe, a terminal, a device, or an open descriptor of this process, such as /dev/stdout, gets
 // the bytes directly, so it keeps those that were written before an error. Write waits until a
@@ -201,10 +202,10 @@ func findRegular(path string) (*found, error) {
 	return f, err
 }
 
-// refuseTrap returns an error if a link or file may be a trap: a link of a user who is not [Trusted],
-// or in a directory to which such users may add entries, a file of theirs or a hard link, whose file
-// may be any. Linux has similar rules for sticky directories, as fs.protected_symlinks, _fifos, _regular
-// and _hardlinks, which may be off.
+// refuseTrap returns an error if a link or file may be a trap: a link of a user who is not
+// [Trusted], or in a directory to which such users may add entries, a file of theirs or a hard
+// link, whose file may be any. Linux has similar rules for sticky directories, as
+// fs.protected_symlinks, _fifos, _regular and _hardlinks, which may be off.
 func refuseTrap(dir, entry *node) error {
 	if entry.info.IsDir() {
 		return nil
@@ -216,9 +217,11 @@ func refuseTrap(dir, entry *node) error {
 	case entry.isLink() && !Trusted(has.Uid):
 		problem = fmt.Sprintf("is a symbolic link of user %d", has.Uid)
 	case everybody && !Trusted(has.Uid) && has.Uid != in.Uid:
-		problem = fmt.Sprintf("belongs to user %d and is in a directory that everybody may write", has.Uid)
+		problem = fmt.Sprintf("belongs to user %d and is in a directory that everybody may write",
+			has.Uid)
 	case has.Nlink > 1 && (!Trusted(in.Uid) || writers(dir) != ""):
-		problem = fmt.Sprintf("has %d hard links and is in a directory that others may write", has.Nlink)
+		problem = fmt.Sprintf("has %d hard links and is in a directory that others may write",
+			has.Nlink)
 	default:
 		return nil
 	}
@@ -285,7 +288,8 @@ func (f *found) waitForReader(ctx context.Context) (*os.File, error) {
 // openEntry opens the file for writing, and no other that has taken its place. It does not wait, so
 // that a pipe in its place cannot block it.
 func (f *found) openEntry(flags int) (*os.File, error) {
-	file, err := f.dir.open(f.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|unix.O_NONBLOCK|flags, 0)
+	file, err := f.dir.open(f.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NOCTTY|
+		unix.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -296,8 +300,8 @@ func (f *found) openEntry(flags int) (*os.File, error) {
 	return file, nil
 }
 
-// replace writes a temporary file and makes it the entry, by a rename with flags, which are those of
-// renameat2(2).
+// replace writes a temporary file and makes it the entry, by a rename with flags, which are those
+// of renameat2(2).
 func (f *found) replace(flags uint, write func(io.Writer) error) (err error) {
 	mode := fs.FileMode(0o666) // less the umask
 	if f.entry != nil {
@@ -340,12 +344,13 @@ func (f *found) replace(flags uint, write func(io.Writer) error) (err error) {
 // refused reports whether err means that a directory may not be changed, or that the file in it is
 // a mount point.
 func refused(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) ||
+		errors.Is(err, unix.EBUSY)
 }
 
-// matchOwner gives file the owner and the mode of the file that it is to replace. It reports whether
-// file can take its place: not if that needs rights that this user lacks, or would break hard links
-// or lose an access control list.
+// matchOwner gives file the owner and the mode of the file that it is to replace. It reports
+// whether file can take its place: not if that needs rights that this user lacks, or would break
+// hard links or lose an access control list.
 func matchOwner(file *os.File, old *node) bool {
 	info, err := file.Stat()
 	if err != nil {

@@ -42,7 +42,8 @@ func writeAsNobody(t *testing.T, path string) string {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{asUser + "=" + path, "TMPDIR=/tmp"}
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody,
+		Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -133,7 +134,8 @@ func TestNewFileHasTheModeOfTheUmask(t *testing.T) {
 		dir := t.TempDir()
 		old := syscall.Umask(umask)
 		err := errors.Join(write(filepath.Join(dir, "new"), "text"),
-			Replace(filepath.Join(dir, "replaced"), text("text")), Create(filepath.Join(dir, "created"), text("text")))
+			Replace(filepath.Join(dir, "replaced"), text("text")),
+			Create(filepath.Join(dir, "created"), text("text")))
 		syscall.Umask(old)
 		require.NoError(t, err)
 		for _, name := range []string{"new", "replaced", "created"} {
@@ -159,9 +161,11 @@ func TestLinksAreFollowed(t *testing.T) {
 	dir, far := t.TempDir(), t.TempDir()
 	target := put(t, filepath.Join(far, "target"), "old", 0o640)
 	require.NoError(t, os.Symlink(far, filepath.Join(dir, "directory")))
-	require.NoError(t, os.Symlink("directory/../"+filepath.Base(far)+"/target", filepath.Join(dir, "link")))
+	require.NoError(t, os.Symlink("directory/../"+filepath.Base(far)+"/target",
+		filepath.Join(dir, "link")))
 	require.NoError(t, os.Symlink("link", filepath.Join(dir, "chain")))
-	for i, name := range []string{"link", "chain", "directory/target", "../" + filepath.Base(dir) + "/chain"} {
+	for i, name := range []string{"link", "chain", "directory/target", "../" + filepath.Base(dir) +
+		"/chain"} {
 		want := fmt.Sprint("new", i)
 		require.NoError(t, write(dir+"/"+name, want))
 		requireFile(t, target, want, 0o640)
@@ -178,7 +182,8 @@ func TestLinksAreFollowed(t *testing.T) {
 	requireFile(t, filepath.Join(far, "made"), "new", 0o644)
 
 	require.NoError(t, os.Symlink("loop", filepath.Join(dir, "loop")))
-	require.EqualError(t, write(filepath.Join(dir, "loop"), "new"), "write "+dir+"/loop: too many levels of symbolic links")
+	require.EqualError(t, write(filepath.Join(dir, "loop"), "new"), "write "+dir+
+		"/loop: too many levels of symbolic links")
 }
 
 func TestHardLinksStay(t *testing.T) {
@@ -249,7 +254,8 @@ func TestDeviceStays(t *testing.T) {
 	require.Equal(t, before, inode(t, null))
 	requireOnly(t, filepath.Dir(null), "null")
 
-	require.EqualError(t, Replace(null, text("new")), "write "+null+": not a regular file; remove it")
+	require.EqualError(t, Replace(null, text("new")), "write "+null+
+		": not a regular file; remove it")
 	_, err = Append(null)
 	require.EqualError(t, err, "write "+null+": not a regular file; remove it")
 }
@@ -403,13 +409,15 @@ func TestFullFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	old := strings.Repeat("old ", 3<<10)
-	one, hard := put(t, filepath.Join(dir, "one"), old, 0o644), put(t, filepath.Join(dir, "hard"), old, 0o644)
+	one, hard := put(t, filepath.Join(dir, "one"), old, 0o644),
+		put(t, filepath.Join(dir, "hard"), old, 0o644)
 	require.NoError(t, os.Link(hard, filepath.Join(dir, "link")))
 	for path, size := range map[string]int{
 		one: 60 << 10, filepath.Join(dir, "new"): 60 << 10,
 		hard: 30 << 10, // there is room for this text or for the larger file, but not for both
 	} {
-		for _, err := range []error{write(path, strings.Repeat("x", size)), Replace(path, text(strings.Repeat("x", size)))} {
+		for _, err := range []error{write(path, strings.Repeat("x", size)),
+			Replace(path, text(strings.Repeat("x", size)))} {
 			require.EqualError(t, err, "write "+path+": no space left on device; free some space")
 		}
 	}
@@ -451,7 +459,8 @@ func TestDirectoryThatMayNotBeWritten(t *testing.T) {
 	dir := sharedDir(t, 0o755)
 	path := put(t, filepath.Join(dir, "file"), "old", 0o644)
 	for _, path := range []string{path, filepath.Join(dir, "new")} {
-		require.Equal(t, "write "+path+": permission denied; make it writable", writeAsNobody(t, path))
+		require.Equal(t, "write "+path+": permission denied; make it writable",
+			writeAsNobody(t, path))
 	}
 	requireFile(t, path, "old", 0o644)
 	requireOnly(t, dir, "file")
@@ -471,12 +480,15 @@ func TestFilesOfOthersAreTraps(t *testing.T) {
 		require.NoError(t, os.Lchown(in(name), nobody, nobody))
 	}
 	require.NoError(t, os.Link(victim, in("hard")))
-	const world, hard = " and is in a directory that everybody may write", " and is in a directory that others may write"
+	const world, hard = " and is in a directory that everybody may write",
+		" and is in a directory that others may write"
 	refused := map[string]string{
-		"link": "link is a symbolic link of user 65534", "pipe": "pipe belongs to user 65534" + world,
+		"link": "link is a symbolic link of user 65534", "pipe": "pipe belongs to user 65534" +
+			world,
 		"regular":        "regular belongs to user 65534" + world,
-		"directory/file": "directory is a symbolic link of user 65534", "directory/new": "directory is a symbolic link of user 65534",
-		"hard": "hard has 2 hard links" + hard,
+		"directory/file": "directory is a symbolic link of user 65534",
+		"directory/new":  "directory is a symbolic link of user 65534",
+		"hard":           "hard has 2 hard links" + hard,
 	}
 	requireRefused := func(name, culprit string) {
 		t.Helper()
@@ -490,10 +502,12 @@ func TestFilesOfOthersAreTraps(t *testing.T) {
 			requireRefused(name, culprit)
 		}
 	}
-	require.ErrorContains(t, Create(in("directory/new"), text("new")), "directory is a symbolic link of user 65534")
+	require.ErrorContains(t, Create(in("directory/new"), text("new")),
+		"directory is a symbolic link of user 65534")
 	for _, path := range []string{"directory", "directory/missing/more"} {
 		for _, err := range []error{Try(in(path), 1), MakeDir(in(path))} {
-			require.EqualError(t, err, "write "+in(path)+": "+in("directory is a symbolic link of user 65534; name another file"))
+			require.EqualError(t, err, "write "+in(path)+": "+
+				in("directory is a symbolic link of user 65534; name another file"))
 		}
 	}
 	requireFile(t, victim, "old", 0o644)
@@ -536,7 +550,8 @@ func TestTemporaryFileIsPrivate(t *testing.T) {
 // A container often has a single file of its host, which no other can replace.
 func TestMountedFile(t *testing.T) {
 	dir := t.TempDir()
-	path, source := put(t, filepath.Join(dir, "file"), "", 0o600), put(t, filepath.Join(t.TempDir(), "source"), "old", 0o640)
+	path, source := put(t, filepath.Join(dir, "file"), "", 0o600),
+		put(t, filepath.Join(t.TempDir(), "source"), "old", 0o640)
 	if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
 		t.Skipf("mounting a file: %v", err)
 	}
@@ -561,11 +576,13 @@ func TestSwappedFiles(t *testing.T) {
 		defer found.close()
 		return found.replace(0, text("new"))
 	}
-	require.EqualError(t, swap(func() error { return os.Symlink(victim, path) }), "write "+path+": too many levels of symbolic links")
+	require.EqualError(t, swap(func() error { return os.Symlink(victim, path) }), "write "+path+
+		": too many levels of symbolic links")
 	requireFile(t, victim, "precious", 0o600)
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Link(filepath.Join(dir, "other"), path))
-	require.EqualError(t, swap(func() error { return os.Link(victim, path) }), "write "+path+": it was replaced meanwhile")
+	require.EqualError(t, swap(func() error { return os.Link(victim, path) }), "write "+path+
+		": it was replaced meanwhile")
 	requireFile(t, victim, "precious", 0o600)
 
 	fifo := pipe(t)
@@ -597,7 +614,8 @@ func TestHardLinkInTheDirectoryOfAGroup(t *testing.T) {
 	victim := put(t, filepath.Join(t.TempDir(), "file"), "old", 0o600)
 	path := filepath.Join(dir, "hard")
 	require.NoError(t, os.Link(victim, path))
-	require.EqualError(t, write(path, "new"), "write "+path+": "+path+" has 2 hard links and is in a directory that others may write; name another file")
+	require.EqualError(t, write(path, "new"), "write "+path+": "+path+
+		" has 2 hard links and is in a directory that others may write; name another file")
 	requireFile(t, victim, "old", 0o600)
 
 	require.NoError(t, os.Remove(path))
@@ -625,7 +643,8 @@ func TestSwappedDirectories(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				if err := unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
+				if err := unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other,
+					unix.RENAME_EXCHANGE); err != nil {
 					t.Error(err)
 					return
 				}
@@ -679,7 +698,8 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 	before := count()
 	for range 10 {
-		for _, path := range []string{file, file + "/", dir, dir + "/link/link/file", dir + "/loop", dir + "/none/more", dir + "/new", "/"} {
+		for _, path := range []string{file, file + "/", dir, dir + "/link/link/file", dir + "/loop",
+			dir + "/none/more", dir + "/new", "/"} {
 			_ = write(path, "new")
 			_ = Replace(path, text("new"))
 			_ = Create(path, text("new"))

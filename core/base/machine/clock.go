@@ -46,8 +46,8 @@ var Calibrated = sync.OnceValue(func() *Clock {
 	return c
 })
 
-// ShareCalibrated calibrates the clock of the process, and has transports (core/fabric/clock) read the same
-// counter.
+// ShareCalibrated calibrates the clock of the process, and has transports (core/fabric/clock) read
+// the same counter.
 func ShareCalibrated() {
 	if c := Calibrated(); c.counter {
 		clock.UseTicks(c.perTick)
@@ -65,7 +65,8 @@ func NewClock() (*Clock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Clock{counter: true, perTick: perTick, perNano: perNano, name: counterName(runtime.GOARCH)}, nil
+	return &Clock{counter: true, perTick: perTick, perNano: perNano,
+		name: counterName(runtime.GOARCH)}, nil
 }
 
 func monotonicClock(why string) *Clock {
@@ -135,8 +136,8 @@ func (c *Clock) Hertz() float64 { return float64(c.perNano) / (1 << 32) * 1e9 }
 // it is.
 func (c *Clock) Fallback() string { return c.fallback }
 
-// Both reads both clocks: this one, in ticks, and the kernel's monotonic clock, in nanoseconds. It keeps
-// the closest of eight pairs, because the thread may lose its processor between two readings.
+// Both reads both clocks: this one, in ticks, and the kernel's monotonic clock, in nanoseconds. It
+// keeps the closest of eight pairs, because the thread may lose its processor between two readings.
 func (c *Clock) Both() (ticks, monotonic uint64) {
 	width := uint64(math.MaxUint64)
 	for range 8 {
@@ -187,7 +188,8 @@ func calibrate(read func() pair, sleep func(time.Duration)) (perTick, perNano ui
 			return fixedRatio(nanos, ticks), fixedRatio(ticks, nanos), nil
 		}
 	}
-	return 0, 0, fmt.Errorf("calibrating the processor's counter: its rate is not steady (%.4g, then %.4g ticks per ns): "+
+	return 0, 0, fmt.Errorf("calibrating the processor's counter: its rate is not steady (%.4g, "+
+		"then %.4g ticks per ns): "+
 		"the host is overloaded or moved the virtual machine; run again", first, second)
 }
 
@@ -227,7 +229,8 @@ func (r Root) counterFault(arch string) string {
 	case source == "":
 		return "the kernel's clock source cannot be read, so the counter may be unreliable"
 	case !slices.Contains(trusted, source):
-		return fmt.Sprintf("the kernel uses the clock source %s, so it does not trust the counter", source)
+		return fmt.Sprintf("the kernel uses the clock source %s, so it does not trust the counter",
+			source)
 	}
 	return ""
 }

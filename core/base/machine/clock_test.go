@@ -85,12 +85,15 @@ func TestConversion(t *testing.T) {
 		hertz := rapid.Uint64Range(1e6, 6e9).Draw(t, "hertz")
 		window := uint64(2 * calibrationHalf)
 		ticksInWindow := hertz * window / 1e9
-		clock := Clock{counter: true, perTick: fixedRatio(window, ticksInWindow), perNano: fixedRatio(ticksInWindow, window)}
+		clock := Clock{counter: true, perTick: fixedRatio(window, ticksInWindow),
+			perNano: fixedRatio(ticksInWindow, window)}
 
 		ticks := rapid.Uint64Range(0, hertz*3600*24).Draw(t, "ticks")
 		exact := new(big.Int).SetUint64(ticks)
-		exact.Mul(exact, new(big.Int).SetUint64(window)).Div(exact, new(big.Int).SetUint64(ticksInWindow))
-		require.InDelta(t, float64(exact.Uint64()), float64(clock.Nanos(ticks)), float64(exact.Uint64())*1e-5+1)
+		exact.Mul(exact, new(big.Int).SetUint64(window)).Div(exact,
+			new(big.Int).SetUint64(ticksInWindow))
+		require.InDelta(t, float64(exact.Uint64()), float64(clock.Nanos(ticks)),
+			float64(exact.Uint64())*1e-5+1)
 
 		d := time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "duration"))
 		back := clock.Nanos(clock.Ticks(d))
@@ -152,10 +155,13 @@ func TestCounterFault(t *testing.T) {
 		want       string
 	}{
 		{"tsc", "amd64", map[string]string{"proc/cpuinfo": good, source: "tsc\n"}, ""},
-		{"paravirtual", "amd64", map[string]string{"proc/cpuinfo": good, source: "kvm-clock\n"}, ""},
+		{"paravirtual", "amd64", map[string]string{"proc/cpuinfo": good, source: "kvm-clock\n"},
+			""},
 		{"hpet", "amd64", map[string]string{"proc/cpuinfo": good, source: "hpet\n"}, "hpet"},
-		{"stops when idle", "amd64", map[string]string{"proc/cpuinfo": "flags : constant_tsc\n", source: "tsc\n"}, "nonstop_tsc"},
-		{"varies", "amd64", map[string]string{"proc/cpuinfo": "flags : nonstop_tsc xconstant_tsc\n", source: "tsc\n"}, "constant_tsc"},
+		{"stops when idle", "amd64", map[string]string{"proc/cpuinfo": "flags : constant_tsc\n",
+			source: "tsc\n"}, "nonstop_tsc"},
+		{"varies", "amd64", map[string]string{"proc/cpuinfo": "flags : nonstop_tsc xconstant_tsc\n",
+			source: "tsc\n"}, "constant_tsc"},
 		{"no sysfs", "amd64", map[string]string{"proc/cpuinfo": good}, "cannot be read"},
 		{"nothing", "amd64", nil, "constant_tsc"},
 		{"arm", "arm64", map[string]string{source: "arch_sys_counter\n"}, ""},

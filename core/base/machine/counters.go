@@ -51,9 +51,12 @@ var hardwareEvents = [][]hardwareEvent{
 		{"cache_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES},
 	},
 	{
-		{"l1d_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_L1D, unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
-		{"llc_loads", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL, unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
-		{"llc_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL, unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
+		{"l1d_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_L1D,
+			unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
+		{"llc_loads", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL,
+			unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
+		{"llc_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL,
+			unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
 	},
 }
 
@@ -109,10 +112,11 @@ type linuxPerf struct{}
 
 func (linuxPerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
 	attr := unix.PerfEventAttr{
-		Type:        event.kind,
-		Size:        unix.PERF_ATTR_SIZE_VER5,
-		Config:      event.config,
-		Read_format: unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Type:   event.kind,
+		Size:   unix.PERF_ATTR_SIZE_VER5,
+		Config: event.config,
+		Read_format: unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED |
+			unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 	}
 	if userOnly {
 		attr.Bits = unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv
@@ -257,9 +261,12 @@ func explainCounters(err error, paranoid string) *CountersError {
 	explained := &CountersError{Err: err}
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		explained.Reason = fmt.Sprintf("kernel.perf_event_paranoid is %q, or a container's seccomp profile forbids it", paranoid)
+		explained.Reason = fmt.Sprintf(
+			"kernel.perf_event_paranoid is %q, or a container's seccomp profile forbids it",
+			paranoid)
 		explained.Remedy = "run sysctl kernel.perf_event_paranoid=2, or grant CAP_PERFMON"
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV),
+		errors.Is(err, unix.EINVAL):
 		explained.Reason = "this machine has no performance monitoring unit"
 		explained.Remedy = "in a virtual machine, enable the virtual PMU on its host"
 	case errors.Is(err, unix.ENOSYS):

@@ -28,7 +28,8 @@ type fakePerf struct {
 }
 
 func newFakePerf() *fakePerf {
-	return &fakePerf{opened: map[int]string{}, leaders: map[int]int{}, next: 100, values: map[string]uint64{}}
+	return &fakePerf{opened: map[int]string{}, leaders: map[int]int{}, next: 100,
+		values: map[string]uint64{}}
 }
 
 func (k *fakePerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
@@ -100,14 +101,17 @@ func TestCountersOfAFakeKernel(t *testing.T) {
 	require.False(t, c.UserOnly())
 	require.Len(t, c.groups, 3)
 
-	k.count(1000, 1000, map[string]uint64{"cycles": 300, "instructions": 600, "cache_misses": 7, "llc_load_misses": 2})
+	k.count(1000, 1000, map[string]uint64{"cycles": 300, "instructions": 600, "cache_misses": 7,
+		"llc_load_misses": 2})
 	counts, err := c.Read()
 	require.NoError(t, err)
 	require.Equal(t, map[string]uint64{"cycles": 300, "instructions": 600, "branch_misses": 0,
-		"cache_references": 0, "cache_misses": 7, "l1d_load_misses": 0, "llc_loads": 0, "llc_load_misses": 2}, counts)
+		"cache_references": 0, "cache_misses": 7, "l1d_load_misses": 0, "llc_loads": 0,
+		"llc_load_misses": 2}, counts)
 
 	// The group counted for half of the next interval, so its counts are doubled.
-	k.count(3000, 2000, map[string]uint64{"cycles": 400, "instructions": 600, "cache_misses": 8, "llc_load_misses": 2})
+	k.count(3000, 2000, map[string]uint64{"cycles": 400, "instructions": 600, "cache_misses": 8,
+		"llc_load_misses": 2})
 	counts, err = c.Read()
 	require.NoError(t, err)
 	require.Equal(t, uint64(500), counts["cycles"])
@@ -181,7 +185,8 @@ func TestCountersRefused(t *testing.T) {
 }
 
 func TestMigrations(t *testing.T) {
-	require.Equal(t, uint64(42), migrations("daemon (12, #threads: 3)\n-----\nse.nr_migrations                             :                   42\nnr_switches : 7\n"))
+	require.Equal(t, uint64(42), migrations("daemon (12, #threads: 3)\n-----\nse.nr_migrations   "+
+		"                          :                   42\nnr_switches : 7\n"))
 	require.Zero(t, migrations(""), "a kernel without the statistics")
 	require.Zero(t, migrations("se.nr_migrations : many"))
 }

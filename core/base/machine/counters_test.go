@@ -35,7 +35,8 @@ func TestCounters(t *testing.T) {
 				t.Errorf("%s went from %d to %d", name, before[name], after[name])
 			}
 		}
-		if done := after["instructions"] - before["instructions"]; slices.Contains(slices.Collect(maps.Keys(after)), "instructions") && done < loops {
+		if done := after["instructions"] - before["instructions"]; slices.Contains(
+			slices.Collect(maps.Keys(after)), "instructions") && done < loops {
 			t.Errorf("%d instructions counted for %d loops", done, loops)
 		}
 		assertNoError(t, counters.Close())

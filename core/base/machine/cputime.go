@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// CPUTimes are times of some processors since the machine started, in nanoseconds. The kernel counts
-// them in steps of 10 ms.
+// CPUTimes are times of some processors since the machine started, in nanoseconds. The kernel
+// counts them in steps of 10 ms.
 type CPUTimes struct {
 	KernelNS  uint64 // in the kernel, interrupts included
 	SoftIRQNS uint64 // of KernelNS, in soft interrupts
@@ -40,7 +40,8 @@ func (r Root) CPUTimes(cpus []int) (t CPUTimes) {
 
 // Sub returns the times since an earlier reading.
 func (t CPUTimes) Sub(earlier CPUTimes) CPUTimes {
-	since := func(now, before uint64) uint64 { return now - min(now, before) } // a processor may go offline
+	// a processor may go offline
+	since := func(now, before uint64) uint64 { return now - min(now, before) }
 	return CPUTimes{
 		KernelNS:  since(t.KernelNS, earlier.KernelNS),
 		SoftIRQNS: since(t.SoftIRQNS, earlier.SoftIRQNS),

@@ -32,7 +32,8 @@ cpu0 10 0 150 0 0 1 30 101 0 0
 cpu1 10 0 900 0 0 1 90 900 0 0
 cpu2 10 0 100 0 0 1 10 103 0 0
 `)
-	require.Equal(t, CPUTimes{KernelNS: 700e6, SoftIRQNS: 200e6, StealNS: 40e6}, root.CPUTimes([]int{0, 2}).Sub(before))
+	require.Equal(t, CPUTimes{KernelNS: 700e6, SoftIRQNS: 200e6, StealNS: 40e6},
+		root.CPUTimes([]int{0, 2}).Sub(before))
 	require.Zero(t, CPUTimes{}.Sub(before), "a processor went offline")
 }
 
@@ -41,7 +42,8 @@ func TestFrequencyRatio(t *testing.T) {
 	require.Zero(t, root.FrequencyRatio([]int{0}))
 	require.Zero(t, root.FrequencyRatio(nil))
 	for cpu, current := range map[string]string{"0": "3000000", "1": "1000000"} {
-		writeFile(t, root, "sys/devices/system/cpu/cpu"+cpu+"/cpufreq/scaling_cur_freq", current+"\n")
+		writeFile(t, root, "sys/devices/system/cpu/cpu"+cpu+"/cpufreq/scaling_cur_freq",
+			current+"\n")
 	}
 	require.Zero(t, root.FrequencyRatio([]int{0, 1}), "no nominal frequency")
 	writeFile(t, root, "sys/devices/system/cpu/cpu0/cpufreq/base_frequency", "2000000\n")

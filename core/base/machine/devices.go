@@ -16,8 +16,8 @@ type NetworkDevice struct {
 	Speed     int          `json:"speed,omitempty"`     // of an interface, in Mbit/s; 0 if unknown
 }
 
-// Interfaces returns the network interfaces of this machine that are up, as far as the kernel tells. The
-// node of one is unknown if sysfs shows the interfaces of another network namespace.
+// Interfaces returns the network interfaces of this machine that are up, as far as the kernel
+// tells. The node of one is unknown if sysfs shows the interfaces of another network namespace.
 func Interfaces() []NetworkDevice {
 	interfaces, _ := net.Interfaces() // a sandbox may forbid it
 	root := Root("/")
@@ -44,8 +44,8 @@ func Interfaces() []NetworkDevice {
 
 const netClass = "sys/class/net"
 
-// InterfaceNode returns the NUMA node of a network interface, or -1. A bond or a VLAN is on the node of
-// the interfaces below it, if that is one.
+// InterfaceNode returns the NUMA node of a network interface, or -1. A bond or a VLAN is on the
+// node of the interfaces below it, if that is one.
 func (r Root) InterfaceNode(name string) int {
 	return r.interfaceNode(name, 0)
 }

@@ -25,7 +25,8 @@ type Identity struct {
 	Kernel         string       `json:"kernel"`
 	Virtualisation string       `json:"virtualisation"` // hypervisor; empty on bare metal
 	RDMA           []RDMADevice `json:"rdma,omitempty"`
-	// Machines is the number of machines if the ranks were on several; the rest describes the first.
+	// Machines is the number of machines if the ranks were on several; the rest describes the
+	// first.
 	Machines int `json:"machines,omitempty"`
 }
 
@@ -129,7 +130,8 @@ func (r Root) virtualisation() string {
 	flagged := strings.Contains(" "+r.cpuInfo()["flags"]+" ", " hypervisor ")
 	for _, known := range []struct{ mark, name string }{
 		{"qemu", "kvm"}, {"kvm", "kvm"}, {"vmware", "vmware"}, {"virtualbox", "virtualbox"},
-		{"virtual machine", "hyper-v"}, {"google compute", "kvm"}, {"openstack", "kvm"}, {"bhyve", "bhyve"},
+		{"virtual machine", "hyper-v"}, {"google compute", "kvm"}, {"openstack", "kvm"},
+		{"bhyve", "bhyve"},
 	} {
 		if strings.Contains(strings.ToLower(vendor+" "+product), known.mark) {
 			return known.name
@@ -140,7 +142,8 @@ func (r Root) virtualisation() string {
 		return "unknown hypervisor"
 	case !flagged:
 		return ""
-	case strings.Contains(r.Text("sys/devices/system/clocksource/clocksource0/available_clocksource"), "kvm-clock"):
+	case strings.Contains(
+		r.Text("sys/devices/system/clocksource/clocksource0/available_clocksource"), "kvm-clock"):
 		return "kvm"
 	case strings.HasPrefix(vendor, "Amazon"):
 		return "nitro"

@@ -25,12 +25,16 @@ const cpus = "sys/devices/system/cpu/"
 
 // server is a machine with two sockets, SMT, a NIC and a CPU quota.
 var server = map[string]string{
-	"proc/cpuinfo":                                                    "processor\t: 0\nmodel name\t: Example 9000\nflags\t\t: fpu tsc\n\nprocessor\t: 1\nmodel name\t: Other\n",
-	"proc/sys/kernel/osrelease":                                       "6.12.1\n",
-	"proc/sys/kernel/randomize_va_space":                              "1\n",
-	"proc/meminfo":                                                    "MemTotal:       65011712 kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n",
-	"proc/loadavg":                                                    "0.50 1.25 2.00 1/234 5678\n",
-	"proc/self/status":                                                "Name:\tx\nCpus_allowed_list:\t0-2\n",
+	"proc/cpuinfo": "processor\t: 0\nmodel " +
+		"name\t: Example 9000\nflags\t\t: fpu tsc\n\nprocessor\t: 1\nmodel name\t: Other\n",
+	"proc/sys/kernel/osrelease":          "6.12.1\n",
+	"proc/sys/kernel/randomize_va_space": "1\n",
+	"proc/meminfo": "MemTotal:       65011712 " +
+		"kB\nMemFree: 1 kB\nMemAvailable:   1024 kB\n",
+	"proc/loadavg": "0.50 1.25 2.00 1/234 " +
+		"5678\n",
+	"proc/self/status": "Name:\tx\n" +
+		"Cpus_allowed_list:\t0-2\n",
 	"proc/self/cgroup":                                                "0::/a/b\n",
 	"sys/fs/cgroup/a/cpu.max":                                         "150000 100000\n",
 	"sys/fs/cgroup/a/b/cpu.max":                                       "max 100000\n",
@@ -60,15 +64,16 @@ var server = map[string]string{
 	"sys/devices/system/node/has_cpu":                                 "0-1\n",
 	"sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n",
 	"sys/kernel/mm/transparent_hugepage/enabled":                      "always [madvise] never\n",
-	"sys/kernel/mm/transparent_hugepage/shmem_enabled":                "always within_size advise [never] deny force\n",
-	"sys/class/infiniband/mlx5_0/fw_ver":                              "28.39.1002\n",
-	"sys/class/infiniband/mlx5_0/hca_type":                            "MT4129\n",
-	"sys/class/infiniband/mlx5_0/board_id":                            "MT_0000000838\n",
-	"sys/class/infiniband/mlx5_0/device/numa_node":                    "1\n",
-	"sys/class/infiniband/mlx5_0/ports/1/link_layer":                  "InfiniBand\n",
-	"sys/class/infiniband/mlx5_0/ports/1/rate":                        "400 Gb/sec (4X NDR)\n",
-	"sys/class/infiniband/mlx5_0/ports/1/state":                       "4: ACTIVE\n",
-	"run/.containerenv":                                               "",
+	"sys/kernel/mm/transparent_hugepage/shmem_enabled": "always within_size " +
+		"advise [never] deny force\n",
+	"sys/class/infiniband/mlx5_0/fw_ver":             "28.39.1002\n",
+	"sys/class/infiniband/mlx5_0/hca_type":           "MT4129\n",
+	"sys/class/infiniband/mlx5_0/board_id":           "MT_0000000838\n",
+	"sys/class/infiniband/mlx5_0/device/numa_node":   "1\n",
+	"sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n",
+	"sys/class/infiniband/mlx5_0/ports/1/rate":       "400 Gb/sec (4X NDR)\n",
+	"sys/class/infiniband/mlx5_0/ports/1/state":      "4: ACTIVE\n",
+	"run/.containerenv":                              "",
 }
 
 func TestEnvironmentOfServer(t *testing.T) {
@@ -77,14 +82,18 @@ func TestEnvironmentOfServer(t *testing.T) {
 			CPU: "Example 9000", Arch: runtime.GOARCH, CPUs: 4, Cores: 3, Packages: 2,
 			NUMANodes: 2, MemoryGiB: 62, Kernel: "6.12.1",
 			RDMA: []RDMADevice{{
-				Name: "mlx5_0", Type: "MT4129", Board: "MT_0000000838", Firmware: "28.39.1002", Node: 1,
-				Ports: []RDMAPort{{Number: "1", LinkLayer: "InfiniBand", Rate: "400 Gb/sec (4X NDR)", State: "ACTIVE"}},
+				Name: "mlx5_0", Type: "MT4129", Board: "MT_0000000838", Firmware: "28.39.1002",
+				Node: 1,
+				Ports: []RDMAPort{{Number: "1", LinkLayer: "InfiniBand",
+					Rate: "400 Gb/sec (4X NDR)", State: "ACTIVE"}},
 			}},
 		},
 		Volatile: Volatile{
-			LoadAverage: "0.50 1.25 2.00", Governor: "performance x2, powersave x1", Turbo: "off", SMT: "on",
+			LoadAverage: "0.50 1.25 2.00", Governor: "performance x2, powersave x1", Turbo: "off",
+			SMT:         "on",
 			ClockSource: "hpet", HugePages: "madvise", SharedHugePages: "never", ASLR: "partial",
-			Vulnerable: "gamma", Mitigated: "beta", AvailableMemory: 1 << 20, AllowedCPUs: "0-2", CPUQuota: 1.5,
+			Vulnerable: "gamma", Mitigated: "beta", AvailableMemory: 1 << 20, AllowedCPUs: "0-2",
+			CPUQuota:  1.5,
 			Container: "podman",
 		},
 	}
@@ -92,7 +101,8 @@ func TestEnvironmentOfServer(t *testing.T) {
 }
 
 func TestEnvironmentOfNothing(t *testing.T) {
-	require.Equal(t, Environment{Identity: Identity{Arch: runtime.GOARCH}}, tree(t, nil).Environment())
+	require.Equal(t, Environment{Identity: Identity{Arch: runtime.GOARCH}},
+		tree(t, nil).Environment())
 }
 
 func TestEnvironmentOfThisMachine(t *testing.T) {
@@ -115,10 +125,12 @@ func TestEnvironmentOfThisMachine(t *testing.T) {
 func TestCPUModel(t *testing.T) {
 	for _, test := range []struct{ cpuinfo, want string }{
 		{"processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "Arm Neoverse V1"},
-		{"processor\t: 0\nCPU implementer\t: 0x99\nCPU part\t: 0x001\n", "implementer 0x99 part 0x001"},
+		{"processor\t: 0\nCPU implementer\t: 0x99\nCPU part\t: 0x001\n",
+			"implementer 0x99 part 0x001"},
 		{"rubbish", ""},
 	} {
-		require.Equal(t, test.want, tree(t, map[string]string{"proc/cpuinfo": test.cpuinfo}).cpuModel())
+		require.Equal(t, test.want, tree(t, map[string]string{"proc/cpuinfo": test.cpuinfo}).
+			cpuModel())
 	}
 }
 
@@ -132,14 +144,19 @@ func TestVirtualisation(t *testing.T) {
 		{nil, ""},
 		{map[string]string{"sys/hypervisor/type": "xen\n"}, "xen"},
 		{map[string]string{"proc/cpuinfo": flags, dmi + "sys_vendor": "QEMU\n"}, "kvm"},
-		{map[string]string{dmi + "sys_vendor": "VMware, Inc.\n", dmi + "product_name": "VMware7,1\n"}, "vmware"},
-		{map[string]string{dmi + "sys_vendor": "Microsoft Corporation\n", dmi + "product_name": "Virtual Machine\n"}, "hyper-v"},
+		{map[string]string{dmi + "sys_vendor": "VMware, Inc.\n",
+			dmi + "product_name": "VMware7,1\n"}, "vmware"},
+		{map[string]string{dmi + "sys_vendor": "Microsoft Corporation\n",
+			dmi + "product_name": "Virtual Machine\n"}, "hyper-v"},
 		{map[string]string{"proc/cpuinfo": flags, available: "tsc kvm-clock acpi_pm\n"}, "kvm"},
-		{map[string]string{"proc/cpuinfo": flags, dmi + "sys_vendor": "Amazon EC2\n", dmi + "product_name": "c7i.large\n"}, "nitro"},
-		{map[string]string{dmi + "sys_vendor": "Amazon EC2\n", dmi + "product_name": "c7i.metal-24xl\n"}, ""},
+		{map[string]string{"proc/cpuinfo": flags, dmi + "sys_vendor": "Amazon EC2\n",
+			dmi + "product_name": "c7i.large\n"}, "nitro"},
+		{map[string]string{dmi + "sys_vendor": "Amazon EC2\n",
+			dmi + "product_name": "c7i.metal-24xl\n"}, ""},
 		{map[string]string{"proc/cpuinfo": flags}, "unknown hypervisor"},
 		{map[string]string{"proc/device-tree/hypervisor/compatible": "x"}, "unknown hypervisor"},
-		{map[string]string{dmi + "sys_vendor": "Dell Inc.\n", dmi + "product_name": "PowerEdge\n"}, ""},
+		{map[string]string{dmi + "sys_vendor": "Dell Inc.\n", dmi + "product_name": "PowerEdge\n"},
+			""},
 	} {
 		require.Equal(t, test.want, tree(t, test.files).virtualisation(), "%v", test.files)
 	}
@@ -171,7 +188,8 @@ func TestCPUQuota(t *testing.T) {
 			"sys/fs/cgroup/m/cpu.max":   "1 100000\n",
 			"sys/fs/cgroup/cpu/cpu.max": "max 100000\n",
 		}, 3},
-		{"rubbish", map[string]string{"proc/self/cgroup": "x\n\n1:\n0::/\n", "sys/fs/cgroup/cpu.max": "a b c\n"}, 0},
+		{"rubbish", map[string]string{"proc/self/cgroup": "x\n\n1:\n0::/\n",
+			"sys/fs/cgroup/cpu.max": "a b c\n"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			require.Equal(t, test.want, tree(t, test.files).CPUQuota())

@@ -25,7 +25,8 @@ func ReadLimits() Limits {
 		// The Go runtime raises its limit of open files to the hard one.
 		OpenFiles:    resourceLimit(unix.RLIMIT_NOFILE).Max,
 		AddressSpace: resourceLimit(unix.RLIMIT_AS).Cur,
-		Tasks:        min(r.userTasks(os.Getuid(), resourceLimit(unix.RLIMIT_NPROC).Cur), r.groupTasks()),
+		Tasks: min(r.userTasks(os.Getuid(), resourceLimit(unix.RLIMIT_NPROC).Cur),
+			r.groupTasks()),
 	}
 }
 
@@ -103,7 +104,8 @@ func (r Root) groupMemory(available uint64) uint64 {
 	for _, group := range r.groups("memory") {
 		for _, names := range [][4]string{
 			{"memory.max", "memory.current", "inactive_file", "active_file"},
-			{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"},
+			{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+				"total_active_file"},
 		} {
 			limit, err := strconv.ParseUint(r.Text(group, names[0]), 10, 64)
 			if err != nil {

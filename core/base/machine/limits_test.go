@@ -38,7 +38,8 @@ func TestGroupsLimitMemoryAndTasks(t *testing.T) {
 	require.Zero(t, r.groupTasks(), "the limit is exceeded")
 	require.EqualValues(t, 7, r.OOMKills())
 	require.EqualValues(t, 8, r.userTasks(1000, 40), "of 40, 32 are used")
-	require.EqualValues(t, 1000-234, r.userTasks(1000, 1000), "far from the limit, all tasks of the machine are counted")
+	require.EqualValues(t, 1000-234, r.userTasks(1000, 1000),
+		"far from the limit, all tasks of the machine are counted")
 	require.EqualValues(t, uint64(Unlimited), r.userTasks(0, 40), "root has no limit")
 	require.EqualValues(t, uint64(Unlimited), r.userTasks(1000, Unlimited))
 
@@ -46,9 +47,10 @@ func TestGroupsLimitMemoryAndTasks(t *testing.T) {
 		"proc/self/cgroup": "8:pids:/\n4:memory:/job\n0::/\n",
 		"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "4096\n",
 		"sys/fs/cgroup/memory/job/memory.usage_in_bytes": "1000\n",
-		"sys/fs/cgroup/memory/job/memory.stat":           "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 4\n",
-		"sys/fs/cgroup/memory/memory.limit_in_bytes":     "9223372036854771712\n",
-		"sys/fs/cgroup/pids/pids.max":                    "max\n",
+		"sys/fs/cgroup/memory/job/memory.stat": "inactive_file 1\ntotal_inactive_file " +
+			"100\ntotal_active_file 4\n",
+		"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+		"sys/fs/cgroup/pids/pids.max":                "max\n",
 	})
 	require.EqualValues(t, 4096-896, v1.groupMemory(1<<40))
 	require.EqualValues(t, uint64(Unlimited), v1.groupTasks())

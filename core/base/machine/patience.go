@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UsesUp waits until process pid has used limit of its own time, and reports true, or until ctx ends.
-// Time in which the process computes or sleeps is its own. Time in which it waits for a processor or
-// a disk is not, so that on a busy machine or with a cold disk it is not taken for one that hangs.
+// UsesUp waits until process pid has used limit of its own time, and reports true, or until ctx
+// ends. Time in which the process computes or sleeps is its own. Time in which it waits for a
+// processor or a disk is not, so that on a busy machine or with a cold disk it is not taken for one
+// that hangs.
 func UsesUp(ctx context.Context, pid int, limit time.Duration) bool {
 	p := patience{interval: limit / samples}
 	ticker := time.NewTicker(p.interval)
@@ -40,8 +41,8 @@ type patience struct {
 	cpu      time.Duration // at the last sample
 }
 
-// sample counts the time since the last sample, but at most an interval: if the sample is late, this
-// process had no processor itself.
+// sample counts the time since the last sample, but at most an interval: if the sample is late,
+// this process had no processor itself.
 func (p *patience) sample(elapsed time.Duration, a activity) {
 	computed := max(a.cpu-p.cpu, 0)
 	p.cpu = a.cpu

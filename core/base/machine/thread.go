@@ -96,10 +96,12 @@ func ReadProcessTime() (ProcessTime, error) {
 // Sub returns the time since an earlier reading.
 func (t ProcessTime) Sub(earlier ProcessTime) ProcessTime {
 	// The kernel scales SystemNS, so it may go back.
-	return ProcessTime{CPUNS: t.CPUNS - earlier.CPUNS, SystemNS: t.SystemNS - min(earlier.SystemNS, t.SystemNS)}
+	return ProcessTime{CPUNS: t.CPUNS - earlier.CPUNS, SystemNS: t.SystemNS - min(earlier.SystemNS,
+		t.SystemNS)}
 }
 
-// Monotonic reads the kernel's monotonic clock, which all processes of a host share, in nanoseconds.
+// Monotonic reads the kernel's monotonic clock, which all processes of a host share, in
+// nanoseconds.
 func Monotonic() uint64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // fails for an unknown clock only
@@ -117,15 +119,16 @@ func Pin(cpu int) error {
 	set := unix.NewCPUSet(maxCPUs)
 	set.Set(cpu)
 	if err := unix.SchedSetaffinityDynamic(0, set); err != nil {
-		return fmt.Errorf("pinning to cpu %d: %w: it is offline or outside this container's cpuset; online are %s",
+		return fmt.Errorf("pinning to cpu %d: %w: it is offline or outside this container's "+
+			"cpuset; online are %s",
 			cpu, err, Root("/").Text("sys/devices/system/cpu/online"))
 	}
 	return nil
 }
 
-// NameThread names the calling thread for tools such as top and perf. On the main thread this is also
-// the name of the process. Threads that it starts afterwards inherit the name. The kernel cuts it
-// after 15 bytes.
+// NameThread names the calling thread for tools such as top and perf. On the main thread this is
+// also the name of the process. Threads that it starts afterwards inherit the name. The kernel cuts
+// it after 15 bytes.
 func NameThread(name string) error {
 	if err := os.WriteFile("/proc/thread-self/comm", []byte(name), 0); err != nil {
 		return fmt.Errorf("naming a thread %q: %w", name, err)
@@ -138,12 +141,13 @@ func Confine(cpus []int) error {
 	set := unix.NewCPUSet(maxCPUs)
 	for _, cpu := range cpus {
 		if cpu < 0 || cpu >= maxCPUs {
-			return fmt.Errorf("binding to cpu %d: processors have numbers from 0 to %d", cpu, maxCPUs-1)
+			return fmt.Errorf("binding to cpu %d: processors have numbers from 0 to %d", cpu,
+				maxCPUs-1)
 		}
 		set.Set(cpu)
 	}
-	// A thread that starts meanwhile inherits the affinity of the thread that starts it. So a pass that
-	// finds no new thread has bound all of them.
+	// A thread that starts meanwhile inherits the affinity of the thread that starts it. So a pass
+	// that finds no new thread has bound all of them.
 	bound := map[int]bool{}
 	for before := -1; before != len(bound); {
 		before = len(bound)
@@ -156,8 +160,10 @@ func Confine(cpus []int) error {
 			if err != nil || bound[id] {
 				continue
 			}
-			if err := unix.SchedSetaffinityDynamic(id, set); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("binding to cpus %v: %w: they are offline or outside this container's cpuset; online are %s",
+			if err := unix.SchedSetaffinityDynamic(id, set); err != nil &&
+				!errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("binding to cpus %v: %w: they are offline or outside this "+
+					"container's cpuset; online are %s",
 					cpus, err, Root("/").Text("sys/devices/system/cpu/online"))
 			}
 			bound[id] = true

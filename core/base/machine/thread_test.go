@@ -44,7 +44,8 @@ func TestThreadUsage(t *testing.T) {
 		_ = unix.Nanosleep(&pause, nil)
 		after, err := ReadThreadUsage()
 		if assertNoError(t, err) && after.Sub(start).Voluntary <= used.Voluntary {
-			t.Errorf("no voluntary switch counted for a sleep: %+v then %+v", used, after.Sub(start))
+			t.Errorf("no voluntary switch counted for a sleep: %+v then %+v", used,
+				after.Sub(start))
 		}
 	})
 }
@@ -89,7 +90,8 @@ func TestPeakRSS(t *testing.T) {
 	require.NoError(t, err)
 	// This is larger than the peak by more than the delay of the kernel's page counts.
 	size := int(before) + 64<<20
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	for i := 0; i < size; i += 4096 {
 		memory[i] = 1

@@ -24,9 +24,9 @@ func ReadThreadTimes() ThreadTimes {
 		if err != nil {
 			continue
 		}
-		// The clock of a thread, as pthread_getcpuclockid(3) makes it. A file of the thread in proc says
-		// the same, but after reading those the process takes some milliseconds longer to end: the
-		// kernel drops their names.
+		// The clock of a thread, as pthread_getcpuclockid(3) makes it. A file of the thread in proc
+		// says the same, but after reading those the process takes some milliseconds longer to end:
+		// the kernel drops their names.
 		const threadClock = 4 | 2 // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED
 		var t unix.Timespec
 		if unix.ClockGettime(int32(^id<<3|threadClock), &t) == nil { // else the thread has ended

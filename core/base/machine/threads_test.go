@@ -24,7 +24,8 @@ func TestBusyThreads(t *testing.T) {
 		require.NotEmpty(t, after)
 		if after.Busy(before, 5*time.Millisecond) > 0 {
 			require.Zero(t, after.Busy(before, time.Hour))
-			require.Greater(t, after[unix.Gettid()]-before[unix.Gettid()], time.Millisecond, "this thread")
+			require.Greater(t, after[unix.Gettid()]-before[unix.Gettid()], time.Millisecond,
+				"this thread")
 			require.Positive(t, now.CPUNS)
 			return
 		}

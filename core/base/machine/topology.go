@@ -31,7 +31,8 @@ func (r Root) Topology() ([]CPU, error) {
 		return nil, fmt.Errorf("reading topology: %w", err)
 	}
 	if len(online) == 0 {
-		return nil, fmt.Errorf("reading topology: %s lists no processors; is sysfs mounted?", r.Path(base, "online"))
+		return nil, fmt.Errorf("reading topology: %s lists no processors; is sysfs mounted?",
+			r.Path(base, "online"))
 	}
 	cpus := make([]CPU, len(online))
 	for i, id := range online {

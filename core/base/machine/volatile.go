@@ -47,7 +47,8 @@ func (r Root) volatile() Volatile {
 		Container:       r.container(),
 	}
 	v.Vulnerable, v.Mitigated = r.mitigations()
-	if aslr, err := strconv.Atoi(r.Text("proc/sys/kernel/randomize_va_space")); err == nil && aslr >= 0 && aslr <= 2 {
+	if aslr, err := strconv.Atoi(r.Text("proc/sys/kernel/randomize_va_space")); err == nil &&
+		aslr >= 0 && aslr <= 2 {
 		v.ASLR = [...]string{"off", "partial", "full"}[aslr]
 	}
 	if available := r.memory().MemAvailableBytes; available != nil {
@@ -139,7 +140,8 @@ func (r Root) container() string {
 		return kind
 	}
 	for _, mark := range []struct{ path, kind string }{
-		{"run/.containerenv", "podman"}, {"var/run/secrets/kubernetes.io", "kubernetes"}, {".dockerenv", "docker"},
+		{"run/.containerenv", "podman"}, {"var/run/secrets/kubernetes.io", "kubernetes"},
+		{".dockerenv", "docker"},
 	} {
 		if r.Exists(mark.path) {
 			return mark.kind

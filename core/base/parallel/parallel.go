@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Each calls do with 0 to n-1, as many at a time as there are processors. It returns the error of the
-// lowest number that failed.
+// Each calls do with 0 to n-1, as many at a time as there are processors. It returns the error of
+// the lowest number that failed.
 func Each(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var working sync.WaitGroup

@@ -66,16 +66,17 @@ func appendEscape(out []byte, r rune) []byte {
 	return fmt.Appendf(out, `\u%04x`, r)
 }
 
-// JSON reports whether text, which is valid JSON, is printable ASCII without escapes. Each string that it
-// decodes to is then its own [Text].
+// JSON reports whether text, which is valid JSON, is printable ASCII without escapes. Each string
+// that it decodes to is then its own [Text].
 func JSON(text []byte) bool {
 	return !slices.ContainsFunc(text, func(b byte) bool {
-		return b == '\\' || b > '~' || b < ' ' && b != '\n' && b != '\r' && b != '\t' // space between values
+		// space between values
+		return b == '\\' || b > '~' || b < ' ' && b != '\n' && b != '\r' && b != '\t'
 	})
 }
 
-// Strings replaces every string that v, a pointer, leads to by its [Text], keys of maps included. It
-// reaches exported fields only, as encoding/json does.
+// Strings replaces every string that v, a pointer, leads to by its [Text], keys of maps included.
+// It reaches exported fields only, as encoding/json does.
 func Strings(v any) {
 	if pointer := reflect.ValueOf(v); hasStrings(pointer.Type()) {
 		clean(pointer.Elem())

@@ -80,7 +80,8 @@ func TestStrings(t *testing.T) {
 func TestWriter(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out)
-	for _, part := range []string{"plain\n", "\ta\x1b[2J\u202e µ", "\xc2", "\xb5 \xe2", "x\xf0\x9f\x91", "\x8d\r\n", "\xe2\x82"} {
+	for _, part := range []string{"plain\n", "\ta\x1b[2J\u202e µ", "\xc2", "\xb5 \xe2",
+		"x\xf0\x9f\x91", "\x8d\r\n", "\xe2\x82"} {
 		n, err := w.Write([]byte(part))
 		require.NoError(t, err)
 		require.Equal(t, len(part), n)

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Writer writes text with the escapes of [Text], except that line feeds and tabs stay. JSON keeps its
-// meaning: what is escaped in a document can only be in a string. A character may be split between
-// two writes. A Writer is safe for concurrent use.
+// Writer writes text with the escapes of [Text], except that line feeds and tabs stay. JSON keeps
+// its meaning: what is escaped in a document can only be in a string. A character may be split
+// between two writes. A Writer is safe for concurrent use.
 type Writer struct {
 	out io.Writer
 
@@ -28,7 +28,8 @@ func (w *Writer) Unwrap() io.Writer { return w.out }
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.pending) == 0 && !slices.ContainsFunc(p, func(b byte) bool { return !plain(b) && b != '\n' && b != '\t' }) {
+	if len(w.pending) == 0 && !slices.ContainsFunc(p,
+		func(b byte) bool { return !plain(b) && b != '\n' && b != '\t' }) {
 		return w.out.Write(p)
 	}
 	text := append(w.pending, p...)

@@ -21,8 +21,8 @@ type Control interface {
 	// Connect connects every worker of this rank to its peers; workers has those of all ranks.
 	Connect(ctx context.Context, workers []RankWorkers) error
 	// Overhead runs the loop of each polling thread for about d, on that thread and all at the same
-	// time, against a transport that does nothing: it answers a client's calls at once, and brings a
-	// daemon new requests as soon as it has replied. The first call also makes what it needs.
+	// time, against a transport that does nothing: it answers a client's calls at once, and brings
+	// a daemon new requests as soon as it has replied. The first call also makes what it needs.
 	Overhead(ctx context.Context, d time.Duration) (Overhead, error)
 	// Probe takes one measurement between a thread of this rank and one of another. The host calls
 	// it on both sides at the same time.
@@ -60,7 +60,8 @@ type Plan struct {
 // CallKind tells calls apart by the machines of caller and server.
 type CallKind int
 
-// The kinds of calls: to the caller's own rank, to another one on its machine, and to another machine.
+// The kinds of calls: to the caller's own rank, to another one on its machine, and to another
+// machine.
 const (
 	CallOwn CallKind = iota
 	CallWithin
@@ -155,13 +156,13 @@ type Probe struct {
 }
 
 // ProbeBounce is the kind of a probe of the machine's state: the threads bounce a cache line,
-// whatever the transport. The runtime answers it itself, and returns transport.ErrUnsupported if the
-// ranks do not share memory.
+// whatever the transport. The runtime answers it itself, and returns transport.ErrUnsupported if
+// the ranks do not share memory.
 const ProbeBounce transport.ProbeKind = "bounce"
 
-// ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each other over
-// the transport without the harness: one call at a time, or several in flight. The runtime makes the
-// calls itself.
+// ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each
+// other over the transport without the harness: one call at a time, or several in flight. The
+// runtime makes the calls itself.
 const (
 	ProbeTransport     transport.ProbeKind = "transport"
 	ProbeTransportRate transport.ProbeKind = "transport-rate"
@@ -208,6 +209,7 @@ type State uint32
 const (
 	StateReady     State = iota + 1 // daemons serve but do not count; clients wait
 	StateMeasuring                  // clients issue calls; all count
-	StateDraining                   // clients wait for calls in flight; daemons serve but do not count
-	StateStopped                    // all loops end
+	// clients wait for calls in flight; daemons serve but do not count
+	StateDraining
+	StateStopped // all loops end
 )

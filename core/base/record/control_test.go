@@ -18,7 +18,8 @@ func TestThreadNames(t *testing.T) {
 		require.True(t, ok, name)
 		require.Equal(t, thread, parsed)
 	}
-	for _, name := range []string{"", "transport-shm", "r1", "r client 1", "r1 client", "r1 client 1x", "r1 server 1", "r1 client 99999999999999999999"} {
+	for _, name := range []string{"", "transport-shm", "r1", "r client 1", "r1 client",
+		"r1 client 1x", "r1 server 1", "r1 client 99999999999999999999"} {
 		_, ok := ParseThreadName(name)
 		require.False(t, ok, name)
 	}

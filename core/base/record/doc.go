@@ -3,8 +3,8 @@
 // latencies. It measures nothing, so the host and the offline tools share it without linking the
 // measured runtime.
 //
-// The tag "bound" of a field says which values a rank can report; core/plugin/internal/accept checks
-// it, and its documentation has the words. Numbers that recur: at most 1,024 entries in lists that a plugin
-// fills, 1 to 256 bytes in names, 2^22 processes and threads (the kernel's PID_MAX_LIMIT), 2^14 processors,
-// and 2^20 operations between two samples.
+// The tag "bound" of a field says which values a rank can report; core/plugin/internal/accept
+// checks it, and its documentation has the words. Numbers that recur: at most 1,024 entries in
+// lists that a plugin fills, 1 to 256 bytes in names, 2^22 processes and threads (the kernel's
+// PID_MAX_LIMIT), 2^14 processors, and 2^20 operations between two samples.
 package record

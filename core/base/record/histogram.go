@@ -78,8 +78,8 @@ func (h *Histogram) Record(ns uint64) {
 	_ = h.hdr.RecordValue(value)
 }
 
-// Within returns the share of the records that are at most ns, to the width of a bucket, or 0 if there
-// are no records.
+// Within returns the share of the records that are at most ns, to the width of a bucket, or 0 if
+// there are no records.
 func (h *Histogram) Within(ns uint64) float64 {
 	within := int64(0)
 	for _, b := range h.Buckets() {
@@ -182,8 +182,9 @@ func (h *Histogram) Max() uint64 {
 	return uint64(h.hdr.Max())
 }
 
-// Encode returns the histogram in the HDR V2 compressed format, as base64. The library's encoder makes
-// a compressor for each call, which takes half a millisecond, and a window has a dozen histograms.
+// Encode returns the histogram in the HDR V2 compressed format, as base64. The library's encoder
+// makes a compressor for each call, which takes half a millisecond, and a window has a dozen
+// histograms.
 func (h *Histogram) Encode() string {
 	payload := h.payload()
 	const cookie, compressedCookie = 0x1c849313, 0x1c849314
@@ -191,7 +192,8 @@ func (h *Histogram) Encode() string {
 	for _, field := range []uint32{cookie, uint32(len(payload)), 0, HistogramDigits} {
 		header = binary.BigEndian.AppendUint32(header, field)
 	}
-	for _, field := range []uint64{HistogramMin, HistogramMax, math.Float64bits(1)} { // values are integers times 1
+	// values are integers times 1
+	for _, field := range []uint64{HistogramMin, HistogramMax, math.Float64bits(1)} {
 		header = binary.BigEndian.AppendUint64(header, field)
 	}
 	encoded := bytes.NewBuffer(make([]byte, 8))
@@ -210,8 +212,8 @@ var compressors = sync.Pool{New: func() any {
 	return w
 }}
 
-// payload returns the count of each bucket up to the last with records; a negative number stands for
-// that many empty ones.
+// payload returns the count of each bucket up to the last with records; a negative number stands
+// for that many empty ones.
 func (h *Histogram) payload() (encoded []byte) {
 	next := int64(0) // bucket
 	for value, count := range h.hdr.ForEachBucket {
@@ -242,9 +244,11 @@ func DecodeHistogram(encoded string) (*Histogram, error) {
 	}
 	if hdr.LowestTrackableValue() != HistogramMin || hdr.HighestTrackableValue() != HistogramMax ||
 		hdr.SignificantFigures() != HistogramDigits {
-		return nil, fmt.Errorf("decoding histogram: it covers %d to %d at %d digits instead of %d to %d at %d",
-			hdr.LowestTrackableValue(), hdr.HighestTrackableValue(), hdr.SignificantFigures(),
-			HistogramMin, int64(HistogramMax), HistogramDigits)
+		return nil,
+			fmt.Errorf(
+				"decoding histogram: it covers %d to %d at %d digits instead of %d to %d at %d",
+				hdr.LowestTrackableValue(), hdr.HighestTrackableValue(), hdr.SignificantFigures(),
+				HistogramMin, int64(HistogramMax), HistogramDigits)
 	}
 	return &Histogram{hdr: hdr, sum: hdr.Mean() * float64(hdr.TotalCount())}, nil
 }

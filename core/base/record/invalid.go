@@ -14,8 +14,8 @@ type InvalidError struct {
 	Bound string // what it must be: "1 to 400000000"
 }
 
-// NotFinite returns an [InvalidError] if err reports a number that JSON cannot encode (NaN or infinity), else
-// nil.
+// NotFinite returns an [InvalidError] if err reports a number that JSON cannot encode (NaN or
+// infinity), else nil.
 func NotFinite(err error) error {
 	var value *json.UnsupportedValueError
 	if !errors.As(err, &value) {

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// The lengths in characters of what [Cut] keeps of a text, about two lines of a terminal: its beginning,
-// and its end, which may have the remedy.
+// The lengths in characters of what [Cut] keeps of a text, about two lines of a terminal: its
+// beginning, and its end, which may have the remedy.
 const (
 	keptFirst = 220
 	keptLast  = 80
 )
 
-// Cut shortens a text of a plugin, a library or another host to about two lines. `-v` shows the rest: see
-// [LongError].
+// Cut shortens a text of a plugin, a library or another host to about two lines. `-v` shows the
+// rest: see [LongError].
 func Cut(text string) string {
 	const saved = 40 // less would not be worth the note
 	length := utf8.RuneCountInString(text)

@@ -7,13 +7,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// MicroRequest is the argument of a plugin's `micro`, as JSON. Microbenchmarks are not part of a run:
-// they have no floors, repeats or checks, and would add seconds to every run.
+// MicroRequest is the argument of a plugin's `micro`, as JSON. Microbenchmarks are not part of a
+// run: they have no floors, repeats or checks, and would add seconds to every run.
 type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
 	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
 	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
-	CPUs     []int             `json:"cpus,omitempty"`  // processors of the plugin's threads; empty for all
+	// processors of the plugin's threads; empty for all
+	CPUs []int `json:"cpus,omitempty"`
 	// Connections are the numbers of connections of MicroSetup, which takes Duration for each.
 	Connections []int `json:"connections,omitempty"`
 }
@@ -27,8 +28,8 @@ type MicroAnswer struct {
 	Invalid *InvalidError `json:"invalid,omitempty"`
 }
 
-// MicroSetup is the name of the microbenchmark that every transport has: it sets up two endpoints in
-// one process with some connections, and closes them, again and again.
+// MicroSetup is the name of the microbenchmark that every transport has: it sets up two endpoints
+// in one process with some connections, and closes them, again and again.
 const MicroSetup = "setup"
 
 // SetupReading is one round of [MicroSetup]: what the setup of the calling side took, by a single
@@ -47,8 +48,8 @@ const (
 // SetupPayload is the size of the first calls.
 const SetupPayload = 32
 
-// SetupGrid divides connections into workers of both sides, each connected to each of the other, as evenly
-// as it goes.
+// SetupGrid divides connections into workers of both sides, each connected to each of the other, as
+// evenly as it goes.
 func SetupGrid(connections int) (servers, clients int) {
 	for servers = int(math.Sqrt(float64(connections))); connections%servers != 0; servers-- {
 	}

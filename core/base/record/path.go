@@ -38,12 +38,13 @@ type Bytes struct {
 // Add adds the counters of o.
 func (b *Bytes) Add(o Bytes) {
 	b.Sent, b.Received = b.Sent+o.Sent, b.Received+o.Received
-	b.SentPackets, b.ReceivedPackets = b.SentPackets+o.SentPackets, b.ReceivedPackets+o.ReceivedPackets
+	b.SentPackets, b.ReceivedPackets = b.SentPackets+o.SentPackets, b.ReceivedPackets+
+		o.ReceivedPackets
 	b.Retransmitted, b.Dropped = b.Retransmitted+o.Retransmitted, b.Dropped+o.Dropped
 }
 
-// Since returns what the counters grew by. One that is lower than before was reset, and has grown by
-// its value at least.
+// Since returns what the counters grew by. One that is lower than before was reset, and has grown
+// by its value at least.
 func (b Bytes) Since(before Bytes) Bytes {
 	grown := func(now, then uint64) uint64 {
 		if now < then {
@@ -53,15 +54,19 @@ func (b Bytes) Since(before Bytes) Bytes {
 	}
 	return Bytes{
 		Sent: grown(b.Sent, before.Sent), Received: grown(b.Received, before.Received),
-		SentPackets: grown(b.SentPackets, before.SentPackets), ReceivedPackets: grown(b.ReceivedPackets, before.ReceivedPackets),
-		Retransmitted: grown(b.Retransmitted, before.Retransmitted), Dropped: grown(b.Dropped, before.Dropped),
+		SentPackets:     grown(b.SentPackets, before.SentPackets),
+		ReceivedPackets: grown(b.ReceivedPackets, before.ReceivedPackets),
+		Retransmitted:   grown(b.Retransmitted, before.Retransmitted),
+		Dropped:         grown(b.Dropped, before.Dropped),
 	}
 }
 
 // The kinds of counters.
 const (
-	KindTCP       = "tcp"       // of the process's connections between two addresses, "LOCAL REMOTE"
-	KindUDP       = "udp"       // of the process's datagram sockets, of which the kernel counts drops only
+	// of the process's connections between two addresses, "LOCAL REMOTE"
+	KindTCP = "tcp"
+	// of the process's datagram sockets, of which the kernel counts drops only
+	KindUDP       = "udp"
 	KindInterface = "interface" // of all traffic of an interface
 	KindPort      = "rdma"      // of all traffic of a port of an RDMA device, "DEVICE/PORT"
 )
@@ -82,10 +87,11 @@ type Carried struct {
 }
 
 // volatile are the facts that may differ between two runs over the same path.
-var volatile = []string{FactConnections, FactSegment, FactSendBuffer, FactReceiveBuffer, FactSegments, FactNUMA, FactBus, FactUncounted, "gid"}
+var volatile = []string{FactConnections, FactSegment, FactSendBuffer, FactReceiveBuffer,
+	FactSegments, FactNUMA, FactBus, FactUncounted, "gid"}
 
-// PathIdentity returns one line for each way that the paths take, without what differs between two runs
-// over the same one or between two machines alike, such as addresses and granted buffers.
+// PathIdentity returns one line for each way that the paths take, without what differs between two
+// runs over the same one or between two machines alike, such as addresses and granted buffers.
 func PathIdentity(paths []transport.Path) (list []string) {
 	for _, p := range paths {
 		line := PathName(&p)

@@ -19,8 +19,8 @@ type Report struct {
 	Storm *StormReport `json:"storm,omitempty" bound:"set=$storm"`
 	// Setup is what the rank's setup took. Only the report of its first window has it.
 	Setup *RankSetup `json:"setup,omitempty"`
-	// Carried is what the kernel counted of the rank's bytes, from before the first call of a measured
-	// window until after the last response.
+	// Carried is what the kernel counted of the rank's bytes, from before the first call of a
+	// measured window until after the last response.
 	Carried *Carried `json:"carried,omitempty"`
 }
 
@@ -84,26 +84,27 @@ type ClientReport struct {
 	Kinds []OperationReport `json:"kinds,omitempty" bound:"=0|$kinds,sum=reads+writes+lookups"`
 	// Operations are the latencies by operation, for loads with a mix or a pattern.
 	Operations map[string]OperationReport `json:"operations,omitempty" bound:"key=$operations,each<=reads+writes+lookups"`
-	// Iterations are the times of whole iterations, from the first call to the last response. All are
-	// timed.
+	// Iterations are the times of whole iterations, from the first call to the last response. All
+	// are timed.
 	Iterations *TimingReport `json:"iterations,omitempty" bound:"set=$iterations"`
-	// FirstParts are the times from the first call of an iteration to its first response. Results before
-	// version 0.9.0 have none.
+	// FirstParts are the times from the first call of an iteration to its first response. Results
+	// before version 0.9.0 have none.
 	FirstParts *TimingReport `json:"first_parts,omitempty"`
 	// Open is set for an open-loop load.
 	Open *OpenReport `json:"open_loop,omitempty" bound:"set=$open"`
 	// Slices are the operations completed in each slice of the window, to the nearest sampled
 	// operation.
 	Slices []uint64 `json:"slices,omitempty" bound:"=0|$slices,sum<=reads+writes+lookups"`
-	// Silences are the longest times in which the client polled and no response came, if they are far
-	// longer than its calls take.
+	// Silences are the longest times in which the client polled and no response came, if they are
+	// far longer than its calls take.
 	Silences []Gap        `json:"silences,omitempty" bound:"<=64"`
 	Thread   ThreadReport `json:"thread"`
 	// Transport are the worker's counters over the window.
 	Transport []transport.Stat `json:"transport,omitempty" bound:"<=1024,once"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty" bound:"<=1024"`
-	// Trace are the steps of the worker's transfers, if the window asks for them. Results have none.
+	// Trace are the steps of the worker's transfers, if the window asks for them. Results have
+	// none.
 	Trace []transport.Transfer `json:"trace,omitempty" bound:"<=$trace"`
 }
 
@@ -125,12 +126,13 @@ type PeerReport struct {
 
 // StormReport has the connections that a rank made and dropped in the window besides its load.
 type StormReport struct {
-	Due         uint64 `json:"due" bound:"<=$took"`
-	Connections uint64 `json:"connections" bound:"<=due"` // made, used for one call, and closed without an error
+	Due uint64 `json:"due" bound:"<=$took"`
+	// made, used for one call, and closed without an error
+	Connections uint64 `json:"connections" bound:"<=due"`
 	Failed      uint64 `json:"failed,omitempty" bound:"<=due-connections"`
 	Error       string `json:"error,omitempty" bound:"any"` // of the first that failed
-	// Connect is the time from the opening of both sides to the response of the one call, and Close the
-	// time to close both.
+	// Connect is the time from the opening of both sides to the response of the one call, and Close
+	// the time to close both.
 	Connect TimingReport `json:"connect" bound:"samples=connections"`
 	Close   TimingReport `json:"close" bound:"samples=connections"`
 	// Leaked is by how many descriptors of the process the storm left more than there were.
@@ -159,11 +161,13 @@ type OpenReport struct {
 
 // StageNames are the stages of a remote request in mesh-proxied, in order. They add up to its
 // service time.
-var StageNames = []string{"client_to_daemon", "daemon_to_flush", "flush_to_completion", "completion_to_client"}
+var StageNames = []string{"client_to_daemon", "daemon_to_flush", "flush_to_completion",
+	"completion_to_client"}
 
 // DirectStages are the stages of a call of a client to a daemon over the transport, in order. They
 // add up to its service time.
-var DirectStages = []string{StageClient, StageRequest, StageServe, StageFlush, StageResponse, StageReturn}
+var DirectStages = []string{StageClient, StageRequest, StageServe, StageFlush, StageResponse,
+	StageReturn}
 
 // The stages of a call over the transport.
 const (
@@ -237,7 +241,8 @@ type DaemonReport struct {
 	Transport []transport.Stat `json:"transport,omitempty" bound:"<=1024,once"`
 	// Series are the worker's time series over the slices of the window.
 	Series []transport.Series `json:"series,omitempty" bound:"<=1024"`
-	// Trace are the steps of the worker's transfers, if the window asks for them. Results have none.
+	// Trace are the steps of the worker's transfers, if the window asks for them. Results have
+	// none.
 	Trace []transport.Transfer `json:"trace,omitempty" bound:"<=$trace"`
 }
 
@@ -254,8 +259,8 @@ type ProxyReport struct {
 	Held uint64 `json:"held" bound:"<=$took"`
 }
 
-// DelegationReport counts the requests that the daemons of a rank pass on to the one that owns the key.
-// Requests of the DaemonReport includes Served and not Sent.
+// DelegationReport counts the requests that the daemons of a rank pass on to the one that owns the
+// key. Requests of the DaemonReport includes Served and not Sent.
 type DelegationReport struct {
 	Sent   uint64 `json:"sent" bound:"<=$took"`   // passed on to other daemons
 	Served uint64 `json:"served" bound:"<=$took"` // for other daemons
@@ -273,13 +278,13 @@ type DeviceReport struct {
 // ThreadReport has the kernel's figures for one polling thread in the window.
 type ThreadReport struct {
 	// StartNS is the start of the window on the kernel's monotonic clock, which all processes of a
-	// host share, and MonotonicNS the window's length by that clock. ClockNS is the length by the clock
-	// of the measurement, between the same two moments.
+	// host share, and MonotonicNS the window's length by that clock. ClockNS is the length by the
+	// clock of the measurement, between the same two moments.
 	StartNS     uint64 `json:"start_ns,omitempty" bound:"<=int64"`
 	MonotonicNS uint64 `json:"monotonic_ns,omitempty" bound:"<=$took"`
 	ClockNS     uint64 `json:"clock_ns,omitempty" bound:"<=$took"`
-	// Sharing is how many clients the OS thread served in turn, if several. The counts of the kernel
-	// below are then equal parts of the thread's.
+	// Sharing is how many clients the OS thread served in turn, if several. The counts of the
+	// kernel below are then equal parts of the thread's.
 	Sharing     int    `json:"sharing,omitempty" bound:"<=$clients"`
 	CPUNS       uint64 `json:"cpu_ns" bound:"<=$took+$tick"`
 	SystemNS    uint64 `json:"system_ns,omitempty" bound:"<=$took+$tick"` // of CPUNS, in the kernel
@@ -291,9 +296,9 @@ type ThreadReport struct {
 	MajorFaults uint64 `json:"major_faults,omitempty" bound:"<=$took"`
 	Migrations  uint64 `json:"migrations,omitempty" bound:"<=$took"`
 	// Gaps are the longest gaps between two iterations of the loop in the window, longest first.
-	// GapCount and GapNS count all gaps and their time. A gap has a cause, such as a context switch, or
-	// is as long as GapLimitNS, which is far longer than the thread's working iterations. Time that a
-	// thread gives away by itself is not a gap.
+	// GapCount and GapNS count all gaps and their time. A gap has a cause, such as a context
+	// switch, or is as long as GapLimitNS, which is far longer than the thread's working
+	// iterations. Time that a thread gives away by itself is not a gap.
 	Gaps       []Gap  `json:"gaps,omitempty" bound:"<=64"`
 	GapCount   uint64 `json:"gap_count,omitempty" bound:"<=$took"`
 	GapNS      uint64 `json:"gap_ns,omitempty" bound:"<=$took"`
@@ -322,7 +327,8 @@ type Gap struct {
 // Software returns the events that the kernel counts on every machine, by name.
 func (t *ThreadReport) Software() map[string]uint64 {
 	return map[string]uint64{
-		"voluntary_switches": t.Voluntary, "involuntary_switches": t.Involuntary, "migrations": t.Migrations,
+		"voluntary_switches": t.Voluntary, "involuntary_switches": t.Involuntary,
+		"migrations":   t.Migrations,
 		"minor_faults": t.MinorFaults, "major_faults": t.MajorFaults,
 	}
 }
@@ -342,8 +348,8 @@ type StorageReport struct {
 	Lanes  int    `json:"lanes,omitempty" bound:"=$lanes"` // 0 is no limit
 	Reads  uint64 `json:"reads" bound:"<=$took"`           // served in the window
 	Writes uint64 `json:"writes" bound:"<=$took"`
-	// BusyNS is the time of all lanes, and WaitNS the time for which values waited for one. Both are
-	// of the values served in the window.
+	// BusyNS is the time of all lanes, and WaitNS the time for which values waited for one. Both
+	// are of the values served in the window.
 	BusyNS uint64 `json:"busy_ns" bound:"<=exact"`
 	WaitNS uint64 `json:"wait_ns" bound:"<=exact"`
 	// MostQueued is the largest number of values that waited at a time.

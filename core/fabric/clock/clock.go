@@ -17,8 +17,8 @@ type counted struct {
 
 var counter atomic.Pointer[counted]
 
-// Now returns the nanoseconds since the process started. It is monotonic and does not allocate. It takes
-// about 30 ns, and 12 after UseTicks.
+// Now returns the nanoseconds since the process started. It is monotonic and does not allocate. It
+// takes about 30 ns, and 12 after UseTicks.
 func Now() int64 {
 	c := counter.Load() // pairs with the store in UseTicks
 	if c == nil {
@@ -28,9 +28,9 @@ func Now() int64 {
 	return c.at + int64(hi<<32|lo>>32)
 }
 
-// UseTicks has Now read the processor's counter from now on. perTick is the length of a tick in nanoseconds,
-// times 2^32. Only a counter that the kernel trusts will do: one of the same rate in all power states and of
-// the same value on all processors.
+// UseTicks has Now read the processor's counter from now on. perTick is the length of a tick in
+// nanoseconds, times 2^32. Only a counter that the kernel trusts will do: one of the same rate in
+// all power states and of the same value on all processors.
 func UseTicks(perTick uint64) {
 	c := &counted{perTick: perTick, ticks: Ticks()}
 	c.at = int64(time.Since(start)) // after the counter, so that Now does not go back

@@ -147,8 +147,10 @@ func compare(b *testing.B, open func() (datagram.Port, error)) {
 	count := min(max(window/2, 1), 64)
 	var trips, perOp, perLong, one, many, long []float64
 	for b.Loop() {
-		trips = append(trips, floor(transport.Probe{Kind: transport.ProbeMedium, Forth: small, Back: small}).RoundTrip)
-		perOp = append(perOp, floor(transport.Probe{Kind: transport.ProbeRate, Forth: small, Back: small, InFlight: 64}).PerOp)
+		trips = append(trips, floor(transport.Probe{Kind: transport.ProbeMedium, Forth: small,
+			Back: small}).RoundTrip)
+		perOp = append(perOp, floor(transport.Probe{Kind: transport.ProbeRate, Forth: small,
+			Back: small, InFlight: 64}).PerOp)
 		perLong = append(perLong, floor(transport.Probe{Kind: transport.ProbeRate, Forth: small,
 			Back: count*size - transport.ProbeHeader, InFlight: max(window/count, 2)}).PerOp)
 		one = append(one, 1e9/load(1, 1, 32))

@@ -51,7 +51,8 @@ func verbs(device rdma.Options, o datagram.VerbsOptions) func() (datagram.Port, 
 	}
 }
 
-func faulty(open func() (datagram.Port, error), send, receive datagram.Faults) func() (datagram.Port, error) {
+func faulty(open func() (datagram.Port, error), send, receive datagram.Faults) func() (
+	datagram.Port, error) {
 	return func() (datagram.Port, error) {
 		p, err := open()
 		if err != nil {
@@ -90,12 +91,15 @@ func TestUDPConformance(t *testing.T) {
 
 func TestSoftConformance(t *testing.T) {
 	for name, o := range map[string]datagram.VerbsOptions{
-		"default":  {},
-		"smallest": {MTU: 256, Batch: 1, SendDepth: 2, ReceiveDepth: 3, SignalInterval: 1, Inline: -1},
-		"inline":   {MTU: 1024, Batch: 16, SendDepth: 128, ReceiveDepth: 64, SignalInterval: 64, Inline: 200},
+		"default": {},
+		"smallest": {MTU: 256, Batch: 1, SendDepth: 2, ReceiveDepth: 3, SignalInterval: 1,
+			Inline: -1},
+		"inline": {MTU: 1024, Batch: 16, SendDepth: 128, ReceiveDepth: 64, SignalInterval: 64,
+			Inline: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{Open: verbs(rdma.Options{Provider: rdma.Soft}, o)})
+			datagramtest.Run(t, datagramtest.Suite{
+				Open: verbs(rdma.Options{Provider: rdma.Soft}, o)})
 		})
 	}
 }
@@ -111,8 +115,9 @@ func TestProbeOnOneProcessor(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]func() (datagram.Port, error){
-		"udp":  udp(datagram.UDPOptions{MTU: 256, SendBuffer: 4096, ReceiveBuffer: 4096}),
-		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{MTU: 256, SendDepth: 2, ReceiveDepth: 3}),
+		"udp": udp(datagram.UDPOptions{MTU: 256, SendBuffer: 4096, ReceiveBuffer: 4096}),
+		"soft": verbs(rdma.Options{Provider: rdma.Soft},
+			datagram.VerbsOptions{MTU: 256, SendDepth: 2, ReceiveDepth: 3}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var ports [2]datagram.Port
@@ -133,8 +138,10 @@ func TestProbeOnOneProcessor(t *testing.T) {
 				wait.Go(func() {
 					runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 					if errs[i] = unix.SchedSetaffinity(0, &one); errs[i] == nil {
-						floors[i], errs[i] = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium,
-							Initiate: i == 0, Duration: time.Millisecond, Forth: 3000, Back: 10_000})
+						floors[i], errs[i] = p.(datagram.Prober).Probe(ctx, to,
+							transport.Probe{Kind: transport.ProbeMedium,
+								Initiate: i == 0, Duration: time.Millisecond, Forth: 3000,
+								Back: 10_000})
 					}
 				})
 			}
@@ -150,7 +157,8 @@ func TestProbeOnOneProcessor(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Back: 100_000})
+	_, err = p.(datagram.Prober).Probe(ctx, to, transport.Probe{Kind: transport.ProbeMedium,
+		Initiate: true, Back: 100_000})
 	require.ErrorIs(t, err, transport.ErrUnsupported, "more datagrams than receives")
 }
 
@@ -161,7 +169,8 @@ func TestFaultyConformance(t *testing.T) {
 		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{}),
 	} {
 		t.Run(name+"-unharmed", func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{Open: faulty(open, datagram.Faults{}, datagram.Faults{})})
+			datagramtest.Run(t, datagramtest.Suite{
+				Open: faulty(open, datagram.Faults{}, datagram.Faults{})})
 		})
 		t.Run(name+"-bad", func(t *testing.T) {
 			datagramtest.Run(t, datagramtest.Suite{Open: faulty(open, bad, bad), Lossy: true})

@@ -27,8 +27,8 @@ type Port interface {
 	// dense and which Release frees. It does not wait for that port, and may be called again for
 	// the same address. A port receives what its open remotes send; what others send it may receive
 	// or drop. Open returns an error with the remedy for an address of another provider or another
-	// MTU, and if the path's MTU is too small. Its error is [endpoint.Unreachable] while there is no
-	// route to the port. It does not keep address.
+	// MTU, and if the path's MTU is too small. Its error is [endpoint.Unreachable] while there is
+	// no route to the port. It does not keep address.
 	Open(address []byte) (Remote, error)
 
 	// Release closes a remote. Unflushed datagrams to it may be lost.
@@ -89,10 +89,11 @@ func (p *Packet) Gather() {
 
 // Placer is a port that can receive bodies where they are needed, which saves a copy.
 type Placer interface {
-	// Place tells where the next datagrams are expected to belong: behind head bytes each, the bodies
-	// of datagrams as long as the MTU follow each other in into. The next Receive puts bodies there, one
-	// part of into for each datagram that it finds, also for others than the caller expects, whose Body is
-	// then there too, and may write to all of into. It does not use into after the next Receive.
+	// Place tells where the next datagrams are expected to belong: behind head bytes each, the
+	// bodies of datagrams as long as the MTU follow each other in into. The next Receive puts
+	// bodies there, one part of into for each datagram that it finds, also for others than the
+	// caller expects, whose Body is then there too, and may write to all of into. It does not use
+	// into after the next Receive.
 	Place(into []byte, head int)
 }
 
@@ -117,8 +118,8 @@ func (s Source) String() string {
 	}
 }
 
-// Address returns the IP address of the sender's host. It is not valid for a source that has a queue
-// pair only.
+// Address returns the IP address of the sender's host. It is not valid for a source that has a
+// queue pair only.
 func (s Source) Address() netip.Addr {
 	var ip [16]byte
 	binary.BigEndian.PutUint64(ip[:], s.High)

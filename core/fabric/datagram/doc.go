@@ -2,8 +2,8 @@
 // [Port], for transports that build their own protocol on datagrams. The providers are
 //
 //   - udp: a kernel socket, within a host and between hosts ([OpenUDP])
-//   - verbs: an unreliable datagram (UD) queue pair of core/fabric/rdma, on an RDMA device or on its
-//     software device ([OpenVerbs])
+//   - verbs: an unreliable datagram (UD) queue pair of core/fabric/rdma, on an RDMA device or on
+//     its software device ([OpenVerbs])
 //
 // and [Faulty] injects faults into either.
 //

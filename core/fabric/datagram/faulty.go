@@ -79,9 +79,11 @@ func NewFaulty(port Port, send, receive Faults) (*Faulty, error) {
 	mtu := port.MTU()
 	memory, err := mapMemory((2*maxHeld + 1) * mtu)
 	if err != nil {
-		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1, mtu, err)
+		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1,
+			mtu, err)
 	}
-	f := &Faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:], lent: make([]int32, 0, maxHeld)}
+	f := &Faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:],
+		lent: make([]int32, 0, maxHeld)}
 	f.sending.init(memory[:maxHeld*mtu], mtu)
 	f.receiving.init(memory[maxHeld*mtu:2*maxHeld*mtu], mtu)
 	if err := f.Inject(send, receive); err != nil {
@@ -121,7 +123,8 @@ func (f Faults) check(direction string) error {
 	for fault, p := range map[string]float64{"drop": f.Drop, "corrupt": f.Corrupt,
 		"duplicate": f.Duplicate, "reorder": f.Reorder, "delay": f.Delay} {
 		if !(p >= 0 && p <= 1) {
-			return fmt.Errorf("%s faults: probability %v of %s is out of range (0 to 1)", direction, p, fault)
+			return fmt.Errorf("%s faults: probability %v of %s is out of range (0 to 1)", direction,
+				p, fault)
 		}
 	}
 	if f.DelayBy < 0 {
@@ -164,14 +167,16 @@ func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 			{"delayed", "datagrams delayed on purpose", d.counts.delayed},
 			{"spared", "faults omitted because too many datagrams were held", d.counts.spared},
 		} {
-			dst = append(dst, transport.Stat{Name: "fault_" + d.name + "_" + c.fault, Help: c.help, Value: c.value})
+			dst = append(dst, transport.Stat{Name: "fault_" + d.name + "_" + c.fault, Help: c.help,
+				Value: c.value})
 		}
 	}
 	return dst
 }
 
 // Probe implements [Prober]. The floor has no faults.
-func (f *Faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
+func (f *Faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor,
+	error) {
 	p, ok := f.Port.(Prober)
 	if !ok {
 		return transport.Floor{}, transport.ErrUnsupported

@@ -62,13 +62,15 @@ const trials = 4000
 
 // share checks that a count is within six sigma of its expected share of the trials.
 func share(t *testing.T, count uint64, probability float64, what string) {
-	require.InDelta(t, trials*probability, float64(count), 6*math.Sqrt(trials*probability*(1-probability)), what)
+	require.InDelta(t, trials*probability, float64(count),
+		6*math.Sqrt(trials*probability*(1-probability)), what)
 }
 
 func TestFaults(t *testing.T) {
 	const p = 0.1
 	for name, f := range map[string]Faults{
-		"none": {}, "dropped": {Drop: p}, "corrupted": {Corrupt: p}, "duplicated": {Duplicate: p}, "reordered": {Reorder: p}, "delayed": {Delay: p},
+		"none": {}, "dropped": {Drop: p}, "corrupted": {Corrupt: p}, "duplicated": {Duplicate: p},
+		"reordered": {Reorder: p}, "delayed": {Delay: p},
 	} {
 		for _, direction := range []string{"send", "receive"} {
 			t.Run(direction+"-"+name, func(t *testing.T) {
@@ -192,7 +194,8 @@ func TestHeld(t *testing.T) {
 
 // TestMaxHeld: when too many datagrams are held the others pass.
 func TestMaxHeld(t *testing.T) {
-	f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour}, Faults{})
+	f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
+		Faults{})
 	require.NoError(t, err)
 	defer f.Close()
 	b := openUDP(t, UDPOptions{MTU: 100})
@@ -202,7 +205,8 @@ func TestMaxHeld(t *testing.T) {
 	}
 	require.NoError(t, f.Flush())
 	require.EqualValues(t, 1, counter(f, "fault_send_spared"))
-	receiveUntil(t, b, "the datagram that passed", func(data []byte, _ Source) bool { return data[0] == maxHeld })
+	receiveUntil(t, b, "the datagram that passed",
+		func(data []byte, _ Source) bool { return data[0] == maxHeld })
 	f.Release(to) // drops what is held for it
 	require.Empty(t, f.sending.held)
 	require.Len(t, f.sending.free, maxHeld)
@@ -210,7 +214,8 @@ func TestMaxHeld(t *testing.T) {
 
 func TestFaultsRefused(t *testing.T) {
 	p := openUDP(t, UDPOptions{MTU: 100})
-	for _, f := range []Faults{{Drop: 1.1}, {Corrupt: -0.1}, {Duplicate: math.NaN()}, {DelayBy: -1}} {
+	for _, f := range []Faults{{Drop: 1.1}, {Corrupt: -0.1}, {Duplicate: math.NaN()},
+		{DelayBy: -1}} {
 		_, err := NewFaulty(p, f, Faults{})
 		require.Error(t, err)
 		_, err = NewFaulty(p, Faults{}, f)

@@ -19,10 +19,11 @@ func TestUDPBetweenHosts(t *testing.T) {
 		ipv6    bool
 		options datagram.UDPOptions
 	}{
-		"ethernet":        {},
-		"ethernet-ipv6":   {ipv6: true},
-		"limited":         {wire: hosts.Wire{Rate: 100 << 20}},
-		"without-offload": {wire: hosts.Wire{MTU: 9000}, options: datagram.UDPOptions{Offload: datagram.OffloadOff}},
+		"ethernet":      {},
+		"ethernet-ipv6": {ipv6: true},
+		"limited":       {wire: hosts.Wire{Rate: 100 << 20}},
+		"without-offload": {wire: hosts.Wire{MTU: 9000},
+			options: datagram.UDPOptions{Offload: datagram.OffloadOff}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.ipv6 {
@@ -65,7 +66,8 @@ func TestUDPPathTooSmall(t *testing.T) {
 	a, b := hosts.Pair(t, hosts.Wire{MTU: 1400})
 	var x [2]datagram.Port
 	for i, h := range []*hosts.Host{a, b} {
-		p, err := onHost{host: h}.open(datagram.UDPOptions{Address: netip.AddrPortFrom(h.Address, 0), MTU: 1373})
+		p, err := onHost{host: h}.open(datagram.UDPOptions{
+			Address: netip.AddrPortFrom(h.Address, 0), MTU: 1373})
 		require.NoError(t, err)
 		defer p.Close()
 		x[i] = p
@@ -80,7 +82,9 @@ func TestUDPSendsTheRestLater(t *testing.T) {
 	a, b := hosts.Pair(t, hosts.Wire{Rate: 4 << 20})
 	var x [2]datagram.Port
 	for i, h := range []*hosts.Host{a, b} {
-		p, err := onHost{host: h}.open(datagram.UDPOptions{Address: netip.AddrPortFrom(h.Address, 0), SendBuffer: 8 << 10, Offload: datagram.OffloadOff})
+		p, err := onHost{host: h}.open(datagram.UDPOptions{
+			Address: netip.AddrPortFrom(h.Address, 0), SendBuffer: 8 << 10,
+			Offload: datagram.OffloadOff})
 		require.NoError(t, err)
 		defer p.Close()
 		x[i] = p
@@ -101,7 +105,8 @@ func TestUDPSendsTheRestLater(t *testing.T) {
 	}
 	// Nothing arrives at this port, so only room in the buffer ends Wait.
 	packets, waits := make([]datagram.Packet, 64), 0
-	for deadline := time.Now().Add(30 * time.Second); counted(x[0], "datagrams_sent") < sent; waits++ {
+	for deadline := time.Now().Add(30 * time.Second); counted(x[0], "datagrams_sent") <
+		sent; waits++ {
 		waiter, _ := datagram.AsWaiter(x[0])
 		require.NoError(t, waiter.Wait(time.Until(deadline)))
 		_, err := x[0].Receive(packets)

@@ -39,7 +39,8 @@ func TestInline(t *testing.T) {
 	} {
 		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
 		require.NoError(t, err)
-		p, err := datagram.OpenVerbs(limitedInline{d, test.grants}, datagram.VerbsOptions{Inline: test.asked})
+		p, err := datagram.OpenVerbs(limitedInline{d, test.grants},
+			datagram.VerbsOptions{Inline: test.asked})
 		if test.inline == "" {
 			require.ErrorContains(t, err, "inline size", test)
 		} else {

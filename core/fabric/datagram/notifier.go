@@ -33,13 +33,15 @@ func (n *notifier) wake() {
 	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(n.fd, one[:]) // fails only if the counter is at its limit, and then wait returns
+	// fails only if the counter is at its limit, and then wait returns
+	_, _ = unix.Write(n.fd, one[:])
 }
 
 // wait blocks until the socket is readable, or writable if write is set, until wake is called or
 // until timeout has passed.
 func (n *notifier) wait(socket int, write bool, timeout time.Duration) error {
-	fds := [2]unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN}, {Fd: int32(n.fd), Events: unix.POLLIN}}
+	fds := [2]unix.PollFd{{Fd: int32(socket), Events: unix.POLLIN},
+		{Fd: int32(n.fd), Events: unix.POLLIN}}
 	if write {
 		fds[0].Events |= unix.POLLOUT
 	}

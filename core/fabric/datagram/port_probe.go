@@ -7,7 +7,8 @@ import (
 )
 
 // probePort is one side of a probe between ports that are for nothing else.
-func probePort(ctx context.Context, port Port, remote Remote, probe transport.Probe, last *uint64) (transport.Floor, error) {
+func probePort(ctx context.Context, port Port, remote Remote, probe transport.Probe,
+	last *uint64) (transport.Floor, error) {
 	l := &portLink{port: port, to: remote, zeros: make([]byte, port.MTU())}
 	l.from = port.Source(remote)
 	drain(l)

@@ -24,10 +24,10 @@ type link interface {
 }
 
 // The probe's protocol: the initiator sends requests, and the other side answers each one with as
-// many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, flags u8 (1 if
-// datagrams come one at a time, 2 if no more requests are answered together than asked for), count of
-// answers u16, size of an answer u32, count of requests to answer together u32, nonce of the probe
-// u64, number u64. The nonce tells a probe from an abandoned one.
+// many datagrams as it asks for, until a farewell. Little-endian: magic u32, kind u8, flags u8 (1
+// if datagrams come one at a time, 2 if no more requests are answered together than asked for),
+// count of answers u16, size of an answer u32, count of requests to answer together u32, nonce of
+// the probe u64, number u64. The nonce tells a probe from an abandoned one.
 //
 // A message is the payload and a header, in as many datagrams as the MTU requires. Only the last
 // datagram of a request asks for answers.
@@ -45,11 +45,15 @@ const (
 )
 
 const (
-	probeLost      = 1 << 16                // empty polls: far longer than an answer takes while both sides run
-	probeStream    = 1 << 20                // bytes in flight in each direction: more would overrun a socket
-	probeLeast     = 1 << 10                // bytes of a queue that a short datagram takes, with the kernel's records
-	probeMost      = 64                     // datagrams of one call
-	probeHold      = 32                     // empty polls before fewer requests are answered than asked for
+	// empty polls: far longer than an answer takes while both sides run
+	probeLost = 1 << 16
+	// bytes in flight in each direction: more would overrun a socket
+	probeStream = 1 << 20
+	// bytes of a queue that a short datagram takes, with the kernel's records
+	probeLeast = 1 << 10
+	probeMost  = 64 // datagrams of one call
+	// empty polls before fewer requests are answered than asked for
+	probeHold      = 32
 	probeSlice     = 100 * time.Microsecond // least time for which one way to batch is measured
 	probeSlices    = 64                     // of all ways together, if they are not too short
 	probePatience  = 2 * time.Millisecond
@@ -59,8 +63,8 @@ const (
 	probeMaxPatience = 200 * time.Millisecond
 )
 
-// drain takes what an abandoned probe has left in the queue, and no more than fits into one: strangers
-// may send without end.
+// drain takes what an abandoned probe has left in the queue, and no more than fits into one:
+// strangers may send without end.
 func drain(l link) {
 	const datagrams = 4 * udpDefaultBuffer / probeLeast
 	for taken := 0; taken < datagrams; {
@@ -137,13 +141,14 @@ func shapeOf(payload, mtu int) shape {
 	return s
 }
 
-// room returns how many bytes a message takes in a queue of datagrams, in which even a short datagram
-// takes about probeLeast.
+// room returns how many bytes a message takes in a queue of datagrams, in which even a short
+// datagram takes about probeLeast.
 func (s shape) room() int { return (s.count-1)*max(s.size, probeLeast) + max(s.last, probeLeast) }
 
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
-func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *uint64) (f transport.Floor, err error) {
+func measure(ctx context.Context, l link, mtu int, asked transport.Probe,
+	last *uint64) (f transport.Floor, err error) {
 	switch {
 	case asked.Kind != transport.ProbeMedium && asked.Kind != transport.ProbeRate:
 		return f, transport.ErrUnsupported
@@ -151,8 +156,10 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe, last *
 		return f, fmt.Errorf("mtu: %d is too small for a probe; use at least %d", mtu, probeSize)
 	}
 	p := &probe{link: l, mtu: mtu, forth: shapeOf(asked.Forth, mtu), back: shapeOf(asked.Back, mtu)}
-	if most := probeStream / mtu; asked.Forth < 0 || asked.Back < 0 || max(p.forth.count, p.back.count) > max(most, 1) {
-		return f, fmt.Errorf("%w: payloads of %d and %d bytes overrun a queue of datagrams", transport.ErrUnsupported, asked.Forth, asked.Back)
+	if most := probeStream / mtu; asked.Forth < 0 || asked.Back < 0 ||
+		max(p.forth.count, p.back.count) > max(most, 1) {
+		return f, fmt.Errorf("%w: payloads of %d and %d bytes overrun a queue of datagrams",
+			transport.ErrUnsupported, asked.Forth, asked.Back)
 	}
 	defer context.AfterFunc(ctx, func() { p.stopped.Store(true) })()
 	if !asked.Initiate {
@@ -226,8 +233,8 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 	return sent
 }
 
-// most returns how many datagrams to receive at once with a number of requests in flight. A single one
-// has a cheaper system call, and no look for a second.
+// most returns how many datagrams to receive at once with a number of requests in flight. A single
+// one has a cheaper system call, and no look for a second.
 func (p *probe) most(requests int) int {
 	if requests*p.back.count == 1 {
 		return 1
@@ -252,7 +259,8 @@ func (m pingPong) Take() (number uint64, ok bool, err error) {
 		m.wait.Found()
 	}
 	for i := range n {
-		if h.get(m.link.head(i)) && h.kind == probeAnswer && h.nonce == m.nonce && h.number == m.number {
+		if h.get(m.link.head(i)) && h.kind == probeAnswer && h.nonce == m.nonce &&
+			h.number == m.number {
 			m.probe.got++
 		}
 	}
@@ -261,8 +269,8 @@ func (m pingPong) Take() (number uint64, ok bool, err error) {
 
 // batching is a way to send requests and answers: once group of them may be sent, all of them
 // together, or, if split, no more than group together. Split batches keep both sides at work at the
-// same time, with more system calls: on an AMD EPYC, 16 datagrams of 16 KB in flight take 4.7 us each
-// in halves and 9.7 us all together, whereas 32 of 64 bytes take the same.
+// same time, with more system calls: on an AMD EPYC, 16 datagrams of 16 KB in flight take 4.7 us
+// each in halves and 9.7 us all together, whereas 32 of 64 bytes take the same.
 type batching struct {
 	group int
 	split bool
@@ -290,7 +298,8 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 	total := 0
 	// The first waits for the other side and warms up.
 	p.slice(probeSlice, inFlight, batching{group: 1})
-	for start, turn := time.Now(), 0; !p.stopped.Load() && floor.Another(turn, len(ways), time.Since(start), d); turn++ {
+	for start, turn := time.Now(), 0; !p.stopped.Load() &&
+		floor.Another(turn, len(ways), time.Since(start), d); turn++ {
 		way := turn % len(ways)
 		n, elapsed := p.slice(slice, inFlight, ways[way])
 		if n > 0 {
@@ -302,7 +311,8 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 }
 
 // slice keeps requests in flight for about d and returns how many were answered in which time.
-func (p *probe) slice(d time.Duration, requests int, way batching) (ops int, elapsed time.Duration) {
+func (p *probe) slice(d time.Duration, requests int, way batching) (ops int,
+	elapsed time.Duration) {
 	p.number++ // answers to earlier requests do not count
 	inFlight, got, waiting, patience := 0, 0, 0, probePatience
 	start := time.Now()
@@ -327,7 +337,8 @@ func (p *probe) slice(d time.Duration, requests int, way batching) (ops int, ela
 		p.polled(n > 0)
 		var h probeHead
 		for i := range n {
-			if h.get(p.link.head(i)) && h.kind == probeAnswer && h.number == p.number && h.nonce == p.nonce {
+			if h.get(p.link.head(i)) && h.kind == probeAnswer && h.number == p.number &&
+				h.nonce == p.nonce {
 				if waiting++; waiting == p.back.count {
 					waiting = 0
 					got++
@@ -381,14 +392,18 @@ func (p *probe) end() {
 
 // answer answers requests until a farewell. It returns false if it was stopped before.
 func (p *probe) answer(last *uint64) (over bool) {
-	var h, sum probeHead // sum has the requests that are answered together, and their answers in count
+	// sum has the requests that are answered together, and their answers in count
+	var h, sum probeHead
 	most, requests, held := 1, 0, 0
 	for !p.stopped.Load() {
 		n := p.link.take(most)
 		p.polled(n > 0)
 		for i := range n {
-			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver || h.nonce == *last ||
-				h.kind == probeRequest && (h.size != p.back.last || h.count != 0 && h.count != p.back.count) { // a forged one must not ask for more
+			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver ||
+				h.nonce == *last ||
+				// a forged one must not ask for more
+				h.kind == probeRequest && (h.size != p.back.last || h.count != 0 &&
+					h.count != p.back.count) {
 				continue
 			}
 			if h.kind == probeOver {

@@ -27,8 +27,10 @@ type lossyLink struct {
 func lossyLinks(loss float64, room int) (a, b *lossyLink) {
 	var mu sync.Mutex
 	var toA, toB [][]byte
-	a = &lossyLink{mu: &mu, in: &toA, out: &toB, random: rand.New(rand.NewPCG(1, 1)), loss: loss, room: room}
-	b = &lossyLink{mu: &mu, in: &toB, out: &toA, random: rand.New(rand.NewPCG(2, 2)), loss: loss, room: room}
+	a = &lossyLink{mu: &mu, in: &toA, out: &toB, random: rand.New(rand.NewPCG(1, 1)), loss: loss,
+		room: room}
+	b = &lossyLink{mu: &mu, in: &toB, out: &toA, random: rand.New(rand.NewPCG(2, 2)), loss: loss,
+		room: room}
 	return a, b
 }
 
@@ -64,8 +66,10 @@ func TestProbeWithLoss(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		var last [2]uint64
 		for _, asked := range []transport.Probe{
-			{Kind: transport.ProbeMedium, Forth: 40}, {Kind: transport.ProbeRate, Back: 40, InFlight: 32},
-			{Kind: transport.ProbeMedium, Back: 1300}, {Kind: transport.ProbeRate, Forth: 1300, InFlight: 4},
+			{Kind: transport.ProbeMedium, Forth: 40},
+			{Kind: transport.ProbeRate, Back: 40, InFlight: 32},
+			{Kind: transport.ProbeMedium, Back: 1300}, {Kind: transport.ProbeRate, Forth: 1300,
+				InFlight: 4},
 			{Kind: transport.ProbeRate, Forth: 1300, Back: 1300, InFlight: 1},
 		} {
 			asked.Duration = time.Millisecond
@@ -96,7 +100,8 @@ func TestProbeAfterAbandonedProbe(t *testing.T) {
 	var last uint64
 	for range 3 {
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		_, err := measure(short, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
+		_, err := measure(short, a, 600, transport.Probe{Kind: transport.ProbeMedium,
+			Initiate: true, Duration: time.Millisecond}, new(uint64))
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
@@ -110,10 +115,12 @@ func TestProbeAfterAbandonedProbe(t *testing.T) {
 	var wait sync.WaitGroup
 	var otherErr error
 	wait.Go(func() {
-		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}, &last)
+		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium,
+			Duration: time.Millisecond}, &last)
 	})
 	var f transport.Floor
-	f, err := measure(ctx, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
+	f, err := measure(ctx, a, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true,
+		Duration: time.Millisecond}, new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
 	require.NoError(t, otherErr)
@@ -148,21 +155,25 @@ func TestProbeRepeatsFarewell(t *testing.T) {
 	var wait sync.WaitGroup
 	var otherErr error
 	wait.Go(func() {
-		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}, new(uint64))
+		_, otherErr = measure(ctx, b, 600, transport.Probe{Kind: transport.ProbeMedium,
+			Duration: time.Millisecond}, new(uint64))
 	})
-	_, err := measure(ctx, &awayLink{lossyLink: a}, 600, transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond}, new(uint64))
+	_, err := measure(ctx, &awayLink{lossyLink: a}, 600,
+		transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond},
+		new(uint64))
 	wait.Wait()
 	require.NoError(t, err)
 	require.NoError(t, otherErr)
 }
 
-// TestMessagesInDatagrams: a message is the payload and a header, in full datagrams but the last, and
-// an answer has exactly the datagrams of a message.
+// TestMessagesInDatagrams: a message is the payload and a header, in full datagrams but the last,
+// and an answer has exactly the datagrams of a message.
 func TestMessagesInDatagrams(t *testing.T) {
 	require.Equal(t, shape{1, 32, 32}, shapeOf(0, 1000))
 	require.Equal(t, shape{1, 64, 64}, shapeOf(48, 1000))
 	require.Equal(t, shape{1, 1000, 1000}, shapeOf(984, 1000))
-	require.Equal(t, shape{2, 1000, 32}, shapeOf(985, 1000), "the probe's own header needs 32 bytes")
+	require.Equal(t, shape{2, 1000, 32}, shapeOf(985, 1000),
+		"the probe's own header needs 32 bytes")
 	require.Equal(t, shape{101, 1000, 500}, shapeOf(100_484, 1000))
 
 	l := &countingLink{}
@@ -187,7 +198,8 @@ func (*countingLink) take(int) int { return 0 }
 
 func (*countingLink) head(int) []byte { return nil }
 
-// batchLink records the largest batch that was posted, and the most that were posted and not answered.
+// batchLink records the largest batch that was posted, and the most that were posted and not
+// answered.
 type batchLink struct {
 	*lossyLink
 	batch, inFlight, most int
@@ -212,7 +224,11 @@ func (l *batchLink) take(most int) int {
 func follow(t *testing.T, l link, mtu int) (end func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	var wait sync.WaitGroup
-	wait.Go(func() { _, _ = measure(ctx, l, mtu, transport.Probe{Kind: transport.ProbeRate, Back: 48}, new(uint64)) })
+	wait.Go(
+		func() {
+			_, _ = measure(ctx, l, mtu, transport.Probe{Kind: transport.ProbeRate, Back: 48},
+				new(uint64))
+		})
 	return func() { cancel(); wait.Wait() }
 }
 
@@ -224,7 +240,8 @@ func TestProbeInFlight(t *testing.T) {
 		a := &batchLink{lossyLink: l}
 		end := follow(t, far, UDPMaxMTU)
 		f, err := measure(t.Context(), a, UDPMaxMTU, transport.Probe{
-			Kind: transport.ProbeRate, Initiate: true, Duration: time.Millisecond, Forth: 48, Back: 48, InFlight: inFlight,
+			Kind: transport.ProbeRate, Initiate: true, Duration: time.Millisecond, Forth: 48,
+			Back: 48, InFlight: inFlight,
 		}, new(uint64))
 		end()
 		require.NoError(t, err)
@@ -232,7 +249,8 @@ func TestProbeInFlight(t *testing.T) {
 		require.Equal(t, min(inFlight, probeMost), a.batch)
 		require.GreaterOrEqual(t, a.most, most)
 	}
-	require.Equal(t, 2000+probeLeast, shapeOf(2100, 2000).room(), "a short datagram takes more than its bytes")
+	require.Equal(t, 2000+probeLeast, shapeOf(2100, 2000).room(),
+		"a short datagram takes more than its bytes")
 }
 
 // TestProbeInHalves: split batches never merge, on neither side.
@@ -255,15 +273,16 @@ func TestProbeInHalves(t *testing.T) {
 	}
 }
 
-// TestForgedRequest: a request for more or longer answers than those of the probe, of somebody who forges
-// the peer's address, is not answered, and the peer's next one is.
+// TestForgedRequest: a request for more or longer answers than those of the probe, of somebody who
+// forges the peer's address, is not answered, and the peer's next one is.
 func TestForgedRequest(t *testing.T) {
 	a, far := lossyLinks(0, 1<<20)
 	b := &batchLink{lossyLink: far}
 	end := follow(t, b, UDPMaxMTU)
 	size := shapeOf(48, UDPMaxMTU).last
 	for _, h := range []probeHead{
-		{count: 1000, size: size, group: 1}, {count: 1, size: UDPMaxMTU, group: 1}, {count: 1, size: size, group: 1, number: 7},
+		{count: 1000, size: size, group: 1}, {count: 1, size: UDPMaxMTU, group: 1},
+		{count: 1, size: size, group: 1, number: 7},
 	} {
 		h.kind = probeRequest
 		h.nonce = 5

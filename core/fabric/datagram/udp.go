@@ -121,7 +121,9 @@ func OpenUDP(o UDPOptions) (*UDP, error) {
 // complete fills in defaults and checks the options.
 func (o *UDPOptions) complete() error {
 	if !o.Address.IsValid() || o.Address.Addr().IsUnspecified() || o.Address.Addr().IsMulticast() {
-		return fmt.Errorf("udp socket of %v: peers cannot send to this address; use an address of an interface", o.Address)
+		return fmt.Errorf(
+			"udp socket of %v: peers cannot send to this address; use an address of an interface",
+			o.Address)
 	}
 	o.Address = netip.AddrPortFrom(o.Address.Addr().Unmap(), o.Address.Port())
 	o.Batch = cmp.Or(o.Batch, udpDefaultBatch)
@@ -190,7 +192,8 @@ func (p *UDP) bind() error {
 		p.mtu = min(i.MTU-headerBytes(p.local.Addr()), UDPMaxMTU)
 	}
 	if p.mtu < 1 {
-		return fmt.Errorf("the MTU of interface %s, %d bytes, is too small for a datagram", i.Name, i.MTU)
+		return fmt.Errorf("the MTU of interface %s, %d bytes, is too small for a datagram",
+			i.Name, i.MTU)
 	}
 	return nil
 }
@@ -220,7 +223,8 @@ func (p *UDP) configure() error {
 	if err != nil {
 		return err
 	}
-	receiveBuffer, err := setBuffer(p.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, p.options.ReceiveBuffer)
+	receiveBuffer, err := setBuffer(p.fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE,
+		p.options.ReceiveBuffer)
 	if err != nil {
 		return err
 	}
@@ -229,7 +233,8 @@ func (p *UDP) configure() error {
 	if p.options.BusyPoll > 0 {
 		if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL,
 			int(p.options.BusyPoll.Microseconds())); err != nil {
-			return fmt.Errorf("busy polling for %v: %w; it needs CAP_NET_ADMIN", p.options.BusyPoll, err)
+			return fmt.Errorf("busy polling for %v: %w; it needs CAP_NET_ADMIN",
+				p.options.BusyPoll, err)
 		}
 	}
 	return p.configureOffload()
@@ -260,7 +265,8 @@ func (p *UDP) configureOffload() error {
 		_, errSegment := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
 		_, errCoalesce := unix.GetsockoptInt(p.fd, unix.IPPROTO_UDP, unix.UDP_GRO)
 		p.send.segments, p.receive.mayCoalesce = errSegment == nil, errCoalesce == nil
-		if err := errors.Join(errSegment, errCoalesce); err != nil && p.options.Offload == OffloadOn {
+		if err := errors.Join(errSegment, errCoalesce); err != nil &&
+			p.options.Offload == OffloadOn {
 			return fmt.Errorf("offload: UDP_SEGMENT and UDP_GRO: %w; they need Linux 5.0", err)
 		}
 	}
@@ -293,20 +299,25 @@ func (p *UDP) Open(address []byte) (Remote, error) {
 	case a.addr.Addr().Is4() != p.local.Addr().Is4():
 		return 0, fmt.Errorf("%v cannot reach %v: one is IPv4 and the other IPv6", p.local, a.addr)
 	case a.mtu != p.mtu:
-		return 0, fmt.Errorf("the mtu of %v is %d and that of %v is %d: set mtu to the smaller one on both sides",
-			a.addr, a.mtu, p.local, p.mtu)
+		return 0,
+			fmt.Errorf("the mtu of %v is %d and that of %v is %d: set mtu to the smaller one on "+
+				"both sides",
+				a.addr, a.mtu, p.local, p.mtu)
 	}
 	path, err := pathMTU(p.local.Addr(), a.addr, p.scope)
 	if err != nil {
 		return 0, fmt.Errorf("no route from %v to %v: %w", p.local, a.addr, err)
 	}
 	if room := path - headerBytes(a.addr.Addr()); p.mtu > room {
-		return 0, fmt.Errorf("the path from %v to %v carries datagrams of at most %d bytes: set mtu to that instead of %d",
+		return 0, fmt.Errorf("the path from %v to %v carries datagrams of at most %d bytes: set "+
+			"mtu to that instead of %d",
 			p.local, a.addr, room, p.mtu)
 	}
 	r := &udpRemote{address: a}
 	if p.stream != nil && a.stream != 0 {
-		if r.stream, err = p.stream.Open(udpAddress{addr: netip.AddrPortFrom(a.addr.Addr(), a.stream), mtu: a.mtu}.encode()); err != nil {
+		if r.stream, err = p.stream.Open(
+			udpAddress{addr: netip.AddrPortFrom(a.addr.Addr(), a.stream),
+				mtu: a.mtu}.encode()); err != nil {
 			return 0, fmt.Errorf("opening the remote's port for probes: %w", err)
 		}
 	}
@@ -342,7 +353,8 @@ func (p *UDP) connect() {
 			only = r
 		}
 	}
-	if only == p.connected || only != nil && p.connected != nil && only.source == p.connected.source {
+	if only == p.connected || only != nil && p.connected != nil &&
+		only.source == p.connected.source {
 		return
 	}
 	p.exclusive = false
@@ -357,8 +369,8 @@ func (p *UDP) connect() {
 // maxFiltered is the most remotes that a filter names. The kernel limits the size of a filter.
 const maxFiltered = 256
 
-// filter attaches a classic BPF program that accepts datagrams from the remotes' port numbers. A port
-// that cannot have one does without: its user checks the source anyway.
+// filter attaches a classic BPF program that accepts datagrams from the remotes' port numbers. A
+// port that cannot have one does without: its user checks the source anyway.
 func (p *UDP) filter() {
 	if !p.options.OnlyRemotes {
 		return
@@ -370,14 +382,16 @@ func (p *UDP) filter() {
 		}
 	}
 	if len(numbers) == 0 || len(numbers) > maxFiltered {
-		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) // ENOENT: there is none
+		// ENOENT: there is none
+		_ = unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
 		return
 	}
 	// The program sees the UDP header, which begins with the source port.
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS}}
 	for number := range numbers {
 		program = append(program,
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(number)},
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1,
+				K: uint32(number)},
 			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16}) // all of it
 	}
 	program = append(program, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K})
@@ -446,7 +460,8 @@ type udpCounts struct {
 // Work implements [Port].
 func (p *UDP) Work() endpoint.Work {
 	c := &p.counts
-	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Syscalls: c.syscalls, KernelBytes: c.sentBytes + c.receivedBytes}
+	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Syscalls: c.syscalls,
+		KernelBytes: c.sentBytes + c.receivedBytes}
 }
 
 // ReadStats implements [Port].
@@ -459,20 +474,37 @@ func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 	}
 	c := &p.counts
 	return append(dst,
-		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the kernel took", Value: c.sent},
+		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the kernel took",
+			Value: c.sent},
 		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
-		transport.Stat{Name: "send_calls", Help: "calls of sendto, sendmsg and sendmmsg, except those that found the send buffer full", Value: c.sendCalls},
-		transport.Stat{Name: "send_errors", Help: "datagrams lost because the kernel refused them", Value: c.sendErrors},
-		transport.Stat{Name: "send_buffer_full", Help: "times a datagram had to wait because the socket's send buffer was full", Value: c.full},
-		transport.Stat{Name: "segmented", Help: "messages that the kernel split into several datagrams (UDP_SEGMENT)", Value: c.segmented},
-		transport.Stat{Name: "segmentation_refused", Help: "times the kernel refused to split a message, after which datagrams are sent one by one", Value: c.unsegmented},
+		transport.Stat{Name: "send_calls",
+			Help: "calls of sendto, sendmsg and sendmmsg, except those that found the send " +
+				"buffer full", Value: c.sendCalls},
+		transport.Stat{Name: "send_errors", Help: "datagrams lost because the kernel refused them",
+			Value: c.sendErrors},
+		transport.Stat{Name: "send_buffer_full",
+			Help:  "times a datagram had to wait because the socket's send buffer was full",
+			Value: c.full},
+		transport.Stat{Name: "segmented",
+			Help:  "messages that the kernel split into several datagrams (UDP_SEGMENT)",
+			Value: c.segmented},
+		transport.Stat{Name: "segmentation_refused", Help: "times the kernel refused to split a " +
+			"message, after which datagrams are sent one by one", Value: c.unsegmented},
 		transport.Stat{Name: "datagrams_received", Help: "datagrams received", Value: c.received},
-		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
-		transport.Stat{Name: "receive_calls", Help: "calls of recvmsg and recvmmsg that returned something", Value: c.receiveCalls},
-		transport.Stat{Name: "receive_errors", Help: "errors of the socket other than refusals", Value: c.receiveErrors},
-		transport.Stat{Name: "refused", Help: "ICMP errors: no socket listens on a remote's port", Value: c.refused},
-		transport.Stat{Name: "coalesced", Help: "messages of several datagrams (UDP_GRO)", Value: c.coalesced},
-		transport.Stat{Name: "datagrams_too_long", Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
-		transport.Stat{Name: "receive_drops", Help: "packets that the kernel dropped because the socket's receive buffer was full", Value: c.drops},
+		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams",
+			Value: c.receivedBytes},
+		transport.Stat{Name: "receive_calls",
+			Help: "calls of recvmsg and recvmmsg that returned something", Value: c.receiveCalls},
+		transport.Stat{Name: "receive_errors", Help: "errors of the socket other than refusals",
+			Value: c.receiveErrors},
+		transport.Stat{Name: "refused", Help: "ICMP errors: no socket listens on a remote's port",
+			Value: c.refused},
+		transport.Stat{Name: "coalesced", Help: "messages of several datagrams (UDP_GRO)",
+			Value: c.coalesced},
+		transport.Stat{Name: "datagrams_too_long",
+			Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
+		transport.Stat{Name: "receive_drops",
+			Help:  "packets that the kernel dropped because the socket's receive buffer was full",
+			Value: c.drops},
 	)
 }

@@ -38,9 +38,11 @@ func (a udpAddress) encode() []byte {
 
 func decodeUDPAddress(b []byte) (udpAddress, error) {
 	if len(b) != udpAddressSize || binary.BigEndian.Uint16(b) != udpAddressMagic {
-		return udpAddress{}, errors.New("the address is not one of a udp port; use the same provider on both sides")
+		return udpAddress{},
+			errors.New("the address is not one of a udp port; use the same provider on both sides")
 	}
-	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])), probe: binary.BigEndian.Uint16(b[24:]), stream: binary.BigEndian.Uint16(b[26:])}
+	a := udpAddress{mtu: int(binary.BigEndian.Uint32(b[2:])),
+		probe: binary.BigEndian.Uint16(b[24:]), stream: binary.BigEndian.Uint16(b[26:])}
 	ip := netip.AddrFrom16([16]byte(b[6:22])).Unmap()
 	a.addr = netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[22:]))
 	if ip.IsUnspecified() || ip.IsMulticast() || a.addr.Port() == 0 {
@@ -106,7 +108,8 @@ func bindTo(fd int, wanted netip.AddrPort, scope uint32) (netip.AddrPort, error)
 		err = unix.Bind(fd, systemAddress(a, scope))
 		// Another socket may have taken the port meanwhile.
 		if wanted.Port() != 0 || tries == 100 || !errors.Is(err, unix.EADDRINUSE) {
-			return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()), os.NewSyscallError("bind", err)
+			return netip.AddrPortFrom(a.Addr().WithZone(""), a.Port()),
+				os.NewSyscallError("bind", err)
 		}
 	}
 }
@@ -164,7 +167,8 @@ func interfaceOf(a netip.Addr) (net.Interface, error) {
 		for _, n := range addresses {
 			prefix, err := netip.ParsePrefix(n.String())
 			// The loopback has all of 127.0.0.0/8.
-			if err == nil && (prefix.Addr().Unmap() == a.WithZone("") || a.IsLoopback() && prefix.Contains(a)) {
+			if err == nil && (prefix.Addr().Unmap() == a.WithZone("") || a.IsLoopback() &&
+				prefix.Contains(a)) {
 				return i, nil
 			}
 		}

@@ -97,8 +97,9 @@ type udpReceive struct {
 	mayCoalesce bool
 	coalesces   bool // and always will: messages in the queue may already be several datagrams
 
-	headers  []messageHeader // by message
-	vectors  [][3]unix.Iovec // one is in use, or three for a placed body: head, body, and what is coalesced
+	headers []messageHeader // by message
+	// one is in use, or three for a placed body: head, body, and what is coalesced
+	vectors  [][3]unix.Iovec
 	names    []sockaddr
 	controls [][64]byte
 }
@@ -139,7 +140,8 @@ func (r *udpReceive) free() error { return unmap(&r.arena) }
 
 // mapMemory maps memory outside the Go heap.
 func mapMemory(size int) ([]byte, error) {
-	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
 
 func unmap(arena *[]byte) error {

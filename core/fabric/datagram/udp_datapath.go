@@ -401,7 +401,8 @@ func (p *UDP) readControl() {
 	control := r.controls[r.next][:]
 	for left := int(r.headers[r.next].header.Controllen); left >= unix.SizeofCmsghdr+4; {
 		length := int(binary.NativeEndian.Uint64(control))
-		level, kind := binary.NativeEndian.Uint32(control[8:]), binary.NativeEndian.Uint32(control[12:])
+		level, kind := binary.NativeEndian.Uint32(control[8:]),
+			binary.NativeEndian.Uint32(control[12:])
 		value := binary.NativeEndian.Uint32(control[unix.SizeofCmsghdr:])
 		if level == unix.IPPROTO_UDP && kind == unix.UDP_GRO {
 			r.segment = max(int(value), 1)

@@ -47,11 +47,12 @@ func (q *udpProbe) close() error {
 	return err
 }
 
-// openProbes opens the sockets for probes. Their buffers may be larger than the port's, which may have
-// no room for one message.
+// openProbes opens the sockets for probes. Their buffers may be larger than the port's, which may
+// have no room for one message.
 func (p *UDP) openProbes() (err error) {
 	o := p.options
-	o.SendBuffer, o.ReceiveBuffer = max(o.SendBuffer, udpDefaultBuffer), max(o.ReceiveBuffer, udpDefaultBuffer)
+	o.SendBuffer, o.ReceiveBuffer = max(o.SendBuffer, udpDefaultBuffer),
+		max(o.ReceiveBuffer, udpDefaultBuffer)
 	if err := p.probe.open(p.local.Addr(), p.scope, o.SendBuffer, o.ReceiveBuffer); err != nil {
 		return err
 	}
@@ -63,7 +64,8 @@ func (p *UDP) openProbes() (err error) {
 // Probe implements [Prober] over sockets of its own. One message at a time goes through a connected
 // socket with send and recv, the cheapest calls for it. Many go through a port like this one, with
 // the same system calls and the same offloads.
-func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (f transport.Floor, err error) {
+func (p *UDP) Probe(ctx context.Context, to Remote, probe transport.Probe) (f transport.Floor,
+	err error) {
 	if p.closed {
 		return f, ErrClosed
 	}

@@ -38,7 +38,8 @@ func openTo(t *testing.T, p, other Port) Remote {
 
 func counter(p Port, name string) uint64 {
 	stats := p.ReadStats(nil)
-	return stats[slices.IndexFunc(stats, func(s transport.Stat) bool { return s.Name == name })].Value
+	return stats[slices.IndexFunc(stats,
+		func(s transport.Stat) bool { return s.Name == name })].Value
 }
 
 // receiveUntil passes what arrives to done until that returns true.
@@ -61,13 +62,15 @@ func TestUDPRefusesOptions(t *testing.T) {
 	here := netip.MustParseAddrPort("127.0.0.1:0")
 	taken := openUDP(t, UDPOptions{})
 	for want, o := range map[string]UDPOptions{
-		"peers cannot send to this address":         {Address: netip.MustParseAddrPort("0.0.0.0:0")},
-		"use an address of an interface":            {},
-		"no interface of this host has the address": {Address: netip.MustParseAddrPort("192.0.2.1:0")},
-		"address already in use":                    {Address: taken.local},
-		"mtu: 70000 is out of range (1 to 65487)":   {Address: here, MTU: 70000},
-		"batch: -1 is out of range (1 to 1024)":     {Address: here, Batch: -1},
-		`offload: "maybe"`:                          {Address: here, Offload: "maybe"},
+		"peers cannot send to this address": {Address: netip.MustParseAddrPort(
+			"0.0.0.0:0")},
+		"use an address of an interface": {},
+		"no interface of this host has the address": {Address: netip.MustParseAddrPort(
+			"192.0.2.1:0")},
+		"address already in use":                  {Address: taken.local},
+		"mtu: 70000 is out of range (1 to 65487)": {Address: here, MTU: 70000},
+		"batch: -1 is out of range (1 to 1024)":   {Address: here, Batch: -1},
+		`offload: "maybe"`:                        {Address: here, Offload: "maybe"},
 	} {
 		_, err := OpenUDP(o)
 		require.ErrorContains(t, err, want)
@@ -108,7 +111,8 @@ func TestUDPStrangers(t *testing.T) {
 			sent := map[[32]byte]bool{}
 			requireJunk := func(data []byte) {
 				require.LessOrEqual(t, len(data), 1472)
-				require.True(t, sent[sha256.Sum256(data)], "unexpected datagram of %d bytes", len(data))
+				require.True(t, sent[sha256.Sum256(data)], "unexpected datagram of %d bytes",
+					len(data))
 			}
 			for i := range 500 {
 				junk := make([]byte, random.IntN(3000))
@@ -149,8 +153,8 @@ func TestUDPStrangers(t *testing.T) {
 	}
 }
 
-// TestUDPOnlyRemotes: with OnlyRemotes a port with several remotes receives from all of them although
-// strangers have sent more than its buffer holds; without a remote again, from everybody.
+// TestUDPOnlyRemotes: with OnlyRemotes a port with several remotes receives from all of them
+// although strangers have sent more than its buffer holds; without a remote again, from everybody.
 func TestUDPOnlyRemotes(t *testing.T) {
 	a := openUDP(t, UDPOptions{OnlyRemotes: true, ReceiveBuffer: 16 << 10})
 	remotes := []*UDP{openUDP(t, UDPOptions{}), openUDP(t, UDPOptions{})}
@@ -174,13 +178,15 @@ func TestUDPOnlyRemotes(t *testing.T) {
 			return true
 		})
 	}
-	require.GreaterOrEqual(t, counter(a, "receive_drops"), uint64(1000), "what the kernel dropped is counted")
+	require.GreaterOrEqual(t, counter(a, "receive_drops"), uint64(1000),
+		"what the kernel dropped is counted")
 	for _, r := range numbers {
 		a.Release(r)
 	}
 	_, err = stranger.Write([]byte("noise"))
 	require.NoError(t, err)
-	receiveUntil(t, a, "the stranger's datagram", func(data []byte, _ Source) bool { return string(data) == "noise" })
+	receiveUntil(t, a, "the stranger's datagram",
+		func(data []byte, _ Source) bool { return string(data) == "noise" })
 }
 
 // TestProbeAmongStrangers: a probe between ports of several remotes ends although strangers send
@@ -266,7 +272,8 @@ func TestUDPRefusals(t *testing.T) {
 	to := openTo(t, a, b)
 	require.True(t, a.Send(to, []byte("hello"), nil))
 	require.NoError(t, a.Flush())
-	receiveUntil(t, b, "the datagram to the other remote", func(data []byte, _ Source) bool { return string(data) == "hello" })
+	receiveUntil(t, b, "the datagram to the other remote",
+		func(data []byte, _ Source) bool { return string(data) == "hello" })
 }
 
 // TestUDPDrops: every datagram that the kernel took is received or counted as dropped.
@@ -303,7 +310,8 @@ func TestUDPDrops(t *testing.T) {
 				if drops > 0 && (offload == OffloadOn || arrived+drops == 2000) {
 					break
 				}
-				require.True(t, time.Now().Before(deadline), "%d arrived and %d were dropped, of 2000", arrived, drops)
+				require.True(t, time.Now().Before(deadline),
+					"%d arrived and %d were dropped, of 2000", arrived, drops)
 			}
 			// The port receives again.
 			sent := time.Time{}
@@ -315,10 +323,12 @@ func TestUDPDrops(t *testing.T) {
 				}
 				n, err := b.Receive(packets)
 				require.NoError(t, err)
-				if slices.ContainsFunc(packets[:n], func(p Packet) bool { return string(p.Data) == "after" }) {
+				if slices.ContainsFunc(packets[:n],
+					func(p Packet) bool { return string(p.Data) == "after" }) {
 					break
 				}
-				require.True(t, time.Now().Before(deadline), "timed out waiting for a datagram after the flood")
+				require.True(t, time.Now().Before(deadline),
+					"timed out waiting for a datagram after the flood")
 			}
 		})
 	}
@@ -360,20 +370,24 @@ func TestUDPCoalesces(t *testing.T) {
 			_, err := b.Receive(make([]Packet, 16))
 			require.NoError(t, err)
 		}
-		require.True(t, time.Now().Before(deadline), "timed out waiting for the kernel to hand out several at once")
+		require.True(t, time.Now().Before(deadline),
+			"timed out waiting for the kernel to hand out several at once")
 	}
 	require.Positive(t, counter(a, "segmented"))
 	require.Less(t, counter(b, "receive_calls"), counter(b, "datagrams_received"))
 }
 
-// Bodies of the MTU come where Place wants them, one for each datagram in order, and all others in one piece.
-// Nothing is written to the place after the next Receive.
+// Bodies of the MTU come where Place wants them, one for each datagram in order, and all others in
+// one piece. Nothing is written to the place after the next Receive.
 func TestUDPPlaces(t *testing.T) {
 	const mtu, head = 1000, 16
 	for _, offload := range []Offload{OffloadOff, OffloadOn} {
-		a, b := openUDP(t, UDPOptions{MTU: mtu, Offload: offload}), openUDP(t, UDPOptions{MTU: mtu, Offload: offload})
+		a, b := openUDP(t, UDPOptions{MTU: mtu, Offload: offload}),
+			openUDP(t, UDPOptions{MTU: mtu, Offload: offload})
 		to := openTo(t, a, b)
-		datagram := func(number, size int) []byte { return bytes.Repeat([]byte{byte(number)}, size) }
+		datagram := func(number, size int) []byte {
+			return bytes.Repeat([]byte{byte(number)}, size)
+		}
 		sizes := []int{mtu, 10, mtu - 1, mtu, head, head + 1, mtu, mtu, 300, 300, 300, mtu}
 		into := make([]byte, 8*(mtu-head)+5)
 		packets := make([]Packet, 3)
@@ -422,7 +436,8 @@ func TestUDPPlaces(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, a.Send(to, datagram(7, mtu), nil))
 		require.NoError(t, a.Flush())
-		receiveUntil(t, b, "a datagram", func(data []byte, _ Source) bool { return bytes.Equal(data, datagram(7, mtu)) })
+		receiveUntil(t, b, "a datagram",
+			func(data []byte, _ Source) bool { return bytes.Equal(data, datagram(7, mtu)) })
 		require.Zero(t, bytes.Count(into, []byte{7}))
 	}
 }
@@ -454,7 +469,8 @@ func FuzzUDPAddress(f *testing.F) {
 // FuzzProbe: the answering side of a probe survives all input.
 func FuzzProbe(f *testing.F) {
 	head := make([]byte, probeSize)
-	for _, h := range []probeHead{{kind: probeRequest, alone: true, count: 1, size: 64, nonce: 1}, {kind: probeOver, nonce: 1},
+	for _, h := range []probeHead{{kind: probeRequest, alone: true, count: 1, size: 64, nonce: 1},
+		{kind: probeOver, nonce: 1},
 		{kind: probeRequest, count: 65535, size: 1 << 31, nonce: 2}} {
 		h.put(head)
 		f.Add(slices.Clone(head))

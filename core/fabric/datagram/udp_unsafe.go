@@ -24,7 +24,8 @@ func sendMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) {
 }
 
 func sendMessage(fd int, header *messageHeader) unix.Errno {
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&header.header)), 0)
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&header.header)), 0)
 	return errno
 }
 
@@ -36,7 +37,8 @@ func receiveMessages(fd int, headers []messageHeader) (n int, errno unix.Errno) 
 
 // receiveMessage receives one message. Unlike receiveMessages it does not look for a second.
 func receiveMessage(fd int, header *messageHeader) unix.Errno {
-	r, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&header.header)), 0)
+	r, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&header.header)), 0)
 	header.length = uint32(r)
 	return errno
 }
@@ -65,7 +67,8 @@ func sendTo(fd int, data []byte, to *sockaddr, length uint32) unix.Errno {
 
 // connect connects a socket, or dissolves its connection if to has the family AF_UNSPEC.
 func connect(fd int, to *sockaddr, length uint32) unix.Errno {
-	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(to)), uintptr(length))
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(to)),
+		uintptr(length))
 	return errno
 }
 
@@ -89,7 +92,8 @@ const (
 func dropsOf(fd int) (uint32, bool) {
 	var values [memoryInfoCount]uint32
 	size := uint32(unsafe.Sizeof(values))
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET,
+		unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&values)), uintptr(unsafe.Pointer(&size)), 0)
 	return values[memoryInfoDrops], errno == 0 && size == uint32(unsafe.Sizeof(values))
 }

@@ -88,12 +88,14 @@ func TestVerbsSendsTheRestLater(t *testing.T) {
 	send(2)
 	require.True(t, b.Send(back, []byte("completes"), nil))
 	require.NoError(t, b.Flush())
-	require.Eventually(t, func() bool { receive(a); return counted(a, "datagrams_sent") == 7 }, time.Minute, time.Microsecond)
+	require.Eventually(t, func() bool { receive(a); return counted(a, "datagrams_sent") == 7 },
+		time.Minute, time.Microsecond)
 	for range 100 {
 		receive(a)
 	}
 	require.Equal(t, 7, counted(a, "datagrams_sent"))
-	require.Equal(t, 1, counted(a, "send_queue_full"), "counted once, although several flushes found the queue full")
+	require.Equal(t, 1, counted(a, "send_queue_full"),
+		"counted once, although several flushes found the queue full")
 	require.Equal(t, 2, counted(a, "send_calls"), "postlists with room for a send")
 	pair.room = 100
 	require.NoError(t, a.Flush())

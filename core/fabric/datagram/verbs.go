@@ -121,14 +121,16 @@ func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 		return nil, err
 	}
 	p := &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
-	// The probe's queues do not follow the port's, which may be too shallow for one message: while the
-	// receiver is preempted, all its datagrams need receives.
+	// The probe's queues do not follow the port's, which may be too shallow for one message: while
+	// the receiver is preempted, all its datagrams need receives.
 	o.Batch, o.SignalInterval = probeMost, 1
 	a := device.Attributes()
-	o.SendDepth, o.ReceiveDepth = min(2*probeMost, a.MaxSendDepth), min(4*probeMost, a.MaxReceiveDepth)
+	o.SendDepth, o.ReceiveDepth = min(2*probeMost, a.MaxSendDepth),
+		min(4*probeMost, a.MaxReceiveDepth)
 	p.probe = &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	if err := errors.Join(p.probe.open(), p.open()); err != nil {
-		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name, err), p.Close())
+		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name,
+			err), p.Close())
 	}
 	return p, nil
 }
@@ -206,8 +208,9 @@ func (p *Verbs) newQueuePair() (err error) {
 	}
 	for _, inline := range wanted {
 		// A key whose highest bit is set is privileged.
-		p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram, Completions: p.cq,
-			SendDepth: o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline,
+		p.qp, err = p.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.UnreliableDatagram,
+			Completions: p.cq,
+			SendDepth:   o.SendDepth, ReceiveDepth: o.ReceiveDepth, MaxInline: inline,
 			QKey: rand.Uint32() >> 1, Peers: o.Peers})
 		if err == nil {
 			o.Inline = min(inline, p.qp.MaxInline())
@@ -298,10 +301,14 @@ func (p *Verbs) Open(address []byte) (Remote, error) {
 	}
 	e, probe, err := decodeAddress(address)
 	if err != nil {
-		return 0, fmt.Errorf("the address is not one of a verbs port (%w); use the same provider on both sides", err)
+		return 0,
+			fmt.Errorf(
+				"the address is not one of a verbs port (%w); use the same provider on both sides",
+				err)
 	}
 	if e.MTU != p.options.MTU {
-		return 0, fmt.Errorf("the mtu of the remote port is %d and that of this port is %d: set mtu to the smaller one on both sides",
+		return 0, fmt.Errorf("the mtu of the remote port is %d and that of this port is %d: set "+
+			"mtu to the smaller one on both sides",
 			e.MTU, p.options.MTU)
 	}
 	key := string(address[4 : len(address)-len(probe)])
@@ -418,16 +425,25 @@ func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
 		notReady = p.device.ReceiverNotReady()
 	}
 	return append(dst,
-		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the device took", Value: c.sent},
+		transport.Stat{Name: "datagrams_sent", Help: "datagrams that the device took",
+			Value: c.sent},
 		transport.Stat{Name: "bytes_sent", Help: "bytes of these datagrams", Value: c.sentBytes},
-		transport.Stat{Name: "send_calls", Help: "postlists: doorbells rung for sends", Value: c.doorbells},
-		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion", Value: c.signaled},
-		transport.Stat{Name: "send_queue_full", Help: "times a datagram had to wait because the send queue was full", Value: c.full},
+		transport.Stat{Name: "send_calls", Help: "postlists: doorbells rung for sends",
+			Value: c.doorbells},
+		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion",
+			Value: c.signaled},
+		transport.Stat{Name: "send_queue_full",
+			Help: "times a datagram had to wait because the send queue was full", Value: c.full},
 		transport.Stat{Name: "datagrams_received", Help: "datagrams received", Value: c.received},
-		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams", Value: c.receivedBytes},
-		transport.Stat{Name: "receive_calls", Help: "polls of the completion queue that returned something", Value: c.polls},
+		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams",
+			Value: c.receivedBytes},
+		transport.Stat{Name: "receive_calls",
+			Help: "polls of the completion queue that returned something", Value: c.polls},
 		transport.Stat{Name: "receive_refills", Help: "postlists of receives", Value: c.refills},
-		transport.Stat{Name: "datagrams_too_long", Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
-		transport.Stat{Name: "receive_drops", Help: "datagrams of all ports of the device that found no receive, if the device counts them", Value: notReady},
+		transport.Stat{Name: "datagrams_too_long",
+			Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
+		transport.Stat{Name: "receive_drops",
+			Help: "datagrams of all ports of the device that found no receive, if the device " +
+				"counts them", Value: notReady},
 	)
 }

@@ -112,7 +112,8 @@ func (p *Verbs) Receive(packets []Packet) (n int, err error) {
 // take returns an arrival in packet. It returns false if the length is invalid.
 func (p *Verbs) take(a arrival, packet *Packet) bool {
 	offset := p.receiveOffset(a.buffer)
-	if a.length < rdma.GlobalRouteHeaderSize || int(a.length) > rdma.GlobalRouteHeaderSize+p.options.MTU {
+	if a.length < rdma.GlobalRouteHeaderSize || int(a.length) > rdma.GlobalRouteHeaderSize+
+		p.options.MTU {
 		p.counts.truncated++
 		return false
 	}
@@ -159,7 +160,8 @@ func (p *Verbs) poll() (n int) {
 				p.failWith("send", c.Status)
 			}
 		case c.Status == rdma.StatusOK:
-			r.arrived[r.tail%uint64(len(r.arrived))] = arrival{buffer: uint32(c.ID), length: c.Length, source: c.Source}
+			r.arrived[r.tail%uint64(len(r.arrived))] = arrival{buffer: uint32(c.ID),
+				length: c.Length, source: c.Source}
 			r.tail++
 		default:
 			r.free = append(r.free, p.receiveInto(uint32(c.ID)))

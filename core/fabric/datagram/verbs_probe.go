@@ -13,7 +13,8 @@ var _ Prober = (*Verbs)(nil)
 
 // Probe implements [Prober] on queue pairs of its own, so that its datagrams do not mix with those
 // of the port.
-func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor, error) {
+func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor,
+	error) {
 	if p.closed {
 		return transport.Floor{}, ErrClosed
 	}
@@ -31,8 +32,9 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (tr
 	}
 	o := &p.probe.options
 	if most := o.ReceiveDepth*o.MTU - transport.ProbeHeader; max(probe.Forth, probe.Back) > most {
-		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
-			transport.ErrUnsupported, probe.Forth, probe.Back, most)
+		return transport.Floor{},
+			fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
+				transport.ErrUnsupported, probe.Forth, probe.Back, most)
 	}
 	f, err := probePort(ctx, p.probe, remote, probe, &p.probed)
 	switch {
@@ -53,7 +55,8 @@ func (p *Verbs) openLoop() (err error) {
 	o := &p.options
 	p.loop, err = rdma.NewLoop(p.qp, rdma.LoopConfig{
 		Name: "UD",
-		Send: rdma.SendRequest{Opcode: rdma.SendWithImmediate, Local: p.region.Address, LocalKey: p.region.LocalKey},
+		Send: rdma.SendRequest{Opcode: rdma.SendWithImmediate, Local: p.region.Address,
+			LocalKey: p.region.LocalKey},
 		// More datagrams in flight would find no receive.
 		Receive: p.receiveInto(0), Stride: p.stride, MTU: o.MTU,
 		Depth: o.SendDepth, Window: max(o.ReceiveDepth/2, 1), MaxMessage: o.ReceiveDepth * o.MTU,

@@ -20,7 +20,8 @@ import (
 const verbsVariable = "RDMA_TEST_DEVICE"
 
 func TestVerbsConformance(t *testing.T) {
-	device := rdma.Options{Provider: rdma.Verbs, Device: os.Getenv(verbsVariable), GIDIndex: rdma.AnyGID}
+	device := rdma.Options{Provider: rdma.Verbs, Device: os.Getenv(verbsVariable),
+		GIDIndex: rdma.AnyGID}
 	d, err := rdma.Open(device)
 	if device.Device == "" && errors.Is(err, rdma.ErrUnavailable) {
 		t.Skipf("%v; make test-rdma runs it on Soft-RoCE", err)
@@ -29,10 +30,12 @@ func TestVerbsConformance(t *testing.T) {
 	require.NoError(t, d.Close())
 	for name, o := range map[string]datagram.VerbsOptions{
 		"default": {},
-		"small":   {MTU: 256, Batch: 4, SendDepth: 8, ReceiveDepth: 16, SignalInterval: 4, Inline: -1},
+		"small": {MTU: 256, Batch: 4, SendDepth: 8, ReceiveDepth: 16, SignalInterval: 4,
+			Inline: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{Open: verbs(device, o), Timeout: 2 * time.Minute})
+			datagramtest.Run(t, datagramtest.Suite{Open: verbs(device, o),
+				Timeout: 2 * time.Minute})
 		})
 	}
 }

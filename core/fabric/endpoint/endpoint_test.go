@@ -29,7 +29,9 @@ func TestWorkers(t *testing.T) {
 	calls := 0
 	release := func(workers []*worker) error {
 		calls++
-		return Each(workers, func(w *worker) error { return errors.New(string(rune('0' + w.index))) })
+		return Each(workers, func(w *worker) error {
+			return errors.New(string(rune('0' + w.index)))
+		})
 	}
 	require.EqualError(t, s.Close(release), "1\n0", "in the order of their making")
 	require.NoError(t, s.Close(release))
@@ -68,7 +70,8 @@ func TestLostPeersAreReportedOnceAndInOrder(t *testing.T) {
 	}
 	events := make([]transport.Event, 2)
 	require.Equal(t, 2, lost.Report(events))
-	require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost, Peer: 2}, {Kind: transport.EventPeerLost, Peer: 0}}, events)
+	require.Equal(t, []transport.Event{{Kind: transport.EventPeerLost, Peer: 2},
+		{Kind: transport.EventPeerLost, Peer: 0}}, events)
 	require.Equal(t, 1, lost.Len())
 	require.Equal(t, 0, lost.Report(nil))
 	require.Equal(t, 1, lost.Report(events))
@@ -98,6 +101,8 @@ func TestProbe(t *testing.T) {
 	floor, err := name.Probe(3, false, true, measure)
 	require.NoError(t, err)
 	require.Equal(t, 1, floor.Samples)
-	_, err = name.Probe(3, false, true, func() (transport.Floor, error) { return transport.Floor{Samples: 1}, errors.New("x") })
+	_, err = name.Probe(3, false, true, func() (transport.Floor, error) {
+		return transport.Floor{Samples: 1}, errors.New("x")
+	})
 	require.EqualError(t, err, "test: probe peer 3: the peer does not take part: x")
 }

@@ -27,17 +27,20 @@ func (n Name) PeerError(op string, peer transport.PeerID, err error) error {
 	return &transport.OpError{Transport: string(n), Op: op, Peer: peer, Err: err}
 }
 
-// CheckLimits returns an error if a transport cannot open with a configuration because of its limits.
-// A limit of 0 is none.
+// CheckLimits returns an error if a transport cannot open with a configuration because of its
+// limits. A limit of 0 is none.
 func CheckLimits(cfg transport.Config, limits transport.Limits) error {
 	exceeds := func(n, most int) bool { return most > 0 && n > most }
 	switch {
 	case exceeds(cfg.MaxPayload, limits.MaxPayload):
-		return fmt.Errorf("%w: payloads of %d bytes, and the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, limits.MaxPayload)
+		return fmt.Errorf("%w: payloads of %d bytes, and the limit is %d", transport.ErrTooLarge,
+			cfg.MaxPayload, limits.MaxPayload)
 	case exceeds(cfg.Peers, limits.Peers):
-		return fmt.Errorf("%w: %d peers of one worker, and the limit is %d", transport.ErrUnsupported, cfg.Peers, limits.Peers)
+		return fmt.Errorf("%w: %d peers of one worker, and the limit is %d",
+			transport.ErrUnsupported, cfg.Peers, limits.Peers)
 	case exceeds(cfg.InFlight, limits.InFlight):
-		return fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d", transport.ErrUnsupported, cfg.InFlight, limits.InFlight)
+		return fmt.Errorf("%w: %d calls in flight on one connection, and the limit is %d",
+			transport.ErrUnsupported, cfg.InFlight, limits.InFlight)
 	}
 	return nil
 }
@@ -55,14 +58,16 @@ func (n Name) PeerErrors(peer transport.PeerID) PeerErrors {
 		Down:        n.PeerError("post", peer, transport.ErrPeerDown),
 		TooLarge:    n.PeerError("post", peer, transport.ErrTooLarge),
 		Unsupported: n.PeerError("post", peer, transport.ErrUnsupported),
-		NoCall:      n.PeerError("post", peer, fmt.Errorf("reply: %w: no request is open under this token", transport.ErrUnsupported)),
-		Corrupt:     n.PeerError("poll", peer, transport.ErrCorrupt),
+		NoCall: n.PeerError("post", peer,
+			fmt.Errorf("reply: %w: no request is open under this token", transport.ErrUnsupported)),
+		Corrupt: n.PeerError("poll", peer, transport.ErrCorrupt),
 	}
 }
 
 // Probe runs measure, the transport's part of Prober.Probe, and wraps its error. A
 // worker that is closed and a peer that is not up are refused before.
-func (n Name) Probe(peer transport.PeerID, closed, up bool, measure func() (transport.Floor, error)) (transport.Floor, error) {
+func (n Name) Probe(peer transport.PeerID, closed, up bool,
+	measure func() (transport.Floor, error)) (transport.Floor, error) {
 	switch {
 	case closed:
 		return transport.Floor{}, n.PeerError("probe", peer, transport.ErrClosed)
@@ -74,7 +79,8 @@ func (n Name) Probe(peer transport.PeerID, closed, up bool, measure func() (tran
 	case errors.Is(err, transport.ErrUnsupported):
 		return transport.Floor{}, n.PeerError("probe", peer, err)
 	case err != nil:
-		return transport.Floor{}, n.PeerError("probe", peer, fmt.Errorf("the peer does not take part: %w", err))
+		return transport.Floor{}, n.PeerError("probe", peer,
+			fmt.Errorf("the peer does not take part: %w", err))
 	}
 	return floor, nil
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // unreachable are the errors of [Unreachable].
-var unreachable = []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EHOSTDOWN, unix.ETIMEDOUT}
+var unreachable = []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.ENETDOWN, unix.EHOSTDOWN,
+	unix.ETIMEDOUT}
 
 // Unreachable reports whether err is what the kernel returns while no packet gets to a host: the
 // link is down, its route is gone, or nothing answers there. The link may come back, so the error
@@ -24,8 +25,8 @@ func Unreachable(err error) bool {
 // retryEvery is how long WhileUnreachable waits before it tries again.
 const retryEvery = 10 * time.Millisecond
 
-// WhileUnreachable calls try again and again while its error is [Unreachable], and returns its error.
-// If ctx ends, it returns the cause with the error.
+// WhileUnreachable calls try again and again while its error is [Unreachable], and returns its
+// error. If ctx ends, it returns the cause with the error.
 func WhileUnreachable(ctx context.Context, try func() error) error {
 	for {
 		err := try()

@@ -32,5 +32,6 @@ func TestWhileUnreachable(t *testing.T) {
 	cancel(over)
 	err := WhileUnreachable(ctx, func() error { return down })
 	require.ErrorIs(t, err, over)
-	require.EqualError(t, err, "peer-timeout, 5s, has passed: no route: connect: network is unreachable")
+	require.EqualError(t, err,
+		"peer-timeout, 5s, has passed: no route: connect: network is unreachable")
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// NewNonce returns 64 random bits by which the peers of a worker recognise it, never 0. Only its peers
-// learn them, from its address, and no one else can guess them.
+// NewNonce returns 64 random bits by which the peers of a worker recognise it, never 0. Only its
+// peers learn them, from its address, and no one else can guess them.
 func NewNonce() uint64 {
 	for {
 		var b [8]byte

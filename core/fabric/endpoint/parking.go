@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parking is where the thread of a worker sleeps until the descriptor of a library is readable, or until
-// another thread wakes it.
+// Parking is where the thread of a worker sleeps until the descriptor of a library is readable, or
+// until another thread wakes it.
 type Parking struct {
 	library int // the library closes it
 	wake    int // an eventfd
@@ -40,7 +40,8 @@ func (p *Parking) Sleep(timeout time.Duration) (calls uint64, err error) {
 		{Fd: int32(p.library), Events: unix.POLLIN},
 		{Fd: int32(p.wake), Events: unix.POLLIN},
 	}
-	if _, err := unix.Ppoll(descriptors[:], &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Ppoll(descriptors[:], &limit, nil); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return 1, err
 	}
 	if descriptors[1].Revents == 0 {

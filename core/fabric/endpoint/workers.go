@@ -35,7 +35,8 @@ func (s *Workers[W]) New(index int, make func() (*W, error)) (*W, error) {
 		return nil, s.name.Error(op, transport.ErrClosed)
 	}
 	if index < 0 || index >= len(s.byIndex) || s.byIndex[index] != nil {
-		return nil, s.name.Error(op, fmt.Errorf("index %d is taken or out of range (0 to %d)", index, len(s.byIndex)-1))
+		return nil, s.name.Error(op, fmt.Errorf("index %d is taken or out of range (0 to %d)",
+			index, len(s.byIndex)-1))
 	}
 	w, err := make()
 	if err != nil {

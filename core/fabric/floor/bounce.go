@@ -36,7 +36,8 @@ const bounceBatches = 16
 // between two looks. A tight loop sees the answer sooner, but each look takes the line
 // away from the thread that is about to write it. Which way is faster depends on the
 // processor and on the distance between the cores; the faster one is the floor.
-func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool, d time.Duration) (transport.Floor, error) {
+func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool,
+	d time.Duration) (transport.Floor, error) {
 	// The loops check a private flag because the peer may overwrite the line at any time.
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()

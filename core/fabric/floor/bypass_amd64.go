@@ -7,8 +7,8 @@ const bypasses = true
 // bypass the caches (MOVNTDQ).
 //
 // A plain store first requests the line's ownership, and a line that the reader of the last lap has
-// in its cache is fetched from there. Between far cores that takes ten times as long as to write the
-// line to memory and to read it there.
+// in its cache is fetched from there. Between far cores that takes ten times as long as to write
+// the line to memory and to read it there.
 //
 //go:noescape
 func bypassCaches(b []byte, value uint64)

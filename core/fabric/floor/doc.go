@@ -1,9 +1,11 @@
 // Package floor measures what a medium costs between two threads without a transport, with the
-// payloads of a run: round trips of one message (transport.ProbeMedium) and the time per message with
-// many under way (transport.ProbeRate).
+// payloads of a run: round trips of one message (transport.ProbeMedium) and the time per message
+// with many under way (transport.ProbeRate).
 //
-//   - [Lines]: memory. The runtime uses it, so that all transports over memory have the same floors.
-//   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport lends, or one of its own.
+//   - [Lines]: memory. The runtime uses it, so that all transports over memory have the same
+//     floors.
+//   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport
+//     lends, or one of its own.
 //   - [PingPong]: round trips over any medium that can post and take a number.
 //   - [Bounce]: one cache line, as a record of the machine's state.
 //

@@ -93,9 +93,9 @@ func (m *farAway) Post(number uint64) error {
 
 func (m *farAway) Take() (uint64, bool, error) { return m.number, !time.Now().Before(m.after), nil }
 
-// TestPingPongFarAway: a side does not sleep while the answer is on a long way. The least of many runs
-// counts, because load can only lengthen a round trip. A side that slept after 100 us, for at least
-// 50 us, would need 150 us.
+// TestPingPongFarAway: a side does not sleep while the answer is on a long way. The least of many
+// runs counts, because load can only lengthen a round trip. A side that slept after 100 us, for at
+// least 50 us, would need 150 us.
 func TestPingPongFarAway(t *testing.T) {
 	const delay = 120 * time.Microsecond
 	p := &PingPong{Medium: &farAway{delay: delay}}
@@ -258,7 +258,8 @@ func TestAloneSleeps(t *testing.T) {
 				return Bounce(ctx, new(atomic.Uint64), initiate, time.Second)
 			},
 			"lines": func(ctx context.Context) (transport.Floor, error) {
-				return l.Probe(ctx, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: time.Second})
+				return l.Probe(ctx, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate,
+					Duration: time.Second})
 			},
 		} {
 			// On a busy machine the thread may not run at all for some milliseconds.

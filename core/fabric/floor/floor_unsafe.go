@@ -15,13 +15,15 @@ func word32(b []byte, at int) *uint32 { return (*uint32)(unsafe.Pointer(&b[at : 
 // sendBytes and receiveBytes are send(2) and recv(2) without waiting, and without a stop at Go's
 // scheduler.
 func sendBytes(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }
 
 func receiveBytes(fd int, b []byte) (int, unix.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)),
 		unix.MSG_DONTWAIT, 0, 0)
 	return int(n), errno
 }

@@ -16,21 +16,21 @@ import (
 	"transportbench/core/transport"
 )
 
-// Lines is memory that two threads share for the floors of messages in memory. Both threads have the
-// same: one copy of the struct each, over the same bytes.
+// Lines is memory that two threads share for the floors of messages in memory. Both threads have
+// the same: one copy of the struct each, over the same bytes.
 //
-// A message of n bytes takes as many cache lines as n and the header of a message need. Each line is
-// written by the sender and then read by the receiver, one word of it if that suffices to move the
-// line between the cores. A transport also reads the payload where the application has it, and may
-// copy it again at the receiver; that is work on top of the medium's. The first word of a message
-// holds its number, so that neither side has to reset anything.
+// A message of n bytes takes as many cache lines as n and the header of a message need. Each line
+// is written by the sender and then read by the receiver, one word of it if that suffices to move
+// the line between the cores. A transport also reads the payload where the application has it, and
+// may copy it again at the receiver; that is work on top of the medium's. The first word of a
+// message holds its number, so that neither side has to reset anything.
 type Lines struct {
 	// Control has a cache line to itself and is zero at first. The initiator announces a probe in
 	// it.
 	Control *atomic.Uint64
 	// Forth and Back have the messages of the two directions, from an aligned start. A probe whose
-	// payload does not fit once returns transport.ErrUnsupported; one whose payloads in flight do not
-	// fit keeps fewer under way, which is no slower.
+	// payload does not fit once returns transport.ErrUnsupported; one whose payloads in flight do
+	// not fit keeps fewer under way, which is no slower.
 	Forth, Back []byte
 }
 
@@ -38,26 +38,27 @@ type Lines struct {
 const LineSize = 64
 
 const (
-	// lineTrips is how many round trips are timed together. Two readings of the clock cost less than
-	// 1% of them.
+	// lineTrips is how many round trips are timed together. Two readings of the clock cost less
+	// than 1% of them.
 	lineTrips = 64
-	// lineSlice is how long one way to stream is measured before the next, and lineWideShare the share
-	// of the probe that a slice with lineWide takes instead: several rounds through the memory.
+	// lineSlice is how long one way to stream is measured before the next, and lineWideShare the
+	// share of the probe that a slice with lineWide takes instead: several rounds through the
+	// memory.
 	lineSlice     = 50 * time.Microsecond
 	lineWideShare = 10
 	// lineChunk is how many lines of a long message are published at once if the reader follows the
 	// writer.
 	lineChunk = 64
-	// lineBypassed is how many lines a message has at least for which it may be the fastest to bypass
-	// the caches.
+	// lineBypassed is how many lines a message has at least for which it may be the fastest to
+	// bypass the caches.
 	lineBypassed = 16
 	// controlLooks is how often a follower finds nothing before it looks at Control again.
 	controlLooks = 64
 )
 
 // The word after a message's number says how the initiator wants it handled. Which way is the
-// fastest depends on the processor, on the distance between the cores and on the payload, so a probe
-// alternates between them, and the fastest is the floor.
+// fastest depends on the processor, on the distance between the cores and on the payload, so a
+// probe alternates between them, and the fastest is the floor.
 const (
 	lineGroup    = 1<<16 - 1 // answer when this many have arrived
 	linePauses   = 1 << 16   // pause between two looks for the next one
@@ -66,11 +67,12 @@ const (
 	lineLast     = 1 << 19   // the probe is over
 	lineBounce   = 1 << 20   // after the answer, bounce one line lineTrips times
 	lineBypass   = 1 << 21   // write with stores that bypass the caches
-	lineWide     = 1 << 22   // go round in all of the memory, not only in that of the messages in flight
+	// go round in all of the memory, not only in that of the messages in flight
+	lineWide = 1 << 22
 )
 
-// Probe implements [transport.Prober] over the lines, except for the peer: both threads call it with
-// the same probe, one with Initiate set. It spins.
+// Probe implements [transport.Prober] over the lines, except for the peer: both threads call it
+// with the same probe, one with Initiate set. It spins.
 func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Floor, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
@@ -85,10 +87,12 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 	forth, back := newLane(l.Forth, probe.Forth), newLane(l.Back, probe.Back)
 	slots = min(slots, len(forth.memory)/forth.stride, len(back.memory)/back.stride)
 	if probe.Forth < 0 || probe.Back < 0 || slots == 0 {
-		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes do not fit into the memory for probes",
-			transport.ErrUnsupported, probe.Forth, probe.Back)
+		return transport.Floor{},
+			fmt.Errorf("%w: payloads of %d and %d bytes do not fit into the memory for probes",
+				transport.ErrUnsupported, probe.Forth, probe.Back)
 	}
-	s := &lineSide{control: l.Control, stopped: &stopped, in: forth.narrowed(slots), out: back.narrowed(slots)}
+	s := &lineSide{control: l.Control, stopped: &stopped, in: forth.narrowed(slots),
+		out: back.narrowed(slots)}
 	if !probe.Initiate {
 		if !s.follow() {
 			return transport.Floor{}, context.Cause(ctx)
@@ -129,8 +133,8 @@ func newLane(memory []byte, payload int) lane {
 	return lane{memory: memory[:len(memory)/stride*stride], lines: lines, stride: stride}
 }
 
-// narrowed returns the lane for a number of messages in flight. It maps the pages of a lane that has
-// more memory, so that page faults are no part of a measurement.
+// narrowed returns the lane for a number of messages in flight. It maps the pages of a lane that
+// has more memory, so that page faults are no part of a measurement.
 func (l lane) narrowed(slots int) lane {
 	l.narrow = slots * l.stride
 	if l.lines <= lineChunk {
@@ -218,8 +222,8 @@ func (s *lineSide) post(tag uint64, count int) {
 	}
 }
 
-// prefetch requests the lines of the next count messages to write, as far as a core can have requests
-// under way.
+// prefetch requests the lines of the next count messages to write, as far as a core can have
+// requests under way.
 func (s *lineSide) prefetch(tag uint64, count int) {
 	const most = 16
 	l := s.out
@@ -403,7 +407,8 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	}
 	times := make([][]float64, len(ways))
 	total := 0
-	for start, turn := time.Now(), 0; !s.stopped.Load() && Another(turn, len(ways), time.Since(start), d); turn++ {
+	for start, turn := time.Now(), 0; !s.stopped.Load() &&
+		Another(turn, len(ways), time.Since(start), d); turn++ {
 		way := turn % len(ways)
 		measure, slice := s.slice, min(max(lineSlice, d/100), d)
 		if ways[way]&lineWide != 0 {
@@ -422,8 +427,8 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	return transport.Floor{Name: "cache-line stream", PerOp: LeastMedian(times), Samples: total}
 }
 
-// Another reports whether a probe takes another slice: until d is over, and beyond that until each of
-// its ways has three, but not for much longer.
+// Another reports whether a probe takes another slice: until d is over, and beyond that until each
+// of its ways has three, but not for much longer.
 func Another(turn, ways int, elapsed, d time.Duration) bool {
 	return turn < ways || elapsed < d || turn < 3*ways && elapsed < mostOvertime*d
 }
@@ -439,7 +444,8 @@ func LeastMedian(times [][]float64) (least float64) {
 }
 
 // bounceSlice is slice with the bounce of one line.
-func (s *lineSide) bounceSlice(tag uint64, _ int, d time.Duration) (ops int, elapsed time.Duration) {
+func (s *lineSide) bounceSlice(tag uint64, _ int, d time.Duration) (ops int,
+	elapsed time.Duration) {
 	for elapsed < d && !s.stopped.Load() {
 		s.post(tag, 1)
 		s.take(tag, 1)
@@ -453,7 +459,8 @@ func (s *lineSide) bounceSlice(tag uint64, _ int, d time.Duration) (ops int, ela
 
 // slice streams for about d with one way, and returns how many messages that were and how long they
 // took. It begins and ends with nothing under way, and measures in between.
-func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int, elapsed time.Duration) {
+func (s *lineSide) slice(tag uint64, inFlight int, d time.Duration) (ops int,
+	elapsed time.Duration) {
 	group := int(tag & lineGroup)
 	// The first window of messages fills the pipeline, and every look at the clock costs some
 	// nanoseconds.
@@ -524,7 +531,8 @@ func (s *lineSide) follow() (over bool) {
 	var wait spin.Wait
 	for looks := 0; !s.stopped.Load(); looks++ {
 		if s.base == 0 || looks%controlLooks == controlLooks-1 {
-			if base := s.control.Load(); base != s.base && base != 0 { // also after an abandoned probe
+			// also after an abandoned probe
+			if base := s.control.Load(); base != s.base && base != 0 {
 				s.begin(base)
 				pauses, pending = false, 0
 			}

@@ -19,7 +19,8 @@ import (
 
 // lines returns memory for probes, outside the Go heap as in a rank.
 func lines(tb testing.TB, size int) *Lines {
-	memory, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, unix.Munmap(memory)) })
 	return &Lines{Control: new(atomic.Uint64), Forth: memory[:size], Back: memory[size:]}
@@ -48,12 +49,16 @@ func probeLines(tb testing.TB, l *Lines, probe transport.Probe) transport.Floor 
 
 func TestLines(t *testing.T) {
 	l := lines(t, 1<<20)
-	for _, size := range []int{0, 16, 48, 49, 1000, 70_000, 500_000, 1<<20 - transport.ProbeHeader} {
+	for _, size := range []int{0, 16, 48, 49, 1000, 70_000, 500_000,
+		1<<20 - transport.ProbeHeader} {
 		for _, inFlight := range []int{0, 1, 3, 32, 1000} {
-			probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond, Forth: 16, Back: size, InFlight: inFlight}
-			require.Positive(t, probeLines(t, l, probe).PerOp, "%d bytes, %d in flight", size, inFlight)
+			probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond,
+				Forth: 16, Back: size, InFlight: inFlight}
+			require.Positive(t, probeLines(t, l, probe).PerOp, "%d bytes, %d in flight", size,
+				inFlight)
 		}
-		probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond, Forth: size, Back: 16}
+		probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond,
+			Forth: size, Back: 16}
 		require.Positive(t, probeLines(t, l, probe).RoundTrip, "%d bytes", size)
 	}
 }
@@ -76,7 +81,8 @@ func TestLinesThatDoNotFit(t *testing.T) {
 func TestLinesGivenUp(t *testing.T) {
 	l := lines(t, 1<<13)
 	for i := range 40 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Microsecond)
+		ctx, cancel := context.WithTimeout(t.Context(),
+			time.Duration(rand.IntN(1000))*time.Microsecond)
 		kind := []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate}[i%2]
 		var sides sync.WaitGroup
 		for _, initiate := range []bool{true, false} {
@@ -85,7 +91,8 @@ func TestLinesGivenUp(t *testing.T) {
 			}
 			sides.Go(func() {
 				side := *l
-				_, err := side.Probe(ctx, transport.Probe{Kind: kind, Initiate: initiate, Duration: time.Hour, Forth: 100, Back: 30, InFlight: 5})
+				_, err := side.Probe(ctx, transport.Probe{Kind: kind, Initiate: initiate,
+					Duration: time.Hour, Forth: 100, Back: 30, InFlight: 5})
 				// An end may be among the contents, and the initiator sends one when it gives up.
 				if i%4 < 2 && (initiate || err != nil) {
 					require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -121,7 +128,8 @@ func BenchmarkLinesOverBounce(b *testing.B) {
 		bounce, err := Bounce(b.Context(), &line.word, true, 500*time.Microsecond)
 		far.Wait()
 		require.NoError(b, err)
-		ratios = append(ratios, probeLines(b, l, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}).RoundTrip/bounce.RoundTrip)
+		ratios = append(ratios, probeLines(b, l, transport.Probe{Kind: transport.ProbeMedium,
+			Duration: time.Millisecond}).RoundTrip/bounce.RoundTrip)
 	}
 	b.ReportMetric(Median(ratios), "lines/bounce")
 }
@@ -131,12 +139,14 @@ func BenchmarkLines(b *testing.B) {
 	l := lines(b, 8<<20)
 	for _, size := range []int{16, 48, 240, 1 << 10, 4 << 10, 64 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("medium/%d", size), func(b *testing.B) {
-			f := probeLines(b, l, transport.Probe{Kind: transport.ProbeMedium, Duration: 20 * time.Millisecond, Forth: 16, Back: size})
+			f := probeLines(b, l, transport.Probe{Kind: transport.ProbeMedium,
+				Duration: 20 * time.Millisecond, Forth: 16, Back: size})
 			b.ReportMetric(f.RoundTrip, "ns/trip")
 		})
 		for _, n := range []int{1, 4, 32} {
 			b.Run(fmt.Sprintf("rate/%d/%d", size, n), func(b *testing.B) {
-				f := probeLines(b, l, transport.Probe{Kind: transport.ProbeRate, Duration: 20 * time.Millisecond, Forth: 16, Back: size, InFlight: n})
+				f := probeLines(b, l, transport.Probe{Kind: transport.ProbeRate,
+					Duration: 20 * time.Millisecond, Forth: 16, Back: size, InFlight: n})
 				b.ReportMetric(f.PerOp, "ns/op")
 			})
 		}
@@ -163,7 +173,8 @@ func TestLongMessagesBypassTheCaches(t *testing.T) {
 		for _, payload := range []int{100, 1 << 10, 20_000} {
 			clear(memory.Forth)
 			lane := newLane(memory.Forth, payload).narrowed(1)
-			sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane}, lineSide{stopped: new(atomic.Bool), in: lane}
+			sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane},
+				lineSide{stopped: new(atomic.Bool), in: lane}
 			sender.begin(7)
 			receiver.begin(7)
 			require.False(t, receiver.arrived())
@@ -180,7 +191,8 @@ func TestLongMessagesBypassTheCaches(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, tag, got)
 			chunks := (lane.lines + lane.chunk(tag) - 1) / lane.chunk(tag)
-			require.EqualValues(t, 7*(lane.lines-chunks), receiver.in.read, "a word of each line, besides the numbers")
+			require.EqualValues(t, 7*(lane.lines-chunks), receiver.in.read,
+				"a word of each line, besides the numbers")
 		}
 	}
 }
@@ -219,18 +231,21 @@ func BenchmarkBypassOverPlain(b *testing.B) {
 }
 
 // TestLongMessagesGoRoundInAllMemory checks that a rate probe of long messages also goes round in
-// more memory than those in flight need, and that both sides find the next message after any change.
+// more memory than those in flight need, and that both sides find the next message after any
+// change.
 func TestLongMessagesGoRoundInAllMemory(t *testing.T) {
 	for payload, wide := range map[int]bool{1 << 10: false, 20_000: true} {
 		l := lines(t, 1<<20)
-		probeLines(t, l, transport.Probe{Kind: transport.ProbeRate, Duration: 10 * time.Millisecond, Forth: payload, InFlight: 3})
+		probeLines(t, l, transport.Probe{Kind: transport.ProbeRate, Duration: 10 * time.Millisecond,
+			Forth: payload, InFlight: 3})
 		lane := newLane(l.Forth, payload).narrowed(3)
 		require.NotZero(t, *word(l.Forth, lane.narrow-lane.stride))
 		require.Equal(t, wide, *word(l.Forth, lane.narrow) != 0, "%d bytes", payload)
 	}
 
 	lane := newLane(lines(t, 1<<20).Forth, 20_000).narrowed(3)
-	sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane}, lineSide{stopped: new(atomic.Bool), in: lane}
+	sender, receiver := lineSide{stopped: new(atomic.Bool), out: lane},
+		lineSide{stopped: new(atomic.Bool), in: lane}
 	sender.begin(7)
 	receiver.begin(7)
 	for range 1000 {

@@ -58,15 +58,16 @@ const (
 const warmups = 3
 
 // firstLostAfter is how many calls of Take find nothing before the first number counts as lost, the
-// next ones after twice as many each, up to LostAfter. The other side may drop what arrives before it
-// joins.
+// next ones after twice as many each, up to LostAfter. The other side may drop what arrives before
+// it joins.
 const firstLostAfter = 1 << 10
 
 // Run measures round trips for about d after the other side has joined. Both sides call
 // it, one with initiate true; that side returns the reading, the other a zero Floor.
 // Run spins as in package spin, and returns the cause of ctx when ctx ends first. It returns
 // errors of the medium unwrapped.
-func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (transport.Floor, error) {
+func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (transport.Floor,
+	error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	if p.Wait == nil {
@@ -87,7 +88,8 @@ func (p *PingPong) Run(ctx context.Context, initiate bool, d time.Duration) (tra
 	case !initiate:
 		return transport.Floor{}, nil
 	}
-	return transport.Floor{Name: p.Name, RoundTrip: Median(times), Samples: len(times) * max(p.Batch, 1)}, nil
+	return transport.Floor{Name: p.Name, RoundTrip: Median(times),
+		Samples: len(times) * max(p.Batch, 1)}, nil
 }
 
 // lead returns the mean round trip of each batch, in nanoseconds.
@@ -102,7 +104,8 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	before := time.Now()
 	joined := before
 	patience := min(p.LostAfter, firstLostAfter)
-	for len(times) <= warmups || before.Sub(joined) < d || len(times) < leastTimes && before.Sub(joined) < mostOvertime*d {
+	for len(times) <= warmups || before.Sub(joined) < d || len(times) < leastTimes &&
+		before.Sub(joined) < mostOvertime*d {
 		whole := true
 		for range batch {
 			p.number++
@@ -128,9 +131,10 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	return times[warmups:], err
 }
 
-// roundTrip posts a number and waits for its echo, or until Take has found nothing patience times; 0
-// is without limit. It returns false if the number was lost or the run is stopped.
-func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64, patience int) (answered bool, err error) {
+// roundTrip posts a number and waits for its echo, or until Take has found nothing patience times;
+// 0 is without limit. It returns false if the number was lost or the run is stopped.
+func (p *PingPong) roundTrip(stopped *atomic.Bool, number uint64, patience int) (answered bool,
+	err error) {
 	if err := p.Medium.Post(number); err != nil {
 		return false, err
 	}

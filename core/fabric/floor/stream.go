@@ -22,8 +22,8 @@ const (
 	// streamBuffer is how much one call sends or receives at most, unless a message is longer. It
 	// stays in a core's cache.
 	streamBuffer = 256 << 10
-	// streamHold is how often a follower finds nothing before it answers fewer messages than the initiator
-	// asked for, because the rest does not come.
+	// streamHold is how often a follower finds nothing before it answers fewer messages than the
+	// initiator asked for, because the rest does not come.
 	streamHold = 32
 	// streamSlice is the least time for which one way to batch is measured before the next.
 	streamSlice = 300 * time.Microsecond
@@ -57,10 +57,12 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 	return reading, err
 }
 
-// ProbeSockets is one side of a probe over a socket that is made for it. dial begins to connect a socket
-// and returns the hello to send on it first. accept returns a socket that the other side has dialled, whose
-// hello has been read, or -1 if none has come.
-func ProbeSockets(ctx context.Context, probe transport.Probe, dial func() (fd int, hello []byte, err error), accept func() (fd int, err error)) (transport.Floor, error) {
+// ProbeSockets is one side of a probe over a socket that is made for it. dial begins to connect a
+// socket and returns the hello to send on it first. accept returns a socket that the other side has
+// dialled, whose hello has been read, or -1 if none has come.
+func ProbeSockets(ctx context.Context, probe transport.Probe,
+	dial func() (fd int, hello []byte, err error), accept func() (fd int, err error)) (
+	transport.Floor, error) {
 	if probe.Kind != transport.ProbeMedium && probe.Kind != transport.ProbeRate {
 		return transport.Floor{}, transport.ErrUnsupported
 	}
@@ -82,15 +84,19 @@ func ProbeSockets(ctx context.Context, probe transport.Probe, dial func() (fd in
 		}
 		reading, err := ProbeStream(ctx, fd, probe)
 		_ = unix.Close(fd)
-		// If the initiator gave an earlier probe up, its socket has ended, and there will be another.
-		if !errors.Is(err, ErrStreamEnded) && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+		// If the initiator gave an earlier probe up, its socket has ended, and there will be
+		// another.
+		if !errors.Is(err, ErrStreamEnded) && !errors.Is(err, unix.ECONNRESET) &&
+			!errors.Is(err, unix.EPIPE) {
 			return reading, err
 		}
 	}
 }
 
-// probeDialled sends the hello on a socket that may not be connected yet, measures, and closes the socket.
-func probeDialled(ctx context.Context, fd int, hello []byte, probe transport.Probe) (reading transport.Floor, err error) {
+// probeDialled sends the hello on a socket that may not be connected yet, measures, and closes the
+// socket.
+func probeDialled(ctx context.Context, fd int, hello []byte,
+	probe transport.Probe) (reading transport.Floor, err error) {
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
 	err = whileIdle(ctx, func() (bool, error) {
 		n, err := streamSend(fd, hello)
@@ -150,9 +156,11 @@ func newStream(fd int, probe transport.Probe) (*stream, error) {
 		return nil, transport.ErrUnsupported
 	}
 	if probe.Forth < 0 || probe.Back < 0 {
-		return nil, fmt.Errorf("%w: payloads of %d and %d bytes", transport.ErrUnsupported, probe.Forth, probe.Back)
+		return nil, fmt.Errorf("%w: payloads of %d and %d bytes", transport.ErrUnsupported,
+			probe.Forth, probe.Back)
 	}
-	s := &stream{fd: fd, outLen: probe.Forth + transport.ProbeHeader, inLen: probe.Back + transport.ProbeHeader}
+	s := &stream{fd: fd, outLen: probe.Forth + transport.ProbeHeader, inLen: probe.Back +
+		transport.ProbeHeader}
 	if !probe.Initiate {
 		s.outLen, s.inLen = s.inLen, s.outLen
 	}
@@ -201,8 +209,8 @@ func (s *stream) finish() error {
 	return nil
 }
 
-// pull receives what has come, without waiting, and returns the number of messages that are complete
-// and the first word of the last of them.
+// pull receives what has come, without waiting, and returns the number of messages that are
+// complete and the first word of the last of them.
 func (s *stream) pull() (messages int, head uint64, err error) {
 	n, err := streamReceive(s.fd, s.in)
 	if n > 0 {
@@ -257,7 +265,8 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 	if _, _, err := s.slice(1, inFlight, 0); err != nil { // waits for the other side
 		return transport.Floor{}, err
 	}
-	for start, turn := time.Now(), 0; !s.stopped.Load() && Another(turn, len(groups), time.Since(start), d); turn++ {
+	for start, turn := time.Now(), 0; !s.stopped.Load() &&
+		Another(turn, len(groups), time.Since(start), d); turn++ {
 		way := turn % len(groups)
 		n, elapsed, err := s.slice(groups[way], inFlight, slice)
 		if err != nil {
@@ -275,15 +284,17 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 			return transport.Floor{}, err
 		}
 		if n, _, err := s.pull(); n > 0 || err != nil {
-			return transport.Floor{Name: "raw " + streamKind(s.fd) + " stream", PerOp: LeastMedian(times), Samples: total}, err
+			return transport.Floor{Name: "raw " + streamKind(s.fd) + " stream",
+				PerOp: LeastMedian(times), Samples: total}, err
 		}
 	}
 	return transport.Floor{}, nil
 }
 
-// slice keeps messages under way for about d, posts them as soon as group of them may be posted, and
-// returns how many were answered in which time. It begins and ends with nothing under way.
-func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed time.Duration, err error) {
+// slice keeps messages under way for about d, posts them as soon as group of them may be posted,
+// and returns how many were answered in which time. It begins and ends with nothing under way.
+func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed time.Duration,
+	err error) {
 	s.mark(uint64(group))
 	s.next = 0
 	sent, got := 0, 0

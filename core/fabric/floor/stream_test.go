@@ -53,14 +53,19 @@ func TestStream(t *testing.T) {
 	a, b := streamPair(t)
 	for _, size := range []int{0, 48, 5000, 300_000, 3 << 20} {
 		for _, n := range []int{0, 1, 5, 32} {
-			probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond, Forth: size, Back: 16, InFlight: n}
-			require.Positive(t, probeStream(t, a, b, probe).PerOp, "%d bytes, %d in flight", size, n)
+			probe := transport.Probe{Kind: transport.ProbeRate, Duration: time.Millisecond,
+				Forth: size, Back: 16, InFlight: n}
+			require.Positive(t, probeStream(t, a, b, probe).PerOp, "%d bytes, %d in flight", size,
+				n)
 			probe.Forth, probe.Back = 16, size
-			require.Positive(t, probeStream(t, b, a, probe).PerOp, "%d bytes, %d in flight", size, n)
+			require.Positive(t, probeStream(t, b, a, probe).PerOp, "%d bytes, %d in flight", size,
+				n)
 		}
 		for _, back := range []int{0, size} {
-			probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond, Forth: size, Back: back}
-			require.Positive(t, probeStream(t, a, b, probe).RoundTrip, "%d and %d bytes", size, back)
+			probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond,
+				Forth: size, Back: back}
+			require.Positive(t, probeStream(t, a, b, probe).RoundTrip, "%d and %d bytes",
+				size, back)
 		}
 	}
 }
@@ -74,25 +79,29 @@ func TestUnixStream(t *testing.T) {
 		defer func() { require.NoError(t, p.Close()) }()
 		ports[i] = p
 	}
-	f := probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeMedium, Forth: 64, Duration: 5 * time.Millisecond})
+	f := probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeMedium, Forth: 64,
+		Duration: 5 * time.Millisecond})
 	require.Equal(t, "raw Unix ping-pong", f.Name)
 	require.Positive(t, f.RoundTrip)
-	f = probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeRate, Forth: 64, InFlight: 8, Duration: 5 * time.Millisecond})
+	f = probeStream(t, ports[0], ports[1], transport.Probe{Kind: transport.ProbeRate, Forth: 64,
+		InFlight: 8, Duration: 5 * time.Millisecond})
 	require.Positive(t, f.PerOp)
 	tcp, _ := streamPair(t)
-	_, err := ports[0].Probe(context.Background(), tcp.Address(), transport.Probe{Kind: transport.ProbeMedium, Initiate: true})
+	_, err := ports[0].Probe(context.Background(), tcp.Address(),
+		transport.Probe{Kind: transport.ProbeMedium, Initiate: true})
 	require.ErrorContains(t, err, "another kind of socket")
 }
 
-// TestStreamGivenUp: a probe without the other side ends with its context, and what it leaves behind
-// does not disturb the next one.
+// TestStreamGivenUp: a probe without the other side ends with its context, and what it leaves
+// behind does not disturb the next one.
 func TestStreamGivenUp(t *testing.T) {
 	a, b := streamPair(t)
 	for _, kind := range []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate} {
 		for range 3 {
 			for _, initiate := range []bool{true, false} {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-				_, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: kind, Initiate: initiate, Duration: time.Second, InFlight: 4})
+				_, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: kind, Initiate: initiate,
+					Duration: time.Second, InFlight: 4})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				cancel()
 			}
@@ -128,7 +137,8 @@ func dial(t *testing.T, to *streamAddress) int {
 	return fd
 }
 
-// TestStreamInACrowd: a peer gets in although more strangers than the port holds came before and after it.
+// TestStreamInACrowd: a peer gets in although more strangers than the port holds came before and
+// after it.
 func TestStreamInACrowd(t *testing.T) {
 	a, b := streamPair(t)
 	var to streamAddress
@@ -143,20 +153,22 @@ func TestStreamInACrowd(t *testing.T) {
 	defer cancel()
 	var near sync.WaitGroup
 	near.Go(func() {
-		f, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: time.Millisecond})
+		f, err := a.Probe(ctx, b.Address(), transport.Probe{Kind: transport.ProbeMedium,
+			Initiate: true, Duration: time.Millisecond})
 		require.NoError(t, err)
 		require.Positive(t, f.RoundTrip)
 	})
 	time.Sleep(20 * time.Millisecond) // the peer dials
 	crowd()
-	_, err := b.Probe(ctx, a.Address(), transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+	_, err := b.Probe(ctx, a.Address(), transport.Probe{Kind: transport.ProbeMedium,
+		Duration: time.Millisecond})
 	near.Wait()
 	require.NoError(t, err)
 	require.NotZero(t, b.acceptor.Strangers)
 }
 
-// TestStreamHellos: a socket takes the place of a peer's only if its hello has all bits of the port's
-// nonce and comes from the port that it names. So a recorded hello is worth nothing.
+// TestStreamHellos: a socket takes the place of a peer's only if its hello has all bits of the
+// port's nonce and comes from the port that it names. So a recorded hello is worth nothing.
 func TestStreamHellos(t *testing.T) {
 	a, b := streamPair(t)
 	var to, from streamAddress
@@ -208,7 +220,8 @@ func TestUnixStreamCrowd(t *testing.T) {
 			defer unix.Close(fd)
 		}
 	}
-	f := probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+	f := probeStream(t, a, b, transport.Probe{Kind: transport.ProbeMedium,
+		Duration: time.Millisecond})
 	require.Positive(t, f.RoundTrip)
 }
 
@@ -217,12 +230,14 @@ func BenchmarkStream(b *testing.B) {
 	x, y := streamPair(b)
 	for _, size := range []int{16, 48, 4 << 10, 64 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("medium/%d", size), func(b *testing.B) {
-			f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeMedium, Duration: 20 * time.Millisecond, Forth: size, Back: 16})
+			f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeMedium,
+				Duration: 20 * time.Millisecond, Forth: size, Back: 16})
 			b.ReportMetric(f.RoundTrip, "ns/trip")
 		})
 		for _, n := range []int{1, 4, 32} {
 			b.Run(fmt.Sprintf("rate/%d/%d", size, n), func(b *testing.B) {
-				f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeRate, Duration: 20 * time.Millisecond, Forth: size, Back: 16, InFlight: n})
+				f := probeStream(b, x, y, transport.Probe{Kind: transport.ProbeRate,
+					Duration: 20 * time.Millisecond, Forth: size, Back: 16, InFlight: n})
 				b.ReportMetric(f.PerOp, "ns/msg")
 			})
 		}

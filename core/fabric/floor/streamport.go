@@ -17,14 +17,15 @@ import (
 	"transportbench/core/transport"
 )
 
-// StreamPort probes TCP, or Unix sockets, for transports over it that have no sockets to lend, such as those over a
-// library: each probe has a socket of its own. A port belongs to one thread.
+// StreamPort probes TCP, or Unix sockets, for transports over it that have no sockets to lend, such
+// as those over a library: each probe has a socket of its own. A port belongs to one thread.
 type StreamPort struct {
 	options  sock.Options
 	acceptor sock.Acceptor
 	address  streamAddress
-	waiting  map[uint64]int // accepted sockets, by the nonce of the port that dialled; the newest of each
-	closed   bool
+	// accepted sockets, by the nonce of the port that dialled; the newest of each
+	waiting map[uint64]int
+	closed  bool
 }
 
 // streamAddress is the content of Address.
@@ -56,10 +57,11 @@ func (a *streamAddress) decode(b []byte) error {
 }
 
 const (
-	// A hello has the nonces of the port that is dialled and of the one that dials, and the socket's port,
-	// which is 0 for Unix sockets.
+	// A hello has the nonces of the port that is dialled and of the one that dials, and the
+	// socket's port, which is 0 for Unix sockets.
 	helloSize = 24
-	// streamSilence is how long a connection may be without a whole hello, or a peer's host without an answer.
+	// streamSilence is how long a connection may be without a whole hello, or a peer's host without
+	// an answer.
 	streamSilence = 10 * time.Second
 )
 
@@ -70,11 +72,13 @@ func ListenStream(at netip.Addr) (*StreamPort, error) {
 
 // ListenUnixStream returns a port of Unix sockets. Its name is abstract: there is no file.
 func ListenUnixStream() (*StreamPort, error) {
-	return listenStream(streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x", control.NewNonce())})
+	return listenStream(streamAddress{Unix: fmt.Sprintf("@transportbench-floor-%016x",
+		control.NewNonce())})
 }
 
 func listenStream(at streamAddress) (*StreamPort, error) {
-	p := &StreamPort{options: sock.Options{Timeout: streamSilence}, address: at, waiting: map[uint64]int{}}
+	p := &StreamPort{options: sock.Options{Timeout: streamSilence}, address: at,
+		waiting: map[uint64]int{}}
 	fd, own, err := p.options.ListenAt(at.socketAddress())
 	if err != nil {
 		return nil, fmt.Errorf("listening for probes at %s: %w", at.name(), err)
@@ -94,7 +98,8 @@ func (p *StreamPort) Address() []byte {
 }
 
 // Probe is that of [transport.Prober] with the port of this address.
-func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.Probe) (transport.Floor, error) {
+func (p *StreamPort) Probe(ctx context.Context, address []byte,
+	probe transport.Probe) (transport.Floor, error) {
 	var peer streamAddress
 	if err := peer.decode(address); err != nil {
 		return transport.Floor{}, err
@@ -103,7 +108,8 @@ func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.
 		return transport.Floor{}, transport.ErrClosed
 	}
 	if (peer.Unix == "") != (p.address.Unix == "") {
-		return transport.Floor{}, errors.New("the port for probes of the peer has another kind of socket")
+		return transport.Floor{},
+			errors.New("the port for probes of the peer has another kind of socket")
 	}
 	return ProbeSockets(ctx, probe,
 		func() (int, []byte, error) { return p.dial(ctx, peer) },
@@ -111,8 +117,10 @@ func (p *StreamPort) Probe(ctx context.Context, address []byte, probe transport.
 }
 
 // dial begins to connect a socket to the port of a peer, and returns the hello to send on it.
-func (p *StreamPort) dial(ctx context.Context, peer streamAddress) (fd int, hello []byte, err error) {
-	// EAGAIN: strangers have filled the queue of a Unix socket, which the peer empties once it waits.
+func (p *StreamPort) dial(ctx context.Context, peer streamAddress) (fd int, hello []byte,
+	err error) {
+	// EAGAIN: strangers have filled the queue of a Unix socket, which the peer empties once it
+	// waits.
 	err = whileIdle(ctx, func() (bool, error) {
 		fd, err = p.options.DialTo(peer.socketAddress())
 		if errors.Is(err, unix.EAGAIN) {
@@ -125,7 +133,8 @@ func (p *StreamPort) dial(ctx context.Context, peer streamAddress) (fd int, hell
 	}
 	own, err := unix.Getsockname(fd)
 	if err != nil {
-		return -1, nil, errors.Join(fmt.Errorf("connecting to %s for a probe: getsockname: %w", peer.name(), err), unix.Close(fd))
+		return -1, nil, errors.Join(fmt.Errorf("connecting to %s for a probe: getsockname: %w",
+			peer.name(), err), unix.Close(fd))
 	}
 	for _, v := range []uint64{peer.Nonce, p.address.Nonce, uint64(sock.PortOf(own))} {
 		hello = binary.LittleEndian.AppendUint64(hello, v)
@@ -148,7 +157,8 @@ func (p *StreamPort) accept(from uint64) (int, error) {
 
 // decide keeps a connection with a hello for this port that comes from the port that it names.
 func (p *StreamPort) decide(a *sock.Arrival) sock.Verdict {
-	to, from, port := binary.LittleEndian.Uint64(a.Hello), binary.LittleEndian.Uint64(a.Hello[8:]), binary.LittleEndian.Uint64(a.Hello[16:])
+	to, from, port := binary.LittleEndian.Uint64(a.Hello), binary.LittleEndian.Uint64(a.Hello[8:]),
+		binary.LittleEndian.Uint64(a.Hello[16:])
 	if to != p.address.Nonce || port != uint64(sock.PortOf(a.From)) {
 		return sock.Stranger
 	}

@@ -102,7 +102,8 @@ func Join(a, b Wire, mtu int) error {
 		return err
 	}
 	defer handle.Close()
-	if err := handle.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: a.Name, MTU: mtu}, PeerName: b.Name, PeerMTU: uint32(mtu),
+	if err := handle.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: a.Name, MTU: mtu},
+		PeerName: b.Name, PeerMTU: uint32(mtu),
 		PeerNamespace: netlink.NsFd(b.Space.handle)}); err != nil {
 		return fmt.Errorf("making a veth pair: %w", err)
 	}
@@ -115,7 +116,8 @@ func (s *Space) Up(name string, addresses ...netip.Prefix) error {
 		for _, a := range addresses {
 			// Duplicate address detection would delay the address.
 			err = errors.Join(err, handle.AddrAdd(link, &netlink.Addr{Flags: unix.IFA_F_NODAD,
-				IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}))
+				IPNet: &net.IPNet{IP: a.Addr().AsSlice(),
+					Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}))
 		}
 		return errors.Join(err, handle.LinkSetUp(link))
 	})

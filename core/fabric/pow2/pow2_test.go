@@ -7,7 +7,8 @@ import (
 )
 
 func TestCeil(t *testing.T) {
-	for n, want := range map[int]int{-1: 1, 0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 1<<20 + 1: 1 << 21} {
+	for n, want := range map[int]int{-1: 1, 0: 1, 1: 1, 2: 2, 3: 4, 4: 4, 5: 8,
+		1<<20 + 1: 1 << 21} {
 		require.Equal(t, want, Ceil(n), "%d", n)
 		require.Equal(t, n > 0 && want == n, Is(n), "%d", n)
 	}

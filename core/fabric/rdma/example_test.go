@@ -20,7 +20,8 @@ func openEndpoint() *endpoint {
 	check(err)
 	cq, err := device.NewCompletionQueue(32)
 	check(err)
-	qp, err := device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: cq, SendDepth: 16, ReceiveDepth: 16})
+	qp, err := device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+		Completions: cq, SendDepth: 16, ReceiveDepth: 16})
 	check(err)
 	region, err := device.Allocate(4096, rdma.RemoteWrite)
 	check(err)
@@ -58,7 +59,8 @@ func Example() {
 	check(err)
 
 	length := copy(a.region.Bytes, "hello")
-	_, err = a.qp.PostSend([]rdma.SendRequest{{ID: 1, Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled,
+	_, err = a.qp.PostSend([]rdma.SendRequest{{ID: 1, Opcode: rdma.WriteWithImmediate,
+		Flags: rdma.Signaled,
 		Local: a.region.Address, LocalKey: a.region.LocalKey, Length: uint32(length),
 		Remote: b.region.Remote.Address, RemoteKey: b.region.Remote.Key, Immediate: 42}})
 	check(err)

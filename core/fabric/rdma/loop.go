@@ -13,7 +13,8 @@ import (
 
 // LoopConfig configures a [Loop].
 type LoopConfig struct {
-	// Name is what the queue pair does, such as "UD" or "RDMA write"; the floors are named after it.
+	// Name is what the queue pair does, such as "UD" or "RDMA write"; the floors are named after
+	// it.
 	Name string
 	// Send is what all sends have in common: opcode, memory, and of a WRITE the remote memory. The
 	// opcode has an immediate.
@@ -22,7 +23,8 @@ type LoopConfig struct {
 	// receives end with their numbers. Both are zero for WRITEs, which use no receive memory.
 	Receive ReceiveRequest
 	Stride  int
-	// MTU is the size of the largest datagram; a longer message takes several. 0 if there is no limit.
+	// MTU is the size of the largest datagram; a longer message takes several. 0 if there is no
+	// limit.
 	MTU int
 	// Depth is the most sends and Window the most messages of one direction that are under way.
 	Depth, Window int
@@ -30,17 +32,17 @@ type LoopConfig struct {
 	MaxMessage int
 }
 
-// Loop measures the floors of verbs over a queue pair. The loop that posts and polls is C: it looks at
-// nothing but the immediates, which it marks so that [IsProbe] tells them from others. It uses the
-// queue pair's own completion queue; completions of anything else stay for the next Poll.
+// Loop measures the floors of verbs over a queue pair. The loop that posts and polls is C: it looks
+// at nothing but the immediates, which it marks so that [IsProbe] tells them from others. It uses
+// the queue pair's own completion queue; completions of anything else stay for the next Poll.
 type Loop struct {
 	config LoopConfig
 	end    loopEnd
 	last   uint32 // nonce of the last probe that this side led or answered
 }
 
-// IsProbe reports whether an immediate belongs to a probe. One may arrive outside of a probe, from a
-// peer that waits for this side or that has given up.
+// IsProbe reports whether an immediate belongs to a probe. One may arrive outside of a probe, from
+// a peer that waits for this side or that has given up.
 func IsProbe(immediate uint32) bool { return immediate>>30 == 2 }
 
 // loopEnd is the C side of a loop.
@@ -61,8 +63,8 @@ const (
 	loopForeign // the completion queue has something for others
 )
 
-// loopMessages describes the messages of a probe: those out are parts datagrams of size bytes but the
-// last, those in are expected datagrams.
+// loopMessages describes the messages of a probe: those out are parts datagrams of size bytes but
+// the last, those in are expected datagrams.
 type loopMessages struct {
 	parts, size, last, expected int
 	nonce                       uint32
@@ -105,7 +107,8 @@ const (
 	loopNonces      = 1<<15 - 1
 )
 
-// shape returns how many datagrams a message takes, and the sizes of all but the last and of the last.
+// shape returns how many datagrams a message takes, and the sizes of all but the last and of the
+// last.
 func (c *LoopConfig) shape(payload int) (parts, size, last int) {
 	bytes := payload + transport.ProbeHeader
 	if c.MTU == 0 || bytes <= c.MTU {
@@ -115,16 +118,19 @@ func (c *LoopConfig) shape(payload int) (parts, size, last int) {
 	return parts, c.MTU, bytes - (parts-1)*c.MTU
 }
 
-// Probe is one side of a probe with a peer, which is ignored for RC. check runs on the caller's thread
-// when the completion queue has something for others or nothing arrives; its error ends the probe.
-func (l *Loop) Probe(ctx context.Context, peer PeerHandle, p transport.Probe, check func() error) (f transport.Floor, err error) {
+// Probe is one side of a probe with a peer, which is ignored for RC. check runs on the caller's
+// thread when the completion queue has something for others or nothing arrives; its error ends the
+// probe.
+func (l *Loop) Probe(ctx context.Context, peer PeerHandle, p transport.Probe,
+	check func() error) (f transport.Floor, err error) {
 	c := &l.config
 	switch {
 	case p.Kind != transport.ProbeMedium && p.Kind != transport.ProbeRate:
 		return f, transport.ErrUnsupported
 	case p.Forth < 0 || p.Back < 0 || max(p.Forth, p.Back)+transport.ProbeHeader > c.MaxMessage:
-		return f, fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
-			transport.ErrUnsupported, p.Forth, p.Back, c.MaxMessage-transport.ProbeHeader)
+		return f,
+			fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
+				transport.ErrUnsupported, p.Forth, p.Back, c.MaxMessage-transport.ProbeHeader)
 	}
 	out, in := p.Forth, p.Back
 	if !p.Initiate {
@@ -154,7 +160,8 @@ func (l *Loop) Probe(ctx context.Context, peer PeerHandle, p transport.Probe, ch
 	case p.Kind == transport.ProbeMedium:
 		f, err = s.medium(p.Duration)
 	default:
-		f, err = s.rate(p.Duration, min(max(p.InFlight, 1), max(c.Window/max(m.parts, m.expected), 1)))
+		f, err = s.rate(p.Duration, min(max(p.InFlight, 1),
+			max(c.Window/max(m.parts, m.expected), 1)))
 	}
 	if err == nil && p.Initiate {
 		l.last = m.nonce
@@ -177,8 +184,8 @@ type loopSide struct {
 	patience time.Duration
 }
 
-// slice measures one slice. If messages were lost or the other side has not joined yet, it tries again
-// until the probe is stopped; ops is 0 then.
+// slice measures one slice. If messages were lost or the other side has not joined yet, it tries
+// again until the probe is stopped; ops is 0 then.
 func (s *loopSide) slice(o loopSlice) (ops int, elapsed time.Duration, err error) {
 	for o.patience = s.patience; ; o.patience = min(2*o.patience, loopMaxPatience) {
 		result, ops, elapsed, err := s.end.lead(o)
@@ -231,11 +238,12 @@ func (s *loopSide) medium(d time.Duration) (transport.Floor, error) {
 			times = append(times, float64(elapsed)/float64(ops))
 		}
 	}
-	return transport.Floor{Name: s.config.Name + " ping-pong", RoundTrip: floor.Median(times), Samples: len(times) * loopBatch}, nil
+	return transport.Floor{Name: s.config.Name + " ping-pong", RoundTrip: floor.Median(times),
+		Samples: len(times) * loopBatch}, nil
 }
 
-// rate measures the time per message with inFlight under way. Which batches are the fastest depends on
-// what a doorbell costs next to a message: the fastest is the floor.
+// rate measures the time per message with inFlight under way. Which batches are the fastest depends
+// on what a doorbell costs next to a message: the fastest is the floor.
 func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) {
 	groups := slices.Compact([]int{inFlight, max(inFlight/2, 1), max(inFlight/4, 1), 1})
 	times := make([][]float64, len(groups))
@@ -245,7 +253,8 @@ func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) 
 	o := loopSlice{window: inFlight, most: loopMostTrips}
 	o.duration = max(d/time.Duration(4*len(groups)), loopSliceTime)
 	total := 0
-	for start, turn := time.Now(), 0; !s.stopped() && floor.Another(turn, len(groups), time.Since(start), d); turn++ {
+	for start, turn := time.Now(), 0; !s.stopped() &&
+		floor.Another(turn, len(groups), time.Since(start), d); turn++ {
 		way := turn % len(groups)
 		o.group = groups[way]
 		ops, elapsed, err := s.slice(o)
@@ -257,7 +266,8 @@ func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) 
 		}
 		total += ops
 	}
-	return transport.Floor{Name: s.config.Name + " stream", PerOp: floor.LeastMedian(times), Samples: total}, nil
+	return transport.Floor{Name: s.config.Name + " stream", PerOp: floor.LeastMedian(times),
+		Samples: total}, nil
 }
 
 // farewell ends the probe at the other side, which may have left already.
@@ -265,7 +275,8 @@ func (s *loopSide) farewell() error {
 	o := loopSlice{window: 1, group: 1, most: 1, farewell: true, patience: s.patience}
 	for range loopFarewells {
 		result, _, _, err := s.end.lead(o)
-		if err == nil && result == loopForeign { // after a loss it would drop the answer, which comes once
+		// after a loss it would drop the answer, which comes once
+		if err == nil && result == loopForeign {
 			err = s.check()
 		}
 		if err != nil || result == loopDone || result == loopStopped {

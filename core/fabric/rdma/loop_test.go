@@ -11,7 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// fakeEnd is a loop without a device. A message takes trip, or a share of it if several are under way.
+// fakeEnd is a loop without a device. A message takes trip, or a share of it if several are under
+// way.
 type fakeEnd struct {
 	trip     time.Duration
 	results  []loopResult // of the first calls; later ones succeed
@@ -57,17 +58,21 @@ func (e *fakeEnd) lead(s loopSlice) (loopResult, int, time.Duration, error) {
 func (e *fakeEnd) follow(time.Duration) (loopResult, uint32, error) { return e.next(), 7, nil }
 
 func TestLoop(t *testing.T) {
-	probe := transport.Probe{Initiate: true, Duration: time.Millisecond, Forth: 84, Back: 2 * 1000, InFlight: 32}
+	probe := transport.Probe{Initiate: true, Duration: time.Millisecond, Forth: 84, Back: 2 * 1000,
+		InFlight: 32}
 	for _, c := range []struct {
 		kind    transport.ProbeKind
 		results []loopResult
 		want    transport.Floor
 		window  int
 	}{
-		{kind: transport.ProbeMedium, want: transport.Floor{Name: "UD ping-pong", RoundTrip: 4000}, window: 1},
+		{kind: transport.ProbeMedium, want: transport.Floor{Name: "UD ping-pong", RoundTrip: 4000},
+			window: 1},
 		// The window of 8 datagrams has 2 messages of 3.
-		{kind: transport.ProbeRate, want: transport.Floor{Name: "UD stream", PerOp: 2000}, window: 2},
-		{kind: transport.ProbeMedium, results: []loopResult{loopLost, loopForeign, loopLost, loopDone},
+		{kind: transport.ProbeRate, want: transport.Floor{Name: "UD stream", PerOp: 2000},
+			window: 2},
+		{kind: transport.ProbeMedium, results: []loopResult{loopLost, loopForeign, loopLost,
+			loopDone},
 			want: transport.Floor{Name: "UD ping-pong", RoundTrip: 4000}, window: 1},
 	} {
 		end := &fakeEnd{trip: 4 * time.Microsecond, results: c.results}
@@ -83,7 +88,8 @@ func TestLoop(t *testing.T) {
 		last := len(end.slices) - 1
 		require.True(t, end.slices[last].farewell)
 		require.Equal(t, c.window, end.slices[last-1].window)
-		require.Equal(t, loopMessages{parts: 1, size: 100, last: 100, expected: 3, nonce: l.last}, end.messages)
+		require.Equal(t, loopMessages{parts: 1, size: 100, last: 100, expected: 3, nonce: l.last},
+			end.messages)
 		require.NotZero(t, l.last)
 	}
 }
@@ -91,7 +97,8 @@ func TestLoop(t *testing.T) {
 func TestLoopFollows(t *testing.T) {
 	end := &fakeEnd{results: []loopResult{loopLost, loopForeign, loopDone}}
 	l := &Loop{config: LoopConfig{MTU: 1000, Window: 8, MaxMessage: 8000}, end: end}
-	f, err := l.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeRate, Forth: 84, Back: 2000}, func() error { return nil })
+	f, err := l.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeRate, Forth: 84,
+		Back: 2000}, func() error { return nil })
 	require.NoError(t, err)
 	require.Zero(t, f)
 	require.Equal(t, loopMessages{parts: 3, size: 1000, last: 16, expected: 1}, end.messages)
@@ -101,7 +108,8 @@ func TestLoopFollows(t *testing.T) {
 func TestLoopEnds(t *testing.T) {
 	for _, initiate := range []bool{true, false} {
 		for _, kind := range []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate} {
-			l := &Loop{config: LoopConfig{Window: 8, MaxMessage: 100}, end: &fakeEnd{results: []loopResult{loopLost}}}
+			l := &Loop{config: LoopConfig{Window: 8, MaxMessage: 100},
+				end: &fakeEnd{results: []loopResult{loopLost}}}
 			probe := transport.Probe{Kind: kind, Initiate: initiate, Duration: time.Hour}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			_, err := l.Probe(ctx, 0, probe, func() error { return nil })
@@ -112,7 +120,8 @@ func TestLoopEnds(t *testing.T) {
 			require.ErrorIs(t, err, broken)
 		}
 		for _, probe := range []transport.Probe{
-			{Kind: transport.ProbeLibrary}, {Kind: transport.ProbeRate, Forth: 85}, {Kind: transport.ProbeMedium, Back: -1},
+			{Kind: transport.ProbeLibrary}, {Kind: transport.ProbeRate, Forth: 85},
+			{Kind: transport.ProbeMedium, Back: -1},
 		} {
 			l := &Loop{config: LoopConfig{MaxMessage: 100}, end: &fakeEnd{}}
 			probe.Initiate = initiate
@@ -127,7 +136,8 @@ func TestLoopIsPatient(t *testing.T) {
 	for mtu, want := range map[int]time.Duration{0: loopMaxPatience, 1000: loopPatience} {
 		end := &fakeEnd{trip: time.Microsecond}
 		l := &Loop{config: LoopConfig{MTU: mtu, Window: 8, MaxMessage: 8000}, end: end}
-		_, err := l.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeRate, Initiate: true, InFlight: 8}, func() error { return nil })
+		_, err := l.Probe(t.Context(), 0, transport.Probe{Kind: transport.ProbeRate, Initiate: true,
+			InFlight: 8}, func() error { return nil })
 		require.NoError(t, err)
 		require.Equal(t, loopPatience, end.slices[0].patience, "until the other side has joined")
 		require.Equal(t, want, end.slices[1].patience)

@@ -70,7 +70,8 @@ func Open(o Options) (Device, error) {
 		}
 		return openSoft(err.Error())
 	default:
-		return nil, fmt.Errorf("%w: provider %q is not one of %s, %s, %s", ErrInvalid, o.Provider, Auto, Verbs, Soft)
+		return nil, fmt.Errorf("%w: provider %q is not one of %s, %s, %s", ErrInvalid, o.Provider,
+			Auto, Verbs, Soft)
 	}
 }
 
@@ -78,7 +79,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-var errNotifierLate = invalid("notifier of a completion queue that already has a notifier or queue pairs")
+var errNotifierLate = invalid(
+	"notifier of a completion queue that already has a notifier or queue pairs")
 
 // check returns an error for a configuration that the device does not accept.
 func (c *QueuePairConfig) check(a Attributes) error {
@@ -92,9 +94,11 @@ func (c *QueuePairConfig) check(a Attributes) error {
 	case c.Completions == nil:
 		return invalid("queue pair without a completion queue")
 	case c.SendDepth < 1 || c.SendDepth > a.MaxSendDepth:
-		return invalid("send queue of %d requests: %s has 1 to %d", c.SendDepth, a.Name, a.MaxSendDepth)
+		return invalid("send queue of %d requests: %s has 1 to %d", c.SendDepth, a.Name,
+			a.MaxSendDepth)
 	case c.Shared == nil && c.ReceiveDepth < 1 || c.ReceiveDepth > a.MaxReceiveDepth:
-		return invalid("receive queue of %d requests: %s has 1 to %d", c.ReceiveDepth, a.Name, a.MaxReceiveDepth)
+		return invalid("receive queue of %d requests: %s has 1 to %d", c.ReceiveDepth, a.Name,
+			a.MaxReceiveDepth)
 	case c.MaxInline < 0:
 		return invalid("inline size of %d bytes", c.MaxInline)
 	}
@@ -114,7 +118,8 @@ func (a Attributes) checkCapacity(queue string, capacity, most int) error {
 func (e Endpoint) checkRemote(remote Endpoint) error {
 	switch {
 	case remote.Provider != e.Provider:
-		return fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider, e.Provider)
+		return fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider,
+			e.Provider)
 	case remote.Type != e.Type:
 		return fmt.Errorf("%w: its queue pair is %v, this one %v", ErrPeer, remote.Type, e.Type)
 	}
@@ -149,7 +154,8 @@ func (o ConnectOptions) complete(local, remote Endpoint) (ConnectOptions, error)
 		return o, invalid("path MTU of %d bytes: want 256, 512, 1024, 2048 or 4096", o.MTU)
 	}
 	if o.MTU > local.MTU || o.MTU > remote.MTU {
-		return o, invalid("path MTU of %d bytes: the ports have %d and %d", o.MTU, local.MTU, remote.MTU)
+		return o, invalid("path MTU of %d bytes: the ports have %d and %d", o.MTU, local.MTU,
+			remote.MTU)
 	}
 	return o, nil
 }

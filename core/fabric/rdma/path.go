@@ -6,7 +6,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Path returns the path of what the device carries. The software device is memory that processes share.
+// Path returns the path of what the device carries. The software device is memory that processes
+// share.
 func (a Attributes) Path() transport.Path {
 	facts := map[string]string{"port_mtu": strconv.Itoa(a.MTU)}
 	if a.Provider != Verbs {
@@ -14,5 +15,6 @@ func (a Attributes) Path() transport.Path {
 		return transport.Path{Carrier: transport.MediumMemory, Facts: facts}
 	}
 	facts[transport.FactGIDIndex], facts[transport.FactLinkLayer] = strconv.Itoa(a.GIDIndex), a.Link
-	return transport.Path{Carrier: transport.MediumVerbs, Device: a.Name, Port: a.Port, Facts: facts}
+	return transport.Path{Carrier: transport.MediumVerbs, Device: a.Name, Port: a.Port,
+		Facts: facts}
 }

@@ -30,9 +30,9 @@ const (
 	ReliableConnected QueuePairType = iota + 1
 	// UnreliableDatagram (UD) sends single packets, which may be lost.
 	UnreliableDatagram
-	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC: AddPeer names
-	// them, as of UD. It is of devices of mlx5, in builds with the tag mlx5dv, and needs a shared
-	// receive queue.
+	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC: AddPeer
+	// names them, as of UD. It is of devices of mlx5, in builds with the tag mlx5dv, and needs a
+	// shared receive queue.
 	DynamicallyConnected
 )
 
@@ -77,7 +77,8 @@ const (
 
 var opcodeNames = [...]string{
 	Write: "write", WriteWithImmediate: "write with immediate", Send: "send",
-	SendWithImmediate: "send with immediate", Read: "read", FetchAdd: "fetch and add", CompareSwap: "compare and swap", Receive: "receive",
+	SendWithImmediate: "send with immediate", Read: "read", FetchAdd: "fetch and add",
+	CompareSwap: "compare and swap", Receive: "receive",
 	ReceiveWriteImmediate: "receive of a write with immediate",
 }
 
@@ -174,8 +175,9 @@ const (
 
 var statusNames = map[Status]string{
 	StatusOK: "success", StatusLocalLength: "local length error",
-	StatusLocalOperation: "local queue pair operation error", StatusLocalProtection: "local protection error",
-	StatusFlushed: "flushed in error", StatusRemoteInvalid: "remote invalid request",
+	StatusLocalOperation:  "local queue pair operation error",
+	StatusLocalProtection: "local protection error",
+	StatusFlushed:         "flushed in error", StatusRemoteInvalid: "remote invalid request",
 	StatusRemoteAccess: "remote access error", StatusRemoteOperation: "remote operation error",
 	StatusRetryExceeded:       "transport retry counter exceeded",
 	StatusReceiverNotReadyOut: "receiver-not-ready retry counter exceeded",

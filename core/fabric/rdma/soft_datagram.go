@@ -53,7 +53,9 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 func claimDatagramRing(segment *shm.Segment, wire words) (*ring.Producer, error) {
 	rings := uint64(wire.load32(wireDepth))
 	if uint64(len(segment.Bytes())) != wireHeaderSize+rings*uint64(datagramRingSize) {
-		return nil, fmt.Errorf("%w: its queue pair has %d datagram rings, which does not fit its size", ErrPeer, rings)
+		return nil,
+			fmt.Errorf("%w: its queue pair has %d datagram rings, which does not fit its size",
+				ErrPeer, rings)
 	}
 	for {
 		index := wire.load64(wireClaim)
@@ -61,7 +63,8 @@ func claimDatagramRing(segment *shm.Segment, wire words) (*ring.Producer, error)
 			return nil, fmt.Errorf("%w: all %d peers of its queue pair are taken", ErrPeer, rings)
 		}
 		if wire.swap64(wireClaim, index, index+1) {
-			return ring.NewProducer(datagramRingMemory(segment.Bytes(), int(index)), datagramRingAlgorithm, datagramRingGeometry)
+			return ring.NewProducer(datagramRingMemory(segment.Bytes(), int(index)),
+				datagramRingAlgorithm, datagramRingGeometry)
 		}
 	}
 }

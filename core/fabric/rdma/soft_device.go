@@ -64,7 +64,8 @@ type softMemory struct {
 func (m *softMemory) slice(address uint64, length uint32, access Access) ([]byte, bool) {
 	offset := address - m.address
 	size := uint64(len(m.bytes))
-	if m.access&access != access || address < m.address || offset > size || uint64(length) > size-offset {
+	if m.access&access != access || address < m.address || offset > size ||
+		uint64(length) > size-offset {
 		return nil, false
 	}
 	return m.bytes[offset : offset+uint64(length)], true
@@ -88,8 +89,10 @@ func openSoft(fallback string) (Device, error) {
 		return nil, err
 	}
 	d := &softDevice{
-		nonce: rand.Uint64() | 1, boot: shm.BootID(), fallback: fallback, directory: directory, entries: entries, watch: watch,
-		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{}, children: newChildren(),
+		nonce: rand.Uint64() | 1, boot: shm.BootID(), fallback: fallback, directory: directory,
+		entries: entries, watch: watch,
+		nextNumber: 1 + rand.Uint32()%(1<<23), remotes: map[uint64]*softRemote{},
+		children: newChildren(),
 	}
 	*entries.plain64(nonceOffset) = d.nonce
 	entries.store64(magicOffset, directoryMagic)
@@ -100,7 +103,8 @@ func (d *softDevice) Attributes() Attributes {
 	return Attributes{
 		Provider: Soft, Name: "soft", Port: 1, Link: "memory", MTU: softMTU,
 		MaxQueuePairs: softMaxPairs, MaxSendDepth: softMaxDepth, MaxReceiveDepth: softMaxDepth,
-		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage, MaxReadsInFlight: 128, Atomics: true,
+		MaxShared: 1 << 24, MaxCompletions: 1 << 24, MaxMessage: softMaxMessage,
+		MaxReadsInFlight: 128, Atomics: true,
 		DeliversAfterClose: true, Fallback: d.fallback,
 	}
 }
@@ -173,7 +177,8 @@ func (d *softDevice) release(r *Region, index int, segment *shm.Segment) error {
 
 // localMemory returns registered memory of this device, and false if the key does not cover
 // it or lacks the right.
-func (d *softDevice) localMemory(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
+func (d *softDevice) localMemory(key uint32, address uint64, length uint32, access Access) ([]byte,
+	bool) {
 	r := &d.regions[keyIndex(key)]
 	if key == 0 || r.key.Load() != key {
 		return nil, false

@@ -20,7 +20,8 @@ func hostilePair(t testing.TB, kind QueuePairType) (a, b *softQueuePair, remote 
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		cq, err := d.NewCompletionQueue(64)
 		require.NoError(t, err)
-		qp, err := d.NewQueuePair(QueuePairConfig{Type: kind, Completions: cq, SendDepth: 8, ReceiveDepth: 8, MaxInline: 64, Peers: 2})
+		qp, err := d.NewQueuePair(QueuePairConfig{Type: kind, Completions: cq, SendDepth: 8,
+			ReceiveDepth: 8, MaxInline: 64, Peers: 2})
 		require.NoError(t, err)
 		region, err := d.Allocate(4096, RemoteWrite)
 		require.NoError(t, err)
@@ -57,7 +58,8 @@ func FuzzHostileWire(f *testing.F) {
 			kind, opcode = UnreliableDatagram, Send
 		}
 		a, b, remote := hostilePair(t, kind)
-		request := []SendRequest{{Opcode: opcode, Flags: Signaled | Inline, Remote: remote.Address, RemoteKey: remote.Key}}
+		request := []SendRequest{{Opcode: opcode, Flags: Signaled | Inline, Remote: remote.Address,
+			RemoteKey: remote.Key}}
 		completions := make([]Completion, 4)
 		for range 4 {
 			_, _ = a.PostSend(request)
@@ -75,7 +77,8 @@ func FuzzHostileWire(f *testing.F) {
 
 func TestForgedEndpoints(t *testing.T) {
 	a, b, _ := hostilePair(t, ReliableConnected)
-	qp, err := a.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: a.cq, SendDepth: 8, ReceiveDepth: 8})
+	qp, err := a.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: a.cq,
+		SendDepth: 8, ReceiveDepth: 8})
 	require.NoError(t, err)
 	for name, forge := range map[string]func(*SoftEndpoint){
 		"another host":        func(e *SoftEndpoint) { e.Boot = "x" },
@@ -87,7 +90,10 @@ func TestForgedEndpoints(t *testing.T) {
 		"a dead process":      func(e *SoftEndpoint) { e.Device++; e.Directory.PID = 1 << 22 },
 		"size":                func(e *SoftEndpoint) { e.Wire.Size = -1 },
 		"connected elsewhere": func(*SoftEndpoint) {},
-		"a path":              func(e *SoftEndpoint) { e.Wire = shm.Ref{Name: "../etc/passwd", Size: 1} },
+		"a path": func(e *SoftEndpoint) {
+			e.Wire = shm.Ref{Name: "../etc/passwd",
+				Size: 1}
+		},
 	} {
 		e := b.Endpoint()
 		forged := *e.Soft
@@ -95,10 +101,13 @@ func TestForgedEndpoints(t *testing.T) {
 		forge(e.Soft)
 		require.ErrorIs(t, qp.Connect(e, ConnectOptions{}), ErrPeer, name)
 	}
-	b2, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq, SendDepth: 16, ReceiveDepth: 8})
+	b2, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq,
+		SendDepth: 16, ReceiveDepth: 8})
 	require.NoError(t, err)
-	require.ErrorContains(t, qp.Connect(b2.Endpoint(), ConnectOptions{}), "the soft device needs the same depth")
-	b3, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq, SendDepth: 8, ReceiveDepth: 8})
+	require.ErrorContains(t, qp.Connect(b2.Endpoint(), ConnectOptions{}),
+		"the soft device needs the same depth")
+	b3, err := b.device.NewQueuePair(QueuePairConfig{Type: ReliableConnected, Completions: b.cq,
+		SendDepth: 8, ReceiveDepth: 8})
 	require.NoError(t, err)
 	require.NoError(t, qp.Connect(b3.Endpoint(), ConnectOptions{}))
 }

@@ -30,14 +30,16 @@ const (
 	notifierWaiting  = 128 // u32: 1 while the owner sleeps or is about to
 
 	// A wire is the memory in which messages to a queue pair arrive. The receiver owns it.
-	wireMagic      = 0x7462_7769_7265_0002 // "tbwire", layout 2
-	wireDepth      = 16                    // u32: slots of an RC wire, datagram rings of a UD wire
-	wireQKey       = 20                    // u32
-	wireNotifier   = 24                    // u32: index plus 1 of the owner's notifier; 0 for none
-	wireState      = 128                   // u64: stateOpen or stateClosed, plus stateWaiting; written by the owner
-	wireNak        = 136                   // u32: Status with which the owner refused a message
-	wireHead       = 256                   // u64: messages that the owner has taken
-	wireClaim      = 384                   // u64: nonce of the sender's wire; for UD, the number of claimed datagram rings
+	wireMagic    = 0x7462_7769_7265_0002 // "tbwire", layout 2
+	wireDepth    = 16                    // u32: slots of an RC wire, datagram rings of a UD wire
+	wireQKey     = 20                    // u32
+	wireNotifier = 24                    // u32: index plus 1 of the owner's notifier; 0 for none
+	// u64: stateOpen or stateClosed, plus stateWaiting; written by the owner
+	wireState = 128
+	wireNak   = 136 // u32: Status with which the owner refused a message
+	wireHead  = 256 // u64: messages that the owner has taken
+	// u64: nonce of the sender's wire; for UD, the number of claimed datagram rings
+	wireClaim      = 384
 	wireSlots      = 4096
 	wireHeaderSize = wireSlots
 

@@ -31,7 +31,8 @@ var noNotifier = notifierWords{sequence: new(atomic.Uint32), waiting: new(atomic
 // notifierWordsAt returns notifier i of a directory.
 func notifierWordsAt(directory *shm.Segment, i int) notifierWords {
 	at := directoryNotifiers + i*notifierSize
-	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence), waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
+	return notifierWords{sequence: shm.Word32(directory.Bytes(), at+notifierSequence),
+		waiting: shm.Word32(directory.Bytes(), at+notifierWaiting)}
 }
 
 // notify ends the current or next Wait. It returns the number of system calls.
@@ -69,7 +70,8 @@ func (d *softDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 	}
 	d.mu.Unlock()
 	if n.index < 0 {
-		return nil, fmt.Errorf("%w: the soft device has %d notifiers at most", ErrInvalid, maxNotifiers)
+		return nil, fmt.Errorf("%w: the soft device has %d notifiers at most", ErrInvalid,
+			maxNotifiers)
 	}
 	n.notifierWords = notifierWordsAt(d.directory, n.index)
 	n.seen = n.sequence.Load()
@@ -137,7 +139,8 @@ func (q *softQueuePair) hasWork() bool {
 		}
 		q.readTaken()
 	}
-	if q.failed && (q.scanned != q.posted || q.config.Shared == nil && q.receives.head != q.receives.tail) {
+	if q.failed && (q.scanned != q.posted || q.config.Shared == nil &&
+		q.receives.head != q.receives.tail) {
 		return true
 	}
 	if q.scanned == q.posted {

@@ -54,7 +54,8 @@ func newEnd() (*end, error) {
 	if e.cq, err = d.NewCompletionQueue(64); err != nil {
 		return nil, err
 	}
-	e.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: e.cq, SendDepth: 16, ReceiveDepth: 16})
+	e.qp, err = d.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: e.cq,
+		SendDepth: 16, ReceiveDepth: 16})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +104,10 @@ func serveChild(in io.Reader, out io.Writer) error {
 				return err
 			}
 			// The immediate is the number of bytes.
-			r := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Immediate: c.Immediate, Length: c.Immediate,
-				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: remote.Region.Address, RemoteKey: remote.Region.Key}
+			r := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled,
+				Immediate: c.Immediate, Length: c.Immediate,
+				Local: e.region.Address, LocalKey: e.region.LocalKey, Remote: remote.Region.Address,
+				RemoteKey: remote.Region.Key}
 			if _, err := e.qp.PostSend([]rdma.SendRequest{r}); err != nil {
 				return err
 			}
@@ -155,7 +158,8 @@ func (e *end) next(t *testing.T) rdma.Completion {
 
 func TestBetweenProcesses(t *testing.T) {
 	e, remote, child := startChild(t)
-	write := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled, Local: e.region.Address,
+	write := rdma.SendRequest{Opcode: rdma.WriteWithImmediate, Flags: rdma.Signaled,
+		Local:    e.region.Address,
 		LocalKey: e.region.LocalKey, Remote: remote.Region.Address, RemoteKey: remote.Region.Key}
 	for round, n := range []int{1, 40, 360, 361, 5000, 1 << 19} {
 		for i := range n {

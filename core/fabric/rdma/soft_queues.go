@@ -28,7 +28,8 @@ type softCompletionQueue struct {
 
 // NewCompletionQueue implements [Device].
 func (d *softDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
-	if err := d.Attributes().checkCapacity("completion queue", capacity, d.Attributes().MaxCompletions); err != nil {
+	if err := d.Attributes().checkCapacity("completion queue", capacity,
+		d.Attributes().MaxCompletions); err != nil {
 		return nil, err
 	}
 	c := &softCompletionQueue{device: d, capacity: capacity}
@@ -58,7 +59,8 @@ type softReceiveQueue struct {
 
 // NewSharedReceiveQueue implements [Device].
 func (d *softDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
-	if err := d.Attributes().checkCapacity("shared receive queue", capacity, d.Attributes().MaxShared); err != nil {
+	if err := d.Attributes().checkCapacity("shared receive queue", capacity,
+		d.Attributes().MaxShared); err != nil {
 		return nil, err
 	}
 	r := newSoftReceiveQueue(d, capacity)
@@ -66,7 +68,8 @@ func (d *softDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, er
 }
 
 func newSoftReceiveQueue(d *softDevice, capacity int) *softReceiveQueue {
-	return &softReceiveQueue{device: d, queue: make([]ReceiveRequest, pow2.Ceil(capacity)), capacity: uint64(capacity)}
+	return &softReceiveQueue{device: d, queue: make([]ReceiveRequest, pow2.Ceil(capacity)),
+		capacity: uint64(capacity)}
 }
 
 func (r *softReceiveQueue) Close() error {
@@ -88,14 +91,15 @@ type softQueuePair struct {
 	refusing bool // has refused a message and takes no more
 
 	// The own wire, on which messages arrive.
-	segment       *shm.Segment
-	wire          words
-	slots         slots
-	nonce         uint64
-	claimed       bool   // RC: the peer of Connect is known to have claimed the wire
-	received      uint64 // messages taken
-	reported      uint64 // of them, reported in wireHead
-	notReadySince int64  // Unix ns at which the next message first found no receive; 0 if it did not
+	segment  *shm.Segment
+	wire     words
+	slots    slots
+	nonce    uint64
+	claimed  bool   // RC: the peer of Connect is known to have claimed the wire
+	received uint64 // messages taken
+	reported uint64 // of them, reported in wireHead
+	// Unix ns at which the next message first found no receive; 0 if it did not
+	notReadySince int64
 
 	// The send queue. Requests from scanned to posted have not completed; those from freed
 	// on occupy their entries.
@@ -147,11 +151,13 @@ func (d *softDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 		return nil, invalid("completion queue of another device")
 	}
 	if c.MaxInline > slotInline {
-		return nil, invalid("inline size of %d bytes: the soft device grants %d at most", c.MaxInline, slotInline)
+		return nil, invalid("inline size of %d bytes: the soft device grants %d at most",
+			c.MaxInline, slotInline)
 	}
 	depth := pow2.Ceil(c.SendDepth)
 	q := &softQueuePair{device: d, cq: cq, config: c, nonce: rand.Uint64() | 1,
-		entries: make([]softEntry, depth), reads: make([]SendRequest, depth), mask: uint64(depth - 1), depth: uint64(c.SendDepth)}
+		entries: make([]softEntry, depth), reads: make([]SendRequest, depth),
+		mask: uint64(depth - 1), depth: uint64(c.SendDepth)}
 	if c.Shared == nil {
 		q.receives = newSoftReceiveQueue(d, c.ReceiveDepth)
 	} else if q.receives, ok = c.Shared.(*softReceiveQueue); !ok || q.receives.device != d {
@@ -202,7 +208,8 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 	q.claimed = true
 	q.rings = make([]*ring.Consumer, depth)
 	for i := range q.rings {
-		q.rings[i], err = ring.NewConsumer(datagramRingMemory(q.segment.Bytes(), i), datagramRingAlgorithm, datagramRingGeometry)
+		q.rings[i], err = ring.NewConsumer(datagramRingMemory(q.segment.Bytes(), i),
+			datagramRingAlgorithm, datagramRingGeometry)
 		if err != nil {
 			return errors.Join(err, q.segment.Close())
 		}
@@ -213,9 +220,11 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 func (q *softQueuePair) MaxInline() int { return q.config.MaxInline }
 
 func (q *softQueuePair) Endpoint() Endpoint {
-	return Endpoint{Provider: Soft, Type: q.config.Type, Number: q.number, QKey: q.config.QKey, MTU: softMTU,
-		Soft: &SoftEndpoint{Boot: q.device.boot, Device: q.device.nonce, Directory: q.device.directory.Ref(),
-			Wire: q.segment.Ref(), Nonce: q.nonce}}
+	return Endpoint{Provider: Soft, Type: q.config.Type, Number: q.number, QKey: q.config.QKey,
+		MTU: softMTU,
+		Soft: &SoftEndpoint{Boot: q.device.boot, Device: q.device.nonce,
+			Directory: q.device.directory.Ref(),
+			Wire:      q.segment.Ref(), Nonce: q.nonce}}
 }
 
 // reach opens the device and wire of a remote queue pair.
@@ -249,8 +258,11 @@ func (q *softQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 		return err
 	}
 	depth := l.wire.load32(wireDepth)
-	if len(l.segment.Bytes()) != wireHeaderSize+int(depth)*slotSize || int(depth) != len(q.entries) {
-		err = fmt.Errorf("%w: its send queue has %d requests, this one %d; the soft device needs the same depth", ErrPeer, depth, len(q.entries))
+	if len(l.segment.Bytes()) != wireHeaderSize+int(depth)*slotSize ||
+		int(depth) != len(q.entries) {
+		err = fmt.Errorf(
+			"%w: its send queue has %d requests, this one %d; the soft device needs the same depth",
+			ErrPeer, depth, len(q.entries))
 	} else if !l.wire.swap64(wireClaim, 0, q.nonce) {
 		err = fmt.Errorf("%w: another queue pair is connected to it", ErrPeer)
 	}

@@ -7,7 +7,8 @@ import "time"
 func (q *softQueuePair) arrived() bool {
 	at := q.slots.offset(q.received)
 	q.wire.prefetch(at + 64)
-	return uint32(q.wire.load64(at)) == q.slots.generation(q.received) // pairs with the stores in postShort and putMessage
+	// pairs with the stores in postShort and putMessage
+	return uint32(q.wire.load64(at)) == q.slots.generation(q.received)
 }
 
 // receive takes messages off the wire and returns the number of completions.
@@ -60,7 +61,8 @@ func (q *softQueuePair) reportTaken() {
 
 // receiveMessage receives a message that consumes a receive, and returns the status of the
 // receive.
-func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, length uint16, c *Completion) Status {
+func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, length uint16,
+	c *Completion) Status {
 	q.notReadySince = 0
 	r := &q.receives.queue[q.receives.head&uint64(len(q.receives.queue)-1)]
 	q.receives.head++
@@ -115,7 +117,8 @@ func (q *softQueuePair) receiveMessage(at uintptr, opcode Opcode, flags uint8, l
 // writeInline writes the inline payload of a WRITE. It returns false if the key does not
 // cover the address; applyWrite finds the status then.
 func (q *softQueuePair) writeInline(at uintptr, length uint16) bool {
-	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), uint32(length), RemoteWrite)
+	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
+		*q.wire.plain64(at + slotAddress), uint32(length), RemoteWrite)
 	if ok {
 		copyShort(target, q.wire.slice(at+slotPayload, int(length)))
 		q.copied(int(length))
@@ -132,7 +135,8 @@ func (q *softQueuePair) applyWrite(at uintptr, flags uint8, length uint16) Statu
 	if length == slotLong {
 		size = *q.wire.plain32(at + slotLength)
 	}
-	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey), *q.wire.plain64(at + slotAddress), size, RemoteWrite)
+	target, ok := q.device.localMemory(*q.wire.plain32(at + slotKey),
+		*q.wire.plain64(at + slotAddress), size, RemoteWrite)
 	if !ok {
 		return StatusRemoteAccess
 	}
@@ -152,7 +156,8 @@ func (q *softQueuePair) fetch(target []byte, at uintptr, length uint16) bool {
 		q.copied(int(length))
 		return true
 	}
-	from, ok := q.peer.remote.resolve(*q.wire.plain32(at + slotLocalKey), *q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
+	from, ok := q.peer.remote.resolve(*q.wire.plain32(at + slotLocalKey),
+		*q.wire.plain64(at + slotLocal), uint32(len(target)), 0)
 	if ok {
 		copy(target, from)
 		q.copied(len(target))
@@ -165,8 +170,10 @@ const retriesForever = 7
 
 // notReadyTimers are the delays between two tries in microseconds, by the code of the timer:
 // InfiniBand Architecture Specification, volume 1, table 45.
-var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
-	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520}
+var notReadyTimers = [32]int64{655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960,
+	1280, 1920,
+	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760,
+	327680, 491520}
 
 // notReady counts a message that finds no receive, once. It refuses the message when the
 // sender's retries are used up.
@@ -177,7 +184,8 @@ func (q *softQueuePair) notReady(retries uint8) {
 		return
 	}
 	timer := notReadyTimers[q.options.ReceiverNotReadyTimer] * int64(time.Microsecond)
-	if retries < retriesForever && time.Now().UnixNano()-q.notReadySince > (int64(retries)+1)*timer {
+	if retries < retriesForever && time.Now().UnixNano()-q.notReadySince >
+		(int64(retries)+1)*timer {
 		q.refuse(StatusReceiverNotReadyOut)
 	}
 }

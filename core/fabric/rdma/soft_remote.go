@@ -44,7 +44,9 @@ type softMapping struct {
 // releaseRemote.
 func (d *softDevice) openRemote(e *SoftEndpoint) (*softRemote, error) {
 	if e.Boot != d.boot {
-		return nil, fmt.Errorf("%w: it is on another host, and the soft device reaches one host only", ErrPeer)
+		return nil,
+			fmt.Errorf("%w: it is on another host, and the soft device reaches one host only",
+				ErrPeer)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +82,8 @@ func (r *softRemote) open(e *SoftEndpoint) error {
 	}
 	r.directory = segment
 	r.entries, err = newWords(segment.Bytes(), directorySize)
-	if err == nil && (r.entries.load64(magicOffset) != directoryMagic || r.entries.load64(nonceOffset) != e.Device) {
+	if err == nil && (r.entries.load64(magicOffset) != directoryMagic ||
+		r.entries.load64(nonceOffset) != e.Device) {
 		err = errors.New("its device is gone, or was made by another version")
 	}
 	if err != nil {
@@ -107,7 +110,8 @@ func (d *softDevice) releaseRemote(r *softRemote) error {
 
 // resolve returns registered memory of the peer, and false if the key is not valid now, does
 // not cover it or lacks the right. The memory stays mapped even when the key is withdrawn.
-func (r *softRemote) resolve(key uint32, address uint64, length uint32, access Access) ([]byte, bool) {
+func (r *softRemote) resolve(key uint32, address uint64, length uint32, access Access) ([]byte,
+	bool) {
 	index := keyIndex(key)
 	// Pairs with the store in Allocate.
 	if key == 0 || r.entries.load32(uintptr(directoryEntries+index*entrySize+entryKey)) != key {
@@ -134,7 +138,8 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	if length > 1<<46 {
 		return nil
 	}
-	segment, err := shm.Open(shm.Ref{PID: r.pid, FD: int(*r.entries.plain32(entry + entryFD)), Size: int(length)})
+	segment, err := shm.Open(shm.Ref{PID: r.pid, FD: int(*r.entries.plain32(entry + entryFD)),
+		Size: int(length)})
 	if err != nil {
 		return nil
 	}
@@ -143,7 +148,8 @@ func (r *softRemote) mapRegion(index, key uint32) *softMapping {
 	if segment.HasMemory() {
 		_ = shm.Populate(segment.Bytes()) // without it, only the first accesses are slow
 	}
-	m := &softMapping{key, softMemory{Access(*r.entries.plain32(entry + entryAccess)), *r.entries.plain64(entry + entryAddress), segment.Bytes()}}
+	m := &softMapping{key, softMemory{Access(*r.entries.plain32(entry + entryAccess)),
+		*r.entries.plain64(entry + entryAddress), segment.Bytes()}}
 	// The fields belong together only if the key has not changed.
 	if r.entries.load32(entry+entryKey) != key {
 		_ = segment.Close()
@@ -171,7 +177,8 @@ func (d *softDevice) openLink(e *SoftEndpoint) (l softLink, err error) {
 		return l, errors.Join(fmt.Errorf("%w: %w", ErrPeer, err), d.releaseRemote(l.remote))
 	}
 	l.wire, err = newWords(l.segment.Bytes(), wireHeaderSize)
-	if err == nil && (l.wire.load64(magicOffset) != wireMagic || l.wire.load64(nonceOffset) != e.Nonce) {
+	if err == nil && (l.wire.load64(magicOffset) != wireMagic ||
+		l.wire.load64(nonceOffset) != e.Nonce) {
 		err = errors.New("its queue pair is gone, or was made by another version")
 	}
 	if err != nil {

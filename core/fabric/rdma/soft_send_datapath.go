@@ -35,7 +35,8 @@ func (q *softQueuePair) PostReceive(requests []ReceiveRequest) (int, error) {
 
 // Errors of the data path, which must not allocate.
 var (
-	errSharedReceives = invalid("PostReceive of a queue pair with a shared receive queue: post to that queue")
+	errSharedReceives = invalid(
+		"PostReceive of a queue pair with a shared receive queue: post to that queue")
 	errNotConnected   = invalid("request on a queue pair that is not connected")
 	errInlineLength   = invalid("inline request over the MaxInline of the queue pair")
 	errOpcode         = invalid("opcode that this type of queue pair does not support")
@@ -74,7 +75,8 @@ func (q *softQueuePair) postShort(r *SendRequest) bool {
 	q.peer.wire.copyWords(at+slotPayload, payload)
 	q.copied(len(payload))
 	// Pairs with the loads in arrived and receive.
-	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags, uint16(r.Length)))
+	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), WriteWithImmediate, q.retryFlags,
+		uint16(r.Length)))
 	q.syscalls += q.peer.notify()
 	q.sent++
 	q.deferred = q.sent
@@ -164,7 +166,8 @@ func (q *softQueuePair) request(r *SendRequest, e *softEntry) {
 		}
 	}
 	if r.Opcode == Write && len(payload) == 0 {
-		// As with a device, its key is not checked. But the region is mapped, so that later ones find it.
+		// As with a device, its key is not checked. But the region is mapped, so that later ones
+		// find it.
 		_, _ = q.peer.remote.resolve(r.RemoteKey, r.Remote, 0, RemoteWrite)
 	}
 	if r.Opcode == Write && (len(payload) == 0 || flags&slotWritten != 0) {
@@ -242,7 +245,8 @@ func (q *softQueuePair) requestAck() {
 		return
 	}
 	at := q.slots.offset(q.sent)
-	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0)) // pairs with the loads in arrived and receive
+	// pairs with the loads in arrived and receive
+	q.peer.wire.store64(at, packSlot(q.slots.generation(q.sent), Write, slotAck, 0))
 	q.syscalls += q.peer.notify()
 	q.sent++
 }
@@ -333,7 +337,8 @@ func (c *softCompletionQueue) Poll(completions []Completion) (n int, err error) 
 		} else if q.peer.remote != nil && q.arrived() {
 			n += q.receive(completions[n:])
 		}
-		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed || c.polls%lossCheckInterval == 0) {
+		if q.scanned != q.posted && (q.signaled > 0 || q.waiting > 0 || q.failed ||
+			c.polls%lossCheckInterval == 0) {
 			n += q.complete(completions[n:])
 		}
 		if q.failed && q.config.Shared == nil {
@@ -417,7 +422,8 @@ func (q *softQueuePair) finishRead(e *softEntry) {
 }
 
 // completionOpcode maps the opcode of a request to that of its completion.
-var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send, SendWithImmediate: Send, Read: Read,
+var completionOpcode = [...]Opcode{Write: Write, WriteWithImmediate: Write, Send: Send,
+	SendWithImmediate: Send, Read: Read,
 	FetchAdd: FetchAdd, CompareSwap: CompareSwap}
 
 // lossStatus returns the status of requests that the peer will never take, and StatusOK if

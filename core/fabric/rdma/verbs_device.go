@@ -34,14 +34,17 @@ type verbsDevice struct {
 func openVerbs(o Options) (Device, error) {
 	names, err := ibverbs.Devices()
 	if err != nil {
-		return nil, transport.Unavailable("list RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
+		return nil, transport.Unavailable(
+			"list RDMA devices: %w; is the kernel module ib_uverbs loaded?", err)
 	}
 	if len(names) == 0 {
-		return nil, transport.Unavailable("no RDMA device on this machine; to set up Soft-RoCE see docs/rdma.md")
+		return nil, transport.Unavailable(
+			"no RDMA device on this machine; to set up Soft-RoCE see docs/rdma.md")
 	}
 	if o.Device != "" {
 		if !slices.Contains(names, o.Device) {
-			return nil, transport.Unavailable("no RDMA device %q; there is %s", o.Device, strings.Join(names, ", "))
+			return nil, transport.Unavailable("no RDMA device %q; there is %s", o.Device,
+				strings.Join(names, ", "))
 		}
 		names = []string{o.Device}
 	}
@@ -91,16 +94,21 @@ func (d *verbsDevice) choose(name string, o Options) error {
 			number = i
 			break
 		}
-		err = transport.Unavailable("%s port %d is down (%s): bring its network interface up, or plug in its cable", name, i, d.port.State)
+		err = transport.Unavailable(
+			"%s port %d is down (%s): bring its network interface up, or plug in its cable", name,
+			i, d.port.State)
 	}
 	if number == 0 {
 		return err
 	}
-	d.attributes = Attributes{Provider: Verbs, Name: name, Port: number, Link: "InfiniBand", MTU: d.port.MTU,
+	d.attributes = Attributes{Provider: Verbs, Name: name, Port: number, Link: "InfiniBand",
+		MTU:           d.port.MTU,
 		Libraries:     map[string]string{"libibverbs": libraryVersion()},
-		MaxQueuePairs: limits.Pairs, MaxSendDepth: limits.Depth, MaxReceiveDepth: limits.Depth, MaxShared: limits.Shared,
-		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage, MaxReadsInFlight: limits.Reads,
-		Atomics: limits.Atomics}
+		MaxQueuePairs: limits.Pairs, MaxSendDepth: limits.Depth, MaxReceiveDepth: limits.Depth,
+		MaxShared:      limits.Shared,
+		MaxCompletions: limits.Completions, MaxMessage: d.port.MaxMessage,
+		MaxReadsInFlight: limits.Reads,
+		Atomics:          limits.Atomics}
 	if d.port.Ethernet {
 		d.attributes.Link = transport.LinkEthernet
 	}
@@ -139,7 +147,8 @@ func (d *verbsDevice) chooseGID(o Options, ports int) error {
 		}
 	}
 	if best.Index < 0 {
-		return transport.Unavailable("%s port %d has no GID of index %d; its table has %s (show_gids, or /sys/class/infiniband/%s/ports/%d/gids)",
+		return transport.Unavailable("%s port %d has no GID of index %d; its table has %s "+
+			"(show_gids, or /sys/class/infiniband/%s/ports/%d/gids)",
 			a.Name, a.Port, o.GIDIndex, strings.Join(indices, ", "), a.Name, a.Port)
 	}
 	a.GIDIndex, a.GID, d.gid = best.Index, netip.AddrFrom16(best.Raw).String(), best.Raw
@@ -162,8 +171,10 @@ func (d *verbsDevice) Attributes() Attributes { return d.attributes }
 // countNotReady returns the sum of the drivers' receiver-not-ready counters, those of mlx5
 // and rxe.
 func (d *verbsDevice) countNotReady() (sum uint64) {
-	dir := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/hw_counters", d.attributes.Name, d.attributes.Port)
-	for _, name := range []string{"rnr_nak_retry_err", "out_of_buffer", "send_rnr_err", "rcvd_rnr_err"} {
+	dir := fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/hw_counters", d.attributes.Name,
+		d.attributes.Port)
+	for _, name := range []string{"rnr_nak_retry_err", "out_of_buffer", "send_rnr_err",
+		"rcvd_rnr_err"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			continue
@@ -194,7 +205,8 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 		return nil, ErrClosed
 	}
 	began := time.Now()
-	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	bytes, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes: %w", size, err)
 	}

@@ -21,7 +21,8 @@ type verbsLoop struct {
 }
 
 var loopResults = map[int]loopResult{
-	ibverbs.LoopDone: loopDone, ibverbs.LoopStopped: loopStopped, ibverbs.LoopLost: loopLost, ibverbs.LoopForeign: loopForeign,
+	ibverbs.LoopDone: loopDone, ibverbs.LoopStopped: loopStopped, ibverbs.LoopLost: loopLost,
+	ibverbs.LoopForeign: loopForeign,
 }
 
 // newLoopEnd implements [loopMaker]. A queue pair has one loop at most.
@@ -36,20 +37,24 @@ func (q *verbsQueuePair) newLoopEnd(c LoopConfig) (loopEnd, error) {
 	if s, ok := q.config.Shared.(*verbsReceiveQueue); ok {
 		srq = s.srq
 	}
-	q.loop = q.pair.NewLoop(srq, ibverbs.LoopConfig{Send: unsafe.Pointer(&c.Send), Receives: c.Receive.Local,
-		Stride: uint32(c.Stride), ReceiveLength: c.Receive.Length, ReceiveKey: c.Receive.LocalKey, Depth: uint32(c.Depth)})
+	q.loop = q.pair.NewLoop(srq, ibverbs.LoopConfig{Send: unsafe.Pointer(&c.Send),
+		Receives: c.Receive.Local,
+		Stride:   uint32(c.Stride), ReceiveLength: c.Receive.Length, ReceiveKey: c.Receive.LocalKey,
+		Depth: uint32(c.Depth)})
 	return &verbsLoop{loop: q.loop, cq: q.config.Completions.(*verbsCompletionQueue)}, nil
 }
 
 func (l *verbsLoop) begin(peer PeerHandle, m loopMessages) {
-	l.loop.Begin(uint32(peer), ibverbs.LoopMessages{Parts: uint32(m.parts), Part: uint32(m.size), Last: uint32(m.last),
+	l.loop.Begin(uint32(peer), ibverbs.LoopMessages{Parts: uint32(m.parts), Part: uint32(m.size),
+		Last:     uint32(m.last),
 		Expected: uint32(m.expected), Nonce: m.nonce, LastNonce: m.lastNonce})
 }
 
 func (l *verbsLoop) stop() { l.loop.Stop() }
 
 func (l *verbsLoop) lead(s loopSlice) (loopResult, int, time.Duration, error) {
-	code, ops, elapsed := l.loop.Lead(ibverbs.LoopSlice{Window: uint32(s.window), Group: uint32(s.group), Most: uint32(s.most),
+	code, ops, elapsed := l.loop.Lead(ibverbs.LoopSlice{Window: uint32(s.window),
+		Group: uint32(s.group), Most: uint32(s.most),
 		Farewell: s.farewell, Duration: uint64(s.duration), Patience: uint64(s.patience)})
 	result, err := l.result(code)
 	return result, int(ops), time.Duration(elapsed), err

@@ -83,7 +83,8 @@ func (n *verbsNotifier) Wait(timeout time.Duration) error {
 
 // Notify implements [Notifier].
 func (n *verbsNotifier) Notify() {
-	_, _ = unix.Write(int(n.ready[0].Fd), []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if the counter is full, which ends the Wait too
+	// fails only if the counter is full, which ends the Wait too
+	_, _ = unix.Write(int(n.ready[0].Fd), []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
 // Close implements [Notifier].

@@ -21,7 +21,8 @@ type verbsCompletionQueue struct {
 
 // NewCompletionQueue implements [Device].
 func (d *verbsDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
-	if err := d.attributes.checkCapacity("completion queue", capacity, d.attributes.MaxCompletions); err != nil {
+	if err := d.attributes.checkCapacity("completion queue", capacity,
+		d.attributes.MaxCompletions); err != nil {
 		return nil, err
 	}
 	cq, err := d.context.NewCQ(capacity)
@@ -49,7 +50,8 @@ type verbsReceiveQueue struct {
 
 // NewSharedReceiveQueue implements [Device].
 func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
-	if err := d.attributes.checkCapacity("shared receive queue", capacity, d.attributes.MaxShared); err != nil {
+	if err := d.attributes.checkCapacity("shared receive queue", capacity,
+		d.attributes.MaxShared); err != nil {
 		return nil, err
 	}
 	srq, err := d.context.NewSRQ(capacity)
@@ -90,9 +92,11 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	if !ok || cq.device != d {
 		return nil, invalid("completion queue of another device")
 	}
-	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics && c.Type != UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
+	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics &&
+		c.Type != UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
 		Inline: c.MaxInline, MTU: a.MTU, Port: a.Port, Cookie: c.Cookie, QKey: c.QKey,
-		Dynamic: c.Type == DynamicallyConnected, Global: d.port.Ethernet, GIDIndex: a.GIDIndex, Reads: a.MaxReadsInFlight}
+		Dynamic: c.Type == DynamicallyConnected, Global: d.port.Ethernet, GIDIndex: a.GIDIndex,
+		Reads: a.MaxReadsInFlight}
 	if c.Shared != nil {
 		srq, ok := c.Shared.(*verbsReceiveQueue)
 		if !ok || srq.device != d {
@@ -143,13 +147,15 @@ func (d *verbsDevice) explainNoPair(o ibverbs.PairConfig, err error) error {
 func (q *verbsQueuePair) MaxInline() int { return q.pair.Inline }
 
 func (q *verbsQueuePair) Endpoint() Endpoint {
-	return Endpoint{Provider: Verbs, Type: q.config.Type, Number: q.pair.Number, Sequence: q.sequence, QKey: q.config.QKey,
+	return Endpoint{Provider: Verbs, Type: q.config.Type, Number: q.pair.Number,
+		Sequence: q.sequence, QKey: q.config.QKey,
 		LID: q.device.port.LID, GID: slices.Clone(q.device.gid[:]), MTU: q.device.attributes.MTU}
 }
 
 // path returns the path to a remote queue pair.
 func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
-	p := ibverbs.Path{Port: q.device.attributes.Port, GIDIndex: q.device.attributes.GIDIndex, LID: remote.LID, Number: remote.Number,
+	p := ibverbs.Path{Port: q.device.attributes.Port, GIDIndex: q.device.attributes.GIDIndex,
+		LID: remote.LID, Number: remote.Number,
 		Sequence: remote.Sequence, Own: q.sequence}
 	if q.closed {
 		return p, ErrClosed
@@ -158,7 +164,8 @@ func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 		return p, err
 	}
 	if len(remote.GID) != len(p.GID) {
-		return p, fmt.Errorf("%w: its GID has %d bytes, want %d", ErrPeer, len(remote.GID), len(p.GID))
+		return p, fmt.Errorf("%w: its GID has %d bytes, want %d", ErrPeer, len(remote.GID),
+			len(p.GID))
 	}
 	copy(p.GID[:], remote.GID)
 	// RoCE always routes by GID; within an InfiniBand subnet the LID suffices.
@@ -183,9 +190,11 @@ func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error 
 		return err
 	}
 	p.MTU, _ = mtuCode(o.MTU)
-	p.Timeout, p.Retries, p.NotReadyRetries, p.NotReadyTimer = o.Timeout, o.Retries, o.ReceiverNotReadyRetries, o.ReceiverNotReadyTimer
+	p.Timeout, p.Retries, p.NotReadyRetries, p.NotReadyTimer = o.Timeout, o.Retries,
+		o.ReceiverNotReadyRetries, o.ReceiverNotReadyTimer
 	if p.Reads = o.ReadsInFlight; p.Reads > q.device.attributes.MaxReadsInFlight {
-		return invalid("number of READs in flight of %d: %s has %d at most", p.Reads, q.device.attributes.Name, q.device.attributes.MaxReadsInFlight)
+		return invalid("number of READs in flight of %d: %s has %d at most", p.Reads,
+			q.device.attributes.Name, q.device.attributes.MaxReadsInFlight)
 	}
 	if err := q.pair.Connect(p); err != nil {
 		return fmt.Errorf("%w: %w", ErrPeer, err)

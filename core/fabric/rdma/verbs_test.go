@@ -36,8 +36,10 @@ func verbs(t *testing.T) rdma.Options {
 func TestVerbsConformance(t *testing.T) {
 	o := verbs(t)
 	// The timeouts are long because an emulated guest may get no processor for long.
-	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) }, Timeout: 2 * time.Minute,
-		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 17, Retries: 2}})
+	rdmatest.Run(t, rdmatest.Suite{Open: func() (rdma.Device, error) { return rdma.Open(o) },
+		Timeout: 2 * time.Minute,
+		Connect: rdma.ConnectOptions{Timeout: 17}, Impatient: rdma.ConnectOptions{Timeout: 17,
+			Retries: 2}})
 }
 
 // lockedVariable makes the test binary ask for more locked memory than its limit allows.
@@ -46,7 +48,8 @@ const lockedVariable = "RDMA_TEST_LOCKED"
 func TestVerbsLockedMemory(t *testing.T) {
 	o := verbs(t)
 	if os.Getenv(lockedVariable) != "" {
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}))
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK,
+			&unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}))
 		d, err := rdma.Open(o)
 		require.NoError(t, err)
 		defer d.Close()
@@ -62,7 +65,8 @@ func TestVerbsLockedMemory(t *testing.T) {
 		t.Skip("needs setpriv (util-linux)")
 	}
 	// Root may exceed the limit unless it lacks the capability.
-	child := exec.Command("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", os.Args[0], "-test.run=^TestVerbsLockedMemory$", "-test.v")
+	child := exec.Command("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", os.Args[0],
+		"-test.run=^TestVerbsLockedMemory$", "-test.v")
 	child.Env = append(os.Environ(), lockedVariable+"=1")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", output)

@@ -110,8 +110,10 @@ func postError(code int) error {
 // memory if that may be the cause.
 func explainNoRegion(err error, size int) error {
 	var limit unix.Rlimit
-	if errors.Is(err, unix.ENOMEM) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
-		return fmt.Errorf("register %d bytes of memory: %w: the limit on locked memory is %d bytes, this needs %d; raise it with `ulimit -l unlimited` or LimitMEMLOCK=infinity",
+	if errors.Is(err, unix.ENOMEM) && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil &&
+		limit.Cur != unix.RLIM_INFINITY {
+		return fmt.Errorf("register %d bytes of memory: %w: the limit on locked memory is %d "+
+			"bytes, this needs %d; raise it with `ulimit -l unlimited` or LimitMEMLOCK=infinity",
 			size, err, limit.Cur, size)
 	}
 	return fmt.Errorf("register %d bytes of memory: ibv_reg_mr: %w", size, err)

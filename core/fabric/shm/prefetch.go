@@ -10,8 +10,8 @@ package shm
 //go:noescape
 func PrefetchWrite(p *uint32)
 
-// Prefetch requests the cache lines of b, which will be read soon, all at once. Reading them one after the
-// other would wait for each. It is a hint, too.
+// Prefetch requests the cache lines of b, which will be read soon, all at once. Reading them one
+// after the other would wait for each. It is a hint, too.
 //
 //go:noescape
 func Prefetch(b []byte)

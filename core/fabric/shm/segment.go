@@ -69,7 +69,8 @@ func Create(label string, size int, backing Backing) (*Segment, error) {
 	case Named:
 		return createNamed(label, size)
 	default:
-		return nil, fmt.Errorf("creating shared memory: backing %q is unknown (%s or %s)", backing, Memfd, Named)
+		return nil, fmt.Errorf("creating shared memory: backing %q is unknown (%s or %s)", backing,
+			Memfd, Named)
 	}
 }
 
@@ -85,7 +86,9 @@ func createNamed(label string, size int) (*Segment, error) {
 	}
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, int64(size)); err != nil {
 		if errors.Is(err, unix.ENOSPC) {
-			return fail(fmt.Errorf("creating shared memory: %s has no room for %d bytes: free some of it or enlarge it with `mount -o remount,size=...`: %w", NamedDir, size, err))
+			return fail(fmt.Errorf("creating shared memory: %s has no room for %d bytes: free "+
+				"some of it or enlarge it with `mount -o remount,size=...`: %w", NamedDir,
+				size, err))
 		}
 		return fail(fmt.Errorf("creating shared memory %s: fallocate: %w", file.Name(), err))
 	}
@@ -106,7 +109,8 @@ func Open(ref Ref) (*Segment, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", ref.PID, ref.FD)
 	if ref.Name != "" {
 		if !plain(ref.Name) {
-			return nil, fmt.Errorf("mapping shared memory: %q is not a file below %s", ref.Name, NamedDir)
+			return nil, fmt.Errorf("mapping shared memory: %q is not a file below %s", ref.Name,
+				NamedDir)
 		}
 		path = filepath.Join(NamedDir, ref.Name)
 	}
@@ -114,7 +118,9 @@ func Open(ref Ref) (*Segment, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("mapping shared memory %s: %w: the peer runs as another user, or /proc is closed to this process; run all ranks as one user, and use the named backing if /proc stays closed", path, err)
+		return nil, fmt.Errorf("mapping shared memory %s: %w: the peer runs as another user, or "+
+			"/proc is closed to this process; run all ranks as one user, and use the named "+
+			"backing if /proc stays closed", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("mapping shared memory %s: %w", path, err)
 	}
@@ -166,9 +172,9 @@ func (s *Segment) Bytes() []byte { return s.memory }
 // (Memfd) or unlinks (Named) the segment.
 func (s *Segment) Ref() Ref { return s.ref }
 
-// Populate maps every page of memory for writing, so that later accesses cause no page faults. memory
-// begins at a page. Its bytes keep their values, even while another process writes them. Populate
-// returns an error if there is not enough memory.
+// Populate maps every page of memory for writing, so that later accesses cause no page faults.
+// memory begins at a page. Its bytes keep their values, even while another process writes them.
+// Populate returns an error if there is not enough memory.
 func Populate(memory []byte) error { return populate(memory, unix.Madvise) }
 
 func populate(memory []byte, madvise func(memory []byte, advice int) error) error {
@@ -183,9 +189,9 @@ func populate(memory []byte, madvise func(memory []byte, advice int) error) erro
 	return nil
 }
 
-// PopulateIfRoom is Populate for memory that a run may not use as a whole, such as rings for the worst
-// case. It leaves out what would take more than a quarter of the available memory, so that many such
-// areas leave room too. What is left out gets pages when it is touched.
+// PopulateIfRoom is Populate for memory that a run may not use as a whole, such as rings for the
+// worst case. It leaves out what would take more than a quarter of the available memory, so that
+// many such areas leave room too. What is left out gets pages when it is touched.
 func PopulateIfRoom(memory []byte) error {
 	// Reading what is available takes longer than populating less.
 	const small = 4 << 20

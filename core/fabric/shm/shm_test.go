@@ -83,7 +83,8 @@ func TestDir(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	for value, want := range map[string]string{
-		dir: dir, "": NamedDir, NamedDir: NamedDir, "/tmp": NamedDir, NamedDir + "/../tmp": NamedDir, "x": NamedDir,
+		dir: dir, "": NamedDir, NamedDir: NamedDir, "/tmp": NamedDir,
+		NamedDir + "/../tmp": NamedDir, "x": NamedDir,
 	} {
 		t.Setenv(EnvDir, value)
 		require.Equal(t, want, Dir(), value)
@@ -154,7 +155,8 @@ func TestPopulate(t *testing.T) {
 	full := func([]byte, int) error { return unix.ENOMEM }
 	const pages = 1024
 	page := os.Getpagesize()
-	for name, madvise := range map[string]func([]byte, int) error{"madvise": unix.Madvise, "touch": oldKernel} {
+	for name, madvise := range map[string]func([]byte, int) error{"madvise": unix.Madvise,
+		"touch": oldKernel} {
 		t.Run(name, func(t *testing.T) {
 			mine, err := Create("shmtest", pages*page-3, Memfd)
 			require.NoError(t, err)
@@ -172,7 +174,8 @@ func TestPopulate(t *testing.T) {
 			require.EqualValues(t, 7+2, mine.Bytes()[page], "Populate changed a byte")
 		})
 	}
-	require.EqualError(t, populate(make([]byte, 8), full), "populating 8 bytes of memory: madvise: cannot allocate memory")
+	require.EqualError(t, populate(make([]byte, 8), full),
+		"populating 8 bytes of memory: madvise: cannot allocate memory")
 }
 
 // faultsOf adds 1 to a byte of every page and returns how many page faults that took.
@@ -199,7 +202,8 @@ func TestPrefetch(t *testing.T) {
 	require.Equal(t, bytes.Repeat([]byte{7}, 1000), b)
 }
 
-// A file of another user may stand where a peer's was, if others may write to /dev/shm's directories.
+// A file of another user may stand where a peer's was, if others may write to /dev/shm's
+// directories.
 func TestSegmentOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to another user")

@@ -9,7 +9,8 @@ import (
 )
 
 // Watcher reports when processes end, for whatever reason. One goroutine sleeps in
-// epoll_wait(2) on their pidfds, or on sockets that they hold. The methods are safe for concurrent use.
+// epoll_wait(2) on their pidfds, or on sockets that they hold. The methods are safe for concurrent
+// use.
 type Watcher struct {
 	epoll, wake int // descriptors
 	done        chan struct{}

@@ -48,10 +48,12 @@ const (
 func FutexWait(w *atomic.Uint32, value uint32, timeout time.Duration) {
 	limit := unix.NsecToTimespec(timeout.Nanoseconds())
 	// After any error (EAGAIN, EINTR, ETIMEDOUT) the caller looks at the word again.
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&limit)), 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWait, uintptr(value),
+		uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 
 // FutexWake wakes every thread that is parked on the word. It does not block.
 func FutexWake(w *atomic.Uint32) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake, 1<<30, 0, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w)), futexWake,
+		1<<30, 0, 0, 0)
 }

@@ -1,6 +1,7 @@
 package sock
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -46,10 +47,11 @@ type Verdict int
 
 // The verdicts.
 const (
-	Wait     Verdict = iota // its owner is not known yet; the acceptor closes it if the other side does
-	Taken                   // it has an owner now
-	Close                   // it is not needed
-	Stranger                // its hello is wrong
+	// its owner is not known yet; the acceptor closes it if the other side does
+	Wait     Verdict = iota
+	Taken            // it has an owner now
+	Close            // it is not needed
+	Stranger         // its hello is wrong
 )
 
 // NewAcceptor returns the acceptor of a listening socket. hello is the length of a hello, and
@@ -91,11 +93,12 @@ func (l *Acceptor) Accept(decide func(*Arrival) Verdict) (err error) {
 		if err != nil || fd < 0 {
 			break
 		}
-		l.Waiting = append(l.Waiting, &Arrival{FD: fd, From: from, Hello: make([]byte, 0, l.hello), since: clock.Now()})
+		l.Waiting = append(l.Waiting, &Arrival{FD: fd, From: from, Hello: make([]byte, 0, l.hello),
+			since: clock.Now()})
 	}
 	l.Waiting = slices.DeleteFunc(l.Waiting, func(a *Arrival) bool {
 		settled, failure := l.settle(a, decide)
-		if failure == ErrInDmabuf {
+		if errors.Is(failure, ErrInDmabuf) {
 			err = failure
 		}
 		return settled

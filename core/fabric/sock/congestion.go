@@ -21,9 +21,9 @@ const (
 	defaultCongestionControl  = "/proc/sys/net/ipv4/tcp_congestion_control"
 )
 
-// DefaultCongestion is the congestion control that an option has by default: cubic, as of most kernels, so that
-// results of machines with other defaults compare. Where the kernel refuses it to this process, as it may
-// outside the root user, it is the kernel's default.
+// DefaultCongestion is the congestion control that an option has by default: cubic, as of most
+// kernels, so that results of machines with other defaults compare. Where the kernel refuses it to
+// this process, as it may outside the root user, it is the kernel's default.
 var DefaultCongestion = sync.OnceValue(func() string {
 	if cubic := "cubic"; tryCongestion(cubic) == nil {
 		return cubic
@@ -51,11 +51,13 @@ func CheckCongestion(option, control string) error {
 	if slices.Contains(available, control) && errors.Is(err, unix.EPERM) {
 		known, _ = os.ReadFile(allowedCongestionControls)
 		return &transport.OptionError{Option: option, Problem: fmt.Sprintf(
-			"only root may use %q here, other users %s; set one of these, or add it to net.ipv4.tcp_allowed_congestion_control",
+			"only root may use %q here, other users %s; set one of these, or add it to "+
+				"net.ipv4.tcp_allowed_congestion_control",
 			control, strings.Join(strings.Fields(string(known)), ", "))}
 	}
-	return &transport.OptionError{Option: option, Problem: fmt.Sprintf("the kernel refuses %q (%v); it has %s%s", control, err,
-		strings.Join(available, ", "), transport.SuggestionFor(control, available))}
+	return &transport.OptionError{Option: option,
+		Problem: fmt.Sprintf("the kernel refuses %q (%v); it has %s%s", control, err,
+			strings.Join(available, ", "), transport.SuggestionFor(control, available))}
 }
 
 // tryCongestion returns nil if the kernel accepts a congestion control.

@@ -17,7 +17,8 @@ func TestCongestionWithoutPrivileges(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked, so that the thread ends with its lack of privileges
+		// and never unlocked, so that the thread ends with its lack of privileges
+		runtime.LockOSThread()
 		none := [2]unix.CapUserData{}
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		if err := unix.Capset(&header, &none[0]); err != nil {

@@ -16,9 +16,11 @@ var ErrClosed = errors.New("the socket was closed by the peer")
 
 // ErrInDmabuf reports that a socket other than a data socket received bytes that the
 // NIC put into the dmabuf of mode devmem, where they cannot be read.
-var ErrInDmabuf = transport.Unavailable("mode devmem: bytes of a socket other than a data socket went " +
-	"into the dmabuf; the NIC's rules must steer the port of the option data-port to the queue, " +
-	"as dst-port and as src-port, and nothing else")
+var ErrInDmabuf = transport.Unavailable(
+	"mode devmem: bytes of a socket other than a data socket went " +
+		"into the dmabuf; the NIC's rules must steer the port of the option data-port to the " +
+		"queue, " +
+		"as dst-port and as src-port, and nothing else")
 
 // Options are the settings that all sockets of a transport share.
 type Options struct {
@@ -28,7 +30,8 @@ type Options struct {
 	Timeout    time.Duration // TCP_USER_TIMEOUT
 }
 
-// newSocket makes a nonblocking stream socket of the family of an address, with the options applied.
+// newSocket makes a nonblocking stream socket of the family of an address, with the options
+// applied.
 func (o *Options) newSocket(of unix.Sockaddr) (int, error) {
 	fd, err := unix.Socket(family(of), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -85,20 +88,25 @@ func (o *Options) applyTCP(fd int, set func(what string, level, option, value in
 	interval := max(1, int((o.Timeout+127*time.Second-1)/(127*time.Second))) // seconds
 	errs := []error{
 		set("TCP_NODELAY", unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-		set("TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(o.Timeout.Milliseconds())),
+		set("TCP_USER_TIMEOUT", unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
+			int(o.Timeout.Milliseconds())),
 		// Keepalive probes, which begin after a second of silence, find a peer that
 		// vanished while there was nothing to send.
 		set("SO_KEEPALIVE", unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1),
 		set("TCP_KEEPIDLE", unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1),
 		set("TCP_KEEPINTVL", unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, interval),
 		// Data sockets have no TCP_USER_TIMEOUT, which otherwise comes before this count.
-		set("TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT, max(int(o.Timeout/time.Second)/interval, 1)),
+		set("TCP_KEEPCNT", unix.IPPROTO_TCP, unix.TCP_KEEPCNT,
+			max(int(o.Timeout/time.Second)/interval, 1)),
 	}
-	// TCP doubles the time between retransmissions, up to two minutes. With a tenth of the timeout at
-	// most, one falls into the timeout soon after a link has come back. Linux has this since 6.15.
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, tcpRTOMax, int(min(max(o.Timeout/10, time.Second), 2*time.Minute).Milliseconds()))
+	// TCP doubles the time between retransmissions, up to two minutes. With a tenth of the timeout
+	// at most, one falls into the timeout soon after a link has come back. Linux has this since
+	// 6.15.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, tcpRTOMax,
+		int(min(max(o.Timeout/10, time.Second), 2*time.Minute).Milliseconds()))
 	if o.Congestion != "" {
-		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, o.Congestion); err != nil {
+		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION,
+			o.Congestion); err != nil {
 			errs = append(errs, fmt.Errorf("TCP_CONGESTION %s: %w", o.Congestion, err))
 		}
 	}
@@ -153,8 +161,8 @@ func (o *Options) Listen(port uint16) (fd int, at netip.AddrPort, err error) {
 	return fd, netip.AddrPortFrom(o.Address, fromKernel(own).Port()), nil
 }
 
-// ListenAt makes a listening socket at an address of any family, and returns the address that the kernel
-// gave it.
+// ListenAt makes a listening socket at an address of any family, and returns the address that the
+// kernel gave it.
 func (o *Options) ListenAt(at unix.Sockaddr) (fd int, own unix.Sockaddr, err error) {
 	if fd, err = o.newSocket(at); err != nil {
 		return -1, nil, err
@@ -232,7 +240,8 @@ func (o *Options) AcceptFrom(listener int) (fd int, from unix.Sockaddr, err erro
 			return -1, nil, errors.Join(err, unix.Close(fd))
 		}
 		return fd, from, nil
-	case err == unix.EAGAIN, err == unix.EINTR, err == unix.ECONNABORTED:
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR),
+		errors.Is(err, unix.ECONNABORTED):
 		return -1, nil, nil
 	default:
 		return -1, nil, fmt.Errorf("accept: %w", err)
@@ -258,7 +267,8 @@ func (o *Options) Pairs(n int) (near, far []int, err error) {
 		near = append(near, fd)
 		for fd = -1; fd < 0; {
 			poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
-			if _, err := unix.Poll(poll, int(o.Timeout.Milliseconds())); err != nil && err != unix.EINTR {
+			if _, err := unix.Poll(poll, int(o.Timeout.Milliseconds())); err != nil &&
+				err != unix.EINTR {
 				return near, far, fmt.Errorf("poll: %w", err)
 			}
 			if fd, _, err = o.Accept(listener); err != nil {
@@ -304,8 +314,8 @@ func Peek(fd int) error {
 	return peeked(receiveFlags(fd, b[:], unix.MSG_PEEK))
 }
 
-// Ended reports whether the other side sends no more, or nothing can be sent to it. Bytes that wait to
-// be read do not matter.
+// Ended reports whether the other side sends no more, or nothing can be sent to it. Bytes that wait
+// to be read do not matter.
 func Ended(fd int) bool {
 	list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(list, 0)
@@ -313,7 +323,7 @@ func Ended(fd int) bool {
 }
 
 func peeked(_ int, err error) error {
-	if err == ErrInDmabuf { // a data socket has bytes, which this call cannot read
+	if errors.Is(err, ErrInDmabuf) { // a data socket has bytes, which this call cannot read
 		return nil
 	}
 	return err

@@ -11,7 +11,8 @@ import (
 
 // Keepalive probes fill the timeout, also one that is longer than the 127 s of a probe each second.
 func TestKeepalivesFillTheTimeout(t *testing.T) {
-	for _, timeout := range []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 127 * time.Second, 128 * time.Second, time.Hour} {
+	for _, timeout := range []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second,
+		127 * time.Second, 128 * time.Second, time.Hour} {
 		o := Options{Address: netip.MustParseAddr("127.0.0.1"), Timeout: timeout}
 		fd, err := o.newSocket(ToKernel(netip.AddrPortFrom(o.Address, 0)))
 		require.NoError(t, err)
@@ -21,6 +22,7 @@ func TestKeepalivesFillTheTimeout(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, unix.Close(fd))
 		silence := time.Duration(interval*count) * time.Second
-		require.InDelta(t, max(timeout, time.Second).Seconds(), silence.Seconds(), float64(interval)-0.5, timeout)
+		require.InDelta(t, max(timeout, time.Second).Seconds(), silence.Seconds(),
+			float64(interval)-0.5, timeout)
 	}
 }

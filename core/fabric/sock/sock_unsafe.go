@@ -44,7 +44,8 @@ func (v *Vectors) Send(fd int) (int, error) { return v.send(fd, 0) }
 func (v *Vectors) send(fd, flags int) (int, error) {
 	v.header.Iov = &v.list[0]
 	v.header.SetIovlen(v.count)
-	n, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.header)),
+	n, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&v.header)),
 		uintptr(flags|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL))
 	return sent(int(n), errno)
 }
@@ -53,13 +54,15 @@ func (v *Vectors) send(fd, flags int) (int, error) {
 func (v *Vectors) Receive(fd int) (int, error) {
 	v.header.Iov = &v.list[0]
 	v.header.SetIovlen(v.count)
-	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.header)), unix.MSG_DONTWAIT)
+	n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&v.header)), unix.MSG_DONTWAIT)
 	return received(int(n), errno)
 }
 
 // SendBytes sends bytes and returns how many went: 0 if the socket has no room.
 func SendBytes(fd int, b []byte) (int, error) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)),
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	return sent(int(n), errno)
 }
@@ -69,7 +72,8 @@ func SendBytes(fd int, b []byte) (int, error) {
 func ReceiveBytes(fd int, b []byte) (int, error) { return receiveFlags(fd, b, 0) }
 
 func receiveFlags(fd int, b []byte, flags int) (int, error) {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
 		uintptr(flags|unix.MSG_DONTWAIT), 0, 0)
 	return received(int(n), errno)
 }
@@ -104,7 +108,8 @@ func received(n int, errno unix.Errno) (int, error) {
 // see SIOCOUTQ in tcp(7).
 func Unacknowledged(fd int) int {
 	var n int32
-	if _, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCOUTQ, uintptr(unsafe.Pointer(&n))); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCOUTQ,
+		uintptr(unsafe.Pointer(&n))); errno != 0 {
 		return 0
 	}
 	return int(n)
@@ -113,7 +118,8 @@ func Unacknowledged(fd int) int {
 // Ready fills events from an epoll descriptor without waiting and returns how many
 // there are.
 func Ready(fd int, events []unix.EpollEvent) int {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
+		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
 	if errno != 0 {
 		return 0
 	}
@@ -122,7 +128,8 @@ func Ready(fd int, events []unix.EpollEvent) int {
 
 // readable reports whether a descriptor is readable.
 func readable(fd *unix.PollFd) bool {
-	n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(fd)), 1, uintptr(unsafe.Pointer(&noTime)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(fd)), 1,
+		uintptr(unsafe.Pointer(&noTime)), 0, 0, 0)
 	return errno == 0 && n > 0
 }
 
@@ -152,8 +159,10 @@ type noticeReader struct {
 func (r *noticeReader) next(fd int) (notice zeroCopyNotice, ok bool) {
 	r.header = unix.Msghdr{Control: &r.control[0]}
 	r.header.SetControllen(len(r.control))
-	_, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.header)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
-	if errno != 0 || int(r.header.Controllen) < unix.CmsgLen(int(unsafe.Sizeof(unix.SockExtendedErr{}))) {
+	_, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&r.header)), unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+	if errno != 0 || int(r.header.Controllen) <
+		unix.CmsgLen(int(unsafe.Sizeof(unix.SockExtendedErr{}))) {
 		return notice, false
 	}
 	e := (*unix.SockExtendedErr)(unsafe.Pointer(&r.control[unix.CmsgLen(0)]))

@@ -10,8 +10,8 @@ import (
 
 const (
 	// looksPerClock is how many looks at memory pass between two readings of the clock: more than
-	// an answer of a thread that runs takes, so that floors of memory are without them. A system call
-	// counts as callLooks.
+	// an answer of a thread that runs takes, so that floors of memory are without them. A system
+	// call counts as callLooks.
 	looksPerClock = 1 << 10
 	callLooks     = 32
 
@@ -25,8 +25,8 @@ const (
 	mostSpin  = 2 * time.Millisecond
 	rest      = 50 * time.Microsecond
 
-	// spinMemory is for how many times its length the longest wait counts. A window of messages arrives
-	// in several parts, and only the first wait of each is a whole round trip.
+	// spinMemory is for how many times its length the longest wait counts. A window of messages
+	// arrives in several parts, and only the first wait of each is a whole round trip.
 	spinMemory = 16
 )
 
@@ -34,7 +34,8 @@ const (
 // next, because it learns how long they take.
 type Wait struct {
 	looks int
-	began int64 // when the thread first read the clock in this wait, on that of package clock; 0 if not yet
+	// when the thread first read the clock in this wait, on that of package clock; 0 if not yet
+	began int64
 	sleep int64 // when it sleeps next
 	spin  int64 // spinTimes the longest recent wait, in nanoseconds
 	until int64 // when spin is out of date; 0 before the first long wait
@@ -61,8 +62,8 @@ func (w *Wait) Found() {
 	}
 }
 
-// IdleAfter is Idle for a loop that counts its looks since the last arrival in a register, so that a
-// floor of memory does not touch the Wait. The first look has number 0.
+// IdleAfter is Idle for a loop that counts its looks since the last arrival in a register, so that
+// a floor of memory does not touch the Wait. The first look has number 0.
 func (w *Wait) IdleAfter(looks int) {
 	if looks%looksPerClock == looksPerClock-1 {
 		w.spun()

@@ -23,7 +23,8 @@ func TestWait(t *testing.T) {
 	// awaitSleeps calls idle until w has slept three times, and returns the number of calls.
 	awaitSleeps := func(idle func()) (calls int) {
 		for start, slept := time.Now(), 0; slept < 3; calls++ {
-			require.Less(t, time.Since(start), time.Minute, "a wait that finds nothing never sleeps")
+			require.Less(t, time.Since(start), time.Minute,
+				"a wait that finds nothing never sleeps")
 			next, before := w.sleep, sleeps(t)
 			if idle(); next != 0 && w.sleep != next {
 				slept++

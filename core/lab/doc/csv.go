@@ -10,8 +10,8 @@ import (
 )
 
 // CSVWriter writes comma-separated values that a spreadsheet does not run: a cell that would be a
-// formula, and is not a number, has an apostrophe before it, which spreadsheets take for the sign of
-// plain text.
+// formula, and is not a number, has an apostrophe before it, which spreadsheets take for the sign
+// of plain text.
 type CSVWriter struct{ *csv.Writer }
 
 // NewCSVWriter returns a CSVWriter that writes to w.

@@ -1,6 +1,7 @@
-// Package doc describes what people read about results: headings, lines, lists and tables with typed
-// cells. A [Doc] says each thing once. [WriteText], [Markdown], [HTML], [WriteCSV] and [WriteJUnit] give it
-// a form, and escaping, units, alignment and the choice of columns happen there alone.
+// Package doc describes what people read about results: headings, lines, lists and tables with
+// typed cells. A [Doc] says each thing once. [WriteText], [Markdown], [HTML], [WriteCSV] and
+// [WriteJUnit] give it a form, and escaping, units, alignment and the choice of columns happen
+// there alone.
 package doc
 
 import (
@@ -74,7 +75,8 @@ func (d *Doc) Append(others ...*Doc) {
 	}
 }
 
-// Line adds a line, or several with line breaks between them. Arguments are formatted as in [fmt.Sprintf].
+// Line adds a line, or several with line breaks between them. Arguments are formatted as in
+// [fmt.Sprintf].
 func (d *Doc) Line(format string, args ...any) { d.lines(Line, words(format, args)) }
 
 // Remark adds a line that is an item of a list where the format has lists.
@@ -103,7 +105,9 @@ func (d *Doc) Paragraph(format string, args ...any) {
 }
 
 // Note adds a paragraph that is an item of a list where the format has lists.
-func (d *Doc) Note(format string, args ...any) { d.Add(Text{Kind: Note, Text: words(format, args)}) }
+func (d *Doc) Note(format string, args ...any) {
+	d.Add(Text{Kind: Note, Text: words(format, args)})
+}
 
 // Item adds an item of a list below a line.
 func (d *Doc) Item(format string, args ...any) {

@@ -15,8 +15,10 @@ func sample() *Doc {
 	d := new(Doc)
 	d.Heading("transports")
 	d.Line("the bytes of %s", "all")
-	t := NewTable("transport", ">p50", ">ops", ">change", "checks", "why").Drop("change", "ops").Wrap(10, "why")
-	t.Row("shm", Median(result.Metric{Unit: "ns", Median: 1234}), 12, Change(new(0.5)), result.Warning, "steal of the machine was high in each window")
+	t := NewTable("transport", ">p50", ">ops", ">change", "checks", "why").Drop("change",
+		"ops").Wrap(10, "why")
+	t.Row("shm", Median(result.Metric{Unit: "ns", Median: 1234}), 12, Change(new(0.5)),
+		result.Warning, "steal of the machine was high in each window")
 	t.Row("tcpx", None(), uint64(3), Change(nil), "-", "")
 	d.Add(t)
 	d.Note("a note")
@@ -84,7 +86,8 @@ tcpx,,3,,,
 `, out.String())
 }
 
-// Text of foreign origin commands neither a terminal nor what shows Markdown, HTML or a spreadsheet.
+// Text of foreign origin commands neither a terminal nor what shows Markdown, HTML or a
+// spreadsheet.
 func TestHostile(t *testing.T) {
 	const bad = "\x1b[2J<script>alert(1)</script>|[x](http://a)@all\u202e\n# forged"
 	d := new(Doc)
@@ -115,7 +118,8 @@ func TestHostile(t *testing.T) {
 
 func TestColumnsAreLeftOut(t *testing.T) {
 	render := func(width int) string {
-		table := NewTable("name", ">first", ">second", "third", "text").Drop("second", "first").Wrap(10, "text")
+		table := NewTable("name", ">first", ">second", "third", "text").Drop("second",
+			"first").Wrap(10, "text")
 		table.Row("a", "12345678", "12345678", "12345678", "some words to wrap")
 		return shown(t, &Doc{Blocks: []Block{table}}, width)
 	}
@@ -129,11 +133,13 @@ func TestColumnsAreLeftOut(t *testing.T) {
 func TestMarkdownEscapes(t *testing.T) {
 	const (
 		hostile = "a|b\\|c `x` <img src=y> *z* [t](http://e.x) &#x202e; www.e.x a@e.x"
-		escaped = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) \\&#x202e; www\\.e.x a\\@e.x"
+		escaped = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) " +
+			"\\&#x202e; www\\.e.x a\\@e.x"
 	)
 	table := NewTable("name", ">"+hostile)
 	table.Row(hostile, 1.5)
-	require.Equal(t, "| name | "+escaped+" |\n| --- | ---:|\n| "+escaped+" | 1.5 |\n", Markdown(&Doc{Blocks: []Block{table}}))
+	require.Equal(t, "| name | "+escaped+" |\n| --- | ---:|\n| "+escaped+" | 1.5 |\n",
+		Markdown(&Doc{Blocks: []Block{table}}))
 }
 
 // Texts are wrapped to a terminal that is narrower than other outputs.

@@ -36,9 +36,12 @@ func HTML(d *Doc) string {
 				}
 			}
 			open, rows := HTMLTable(b, caption)
-			fmt.Fprintf(&out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">%s%s</tbody></table></div>\n", escapeHTML(caption), open, strings.Join(rows, "\n"))
+			fmt.Fprintf(&out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "+
+				"aria-label=\"%s\">%s%s</tbody></table></div>\n", escapeHTML(caption), open,
+				strings.Join(rows, "\n"))
 		case *Fold:
-			fmt.Fprintf(&out, "<details class=\"table\"><summary>%s</summary>\n%s</details>\n", escapeHTML(b.Title), HTML(&b.Doc))
+			fmt.Fprintf(&out, "<details class=\"table\"><summary>%s</summary>\n%s</details>\n",
+				escapeHTML(b.Title), HTML(&b.Doc))
 		}
 	}
 	if list {
@@ -76,9 +79,9 @@ func htmlText(t Text) string {
 	return fmt.Sprintf("<p>%s</p>\n", line)
 }
 
-// HTMLTable returns a table's HTML up to its first row, and its rows, which are named by their first cell.
-// Cells have their values in data-value with four digits, by which a page can sort, if their text does not
-// sort as well and the quantities of their column have one unit.
+// HTMLTable returns a table's HTML up to its first row, and its rows, which are named by their
+// first cell. Cells have their values in data-value with four digits, by which a page can sort, if
+// their text does not sort as well and the quantities of their column have one unit.
 func HTMLTable(t *Table, caption string) (open string, rows []string) {
 	classes := func(i int, c Cell) string {
 		var names []string
@@ -102,7 +105,8 @@ func HTMLTable(t *Table, caption string) (open string, rows []string) {
 		if c.Help != "" {
 			title = fmt.Sprintf(` title="%s"`, escapeHTML(c.Help))
 		}
-		fmt.Fprintf(&out, `<th scope="col"%s%s>%s</th>`, classes(i, Cell{}), title, escapeHTML(c.Name))
+		fmt.Fprintf(&out, `<th scope="col"%s%s>%s</th>`, classes(i, Cell{}), title,
+			escapeHTML(c.Name))
 	}
 	out.WriteString("</tr></thead><tbody>")
 	sorts := make([]bool, len(t.Columns))
@@ -121,7 +125,8 @@ func HTMLTable(t *Table, caption string) (open string, rows []string) {
 		out.WriteString("<tr>")
 		for i, c := range row {
 			value, text := "", escapeHTML(c.Text)
-			if sorts[i] && c.Type == Quantity || c.Type == Share && !partOfWhole(c.Text) || c.Type == Severity && c.Value != 0 {
+			if sorts[i] && c.Type == Quantity || c.Type == Share && !partOfWhole(c.Text) ||
+				c.Type == Severity && c.Value != 0 {
 				value = fmt.Sprintf(` data-value="%s"`, strconv.FormatFloat(c.Value, 'g', 4, 64))
 			}
 			if c.Link != "" {

@@ -11,7 +11,8 @@ import (
 
 // markdownEscaper escapes what would make a link, code, HTML, emphasis or a cell of a table out of
 // plain text. A table takes a backslash and a bar apart, so a bar becomes an entity.
-var markdownEscaper = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", `\<`, "@", `\@`, "&", `\&`, "]", `\]`, "|", "&#124;",
+var markdownEscaper = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", `\<`, "@", `\@`,
+	"&", `\&`, "]", `\]`, "|", "&#124;",
 	"://", `:\//`, "www.", `www\.`)
 
 func markdown(plain string) string { return markdownEscaper.Replace(printable.Text(plain)) }
@@ -34,7 +35,8 @@ func Markdown(d *Doc) string {
 			w.SetColumnConfigs(configs(b))
 			out.WriteString(w.RenderMarkdown() + "\n")
 		case *Fold:
-			fmt.Fprintf(&out, "<details><summary>%s</summary>\n\n%s\n</details>\n\n", escapeHTML(b.Title), Markdown(&b.Doc))
+			fmt.Fprintf(&out, "<details><summary>%s</summary>\n\n%s\n</details>\n\n",
+				escapeHTML(b.Title), Markdown(&b.Doc))
 		}
 	}
 	return out.String()

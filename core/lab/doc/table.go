@@ -27,16 +27,19 @@ type Column struct {
 	Help string
 	// Right aligns numbers.
 	Right bool
-	// Drop is the turn in which a narrow terminal leaves the column out, from 1; 0: after those that have one.
+	// Drop is the turn in which a narrow terminal leaves the column out, from 1; 0: after those
+	// that have one.
 	Drop int
-	// Least is the width to which a narrow terminal wraps the texts of the column; 0 if it does not.
+	// Least is the width to which a narrow terminal wraps the texts of the column; 0 if it does
+	// not.
 	Least int
-	// Most is the width to which texts are wrapped everywhere but in formats that wrap themselves; 0 if none.
+	// Most is the width to which texts are wrapped everywhere but in formats that wrap themselves;
+	// 0 if none.
 	Most int
 }
 
-// NewTable returns a table with the columns of these names. A name that begins with > is of a column of
-// numbers, which is aligned to the right.
+// NewTable returns a table with the columns of these names. A name that begins with > is of a
+// column of numbers, which is aligned to the right.
 func NewTable(names ...string) *Table {
 	t := new(Table)
 	for _, name := range names {
@@ -90,8 +93,8 @@ func (t *Table) Short() *Table {
 	return t
 }
 
-// Row adds a row: of cells, texts, numbers that count something, and what prints itself. A dash is a
-// missing value.
+// Row adds a row: of cells, texts, numbers that count something, and what prints itself. A dash is
+// a missing value.
 func (t *Table) Row(values ...any) {
 	row := make([]Cell, len(values))
 	for i, v := range values {
@@ -130,8 +133,8 @@ func Judged(severity result.Severity, text string, value float64) Cell {
 	return Cell{Type: Severity, Text: text, Value: value, Severity: severity}
 }
 
-// CellOf returns the cell of a text, of a number that counts something, or of what prints itself. A dash is
-// a missing value.
+// CellOf returns the cell of a text, of a number that counts something, or of what prints itself. A
+// dash is a missing value.
 func CellOf(v any) Cell {
 	switch v := v.(type) {
 	case Cell:

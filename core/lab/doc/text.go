@@ -21,9 +21,9 @@ const (
 	Narrowest = 30
 )
 
-// WriteText writes a document for a terminal of so many columns, or for a plain stream if width is 0.
-// Tables have no frames, which reads well in a terminal, a log and a mail. A narrow terminal leaves
-// columns out, and a line says which.
+// WriteText writes a document for a terminal of so many columns, or for a plain stream if width is
+// 0. Tables have no frames, which reads well in a terminal, a log and a mail. A narrow terminal
+// leaves columns out, and a line says which.
 func WriteText(w io.Writer, d *Doc, width int) error {
 	var out bytes.Buffer
 	s := screen{&out, width}
@@ -77,8 +77,8 @@ func (s screen) text(t Text) {
 	}
 }
 
-// paragraph wraps and writes a text. It indents all lines by indent, and those after the first by hang
-// more.
+// paragraph wraps and writes a text. It indents all lines by indent, and those after the first by
+// hang more.
 func (s screen) paragraph(indent, hang int, message string) {
 	for i, line := range strings.Split(text.WrapSoft(message, s.prose()-indent-hang), "\n") {
 		if i == 1 {
@@ -158,8 +158,8 @@ type grid struct {
 	limit   int   // the longest line; 0 if there is none
 }
 
-// order returns the columns in the order in which they are left out. The last resort is from the right.
-// The first column always stays.
+// order returns the columns in the order in which they are left out. The last resort is from the
+// right. The first column always stays.
 func (g *grid) order() (list []int) {
 	for i := len(g.Columns) - 1; i > 0; i-- {
 		list = append(list, i)
@@ -169,8 +169,8 @@ func (g *grid) order() (list []int) {
 	return list
 }
 
-// fit leaves columns out, and wraps the texts, until a line is not longer than the limit. It returns the
-// names of the columns that are left out.
+// fit leaves columns out, and wraps the texts, until a line is not longer than the limit. It
+// returns the names of the columns that are left out.
 func (g *grid) fit() (left []string) {
 	if g.limit == 0 {
 		return nil
@@ -202,7 +202,9 @@ func (g *grid) fit() (left []string) {
 
 // share divides the room beyond the least among columns of texts, and wraps them.
 func (g *grid) share(texts []int, room int) {
-	slices.SortStableFunc(texts, func(a, b int) int { return cmp.Compare(g.widths[a], g.widths[b]) })
+	slices.SortStableFunc(texts, func(a, b int) int {
+		return cmp.Compare(g.widths[a], g.widths[b])
+	})
 	for n, i := range texts {
 		least := min(g.Columns[i].Least, g.widths[i])
 		more := min(room/(len(texts)-n), g.widths[i]-least)

@@ -18,8 +18,8 @@ import (
 // rateOption is the option whose value may be a share of the capacity, such as "70%".
 const rateOption = "rate"
 
-// takeShare removes a rate that is a share of the capacity from layers and returns the share. It returns 0
-// for another rate.
+// takeShare removes a rate that is a share of the capacity from layers and returns the share. It
+// returns 0 for another rate.
 func takeShare(rate string, layers []config.Layer) (share float64, err error) {
 	digits, relative := strings.CutSuffix(strings.TrimSpace(rate), "%")
 	if !relative {
@@ -78,7 +78,8 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 	}
 	for _, w := range reference.cell.Warnings {
 		if w.Severity == result.Error {
-			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be used: check %s failed: %s", w.Name, w.Message)
+			return c, nil, fmt.Errorf("the capacity is unknown, because its figures must not be "+
+				"used: check %s failed: %s", w.Name, w.Message)
 		}
 	}
 	windows, err := capacityWindows(&reference.cell)
@@ -99,7 +100,8 @@ func capacityWindows(c *set.Cell) ([]result.Window, error) {
 	windows := make([]result.Window, len(throughput))
 	for i, w := range c.Windows {
 		windows[i] = result.Window{
-			StartedAt: w.StartedAt, Throughput: throughput[i], BounceBefore: w.BounceBefore, BounceAfter: w.BounceAfter,
+			StartedAt: w.StartedAt, Throughput: throughput[i], BounceBefore: w.BounceBefore,
+			BounceAfter: w.BounceAfter,
 		}
 	}
 	return windows, nil
@@ -119,15 +121,15 @@ func (s *sweep) capacityStates() state.States {
 	return state.Find(bounces)
 }
 
-// capacityOf returns the capacity that follows from windows at [config.RateMax]. A closed loop would
-// not do: it has no schedule, and its responses come in batches that make calls in batches, so that
-// some transports serve more than of an open loop.
+// capacityOf returns the capacity that follows from windows at [config.RateMax]. A closed loop
+// would not do: it has no schedule, and its responses come in batches that make calls in batches,
+// so that some transports serve more than of an open loop.
 //
-// The capacity is that of the slowest state of the machine that at least two windows were in, because
-// later windows will be in it too; a single window may be an outlier, and counts only if no state has
-// two. Of several windows in that state it is the lower end of the throughput's
-// interval, because most launches must be able to serve it: at a rate that half of them do not reach,
-// the response time is that of a queue which grows until the window ends.
+// The capacity is that of the slowest state of the machine that at least two windows were in,
+// because later windows will be in it too; a single window may be an outlier, and counts only if no
+// state has two. Of several windows in that state it is the lower end of the throughput's interval,
+// because most launches must be able to serve it: at a rate that half of them do not reach, the
+// response time is that of a queue which grows until the window ends.
 func capacityOf(windows []result.Window, states state.States, share float64) *result.Capacity {
 	by := map[string][]float64{}
 	for _, w := range windows {

@@ -19,10 +19,11 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc], rate: [50%, 90%, 2000]}\n"
+const shares = "repeats: 6\nbase: {in-flight: 8}\naxes: {transport: [shm, erpc], rate: [50%, " +
+	"90%, 2000]}\n"
 
-// capacities measures capacities of 1000, 1100, ... op/s, those of erpc a tenth of that. Other loads
-// are reached.
+// capacities measures capacities of 1000, 1100, ... op/s, those of erpc a tenth of that. Other
+// loads are reached.
 type capacities struct {
 	fail   map[string]error // of capacities, by transport
 	far    map[string]int   // how many of the first capacities are of the far state, by transport
@@ -31,7 +32,8 @@ type capacities struct {
 	order  []string
 }
 
-func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+func (m *capacities) measure(_ context.Context, c config.Config, _ runner.Observer) (*result.Result,
+	error) {
 	if c.Rate.Offers() {
 		m.order = append(m.order, "open")
 		m.rates[fmt.Sprintf("%s %v", c.Transport, c.Rate)] = true
@@ -62,13 +64,16 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	m := newCapacities()
 	p := plan(t, shares)
 	require.Len(t, p.Cells, 8, "two transports at three rates, and their capacities")
-	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), p,
+		options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 8, outcome.Complete)
 
-	require.Equal(t, strings.Repeat("capacity ", 12)+strings.Repeat("open ", 36), strings.Join(m.order, " ")+" ", "capacities come first")
+	require.Equal(t, strings.Repeat("capacity ", 12)+strings.Repeat("open ", 36),
+		strings.Join(m.order, " ")+" ", "capacities come first")
 	// Of six starts, the lowest is the lower end of the interval.
-	require.Equal(t, map[string]bool{"shm 500": true, "shm 900": true, "shm 2000": true, "erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
+	require.Equal(t, map[string]bool{"shm 500": true, "shm 900": true, "shm 2000": true,
+		"erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
 
 	s, err := set.Load(dir)
 	require.NoError(t, err)
@@ -90,16 +95,18 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	require.Equal(t, 6, c.Throughput.N)
 }
 
-// A transport whose capacity was seen in two states of the machine runs at shares of the slower one.
-// What another transport saw does not change its own capacity.
+// A transport whose capacity was seen in two states of the machine runs at shares of the slower
+// one. What another transport saw does not change its own capacity.
 func TestCapacityOfTheSlowestState(t *testing.T) {
 	m := newCapacities()
 	m.far = map[string]int{"shm": 2}
-	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares),
+		options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 8, outcome.Complete)
 	// Far windows of 250 and 275, and near ones of erpc from 100 to 150.
-	require.Equal(t, map[string]bool{"shm 131": true, "shm 236": true, "shm 2000": true, "erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
+	require.Equal(t, map[string]bool{"shm 131": true, "shm 236": true, "shm 2000": true,
+		"erpc 50": true, "erpc 90": true, "erpc 2000": true}, m.rates)
 	labels := set.LabelsOf(outcome.Set.Cells)
 	for i := range outcome.Set.Cells {
 		c := &outcome.Set.Cells[i]
@@ -116,11 +123,13 @@ func TestCapacityOfTheSlowestState(t *testing.T) {
 	}
 }
 
-// A repeat that falls behind is an error of its own window. The merged cell has more windows and warns.
+// A repeat that falls behind is an error of its own window. The merged cell has more windows and
+// warns.
 func TestRateOfTheMergedCell(t *testing.T) {
 	m := newCapacities()
 	repeat := map[string]int{}
-	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		r, err := m.measure(ctx, c, obs)
 		if err != nil || !c.Rate.Offers() {
 			return r, err
@@ -128,12 +137,14 @@ func TestRateOfTheMergedCell(t *testing.T) {
 		window := &r.Repeats[0]
 		client := &window.Ranks[0].Clients[0]
 		client.Open = &record.OpenReport{Scheduled: client.Ops()}
-		if repeat[c.Transport+c.Rate.String()]++; c.Transport == "shm" && c.Rate == 900 && repeat[c.Transport+c.Rate.String()] <= 2 {
+		if repeat[c.Transport+c.Rate.String()]++; c.Transport == "shm" && c.Rate == 900 &&
+			repeat[c.Transport+c.Rate.String()] <= 2 {
 			client.Open.Scheduled *= 3
 		}
 		return r, nil
 	}
-	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares),
+		options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	labels := set.LabelsOf(outcome.Set.Cells)
 	warned := map[string]result.Finding{}
@@ -154,7 +165,8 @@ func TestCapacityByState(t *testing.T) {
 	require.Equal(t, []string{"near", "far"}, states.Names())
 	windows := func(bounce float64, throughput ...float64) (list []result.Window) {
 		for _, x := range throughput {
-			list = append(list, result.Window{Throughput: x, BounceBefore: bounce, BounceAfter: bounce})
+			list = append(list, result.Window{Throughput: x, BounceBefore: bounce,
+				BounceAfter: bounce})
 		}
 		return list
 	}
@@ -167,14 +179,20 @@ func TestCapacityByState(t *testing.T) {
 		state   string
 		n       int
 	}{
-		"one state on this machine":    {near, state.Find([]float64{50, 51}), 100, "", 6},
-		"near, and others saw far":     {near, states, 100, "near", 6},
-		"one far window":               {slices.Concat(near, windows(300, 30)), states, 100, "near", 6},
-		"one window in each state":     {slices.Concat(near[:1], windows(300, 30)), states, 30, "far", 1},
-		"one far window and few near":  {slices.Concat(near[:3], windows(300, 30)), states, 100, "near", 3},
-		"some far windows":             {slices.Concat(near, windows(300, 30, 50, 40)), states, 40, "far", 3},
-		"mostly far":                   {slices.Concat(windows(50, 100), windows(300, 31, 32, 33, 34, 35, 36)), states, 31, "far", 6},
-		"far is not slower":            {slices.Concat(near, windows(300, 160)), states, 100, "near", 6},
+		"one state on this machine": {near, state.Find([]float64{50, 51}), 100, "", 6},
+		"near, and others saw far":  {near, states, 100, "near", 6},
+		"one far window": {slices.Concat(near, windows(300, 30)), states, 100,
+			"near", 6},
+		"one window in each state": {slices.Concat(near[:1], windows(300, 30)), states, 30,
+			"far", 1},
+		"one far window and few near": {slices.Concat(near[:3], windows(300, 30)), states, 100,
+			"near", 3},
+		"some far windows": {slices.Concat(near, windows(300, 30, 50, 40)), states, 40,
+			"far", 3},
+		"mostly far": {slices.Concat(windows(50, 100),
+			windows(300, 31, 32, 33, 34, 35, 36)), states, 31, "far", 6},
+		"far is not slower": {slices.Concat(near, windows(300, 160)), states, 100,
+			"near", 6},
 		"a mixed window is no state":   {slices.Concat(near, mixed), states, 100, "near", 6},
 		"too few for an interval":      {near[:3], state.States{}, 100, "", 3},
 		"nothing but a mixed window":   {mixed, states, 20, "", 1},
@@ -207,16 +225,19 @@ func TestResumedSweepHasTheSameRates(t *testing.T) {
 	dir := t.TempDir()
 	m := newCapacities()
 	ctx, cancel := context.WithCancel(t.Context())
-	interrupting := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	interrupting := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		if len(m.order) == 20 {
 			cancel()
 			return nil, ctx.Err()
 		}
 		return m.measure(ctx, c, obs)
 	}
-	_, err := runSweep(ctx, plan(t, shares), options{Dir: dir, Measure: interrupting, Watcher: new(watcher)})
+	_, err := runSweep(ctx, plan(t, shares),
+		options{Dir: dir, Measure: interrupting, Watcher: new(watcher)})
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = runSweep(t.Context(), plan(t, shares), options{Dir: dir, Resume: true, Measure: m.measure, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), plan(t, shares),
+		options{Dir: dir, Resume: true, Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Len(t, m.rates, 6)
 	require.Equal(t, 6, m.starts["shm"], "capacities are not measured again")
@@ -226,22 +247,27 @@ func TestResumedSweepHasTheSameRates(t *testing.T) {
 func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	m := newCapacities()
 	m.fail["erpc"] = errors.New("port in use")
-	outcome, err := runSweep(t.Context(), plan(t, shares), options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, shares),
+		options{Dir: t.TempDir(), Measure: m.measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 3, outcome.Failed)
 	reasons := map[string]string{}
 	for i := range outcome.Set.Cells {
 		if c := &outcome.Set.Cells[i]; c.Status == set.Failed {
-			reasons[set.LabelsOf(outcome.Set.Cells).Of(c.Config)], _, _ = strings.Cut(c.Reason, "; tried 2 times, see logs/")
+			reasons[set.LabelsOf(outcome.Set.Cells).Of(c.Config)], _,
+				_ = strings.Cut(c.Reason, "; tried 2 times, see logs/")
 		}
 	}
 	unknown := "the capacity is unknown, because it was not measured: port in use"
-	require.Equal(t, map[string]string{"erpc rate=max": "port in use", "erpc rate=50%": unknown, "erpc rate=90%": unknown}, reasons)
+	require.Equal(t, map[string]string{"erpc rate=max": "port in use", "erpc rate=50%": unknown,
+		"erpc rate=90%": unknown}, reasons)
 
-	wrong := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	wrong := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		r, err := m.measure(ctx, c, obs)
 		if err == nil && !c.Rate.Offers() {
-			r.Checks = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"}}
+			r.Checks = []result.Finding{{Name: "verified", Severity: result.Error,
+				Message: "3 responses were wrong"}}
 		}
 		return r, err
 	}
@@ -257,14 +283,18 @@ func TestUnknownCapacityFailsItsCells(t *testing.T) {
 	require.EqualError(t, err, "the capacity is unknown, because repeats of it are missing")
 	s.store.cells[0].complete = true
 	_, _, err = s.configOf(1)
-	require.EqualError(t, err, "the capacity is unknown, because its figures must not be used: check verified failed: 3 responses were wrong")
+	require.EqualError(t, err, "the capacity is unknown, because its figures must not be used: "+
+		"check verified failed: 3 responses were wrong")
 }
 
 func TestWrongShares(t *testing.T) {
 	for _, rate := range []string{"0%", "120%", "x%", "-5%", "nan%", "%"} {
 		_, err := Expand(parse(t, "axes: {rate: ["+"\""+rate+"\"]}\n"), known)
-		require.EqualError(t, err, fmt.Sprintf("--rate: %q is not a share of the capacity, which is above 0%% and at most 100%%", rate))
+		require.EqualError(t, err, fmt.Sprintf(
+			"--rate: %q is not a share of the capacity, which is above 0%% and at most 100%%",
+			rate))
 	}
 	var rate config.Rate
-	require.EqualError(t, rate.Set("70%"), `"70%" is a share of the capacity, which only a sweep measures; use a rate such as 5000, 200k or 1.5M`)
+	require.EqualError(t, rate.Set("70%"),
+		`"70%" is a share of the capacity, which only a sweep measures; use a rate such as 5000, 200k or 1.5M`)
 }

@@ -70,7 +70,8 @@ func Tool() result.Tool {
 	return result.Tool{Version: core.Version, Revision: core.BuildRevision(), Go: runtime.Version()}
 }
 
-// ReadMachine reads what there is to know of this host before a run, and checks that it can start ranks.
+// ReadMachine reads what there is to know of this host before a run, and checks that it can start
+// ranks.
 func (e *Engine) ReadMachine() error {
 	var err error
 	if e.CPUs, err = machine.AllowedTopology(); err != nil {
@@ -132,7 +133,8 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 		Tool:         Tool(),
 		Plugin:       p.Identity,
 		Environment:  e.Environment,
-		Capabilities: p.Info.Capabilities, Limits: p.Info.Limits, Needs: p.Info.Needs, System: e.Limits,
+		Capabilities: p.Info.Capabilities, Limits: p.Info.Limits, Needs: p.Info.Needs,
+		System:       e.Limits,
 		OneProbe:     p.OneProbe,
 		Beside:       e.Beside,
 		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
@@ -143,8 +145,8 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 	return req, nil
 }
 
-// ReadWitness runs the tool of the field that a microbenchmark's reading names, if runs have witnesses and it is
-// installed.
+// ReadWitness runs the tool of the field that a microbenchmark's reading names, if runs have
+// witnesses and it is installed.
 func (e *Engine) ReadWitness(ctx context.Context, m *transport.Measurement, cpus []int) error {
 	if len(m.Witness) == 0 || !e.Beside.Witness {
 		return nil

@@ -26,7 +26,8 @@ func (screen) Close()                 {}
 func engine(t *testing.T, run func(runner.Request) (*result.Result, error)) (*Engine, *[]string) {
 	notes := new([]string)
 	return &Engine{
-		Make: func(_ context.Context, req runner.Request, _ runner.Observer) (*result.Result, error) {
+		Make: func(_ context.Context, req runner.Request, _ runner.Observer) (
+			*result.Result, error) {
 			return run(req)
 		},
 		Dir: t.TempDir(), Note: func(text string) { *notes = append(*notes, text) },
@@ -56,9 +57,13 @@ func TestLossOfHost(t *testing.T) {
 		notes   []string
 	}{
 		{errors.New("rank 1 died"), 3, nil},
-		{fmt.Errorf("rank 1: host b %w", hosts.ErrLost), 1, []string{"a host is lost, so 2 transports did not run"}},
+		{fmt.Errorf("rank 1: host b %w", hosts.ErrLost), 1,
+			[]string{"a host is lost, so 2 transports did not run"}},
 	} {
-		e, notes := engine(t, func(runner.Request) (*result.Result, error) { return nil, c.failure })
+		e, notes := engine(t, func(runner.Request) (*result.Result, error) {
+			return nil,
+				c.failure
+		})
 		all, err := e.All(t.Context(), jobs("one", "two", "three"), none)
 		require.NoError(t, err)
 		require.Len(t, all, c.runs)

@@ -72,10 +72,15 @@ axes:
 }
 
 func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
-	yaml := parse(t, "repeats: 3\nlimit: 1m\nbase: {in-flight: 4}\naxes: {transport: [shm, erpc]}\n")
-	toml, err := ParseSpec("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = 4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
+	yaml := parse(t,
+		"repeats: 3\nlimit: 1m\nbase: {in-flight: 4}\naxes: {transport: [shm, erpc]}\n")
+	toml, err := ParseSpec("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = "+
+		"4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
 	require.NoError(t, err)
-	json, err := ParseSpec("s.json", []byte(`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
+	json,
+		err := ParseSpec("s.json",
+		[]byte(
+			`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
 	require.NoError(t, err)
 	require.Equal(t, yaml, toml)
 	require.Equal(t, yaml, json)
@@ -113,7 +118,8 @@ func TestBadSpecs(t *testing.T) {
 		"axes: {transport: [tcpx]}":   `no plugin for "tcpx"`,
 		"exclude: [{in-flight: 9}]":   "exclude: item 1 matches no cell",
 		"exclude: [{transport: shm}]": "no cell is left",
-		"axes: {in-flight: [" + strings.Repeat("1,", 99_999) + "1], value-size: [1, 2]}": "more than",
+		"axes: {in-flight: [" + strings.Repeat("1,", 99_999) +
+			"1], value-size: [1, 2]}": "more than",
 	} {
 		s, err := ParseSpec("s.yaml", []byte(text))
 		if err == nil {

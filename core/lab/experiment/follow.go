@@ -44,15 +44,15 @@ type Progress struct {
 	// Done and Planned count the windows of all cells that can be measured here.
 	Done    int `json:"done"`
 	Planned int `json:"planned"`
-	// Ended means that the sweep has written its index: it is complete, or was interrupted, or its other
-	// cells failed.
+	// Ended means that the sweep has written its index: it is complete, or was interrupted, or its
+	// other cells failed.
 	Ended bool `json:"ended"`
 	// LeftS is the time left in seconds, at the pace since the sweep began; 0 if that is not known.
 	LeftS float64 `json:"left_s"`
 }
 
-// ProgressOf returns a function that follows the sweep in a directory and returns its progress as JSON, or
-// "" while there is none.
+// ProgressOf returns a function that follows the sweep in a directory and returns its progress as
+// JSON, or "" while there is none.
 func ProgressOf() func(dir string) string {
 	var f *Follower
 	return func(dir string) string {
@@ -85,7 +85,8 @@ func (f *Follower) Progress(now time.Time) Progress {
 		}
 		entries, _ := os.ReadDir(s.repeatDir(i)) // none before the first repeat, nor after the last
 		for _, entry := range entries {
-			if name := entry.Name(); strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") {
+			if name := entry.Name(); strings.HasSuffix(name, ".json") &&
+				!strings.HasPrefix(name, ".") {
 				p.Done++
 			}
 		}
@@ -93,7 +94,8 @@ func (f *Follower) Progress(now time.Time) Progress {
 	_, err := os.Stat(filepath.Join(s.dir, set.IndexName))
 	p.Ended = err == nil
 	if spent := now.Sub(f.began); !p.Ended && p.Done > 0 && spent > 0 {
-		p.LeftS = (spent / time.Duration(p.Done) * time.Duration(p.Planned-p.Done)).Round(time.Second).Seconds()
+		p.LeftS = (spent / time.Duration(p.Done) * time.Duration(p.Planned-p.Done)).Round(
+			time.Second).Seconds()
 	}
 	return p
 }

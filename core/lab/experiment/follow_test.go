@@ -21,7 +21,8 @@ func TestFollow(t *testing.T) {
 	require.Nil(t, f, "there is no sweep yet")
 
 	var seen []Progress
-	measure := func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+	measure := func(ctx context.Context, c config.Config, o runner.Observer) (
+		*result.Result, error) {
 		if f == nil {
 			f, err = Follow(dir)
 			require.NoError(t, err)
@@ -29,7 +30,8 @@ func TestFollow(t *testing.T) {
 		seen = append(seen, f.Progress(f.began.Add(time.Minute)))
 		return good(ctx, c, o)
 	}
-	_, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: measure, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Len(t, seen, 12)
 	for i, p := range seen {
@@ -41,7 +43,8 @@ func TestFollow(t *testing.T) {
 	require.InDelta(t, 180, seen[3].LeftS, 1, "three of twelve took a minute")
 	require.Equal(t, Progress{Done: 12, Planned: 12, Ended: true}, f.Progress(time.Now()))
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte(`{"kind":"sweep"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, planName), []byte(`{"kind":"sweep"}`),
+		0o600))
 	_, err = Follow(dir)
 	require.ErrorContains(t, err, "is no plan")
 }

@@ -39,7 +39,8 @@ func sweepUntilKilled(dir string) int {
 	return 0
 }
 
-const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 2, 3, 4, 5, 6, 7, 8]}\n"
+const killedMatrix = "repeats: 6\naxes: {transport: [shm, erpc], in-flight: [1, 2, 3, 4, 5, 6, " +
+	"7, 8]}\n"
 
 type teller struct {
 	io.Writer
@@ -96,7 +97,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		require.Error(t, err, "it ended and did not say that it was complete")
 		requireReadable(t, dir)
 	}
-	outcome, err := runSweep(t.Context(), plan(t, killedMatrix), options{Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, killedMatrix),
+		options{Dir: dir, Resume: HasSweep(dir), Measure: good, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 16, outcome.Complete)
 }

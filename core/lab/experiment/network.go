@@ -25,9 +25,9 @@ type Networked interface {
 	In(n *network.Network) runner.Launcher
 }
 
-// impair gives a run its network, if it asks for one. Transports with an option for their address use
-// the one that they have there unless the user has set another, and each datagram is a packet. Where this user may not make networks,
-// a transport with faults of its own imitates it.
+// impair gives a run its network, if it asks for one. Transports with an option for their address
+// use the one that they have there unless the user has set another, and each datagram is a packet.
+// Where this user may not make networks, a transport with faults of its own imitates it.
 func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 	c := &req.Config
 	if c.Network == "" {
@@ -36,7 +36,8 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 	own, here := req.Launcher.(Networked)
 	switch {
 	case !here:
-		return wrongNetwork("it joins ranks that this command starts on this host; leave out the hosts or TRANSPORTBENCH_REATTACH")
+		return wrongNetwork("it joins ranks that this command starts on this host; leave out the " +
+			"hosts or TRANSPORTBENCH_REATTACH")
 	case req.Witness:
 		return wrongNetwork("a witness would not pass it; leave out --witness")
 	}
@@ -49,7 +50,8 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 		}
 		c.Options = maps.Clone(c.Options)
 		maps.Copy(c.Options, faults)
-		e.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network %s asks: this user may not make networks", info.Name, c.Network))
+		e.noteOnce(fmt.Sprintf("%s drops, delays and reorders its datagrams itself, as --network "+
+			"%s asks: this user may not make networks", info.Name, c.Network))
 		req.ImpairedBy = result.Imitated
 		return nil
 	case err != nil:
@@ -69,20 +71,26 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 	return nil
 }
 
-func wrongNetwork(problem string) error { return &config.Error{Option: "network", Problem: problem} }
+func wrongNetwork(problem string) error {
+	return &config.Error{Option: "network", Problem: problem}
+}
 
 // imitatesNetworks reports whether a transport has the options that faultsOf sets.
 func imitatesNetworks(info transport.Info) bool {
-	return slices.ContainsFunc(info.Options, func(o transport.Option) bool { return o.Name == "fault-drop" })
+	return slices.ContainsFunc(info.Options,
+		func(o transport.Option) bool { return o.Name == "fault-drop" })
 }
 
-// faultsOf returns the options by which a transport that sends datagrams has the impairments of a network
-// itself. It draws each fault when it sends a datagram and again when it receives it. missing is why
-// there is no network.
+// faultsOf returns the options by which a transport that sends datagrams has the impairments of a
+// network itself. It draws each fault when it sends a datagram and again when it receives it.
+// missing is why there is no network.
 func faultsOf(p config.Impairments, missing error) (map[string]string, error) {
 	for name, set := range map[string]bool{"jitter": p.Jitter > 0, "rate": p.Rate > 0} {
 		if set {
-			return nil, wrongNetwork(fmt.Sprintf("%v; without, the transport can imitate loss, delay and reorder, but no %s", missing, name))
+			return nil,
+				wrongNetwork(fmt.Sprintf(
+					"%v; without, the transport can imitate loss, delay and reorder, but no %s",
+					missing, name))
 		}
 	}
 	once := func(share float64) string { // in millionths, so that two draws have the share

@@ -26,8 +26,8 @@ type Side struct {
 	Mixed bool
 
 	measure Measure
-	// keep, unless it is nil, is called after each round with the number of rounds and what returns the
-	// side's result of them.
+	// keep, unless it is nil, is called after each round with the number of rounds and what returns
+	// the side's result of them.
 	keep func(repeats int, soFar func() (*result.Result, error)) error
 }
 
@@ -45,8 +45,8 @@ type PairedTest struct {
 	TimeLimit time.Duration
 	Seed      uint64
 	Compare   compare.Options
-	// LeastChange returns the smallest change that counts with that many repeats of each side, in place
-	// of that in Compare; nil if that does.
+	// LeastChange returns the smallest change that counts with that many repeats of each side, in
+	// place of that in Compare; nil if that does.
 	LeastChange func(repeats int) float64
 }
 
@@ -75,8 +75,9 @@ func (t *PairedTest) Expected(b Beside) time.Duration {
 	return p.Expected(b)
 }
 
-// Pair makes a paired test and stores the result of each side. Plugins log to log. If it is interrupted after
-// the first round, or a host is lost, it returns the outcome so far with the error.
+// Pair makes a paired test and stores the result of each side. Plugins log to log. If it is
+// interrupted after the first round, or a host is lost, it returns the outcome so far with the
+// error.
 func (e *Engine) Pair(ctx context.Context, t *PairedTest, log io.Writer) (*PairedResult, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -107,7 +108,8 @@ func (e *Engine) Pair(ctx context.Context, t *PairedTest, log io.Writer) (*Paire
 // round and stops at the first significant difference finds one sooner or later, even if there
 // is none.
 //
-// If ctx ends or a run fails after at least one round, run returns the outcome so far together with the error.
+// If ctx ends or a run fails after at least one round, run returns the outcome so far together with
+// the error.
 func (t *PairedTest) run(ctx context.Context) (*PairedResult, error) {
 	began := time.Now()
 	random := rand.New(rand.NewPCG(t.Seed, 0))
@@ -181,12 +183,14 @@ func (s *side) store() error {
 	}
 	return s.keep(len(s.results), func() (*result.Result, error) {
 		return s.merge(func(s *side, last *result.Result) {
-			last.Incomplete, last.IncompleteReason = true, "the test had not ended after "+format.Count(len(s.results), "repeat")
+			last.Incomplete, last.IncompleteReason = true, "the test had not ended after "+
+				format.Count(len(s.results), "repeat")
 		})
 	})
 }
 
-// merge returns the side's result. edit, unless it is nil, says of the last repeat how the test ended.
+// merge returns the side's result. edit, unless it is nil, says of the last repeat how the test
+// ended.
 func (s *side) merge(edit func(s *side, last *result.Result)) (*result.Result, error) {
 	parts := slices.Clone(s.results)
 	if edit != nil {
@@ -233,8 +237,10 @@ func (t *PairedTest) compare(sides [2]*side) (*compare.Report, error) {
 	return compare.Pairwise(sides[0].set, sides[1].set, o)
 }
 
-// cutShort returns err and the outcome of the rounds before it; failed is the side that returned err.
-func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side, failed *side) (*PairedResult, error) {
+// cutShort returns err and the outcome of the rounds before it; failed is the side that returned
+// err.
+func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side,
+	failed *side) (*PairedResult, error) {
 	reason, why := EndFailed, err
 	if stopped := context.Cause(ctx); stopped != nil {
 		why = stopped
@@ -256,7 +262,8 @@ func (t *PairedTest) cutShort(ctx context.Context, err error, sides [2]*side, fa
 }
 
 // conclude returns the outcome of all rounds. edit is as in [side.merge].
-func (t *PairedTest) conclude(sides [2]*side, reason EndReason, edit func(s *side, last *result.Result)) (*PairedResult, error) {
+func (t *PairedTest) conclude(sides [2]*side, reason EndReason,
+	edit func(s *side, last *result.Result)) (*PairedResult, error) {
 	outcome := &PairedResult{Ended: reason}
 	var err error
 	if outcome.Report, err = t.compare(sides); err != nil {

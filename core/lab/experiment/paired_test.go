@@ -18,11 +18,14 @@ import (
 // pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
 func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
 	d := &PairedTest{
-		A: Side{Config: config.Default()}, B: Side{Config: config.Default()}, StopRule: compare.StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: 100}, Compare: compare.Defaults(),
-		Begin: func(string, int) runner.Observer { return nil },
+		A: Side{Config: config.Default()}, B: Side{Config: config.Default()},
+		StopRule: compare.StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: 100},
+		Compare:  compare.Defaults(),
+		Begin:    func(string, int) runner.Observer { return nil },
 	}
 	d.B.Config.InFlight = 2
-	d.A.measure = func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+	d.A.measure = func(_ context.Context, c config.Config, _ runner.Observer) (
+		*result.Result, error) {
 		centre := a
 		if c.InFlight == 2 {
 			centre = b
@@ -59,7 +62,8 @@ func TestPairedTestEnds(t *testing.T) {
 	d.LeastChange = func(n int) float64 { least = n; return 0.5 }
 	v, err = d.run(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict, "10% is below the floor, but not the same")
+	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict,
+		"10% is below the floor, but not the same")
 	require.Equal(t, 0.5, v.Report.Floor)
 	require.Equal(t, len(v.A.Repeats), least)
 
@@ -82,7 +86,8 @@ func TestPairedTestOfOpenLoops(t *testing.T) {
 	d := pairedTest(r, 1e6, 1e6, 0.0001)
 	d.MaxRepeats = 10
 	throughput := d.A.measure
-	d.A.measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+	d.A.measure = func(ctx context.Context, c config.Config, o runner.Observer) (
+		*result.Result, error) {
 		m, err := throughput(ctx, c, o)
 		m.Repeats[0].Samples[result.LatencyP50] = 1000 * (1 + 0.3*r.NormFloat64())
 		return m, err
@@ -154,7 +159,8 @@ func TestPairedTestKeepsItsRounds(t *testing.T) {
 	}
 	d.A.keep, d.B.keep = keep("A"), keep("B")
 	measure, n := d.B.measure, 0
-	d.B.measure = func(ctx context.Context, c config.Config, o runner.Observer) (*result.Result, error) {
+	d.B.measure = func(ctx context.Context, c config.Config, o runner.Observer) (
+		*result.Result, error) {
 		if n++; n == 4 {
 			return nil, &runner.RankError{Rank: 1, Op: "run", Err: errors.New("it crashed")}
 		}

@@ -58,7 +58,8 @@ type Plan struct {
 }
 
 // Digest identifies the plan: two sweeps with the same digest measure the same cells in the same
-// order. What the machine could not measure when the sweep began it may be able to when it is resumed.
+// order. What the machine could not measure when the sweep began it may be able to when it is
+// resumed.
 func (p *Plan) Digest() string {
 	wanted := *p
 	wanted.Cells = slices.Clone(p.Cells)
@@ -73,7 +74,8 @@ func (p *Plan) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// undescribed returns the transports that could not tell their options. A cell has all options that are known.
+// undescribed returns the transports that could not tell their options. A cell has all options that
+// are known.
 func (p *Plan) undescribed() (transports []string) {
 	for i := range p.Cells {
 		if c := &p.Cells[i]; c.Unavailable != "" && len(c.Config.Options) == 0 {
@@ -97,7 +99,9 @@ func Expand(s *Spec, all Plugins) (*Plan, error) {
 	total := 1
 	for _, axis := range s.Axes {
 		if total *= len(axis.Values); total > MaxCells*10 {
-			return nil, fmt.Errorf("the axes have more than %d points; a sweep has at most %d cells", MaxCells*10, MaxCells)
+			return nil,
+				fmt.Errorf("the axes have more than %d points; a sweep has at most %d cells",
+					MaxCells*10, MaxCells)
 		}
 	}
 	p := &Plan{Repeats: s.Repeats, Order: s.Order, Seed: s.Seed}
@@ -113,7 +117,8 @@ func Expand(s *Spec, all Plugins) (*Plan, error) {
 			return nil
 		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
-			most := append(slices.Clip(layers), map[string]string{rateOption: config.RateMax.String()})
+			most := append(slices.Clip(layers),
+				map[string]string{rateOption: config.RateMax.String()})
 			reference, _, err := s.cell(most, all, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
@@ -151,7 +156,8 @@ func (s *Spec) noteTwice(p *Plan) {
 		axis := &s.Axes[i]
 		var values []map[string]string
 		for _, value := range axis.Values {
-			if !slices.ContainsFunc(values, func(other map[string]string) bool { return maps.Equal(value, other) }) {
+			if !slices.ContainsFunc(values,
+				func(other map[string]string) bool { return maps.Equal(value, other) }) {
 				values = append(values, value)
 				continue
 			}
@@ -161,8 +167,8 @@ func (s *Spec) noteTwice(p *Plan) {
 	}
 }
 
-// noteSame notes a point of the axes that is the cell of another one. Options that the transport does not have
-// make no such point.
+// noteSame notes a point of the axes that is the cell of another one. Options that the transport
+// does not have make no such point.
 func (p *Plan) noteSame(first, again *Cell) {
 	differs := map[string]string{}
 	for option, value := range again.given {
@@ -171,7 +177,8 @@ func (p *Plan) noteSame(first, again *Cell) {
 		}
 	}
 	if len(differs) > 0 {
-		p.note("%s with %s is the load of another cell; it is measured once", again.Config.Transport, settingsText(differs))
+		p.note("%s with %s is the load of another cell; it is measured once",
+			again.Config.Transport, settingsText(differs))
 	}
 }
 
@@ -198,12 +205,15 @@ func (s *Spec) withAll(transports []string) *Spec {
 		if (*values)["transport"] == allTransports {
 			*values = maps.Clone(*values)
 			delete(*values, "transport")
-			c.Axes = append(c.Axes, Axis{Name: "transport", Values: []map[string]string{{"transport": allTransports}}, Flag: values == &c.Flags})
+			c.Axes = append(c.Axes, Axis{Name: "transport",
+				Values: []map[string]string{{"transport": allTransports}},
+				Flag:   values == &c.Flags})
 			c.sortAxes()
 		}
 	}
 	for i, axis := range c.Axes {
-		if axis.Name != "transport" || len(axis.Values) != 1 || axis.Values[0]["transport"] != allTransports {
+		if axis.Name != "transport" || len(axis.Values) != 1 ||
+			axis.Values[0]["transport"] != allTransports {
 			continue
 		}
 		c.Axes[i].Values = nil
@@ -268,7 +278,8 @@ func (s *Spec) checkNames(all Plugins) error {
 			}
 		}
 	}
-	if s.Base["transport"] == "" && s.Flags["transport"] == "" && !slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
+	if s.Base["transport"] == "" && s.Flags["transport"] == "" &&
+		!slices.ContainsFunc(s.Axes, func(a Axis) bool { return a.Name == "transport" }) {
 		for _, name := range all.transports() {
 			names, _ := all.own(name)
 			for _, option := range names {
@@ -280,9 +291,11 @@ func (s *Spec) checkNames(all Plugins) error {
 		for name := range values {
 			switch {
 			case name == "repeats":
-				return errors.New("repeats: all cells have the same number; set it beside base and axes")
+				return errors.New(
+					"repeats: all cells have the same number; set it beside base and axes")
 			case name == "launches":
-				return errors.New("launches: a sweep launches the ranks for each repeat; leave it out")
+				return errors.New(
+					"launches: a sweep launches the ranks for each repeat; leave it out")
 			case name != "transport" && !config.IsOption(name) && !own[name]:
 				return &UnknownOptionError{name, slices.Sorted(maps.Keys(own))}
 			}
@@ -300,7 +313,8 @@ type UnknownOptionError struct {
 func (e *UnknownOptionError) Error() string { return fmt.Sprintf("unknown option %q", e.Name) }
 
 // cell resolves one point from its layers, and marks in used the exclusions that match it.
-func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cell, excluded bool, err error) {
+func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cell, excluded bool,
+	err error) {
 	values := map[string]string{}
 	layers := make([]config.Layer, len(tables))
 	for i, table := range tables {

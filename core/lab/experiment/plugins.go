@@ -25,13 +25,16 @@ type Plugin struct {
 	Err error
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
 	OneProbe bool
-	// Launcher returns what starts ranks, which log to log. mixed allows another version of the runtime.
+	// Launcher returns what starts ranks, which log to log. mixed allows another version of the
+	// runtime.
 	Launcher func(log io.Writer, mixed bool) (runner.Launcher, error)
 	// Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives.
-	Micro func(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error
+	Micro func(ctx context.Context, request record.MicroRequest,
+		report func(record.MicroAnswer) error) error
 }
 
-// Unavailable returns why the plugin cannot run, as far as that is known without trying, or an empty string.
+// Unavailable returns why the plugin cannot run, as far as that is known without trying, or an
+// empty string.
 func (p *Plugin) Unavailable() string {
 	if p.Err != nil {
 		return oneLine(p.Err.Error())
@@ -42,7 +45,8 @@ func (p *Plugin) Unavailable() string {
 // Problem is Unavailable as an error.
 func (p *Plugin) Problem() error {
 	if p.Err == nil && p.Info.Unavailable != "" {
-		return fmt.Errorf("%s: %w", p.Identity.Name, transport.Unavailable("%w", record.Foreign(p.Info.Unavailable)))
+		return fmt.Errorf("%s: %w", p.Identity.Name,
+			transport.Unavailable("%w", record.Foreign(p.Info.Unavailable)))
 	}
 	return p.Err
 }
@@ -53,7 +57,8 @@ type Plugins map[string]*Plugin
 // allTransports stands for all transports in a [Spec].
 const allTransports = "all"
 
-// PluginsOf returns the plugins of the transports that a spec names. find finds them, and those of "all".
+// PluginsOf returns the plugins of the transports that a spec names. find finds them, and those of
+// "all".
 func PluginsOf(s *Spec, find func(names []string) ([]*Plugin, error)) (Plugins, error) {
 	list, err := find(s.Transports())
 	if err != nil {
@@ -61,8 +66,10 @@ func PluginsOf(s *Spec, find func(names []string) ([]*Plugin, error)) (Plugins, 
 	}
 	all := Plugins{}
 	for _, p := range list {
-		if p.Err != nil && !errors.Is(p.Err, transport.ErrUnavailable) { // whether it can run here is not known
-			return nil, fmt.Errorf("%w; try again, or name other transports with --transport", p.Err)
+		// whether it can run here is not known
+		if p.Err != nil && !errors.Is(p.Err, transport.ErrUnavailable) {
+			return nil, fmt.Errorf("%w; try again, or name other transports with --transport",
+				p.Err)
 		}
 		all[p.Identity.Name] = p
 	}
@@ -79,7 +86,8 @@ func (all Plugins) Available() error {
 	return nil
 }
 
-// without returns the plugins as they are if the named transports lack what they need to tell their options.
+// without returns the plugins as they are if the named transports lack what they need to tell their
+// options.
 func (all Plugins) without(names []string) Plugins {
 	all = maps.Clone(all)
 	for _, name := range names {
@@ -104,16 +112,19 @@ func (all Plugins) own(name string) (names []string, ok bool) {
 	return names, true
 }
 
-// Resolve returns the configuration of layers and of own, the transport's own options. An error is a mistake in the
-// options. If the transport cannot run on this machine, unavailable says why and the configuration is still complete.
-// A cell on the track matched that is the same on the track shipped is that one, so that it is not measured twice.
-func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config.Config, unavailable string, err error) {
+// Resolve returns the configuration of layers and of own, the transport's own options. An error is
+// a mistake in the options. If the transport cannot run on this machine, unavailable says why and
+// the configuration is still complete. A cell on the track matched that is the same on the track
+// shipped is that one, so that it is not measured twice.
+func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config.Config,
+	unavailable string, err error) {
 	name := p.Identity.Name
 	c, origins, err := config.Resolve(layers...)
 	if err != nil {
 		for _, o := range p.Info.Options {
 			if _, set := origins[o.Name]; set {
-				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name, name, o.Name)
+				err = fmt.Errorf("%w; the option of %s with this name is %s.%s", err, name,
+					name, o.Name)
 			}
 		}
 		return c, "", err
@@ -132,7 +143,9 @@ func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config
 	}
 	c.Options = complete.Map()
 	if c.Track == config.TrackMatched {
-		shipped, _, err := config.Resolve(append(slices.Clip(layers), config.Layer{Values: map[string]string{"track": config.TrackShipped.String()}})...)
+		shipped, _, err := config.Resolve(
+			append(slices.Clip(layers), config.Layer{
+				Values: map[string]string{"track": config.TrackShipped.String()}})...)
 		if err != nil {
 			return c, "", err
 		}

@@ -48,7 +48,8 @@ func Size(jobs []Job) int64 {
 func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 	for i := range jobs {
 		j := &jobs[i]
-		if req, err := e.request(Run{Plugin: j.Plugin, Config: j.Config}); err == nil && runner.Check(req) == nil {
+		if req, err := e.request(Run{Plugin: j.Plugin, Config: j.Config}); err == nil &&
+			runner.Check(req) == nil {
 			total += runner.Expected(j.Config, e.Beside)
 		}
 	}
@@ -62,10 +63,11 @@ type Screen interface {
 	Close()
 }
 
-// All makes runs one after the other and stores their results. screen returns what shows the i-th. If ctx ends
-// or a result cannot be stored, All returns what is done with the error. After the loss of a host it makes no
-// more runs.
-func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen) (all []Done, err error) {
+// All makes runs one after the other and stores their results. screen returns what shows the i-th.
+// If ctx ends or a result cannot be stored, All returns what is done with the error. After the loss
+// of a host it makes no more runs.
+func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen) (all []Done,
+	err error) {
 	for i := range jobs {
 		began := time.Now()
 		if i == 0 {
@@ -85,7 +87,8 @@ func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen)
 		}
 		all = append(all, done)
 		if left := len(jobs) - i - 1; errors.Is(done.Err, hosts.ErrLost) && left > 0 {
-			e.Note(fmt.Sprintf("a host is lost, so %s did not run", format.Count(left, "transport")))
+			e.Note(fmt.Sprintf("a host is lost, so %s did not run",
+				format.Count(left, "transport")))
 			break
 		}
 	}
@@ -93,17 +96,19 @@ func (e *Engine) All(ctx context.Context, jobs []Job, screen func(i int) Screen)
 }
 
 // one makes a run and keeps its repeats in file as they are complete.
-func (e *Engine) one(ctx context.Context, j *Job, began time.Time, file *result.Growing, s Screen) (*result.Result, error) {
+func (e *Engine) one(ctx context.Context, j *Job, began time.Time, file *result.Growing,
+	s Screen) (*result.Result, error) {
 	defer s.Close()
 	l, err := j.Plugin.Launcher(s, e.AllowMixed)
 	if err != nil {
 		return nil, err
 	}
-	return e.Run(ctx, Run{Plugin: j.Plugin, Config: j.Config, Began: began, Launcher: l, Keep: file.Keep, Trace: j.Trace}, s)
+	return e.Run(ctx, Run{Plugin: j.Plugin, Config: j.Config, Began: began, Launcher: l,
+		Keep: file.Keep, Trace: j.Trace}, s)
 }
 
-// Measure returns what makes runs with one repeat, with plugins that log to log. mixed allows plugins of another
-// version of the runtime.
+// Measure returns what makes runs with one repeat, with plugins that log to log. mixed allows
+// plugins of another version of the runtime.
 func (e *Engine) Measure(plugins Plugins, log io.Writer, mixed bool) (Measure, error) {
 	launchers := map[string]runner.Launcher{}
 	for name, p := range plugins {
@@ -114,7 +119,8 @@ func (e *Engine) Measure(plugins Plugins, log io.Writer, mixed bool) (Measure, e
 		launchers[name] = l
 	}
 	return func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		return e.Run(ctx, Run{Plugin: plugins[c.Transport], Config: c, Launcher: launchers[c.Transport]}, obs)
+		return e.Run(ctx, Run{Plugin: plugins[c.Transport], Config: c,
+			Launcher: launchers[c.Transport]}, obs)
 	}, nil
 }
 

@@ -21,11 +21,13 @@ func ReadSettings(format string, text []byte) (map[string]any, error) {
 	if format == "toml" && len(text) > maxTOML {
 		return nil, fmt.Errorf("it has more than %d KiB, the limit for TOML; use YAML", maxTOML>>10)
 	}
-	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"), viper.WithDecoderRegistry(flatRegistry{viper.NewCodecRegistry()}))
+	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"),
+		viper.WithDecoderRegistry(flatRegistry{viper.NewCodecRegistry()}))
 	v.SetConfigType(format)
 	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
 		text := strings.TrimPrefix(err.Error(), "While parsing config: ")
-		return nil, errors.New(oneLine(strings.TrimPrefix(text, "yaml: unmarshal errors:"))) // the errors follow
+		// the errors follow
+		return nil, errors.New(oneLine(strings.TrimPrefix(text, "yaml: unmarshal errors:")))
 	}
 	return v.AllSettings(), nil
 }

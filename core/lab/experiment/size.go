@@ -10,9 +10,10 @@ import (
 // Size returns about the most bytes that a sweep of p adds to dir, which may have a part of it.
 func (p *Plan) Size(dir string) int64 {
 	const (
-		block   = 4 << 10             // that a file or a directory has in part
-		perCell = 2*block + (3 << 10) // directory of its repeats, result, and what plan and index have
-		indexed = 1 << 10             // of a repeat
+		block = 4 << 10 // that a file or a directory has in part
+		// directory of its repeats, result, and what plan and index have
+		perCell = 2*block + (3 << 10)
+		indexed = 1 << 10 // of a repeat
 	)
 	s := store{dir: dir, plan: p}
 	var size, results, repeats, largestResult, largestRepeats int64
@@ -36,7 +37,8 @@ func (p *Plan) Size(dir string) int64 {
 		results, largestResult = results+merged, max(largestResult, merged)
 		repeats, largestRepeats = repeats+parts, max(largestRepeats, parts)
 	}
-	// The repeats of a cell stay until they are merged into its result: with rounds, those of all cells.
+	// The repeats of a cell stay until they are merged into its result: with rounds, those of all
+	// cells.
 	if p.Order == Sequential {
 		return size + results + largestRepeats
 	}

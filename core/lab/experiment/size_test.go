@@ -15,7 +15,8 @@ import (
 func TestSize(t *testing.T) {
 	c := config.Default()
 	one, merged := runner.ResultSize(&c, 1), runner.ResultSize(&c, 3)
-	p := &Plan{Repeats: 3, Cells: []Cell{{ID: "a", Config: c}, {ID: "b", Config: c}, {ID: "stub", Config: c, Unavailable: "no such device"}}}
+	p := &Plan{Repeats: 3, Cells: []Cell{{ID: "a", Config: c}, {ID: "b", Config: c},
+		{ID: "stub", Config: c, Unavailable: "no such device"}}}
 	dir := t.TempDir()
 	require.InDelta(t, 6*one+merged, p.Size(dir), float64(one))
 	p.Order = Sequential

@@ -18,8 +18,8 @@ import (
 // MaxCells is the largest number of cells of a sweep.
 const MaxCells = 10_000
 
-// MaxSpec is the size in bytes of the largest file that describes a sweep. Its parser needs memory for a
-// hundred times as much.
+// MaxSpec is the size in bytes of the largest file that describes a sweep. Its parser needs memory
+// for a hundred times as much.
 const MaxSpec = 1 << 20
 
 // The orders of a sweep.
@@ -62,7 +62,8 @@ type Axis struct {
 
 // NewSpec returns a sweep without axes, with the default repeats and order.
 func NewSpec() *Spec {
-	return &Spec{Base: map[string]string{}, Flags: map[string]string{}, Repeats: 10, Order: Interleaved, Seed: 1}
+	return &Spec{Base: map[string]string{}, Flags: map[string]string{}, Repeats: 10,
+		Order: Interleaved, Seed: 1}
 }
 
 // ParseSpec reads a sweep file. The extension of name chooses YAML, TOML or JSON.
@@ -116,8 +117,8 @@ func (s *Spec) reader(name string) func(value any) error {
 	}[name]
 }
 
-// Set sets a setting of a sweep that is not an option of its cells, such as order. known is false if there is no such
-// setting.
+// Set sets a setting of a sweep that is not an option of its cells, such as order. known is false
+// if there is no such setting.
 func (s *Spec) Set(name, text string) (known bool, err error) {
 	read := s.reader(name)
 	if read == nil {
@@ -247,9 +248,11 @@ func (s *Spec) joinAlternatives() {
 	var joined []Axis
 	for _, axis := range s.Axes {
 		at := slices.IndexFunc(joined, func(a Axis) bool {
-			return a.Flag == axis.Flag && slices.ContainsFunc(a.Values, func(value map[string]string) bool {
-				return len(value) == 1 && config.Exclusive(slices.Collect(maps.Keys(value))[0], axis.option())
-			})
+			return a.Flag == axis.Flag &&
+				slices.ContainsFunc(a.Values, func(value map[string]string) bool {
+					return len(value) == 1 && config.Exclusive(slices.Collect(maps.Keys(value))[0],
+						axis.option())
+				})
 		})
 		if at < 0 {
 			joined = append(joined, axis)
@@ -272,9 +275,9 @@ func (s *Spec) sortAxes() {
 	slices.SortStableFunc(s.Axes, func(a, b Axis) int { return strings.Compare(key(a), key(b)) })
 }
 
-// Override sets options as flags do: a single value goes above the base and the axes, several values are an axis.
-// Values of options that replace each other are alternatives. An axis of an option that the flags set or
-// replace goes.
+// Override sets options as flags do: a single value goes above the base and the axes, several
+// values are an axis. Values of options that replace each other are alternatives. An axis of an
+// option that the flags set or replace goes.
 func (s *Spec) Override(flags map[string][]string) {
 	set := func(name string) bool {
 		for flag := range flags {

@@ -118,7 +118,8 @@ func (s *store) writePlan(begun origin) error {
 	if err != nil {
 		return err
 	}
-	return files.Replace(filepath.Join(s.dir, planName), func(w io.Writer) error { _, err := w.Write(text); return err })
+	return files.Replace(filepath.Join(s.dir, planName),
+		func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
 // open resumes a sweep.
@@ -144,7 +145,8 @@ func newStore(dir string, p *Plan) (*store, error) {
 		root.Close()
 		return nil, err
 	}
-	s := &store{dir: dir, root: root, lock: lock, plan: p, cells: make([]progress, len(p.Cells)), index: set.New()}
+	s := &store{dir: dir, root: root, lock: lock, plan: p, cells: make([]progress, len(p.Cells)),
+		index: set.New()}
 	if err := s.checkDirs(); err != nil {
 		s.close()
 		return nil, err
@@ -163,7 +165,8 @@ func (s *store) checkDirs() error {
 			return err
 		}
 		if err == nil && !info.IsDir() {
-			return &ChangedError{s.dir, name + " is a link or a file instead of a directory: remove it to go on"}
+			return &ChangedError{s.dir, name +
+				" is a link or a file instead of a directory: remove it to go on"}
 		}
 	}
 	return nil
@@ -202,8 +205,8 @@ func (s *store) resume(of *Sweep, now origin) error {
 	return nil
 }
 
-// check returns an error if the plan or the origin differs from that of the sweep on disk. A plan that has got
-// the options of more transports takes the place of the one on disk.
+// check returns an error if the plan or the origin differs from that of the sweep on disk. A plan
+// that has got the options of more transports takes the place of the one on disk.
 func (s *store) check(of *Sweep, now origin) error {
 	path := filepath.Join(s.dir, planName)
 	begun, err := readPlan(path)
@@ -215,11 +218,13 @@ func (s *store) check(of *Sweep, now origin) error {
 	}
 	same := begun.Plan != nil && begun.Digest == s.plan.Digest()
 	if !same && !of.completes(begun) {
-		return changed("the sweep differs from the one to resume: %s", planChange(begun.Plan, s.plan))
+		return changed("the sweep differs from the one to resume: %s",
+			planChange(begun.Plan, s.plan))
 	}
 	for name, sum := range now.Plugins {
 		if was := begun.Origin.Plugins[name]; was != sum {
-			return changed("the plugin of transport %s has changed since the sweep began (SHA-256 %.12s, now %.12s)", name, was, sum)
+			return changed("the plugin of transport %s has changed since the sweep began "+
+				"(SHA-256 %.12s, now %.12s)", name, was, sum)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(now.Machine)) {
@@ -233,8 +238,8 @@ func (s *store) check(of *Sweep, now origin) error {
 	return s.writePlan(begun.Origin)
 }
 
-// completes reports whether the plans differ only in the options of transports that could not be described when
-// the sweep began, because they lacked a library.
+// completes reports whether the plans differ only in the options of transports that could not be
+// described when the sweep began, because they lacked a library.
 func (s *Sweep) completes(begun planFile) bool {
 	if begun.Plan == nil {
 		return false
@@ -324,7 +329,8 @@ func (s *store) recover(i int) error {
 	}
 	for _, entry := range entries {
 		repeat, err := strconv.Atoi(strings.TrimSuffix(entry.Name(), ".json"))
-		if err != nil || repeat < 0 || repeat >= s.plan.Repeats || entry.Name() != filepath.Base(s.repeatPath(i, repeat)) {
+		if err != nil || repeat < 0 || repeat >= s.plan.Repeats ||
+			entry.Name() != filepath.Base(s.repeatPath(i, repeat)) {
 			continue // no file of a sweep
 		}
 		usable, err := s.load(i, repeat, 1, s.repeatPath(i, repeat))
@@ -338,8 +344,8 @@ func (s *store) recover(i int) error {
 	return nil
 }
 
-// load adds a result's file to its cell, with as many repeats from that one. A file that is damaged is set
-// aside and not usable.
+// load adds a result's file to its cell, with as many repeats from that one. A file that is damaged
+// is set aside and not usable.
 func (s *store) load(i, repeat, repeats int, path string) (usable bool, err error) {
 	r, size, err := read(path)
 	if err == nil && (r.Kind != result.KindRun || len(r.Repeats) != repeats) {
@@ -357,8 +363,10 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 	if path == s.cellPath(i) {
 		suffix, subject = "", "the file of all its repeats"
 	}
-	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport, c.ID, suffix))
-	s.damaged = append(s.damaged, damage{run{i, repeat}, fmt.Sprintf("%s cannot be used: %v", subject, err), aside})
+	aside := filepath.Join(logsDir, fmt.Sprintf("%s-%s%s.damaged", c.Config.Transport,
+		c.ID, suffix))
+	s.damaged = append(s.damaged, damage{run{i, repeat},
+		fmt.Sprintf("%s cannot be used: %v", subject, err), aside})
 	if err = s.root.MkdirAll(logsDir, 0o755); err == nil {
 		err = s.root.Rename(s.local(path), aside)
 	}
@@ -368,8 +376,8 @@ func (s *store) load(i, repeat, repeats int, path string) (usable bool, err erro
 	return false, err
 }
 
-// read reads a result that a sweep stored. It does not validate the schema, which takes as long as all
-// else: the file is complete because it was renamed into place.
+// read reads a result that a sweep stored. It does not validate the schema, which takes as long as
+// all else: the file is complete because it was renamed into place.
 func read(path string) (r *result.Result, size int64, err error) {
 	text, err := files.Read(path, result.MaxSize)
 	if err != nil {
@@ -399,7 +407,9 @@ func (s *store) add(i int, r *result.Result, path string, size int64) error {
 	return nil
 }
 
-func (s *store) repeatDir(i int) string { return filepath.Join(s.dir, repeatsDir, s.plan.Cells[i].ID) }
+func (s *store) repeatDir(i int) string {
+	return filepath.Join(s.dir, repeatsDir, s.plan.Cells[i].ID)
+}
 
 func (s *store) repeatPath(i, repeat int) string {
 	return filepath.Join(s.repeatDir(i), fmt.Sprintf("%04d.json", repeat))
@@ -472,17 +482,21 @@ func (s *store) write(path string, r *result.Result) (size int64, err error) {
 	return size, err
 }
 
-// log keeps what is known of a run that failed, and returns the file's name in the directory: the errors,
-// the last output of a plugin that died, and what was recorded of the repeat.
-func (s *store) log(r run, try int, failure error, measured *result.Result) (name string, err error) {
+// log keeps what is known of a run that failed, and returns the file's name in the directory: the
+// errors, the last output of a plugin that died, and what was recorded of the repeat.
+func (s *store) log(r run, try int, failure error, measured *result.Result) (name string,
+	err error) {
 	c := &s.plan.Cells[r.cell]
-	name = filepath.Join(logsDir, fmt.Sprintf("%s-%s-repeat-%d-try-%d.log", c.Config.Transport, c.ID, r.repeat+1, try))
+	name = filepath.Join(logsDir, fmt.Sprintf("%s-%s-repeat-%d-try-%d.log", c.Config.Transport,
+		c.ID, r.repeat+1, try))
 	var file bytes.Buffer
 	text := printable.NewWriter(&file)
-	fmt.Fprintf(text, "%s\nrepeat %d, try %d\n%v\n", time.Now().UTC().Format(time.RFC3339), r.repeat+1, try, failure)
+	fmt.Fprintf(text, "%s\nrepeat %d, try %d\n%v\n", time.Now().UTC().Format(time.RFC3339),
+		r.repeat+1, try, failure)
 	var died *record.ExitError
 	if errors.As(failure, &died) {
-		fmt.Fprintf(text, "\nlast output of plugin %s (pid %d):\n%s\n", died.Plugin, died.PID, strings.Join(died.Output, "\n"))
+		fmt.Fprintf(text, "\nlast output of plugin %s (pid %d):\n%s\n", died.Plugin, died.PID,
+			strings.Join(died.Output, "\n"))
 	}
 	if long := new(record.LongError); errors.As(failure, &long) {
 		fmt.Fprintf(text, "\nwhole error:\n%s\n", long.Whole)
@@ -520,7 +534,8 @@ func (s *store) finish(failures map[int]Failure) (*set.Set, error) {
 			cell.Incomplete = cell.Incomplete || !p.complete
 		}
 		if cell.Config == nil {
-			cell.Config, cell.Environment, cell.Plugin.Name = s.plan.Cells[i].Flat(), -1, s.plan.Cells[i].Config.Transport
+			cell.Config, cell.Environment, cell.Plugin.Name = s.plan.Cells[i].Flat(), -1,
+				s.plan.Cells[i].Config.Transport
 			cell.Samples = map[string][]float64{}
 		}
 		s.index.Cells = append(s.index.Cells, cell)

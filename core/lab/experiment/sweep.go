@@ -35,8 +35,8 @@ type Watcher interface {
 	// Cell is called when a cell is complete, with the samples of all repeats, and when a cell is
 	// given up, with the reason.
 	Cell(Status, *set.Cell)
-	// Again is called before a run that has failed, or whose file is damaged, is made once more, with the
-	// reason and the file that has more about it.
+	// Again is called before a run that has failed, or whose file is damaged, is made once more,
+	// with the reason and the file that has more about it.
 	Again(s Status, reason, log string)
 }
 
@@ -71,8 +71,8 @@ type Outcome struct {
 }
 
 // Sweep measures the cells of a plan. It records why a cell cannot be measured, and goes on. When
-// ctx ends or a host is lost, it drops the current run, writes the index and returns the error together with the
-// outcome.
+// ctx ends or a host is lost, it drops the current run, writes the index and returns the error
+// together with the outcome.
 func (e *Engine) Sweep(ctx context.Context, of *Sweep, w Watcher) (*Outcome, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -246,7 +246,8 @@ func (s *sweep) run(ctx context.Context, r run) error {
 const tries = 2
 
 // attempt makes one run, which must have a complete repeat.
-func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result, error) {
+func (s *sweep) attempt(ctx context.Context, c config.Config, status Status) (*result.Result,
+	error) {
 	r, err := s.measure(ctx, c, s.watcher.Begin(status))
 	if err == nil && (r == nil || len(r.Repeats) != 1) {
 		err = errors.New("the run has no complete repeat")
@@ -266,7 +267,8 @@ func (s *sweep) stored(i int, err error) error {
 }
 
 // measure makes one run, within CellLimit.
-func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+func (s *sweep) measure(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result,
+	error) {
 	c.Repeats = 1
 	if s.Spec.CellLimit == 0 {
 		return s.make(ctx, c, obs)

@@ -38,7 +38,8 @@ var known = Plugins{
 }
 
 // stub cannot run here.
-var stub = &Plugin{Identity: result.Plugin{Name: "stub"}, Info: transport.Info{Name: "stub", Unavailable: "no such device"}}
+var stub = &Plugin{Identity: result.Plugin{Name: "stub"},
+	Info: transport.Info{Name: "stub", Unavailable: "no such device"}}
 
 func knownPlugin(name string, own ...string) *Plugin {
 	p := &Plugin{
@@ -46,7 +47,8 @@ func knownPlugin(name string, own ...string) *Plugin {
 		Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
 	}
 	for _, option := range own {
-		p.Info.Options = append(p.Info.Options, transport.Option{Name: option, Type: transport.TypeString})
+		p.Info.Options = append(p.Info.Options,
+			transport.Option{Name: option, Type: transport.TypeString})
 	}
 	return p
 }
@@ -63,7 +65,8 @@ type options struct {
 
 // runSweep makes a sweep whose runs Measure makes.
 func runSweep(ctx context.Context, p *Plan, o options) (*Outcome, error) {
-	e := &Engine{Make: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	e := &Engine{Make: func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		return o.Measure(ctx, req.Config, obs)
 	}}
 	e.Environment.Identity.Kernel = o.Origin.Machine["kernel"]
@@ -75,19 +78,22 @@ func runSweep(ctx context.Context, p *Plan, o options) (*Outcome, error) {
 	}
 	spec := NewSpec()
 	spec.Limit, spec.CellLimit = o.Limit, o.CellLimit
-	return e.Sweep(ctx, &Sweep{Spec: spec, Plan: p, Plugins: plugins, Dir: o.Dir, Resume: o.Resume}, o.Watcher)
+	return e.Sweep(ctx, &Sweep{Spec: spec, Plan: p, Plugins: plugins, Dir: o.Dir, Resume: o.Resume},
+		o.Watcher)
 }
 
 // measured returns the result of a run with one repeat.
 func measured(c config.Config, throughput float64) *result.Result {
-	client := record.ClientReport{ElapsedNS: 1e9, Reads: uint64(throughput), VerifiedKeys: uint64(throughput), VerifiedSums: uint64(throughput)}
+	client := record.ClientReport{ElapsedNS: 1e9, Reads: uint64(throughput),
+		VerifiedKeys: uint64(throughput), VerifiedSums: uint64(throughput)}
 	repeat := result.Repeat{
 		Samples: map[string]float64{result.Throughput: throughput},
 		Ranks:   []record.Report{{Rank: 1, Clients: []record.ClientReport{client}}},
 	}
 	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
-		Config: c, Plugin: result.Plugin{Name: c.Transport, Provider: "memfd"},
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		StartedAt: time.Now(),
+		Config:    c, Plugin: result.Plugin{Name: c.Transport, Provider: "memfd"},
 		Repeats: []result.Repeat{repeat}, Summary: result.SummarizeRepeats([]result.Repeat{repeat}),
 	}
 }
@@ -105,7 +111,8 @@ func (w *watcher) Again(s Status, reason, log string) {
 	w.again = append(w.again, fmt.Sprintf("%s %d: %s: %s", s.Label, s.Repeat, reason, log))
 }
 func (w *watcher) Cell(s Status, c *set.Cell) {
-	w.cells = append(w.cells, fmt.Sprintf("%s %s %d %s", s.Label, c.Status, len(c.Samples[result.Throughput]), c.Reason))
+	w.cells = append(w.cells, fmt.Sprintf("%s %s %d %s", s.Label, c.Status,
+		len(c.Samples[result.Throughput]), c.Reason))
 }
 
 func plan(t *testing.T, text string) *Plan {
@@ -129,7 +136,8 @@ func good(_ context.Context, c config.Config, _ runner.Observer) (*result.Result
 func TestSweep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	w := new(watcher)
-	outcome, err := runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: good, Watcher: w})
+	outcome, err := runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 12)
@@ -154,7 +162,8 @@ func TestSweep(t *testing.T) {
 	_, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: good, Watcher: w})
 	require.ErrorIs(t, err, ErrExists)
 	w = new(watcher)
-	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Empty(t, w.begun, "nothing is measured twice")
@@ -175,7 +184,8 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	w := new(watcher)
 	calls := 0
-	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		switch {
 		case c.Transport == "erpc" && c.InFlight == 1:
 			return nil, fmt.Errorf("rank 1: run: the plugin\ncrashed")
@@ -190,8 +200,10 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 		}
 		return good(ctx, c, obs)
 	}
-	p := plan(t, "repeats: 3\naxes: {transport: [shm, erpc, stub], in-flight: [1, 8]}\nexclude: [{transport: stub, in-flight: 1}]\n")
-	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: measure, Watcher: w, CellLimit: 50 * time.Millisecond})
+	p := plan(t, "repeats: 3\naxes: {transport: [shm, erpc, stub], in-flight: [1, 8]}\nexclude: "+
+		"[{transport: stub, in-flight: 1}]\n")
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: measure, Watcher: w,
+		CellLimit: 50 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Complete)
 	require.Equal(t, 2, outcome.Failed)
@@ -205,9 +217,11 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 	}
 	require.Equal(t, set.Measured, got["shm1"].Status)
 	require.Equal(t, set.Failed, got["shm8"].Status)
-	require.Regexp(t, `^a repeat took longer than the cell limit of 50ms; tried 2 times, see logs/shm-\w+-repeat-2-try-2.log$`, got["shm8"].Reason)
+	require.Regexp(t,
+		`^a repeat took longer than the cell limit of 50ms; tried 2 times, see logs/shm-\w+-repeat-2-try-2.log$`, got["shm8"].Reason)
 	require.Len(t, got["shm8"].Samples[result.Throughput], 1)
-	require.Regexp(t, `^rank 1: run: the plugin; crashed; tried 2 times, see logs/erpc-`, got["erpc1"].Reason)
+	require.Regexp(t, `^rank 1: run: the plugin; crashed; tried 2 times, see logs/erpc-`,
+		got["erpc1"].Reason)
 	require.Equal(t, set.Unavailable, got["erpc8"].Status)
 	require.Contains(t, got["erpc8"].Reason, "no such NIC")
 	require.Equal(t, set.Unavailable, got["stub8"].Status)
@@ -216,7 +230,8 @@ func TestCellsThatFailAreRecordedAndTheSweepGoesOn(t *testing.T) {
 
 	// Failed cells are tried again, and keep the repeats that they had.
 	w = new(watcher)
-	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good,
+		Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 2+3+3)
@@ -227,25 +242,32 @@ func TestAFailedRunIsMadeOnceMore(t *testing.T) {
 	dir := t.TempDir()
 	w := new(watcher)
 	calls := 0
-	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		if calls++; calls != 2 {
 			return good(ctx, c, obs)
 		}
 		r := measured(c, 1)
-		r.Repeats, r.FailedRepeat = nil, &result.Repeat{Index: 1, Starved: "rank 1 had no processor"}
-		return r, fmt.Errorf("rank 1: run: %w", &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"one line", "an escape \x1b[2J"}})
+		r.Repeats, r.FailedRepeat = nil,
+			&result.Repeat{Index: 1, Starved: "rank 1 had no processor"}
+		return r, fmt.Errorf("rank 1: run: %w",
+			&record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed",
+				Output: []string{"one line", "an escape \x1b[2J"}})
 	}
-	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\naxes: {transport: [shm]}\n"), options{Dir: dir, Measure: measure, Watcher: w})
+	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\naxes: {transport: [shm]}\n"),
+		options{Dir: dir, Measure: measure, Watcher: w})
 	require.NoError(t, err)
 	require.Zero(t, outcome.Failed)
 	require.Equal(t, 1, outcome.Complete)
 	require.Equal(t, 4, calls)
 	require.Len(t, w.again, 1)
-	require.Contains(t, w.again[0], "shm 2: rank 1: run: plugin shm (pid 7) died: signal: killed: logs/shm-")
+	require.Contains(t, w.again[0],
+		"shm 2: rank 1: run: plugin shm (pid 7) died: signal: killed: logs/shm-")
 	_, log, _ := strings.Cut(w.again[0], "killed: ")
 	text, err := os.ReadFile(filepath.Join(dir, log))
 	require.NoError(t, err)
-	for _, part := range []string{"repeat 2, try 1\nrank 1: run: plugin shm", "one line\nan escape \\x1b[2J\n", "rank 1 had no processor"} {
+	for _, part := range []string{"repeat 2, try 1\nrank 1: run: plugin shm",
+		"one line\nan escape \\x1b[2J\n", "rank 1 had no processor"} {
 		require.Contains(t, string(text), part)
 	}
 	s, err := set.Load(dir)
@@ -257,14 +279,16 @@ func TestInterruptAndResume(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	count := 0
-	stopping := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	stopping := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		if count++; count == 6 {
 			cancel()
 			return nil, ctx.Err()
 		}
 		return good(ctx, c, obs)
 	}
-	outcome, err := runSweep(ctx, plan(t, matrix), options{Dir: dir, Measure: stopping, Watcher: new(watcher)})
+	outcome, err := runSweep(ctx, plan(t, matrix),
+		options{Dir: dir, Measure: stopping, Watcher: new(watcher)})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, outcome.Complete)
 	s, err := set.Load(dir)
@@ -274,7 +298,8 @@ func TestInterruptAndResume(t *testing.T) {
 	require.NotEmpty(t, s.Cells[0].Files)
 
 	w := new(watcher)
-	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 12-5)
@@ -296,18 +321,22 @@ func TestRemovalsStayInTheDirectory(t *testing.T) {
 	for _, name := range []string{"cells", "repeats", "logs"} {
 		link(name)
 		for _, resume := range []bool{true, false} {
-			_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: resume, Measure: good, Watcher: new(watcher)})
+			_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: resume, Measure: good,
+				Watcher: new(watcher)})
 			var changed *ChangedError
 			require.ErrorAs(t, err, &changed)
-			require.EqualError(t, err, dir+": "+name+" is a link or a file instead of a directory: remove it to go on; choose another --out for a new sweep")
+			require.EqualError(t, err, dir+": "+name+" is a link or a file instead of a "+
+				"directory: remove it to go on; choose another --out for a new sweep")
 		}
 		require.NoError(t, os.Remove(filepath.Join(dir, name)))
 	}
-	linking := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	linking := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		link("repeats")
 		return good(ctx, c, obs)
 	}
-	_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: linking, Watcher: new(watcher)})
+	_, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: linking,
+		Watcher: new(watcher)})
 	require.ErrorContains(t, err, "path escapes from parent")
 	require.DirExists(t, precious)
 }
@@ -317,7 +346,8 @@ func TestStrayFilesAmongRepeats(t *testing.T) {
 	dir := t.TempDir()
 	p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
 	count := 0
-	failing := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	failing := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		if count++; count > 1 {
 			return nil, errors.New("no more")
 		}
@@ -331,7 +361,8 @@ func TestStrayFilesAmongRepeats(t *testing.T) {
 	_, err := runSweep(t.Context(), p, options{Dir: dir, Measure: failing, Watcher: new(watcher)})
 	require.NoError(t, err)
 	w := new(watcher)
-	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good,
+		Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Complete)
 	require.Len(t, w.begun, 2)
@@ -339,8 +370,8 @@ func TestStrayFilesAmongRepeats(t *testing.T) {
 	require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
 }
 
-// A file of results that something has damaged costs what is in it, and nothing else: --resume sets it aside
-// and measures that again.
+// A file of results that something has damaged costs what is in it, and nothing else: --resume sets
+// it aside and measures that again.
 func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 	damage := func(t *testing.T, pattern, text string) {
 		paths, err := filepath.Glob(pattern)
@@ -348,24 +379,28 @@ func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 		require.NotEmpty(t, paths)
 		require.NoError(t, os.WriteFile(paths[0], []byte(text), 0o600))
 	}
-	for name, text := range map[string]string{"torn": "{\"schema_version\": \"2.0.0\", \"ki", "empty": "", "of nothing": "{}"} {
+	for name, text := range map[string]string{"torn": "{\"schema_version\": \"2.0.0\", \"ki",
+		"empty": "", "of nothing": "{}"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			count := 0
-			damaging := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+			damaging := func(ctx context.Context, c config.Config, obs runner.Observer) (
+				*result.Result, error) {
 				if count++; count == 3 {
 					damage(t, filepath.Join(dir, "repeats", "*", "0000.json"), text)
 				}
 				return good(ctx, c, obs)
 			}
 			p := plan(t, "repeats: 3\naxes: {transport: [shm]}\n")
-			outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
+			outcome, err := runSweep(t.Context(), p,
+				options{Dir: dir, Measure: damaging, Watcher: new(watcher)})
 			require.NoError(t, err)
 			require.Equal(t, 1, outcome.Failed)
 
 			resume := func() *watcher {
 				w := new(watcher)
-				outcome, err := runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+				outcome, err := runSweep(t.Context(), p,
+					options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 				require.NoError(t, err)
 				require.Equal(t, 1, outcome.Complete)
 				require.Len(t, outcome.Set.Cells[0].Samples[result.Throughput], 3)
@@ -374,7 +409,8 @@ func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 			w := resume()
 			require.Len(t, w.begun, 1)
 			require.Len(t, w.again, 1)
-			require.Regexp(t, `^shm 1: its file cannot be used: .*: logs/shm-\w+-repeat-1.damaged$`, w.again[0])
+			require.Regexp(t, `^shm 1: its file cannot be used: .*: logs/shm-\w+-repeat-1.damaged$`,
+				w.again[0])
 			_, aside, _ := strings.Cut(w.again[0], ": logs/")
 			kept, err := os.ReadFile(filepath.Join(dir, "logs", aside))
 			require.NoError(t, err)
@@ -383,7 +419,9 @@ func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 			damage(t, filepath.Join(dir, "cells", "*.json"), text)
 			w = resume()
 			require.Len(t, w.begun, 3)
-			require.Regexp(t, `^shm 1: the file of all its repeats cannot be used: .*: logs/shm-\w+.damaged$`, w.again[0])
+			require.Regexp(t,
+				`^shm 1: the file of all its repeats cannot be used: .*: logs/shm-\w+.damaged$`,
+				w.again[0])
 			require.Empty(t, resume().begun)
 		})
 	}
@@ -391,7 +429,8 @@ func TestDamagedFilesAreMeasuredAgain(t *testing.T) {
 
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+		slow := func(ctx context.Context, c config.Config, obs runner.Observer) (
+			*result.Result, error) {
 			time.Sleep(2 * time.Millisecond)
 			return good(ctx, c, obs)
 		}
@@ -406,7 +445,8 @@ func TestTimeLimit(t *testing.T) {
 
 func TestChangesAreNoticed(t *testing.T) {
 	dir := t.TempDir()
-	known := origin{Plugins: map[string]string{"shm": "aaa"}, Machine: map[string]string{"kernel": "6.1"}}
+	known := origin{Plugins: map[string]string{"shm": "aaa"},
+		Machine: map[string]string{"kernel": "6.1"}}
 	begun := options{Dir: dir, Measure: good, Watcher: new(watcher), Origin: known}
 	_, err := runSweep(t.Context(), plan(t, matrix), begun)
 	require.NoError(t, err)
@@ -437,7 +477,8 @@ func TestChangesAreNoticed(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// A transport that the machine had not when the sweep began, and has when it is resumed, is measured then.
+// A transport that the machine had not when the sweep began, and has when it is resumed, is
+// measured then.
 func TestResumeWithATransportThatHasCome(t *testing.T) {
 	dir := t.TempDir()
 	p := plan(t, matrix)
@@ -446,17 +487,20 @@ func TestResumeWithATransportThatHasCome(t *testing.T) {
 			p.Cells[i].Unavailable = "no such NIC"
 		}
 	}
-	outcome, err := runSweep(t.Context(), p, options{Dir: dir, Measure: good, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), p,
+		options{Dir: dir, Measure: good, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 2, outcome.Complete)
 	require.Equal(t, 2, outcome.Unavailable)
 	w := new(watcher)
-	outcome, err = runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Resume: true, Measure: good, Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Zero(t, outcome.Unavailable)
 	require.Len(t, w.begun, 6)
-	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good, Watcher: w})
+	outcome, err = runSweep(t.Context(), p, options{Dir: dir, Resume: true, Measure: good,
+		Watcher: w})
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete, "what was measured stays")
 	require.Len(t, outcome.Set.Cells[3].Samples[result.Throughput], 3)
@@ -464,26 +508,31 @@ func TestResumeWithATransportThatHasCome(t *testing.T) {
 
 func TestTwoSweepsInOneDirectory(t *testing.T) {
 	dir := t.TempDir()
-	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
-		_, err := runSweep(ctx, plan(t, matrix), options{Dir: dir, Resume: true, Measure: good, Watcher: new(watcher)})
+	inside := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
+		_, err := runSweep(ctx, plan(t, matrix), options{Dir: dir, Resume: true, Measure: good,
+			Watcher: new(watcher)})
 		require.ErrorContains(t, err, "another process uses this directory")
 		return good(ctx, c, obs)
 	}
-	_, err := runSweep(t.Context(), plan(t, matrix), options{Dir: dir, Measure: inside, Watcher: new(watcher)})
+	_, err := runSweep(t.Context(), plan(t, matrix),
+		options{Dir: dir, Measure: inside, Watcher: new(watcher)})
 	require.NoError(t, err)
 }
 
 // Repeats on different providers cannot be one cell.
 func TestRepeatsThatDoNotFitTogether(t *testing.T) {
 	count := 0
-	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (*result.Result, error) {
+	measure := func(ctx context.Context, c config.Config, obs runner.Observer) (
+		*result.Result, error) {
 		r, err := good(ctx, c, obs)
 		if count++; count == 3 {
 			r.Plugin.Provider = "another"
 		}
 		return r, err
 	}
-	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\n"), options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
+	outcome, err := runSweep(t.Context(), plan(t, "repeats: 3\n"),
+		options{Dir: t.TempDir(), Measure: measure, Watcher: new(watcher)})
 	require.NoError(t, err)
 	require.Equal(t, 1, outcome.Failed)
 	require.Contains(t, outcome.Set.Cells[0].Reason, "not the same plugin")

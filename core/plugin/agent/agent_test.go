@@ -30,21 +30,27 @@ import (
 	"transportbench/core/transport"
 )
 
-// A benchmark of the field runs on the agent's host, until the coordinator or the connection ends it.
+// A benchmark of the field runs on the agent's host, until the coordinator or the connection ends
+// it.
 func TestWitness(t *testing.T) {
 	dir := t.TempDir()
-	script := "#!/bin/sh\nif [ $1 = server ]; then echo $$ >" + dir + "/new; mv " + dir + "/new " + dir + "/pid; exec sleep 60; fi\n" +
-		"if [ $1 = --version ]; then echo fake 7.8; exit; fi\nif [ ! -e " + dir + "/pid ]; then echo refused; exit 1; fi\necho Total 12 observations; echo percentile 50.000 = 2.5\n"
+	script := "#!/bin/sh\nif [ $1 = server ]; then echo $$ >" + dir + "/new; mv " + dir + "/new " +
+		dir + "/pid; exec sleep 60; fi\n" +
+		"if [ $1 = --version ]; then echo fake 7.8; exit; fi\nif [ ! -e " + dir +
+		"/pid ]; then echo refused; exit 1; fi\necho Total 12 observations; echo percentile " +
+		"50.000 = 2.5\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sockperf"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	p := connected(t)
-	load := witness.Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 8, InFlight: 1, Address: "127.0.0.1",
-		Daemon: witness.End{CPU: -1}, Client: witness.End{CPU: -1}}
+	load := witness.Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 8, InFlight: 1,
+		Address: "127.0.0.1",
+		Daemon:  witness.End{CPU: -1}, Client: witness.End{CPU: -1}}
 	w, missing := witness.Find(t.Context(), load, p, p)
 	require.Empty(t, missing)
 	reading, err := w.Measure(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, transport.Floor{Name: "sockperf ping-pong", RoundTrip: 5000, Samples: 12}, reading)
+	require.Equal(t, transport.Floor{Name: "sockperf ping-pong", RoundTrip: 5000, Samples: 12},
+		reading)
 	require.Equal(t, "7.8", w.Result().Version)
 	requireGone := func() {
 		text, err := os.ReadFile(filepath.Join(dir, "pid"))
@@ -56,7 +62,8 @@ func TestWitness(t *testing.T) {
 	}
 	requireGone()
 
-	_, missing = witness.Find(t.Context(), witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
+	_, missing = witness.Find(t.Context(),
+		witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
 	require.Equal(t, "no benchmark of the field measures round trips of shm over memory", missing)
 	load.Address = "--help"
 	_, missing = witness.Find(t.Context(), load, p, p)
@@ -65,10 +72,15 @@ func TestWitness(t *testing.T) {
 	load.Address = "127.0.0.1"
 	served := make(chan error, 1)
 	go func() {
-		_, err := p.Witness(context.Background(), witness.Request{Step: witness.StepServe, Load: load})
+		_, err := p.Witness(context.Background(), witness.Request{Step: witness.StepServe,
+			Load: load})
 		served <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(dir, "pid")); return err == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, "pid"))
+		return err ==
+			nil
+	}, 10*time.Second, time.Millisecond)
 	p.Close()
 	require.Error(t, <-served)
 	require.ErrorIs(t, <-p.served, ErrEnded)
@@ -78,7 +90,9 @@ func TestWitness(t *testing.T) {
 // The test binary also acts as the plugin that the tests start, by the name of the link to it.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "transport-fake" {
-		plugin.Serve(fakeDriver{}, func(transport.Driver) record.Control { return &fakeRank{stop: make(chan struct{}, 1)} })
+		plugin.Serve(fakeDriver{}, func(transport.Driver) record.Control {
+			return &fakeRank{stop: make(chan struct{}, 1)}
+		})
 	}
 	tmp, err := os.MkdirTemp("/tmp", "tb") // sockets need a short path
 	if err == nil {
@@ -95,7 +109,8 @@ func TestMain(m *testing.M) {
 type fakeDriver struct{}
 
 func (fakeDriver) Info() transport.Info {
-	return transport.Info{Name: "fake", Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+	return transport.Info{Name: "fake", Version: "1.2.3", Summary: "a fake for tests",
+		Providers: []string{"none"}}
 }
 
 func (fakeDriver) Open(context.Context, transport.Config) (transport.Transport, error) {
@@ -114,7 +129,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	case "die":
 		panic("boom")
 	case "fail":
-		return record.Prepared{}, &transport.OpError{Transport: "fake", Op: "open", Err: transport.Unavailable("no device: install one")}
+		return record.Prepared{}, &transport.OpError{Transport: "fake", Op: "open",
+			Err: transport.Unavailable("no device: install one")}
 	case "spin":
 		cpus, err := machine.AllowedCPUs()
 		if err != nil {
@@ -129,7 +145,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	case "log":
 		slog.Error("careful", "rank", plan.Rank)
 	}
-	return record.Prepared{Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "none"}, PID: os.Getpid()}, nil
+	return record.Prepared{Workers: record.RankWorkers{Rank: plan.Rank},
+		Properties: transport.Properties{Provider: "none"}, PID: os.Getpid()}, nil
 }
 
 func (f *fakeRank) Connect(context.Context, []record.RankWorkers) error { return nil }
@@ -142,14 +159,16 @@ func (f *fakeRank) Probe(context.Context, record.Probe) (transport.Floor, error)
 	return transport.Floor{}, transport.ErrUnsupported
 }
 
-func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(),
+	progress func(record.Progress)) (record.Report, error) {
 	started()
 	progress(record.Progress{})
 	select {
 	case <-f.stop:
 	case <-ctx.Done():
 	}
-	return record.Report{Rank: f.rank, Stopped: true, Process: record.ProcessReport{Clock: "monotonic"}}, nil
+	return record.Report{Rank: f.rank, Stopped: true,
+		Process: record.ProcessReport{Clock: "monotonic"}}, nil
 }
 
 func (f *fakeRank) Advance(_ context.Context, to record.State) error {
@@ -197,7 +216,9 @@ func (p *pair) launch(t *testing.T, rank int) *Process {
 	t.Helper()
 	sum, err := p.plugin.SHA256()
 	require.NoError(t, err)
-	process, err := p.Launch(t.Context(), rank, LaunchOptions{Name: "fake", SHA256: sum, StartTimeout: time.Minute, LogLevel: slog.LevelError})
+	process, err := p.Launch(t.Context(), rank,
+		LaunchOptions{Name: "fake", SHA256: sum, StartTimeout: time.Minute,
+			LogLevel: slog.LevelError})
 	require.NoError(t, err)
 	return process
 }
@@ -217,7 +238,9 @@ func TestRanks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, rank, prepared.Workers.Rank, "calls reach the rank that they name")
 		require.Equal(t, fmt.Sprintf("rank %d: ", rank), (<-p.logs)[:8])
-		report, err := r.Run(t.Context(), record.Window{}, func() { go func() { _ = r.Advance(context.Background(), record.StateStopped) }() }, func(record.Progress) {})
+		report, err := r.Run(t.Context(), record.Window{},
+			func() { go func() { _ = r.Advance(context.Background(), record.StateStopped) }() },
+			func(record.Progress) {})
 		require.NoError(t, err)
 		require.True(t, report.Stopped)
 		pids = append(pids, prepared.PID)
@@ -256,7 +279,8 @@ func TestOtherAgentsAreLate(t *testing.T) {
 	})
 }
 
-// TestBounds: a coordinator cannot start processes without end, and a plugin cannot send logs of any length.
+// TestBounds: a coordinator cannot start processes without end, and a plugin cannot send logs of
+// any length.
 func TestBounds(t *testing.T) {
 	s := &server{ranks: map[string]*rank{}, logs: make(chan string, 1)}
 	for i := range config.MaxRanks {
@@ -327,7 +351,8 @@ func TestLiars(t *testing.T) {
 		logged bool
 	}{
 		"no number": {liar{id: "1\r\nauthorization: x", text: "a line"}, "is no rank's ID", true},
-		"a long ID": {liar{id: strings.Repeat("9", 1<<20), text: "a line"}, "is no rank's ID", true},
+		"a long ID": {liar{id: strings.Repeat("9", 1<<20), text: "a line"},
+			"is no rank's ID", true},
 		"a long answer": {liar{id: strings.Repeat("9", 5<<20), text: "a line"},
 			"an answer that is too long", true},
 		"a long log": {liar{id: "x", text: strings.Repeat("x", 1<<20)}, "is no rank's ID", false},
@@ -339,7 +364,11 @@ func TestLiars(t *testing.T) {
 			wire.RegisterAgent(server, &c.liar)
 			served := make(chan struct{})
 			watched := watch(own)
-			go func() { defer close(served); _ = server.Serve(&oneConn{conn: watched, closed: watched.closed}) }()
+			go func() {
+				defer close(served)
+				_ = server.Serve(
+					&oneConn{conn: watched, closed: watched.closed})
+			}()
 			logs := make(chan string, 1)
 			remote, err := Connect("h1", other, func(text string) { logs <- text })
 			require.NoError(t, err)
@@ -360,7 +389,8 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// Time in which a rank waits for a processor is not its own. All time is, if the agent does not know.
+// Time in which a rank waits for a processor is not its own. All time is, if the agent does not
+// know.
 func TestUsesUp(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	p := connected(t)
@@ -379,7 +409,8 @@ func TestUsesUp(t *testing.T) {
 	began = time.Now()
 	require.True(t, r.UsesUp(t.Context(), limit), "the agent has no such rank")
 	require.GreaterOrEqual(t, time.Since(began), limit)
-	require.ErrorContains(t, p.client.UsesUp(t.Context(), wire.PatienceRequest{ID: "1", Limit: 1}), "patience of 1ns; 10ms is the least")
+	require.ErrorContains(t, p.client.UsesUp(t.Context(), wire.PatienceRequest{ID: "1", Limit: 1}),
+		"patience of 1ns; 10ms is the least")
 }
 
 // What a rank fails with arrives with its type, and the last output of one that died with it.
@@ -401,7 +432,8 @@ func TestFailures(t *testing.T) {
 func TestOtherPlugins(t *testing.T) {
 	p := connected(t)
 	for _, c := range []struct{ name, sum, says string }{
-		{"fake", strings.Repeat("0", 64), "the coordinator's 000000000000: install the same build on all hosts"},
+		{"fake", strings.Repeat("0", 64),
+			"the coordinator's 000000000000: install the same build on all hosts"},
 		{"other", "", `host h1: there is no plugin "other" in `},
 		{"../fake", "", `"../fake" is no transport's name`},
 	} {
@@ -426,7 +458,8 @@ func TestLostAgent(t *testing.T) {
 	failed := make(chan error, 1)
 	running := make(chan struct{})
 	go func() {
-		_, err := r.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
+		_, err := r.Run(context.Background(), record.Window{}, func() { close(running) },
+			func(record.Progress) {})
 		failed <- err
 	}()
 	<-running

@@ -51,8 +51,8 @@ func (e *LostError) Unwrap() error { return e.Err }
 // Is makes the error one of [hosts.ErrLost].
 func (e *LostError) Is(target error) bool { return target == hosts.ErrLost }
 
-// Connect returns the agent at the other end of conn, which errors call name. log gets what its plugins
-// log; it may be called concurrently.
+// Connect returns the agent at the other end of conn, which errors call name. log gets what its
+// plugins log; it may be called concurrently.
 func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error) {
 	r := &Remote{name: name, raw: watch(conn)}
 	var once sync.Once
@@ -66,9 +66,12 @@ func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error)
 	}
 	var err error
 	r.conn, err = grpc.NewClient("passthrough:///agent",
-		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()), // TLS is below
-		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(math.MaxInt32)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout, PermitWithoutStream: true}),
+		// TLS is below
+		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithIdleTimeout(0), grpc.WithDefaultCallOptions(
+			grpc.MaxCallSendMsgSize(math.MaxInt32)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout,
+			PermitWithoutStream: true}),
 	)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,8 @@ func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error)
 	r.ctx, r.end = context.WithCancel(context.Background())
 	r.conn.Connect()
 	for state := r.conn.GetState(); state != connectivity.Ready; state = r.conn.GetState() {
-		if state == connectivity.TransientFailure || state == connectivity.Shutdown || !r.conn.WaitForStateChange(r.ctx, state) {
+		if state == connectivity.TransientFailure || state == connectivity.Shutdown ||
+			!r.conn.WaitForStateChange(r.ctx, state) {
 			_ = r.conn.Close()
 			return nil, r.lost(net.ErrClosed)
 		}
@@ -94,7 +98,8 @@ func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error)
 func (r *Remote) lost(err error) error {
 	cause := r.raw.cause()
 	switch {
-	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, unix.ECONNRESET):
+	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF),
+		errors.Is(cause, unix.ECONNRESET):
 		cause = errors.New("its agent ended")
 	case cause == nil && r.isClosed():
 		cause = errors.New("it does not answer")
@@ -143,11 +148,13 @@ type LaunchOptions struct {
 	LogLevel          slog.Level
 }
 
-// Launch starts a rank. It returns an error in which nothing is left of it, unless the host is lost.
+// Launch starts a rank. It returns an error in which nothing is left of it, unless the host is
+// lost.
 func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*Process, error) {
 	launched, err := r.client.Launch(ctx, wire.LaunchRequest{
 		PluginRequest: wire.PluginRequest{Name: options.Name, SHA256: options.SHA256}, Rank: rank,
-		AllowMixedRuntime: options.AllowMixedRuntime, StartTimeout: options.StartTimeout, LogLevel: options.LogLevel,
+		AllowMixedRuntime: options.AllowMixedRuntime, StartTimeout: options.StartTimeout,
+		LogLevel: options.LogLevel,
 	})
 	if err != nil {
 		return nil, r.on(err)
@@ -171,7 +178,8 @@ func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, erro
 }
 
 // Witness implements [witness.Host].
-func (r *Remote) Witness(ctx context.Context, request witness.Request) (reply witness.Reply, err error) {
+func (r *Remote) Witness(ctx context.Context, request witness.Request) (reply witness.Reply,
+	err error) {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return reply, err
@@ -197,7 +205,8 @@ func (r *Remote) Close() {
 // killTimeout is longer than an agent takes to kill a process.
 const killTimeout = 15 * time.Second
 
-// Process is a rank on another host. Its methods are those of [record.Control], as of [host.Process].
+// Process is a rank on another host. Its methods are those of [record.Control], as of
+// [host.Process].
 type Process struct {
 	*accept.Rank
 
@@ -214,8 +223,9 @@ var _ record.Control = (*Process)(nil)
 // Exited returns a channel that is closed once the process is gone, or its host is lost.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// UsesUp waits until the rank has used limit of its own time, as [machine.UsesUp] does, and reports true, or
-// until ctx ends. All time counts if the agent cannot tell, and an answer before limit cannot be true.
+// UsesUp waits until the rank has used limit of its own time, as [machine.UsesUp] does, and reports
+// true, or until ctx ends. All time counts if the agent cannot tell, and an answer before limit
+// cannot be true.
 func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
 	began := time.Now()
 	_ = p.remote.client.UsesUp(ctx, wire.PatienceRequest{ID: p.id, Limit: limit})
@@ -227,7 +237,8 @@ func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
 	}
 }
 
-// Kill ends the process. It returns at once if the host is lost: the agent then ends its ranks by itself.
+// Kill ends the process. It returns at once if the host is lost: the agent then ends its ranks by
+// itself.
 func (p *Process) Kill() {
 	p.once.Do(func() {
 		p.mu.Lock()

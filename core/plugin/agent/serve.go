@@ -26,9 +26,9 @@ import (
 	"transportbench/core/plugin/internal/wire"
 )
 
-// An end that is alive but answers nothing, such as a stopped process, is given up after both times. A
-// host that is gone is noticed earlier, by the kernel (core/lab/experiment/hosts). Ranks that spin on every
-// processor may starve an agent for seconds.
+// An end that is alive but answers nothing, such as a stopped process, is given up after both
+// times. A host that is gone is noticed earlier, by the kernel (core/lab/experiment/hosts). Ranks
+// that spin on every processor may starve an agent for seconds.
 const (
 	pingTime    = 10 * time.Second // the least that gRPC allows
 	pingTimeout = 5 * time.Second
@@ -39,15 +39,19 @@ const (
 var ErrEnded = errors.New("the run has ended")
 
 // Serve serves a coordinator over conn until the connection or ctx ends, and then ends all ranks.
-// Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection broke.
+// Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection
+// broke.
 func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
-	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{}, ranks: map[string]*rank{}, logs: make(chan string, logLines)}
+	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{},
+		ranks: map[string]*rank{}, logs: make(chan string, logLines)}
 	watched := watch(conn)
 	g := grpc.NewServer(
 		grpc.MaxRecvMsgSize(longestRequest), grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.ConnectionTimeout(math.MaxInt64), // the coordinator says nothing until all agents have joined
+		// the coordinator says nothing until all agents have joined
+		grpc.ConnectionTimeout(math.MaxInt64),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing,
+			PermitWithoutStream: true}),
 	)
 	wire.RegisterAgent(g, s)
 	served := make(chan struct{})
@@ -77,13 +81,15 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	}
 }
 
-// longestRequest bounds a message of the coordinator, in bytes. The largest has the addresses of all workers.
+// longestRequest bounds a message of the coordinator, in bytes. The largest has the addresses of
+// all workers.
 const longestRequest = 256 << 20
 
 // mostCPUs bounds the processors of a State.
 const mostCPUs = 1 << 16
 
-// logLines is how many lines of plugins' logs wait for the coordinator; more are dropped and counted.
+// logLines is how many lines of plugins' logs wait for the coordinator; more are dropped and
+// counted.
 const logLines = 1024
 
 // longestLog is where a line of a plugin's log is cut, in bytes.
@@ -152,7 +158,9 @@ func (s *server) Launch(ctx context.Context, request wire.LaunchRequest) (wire.L
 		return wire.Launched{}, err
 	}
 	process, err := p.Launch(ctx, host.LaunchOptions{
-		Logger:            slog.New(slog.NewTextHandler(logWriter{s, fmt.Sprintf("rank %d: ", request.Rank)}, &slog.HandlerOptions{Level: request.LogLevel})),
+		Logger: slog.New(slog.NewTextHandler(
+			logWriter{s, fmt.Sprintf("rank %d: ", request.Rank)},
+			&slog.HandlerOptions{Level: request.LogLevel})),
 		AllowMixedRuntime: request.AllowMixedRuntime, StartTimeout: request.StartTimeout,
 	})
 	if err != nil {
@@ -247,18 +255,20 @@ func (s *server) UsesUp(ctx context.Context, request wire.PatienceRequest) error
 // leastPatience keeps an agent from looking at a rank in a tight loop.
 const leastPatience = 10 * time.Millisecond
 
-// State implements [wire.Agent]. While the agent is ending it does not answer, so that the coordinator learns
-// from the end of the connection that the ranks failed for this reason.
+// State implements [wire.Agent]. While the agent is ending it does not answer, so that the
+// coordinator learns from the end of the connection that the ranks failed for this reason.
 func (s *server) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
 	if len(cpus) > mostCPUs {
-		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed", len(cpus), mostCPUs)
+		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed",
+			len(cpus), mostCPUs)
 	}
 	if s.isEnding() {
 		<-ctx.Done()
 		return wire.MachineState{}, ctx.Err()
 	}
 	root := machine.Root("/")
-	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus), OOMKills: root.OOMKills()}, nil
+	return wire.MachineState{Times: root.CPUTimes(cpus), Frequency: root.FrequencyRatio(cpus),
+		OOMKills: root.OOMKills()}, nil
 }
 
 // Witness implements [wire.Agent].
@@ -306,7 +316,8 @@ func (s *server) Logs(ctx context.Context, send func(string) error) error {
 				continue
 			}
 			if n := s.dropped.Swap(0); n > 0 {
-				if err := send(fmt.Sprintf("%d more lines of logs were dropped: they came faster than the coordinator took them", n)); err != nil {
+				if err := send(fmt.Sprintf("%d more lines of logs were dropped: they came faster "+
+					"than the coordinator took them", n)); err != nil {
 					return err
 				}
 			}
@@ -316,8 +327,8 @@ func (s *server) Logs(ctx context.Context, send func(string) error) error {
 	}
 }
 
-// logWriter passes lines of a plugin's log on. It never blocks: a coordinator that reads slowly loses
-// lines, and is told how many.
+// logWriter passes lines of a plugin's log on. It never blocks: a coordinator that reads slowly
+// loses lines, and is told how many.
 type logWriter struct {
 	server *server
 	prefix string

@@ -36,12 +36,15 @@ func parseReattach(text string) ([]plugin.Reattach, error) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: copy the lines that `serve --debug` printed", plugin.EnvReattach, err)
+			return nil, fmt.Errorf("%s: %w: copy the lines that `serve --debug` printed",
+				plugin.EnvReattach, err)
 		}
 		for _, r := range list {
 			if r.Network != "unix" && r.Network != "tcp" || r.Address == "" {
-				return nil, fmt.Errorf("%s: %q %q is not an address: copy the lines that `serve --debug` printed",
-					plugin.EnvReattach, r.Network, r.Address)
+				return nil,
+					fmt.Errorf(
+						"%s: %q %q is not an address: copy the lines that `serve --debug` printed",
+						plugin.EnvReattach, r.Network, r.Address)
 			}
 		}
 		all = append(all, list...)
@@ -69,7 +72,8 @@ func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Proces
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", r.Transport, err)
 	}
-	description, err := (&Plugin{Name: r.Transport, Path: r.Address}).describeRunning(ctx, conn, opts)
+	description, err := (&Plugin{Name: r.Transport, Path: r.Address}).describeRunning(ctx,
+		conn, opts)
 	if err != nil {
 		_ = conn.Close()
 		var refused *refusal
@@ -81,7 +85,8 @@ func Attach(ctx context.Context, r plugin.Reattach, opts LaunchOptions) (*Proces
 	}
 	watching, unwatch := context.WithCancel(context.Background())
 	p := &Process{
-		name: r.Transport, pid: r.PID, description: description, exited: make(chan struct{}), grace: opts.KillGrace,
+		name: r.Transport, pid: r.PID, description: description, exited: make(chan struct{}),
+		grace: opts.KillGrace,
 		detach: func() {
 			unwatch()
 			_ = conn.Close()

@@ -22,39 +22,42 @@ import (
 	"transportbench/core/plugin/internal/accept"
 )
 
-// reapTimeout bounds the time from SIGKILL to the end of a process, and from an order to the keeper's
-// report. It is a variable for tests.
+// reapTimeout bounds the time from SIGKILL to the end of a process, and from an order to the
+// keeper's report. It is a variable for tests.
 var reapTimeout = 5 * time.Second
 
 const (
-	// describeTimeout bounds `describe`, which touches no hardware and takes milliseconds. Waiting for
-	// a processor or a disk does not count, up to describeLimit in all.
+	// describeTimeout bounds `describe`, which touches no hardware and takes milliseconds. Waiting
+	// for a processor or a disk does not count, up to describeLimit in all.
 	describeTimeout = 2 * time.Second
 	describeLimit   = 10 * time.Second
 	// describeMax is the largest size of a description in bytes.
 	describeMax = 1 << 20
 )
 
-// describeTries is how often a plugin is asked that dies or does not answer. A signal of another program, or
-// a stall of the machine, should not cost a run its transport.
+// describeTries is how often a plugin is asked that dies or does not answer. A signal of another
+// program, or a stall of the machine, should not cost a run its transport.
 const describeTries = 2
 
-// undescribed reports whether err, of [Plugin.Describe], means that the plugin died or timed out on every
-// attempt. That says nothing about what it is and whether it can run here.
+// undescribed reports whether err, of [Plugin.Describe], means that the plugin died or timed out on
+// every attempt. That says nothing about what it is and whether it can run here.
 func undescribed(err error) bool {
 	var died *record.ExitError
 	return errors.As(err, &died) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Describe runs the plugin with `describe` and returns its description. It asks a plugin again that dies or
-// does not answer within describeTimeout, and returns soon after describeLimit, or after ctx ends.
+// Describe runs the plugin with `describe` and returns its description. It asks a plugin again that
+// dies or does not answer within describeTimeout, and returns soon after describeLimit, or after
+// ctx ends.
 func (p *Plugin) Describe(ctx context.Context) (plugin.Description, error) {
 	return p.describeWithin(ctx, describeTimeout)
 }
 
-func (p *Plugin) describeWithin(ctx context.Context, limit time.Duration) (plugin.Description, error) {
+func (p *Plugin) describeWithin(ctx context.Context, limit time.Duration) (plugin.Description,
+	error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, describeLimit, noAnswer(fmt.Sprintf(
-		"%v, most of which it waited for a processor or a disk: try again when the machine is less busy", describeLimit)))
+		"%v, most of which it waited for a processor or a disk: try again when the machine is "+
+			"less busy", describeLimit)))
 	defer cancel()
 	output, err := p.describe(ctx, limit)
 	for try := 1; try < describeTries && undescribed(err) && ctx.Err() == nil; try++ {
@@ -102,7 +105,8 @@ func (p *Plugin) describe(ctx context.Context, limit time.Duration) ([]byte, err
 // run runs the plugin with args and calls read for its standard output. It returns once the process
 // has ended and all output is read. When ctx ends, run sends SIGTERM and, after grace, SIGKILL to
 // the process group.
-func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child), args ...string) error {
+func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child),
+	args ...string) error {
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -146,7 +150,9 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 func awaitExit(c *child) error {
 	if waitFor(c.exited, c.keeper.reap) {
 		if len(c.survivors) > 0 {
-			return fmt.Errorf("plugins left processes that do not die: %v; see their /proc/PID/status", c.survivors)
+			return fmt.Errorf(
+				"plugins left processes that do not die: %v; see their /proc/PID/status",
+				c.survivors)
 		}
 		return nil
 	}
@@ -155,7 +161,8 @@ func awaitExit(c *child) error {
 		_ = c.stdout.SetReadDeadline(time.Now())
 		_ = c.stderr.SetReadDeadline(time.Now())
 	}
-	return fmt.Errorf("process %d did not die: %w; if the process still exists, it hangs in the kernel: see /proc/%d/stack as root",
+	return fmt.Errorf("process %d did not die: %w; if the process still exists, it hangs in the "+
+		"kernel: see /proc/%d/stack as root",
 		c.pid, c.keeper.hangs(), c.pid)
 }
 
@@ -173,15 +180,17 @@ func (p *Plugin) parseDescription(output []byte) (plugin.Description, error) {
 	return d, p.checkDescription(&d)
 }
 
-// checkDescription makes the strings of d printable. It returns an error if the plugin speaks another
-// protocol version, if it is another transport than its file's name says, or if d is impossible.
+// checkDescription makes the strings of d printable. It returns an error if the plugin speaks
+// another protocol version, if it is another transport than its file's name says, or if d is
+// impossible.
 func (p *Plugin) checkDescription(d *plugin.Description) error {
 	printable.Strings(d)
 	if err := checkProtocol(p.Name, d.ProtocolVersion); err != nil {
 		return err
 	}
 	if d.Info.Name != p.Name {
-		return fmt.Errorf("plugin %s: %s is the transport %q: call the file transport-%s", p.Name, p.Path, d.Info.Name, d.Info.Name)
+		return fmt.Errorf("plugin %s: %s is the transport %q: call the file transport-%s", p.Name,
+			p.Path, d.Info.Name, d.Info.Name)
 	}
 	if err := accept.Info(&d.Info); err != nil {
 		return fmt.Errorf("plugin %s: %w", p.Name, err)
@@ -195,14 +204,16 @@ func checkProtocol(name string, version int) error {
 	if version == plugin.ProtocolVersion {
 		return nil
 	}
-	return fmt.Errorf("plugin %s speaks version %d of the control protocol, this host version %d: build both from one version",
+	return fmt.Errorf("plugin %s speaks version %d of the control protocol, this host version "+
+		"%d: build both from one version",
 		name, version, plugin.ProtocolVersion)
 }
 
 var errNotAPlugin = errors.New("not a transportbench plugin")
 
 func notAPlugin(p *Plugin, evidence string) error {
-	return fmt.Errorf("plugin %s: %s is %w: its `describe` %s", p.Name, p.Path, errNotAPlugin, evidence)
+	return fmt.Errorf("plugin %s: %s is %w: its `describe` %s", p.Name, p.Path, errNotAPlugin,
+		evidence)
 }
 
 // abbreviate makes one short printable line of any output.

@@ -78,8 +78,8 @@ func sha256Of(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// check returns an [*files.ExposedError] if another user could replace the file, and another error if it is no
-// file that can be executed.
+// check returns an [*files.ExposedError] if another user could replace the file, and another error
+// if it is no file that can be executed.
 func (p *Plugin) check() error {
 	err := files.CheckExposed(p.Path)
 	if err == nil {
@@ -96,8 +96,8 @@ func (p *Plugin) check() error {
 
 // Dirs returns the directories to search for plugins, in order: explicit unless it is empty, those
 // in EnvPluginPath, `plugins` beside the executable, the executable's own directory, and where make
-// install puts plugins, `lib/transportbench/plugins` beside `bin`. The working directory and $PATH are
-// never searched.
+// install puts plugins, `lib/transportbench/plugins` beside `bin`. The working directory and $PATH
+// are never searched.
 func Dirs(explicit string) ([]string, error) {
 	var dirs []string
 	if explicit != "" {
@@ -106,7 +106,8 @@ func Dirs(explicit string) ([]string, error) {
 			return nil, err
 		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, &config.Error{Option: "plugin-dir", Problem: fmt.Sprintf("%s is not a directory", explicit)}
+			return nil, &config.Error{Option: "plugin-dir",
+				Problem: fmt.Sprintf("%s is not a directory", explicit)}
 		}
 		if problem := unreadable(dir); problem != "" {
 			return nil, &config.Error{Option: "plugin-dir", Problem: explicit + problem}
@@ -118,7 +119,8 @@ func Dirs(explicit string) ([]string, error) {
 			continue
 		}
 		if !filepath.IsAbs(dir) {
-			return nil, &SetupError{fmt.Errorf("%s: %q is not an absolute path; plugins are never taken from the working directory",
+			return nil, &SetupError{fmt.Errorf("%s: %q is not an absolute path; plugins are "+
+				"never taken from the working directory",
 				EnvPluginPath, dir)}
 		}
 		if problem := unreadable(dir); problem != "" {
@@ -144,9 +146,9 @@ func unreadable(dir string) string {
 	return fmt.Sprintf(" cannot be read (%v): chmod u+rx it, or name another", err)
 }
 
-// Discover returns the plugins in dirs, sorted by name. If several directories have a file of the same
-// name, the first one counts, also if it cannot be executed: describing it then says what to do.
-// Directories that do not exist are ignored.
+// Discover returns the plugins in dirs, sorted by name. If several directories have a file of the
+// same name, the first one counts, also if it cannot be executed: describing it then says what to
+// do. Directories that do not exist are ignored.
 func Discover(dirs []string) []*Plugin {
 	found := map[string]*Plugin{}
 	for _, dir := range dirs {
@@ -162,7 +164,8 @@ func Discover(dirs []string) []*Plugin {
 			found[m[1]] = newPlugin(m[1], filepath.Join(dir, entry.Name()))
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(found),
+		func(a, b *Plugin) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Find returns the plugin of the transport name, or a [*config.Error] that lists the plugins in
@@ -183,13 +186,14 @@ func Find(name string, dirs []string) (*Plugin, error) {
 	case len(names) > 0:
 		problem += "; there are " + strings.Join(names, ", ")
 	default:
-		problem += ", nor any other: build them (make build), or name their directory with --plugin-dir"
+		problem += ", nor any other: build them (make build), or name their directory with " +
+			"--plugin-dir"
 	}
 	return nil, &config.Error{Option: "transport", Problem: problem}
 }
 
-// FindExact returns the plugin of the transport name in dirs whose file has the digest, or an error that
-// tells the digests of the others.
+// FindExact returns the plugin of the transport name in dirs whose file has the digest, or an error
+// that tells the digests of the others.
 func FindExact(name, digest string, dirs []string) (*Plugin, error) {
 	if !fileName.MatchString("transport-" + name) {
 		return nil, fmt.Errorf("%q is no transport's name", name)
@@ -213,7 +217,10 @@ func FindExact(name, digest string, dirs []string) (*Plugin, error) {
 		}
 	}
 	if len(others) == 0 {
-		return nil, fmt.Errorf("there is no plugin %q in %s: install the same build on all hosts", name, strings.Join(dirs, ", "))
+		return nil, fmt.Errorf("there is no plugin %q in %s: install the same build on all hosts",
+			name, strings.Join(dirs, ", "))
 	}
-	return nil, fmt.Errorf("plugin %s: %s, the coordinator's %.12s: install the same build on all hosts", name, strings.Join(others, ", "), digest)
+	return nil,
+		fmt.Errorf("plugin %s: %s, the coordinator's %.12s: install the same build on all hosts",
+			name, strings.Join(others, ", "), digest)
 }

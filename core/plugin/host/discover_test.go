@@ -21,7 +21,8 @@ func TestDirs(t *testing.T) {
 	executable, err := os.Executable()
 	require.NoError(t, err)
 	beside := filepath.Dir(executable)
-	always := []string{filepath.Join(beside, "plugins"), beside, filepath.Join(beside, "../lib/transportbench/plugins")}
+	always := []string{filepath.Join(beside, "plugins"), beside,
+		filepath.Join(beside, "../lib/transportbench/plugins")}
 	explicit := t.TempDir()
 
 	t.Setenv(EnvPluginPath, "")
@@ -42,7 +43,8 @@ func TestDirs(t *testing.T) {
 
 	file := filepath.Join(explicit, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for path, why := range map[string]string{file: "permission denied", file + "/plugins": "not a directory"} {
+	for path, why := range map[string]string{file: "permission denied",
+		file + "/plugins": "not a directory"} {
 		t.Setenv(EnvPluginPath, path)
 		_, err = Dirs("")
 		require.ErrorAs(t, err, &setup)
@@ -69,7 +71,8 @@ func TestDiscover(t *testing.T) {
 	put(first, "transport-shm.old", 0o755) // not a valid name either
 	put(first, "transporter", 0o755)
 	require.NoError(t, os.Mkdir(filepath.Join(first, "transport-dir"), 0o755))
-	require.NoError(t, os.Symlink(filepath.Join(second, "transport-erpc"), filepath.Join(first, "transport-link")))
+	require.NoError(t, os.Symlink(filepath.Join(second, "transport-erpc"),
+		filepath.Join(first, "transport-link")))
 	require.NoError(t, os.Symlink("/nowhere", filepath.Join(first, "transport-broken")))
 	require.NoError(t, unix.Mkfifo(filepath.Join(first, "transport-fifo"), 0o755))
 
@@ -79,13 +82,15 @@ func TestDiscover(t *testing.T) {
 		paths = append(paths, p.Path)
 	}
 	require.Equal(t, []string{
-		filepath.Join(first, "transport-broken"), filepath.Join(first, "transport-dir"), filepath.Join(first, "transport-erpc"),
+		filepath.Join(first, "transport-broken"), filepath.Join(first, "transport-dir"),
+		filepath.Join(first, "transport-erpc"),
 		filepath.Join(first, "transport-fifo"),
 		filepath.Join(first, "transport-link"), filepath.Join(first, "transport-shm"),
 	}, paths)
 	require.Empty(t, Discover(nil))
 	for i, says := range []string{
-		"/nowhere: no such file", "transport-dir is not a regular file", "transport-erpc is not executable: chmod +x it",
+		"/nowhere: no such file", "transport-dir is not a regular file",
+		"transport-erpc is not executable: chmod +x it",
 		"transport-fifo is not a regular file",
 	} {
 		_, err := found[i].Describe(context.Background())
@@ -141,7 +146,8 @@ func TestDescribeIsTriedAgain(t *testing.T) {
 
 // What the machine lacks is no failure of the plugin: with --transport all it is left out.
 func TestMissingLibraryIsUnavailable(t *testing.T) {
-	_, err := file(t, "x", "#!/bin/sh\necho \"$0: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory\" >&2\nexit 127\n").
+	_, err := file(t, "x", "#!/bin/sh\necho \"$0: error while loading shared libraries: "+
+		"libucp.so.0: cannot open shared object file: No such file or directory\" >&2\nexit 127\n").
 		Describe(context.Background())
 	require.EqualError(t, err, "plugin x: libucp.so.0 is missing: install libucx0")
 	require.ErrorIs(t, err, transport.ErrUnavailable)
@@ -166,14 +172,16 @@ func TestDescribeFails(t *testing.T) {
 			}
 			_, err := find(t, name).describeWithin(context.Background(), limit)
 			require.ErrorContains(t, err, says)
-			require.Equal(t, strings.Contains(says, "no answer") || strings.Contains(says, "died"), undescribed(err))
+			require.Equal(t, strings.Contains(says, "no answer") || strings.Contains(says, "died"),
+				undescribed(err))
 			require.NotContains(t, err.Error(), "\n")
 			noChildren(t)
 		})
 	}
 }
 
-// Describe and Launch return the same error for files that the kernel or the dynamic loader rejects.
+// Describe and Launch return the same error for files that the kernel or the dynamic loader
+// rejects.
 func TestFilesThatDoNotRun(t *testing.T) {
 	ls, err := os.ReadFile("/bin/ls")
 	require.NoError(t, err)
@@ -188,13 +196,17 @@ func TestFilesThatDoNotRun(t *testing.T) {
 		says    string
 	}{
 		"not a program": {
-			func(*testing.T) string { return "\x7fELF and nothing else" }, "is not a program for this machine"},
+			func(*testing.T) string { return "\x7fELF and nothing else" },
+			"is not a program for this machine"},
 		"a script": {
-			func(*testing.T) string { return "#!/bin/sh\necho hello\n" }, "is not a transportbench plugin"},
+			func(*testing.T) string { return "#!/bin/sh\necho hello\n" },
+			"is not a transportbench plugin"},
 		"no interpreter": {
-			func(*testing.T) string { return "#!/nowhere/sh\n" }, "the interpreter or dynamic loader of"},
+			func(*testing.T) string { return "#!/nowhere/sh\n" },
+			"the interpreter or dynamic loader of"},
 		"no loader": {
-			func(t *testing.T) string { return replaced(t, "/ld-linux", "/zz-linux") }, "the interpreter or dynamic loader of"},
+			func(t *testing.T) string { return replaced(t, "/ld-linux", "/zz-linux") },
+			"the interpreter or dynamic loader of"},
 		"missing known library": {
 			func(t *testing.T) string { return replaced(t, "libselinux.so.1", "libucp.so.99999") },
 			"plugin x: libucp.so.99999 is missing: install libucx0"},
@@ -241,7 +253,8 @@ func TestImpossibleDescriptions(t *testing.T) {
 		})
 	}
 	micro := file(t, "x", "#!/bin/sh\necho library\necho '{\"name\":\"read\",\"latency_ns\":-3}'\n")
-	err := micro.Micro(context.Background(), record.MicroRequest{}, func(record.MicroAnswer) error { return nil })
+	err := micro.Micro(context.Background(), record.MicroRequest{},
+		func(record.MicroAnswer) error { return nil })
 	var invalid *record.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Equal(t, "measurement.latency_ns", invalid.Field)
@@ -249,8 +262,11 @@ func TestImpossibleDescriptions(t *testing.T) {
 
 func TestMissingLibrary(t *testing.T) {
 	for line, want := range map[string]string{
-		"/x/transport-ucxam: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory": "libucp.so.0 is missing: install libucx0",
-		"x: error while loading shared libraries: libibverbs.so.1: file too short":                                                         "cannot load libibverbs.so.1: file too short",
+		"/x/transport-ucxam: error while loading shared libraries: libucp.so.0: cannot open " +
+			"shared object file: No such file or directory": "libucp.so.0 is missing: install " +
+			"libucx0",
+		"x: error while loading shared libraries: libibverbs.so.1: file too short": "cannot load " +
+			"libibverbs.so.1: file too short",
 		"panic: error": "",
 	} {
 		require.Equal(t, want, missingLibrary(line))
@@ -280,11 +296,13 @@ func TestWorldWritableFileIsRefused(t *testing.T) {
 
 func TestPluginEnvironment(t *testing.T) {
 	got := pluginEnvironment([]string{
-		"HOME=/root", "SHELL=/bin/sh", "UCX_TLS=tcp", "FI_PROVIDER=tcp", "HFI_BACKTRACE=1", "GOMAXPROCS=1", "GOGC=off", "LC_ALL=C", "EDITOR=vi", "GODEBUG=gctrace=1",
+		"HOME=/root", "SHELL=/bin/sh", "UCX_TLS=tcp", "FI_PROVIDER=tcp", "HFI_BACKTRACE=1",
+		"GOMAXPROCS=1", "GOGC=off", "LC_ALL=C", "EDITOR=vi", "GODEBUG=gctrace=1",
 	})
 	require.Equal(t, []string{"HOME=/root", "UCX_TLS=tcp", "FI_PROVIDER=tcp", "LC_ALL=C",
 		"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1", "GODEBUG=asyncpreemptoff=1,gctrace=1"}, got)
-	require.Equal(t, []string{"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1", "GODEBUG=asyncpreemptoff=1"}, pluginEnvironment(nil))
+	require.Equal(t, []string{"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1",
+		"GODEBUG=asyncpreemptoff=1"}, pluginEnvironment(nil))
 }
 
 func TestTail(t *testing.T) {
@@ -300,7 +318,8 @@ func TestTail(t *testing.T) {
 	require.Empty(t, write().reason())
 	require.Equal(t, []string{"one", "two"}, write("on", "e\n\ntw", "o").all())
 	require.Equal(t, "panic: x", write("panic: x\n\ngoroutine 1\n", "main.main()\n").reason())
-	require.Equal(t, "careful: no", write(`{"@level":"error","@message":"careful","error":"no"}`+"\n").reason())
+	require.Equal(t, "careful: no", write(`{"@level":"error","@message":"careful","error":"no"}`+
+		"\n").reason())
 	require.Equal(t, `{"other":1}`, write(`{"other":1}`+"\n").reason())
 
 	long := write("panic: early\n")

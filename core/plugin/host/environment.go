@@ -17,10 +17,11 @@ var (
 		"LOGNAME", "PATH", "TMPDIR", "TZ", "USER",
 	}
 	passedPrefixes = []string{
-		"CUDA_", "FI_", "IBV_", "LC_", "MLX4_", "MLX5_", "NVIDIA_", "PSM2_", "PSM3_", "RDMAV_", "UCX_",
+		"CUDA_", "FI_", "IBV_", "LC_", "MLX4_", "MLX5_", "NVIDIA_", "PSM2_", "PSM3_",
+		"RDMAV_", "UCX_",
 	}
-	// libpsm2 and libinfinipath, which libfabric loads, handle fatal signals: they write a backtrace into
-	// the working directory, through links of others there.
+	// libpsm2 and libinfinipath, which libfabric loads, handle fatal signals: they write a
+	// backtrace into the working directory, through links of others there.
 	setVariables = []string{"HFI_BACKTRACE=0", "IPATH_NO_BACKTRACE=1"}
 )
 
@@ -42,7 +43,8 @@ func pluginEnvironment(environ []string) []string {
 
 func passed(name string) bool {
 	return slices.Contains(passedNames, name) ||
-		slices.ContainsFunc(passedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		slices.ContainsFunc(passedPrefixes,
+			func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // mergeGodebug turns asynchronous preemption off. Polling threads run for longer than 10 ms by

@@ -15,8 +15,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// exitError returns why a process of plugin ended, from its status and output: a missing library, or
-// a [*record.ExitError].
+// exitError returns why a process of plugin ended, from its status and output: a missing library,
+// or a [*record.ExitError].
 func exitError(plugin string, c *child, output *tail) error {
 	lines := output.all()
 	printable.Strings(&lines)
@@ -26,7 +26,8 @@ func exitError(plugin string, c *child, output *tail) error {
 		}
 	}
 	return &record.ExitError{
-		Plugin: plugin, PID: c.pid, State: c.state(), Reason: record.Cut(printable.Text(output.reason())), Output: lines,
+		Plugin: plugin, PID: c.pid, State: c.state(),
+		Reason: record.Cut(printable.Text(output.reason())), Output: lines,
 	}
 }
 
@@ -81,11 +82,15 @@ func missingLibrary(line string) string {
 func startError(plugin, path string, err error) error {
 	switch {
 	case errors.Is(err, unix.ENOEXEC):
-		return fmt.Errorf("plugin %s: %s is not a program for this machine: build the plugin here (make build)", plugin, path)
+		return fmt.Errorf(
+			"plugin %s: %s is not a program for this machine: build the plugin here (make build)",
+			plugin, path)
 	case errors.Is(err, fs.ErrPermission):
-		return &SetupError{fmt.Errorf("plugin %s: %s is not executable: chmod +x it, or remove it, and check for a noexec file system: %w", plugin, path, err)}
+		return &SetupError{fmt.Errorf("plugin %s: %s is not executable: chmod +x it, or remove "+
+			"it, and check for a noexec file system: %w", plugin, path, err)}
 	case errors.Is(err, fs.ErrNotExist) && exists(path):
-		return fmt.Errorf("plugin %s: the interpreter or dynamic loader of %s is missing: build the plugin here (make build)", plugin, path)
+		return fmt.Errorf("plugin %s: the interpreter or dynamic loader of %s is missing: build "+
+			"the plugin here (make build)", plugin, path)
 	default:
 		return fmt.Errorf("plugin %s: starting %s: %w", plugin, path, err)
 	}

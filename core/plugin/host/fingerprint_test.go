@@ -12,7 +12,8 @@ import (
 func TestFingerprint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	later := time.Now().Add(time.Hour) // the file is old enough
-	require.False(t, fingerprintOf(path, later).same(fingerprintOf(path, later)), "there is no file")
+	require.False(t, fingerprintOf(path, later).same(fingerprintOf(path, later)),
+		"there is no file")
 	require.NoError(t, os.WriteFile(path, []byte("abc"), 0o600))
 	require.Zero(t, fingerprintOf(path, time.Now()), "it changed a moment ago")
 	first := fingerprintOf(path, later)
@@ -37,7 +38,8 @@ func TestUnchangedFileIsReadOnce(t *testing.T) {
 	p.now = func() time.Time { return time.Now().Add(time.Hour) }
 	sum, err := p.SHA256()
 	require.NoError(t, err)
-	require.NoError(t, (&pluginRunner{plugin: p, sha256: sum}).verify(), "it reads the file once more")
+	require.NoError(t, (&pluginRunner{plugin: p, sha256: sum}).verify(),
+		"it reads the file once more")
 	require.NoError(t, r.verify(), "and not again")
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, os.WriteFile(p.Path, []byte("#!/bin/sh\nexit 1\n"), 0o755))

@@ -131,7 +131,8 @@ func startKeeper() (*keeper, error) {
 		return fail(err)
 	}
 	// The link is valid even if the file has been replaced since this process started.
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName, dir.path}, ExtraFiles: []*os.File{theirs}}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName, dir.path},
+		ExtraFiles: []*os.File{theirs}}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the host only
 	if err := cmd.Start(); err != nil {
@@ -139,7 +140,8 @@ func startKeeper() (*keeper, error) {
 		return fail(err)
 	}
 	k := &keeper{
-		conn: conn, cmd: cmd, gone: make(chan struct{}), reap: reapTimeout, dir: dir, children: map[int]*child{},
+		conn: conn, cmd: cmd, gone: make(chan struct{}), reap: reapTimeout, dir: dir,
+		children: map[int]*child{},
 	}
 	go k.listen()
 	return k, nil
@@ -210,12 +212,15 @@ func (k *keeper) listen() {
 	close(k.gone)
 }
 
-var errKeeperLost = errors.New("the keeper of plugins, the parent of their processes, was killed: run the command again")
+var errKeeperLost = errors.New(
+	"the keeper of plugins, the parent of their processes, was killed: run the command again")
 
 // hangs returns the error of a keeper that had to be killed.
 func (k *keeper) hangs() error {
-	return fmt.Errorf("the keeper of plugins, the parent of their processes, did not answer within %v "+
-		"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)", k.reap)
+	return fmt.Errorf(
+		"the keeper of plugins, the parent of their processes, did not answer within %v "+
+			"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)",
+		k.reap)
 }
 
 // start starts cmd as c. The outputs are those of cmd, and its standard input is /dev/null.
@@ -266,7 +271,8 @@ func (k *keeper) sendCommand(id int, command *keeperCommand, files []*os.File) e
 	for _, file := range files {
 		descriptors = append(descriptors, int(file.Fd()))
 	}
-	return k.send(keeperOrder{ID: id, Descriptors: len(descriptors)}, unix.UnixRights(descriptors...))
+	return k.send(keeperOrder{ID: id, Descriptors: len(descriptors)},
+		unix.UnixRights(descriptors...))
 }
 
 // send sends an order. A message is not divided, so concurrent calls need no lock.
@@ -322,7 +328,8 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 		return nil, err
 	}
 	defer stderrW.Close()
-	c := &child{stdout: stdout, stderr: stderr, started: make(chan keeperReport, 1), exited: make(chan struct{})}
+	c := &child{stdout: stdout, stderr: stderr, started: make(chan keeperReport, 1),
+		exited: make(chan struct{})}
 	if err := k.start(c, cmd, stdoutW, stderrW); err != nil {
 		stdout.Close()
 		stderr.Close()

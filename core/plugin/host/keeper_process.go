@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/gob"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"os/signal"
@@ -50,11 +51,11 @@ type order struct {
 	descriptors []int
 }
 
-// keeperMain is the main function of the keeper. It ends when the host is gone and all that the keeper
-// started, and their descendants.
+// keeperMain is the main function of the keeper. It ends when the host is gone and all that the
+// keeper started, and their descendants.
 func keeperMain() int {
-	// The kernel kills a plugin when the thread that started it ends. The main thread, on which init
-	// runs, ends with the process.
+	// The kernel kills a plugin when the thread that started it ends. The main thread, on which
+	// init runs, ends with the process.
 	runtime.LockOSThread()
 	unix.CloseOnExec(firstExtraFile)
 	host, err := unixConn(firstExtraFile)
@@ -157,7 +158,7 @@ func (s *supervisor) start(o order) {
 	}
 	if err != nil {
 		r.Errno = int(unix.EIO)
-		if errno, ok := err.(syscall.Errno); ok {
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
 			r.Errno = int(errno)
 		}
 	} else {
@@ -189,9 +190,9 @@ func (s *supervisor) send(r keeperReport) {
 	}
 }
 
-// reap reaps the plugins that have ended and kills the rest of their groups. When no plugin runs, it
-// kills and reaps all that plugins left. While one runs, a process whose parent has ended may be its
-// helper.
+// reap reaps the plugins that have ended and kills the rest of their groups. When no plugin runs,
+// it kills and reaps all that plugins left. While one runs, a process whose parent has ended may be
+// its helper.
 func (s *supervisor) reap() {
 	for id, p := range s.running {
 		var info unix.Siginfo

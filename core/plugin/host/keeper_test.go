@@ -207,7 +207,8 @@ func TestStoppedKeeper(t *testing.T) {
 			err := stop(t)
 			require.Error(t, err)
 			if !errors.Is(err, context.Canceled) {
-				require.ErrorContains(t, err, "the keeper of plugins, the parent of their processes, did not answer")
+				require.ErrorContains(t, err,
+					"the keeper of plugins, the parent of their processes, did not answer")
 			}
 			<-k.gone
 			noChildren(t)
@@ -269,7 +270,8 @@ func TestKeeperLeavesChildrenOfTheHost(t *testing.T) {
 }
 
 func TestAbandoned(t *testing.T) {
-	const line = "         0         98   600                  4096   501   502      0     0     0     0     0 1763820000 1763820001 1763819999        0        0\n"
+	const line = "         0         98   600                  4096   501   502      0     0     " +
+		"0     0     0 1763820000 1763820001 1763819999        0        0\n"
 	began := time.Unix(1763819998, 5e8)
 	id, ok := abandoned(line, 501, began)
 	require.True(t, ok)
@@ -277,8 +279,10 @@ func TestAbandoned(t *testing.T) {
 	for what, ok := range map[string]bool{
 		"of another process":     second(abandoned(line, 502, began)),
 		"older than the process": second(abandoned(line, 501, began.Add(2*time.Second))),
-		"in use":                 second(abandoned(strings.Replace(line, " 502      0 ", " 502      1 ", 1), 501, began)),
-		"a heading":              second(abandoned("       key      shmid perms                  size  cpid\n", 0, began)),
+		"in use": second(
+			abandoned(strings.Replace(line, " 502      0 ", " 502      1 ", 1), 501, began)),
+		"a heading": second(
+			abandoned("       key      shmid perms                  size  cpid\n", 0, began)),
 	} {
 		require.False(t, ok, what)
 	}

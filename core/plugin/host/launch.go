@@ -96,7 +96,8 @@ func newLaunch(p *Plugin, sum, sockets string, opts LaunchOptions) *launch {
 	env := append(pluginEnvironment(os.Environ()), logEnvironment(func(level slog.Level) bool {
 		return opts.Logger.Enabled(context.Background(), level)
 	}))
-	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, opts.Space, env), began: time.Now()}
+	l := &launch{plugin: p, opts: opts, runner: newRunner(p, sum, opts.Space, env),
+		began: time.Now()}
 	l.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  wire.Handshake,
 		Plugins:          goplugin.PluginSet{wire.ServiceName: &wire.Plugin{}},
@@ -166,7 +167,8 @@ func (l *launch) dial() (*grpc.ClientConn, error) {
 
 // describeRunning returns the description of the running plugin behind conn. It returns a refusal
 // if the plugin would not measure what this host expects.
-func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opts LaunchOptions) (plugin.Description, error) {
+func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn,
+	opts LaunchOptions) (plugin.Description, error) {
 	var d plugin.Description
 	data, err := wire.NewClient(conn, nil).Describe(ctx)
 	var invalid *record.InvalidError
@@ -185,7 +187,8 @@ func (p *Plugin) describeRunning(ctx context.Context, conn *grpc.ClientConn, opt
 	if d.RuntimeDigest != opts.runtimeDigest && !opts.AllowMixedRuntime {
 		return d, &refusal{fmt.Errorf("plugin %s: %w: it has %s (%s, %s), the host %s (%s, %s): "+
 			"build both from one version, or pass --allow-mixed-runtime", p.Name, ErrMixedRuntime,
-			short(d.RuntimeDigest), d.Version, d.Go, short(opts.runtimeDigest), core.Version, runtime.Version())}
+			short(d.RuntimeDigest), d.Version, d.Go, short(opts.runtimeDigest), core.Version,
+			runtime.Version())}
 	}
 	return d, nil
 }
@@ -223,21 +226,24 @@ func (l *launch) fail(ctx context.Context, err error) error {
 	<-l.runner.exited
 	// go-plugin's handshake has no typed error for a plugin of another version.
 	var version int
-	if n, _ := fmt.Sscanf(err.Error(), "incompatible API version with plugin. Plugin version: %d", &version); n == 1 {
+	if n, _ := fmt.Sscanf(err.Error(), "incompatible API version with plugin. Plugin version: %d",
+		&version); n == 1 {
 		return checkProtocol(l.plugin.Name, version)
 	}
 	switch {
 	case errors.As(err, &refused):
 		return refused.error
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("plugin %s: %w after its start, so it was killed; --start-timeout gives it more time",
+		return fmt.Errorf(
+			"plugin %s: %w after its start, so it was killed; --start-timeout gives it more time",
 			l.plugin.Name, noAnswer(time.Since(l.began).Round(time.Millisecond).String()))
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("plugin %s: starting: %w", l.plugin.Name, context.Canceled)
 	case child.failed() || !child.success() && !l.runner.killSent(): // somebody else killed it
 		return exitError(l.plugin.Name, child, l.runner.output)
 	default:
-		return fmt.Errorf("plugin %s: %s is %w: %s", l.plugin.Name, l.plugin.Path, errNotAPlugin, abbreviate(err.Error()))
+		return fmt.Errorf("plugin %s: %s is %w: %s", l.plugin.Name, l.plugin.Path, errNotAPlugin,
+			abbreviate(err.Error()))
 	}
 }
 

@@ -40,7 +40,8 @@ func noSockets(t testing.TB) {
 // socketDirs returns go-plugin's directories of all hosts.
 func socketDirs(t testing.TB) []string {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), runDirPrefix()+"*", "plugin-dir*"))
+	dirs, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), runDirPrefix()+"*",
+		"plugin-dir*"))
 	require.NoError(t, err)
 	return dirs
 }
@@ -79,7 +80,8 @@ func TestLifeOfAPlugin(t *testing.T) {
 	<-p.Exited()
 	require.NoError(t, p.Err())
 	require.False(t, alive(p.PID()))
-	require.Equal(t, 0, p.owned.runner.child.status.ExitStatus(), "it was asked, and ended by itself")
+	require.Equal(t, 0, p.owned.runner.child.status.ExitStatus(),
+		"it was asked, and ended by itself")
 	require.NoError(t, p.Kill())
 	require.ErrorIs(t, p.Connect(ctx, nil), ErrKilled)
 }
@@ -118,19 +120,22 @@ func TestFailedStarts(t *testing.T) {
 		says []string
 		slow bool // never answers
 	}{
-		"garbage":      {says: []string{"is not a transportbench plugin", "hello, I am some other program"}},
-		"flood":        {says: []string{"is not a transportbench plugin"}},
-		"silent":       {says: []string{"no answer", "killed"}, slow: true},
-		"deaf":         {says: []string{"no answer", "killed"}, slow: true},
-		"mute":         {says: []string{"no answer", "killed"}, slow: true},
-		"quitter":      {says: []string{"is not a transportbench plugin"}},
-		"failing":      {says: []string{"died: exit status 7: the license has expired"}},
-		"crashing":     {says: []string{"died: exit status 2: SIGSEGV: segmentation violation"}},
-		"shot":         {says: []string{"died: signal: killed"}},
-		"shotlater":    {says: []string{"died: signal: killed"}},
-		"closing":      {says: []string{"is not a transportbench plugin"}},
-		"otherversion": {says: []string{"plugin otherversion speaks version 1 of the control protocol, this host version 2"}},
-		"imposter":     {says: []string{`is the transport "somethingelse": call the file transport-somethingelse`}},
+		"garbage": {says: []string{"is not a transportbench plugin",
+			"hello, I am some other program"}},
+		"flood":     {says: []string{"is not a transportbench plugin"}},
+		"silent":    {says: []string{"no answer", "killed"}, slow: true},
+		"deaf":      {says: []string{"no answer", "killed"}, slow: true},
+		"mute":      {says: []string{"no answer", "killed"}, slow: true},
+		"quitter":   {says: []string{"is not a transportbench plugin"}},
+		"failing":   {says: []string{"died: exit status 7: the license has expired"}},
+		"crashing":  {says: []string{"died: exit status 2: SIGSEGV: segmentation violation"}},
+		"shot":      {says: []string{"died: signal: killed"}},
+		"shotlater": {says: []string{"died: signal: killed"}},
+		"closing":   {says: []string{"is not a transportbench plugin"}},
+		"otherversion": {says: []string{
+			"plugin otherversion speaks version 1 of the control protocol, this host version 2"}},
+		"imposter": {says: []string{
+			`is the transport "somethingelse": call the file transport-somethingelse`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := LaunchOptions{}
@@ -192,7 +197,8 @@ func TestPluginThatDies(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
+			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) },
+				func(record.Progress) {})
 			failed <- err
 		}()
 		<-running
@@ -223,7 +229,8 @@ func TestKillIsBounded(t *testing.T) {
 		running := make(chan struct{})
 		failed := make(chan error, 1)
 		go func() {
-			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) }, func(record.Progress) {})
+			_, err := p.Run(context.Background(), record.Window{}, func() { close(running) },
+				func(record.Progress) {})
 			failed <- err
 		}()
 		select { // its loops may prevent even that message
@@ -316,7 +323,8 @@ func TestMixedRuntimeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "build both from one version, or pass --allow-mixed-runtime")
 	require.NotContains(t, err.Error(), "\n")
 	noChildren(t)
-	p, err := plugin.Launch(context.Background(), LaunchOptions{runtimeDigest: "other", AllowMixedRuntime: true})
+	p, err := plugin.Launch(context.Background(),
+		LaunchOptions{runtimeDigest: "other", AllowMixedRuntime: true})
 	require.NoError(t, err)
 	require.NoError(t, p.Kill())
 }
@@ -346,7 +354,8 @@ func TestNothingLeaks(t *testing.T) {
 	goleak.VerifyNone(t, before)
 	// The count may include files of the first cycle, which a goroutine closes late. A leak of one
 	// file per cycle would add 24.
-	require.Eventually(t, func() bool { return openFiles(t) <= files }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return openFiles(t) <= files }, 5*time.Second,
+		10*time.Millisecond)
 	noSockets(t)
 	noChildren(t)
 }

@@ -13,7 +13,8 @@ const goPluginName = "go-plugin"
 
 // newHCLogger returns a logger for go-plugin that writes to logger.
 func newHCLogger(logger *slog.Logger) hclog.Logger {
-	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: goPluginName, Output: io.Discard, Level: hclog.Debug})
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: goPluginName, Output: io.Discard,
+		Level: hclog.Debug})
 	l.RegisterSink(slogSink{logger})
 	return l
 }
@@ -31,5 +32,6 @@ func (s slogSink) Accept(name string, level hclog.Level, message string, args ..
 }
 
 func slogLevel(level hclog.Level) slog.Level {
-	return max(slog.LevelDebug, slog.LevelInfo+4*slog.Level(level-hclog.Info)) // slog leaves 4 between levels
+	// slog leaves 4 between levels
+	return max(slog.LevelDebug, slog.LevelInfo+4*slog.Level(level-hclog.Info))
 }

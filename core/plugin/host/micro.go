@@ -20,7 +20,8 @@ const microGrace = 5 * time.Second
 
 // Micro runs the plugin's microbenchmarks and calls report with each answer as it arrives. It ends
 // when ctx ends.
-func (p *Plugin) Micro(ctx context.Context, request record.MicroRequest, report func(record.MicroAnswer) error) error {
+func (p *Plugin) Micro(ctx context.Context, request record.MicroRequest,
+	report func(record.MicroAnswer) error) error {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -65,7 +66,8 @@ func readAnswers(lines *bufio.Scanner, report func(record.MicroAnswer) error) er
 			return err
 		}
 		if n++; n > mostMeasurements {
-			return &record.InvalidError{Field: "measurement", Value: strconv.Itoa(n) + " readings", Bound: fmt.Sprintf("at most %d", mostMeasurements)}
+			return &record.InvalidError{Field: "measurement", Value: strconv.Itoa(n) + " readings",
+				Bound: fmt.Sprintf("at most %d", mostMeasurements)}
 		}
 		if err := report(a); err != nil {
 			return err
@@ -74,5 +76,6 @@ func readAnswers(lines *bufio.Scanner, report func(record.MicroAnswer) error) er
 	if err := lines.Err(); !errors.Is(err, bufio.ErrTooLong) {
 		return err
 	}
-	return &record.InvalidError{Field: "measurement", Value: "a line that is too long", Bound: fmt.Sprintf("at most %d bytes", bufio.MaxScanTokenSize)}
+	return &record.InvalidError{Field: "measurement", Value: "a line that is too long",
+		Bound: fmt.Sprintf("at most %d bytes", bufio.MaxScanTokenSize)}
 }

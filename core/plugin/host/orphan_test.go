@@ -112,8 +112,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// startServing starts a plugin like a host, but without the launcher, so that only the pipe tells it
-// that the host has ended.
+// startServing starts a plugin like a host, but without the launcher, so that only the pipe tells
+// it that the host has ended.
 func startServing(t *testing.T, dir string) (cmd *exec.Cmd, parent *os.File) {
 	t.Helper()
 	theirs, parent, err := os.Pipe()

@@ -154,7 +154,8 @@ func actAsPlugin(name string) {
 
 // once sends this process a signal if it is the first of its plugin.
 func once(signal unix.Signal) {
-	marker, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "once"), os.O_CREATE|os.O_EXCL, 0o600)
+	marker, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "once"),
+		os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return
 	}
@@ -194,13 +195,14 @@ func litter() {
 		panic(err)
 	}
 	text := fmt.Sprintf("%s %d", shm.Dir(), id)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "litter"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "litter"), []byte(text),
+		0o600); err != nil {
 		panic(err)
 	}
 }
 
-// breed starts three processes: one in the plugin's group, one in a session of its own, and a daemon
-// whose parent has ended and that has no environment. It leaves their numbers in files.
+// breed starts three processes: one in the plugin's group, one in a session of its own, and a
+// daemon whose parent has ended and that has no environment. It leaves their numbers in files.
 func breed() {
 	startDaemon(nil, "silent")
 	startDaemon(&syscall.SysProcAttr{Setsid: true}, "silent")
@@ -213,7 +215,8 @@ func breed() {
 // startDaemon starts this binary as a plugin and leaves its number in a file.
 func startDaemon(attributes *syscall.SysProcAttr, name string) *exec.Cmd {
 	child := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{filepath.Join(filepath.Dir(os.Args[0]), "transport-"+name)},
+		Path: "/proc/self/exe", Args: []string{filepath.Join(filepath.Dir(os.Args[0]),
+			"transport-"+name)},
 		Env: []string{"NONE="}, SysProcAttr: attributes,
 	}
 	if err := child.Start(); err != nil {
@@ -263,7 +266,8 @@ func crash() {
 type fakeDriver struct{ name string }
 
 func (d fakeDriver) Info() transport.Info {
-	info := transport.Info{Name: d.name, Version: "1.2.3", Summary: "a fake for tests", Providers: []string{"none"}}
+	info := transport.Info{Name: d.name, Version: "1.2.3", Summary: "a fake for tests",
+		Providers: []string{"none"}}
 	if d.name == "huge" { // its description is longer than any answer may be
 		info.Summary = strings.Repeat("x", 8<<20)
 	}
@@ -285,7 +289,8 @@ func newFakeRank(transport.Driver) record.Control { return &fakeRank{stop: make(
 func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
 	f.do = plan.Config.Options["do"]
 	prepared := record.Prepared{
-		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "none"}, PID: os.Getpid(),
+		Workers:    record.RankWorkers{Rank: plan.Rank},
+		Properties: transport.Properties{Provider: "none"}, PID: os.Getpid(),
 	}
 	switch f.do {
 	case "breed":
@@ -302,7 +307,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 	case "crash":
 		crash()
 	case "fail":
-		return prepared, transport.NewOpError("fake", "open", transport.Unavailable("no device: install one"))
+		return prepared, transport.NewOpError("fake", "open",
+			transport.Unavailable("no device: install one"))
 	case "chatter":
 		junk := make([]byte, 1<<20) // larger than any buffer, without a line break
 		for _, fd := range []int{1, 2} {
@@ -319,7 +325,8 @@ func (f *fakeRank) Prepare(_ context.Context, plan record.Plan) (record.Prepared
 		slog.Warn("careful", "rank", plan.Rank)
 		slog.Debug("detail")
 	case "environment":
-		return prepared, os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "environment"), []byte(strings.Join(os.Environ(), "\x00")), 0o600)
+		return prepared, os.WriteFile(filepath.Join(filepath.Dir(os.Args[0]), "environment"),
+			[]byte(strings.Join(os.Environ(), "\x00")), 0o600)
 	case "child":
 		child := exec.Command(os.Args[0])
 		child.Args[0] = "transport-silent"
@@ -343,7 +350,8 @@ func (f *fakeRank) Probe(context.Context, record.Probe) (transport.Floor, error)
 	return transport.Floor{}, transport.ErrUnsupported
 }
 
-func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(),
+	progress func(record.Progress)) (record.Report, error) {
 	started()
 	if f.do == "spin" {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -356,7 +364,8 @@ func (f *fakeRank) Run(ctx context.Context, _ record.Window, started func(), pro
 	case <-f.stop:
 	case <-ctx.Done():
 	}
-	return record.Report{Rank: 4, Stopped: true, Process: record.ProcessReport{Clock: "monotonic"}}, nil
+	return record.Report{Rank: 4, Stopped: true, Process: record.ProcessReport{Clock: "monotonic"}},
+		nil
 }
 
 func (f *fakeRank) Advance(_ context.Context, to record.State) error {

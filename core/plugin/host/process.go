@@ -45,8 +45,8 @@ var ErrKilled = errors.New("the plugin has been ended")
 // PID returns the plugin's process number.
 func (p *Process) PID() int { return p.pid }
 
-// UsesUp waits until the plugin has used limit of its own time, as [machine.UsesUp] does, and reports true,
-// or until ctx ends.
+// UsesUp waits until the plugin has used limit of its own time, as [machine.UsesUp] does, and
+// reports true, or until ctx ends.
 func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
 	return machine.UsesUp(ctx, p.pid, limit)
 }
@@ -97,7 +97,8 @@ func (p *Process) lost(err error) error {
 	case exited:
 		return p.exitError()
 	}
-	return fmt.Errorf("plugin %s (pid %d) closed its connection but still runs: %w", p.name, p.pid, err)
+	return fmt.Errorf("plugin %s (pid %d) closed its connection but still runs: %w", p.name,
+		p.pid, err)
 }
 
 func (p *Process) wasKilled() bool {

@@ -25,7 +25,8 @@ import (
 type runDir struct {
 	path string
 	root *os.Root
-	lock *os.File // root itself; nil if the file system has no locks, and then nobody else removes it
+	// root itself; nil if the file system has no locks, and then nobody else removes it
+	lock *os.File
 }
 
 // marker is the name of a file in each run directory.
@@ -35,14 +36,16 @@ const marker = ".transportbench"
 func runDirPrefix() string { return "transportbench-" + strconv.Itoa(os.Geteuid()) + "-" }
 
 // longestBase is the length of the longest base under which a socket's path fits into the kernel's
-// limit of 107 bytes. The path continues with the run directory, go-plugin's directory and the socket.
-const longestBase = 107 - len("/transportbench-4294967295-4294967295/plugin-dir4294967295/plugin4294967295")
+// limit of 107 bytes. The path continues with the run directory, go-plugin's directory and the
+// socket.
+const longestBase = 107 -
+	len("/transportbench-4294967295-4294967295/plugin-dir4294967295/plugin4294967295")
 
 // fits reports whether run directories for sockets can be in base.
 func fits(base string) bool { return filepath.IsAbs(base) && len(base) <= longestBase }
 
-// tempDir returns the directory below which run directories for sockets are, if XDG_RUNTIME_DIR is not
-// used.
+// tempDir returns the directory below which run directories for sockets are, if XDG_RUNTIME_DIR is
+// not used.
 func tempDir() string {
 	if dir := os.TempDir(); fits(dir) {
 		return dir
@@ -52,8 +55,8 @@ func tempDir() string {
 
 var staleOnce sync.Once
 
-// newRunDir makes a run directory for sockets, in XDG_RUNTIME_DIR if that is this user's alone, else
-// in TMPDIR. The first call in a process removes those that killed processes left.
+// newRunDir makes a run directory for sockets, in XDG_RUNTIME_DIR if that is this user's alone,
+// else in TMPDIR. The first call in a process removes those that killed processes left.
 func newRunDir() (*runDir, error) {
 	session := os.Getenv("XDG_RUNTIME_DIR")
 	if !fits(session) || !isPrivate(session) || files.CheckExposed(session) != nil {
@@ -74,7 +77,10 @@ func newRunDir() (*runDir, error) {
 		d, err = newRunDirIn(tempDir())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for a plugin's socket: %w; set TMPDIR to another directory", err)
+		return nil,
+			fmt.Errorf(
+				"making a directory for a plugin's socket: %w; set TMPDIR to another directory",
+				err)
 	}
 	return d, nil
 }
@@ -120,7 +126,8 @@ func isPrivateDir(info fs.FileInfo) bool {
 	return ok && info.IsDir() && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o077 == 0
 }
 
-// openRunDir opens a private directory of this user. Whatever replaces it, root is what was checked.
+// openRunDir opens a private directory of this user. Whatever replaces it, root is what was
+// checked.
 func openRunDir(path string) (*runDir, error) {
 	// Also before it is opened, because opening may block on a FIFO.
 	info, err := os.Lstat(path)
@@ -128,7 +135,8 @@ func openRunDir(path string) (*runDir, error) {
 		return nil, err
 	}
 	if !isPrivateDir(info) {
-		return nil, fmt.Errorf("%s is not a private directory of this user: %w", path, fs.ErrPermission)
+		return nil, fmt.Errorf("%s is not a private directory of this user: %w", path,
+			fs.ErrPermission)
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -172,8 +180,8 @@ func (d *runDir) take() bool {
 	return true
 }
 
-// remove removes the directory with its contents, the marker last, and closes d. What other processes
-// have put in its place stays. It may be called more than once.
+// remove removes the directory with its contents, the marker last, and closes d. What other
+// processes have put in its place stays. It may be called more than once.
 func (d *runDir) remove() {
 	entries, _ := fs.ReadDir(d.root.FS(), ".")
 	for _, e := range entries {

@@ -24,7 +24,8 @@ func asStranger(t *testing.T, command string) {
 	}
 	shell := exec.Command("/bin/sh", "-ec", command)
 	shell.Dir = "/"
-	shell.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: strangerID, Gid: strangerID}}
+	shell.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: strangerID,
+		Gid: strangerID}}
 	out, err := shell.CombinedOutput()
 	require.NoError(t, err, string(out))
 }
@@ -109,7 +110,8 @@ func TestStaleRunDirs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, dead.root.WriteFile("socket", nil, 0o600))
 	dead.close() // as the kernel does for a process that is killed
-	unmarked, empty := filepath.Join(base, runDirPrefix()+"results"), filepath.Join(base, runDirPrefix()+"1")
+	unmarked, empty := filepath.Join(base, runDirPrefix()+"results"),
+		filepath.Join(base, runDirPrefix()+"1")
 	require.NoError(t, os.Mkdir(unmarked, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(unmarked, "result.json"), nil, 0o600))
 	require.NoError(t, os.Mkdir(empty, 0o700))
@@ -170,7 +172,8 @@ func TestBaseOfRunDirs(t *testing.T) {
 
 	require.NoError(t, os.Chmod(tmp, 0o777))
 	_, err := newRunDir()
-	require.ErrorContains(t, err, tmp+" can be written by every user: chmod o-w "+tmp+", or chmod +t it; set TMPDIR to another directory")
+	require.ErrorContains(t, err, tmp+" can be written by every user: chmod o-w "+tmp+
+		", or chmod +t it; set TMPDIR to another directory")
 	require.NoError(t, os.Chmod(tmp, 0o700))
 	t.Setenv("TMPDIR", filepath.Join(tmp, "missing"))
 	_, err = newRunDir()
@@ -178,8 +181,8 @@ func TestBaseOfRunDirs(t *testing.T) {
 	require.ErrorIs(t, CheckTemp(), unix.ENOENT)
 }
 
-// Processes that start at the same time look for what killed ones left, and may see a directory that
-// another one is about to lock.
+// Processes that start at the same time look for what killed ones left, and may see a directory
+// that another one is about to lock.
 func TestRunDirsOfManyProcesses(t *testing.T) {
 	base := shortDir(t)
 	var all sync.WaitGroup

@@ -48,12 +48,14 @@ func newRunner(p *Plugin, sum, space string, env []string) *pluginRunner {
 	cmd := exec.Command(p.Path, "serve")
 	cmd.Env = env
 	enter.InSpace(cmd, space)
-	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{}, exited: make(chan struct{})}
+	return &pluginRunner{plugin: p, sha256: sum, cmd: cmd, output: &tail{},
+		exited: make(chan struct{})}
 }
 
-// adopt makes r the runner of a go-plugin client, which adds variables to the environment and has made
-// the directory sockets.
-func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner, error) {
+// adopt makes r the runner of a go-plugin client, which adds variables to the environment and has
+// made the directory sockets.
+func (r *pluginRunner) adopt(_ hclog.Logger, spec *exec.Cmd, sockets string) (runner.Runner,
+	error) {
 	r.mu.Lock()
 	r.sockets = sockets
 	r.mu.Unlock()
@@ -113,7 +115,9 @@ func (r *pluginRunner) verify() error {
 		return fmt.Errorf("plugin %s: verifying %s: %w", r.plugin.Name, r.plugin.Path, err)
 	}
 	if !same {
-		return fmt.Errorf("plugin %s: %s has changed since this command started: run the command again", r.plugin.Name, r.plugin.Path)
+		return fmt.Errorf(
+			"plugin %s: %s has changed since this command started: run the command again",
+			r.plugin.Name, r.plugin.Path)
 	}
 	r.plugin.see(found) // after a build the first fingerprint cannot be trusted, but this one may
 	return nil
@@ -134,8 +138,8 @@ func (r *pluginRunner) Wait(context.Context) error {
 	return nil
 }
 
-// endingGrace is how long Kill waits for a process whose output has ended, which the kernel does while
-// it ends the process.
+// endingGrace is how long Kill waits for a process whose output has ended, which the kernel does
+// while it ends the process.
 const endingGrace = 200 * time.Millisecond
 
 // Kill sends SIGKILL to the process group. If the process has not started, it never will.

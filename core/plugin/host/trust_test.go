@@ -33,7 +33,8 @@ func TestExposedPluginIsRefused(t *testing.T) {
 		"owner": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chown(path, strangerID, strangerID))
 			return path
-		}, "transport-x belongs to user nobody, not to you or root: use a directory that only you can write"},
+		}, "transport-x belongs to user nobody, not to you or root: use a directory that only " +
+			"you can write"},
 		"directory above": {func(t *testing.T, path string) string {
 			require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o777))
 			return path

@@ -34,7 +34,8 @@ type Cluster struct {
 
 // timed adds a step that began at a time and ends now.
 func (c *Cluster) timed(name string, began time.Time) {
-	c.steps = append(c.steps, result.Step{Name: name, MS: float64(time.Since(began)) / float64(time.Millisecond)})
+	c.steps = append(c.steps, result.Step{Name: name, MS: float64(time.Since(began)) /
+		float64(time.Millisecond)})
 }
 
 // Join says which agents join a run.
@@ -47,8 +48,8 @@ type Join struct {
 	Timeout      time.Duration // 0 for none
 	RanksPerHost int
 	Map          string
-	// Start starts the agents with the ticket, and returns a context that ends if that fails later, and what
-	// it has started, which may be nil.
+	// Start starts the agents with the ticket, and returns a context that ends if that fails later,
+	// and what it has started, which may be nil.
 	Start func(ctx context.Context, ticket hosts.Ticket) (context.Context, *engine.Engine, error)
 	// Note tells the user of agents that join, and Log gets what the plugins of a host log.
 	Note func(line string)
@@ -71,7 +72,8 @@ func Gather(ctx context.Context, j Join) (*Cluster, error) {
 	}
 	if j.Timeout > 0 {
 		var cancel context.CancelFunc
-		starting, cancel = context.WithTimeoutCause(starting, j.Timeout, fmt.Errorf("not all within %v (--join-timeout)", j.Timeout))
+		starting, cancel = context.WithTimeoutCause(starting, j.Timeout,
+			fmt.Errorf("not all within %v (--join-timeout)", j.Timeout))
 		defer cancel()
 	}
 	agents, err := coordinator.Wait(starting, j.Agents)
@@ -136,7 +138,8 @@ func (c *Cluster) Place(req *runner.Request) error {
 	names, several := c.Names(), c.several()
 	for i, a := range c.agents {
 		h := runner.Host{
-			Name: names[i], Machine: a.BootID, Address: a.Remote, CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
+			Name: names[i], Machine: a.BootID, Address: a.Remote, CPUs: a.CPUs,
+			Environment: a.Environment, Limits: a.Limits,
 			State: func(ctx context.Context, cpus []int) (runner.State, error) {
 				state, err := c.remotes[i].State(ctx, cpus)
 				return runner.State(state), err
@@ -156,8 +159,9 @@ func (c *Cluster) Place(req *runner.Request) error {
 	return nil
 }
 
-// Environment returns the environment of the hosts in list, or of all if that is nil: the first one's,
-// with the number of machines if there are several. Results of one machine and of several do not compare.
+// Environment returns the environment of the hosts in list, or of all if that is nil: the first
+// one's, with the number of machines if there are several. Results of one machine and of several do
+// not compare.
 func (c *Cluster) Environment(list []int) machine.Environment {
 	if list == nil {
 		for i := range c.agents {
@@ -175,8 +179,8 @@ func (c *Cluster) Environment(list []int) machine.Environment {
 	return e
 }
 
-// ownAddress returns the address of a host as the transport's option, if the option exists and has its
-// default: loopback does not reach other machines.
+// ownAddress returns the address of a host as the transport's option, if the option exists and has
+// its default: loopback does not reach other machines.
 func ownAddress(given map[string]string, address netip.Addr) map[string]string {
 	const option, network, tcp = "address", "network", "tcp"
 	if given[option] != loopback || given[network] != "" && given[network] != tcp {
@@ -190,11 +194,12 @@ const loopback = "127.0.0.1"
 
 // several reports whether the agents are on more than one machine.
 func (c *Cluster) several() bool {
-	return slices.ContainsFunc(c.agents, func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
+	return slices.ContainsFunc(c.agents,
+		func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
 }
 
-// explain adds to the error of a run the host that does not answer, because a rank may notice that its peer
-// is gone before this host does, and why the engine ended.
+// explain adds to the error of a run the host that does not answer, because a rank may notice that
+// its peer is gone before this host does, and why the engine ended.
 func (c *Cluster) explain(err error) error {
 	if !errors.Is(err, hosts.ErrLost) {
 		failure := c.unanswered()
@@ -206,7 +211,8 @@ func (c *Cluster) explain(err error) error {
 	return withReason(c.engine, err)
 }
 
-// withReason adds why the engine ended to the loss of an agent, which may be the consequence. e may be nil.
+// withReason adds why the engine ended to the loss of an agent, which may be the consequence. e may
+// be nil.
 func withReason(e *engine.Engine, err error) error {
 	var exit *engine.ExitError
 	if e == nil || errors.As(err, &exit) {
@@ -245,8 +251,8 @@ func (c *Cluster) unanswered() error {
 const (
 	// answerTime is how long explain waits for hosts.
 	answerTime = 3 * time.Second
-	// engineTime is how long an engine may take to end after an agent. One that knows nothing of it, as when
-	// a cable is cut, does not end at all.
+	// engineTime is how long an engine may take to end after an agent. One that knows nothing of
+	// it, as when a cable is cut, does not end at all.
 	engineTime = 2 * time.Second
 )
 
@@ -278,9 +284,10 @@ func (c *Cluster) Hellos() (list []hosts.Hello) {
 	return list
 }
 
-// Describe calls use with the description of each plugin by the hosts, which may have devices that this one
-// has not. A plugin is available if it is on all hosts, the same file as here.
-func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin, use func(i int, d plugin.Description, err error)) error {
+// Describe calls use with the description of each plugin by the hosts, which may have devices that
+// this one has not. A plugin is available if it is on all hosts, the same file as here.
+func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin,
+	use func(i int, d plugin.Description, err error)) error {
 	defer c.timed("describe", time.Now())
 	for i, p := range plugins {
 		sum, err := p.SHA256()
@@ -295,7 +302,8 @@ func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin, use func
 		d := all[0]
 		for h, other := range all {
 			if other.Info.Unavailable != "" {
-				d.Info.Unavailable = fmt.Sprintf("host %s: %s", c.Names()[h], other.Info.Unavailable)
+				d.Info.Unavailable = fmt.Sprintf("host %s: %s", c.Names()[h],
+					other.Info.Unavailable)
 			}
 		}
 		use(i, d, nil)
@@ -304,7 +312,8 @@ func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin, use func
 }
 
 // Descriptions returns those of a plugin by all hosts, or their errors.
-func (c *Cluster) Descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description, []error) {
+func (c *Cluster) Descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description,
+	[]error) {
 	descriptions, errs := make([]plugin.Description, len(c.remotes)), make([]error, len(c.remotes))
 	var asking sync.WaitGroup
 	for i, r := range c.remotes {
@@ -327,7 +336,8 @@ func (c *Cluster) Launcher(p *host.Plugin, o Options) (runner.Launcher, error) {
 		return nil, err
 	}
 	return &remoteLauncher{c, agent.LaunchOptions{
-		Name: p.Name, SHA256: sum, AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout, LogLevel: o.level(),
+		Name: p.Name, SHA256: sum, AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout,
+		LogLevel: o.level(),
 	}}, nil
 }
 

@@ -17,7 +17,8 @@ import (
 
 // Options say how ranks start.
 type Options struct {
-	// Log gets what the plugins on this host log: errors, shortened, or with Verbose all but debug messages.
+	// Log gets what the plugins on this host log: errors, shortened, or with Verbose all but debug
+	// messages.
 	Log     io.Writer
 	Verbose bool
 	// AllowMixed allows another version of the runtime.
@@ -46,11 +47,12 @@ func (o *Options) handler() *slog.HandlerOptions {
 	return h
 }
 
-// Here returns a launcher of a plugin on this host. If the environment has running plugins of the transport, it
-// connects to those, which run in debuggers.
+// Here returns a launcher of a plugin on this host. If the environment has running plugins of the
+// transport, it connects to those, which run in debuggers.
 func Here(p *host.Plugin, o Options) (runner.Launcher, error) {
 	l := local{plugin: p, options: host.LaunchOptions{
-		Logger: slog.New(slog.NewTextHandler(o.Log, o.handler())), AllowMixedRuntime: o.AllowMixed, StartTimeout: o.StartTimeout,
+		Logger: slog.New(slog.NewTextHandler(o.Log, o.handler())), AllowMixedRuntime: o.AllowMixed,
+		StartTimeout: o.StartTimeout,
 	}}
 	all, err := host.Reattachments()
 	if err != nil {

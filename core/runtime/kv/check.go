@@ -37,7 +37,8 @@ const AnySize = -1
 // With [AnySize], the checksum detects a wrong length, because it covers the length.
 //
 // The version is 0 with any failure except FailureSize and FailureChecksum.
-func Check(response []byte, key uint64, minVersion uint32, wantSize int, sum bool) (version uint32, f Failure) {
+func Check(response []byte, key uint64, minVersion uint32, wantSize int, sum bool) (version uint32,
+	f Failure) {
 	if len(response) < HeaderSize {
 		return 0, FailureShort
 	}

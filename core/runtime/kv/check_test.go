@@ -24,7 +24,9 @@ func TestCheckFindsEachFailure(t *testing.T) {
 	missing, _ := respond(t, s, EncodeGet(dst, 1000))
 	rejected, _ := respond(t, s, []byte{1, 2, 3})
 
-	edit := func(change func(r []byte) []byte) []byte { return change(append([]byte(nil), entry...)) }
+	edit := func(change func(r []byte) []byte) []byte {
+		return change(append([]byte(nil), entry...))
+	}
 	tests := []struct {
 		name     string
 		response []byte
@@ -47,8 +49,10 @@ func TestCheckFindsEachFailure(t *testing.T) {
 		{"no value", entry[:HeaderSize], key, 1, size, FailureSize},
 		{"long value", append(append([]byte(nil), entry...), 0), key, 1, size, FailureSize},
 		{"value where none belongs", entry, key, 1, 0, FailureSize},
-		{"damaged value", edit(func(r []byte) []byte { r[HeaderSize+9] ^= 4; return r }), key, 1, size, FailureChecksum},
-		{"damaged checksum", edit(func(r []byte) []byte { r[12] ^= 1; return r }), key, 1, size, FailureChecksum},
+		{"damaged value", edit(func(r []byte) []byte { r[HeaderSize+9] ^= 4; return r }), key, 1,
+			size, FailureChecksum},
+		{"damaged checksum", edit(func(r []byte) []byte { r[12] ^= 1; return r }), key, 1, size,
+			FailureChecksum},
 		{"another's value under this key", edit(func(r []byte) []byte {
 			response, _ := respond(t, s, EncodeGet(dst, other))
 			binary.LittleEndian.PutUint64(response, key<<8)

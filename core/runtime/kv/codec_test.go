@@ -10,7 +10,8 @@ import (
 
 func TestWireFormat(t *testing.T) {
 	get := EncodeGet(make([]byte, HeaderSize), 0x0123456789abcd)
-	require.Equal(t, []byte{opGet, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 0, 0, 0, 0, 0, 0, 0, 0}, get)
+	require.Equal(t, []byte{opGet, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 0, 0, 0, 0, 0, 0,
+		0, 0}, get)
 
 	lookup := EncodeLookup(make([]byte, HeaderSize), 0x0123456789abcd)
 	require.Equal(t, opLookup, int(lookup[0]))
@@ -30,7 +31,8 @@ func TestEncodeOverwritesWhatItWasGiven(t *testing.T) {
 		for i := range dirty {
 			dirty[i] = 0xff
 		}
-		require.Equal(t, EncodePut(make([]byte, HeaderSize+size), 5, size, 9), EncodePut(dirty, 5, size, 9))
+		require.Equal(t, EncodePut(make([]byte, HeaderSize+size), 5, size, 9),
+			EncodePut(dirty, 5, size, 9))
 		require.Equal(t, EncodeGet(make([]byte, HeaderSize), 5), EncodeGet(dirty, 5))
 	}
 }
@@ -62,7 +64,8 @@ func TestValuesDependOnKeyAndNonce(t *testing.T) {
 }
 
 func TestChecksumSeesEveryBit(t *testing.T) {
-	for _, size := range []int{1, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, inlineUpTo, inlineUpTo + 1, 1000} {
+	for _, size := range []int{1, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, inlineUpTo,
+		inlineUpTo + 1, 1000} {
 		value := EncodePut(make([]byte, HeaderSize+size), 3, size, 1)[HeaderSize:]
 		want := checksum(value, 3)
 		for bit := range size * 8 {

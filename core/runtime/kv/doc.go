@@ -20,8 +20,8 @@
 // The response to a GET is the entry, header and value, as it is in the store: the wire format is
 // the layout of the store, so a GET is answered by pointing at the entry, without encoding or
 // copying. The response to a LOOKUP is the entry's header, and the response to a PUT its new
-// header. The response to an ECHO is the request, and a sink answers a PUT with its key and checksum.
-// A request that cannot be served is answered by a header with its status.
+// header. The response to an ECHO is the request, and a sink answers a PUT with its key and
+// checksum. A request that cannot be served is answered by a header with its status.
 //
 // # Verification
 //
@@ -34,6 +34,6 @@
 // A client may send the same requests again. The values of any two of its requests differ in every
 // word, so a part of a message that was lost on the way is detected unless the memory that it did
 // not reach holds the same request from before; [config.Config.Requests] chooses their number so
-// that rings and slots of a power of two never do. A stale entry has an old version in any case. The
-// response to an earlier echo, or from a sink, has another checksum in its header.
+// that rings and slots of a power of two never do. A stale entry has an old version in any case.
+// The response to an earlier echo, or from a sink, has another checksum in its header.
 package kv

@@ -18,7 +18,8 @@ func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxValue := rapid.SampledFrom([]int{0, 1, 32, 33, 600}).Draw(t, "maxValue")
 		// Few keys, from all of the range, so that some requests hit.
-		keys := rapid.SliceOfNDistinct(rapid.Uint64Range(0, MaxKey), 1, 20, rapid.ID).Draw(t, "keys")
+		keys := rapid.SliceOfNDistinct(rapid.Uint64Range(0, MaxKey), 1, 20, rapid.ID).Draw(
+			t, "keys")
 		filled := rapid.IntRange(1, len(keys)).Draw(t, "filled")
 
 		s, err := NewStore(filled, maxValue)
@@ -52,7 +53,8 @@ func TestStoreAgainstModel(t *testing.T) {
 			},
 			"put": func(t *rapid.T) {
 				key := key.Draw(t, "key")
-				request := EncodePut(dst, key, size.Draw(t, "size"), rapid.Uint64().Draw(t, "nonce"))
+				request := EncodePut(dst, key, size.Draw(t, "size"),
+					rapid.Uint64().Draw(t, "nonce"))
 				want, known := model[key]
 				response, outcome := s.Serve(request, &header)
 				if !known {
@@ -125,14 +127,16 @@ func TestResponsesThatWait(t *testing.T) {
 				request := EncodeGet(dst, key)
 				switch rapid.IntRange(0, 2).Draw(t, "op") {
 				case 1:
-					request = EncodePut(dst, key, rapid.IntRange(0, maxValue).Draw(t, "size"), rapid.Uint64().Draw(t, "nonce"))
+					request = EncodePut(dst, key, rapid.IntRange(0, maxValue).Draw(t, "size"),
+						rapid.Uint64().Draw(t, "nonce"))
 					versions[key]++
 				case 2:
 					request = EncodeLookup(dst, key)
 				}
 				response, outcome := s.Serve(request, header)
 				require.NotEqual(t, OutcomeRejected, outcome)
-				waiting = append(waiting, pending{response, key, outcome == OutcomeGet, versions[key]})
+				waiting = append(waiting, pending{response, key, outcome == OutcomeGet,
+					versions[key]})
 			}
 			if s.Resized() {
 				for i := range waiting {

@@ -61,7 +61,8 @@ func (w Work) Since(earlier Work) Work {
 	return Work{w.StoredBytes - earlier.StoredBytes, w.ChecksummedBytes - earlier.ChecksummedBytes}
 }
 
-func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]byte) ([]byte, Outcome) {
+func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]byte) ([]byte,
+	Outcome) {
 	if s.verifyIn--; s.verifyIn <= 0 {
 		s.verifyIn = s.VerifyEvery
 		s.work.ChecksummedBytes += uint64(len(value))
@@ -80,7 +81,8 @@ func (s *Store) put(first uint64, sum uint32, value []byte, header *[HeaderSize]
 }
 
 // renew sets the header of an entry's next version and copies it to header.
-func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderSize]byte) (entry []byte) {
+func (s *Store) renew(at, first uint64, length int, sum uint32,
+	header *[HeaderSize]byte) (entry []byte) {
 	if s.length(at) != length {
 		s.setLength(at, length)
 		s.resized = true
@@ -97,13 +99,15 @@ func (s *Store) renew(at, first uint64, length int, sum uint32, header *[HeaderS
 // Afterwards the entry has the version, length and checksum of the new value and the bytes of an
 // old one, so [Check] finds the response to a GET damaged. ServeHead rejects all requests other
 // than PUTs.
-func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+func (s *Store) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte,
+	outcome Outcome) {
 	if len(head) < HeaderSize {
 		return reject(header, 0, statusBad)
 	}
 	first := binary.LittleEndian.Uint64(head)
 	rest := binary.LittleEndian.Uint64(head[8:])
-	if first&0xff != opPut || uint32(rest) != 0 || size < HeaderSize || size-HeaderSize > s.maxValue {
+	if first&0xff != opPut || uint32(rest) != 0 || size < HeaderSize ||
+		size-HeaderSize > s.maxValue {
 		return reject(header, first, statusBad)
 	}
 	at, found := s.find(first &^ 0xff)

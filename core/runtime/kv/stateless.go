@@ -22,12 +22,14 @@ func RejectEcho(header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 }
 
 // SameEcho reports whether the short response of an echo has the request's header, length and last
-// byte. It is small, so that it is inlined. A response that is longer than a cache line less a header,
-// or not the same, needs [CheckEcho].
+// byte. It is small, so that it is inlined. A response that is longer than a cache line less a
+// header, or not the same, needs [CheckEcho].
 func SameEcho(response, request []byte) bool {
-	return len(response) == len(request) && len(response) >= HeaderSize && len(response) <= cacheLine-HeaderSize &&
+	return len(response) == len(request) && len(response) >= HeaderSize &&
+		len(response) <= cacheLine-HeaderSize &&
 		word(response) == word(request) && word(response[8:]) == word(request[8:]) &&
-		response[len(response)-1] == request[len(response)-1] // in the line of the header or the next
+		// in the line of the header or the next
+		response[len(response)-1] == request[len(response)-1]
 }
 
 // CheckEcho verifies the response of an echo. If full is set, it compares all bytes, else the
@@ -113,7 +115,8 @@ func (s *Sink) Serve(request []byte, header *[HeaderSize]byte) (response []byte,
 	} else {
 		s.verifyIn = s.VerifyEvery
 		s.work.ChecksummedBytes += uint64(len(value))
-		if first := word(request); checksum(value, first>>8) != binary.LittleEndian.Uint32(request[12:]) {
+		if first := word(request); checksum(value, first>>8) != binary.LittleEndian.Uint32(
+			request[12:]) {
 			return reject(header, first, statusCorrupt)
 		}
 	}
@@ -121,7 +124,8 @@ func (s *Sink) Serve(request []byte, header *[HeaderSize]byte) (response []byte,
 }
 
 // ServeHead is Serve for a value in memory that the processor cannot read, like [Store.ServeHead].
-func (s *Sink) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte, outcome Outcome) {
+func (s *Sink) ServeHead(head []byte, size int, header *[HeaderSize]byte) (response []byte,
+	outcome Outcome) {
 	if len(head) < HeaderSize {
 		return reject(header, 0, statusBad)
 	}
@@ -145,8 +149,10 @@ func touch(b []byte) (sum uint64) {
 	last := uint64(b[len(b)-1])
 	for len(b) >= 8*cacheLine { // without checks of the index within a stretch
 		p := (*[8 * cacheLine]byte)(b)
-		sum += uint64(p[0]) + uint64(p[1*cacheLine]) + uint64(p[2*cacheLine]) + uint64(p[3*cacheLine]) +
-			uint64(p[4*cacheLine]) + uint64(p[5*cacheLine]) + uint64(p[6*cacheLine]) + uint64(p[7*cacheLine])
+		sum += uint64(p[0]) + uint64(p[1*cacheLine]) + uint64(p[2*cacheLine]) +
+			uint64(p[3*cacheLine]) +
+			uint64(p[4*cacheLine]) + uint64(p[5*cacheLine]) + uint64(p[6*cacheLine]) +
+			uint64(p[7*cacheLine])
 		b = b[8*cacheLine:]
 	}
 	for i := 0; i < len(b); i += cacheLine {

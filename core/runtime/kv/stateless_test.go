@@ -11,15 +11,19 @@ import (
 
 func TestEcho(t *testing.T) {
 	request := EncodeEcho(make([]byte, 100), 7, 40, 1)
-	require.Equal(t, EncodePut(make([]byte, 100), 7, 40, 1)[1:], request[1:], "only the operation differs")
+	require.Equal(t, EncodePut(make([]byte, 100), 7, 40, 1)[1:], request[1:],
+		"only the operation differs")
 	require.True(t, IsEcho(request))
 	for _, full := range []bool{false, true} {
 		require.Equal(t, FailureNone, CheckEcho(request, request, full))
-		require.Equal(t, FailureStale, CheckEcho(EncodeEcho(make([]byte, 100), 7, 40, 2), request, full))
-		require.Equal(t, FailureKey, CheckEcho(EncodeEcho(make([]byte, 100), 8, 40, 1), request, full))
+		require.Equal(t, FailureStale, CheckEcho(EncodeEcho(make([]byte, 100), 7, 40, 2),
+			request, full))
+		require.Equal(t, FailureKey, CheckEcho(EncodeEcho(make([]byte, 100), 8, 40, 1),
+			request, full))
 		require.Equal(t, FailureSize, CheckEcho(request[:40], request, full))
 	}
-	for _, other := range [][]byte{nil, request[:HeaderSize-1], EncodePut(make([]byte, 100), 7, 40, 1)} {
+	for _, other := range [][]byte{nil, request[:HeaderSize-1],
+		EncodePut(make([]byte, 100), 7, 40, 1)} {
 		require.False(t, IsEcho(other))
 		var header [HeaderSize]byte
 		response, outcome := RejectEcho(&header)
@@ -34,7 +38,8 @@ func TestEchoFindsAnyDamage(t *testing.T) {
 		size := rapid.IntRange(0, 300).Draw(t, "size")
 		request := EncodeEcho(make([]byte, HeaderSize+size), 7, size, 1)
 		response := append([]byte(nil), request...)
-		response[rapid.IntRange(0, len(response)-1).Draw(t, "at")] ^= byte(1 << rapid.IntRange(0, 7).Draw(t, "bit"))
+		response[rapid.IntRange(0, len(response)-1).Draw(t, "at")] ^= byte(
+			1 << rapid.IntRange(0, 7).Draw(t, "bit"))
 		require.NotEqual(t, FailureNone, CheckEcho(response, request, true))
 	})
 }
@@ -47,7 +52,8 @@ func TestSink(t *testing.T) {
 		response, outcome := s.Serve(request, &header)
 		require.Equal(t, OutcomePut, outcome)
 		require.Equal(t, FailureNone, CheckSink(response, request))
-		require.Equal(t, FailureStale, CheckSink(response, EncodePut(make([]byte, 100), 7, 40, i+100)))
+		require.Equal(t, FailureStale, CheckSink(response,
+			EncodePut(make([]byte, 100), 7, 40, i+100)))
 		require.Equal(t, FailureKey, CheckSink(response, EncodePut(make([]byte, 100), 8, 40, i)))
 		require.Equal(t, FailureSize, CheckSink(append(response, 0), request))
 		require.Equal(t, FailureShort, CheckSink(response[:HeaderSize-1], request))
@@ -68,7 +74,8 @@ func TestSinkTakesAnything(t *testing.T) {
 		s := Sink{VerifyEvery: rapid.IntRange(0, 2).Draw(t, "every")}
 		var header [HeaderSize]byte
 		for range 3 {
-			response, outcome := s.Serve(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "request"), &header)
+			response, outcome := s.Serve(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "request"),
+				&header)
 			require.Len(t, response, HeaderSize)
 			require.Contains(t, []Outcome{OutcomePut, OutcomeRejected}, outcome)
 		}
@@ -98,7 +105,8 @@ func TestTouchReadsEachLine(t *testing.T) {
 // doing so faults if a page in its middle cannot be read.
 func TestSampledVerificationReadsTheRest(t *testing.T) {
 	const page, size = 4096, 3 * 4096
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(memory)) }()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

@@ -60,10 +60,12 @@ func NewStore(capacity, maxValue int) (*Store, error) {
 	stride := (uint64(maxValue) + prefixSize + HeaderSize + cacheLine - 1) &^ (cacheLine - 1)
 	overflow, size := bits.Mul64(buckets, stride)
 	if width > addressBits || overflow != 0 || size > 1<<addressBits {
-		return nil, fmt.Errorf("kv: a store of %d keys with values of %d bytes exceeds the address space: "+
-			"use fewer keys or smaller values", capacity, maxValue)
+		return nil,
+			fmt.Errorf("kv: a store of %d keys with values of %d bytes exceeds the address space: "+
+				"use fewer keys or smaller values", capacity, maxValue)
 	}
-	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("kv: mapping %d MiB for %d keys with values of %d bytes: %w: "+
 			"use fewer keys or smaller values", size>>20, capacity, maxValue, err)
@@ -97,12 +99,14 @@ func (s *Store) Fill(key uint64, size int) error {
 		return fmt.Errorf("kv: filling key %d: the largest key is %d", key, uint64(MaxKey))
 	}
 	if size < 0 || size > s.maxValue {
-		return fmt.Errorf("kv: filling key %d with %d bytes: the store was made for %d", key, size, s.maxValue)
+		return fmt.Errorf("kv: filling key %d with %d bytes: the store was made for %d", key, size,
+			s.maxValue)
 	}
 	at, found := s.find(key << 8)
 	if !found {
 		if s.used == s.capacity {
-			return fmt.Errorf("kv: filling key %d: the store was made for %d keys and is full", key, s.capacity)
+			return fmt.Errorf("kv: filling key %d: the store was made for %d keys and is full", key,
+				s.capacity)
 		}
 		s.used++
 	}

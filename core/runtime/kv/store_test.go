@@ -92,12 +92,15 @@ func TestServeRejects(t *testing.T) {
 		{"op 0", get(func(r []byte) { r[0] = 0 }), key, statusBad},
 		{"op 4", get(func(r []byte) { r[0] = 4 }), key, statusBad},
 		{"lookup with a version", get(func(r []byte) { r[0], r[8] = opLookup, 1 }), key, statusBad},
-		{"lookup with a value", append(EncodeLookup(make([]byte, HeaderSize), key), 0), key, statusBad},
-		{"lookup of an unknown key", EncodeLookup(make([]byte, HeaderSize), MaxKey), MaxKey, statusMissing},
+		{"lookup with a value", append(EncodeLookup(make([]byte, HeaderSize), key), 0), key,
+			statusBad},
+		{"lookup of an unknown key", EncodeLookup(make([]byte, HeaderSize), MaxKey), MaxKey,
+			statusMissing},
 		{"get with a version", get(func(r []byte) { r[8] = 1 }), key, statusBad},
 		{"get with a checksum", get(func(r []byte) { r[15] = 1 }), key, statusBad},
 		{"get with a value", append(get(func([]byte) {}), 0), key, statusBad},
-		{"get of an unknown key", EncodeGet(make([]byte, HeaderSize), MaxKey), MaxKey, statusMissing},
+		{"get of an unknown key", EncodeGet(make([]byte, HeaderSize), MaxKey), MaxKey,
+			statusMissing},
 		{"put with a version", put(func(r []byte) { r[8] = 1 }), key, statusBad},
 		{"put of too much", EncodePut(make([]byte, 100), key, size+1, 1), key, statusBad},
 		{"put of an unknown key", EncodePut(make([]byte, 100), 1000, size, 1), 1000, statusMissing},
@@ -155,7 +158,8 @@ func TestFillRefuses(t *testing.T) {
 }
 
 func TestNewStoreRefuses(t *testing.T) {
-	for _, size := range [][2]int{{0, 8}, {-1, 8}, {1, -1}, {1 << 30, 1 << 30}, {math.MaxInt, math.MaxInt}, {1, math.MaxInt}, {math.MaxInt, 1}} {
+	for _, size := range [][2]int{{0, 8}, {-1, 8}, {1, -1}, {1 << 30, 1 << 30},
+		{math.MaxInt, math.MaxInt}, {1, math.MaxInt}, {math.MaxInt, 1}} {
 		_, err := NewStore(size[0], size[1])
 		require.Error(t, err, "%v", size)
 	}

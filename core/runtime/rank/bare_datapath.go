@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// bareBatch is how many round trips are timed together, and bareSlice for how long calls are kept
-	// in flight for one reading.
+	// bareBatch is how many round trips are timed together, and bareSlice for how long calls are
+	// kept in flight for one reading.
 	bareBatch = 16
 	bareSlice = 200 * time.Microsecond
-	// bareLinger is how long the follower polls after its last reply, which may be lost and sent again.
+	// bareLinger is how long the follower polls after its last reply, which may be lost and sent
+	// again.
 	bareLinger = 3 * time.Millisecond
 	// bareName is the name of the readings.
 	bareName = "calls without the harness"
@@ -43,11 +44,13 @@ type bare struct {
 
 // probeBare measures the transport itself: round trips of one call, or with
 // [record.ProbeTransportRate] the time of an operation with several in flight.
-func (t *thread) probeBare(ctx context.Context, peer transport.PeerID, probe record.Probe) (transport.Floor, error) {
+func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
+	probe record.Probe) (transport.Floor, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	forth, back := max(probe.Forth, 1), max(probe.Back, 1)
-	b := &bare{ctx: ctx, worker: t.worker, idle: t.idler(), stopped: &stopped, peer: peer, size: back}
+	b := &bare{ctx: ctx, worker: t.worker, idle: t.idler(), stopped: &stopped, peer: peer,
+		size: back}
 	if !probe.Initiate {
 		b.size, forth = forth, back
 	}
@@ -108,7 +111,8 @@ func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err er
 func (b *bare) trips(n, inFlight int) error {
 	for posted, answered := 0, 0; answered < n; {
 		for range min(n-posted, inFlight-(posted-answered)) {
-			b.ops = append(b.ops, transport.Op{Kind: transport.OpCall, Peer: b.peer, Token: transport.Token(posted), Payload: b.message})
+			b.ops = append(b.ops, transport.Op{Kind: transport.OpCall, Peer: b.peer,
+				Token: transport.Token(posted), Payload: b.message})
 			posted++
 		}
 		if err := b.post(); err != nil {
@@ -144,7 +148,8 @@ func (b *bare) follow() error {
 			if e.Payload[0] == bareLast {
 				over = time.Now()
 			}
-			b.ops = append(b.ops, transport.Op{Kind: transport.OpReply, Peer: b.peer, Token: e.Token, Payload: b.message})
+			b.ops = append(b.ops, transport.Op{Kind: transport.OpReply, Peer: b.peer,
+				Token: e.Token, Payload: b.message})
 		}
 		if err := b.post(); err != nil {
 			return err
@@ -186,7 +191,8 @@ func (b *bare) check(e *transport.Event, want transport.EventKind) error {
 	case e.Kind == transport.EventPeerLost:
 		return fmt.Errorf("probe: %w", transport.ErrPeerDown)
 	case e.Kind != want || e.Peer != b.peer || e.Size != b.size:
-		return fmt.Errorf("probe: %w: event of kind %d from peer %d with %d bytes, instead of kind %d from peer %d with %d",
+		return fmt.Errorf("probe: %w: event of kind %d from peer %d with %d bytes, instead of "+
+			"kind %d from peer %d with %d",
 			transport.ErrCorrupt, e.Kind, e.Peer, e.Size, want, b.peer, b.size)
 	}
 	return nil

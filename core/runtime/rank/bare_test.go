@@ -21,20 +21,24 @@ func TestProbeOfTheTransport(t *testing.T) {
 			cfg := testConfig()
 			cfg.Topology, cfg.InFlight = topology, 8
 			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-			near, far := record.Thread{Rank: 1, Daemon: -1, Client: 0}, record.Thread{Daemon: 0, Client: -1}
+			near, far := record.Thread{Rank: 1, Daemon: -1, Client: 0},
+				record.Thread{Daemon: 0, Client: -1}
 			if cfg.Proxied() {
 				near = record.Thread{Rank: 1, Daemon: 0, Client: -1}
 			}
 			probe := func(kind transport.ProbeKind) transport.Floor {
-				p := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 40, Back: 20, InFlight: 8}
+				p := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 40,
+					Back: 20, InFlight: 8}
 				answer := make(chan error, 1)
 				go func() {
-					_, err := ranks[0].Probe(t.Context(), record.Probe{Near: far, Far: near, Probe: p})
+					_, err := ranks[0].Probe(t.Context(),
+						record.Probe{Near: far, Far: near, Probe: p})
 					answer <- err
 				}()
 				lead := p
 				lead.Initiate = true
-				reading, err := ranks[1].Probe(t.Context(), record.Probe{Near: near, Far: far, Probe: lead})
+				reading, err := ranks[1].Probe(t.Context(),
+					record.Probe{Near: near, Far: far, Probe: lead})
 				require.NoError(t, err)
 				require.NoError(t, <-answer)
 				require.Positive(t, reading.Samples)
@@ -47,7 +51,8 @@ func TestProbeOfTheTransport(t *testing.T) {
 			require.Positive(t, rate.PerOp)
 			require.Zero(t, rate.RoundTrip)
 
-			first, others, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
+			first, others, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond,
+				SampleEvery: 1})
 			require.NoError(t, err)
 			served, issued := uint64(0), uint64(0)
 			for _, r := range append(others, first) {
@@ -71,8 +76,10 @@ func TestProbeOfTheTransportAlone(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	for _, initiate := range []bool{true, false} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1}, Far: record.Thread{Client: -1},
-			Probe: transport.Probe{Kind: record.ProbeTransport, Initiate: initiate, Duration: time.Minute}})
+		_, err := ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1},
+			Far: record.Thread{Client: -1},
+			Probe: transport.Probe{Kind: record.ProbeTransport, Initiate: initiate,
+				Duration: time.Minute}})
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}

@@ -15,7 +15,8 @@ import (
 // TestClassesOfTraffic runs windows of all classes and of each alone.
 func TestClassesOfTraffic(t *testing.T) {
 	cfg := testConfig()
-	require.NoError(t, cfg.Classes.Set("bulk:3000B,in-flight=4;open:100B,rate=5k,in-flight=2;rpc:16B,clients=2"))
+	require.NoError(t,
+		cfg.Classes.Set("bulk:3000B,in-flight=4;open:100B,rate=5k,in-flight=2;rpc:16B,clients=2"))
 	cfg.Service, cfg.ReadRatio = config.ServiceEcho, 1
 	cfg.Clients, cfg.InFlight, cfg.ValueSize = 4, 4, config.FixedSize(3000)
 	require.NoError(t, cfg.Validate())
@@ -40,20 +41,23 @@ func TestClassesOfTraffic(t *testing.T) {
 			}
 			_ = ranks[1].Advance(context.Background(), record.StateDraining)
 		}()
-		first, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: 1, Only: only})
+		first, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: 1,
+			Only: only})
 		<-ended
 		require.NoError(t, err)
 		requireServedIssued(t, append(others, first))
 		for i, c := range others[0].Clients {
 			require.Empty(t, c.Failures)
-			require.Equal(t, cfg.ClassOf(i) == 1, c.Open != nil, "only the class with a rate is an open loop")
+			require.Equal(t, cfg.ClassOf(i) == 1, c.Open != nil,
+				"only the class with a rate is an open loop")
 			if only > 0 && cfg.ClassOf(i) != only-1 {
 				require.Zero(t, c.Issued, "client %d calls in the window of class %d", i, only)
 				require.True(t, c.Open == nil || c.Open.Scheduled == 0)
 				continue
 			}
 			require.Greater(t, c.Ops(), uint64(10))
-			require.Equal(t, 2*sizes[i]*c.Ops(), c.PayloadBytes, "an echo of the class's own size, forth and back")
+			require.Equal(t, 2*sizes[i]*c.Ops(), c.PayloadBytes,
+				"an echo of the class's own size, forth and back")
 			require.LessOrEqual(t, c.Drained, uint64(cfg.Classes[cfg.ClassOf(i)].InFlight))
 		}
 	}

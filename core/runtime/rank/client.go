@@ -36,10 +36,11 @@ type client struct {
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // in buffers
 	replays  bool
-	alike    bool  // replays, and calls are issued without a schedule, traces and iterations
-	echoes   bool  // replayed echoes, without iterations and traffic
-	cursor   int   // the call that replaying issues next, unless it is in flight
-	prepared queue // if not replays: calls ready to be issued, in the order in which they were drawn
+	alike    bool // replays, and calls are issued without a schedule, traces and iterations
+	echoes   bool // replayed echoes, without iterations and traffic
+	cursor   int  // the call that replaying issues next, unless it is in flight
+	// if not replays: calls ready to be issued, in the order in which they were drawn
+	prepared queue
 	// ops are the calls to post. If they are consecutive and replayed, they are a part of requests,
 	// else of loose.
 	ops, loose []transport.Op
@@ -68,8 +69,8 @@ type client struct {
 	traced  sampler // of issued calls, in mesh-proxied
 	gaps    gapWatch
 	stager  *stager // nil in mesh-proxied
-	// callsFirst means that the next window begins with a first call on each connection, whose times in
-	// nanoseconds are in first.
+	// callsFirst means that the next window begins with a first call on each connection, whose
+	// times in nanoseconds are in first.
 	callsFirst bool
 	silent     bool // the next window is another class's alone
 	first      []uint64
@@ -121,8 +122,8 @@ type seenVersion struct {
 
 const maxSeen = 1 << 20
 
-// drainLimit is generous, because a machine or a link that stalls for seconds has not lost a call. It
-// is longer than the default timeouts of the transports, which know best whether a peer is gone.
+// drainLimit is generous, because a machine or a link that stalls for seconds has not lost a call.
+// It is longer than the default timeouts of the transports, which know best whether a peer is gone.
 const drainLimit = 12 * time.Second
 
 // clientCounts are the counts of one window.
@@ -139,7 +140,8 @@ type clientCounts struct {
 	samples, latencySum, window uint64 // latencySum and window in ticks
 	found                       uint64 // polls in the window that returned responses
 	inFlight                    uint64 // ticks: calls in flight, integrated over the window
-	busyTimed, busyTicks        uint64 // iterations that found responses and were timed, and their time
+	// iterations that found responses and were timed, and their time
+	busyTimed, busyTicks uint64
 }
 
 // meshTimes are the times that only a client of a mesh records.
@@ -188,22 +190,28 @@ func newClient(w wiring, number int, idle string, worker transport.Worker) (*cli
 }
 
 // newClientOf returns a client with that many calls.
-func newClientOf(w wiring, number int, idle string, worker transport.Worker, calls int, replays bool) (*client, error) {
+func newClientOf(w wiring, number int, idle string, worker transport.Worker, calls int,
+	replays bool) (*client, error) {
 	local := number % w.cfg.Clients
 	cfg := w.cfg.OfClient(local)
 	stride := (cfg.LargestMessage() + 63) &^ 63
-	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("map %d bytes for %d requests: %w; lower --in-flight or --value-size", stride*calls, calls, err)
+		return nil,
+			fmt.Errorf("map %d bytes for %d requests: %w; lower --in-flight or --value-size",
+				stride*calls, calls, err)
 	}
 	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
 	c := &client{
 		cfg: cfg, worker: worker, generator: newGenerator(cfg, number), clock: machine.Calibrated(),
 		route: newRoute(w, number), mesh: newMeshTimes(cfg),
-		service: serviceOf(cfg), calls: make([]call, calls), requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
+		service: serviceOf(cfg), calls: make([]call, calls),
+		requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
 		buffers: buffers, stride: stride,
-		loose: make([]transport.Op, 0, cfg.InFlight), events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
-		seen: make([]seenVersion, entries), seenMask: uint64(entries - 1),
+		loose:  make([]transport.Op, 0, cfg.InFlight),
+		events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
+		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
 		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
 	}
@@ -222,7 +230,8 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 	c.idle = newIdler(idle, worker, &c.gaps)
 	c.burner = newBurner(c.clock, time.Duration(cfg.Burn))
 	if c.schedule = newSchedule(cfg, c.clock, number); c.schedule != nil {
-		c.open = &openTimes{response: newTiming(), lag: newTiming(), intended: make([]uint64, calls), late: make([]uint64, calls)}
+		c.open = &openTimes{response: newTiming(), lag: newTiming(),
+			intended: make([]uint64, calls), late: make([]uint64, calls)}
 	}
 	if !replays {
 		c.prepared = newQueue(calls)
@@ -316,7 +325,8 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 	r := record.ClientReport{
 		ElapsedNS: c.clock.Nanos(n.window),
 		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
-		Writes:       n.byOp[workload.Write] + n.byOp[workload.Insert] + n.byOp[workload.ReadModifyWrite],
+		Writes: n.byOp[workload.Write] + n.byOp[workload.Insert] +
+			n.byOp[workload.ReadModifyWrite],
 		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.lost,
 		VerifiedKeys: n.ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
 		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
@@ -324,7 +334,8 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 	}
 	r.InFlightNS = c.clock.Nanos(n.inFlight)
 	if n.busyTimed > 0 {
-		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(n.found))
+		r.BusyNS = uint64(float64(c.clock.Nanos(n.busyTicks)) / float64(n.busyTimed) * float64(
+			n.found))
 	}
 	c.gaps.report(&r.Thread)
 	r.Silences = c.live.silences.report(n.window, n.ops, c.cfg.InFlight)
@@ -340,7 +351,8 @@ func (c *client) report(thread record.ThreadReport) record.ClientReport {
 		c.peers.report(c.clock, &r)
 	}
 	if o := c.open; o != nil {
-		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.report(c.clock), Lag: o.lag.report(c.clock)}
+		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.report(c.clock),
+			Lag: o.lag.report(c.clock)}
 	}
 	return r
 }
@@ -364,7 +376,8 @@ func (c *client) reportLatencies(r *record.ClientReport) {
 				r.Operations = map[string]record.OperationReport{}
 			}
 			r.Operations[workload.Op(op).String()] = record.OperationReport{Count: count,
-				Latency: record.TimingReport{Histogram: h.Encode(), MeanNS: h.Mean(), Samples: h.Count()}}
+				Latency: record.TimingReport{Histogram: h.Encode(), MeanNS: h.Mean(),
+					Samples: h.Count()}}
 		}
 	}
 	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), reads.Encode(), writes.Encode()

@@ -45,8 +45,8 @@ func (c *client) run(s *state, atBegin, atEnd func()) error {
 	return c.drain(s)
 }
 
-// settle waits for the calls that the last window gave up on. They count as in flight until they are
-// answered: issuing others besides would exceed the room that the daemons have for requests.
+// settle waits for the calls that the last window gave up on. They count as in flight until they
+// are answered: issuing others besides would exceed the room that the daemons have for requests.
 func (c *client) settle(s *state) error {
 	if err := c.drain(s); err != nil {
 		return err
@@ -200,7 +200,8 @@ func (c *client) exchange(events []transport.Event, now uint64) (n int) {
 	calls, first := c.calls, c.cursor
 	for n < len(events) {
 		e, next := &events[n], first+n
-		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) || next >= len(calls) {
+		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) ||
+			next >= len(calls) {
 			break
 		}
 		ended, issued := &calls[e.Token], &calls[next]
@@ -222,8 +223,8 @@ func (c *client) exchange(events []transport.Event, now uint64) (n int) {
 	return n
 }
 
-// turnOver ends the calls that events complete. While measuring, a closed loop issues as many, and an
-// open loop those that are due.
+// turnOver ends the calls that events complete. While measuring, a closed loop issues as many, and
+// an open loop those that are due.
 func (c *client) turnOver(events []transport.Event, now uint64, measuring bool) error {
 	paced := measuring && c.schedule != nil
 	if paced {
@@ -279,11 +280,13 @@ func (c *client) rest(now uint64) error {
 
 // accept ends the calls that events complete, and returns their number. It clears the kind of other
 // events, so that the rest of step skips them.
-func (c *client) accept(events []transport.Event, now uint64, measuring bool) (ended int, err error) {
+func (c *client) accept(events []transport.Event, now uint64, measuring bool) (ended int,
+	err error) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == transport.EventResponse && e.Token < transport.Token(len(c.calls)) {
-			if s := &c.calls[e.Token]; s.state == callInFlight && s.flags&(callTraced|callReading) == 0 {
+			if s := &c.calls[e.Token]; s.state == callInFlight &&
+				s.flags&(callTraced|callReading) == 0 {
 				s.state = callAnswered
 				ended++
 				continue
@@ -337,7 +340,8 @@ func (c *client) endTrace(s *call, now uint64) {
 
 // modify posts the write of a read-modify-write whose read was answered.
 func (c *client) modify(s *call, e *transport.Event) {
-	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize), c.sumDue(1, e.Size))
+	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(c.readSize),
+		c.sumDue(1, e.Size))
 	if failure != kv.FailureNone {
 		c.counts.failures[failure]++
 	} else {
@@ -357,7 +361,8 @@ func (c *client) modify(s *call, e *transport.Event) {
 func (c *client) completeAll(events []transport.Event, done int, now uint64, measuring bool) {
 	if !measuring {
 		c.discard(events, now)
-	} else if c.service == serviceStore && c.iterations == nil && c.peers == nil && c.sampler.left > uint32(len(events)) {
+	} else if c.service == serviceStore && c.iterations == nil && c.peers == nil &&
+		c.sampler.left > uint32(len(events)) {
 		c.completeStore(events) // no latency is due to be recorded
 	} else {
 		for done < len(events) {
@@ -495,7 +500,8 @@ func (c *client) check(s *call, e *transport.Event) kv.Failure {
 	case serviceSink:
 		return kv.CheckSink(e.Payload, c.requests[e.Token].Payload)
 	}
-	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize), c.sumDue(s.reads, len(e.Payload)))
+	version, failure := kv.Check(e.Payload, s.key, s.minVersion, int(s.wantSize),
+		c.sumDue(s.reads, len(e.Payload)))
 	if failure == kv.FailureNone {
 		c.see(s.key, version)
 	}
@@ -634,13 +640,16 @@ func (c *client) drain(s *state) error {
 // unanswered returns the error of calls that have no answer.
 func (c *client) unanswered(which string, within time.Duration) error {
 	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
-	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, or the far side stalls", c.inFlight, which, within)
+	err := fmt.Errorf(
+		"%d calls %s were not answered within %v: the transport lost them, or the far side stalls",
+		c.inFlight, which, within)
 	return explain(c.worker, c.requests[first].Peer, err)
 }
 
 func (c *client) unexpected(e *transport.Event) error {
 	if e.Kind == transport.EventPeerLost {
-		return &transport.OpError{Transport: c.cfg.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown}
+		return &transport.OpError{Transport: c.cfg.Transport, Op: "call", Peer: e.Peer,
+			Err: transport.ErrPeerDown}
 	}
 	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
 }
@@ -761,7 +770,8 @@ func (c *client) issue(now uint64) (index int) {
 	c.add(index)
 	c.inFlight++
 	s.started = now
-	if c.trace != nil && c.traced.take() && s.flags&(callRemote|callReading) == callRemote && c.trace.word.Load() == 0 {
+	if c.trace != nil && c.traced.take() && s.flags&(callRemote|callReading) == callRemote &&
+		c.trace.word.Load() == 0 {
 		s.flags |= callTraced
 		c.trace.begin(firstWord(c.requests[index].Payload))
 	}
@@ -771,7 +781,8 @@ func (c *client) issue(now uint64) (index int) {
 	return index
 }
 
-// next returns the call to issue. Replaying skips calls that are still in flight after a whole pass.
+// next returns the call to issue. Replaying skips calls that are still in flight after a whole
+// pass.
 func (c *client) next() (index int) {
 	if !c.replays {
 		return int(c.prepared.pop())

@@ -23,17 +23,21 @@ func TestCrew(t *testing.T) {
 	allowed, err := machine.AllowedCPUs()
 	require.NoError(t, err)
 	for name, set := range map[string]func(*config.Config){
-		"closed loop":  func(c *config.Config) { c.InFlight = 1 },
-		"several":      func(c *config.Config) { c.Ranks, c.Daemons = 3, 2 },
-		"open loop":    func(c *config.Config) { c.Rate = 2000 },
-		"mesh-direct":  func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
-		"mesh-proxied": func(c *config.Config) { c.Topology, c.InFlight = config.TopologyMeshProxied, 1 },
+		"closed loop": func(c *config.Config) { c.InFlight = 1 },
+		"several":     func(c *config.Config) { c.Ranks, c.Daemons = 3, 2 },
+		"open loop":   func(c *config.Config) { c.Rate = 2000 },
+		"mesh-direct": func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
+		"mesh-proxied": func(c *config.Config) {
+			c.Topology,
+				c.InFlight = config.TopologyMeshProxied, 1
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.Clients = 4
 			set(&cfg)
-			ranks := clusterOn(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield, allowed[0])
+			ranks := clusterOn(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield,
+				allowed[0])
 			for range 2 {
 				first, others := runUntil(t, ranks, 1, 50)
 				for _, report := range append(others, first) {
@@ -48,7 +52,8 @@ func TestCrew(t *testing.T) {
 			for _, r := range ranks {
 				ids := map[int][]*thread{}
 				for _, thread := range r.threads {
-					id, err := get(context.Background(), thread, func() (int, error) { return unix.Gettid(), nil })
+					id, err := get(context.Background(), thread,
+						func() (int, error) { return unix.Gettid(), nil })
 					require.NoError(t, err)
 					ids[id] = append(ids[id], thread)
 				}

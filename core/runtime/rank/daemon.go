@@ -56,9 +56,11 @@ type daemonCounts struct {
 	outcomes                                              [kv.NumOutcomes]uint64 // of the requests
 	window                                                uint64                 // ticks
 	fromClients, local, remote, responses, incoming, held uint64                 // mesh-proxied
-	delegated, forSiblings                                uint64                 // passed on to daemons of the rank, and served for them
-	left                                                  uint64                 // PUTs whose value stays in device memory
-	store                                                 kv.Work
+	// passed on to daemons of the rank, and served for them
+	delegated, forSiblings uint64
+	// PUTs whose value stays in device memory
+	left  uint64
+	store kv.Work
 }
 
 // newDaemon returns the daemon with that index within its rank, and fills its store with the
@@ -78,7 +80,8 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 	}
 	d := &daemon{
 		cfg: w.cfg, rank: w.rank, worker: worker, clock: machine.Calibrated(),
-		service: serviceOf(w.cfg), echoes: w.cfg.Service == config.ServiceEcho && w.cfg.Flush == config.FlushLoop,
+		service: serviceOf(w.cfg), echoes: w.cfg.Service == config.ServiceEcho &&
+			w.cfg.Flush == config.FlushLoop,
 		store: store, sink: kv.Sink{VerifyEvery: w.cfg.VerifyEvery},
 		events: make([]transport.Event, max(minPollBatch, min(open, maxPollBatch))),
 		out:    newOutbox(worker, open),
@@ -94,17 +97,19 @@ func newDaemon(w wiring, index int, idle string, worker transport.Worker) (*daem
 	return d, d.out.keepFor(w.cfg)
 }
 
-// keepFor maps room for payloads that cannot wait for the next poll: those of an echo, and of what the
-// daemons of a rank pass on to each other.
+// keepFor maps room for payloads that cannot wait for the next poll: those of an echo, and of what
+// the daemons of a rank pass on to each other.
 func (o *outbox) keepFor(cfg config.Config) (err error) {
 	if cfg.Service != config.ServiceEcho && !cfg.Delegate {
 		return nil
 	}
 	o.stride = cfg.LargestMessage()
 	size := o.stride * cap(o.ops)
-	o.kept, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	o.kept, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return fmt.Errorf("map %d bytes for replies that wait: %w; lower --in-flight or --value-size", size, err)
+		return fmt.Errorf(
+			"map %d bytes for replies that wait: %w; lower --in-flight or --value-size", size, err)
 	}
 	return nil
 }
@@ -120,7 +125,8 @@ func (o *outbox) close() error {
 func newStore(w wiring, index int) (*kv.Store, error) {
 	cfg := w.cfg
 	owns := func(key uint64) bool {
-		return kv.RankOf(key, cfg.ServingRanks()) == w.rank && kv.DaemonOf(key, cfg.Daemons) == index
+		return kv.RankOf(key, cfg.ServingRanks()) == w.rank &&
+			kv.DaemonOf(key, cfg.Daemons) == index
 	}
 	owned := 0
 	for key := range uint64(cfg.TotalKeys()) {
@@ -130,7 +136,8 @@ func newStore(w wiring, index int) (*kv.Store, error) {
 	}
 	store, err := kv.NewStore(max(owned, 1), cfg.ValueSize.Max())
 	if err != nil {
-		return nil, fmt.Errorf("make a store of %d keys: %w; lower --keys or --value-size", owned, err)
+		return nil, fmt.Errorf("make a store of %d keys: %w; lower --keys or --value-size",
+			owned, err)
 	}
 	store.VerifyEvery = cfg.VerifyEvery
 	sizes := workload.NewSizes(cfg.ValueSize)
@@ -163,7 +170,8 @@ func (d *daemon) close() (err error) {
 
 // begin resets the records before a window.
 func (d *daemon) begin() {
-	d.atEnd, d.counts, d.early = daemonCounts{}, daemonCounts{}, 0 // the window may fail before it begins to measure
+	// the window may fail before it begins to measure
+	d.atEnd, d.counts, d.early = daemonCounts{}, daemonCounts{}, 0
 	d.loop.begin()
 }
 
@@ -172,7 +180,8 @@ func (d *daemon) report(thread record.ThreadReport) record.DaemonReport {
 	r := record.DaemonReport{
 		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
 		Requests: n.requests,
-		Gets:     n.outcomes[kv.OutcomeGet], Puts: n.outcomes[kv.OutcomePut], Lookups: n.outcomes[kv.OutcomeLookup], Rejected: n.outcomes[kv.OutcomeRejected],
+		Gets:     n.outcomes[kv.OutcomeGet], Puts: n.outcomes[kv.OutcomePut],
+		Lookups: n.outcomes[kv.OutcomeLookup], Rejected: n.outcomes[kv.OutcomeRejected],
 		Served:      d.early + d.counts.requests,
 		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
 		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,

@@ -183,14 +183,17 @@ func (d *daemon) waiting() int {
 }
 
 // serve handles the events of a poll: it answers requests from the store and passes responses
-// to the clients that wait for them. traced is the index of the event whose stages are taken, or -1.
+// to the clients that wait for them. traced is the index of the event whose stages are taken, or
+// -1.
 func (d *daemon) serve(events []transport.Event, traced int) error {
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Kind == transport.EventRequest:
 			if d.out.full() {
-				return fmt.Errorf("serve: peers have more open requests than the %d that the run allows", cap(d.out.ops))
+				return fmt.Errorf(
+					"serve: peers have more open requests than the %d that the run allows",
+					cap(d.out.ops))
 			}
 			d.counts.incoming++
 			if err := d.take(e, &d.out); err != nil {
@@ -205,11 +208,13 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 			}
 		case e.Kind == transport.EventPeerLost:
 			if d.proxy != nil { // clients' calls to it have failed
-				return &transport.OpError{Transport: d.cfg.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown}
+				return &transport.OpError{Transport: d.cfg.Transport, Op: "call", Peer: e.Peer,
+					Err: transport.ErrPeerDown}
 			}
 			continue // its own rank reports the reason
 		default:
-			return fmt.Errorf("daemon: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
+			return fmt.Errorf("daemon: unexpected event of kind %d: %w", e.Kind,
+				transport.ErrUnsupported)
 		}
 		if err := d.flushIfImmediate(); err != nil {
 			return err
@@ -218,8 +223,8 @@ func (d *daemon) serve(events []transport.Event, traced int) error {
 	return nil
 }
 
-// echo answers the first of found events as long as they are echoes, and returns their number. It is
-// answer without what echoes do not need.
+// echo answers the first of found events as long as they are echoes, and returns their number. It
+// is answer without what echoes do not need.
 func (d *daemon) echo(found int) (n int) {
 	events, waiting := d.events[:found], len(d.out.ops)
 	replies := d.out.ops[:cap(d.out.ops)]

@@ -43,7 +43,8 @@ func (r *Rank) connectSiblings(ctx context.Context) error {
 			if sibling == t {
 				continue
 			}
-			if err := t.daemon.delegation.siblings.Connect(ctx, transport.PeerID(i), sibling.daemon.delegation.siblings.Address()); err != nil {
+			if err := t.daemon.delegation.siblings.Connect(ctx, transport.PeerID(i),
+				sibling.daemon.delegation.siblings.Address()); err != nil {
 				return err
 			}
 		}
@@ -51,9 +52,9 @@ func (r *Rank) connectSiblings(ctx context.Context) error {
 	})
 }
 
-// delegation is the part of a daemon that passes requests on to the daemon of its rank that owns their
-// keys, and serves those that its siblings pass to it. Each daemon always polls the others, and keeps
-// what they have no room for, so daemons that wait for each other make progress.
+// delegation is the part of a daemon that passes requests on to the daemon of its rank that owns
+// their keys, and serves those that its siblings pass to it. Each daemon always polls the others,
+// and keeps what they have no room for, so daemons that wait for each other make progress.
 type delegation struct {
 	index, daemons int
 	siblings       transport.Worker
@@ -73,7 +74,8 @@ func newDelegation(w wiring, index int, siblings transport.Worker) (*delegation,
 	return g, g.out.keepFor(w.cfg)
 }
 
-// owner returns the daemon of the rank that serves a request, or this one if the request has no key.
+// owner returns the daemon of the rank that serves a request, or this one if the request has no
+// key.
 func (g *delegation) owner(request []byte) int {
 	if key, ok := kv.KeyOf(request); ok {
 		return kv.DaemonOf(key, g.daemons)
@@ -81,8 +83,8 @@ func (g *delegation) owner(request []byte) int {
 	return g.index
 }
 
-// take serves a request of a client or another rank, whose reply goes to out, or passes it on to the
-// daemon that owns its key.
+// take serves a request of a client or another rank, whose reply goes to out, or passes it on to
+// the daemon that owns its key.
 func (d *daemon) take(e *transport.Event, out *outbox) error {
 	if g := d.delegation; g != nil {
 		if owner := g.owner(e.Payload); owner != g.index {
@@ -97,7 +99,8 @@ func (d *daemon) take(e *transport.Event, out *outbox) error {
 func (d *daemon) delegate(e *transport.Event, out *outbox, owner int) error {
 	g := d.delegation
 	if g.forwards.full() || g.out.full() {
-		return fmt.Errorf("serve: callers have more open requests than the %d that the run allows", len(g.forwards.list))
+		return fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
+			len(g.forwards.list))
 	}
 	d.counts.delegated++
 	_, token := g.forwards.open(e, out)
@@ -109,8 +112,8 @@ func (d *daemon) delegate(e *transport.Event, out *outbox, owner int) error {
 	return nil
 }
 
-// pollSiblings serves the requests that siblings have passed on, and passes their responses on to the
-// callers. It returns the number of both.
+// pollSiblings serves the requests that siblings have passed on, and passes their responses on to
+// the callers. It returns the number of both.
 func (d *daemon) pollSiblings() (int, error) {
 	g := d.delegation
 	n, err := g.siblings.Poll(g.events)
@@ -122,7 +125,8 @@ func (d *daemon) pollSiblings() (int, error) {
 		switch e.Kind {
 		case transport.EventRequest:
 			if g.out.full() {
-				return n, fmt.Errorf("serve: the daemons of the rank have more open requests than the %d that the run allows", cap(g.out.ops))
+				return n, fmt.Errorf("serve: the daemons of the rank have more open requests "+
+					"than the %d that the run allows", cap(g.out.ops))
 			}
 			d.counts.forSiblings++
 			d.serveLater(e, &g.out)

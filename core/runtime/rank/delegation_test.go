@@ -17,17 +17,23 @@ func delegating(topology string) config.Config {
 	return cfg
 }
 
-// TestDelegation serves requests that clients send to any daemon of a rank. A daemon that served a key
-// of another would reject it, because its store does not have it.
+// TestDelegation serves requests that clients send to any daemon of a rank. A daemon that served a
+// key of another would reject it, because its store does not have it.
 func TestDelegation(t *testing.T) {
 	shapes := map[string]func(*config.Config){
 		"plain":           func(*config.Config) {},
 		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
 		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
-		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-3000")) },
-		"delays":          func(c *config.Config) { c.ReadDelay, c.WriteDelay, c.StorageLanes = "20us", "exponential:10us", 2 },
+		"sizes that vary": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("uniform:0-3000"))
+		},
+		"delays": func(c *config.Config) {
+			c.ReadDelay, c.WriteDelay,
+				c.StorageLanes = "20us", "exponential:10us", 2
+		},
 	}
-	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
+		config.TopologyMeshProxied} {
 		for name, shape := range shapes {
 			for _, scarce := range []bool{false, true} {
 				if scarce {
@@ -39,7 +45,9 @@ func TestDelegation(t *testing.T) {
 					require.NoError(t, cfg.Validate())
 					wrap := transporttest.Poison
 					if scarce {
-						wrap = func(w transport.Worker) transport.Worker { return transporttest.Poison(&stingy{Worker: w}) }
+						wrap = func(w transport.Worker) transport.Worker {
+							return transporttest.Poison(&stingy{Worker: w})
+						}
 					}
 					ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 					for _, d := range daemonsOf(ranks) {
@@ -54,7 +62,8 @@ func TestDelegation(t *testing.T) {
 					for _, d := range daemonsOf(ranks) {
 						require.Zero(t, d.counts.outcomes[kv.OutcomeRejected])
 						require.Positive(t, d.counts.requests, "every daemon owns keys")
-						require.Equal(t, d.counts.incoming+d.counts.local+d.counts.forSiblings, d.counts.requests+d.counts.delegated)
+						require.Equal(t, d.counts.incoming+d.counts.local+d.counts.forSiblings,
+							d.counts.requests+d.counts.delegated)
 						require.True(t, d.out.empty() && d.delegation.out.empty())
 						require.Len(t, d.delegation.forwards.free, len(d.delegation.forwards.list))
 						sent, served = sent+d.counts.delegated, served+d.counts.forSiblings
@@ -125,8 +134,8 @@ func TestDelegationToOneDaemon(t *testing.T) {
 	}
 }
 
-// TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an error,
-// and no failure of the process.
+// TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an
+// error, and no failure of the process.
 func TestDelegationBeyondLimit(t *testing.T) {
 	cfg := delegating(config.TopologyClientServer)
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
@@ -146,13 +155,15 @@ func TestDelegationBeyondLimit(t *testing.T) {
 	}
 	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse})
 	require.ErrorContains(t, err, "more open requests than")
-	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse, Token: 1 << 40})
+	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse,
+		Token: 1 << 40})
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 	d.out.ops, d.delegation.out.ops = nil, nil
 }
 
 func TestDelegationDoesNotAllocate(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), delegating(config.TopologyClientServer), config.IdleYield)
+	ranks := cluster(t, transporttest.NewMemoryDriver(), delegating(config.TopologyClientServer),
+		config.IdleYield)
 	runOnOneThread(t, ranks, 100)
 	var clients []*client
 	for _, r := range ranks {

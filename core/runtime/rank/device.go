@@ -39,14 +39,17 @@ type deviceValue struct {
 // verify in device memory, or if daemons pass them on.
 func checkDeviceWorkload(cfg *config.Config) error {
 	if cfg.Delegate {
-		return fmt.Errorf("transport %s leaves payloads in device memory, and --delegate passes them on through host memory: %w by this runtime; leave one of them out",
+		return fmt.Errorf("transport %s leaves payloads in device memory, and --delegate passes "+
+			"them on through host memory: %w by this runtime; leave one of them out",
 			cfg.Transport, transport.ErrUnsupported)
 	}
 	if !cfg.ReadsValues() {
 		return nil
 	}
-	return fmt.Errorf("transport %s leaves payloads in device memory, and reads need them in host memory: %w by this runtime; "+
-		"use a workload that only writes, such as --profile bulk, or transport options that keep payloads in host memory",
+	return fmt.Errorf("transport %s leaves payloads in device memory, and reads need them in "+
+		"host memory: %w by this runtime; "+
+		"use a workload that only writes, such as --profile bulk, or transport options that keep "+
+		"payloads in host memory",
 		cfg.Transport, transport.ErrUnsupported)
 }
 
@@ -54,11 +57,13 @@ func checkDeviceWorkload(cfg *config.Config) error {
 func newDeviceLog(cfg *config.Config, worker transport.Worker) (*deviceLog, error) {
 	reader, ok := worker.(transport.DeviceReader)
 	if !ok {
-		return nil, fmt.Errorf("transport %s leaves payloads in device memory and cannot read them back, so nothing would be verified: %w",
+		return nil, fmt.Errorf("transport %s leaves payloads in device memory and cannot read "+
+			"them back, so nothing would be verified: %w",
 			cfg.Transport, transport.ErrUnsupported)
 	}
 	size := cfg.LargestMessage()
-	buffer, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	buffer, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("map %d bytes to verify values: %w; lower --value-size", size, err)
 	}
@@ -102,12 +107,17 @@ func (c *client) moveToDevice() error {
 	slots := len(c.calls)
 	switch {
 	case !ok:
-		return fmt.Errorf("transport %s declares device_send and its workers are no DeviceSender: %w", c.cfg.Transport, transport.ErrUnsupported)
+		return fmt.Errorf(
+			"transport %s declares device_send and its workers are no DeviceSender: %w",
+			c.cfg.Transport, transport.ErrUnsupported)
 	case !c.replays:
-		return fmt.Errorf("transport %s sends values from device memory, and this workload writes its requests as it goes: %w by this runtime; "+
-			"use one whose requests are replayed, such as --profile bulk, or transport options that send from host memory", c.cfg.Transport, transport.ErrUnsupported)
+		return fmt.Errorf("transport %s sends values from device memory, and this workload "+
+			"writes its requests as it goes: %w by this runtime; "+
+			"use one whose requests are replayed, such as --profile bulk, or transport options "+
+			"that send from host memory", c.cfg.Transport, transport.ErrUnsupported)
 	case slots > math.MaxUint16:
-		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d requests, and this client has %d: %w; lower --keys or --in-flight",
+		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d "+
+			"requests, and this client has %d: %w; lower --keys or --in-flight",
 			c.cfg.Transport, math.MaxUint16, slots, transport.ErrUnsupported)
 	}
 	if err := sender.ReserveDevice(uint16(slots), c.cfg.LargestMessage()); err != nil {

@@ -27,13 +27,19 @@ func deviceConfig() config.Config {
 // ones are copied to the host and verified after each window.
 func TestValuesInDeviceMemory(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
-		"writes":             func(*config.Config) {},
-		"writes and lookups": func(c *config.Config) { require.NoError(t, c.Mix.Set("write:0.5,lookup:0.5")) },
-		"a pattern":          func(c *config.Config) { require.NoError(t, c.Pattern.Set("write:7")) },
-		"sizes from 0":       func(c *config.Config) { require.NoError(t, c.ValueSize.Set("histogram:0=1,1=1,600=1,601=1")) },
-		"a mesh":             func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
-		"a sink":             func(c *config.Config) { c.Service = config.ServiceSink },
-		"by proxies":         func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
+		"writes": func(*config.Config) {},
+		"writes and lookups": func(c *config.Config) {
+			require.NoError(t, c.Mix.Set("write:0.5,lookup:0.5"))
+		},
+		"a pattern": func(c *config.Config) {
+			require.NoError(t, c.Pattern.Set("write:7"))
+		},
+		"sizes from 0": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("histogram:0=1,1=1,600=1,601=1"))
+		},
+		"a mesh":     func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
+		"a sink":     func(c *config.Config) { c.Service = config.ServiceSink },
+		"by proxies": func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
 	} {
 		for _, sends := range []bool{false, true} {
 			if sends && name == "by proxies" {
@@ -58,17 +64,19 @@ func TestValuesInDeviceMemory(t *testing.T) {
 					require.LessOrEqual(t, d.Device.Values, d.Puts)
 					require.Zero(t, d.Device.Wrong)
 					require.Positive(t, d.Device.Verified)
-					require.LessOrEqual(t, d.Device.Verified, d.Device.Values+uint64(4*cfg.InFlight), "the window's, and the drain's")
+					require.LessOrEqual(t, d.Device.Verified, d.Device.Values+
+						uint64(4*cfg.InFlight), "the window's, and the drain's")
 				}
 			})
 		}
 	}
 }
 
-// TestValuesAreSentFromDeviceMemory damages every slot of the sender's device memory. The daemon finds
-// it, because the value comes from there and nowhere else.
+// TestValuesAreSentFromDeviceMemory damages every slot of the sender's device memory. The daemon
+// finds it, because the value comes from there and nowhere else.
 func TestValuesAreSentFromDeviceMemory(t *testing.T) {
-	driver := wrapped{&transporttest.Device{Sends: true}, func(w transport.Worker) transport.Worker { return damagedSource{w} }}
+	driver := wrapped{&transporttest.Device{Sends: true},
+		func(w transport.Worker) transport.Worker { return damagedSource{w} }}
 	cfg := deviceConfig()
 	cfg.Service = config.ServiceSink
 	first, _ := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
@@ -105,7 +113,8 @@ func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 			for _, service := range []config.Service{config.ServiceStore, config.ServiceSink} {
 				cfg := deviceConfig()
 				cfg.Service = service
-				first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, cfg, config.IdleYield), 1, 100)
+				first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, cfg,
+					config.IdleYield), 1, 100)
 				require.Empty(t, others[0].Clients[0].Failures, "nobody looks in the window")
 				require.Positive(t, first.Daemons[0].Device.Wrong)
 				require.Zero(t, first.Daemons[0].Device.Verified)
@@ -130,12 +139,16 @@ func (broken) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) {
 }
 
 func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
-	ranks := cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return forgetful{w} }}, deviceConfig(), config.IdleYield)
+	ranks := cluster(t, wrapped{&transporttest.Device{},
+		func(w transport.Worker) transport.Worker { return forgetful{w} }}, deviceConfig(),
+		config.IdleYield)
 	first, _ := runUntil(t, ranks, 1, 100)
 	require.Positive(t, first.Daemons[0].Device.Values)
 	require.Zero(t, first.Daemons[0].Device.Verified, "the check `verified` makes an error of that")
 
-	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return broken{w} }}, deviceConfig(), config.IdleYield)
+	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker {
+		return broken{w}
+	}}, deviceConfig(), config.IdleYield)
 	_, _, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
 	require.ErrorContains(t, err, "copy a value from device memory: the device is gone")
 }
@@ -151,7 +164,8 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		if cfg.Topology != config.TopologyClientServer {
 			cpus = []int{-1, -1} // each rank has a client, too
 		}
-		_, err := r.Prepare(t.Context(), record.Plan{Rank: 0, Config: cfg, CPUs: cpus, Idle: config.IdleYield})
+		_, err := r.Prepare(t.Context(), record.Plan{Rank: 0, Config: cfg, CPUs: cpus,
+			Idle: config.IdleYield})
 		return errors.Join(err, r.Close(context.Background()))
 	}
 	require.NoError(t, prepare(&transporttest.Device{}, func(*config.Config) {}))
@@ -164,14 +178,17 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 		err := prepare(&transporttest.Device{}, change)
 		require.ErrorIs(t, err, transport.ErrUnsupported)
 		require.ErrorContains(t, err, "--profile bulk")
-		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change), "of other transports nothing is asked")
+		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change),
+			"of other transports nothing is asked")
 	}
 	sends := &transporttest.Device{Sends: true}
 	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshDirect })
 	require.ErrorIs(t, err, transport.ErrUnsupported)
-	require.ErrorContains(t, err, "writes its requests as it goes", "values of 5000 bytes are too large to be replayed")
+	require.ErrorContains(t, err, "writes its requests as it goes",
+		"values of 5000 bytes are too large to be replayed")
 	err = prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
 	require.ErrorContains(t, err, "proxies forward them from host memory")
-	err = prepare(wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
+	err = prepare(wrapped{&transporttest.Device{},
+		func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
 	require.ErrorContains(t, err, "cannot read them back")
 }

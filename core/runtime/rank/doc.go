@@ -19,6 +19,6 @@
 //     clients in mesh-proxied, device.go the check of values in device memory
 //   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing; gaps.go: times
 //     without progress; stages.go: the parts of a call
-//   - overhead.go: the cost of the loops themselves; bare_datapath.go: that of the transport without
-//     them
+//   - overhead.go: the cost of the loops themselves; bare_datapath.go: that of the transport
+//     without them
 package rank

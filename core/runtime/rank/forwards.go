@@ -51,11 +51,15 @@ func (f *forwards) open(e *transport.Event, out *outbox) (*forward, transport.To
 // valid until the next open. A response to no open call is an error.
 func (f *forwards) respond(e *transport.Event) (*forward, error) {
 	if e.Token >= transport.Token(len(f.list)) || !f.list[e.Token].open {
-		return nil, fmt.Errorf("daemon: a response has token %d, which none of its open calls has: %w", e.Token, transport.ErrCorrupt)
+		return nil,
+			fmt.Errorf("daemon: a response has token %d, which none of its open calls has: %w",
+				e.Token, transport.ErrCorrupt)
 	}
 	one := &f.list[e.Token]
 	if one.out.full() {
-		return nil, fmt.Errorf("serve: callers have more open requests than the %d that the run allows", cap(one.out.ops))
+		return nil,
+			fmt.Errorf("serve: callers have more open requests than the %d that the run allows",
+				cap(one.out.ops))
 	}
 	one.open = false
 	reply := one.out.add()

@@ -16,15 +16,15 @@ const (
 	// gapLimit is the shortest gap that is recorded: longer than a timer interrupt, and so long
 	// that the system calls after it do not matter.
 	gapLimit = 20 * time.Microsecond
-	// An iteration is a gap if it takes causedGap times as long as the long ones of the thread's working
-	// iterations (the 90th percentile, which stalls do not move) and the kernel or the Go runtime counted
-	// something that stops a thread, or if it takes plainGap times as long. What is shorter may be work: a
-	// batch of large values, or system calls.
+	// An iteration is a gap if it takes causedGap times as long as the long ones of the thread's
+	// working iterations (the 90th percentile, which stalls do not move) and the kernel or the Go
+	// runtime counted something that stops a thread, or if it takes plainGap times as long. What is
+	// shorter may be work: a batch of large values, or system calls.
 	causedGap = 2
 	plainGap  = 4
 	longWork  = 0.9
-	// With fewer working iterations known, what seems to be gaps without a cause is work if it takes more
-	// than ordinaryShare of the time.
+	// With fewer working iterations known, what seems to be gaps without a cause is work if it
+	// takes more than ordinaryShare of the time.
 	fewestWork    = 10
 	ordinaryShare = 0.25
 	// keptGaps is the number of gaps of a window that are recorded one by one.
@@ -99,7 +99,8 @@ type gapEvidence struct {
 func newGapWatch(clock *machine.Clock) gapWatch {
 	return gapWatch{
 		clock: clock, left: 1, stride: 1, limit: noLimit, within: clock.Ticks(lookWithin),
-		sums: &[gapKinds][gapClasses]gapSum{}, worked: &[gapClasses]uint64{}, list: make([]listedGap, 0, keptGaps),
+		sums: &[gapKinds][gapClasses]gapSum{}, worked: &[gapClasses]uint64{},
+		list:     make([]listedGap, 0, keptGaps),
 		collects: []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}},
 	}
 }
@@ -130,7 +131,8 @@ func (g *gapWatch) stop() {
 	for _, s := range g.sums[gapPlain] {
 		plain.add(s.count, s.ticks)
 	}
-	if all < fewestWork && plain.count >= fewestWork && float64(plain.ticks) > ordinaryShare*float64(g.clock.Now()-g.began) {
+	if all < fewestWork && plain.count >= fewestWork &&
+		float64(plain.ticks) > ordinaryShare*float64(g.clock.Now()-g.began) {
 		for class, s := range g.sums[gapPlain] {
 			work[class] += s.count
 		}
@@ -268,8 +270,8 @@ func (e *gapEvidence) since(before *gapEvidence, length uint64) record.Gap {
 	}
 }
 
-// report fills in the gaps of the window: those that were far longer than the working iterations of this
-// window, too.
+// report fills in the gaps of the window: those that were far longer than the working iterations of
+// this window, too.
 func (g *gapWatch) report(r *record.ThreadReport) {
 	var all gapSum
 	for kind := range gapKinds {
@@ -277,12 +279,15 @@ func (g *gapWatch) report(r *record.ThreadReport) {
 			all.add(s.count, s.ticks)
 		}
 	}
-	r.GapCount, r.GapNS, r.GapLimitNS = all.count, g.clock.Nanos(all.ticks), g.clock.Nanos(g.limitOf(gapPlain))
+	r.GapCount, r.GapNS, r.GapLimitNS = all.count, g.clock.Nanos(all.ticks),
+		g.clock.Nanos(g.limitOf(gapPlain))
 	r.Gaps = nil
 	for _, gap := range g.list {
 		if gap.ForNS >= g.clock.Nanos(g.limitOf(gap.kind)) {
 			r.Gaps = append(r.Gaps, gap.Gap)
 		}
 	}
-	slices.SortFunc(r.Gaps, func(a, b record.Gap) int { return int(int64(b.ForNS) - int64(a.ForNS)) })
+	slices.SortFunc(r.Gaps, func(a, b record.Gap) int {
+		return int(int64(b.ForNS) - int64(a.ForNS))
+	})
 }

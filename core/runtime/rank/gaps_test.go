@@ -50,8 +50,9 @@ func TestGaps(t *testing.T) {
 			}
 			spinFor(length)
 		}, func(g *record.Gap) uint64 { return g.MinorFaults }},
-		"collector": {func() { runtime.GC(); spinFor(length) }, func(g *record.Gap) uint64 { return g.Collections }},
-		"sleep":     {func() { time.Sleep(length) }, func(g *record.Gap) uint64 { return g.ForNS }},
+		"collector": {func() { runtime.GC(); spinFor(length) },
+			func(g *record.Gap) uint64 { return g.Collections }},
+		"sleep": {func() { time.Sleep(length) }, func(g *record.Gap) uint64 { return g.ForNS }},
 	}
 	for name, cause := range causes {
 		for _, busy := range []bool{false, true} {
@@ -90,13 +91,15 @@ func TestGaps(t *testing.T) {
 					gaps.report(&r)
 					found = slices.ContainsFunc(r.Gaps, func(g record.Gap) bool {
 						slack := g.ForNS / 100 // the lengths are by another clock
-						return g.ForNS >= uint64(length)*99/100 && g.AtNS+g.ForNS+slack > from && g.AtNS < to+slack && cause.count(&g) > 0
+						return g.ForNS >= uint64(length)*99/100 && g.AtNS+g.ForNS+slack > from &&
+							g.AtNS < to+slack && cause.count(&g) > 0
 					})
 					if name == "page fault" {
 						require.NoError(t, unix.Madvise(memory, unix.MADV_DONTNEED))
 					}
 				}
-				require.True(t, found, "%s, %s, busy %t: %+v from %d to %d", name, stalls, busy, r.Gaps, from, to)
+				require.True(t, found, "%s, %s, busy %t: %+v from %d to %d", name, stalls, busy,
+					r.Gaps, from, to)
 				require.GreaterOrEqual(t, r.GapNS+1, r.Gaps[0].ForNS, "rounded down")
 				require.Positive(t, r.GapCount)
 				require.NotZero(t, r.GapLimitNS)
@@ -108,7 +111,8 @@ func TestGaps(t *testing.T) {
 
 // unmapped returns memory without pages.
 func unmapped(t *testing.T) []byte {
-	memory, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
 	return memory
@@ -126,16 +130,17 @@ func fakeGaps() *gapWatch {
 	return &g
 }
 
-// feed gives the watch an iteration of that length, in which the thread was switched switches times.
+// feed gives the watch an iteration of that length, in which the thread was switched switches
+// times.
 func (g *gapWatch) feed(length time.Duration, switches int64) {
 	g.seen = g.evidence()
 	g.seen.usage.Nivcsw -= switches
 	g.look(g.last + g.clock.Ticks(length))
 }
 
-// TestOrdinaryIterationsAreNoGaps feeds loops whose every iteration is longer than the shortest gap, as
-// with system calls and with large values. The watch knows their length from the window before, or
-// learns it in this one.
+// TestOrdinaryIterationsAreNoGaps feeds loops whose every iteration is longer than the shortest
+// gap, as with system calls and with large values. The watch knows their length from the window
+// before, or learns it in this one.
 func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for _, working := range []time.Duration{18 * time.Microsecond, 300 * time.Microsecond} {
@@ -165,7 +170,8 @@ func TestOrdinaryIterationsAreNoGaps(t *testing.T) {
 	}
 }
 
-// TestFewIterations: a thread of whose work no iteration was timed does nothing but iterations of 1 ms.
+// TestFewIterations: a thread of whose work no iteration was timed does nothing but iterations of 1
+// ms.
 func TestFewIterations(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	g := fakeGaps()
@@ -288,7 +294,8 @@ func TestWaitsThatEndLateAreGaps(t *testing.T) {
 	g.report(&r)
 	require.EqualValues(t, 1, r.GapCount)
 	require.True(t, r.Gaps[0].Parked)
-	require.GreaterOrEqual(t, r.Gaps[0].ForNS, uint64(late-parkLimit)*99/100, "the wait itself is no gap")
+	require.GreaterOrEqual(t, r.Gaps[0].ForNS, uint64(late-parkLimit)*99/100,
+		"the wait itself is no gap")
 
 	i.gaps.parked(0)
 	g.report(&r)

@@ -15,11 +15,12 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// goroutineDriver is the memory transport with the capability goroutines. Its workers collect garbage
-// when they are polled.
+// goroutineDriver is the memory transport with the capability goroutines. Its workers collect
+// garbage when they are polled.
 type goroutineDriver struct{ *transporttest.Memory }
 
-func (d goroutineDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
+func (d goroutineDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport,
+	error) {
 	t, err := d.Memory.Open(ctx, cfg)
 	return goroutineTransport{t}, err
 }
@@ -53,8 +54,10 @@ func (w *goroutineWorker) Poll(events []transport.Event) (int, error) {
 func TestGoroutines(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
-	ranks := cluster(t, goroutineDriver{transporttest.NewMemoryDriver()}, testConfig(), config.IdleYield)
-	require.Greater(t, runtime.GOMAXPROCS(0), before, "each loop that yields has a processor besides the others")
+	ranks := cluster(t, goroutineDriver{transporttest.NewMemoryDriver()}, testConfig(),
+		config.IdleYield)
+	require.Greater(t, runtime.GOMAXPROCS(0), before,
+		"each loop that yields has a processor besides the others")
 	for _, r := range ranks {
 		for _, thread := range r.threads {
 			require.False(t, thread.locked)

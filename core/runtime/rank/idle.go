@@ -86,8 +86,9 @@ func (i *idler) pauseUntil(left time.Duration) error {
 		return nil
 	}
 	if i.waiter == nil || left <= sleepMargin {
-		// Without the pause the processor looks ahead at lines that the peer is about to write, and takes
-		// them away from it. With many calls in flight the next message comes sooner than a pause ends.
+		// Without the pause the processor looks ahead at lines that the peer is about to write, and
+		// takes them away from it. With many calls in flight the next message comes sooner than a
+		// pause ends.
 		if i.streak++; i.streak > 1 {
 			spin.Pause()
 		}

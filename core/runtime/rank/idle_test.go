@@ -24,7 +24,8 @@ func (w *waits) Wake()                      {}
 func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.Rate, cfg.Arrival = 2, 1000, config.ArrivalConstant
-	client := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[1].threads[0].client
+	client := cluster(t, transporttest.NewMemoryDriver(), cfg,
+		config.IdleYield)[1].threads[0].client
 	w := &waits{}
 	client.idle = newIdler(config.IdlePark, w, &client.gaps)
 	rest := func(inFlight int, left time.Duration) []time.Duration {
@@ -40,6 +41,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	require.NotEmpty(t, asked)
 	require.LessOrEqual(t, asked[0], sleepMargin)
 	require.Equal(t, parkLimit, rest(1, time.Second)[0])
-	require.Equal(t, parkLimit, rest(2, sleepMargin/2)[0], "a full client can only wait for a response")
+	require.Equal(t, parkLimit, rest(2, sleepMargin/2)[0],
+		"a full client can only wait for a response")
 	client.inFlight = 0
 }

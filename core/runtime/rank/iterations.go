@@ -5,8 +5,8 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// iterations times whole iterations, from the first call to the last response, and to the first one.
-// With several calls in flight, iterations overlap and end in any order.
+// iterations times whole iterations, from the first call to the last response, and to the first
+// one. With several calls in flight, iterations overlap and end in any order.
 type iterations struct {
 	length  int32    // operations of an iteration
 	of      []uint32 // by call: the index in open of its iteration, or noIteration

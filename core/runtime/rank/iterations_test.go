@@ -28,11 +28,12 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 	c.complete(clock, 0, 1_000_000*others+1, true)
 	require.EqualValues(t, others+1, c.times.samples)
 	require.EqualValues(t, others+1_000_000*others, c.times.sum)
-	require.Equal(t, []uint64{c.times.sum, c.times.samples}, []uint64{c.firsts.sum, c.firsts.samples}, "of one call each")
+	require.Equal(t, []uint64{c.times.sum, c.times.samples},
+		[]uint64{c.firsts.sum, c.firsts.samples}, "of one call each")
 }
 
-// TestFirstParts times three parts whose responses come out of order, of an iteration in the window and of
-// one that began before it.
+// TestFirstParts times three parts whose responses come out of order, of an iteration in the window
+// and of one that began before it.
 func TestFirstParts(t *testing.T) {
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpRead+":3"))

@@ -39,7 +39,8 @@ type loopTimer struct {
 const loopEvery = 1024
 
 func newLoopTimer(clock *machine.Clock, gaps *gapWatch) loopTimer {
-	t := loopTimer{clock: clock, gaps: gaps, every: loopEvery, readCost: readCost(clock), whole: newTiming(), turnaround: newTiming()}
+	t := loopTimer{clock: clock, gaps: gaps, every: loopEvery, readCost: readCost(clock),
+		whole: newTiming(), turnaround: newTiming()}
 	for i := range t.phases {
 		t.phases[i] = newTiming()
 	}
@@ -98,7 +99,8 @@ func (t *loopTimer) stamp(phase int) {
 	t.last = t.clock.Now() // leaves out the time that recording took
 }
 
-// finish ends the iteration; served reports whether it served peers, and busy whether it found work.
+// finish ends the iteration; served reports whether it served peers, and busy whether it found
+// work.
 func (t *loopTimer) finish(served, busy bool) {
 	t.timing = false
 	t.whole.record(t.clock, t.spent)
@@ -127,6 +129,7 @@ func (t *loopTimer) report(r *record.DaemonReport) {
 	add(record.PhaseLoop, t.whole)
 	add(record.PhaseTurnaround, t.turnaround)
 	if t.busyTimed > 0 {
-		r.BusyNS = uint64(float64(t.clock.Nanos(t.busyTicks)) / float64(t.busyTimed) * float64(r.Loops-r.EmptyLoops))
+		r.BusyNS = uint64(float64(t.clock.Nanos(t.busyTicks)) / float64(t.busyTimed) * float64(
+			r.Loops-r.EmptyLoops))
 	}
 }

@@ -22,7 +22,8 @@ func TestExplainLoss(t *testing.T) {
 	outer := errors.New("batch 3")
 	lost := &transport.OpError{Transport: "erpc", Op: "poll", Peer: 2, Err: transport.ErrPeerDown}
 	err := explainLoss(silentWorker{}, fmt.Errorf("%w: %w", outer, lost))
-	require.EqualError(t, err, "batch 3: erpc: poll peer 2: peer is down: no answer from 10.0.0.2 for 5s")
+	require.EqualError(t, err,
+		"batch 3: erpc: poll peer 2: peer is down: no answer from 10.0.0.2 for 5s")
 	for _, wrapped := range []error{outer, lost, transport.ErrPeerDown, errSilent} {
 		require.ErrorIs(t, err, wrapped)
 	}

@@ -36,13 +36,17 @@ func TestMesh(t *testing.T) {
 		"all remote":      func(c *config.Config) { c.RemoteShare = 1 },
 		"none remote":     func(c *config.Config) { c.RemoteShare = 0 },
 		"open loop":       func(c *config.Config) { c.Rate = 20_000 },
-		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-300")) },
+		"sizes that vary": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("uniform:0-300"))
+		},
 		"all operations": func(c *config.Config) {
 			require.NoError(t, c.Mix.Set("read:0.2,write:0.2,lookup:0.2,insert:0.2,rmw:0.2"))
 		},
-		"a pattern": func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
-		"echo":      func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
-		"sink":      func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
+		"a pattern": func(c *config.Config) {
+			require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3"))
+		},
+		"echo": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"sink": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
 	}
 	for _, topology := range []string{config.TopologyMeshDirect, config.TopologyMeshProxied} {
 		for name, shape := range shapes {
@@ -171,8 +175,8 @@ func TestMeshDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestSendPoll checks the order of a daemon's work: with send-poll, a reply to another rank is posted
-// before the links of the clients are polled, and a forwarded call in the same iteration.
+// TestSendPoll checks the order of a daemon's work: with send-poll, a reply to another rank is
+// posted before the links of the clients are polled, and a forwarded call in the same iteration.
 func TestSendPoll(t *testing.T) {
 	for interleave, want := range map[config.Interleave][]string{
 		"":                        {"poll", "scan", "post 2"},
@@ -231,7 +235,8 @@ func TestWiring(t *testing.T) {
 	direct.cfg.Ranks, direct.cfg.Daemons, direct.cfg.Clients = 3, 2, 4
 	require.Equal(t, 6, direct.workers())
 	require.Equal(t, 12, direct.peers())
-	peer, err := direct.peer(record.Thread{Rank: 1, Daemon: 0, Client: -1}, record.Thread{Rank: 2, Daemon: -1, Client: 3})
+	peer, err := direct.peer(record.Thread{Rank: 1, Daemon: 0, Client: -1},
+		record.Thread{Rank: 2, Daemon: -1, Client: 3})
 	require.NoError(t, err)
 	require.EqualValues(t, 11, peer)
 
@@ -240,10 +245,12 @@ func TestWiring(t *testing.T) {
 	require.Equal(t, 2, proxied.workers())
 	require.Equal(t, 2, proxied.peers())
 	for far, want := range map[int]transport.PeerID{0: 0, 2: 1} {
-		peer, err := proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1}, record.Thread{Rank: far, Daemon: 1, Client: -1})
+		peer, err := proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1},
+			record.Thread{Rank: far, Daemon: 1, Client: -1})
 		require.NoError(t, err)
 		require.Equal(t, want, peer)
 	}
-	_, err = proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1}, record.Thread{Rank: 0, Daemon: 0, Client: -1})
+	_, err = proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1},
+		record.Thread{Rank: 0, Daemon: 0, Client: -1})
 	require.ErrorContains(t, err, "have no connection")
 }

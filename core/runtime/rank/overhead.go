@@ -24,8 +24,8 @@ const (
 	overheadKeys     = 1024
 	overheadBytes    = 16 << 20
 	overheadRequests = 1024
-	// overheadNear bounds the requests of an echo and a sink, so that they fit a second-level cache:
-	// fetching them from farther away is the medium's work.
+	// overheadNear bounds the requests of an echo and a sink, so that they fit a second-level
+	// cache: fetching them from farther away is the medium's work.
 	overheadNear = 1 << 20
 )
 
@@ -45,7 +45,8 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	threads := slices.Concat(daemons, clients)
 	err = eachOf(ctx, threads, func(t *thread) (err error) {
 		if t.overhead == nil {
-			t.overhead, err = newOverhead(r.planOf(t), t.id.IsDaemon(), r.transport.Properties(), t.batch())
+			t.overhead, err = newOverhead(r.planOf(t), t.id.IsDaemon(), r.transport.Properties(),
+				t.batch())
 		}
 		return err
 	})
@@ -64,7 +65,8 @@ func (r *Rank) Overhead(ctx context.Context, d time.Duration) (o record.Overhead
 	if err != nil { // a thread may still write its cost
 		return o, err
 	}
-	o.DaemonNS, o.ClientNS = record.Median(costs[:len(daemons)]), record.Median(costs[len(daemons):])
+	o.DaemonNS, o.ClientNS = record.Median(costs[:len(daemons)]),
+		record.Median(costs[len(daemons):])
 	o.PerOpNS = o.ClientNS + o.DaemonNS
 	for _, t := range clients {
 		o.VerifyNS, o.StampNS = t.overhead.verifyNS, t.overhead.stampNS
@@ -79,8 +81,8 @@ func (r *Rank) planOf(t *thread) record.Plan {
 	return plan
 }
 
-// apart returns one daemon and one client for each processor. Others would wait for these, and hundreds
-// of loops on the null transport exhaust a small machine's memory.
+// apart returns one daemon and one client for each processor. Others would wait for these, and
+// hundreds of loops on the null transport exhaust a small machine's memory.
 func (r *Rank) apart() (daemons, clients []*thread) {
 	for _, t := range r.threads {
 		list := &clients
@@ -125,7 +127,8 @@ type overhead struct {
 // will measure it. batch is the mean number of calls that a poll of the transport completes or
 // brings, because an iteration's cost is shared by those; 0 if it is not known. If values stay in
 // device memory, the daemon does not see them.
-func newOverhead(plan record.Plan, isDaemon bool, properties transport.Properties, batch float64) (o *overhead, err error) {
+func newOverhead(plan record.Plan, isDaemon bool, properties transport.Properties,
+	batch float64) (o *overhead, err error) {
 	cfg := plan.Config
 	n, replayed := cfg.Requests()
 	open := wiring{cfg: cfg}.openRequests()
@@ -165,7 +168,8 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	if err != nil {
 		return nil, err
 	}
-	if o.client, err = newClientOf(wiring{cfg, 1, plan.Kinds}, 0, plan.Idle, null, n, replayed); err != nil {
+	if o.client, err = newClientOf(wiring{cfg, 1, plan.Kinds}, 0, plan.Idle, null, n,
+		replayed); err != nil {
 		return nil, err
 	}
 	if isDaemon {
@@ -173,8 +177,8 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 		if o.daemon, err = newDaemon(wiring{cfg: cfg}, 0, plan.Idle, worker); err != nil {
 			return o, err
 		}
-		// The rate floor of memory reads its payloads too: that is when they arrive. Those of sockets
-		// and devices do not.
+		// The rate floor of memory reads its payloads too: that is when they arrive. Those of
+		// sockets and devices do not.
 		o.daemon.sink.Unread = properties.Medium == transport.MediumMemory
 		if properties.Capabilities.DeviceMemory {
 			worker.device = true
@@ -242,20 +246,22 @@ func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
 	})
 }
 
-// overheadSteps is the largest number of iterations between two readings of the clock, which are not
-// of the harness. They take at most the share overheadStride of a part.
+// overheadSteps is the largest number of iterations between two readings of the clock, which are
+// not of the harness. They take at most the share overheadStride of a part.
 const (
 	overheadSteps  = 256
 	overheadStride = 1. / 32
 )
 
-// overheadLimit bounds the time of a measurement, as a multiple of what was planned. Only operations of
-// hundreds of milliseconds reach it, which have fewer parts then. An interruption is short beside them.
+// overheadLimit bounds the time of a measurement, as a multiple of what was planned. Only
+// operations of hundreds of milliseconds reach it, which have fewer parts then. An interruption is
+// short beside them.
 const overheadLimit = 32
 
 // inParts calls steps, which runs n iterations and returns the operations done so far, and returns
 // the median time of an operation.
-func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, error)) (float64, error) {
+func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, error)) (float64,
+	error) {
 	length := clock.Ticks(d) / overheadParts
 	parts := make([]float64, 0, overheadParts)
 	before, n := uint64(0), 1
@@ -362,8 +368,8 @@ func (w *nullServer) entry(key uint64) []byte {
 	return w.entries[at : at+w.lengths[key]]
 }
 
-// Post keeps the client's ops, which do not change before the next poll. With another Post before that,
-// it copies them.
+// Post keeps the client's ops, which do not change before the next poll. With another Post before
+// that, it copies them.
 func (w *nullServer) Post(ops []transport.Op) (int, error) {
 	if len(w.posted) == 0 {
 		w.posted = ops

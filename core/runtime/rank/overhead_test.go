@@ -24,11 +24,15 @@ func BenchmarkOverhead(b *testing.B) {
 		name string
 		set  func(*config.Config)
 	}{
-		{"echo", func(c *config.Config) { c.Service, c.ReadRatio, c.VerifyEvery = config.ServiceEcho, 1, 16 }},
+		{"echo", func(c *config.Config) {
+			c.Service, c.ReadRatio,
+				c.VerifyEvery = config.ServiceEcho, 1, 16
+		}},
 		{"pingpong", func(c *config.Config) { c.ReadRatio = 1 }},
 		{"kv", func(*config.Config) {}},
 		{"sink", func(c *config.Config) {
-			c.Service, c.ReadRatio, c.ValueSize, c.VerifyEvery = config.ServiceSink, 0, config.FixedSize(64<<10), 64
+			c.Service, c.ReadRatio, c.ValueSize, c.VerifyEvery = config.ServiceSink, 0,
+				config.FixedSize(64<<10), 64
 		}},
 	} {
 		for _, inFlight := range []int{1, 32} {
@@ -37,9 +41,11 @@ func BenchmarkOverhead(b *testing.B) {
 			load.set(&cfg)
 			require.NoError(b, cfg.Validate())
 			b.Run(fmt.Sprintf("%s/in-flight=%d", load.name, inFlight), func(b *testing.B) {
-				least, null := [2]float64{math.MaxFloat64, math.MaxFloat64}, [2]float64{math.MaxFloat64, math.MaxFloat64}
+				least, null := [2]float64{math.MaxFloat64, math.MaxFloat64},
+					[2]float64{math.MaxFloat64, math.MaxFloat64}
 				for side, isDaemon := range []bool{false, true} {
-					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, transport.Properties{Medium: transport.MediumMemory}, 0)
+					o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon,
+						transport.Properties{Medium: transport.MediumMemory}, 0)
 					require.NoError(b, err)
 					for range b.N {
 						cost, err := o.measure(1024, 2*time.Millisecond)
@@ -91,26 +97,30 @@ func TestOverheadReadsWhatTheFloorReads(t *testing.T) {
 	cfg := testConfig()
 	cfg.Service, cfg.ReadRatio = config.ServiceSink, 0
 	for medium, unread := range map[string]bool{
-		transport.MediumMemory: true, transport.MediumUDP: false, transport.MediumTCP: false, transport.MediumVerbs: false, "": false,
+		transport.MediumMemory: true, transport.MediumUDP: false, transport.MediumTCP: false,
+		transport.MediumVerbs: false, "": false,
 	} {
-		o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, true, transport.Properties{Medium: medium}, 0)
+		o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, true,
+			transport.Properties{Medium: medium}, 0)
 		require.NoError(t, err)
 		require.Equal(t, unread, o.daemon.sink.Unread, medium)
 		require.NoError(t, o.close())
 	}
 }
 
-// TestOverheadOfLargePayloads checks that the null transports' requests take little memory, whatever
-// the payload and the calls in flight, and that the loop still runs.
+// TestOverheadOfLargePayloads checks that the null transports' requests take little memory,
+// whatever the payload and the calls in flight, and that the loop still runs.
 func TestOverheadOfLargePayloads(t *testing.T) {
-	for _, service := range []config.Service{config.ServiceStore, config.ServiceEcho, config.ServiceSink} {
+	for _, service := range []config.Service{config.ServiceStore, config.ServiceEcho,
+		config.ServiceSink} {
 		for _, isDaemon := range []bool{false, true} {
 			cfg := testConfig()
 			cfg.Service, cfg.InFlight, cfg.ValueSize = service, 64, config.FixedSize(4<<20)
 			if service == config.ServiceSink {
 				cfg.ReadRatio = 0
 			}
-			o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon, transport.Properties{}, 0)
+			o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon,
+				transport.Properties{}, 0)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(o.client.buffers), overheadBytes)
 			cost, err := o.measure(1, time.Millisecond)
@@ -121,8 +131,8 @@ func TestOverheadOfLargePayloads(t *testing.T) {
 	}
 }
 
-// TestOverheadOfSlowOperations checks that operations that take longer than planned are measured, but
-// not for each part.
+// TestOverheadOfSlowOperations checks that operations that take longer than planned are measured,
+// but not for each part.
 func TestOverheadOfSlowOperations(t *testing.T) {
 	const planned = time.Millisecond
 	slow := (overheadLimit + 1) * planned
@@ -145,7 +155,9 @@ func (w oneByOne) Poll(events []transport.Event) (int, error) { return w.Worker.
 // TestOverheadHasTheBatchesOfTheWindow runs a window whose polls return one event each, and checks
 // that a null transport answers and brings no more at once. Without a window it does all of them.
 func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return oneByOne{w} }}
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return oneByOne{w}
+	}}
 	for ran, want := range map[bool]int{false: 8, true: 1} {
 		ranks := cluster(t, driver, testConfig(), config.IdleYield)
 		if ran {
@@ -170,7 +182,8 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 		require.EqualValues(t, want, c.counts.ops-done)
 	}
 	for batch, want := range map[float64]int{0: 8, 0.2: 1, 2.6: 3, 100: 8} {
-		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false, transport.Properties{}, batch)
+		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false,
+			transport.Properties{}, batch)
 		require.NoError(t, err)
 		require.Equal(t, want, o.client.cfg.InFlight, batch)
 		require.NoError(t, o.close())
@@ -181,14 +194,15 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 func TestOverheadOfOneRank(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	cfg.Ranks = 1
-	overhead, err := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].Overhead(t.Context(), time.Millisecond)
+	overhead, err := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].Overhead(
+		t.Context(), time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, overhead.ClientNS)
 	require.Positive(t, overhead.DaemonNS)
 }
 
-// TestBatchesAreAShareOfAPart has steps that take 1% of a part each, of which no batch may take more
-// than 1/32.
+// TestBatchesAreAShareOfAPart has steps that take 1% of a part each, of which no batch may take
+// more than 1/32.
 func TestBatchesAreAShareOfAPart(t *testing.T) {
 	const step = 100 * time.Microsecond
 	most, done := 0, uint64(0)
@@ -236,7 +250,8 @@ func TestNullServerKeepsWhatAPollLeaves(t *testing.T) {
 
 // A daemon that gets no processor until the window is over has a window all the same.
 func TestWindowOfAStarvedDaemon(t *testing.T) {
-	o, err := newOverhead(record.Plan{Config: config.Default(), Idle: config.IdleSpin}, true, transport.Properties{Medium: transport.MediumMemory}, 0)
+	o, err := newOverhead(record.Plan{Config: config.Default(), Idle: config.IdleSpin}, true,
+		transport.Properties{Medium: transport.MediumMemory}, 0)
 	require.NoError(t, err)
 	defer o.close()
 	var over state
@@ -251,7 +266,8 @@ func TestWindowOfAStarvedDaemon(t *testing.T) {
 func TestOverheadOfThreadsThatShareProcessors(t *testing.T) {
 	r := &Rank{}
 	for i := range 3 * runtime.NumCPU() {
-		r.threads = append(r.threads, &thread{id: record.Thread{Daemon: i, Client: -1}, cpu: 5}, &thread{id: record.Thread{Daemon: -1, Client: i}, cpu: -1})
+		r.threads = append(r.threads, &thread{id: record.Thread{Daemon: i, Client: -1}, cpu: 5},
+			&thread{id: record.Thread{Daemon: -1, Client: i}, cpu: -1})
 	}
 	daemons, clients := r.apart()
 	require.Len(t, daemons, 1, "all share one processor")

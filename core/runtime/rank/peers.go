@@ -5,8 +5,8 @@ import (
 	"transportbench/core/base/record"
 )
 
-// peerTimes counts and times a client's operations by the group of ranks that it called: each rank is a
-// group of its own, or all ranks of one [record.CallKind] are one.
+// peerTimes counts and times a client's operations by the group of ranks that it called: each rank
+// is a group of its own, or all ranks of one [record.CallKind] are one.
 type peerTimes struct {
 	groups []uint16 // by rank
 	of     []uint16 // by call: the group
@@ -15,9 +15,11 @@ type peerTimes struct {
 	kinds  bool
 }
 
-// newPeerTimes returns nil if the load has no pattern of traffic and the plan does not ask for kinds.
+// newPeerTimes returns nil if the load has no pattern of traffic and the plan does not ask for
+// kinds.
 func newPeerTimes(w wiring, calls int) *peerTimes {
-	p := &peerTimes{of: make([]uint16, calls), groups: make([]uint16, w.cfg.ServingRanks()), kinds: len(w.kinds) > 0}
+	p := &peerTimes{of: make([]uint16, calls), groups: make([]uint16, w.cfg.ServingRanks()),
+		kinds: len(w.kinds) > 0}
 	groups := len(p.groups)
 	switch {
 	case p.kinds:

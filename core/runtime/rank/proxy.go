@@ -67,7 +67,8 @@ func (r *Rank) connectLinks(ctx context.Context) error {
 		err := c.do(ctx, func() error {
 			c.client.trace = traces[j]
 			for i, d := range daemons {
-				if err := c.worker.Connect(ctx, transport.PeerID(i), d.daemon.proxy.links.Address()); err != nil {
+				if err := c.worker.Connect(ctx, transport.PeerID(i),
+					d.daemon.proxy.links.Address()); err != nil {
 					return err
 				}
 			}
@@ -130,7 +131,9 @@ func (d *daemon) scan() (int, error) {
 			continue // a client has closed its link
 		}
 		if p.forwards.full() || p.out.full() {
-			return n, fmt.Errorf("scan: clients have more open requests than the %d that the run allows", cap(p.out.ops))
+			return n,
+				fmt.Errorf("scan: clients have more open requests than the %d that the run allows",
+					cap(p.out.ops))
 		}
 		d.counts.fromClients++
 		if key, ok := kv.KeyOf(e.Payload); ok {
@@ -159,7 +162,8 @@ func (d *daemon) forward(e *transport.Event, owner int) {
 	p := d.proxy
 	d.counts.remote++
 	f, token := p.forwards.open(e, &p.out)
-	if t := p.traces[e.Peer]; t.traced(binary.LittleEndian.Uint64(e.Payload)) && t.picked.Load() == 0 {
+	if t := p.traces[e.Peer]; t.traced(binary.LittleEndian.Uint64(e.Payload)) &&
+		t.picked.Load() == 0 {
 		t.picked.Store(d.clock.Now())
 		f.trace = t
 		p.tracing = append(p.tracing, t)

@@ -33,8 +33,8 @@ type Rank struct {
 	shared    *shared          // nil until prepared
 	state     state
 	setup     *record.RankSetup // until the report of the first window
-	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next; 0
-	// if there was none.
+	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next;
+	// 0 if there was none.
 	sampleEvery int
 
 	// mu guards the fields that Advance uses.
@@ -66,10 +66,12 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 	daemons, clients := plan.Config.Threads(plan.Rank)
 	pollers := daemons + clients
 	if len(plan.CPUs) != pollers {
-		return record.Prepared{}, fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads", plan.Rank, len(plan.CPUs), pollers)
+		return record.Prepared{},
+			fmt.Errorf("prepare rank %d: the plan has %d processors for %d polling threads",
+				plan.Rank, len(plan.CPUs), pollers)
 	}
-	// Polling threads never yield to Go's scheduler, so the control plane needs one more, and a storm
-	// another.
+	// Polling threads never yield to Go's scheduler, so the control plane needs one more, and a
+	// storm another.
 	processors := pollers + 1
 	if plan.Config.Traffic.StormRate() > 0 {
 		processors++
@@ -126,8 +128,10 @@ func (r *Rank) open(ctx context.Context) error {
 	machine.ReserveFiles(w.workers() * (needs.WorkerFiles + w.peers()*needs.PeerFiles))
 	began := time.Now()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
-		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(), InFlight: cfg.CallsPerConnection(),
-		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses, Options: options, Logger: r.logger,
+		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(),
+		InFlight:   cfg.CallsPerConnection(),
+		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses,
+		Options: options, Logger: r.logger,
 	})
 	if err != nil {
 		return err
@@ -138,8 +142,10 @@ func (r *Rank) open(ctx context.Context) error {
 			return err
 		}
 		if cfg.Proxied() && r.transport.Properties().Capabilities.DeviceSend {
-			return fmt.Errorf("transport %s sends values from device memory, and proxies forward them from host memory: %w by this runtime; "+
-				"use another topology, or transport options that send from host memory", cfg.Transport, transport.ErrUnsupported)
+			return fmt.Errorf("transport %s sends values from device memory, and proxies forward "+
+				"them from host memory: %w by this runtime; "+
+				"use another topology, or transport options that send from host memory",
+				cfg.Transport, transport.ErrUnsupported)
 		}
 	}
 	if cfg.Delegate && cfg.Serves(r.plan.Rank) {
@@ -157,7 +163,8 @@ func (r *Rank) open(ctx context.Context) error {
 // threads.
 func (r *Rank) goroutines() bool { return r.transport.Properties().Capabilities.Goroutines }
 
-// startProcessors is GOMAXPROCS of the process before any run changed it: a plugin may serve several.
+// startProcessors is GOMAXPROCS of the process before any run changed it: a plugin may serve
+// several.
 var startProcessors = runtime.GOMAXPROCS(0)
 
 // processorsFor returns GOMAXPROCS for a transport with goroutines, given what it was when the
@@ -203,7 +210,8 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 		t.counters = openCounters()
 	}
 	if !t.id.IsDaemon() {
-		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client, r.plan.Idle, worker)
+		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client,
+			r.plan.Idle, worker)
 		if err == nil && !t.locked {
 			t.client.idle.share()
 		}
@@ -225,7 +233,8 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 // Connect implements [record.Control].
 func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error {
 	w := r.wiring()
-	all := slices.SortedFunc(slices.Values(workers), func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
+	all := slices.SortedFunc(slices.Values(workers),
+		func(a, b record.RankWorkers) int { return a.Rank - b.Rank })
 	r.shared.connect(all)
 	began := time.Now()
 	err := r.each(ctx, func(t *thread) error {
@@ -277,7 +286,8 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (transport.Floor, 
 
 // probe runs on the thread t. Between ranks that share memory, the probes of the machine and of
 // memory are the same for all transports.
-func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, probe record.Probe) (transport.Floor, error) {
+func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
+	probe record.Probe) (transport.Floor, error) {
 	ofMemory := r.transport.Properties().Medium == transport.MediumMemory &&
 		(probe.Kind == transport.ProbeMedium || probe.Kind == transport.ProbeRate)
 	if probe.Kind == record.ProbeBounce || ofMemory {
@@ -288,7 +298,8 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, prob
 		line, lines, missing := r.shared.pair(caller, server)
 		switch {
 		case missing != "":
-			return transport.Floor{}, fmt.Errorf("probe: %w between these ranks: %s", transport.ErrUnsupported, missing)
+			return transport.Floor{}, fmt.Errorf("probe: %w between these ranks: %s",
+				transport.ErrUnsupported, missing)
 		case ofMemory:
 			return lines.Probe(ctx, probe.Probe)
 		default:
@@ -303,7 +314,8 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID, prob
 		floor, err := prober.Probe(ctx, peer, probe.Probe)
 		return floor, explainLoss(t.worker, err)
 	}
-	return transport.Floor{}, transport.NewOpError(r.plan.Config.Transport, "probe", transport.ErrUnsupported)
+	return transport.Floor{}, transport.NewOpError(r.plan.Config.Transport, "probe",
+		transport.ErrUnsupported)
 }
 
 // Advance implements [record.Control].

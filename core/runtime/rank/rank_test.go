@@ -59,7 +59,8 @@ func cluster(t *testing.T, driver transport.Driver, cfg config.Config, idle stri
 }
 
 // clusterOn is cluster with all threads on one processor.
-func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle string, cpu int) []*Rank {
+func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle string,
+	cpu int) []*Rank {
 	return clusterWith(t, driver, cfg, func(plan *record.Plan) {
 		plan.Idle = idle
 		for i := range plan.CPUs {
@@ -69,7 +70,8 @@ func clusterOn(t *testing.T, driver transport.Driver, cfg config.Config, idle st
 }
 
 // clusterWith is cluster with plans that edit completes.
-func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config, edit func(*record.Plan)) []*Rank {
+func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config,
+	edit func(*record.Plan)) []*Rank {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(cancel)
 	ranks := make([]*Rank, cfg.Ranks)
@@ -98,12 +100,14 @@ func clusterWith(t *testing.T, driver transport.Driver, cfg config.Config, edit 
 
 // runAll applies load for one window on all ranks, like a host, and returns the report of rank 0
 // and those of the others.
-func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report, others []record.Report, err error) {
+func runAll(t *testing.T, ranks []*Rank, window record.Window) (first record.Report,
+	others []record.Report, err error) {
 	return runWatched(t, ranks, window, func(record.Progress) {})
 }
 
 // runWatched is runAll and calls watch for the progress of each rank, at once for several.
-func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(record.Progress)) (first record.Report, others []record.Report, err error) {
+func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(record.Progress)) (
+	first record.Report, others []record.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	errs := make([]error, len(ranks))
@@ -117,12 +121,13 @@ func runWatched(t *testing.T, ranks []*Rank, window record.Window, watch func(re
 		}
 		running.Go(func() {
 			var begun, drained sync.Once
-			reports[i], errs[i] = r.Run(ctx, window, func() { begun.Do(started.Done) }, func(p record.Progress) {
-				watch(p)
-				if p.Drained {
-					drained.Do(calling.Done)
-				}
-			})
+			reports[i], errs[i] = r.Run(ctx, window, func() { begun.Do(started.Done) },
+				func(p record.Progress) {
+					watch(p)
+					if p.Drained {
+						drained.Do(calling.Done)
+					}
+				})
 			begun.Do(started.Done)
 			if calls {
 				drained.Do(calling.Done)
@@ -168,7 +173,8 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 }
 
 // runUntil applies load for a window that stopWhen ends.
-func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report, others []record.Report) {
+func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (first record.Report,
+	others []record.Report) {
 	for _, r := range ranks { // drop the samples of the last window
 		for _, c := range r.clients() {
 			c.live.reset()
@@ -176,7 +182,8 @@ func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (fir
 	}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stopWhen(t, ranks, samples) }()
-	first, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: sampleEvery})
+	first, others, err := runAll(t, ranks,
+		record.Window{Duration: time.Hour, SampleEvery: sampleEvery})
 	<-stopped
 	require.NoError(t, err)
 	return first, others
@@ -195,7 +202,8 @@ func TestClientServer(t *testing.T) {
 		"writes only":     func(c *config.Config) { c.ReadRatio = 0 },
 		"lookups and inserts": func(c *config.Config) {
 			c.Distribution, c.Mix = config.DistributionLatest, config.Mix{
-				{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.3}, {Op: config.OpInsert, Share: 0.2}}
+				{Op: config.OpRead, Share: 0.5}, {Op: config.OpLookup, Share: 0.3},
+				{Op: config.OpInsert, Share: 0.2}}
 		},
 		"sizes from 0": func(c *config.Config) {
 			require.NoError(t, c.ValueSize.Set("histogram:0=1,8=1,600=1,601=1"))
@@ -209,7 +217,8 @@ func TestClientServer(t *testing.T) {
 		},
 		"sink": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
 		"sink, some checksums": func(c *config.Config) {
-			c.Service, c.ReadRatio, c.VerifyEvery, c.ValueSize = config.ServiceSink, 0, 10, config.FixedSize(5000)
+			c.Service, c.ReadRatio, c.VerifyEvery, c.ValueSize = config.ServiceSink, 0, 10,
+				config.FixedSize(5000)
 		},
 	}
 	for name, shape := range shapes {
@@ -257,7 +266,8 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 			} else {
 				require.Less(t, c.PayloadBytes, bytes)
 			}
-			require.InDelta(t, float64(done)/4, float64(c.Samples), 4*float64(cfg.InFlight)+float64(done)/8)
+			require.InDelta(t, float64(done)/4, float64(c.Samples), 4*float64(cfg.InFlight)+
+				float64(done)/8)
 			latency, err := record.DecodeHistogram(c.Latency)
 			require.NoError(t, err)
 			require.EqualValues(t, c.Samples, latency.Count())
@@ -362,7 +372,8 @@ func TestDrainingCutsAWindowShort(t *testing.T) {
 func TestCancelledContextEndsAWindow(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
 	ctx, cancel := context.WithCancel(context.Background())
-	report, err := ranks[0].Run(ctx, record.Window{Duration: time.Hour}, cancel, func(record.Progress) {})
+	report, err := ranks[0].Run(ctx, record.Window{Duration: time.Hour}, cancel,
+		func(record.Progress) {})
 	require.NoError(t, err)
 	require.True(t, report.Stopped)
 }
@@ -371,7 +382,8 @@ func TestLostServerEndsTheWindow(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	require.NoError(t, ranks[0].Close(context.Background()))
 	begin := func() { _ = ranks[1].Advance(context.Background(), record.StateMeasuring) }
-	report, err := ranks[1].Run(context.Background(), record.Window{Duration: time.Hour}, begin, func(record.Progress) {})
+	report, err := ranks[1].Run(context.Background(), record.Window{Duration: time.Hour}, begin,
+		func(record.Progress) {})
 	require.Len(t, report.Clients, 1, "what was recorded until then")
 	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
@@ -380,7 +392,8 @@ func TestLostServerEndsTheWindow(t *testing.T) {
 func TestShortWindowsReportNoProgress(t *testing.T) {
 	reports := func(window record.Window) int64 {
 		var n atomic.Int64
-		_, _, err := runWatched(t, cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield), window, func(p record.Progress) {
+		_, _, err := runWatched(t, cluster(t, transporttest.NewMemoryDriver(), testConfig(),
+			config.IdleYield), window, func(p record.Progress) {
 			if !p.Drained {
 				n.Add(1)
 			}
@@ -395,7 +408,8 @@ func TestShortWindowsReportNoProgress(t *testing.T) {
 func TestWarmupAdvisesSampling(t *testing.T) {
 	cfg := testConfig()
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-	_, clients, err := runAll(t, ranks, record.Window{Warmup: true, Duration: 20 * time.Millisecond})
+	_, clients, err := runAll(t, ranks, record.Window{Warmup: true,
+		Duration: 20 * time.Millisecond})
 	require.NoError(t, err)
 	require.Positive(t, clients[0].SampleEvery)
 
@@ -407,11 +421,14 @@ func TestWarmupAdvisesSampling(t *testing.T) {
 }
 
 func TestSamplingCountsProcessorTime(t *testing.T) {
-	quick := record.ClientReport{ElapsedNS: 1e9, Lookups: 1e4, Thread: record.ThreadReport{CPUNS: 1e6}}
-	slow := record.ClientReport{ElapsedNS: 1e9, Reads: 5e3, Writes: 5e3, Thread: record.ThreadReport{CPUNS: 2e6}}
+	quick := record.ClientReport{ElapsedNS: 1e9, Lookups: 1e4,
+		Thread: record.ThreadReport{CPUNS: 1e6}}
+	slow := record.ClientReport{ElapsedNS: 1e9, Reads: 5e3, Writes: 5e3,
+		Thread: record.ThreadReport{CPUNS: 2e6}}
 	idle := record.ClientReport{ElapsedNS: 1e9, Thread: record.ThreadReport{CPUNS: 1e6}}
 	require.InDelta(t, 100, busyPerOp([]record.ClientReport{idle, slow, quick}), 1e-9)
-	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9, "elapsed time if the processor time is not known")
+	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9,
+		"elapsed time if the processor time is not known")
 	require.Greater(t, sampleEveryFor(20, 100), sampleEveryFor(20, 1e5))
 }
 
@@ -419,17 +436,22 @@ func TestProbe(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1}, record.Thread{Rank: 1, Daemon: -1, Client: 0}
+	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
+		record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	far := make(chan error, 1)
 	go func() {
-		_, err := ranks[0].Probe(ctx, record.Probe{Near: server, Far: caller, Probe: transport.Probe{Kind: transport.ProbeMedium, Duration: 5 * time.Millisecond}})
+		_, err := ranks[0].Probe(ctx, record.Probe{Near: server, Far: caller,
+			Probe: transport.Probe{Kind: transport.ProbeMedium, Duration: 5 * time.Millisecond}})
 		far <- err
 	}()
-	floor, err := ranks[1].Probe(ctx, record.Probe{Near: caller, Far: server, Probe: transport.Probe{Kind: transport.ProbeMedium, Initiate: true, Duration: 5 * time.Millisecond}})
+	floor, err := ranks[1].Probe(ctx, record.Probe{Near: caller, Far: server,
+		Probe: transport.Probe{Kind: transport.ProbeMedium, Initiate: true,
+			Duration: 5 * time.Millisecond}})
 	require.NoError(t, err)
 	require.NoError(t, <-far)
 	require.Positive(t, floor.RoundTrip)
-	_, err = ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1, Client: 7}, Far: server})
+	_, err = ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1, Client: 7},
+		Far: server})
 	require.ErrorContains(t, err, "no client 7 of rank 1")
 }
 
@@ -437,13 +459,17 @@ func TestProbe(t *testing.T) {
 // that the window does not notice.
 func TestOverhead(t *testing.T) {
 	loads := map[string]func(*config.Config){
-		"kv":      func(*config.Config) {},
-		"a burn":  func(c *config.Config) { c.Burn = config.Duration(time.Second) },
-		"drawn":   func(c *config.Config) { require.NoError(t, c.Mix.Set("read:0.5,insert:0.3,rmw:0.2")) },
-		"pattern": func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
-		"echo":    func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
-		"sink":    func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
-		"many":    func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
+		"kv":     func(*config.Config) {},
+		"a burn": func(c *config.Config) { c.Burn = config.Duration(time.Second) },
+		"drawn": func(c *config.Config) {
+			require.NoError(t, c.Mix.Set("read:0.5,insert:0.3,rmw:0.2"))
+		},
+		"pattern": func(c *config.Config) {
+			require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3"))
+		},
+		"echo": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"sink": func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
+		"many": func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 3 },
 	}
 	for name, shape := range loads {
 		t.Run(name, func(t *testing.T) {
@@ -501,11 +527,15 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	require.NoError(t, prepare(func(*record.Plan) {}))
 	var option *transport.OptionError
-	require.ErrorAs(t, prepare(func(p *record.Plan) { p.Config.Options = map[string]string{"no-such": "1"} }), &option)
+	require.ErrorAs(t,
+		prepare(func(p *record.Plan) { p.Config.Options = map[string]string{"no-such": "1"} }),
+		&option)
 	var configError *config.Error
 	require.ErrorAs(t, prepare(func(p *record.Plan) { p.Config.Keys = 0 }), &configError)
-	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = nil }), "0 processors for 1 polling threads")
-	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = []int{1 << 12} }), "--pin=false")
+	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = nil }),
+		"0 processors for 1 polling threads")
+	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = []int{1 << 12} }),
+		"--pin=false")
 }
 
 func TestSampler(t *testing.T) {

@@ -33,11 +33,20 @@ func (o observer) Post(ops []transport.Op) (int, error) {
 // draws, in the same order, and again from the start.
 func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
-		"uniform":         func(*config.Config) {},
-		"zipfian":         func(c *config.Config) { c.Distribution, c.ReadRatio = config.DistributionZipfian, 0.9 },
-		"sequential":      func(c *config.Config) { c.Distribution = config.DistributionSequential },
-		"a pattern":       func(c *config.Config) { require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3")) },
-		"sizes that vary": func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:0-300")) },
+		"uniform": func(*config.Config) {},
+		"zipfian": func(c *config.Config) {
+			c.Distribution,
+				c.ReadRatio = config.DistributionZipfian, 0.9
+		},
+		"sequential": func(c *config.Config) {
+			c.Distribution = config.DistributionSequential
+		},
+		"a pattern": func(c *config.Config) {
+			require.NoError(t, c.Pattern.Set("lookup:7,read:6,write:3"))
+		},
+		"sizes that vary": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("uniform:0-300"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
@@ -50,19 +59,22 @@ func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 				generator.Next(&drawn[i])
 			}
 			issued := 0
-			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
-				return observer{w, func(op *transport.Op) {
-					if op.Kind != transport.OpCall {
-						return
-					}
-					r = drawn[issued%n]
-					key, _ := kv.KeyOf(op.Payload)
-					if key != r.Key || len(op.Payload) != kv.HeaderSize+r.Size {
-						t.Errorf("call %d is for key %d with %d bytes, drawn was %+v", issued, key, len(op.Payload), r)
-					}
-					issued++
+			driver := wrapped{transporttest.NewMemoryDriver(),
+				func(w transport.Worker) transport.Worker {
+					return observer{w, func(op *transport.Op) {
+						if op.Kind != transport.OpCall {
+							return
+						}
+						r = drawn[issued%n]
+						key, _ := kv.KeyOf(op.Payload)
+						if key != r.Key || len(op.Payload) != kv.HeaderSize+r.Size {
+							t.Errorf("call %d is for key %d with %d bytes, drawn was %+v",
+								issued, key,
+								len(op.Payload), r)
+						}
+						issued++
+					}}
 				}}
-			}}
 			_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 64, uint64(3*n/64))
 			require.Empty(t, clients[0].Clients[0].Failures)
 			require.Greater(t, issued, 2*n)
@@ -97,8 +109,8 @@ func TestReplayHasTheDistribution(t *testing.T) {
 	}
 }
 
-// slots is a worker whose payloads arrive in slots that are used again. In each message of lose, one
-// word of the value stays what it was.
+// slots is a worker whose payloads arrive in slots that are used again. In each message of lose,
+// one word of the value stays what it was.
 type slots struct {
 	transport.Worker
 	memory [][]byte
@@ -139,10 +151,14 @@ func TestReplayDetectsLostParts(t *testing.T) {
 		shape func(*config.Config)
 		wrong func(daemonRejected, clientSums uint64) uint64
 	}{
-		"written": {func(c *config.Config) { c.ReadRatio = 0 }, func(rejected, _ uint64) uint64 { return rejected }},
-		"read":    {func(c *config.Config) { c.ReadRatio = 1 }, func(_, sums uint64) uint64 { return sums }},
-		"echo":    {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 }, func(_, sums uint64) uint64 { return sums }},
-		"sink":    {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 }, func(rejected, _ uint64) uint64 { return rejected }},
+		"written": {func(c *config.Config) { c.ReadRatio = 0 },
+			func(rejected, _ uint64) uint64 { return rejected }},
+		"read": {func(c *config.Config) { c.ReadRatio = 1 },
+			func(_, sums uint64) uint64 { return sums }},
+		"echo": {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+			func(_, sums uint64) uint64 { return sums }},
+		"sink": {func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceSink, 0 },
+			func(rejected, _ uint64) uint64 { return rejected }},
 	} {
 		for _, n := range []int{8, 64, 128, 1024} {
 			t.Run(name, func(t *testing.T) {
@@ -163,12 +179,15 @@ func TestReplayDetectsLostParts(t *testing.T) {
 					require.NoError(t, daemon.step())
 				}
 				require.Positive(t, lost)
-				found := c.wrong(daemon.counts.outcomes[kv.OutcomeRejected], client.counts.failures[kv.FailureChecksum])
-				same := 0.0 // values that nobody writes stay the same, so a slot may get the same one again
+				found := c.wrong(daemon.counts.outcomes[kv.OutcomeRejected],
+					client.counts.failures[kv.FailureChecksum])
+				// values that nobody writes stay the same, so a slot may get the same one again
+				same := 0.0
 				if cfg.ReadRatio == 1 && cfg.Service == config.ServiceStore {
 					same = 2 * float64(lost) / float64(cfg.Keys)
 				}
-				require.InDelta(t, lost, float64(found), float64(2*cfg.InFlight)+same, "%d slots", n)
+				require.InDelta(t, lost, float64(found), float64(2*cfg.InFlight)+same,
+					"%d slots", n)
 				client.worker, daemon.worker = unslot(client.worker), unslot(daemon.worker)
 				require.NoError(t, client.drainInTest(daemon))
 			})

@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// progressEvery is long, because each report interrupts a polling thread for 0.2 to 0.5 ms where no
-	// processor is left for it: every 100 ms, these were the most frequent stalls of windows.
+	// progressEvery is long, because each report interrupts a polling thread for 0.2 to 0.5 ms
+	// where no processor is left for it: every 100 ms, these were the most frequent stalls of
+	// windows.
 	progressEvery = time.Second
-	// warmupProgressEvery is short, so that the host soon sees steady throughput. With shorter windows
-	// it is as short as they are, down to leastProgressEvery.
+	// warmupProgressEvery is short, so that the host soon sees steady throughput. With shorter
+	// windows it is as short as they are, down to leastProgressEvery.
 	warmupProgressEvery = 10 * time.Millisecond
 	leastProgressEvery  = 2 * time.Millisecond
 	// warmupSampling feeds the live view only; the latencies of a warm-up are dropped.
@@ -33,7 +34,8 @@ const (
 )
 
 // Run implements [record.Control].
-func (r *Rank) Run(ctx context.Context, window record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+func (r *Rank) Run(ctx context.Context, window record.Window, started func(),
+	progress func(record.Progress)) (record.Report, error) {
 	if len(r.threads) == 0 {
 		return record.Report{}, errors.New("run a window: the rank is not prepared")
 	}
@@ -64,7 +66,8 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(), pr
 	started()
 	stopped := r.supervise(ctx, window, measuring, run, progress)
 
-	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped, Storm: storm(), Process: r.processReport(collections)}
+	report := record.Report{Rank: r.plan.Rank, SampleEvery: sampleEvery, Stopped: stopped,
+		Storm: storm(), Process: r.processReport(collections)}
 	now := machine.ReadThreadTimes()
 	report.Process.Threads = len(now)
 	report.Process.BusyThreads = now.Busy(threads, time.Since(began)/100)
@@ -248,8 +251,10 @@ type threadWindow struct {
 	report   record.ThreadReport
 }
 
-func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun, length time.Duration) *threadWindow {
-	w := &threadWindow{r: r, t: t, result: result, run: run, length: length, counters: newWorkerCounters(t.worker)}
+func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun,
+	length time.Duration) *threadWindow {
+	w := &threadWindow{r: r, t: t, result: result, run: run, length: length,
+		counters: newWorkerCounters(t.worker)}
 	w.recorder, _ = t.worker.(transport.SeriesReader)
 	if run.trace > 0 {
 		w.tracer, _ = t.worker.(transport.Tracer)
@@ -308,7 +313,8 @@ func (w *threadWindow) finish(err error) {
 // explainLoss adds to an error about a lost peer why it was lost, if the worker knows.
 func explainLoss(w transport.Worker, err error) error {
 	var op *transport.OpError
-	if !errors.Is(err, transport.ErrPeerDown) || !errors.As(err, &op) || op.Peer == transport.NoPeer {
+	if !errors.Is(err, transport.ErrPeerDown) || !errors.As(err, &op) ||
+		op.Peer == transport.NoPeer {
 		return err
 	}
 	return explain(w, op.Peer, err)
@@ -326,10 +332,12 @@ func explain(w transport.Worker, peer transport.PeerID, err error) error {
 
 // supervise moves the window through its states until all threads are done, and reports
 // whether it was cut short.
-func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-chan struct{}, run *windowRun, progress func(record.Progress)) (stopped bool) {
+func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-chan struct{},
+	run *windowRun, progress func(record.Progress)) (stopped bool) {
 	every := progressEvery
 	if window.Warmup {
-		every = max(min(warmupProgressEvery, time.Duration(r.plan.Config.Duration)), leastProgressEvery)
+		every = max(min(warmupProgressEvery, time.Duration(r.plan.Config.Duration)),
+			leastProgressEvery)
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -81,7 +81,8 @@ type burner struct {
 const maxCredit = 200 * time.Nanosecond
 
 func newBurner(clock *machine.Clock, perOp time.Duration) burner {
-	return burner{clock: clock, perOp: int64(clock.Ticks(perOp)), most: int64(clock.Ticks(maxCredit))}
+	return burner{clock: clock, perOp: int64(clock.Ticks(perOp)),
+		most: int64(clock.Ticks(maxCredit))}
 }
 
 // spend spins for n calls. The clock advances in steps, so a burn takes too long by part of a

@@ -45,7 +45,8 @@ func TestSeriesAreRecorded(t *testing.T) {
 	for range 2 {
 		first, others, err := runAll(t, ranks, record.Window{Duration: window, SampleEvery: 1})
 		require.NoError(t, err)
-		for _, series := range [][]transport.Series{first.Daemons[0].Series, others[0].Clients[0].Series} {
+		for _, series := range [][]transport.Series{first.Daemons[0].Series,
+			others[0].Clients[0].Series} {
 			require.Len(t, series, 1)
 			require.Equal(t, "third", series[0].Name)
 			require.Len(t, series[0].Values, record.Slices)

@@ -29,9 +29,10 @@ func TestEchoUnderBackPressure(t *testing.T) {
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshProxied} {
 		cfg := testConfig()
 		cfg.Service, cfg.ReadRatio, cfg.Topology = config.ServiceEcho, 1, topology
-		driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
-			return transporttest.Poison(reluctant{w, new(int)})
-		}}
+		driver := wrapped{transporttest.NewMemoryDriver(),
+			func(w transport.Worker) transport.Worker {
+				return transporttest.Poison(reluctant{w, new(int)})
+			}}
 		first, others := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 1000)
 		require.Empty(t, others[0].Clients[0].Failures)
 		require.Positive(t, others[0].Clients[0].VerifiedSums)
@@ -56,9 +57,11 @@ func TestWrongEchoesAreCounted(t *testing.T) {
 			cfg := testConfig()
 			cfg.Service = service
 			cfg.ReadRatio, _ = service.ReadRatio()
-			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
+			driver := wrapped{transporttest.NewMemoryDriver(),
+				func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
 			_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
-			require.Positive(t, clients[0].Clients[0].Failures[failure.String()], "%s: %v", service, clients[0].Clients[0].Failures)
+			require.Positive(t, clients[0].Clients[0].Failures[failure.String()], "%s: %v", service,
+				clients[0].Clients[0].Failures)
 		}
 	}
 }
@@ -81,8 +84,11 @@ func (d damager) Poll(events []transport.Event) (int, error) {
 func TestSinkVerifies(t *testing.T) {
 	cfg := testConfig()
 	cfg.Service, cfg.ReadRatio, cfg.VerifyEvery = config.ServiceSink, 0, 4
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return damager{w} }}
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return damager{w}
+	}}
 	_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 1000)
 	c := clients[0].Clients[0]
-	require.InDelta(t, float64(c.Ops())/4, float64(c.Failures[kv.FailureStatus.String()]), float64(cfg.InFlight))
+	require.InDelta(t, float64(c.Ops())/4, float64(c.Failures[kv.FailureStatus.String()]),
+		float64(cfg.InFlight))
 }

@@ -43,13 +43,14 @@ func (r *Rank) setupReport() *record.RankSetup {
 	}
 	if n := len(first); n > 0 {
 		slices.Sort(first)
-		s.FirstCalls, s.FirstCallNS, s.FirstCallMaxNS = uint64(n), (first[(n-1)/2]+first[n/2])/2, first[n-1]
+		s.FirstCalls, s.FirstCallNS, s.FirstCallMaxNS = uint64(n), (first[(n-1)/2]+first[n/2])/2,
+			first[n-1]
 	}
 	return s
 }
 
-// paths returns what carries the bytes of the rank's workers. Workers whose thread no longer answers are
-// left out.
+// paths returns what carries the bytes of the rank's workers. Workers whose thread no longer
+// answers are left out.
 func (r *Rank) paths(ctx context.Context) []transport.Path {
 	var stated []transport.Path
 	for _, t := range r.threads {
@@ -57,7 +58,10 @@ func (r *Rank) paths(ctx context.Context) []transport.Path {
 		if !ok || t.client != nil && r.plan.Config.Proxied() { // a link of this rank
 			continue
 		}
-		list, err := get(ctx, t, func() ([]transport.Path, error) { return reader.ReadPaths(nil), nil })
+		list, err := get(ctx, t, func() ([]transport.Path, error) {
+			return reader.ReadPaths(nil),
+				nil
+		})
 		if err == nil {
 			stated = append(stated, list...)
 		}
@@ -74,7 +78,8 @@ const firstTries = 8
 func (c *client) callFirst(s *state) error {
 	connections := int(c.route.ranks * c.route.daemons)
 	called := make(map[transport.PeerID]bool, connections)
-	for tries := 0; len(called) < connections && tries < firstTries*connections && s.measuring(); tries++ {
+	for tries := 0; len(called) < connections && tries < firstTries*connections &&
+		s.measuring(); tries++ {
 		start, answered := c.clock.Now(), c.counts.drained
 		c.issueMany(1, start)
 		peer := c.ops[0].Peer

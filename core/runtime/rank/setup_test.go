@@ -76,7 +76,8 @@ func TestSetupReport(t *testing.T) {
 			ranks := cluster(t, slowSetup{transporttest.NewMemoryDriver()}, c.cfg, config.IdleYield)
 			var stopping sync.WaitGroup
 			stopping.Go(func() { stopWhen(t, ranks, 1) }) // after the first calls
-			server, others, err := runAll(t, ranks, record.Window{Warmup: true, Duration: time.Minute, SampleEvery: 1})
+			server, others, err := runAll(t, ranks,
+				record.Window{Warmup: true, Duration: time.Minute, SampleEvery: 1})
 			stopping.Wait()
 			require.NoError(t, err)
 			require.NotNil(t, server.Setup)
@@ -94,14 +95,16 @@ func TestSetupReport(t *testing.T) {
 			require.GreaterOrEqual(t, s.FirstCallNS, uint64(step))
 			require.GreaterOrEqual(t, s.FirstCallMaxNS, s.FirstCallNS)
 
-			later, _, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
+			later, _, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond,
+				SampleEvery: 1})
 			require.NoError(t, err)
 			require.Nil(t, later.Setup, "the setup is reported once")
 		})
 	}
 }
 
-// Clients of mesh-proxied call no transport, and without a warm-up no call is known to be a first one.
+// Clients of mesh-proxied call no transport, and without a warm-up no call is known to be a first
+// one.
 func TestSetupWithoutFirstCalls(t *testing.T) {
 	proxied := testConfig()
 	proxied.Topology = config.TopologyMeshProxied
@@ -109,11 +112,13 @@ func TestSetupWithoutFirstCalls(t *testing.T) {
 		cfg    config.Config
 		window record.Window
 	}{
-		"proxied":         {proxied, record.Window{Warmup: true, Duration: 10 * time.Millisecond}},
-		"without warm-up": {testConfig(), record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1}},
+		"proxied": {proxied, record.Window{Warmup: true, Duration: 10 * time.Millisecond}},
+		"without warm-up": {testConfig(), record.Window{Duration: 10 * time.Millisecond,
+			SampleEvery: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, others, err := runAll(t, cluster(t, transporttest.NewMemoryDriver(), c.cfg, config.IdleYield), c.window)
+			_, others, err := runAll(t, cluster(t, transporttest.NewMemoryDriver(), c.cfg,
+				config.IdleYield), c.window)
 			require.NoError(t, err)
 			require.Zero(t, others[0].Setup.FirstCalls)
 			require.Equal(t, uint64(1), others[0].Setup.Connections)

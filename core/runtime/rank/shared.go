@@ -38,9 +38,9 @@ const (
 	pairMemory   = 256
 	pairControl  = 128 // offset of the second line
 	sharedPage   = 4096
-	// probeMemory has the messages of a probe in one direction, unless a single one is larger. It is
-	// more than a core's own caches hold and less than a cache that near cores share. Pages that no
-	// probe touches take no memory.
+	// probeMemory has the messages of a probe in one direction, unless a single one is larger. It
+	// is more than a core's own caches hold and less than a cache that near cores share. Pages that
+	// no probe touches take no memory.
 	probeMemory = 4 << 20
 )
 
@@ -79,7 +79,8 @@ type sharedAddress struct {
 // none.
 func newShared(cfg config.Config, rank int) (*shared, []byte) {
 	n := cfg.ServingRanks()
-	s := &shared{cfg: cfg, layout: newSharedLayout(cfg), segments: make([]*shm.Segment, n), missing: make([]string, n)}
+	s := &shared{cfg: cfg, layout: newSharedLayout(cfg), segments: make([]*shm.Segment, n),
+		missing: make([]string, n)}
 	for r := range n {
 		s.missing[r] = fmt.Sprintf("rank %d has not connected", r)
 	}
@@ -127,14 +128,16 @@ func (s *shared) open(address []byte) (*shm.Segment, error) {
 		return nil, errors.New("it is on another host")
 	}
 	if a.Ref.Size != s.layout.size {
-		return nil, fmt.Errorf("its shared memory has %d bytes and not %d", a.Ref.Size, s.layout.size)
+		return nil, fmt.Errorf("its shared memory has %d bytes and not %d", a.Ref.Size,
+			s.layout.size)
 	}
 	segment, err := shm.Open(a.Ref)
 	if err != nil {
 		return nil, err
 	}
 	if [sharedIdentity]byte(segment.Bytes()) != a.Identity {
-		return nil, errors.Join(errors.New("its shared memory is in another namespace"), segment.Close())
+		return nil, errors.Join(errors.New("its shared memory is in another namespace"),
+			segment.Close())
 	}
 	return segment, nil
 }
@@ -162,14 +165,16 @@ func (s *shared) segment(rank int) (memory []byte, missing string) {
 }
 
 // pair returns where a caller and a daemon probe.
-func (s *shared) pair(caller, server record.Thread) (bounce *atomic.Uint64, lines *floor.Lines, missing string) {
+func (s *shared) pair(caller, server record.Thread) (bounce *atomic.Uint64, lines *floor.Lines,
+	missing string) {
 	b, missing := s.segment(server.Rank)
 	if b == nil {
 		return nil, nil, missing
 	}
 	index, callers := caller.Rank, s.cfg.Ranks
 	if !s.cfg.Proxied() {
-		index, callers = s.cfg.CallerNumber(caller.Rank)*s.cfg.Clients+caller.Client, s.cfg.TotalClients()
+		index, callers = s.cfg.CallerNumber(caller.Rank)*s.cfg.Clients+caller.Client,
+			s.cfg.TotalClients()
 	}
 	if index < 0 || index >= callers || server.Daemon < 0 || server.Daemon >= s.cfg.Daemons {
 		return nil, nil, fmt.Sprintf("%v does not call %v", caller, server)

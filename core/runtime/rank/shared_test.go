@@ -45,12 +45,14 @@ func (t mediumTransport) NewWorker(index int) (transport.Worker, error) {
 }
 
 // probePair probes between two threads and returns the caller's reading.
-func probePair(t *testing.T, ranks []*Rank, caller, server record.Thread, probe transport.Probe) (transport.Floor, error) {
+func probePair(t *testing.T, ranks []*Rank, caller, server record.Thread,
+	probe transport.Probe) (transport.Floor, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	far := make(chan error, 1)
 	go func() {
-		reading, err := ranks[server.Rank].Probe(ctx, record.Probe{Near: server, Far: caller, Probe: probe})
+		reading, err := ranks[server.Rank].Probe(ctx,
+			record.Probe{Near: server, Far: caller, Probe: probe})
 		if err == nil && reading != (transport.Floor{}) {
 			t.Errorf("the other side returned %+v", reading)
 		}
@@ -58,7 +60,8 @@ func probePair(t *testing.T, ranks []*Rank, caller, server record.Thread, probe 
 	}()
 	lead := probe
 	lead.Initiate = true
-	reading, err := ranks[caller.Rank].Probe(ctx, record.Probe{Near: caller, Far: server, Probe: lead})
+	reading, err := ranks[caller.Rank].Probe(ctx, record.Probe{Near: caller, Far: server,
+		Probe: lead})
 	other := <-far
 	if err == nil {
 		require.NoError(t, other)
@@ -70,13 +73,18 @@ func probePair(t *testing.T, ranks []*Rank, caller, server record.Thread, probe 
 
 func TestRuntimeProbes(t *testing.T) {
 	cfg := testConfig()
-	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1}, record.Thread{Rank: 1, Daemon: -1, Client: 0}
+	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
+		record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	for _, medium := range []string{transport.MediumMemory, transport.MediumTCP} {
-		ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), medium}, cfg, config.IdleYield)
-		for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary} {
+		ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), medium}, cfg,
+			config.IdleYield)
+		for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+			transport.ProbeRate, transport.ProbeLibrary} {
 			f, err := probePair(t, ranks, caller, server,
-				transport.Probe{Kind: kind, Duration: time.Millisecond, Forth: 16, Back: 48, InFlight: 8})
-			if kind == transport.ProbeLibrary || medium != transport.MediumMemory && kind != record.ProbeBounce {
+				transport.Probe{Kind: kind, Duration: time.Millisecond, Forth: 16, Back: 48,
+					InFlight: 8})
+			if kind == transport.ProbeLibrary || medium != transport.MediumMemory &&
+				kind != record.ProbeBounce {
 				require.ErrorIs(t, err, transport.ErrUnsupported, "%s %s", medium, kind)
 				continue
 			}
@@ -87,7 +95,8 @@ func TestRuntimeProbes(t *testing.T) {
 }
 
 func TestSharedPairs(t *testing.T) {
-	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
+		config.TopologyMeshProxied} {
 		cfg := testConfig()
 		cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = topology, 3, 2, 2
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
@@ -97,7 +106,8 @@ func TestSharedPairs(t *testing.T) {
 			for _, caller := range ranks[r].threads {
 				for _, other := range ranks {
 					for _, server := range other.threads {
-						if _, err := ranks[r].wiring().peer(caller.id, server.id); err != nil || !server.id.IsDaemon() || caller.id.IsDaemon() && !cfg.Proxied() {
+						if _, err := ranks[r].wiring().peer(caller.id, server.id); err != nil ||
+							!server.id.IsDaemon() || caller.id.IsDaemon() && !cfg.Proxied() {
 							continue
 						}
 						bounce, near, missing := ranks[r].shared.pair(caller.id, server.id)
@@ -106,8 +116,10 @@ func TestSharedPairs(t *testing.T) {
 						require.Empty(t, missing)
 						bounce.Add(1)
 						near.Control.Add(1)
-						require.EqualValues(t, 1, theirs.Load(), "%v calls %v", caller.id, server.id)
-						require.EqualValues(t, 1, far.Control.Load(), "%v calls %v", caller.id, server.id)
+						require.EqualValues(t, 1, theirs.Load(), "%v calls %v", caller.id,
+							server.id)
+						require.EqualValues(t, 1, far.Control.Load(), "%v calls %v", caller.id,
+							server.id)
 						require.False(t, used[theirs])
 						used[theirs] = true
 						pairs++
@@ -116,13 +128,15 @@ func TestSharedPairs(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string]int{
-			config.TopologyClientServer: 2 * 2 * 2, config.TopologyMeshDirect: 3 * 2 * 3 * 2, config.TopologyMeshProxied: 3 * 2 * 2,
+			config.TopologyClientServer: 2 * 2 * 2, config.TopologyMeshDirect: 3 * 2 * 3 * 2,
+			config.TopologyMeshProxied: 3 * 2 * 2,
 		}[topology], pairs)
 		memory, missing := ranks[0].shared.daemon(record.Thread{Rank: 0, Daemon: 1, Client: -1})
 		require.Empty(t, missing)
 		require.Len(t, memory, daemonMemory)
 		require.Equal(t, make([]byte, daemonMemory), memory)
-		bounce, _, missing := ranks[0].shared.pair(record.Thread{Rank: 9, Daemon: -1}, record.Thread{Rank: 0, Client: -1})
+		bounce, _, missing := ranks[0].shared.pair(record.Thread{Rank: 9, Daemon: -1},
+			record.Thread{Rank: 0, Client: -1})
 		require.Nil(t, bounce)
 		require.NotEmpty(t, missing)
 	}
@@ -153,7 +167,8 @@ func TestSharedMissing(t *testing.T) {
 		{edit(func(a *sharedAddress) { a.BootID = "x" }), "another host"},
 		{edit(func(a *sharedAddress) { a.Ref.Size = 1 }), "1 bytes and not"},
 		{edit(func(a *sharedAddress) { a.Ref.PID = 1 << 22 }), "mapping shared memory"},
-		{edit(func(a *sharedAddress) { a.Ref = other.Ref(); a.Ref.Size -= 4096 }), "not a segment of"},
+		{edit(func(a *sharedAddress) { a.Ref = other.Ref(); a.Ref.Size -= 4096 }),
+			"not a segment of"},
 		{edit(func(a *sharedAddress) { a.Identity[3]++ }), "another namespace"},
 	} {
 		caller, none := newShared(cfg, 1)
@@ -170,10 +185,13 @@ func TestSharedMissing(t *testing.T) {
 // TestSharedIsNotTrusted: whatever another rank writes into the shared memory, a probe ends, at the
 // latest with its context.
 func TestSharedIsNotTrusted(t *testing.T) {
-	ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), transport.MediumMemory}, testConfig(), config.IdleYield)
-	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1}, record.Thread{Rank: 1, Daemon: -1, Client: 0}
+	ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), transport.MediumMemory},
+		testConfig(), config.IdleYield)
+	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
+		record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	segment, _ := ranks[0].shared.segment(0)
-	for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate} {
+	for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+		transport.ProbeRate} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		var all sync.WaitGroup
 		for _, near := range []record.Thread{server, caller} {
@@ -182,8 +200,10 @@ func TestSharedIsNotTrusted(t *testing.T) {
 				if near == server {
 					far = caller
 				}
-				_, _ = ranks[near.Rank].Probe(ctx, record.Probe{Near: near, Far: far, Probe: transport.Probe{
-					Kind: kind, Initiate: near == caller, Duration: time.Second, Forth: 10, Back: 20, InFlight: 4}})
+				_, _ = ranks[near.Rank].Probe(ctx,
+					record.Probe{Near: near, Far: far, Probe: transport.Probe{
+						Kind: kind, Initiate: near == caller, Duration: time.Second, Forth: 10,
+						Back: 20, InFlight: 4}})
 			})
 		}
 		for ctx.Err() == nil {
@@ -195,6 +215,7 @@ func TestSharedIsNotTrusted(t *testing.T) {
 		cancel()
 	}
 	// Threads whose probe has ended with its context go on for a moment.
-	_, err := probePair(t, ranks, caller, server, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
+	_, err := probePair(t, ranks, caller, server, transport.Probe{Kind: transport.ProbeMedium,
+		Duration: time.Millisecond})
 	require.NoError(t, err)
 }

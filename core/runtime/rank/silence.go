@@ -12,9 +12,9 @@ const (
 	// silenceLimit is the shortest silence that is recorded. TCP waits for this long before it
 	// retransmits for the first time.
 	silenceLimit = 200 * time.Millisecond
-	// A silence is recorded if it is silenceRatio times as long as a call takes or, in an open loop,
-	// as the time between two of the client's operations, and if no more than one in silenceRatio
-	// operations ended one.
+	// A silence is recorded if it is silenceRatio times as long as a call takes or, in an open
+	// loop, as the time between two of the client's operations, and if no more than one in
+	// silenceRatio operations ended one.
 	silenceRatio = 20
 	// keptSilences is the number of silences of a window that are recorded.
 	keptSilences = 8
@@ -67,5 +67,6 @@ func (s *silences) report(window, ops uint64, inFlight int) []record.Gap {
 		return nil
 	}
 	call := s.clock.Nanos(window-min(s.ticks, window)) * uint64(inFlight) / ops
-	return slices.DeleteFunc(slices.Clone(s.list), func(g record.Gap) bool { return g.ForNS < silenceRatio*call })
+	return slices.DeleteFunc(slices.Clone(s.list),
+		func(g record.Gap) bool { return g.ForNS < silenceRatio*call })
 }

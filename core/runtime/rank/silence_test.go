@@ -22,7 +22,8 @@ func TestSilences(t *testing.T) {
 		ops, now := uint64(0), start
 		for now-start < ms(10_000) {
 			now += ms(every)
-			if at := now - start; at < ms(2000) != (at+ms(silence) < ms(2000)) || at < ms(6000) != (at+ms(silence) < ms(6000)) {
+			if at := now - start; at < ms(2000) != (at+ms(silence) < ms(2000)) ||
+				at < ms(6000) != (at+ms(silence) < ms(6000)) {
 				now += ms(silence)
 			}
 			ops++
@@ -41,5 +42,6 @@ func TestSilences(t *testing.T) {
 		require.InDelta(t, 505, silence, 6)
 	}
 	require.Empty(t, window(300, 500, nil), "calls take that long")
-	require.Empty(t, window(10, 500, &schedule{gap: float64(ms(50))}), "the schedule has pauses like that")
+	require.Empty(t, window(10, 500, &schedule{gap: float64(ms(50))}),
+		"the schedule has pauses like that")
 }

@@ -30,7 +30,8 @@ func newCallTrace(memory []byte) *callTrace {
 	const stamps = daemonMemory / 2
 	return &callTrace{
 		owner: shm.Word64(memory, 0), word: shm.Word64(memory, 8),
-		seen: shm.Word64(memory, stamps), served: shm.Word64(memory, stamps+8), posted: shm.Word64(memory, stamps+16),
+		seen: shm.Word64(memory, stamps), served: shm.Word64(memory, stamps+8),
+		posted: shm.Word64(memory, stamps+16),
 	}
 }
 
@@ -48,12 +49,14 @@ func (r *Rank) shareTraces(t *thread) {
 	}
 	stager, w := t.client.stager, r.wiring()
 	if machine.Calibrated().Fallback() != "" {
-		stager.missing = "the ticks of the processes' clocks are not comparable: " + machine.Calibrated().Fallback()
+		stager.missing = "the ticks of the processes' clocks are not comparable: " +
+			machine.Calibrated().Fallback()
 		return
 	}
 	for rank := range w.cfg.ServingRanks() {
 		for i := range w.cfg.Daemons {
-			if memory, missing := r.shared.daemon(record.Thread{Rank: rank, Daemon: i, Client: -1}); missing == "" {
+			if memory, missing := r.shared.daemon(
+				record.Thread{Rank: rank, Daemon: i, Client: -1}); missing == "" {
 				stager.share(w.daemonPeer(rank, i), newCallTrace(memory))
 			} else {
 				stager.missing = missing
@@ -62,8 +65,8 @@ func (r *Rank) shareTraces(t *thread) {
 	}
 }
 
-// spot is a daemon's work on a traced request. It is in memory of its own until the reply is posted,
-// so that the stamps do not wait for the trace's lines.
+// spot is a daemon's work on a traced request. It is in memory of its own until the reply is
+// posted, so that the stamps do not wait for the trace's lines.
 type spot struct {
 	trace            *callTrace // nil if the daemon shares none
 	seen             uint64     // ticks
@@ -72,9 +75,9 @@ type spot struct {
 	single           bool       // the poll returned one event
 }
 
-// find returns the index of the event to stamp. It is called after a poll that returned events, while
-// the trace is armed. If none of them is the traced request, it is the first, so that the stamps of
-// the traced request do not run cold; publish drops them.
+// find returns the index of the event to stamp. It is called after a poll that returned events,
+// while the trace is armed. If none of them is the traced request, it is the first, so that the
+// stamps of the traced request do not run cold; publish drops them.
 //
 // A single event is stamped without a look at its payload, and not between its reply and the post,
 // which follow each other. To branch on the payload's word, or to read the clock, before the reply
@@ -95,7 +98,8 @@ func (p *spot) find(clock *machine.Clock, events []transport.Event) int {
 
 // traced reports whether an event is the traced request.
 func (p *spot) traced(e *transport.Event) bool {
-	return e.Kind == transport.EventRequest && uint64(e.Peer)+1 == p.trace.owner.Load() && firstWord(e.Payload) == p.trace.word.Load()
+	return e.Kind == transport.EventRequest && uint64(e.Peer)+1 == p.trace.owner.Load() &&
+		firstWord(e.Payload) == p.trace.word.Load()
 }
 
 // serve stamps the reply.
@@ -182,7 +186,8 @@ const rehearsals = 8
 const stageEvery = 1024
 
 func newStager(clock *machine.Clock, readCost uint64, self transport.PeerID, seed uint64) *stager {
-	s := &stager{clock: clock, self: uint64(self), readCost: readCost, every: stageEvery, random: newRandom(seed, uint64(self), drawStages)}
+	s := &stager{clock: clock, self: uint64(self), readCost: readCost, every: stageEvery,
+		random: newRandom(seed, uint64(self), drawStages)}
 	for i := range s.stages {
 		s.stages[i] = newTiming()
 	}
@@ -261,9 +266,10 @@ func (s *stager) afterStep(c *client, now uint64) {
 	}
 }
 
-// arm chooses one of the next calls and arms the trace of its daemon. Until that call is issued, both
-// sides stamp all iterations, so that neither code nor memory of the stamps is cold then. The call is
-// any of those that may be in flight together, because the first of a batch waits less than others.
+// arm chooses one of the next calls and arms the trace of its daemon. Until that call is issued,
+// both sides stamp all iterations, so that neither code nor memory of the stamps is cold then. The
+// call is any of those that may be in flight together, because the first of a batch waits less than
+// others.
 func (s *stager) arm(c *client) {
 	ahead := max(rehearsals, 2*c.cfg.InFlight) + int(s.random.below(uint64(c.cfg.InFlight)))
 	index, ok := c.upcoming(ahead)

@@ -15,8 +15,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// serviceTimes is a client's worker that notes the service times of the calls whose stages were taken,
-// on the client's thread.
+// serviceTimes is a client's worker that notes the service times of the calls whose stages were
+// taken, on the client's thread.
 type serviceTimes struct {
 	transport.Worker
 	client  *client
@@ -60,16 +60,22 @@ func (w *serviceTimes) check(t *testing.T) {
 	require.GreaterOrEqual(t, sum+w.calls*stampedStages*w.client.stager.readCost, w.service)
 }
 
-// TestStages checks that the stages of calls add up to the service times of these calls, but for the
-// readings of the clock that are subtracted, in every topology without proxies.
+// TestStages checks that the stages of calls add up to the service times of these calls, but for
+// the readings of the clock that are subtracted, in every topology without proxies.
 func TestStages(t *testing.T) {
 	shapes := map[string]func(*config.Config){
 		"one in flight":   func(c *config.Config) { c.InFlight = 1 },
 		"many in flight":  func(c *config.Config) { c.InFlight = 32 },
 		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
 		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 2 },
-		"mesh":            func(c *config.Config) { c.Topology, c.RemoteShare = config.TopologyMeshDirect, 0.5 },
-		"echo":            func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
+		"mesh": func(c *config.Config) {
+			c.Topology,
+				c.RemoteShare = config.TopologyMeshDirect, 0.5
+		},
+		"echo": func(c *config.Config) {
+			c.Service, c.ReadRatio = config.ServiceEcho,
+				1
+		},
 		"mix": func(c *config.Config) {
 			c.Mix = config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpRMW, Share: 0.5}}
 		},
@@ -97,7 +103,8 @@ func TestStages(t *testing.T) {
 					}
 					w.client.stager.every = 4
 				}
-				first, others, err := runAll(t, ranks, record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1})
+				first, others, err := runAll(t, ranks,
+					record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1})
 				require.NoError(t, err)
 				for _, r := range append(others, first) {
 					for _, c := range r.Clients {
@@ -182,8 +189,8 @@ func TestStagesSplitACall(t *testing.T) {
 }
 
 // TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, are the
-// latencies of the completed calls, to the tick, and what the calls in flight at its end have spent.
-// So the exact mean and the mean of samples are the same figure.
+// latencies of the completed calls, to the tick, and what the calls in flight at its end have
+// spent. So the exact mean and the mean of samples are the same figure.
 func TestEveryCallIsTimedAlike(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"closed": func(*config.Config) {},
@@ -213,7 +220,8 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		require.Equal(t, client.counts.ops, client.counts.samples)
 		require.Equal(t, client.counts.inFlight, client.counts.latencySum+rest, name)
 		r := client.report(record.ThreadReport{})
-		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-client.clock.Nanos(rest), 3, "each of the three is rounded to nanoseconds")
+		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-client.clock.Nanos(rest), 3,
+			"each of the three is rounded to nanoseconds")
 		require.Positive(t, r.BusyNS)
 		require.NoError(t, client.drainInTest(daemon))
 	}
@@ -224,7 +232,9 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight = 64
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return oneByOne{w} }}
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return oneByOne{w}
+	}}
 	ranks := cluster(t, driver, cfg, config.IdleYield)
 	_, others := runUntil(t, ranks, 1, 100)
 	client, r := ranks[1].threads[0].client, others[0].Clients[0]
@@ -233,7 +243,8 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	require.Equal(t, r.Ops()+r.Drained, r.Polls-r.EmptyPolls, "one by one")
 	require.Positive(t, n.busyTimed)
 	perTimed := float64(r.Ops()) / float64(n.busyTimed)
-	require.InDelta(t, float64(client.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS), 1+perTimed, "both are rounded to nanoseconds")
+	require.InDelta(t, float64(client.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS),
+		1+perTimed, "both are rounded to nanoseconds")
 
 	client.readCost = 1 << 40 // as if a reading took all the time
 	_, others = runUntil(t, ranks, 1, 100)
@@ -251,20 +262,24 @@ func TestProcessorTime(t *testing.T) {
 		for !stop.Load() {
 		}
 	}()
-	first, others, err := runAll(t, ranks, record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1})
+	first, others, err := runAll(t, ranks, record.Window{Duration: 100 * time.Millisecond,
+		SampleEvery: 1})
 	stop.Store(true)
 	<-stopped
 	require.NoError(t, err)
 	server, caller := first.Daemons[0].Thread, others[0].Clients[0].Thread
-	require.Greater(t, others[0].Process.CPUNS, caller.CPUNS, "the client, the daemon and the helper")
+	require.Greater(t, others[0].Process.CPUNS, caller.CPUNS,
+		"the client, the daemon and the helper")
 	require.LessOrEqual(t, others[0].Process.SystemNS, others[0].Process.CPUNS)
-	require.LessOrEqual(t, caller.SystemNS, caller.CPUNS+uint64(20*time.Millisecond), "accounted in ticks")
+	require.LessOrEqual(t, caller.SystemNS, caller.CPUNS+uint64(20*time.Millisecond),
+		"accounted in ticks")
 	for _, thread := range []record.ThreadReport{server, caller} {
 		require.Positive(t, thread.MonotonicNS)
 		require.LessOrEqual(t, thread.StartNS, machine.Monotonic())
 	}
 	for _, window := range []struct{ elapsed, monotonic uint64 }{
-		{first.Daemons[0].ElapsedNS, server.MonotonicNS}, {others[0].Clients[0].ElapsedNS, caller.MonotonicNS},
+		{first.Daemons[0].ElapsedNS, server.MonotonicNS},
+		{others[0].Clients[0].ElapsedNS, caller.MonotonicNS},
 	} { // the second is around the first
 		require.GreaterOrEqual(t, float64(window.monotonic), float64(window.elapsed)*0.999)
 	}

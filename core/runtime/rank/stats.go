@@ -163,7 +163,8 @@ func sampleCost(clock *machine.Clock) float64 {
 
 // readCost measures one clock reading, in ticks.
 func readCost(clock *machine.Clock) uint64 {
-	return uint64(undisturbed(clock, func(uint64) { clock.Now() }) - undisturbed(clock, func(uint64) {}))
+	return uint64(undisturbed(clock, func(uint64) { clock.Now() }) - undisturbed(clock,
+		func(uint64) {}))
 }
 
 // undisturbed returns the ticks that f takes: the minimum over several batches, one of which

@@ -11,8 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// storage is what lies behind the store of a daemon: it takes a time for each value and serves some of
-// them at once. The daemon adds requests and answers them when they are due, and serves others
+// storage is what lies behind the store of a daemon: it takes a time for each value and serves some
+// of them at once. The daemon adds requests and answers them when they are due, and serves others
 // meanwhile. It belongs to the daemon's thread and does not allocate after newStorage.
 type storage struct {
 	clock  *machine.Clock
@@ -47,7 +47,8 @@ type storageCounts struct {
 
 // newStorage returns the storage of the daemon with that number. It has room for open requests.
 func newStorage(clock *machine.Clock, cfg config.Config, number, open int) *storage {
-	s := &storage{clock: clock, random: newRandom(cfg.Seed, uint64(number), drawDelays), limit: cfg.StorageLanes}
+	s := &storage{clock: clock, random: newRandom(cfg.Seed, uint64(number), drawDelays),
+		limit: cfg.StorageLanes}
 	for i, d := range []config.Delay{cfg.ReadDelay, cfg.WriteDelay} {
 		if d != "" {
 			s.delays[i] = d.Sampler()
@@ -166,9 +167,9 @@ func (c *storageCounts) report(clock *machine.Clock, lanes int) *record.StorageR
 	}
 }
 
-// delay passes a request on to the storage, if that takes time for it, and reports whether it did so or
-// answered it. The response goes to out. A write is stored at once, because its payload is gone after the next poll, and its response waits; a read is served
-// when it is due.
+// delay passes a request on to the storage, if that takes time for it, and reports whether it did
+// so or answered it. The response goes to out. A write is stored at once, because its payload is
+// gone after the next poll, and its response waits; a read is served when it is due.
 func (d *daemon) delay(e *transport.Event, out *outbox) bool {
 	if len(e.Payload) < kv.HeaderSize {
 		return false
@@ -211,7 +212,8 @@ func (d *daemon) complete() (n int, err error) {
 			}
 		} else {
 			var outcome kv.Outcome
-			response, outcome = d.serveOne(&transport.Event{Payload: r.header[:], Size: kv.HeaderSize})
+			response, outcome = d.serveOne(&transport.Event{Payload: r.header[:],
+				Size: kv.HeaderSize})
 			d.counts.requests++
 			d.counts.outcomes[outcome]++
 		}

@@ -13,7 +13,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// TestStorageLanes computes by hand when two lanes have served five values of 10 ms that arrive at once.
+// TestStorageLanes computes by hand when two lanes have served five values of 10 ms that arrive at
+// once.
 func TestStorageLanes(t *testing.T) {
 	clock := machine.Calibrated()
 	cfg := testConfig()
@@ -43,8 +44,8 @@ func TestStorageLanes(t *testing.T) {
 	require.Equal(t, 3, r.MostQueued)
 }
 
-// TestStorageLateLook adds a value after its lane is free, but before the daemon has looked: its time
-// begins when it comes.
+// TestStorageLateLook adds a value after its lane is free, but before the daemon has looked: its
+// time begins when it comes.
 func TestStorageLateLook(t *testing.T) {
 	clock := machine.Calibrated()
 	cfg := testConfig()
@@ -79,14 +80,19 @@ func TestStorageOrder(t *testing.T) {
 	}
 }
 
-// TestStorage runs loads against a storage: every call is answered and verified, reads and writes take
-// at least their delays, and lookups take less than a read.
+// TestStorage runs loads against a storage: every call is answered and verified, reads and writes
+// take at least their delays, and lookups take less than a read.
 func TestStorage(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"client-server": func(c *config.Config) {},
 		"proxied":       func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
-		"immediate":     func(c *config.Config) { c.Flush, c.Topology = config.FlushImmediate, config.TopologyMeshDirect },
-		"sizes vary":    func(c *config.Config) { require.NoError(t, c.ValueSize.Set("uniform:1-100")) },
+		"immediate": func(c *config.Config) {
+			c.Flush, c.Topology = config.FlushImmediate,
+				config.TopologyMeshDirect
+		},
+		"sizes vary": func(c *config.Config) {
+			require.NoError(t, c.ValueSize.Set("uniform:1-100"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
@@ -102,16 +108,20 @@ func TestStorage(t *testing.T) {
 					if d := thread.daemon; d != nil {
 						d.storage.end()
 						require.False(t, d.storage.open(), "all are answered")
-						reads, puts = reads+d.storage.atEnd.served[0], puts+d.storage.atEnd.served[1]
+						reads, puts = reads+d.storage.atEnd.served[0],
+							puts+d.storage.atEnd.served[1]
 						continue
 					}
 					c := thread.client
 					require.Zero(t, c.counts.lost)
 					require.Empty(t, c.failures())
-					shortest := func(op workload.Op) float64 { return c.byOp[op].Histogram().Quantile(0) }
+					shortest := func(op workload.Op) float64 {
+						return c.byOp[op].Histogram().Quantile(0)
+					}
 					require.GreaterOrEqual(t, shortest(workload.Read), 295_000.0)
 					require.GreaterOrEqual(t, shortest(workload.Write), 195_000.0)
-					require.Less(t, shortest(workload.Lookup), 195_000.0, "does not wait for the storage")
+					require.Less(t, shortest(workload.Lookup), 195_000.0,
+						"does not wait for the storage")
 				}
 			}
 			require.NotZero(t, reads)

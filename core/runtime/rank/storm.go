@@ -14,9 +14,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// storm makes and drops connections at a rate while a window measures, on a thread of its own beside the
-// polling threads. Each connection has both of its sides here: two transports are opened, connected,
-// used for one call, and closed. So it needs no peer number of a measured worker, which are few.
+// storm makes and drops connections at a rate while a window measures, on a thread of its own
+// beside the polling threads. Each connection has both of its sides here: two transports are
+// opened, connected, used for one call, and closed. So it needs no peer number of a measured
+// worker, which are few.
 type storm struct {
 	open  func(ctx context.Context, rank int) (transport.Transport, error)
 	size  int
@@ -38,7 +39,8 @@ func (r *Rank) newStorm() *storm {
 		return nil
 	}
 	every := time.Duration(float64(cfg.CallingRanks()) / rate * float64(time.Second))
-	s := &storm{size: kv.HeaderSize + cfg.ValueSize.Min(), every: every, clock: machine.Calibrated(), connect: newTiming(), shut: newTiming()}
+	s := &storm{size: kv.HeaderSize + cfg.ValueSize.Min(), every: every,
+		clock: machine.Calibrated(), connect: newTiming(), shut: newTiming()}
 	s.open = func(ctx context.Context, rank int) (transport.Transport, error) {
 		options, err := transport.ParseOptions(r.driver.Info().Options, cfg.Options)
 		if err != nil {
@@ -46,7 +48,8 @@ func (r *Rank) newStorm() *storm {
 		}
 		return r.driver.Open(ctx, transport.Config{
 			Rank: rank, Workers: 1, Peers: 1, InFlight: 1,
-			MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses, Options: options, Logger: r.logger,
+			MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses,
+			Options: options, Logger: r.logger,
 		})
 	}
 	return s
@@ -119,7 +122,8 @@ func (s *storm) once(ctx context.Context) (err error) {
 // call sends one request from client to server and waits for its echo.
 func (s *storm) call(ctx context.Context, client, server transport.Worker) error {
 	payload := make([]byte, s.size)
-	if err := post(ctx, client, transport.Op{Kind: transport.OpCall, Payload: payload}); err != nil {
+	if err := post(ctx, client, transport.Op{Kind: transport.OpCall, Payload: payload}); err !=
+		nil {
 		return err
 	}
 	events := make([]transport.Event, 4)
@@ -132,7 +136,8 @@ func (s *storm) call(ctx context.Context, client, server transport.Worker) error
 			if e.Kind != transport.EventRequest {
 				return fmt.Errorf("the server polled an event of kind %d", e.Kind)
 			}
-			if err := post(ctx, server, transport.Op{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: payload}); err != nil {
+			if err := post(ctx, server, transport.Op{Kind: transport.OpReply, Peer: e.Peer,
+				Token: e.Token, Payload: payload}); err != nil {
 				return err
 			}
 		}
@@ -176,9 +181,10 @@ func descriptors() int {
 	return len(entries)
 }
 
-// startStorm starts the storm of a window, if the load has one. The caller calls the function that it
-// returns after the window.
-func (r *Rank) startStorm(ctx context.Context, window record.Window) (finish func() *record.StormReport) {
+// startStorm starts the storm of a window, if the load has one. The caller calls the function that
+// it returns after the window.
+func (r *Rank) startStorm(ctx context.Context,
+	window record.Window) (finish func() *record.StormReport) {
 	s := r.newStorm()
 	if s == nil || window.Warmup {
 		return func() *record.StormReport { return nil }

@@ -69,7 +69,8 @@ func TestStorm(t *testing.T) {
 		cfg := testConfig()
 		cfg.Traffic = "storm:2000"
 		require.NoError(t, cfg.Validate())
-		driver := &tallied{transporttest.NewMemoryDriver(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), failEvery, int64(cfg.Ranks)}
+		driver := &tallied{transporttest.NewMemoryDriver(), new(atomic.Int64), new(atomic.Int64),
+			new(atomic.Int64), failEvery, int64(cfg.Ranks)}
 		ranks := cluster(t, driver, cfg, config.IdlePark)
 		workers := driver.workers.Load()
 		begun := driver.opened.Load()

@@ -30,11 +30,12 @@ type thread struct {
 }
 
 // startThread starts a goroutine, which runs the functions that do is given until end is called.
-// It is locked to an OS thread unless the goroutines of a transport share threads with it: to switch
-// between a locked goroutine and another takes two switches of threads, which doubled the round
-// trips of gRPC.
+// It is locked to an OS thread unless the goroutines of a transport share threads with it: to
+// switch between a locked goroutine and another takes two switches of threads, which doubled the
+// round trips of gRPC.
 func startThread(id record.Thread, cpu int, locked bool) *thread {
-	t := &thread{id: id, cpu: cpu, locked: locked, work: make(chan func()), done: make(chan struct{})}
+	t := &thread{id: id, cpu: cpu, locked: locked, work: make(chan func()),
+		done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		if locked {
@@ -90,11 +91,13 @@ func get[T any](ctx context.Context, t *thread, f func() (T, error)) (value T, e
 // inherit the name and the affinity.
 func (t *thread) pin() (affinity string, err error) {
 	if t.locked && !t.crew.follows(t) {
-		_ = machine.NameThread(t.id.Name()) // a sandbox may have no such file, and only profilers look at it
+		// a sandbox may have no such file, and only profilers look at it
+		_ = machine.NameThread(t.id.Name())
 	}
 	if t.cpu >= 0 && t.locked {
 		if err := machine.Pin(t.cpu); err != nil {
-			return "", fmt.Errorf("pin a polling thread to processor %d: %w; try --pin=false", t.cpu, err)
+			return "", fmt.Errorf("pin a polling thread to processor %d: %w; try --pin=false",
+				t.cpu, err)
 		}
 	}
 	return machine.Affinity()
@@ -139,10 +142,12 @@ type counters struct {
 // countersNeedSpin is the reason for threads that give up their core: the kernel saves and
 // restores the counters at every context switch, which takes tens of microseconds if a
 // hypervisor emulates the registers.
-const countersNeedSpin = "hardware counters are read with --idle spin only: saving and restoring them slows every context switch"
+const countersNeedSpin = "hardware counters are read with --idle spin only: saving and restoring " +
+	"them slows every context switch"
 
 // countersNeedThread is the reason for polling loops that are goroutines.
-const countersNeedThread = "the kernel counts for threads, and with this transport the polling loops are goroutines, which move between threads"
+const countersNeedThread = "the kernel counts for threads, and with this transport the polling " +
+	"loops are goroutines, which move between threads"
 
 func openCounters() *counters {
 	c, err := machine.OpenCounters()
@@ -185,7 +190,8 @@ type usage struct {
 }
 
 func (t *thread) usage() *usage {
-	u := &usage{counters: t.counters, sharing: t.crew.size(), locked: t.locked, events: t.counters.read()}
+	u := &usage{counters: t.counters, sharing: t.crew.size(), locked: t.locked,
+		events: t.counters.read()}
 	if u.locked {
 		u.thread, u.err = machine.ReadThreadUsage()
 	}
@@ -197,7 +203,8 @@ func (t *thread) usage() *usage {
 func (u *usage) since() record.ThreadReport {
 	clock := machine.Calibrated()
 	ticks, end := clock.Both()
-	r := record.ThreadReport{StartNS: u.start, MonotonicNS: end - u.start, ClockNS: clock.Nanos(ticks - u.ticks)}
+	r := record.ThreadReport{StartNS: u.start, MonotonicNS: end - u.start,
+		ClockNS: clock.Nanos(ticks - u.ticks)}
 	if u.sharing > 1 {
 		r.Sharing = u.sharing
 	}
@@ -207,8 +214,10 @@ func (u *usage) since() record.ThreadReport {
 	now, err := machine.ReadThreadUsage()
 	if errors.Join(u.err, err) == nil {
 		d, part := now.Sub(u.thread), uint64(u.sharing)
-		r.CPUNS, r.SystemNS, r.Voluntary, r.Involuntary = d.CPUNS/part, d.SystemNS/part, d.Voluntary/part, d.Involuntary/part
-		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults/part, d.MajorFaults/part, d.Migrations/part
+		r.CPUNS, r.SystemNS, r.Voluntary, r.Involuntary = d.CPUNS/part, d.SystemNS/part,
+			d.Voluntary/part, d.Involuntary/part
+		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults/part, d.MajorFaults/part,
+			d.Migrations/part
 	}
 	if events := u.counters.read(); events != nil && u.events != nil {
 		r.Counters = make(map[string]uint64, len(events))

@@ -13,8 +13,8 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// TestTraffic runs each pattern of traffic on one thread, and checks whom the clients called, by their
-// own counts and by those of the daemons.
+// TestTraffic runs each pattern of traffic on one thread, and checks whom the clients called, by
+// their own counts and by those of the daemons.
 func TestTraffic(t *testing.T) {
 	for _, test := range []struct {
 		name, topology string
@@ -24,9 +24,12 @@ func TestTraffic(t *testing.T) {
 	}{
 		{"incast", config.TopologyClientServer, "incast:3", 4, nil},
 		{"fan-out", config.TopologyClientServer, "fan-out", 4, nil},
-		{"fan-out of several daemons and clients", config.TopologyClientServer, "fan-out", 3, func(c *config.Config) { c.Daemons, c.Clients = 2, 2 }},
-		{"fan-out of echoes", config.TopologyClientServer, "fan-out", 4, func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 }},
-		{"fan-out without replay", config.TopologyClientServer, "fan-out", 4, func(c *config.Config) { c.Distribution = config.DistributionLatest }},
+		{"fan-out of several daemons and clients", config.TopologyClientServer, "fan-out", 3,
+			func(c *config.Config) { c.Daemons, c.Clients = 2, 2 }},
+		{"fan-out of echoes", config.TopologyClientServer, "fan-out", 4,
+			func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 }},
+		{"fan-out without replay", config.TopologyClientServer, "fan-out", 4,
+			func(c *config.Config) { c.Distribution = config.DistributionLatest }},
 		{"all-to-all", config.TopologyMeshDirect, "all-to-all", 4, nil},
 		{"all-to-all by proxies", config.TopologyMeshProxied, "all-to-all", 3, nil},
 		{"hotspot", config.TopologyMeshDirect, "hotspot:0.6", 4, nil},
@@ -55,7 +58,9 @@ func TestKindsOfCalls(t *testing.T) {
 		cfg.Topology, cfg.Ranks = topology, 4
 		require.NoError(t, cfg.Validate())
 		ranks := clusterWith(t, transporttest.NewMemoryDriver(), cfg, func(p *record.Plan) {
-			p.Idle, p.Kinds = config.IdleYield, []record.CallKind{record.CallWithin, record.CallWithin, record.CallBetween, record.CallBetween}
+			p.Idle, p.Kinds = config.IdleYield,
+				[]record.CallKind{record.CallWithin, record.CallWithin, record.CallBetween,
+					record.CallBetween}
 			p.Kinds[p.Rank] = record.CallOwn
 		})
 		_, err := ranks[0].Overhead(t.Context(), time.Millisecond)
@@ -78,8 +83,10 @@ func TestKindsOfCalls(t *testing.T) {
 			require.Equal(t, c.Samples, samples)
 			require.Equal(t, c.Local.Samples, c.Kinds[record.CallOwn].Latency.Samples)
 		}
-		for _, kind := range []record.CallKind{record.CallOwn, record.CallWithin} { // one rank of each, and two of the last
-			require.InEpsilon(t, served[int(record.CallBetween)], 2*served[int(kind)], 0.2, topology)
+		// one rank of each, and two of the last
+		for _, kind := range []record.CallKind{record.CallOwn, record.CallWithin} {
+			require.InEpsilon(t, served[int(record.CallBetween)], 2*served[int(kind)], 0.2,
+				topology)
 		}
 	}
 }
@@ -140,9 +147,12 @@ func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
 	}
 	for rank := range called {
 		require.LessOrEqual(t, called[rank], served[rank])
-		require.LessOrEqual(t, served[rank], called[rank]+drained, "the clients count whom they called")
-		if cfg.Traffic == config.TrafficFanOut && cfg.Serves(rank) { // each client may end its turns anywhere
-			require.InDelta(t, float64(served[0]), float64(served[rank]), float64(cfg.Clients), "served by rank %d", rank)
+		require.LessOrEqual(t, served[rank], called[rank]+drained,
+			"the clients count whom they called")
+		// each client may end its turns anywhere
+		if cfg.Traffic == config.TrafficFanOut && cfg.Serves(rank) {
+			require.InDelta(t, float64(served[0]), float64(served[rank]), float64(cfg.Clients),
+				"served by rank %d", rank)
 		}
 	}
 }
@@ -166,7 +176,8 @@ func checkPeers(t *testing.T, cfg config.Config, rank int, c *record.ClientRepor
 	require.Equal(t, c.Samples, samples)
 	if cfg.Turns() > 0 { // those in flight at the ends of the window may all have been to one rank
 		require.LessOrEqual(t, most-least, uint64(cfg.InFlight+1))
-		require.InDelta(t, float64(ops)/float64(cfg.Turns()), float64(c.Iterations.Samples), float64(2*cfg.InFlight))
+		require.InDelta(t, float64(ops)/float64(cfg.Turns()), float64(c.Iterations.Samples),
+			float64(2*cfg.InFlight))
 	}
 	if share := cfg.Traffic.Share(); share > 0 && rank != hotRank {
 		requests, _ := cfg.Requests()

@@ -52,8 +52,8 @@ func (w wiring) openRequests() int {
 	return w.cfg.CallingRanks() * w.cfg.Clients * w.cfg.InFlight
 }
 
-// openCalls returns the largest number of requests that peers, and in mesh-proxied the clients of its
-// rank, have open at a daemon.
+// openCalls returns the largest number of requests that peers, and in mesh-proxied the clients of
+// its rank, have open at a daemon.
 func (w wiring) openCalls() int {
 	open := w.openRequests()
 	if w.cfg.Proxied() {
@@ -83,7 +83,8 @@ func (w wiring) rankPeer(rank int) transport.PeerID {
 // peer returns the number that a thread of this rank has for another thread.
 func (w wiring) peer(near, far record.Thread) (transport.PeerID, error) {
 	switch {
-	case w.cfg.Proxied() && near.IsDaemon() && far.IsDaemon() && near.Daemon == far.Daemon && far.Rank != w.rank:
+	case w.cfg.Proxied() && near.IsDaemon() && far.IsDaemon() && near.Daemon == far.Daemon &&
+		far.Rank != w.rank:
 		return w.rankPeer(far.Rank), nil
 	case !w.cfg.Proxied() && near.IsDaemon() && !far.IsDaemon():
 		return w.clientPeer(far.Rank, far.Client), nil
@@ -131,8 +132,9 @@ type route struct {
 	policy         policy
 	targets        []uint64 // ranks: all but the client's own, and with toHot but the hot one
 	turn           int      // inTurn: the index in targets of the next one
-	share          uint64   // byShare: of the other ranks; toHot: of the hot rank; a fraction of 2^63
-	random         random
+	// byShare: of the other ranks; toHot: of the hot rank; a fraction of 2^63
+	share  uint64
+	random random
 }
 
 // policy is how a route chooses the rank of a request. All but byKey replace the drawn key by its

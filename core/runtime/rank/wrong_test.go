@@ -45,12 +45,16 @@ func TestWrongResponsesAreCounted(t *testing.T) {
 		kv.FailureSize.String(): func(e *transport.Event) {
 			e.Payload = append(e.Payload, 0)
 		},
-		kv.FailureStale.String(): func(e *transport.Event) { copy(e.Payload[8:], []byte{0, 0, 0, 0x80}) },
+		kv.FailureStale.String(): func(e *transport.Event) {
+			copy(e.Payload[8:], []byte{0, 0, 0, 0x80})
+		},
 	} {
 		t.Run(failure, func(t *testing.T) {
-			driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
+			driver := wrapped{transporttest.NewMemoryDriver(),
+				func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
 			_, clients := runUntil(t, cluster(t, driver, testConfig(), config.IdleYield), 1, 100)
-			require.Positive(t, clients[0].Clients[0].Failures[failure], "%v", clients[0].Clients[0].Failures)
+			require.Positive(t, clients[0].Clients[0].Failures[failure], "%v",
+				clients[0].Clients[0].Failures)
 		})
 	}
 }
@@ -111,19 +115,23 @@ func (h holder) Poll(events []transport.Event) (int, error) {
 
 func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	var holding atomic.Bool
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker { return w }}
+	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+		return w
+	}}
 	ranks := cluster(t, driver, testConfig(), config.IdleYield)
 	client := ranks[1].threads[0].client
 	client.worker = holder{client.worker, &holding}
 	client.drainLimit = 10 * time.Millisecond
 
 	holding.Store(true)
-	_, clients, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	_, clients, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond,
+		SampleEvery: 1})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, clients[0].Clients[0].Lost)
 
 	// These calls are still open, so a new window would have twice as many in flight.
-	_, clients, err = runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond, SampleEvery: 1})
+	_, clients, err = runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond,
+		SampleEvery: 1})
 	require.ErrorContains(t, err, "8 calls of the last window were not answered")
 	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it did not measure")
 

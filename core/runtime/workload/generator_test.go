@@ -56,7 +56,8 @@ func TestUniformIsUniform(t *testing.T) {
 
 func TestUniformIsUniformBesideOtherOperations(t *testing.T) {
 	g := generator(t, 0, func(c *config.Config) {
-		c.Keys, c.Mix = 37, config.Mix{{Op: config.OpLookup, Share: 0.5}, {Op: config.OpRMW, Share: 0.5}}
+		c.Keys, c.Mix = 37, config.Mix{{Op: config.OpLookup, Share: 0.5},
+			{Op: config.OpRMW, Share: 0.5}}
 	})
 	table := newTable(2, 37)
 	for _, r := range draw(g, 400_000) {
@@ -95,7 +96,10 @@ func TestReadRatio(t *testing.T) {
 	for _, distribution := range []string{config.DistributionUniform, config.DistributionZipfian} {
 		for _, ratio := range []float64{0, 0.05, 0.5, 0.95, 1} {
 			t.Run(fmt.Sprintf("%s/%g", distribution, ratio), func(t *testing.T) {
-				g := generator(t, 0, func(c *config.Config) { c.Distribution, c.ReadRatio = distribution, ratio })
+				g := generator(t, 0, func(c *config.Config) {
+					c.Distribution,
+						c.ReadRatio = distribution, ratio
+				})
 				reads := 0.0
 				for _, r := range draw(g, draws) {
 					switch {
@@ -114,7 +118,10 @@ func TestReadRatio(t *testing.T) {
 
 func TestReadsAreIndependentOfKeys(t *testing.T) {
 	for _, distribution := range []string{config.DistributionUniform, config.DistributionZipfian} {
-		g := generator(t, 0, func(c *config.Config) { c.Distribution, c.Keys, c.ReadRatio = distribution, 37, 0.3 })
+		g := generator(t, 0, func(c *config.Config) {
+			c.Distribution, c.Keys,
+				c.ReadRatio = distribution, 37, 0.3
+		})
 		table := newTable(2, 37)
 		for _, r := range draw(g, 400_000) {
 			row := 0
@@ -181,7 +188,8 @@ func TestNextDoesNotAllocate(t *testing.T) {
 	var r Request
 	for _, distribution := range config.Distributions() {
 		g := generator(t, 0, func(c *config.Config) {
-			c.Distribution, c.Mix = distribution, config.Mix{{Op: config.OpRead, Share: 0.5}, {Op: config.OpInsert, Share: 0.5}}
+			c.Distribution, c.Mix = distribution, config.Mix{{Op: config.OpRead, Share: 0.5},
+				{Op: config.OpInsert, Share: 0.5}}
 		})
 		require.Zero(t, testing.AllocsPerRun(10_000, func() { g.Next(&r) }))
 	}

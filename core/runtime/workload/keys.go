@@ -46,7 +46,8 @@ func newKeys(cfg *config.Config, client int) keys {
 	case config.DistributionSequential:
 		k.distribution = sequential
 	case config.DistributionZipfian:
-		k.distribution, k.zipfian, k.scramble = zipfianScrambled, newZipfian(n, cfg.Theta), newPermutation(n)
+		k.distribution, k.zipfian, k.scramble = zipfianScrambled, newZipfian(n, cfg.Theta),
+			newPermutation(n)
 	case config.DistributionLatest:
 		k.distribution, k.zipfian, k.scramble = latest, newZipfian(n, cfg.Theta), newPermutation(n)
 	case config.DistributionHotspot:

@@ -43,10 +43,12 @@ func TestHotspotIsHotspot(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.n, c.keys, c.hits), func(t *testing.T) {
 			g := generator(t, 1, func(f *config.Config) {
-				f.Distribution, f.Keys, f.HotKeys, f.HotShare = config.DistributionHotspot, c.n, c.keys, c.hits
+				f.Distribution, f.Keys, f.HotKeys, f.HotShare = config.DistributionHotspot, c.n,
+					c.keys, c.hits
 			})
 			observed := countKeys(g, c.n, 500_000)
-			statistic, critical := chiSquared(t, observed, hotspotProbabilities(uint64(c.n), c.hot, c.hits))
+			statistic, critical := chiSquared(t, observed,
+				hotspotProbabilities(uint64(c.n), c.hot, c.hits))
 			require.Less(t, statistic, critical)
 		})
 	}
@@ -54,20 +56,30 @@ func TestHotspotIsHotspot(t *testing.T) {
 
 func TestHotspotTestCanFail(t *testing.T) {
 	edit := func(share float64) func(*config.Config) {
-		return func(f *config.Config) { f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share }
+		return func(f *config.Config) {
+			f.Distribution, f.Keys,
+				f.HotShare = config.DistributionHotspot, 100, share
+		}
 	}
 	want := hotspotProbabilities(100, 20, 0.8)
 	statistic, critical := chiSquared(t, countKeys(generator(t, 1, edit(0.79)), 100, 500_000), want)
 	require.Greater(t, statistic, critical, "a share that is off by a hundredth")
-	statistic, critical = chiSquared(t, countKeys(generator(t, 1, edit(0.8)), 100, 500_000), hotspotProbabilities(100, 21, 0.8))
+	statistic, critical = chiSquared(t, countKeys(generator(t, 1, edit(0.8)), 100, 500_000),
+		hotspotProbabilities(100, 21, 0.8))
 	require.Greater(t, statistic, critical, "one key more is hot")
 }
 
 func TestHotspotEnds(t *testing.T) {
-	g := generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionHotspot, 1 })
+	g := generator(t, 0, func(f *config.Config) {
+		f.Distribution,
+			f.Keys = config.DistributionHotspot, 1
+	})
 	require.Equal(t, []uint64{1000}, countKeys(g, 1, 1000))
 	for share, hot := range map[float64]bool{0: false, 1: true} {
-		g := generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share })
+		g := generator(t, 0, func(f *config.Config) {
+			f.Distribution, f.Keys,
+				f.HotShare = config.DistributionHotspot, 100, share
+		})
 		p := newPermutation(100)
 		isHot := map[uint64]bool{}
 		for index := range uint64(20) {
@@ -118,9 +130,11 @@ func TestLatestIsZipfianOverAges(t *testing.T) {
 		}
 		return probability
 	}
-	for _, c := range []struct{ keys, client, clients int }{{1000, 0, 1}, {1024, 2, 3}, {1000, 6, 7}, {100, 63, 64}} {
+	for _, c := range []struct{ keys, client, clients int }{{1000, 0, 1}, {1024, 2, 3},
+		{1000, 6, 7}, {100, 63, 64}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			statistic, critical := chiSquared(t, ages(t, c.keys, c.client, c.clients, 500_000, 0.99), zipf(c.keys, 0.99))
+			statistic, critical := chiSquared(t, ages(t, c.keys, c.client, c.clients, 500_000,
+				0.99), zipf(c.keys, 0.99))
 			require.Less(t, statistic, critical)
 		})
 	}
@@ -130,7 +144,8 @@ func TestLatestIsZipfianOverAges(t *testing.T) {
 
 func TestClientsInsertDifferentKeysUntilAllAreDone(t *testing.T) {
 	for _, distribution := range config.Distributions() {
-		for _, c := range []struct{ keys, clients int }{{24, 3}, {25, 3}, {64, 1}, {7, 7}, {7, 16}} {
+		for _, c := range []struct{ keys, clients int }{{24, 3}, {25, 3}, {64, 1}, {7, 7},
+			{7, 16}} {
 			seen := map[uint64]bool{}
 			generators := make([]*Generator, c.clients)
 			for client := range generators {
@@ -143,7 +158,8 @@ func TestClientsInsertDifferentKeysUntilAllAreDone(t *testing.T) {
 				var r Request
 				generators[i%c.clients].Next(&r)
 				require.Equal(t, Insert, r.Op)
-				require.False(t, seen[r.Key], "%s %v: insertion %d of key %d comes too early", distribution, c, i, r.Key)
+				require.False(t, seen[r.Key], "%s %v: insertion %d of key %d comes too early",
+					distribution, c, i, r.Key)
 				seen[r.Key] = true
 			}
 			require.Len(t, seen, c.keys)
@@ -165,13 +181,17 @@ func TestSequentialIsSequential(t *testing.T) {
 		}
 	}
 	// The distribution is uniform and more even than chance, with a chi-squared of 0.
-	even := countKeys(generator(t, 0, func(f *config.Config) { f.Distribution, f.Keys = config.DistributionSequential, 100 }), 100, 10_000)
+	even := countKeys(generator(t, 0, func(f *config.Config) {
+		f.Distribution,
+			f.Keys = config.DistributionSequential, 100
+	}), 100, 10_000)
 	probability := make([]float64, 100)
 	for i := range probability {
 		probability[i] = 0.01
 	}
 	statistic, _ := chiSquared(t, even, probability)
-	require.InDelta(t, 0, statistic, 1e-12) // arm64 fuses multiplications and additions, and so rounds elsewhere
+	// arm64 fuses multiplications and additions, and so rounds elsewhere
+	require.InDelta(t, 0, statistic, 1e-12)
 	drawn := countKeys(generator(t, 0, func(f *config.Config) { f.Keys = 100 }), 100, 10_000)
 	statistic, _ = chiSquared(t, drawn, probability)
 	require.Greater(t, statistic, 50.0, "draws are not as even")
@@ -179,7 +199,8 @@ func TestSequentialIsSequential(t *testing.T) {
 
 // TestDistributionsScatter checks that hot keys are not neighbours.
 func TestDistributionsScatter(t *testing.T) {
-	for _, distribution := range []string{config.DistributionZipfian, config.DistributionHotspot, config.DistributionLatest} {
+	for _, distribution := range []string{config.DistributionZipfian, config.DistributionHotspot,
+		config.DistributionLatest} {
 		const keys = 1 << 12
 		g := generator(t, 0, func(c *config.Config) {
 			c.Distribution, c.Keys, c.HotKeys, c.HotShare = distribution, keys, 0.01, 0.99

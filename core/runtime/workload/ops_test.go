@@ -16,7 +16,8 @@ func TestOpsAreTheConfigurations(t *testing.T) {
 		require.Equal(t, op, opNamed(op.String()))
 	}
 	require.Equal(t, []string{"read", "write", "lookup", "insert", "rmw"},
-		[]string{Read.String(), Write.String(), Lookup.String(), Insert.String(), ReadModifyWrite.String()})
+		[]string{Read.String(), Write.String(), Lookup.String(), Insert.String(),
+			ReadModifyWrite.String()})
 	require.False(t, Read.Writes() || Lookup.Writes())
 	require.True(t, Write.Writes() && Insert.Writes() && ReadModifyWrite.Writes())
 }
@@ -42,14 +43,18 @@ func TestMixIsDrawn(t *testing.T) {
 		require.Less(t, statistic, critical, distribution)
 	}
 	g := generator(t, 0, func(c *config.Config) { c.Mix = mix })
-	statistic, critical := chiSquared(t, countOps(g, 300_000), []float64{0.39, 0.26, 0.2, 0.1, 0.05})
+	statistic, critical := chiSquared(t, countOps(g, 300_000),
+		[]float64{0.39, 0.26, 0.2, 0.1, 0.05})
 	require.Greater(t, statistic, critical, "shares that are off by a hundredth")
 }
 
 // TestMixOverridesTheReadRatio checks that operations that the mix does not name do not occur.
 func TestMixOverridesTheReadRatio(t *testing.T) {
 	for op := range Op(NumOps) {
-		g := generator(t, 0, func(c *config.Config) { c.ReadRatio, c.Mix = 0.5, config.Mix{{Op: op.String(), Share: 1}} })
+		g := generator(t, 0, func(c *config.Config) {
+			c.ReadRatio, c.Mix = 0.5,
+				config.Mix{{Op: op.String(), Share: 1}}
+		})
 		require.EqualValues(t, 10_000, countOps(g, 10_000)[op])
 	}
 }
@@ -87,7 +92,8 @@ func TestCutGivesNothingToThoseWithoutAShare(t *testing.T) {
 
 func TestPatternIsFollowed(t *testing.T) {
 	g := generator(t, 0, func(c *config.Config) {
-		c.Pattern = config.Pattern{{Op: config.OpLookup, Count: 2}, {Op: config.OpRead, Count: 1}, {Op: config.OpWrite, Count: 1}, {Op: config.OpRead, Count: 1}}
+		c.Pattern = config.Pattern{{Op: config.OpLookup, Count: 2}, {Op: config.OpRead, Count: 1},
+			{Op: config.OpWrite, Count: 1}, {Op: config.OpRead, Count: 1}}
 	})
 	want := []Op{Lookup, Lookup, Read, Write, Read}
 	for i, r := range draw(g, 50) {

@@ -30,7 +30,8 @@ func NewSizes(c config.Sizes) *Sizes {
 		weights[i] = h.Weight
 	}
 	for i, a := range newAliases(weights) {
-		s.table = append(s.table, sizeBucket{a.keep, uint32(histogram[i].Size), uint32(histogram[a.other].Size)})
+		s.table = append(s.table, sizeBucket{a.keep, uint32(histogram[i].Size),
+			uint32(histogram[a.other].Size)})
 	}
 	return s
 }

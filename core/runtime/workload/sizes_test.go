@@ -68,7 +68,8 @@ func TestSizesAreDistributed(t *testing.T) {
 	}
 	for _, text := range []string{
 		"uniform:0-1", "uniform:10-73", "uniform:64-1KiB",
-		"histogram:0=1,1=1", "histogram:8=0.5,100=3,101=0.1,900=7", "histogram:1=1,2=2,3=3,4=4,5=5,6=6,7=7",
+		"histogram:0=1,1=1", "histogram:8=0.5,100=3,101=0.1,900=7",
+		"histogram:1=1,2=2,3=3,4=4,5=5,6=6,7=7",
 	} {
 		t.Run(text, func(t *testing.T) {
 			c := sizesOf(t, text)

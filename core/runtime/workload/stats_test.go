@@ -13,7 +13,8 @@ const significance = 1e-6
 
 // chiSquared compares counts with probabilities. It returns the statistic and the value that it
 // exceeds by chance with probability significance (Wilson and Hilferty's approximation).
-func chiSquared(t *testing.T, observed []uint64, probability []float64) (statistic, critical float64) {
+func chiSquared(t *testing.T, observed []uint64,
+	probability []float64) (statistic, critical float64) {
 	t.Helper()
 	require.Equal(t, len(probability), len(observed))
 	var draws, total float64
@@ -91,5 +92,6 @@ func TestStatisticsAgainstTables(t *testing.T) {
 		direct += math.Pow(float64(k), -0.99)
 	}
 	require.InEpsilon(t, direct, zetaRange(1, 100_000, 0.99), 1e-12)
-	require.InEpsilon(t, zetaRange(1, 5000, 0.5)-zetaRange(1, 3000, 0.5), zetaRange(3000, 5000, 0.5), 1e-9)
+	require.InEpsilon(t, zetaRange(1, 5000, 0.5)-zetaRange(1, 3000, 0.5),
+		zetaRange(3000, 5000, 0.5), 1e-9)
 }

@@ -41,7 +41,8 @@ func newZipfian(n uint64, theta float64) *zipfian {
 	var weights []float64
 	for k := uint64(1); k <= n; {
 		width := min(max(k/fineness, 1), n-k+1)
-		z.cells = append(z.cells, cell{first: uint32(k - 1), width: uint32(width), sure: z.sure(k, width)})
+		z.cells = append(z.cells, cell{first: uint32(k - 1), width: uint32(width),
+			sure: z.sure(k, width)})
 		weights = append(weights, float64(width)*math.Pow(float64(k), -theta))
 		k += width
 	}

@@ -130,7 +130,8 @@ func TestZipfianWithinCells(t *testing.T) {
 
 func TestZipfianTestCanFail(t *testing.T) {
 	bounds, probability := rankBins(1000, 0.99)
-	statistic, critical := chiSquared(t, countBins(newZipfian(1000, 0.98), bounds, 1_000_000), probability)
+	statistic, critical := chiSquared(t, countBins(newZipfian(1000, 0.98), bounds, 1_000_000),
+		probability)
 	require.Greater(t, statistic, critical, "a theta that is off by a hundredth")
 }
 

@@ -34,7 +34,8 @@ type abFlags struct {
 func (a *app) abCommand() *cobra.Command {
 	f := new(abFlags)
 	cmd := &cobra.Command{
-		Use: "ab --a OPTIONS --b OPTIONS", Short: "Alternate two configurations until one is known to be better", Args: noArgs,
+		Use:   "ab --a OPTIONS --b OPTIONS",
+		Short: "Alternate two configurations until one is known to be better", Args: noArgs,
 		Long: `ab alternates repeats of A and B until the interval of the first metric's change is
 narrow enough or the time is up, and gives the verdict of diff from A to B.
 OPTIONS are option=value pairs separated by spaces, including the transport's own
@@ -53,7 +54,8 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
   transportbench ab --transport shm --a plugin-dir=OLD/bin/plugins --b plugin-dir=bin/plugins`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.ab(cmd, f) },
 	}
-	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut, "ab-TIME")}, "launches")
+	options.AddRun(cmd.Flags(), map[string]string{options.KeyOut: filepath.Join(options.DefaultOut,
+		"ab-TIME")}, "launches")
 	f.add(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&f.a, "a", "", "options of A, such as 'transport=shm in-flight=32'")
@@ -64,7 +66,8 @@ every repeat cannot turn noise into a difference. --repeats is the minimum.
 	a.addCompletion(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("a", completeSide)
 	_ = cmd.RegisterFlagCompletionFunc("b", completeSide)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -81,7 +84,8 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if flags := cmd.Flags(); !flags.Changed("a") && !flags.Changed("b") {
-		return usagef("ab needs --a or --b: the options that differ, such as --a ring=lamport --b ring=onesided")
+		return usagef("ab needs --a or --b: the options that differ, such as --a ring=lamport " +
+			"--b ring=onesided")
 	}
 	within, err := share(f.within)
 	if err != nil || !(within > 0) {
@@ -92,7 +96,8 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 		return err
 	}
 	if len(base.Axes) > 0 {
-		return usagef("--%s: ab takes one value; put options that differ into --a and --b", base.Axes[0].Name)
+		return usagef("--%s: ab takes one value; put options that differ into --a and --b",
+			base.Axes[0].Name)
 	}
 	if !cmd.Flags().Changed(options.KeyOut) && settings.Out == options.DefaultOut {
 		settings.Out = a.timedOut("ab-")
@@ -109,17 +114,20 @@ func (a *app) ab(cmd *cobra.Command, f *abFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRoom(experiment.Size([]experiment.Job{{Config: a1.Config}, {Config: b1.Config}})); err != nil {
+	if err := s.checkRoom(experiment.Size(
+		[]experiment.Job{{Config: a1.Config}, {Config: b1.Config}})); err != nil {
 		return err
 	}
 	for _, side := range []*abSide{a1, b1} {
 		if !cmd.Flags().Changed(strings.TrimPrefix(side.flag, "--")) {
-			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the defaults", side.flag, side.name, side.Config.Transport)
+			s.note("%s is not given: %s is %s with the flags that apply to both sides, and the "+
+				"defaults", side.flag, side.name, side.Config.Transport)
 		}
 	}
 	return s.pairedTest(cmd.Context(), a1, b1, f, &experiment.PairedTest{
 		A: a1.Side, B: b1.Side,
-		StopRule:  compare.StopRule{Within: within, MinRepeats: base.Repeats, MaxRepeats: max(f.most, base.Repeats)},
+		StopRule: compare.StopRule{Within: within, MinRepeats: base.Repeats,
+			MaxRepeats: max(f.most, base.Repeats)},
 		TimeLimit: f.limit, Seed: base.Seed, Compare: o,
 	})
 }
@@ -131,7 +139,8 @@ type abSide struct {
 }
 
 // sides resolves the two sides.
-func (s *session) sides(ctx context.Context, base *experiment.Spec, f *abFlags) (a, b *abSide, err error) {
+func (s *session) sides(ctx context.Context, base *experiment.Spec, f *abFlags) (a, b *abSide,
+	err error) {
 	a, b = &abSide{name: "A", flag: "--a"}, &abSide{name: "B", flag: "--b"}
 	if err := s.resolve(ctx, a, base, f.a); err != nil {
 		return nil, nil, err
@@ -140,7 +149,8 @@ func (s *session) sides(ctx context.Context, base *experiment.Spec, f *abFlags) 
 }
 
 // resolve resolves a side from the options of both sides and the text of its own.
-func (s *session) resolve(ctx context.Context, side *abSide, base *experiment.Spec, text string) error {
+func (s *session) resolve(ctx context.Context, side *abSide, base *experiment.Spec,
+	text string) error {
 	spec := experiment.NewSpec()
 	spec.Repeats = base.Repeats
 	maps.Copy(spec.Base, base.Flags)
@@ -187,7 +197,8 @@ func (s *session) notePlugins(a, b *abSide) {
 		p := side.Plugins[side.Config.Transport]
 		sums[p.Identity.SHA256] = true
 		s.note("%s: %s %s, runtime %.12s, SHA-256 %.12s, %s",
-			side.name, p.Identity.Name, p.Identity.Version, p.Identity.RuntimeDigest, p.Identity.SHA256, p.Path)
+			side.name, p.Identity.Name, p.Identity.Version, p.Identity.RuntimeDigest,
+			p.Identity.SHA256, p.Path)
 	}
 	if len(sums) == 1 {
 		s.note("A and B have the same plugin")
@@ -195,16 +206,22 @@ func (s *session) notePlugins(a, b *abSide) {
 }
 
 // pairedTest runs test and shows its outcome.
-func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test *experiment.PairedTest) error {
+func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
+	test *experiment.PairedTest) error {
 	s.notePlugins(a, b)
-	s.note("at least %s of each, about %s", format.Count(test.MinRepeats, "repeat"), format.Left(test.Expected(s.beside())))
+	s.note("at least %s of each, about %s", format.Count(test.MinRepeats, "repeat"),
+		format.Left(test.Expected(s.beside())))
 	progress := terminal.NewSweepProgress(s.stderr)
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
 	if err != nil {
 		return err
 	}
-	least := s.calibrated(&f.comparison, func() []calibration.Found { return []calibration.Found{new(calibration.Finder).Find(identity)} })
+	least := s.calibrated(&f.comparison,
+		func() []calibration.Found {
+			return []calibration.Found{
+				new(calibration.Finder).Find(identity)}
+		})
 	test.LeastChange = func(repeats int) float64 {
 		share, _ := least.of(test.Compare, repeats, false)
 		return share
@@ -212,11 +229,14 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	began := time.Now()
 	test.Begin = func(side string, repeat int) experiment.Observer {
 		return progress.Begin(experiment.Status{
-			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat, Runs: test.MaxRepeats,
+			Label: side, Repeat: repeat, Repeats: test.MaxRepeats, Run: repeat,
+			Runs: test.MaxRepeats,
 			Left: max(0, test.TimeLimit-time.Since(began)),
 		})
 	}
-	test.Judged = func(repeats int, r *compare.Report) { fmt.Fprintln(progress, findings.Standing(repeats, r)) }
+	test.Judged = func(repeats int, r *compare.Report) {
+		fmt.Fprintln(progress, findings.Standing(repeats, r))
+	}
 	v, interrupted := s.engine.Pair(ctx, test, progress)
 	progress.Close()
 	if v == nil {
@@ -228,7 +248,8 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags, test
 	}
 	_, v.Report.FloorFrom = least.of(test.Compare, len(v.A.Repeats), false)
 	verdict := s.conclude(ctx, &f.comparison, v.Report, len(test.Compare.Thresholds) > 0)
-	s.note("%s after %s of each%s; results in %s", v.Ended, format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
+	s.note("%s after %s of each%s; results in %s", v.Ended,
+		format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)
 	if interrupted != nil {
 		return interrupted
 	}

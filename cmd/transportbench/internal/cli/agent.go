@@ -44,9 +44,13 @@ the field that it finds in its PATH.`,
 			return a.serveCoordinator(cmd.Context(), s, ticket, patience, index)
 		}),
 	}
-	cmd.Flags().StringVar(&join, "join", "", "ticket of the run, or - to read it from standard input (default: "+engine.TicketVariable+")")
-	cmd.Flags().DurationVar(&patience, "patience", joinPatience, "try to reach the coordinator for this time")
-	cmd.Flags().IntVar(&index, "index", -1, "place of this host among the others (default: as the engine that starts the agents numbers them)")
+	cmd.Flags().StringVar(&join, "join", "",
+		"ticket of the run, or - to read it from standard input (default: "+engine.TicketVariable+
+			")")
+	cmd.Flags().DurationVar(&patience, "patience", joinPatience,
+		"try to reach the coordinator for this time")
+	cmd.Flags().IntVar(&index, "index", -1, "place of this host among the others (default: as "+
+		"the engine that starts the agents numbers them)")
 	return cmd
 }
 
@@ -56,7 +60,8 @@ func (a *app) ticket(join string) (hosts.Ticket, error) {
 	switch join {
 	case "":
 		if source, text = engine.TicketVariable, os.Getenv(engine.TicketVariable); text == "" {
-			return hosts.Ticket{}, usagef("agent needs a ticket: --join TICKET, or --join - and the ticket on standard input, or the variable %s; run --listen prints one", source)
+			return hosts.Ticket{}, usagef("agent needs a ticket: --join TICKET, or --join - and "+
+				"the ticket on standard input, or the variable %s; run --listen prints one", source)
 		}
 	case "-":
 		line, err := bufio.NewReader(io.LimitReader(a.stdin, 8192)).ReadString('\n')
@@ -73,7 +78,8 @@ func (a *app) ticket(join string) (hosts.Ticket, error) {
 }
 
 // serveCoordinator runs an agent until its coordinator ends the run.
-func (a *app) serveCoordinator(ctx context.Context, s *options.Settings, ticket hosts.Ticket, patience time.Duration, index int) error {
+func (a *app) serveCoordinator(ctx context.Context, s *options.Settings, ticket hosts.Ticket,
+	patience time.Duration, index int) error {
 	dirs, err := host.Dirs(s.PluginDir)
 	if err != nil {
 		return s.Explain(err)
@@ -103,5 +109,6 @@ func (a *app) serveCoordinator(ctx context.Context, s *options.Settings, ticket 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return fmt.Errorf("lost the coordinator %v, so the ranks here were ended: %w", conn.RemoteAddr(), err)
+	return fmt.Errorf("lost the coordinator %v, so the ranks here were ended: %w",
+		conn.RemoteAddr(), err)
 }

@@ -35,7 +35,8 @@ type analyzeFlags struct {
 func (a *app) analyzeCommand() *cobra.Command {
 	q := new(analyzeFlags)
 	cmd := &cobra.Command{
-		Use: "analyze RESULT|SET", ValidArgsFunction: completeResults, Short: "Explain where time goes and what limits the throughput",
+		Use: "analyze RESULT|SET", ValidArgsFunction: completeResults,
+		Short: "Explain where time goes and what limits the throughput",
 		Long: `analyze reads results or a set of them. It explains where the time of an operation
 goes, what limits the throughput, and what contradicts the figures. It measures
 nothing. It shows several cells as one row each; --cell selects.
@@ -67,14 +68,21 @@ Published figures are checked for contradictions.
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&q.knee, "knee", false, "show curves over load with knees and operating points")
-	flags.StringArrayVar(&q.slo, "slo", nil, "show the highest throughput under an objective such as 'p99<50us'; repeatable: the load that each allows")
-	flags.StringVar(&q.columns, "columns", "", "show only a table with these metrics and options, such as iterations,tokens,lookup_p50,read_p99")
-	flags.BoolVar(&q.loops, "loops", false, "show only the daemons' loops of each rank: events, phases, times, batches")
+	flags.StringArrayVar(&q.slo, "slo", nil, "show the highest throughput under an objective "+
+		"such as 'p99<50us'; repeatable: the load that each allows")
+	flags.StringVar(&q.columns, "columns", "", "show only a table with these metrics and "+
+		"options, such as iterations,tokens,lookup_p50,read_p99")
+	flags.BoolVar(&q.loops, "loops", false,
+		"show only the daemons' loops of each rank: events, phases, times, batches")
 	flags.StringVar(&q.target, "target", "", "show how many servers a throughput such as 10M takes")
-	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep free with --target, such as 0.3; without it, closed loops have no number of servers")
-	flags.StringVar(&q.rate, "rate-metric", "", "metric that counts as throughput; default: throughput, else iterations or tokens")
-	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... with wildcards, or the name of one as analyze prints it")
-	flags.StringArrayVar(&q.whatIf, "what-if", nil, "change to predict, such as rtt=2us,clients=16; repeatable")
+	flags.StringVar(&q.headroom, "headroom", "", "share of a closed loop's throughput to keep "+
+		"free with --target, such as 0.3; without it, closed loops have no number of servers")
+	flags.StringVar(&q.rate, "rate-metric", "",
+		"metric that counts as throughput; default: throughput, else iterations or tokens")
+	flags.StringVar(&q.cells, "cell", "", "cells to analyze: a transport, or option=value,... "+
+		"with wildcards, or the name of one as analyze prints it")
+	flags.StringArrayVar(&q.whatIf, "what-if", nil,
+		"change to predict, such as rtt=2us,clients=16; repeatable")
 	options.AddJSON(flags)
 	_ = cmd.RegisterFlagCompletionFunc("columns", completeColumns) // fails only without the flag
 	return cmd
@@ -93,18 +101,22 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 		o.Objective = &q.objectives[0]
 	}
 	if q.loops && (q.curves() || len(q.whatIf) > 0 || q.columns != "") {
-		return o, usagef("--loops: shows only the loops; leave out --columns, --knee, --slo, --target and --what-if")
+		return o, usagef("--loops: shows only the loops; leave out --columns, --knee, --slo, " +
+			"--target and --what-if")
 	}
 	if q.columns != "" {
 		if q.shown, err = tables.ParseColumns(q.columns, config.Names()); err != nil {
 			return o, usagef("--columns: %v", err)
 		}
 		if q.curves() || len(q.whatIf) > 0 {
-			return o, usagef("--columns: shows only a table; leave out --knee, --slo, --target and --what-if")
+			return o,
+				usagef("--columns: shows only a table; leave out --knee, --slo, --target and " +
+					"--what-if")
 		}
 	}
 	if len(q.objectives) > 1 && (q.knee || q.target != "") {
-		return o, usagef("--slo: with several objectives there is only their table; leave out --knee and --target, or give one")
+		return o, usagef("--slo: with several objectives there is only their table; leave out " +
+			"--knee and --target, or give one")
 	}
 	if q.target != "" {
 		var target config.Rate
@@ -129,7 +141,9 @@ func (q *analyzeFlags) options() (o analyze.CapacityOptions, err error) {
 			return o, usagef("--rate-metric: %v", err)
 		}
 		if d := result.Define(o.Rate); !strings.HasSuffix(d.Unit, "/s") {
-			return o, usagef("--rate-metric: %s is not a rate; use throughput, iterations or tokens", o.Rate)
+			return o,
+				usagef("--rate-metric: %s is not a rate; use throughput, iterations or tokens",
+					o.Rate)
 		}
 	}
 	if err := set.CheckPattern(q.cells); err != nil {
@@ -151,7 +165,9 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		return !set.Match(q.cells, c.Config) && labels.Of(c.Config) != q.cells
 	})
 	if len(s.Cells) == 0 {
-		return usagef("--cell: %s has no cell %q; transportbench export --format csv lists their options", path, q.cells)
+		return usagef(
+			"--cell: %s has no cell %q; transportbench export --format csv lists their options",
+			path, q.cells)
 	}
 	report := findings.Analysis{Kind: "analysis", Source: path}
 	switch {
@@ -177,7 +193,8 @@ func (a *app) analyze(q *analyzeFlags, o analyze.CapacityOptions, path string, a
 		}
 		switch {
 		case errors.Is(err, analyze.ErrClosedLoop):
-			return exitf(ExitTooLittle, "--target: %s: %v; measure open loops (--rate, or sweep latency), or assume with --headroom which share of it stays free", path, err)
+			return exitf(ExitTooLittle, "--target: %s: %v; measure open loops (--rate, or sweep "+
+				"latency), or assume with --headroom which share of it stays free", path, err)
 		case err != nil:
 			return exitf(ExitTooLittle, "%v", err)
 		}
@@ -235,13 +252,14 @@ func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, exitf(ExitTooLittle, "--loops: %s has no windows, in which daemons could count; it is an index without its results, or published", s.Source)
+		return nil, exitf(ExitTooLittle, "--loops: %s has no windows, in which daemons could "+
+			"count; it is an index without its results, or published", s.Source)
 	}
 	return list, nil
 }
 
-// analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions have what
-// was measured in a cell of whole.
+// analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions
+// have what was measured in a cell of whole.
 func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]findings.AnalyzedCell, error) {
 	labels, states := set.LabelsOf(whole.Cells), compare.FindStates(whole)
 	list := make([]findings.AnalyzedCell, len(s.Cells))
@@ -249,9 +267,11 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]findings.Analy
 	var without []string // cells without a model
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config, Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
+		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config,
+			Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
 		for _, in := range states.Divide(c.Windows) {
-			list[i].Windows = append(list[i].Windows, findings.StateWindows{State: in.State, Windows: len(in.Windows)})
+			list[i].Windows = append(list[i].Windows,
+				findings.StateWindows{State: in.State, Windows: len(in.Windows)})
 		}
 		results, err := s.Results(c)
 		if err != nil {
@@ -278,15 +298,18 @@ func (a *app) analyzeCells(s, whole *set.Set, whatIf []string) ([]findings.Analy
 			list[i].Predictions = append(list[i].Predictions, p)
 		}
 	}
-	published := slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status == set.Published })
+	published := slices.ContainsFunc(s.Cells,
+		func(c set.Cell) bool { return c.Status == set.Published })
 	if usable == 0 && !published {
-		return nil, exitf(ExitTooLittle, "%s: no cell has a complete repeat; the first: %s: %s", s.Source, list[0].Cell, list[0].Reason)
+		return nil, exitf(ExitTooLittle, "%s: no cell has a complete repeat; the first: %s: %s",
+			s.Source, list[0].Cell, list[0].Reason)
 	}
 	const noModel = "no model, because it is of an open loop or the daemons' loop was not timed"
 	switch {
 	case len(whatIf) == 0 || len(without) == 0:
 	case len(without) == usable:
-		return nil, exitf(ExitTooLittle, "--what-if: %s has %s", strings.Join(without, "; "), noModel)
+		return nil, exitf(ExitTooLittle, "--what-if: %s has %s", strings.Join(without, "; "),
+			noModel)
 	default:
 		for _, cell := range without {
 			a.note("--what-if: no prediction for %s: it has %s", cell, noModel)
@@ -304,7 +327,9 @@ func analysisVerdict(r *findings.Analysis) error {
 		}
 	}
 	if wrong > 0 {
-		return exitf(ExitThreshold, "%d of %d cells have figures that must not be used; the errors above say why", wrong, len(r.Cells))
+		return exitf(ExitThreshold,
+			"%d of %d cells have figures that must not be used; the errors above say why", wrong,
+			len(r.Cells))
 	}
 	return nil
 }
@@ -330,7 +355,8 @@ func capacityVerdict(q *analyzeFlags, c *analyze.Capacity) error {
 	}
 	switch {
 	case c.Objective != nil && met == 0 && perhaps > 0:
-		return exitf(ExitTooLittle, "only medians meet %s; an interval needs 6 repeats", c.Objective.Text)
+		return exitf(ExitTooLittle, "only medians meet %s; an interval needs 6 repeats",
+			c.Objective.Text)
 	case c.Objective != nil && met == 0:
 		return exitf(ExitThreshold, "no load meets %s", c.Objective.Text)
 	case q.knee && knees == 0:

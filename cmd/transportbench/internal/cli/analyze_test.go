@@ -75,23 +75,41 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitOK, "bound", []string{committedSet, "--cell", "shm,in_flight=1"}},
 		{ExitOK, "low latency", []string{curve, "--knee"}},
 		{ExitOK, "2.00 M op/s", []string{curve, "--slo", "p99<2.5us"}},
-		{ExitOK, "sampled iterations by their time rank to 50 ns to 100 ns", []string{committedSet, "--loops"}},
+		{ExitOK, "sampled iterations by their time rank to 50 ns to 100 ns",
+			[]string{committedSet, "--loops"}},
 		{ExitUsage, "--loops: shows only the loops", []string{curve, "--loops", "--knee"}},
-		{ExitTooLittle, "--loops: " + published + "kvstore.json has no windows", []string{published + "kvstore.json", "--loops"}},
-		{ExitOK, "shm p99<2.5us in_flight=2", []string{curve, "--slo", "p99<1.5us", "--slo", "p99<2.5us"}},
-		{ExitOK, "in_flight=2 2 2.00 M op/s -", []string{curve, "--columns", "in-flight,throughput,read_p50"}},
-		{ExitTooLittle, "only medians meet read_p50<30ms", []string{published + "kvstore.json", "--slo", "read_p50<30ms", "--slo", "read_p50<60ms"}},
-		{ExitThreshold, "p99<500ns none", []string{curve, "--slo", "p99<2.5us", "--slo", "p99<500ns"}},
-		{ExitUsage, `--columns: unknown metric "tokns"; did you mean "tokens"?`, []string{curve, "--columns", "tokns"}},
-		{ExitUsage, "--columns: tokens is given twice", []string{curve, "--columns", "tokens,tokens"}},
-		{ExitUsage, "--columns: shows only a table", []string{curve, "--columns", "tokens", "--knee"}},
-		{ExitUsage, "--slo: with several objectives", []string{curve, "--slo", "p99<2.5us", "--slo", "p99<500ns", "--target", "1M"}},
-		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with rate=2k", []string{open, "--slo", "p99<2.5us", "--target", "19M"}},
-		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with in_flight=2; assumed: 0% of a closed loop's throughput stays free", []string{curve, "--slo", "p99<2.5us", "--target", "19M", "--headroom", "0"}},
-		{ExitOK, "20 servers (19 to 20), each", []string{curve, "--slo", "p99<2.5us", "--target", "19M", "--headroom", "0.5"}},
-		{ExitTooLittle, "curves are closed loops, whose clients send less when the server is slow", []string{curve, "--target", "19M"}},
-		{ExitUsage, "--headroom: \"1\" is not a share", []string{curve, "--target", "19M", "--headroom", "1"}},
-		{ExitUsage, "--headroom: has no effect without --target", []string{curve, "--headroom", "0.5", "--knee"}},
+		{ExitTooLittle, "--loops: " + published + "kvstore.json has no windows",
+			[]string{published + "kvstore.json", "--loops"}},
+		{ExitOK, "shm p99<2.5us in_flight=2", []string{curve, "--slo", "p99<1.5us", "--slo",
+			"p99<2.5us"}},
+		{ExitOK, "in_flight=2 2 2.00 M op/s -",
+			[]string{curve, "--columns", "in-flight,throughput,read_p50"}},
+		{ExitTooLittle, "only medians meet read_p50<30ms",
+			[]string{published + "kvstore.json", "--slo", "read_p50<30ms", "--slo",
+				"read_p50<60ms"}},
+		{ExitThreshold, "p99<500ns none", []string{curve, "--slo", "p99<2.5us", "--slo",
+			"p99<500ns"}},
+		{ExitUsage, `--columns: unknown metric "tokns"; did you mean "tokens"?`,
+			[]string{curve, "--columns", "tokns"}},
+		{ExitUsage, "--columns: tokens is given twice",
+			[]string{curve, "--columns", "tokens,tokens"}},
+		{ExitUsage, "--columns: shows only a table",
+			[]string{curve, "--columns", "tokens", "--knee"}},
+		{ExitUsage, "--slo: with several objectives", []string{curve, "--slo", "p99<2.5us", "--slo",
+			"p99<500ns", "--target", "1M"}},
+		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with rate=2k",
+			[]string{open, "--slo", "p99<2.5us", "--target", "19M"}},
+		{ExitOK, "10 servers (10 to 10), each 2.00 M op/s with in_flight=2; assumed: 0% of a " +
+			"closed loop's throughput stays free", []string{curve, "--slo", "p99<2.5us", "--target",
+			"19M", "--headroom", "0"}},
+		{ExitOK, "20 servers (19 to 20), each", []string{curve, "--slo", "p99<2.5us", "--target",
+			"19M", "--headroom", "0.5"}},
+		{ExitTooLittle, "curves are closed loops, whose clients send less when the server is slow",
+			[]string{curve, "--target", "19M"}},
+		{ExitUsage, "--headroom: \"1\" is not a share",
+			[]string{curve, "--target", "19M", "--headroom", "1"}},
+		{ExitUsage, "--headroom: has no effect without --target",
+			[]string{curve, "--headroom", "0.5", "--knee"}},
 		{ExitUsage, "takes one result", nil},
 		{ExitUsage, "no such file", []string{"/nonexistent"}},
 		{ExitUsage, "kind", []string{broken}},
@@ -101,7 +119,8 @@ func TestAnalyzeExitCodes(t *testing.T) {
 		{ExitUsage, "unknown metric", []string{curve, "--rate-metric", "through"}},
 		{ExitUsage, "no cell", []string{curve, "--cell", "tcpx"}},
 		{ExitUsage, "pattern", []string{curve, "--cell", "[", "--knee"}},
-		{ExitUsage, `did you mean "clients"`, []string{committedCell(t, "shm"), "--what-if", "client_s=3"}},
+		{ExitUsage, `did you mean "clients"`, []string{committedCell(t, "shm"), "--what-if",
+			"client_s=3"}},
 		{ExitThreshold, "no load meets", []string{curve, "--slo", "p99<500ns"}},
 		{ExitThreshold, "2.68 GB/s, not 20.0 GB/s", []string{published + "tcpx.json"}},
 		{ExitThreshold, "merged histogram has", []string{wrong}},
@@ -112,7 +131,8 @@ func TestAnalyzeExitCodes(t *testing.T) {
 	} {
 		code := cmd.execute(append([]string{"analyze"}, test.args...)...)
 		require.Equal(t, test.want, code, "%v: %s%s", test.args, cmd.stdout, cmd.stderr)
-		require.Contains(t, strings.Join(strings.Fields(cmd.stdout+cmd.stderr), " "), test.says, "%v", test.args)
+		require.Contains(t, strings.Join(strings.Fields(cmd.stdout+cmd.stderr), " "), test.says,
+			"%v", test.args)
 	}
 }
 
@@ -148,14 +168,17 @@ func TestAnalyzeHasTraffic(t *testing.T) {
 	require.Regexp(t, `patterns of traffic[\s\S]*shm +0\.81`, cmd.stdout)
 }
 
-// A cell is selected by the name that analyze prints, and has the windows of each state of the machine.
+// A cell is selected by the name that analyze prints, and has the windows of each state of the
+// machine.
 func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	const several = "../../../../results/v0.5.0/amd-epyc-2core-vm"
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("analyze", several), cmd.stderr)
 	require.Contains(t, cmd.stdout, "erpc echo in_flight=1 ")
-	require.Contains(t, cmd.stdout, "over the windows of all states of the machine; diff compares within each")
-	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1", "--json"), cmd.stderr)
+	require.Contains(t, cmd.stdout,
+		"over the windows of all states of the machine; diff compares within each")
+	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1", "--json"),
+		cmd.stderr)
 	var report findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
 	require.Len(t, report.Cells, 1)
@@ -166,7 +189,8 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 	}
 	require.Equal(t, report.Cells[0].Analysis.Repeats, windows)
 	require.Zero(t, cmd.execute("analyze", several, "--cell", "erpc echo in_flight=1"), cmd.stderr)
-	require.Regexp(t, `over the windows of all states of the machine: \d+ near, \d+ far`, cmd.stdout)
+	require.Regexp(t, `over the windows of all states of the machine: \d+ near, \d+ far`,
+		cmd.stdout)
 }
 
 // Open loops have no model, so --what-if skips such cells by name. It fails if there are no others.
@@ -181,7 +205,9 @@ func TestWhatIfSkipsCellsWithoutModel(t *testing.T) {
 	}
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("analyze", mixed, "--what-if", "rtt=2us,clients=16"), cmd.stderr)
-	require.Regexp(t, `^transportbench: --what-if: no prediction for shm .*rate=.*: it has no model, because`, cmd.stderr)
+	require.Regexp(t,
+		`^transportbench: --what-if: no prediction for shm .*rate=.*: it has no model, because`,
+		cmd.stderr)
 	require.Contains(t, cmd.stdout, "rtt=2us,clients=16")
 
 	require.Equal(t, ExitTooLittle, cmd.execute("analyze", open[0], "--what-if", "clients=16"))
@@ -191,7 +217,8 @@ func TestWhatIfSkipsCellsWithoutModel(t *testing.T) {
 
 func TestAnalyzeAsJSON(t *testing.T) {
 	cmd := &command{T: t}
-	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo", "p99<1s"), cmd.stderr)
+	require.Zero(t, cmd.execute("analyze", committedSet, "--json", "--what-if", "burn=1us", "--slo",
+		"p99<1s"), cmd.stderr)
 	var report findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.stdout), &report))
 	require.Equal(t, "analysis", report.Kind)
@@ -212,7 +239,8 @@ func TestAnalysisAndExportAgree(t *testing.T) {
 	require.NoError(t, err)
 	for _, u := range c.Curves {
 		for _, p := range u.Points {
-			require.Equal(t, result.Summarize(result.Throughput, s.Cells[p.Cell].Samples[result.Throughput]), p.Rate)
+			require.Equal(t, result.Summarize(result.Throughput,
+				s.Cells[p.Cell].Samples[result.Throughput]), p.Rate)
 			results, err := s.Results(&s.Cells[p.Cell])
 			require.NoError(t, err)
 			require.Equal(t, results[0].Summary[result.Throughput], p.Rate)

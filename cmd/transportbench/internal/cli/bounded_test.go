@@ -21,12 +21,12 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// memoryFile is the variable that makes this binary the command. It names the file for the command's
-// peak of memory.
+// memoryFile is the variable that makes this binary the command. It names the file for the
+// command's peak of memory.
 const memoryFile = "CLI_TEST_MEMORY_FILE"
 
-// measureMemory runs the command and writes its peak of resident memory in KiB. The kernel's report of a
-// process that has ended would include that of the process which started it.
+// measureMemory runs the command and writes its peak of resident memory in KiB. The kernel's report
+// of a process that has ended would include that of the process which started it.
 func measureMemory(path string) int {
 	os.Unsetenv(memoryFile) // for plugins, which are this binary too
 	code := Main(os.Args[1:], os.Stdout, os.Stderr)
@@ -42,7 +42,8 @@ func measureMemory(path string) int {
 	return code
 }
 
-// outcome is that of a command that runs in a process of its own, because it may hang or need much memory.
+// outcome is that of a command that runs in a process of its own, because it may hang or need much
+// memory.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -86,14 +87,15 @@ func someSet(t *testing.T) (dir string) {
 	return dir
 }
 
-// What stands in the place of a file in a set's directory may be a pipe, which has no end, a link to a
-// device without one, or a file that only claims to be large.
+// What stands in the place of a file in a set's directory may be a pipe, which has no end, a link
+// to a device without one, or a file that only claims to be large.
 func TestSpecialFilesAreRefused(t *testing.T) {
 	good := someSet(t)
 	plugins := pluginDir(t, "fake")
 	readers := func(dir string) [][]string {
 		return [][]string{
-			{"diff", dir, good}, {"diff", good, dir}, {"analyze", dir}, {"report", dir, "-o", filepath.Join(t.TempDir(), "r.html")},
+			{"diff", dir, good}, {"diff", good, dir}, {"analyze", dir},
+			{"report", dir, "-o", filepath.Join(t.TempDir(), "r.html")},
 			{"export", dir, "--format", "csv"}, {"history", dir},
 		}
 	}
@@ -103,17 +105,31 @@ func TestSpecialFilesAreRefused(t *testing.T) {
 		commands func(dir string) [][]string
 		says     string
 	}{
-		"pipe as index":       {set.IndexName, mkfifo, readers, "index.json: it is a pipe, not a regular file"},
-		"endless index":       {set.IndexName, func(path string) error { return os.Symlink("/dev/zero", path) }, readers, "index.json: it is a device, not a regular file"},
-		"sparse index":        {set.IndexName, sparse, readers, "index.json: it has more than 2048 MiB, the limit for such a file"},
-		"directory as index":  {set.IndexName, func(path string) error { return os.Mkdir(path, 0o755) }, readers, "index.json: is a directory"},
-		"pipe as acceptances": {history.BlessedName, mkfifo, func(dir string) [][]string { return [][]string{{"history", dir}, {"bless", dir, "--why", "x"}} }, "blessed.json: it is a pipe, not a regular file"},
-		"endless acceptances": {history.BlessedName, func(path string) error { return os.Symlink("/dev/zero", path) }, func(dir string) [][]string { return [][]string{{"history", dir}} }, "blessed.json: it is a device, not a regular file"},
+		"pipe as index": {set.IndexName, mkfifo, readers,
+			"index.json: it is a pipe, not a regular file"},
+		"endless index": {set.IndexName,
+			func(path string) error { return os.Symlink("/dev/zero", path) }, readers,
+			"index.json: it is a device, not a regular file"},
+		"sparse index": {set.IndexName, sparse, readers,
+			"index.json: it has more than 2048 MiB, the limit for such a file"},
+		"directory as index": {set.IndexName,
+			func(path string) error { return os.Mkdir(path, 0o755) }, readers,
+			"index.json: is a directory"},
+		"pipe as acceptances": {history.BlessedName, mkfifo,
+			func(dir string) [][]string {
+				return [][]string{{"history", dir}, {"bless", dir, "--why", "x"}}
+			}, "blessed.json: it is a pipe, not a regular file"},
+		"endless acceptances": {history.BlessedName,
+			func(path string) error { return os.Symlink("/dev/zero", path) },
+			func(dir string) [][]string { return [][]string{{"history", dir}} },
+			"blessed.json: it is a device, not a regular file"},
 		"pipe as plan": {"sweep.plan", mkfifo, func(dir string) [][]string {
-			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins, "--transport", "fake", "--repeats", "1"}}
+			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins,
+				"--transport", "fake", "--repeats", "1"}}
 		}, "sweep.plan: it is a pipe, not a regular file"},
 		"sparse plan": {"sweep.plan", sparse, func(dir string) [][]string {
-			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins, "--transport", "fake", "--repeats", "1"}}
+			return [][]string{{"sweep", "--resume", "--out", dir, "--plugin-dir", plugins,
+				"--transport", "fake", "--repeats", "1"}}
 		}, "sweep.plan: it has more than 256 MiB, the limit for such a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,23 +164,28 @@ func TestArgumentsMayBePipes(t *testing.T) {
 	good := someSet(t)
 	index, err := os.ReadFile(filepath.Join(good, set.IndexName))
 	require.NoError(t, err)
-	p := separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(index) }, "diff", "/dev/stdin", good)
+	p := separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(index) }, "diff",
+		"/dev/stdin", good)
 	require.Zero(t, p.code, p.stderr)
-	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("throughput<100%\n") }, "diff", good, good, "--fail-on-file", "/dev/stdin")
+	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("throughput<100%\n") },
+		"diff", good, good, "--fail-on-file", "/dev/stdin")
 	require.NotEqual(t, ExitUsage, p.code, p.stderr)
 
 	calibration, err := os.ReadFile("../../../../results/v0.6.0/amd-epyc-2core-vm/calibration.json")
 	require.NoError(t, err)
-	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(calibration) }, "calibrate", "show", "/dev/stdin")
+	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(calibration) }, "calibrate",
+		"show", "/dev/stdin")
 	require.Zero(t, p.code, p.stderr)
 
 	// No process writes to this one.
 	pipe := filepath.Join(t.TempDir(), "pipe.yaml")
 	require.NoError(t, mkfifo(pipe))
 	for _, args := range [][]string{
-		{"diff", pipe, good}, {"diff", good, good, "--fail-on-file", pipe}, {"sweep", pipe, "--dry-run"},
+		{"diff", pipe, good}, {"diff", good, good, "--fail-on-file", pipe},
+		{"sweep", pipe, "--dry-run"},
 		{"calibrate", "show", pipe},
-		{"run", "--config", pipe}, {"run", "--value-size", "file:" + pipe}, {"run", "--hostfile", pipe},
+		{"run", "--config", pipe}, {"run", "--value-size", "file:" + pipe},
+		{"run", "--hostfile", pipe},
 	} {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel() // each waits for a writer
@@ -214,8 +235,10 @@ func TestEndlessArguments(t *testing.T) {
 	endless := filepath.Join(t.TempDir(), "zero.yaml")
 	require.NoError(t, os.Symlink("/dev/zero", endless))
 	for _, args := range [][]string{
-		{"sweep", "/dev/zero", "--dry-run"}, {"sweep", endless, "--dry-run"}, {"diff", good, good, "--fail-on-file", "/dev/zero"},
-		{"run", "--config", endless}, {"run", "--value-size", "file:/dev/zero"}, {"run", "--hostfile", "/dev/zero"},
+		{"sweep", "/dev/zero", "--dry-run"}, {"sweep", endless, "--dry-run"},
+		{"diff", good, good, "--fail-on-file", "/dev/zero"},
+		{"run", "--config", endless}, {"run", "--value-size", "file:/dev/zero"},
+		{"run", "--hostfile", "/dev/zero"},
 	} {
 		p := separately(t, nil, args...)
 		require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
@@ -231,22 +254,26 @@ func TestMemoryIsBounded(t *testing.T) {
 	set := func(cell string) string { return manyItems("2.0.0", "set", "cells", cell, size) }
 	// Another decoder reads files of schema 1, before they are migrated.
 	old := func(repeat string) string { return manyItems("1.0.0", "run", "repeats", repeat, size) }
-	const tooMany = "too many items: a file of 20 MiB may take 104 MiB of memory, and the part before this one takes more"
+	const tooMany = "too many items: a file of 20 MiB may take 104 MiB of memory, and the part " +
+		"before this one takes more"
 	for name, c := range map[string]struct {
 		text string
 		code int
 		says string
 	}{
-		"empty cells":   {set(`{}`), ExitUsage, tooMany},
-		"escaped name":  {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), ExitUsage, tooMany},
-		"long s":        {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), ExitUsage, tooMany},
-		"smallest":      {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage, tooMany},
+		"empty cells": {set(`{}`), ExitUsage, tooMany},
+		"escaped name": {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), ExitUsage,
+			tooMany},
+		"long s": {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), ExitUsage, tooMany},
+		"smallest": {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage,
+			tooMany},
 		"empty repeats": {manyItems("2.0.0", "run", "repeats", `{}`, size), ExitUsage, tooMany},
 		"old, empty":    {old(`{}`), ExitUsage, tooMany},
 		"old, small":    {old(`{"b":1}`), ExitUsage, tooMany},
 		"old, valid":    {manyRepeats(t, "v0.4.0", size), ExitOK, ""},
-		"zeros":         {strings.Repeat("\x00", size), ExitUsage, "line 1 column 1: invalid character"},
-		"many repeats":  {manyRepeats(t, "v0.5.0", size), ExitOK, ""},
+		"zeros": {strings.Repeat("\x00", size), ExitUsage,
+			"line 1 column 1: invalid character"},
+		"many repeats": {manyRepeats(t, "v0.5.0", size), ExitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file.json")
@@ -272,7 +299,8 @@ func TestMemoryOfManyPartsIsBounded(t *testing.T) {
 
 // manyItems returns a document with a list of so many items that it has that size.
 func manyItems(version, kind, list, item string, size int) string {
-	return fmt.Sprintf(`{"schema_version":%q,"kind":%q,"created_at":"2026-01-01T00:00:00Z","environments":[],%q:[%s%s]}`,
+	return fmt.Sprintf(
+		`{"schema_version":%q,"kind":%q,"created_at":"2026-01-01T00:00:00Z","environments":[],%q:[%s%s]}`,
 		version, kind, list, strings.Repeat(item+",", size/(len(item)+1)), item)
 }
 

@@ -30,7 +30,9 @@ type profiled struct {
 func (a *app) c2cCommand() *cobra.Command {
 	run := false
 	cmd := &cobra.Command{
-		Use: "c2c RESULT|--run", Short: "Show which cache lines the threads of a run pass to each other", ValidArgsFunction: completeResults,
+		Use:               "c2c RESULT|--run",
+		Short:             "Show which cache lines the threads of a run pass to each other",
+		ValidArgsFunction: completeResults,
 		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, with
 Linux's perf attached to the ranks: perf stat in one window and perf c2c in another. It
 shows the instructions per cycle and the cache misses of each thread, and the loads that
@@ -70,7 +72,8 @@ func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profile
 	case len(args) > 1:
 		return nil, usagef("c2c takes one result, got %d", len(args))
 	case len(args) == 0 && !run:
-		return nil, usagef("c2c needs a result whose run it repeats, or --run with the flags of run; see %s --help", cmd.CommandPath())
+		return nil, usagef("c2c needs a result whose run it repeats, or --run with the flags of "+
+			"run; see %s --help", cmd.CommandPath())
 	case len(args) == 1 && run:
 		return nil, usagef("c2c repeats the run of %s: leave out --run, or the result", args[0])
 	}
@@ -92,7 +95,8 @@ func (a *app) newProfiled(cmd *cobra.Command, run bool, args []string) (*profile
 	case len(settings.Transports) != 1 || settings.Transports[0] == options.All:
 		return nil, usagef("--transport: c2c takes one transport")
 	case c.Duration < perf.LeastWindow:
-		return nil, usagef("--duration: %s is too short for perf to attach (at least %s)", c.Duration, perf.LeastWindow)
+		return nil, usagef("--duration: %s is too short for perf to attach (at least %s)",
+			c.Duration, perf.LeastWindow)
 	}
 	return p, nil
 }
@@ -107,7 +111,8 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 		}
 	})
 	if given != "" {
-		return usagef("--%s: c2c repeats the run of %s; use --run instead to describe one", given, path)
+		return usagef("--%s: c2c repeats the run of %s; use --run instead to describe one",
+			given, path)
 	}
 	text, err := files.ReadArgument(path, result.MaxSize)
 	if err != nil {
@@ -121,7 +126,8 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 	case r.Kind != result.KindRun || r.Config.Transport == "":
 		return usagef("%s is no result of a run", path)
 	case len(r.Hosts) > 0:
-		return usagef("%s is of %d hosts, and c2c attaches perf to the ranks of one", path, len(r.Hosts))
+		return usagef("%s is of %d hosts, and c2c attaches perf to the ranks of one", path,
+			len(r.Hosts))
 	}
 	c := r.Config
 	c.Repeats, c.Launches = p.settings.Config.Repeats, p.settings.Config.Launches
@@ -134,7 +140,8 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 func (p *profiled) run(ctx context.Context) error {
 	// perf follows links and replaces what it finds, so it writes where nobody else can.
 	if err := files.CheckExposed(os.TempDir()); err != nil {
-		return fmt.Errorf("c2c: making a directory for perf: %w; set TMPDIR to another directory", err)
+		return fmt.Errorf("c2c: making a directory for perf: %w; set TMPDIR to another directory",
+			err)
 	}
 	var err error
 	if p.dir, err = os.MkdirTemp("", "transportbench-c2c-"); err != nil {
@@ -191,5 +198,6 @@ func (p *profiled) profile(ctx context.Context, e *entry, c config.Config) (*per
 	if err != nil {
 		return nil, err
 	}
-	return p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: plugin, Config: c, Began: p.began, Launcher: l}, progress, p.dir)
+	return p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: plugin, Config: c, Began: p.began,
+		Launcher: l}, progress, p.dir)
 }

@@ -18,8 +18,8 @@ import (
 	"transportbench/core/lab/study/perf"
 )
 
-// fakePerf makes a script in place of perf that logs its arguments, one line for each call, and does
-// what record says for perf c2c record.
+// fakePerf makes a script in place of perf that logs its arguments, one line for each call, and
+// does what record says for perf c2c record.
 func fakePerf(t *testing.T, record string) (find func() (*perf.Perf, error), log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,16 +39,20 @@ esac
 }
 
 // twoWindows is a run with two windows, of which the first is measured again, and a rank.
-func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result,
+	error) {
 	p, err := req.Launcher.Launch(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Kill()
 	for _, s := range []runner.Status{
-		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1, OpsPerSec: 1e6},
-		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1}, {Step: runner.StepFloor, Repeat: 1},
-		{Step: runner.StepRepeat, Repeat: 2}, {Step: runner.StepFloor, Repeat: 2}, {Step: runner.StepClose},
+		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1},
+		{Step: runner.StepRepeat, Repeat: 1, OpsPerSec: 1e6},
+		{Step: runner.StepFloor, Repeat: 1}, {Step: runner.StepRepeat, Repeat: 1},
+		{Step: runner.StepFloor, Repeat: 1},
+		{Step: runner.StepRepeat, Repeat: 2}, {Step: runner.StepFloor, Repeat: 2},
+		{Step: runner.StepClose},
 	} {
 		obs.Progress(s)
 	}
@@ -57,7 +61,8 @@ func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*
 		return nil, err
 	}
 	for _, rate := range []float64{2e6, 3e6} {
-		r.Repeats = append(r.Repeats, result.Repeat{Samples: map[string]float64{result.Throughput: rate}})
+		r.Repeats = append(r.Repeats, result.Repeat{
+			Samples: map[string]float64{result.Throughput: rate}})
 	}
 	return r, nil
 }
@@ -76,7 +81,8 @@ func TestC2C(t *testing.T) {
 	keep := filepath.Join(t.TempDir(), "kept")
 	c := &command{T: t, run: twoWindows, plugins: []string{"liar"}, perf: find}
 	dir := pluginDir(t, "liar")
-	require.Zero(t, c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--in-flight", "7", "--out", keep, "--json"), c.stderr)
+	require.Zero(t, c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar",
+		"--in-flight", "7", "--out", keep, "--json"), c.stderr)
 	var shown perf.Profile
 	require.NoError(t, json.Unmarshal([]byte(c.stdout), &shown), c.stdout)
 	require.Equal(t, "c2c", shown.Kind)
@@ -101,7 +107,8 @@ func TestC2C(t *testing.T) {
 	refused := c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--out", keep)
 	if os.Geteuid() == 0 {
 		require.Equal(t, ExitUsage, refused)
-		require.Contains(t, c.stderr, perf.StatFile+" is a symbolic link of user 65534; name another file")
+		require.Contains(t, c.stderr, perf.StatFile+
+			" is a symbolic link of user 65534; name another file")
 		require.NoFileExists(t, victim)
 	}
 
@@ -116,7 +123,8 @@ func TestC2C(t *testing.T) {
 			require.Equal(t, "-- sleep 0.800", rest)
 		}
 	}
-	require.ElementsMatch(t, []string{"stat -x", "stat -x", "stat -x", "c2c record", "c2c report"}, made)
+	require.ElementsMatch(t, []string{"stat -x", "stat -x", "stat -x", "c2c record", "c2c report"},
+		made)
 
 	// A saved run is repeated with its own options.
 	r, err := succeed(t.Context(), runner.Request{}, discard{})
@@ -129,11 +137,14 @@ func TestC2C(t *testing.T) {
 	c.perf = find
 	require.Zero(t, c.execute("c2c", path, "--plugin-dir", dir), c.stderr)
 	require.Contains(t, c.stdout, "9 in flight")
-	require.Contains(t, c.stdout, "throughput: 2.00 M op/s under perf stat, 1.00 M op/s in the result, without\n")
-	require.Contains(t, c.stdout, "no HITM table: perf c2c record: failed: memory events not supported (exit status 255)\n")
+	require.Contains(t, c.stdout,
+		"throughput: 2.00 M op/s under perf stat, 1.00 M op/s in the result, without\n")
+	require.Contains(t, c.stdout,
+		"no HITM table: perf c2c record: failed: memory events not supported (exit status 255)\n")
 	require.Contains(t, c.stdout, "daemon 0")
 	require.NotContains(t, strings.Join(calls(log), "\n"), "report")
-	require.Contains(t, strings.Join(calls(log), "\n"), "-- sleep 0.400", "windows are long enough for perf")
+	require.Contains(t, strings.Join(calls(log), "\n"), "-- sleep 0.400",
+		"windows are long enough for perf")
 
 	require.Equal(t, ExitUsage, c.execute("c2c", path, "--plugin-dir", dir, "--in-flight", "3"))
 	require.Contains(t, c.stderr, "--in-flight: c2c repeats the run of "+path)
@@ -148,10 +159,11 @@ func (discard) Progress(runner.Status) {}
 
 func TestC2CRefuses(t *testing.T) {
 	missing := errors.New("this machine has no performance monitoring unit; enable it")
-	c := &command{T: t, perf: func() (*perf.Perf, error) { return nil, missing }, run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
-		t.Error("it ran")
-		return nil, missing
-	}}
+	c := &command{T: t, perf: func() (*perf.Perf, error) { return nil, missing },
+		run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+			t.Error("it ran")
+			return nil, missing
+		}}
 	require.Equal(t, ExitInternal, c.execute("c2c", "--run"))
 	require.Equal(t, fmt.Sprintf("transportbench: c2c: %v\n", missing), c.stderr, "one line")
 	require.Empty(t, c.stdout)

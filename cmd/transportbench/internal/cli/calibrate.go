@@ -29,7 +29,8 @@ type calibrateFlags struct{ quick, resume, dryRun bool }
 func (a *app) calibrateCommand() *cobra.Command {
 	f := new(calibrateFlags)
 	cmd := &cobra.Command{
-		Use: "calibrate", Short: "Measure how far the results of this machine can be trusted", Args: noArgs,
+		Use: "calibrate", Short: "Measure how far the results of this machine can be trusted",
+		Args: noArgs,
 		Long: `calibrate measures the instrument itself on this machine. It injects known delays,
 rates and stalls into the transport "calibration" and reports how well they are
 recovered, what timing operations costs, the smallest delay that is seen, how often
@@ -71,8 +72,9 @@ report find it.
 
 func (a *app) calibrateShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show [FILE|DIRECTORY]", Short: "Show a calibration, by default the last one of this machine",
-		Args: takes(0, 1, "at most one file or directory"),
+		Use:   "show [FILE|DIRECTORY]",
+		Short: "Show a calibration, by default the last one of this machine",
+		Args:  takes(0, 1, "at most one file or directory"),
 		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			d, err := a.lastOrNamed(args)
 			if err != nil {
@@ -148,6 +150,7 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	}
 	d, err := s.runCalibration(ctx, f, m)
 	if err != nil {
+		//nolint:errorlint // explained wraps err, if it is another
 		if explained := explainCalibration(err); explained != err {
 			return explained
 		}
@@ -174,7 +177,8 @@ func explainCalibration(err error) error {
 }
 
 // planCalibration shows what would be measured, or what is left of it.
-func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan, m experiment.Plugins) error {
+func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan,
+	m experiment.Plugins) error {
 	left := calibrate.Left{Plan: plan, Launches: plan.Launches(), Expected: plan.Expected()}
 	if f.resume {
 		s.prepared().Environment = machine.ReadEnvironment()
@@ -200,7 +204,8 @@ func (s *session) calibrationPlugin(ctx context.Context) (experiment.Plugins, er
 	m, err := s.pluginsOf(ctx, spec, nil)
 	var wrong *config.Error
 	if errors.As(err, &wrong) { // it names a flag that calibrate does not have
-		return nil, usagef("calibrate needs the plugin of transport %s: %s", calibrate.Transport, wrong.Problem)
+		return nil, usagef("calibrate needs the plugin of transport %s: %s", calibrate.Transport,
+			wrong.Problem)
 	}
 	if err != nil {
 		return nil, err
@@ -230,11 +235,13 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m experiment.Plugins) (*calibration.Document, error) {
+func (s *session) runCalibration(ctx context.Context, f *calibrateFlags,
+	m experiment.Plugins) (*calibration.Document, error) {
 	progress := terminal.NewCalibrationProgress(s.stderr)
 	defer progress.Close()
 	return calibrate.Run(ctx, calibrate.Options{
-		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Engine: s.engine, Plugins: m, Begin: progress.Begin, Log: progress,
+		Dir: s.settings.Out, Quick: f.quick, Resume: f.resume, Engine: s.engine, Plugins: m,
+		Begin: progress.Begin, Log: progress,
 		Load: func() (func() error, func(), error) { return spinOn(s.engine.CPUs) },
 		Resumed: func(p *calibrate.Plan, launches int, left time.Duration) {
 			s.note("%s, in %s", listing.CalibrationLeft(p, launches, left), s.settings.Out)
@@ -242,8 +249,8 @@ func (s *session) runCalibration(ctx context.Context, f *calibrateFlags, m exper
 	})
 }
 
-// keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and there is
-// a full one. If that fails, d is still in its own file.
+// keepCalibration keeps d as the last calibration of this machine, unless it is a quick one and
+// there is a full one. If that fails, d is still in its own file.
 func (s *session) keepCalibration(d *calibration.Document) {
 	path, err := calibration.StatePath(d.Environment.Identity)
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 )
 
 // calibrated is a run whose operation takes what was injected.
-func calibrated(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+func calibrated(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result,
+	error) {
 	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1})
 	if !req.StateOnly {
 		return nil, errors.New("floors are not needed")
@@ -32,15 +33,19 @@ func calibrated(_ context.Context, req runner.Request, obs runner.Observer) (*re
 	delay, _ := time.ParseDuration(req.Config.Options["delay"])
 	operation := 200 + float64(delay) + float64(req.Config.Burn)
 	repeat := result.Repeat{
-		StartedAt: time.Now(), Before: result.Readings{Bounce: 50}, After: result.Readings{Bounce: 50},
+		StartedAt: time.Now(), Before: result.Readings{Bounce: 50},
+		After: result.Readings{Bounce: 50},
 		Samples: map[string]float64{
-			result.Throughput: 1e9 / operation, result.LatencyMean: operation, result.LatencyP50: operation,
+			result.Throughput: 1e9 / operation, result.LatencyMean: operation,
+			result.LatencyP50: operation,
 			result.LatencyP99: operation, result.LatencyMax: operation,
 		},
 	}
 	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
-		Config: req.Config, Plugin: req.Plugin, Environment: req.Environment, Repeats: []result.Repeat{repeat},
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		StartedAt: time.Now(),
+		Config:    req.Config, Plugin: req.Plugin, Environment: req.Environment,
+		Repeats: []result.Repeat{repeat},
 	}, nil
 }
 
@@ -56,7 +61,8 @@ func (c *command) calibrate(args ...string) int {
 	if c.run == nil {
 		c.run = calibrated
 	}
-	return c.execute(append([]string{"calibrate", "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out}, args...)...)
+	return c.execute(append([]string{"calibrate", "--plugin-dir", pluginDir(c.T, c.plugins...),
+		"--out", c.out}, args...)...)
 }
 
 func TestCalibrate(t *testing.T) {
@@ -79,7 +85,9 @@ func TestCalibrate(t *testing.T) {
 	require.Equal(t, ExitUsage, c.calibrate("--dry-run", "--resume"))
 	require.Contains(t, c.stderr, "has no unfinished calibration")
 	require.Equal(t, ExitUsage, c.execute("calibrate", "shwo"))
-	require.Equal(t, "transportbench: calibrate takes no arguments, got \"shwo\"; did you mean \"show\"?\n", c.stderr)
+	require.Equal(t,
+		"transportbench: calibrate takes no arguments, got \"shwo\"; did you mean \"show\"?\n",
+		c.stderr)
 	require.NoDirExists(t, c.out)
 	require.Equal(t, ExitUsage, c.execute("calibrate", "show"))
 	require.Contains(t, c.stderr, "has no calibration; make one with")
@@ -139,7 +147,8 @@ func TestInterruptedCalibration(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	launches := 0
-	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request,
+		obs runner.Observer) (*result.Result, error) {
 		if launches++; launches == 20 {
 			cancel()
 		}
@@ -175,7 +184,8 @@ func TestInterruptedCalibration(t *testing.T) {
 	require.Contains(t, c.stderr, "is a quick one, not a full one; choose another --out")
 	require.NotContains(t, c.stderr, "launches left")
 	require.Zero(t, c.calibrate("--quick", "--resume"), c.stderr)
-	require.Regexp(t, `transportbench: 408 of 422 launches left, about \S+ of \S+, in `+c.out+"\n", c.stderr)
+	require.Regexp(t, `transportbench: 408 of 422 launches left, about \S+ of \S+, in `+c.out+"\n",
+		c.stderr)
 	require.NotContains(t, c.stderr, "it replaces")
 	require.Equal(t, 422+5+1, launches, "with the pilot, and the one that was interrupted")
 	require.Equal(t, ExitUsage, c.calibrate("--quick", "--resume"))
@@ -212,7 +222,8 @@ func spinning(t *testing.T, parent int) (pids []int) {
 		_, after, _ := strings.Cut(string(stat), ") ")
 		fields := strings.Fields(after)
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) && strings.Contains(string(line), "\x00"+spinName+"\x00") {
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) &&
+			strings.Contains(string(line), "\x00"+spinName+"\x00") {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			require.NoError(t, err)
 			pids = append(pids, pid)
@@ -274,7 +285,11 @@ func TestLoadThatEnds(t *testing.T) {
 	require.Len(t, pids, 1)
 	require.NoError(t, unix.Kill(pids[0], unix.SIGKILL)) // as the kernel does when memory is short
 	want := fmt.Sprintf("the process that spins on cpu %d has ended", ids[0])
-	require.Eventually(t, func() bool { err := running(); return err != nil && err.Error() == want }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		err := running()
+		return err != nil &&
+			err.Error() == want
+	}, 10*time.Second, time.Millisecond)
 }
 
 // TestKilledLoad: no process that spins survives the one that started it.
@@ -288,7 +303,11 @@ func TestKilledLoad(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	var pids []int
-	require.Eventually(t, func() bool { pids = spinning(t, cmd.Process.Pid); return len(pids) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		pids = spinning(t, cmd.Process.Pid)
+		return len(pids) ==
+			1
+	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "stat"))
@@ -304,18 +323,24 @@ func TestCalibrateIsOfOneHost(t *testing.T) {
 		stderr string
 	}{
 		{args: []string{"--hosts", "a,b"}, stderr: "unknown flag --hosts"},
-		{env: map[string]string{"TRANSPORTBENCH_HOSTS": "a,b"}, stderr: "calibrate measures one host: leave out the options for other hosts"},
-		{env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, stderr: "srun started 2 copies of this command, and calibrate measures one host: run it once on each host\n"},
-		{env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, stderr: "mpirun started 3 copies of this command, and calibrate measures one host"},
+		{env: map[string]string{"TRANSPORTBENCH_HOSTS": "a,b"},
+			stderr: "calibrate measures one host: leave out the options for other hosts"},
+		{env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+			stderr: "srun started 2 copies of this command, and calibrate measures one host: run " +
+				"it once on each host\n"},
+		{env: map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"},
+			stderr: "mpirun started 3 copies of this command, and calibrate measures one host"},
 	} {
-		for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "TRANSPORTBENCH_HOSTS"} {
+		for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+			"TRANSPORTBENCH_HOSTS"} {
 			t.Setenv(name, c.env[name]) // else of the engine that runs this test
 		}
 		for name, value := range c.env {
 			t.Setenv(name, value)
 		}
 		cmd := &command{T: t}
-		require.Equal(t, ExitUsage, cmd.calibrate(append([]string{"--quick"}, c.args...)...), cmd.stderr)
+		require.Equal(t, ExitUsage, cmd.calibrate(append([]string{"--quick"}, c.args...)...),
+			cmd.stderr)
 		require.Contains(t, cmd.stderr, c.stderr)
 	}
 }

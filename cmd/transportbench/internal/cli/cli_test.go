@@ -32,8 +32,10 @@ func TestExitCodesAndErrors(t *testing.T) {
 	t.Setenv("TRANSPORTBENCH_REATTACH", "")
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
-	unavailable := transport.NewOpError("fake", "open", transport.Unavailable("no device: plug one in"))
-	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Reason: "panic: x", Output: []string{"line one", "line two"}}
+	unavailable := transport.NewOpError("fake", "open",
+		transport.Unavailable("no device: plug one in"))
+	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Reason: "panic: x",
+		Output: []string{"line one", "line two"}}
 	cases := []struct {
 		name   string
 		args   string
@@ -45,40 +47,65 @@ func TestExitCodesAndErrors(t *testing.T) {
 		{name: "help", args: "help", code: ExitOK},
 		{name: "version", args: "version", code: ExitOK},
 		{name: "run", args: "run --transport fake", code: ExitOK},
-		{name: "unknown command", args: "rnu", code: ExitUsage, stderr: []string{`unknown command "rnu"`, `did you mean "run"?`}},
-		{name: "unknown subcommand", args: "plugins lits", code: ExitUsage, stderr: []string{`did you mean "list"?`}},
-		{name: "unknown flag", args: "run --client 3", code: ExitUsage, stderr: []string{`unknown flag --client; did you mean "--clients"?`}},
-		{name: "argument", args: "run fake", code: ExitUsage, stderr: []string{`takes no arguments, got "fake"`}},
-		{name: "show nothing", args: "plugins show", code: ExitUsage, stderr: []string{"the name of one transport"}},
-		{name: "show a near miss", args: "plugins show fke", code: ExitUsage, stderr: []string{`did you mean "fake"?`}},
-		{name: "connections out of range", args: "micro fake setup --connections 1,0", code: ExitUsage, stderr: []string{"--connections: 0 is out of range (1 to 4096)"}},
-		{name: "connections of no setup", args: "micro fake --connections 1", code: ExitUsage, stderr: []string{"--connections is for the measurement setup"}},
-		{name: "setup among others", args: "micro fake setup write", code: ExitUsage, stderr: []string{"setup: measure it alone"}},
-		{name: "micro of none", args: "micro fke", code: ExitUsage, stderr: []string{`transportbench: there is no plugin "fke"`}},
-		{name: "another name of a flag", args: "run --payload 1x", code: ExitUsage, stderr: []string{`--value-size: "1x" is not a size`}},
-		{name: "flag that was begun", args: "report --out x", code: ExitUsage, stderr: []string{`did you mean "--output"?`}},
-		{name: "near miss of a shell", args: "completion bsh", code: ExitUsage, stderr: []string{`did you mean "bash"? See transportbench completion --help`}},
-		{name: "flag near miss", args: "run --inflight 3", code: ExitUsage, stderr: []string{`did you mean "--in-flight"? See transportbench run --help`}},
-		{name: "ill-typed", args: "run --transport fake --clients many", code: ExitUsage, stderr: []string{`--clients: "many" is not a whole number`}},
-		{name: "key range of zero", args: "run --transport fake --keys 0", code: ExitUsage, stderr: []string{"--keys: 0 is out of range (1"}},
-		{name: "missing plugin", args: "run --transport fkae", code: ExitUsage, stderr: []string{`--transport:`, `did you mean "fake"?`}},
-		{name: "unknown option of the transport", args: "run --transport fake --set rng=onesided", code: ExitUsage,
+		{name: "unknown command", args: "rnu", code: ExitUsage,
+			stderr: []string{`unknown command "rnu"`, `did you mean "run"?`}},
+		{name: "unknown subcommand", args: "plugins lits", code: ExitUsage,
+			stderr: []string{`did you mean "list"?`}},
+		{name: "unknown flag", args: "run --client 3", code: ExitUsage,
+			stderr: []string{`unknown flag --client; did you mean "--clients"?`}},
+		{name: "argument", args: "run fake", code: ExitUsage,
+			stderr: []string{`takes no arguments, got "fake"`}},
+		{name: "show nothing", args: "plugins show", code: ExitUsage,
+			stderr: []string{"the name of one transport"}},
+		{name: "show a near miss", args: "plugins show fke", code: ExitUsage,
+			stderr: []string{`did you mean "fake"?`}},
+		{name: "connections out of range", args: "micro fake setup --connections 1,0",
+			code: ExitUsage, stderr: []string{"--connections: 0 is out of range (1 to 4096)"}},
+		{name: "connections of no setup", args: "micro fake --connections 1", code: ExitUsage,
+			stderr: []string{"--connections is for the measurement setup"}},
+		{name: "setup among others", args: "micro fake setup write", code: ExitUsage,
+			stderr: []string{"setup: measure it alone"}},
+		{name: "micro of none", args: "micro fke", code: ExitUsage,
+			stderr: []string{`transportbench: there is no plugin "fke"`}},
+		{name: "another name of a flag", args: "run --payload 1x", code: ExitUsage,
+			stderr: []string{`--value-size: "1x" is not a size`}},
+		{name: "flag that was begun", args: "report --out x", code: ExitUsage,
+			stderr: []string{`did you mean "--output"?`}},
+		{name: "near miss of a shell", args: "completion bsh", code: ExitUsage,
+			stderr: []string{`did you mean "bash"? See transportbench completion --help`}},
+		{name: "flag near miss", args: "run --inflight 3", code: ExitUsage,
+			stderr: []string{`did you mean "--in-flight"? See transportbench run --help`}},
+		{name: "ill-typed", args: "run --transport fake --clients many", code: ExitUsage,
+			stderr: []string{`--clients: "many" is not a whole number`}},
+		{name: "key range of zero", args: "run --transport fake --keys 0", code: ExitUsage,
+			stderr: []string{"--keys: 0 is out of range (1"}},
+		{name: "missing plugin", args: "run --transport fkae", code: ExitUsage,
+			stderr: []string{`--transport:`, `did you mean "fake"?`}},
+		{name: "unknown option of the transport", args: "run --transport fake --set rng=onesided",
+			code:   ExitUsage,
 			stderr: []string{`--set: option "rng": unknown; did you mean "ring"?`}},
-		{name: "value that the option does not allow", args: "run --transport fake --set ring=onsided", code: ExitUsage,
+		{name: "value that the option does not allow",
+			args: "run --transport fake --set ring=onsided", code: ExitUsage,
 			stderr: []string{`--set: option "ring"`, `did you mean "onesided"?`}},
-		{name: "option out of bounds", args: "run --transport fake --set slots=9999", code: ExitUsage, stderr: []string{"9999 is out of range (1 to 1024)"}},
-		{name: "no plugin directory", args: "run --transport fake --plugin-dir /no/such", code: ExitUsage, stderr: []string{"--plugin-dir: /no/such"}},
+		{name: "option out of bounds", args: "run --transport fake --set slots=9999",
+			code: ExitUsage, stderr: []string{"9999 is out of range (1 to 1024)"}},
+		{name: "no plugin directory", args: "run --transport fake --plugin-dir /no/such",
+			code: ExitUsage, stderr: []string{"--plugin-dir: /no/such"}},
 		{name: "stub by name", args: "run --transport stub", code: ExitInternal,
 			stderr: []string{"stub: unavailable: built without libfake: install libfake-dev"}},
 		{name: "option beyond a limit", args: "run --transport fake", code: ExitUsage,
 			run:    failWith(&config.Error{Option: "value-size", Problem: "too large; use less"}),
 			stderr: []string{"--value-size: too large; use less"}},
 		{name: "unavailable when opened", args: "run --transport fake", code: ExitInternal,
-			run: failWith(&runner.RankError{Op: "prepare", Err: unavailable}), stderr: []string{"no device: plug one in"}},
+			run:    failWith(&runner.RankError{Op: "prepare", Err: unavailable}),
+			stderr: []string{"no device: plug one in"}},
 		{name: "crash", args: "run --transport fake", code: ExitInternal,
-			run: failWith(died), stderr: []string{"plugin fake (pid 7) died: exit status 2: panic: x"}},
-		{name: "failed check", args: "run --transport fake", code: ExitThreshold, run: distrust, stderr: []string{"failed a check"}},
-		{name: "unwritable results", args: "run --transport fake", out: filepath.Join(blocked, "x"), code: ExitUsage,
+			run: failWith(died), stderr: []string{
+				"plugin fake (pid 7) died: exit status 2: panic: x"}},
+		{name: "failed check", args: "run --transport fake", code: ExitThreshold, run: distrust,
+			stderr: []string{"failed a check"}},
+		{name: "unwritable results", args: "run --transport fake", out: filepath.Join(blocked, "x"),
+			code:   ExitUsage,
 			stderr: []string{"results directory", "choose another directory with --out"}},
 	}
 	for _, c := range cases {
@@ -92,7 +119,8 @@ func TestExitCodesAndErrors(t *testing.T) {
 				return
 			}
 			lines := strings.Split(strings.TrimSpace(cmd.stderr), "\n")
-			require.True(t, strings.HasPrefix(lines[len(lines)-1], "transportbench: "), "the last line is the error: %q", lines)
+			require.True(t, strings.HasPrefix(lines[len(lines)-1], "transportbench: "),
+				"the last line is the error: %q", lines)
 			require.NotContains(t, cmd.stderr+cmd.stdout, "Usage:", "the usage is not printed")
 		})
 	}
@@ -101,14 +129,17 @@ func TestExitCodesAndErrors(t *testing.T) {
 func TestVersionFlag(t *testing.T) {
 	cmd := &command{T: t}
 	require.Zero(t, cmd.execute("--version"), cmd.stderr)
-	require.Equal(t, "transportbench "+core.Version+", revision "+core.BuildRevision()+"\n", cmd.stdout)
+	require.Equal(t, "transportbench "+core.Version+", revision "+core.BuildRevision()+"\n",
+		cmd.stdout)
 }
 
 func TestVerboseErrors(t *testing.T) {
-	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2", Output: []string{"line one", "line two"}}
+	died := &record.ExitError{Plugin: "fake", PID: 7, State: "exit status 2",
+		Output: []string{"line one", "line two"}}
 	cmd := &command{T: t, run: failWith(&runner.RankError{Rank: 1, Op: "run", Err: died})}
 	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "-v"))
-	for _, want := range []string{"transportbench: rank 1: run: plugin fake", "*runner.RankError", "*record.ExitError", "| line two"} {
+	for _, want := range []string{"transportbench: rank 1: run: plugin fake", "*runner.RankError",
+		"*record.ExitError", "| line two"} {
 		require.Contains(t, cmd.stderr, want)
 	}
 	cmd.execute("run", "--transport", "fake")
@@ -117,15 +148,19 @@ func TestVerboseErrors(t *testing.T) {
 
 func TestVerboseConfigurationFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  ring: onesided\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  ring: onesided\n"),
+		0o600))
 	cmd := &command{T: t}
 	require.Equal(t, ExitOK, cmd.execute("run", "-v", "--config", file), cmd.stderr)
 	require.Contains(t, cmd.stderr, "options from "+file)
-	require.Equal(t, map[string]string{"ring": "onesided", "slots": "64"}, cmd.results()[0].Config.Options)
+	require.Equal(t, map[string]string{"ring": "onesided", "slots": "64"},
+		cmd.results()[0].Config.Options)
 
-	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  rings: onesided\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("transport: fake\nset:\n  rings: onesided\n"),
+		0o600))
 	require.Equal(t, ExitUsage, cmd.execute("run", "--config", file))
-	require.Contains(t, cmd.stderr, `set in `+file+`: option "rings": unknown; did you mean "ring"?`)
+	require.Contains(t, cmd.stderr, `set in `+file+
+		`: option "rings": unknown; did you mean "ring"?`)
 }
 
 func TestJSONOutput(t *testing.T) {
@@ -150,7 +185,8 @@ func TestJSONOutput(t *testing.T) {
 	}
 	require.ErrorIs(t, decoder.Decode(&only), io.EOF)
 
-	for _, args := range [][]string{{"version"}, {"plugins", "list"}, {"plugins", "show", "fake"}, {"doctor"}} {
+	for _, args := range [][]string{{"version"}, {"plugins", "list"}, {"plugins", "show", "fake"},
+		{"doctor"}} {
 		cmd.execute(append(args, "--json")...)
 		require.True(t, json.Valid([]byte(cmd.stdout)), "%v: %s", args, cmd.stdout)
 	}
@@ -178,7 +214,8 @@ func TestAllTransports(t *testing.T) {
 	})
 	t.Run("unavailable when opened", func(t *testing.T) {
 		unavailable := fmt.Errorf("rank 0: %w", transport.Unavailable("no device"))
-		cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+		cmd := &command{T: t, run: func(ctx context.Context, req runner.Request,
+			obs runner.Observer) (*result.Result, error) {
 			if req.Plugin.Name == "other" {
 				return nil, unavailable
 			}
@@ -208,9 +245,11 @@ func TestInstrument(t *testing.T) {
 	require.Regexp(t, `(?m)^gauge .* by name only `, cmd.stdout)
 	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "gauge"))
 	require.Contains(t, cmd.stdout, "--transport all leaves it out")
-	for transport, cells := range map[string]string{"all": "1 cell,", "gauge": "1 cell,", "fake,gauge": "2 cells,"} {
+	for transport, cells := range map[string]string{"all": "1 cell,", "gauge": "1 cell,",
+		"fake,gauge": "2 cells,"} {
 		sweep := &command{T: t, plugins: cmd.plugins}
-		require.Zero(t, sweep.sweep("--transport", transport, "--repeats", "1", "--dry-run"), sweep.stderr)
+		require.Zero(t, sweep.sweep("--transport", transport, "--repeats", "1", "--dry-run"),
+			sweep.stderr)
 		require.Contains(t, sweep.stdout, cells)
 		require.Equal(t, transport != "all", strings.Contains(sweep.stdout, "gauge"))
 	}
@@ -221,11 +260,13 @@ func TestInstrument(t *testing.T) {
 
 func TestSetWithSeveralTransports(t *testing.T) {
 	got := map[string]map[string]string{}
-	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	cmd := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		got[req.Config.Transport] = req.Config.Options
 		return succeed(ctx, req, obs)
 	}}
-	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other", "--set", "ring=onesided", "--set", "pages=9"))
+	require.Equal(t, ExitOK, cmd.execute("run", "--transport", "fake,other", "--set",
+		"ring=onesided", "--set", "pages=9"))
 	require.Equal(t, map[string]map[string]string{
 		"fake": {"ring": "onesided", "slots": "64"}, "other": {"pages": "9"},
 	}, got)
@@ -235,7 +276,8 @@ func TestSetWithSeveralTransports(t *testing.T) {
 
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	cmd := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request,
+		obs runner.Observer) (*result.Result, error) {
 		r, _ := succeed(ctx, req, obs)
 		cancel()
 		r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
@@ -249,7 +291,9 @@ func TestInterrupt(t *testing.T) {
 
 // TestInterruptedDescription: a plugin that was not asked to the end is not an unavailable one.
 func TestInterruptedDescription(t *testing.T) {
-	for _, args := range [][]string{{"run", "--transport", "fake"}, {"sweep", "--plugin-dir", pluginDir(t, "fake"), "--out", filepath.Join(t.TempDir(), "set"), "--transport", "fake", "--in-flight", "1,2"}} {
+	for _, args := range [][]string{{"run", "--transport", "fake"},
+		{"sweep", "--plugin-dir", pluginDir(t, "fake"), "--out", filepath.Join(t.TempDir(), "set"),
+			"--transport", "fake", "--in-flight", "1,2"}} {
 		t.Run(args[0], func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -262,11 +306,13 @@ func TestInterruptedDescription(t *testing.T) {
 
 func TestRequest(t *testing.T) {
 	var req runner.Request
-	cmd := &command{T: t, run: func(_ context.Context, r runner.Request, _ runner.Observer) (*result.Result, error) {
+	cmd := &command{T: t, run: func(_ context.Context, r runner.Request, _ runner.Observer) (
+		*result.Result, error) {
 		req = r
 		return nil, errors.New("enough")
 	}}
-	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "--in-flight", "32", "--value-size", "4KiB"))
+	require.Equal(t, ExitInternal, cmd.execute("run", "--transport", "fake", "--in-flight", "32",
+		"--value-size", "4KiB"))
 	require.Equal(t, 32, req.Config.InFlight)
 	require.Equal(t, config.FixedSize(4096), req.Config.ValueSize)
 	require.Equal(t, "fake", req.Config.Transport)
@@ -284,7 +330,8 @@ func TestBench(t *testing.T) {
 	t.Setenv("TRANSPORTBENCH_IN_FLIGHT", "7") // bench ignores it
 	cmd := &command{T: t, run: oneRepeat}
 	require.Equal(t, ExitOK, cmd.execute("bench", "--repeats", "2"), cmd.stderr)
-	for _, want := range []string{"pingpong", "kv ", "results in " + cmd.out, "What to try next", "stub: unavailable: "} {
+	for _, want := range []string{"pingpong", "kv ", "results in " + cmd.out, "What to try next",
+		"stub: unavailable: "} {
 		require.Contains(t, cmd.stdout, want)
 	}
 	s, err := set.Load(cmd.out)
@@ -304,17 +351,21 @@ func TestBench(t *testing.T) {
 }
 
 func TestBenchWithRejectedLoad(t *testing.T) {
-	limited := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	limited := func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		if req.Config.Transport == "other" && req.Config.InFlight > 5 {
 			return nil, &config.Error{Option: "in-flight",
-				Problem: "32 calls in flight, but transport other takes 5 on a connection; use --in-flight 5 or less"}
+				Problem: "32 calls in flight, but transport other takes 5 on a connection; use " +
+					"--in-flight 5 or less"}
 		}
 		return oneRepeat(ctx, req, obs)
 	}
 	cmd := &command{T: t, run: limited}
 	require.Equal(t, ExitOK, cmd.execute("bench", "--repeats", "1"), cmd.stderr)
-	require.Contains(t, cmd.stdout, "other kv: unavailable: --in-flight: 32 calls in flight, but transport other takes 5 on a connection")
-	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other", "--in-flight", "32"))
+	require.Contains(t, cmd.stdout, "other kv: unavailable: --in-flight: 32 calls in flight, but "+
+		"transport other takes 5 on a connection")
+	require.Equal(t, ExitUsage, cmd.execute("run", "--transport", "fake,other",
+		"--in-flight", "32"))
 }
 
 func TestLostOutput(t *testing.T) {
@@ -334,7 +385,8 @@ func TestLostOutput(t *testing.T) {
 func TestProfiles(t *testing.T) {
 	c := command{T: t}
 	require.Equal(t, ExitOK, c.execute("profiles", "list"))
-	for _, name := range []string{"pingpong", "kv", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "kvcache", "bulk", "echo"} {
+	for _, name := range []string{"pingpong", "kv", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d",
+		"ycsb-f", "kvcache", "bulk", "echo"} {
 		require.Contains(t, c.stdout, "\n"+name+" ")
 	}
 	require.Equal(t, ExitOK, c.execute("profiles", "list", "--json"))
@@ -349,7 +401,8 @@ func TestProfiles(t *testing.T) {
 	changed := strings.Replace(c.stdout, "bytes-per-token: 4\n", "bytes-per-token: 1KiB\n", 1)
 	require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
 	var cfg config.Config
-	c.run = func(ctx context.Context, req runner.Request, o runner.Observer) (*result.Result, error) {
+	c.run = func(ctx context.Context, req runner.Request, o runner.Observer) (
+		*result.Result, error) {
 		cfg = req.Config
 		return succeed(ctx, req, o)
 	}
@@ -371,7 +424,8 @@ func TestProfiles(t *testing.T) {
 		"value-size: file:x\n": "value-size in " + path + ": x: no such file",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		for _, args := range [][]string{{"profiles", "show", path}, {"run", "--transport", "fake", "--profile", path}} {
+		for _, args := range [][]string{{"profiles", "show", path},
+			{"run", "--transport", "fake", "--profile", path}} {
 			require.Equal(t, ExitUsage, c.execute(args...), content)
 			require.Contains(t, c.stderr, problem)
 			require.Equal(t, 1, strings.Count(c.stderr, "\n"), c.stderr)
@@ -390,12 +444,16 @@ func TestPlugins(t *testing.T) {
 	require.Equal(t, ExitOK, cmd.execute("plugins", "list"))
 	require.Regexp(t, `(?m)^RDMA +fake +memory +to test the command$`, cmd.stdout)
 	require.Regexp(t, `(?m)^- +stub +- +-$`, cmd.stdout, "it does not say when to choose it")
-	require.Regexp(t, `(?m)^fake +1\.2\.3 +memory +yes +[0-9a-f]{12} +/.*/transport-fake$`, cmd.stdout)
-	require.Regexp(t, `(?m)^stub +1\.2\.3 +memory +no: built without libfake: install libfake-dev`, cmd.stdout)
+	require.Regexp(t, `(?m)^fake +1\.2\.3 +memory +yes +[0-9a-f]{12} +/.*/transport-fake$`,
+		cmd.stdout)
+	require.Regexp(t, `(?m)^stub +1\.2\.3 +memory +no: built without libfake: install libfake-dev`,
+		cmd.stdout)
 	require.Regexp(t, `(?m)^crash +- +- +no: .*no such luck`, cmd.stdout)
 
 	require.Equal(t, ExitOK, cmd.execute("plugins", "show", "fake"))
-	for _, want := range []string{"fake 1.2.3: for tests", "made for RDMA, also runs on: memory", "choose it to test the command", "ordered, tells peer lost", "payload 64KiB, inline 48, in flight unlimited, peers 16",
+	for _, want := range []string{"fake 1.2.3: for tests", "made for RDMA, also runs on: memory",
+		"choose it to test the command", "ordered, tells peer lost",
+		"payload 64KiB, inline 48, in flight unlimited, peers 16",
 		"lamport, onesided", "1 to 1024"} {
 		require.Contains(t, cmd.stdout, want)
 	}

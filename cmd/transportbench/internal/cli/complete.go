@@ -25,14 +25,17 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc("profile", completeProfiles)
 	}
 	for _, f := range config.Fields() {
-		if f.Name != "profile" && f.Name != "value-size" && cmd.Flags().Lookup(f.Name) != nil { // its values may be files
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Examples, cobra.ShellCompDirectiveNoFileComp))
+		// its values may be files
+		if f.Name != "profile" && f.Name != "value-size" && cmd.Flags().Lookup(f.Name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(f.Examples, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 }
 
 // completeTransports completes names of installed transports.
-func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	entries, err := a.installed(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -44,8 +47,10 @@ func (a *app) completeTransports(cmd *cobra.Command, _ []string, _ string) ([]st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeMicro completes the name of a transport, and then its measurements and the one that all have.
-func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeMicro completes the name of a transport, and then its measurements and the one that all
+// have.
+func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completeTransports(cmd, args, begun)
 	}
@@ -59,7 +64,9 @@ func (a *app) completeMicro(cmd *cobra.Command, args []string, begun string) ([]
 			names = append(names, e.description.Microbenchmarks...)
 		}
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args[1:], name) }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains(args[1:], name)
+	}), cobra.ShellCompDirectiveNoFileComp
 }
 
 // installed returns the installed transports for a command line that need not be complete.
@@ -71,15 +78,17 @@ func (a *app) installed(cmd *cobra.Command) ([]*entry, error) {
 	return a.catalog(cmd.Context(), dir)
 }
 
-// completeSet completes "key=value" with the own options of the transports of --transport, or of the
-// transport that is the argument, or of all.
-func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+// completeSet completes "key=value" with the own options of the transports of --transport, or of
+// the transport that is the argument, or of all.
+func (a *app) completeSet(cmd *cobra.Command, args []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	entries, err := a.installed(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var wanted []string
-	if f := cmd.Flags().Lookup(options.KeyTransport); f != nil && f.Value.String() != "" && f.Value.String() != options.All {
+	if f := cmd.Flags().Lookup(options.KeyTransport); f != nil && f.Value.String() != "" &&
+		f.Value.String() != options.All {
 		wanted = strings.Split(f.Value.String(), ",")
 	} else if f == nil {
 		wanted = args[:min(1, len(args))] // of micro
@@ -122,7 +131,8 @@ func valuesOf(o transport.Option) []string {
 }
 
 // completeMetrics completes a comma list of metrics, or "all".
-func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	names := metricNames(begun)
 	if !strings.Contains(begun, ",") {
 		names = append(names, "all")
@@ -131,7 +141,8 @@ func completeMetrics(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 }
 
 // completeColumns completes a comma list of metrics and options.
-func completeColumns(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeColumns(_ *cobra.Command, _ []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	names := metricNames(begun)
 	first := begun[:strings.LastIndexByte(begun, ',')+1]
 	for _, f := range config.Fields() {
@@ -141,7 +152,8 @@ func completeColumns(_ *cobra.Command, _ []string, begun string) ([]string, cobr
 }
 
 // completeSide completes the last option of a side of ab.
-func completeSide(_ *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+func completeSide(_ *cobra.Command, _ []string, begun string) (names []string,
+	_ cobra.ShellCompDirective) {
 	first := begun[:strings.LastIndexByte(begun, ' ')+1]
 	for _, f := range config.Fields() {
 		names = append(names, first+f.Name+"=\t"+f.Help)
@@ -150,7 +162,8 @@ func completeSide(_ *cobra.Command, _ []string, begun string) (names []string, _
 }
 
 // completeFollowed completes a comma list of metrics.
-func completeFollowed(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeFollowed(_ *cobra.Command, _ []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	return metricNames(begun), cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -159,7 +172,8 @@ func completeMetric(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return metricNames(""), cobra.ShellCompDirectiveNoFileComp
 }
 
-// metricNames returns all metrics behind the complete ones of a list that is begun, with their meanings.
+// metricNames returns all metrics behind the complete ones of a list that is begun, with their
+// meanings.
 func metricNames(begun string) (names []string) {
 	first := begun[:strings.LastIndexByte(begun, ',')+1]
 	for _, d := range result.Definitions {
@@ -168,8 +182,8 @@ func metricNames(begun string) (names []string) {
 	return names
 }
 
-// completeAxes completes the options that differ between the cells of the set that is the argument, or
-// the options of every run.
+// completeAxes completes the options that differ between the cells of the set that is the argument,
+// or the options of every run.
 func completeAxes(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	names := config.Names()
 	if len(args) > 0 {
@@ -190,7 +204,8 @@ func completeDirectories(*cobra.Command, []string, string) ([]string, cobra.Shel
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-func completeOneDirectory(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func completeOneDirectory(_ *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -198,7 +213,8 @@ func completeOneDirectory(_ *cobra.Command, args []string, _ string) ([]string, 
 }
 
 // completeSweeps completes names of built-in sweeps, or else files.
-func completeSweeps(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeSweeps(_ *cobra.Command, args []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	var names []string
 	for _, name := range results.Names() {
 		if len(args) == 0 && strings.HasPrefix(name, begun) {

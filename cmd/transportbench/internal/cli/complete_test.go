@@ -38,7 +38,8 @@ func TestCompletion(t *testing.T) {
 		args := append([]string{"__complete"}, strings.Fields(line)...)
 		begun := args[len(args)-1]
 		args[len(args)-1] = strings.TrimSuffix(begun, "@")
-		args = append(args[:2], append([]string{"--plugin-dir", pluginDir(t, "fake", "other")}, args[2:]...)...)
+		args = append(args[:2], append([]string{"--plugin-dir", pluginDir(t, "fake", "other")},
+			args[2:]...)...)
 		require.Zero(t, c.execute(args...), c.stderr)
 		var got []string
 		for one := range strings.Lines(c.stdout) {
@@ -60,13 +61,15 @@ func TestBareCommand(t *testing.T) {
 	require.NotContains(t, c.stdout, "make build")
 	t.Setenv("TRANSPORTBENCH_PLUGIN_PATH", t.TempDir())
 	require.Zero(t, c.execute())
-	require.Contains(t, c.stdout, "There are no transports yet. Build them first:\n\n  make build\n")
+	require.Contains(t, c.stdout,
+		"There are no transports yet. Build them first:\n\n  make build\n")
 }
 
 func TestNearMissOfAnOwnOption(t *testing.T) {
 	c := &command{T: t}
 	require.Equal(t, ExitUsage, c.execute("run", "--rng", "3"))
-	require.Contains(t, c.stderr, `unknown flag --rng; did you mean "--set ring=...", an option of fake`)
+	require.Contains(t, c.stderr,
+		`unknown flag --rng; did you mean "--set ring=...", an option of fake`)
 }
 
 // TestJSONWarnings checks that standard output is JSON and the failed checks are beside it.
@@ -75,5 +78,6 @@ func TestJSONWarnings(t *testing.T) {
 	require.Equal(t, ExitThreshold, c.execute("run", "--transport", "fake", "--json"))
 	require.Contains(t, c.stderr, "error: verified: fake: 3 responses were wrong\n")
 	require.Len(t, c.results(), 1)
-	require.True(t, strings.HasPrefix(c.stdout, "{") && strings.HasSuffix(c.stdout, "}\n"), c.stdout)
+	require.True(t, strings.HasPrefix(c.stdout, "{") && strings.HasSuffix(c.stdout, "}\n"),
+		c.stdout)
 }

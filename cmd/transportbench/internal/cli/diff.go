@@ -51,23 +51,31 @@ const (
 	formatJUnit    = "junit"
 )
 
-var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV, formatGitHub, formatJUnit}
+var diffFormats = []string{formatTable, formatMarkdown, formatJSON, formatCSV, formatGitHub,
+	formatJUnit}
 
 func (c *comparison) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
-	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed significantly; default: 2%, or what a calibration of the machine found if that is more")
-	flags.StringSliceVar(&c.metrics, "metric", nil, "metrics to compare, a comma list, or all; default: "+strings.Join(compare.DefaultMetrics, ","))
+	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed "+
+		"significantly; default: 2%, or what a calibration of the machine found if that is more")
+	flags.StringSliceVar(&c.metrics, "metric", nil,
+		"metrics to compare, a comma list, or all; default: "+
+			strings.Join(compare.DefaultMetrics, ","))
 	flags.StringVar(&c.format, "format", formatTable, strings.Join(diffFormats, ", "))
-	flags.StringArrayVar(&c.failOn, "fail-on", nil, "threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
+	flags.StringArrayVar(&c.failOn, "fail-on", nil,
+		"threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
 	flags.StringVar(&c.failOnFile, "fail-on-file", "", "file with one threshold per line")
-	flags.StringVar(&c.power, "require-power", "", "exit with 6 unless every test could have found a change of this size, such as 5%")
-	flags.StringVar(&c.comment, "comment", "", "with --format github: write a comment for the pull request to this file, empty if nothing changed")
+	flags.StringVar(&c.power, "require-power", "",
+		"exit with 6 unless every test could have found a change of this size, such as 5%")
+	flags.StringVar(&c.comment, "comment", "", "with --format github: write a comment for the "+
+		"pull request to this file, empty if nothing changed")
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	c := new(comparison)
 	cmd := &cobra.Command{
-		Use: "diff OLD NEW", ValidArgsFunction: completeResults, Short: "Compare two sets of results, or the values of one option",
+		Use: "diff OLD NEW", ValidArgsFunction: completeResults,
+		Short: "Compare two sets of results, or the values of one option",
 		Long: `diff matches the cells of two sets by configuration. For each metric it shows the
 change with its interval, the Holm-adjusted p of a rank test over the repeats against
 the least change that counts (--floor), and a verdict. A set is a directory of results,
@@ -90,8 +98,8 @@ Without --fail-on, a WORSE cell exits with 3, unless bless has accepted it for t
 set; the notes then say who, and why. With --fail-on, only the thresholds decide,
 with 4: METRIC<LIMIT or METRIC>LIMIT. A LIMIT with a percent sign is one that the
 change must exceed significantly, or 6 if there are too few repeats for that, or too
-few in the same states; one without applies to the new median. A selection of cells may stand before a colon
-('transport=shm,in_flight=3*: throughput<-3%').
+few in the same states; one without applies to the new median. A selection of cells may
+stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 
 ` + exitHelp,
 		Example: `  transportbench diff results/v0.6.0/amd-epyc-2core-vm results/v0.8.0/amd-epyc-2core-vm
@@ -123,14 +131,19 @@ few in the same states; one without applies to the new median. A selection of ce
 		}),
 	}
 	c.add(cmd.Flags())
-	cmd.Flags().StringVar(&c.along, "along", "", "compare the values of this option within one set: transport, in-flight, ring, ...")
-	cmd.Flags().StringSliceVar(&c.across, "across", nil, "keys of the environment that may differ, a comma list, or all; rate: rates of open loops")
-	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
-	cmd.Flags().BoolVar(&c.strict, "strict", false, "refuse results of different versions of the runtime")
+	cmd.Flags().StringVar(&c.along, "along", "",
+		"compare the values of this option within one set: transport, in-flight, ring, ...")
+	cmd.Flags().StringSliceVar(&c.across, "across", nil,
+		"keys of the environment that may differ, a comma list, or all; rate: rates of open loops")
+	cmd.Flags().StringSliceVar(&c.ignore, "ignore", nil,
+		"options that do not distinguish cells, such as duration")
+	cmd.Flags().BoolVar(&c.strict, "strict", false,
+		"refuse results of different versions of the runtime")
 	cmd.Flags().BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")
 	_ = cmd.RegisterFlagCompletionFunc("metric", completeMetrics)
 	_ = cmd.RegisterFlagCompletionFunc("along", completeAxes)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(diffFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -148,7 +161,8 @@ func (c *comparison) options() (compare.Options, error) {
 		o.Same = o.Floor
 	}
 	if !slices.Contains(diffFormats, c.format) {
-		return o, usagef("--format: %q is not one of %s%s", c.format, strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))
+		return o, usagef("--format: %q is not one of %s%s", c.format,
+			strings.Join(diffFormats, ", "), transport.SuggestionFor(c.format, diffFormats))
 	}
 	if c.comment != "" && c.format != formatGitHub {
 		return o, usagef("--comment needs --format %s", formatGitHub)
@@ -168,7 +182,8 @@ func (c *comparison) options() (compare.Options, error) {
 // checkAlong refuses what needs two sets.
 func (c *comparison) checkAlong() error {
 	for flag, given := range map[string]bool{
-		"--fail-on": len(c.failOn) > 0, "--fail-on-file": c.failOnFile != "", "--require-power": c.power != "", "--comment": c.comment != "",
+		"--fail-on": len(c.failOn) > 0, "--fail-on-file": c.failOnFile != "",
+		"--require-power": c.power != "", "--comment": c.comment != "",
 		"--format " + formatJUnit: c.format == formatJUnit,
 	} {
 		if given {
@@ -237,13 +252,17 @@ func underscored(names []string) []string {
 	return list
 }
 
-func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPath, newPath string) error {
+func (a *app) diff(ctx context.Context, c *comparison, o compare.Options,
+	oldPath, newPath string) error {
 	old, new, err := consistency.ReadBoth(oldPath, newPath)
 	if err != nil {
 		return badInput(err)
 	}
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) }).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
+	o.Floor,
+		from = a.calibrated(c, func() []calibration.Found {
+		return (&calibration.Finder{}).OfSets(old, new)
+	}).of(o, calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		terminal.Print(a.stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
@@ -257,7 +276,8 @@ func (a *app) diff(ctx context.Context, c *comparison, o compare.Options, oldPat
 }
 
 // conclude shows a comparison and returns its verdict.
-func (a *app) conclude(ctx context.Context, c *comparison, report *compare.Report, thresholds bool) error {
+func (a *app) conclude(ctx context.Context, c *comparison, report *compare.Report,
+	thresholds bool) error {
 	verdict := c.verdictOf(report, thresholds)
 	if err := a.showDiff(ctx, c, report, thresholds, verdict); err != nil {
 		return err
@@ -265,7 +285,8 @@ func (a *app) conclude(ctx context.Context, c *comparison, report *compare.Repor
 	return verdict
 }
 
-func (a *app) showDiff(ctx context.Context, c *comparison, report *compare.Report, thresholds bool, verdict error) error {
+func (a *app) showDiff(ctx context.Context, c *comparison, report *compare.Report, thresholds bool,
+	verdict error) error {
 	switch c.format {
 	case formatGitHub:
 		if err := c.writeComment(ctx, report); err != nil {
@@ -277,7 +298,8 @@ func (a *app) showDiff(ctx context.Context, c *comparison, report *compare.Repor
 		gate := findings.Gate{Thresholds: thresholds}
 		if verdict != nil {
 			code := exitCode(verdict)
-			gate.Problem, gate.Regression = verdict.Error(), code == ExitRegression || code == ExitThreshold
+			gate.Problem, gate.Regression = verdict.Error(), code == ExitRegression ||
+				code == ExitThreshold
 		}
 		return doc.WriteJUnit(a.stdout, findings.JUnit(report, gate))
 	case formatJSON:
@@ -298,7 +320,8 @@ func (a *app) show(d *doc.Doc, form string) error {
 	return nil
 }
 
-// writeComment writes the comment of a pull request into its file, which becomes empty if nothing changed.
+// writeComment writes the comment of a pull request into its file, which becomes empty if nothing
+// changed.
 func (c *comparison) writeComment(ctx context.Context, report *compare.Report) error {
 	if c.comment == "" {
 		return nil
@@ -311,7 +334,11 @@ func (c *comparison) writeComment(ctx context.Context, report *compare.Report) e
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	err := files.Write(ctx, c.comment, func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	err := files.Write(ctx, c.comment, func(w io.Writer) error {
+		_,
+			err := text.WriteTo(w)
+		return err
+	})
 	return badOutput("--comment", err)
 }
 
@@ -322,9 +349,11 @@ func (c *comparison) verdictOf(r *compare.Report, thresholds bool) error {
 	switch {
 	case len(r.Broken) > 0:
 		b := r.Broken[0]
-		return exitf(ExitThreshold, "%d thresholds failed; the first: %s: %s", len(r.Broken), b.Cell, b.Threshold)
+		return exitf(ExitThreshold, "%d thresholds failed; the first: %s: %s", len(r.Broken),
+			b.Cell, b.Threshold)
 	case !thresholds && r.Count(compare.Worse) > r.Accepted():
-		text := fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse), len(r.Changes))
+		text := fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse),
+			len(r.Changes))
 		if n := r.Accepted(); n > 0 {
 			text += fmt.Sprintf(", %d of them accepted", n)
 		}
@@ -336,20 +365,28 @@ func (c *comparison) verdictOf(r *compare.Report, thresholds bool) error {
 		}
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
-		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the change; measure %d launches on each side, or use fewer thresholds", t.TooLittle, t.Tests, t.Needed)
+		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the "+
+			"change; measure %d launches on each side, or use fewer thresholds", t.TooLittle,
+			t.Tests, t.Needed)
 	}
 	if t := r.Thresholds; t.StatesApart > 0 {
-		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the change: the sides have too few windows in the same states of the machine; measure them in turns, as ab does, or again", t.StatesApart, t.Tests)
+		return exitf(ExitTooLittle, "%d of %d tests of thresholds could not fail, whatever the "+
+			"change: the sides have too few windows in the same states of the machine; measure "+
+			"them in turns, as ab does, or again", t.StatesApart, t.Tests)
 	}
 	if n := r.TooLittle(); n > 0 && !thresholds {
-		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes), r.Needed())
+		return exitf(ExitTooLittle, "%d of %d comparisons have too few repeats for a verdict; "+
+			"measure %d on each side, or compare fewer metrics and cells", n, len(r.Changes),
+			r.Needed())
 	}
 	if n := r.Unseen(c.required); c.required > 0 && n > 0 {
 		weakest := "could not have found any"
 		if s := r.Seen; s.None == 0 {
 			weakest = "needs " + format.Share(s.Largest)
 		}
-		return exitf(ExitTooLittle, "%d of %d tests could not have found a change of %s (--require-power); the weakest, %s %s, %s; measure more repeats, or compare fewer metrics and cells",
+		return exitf(ExitTooLittle, "%d of %d tests could not have found a change of %s "+
+			"(--require-power); the weakest, %s %s, %s; measure more repeats, or compare fewer "+
+			"metrics and cells",
 			n, r.Seen.Tests, format.Share(c.required), r.Seen.Cell, r.Seen.Metric, weakest)
 	}
 	return nil
@@ -361,7 +398,10 @@ func (a *app) along(c *comparison, o compare.Options, path string) error {
 		return badInput(err)
 	}
 	var from string
-	o.Floor, from = a.calibrated(c, func() []calibration.Found { return new(calibration.Finder).OfSets(s) }).of(o, calibration.Repeats(nil, s), false)
+	o.Floor,
+		from = a.calibrated(c, func() []calibration.Found {
+		return new(calibration.Finder).OfSets(s)
+	}).of(o, calibration.Repeats(nil, s), false)
 	ranking, err := compare.Along(s, c.along, o)
 	if err != nil {
 		terminal.Print(a.stderr, tables.GroupedWarnings(set.Warnings(s)))

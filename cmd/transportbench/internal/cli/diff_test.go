@@ -25,7 +25,8 @@ import (
 func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
 	t.Helper()
 	s := set.New()
-	s.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}, Volatile: map[string]string{}}}
+	s.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"},
+		Volatile: map[string]string{}}}
 	for i, centre := range centres {
 		c := set.Cell{
 			Config:  map[string]string{"transport": "shm", "in_flight": string(rune('1' + i))},
@@ -33,7 +34,8 @@ func setOf(t *testing.T, edit func(*set.Set), centres ...float64) string {
 			Samples: map[string][]float64{},
 		}
 		for repeat := range 10 {
-			c.Samples[result.Throughput] = append(c.Samples[result.Throughput], centre*(1+0.001*float64(repeat-5)))
+			c.Samples[result.Throughput] = append(c.Samples[result.Throughput],
+				centre*(1+0.001*float64(repeat-5)))
 		}
 		s.Cells = append(s.Cells, c)
 	}
@@ -64,13 +66,15 @@ func TestDiffIgnoresAnOwnOption(t *testing.T) {
 		require.Contains(t, c.stdout, "WORSE")
 	}
 	c := &command{T: t}
-	require.Equal(t, ExitIncomparable, c.execute("diff", old, new, "--ignore", "duration"), c.stderr)
+	require.Equal(t, ExitIncomparable, c.execute("diff", old, new, "--ignore", "duration"),
+		c.stderr)
 }
 
 func TestDiffExitCodes(t *testing.T) {
 	old := setOf(t, nil, 1e6, 2e6)
 	slower := setOf(t, nil, 1e6, 1.9e6)
-	otherCPU := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" }, 1e6, 2e6)
+	otherCPU := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" },
+		1e6, 2e6)
 	otherRuntime := setOf(t, func(s *set.Set) {
 		for i := range s.Cells {
 			s.Cells[i].Plugin.RuntimeDigest = "other"
@@ -97,7 +101,8 @@ func TestDiffExitCodes(t *testing.T) {
 			for i := range s.Cells {
 				for launch := range 10 {
 					s.Cells[i].Windows = append(s.Cells[i].Windows, set.Window{
-						StartedAt: time.Unix(int64(launch), 0), Launch: launch, BounceBefore: bounce, BounceAfter: bounce,
+						StartedAt: time.Unix(int64(launch), 0), Launch: launch,
+						BounceBefore: bounce, BounceAfter: bounce,
 					})
 				}
 			}
@@ -115,7 +120,8 @@ func TestDiffExitCodes(t *testing.T) {
 		}, rate)
 	}
 	thresholds := filepath.Join(t.TempDir(), "limits")
-	require.NoError(t, os.WriteFile(thresholds, []byte("# limits\nin-flight=2: throughput<-3%\n"), 0o600))
+	require.NoError(t, os.WriteFile(thresholds, []byte("# limits\nin-flight=2: throughput<-3%\n"),
+		0o600))
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	require.NoError(t, os.WriteFile(broken, []byte("{\n\"kind\": NaN}"), 0o600))
 
@@ -129,68 +135,113 @@ func TestDiffExitCodes(t *testing.T) {
 		{"slower", []string{old, slower}, ExitRegression, "1 of 2 comparisons are WORSE"},
 		{"faster", []string{slower, old}, ExitOK, ""},
 		{"within the threshold", []string{old, slower, "--fail-on", "throughput<-10%"}, ExitOK, ""},
-		{"beyond the threshold", []string{old, slower, "--fail-on", "throughput<-3%"}, ExitThreshold, "shm in_flight=2: throughput<-3%"},
-		{"beyond one of a file", []string{old, slower, "--fail-on-file", thresholds}, ExitThreshold, "in_flight=2"},
-		{"of another cell", []string{old, slower, "--fail-on", "in_flight=1: throughput<-3%"}, ExitOK, ""},
-		{"another machine", []string{old, otherCPU}, ExitIncomparable, "cpu (some and another); to compare them anyway, use --across cpu"},
+		{"beyond the threshold", []string{old, slower, "--fail-on", "throughput<-3%"},
+			ExitThreshold, "shm in_flight=2: throughput<-3%"},
+		{"beyond one of a file", []string{old, slower, "--fail-on-file", thresholds}, ExitThreshold,
+			"in_flight=2"},
+		{"of another cell", []string{old, slower, "--fail-on", "in_flight=1: throughput<-3%"},
+			ExitOK, ""},
+		{"another machine", []string{old, otherCPU}, ExitIncomparable,
+			"cpu (some and another); to compare them anyway, use --across cpu"},
 		{"across machines", []string{old, otherCPU, "--across", "cpu"}, ExitOK, ""},
 		{"another runtime", []string{old, otherRuntime}, ExitOK, ""},
-		{"another runtime, strict", []string{old, otherRuntime, "--strict"}, ExitIncomparable, "runtime_digest (none and other)"},
-		{"another runtime, strict but allowed", []string{old, otherRuntime, "--strict", "--across", "runtime_digest"}, ExitOK, ""},
-		{"another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "all"}, ExitOK, ""},
-		{"only another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "floor_ratio"}, ExitIncomparable, "the meaning of floor_ratio changed between schema 1.x and 2.0; use --metric"},
-		{"a threshold of another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--fail-on", "floor_ratio>8"}, ExitIncomparable, "remove the threshold floor_ratio>8"},
-		{"the same meaning", []string{floors("2.0.0"), floors("2.1.0"), "--metric", "floor_ratio"}, ExitOK, ""},
-		{"another rate", []string{share(2e6), share(1e6)}, ExitIncomparable, "the rates differ: 2.00 M op/s (50% of 4.00 M op/s) in old and 1.00 M op/s"},
+		{"another runtime, strict", []string{old, otherRuntime, "--strict"}, ExitIncomparable,
+			"runtime_digest (none and other)"},
+		{"another runtime, strict but allowed", []string{old, otherRuntime, "--strict", "--across",
+			"runtime_digest"}, ExitOK, ""},
+		{"another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric", "all"},
+			ExitOK, ""},
+		{"only another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--metric",
+			"floor_ratio"}, ExitIncomparable,
+			"the meaning of floor_ratio changed between schema 1.x and 2.0; use --metric"},
+		{"a threshold of another meaning", []string{floors("1.3.0"), floors("2.0.0"), "--fail-on",
+			"floor_ratio>8"}, ExitIncomparable, "remove the threshold floor_ratio>8"},
+		{"the same meaning", []string{floors("2.0.0"), floors("2.1.0"), "--metric", "floor_ratio"},
+			ExitOK, ""},
+		{"another rate", []string{share(2e6), share(1e6)}, ExitIncomparable,
+			"the rates differ: 2.00 M op/s (50% of 4.00 M op/s) in old and 1.00 M op/s"},
 		{"across rates", []string{share(2e6), share(1e6), "--across", "rate"}, ExitOK, ""},
 		{"the same rate", []string{share(2e6), share(1.95e6)}, ExitOK, ""},
 		{"too few repeats", []string{few, few}, ExitTooLittle, "too few repeats"},
-		{"too few repeats for a threshold", []string{few, few, "--fail-on", "throughput<-3%"}, ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change; measure 4 launches"},
-		{"no states in common for a threshold", []string{near, far, "--fail-on", "throughput<-3%"}, ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change: the sides have too few windows in the same states"},
+		{"too few repeats for a threshold", []string{few, few, "--fail-on", "throughput<-3%"},
+			ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change; " +
+				"measure 4 launches"},
+		{"no states in common for a threshold", []string{near, far, "--fail-on", "throughput<-3%"},
+			ExitTooLittle, "2 of 2 tests of thresholds could not fail, whatever the change: the " +
+				"sides have too few windows in the same states"},
 		{"states in common", []string{near, near, "--fail-on", "throughput<-3%"}, ExitOK, ""},
-		{"too few repeats, but a median needs no test", []string{few, few, "--fail-on", "throughput<1e5"}, ExitOK, ""},
-		{"a median needs no test", []string{old, slower, "--fail-on", "throughput<1e5"}, ExitOK, ""},
+		{"too few repeats, but a median needs no test",
+			[]string{few, few, "--fail-on", "throughput<1e5"}, ExitOK, ""},
+		{"a median needs no test", []string{old, slower, "--fail-on", "throughput<1e5"},
+			ExitOK, ""},
 		{"a cell failed", []string{old, failed}, ExitIncomparable, "it crashed"},
-		{"nothing in common", []string{old, elsewhere}, ExitIncomparable, "none of the 2 cells has the configuration"},
+		{"nothing in common", []string{old, elsewhere}, ExitIncomparable,
+			"none of the 2 cells has the configuration"},
 		{"along", []string{"--along", "in-flight", old}, ExitOK, ""},
-		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable, "no two cells differ only in transport"},
-		{"along what does not vary, in open loops", []string{"--along", "transport", setOf(t, func(s *set.Set) { s.Cells[0].Config["rate"] = "1000" }, 1e6)}, ExitIncomparable, "no two cells differ only in transport"},
-		{"along what there is not", []string{"--along", "colour", old}, ExitUsage, `no cell has the option "colour"`},
-		{"along with a threshold", []string{"--along", "transport", old, "--fail-on", "throughput<-1%"}, ExitUsage, "--fail-on"},
-		{"one set", []string{old}, ExitUsage, "transportbench: diff takes 2 sets of results, got 1 argument; "},
-		{"the weakest test is strong enough", []string{old, old, "--require-power", "5%"}, ExitOK, ""},
-		{"too little power", []string{noisy, noisy, "--require-power", "5%"}, ExitTooLittle, "2 of 2 tests could not have found a change of 5% (--require-power); the weakest, shm in_flight="},
-		{"a regression before too little power", []string{old, slower, "--require-power", "0.1%"}, ExitRegression, "WORSE"},
-		{"too little power of thresholds", []string{noisy, noisy, "--fail-on", "throughput<-3%", "--require-power", "5%"}, ExitTooLittle, "2 of 2 tests could not have found a change of 5%"},
-		{"power of thresholds", []string{old, old, "--fail-on", "throughput<-3%", "--require-power", "5%"}, ExitOK, ""},
-		{"bad power", []string{old, old, "--require-power", "much"}, ExitUsage, "--require-power: \"much\" is not a share"},
-		{"a comment needs its format", []string{old, old, "--comment", "/nonexistent/comment"}, ExitUsage, "--comment needs --format github"},
-		{"a comment that cannot be written", []string{old, old, "--format", "github", "--comment", "/nonexistent/comment"}, ExitUsage, "--comment: write /nonexistent/comment: no such file or directory"},
-		{"no tests along an axis", []string{"--along", "in-flight", old, "--format", "junit"}, ExitUsage, "--format junit is for two sets"},
-		{"no power along an axis", []string{"--along", "in-flight", old, "--require-power", "5%"}, ExitUsage, "--require-power is for two sets"},
+		{"along what does not vary", []string{"--along", "transport", old}, ExitIncomparable,
+			"no two cells differ only in transport"},
+		{"along what does not vary, in open loops",
+			[]string{"--along", "transport",
+				setOf(t, func(s *set.Set) { s.Cells[0].Config["rate"] = "1000" }, 1e6)},
+			ExitIncomparable, "no two cells differ only in transport"},
+		{"along what there is not", []string{"--along", "colour", old}, ExitUsage,
+			`no cell has the option "colour"`},
+		{"along with a threshold", []string{"--along", "transport", old, "--fail-on",
+			"throughput<-1%"}, ExitUsage, "--fail-on"},
+		{"one set", []string{old}, ExitUsage,
+			"transportbench: diff takes 2 sets of results, got 1 argument; "},
+		{"the weakest test is strong enough", []string{old, old, "--require-power", "5%"},
+			ExitOK, ""},
+		{"too little power", []string{noisy, noisy, "--require-power", "5%"}, ExitTooLittle,
+			"2 of 2 tests could not have found a change of 5% (--require-power); the weakest, " +
+				"shm in_flight="},
+		{"a regression before too little power", []string{old, slower, "--require-power", "0.1%"},
+			ExitRegression, "WORSE"},
+		{"too little power of thresholds", []string{noisy, noisy, "--fail-on", "throughput<-3%",
+			"--require-power", "5%"}, ExitTooLittle,
+			"2 of 2 tests could not have found a change of 5%"},
+		{"power of thresholds", []string{old, old, "--fail-on", "throughput<-3%", "--require-power",
+			"5%"}, ExitOK, ""},
+		{"bad power", []string{old, old, "--require-power", "much"}, ExitUsage,
+			"--require-power: \"much\" is not a share"},
+		{"a comment needs its format", []string{old, old, "--comment", "/nonexistent/comment"},
+			ExitUsage, "--comment needs --format github"},
+		{"a comment that cannot be written", []string{old, old, "--format", "github", "--comment",
+			"/nonexistent/comment"}, ExitUsage,
+			"--comment: write /nonexistent/comment: no such file or directory"},
+		{"no tests along an axis", []string{"--along", "in-flight", old, "--format", "junit"},
+			ExitUsage, "--format junit is for two sets"},
+		{"no power along an axis", []string{"--along", "in-flight", old, "--require-power", "5%"},
+			ExitUsage, "--require-power is for two sets"},
 		{"no such set", []string{old, "/nonexistent"}, ExitUsage, "/nonexistent"},
 		{"broken JSON", []string{old, broken}, ExitUsage, "line 2 column 9"},
-		{"unknown metric", []string{old, old, "--metric", "thruput"}, ExitUsage, `did you mean "throughput"`},
-		{"a percentile alone", []string{old, old, "--metric", "p99"}, ExitUsage, `unknown metric "p99"; did you mean "latency_p99" or "response_p99"?`},
-		{"a percentile alone in a threshold", []string{old, old, "--fail-on", "p50>5%"}, ExitUsage, `did you mean "latency_p50" or "response_p50"?`},
-		{"a metric like none", []string{old, old, "--metric", "elephants"}, ExitUsage, `unknown metric "elephants"; the metrics are throughput, `},
+		{"unknown metric", []string{old, old, "--metric", "thruput"}, ExitUsage,
+			`did you mean "throughput"`},
+		{"a percentile alone", []string{old, old, "--metric", "p99"}, ExitUsage,
+			`unknown metric "p99"; did you mean "latency_p99" or "response_p99"?`},
+		{"a percentile alone in a threshold", []string{old, old, "--fail-on", "p50>5%"}, ExitUsage,
+			`did you mean "latency_p50" or "response_p50"?`},
+		{"a metric like none", []string{old, old, "--metric", "elephants"}, ExitUsage,
+			`unknown metric "elephants"; the metrics are throughput, `},
 		{"unknown format", []string{old, old, "--format", "cvs"}, ExitUsage, `did you mean "csv"`},
 		{"bad alpha", []string{old, old, "--alpha", "2"}, ExitUsage, "--alpha"},
 		{"bad floor", []string{old, old, "--floor", "x"}, ExitUsage, "--floor"},
 		{"bad threshold", []string{old, old, "--fail-on", "slow"}, ExitUsage, "--fail-on"},
-		{"no threshold file", []string{old, old, "--fail-on-file", "/nonexistent"}, ExitUsage, "--fail-on-file"},
+		{"no threshold file", []string{old, old, "--fail-on-file", "/nonexistent"}, ExitUsage,
+			"--fail-on-file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := &command{T: t}
-			require.Equal(t, c.code, cmd.execute(append([]string{"diff"}, c.args...)...), cmd.stderr)
+			require.Equal(t, c.code, cmd.execute(append([]string{"diff"}, c.args...)...),
+				cmd.stderr)
 			require.Contains(t, cmd.stderr, c.stderr)
 			require.LessOrEqual(t, strings.Count(cmd.stderr, "\n"), 1)
 		})
 	}
 }
 
-// A calibration that finds a machine blind to changes of 7% does not make such a change SAME, unless the
-// user calls it that.
+// A calibration that finds a machine blind to changes of 7% does not make such a change SAME,
+// unless the user calls it that.
 func TestCalibrationDoesNotWidenSame(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	here := machine.Identity{CPU: "some", Arch: "amd64"}
@@ -198,7 +249,8 @@ func TestCalibrationDoesNotWidenSame(t *testing.T) {
 	require.NoError(t, err)
 	on := func(s *set.Set) { s.Environments[0].Identity = identity }
 	old, slower := setOf(t, on, 1e6), setOf(t, on, 0.93e6)
-	require.NoError(t, calibration.Write(filepath.Join(slower, calibration.FileName), calibrationOf(here, 0.2)))
+	require.NoError(t, calibration.Write(filepath.Join(slower, calibration.FileName),
+		calibrationOf(here, 0.2)))
 	cmd := &command{T: t}
 	diff := func(args ...string) *compare.Report {
 		t.Helper()
@@ -232,15 +284,18 @@ func TestDiffOfCommittedVersions(t *testing.T) {
 		for _, new := range sets[i+1:] {
 			cmd := &command{T: t}
 			code := cmd.execute("diff", old, new, "--across", "kernel")
-			require.Contains(t, []int{ExitOK, ExitRegression}, code, "%s %s: %s", old, new, cmd.stderr)
-			require.Regexp(t, `(?m)^note: the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.stdout)
+			require.Contains(t, []int{ExitOK, ExitRegression}, code, "%s %s: %s", old, new,
+				cmd.stderr)
+			require.Regexp(t,
+				`(?m)^note: the runtime differs \([0-9a-f]{12} and [0-9a-f]{12}\): the harness cost [0-9.]+ ns an operation in old and [0-9.]+ ns in new(, which counts daemons, too)?$`, cmd.stdout)
 			if !strings.Contains(cmd.stdout, "compared across different kernel") {
 				require.Equal(t, code, cmd.execute("diff", old, new), cmd.stderr)
 			}
 		}
 	}
 	cmd := &command{T: t}
-	require.Equal(t, ExitIncomparable, cmd.execute("diff", sets[len(sets)-2], sets[len(sets)-1], "--strict"))
+	require.Equal(t, ExitIncomparable, cmd.execute("diff", sets[len(sets)-2], sets[len(sets)-1],
+		"--strict"))
 	require.Contains(t, cmd.stderr, "--across runtime_digest")
 }
 
@@ -248,22 +303,27 @@ func TestDiffOfCommittedVersions(t *testing.T) {
 func TestExampleOfResults(t *testing.T) {
 	text, err := os.ReadFile("../../../../results/README.md")
 	require.NoError(t, err)
-	example := regexp.MustCompile(`transportbench\s+diff\s+(\S+)\s+(\S+?)[\s` + "`" + `]`).FindStringSubmatch(string(text))
+	example := regexp.MustCompile(`transportbench\s+diff\s+(\S+)\s+(\S+?)[\s` + "`" +
+		`]`).FindStringSubmatch(string(text))
 	require.Len(t, example, 3)
 	var paths []string
 	for _, path := range example[1:] {
-		paths = append(paths, "../../../../"+strings.Replace(path, "MACHINE", "amd-epyc-2core-vm", 1))
+		paths = append(paths, "../../../../"+strings.Replace(path, "MACHINE", "amd-epyc-2core-vm",
+			1))
 	}
 	cmd := &command{T: t}
-	require.Contains(t, []int{ExitOK, ExitRegression}, cmd.execute("diff", paths[0], paths[1]), cmd.stderr)
+	require.Contains(t, []int{ExitOK, ExitRegression}, cmd.execute("diff", paths[0], paths[1]),
+		cmd.stderr)
 }
 
 func TestDiffFormats(t *testing.T) {
 	old, slower := setOf(t, nil, 1e6, 2e6), setOf(t, nil, 1e6, 1.9e6)
 	cmd := &command{T: t}
 	cmd.execute("diff", old, slower)
-	require.Regexp(t, `(?m)^shm in_flight=2 +throughput +2.00 M op/s +1.90 M op/s +-5.00% +-5.00% +\S+ to \S+ +<?0.\d+ +WORSE$`, cmd.stdout)
-	require.Less(t, strings.Index(cmd.stdout, "in_flight=2"), strings.Index(cmd.stdout, "in_flight=1"), "the largest change first")
+	require.Regexp(t,
+		`(?m)^shm in_flight=2 +throughput +2.00 M op/s +1.90 M op/s +-5.00% +-5.00% +\S+ to \S+ +<?0.\d+ +WORSE$`, cmd.stdout)
+	require.Less(t, strings.Index(cmd.stdout, "in_flight=2"),
+		strings.Index(cmd.stdout, "in_flight=1"), "the largest change first")
 	require.Contains(t, cmd.stdout, "1 WORSE, 1 SAME (alpha 0.05 over 2 tests")
 
 	cmd.execute("diff", old, slower, "--format", "markdown")
@@ -280,9 +340,12 @@ func TestDiffFormats(t *testing.T) {
 	require.Len(t, rows, 3)
 
 	for format, want := range map[string]string{
-		formatTable: `throughput: 2 a, 1 b \+100\.\d%`, formatMarkdown: `\| winner \|`, formatGitHub: `^### transportbench: a winner in 1 of 1 comparison along in_flight\n`, formatJSON: `"group": "a"`, formatCSV: `(?m),winner,group$`,
+		formatTable: `throughput: 2 a, 1 b \+100\.\d%`, formatMarkdown: `\| winner \|`,
+		formatGitHub: `^### transportbench: a winner in 1 of 1 comparison along in_flight\n`,
+		formatJSON:   `"group": "a"`, formatCSV: `(?m),winner,group$`,
 	} {
-		require.Zero(t, cmd.execute("diff", "--along", "in_flight", old, "--format", format), cmd.stderr)
+		require.Zero(t, cmd.execute("diff", "--along", "in_flight", old, "--format", format),
+			cmd.stderr)
 		require.Regexp(t, want, cmd.stdout)
 	}
 }
@@ -296,7 +359,8 @@ func TestDiffWithPublishedFigures(t *testing.T) {
 	require.Equal(t, ExitIncomparable, cmd.execute("diff", published, measured))
 	require.Contains(t, cmd.stderr, "--across source")
 	require.Zero(t, cmd.execute("diff", published, measured, "--across", "source"), cmd.stderr)
-	require.Contains(t, cmd.stdout, "a published figure, not measured here: copyrpc Performance Analysis")
+	require.Contains(t, cmd.stdout,
+		"a published figure, not measured here: copyrpc Performance Analysis")
 	require.NotRegexp(t, `BETTER|WORSE|SAME`, cmd.stdout)
 	require.Regexp(t, `(?m)^shm .*in_flight=1 .*throughput +1.58 M op/s`, cmd.stdout)
 	require.Zero(t, cmd.execute("export", root+"published/kvstore.json"), cmd.stderr)

@@ -68,7 +68,8 @@ differ.`,
 }
 
 // compareHosts compares the other hosts that the settings name, if any.
-func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]doctor.Finding, error) {
+func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]doctor.Finding,
+	error) {
 	s := &session{app: a, settings: settings}
 	if err := s.join(ctx); err != nil || s.cluster == nil {
 		return nil, err
@@ -77,8 +78,9 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 	var hosts []doctor.Host
 	for i, name := range s.cluster.Names() {
 		hello := s.cluster.Hellos()[i]
-		hosts = append(hosts, doctor.Host{Name: name, Environment: hello.Environment, Interfaces: hello.Interfaces,
-			Libraries: hello.Libraries, Plugins: map[string]doctor.Plugin{}})
+		hosts = append(hosts, doctor.Host{Name: name, Environment: hello.Environment,
+			Interfaces: hello.Interfaces,
+			Libraries:  hello.Libraries, Plugins: map[string]doctor.Plugin{}})
 	}
 	entries, err := a.catalog(ctx, settings.PluginDir)
 	if err != nil {
@@ -95,7 +97,8 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 			if unnamed := errors.Unwrap(refused); unnamed != nil {
 				refused = unnamed // without the host, so that equal reasons are one
 			}
-			hosts[i].Plugins[e.Name] = doctor.Plugin{Refused: refused, Unavailable: d.Info.Unavailable}
+			hosts[i].Plugins[e.Name] = doctor.Plugin{Refused: refused,
+				Unavailable: d.Info.Unavailable}
 		}
 	}
 	if ctx.Err() != nil {
@@ -125,7 +128,8 @@ another runtime digest, because they measure differently, unless
 			if s.JSON {
 				return writeJSON(a.stdout, v)
 			}
-			_, err := fmt.Fprintf(a.stdout, "transportbench %s\nrevision  %s\ngo        %s %s\nruntime   %s\n",
+			_, err := fmt.Fprintf(a.stdout,
+				"transportbench %s\nrevision  %s\ngo        %s %s\nruntime   %s\n",
 				v.Version, v.Revision, v.Go, v.Platform, v.RuntimeDigest)
 			return err
 		}),

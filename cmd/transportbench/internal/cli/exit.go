@@ -18,11 +18,12 @@ import (
 
 // The exit codes of every command.
 const (
-	ExitOK           = 0
-	ExitInternal     = 1 // also a transport that cannot run here
-	ExitUsage        = 2
-	ExitRegression   = 3
-	ExitThreshold    = 4 // also a result whose checks failed, and a plugin that reports what cannot be
+	ExitOK         = 0
+	ExitInternal   = 1 // also a transport that cannot run here
+	ExitUsage      = 2
+	ExitRegression = 3
+	// also a result whose checks failed, and a plugin that reports what cannot be
+	ExitThreshold    = 4
 	ExitIncomparable = 5
 	ExitTooLittle    = 6
 	ExitInterrupted  = 130
@@ -51,8 +52,8 @@ func usagef(format string, args ...any) error { return exitf(ExitUsage, format, 
 // badInput reports a file that the user named and that has no results.
 func badInput(err error) error { return usagef("%s", oneLine(err)) }
 
-// badOutput reports that the file of a flag cannot be written. Other errors of writing it stay as they
-// are.
+// badOutput reports that the file of a flag cannot be written. Other errors of writing it stay as
+// they are.
 func badOutput(flag string, err error) error {
 	var failed *files.WriteError
 	if errors.As(err, &failed) && !errors.Is(err, context.Canceled) {
@@ -85,9 +86,12 @@ func exitCode(err error) int {
 		return exit.code
 	case errors.As(err, &invalid):
 		return ExitThreshold
-	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own), errors.As(err, &exposed), errors.As(err, &setup), errors.As(err, &limit) && limit.Err == nil:
+	case errors.As(err, &source), errors.As(err, &option), errors.As(err, &own),
+		errors.As(err, &exposed), errors.As(err, &setup), errors.As(err, &limit) &&
+			limit.Err == nil:
 		return ExitUsage
-	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing), errors.As(err, &meaning):
+	case errors.Is(err, host.ErrMixedRuntime), errors.As(err, &identity), errors.As(err, &nothing),
+		errors.As(err, &meaning):
 		return ExitIncomparable
 	default:
 		return ExitInternal
@@ -112,7 +116,10 @@ func reportError(w io.Writer, err error, verbose bool) {
 }
 
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r == '\n' ||
+			r == '\r'
+	}), "; ")
 }
 
 // chain writes err and the errors that it wraps with their types, and the last

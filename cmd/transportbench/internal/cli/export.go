@@ -29,8 +29,9 @@ const formatOtava = "otava"
 
 // exporters write a set in each format.
 var exporters = map[string]func(io.Writer, *set.Set) error{
-	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog, "openmetrics": export.OpenMetrics,
-	"json": func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
+	"csv": export.CSV, "benchfmt": export.Benchfmt, "hdr": export.HDRLog,
+	"openmetrics": export.OpenMetrics,
+	"json":        func(w io.Writer, s *set.Set) error { return s.EncodeWhole(w) },
 	"table": func(w io.Writer, s *set.Set) error {
 		terminal.Print(w, tables.Tables(s))
 		return nil
@@ -40,7 +41,8 @@ var exporters = map[string]func(io.Writer, *set.Set) error{
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
 	cmd := &cobra.Command{
-		Use: "export SET", ValidArgsFunction: completeResults, Short: "Convert results to other tools' formats",
+		Use: "export SET", ValidArgsFunction: completeResults,
+		Short: "Convert results to other tools' formats",
 		Long: `export reads a set of results (a directory, its index, a file) and writes it as
 
   csv          one line per repeat, one column per metric
@@ -59,7 +61,9 @@ func (a *app) exportCommand() *cobra.Command {
 		Args: takes(1, 1, "one set of results"),
 		RunE: a.withSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
 			if !slices.Contains(exportFormats, format) {
-				return usagef("--format: %q is not one of %s%s", format, strings.Join(exportFormats, ", "), transport.SuggestionFor(format, exportFormats))
+				return usagef("--format: %q is not one of %s%s", format,
+					strings.Join(exportFormats, ", "),
+					transport.SuggestionFor(format, exportFormats))
 			}
 			if format == formatOtava {
 				return exportOtava(cmd.Context(), args[0], output)
@@ -72,8 +76,10 @@ func (a *app) exportCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "csv", strings.Join(exportFormats, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, or for hdr a directory; default: standard output")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(exportFormats, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"file to write, or for hdr a directory; default: standard output")
+	_ = cmd.RegisterFlagCompletionFunc("format",
+		cobra.FixedCompletions(exportFormats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -116,7 +122,8 @@ func exportHistograms(ctx context.Context, s *set.Set, dir string) error {
 			continue
 		}
 		name := fmt.Sprintf("%04d-%s.hgrm", i, fileName(labels.Of(s.Cells[i].Config)))
-		err := files.Write(ctx, filepath.Join(dir, name), func(w io.Writer) error { return export.Percentiles(w, s, i) })
+		err := files.Write(ctx, filepath.Join(dir, name),
+			func(w io.Writer) error { return export.Percentiles(w, s, i) })
 		switch {
 		case errors.Is(err, export.ErrNoHistograms):
 			without = err
@@ -135,7 +142,8 @@ func exportHistograms(ctx context.Context, s *set.Set, dir string) error {
 // fileName turns a label into a file name without separators.
 func fileName(label string) string {
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=._-", r) {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("=._-", r) {
 			return r
 		}
 		return '_'

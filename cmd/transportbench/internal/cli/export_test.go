@@ -38,7 +38,8 @@ func TestExport(t *testing.T) {
 			s.Cells[i].Config[set.MicroOption] = "spsc"
 		}
 	}, 1e6)
-	require.Equal(t, ExitTooLittle, cmd.execute("export", "--format", "hdr", reading, "--output", mixed))
+	require.Equal(t, ExitTooLittle, cmd.execute("export", "--format", "hdr", reading,
+		"--output", mixed))
 	require.Contains(t, cmd.stderr, "shm: no histograms")
 	both := t.TempDir()
 	require.NoError(t, os.Link(committedCell(t, "shm"), filepath.Join(both, "run.json")))

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	}
 	if name, ok := strings.CutPrefix(filepath.Base(os.Args[0]), "transport-"); ok {
 		if strings.HasPrefix(name, "liar") {
-			plugin.Serve(&lyingDriver{driver{info: transport.Info{Name: name, Version: "1"}}}, newLiar)
+			plugin.Serve(&lyingDriver{driver{info: transport.Info{Name: name, Version: "1"}}},
+				newLiar)
 		}
 		if strings.HasPrefix(name, hostile) {
 			actHostile(name)
@@ -77,13 +78,16 @@ func describePlugin(name string) int {
 		Capabilities: transport.Capabilities{Ordered: true, TellsPeerLost: true},
 		Limits:       transport.Limits{MaxPayload: 64 << 10, InlineSize: 48, Peers: 16},
 		Options: []transport.Option{
-			{Name: "ring", Type: transport.TypeString, Default: "lamport", Allowed: []string{"lamport", "onesided"}, Help: "the algorithm"},
-			{Name: "slots", Type: transport.TypeInt, Default: "64", Min: 1, Max: 1024, Help: "of a ring"},
+			{Name: "ring", Type: transport.TypeString, Default: "lamport",
+				Allowed: []string{"lamport", "onesided"}, Help: "the algorithm"},
+			{Name: "slots", Type: transport.TypeInt, Default: "64", Min: 1, Max: 1024,
+				Help: "of a ring"},
 		},
 	}}
 	switch name {
 	case "fake":
-		d.info.Choose, d.info.Groups = "to test the command", []transport.Group{transport.GroupRDMA, transport.GroupMemory}
+		d.info.Choose, d.info.Groups = "to test the command",
+			[]transport.Group{transport.GroupRDMA, transport.GroupMemory}
 	case "stub":
 		d.info.Unavailable = "built without libfake: install libfake-dev"
 	case "crash":
@@ -92,21 +96,28 @@ func describePlugin(name string) int {
 	case "calibration":
 		d.info.Options = nil
 		for _, name := range []string{
-			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time",
+			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall",
+			"stall-every", "daemon-time",
 		} {
-			d.info.Options = append(d.info.Options, transport.Option{Name: name, Type: transport.TypeString, Help: "what is injected"})
+			d.info.Options = append(d.info.Options,
+				transport.Option{Name: name, Type: transport.TypeString, Help: "what is injected"})
 		}
 	case "gauge":
 		d.info.Instrument = true
-	case "ucxam", "ofi", "tcpx", "copyrpc", "erpc", "sockets": // the options that built-in sweeps set
+	case "ucxam", "ofi", "tcpx", "copyrpc", "erpc", "sockets":
+		// the options that built-in sweeps set
 		d.info.Options, d.info.Capabilities.Traces = nil, name == "tcpx"
 		defaults := map[string]string{"address": "127.0.0.1"}
-		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"}, "copyrpc": {"ring"}, "erpc": {"address"}, "sockets": {"address"},
+		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"},
+			"copyrpc": {"ring"}, "erpc": {"address"}, "sockets": {"address"},
 			"tcpx": {"address", "sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
-			d.info.Options = append(d.info.Options, transport.Option{Name: option, Type: transport.TypeString, Default: defaults[option], Help: "of the real transport"})
+			d.info.Options = append(d.info.Options,
+				transport.Option{Name: option, Type: transport.TypeString,
+					Default: defaults[option], Help: "of the real transport"})
 		}
 	case "other":
-		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8", Help: "of memory"}}
+		d.info.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt, Default: "8",
+			Help: "of memory"}}
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(plugin.Describe(d)); err != nil {
 		return 1
@@ -165,12 +176,14 @@ func (c *command) execute(args ...string) int {
 	}
 	switch name {
 	case "run", "bench":
-		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out)
+		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...),
+			"--out", c.out)
 	case "plugins":
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", pluginDir(c.T, c.plugins...))
 	}
 	var stdout, stderr bytes.Buffer
-	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr, began: time.Now(), run: c.run, perf: c.perf}
+	a := &app{program: "bin/transportbench", args: args, stdout: &stdout, stderr: &stderr,
+		began: time.Now(), run: c.run, perf: c.perf}
 	if a.run == nil {
 		a.run = succeed
 	}
@@ -198,23 +211,32 @@ func (c *command) results() []*result.Result {
 // succeed is a run that succeeds.
 func succeed(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 	obs.Progress(runner.Status{Step: runner.StepLaunch, Repeats: 1})
-	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6,
+		P50: 900, P99: 1100})
 	obs.Progress(runner.Status{Step: runner.StepClose, Repeats: 1})
 	plugin := req.Plugin
 	plugin.Provider = "memory"
 	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), StartedAt: time.Now(),
-		Argv: req.Argv, Tool: req.Tool, Plugin: plugin, Config: req.Config, Environment: req.Environment,
-		Summary: map[string]result.Metric{result.Throughput: result.Summarize(result.Throughput, []float64{1e6})},
-		Checks:  []result.Finding{{Name: "verified", OK: true, Severity: result.Error, Message: "all responses were right"}},
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		StartedAt: time.Now(),
+		Argv:      req.Argv, Tool: req.Tool, Plugin: plugin, Config: req.Config,
+		Environment: req.Environment,
+		Summary: map[string]result.Metric{result.Throughput: result.Summarize(result.Throughput,
+			[]float64{1e6})},
+		Checks: []result.Finding{{Name: "verified", OK: true, Severity: result.Error,
+			Message: "all responses were right"}},
 	}, nil
 }
 
-func failWith(err error) func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
-	return func(context.Context, runner.Request, runner.Observer) (*result.Result, error) { return nil, err }
+func failWith(err error) func(context.Context, runner.Request, runner.Observer) (*result.Result,
+	error) {
+	return func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+		return nil, err
+	}
 }
 
-func distrust(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+func distrust(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result,
+	error) {
 	r, err := succeed(ctx, req, obs)
 	r.Checks[0].OK, r.Checks[0].Message = false, "3 responses were wrong"
 	return r, err

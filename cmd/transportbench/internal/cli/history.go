@@ -38,7 +38,8 @@ func (f *historyFlags) options() (history.Options, error) {
 	}
 	for _, name := range o.Metrics {
 		if !slices.Contains(names, name) {
-			return o, usagef("--metric: there is no metric %q%s", name, transport.SuggestionFor(name, names))
+			return o, usagef("--metric: there is no metric %q%s", name,
+				transport.SuggestionFor(name, names))
 		}
 	}
 	var err error
@@ -52,7 +53,8 @@ func (a *app) historyCommand() *cobra.Command {
 	var f historyFlags
 	var all, gate bool
 	cmd := &cobra.Command{
-		Use: "history DIR...", Short: "Follow metrics through many sets, and find when they changed",
+		Use:   "history DIR...",
+		Short: "Follow metrics through many sets, and find when they changed",
 		Long: `history reads the sets of results in directories and below them, of versions, nights
 or machines, and follows each metric of each cell through them in the order of their
 time. It finds where the level of a series changed (PELT; docs/history.md has how
@@ -84,7 +86,9 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 				terminal.Print(a.stdout, findings.History(h, list, all))
 			}
 			if n := history.Unaccepted(list); err == nil && gate && n > 0 {
-				return exitf(ExitRegression, "%s for the worse; bless SET --why REASON accepts what is right", format.Count(n, "change"))
+				return exitf(ExitRegression,
+					"%s for the worse; bless SET --why REASON accepts what is right",
+					format.Count(n, "change"))
 			}
 			return err
 		}),
@@ -92,12 +96,14 @@ With --gate the command exits with 3 if a change for the worse is not accepted.
 	f.add(cmd)
 	options.AddJSON(cmd.Flags())
 	cmd.Flags().BoolVar(&all, "all", false, "also show series without a change")
-	cmd.Flags().BoolVar(&gate, "gate", false, "exit with 3 if a change for the worse is not accepted")
+	cmd.Flags().BoolVar(&gate, "gate", false,
+		"exit with 3 if a change for the worse is not accepted")
 	return cmd
 }
 
 func (f *historyFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics, "metrics to follow, a comma list")
+	cmd.Flags().StringSliceVar(&f.metrics, "metric", compare.DefaultMetrics,
+		"metrics to follow, a comma list")
 	cmd.Flags().StringVar(&f.floor, "floor", "2%", "least change of a level that counts")
 	_ = cmd.RegisterFlagCompletionFunc("metric", completeFollowed)
 }
@@ -122,7 +128,8 @@ changes as accepted, and --gate passes. --cell and --metric accept only those.
 	cmd.Flags().StringVar(&b.Who, "who", "", "who accepts it; default: your login name")
 	cmd.Flags().StringVar(&b.Metric, "metric", "", "accept only this metric")
 	_ = cmd.RegisterFlagCompletionFunc("metric", completeMetric)
-	cmd.Flags().StringVar(&b.Cell, "cell", "", "accept only this cell: its transport and load as history shows them, or its id in --json")
+	cmd.Flags().StringVar(&b.Cell, "cell", "",
+		"accept only this cell: its transport and load as history shows them, or its id in --json")
 	return cmd
 }
 
@@ -131,7 +138,8 @@ func (a *app) bless(dir string, b history.Blessing) error {
 		return usagef("--why: give the reason for which the change is right")
 	}
 	if b.Metric != "" {
-		if _, err := (&historyFlags{metrics: []string{b.Metric}, floor: "0"}).options(); err != nil {
+		if _, err := (&historyFlags{metrics: []string{b.Metric}, floor: "0"}).options(); err !=
+			nil {
 			return err
 		}
 	}
@@ -183,13 +191,17 @@ func exportOtava(ctx context.Context, source, dir string) error {
 	if len(tests) == 0 {
 		return exitf(ExitTooLittle, "%s: no cell is in two sets", source)
 	}
-	path := func(t export.OtavaTest) string { return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv") }
+	path := func(t export.OtavaTest) string {
+		return filepath.Join(dir, t.ID+"-"+fileName(t.Name)+".csv")
+	}
 	for _, t := range tests {
-		if err := files.Write(ctx, path(t), func(w io.Writer) error { return export.WriteOtava(w, h, t) }); err != nil {
+		if err := files.Write(ctx, path(t),
+			func(w io.Writer) error { return export.WriteOtava(w, h, t) }); err != nil {
 			return badOutput("--output", err)
 		}
 	}
-	return badOutput("--output", files.Write(ctx, filepath.Join(dir, "otava.yaml"), func(w io.Writer) error {
-		return export.WriteOtavaTests(w, tests, path)
-	}))
+	return badOutput("--output", files.Write(ctx, filepath.Join(dir, "otava.yaml"),
+		func(w io.Writer) error {
+			return export.WriteOtavaTests(w, tests, path)
+		}))
 }

@@ -17,16 +17,19 @@ import (
 )
 
 func TestHistory(t *testing.T) {
-	nights := append(slices.Repeat([]float64{1e6, 1.01e6}, 5), slices.Repeat([]float64{0.9e6, 0.89e6}, 3)...)
+	nights := append(slices.Repeat([]float64{1e6, 1.01e6}, 5),
+		slices.Repeat([]float64{0.9e6, 0.89e6}, 3)...)
 	dir := historytest.Write(t, t.TempDir(), 2, 3, nights...)
 	c := &command{T: t}
 	require.Zero(t, c.execute("history", dir), c.stderr)
 	require.Contains(t, c.stdout, "6 of 6 series changed")
-	require.Regexp(t, `night0011 +000000000.\.\.000000000. +in_flight=2 +shm +throughput +1\.00 M op/s +895 K op/s +-10\.9% +WORSE`, c.stdout)
+	require.Regexp(t,
+		`night0011 +000000000.\.\.000000000. +in_flight=2 +shm +throughput +1\.00 M op/s +895 K op/s +-10\.9% +WORSE`, c.stdout)
 	require.Contains(t, c.stdout, "▇█▇█")
 
 	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate"))
-	require.Contains(t, c.stderr, "6 changes for the worse; bless SET --why REASON accepts what is right")
+	require.Contains(t, c.stderr,
+		"6 changes for the worse; bless SET --why REASON accepts what is right")
 	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate", "--metric", "throughput"))
 	require.Contains(t, c.stderr, "2 changes")
 	require.Zero(t, c.execute("history", dir, "--gate", "--floor", "20%"), c.stderr)
@@ -41,8 +44,10 @@ func TestHistory(t *testing.T) {
 	require.Contains(t, c.stderr, "holds 16 sets; name the one to accept")
 	require.Equal(t, ExitUsage, c.execute("bless", night, "--why", "x", "--metric", "troughput"))
 	require.Contains(t, c.stderr, `did you mean "throughput"?`)
-	require.Equal(t, ExitUsage, c.execute("bless", night, "--why", "x", "--cell", "shm in_flight=9"))
-	require.Zero(t, c.execute("bless", night, "--why", "checksums\x1b[31m", "--who", "ada", "--cell", "shm in_flight=1"), c.stderr)
+	require.Equal(t, ExitUsage, c.execute("bless", night, "--why", "x", "--cell",
+		"shm in_flight=9"))
+	require.Zero(t, c.execute("bless", night, "--why", "checksums\x1b[31m", "--who", "ada",
+		"--cell", "shm in_flight=1"), c.stderr)
 	require.Contains(t, c.stdout, `ada accepts shm in_flight=1 in `)
 	require.Equal(t, ExitRegression, c.execute("history", dir, "--gate"))
 	require.Contains(t, c.stderr, "3 changes")
@@ -61,7 +66,8 @@ func TestHistory(t *testing.T) {
 	require.Len(t, read.Sets, 16)
 	require.Len(t, read.Series, 6)
 
-	for _, args := range [][]string{{"history"}, {"history", "/nonexistent"}, {"history", dir, "--metric", "p99"}, {"history", dir, "--floor", "x"}, {"bless"}} {
+	for _, args := range [][]string{{"history"}, {"history", "/nonexistent"},
+		{"history", dir, "--metric", "p99"}, {"history", dir, "--floor", "x"}, {"bless"}} {
 		require.Equal(t, ExitUsage, c.execute(args...), args)
 	}
 }
@@ -79,7 +85,8 @@ func TestHistoryOfPaths(t *testing.T) {
 	c := &command{T: t}
 	require.Zero(t, c.execute("history", dir), c.stderr)
 	require.Equal(t, 1, strings.Count(c.stdout, "took another path"), c.stdout)
-	require.Contains(t, strings.Join(strings.Fields(c.stdout), " "), "night0003: the bytes of shm took another path than in night0002: tcp over eth0, and now tcp over bond0")
+	require.Contains(t, strings.Join(strings.Fields(c.stdout), " "), "night0003: the bytes of "+
+		"shm took another path than in night0002: tcp over eth0, and now tcp over bond0")
 	require.NotContains(t, c.stdout, "\x1b")
 }
 
@@ -104,17 +111,21 @@ func TestDiffOfAcceptedChanges(t *testing.T) {
 	old, new := filepath.Join(dir, "night0001"), filepath.Join(dir, "night0002")
 	c := &command{T: t}
 	diff := func(code int, args ...string) {
-		require.Equal(t, code, c.execute(append([]string{"diff", old, new, "--metric", "throughput"}, args...)...), c.stdout+c.stderr)
+		require.Equal(t, code,
+			c.execute(append([]string{"diff", old, new, "--metric", "throughput"}, args...)...),
+			c.stdout+c.stderr)
 	}
 	diff(ExitRegression)
 	require.Contains(t, c.stderr, "2 of 2 comparisons are WORSE\n")
-	require.Zero(t, c.execute("bless", new, "--why", "checksums", "--who", "ada", "--cell", "shm in_flight=1", "--metric", "throughput"), c.stderr)
+	require.Zero(t, c.execute("bless", new, "--why", "checksums", "--who", "ada", "--cell",
+		"shm in_flight=1", "--metric", "throughput"), c.stderr)
 	diff(ExitRegression)
 	require.Contains(t, c.stderr, "2 of 2 comparisons are WORSE, 1 of them accepted")
 	require.Contains(t, c.stdout, "2 WORSE (1 accepted)")
 	require.Contains(t, c.stdout, "note: shm in_flight=1: throughput is accepted by ada: checksums")
 	require.NotContains(t, c.stdout, "shm in_flight=2: throughput is accepted")
-	require.Zero(t, c.execute("bless", new, "--why", "all of it", "--who", "eve", "--metric", "latency_p50"), c.stderr)
+	require.Zero(t, c.execute("bless", new, "--why", "all of it", "--who", "eve", "--metric",
+		"latency_p50"), c.stderr)
 	diff(ExitRegression) // of another metric
 	require.Zero(t, c.execute("bless", new, "--why", "all of it", "--who", "eve"), c.stderr)
 	diff(0)

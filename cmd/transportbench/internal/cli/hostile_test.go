@@ -37,9 +37,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// poison sets the title of a terminal's window, clears it, reverses text, hides text, forges a line,
-// and has markup of HTML.
-const poison = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e\u2066\u200f\u200b\ufeff\r\b\x7f\u2028\t\nforged: line\U000e0041</td><script>"
+// poison sets the title of a terminal's window, clears it, reverses text, hides text, forges a
+// line, and has markup of HTML.
+const poison = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e\u2066\u200f\u200b\ufeff\r\b\x7f\u2028\t\n" +
+	"forged: line\U000e0041</td><script>"
 
 // hostile is the prefix of the names of plugins that say poison wherever they can.
 const hostile = "hostile"
@@ -56,10 +57,12 @@ func actHostile(name string) {
 		os.Exit(3)
 	}
 	d := &driver{info: transport.Info{
-		Name: name, Version: "1" + poison, Summary: poison, Choose: poison, Providers: []string{poison, "b" + poison},
+		Name: name, Version: "1" + poison, Summary: poison, Choose: poison,
+		Providers: []string{poison, "b" + poison},
 		Options: []transport.Option{
 			{Name: "do", Type: transport.TypeString, Help: poison},
-			{Name: "ring", Type: transport.TypeString, Default: poison, Allowed: []string{poison, "x" + poison}, Help: poison},
+			{Name: "ring", Type: transport.TypeString, Default: poison,
+				Allowed: []string{poison, "x" + poison}, Help: poison},
 		},
 		Matched: map[string]string{"do": poison},
 	}}
@@ -83,7 +86,8 @@ func (*hostileRank) Prepare(_ context.Context, plan record.Plan) (record.Prepare
 	if text, is := strings.CutPrefix(plan.Config.Options["do"], longPrefix); is {
 		return record.Prepared{}, failAtLength(text)
 	}
-	prepared := record.Prepared{CPUs: []string{poison}, Properties: transport.Properties{Provider: poison, Medium: poison}}
+	prepared := record.Prepared{CPUs: []string{poison},
+		Properties: transport.Properties{Provider: poison, Medium: poison}}
 	switch plan.Config.Options["do"] {
 	case "panic":
 		panic(poison)
@@ -94,14 +98,17 @@ func (*hostileRank) Prepare(_ context.Context, plan record.Plan) (record.Prepare
 	case "option":
 		return prepared, &config.Error{Option: poison, Problem: poison}
 	}
-	return prepared, errors.Join(transport.NewOpError(poison, poison, errors.New(poison)), &transport.OptionError{Option: poison, Problem: poison})
+	return prepared, errors.Join(transport.NewOpError(poison, poison, errors.New(poison)),
+		&transport.OptionError{Option: poison, Problem: poison})
 }
 
-// longPrefix begins the ways to fail at length, as a native library does that reports everything it knows.
+// longPrefix begins the ways to fail at length, as a native library does that reports everything it
+// knows.
 const longPrefix = "long-"
 
 // longText is what then is said.
-var longText = "the device refuses" + strings.Repeat(" because of this\n", 400) + "; install the driver"
+var longText = "the device refuses" + strings.Repeat(" because of this\n", 400) +
+	"; install the driver"
 
 func failAtLength(how string) error {
 	switch how {
@@ -128,7 +135,8 @@ func requirePrintable(t *testing.T, text, of string) {
 	require.True(t, utf8.ValidString(text), of)
 	for i, r := range text {
 		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
-			require.Failf(t, "raw character", "%q of %s in %q", r, of, text[max(0, i-200):min(len(text), i+50)])
+			require.Failf(t, "raw character", "%q of %s in %q", r, of,
+				text[max(0, i-200):min(len(text), i+50)])
 		}
 	}
 	require.NotContains(t, text, "\nforged", of)
@@ -144,7 +152,8 @@ func (c *command) safely(args ...string) int {
 }
 
 func TestHostilePlugins(t *testing.T) {
-	names := []string{hostile, hostile + "names", hostile + "stub", hostile + "garbage", hostile + "exit"}
+	names := []string{hostile, hostile + "names", hostile + "stub", hostile + "garbage",
+		hostile + "exit"}
 	c := &command{T: t, plugins: names, run: runner.Run}
 	dir := pluginDir(t, names...)
 	for _, format := range []string{"--json=false", "--json"} {
@@ -161,7 +170,8 @@ func TestHostilePlugins(t *testing.T) {
 		{"micro", hostile}, {"micro", hostile + "exit"}, {"micro", hostile, poison},
 		{"sweep", "--transport", strings.Join(names, ","), "--dry-run"},
 		{"sweep", "--transport", hostile, "--set", "do" + poison + "=" + poison, "--dry-run"},
-		{"sweep", "--transport", hostile + "," + hostile + "stub", "--repeats", "1", "--out", t.TempDir(), "-v"},
+		{"sweep", "--transport", hostile + "," + hostile + "stub", "--repeats", "1", "--out",
+			t.TempDir(), "-v"},
 		{"__complete", "run", "--transport", ""},
 	} {
 		c.safely(append(line, "--plugin-dir", dir)...)
@@ -169,7 +179,8 @@ func TestHostilePlugins(t *testing.T) {
 	}
 	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
 		for _, format := range []string{"-v", "--json"} {
-			require.NotZero(t, c.safely("run", "--transport", hostile, "--set", "do="+do, "--repeats", "1", "--duration", "1ms", "--warmup", "0", format))
+			require.NotZero(t, c.safely("run", "--transport", hostile, "--set", "do="+do,
+				"--repeats", "1", "--duration", "1ms", "--warmup", "0", format))
 			require.Contains(t, c.stderr, `\u202e`, do)
 		}
 	}
@@ -177,14 +188,15 @@ func TestHostilePlugins(t *testing.T) {
 	requireFiles(t, c.out)
 }
 
-// TestLongErrors: without -v, what a plugin says takes two lines of a terminal at most; with it, nothing is
-// left out.
+// TestLongErrors: without -v, what a plugin says takes two lines of a terminal at most; with it,
+// nothing is left out.
 func TestLongErrors(t *testing.T) {
 	c := &command{T: t, plugins: []string{hostile}, run: runner.Run}
 	whole := strings.ReplaceAll(longText, "\n", "; ")
 	const longest = 700 // with the command's own words around two texts
 	for _, how := range []string{"unavailable", "option", "op", "joined", "log", "die"} {
-		run := []string{"run", "--transport", hostile, "--set", "do=" + longPrefix + how, "--repeats", "1", "--duration", "1ms", "--warmup", "0"}
+		run := []string{"run", "--transport", hostile, "--set", "do=" + longPrefix + how,
+			"--repeats", "1", "--duration", "1ms", "--warmup", "0"}
 		require.NotZero(t, c.execute(run...), how)
 		require.Contains(t, c.stderr, "the device refuses because of this", how)
 		require.Contains(t, c.stderr, "characters left out) ... ", how)
@@ -200,7 +212,8 @@ func TestLongErrors(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	require.NotZero(t, c.execute("sweep", "--transport", hostile, "--set", "do="+longPrefix+"op", "--repeats", "1", "--out", dir,
+	require.NotZero(t, c.execute("sweep", "--transport", hostile, "--set", "do="+longPrefix+"op",
+		"--repeats", "1", "--out", dir,
 		"--plugin-dir", pluginDir(t, hostile)))
 	for line := range strings.Lines(c.stderr + c.stdout) {
 		require.Less(t, len(line), longest, line)
@@ -219,7 +232,8 @@ func TestLongErrors(t *testing.T) {
 
 // TestHostilePluginsOnHosts: what they write and return passes through an agent.
 func TestHostilePluginsOnHosts(t *testing.T) {
-	for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD"} {
+	for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+		"PMI_FD"} {
 		t.Setenv(name, "") // of the engine that runs this test
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -240,9 +254,11 @@ func TestHostilePluginsOnHosts(t *testing.T) {
 			}
 			served <- err
 		}()
-		require.NotZero(t, c.safely("run", "--listen", address, "--agents", "1", "--transport", hostile, "--set", "do="+do,
+		require.NotZero(t, c.safely("run", "--listen", address, "--agents", "1", "--transport",
+			hostile, "--set", "do="+do,
 			"--repeats", "1", "--duration", "1ms", "--warmup", "0", "-v"))
-		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(hello.Name)+`: rank [01]: .*u202e`, c.stderr, "a line of its log")
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(hello.Name)+`: rank [01]: .*u202e`, c.stderr,
+			"a line of its log")
 		require.Regexp(t, `(?m)^transportbench: .*u202e`, c.stderr, "the error")
 		require.ErrorIs(t, <-served, agent.ErrEnded)
 	}
@@ -311,7 +327,8 @@ func edits(field string, node any) []edit {
 		}
 		if len(node) > 0 {
 			like := node[slices.Min(slices.Collect(maps.Keys(node)))]
-			list = append(list, edit{"{}" + field, func() { node["name"+poison] = like }, func() { delete(node, "name"+poison) }})
+			list = append(list, edit{"{}" + field, func() { node["name"+poison] = like },
+				func() { delete(node, "name"+poison) }})
 		}
 	}
 	return list
@@ -380,8 +397,11 @@ func TestHostileResults(t *testing.T) {
 		require.NoError(t, json.Unmarshal(read(path), &document))
 		document[list] = document[list].([]any)[:n]
 		if list == "repeats" { // as of a run on other hosts
-			document["hosts"] = []any{map[string]any{"name": "h0", "machine": "m0", "address": "10.0.0.1", "cpus": []int{0}, "ranks": []int{0},
-				"options": map[string]string{"address": "10.0.0.1"}, "device": map[string]any{"name": "eth0", "node": 0}, "environment": document["environment"]}}
+			document["hosts"] = []any{map[string]any{"name": "h0", "machine": "m0",
+				"address": "10.0.0.1", "cpus": []int{0}, "ranks": []int{0},
+				"options":     map[string]string{"address": "10.0.0.1"},
+				"device":      map[string]any{"name": "eth0", "node": 0},
+				"environment": document["environment"]}}
 		}
 		text, err := json.Marshal(document)
 		require.NoError(t, err)
@@ -400,15 +420,19 @@ func TestHostileResults(t *testing.T) {
 			c := &command{T: t}
 			path := hostileFile(t, text, parseSet)
 			lines := [][]string{
-				{"analyze", path}, {"analyze", path, "--json"}, {"diff", path, path, "--across", "all", "-v"}, {"report", path, "-o", "-"},
-				{"report", path, path, "-o", filepath.Join(t.TempDir(), strings.ReplaceAll(poison, "/", ""))}, {"calibrate", "show", path},
+				{"analyze", path}, {"analyze", path, "--json"},
+				{"diff", path, path, "--across", "all", "-v"}, {"report", path, "-o", "-"},
+				{"report", path, path, "-o",
+					filepath.Join(t.TempDir(), strings.ReplaceAll(poison, "/", ""))},
+				{"calibrate", "show", path},
 			}
 			for _, format := range exportFormats {
 				lines = append(lines, []string{"export", path, "--format", format})
 			}
 			for _, format := range diffFormats {
 				lines = append(lines, []string{"diff", path, path, "--all", "--format", format},
-					[]string{"diff", path, "--along", "transport", "--format", format}, []string{"diff", path, "--along", "in-flight", "--format", format})
+					[]string{"diff", path, "--along", "transport", "--format", format},
+					[]string{"diff", path, "--along", "in-flight", "--format", format})
 			}
 			for _, line := range lines {
 				c.safely(line...)
@@ -430,10 +454,11 @@ func TestHostileResults(t *testing.T) {
 	}
 	t.Run("calibration", func(t *testing.T) {
 		c := &command{T: t}
-		path := hostileFile(t, first(machine+"calibration.json", "experiments", 0), func(text []byte) error {
-			_, err := calibration.Parse(text)
-			return err
-		})
+		path := hostileFile(t, first(machine+"calibration.json", "experiments", 0),
+			func(text []byte) error {
+				_, err := calibration.Parse(text)
+				return err
+			})
 		require.Zero(t, c.safely("calibrate", "show", path), c.stderr)
 		require.Zero(t, c.safely("calibrate", "show", path, "--json"), c.stderr)
 		c.safely("analyze", path)
@@ -441,22 +466,27 @@ func TestHostileResults(t *testing.T) {
 	t.Run("errors", func(t *testing.T) {
 		c := &command{T: t}
 		for name, text := range map[string]string{
-			"sweep.yaml": "transport: [\"" + `\u001b[2J\u202e` + "\"]\n" + poison + ": 1\n", "broken.yaml": poison, "not.json": poison,
+			"sweep.yaml":  "transport: [\"" + `\u001b[2J\u202e` + "\"]\n" + poison + ": 1\n",
+			"broken.yaml": poison, "not.json": poison,
 			"kind.json":    `{"schema_version":"2.0.0","kind":"\u001b[2J\u202e\nforged"}`,
 			"version.json": `{"schema_version":"\u001b[2J\u202e\nforged","kind":"run"}`,
 		} {
 			path := filepath.Join(t.TempDir(), poison[:9]+name)
 			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			for _, line := range [][]string{
-				{"analyze", path}, {"sweep", path, "--dry-run"}, {"profiles", "show", path}, {"run", "--profile", path}, {"run", "--config", path},
-				{"calibrate", "show", path}, {"run", "--value-size", "file:" + path}, {"diff", path, path, "-v"}, {"report", path},
+				{"analyze", path}, {"sweep", path, "--dry-run"}, {"profiles", "show", path},
+				{"run", "--profile", path}, {"run", "--config", path},
+				{"calibrate", "show", path}, {"run", "--value-size", "file:" + path},
+				{"diff", path, path, "-v"}, {"report", path},
 			} {
 				require.Equal(t, ExitUsage, c.safely(line...), "%q", line)
 			}
 		}
 		for _, line := range [][]string{
-			{poison}, {"run", "--" + poison}, {"run", "--transport", poison}, {"run", "--set", poison}, {"run", "--set", poison + "=" + poison},
-			{"plugins", "show", poison}, {"diff", poison, poison}, {"export", poison, "--format", poison}, {"report", poison, "--slo", poison},
+			{poison}, {"run", "--" + poison}, {"run", "--transport", poison},
+			{"run", "--set", poison}, {"run", "--set", poison + "=" + poison},
+			{"plugins", "show", poison}, {"diff", poison, poison},
+			{"export", poison, "--format", poison}, {"report", poison, "--slo", poison},
 		} {
 			require.NotZero(t, c.safely(line...), "%q", line)
 		}

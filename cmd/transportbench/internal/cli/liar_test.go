@@ -15,15 +15,17 @@ import (
 	"transportbench/core/transport"
 )
 
-// A plugin that reports what cannot be ends the run with 4 and one line that names the rank, the field,
-// the value and its bounds.
+// A plugin that reports what cannot be ends the run with 4 and one line that names the rank, the
+// field, the value and its bounds.
 func TestLyingPlugin(t *testing.T) {
 	c := &command{T: t, run: runner.Run, plugins: []string{"liar"}}
-	code := c.execute("run", "--transport", "liar", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	code := c.execute("run", "--transport", "liar", "--repeats", "1", "--warmup", "0",
+		"--duration", "1ms")
 	require.Equal(t, ExitThreshold, code, c.stderr)
 	lines := strings.Split(strings.TrimSpace(c.stderr), "\n")
 	last := lines[len(lines)-1]
-	require.Regexp(t, `^transportbench: rank 1: run: report\.clients\[0\]\.elapsed_ns: 0 is impossible \(at least 1\): the plugin is faulty$`, last)
+	require.Regexp(t,
+		`^transportbench: rank 1: run: report\.clients\[0\]\.elapsed_ns: 0 is impossible \(at least 1\): the plugin is faulty$`, last)
 	require.Equal(t, 1, strings.Count(c.stderr, "impossible"), c.stderr)
 
 	c = &command{T: t, run: runner.Run, plugins: []string{"liar"}}
@@ -35,11 +37,15 @@ func TestLyingPlugin(t *testing.T) {
 // JSON has no NaN, so a plugin that computes one cannot send it. That is a lie, too.
 func TestPluginThatComputesNaN(t *testing.T) {
 	c := &command{T: t, run: runner.Run, plugins: []string{"liarnan"}}
-	code := c.execute("run", "--transport", "liarnan", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	code := c.execute("run", "--transport", "liarnan", "--repeats", "1", "--warmup", "0",
+		"--duration", "1ms")
 	require.Equal(t, ExitThreshold, code, c.stderr)
-	require.Regexp(t, `(?m)^transportbench: rank 1: run: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
-	require.Equal(t, ExitThreshold, c.execute("micro", "--plugin-dir", pluginDir(t, "liarnan"), "liarnan", "read"), c.stderr)
-	require.Regexp(t, `(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
+	require.Regexp(t,
+		`(?m)^transportbench: rank 1: run: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
+	require.Equal(t, ExitThreshold, c.execute("micro", "--plugin-dir", pluginDir(t, "liarnan"),
+		"liarnan", "read"), c.stderr)
+	require.Regexp(t,
+		`(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
 }
 
 // lyingDriver has a microbenchmark that measures nothing.
@@ -47,11 +53,13 @@ type lyingDriver struct{ driver }
 
 func (*lyingDriver) Microbenchmarks() []string { return []string{"read"} }
 
-func (*lyingDriver) Microbenchmark(_ context.Context, _ transport.Values, _ func(string) bool, _ time.Duration, report func(transport.Measurement) error) error {
+func (*lyingDriver) Microbenchmark(_ context.Context, _ transport.Values, _ func(string) bool,
+	_ time.Duration, report func(transport.Measurement) error) error {
 	return report(transport.Measurement{Name: "read", Latency: math.NaN(), Samples: 1})
 }
 
-// liar is a rank whose clients claim that their window took no time, or a mean time that is not a number.
+// liar is a rank whose clients claim that their window took no time, or a mean time that is not a
+// number.
 type liar struct {
 	plan    record.Plan
 	nan     bool
@@ -65,7 +73,8 @@ func newLiar(d transport.Driver) record.Control {
 func (l *liar) Prepare(_ context.Context, plan record.Plan) (record.Prepared, error) {
 	l.plan = plan
 	p := record.Prepared{
-		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: transport.Properties{Provider: "memory"}, PID: os.Getpid(), Waits: true,
+		Workers:    record.RankWorkers{Rank: plan.Rank},
+		Properties: transport.Properties{Provider: "memory"}, PID: os.Getpid(), Waits: true,
 	}
 	daemons, clients := plan.Config.Threads(plan.Rank)
 	for range daemons {
@@ -90,9 +99,11 @@ func (*liar) Probe(context.Context, record.Probe) (transport.Floor, error) {
 	return transport.Floor{}, transport.ErrUnsupported
 }
 
-func (l *liar) Run(ctx context.Context, w record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+func (l *liar) Run(ctx context.Context, w record.Window, started func(),
+	progress func(record.Progress)) (record.Report, error) {
 	started()
-	r := record.Report{Rank: l.plan.Rank, SampleEvery: w.SampleEvery, Process: record.ProcessReport{Clock: "monotonic"}}
+	r := record.Report{Rank: l.plan.Rank, SampleEvery: w.SampleEvery,
+		Process: record.ProcessReport{Clock: "monotonic"}}
 	if l.plan.Config.Calls(l.plan.Rank) {
 		progress(record.Progress{Drained: true})
 		r.Clients = []record.ClientReport{{Latency: record.NewHistogram().Encode()}}

@@ -75,12 +75,16 @@ hosts, which start anew for each time. The other measurements are of one host.`,
   transportbench micro copyrpc setup --connections 1 --duration 30s`,
 		ValidArgsFunction: a.completeMicro,
 		Args:              takes(1, 0, "the name of a transport (plugins list has them)"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.micro(cmd, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.micro(cmd, f, args)
+		},
 	}
 	options.AddMicro(cmd.Flags(), microDuration)
 	options.AddHosts(cmd.Flags())
-	cmd.Flags().StringVar(&f.cpus, "cpus", "", "processors of the measuring threads, in ascending order: 0,2 (default: all)")
-	cmd.Flags().IntSliceVar(&f.connections, "connections", []int{1, 10, 100}, "of setup: numbers of connections, a comma list")
+	cmd.Flags().StringVar(&f.cpus, "cpus", "",
+		"processors of the measuring threads, in ascending order: 0,2 (default: all)")
+	cmd.Flags().IntSliceVar(&f.connections, "connections", []int{1, 10, 100},
+		"of setup: numbers of connections, a comma list")
 	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, a.completeSet)
 	return cmd
 }
@@ -125,13 +129,16 @@ func (a *app) micro(cmd *cobra.Command, f *microFlags, args []string) error {
 }
 
 // newMicro checks arguments and flags, and returns what measures.
-func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*session, *micro.Study, error) {
+func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*session,
+	*micro.Study, error) {
 	names := args[1:]
 	setup := slices.Equal(names, []string{record.MicroSetup})
 	if slices.Contains(names, record.MicroSetup) != setup {
-		return nil, nil, usagef("%s: measure it alone, without other measurements", record.MicroSetup)
+		return nil, nil, usagef("%s: measure it alone, without other measurements",
+			record.MicroSetup)
 	}
-	if err := checkConnections(f.connections, cmd.Flags().Changed("connections") && !setup); err != nil {
+	if err := checkConnections(f.connections, cmd.Flags().Changed("connections") && !setup); err !=
+		nil {
 		return nil, nil, err
 	}
 	initial := map[string]string{"duration": microDuration, "repeats": "1", options.KeyOut: ""}
@@ -141,7 +148,8 @@ func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*sessi
 	s := &session{app: a, stateOnly: true}
 	var err error
 	// The flag cpus is a list, and not that of a run, which has roles.
-	if s.settings, err = a.settings(cmd, cmd.Flags(), initial, map[string]string{"cpus": ""}); err != nil {
+	if s.settings, err = a.settings(cmd, cmd.Flags(), initial,
+		map[string]string{"cpus": ""}); err != nil {
 		return nil, nil, err
 	}
 	cpus, err := checkCPUs(f.cpus)
@@ -161,7 +169,8 @@ func (a *app) newMicro(cmd *cobra.Command, f *microFlags, args []string) (*sessi
 	}
 	s.settings.Witness = true // of microbenchmarks that name one
 	study := &micro.Study{Engine: s.prepared(), Plugin: p, Request: record.MicroRequest{
-		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration), CPUs: cpus, Connections: f.connections,
+		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration),
+		CPUs: cpus, Connections: f.connections,
 	}}
 	if s.settings.Out != "" {
 		if err := result.CheckWritable(s.settings.Out); err != nil {
@@ -213,8 +222,9 @@ func checkCPUs(text string) ([]int, error) {
 	}
 	for _, cpu := range cpus {
 		if !slices.Contains(allowed, cpu) {
-			return nil, &config.Error{Option: "cpus", Problem: fmt.Sprintf("processor %d is offline or not allowed here; use some of %s",
-				cpu, cpulist.Format(allowed))}
+			return nil, &config.Error{Option: "cpus",
+				Problem: fmt.Sprintf("processor %d is offline or not allowed here; use some of %s",
+					cpu, cpulist.Format(allowed))}
 		}
 	}
 	return cpus, nil
@@ -226,7 +236,8 @@ func checkNames(e *entry, names []string) error {
 	for _, name := range names {
 		if len(known) > 0 && name != record.MicroSetup && !slices.Contains(known, name) {
 			return usagef("%s has no microbenchmark %q%s; it has %s, and %s alone", e.Name, name,
-				transport.SuggestionFor(name, append(slices.Clone(known), record.MicroSetup)), strings.Join(known, ", "), record.MicroSetup)
+				transport.SuggestionFor(name, append(slices.Clone(known), record.MicroSetup)),
+				strings.Join(known, ", "), record.MicroSetup)
 		}
 	}
 	return nil

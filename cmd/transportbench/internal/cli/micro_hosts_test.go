@@ -14,22 +14,30 @@ func TestMicroOnHosts(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{args: []string{"--hosts", "a,b"}, code: ExitUsage, stderr: "micro measures one host, except with setup: leave out the options for other hosts, such as --hosts"},
+		{args: []string{"--hosts", "a,b"}, code: ExitUsage, stderr: "micro measures one host, " +
+			"except with setup: leave out the options for other hosts, such as --hosts"},
 		{env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, code: ExitUsage,
-			stderr: "srun started 2 copies of this command, and micro measures one host, except with setup: run it once on each host\n"},
-		{args: []string{"setup"}, env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, code: ExitUsage,
+			stderr: "srun started 2 copies of this command, and micro measures one host, except " +
+				"with setup: run it once on each host\n"},
+		{args: []string{"setup"}, env: map[string]string{"SLURM_PROCID": "1",
+			"SLURM_STEP_NUM_TASKS": "2"}, code: ExitUsage,
 			stderr: `run it once, with --launch "srun ...", or in each task with srun --mpi=pmi2`},
-		{args: []string{"setup", "--hosts", "a,b", "--launch", "srun"}, code: ExitUsage, stderr: "--hosts and --launch exclude each other"},
-		{args: []string{"setup", "--launch", "/nowhere/srun"}, code: ExitInternal, stderr: "srun failed: exit status 127: "},
+		{args: []string{"setup", "--hosts", "a,b", "--launch", "srun"}, code: ExitUsage,
+			stderr: "--hosts and --launch exclude each other"},
+		{args: []string{"setup", "--launch", "/nowhere/srun"}, code: ExitInternal,
+			stderr: "srun failed: exit status 127: "},
 	} {
-		for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "TRANSPORTBENCH_TICKET"} {
+		for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+			"PMI_FD", "TRANSPORTBENCH_TICKET"} {
 			t.Setenv(name, c.env[name]) // else of the engine that runs this test
 		}
 		for name, value := range c.env {
 			t.Setenv(name, value)
 		}
 		cmd := &command{T: t}
-		require.Equal(t, c.code, cmd.execute(append([]string{"micro", "fake", "--plugin-dir", pluginDir(t, "fake")}, c.args...)...), cmd.stderr)
+		require.Equal(t, c.code,
+			cmd.execute(append([]string{"micro", "fake", "--plugin-dir", pluginDir(t, "fake")},
+				c.args...)...), cmd.stderr)
 		require.Contains(t, cmd.stderr, c.stderr)
 	}
 }

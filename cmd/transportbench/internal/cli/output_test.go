@@ -31,18 +31,21 @@ var outputs = map[string]struct {
 }{
 	"report": {[]string{"report", "SET", "-o"}, "--output", "<!DOCTYPE html>"},
 	"export": {[]string{"export", "SET", "-o"}, "--output", "transport,"},
-	"diff":   {[]string{"diff", "SET", "SLOW", "--format", "github", "--comment"}, "--comment", "### transportbench"},
-	"trace":  {[]string{"run", "--transport", "tcpx", "--trace"}, "--trace", `{"displayTimeUnit"`},
+	"diff": {[]string{"diff", "SET", "SLOW", "--format", "github", "--comment"}, "--comment",
+		"### transportbench"},
+	"trace": {[]string{"run", "--transport", "tcpx", "--trace"}, "--trace", `{"displayTimeUnit"`},
 }
 
 // eachOutput calls check for each of outputs, with a function that runs the command for a path.
-func eachOutput(t *testing.T, check func(t *testing.T, c *command, flag, begin string, run func(path string) int)) {
+func eachOutput(t *testing.T, check func(t *testing.T, c *command, flag, begin string,
+	run func(path string) int)) {
 	old, slow := setOf(t, nil, 1e6), setOf(t, nil, 0.5e6)
 	for name, o := range outputs {
 		t.Run(name, func(t *testing.T) {
 			c := &command{T: t, run: traced, plugins: []string{"tcpx"}}
 			check(t, c, o.flag, o.begin, func(path string) int {
-				args := strings.Split(strings.NewReplacer("SET", old, "SLOW", slow).Replace(strings.Join(o.args, "\n")), "\n")
+				args := strings.Split(strings.NewReplacer("SET", old, "SLOW", slow).Replace(
+					strings.Join(o.args, "\n")), "\n")
 				code := c.execute(append(args, path)...)
 				if code == ExitRegression {
 					code = ExitOK // it has written the comment
@@ -111,7 +114,8 @@ func TestOutputsOntoADevice(t *testing.T) {
 	}
 	eachOutput(t, func(t *testing.T, c *command, flag, _ string, run func(string) int) {
 		require.Equal(t, ExitUsage, run(full), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+full+": no space left on device; free some space\n")
+		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+full+
+			": no space left on device; free some space\n")
 		info, err := os.Lstat(full)
 		require.NoError(t, err)
 		require.Equal(t, fs.ModeDevice|fs.ModeCharDevice, info.Mode().Type())
@@ -131,7 +135,8 @@ func TestOutputsOnAFullDisk(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, make([]byte, 8<<10), 0o600))
 	eachOutput(t, func(t *testing.T, c *command, flag, _ string, run func(string) int) {
 		require.Equal(t, ExitUsage, run(path), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+path+": no space left on device; free some space\n")
+		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+path+
+			": no space left on device; free some space\n")
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, make([]byte, 8<<10), text)
@@ -155,8 +160,10 @@ func TestExportedDirectories(t *testing.T) {
 		require.FileExists(t, filepath.Join(dir, "target"))
 		require.NoError(t, os.Remove(filepath.Join(dir, "target")))
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "target"), 0o700))
-		require.Equal(t, ExitUsage, c.execute("export", "--format", format, source, "-o", dir+"/"), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: --output: write "+filepath.Join(dir, name)+": is a directory\n")
+		require.Equal(t, ExitUsage, c.execute("export", "--format", format, source, "-o", dir+"/"),
+			c.stderr)
+		require.Contains(t, c.stderr, "transportbench: --output: write "+filepath.Join(dir, name)+
+			": is a directory\n")
 	}
 }
 
@@ -175,8 +182,10 @@ func TestExportOfABrokenHistogram(t *testing.T) {
 	out := t.TempDir()
 	for _, to := range [][]string{nil, {"-o", filepath.Join(out, "log")}, {"-o", out}} {
 		c := &command{T: t}
-		require.Equal(t, ExitUsage, c.execute(append([]string{"export", "--format", "hdr", broken}, to...)...), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: result "+d.ID+": repeat 1: decoding histogram: ")
+		require.Equal(t, ExitUsage, c.execute(append([]string{"export", "--format", "hdr", broken},
+			to...)...), c.stderr)
+		require.Contains(t, c.stderr, "transportbench: result "+d.ID+
+			": repeat 1: decoding histogram: ")
 		entries, err := os.ReadDir(out)
 		require.NoError(t, err)
 		require.Empty(t, entries)

@@ -23,7 +23,8 @@ import (
 	"transportbench/core/transport"
 )
 
-const noPlugins = "no plugins found; build them with make build, or name their directory with --plugin-dir"
+const noPlugins = "no plugins found; build them with make build, or name their directory with " +
+	"--plugin-dir"
 
 // entry is a plugin with its description.
 type entry struct {
@@ -37,7 +38,8 @@ func (e *entry) known() *experiment.Plugin {
 	info := e.description.Info
 	return &experiment.Plugin{
 		Identity: result.Plugin{
-			Name: e.Name, Version: info.Version, Matched: info.Matched, RuntimeDigest: e.description.RuntimeDigest,
+			Name: e.Name, Version: info.Version, Matched: info.Matched,
+			RuntimeDigest: e.description.RuntimeDigest,
 		},
 		Path: e.Path, Info: info, Err: e.err, OneProbe: !e.description.ProbeKinds,
 	}
@@ -123,7 +125,8 @@ func findIn(ctx context.Context, dir string, names []string) ([]*entry, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); dir == "" || err != nil || !info.IsDir() {
-		return nil, &config.Error{Option: options.KeyPluginDir, Problem: fmt.Sprintf("%q is not a directory", dir)}
+		return nil, &config.Error{Option: options.KeyPluginDir,
+			Problem: fmt.Sprintf("%q is not a directory", dir)}
 	}
 	return findAmong(ctx, []string{path}, names)
 }
@@ -157,9 +160,10 @@ func describe(ctx context.Context, plugins []*host.Plugin) ([]*entry, error) {
 }
 
 // checkSet checks the transports' own options and returns them complete, by
-// transport, with those that the track sets. Each transport gets the options that it has; an option that none
-// of them has is an error.
-func checkSet(entries []*entry, set map[string]string, track config.Track) (map[string]map[string]string, error) {
+// transport, with those that the track sets. Each transport gets the options that it has; an option
+// that none of them has is an error.
+func checkSet(entries []*entry, set map[string]string,
+	track config.Track) (map[string]map[string]string, error) {
 	var known []string
 	has := map[string]bool{}
 	complete := map[string]map[string]string{}
@@ -184,7 +188,8 @@ func checkSet(entries []*entry, set map[string]string, track config.Track) (map[
 	}
 	for name := range set {
 		if !has[name] {
-			return nil, &transport.OptionError{Option: name, Problem: "unknown" + transport.SuggestionFor(name, known)}
+			return nil, &transport.OptionError{Option: name, Problem: "unknown" +
+				transport.SuggestionFor(name, known)}
 		}
 	}
 	return complete, nil

@@ -71,7 +71,8 @@ then checks.`,
 }
 
 // completeProfiles completes names of profiles, or else files, in a shell.
-func completeProfiles(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeProfiles(_ *cobra.Command, _ []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	var names []string
 	for _, p := range config.Profiles() {
 		if strings.HasPrefix(p.Name, begun) {

@@ -30,7 +30,8 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 }
 
 func (f *reportFlags) options() (report.Options, error) {
-	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets, Progress: experiment.ProgressOf()}
+	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets,
+		Progress: experiment.ProgressOf()}
 	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)
@@ -52,7 +53,8 @@ func (f *reportFlags) options() (report.Options, error) {
 func (a *app) reportCommand() *cobra.Command {
 	f, output, pair := new(reportFlags), "", false
 	cmd := &cobra.Command{
-		Use: "report SET...", ValidArgsFunction: completeResults, Short: "Draw sets of results as one HTML file",
+		Use: "report SET...", ValidArgsFunction: completeResults,
+		Short: "Draw sets of results as one HTML file",
 		Long: `report draws sets of results as one self-contained HTML file, which opens without
 a network. It compares each later set with the first. With --compare it takes two
 sets and fails if they cannot be compared.
@@ -95,11 +97,15 @@ sets and fails if they cannot be compared.
 			return nil
 		}),
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "report.html", "file to write; - is standard output")
-	cmd.Flags().BoolVar(&pair, "compare", false, "take two sets, OLD and NEW, and fail if they cannot be compared")
+	cmd.Flags().StringVarP(&output, "output", "o", "report.html",
+		"file to write; - is standard output")
+	cmd.Flags().BoolVar(&pair, "compare", false,
+		"take two sets, OLD and NEW, and fail if they cannot be compared")
 	f.add(cmd)
-	cmd.Flags().StringSliceVar(&f.across, "across", nil, "keys of the environment that may differ between sets, a comma list, or all")
-	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil, "options that do not distinguish cells, such as duration")
+	cmd.Flags().StringSliceVar(&f.across, "across", nil,
+		"keys of the environment that may differ between sets, a comma list, or all")
+	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil,
+		"options that do not distinguish cells, such as duration")
 	return cmd
 }
 
@@ -109,7 +115,8 @@ const minEvery = 100 * time.Millisecond
 func (a *app) serveCommand() *cobra.Command {
 	f, port, every := new(reportFlags), 0, time.Duration(0)
 	cmd := &cobra.Command{
-		Use: "serve SET", ValidArgsFunction: completeResults, Short: "Show a set of results in a browser, also while it grows",
+		Use: "serve SET", ValidArgsFunction: completeResults,
+		Short: "Show a set of results in a browser, also while it grows",
 		Long: `serve shows the page of report on the loopback interface. New results appear by
 themselves: to watch a running sweep, give serve the sweep's directory. Reading
 results takes processor time, which a measurement on the same processors notices;

@@ -25,10 +25,12 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(string(page), "<!DOCTYPE html>"))
 	require.Contains(t, string(page), "WORSE")
-	require.NotRegexp(t, `(src|href)="(https?:)?//`, string(page), "nothing is fetched from a network")
+	require.NotRegexp(t, `(src|href)="(https?:)?//`, string(page),
+		"nothing is fetched from a network")
 
 	require.Zero(t, cmd.execute("report", "--compare", old, new, "-o", out), cmd.stderr)
-	machine := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" }, 1e6, 2e6)
+	machine := setOf(t, func(s *set.Set) { s.Environments[0].Identity["cpu"] = "another" },
+		1e6, 2e6)
 	require.Zero(t, cmd.execute("report", old, machine, "-o", out), cmd.stderr)
 	require.Equal(t, ExitIncomparable, cmd.execute("report", "--compare", old, machine, "-o", out))
 	require.Contains(t, cmd.stderr, "another")
@@ -52,9 +54,11 @@ func TestReportAndServeErrors(t *testing.T) {
 		stderr string
 	}{
 		{"no set", []string{"report"}, "takes one or more sets of results"},
-		{"one of two sets", []string{"report", "--compare", one}, "--compare: takes two sets, the old and the new, not 1"},
+		{"one of two sets", []string{"report", "--compare", one},
+			"--compare: takes two sets, the old and the new, not 1"},
 		{"no such set", []string{"report", "/nonexistent"}, "/nonexistent"},
-		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"}, "--output"},
+		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"},
+			"--output"},
 		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},
 		{"two sets", []string{"serve", one, one}, "takes one set of results, got 2"},
 		{"nothing to serve", []string{"serve", "/nonexistent"}, "/nonexistent"},
@@ -74,11 +78,15 @@ func TestReportAndServeErrors(t *testing.T) {
 // Every command that reads results says in one line what is wrong with a path that has none.
 func TestPathsWithoutResults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calibration.json")
-	require.NoError(t, os.WriteFile(path, []byte(`{"schema_version": "2.0.0", "kind": "calibration"}`), 0o600))
-	for _, args := range [][]string{{"report"}, {"serve"}, {"analyze"}, {"export"}, {"diff", "--along", "transport"}} {
+	require.NoError(t, os.WriteFile(path,
+		[]byte(`{"schema_version": "2.0.0", "kind": "calibration"}`), 0o600))
+	for _, args := range [][]string{{"report"}, {"serve"}, {"analyze"}, {"export"},
+		{"diff", "--along", "transport"}} {
 		for bad, want := range map[string]string{
-			path:                "transportbench: " + path + " is a calibration of a machine, which has no results; transportbench calibrate show " + path + " shows it\n",
-			"/nonexistent/path": "transportbench: /nonexistent/path: no such file or directory; name a directory of results, its index, or a result file\n",
+			path: "transportbench: " + path + " is a calibration of a machine, " +
+				"which has no results; transportbench calibrate show " + path + " shows it\n",
+			"/nonexistent/path": "transportbench: /nonexistent/path: no such file or directory; " +
+				"name a directory of results, its index, or a result file\n",
 		} {
 			cmd := &command{T: t}
 			require.Equal(t, ExitUsage, cmd.execute(append(slices.Clone(args), bad)...))

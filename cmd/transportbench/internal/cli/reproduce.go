@@ -35,7 +35,8 @@ type reproduction struct {
 
 	runs *sweepRun // nil if the document has no sweep
 
-	readings *options.Settings // of the microbenchmarks: Duration and Repeats, as far as flags say so
+	// of the microbenchmarks: Duration and Repeats, as far as flags say so
+	readings *options.Settings
 }
 
 // The files in the directory of a reproduction.
@@ -48,7 +49,8 @@ func (a *app) reproduceCommand() *cobra.Command {
 	r := &reproduction{session: &session{app: a}}
 	names := reproduce.Names(results.Files)
 	cmd := &cobra.Command{
-		Use: "reproduce DOCUMENT", Short: "Measure the tables of a document again, beside its figures",
+		Use:   "reproduce DOCUMENT",
+		Short: "Measure the tables of a document again, beside its figures",
 		Long: `reproduce measures what a document has measured, under its conditions as far as this
 machine allows, and prints its tables with our figures and the published ones. It says
 which rows need hardware that is not here, and what the document got wrong. The documents are
@@ -57,8 +59,8 @@ the parameters of the document.
 
 The directory of results gets the runs, the microbenchmarks and the published figures; report
 draws them with the document's tables. After Ctrl-C, --resume measures what is missing. The flags
-are those of sweep and win over the document's parameters. --duration and --repeats are also those of
-the readings of microbenchmarks.
+are those of sweep and win over the document's parameters. --duration and --repeats are also those
+of the readings of microbenchmarks.
 
 ` + exitHelp,
 		Example: `  transportbench reproduce shm
@@ -73,14 +75,16 @@ the readings of microbenchmarks.
 				return err
 			}
 			r.cmd = cmd
-			if r.settings, err = a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil); err != nil {
+			if r.settings, err = a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil); err !=
+				nil {
 				return err
 			}
 			return r.run(cmd.Context())
 		},
 	}
 	r.flags.add(cmd.Flags(), filepath.Join(options.DefaultOut, "reproduce-DOCUMENT"))
-	cmd.Flags().BoolVar(&r.full, "full", false, "take the parameters of the document, which may take long")
+	cmd.Flags().BoolVar(&r.full, "full", false,
+		"take the parameters of the document, which may take long")
 	a.addCompletion(cmd)
 	return cmd
 }
@@ -131,7 +135,8 @@ func (r *reproduction) run(ctx context.Context) error {
 // prepare finds the plugins and plans the sweep, so that nothing is begun that cannot be.
 func (r *reproduction) prepare(ctx context.Context) error {
 	for i := range r.document.Micro {
-		if _, err := r.findArgument(ctx, r.settings.PluginDir, r.document.Micro[i].Transport); err != nil {
+		if _, err := r.findArgument(ctx, r.settings.PluginDir,
+			r.document.Micro[i].Transport); err != nil {
 			return err
 		}
 	}
@@ -142,15 +147,16 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.runs = &sweepRun{Sweep: experiment.Sweep{Spec: spec, Dir: filepath.Join(r.settings.Out, reproducedRuns)}}
+	r.runs = &sweepRun{Sweep: experiment.Sweep{Spec: spec,
+		Dir: filepath.Join(r.settings.Out, reproducedRuns)}}
 	if r.runs.Plugins, err = r.pluginsOf(ctx, spec, nil); err != nil {
 		return err
 	}
 	return r.expand(r.runs)
 }
 
-// prepareReadings finds what flags say about microbenchmarks, and refuses those that a document without a
-// sweep does not heed.
+// prepareReadings finds what flags say about microbenchmarks, and refuses those that a document
+// without a sweep does not heed.
 func (r *reproduction) prepareReadings() (err error) {
 	if len(r.document.Micro) == 0 {
 		return nil
@@ -160,8 +166,11 @@ func (r *reproduction) prepareReadings() (err error) {
 		heeded.AddFlag(r.cmd.Flags().Lookup(name))
 	}
 	r.cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !r.document.Sweep && heeded.Lookup(f.Name) == nil && (options.WithoutRun(r.cmd.Flags()).Lookup(f.Name) == nil || ofSweep[f.Name]) {
-			err = usagef("--%s: %s has only microbenchmarks, for which --duration and --repeats are", f.Name, r.document.Name)
+		if !r.document.Sweep && heeded.Lookup(f.Name) == nil &&
+			(options.WithoutRun(r.cmd.Flags()).Lookup(f.Name) == nil || ofSweep[f.Name]) {
+			err = usagef(
+				"--%s: %s has only microbenchmarks, for which --duration and --repeats are", f.Name,
+				r.document.Name)
 		}
 	})
 	if err == nil {
@@ -180,7 +189,8 @@ func (r *reproduction) plan(ctx context.Context) error {
 	}
 	for i := range r.document.Micro {
 		m := &r.document.Micro[i]
-		fmt.Fprintf(r.stdout, "micro %s %s --duration %s\n", m.Transport, strings.Join(m.Names, " "), r.microReadings().Of(m))
+		fmt.Fprintf(r.stdout, "micro %s %s --duration %s\n", m.Transport,
+			strings.Join(m.Names, " "), r.microReadings().Of(m))
 	}
 	return nil
 }
@@ -192,7 +202,9 @@ func (r *reproduction) claim() error {
 	case r.flags.resume && err != nil:
 		return usagef("--resume: %s has no reproduction", r.settings.Out)
 	case !r.flags.resume && err == nil:
-		return usagef("%s: there is a reproduction already; use --resume to continue it, or another --out", r.settings.Out)
+		return usagef(
+			"%s: there is a reproduction already; use --resume to continue it, or another --out",
+			r.settings.Out)
 	}
 	if err := r.begin(); err != nil {
 		return err
@@ -208,8 +220,8 @@ func (r *reproduction) claim() error {
 	return files.Replace(path, r.document.WritePublished)
 }
 
-// sweep measures the runs of the document, or as many as there are before an interrupt. failed says what
-// is wrong with them.
+// sweep measures the runs of the document, or as many as there are before an interrupt. failed says
+// what is wrong with them.
 func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 	if !r.document.Sweep {
 		return nil, nil
@@ -253,6 +265,7 @@ func (r *reproduction) show() error {
 	}
 	terminal.Print(r.stdout, findings.Reproduction(c))
 	terminal.Print(r.stdout, tables.Warnings(c.Ours))
-	fmt.Fprintf(r.stdout, "\nresults in %s; %s report %[1]s draws them\n", r.settings.Out, r.program)
+	fmt.Fprintf(r.stdout, "\nresults in %s; %s report %[1]s draws them\n", r.settings.Out,
+		r.program)
 	return nil
 }

@@ -26,7 +26,8 @@ func (c *command) reproduces(args ...string) int {
 		c.run = oneRepeat
 	}
 	dir := pluginDir(c.T, "grpc", "shm", "copyrpc", "ucxam", "erpc", "tcpx")
-	return c.execute(append([]string{"reproduce", "--plugin-dir", dir, "--out", c.out, "--repeats", "1"}, args...)...)
+	return c.execute(append([]string{"reproduce", "--plugin-dir", dir, "--out", c.out, "--repeats",
+		"1"}, args...)...)
 }
 
 func TestReproduce(t *testing.T) {
@@ -37,7 +38,8 @@ func TestReproduce(t *testing.T) {
 	require.FileExists(t, filepath.Join(c.out, reproducedRuns, "index.json"))
 
 	require.Equal(t, ExitUsage, c.reproduces("kvstore"))
-	require.Contains(t, c.stderr, "there is a reproduction already; use --resume to continue it, or another --out\n")
+	require.Contains(t, c.stderr,
+		"there is a reproduction already; use --resume to continue it, or another --out\n")
 	require.Zero(t, c.reproduces("kvstore", "--resume"), c.stderr)
 
 	c = &command{T: t}
@@ -51,7 +53,8 @@ func TestReproduce(t *testing.T) {
 	require.Equal(t, ExitUsage, c.reproduces("shm", "--hosts", "a,b"))
 	require.Contains(t, c.stderr, "microbenchmarks measure one host")
 	require.Equal(t, ExitUsage, c.reproduces("shm", "--value-size", "8"))
-	require.Contains(t, c.stderr, "--value-size: shm has only microbenchmarks, for which --duration and --repeats are\n")
+	require.Contains(t, c.stderr,
+		"--value-size: shm has only microbenchmarks, for which --duration and --repeats are\n")
 	require.Equal(t, ExitUsage, c.reproduces("tcpx", "--duration", "1s,2s"))
 	require.Contains(t, c.stderr, `--duration: "1s,2s" is not a duration`)
 	require.Zero(t, c.reproduces("shm", "--duration", "30ms", "--dry-run"), c.stderr)
@@ -69,13 +72,15 @@ func TestReproducedRows(t *testing.T) {
 			}
 			c := &command{T: t}
 			code := c.reproduces(append(strings.Fields(full), name, "--json")...)
-			require.Contains(t, []int{0, ExitThreshold}, code, c.stderr) // the fakes have no microbenchmarks
+			// the fakes have no microbenchmarks
+			require.Contains(t, []int{0, ExitThreshold}, code, c.stderr)
 			compared := new(reproduce.Comparison)
 			require.NoError(t, json.Unmarshal([]byte(c.stdout), compared))
 			for i, table := range d.Tables {
 				for j, row := range table.Rows {
 					if len(row.Ours) > 0 && !strings.Contains(row.Ours[0], "micro=") {
-						require.NotContains(t, compared.Tables[i].Lines[j].Missing, "not measured", "%s %s: %s", name, full, row.Name)
+						require.NotContains(t, compared.Tables[i].Lines[j].Missing, "not measured",
+							"%s %s: %s", name, full, row.Name)
 					}
 				}
 			}
@@ -87,7 +92,8 @@ func TestReproducedRows(t *testing.T) {
 func TestReproduceInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	runs := 0
-	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	c := &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request,
+		obs runner.Observer) (*result.Result, error) {
 		if runs++; runs > 2 {
 			cancel()
 			return nil, ctx.Err()

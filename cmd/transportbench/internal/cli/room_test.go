@@ -31,13 +31,16 @@ func TestResultsThatDoNotFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(dir, "made")
-			c := &command{T: t, run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+			c := &command{T: t, run: func(context.Context, runner.Request, runner.Observer) (
+				*result.Result, error) {
 				t.Error("a run has begun")
 				return nil, nil
 			}}
-			require.Equal(t, ExitUsage, c.execute(append(args, "--plugin-dir", plugins, "--out", out)...), c.stderr)
-			require.Regexp(t, `transportbench: checking the results directory: the results take up to \d+ KiB, and 360 KiB are free: `+
-				out+`: no space left on device; free some space or choose another directory with --out\n$`, c.stderr)
+			require.Equal(t, ExitUsage, c.execute(append(args, "--plugin-dir", plugins, "--out",
+				out)...), c.stderr)
+			require.Regexp(t,
+				`transportbench: checking the results directory: the results take up to \d+ KiB, and 360 KiB are free: `+
+					out+`: no space left on device; free some space or choose another directory with --out\n$`, c.stderr)
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
 			require.Empty(t, entries)
@@ -46,7 +49,8 @@ func TestResultsThatDoNotFit(t *testing.T) {
 
 	// One repeat of each cell fits.
 	c := &command{T: t, run: oneRepeat}
-	sweep := []string{"sweep", "--transport", "fake", "--repeats", "1", "--plugin-dir", plugins, "--out", filepath.Join(dir, "made")}
+	sweep := []string{"sweep", "--transport", "fake", "--repeats", "1", "--plugin-dir", plugins,
+		"--out", filepath.Join(dir, "made")}
 	require.Zero(t, c.execute(sweep...), c.stderr)
 	// What is on disk needs no room again.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 200<<10), 0o600))

@@ -61,7 +61,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 	defer host.End()
 	log.SetOutput(printable.NewWriter(stderr)) // of libraries
-	a := &app{program: os.Args[0], args: args, stdin: os.Stdin, stdout: stdout, stderr: stderr, began: time.Now(), run: runner.Run, perf: perf.Find}
+	a := &app{program: os.Args[0], args: args, stdin: os.Stdin, stdout: stdout, stderr: stderr,
+		began: time.Now(), run: runner.Run, perf: perf.Find}
 	return a.main(ctx)
 }
 
@@ -130,11 +131,16 @@ func (a *app) main(ctx context.Context) int {
 
 func (a *app) rootCommand() *cobra.Command {
 	root := group("transportbench", "Compare RPC transports apples to apples",
-		a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(), a.analyzeCommand(),
-		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(), a.exportCommand(), a.microCommand(), a.reproduceCommand(), a.stackCommand(), a.c2cCommand(),
-		group("plugins", "List and show transports", a.pluginsListCommand(), a.pluginsShowCommand()),
-		group("profiles", "List and show named loads", a.profilesListCommand(), a.profilesShowCommand()),
-		a.agentCommand(), a.doctorCommand(), a.calibrateCommand(), a.versionCommand(), a.spinCommand())
+		a.runCommand(), a.benchCommand(), a.sweepCommand(), a.diffCommand(), a.abCommand(),
+		a.analyzeCommand(),
+		a.reportCommand(), a.serveCommand(), a.historyCommand(), a.blessCommand(),
+		a.exportCommand(), a.microCommand(), a.reproduceCommand(), a.stackCommand(), a.c2cCommand(),
+		group("plugins", "List and show transports", a.pluginsListCommand(),
+			a.pluginsShowCommand()),
+		group("profiles", "List and show named loads", a.profilesListCommand(),
+			a.profilesShowCommand()),
+		a.agentCommand(), a.doctorCommand(), a.calibrateCommand(), a.versionCommand(),
+		a.spinCommand())
 	root.Long = `transportbench runs every transport with the same runtime and the same load, so
 only the transport differs. Each result has the floor of the medium, measured in
 the same run, and checks of its own trustworthiness.
@@ -188,7 +194,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), suggestion(cmd, args[0], names))
+	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(),
+		suggestion(cmd, args[0], names))
 }
 
 // greet tells a newcomer which commands to type first.
@@ -199,7 +206,8 @@ func (a *app) greet(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(a.stdout, "%s %s: %s\n\n", cmd.Name(), core.Version, cmd.Short)
 	if len(entries) == 0 {
-		fmt.Fprintf(a.stdout, "There are no transports yet. Build them first:\n\n  make build\n\nThen:\n\n")
+		fmt.Fprintf(a.stdout,
+			"There are no transports yet. Build them first:\n\n  make build\n\nThen:\n\n")
 	} else {
 		fmt.Fprintf(a.stdout, "Start with one of these:\n\n")
 	}
@@ -221,7 +229,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		for _, sub := range cmd.Commands() {
 			names = append(names, sub.Name())
 		}
-		return usagef("%s takes no arguments, got %q%s", cmd.Name(), args[0], transport.SuggestionFor(args[0], names))
+		return usagef("%s takes no arguments, got %q%s", cmd.Name(), args[0],
+			transport.SuggestionFor(args[0], names))
 	}
 	return nil
 }
@@ -231,7 +240,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func takes(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most > 0 && len(args) > most {
-			return usagef("%s takes %s, got %s; see %s --help", cmd.Name(), what, format.Count(len(args), "argument"), cmd.CommandPath())
+			return usagef("%s takes %s, got %s; see %s --help", cmd.Name(), what,
+				format.Count(len(args), "argument"), cmd.CommandPath())
 		}
 		return nil
 	}
@@ -253,8 +263,8 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 	return usagef("%s%s", strings.TrimSuffix(err.Error(), "."), suggestion(cmd, "", nil))
 }
 
-// ownOption returns the end of a message about an unknown flag that is nearly a transport's own option,
-// if cmd takes such options.
+// ownOption returns the end of a message about an unknown flag that is nearly a transport's own
+// option, if cmd takes such options.
 func (a *app) ownOption(cmd *cobra.Command, name string) string {
 	if cmd.Flags().Lookup(options.KeySet) == nil {
 		return ""
@@ -274,7 +284,9 @@ func (a *app) ownOption(cmd *cobra.Command, name string) string {
 	for _, option := range names {
 		if strings.Contains(hint, strconv.Quote(option)) {
 			of := strings.Fields(owners[option])
-			return fmt.Sprintf("; did you mean \"--set %s=...\", an option of %s? See %s plugins show %s", option, strings.Join(of, ", "), a.program, of[0])
+			return fmt.Sprintf(
+				"; did you mean \"--set %s=...\", an option of %s? See %s plugins show %s", option,
+				strings.Join(of, ", "), a.program, of[0])
 		}
 	}
 	return ""
@@ -291,7 +303,8 @@ func suggestion(cmd *cobra.Command, word string, known []string) string {
 
 // withSettings returns the function of a command that needs its options
 // resolved.
-func (a *app) withSettings(run func(cmd *cobra.Command, s *options.Settings, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) withSettings(run func(cmd *cobra.Command, s *options.Settings,
+	args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, err := a.settings(cmd, cmd.Flags(), nil, nil)
 		if err != nil {
@@ -303,7 +316,8 @@ func (a *app) withSettings(run func(cmd *cobra.Command, s *options.Settings, arg
 
 // settings resolves flags, which are some or all of a command's. It also sets
 // how verbose errors are from here on.
-func (a *app) settings(cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed map[string]string) (*options.Settings, error) {
+func (a *app) settings(cmd *cobra.Command, flags *pflag.FlagSet,
+	defaults, fixed map[string]string) (*options.Settings, error) {
 	if f := cmd.Flags().Lookup(options.KeyVerbose); f != nil && f.Changed {
 		a.verbose = f.Value.String() == "true" // also for errors of Resolve
 	}

@@ -16,7 +16,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-const setupHelp = "show what a start took, too: opening, registering, connecting, first calls, closing"
+const setupHelp = "show what a start took, too: opening, registering, connecting, first calls, " +
+	"closing"
 
 func (a *app) runCommand() *cobra.Command {
 	setup, trace := false, ""
@@ -35,7 +36,8 @@ run that is killed keeps them, too.
   transportbench run --transport all --profile pingpong
   transportbench run --transport shm --value-size 4KiB --clients 4 --repeats 20 --json
   transportbench run --transport tcpx --profile bulk --trace trace.json`,
-		RunE: a.withSettings(func(cmd *cobra.Command, settings *options.Settings, _ []string) error {
+		RunE: a.withSettings(func(cmd *cobra.Command, settings *options.Settings,
+			_ []string) error {
 			s, err := a.newSession(settings)
 			if err != nil {
 				return err
@@ -71,8 +73,8 @@ run that is killed keeps them, too.
 	return cmd
 }
 
-// show writes the results: as JSON, one in full, or several in a table, with what their setup took if
-// setup is set.
+// show writes the results: as JSON, one in full, or several in a table, with what their setup took
+// if setup is set.
 func (s *session) show(setup bool) error {
 	missing := s.missingCells()
 	all := set.New()
@@ -132,7 +134,8 @@ It takes ` + benchTakes + ` and writes the results to a directory of their own.
 
 ` + exitHelp,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()), map[string]string{options.KeyOut: a.timedOut("bench-")}, nil)
+			settings, err := a.settings(cmd, options.WithoutRun(cmd.Flags()),
+				map[string]string{options.KeyOut: a.timedOut("bench-")}, nil)
 			if err != nil {
 				return err
 			}
@@ -151,8 +154,8 @@ func (a *app) timedOut(prefix string) string {
 	return filepath.Join(options.DefaultOut, prefix+a.began.UTC().Format("20060102T150405Z"))
 }
 
-// benchTables writes the tables of bench. They end with the comparison, which transport wins under each
-// load, and what to try next.
+// benchTables writes the tables of bench. They end with the comparison, which transport wins under
+// each load, and what to try next.
 func (s *session) benchTables(all *set.Set) {
 	terminal.Print(s.stdout, tables.Oversubscribed(all))
 	terminal.Print(s.stdout, tables.Work(all))
@@ -165,7 +168,8 @@ func (s *session) benchTables(all *set.Set) {
 	terminal.Print(s.stdout, tables.Warnings(all))
 	o := compare.Defaults()
 	o.Metrics = []string{result.Throughput}
-	if ranking, err := compare.Along(all, options.KeyTransport, o); err == nil { // else there is nothing to compare
+	// else there is nothing to compare
+	if ranking, err := compare.Along(all, options.KeyTransport, o); err == nil {
 		fmt.Fprintln(s.stdout)
 		terminal.Print(s.stdout, findings.Verdicts(ranking))
 	}
@@ -176,7 +180,8 @@ func (s *session) benchTables(all *set.Set) {
 func (s *session) suggestNext() {
 	fmt.Fprintln(s.stdout, "\nWhat to try next:")
 	for _, n := range [][2]string{
-		{"diff --along transport " + s.settings.Out, "which differences between the transports are certain"},
+		{"diff --along transport " + s.settings.Out,
+			"which differences between the transports are certain"},
 		{"report " + s.settings.Out + " -o report.html", "the same as a page"},
 		{"run --transport shm --in-flight 32 --clients 4", "one transport, in full detail"},
 		{"doctor", "what on this machine disturbs the numbers"},

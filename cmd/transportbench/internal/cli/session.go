@@ -71,9 +71,11 @@ func (s *session) begin() error {
 func (s *session) prepared() *experiment.Engine {
 	if s.engine == nil {
 		s.engine = &experiment.Engine{
-			Make: s.run, Find: s.findPlugin, Argv: append([]string{"transportbench"}, s.args...), Began: s.began,
-			Beside: s.beside(), AllowMixed: s.settings.AllowMixed, StartTimeout: s.settings.StartTimeout,
-			Note: func(text string) { s.note("%s", text) }, Log: s.stderr,
+			Make: s.run, Find: s.findPlugin, Argv: append([]string{"transportbench"}, s.args...),
+			Began:  s.began,
+			Beside: s.beside(), AllowMixed: s.settings.AllowMixed,
+			StartTimeout: s.settings.StartTimeout,
+			Note:         func(text string) { s.note("%s", text) }, Log: s.stderr,
 		}
 	}
 	s.engine.Dir = s.settings.Out
@@ -103,7 +105,9 @@ func (s *session) findPlugin(ctx context.Context, transport string) (*experiment
 // plugin returns an entry as the engine sees it.
 func (s *session) plugin(e *entry) (*experiment.Plugin, error) {
 	p := e.known()
-	p.Launcher = func(log io.Writer, mixed bool) (experiment.Launcher, error) { return s.launcher(e, log, mixed) }
+	p.Launcher = func(log io.Writer, mixed bool) (experiment.Launcher, error) {
+		return s.launcher(e, log, mixed)
+	}
 	p.Micro = e.Micro
 	var err error
 	p.Identity.SHA256, err = e.SHA256()
@@ -111,7 +115,8 @@ func (s *session) plugin(e *entry) (*experiment.Plugin, error) {
 }
 
 // pluginsOf returns the plugins that a spec names: those of dir, unless that is nil.
-func (s *session) pluginsOf(ctx context.Context, spec *experiment.Spec, dir *string) (experiment.Plugins, error) {
+func (s *session) pluginsOf(ctx context.Context, spec *experiment.Spec,
+	dir *string) (experiment.Plugins, error) {
 	return experiment.PluginsOf(spec, func(names []string) ([]*experiment.Plugin, error) {
 		find := func() ([]*entry, error) { return s.find(ctx, s.settings.PluginDir, names) }
 		if dir != nil {
@@ -147,7 +152,8 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 	case len(usable) == 0 && len(entries) == 1:
 		return nil, nil, s.missing[0].err
 	case len(usable) == 0:
-		return nil, nil, fmt.Errorf("none of %d transports can run here; see %s plugins list", len(entries), s.program)
+		return nil, nil, fmt.Errorf("none of %d transports can run here; see %s plugins list",
+			len(entries), s.program)
 	}
 	set, err := checkSet(usable, s.settings.Set, s.settings.Config.Track)
 	if err != nil {
@@ -159,7 +165,8 @@ func (s *session) selected(ctx context.Context) ([]*entry, map[string]map[string
 // fail records a run that failed; recorded means that it has a result.
 func (s *session) fail(name string, err error, recorded bool) {
 	harmless := s.settings.Transports[0] == options.All && errors.Is(err, transport.ErrUnavailable)
-	s.missing = append(s.missing, missing{transport: name, err: err, harmless: harmless, recorded: recorded})
+	s.missing = append(s.missing, missing{transport: name, err: err, harmless: harmless,
+		recorded: recorded})
 }
 
 // missingCells returns the runs without a result.
@@ -173,7 +180,9 @@ func (s *session) missingCells() []set.Cell {
 		if m.harmless || errors.Is(m.err, transport.ErrUnavailable) {
 			status = set.Unavailable
 		}
-		list = append(list, set.Cell{Config: map[string]string{"transport": m.transport}, Status: status, Reason: strings.TrimPrefix(oneLine(m.err), m.transport+": unavailable: "), Environment: -1})
+		list = append(list, set.Cell{Config: map[string]string{"transport": m.transport},
+			Status: status, Reason: strings.TrimPrefix(oneLine(m.err), m.transport+
+				": unavailable: "), Environment: -1})
 	}
 	return list
 }
@@ -234,7 +243,8 @@ func (s *session) checkLength(jobs []experiment.Job) error {
 		return err
 	}
 	if lasts := s.engine.Expected(jobs); lasts >= longRun {
-		s.note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter --duration for less. Ctrl-C keeps the complete repeats",
+		s.note("this takes about %s and writes up to %d KiB; use fewer --repeats or a shorter "+
+			"--duration for less. Ctrl-C keeps the complete repeats",
 			format.Left(lasts), size>>10)
 	}
 	return nil
@@ -267,16 +277,18 @@ func (s *session) outcome() error {
 	}
 	for _, r := range s.results {
 		if r.Failed() {
-			return exitf(ExitThreshold, "%s %s failed a check: do not use its numbers", r.Plugin.Name, r.Config.Profile)
+			return exitf(ExitThreshold, "%s %s failed a check: do not use its numbers",
+				r.Plugin.Name, r.Config.Profile)
 		}
 	}
 	return nil
 }
 
-// launcher returns a launcher for a plugin, on this host or the others. Plugins log to w. mixed allows another
-// version of the runtime.
+// launcher returns a launcher for a plugin, on this host or the others. Plugins log to w. mixed
+// allows another version of the runtime.
 func (s *session) launcher(e *entry, w io.Writer, mixed bool) (experiment.Launcher, error) {
-	o := launch.Options{Log: w, Verbose: s.verbose, AllowMixed: mixed, StartTimeout: s.settings.StartTimeout}
+	o := launch.Options{Log: w, Verbose: s.verbose, AllowMixed: mixed,
+		StartTimeout: s.settings.StartTimeout}
 	if s.cluster != nil {
 		return s.cluster.Launcher(e.Plugin, o)
 	}

@@ -12,7 +12,8 @@ import (
 	"transportbench/core/lab/study/micro"
 )
 
-// Rounds become one series for each phase and number of connections, of which only a steady rise is one.
+// Rounds become one series for each phase and number of connections, of which only a steady rise is
+// one.
 func TestSetupPhases(t *testing.T) {
 	var rounds []*record.SetupReading
 	for i := range 400 {
@@ -20,13 +21,18 @@ func TestSetupPhases(t *testing.T) {
 		if i < 40 {
 			wobble += 1000 // it warms up
 		}
-		rounds = append(rounds, &record.SetupReading{CloseNS: 5000 + wobble, RankSetup: record.RankSetup{
-			OpenNS: 10_000 + uint64(i), RegisteredBytes: 1 << 19, RegisterNS: 500, Connections: 1, ConnectNS: 2000 - uint64(i)/4, ConnectAllNS: 5000 + wobble,
-			FirstCalls: 1, FirstCallNS: 700 + wobble,
-		}})
+		rounds = append(rounds, &record.SetupReading{CloseNS: 5000 + wobble,
+			RankSetup: record.RankSetup{
+				OpenNS: 10_000 + uint64(i), RegisteredBytes: 1 << 19, RegisterNS: 500,
+				Connections: 1,
+				ConnectNS:   2000 - uint64(i)/4, ConnectAllNS: 5000 + wobble,
+				FirstCalls: 1, FirstCallNS: 700 + wobble,
+			}})
 	}
 	for range 10 {
-		rounds = append(rounds, &record.SetupReading{CloseNS: 9000, RankSetup: record.RankSetup{OpenNS: 1, Connections: 10, ConnectNS: 3000, ConnectAllNS: 7000, FirstCallNS: 1}})
+		rounds = append(rounds, &record.SetupReading{CloseNS: 9000,
+			RankSetup: record.RankSetup{OpenNS: 1, Connections: 10, ConnectNS: 3000,
+				ConnectAllNS: 7000, FirstCallNS: 1}})
 	}
 	phases := micro.Phases(rounds)
 	require.Len(t, phases, 6+5, "the second has registered nothing")

@@ -80,7 +80,8 @@ func (s *spinner) waitReady() error {
 // ended reports whether the process has ended. It leaves it to stop to reap it.
 func (s *spinner) ended() bool {
 	var info unix.Siginfo
-	err := unix.Waitid(unix.P_PID, s.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	err := unix.Waitid(unix.P_PID, s.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT,
+		nil)
 	return err != nil || info.Signo != 0
 }
 
@@ -91,7 +92,8 @@ func (s *spinner) stop() {
 }
 
 // spinOn starts a process that spins on each of the processors, and returns once all are pinned.
-// running returns an error once one has ended. The kernel ends them with this process if stop does not.
+// running returns an error once one has ended. The kernel ends them with this process if stop does
+// not.
 func spinOn(cpus []machine.CPU) (running func() error, stop func(), err error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -35,7 +35,8 @@ other, and the layers of the meshes are those of the scheduler.
 		Example: `  transportbench stack --transport shm
   transportbench stack --transport erpc,tcpx --repeats 12 --out results/local/stack`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if s.settings, err = a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil); err != nil {
+			if s.settings, err = a.settings(cmd, options.WithoutRun(cmd.Flags()), nil, nil); err !=
+				nil {
 				return err
 			}
 			return s.stack(cmd, f)
@@ -61,7 +62,8 @@ func (s *session) stack(cmd *cobra.Command, f *sweepFlags) error {
 	}
 	r.Dir = stack.Runs(s.settings.Out)
 	rings := func() error { return stack.Rings(cmd.Context(), s.engine, r.Plan) }
-	return s.sweepAll(cmd.Context(), r, rings, func(*experiment.Outcome) error { return s.showStacks() })
+	return s.sweepAll(cmd.Context(), r, rings,
+		func(*experiment.Outcome) error { return s.showStacks() })
 }
 
 // showStacks writes the stacks of what was measured.
@@ -78,6 +80,7 @@ func (s *session) showStacks() error {
 	terminal.Print(s.stdout, tables.Oversubscribed(all))
 	terminal.Print(s.stdout, findings.Stacks(stacks))
 	terminal.Print(s.stdout, tables.Warnings(all))
-	fmt.Fprintf(s.stdout, "\nresults in %s; %s report %[1]s draws them\n", s.settings.Out, s.program)
+	fmt.Fprintf(s.stdout, "\nresults in %s; %s report %[1]s draws them\n", s.settings.Out,
+		s.program)
 	return nil
 }

@@ -43,9 +43,11 @@ func (s *session) join(ctx context.Context) error {
 	}
 	o := &s.settings.Hosts
 	s.cluster, err = launch.Gather(ctx, launch.Join{
-		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine, AllowMixed: s.settings.AllowMixed,
-		Timeout: o.JoinTimeout, RanksPerHost: o.RanksPerHost, Map: o.Map,
-		Start: func(ctx context.Context, ticket hosts.Ticket) (context.Context, *engine.Engine, error) {
+		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine,
+		AllowMixed: s.settings.AllowMixed,
+		Timeout:    o.JoinTimeout, RanksPerHost: o.RanksPerHost, Map: o.Map,
+		Start: func(ctx context.Context, ticket hosts.Ticket) (context.Context,
+			*engine.Engine, error) {
 			return s.start(ctx, st, ticket)
 		},
 		Note: func(line string) {
@@ -75,21 +77,25 @@ func (s *session) onHosts(ctx context.Context) func([]*entry, error) ([]*entry, 
 		for _, e := range entries {
 			plugins = append(plugins, e.Plugin)
 		}
-		return entries, s.cluster.Describe(ctx, plugins, func(i int, d plugin.Description, err error) {
-			if entries[i].err = err; err == nil {
-				entries[i].description = d
-			}
-		})
+		return entries, s.cluster.Describe(ctx, plugins,
+			func(i int, d plugin.Description, err error) {
+				if entries[i].err = err; err == nil {
+					entries[i].description = d
+				}
+			})
 	}
 }
 
-// alone refuses other hosts, and several copies, for a command that measures this host; why says so.
+// alone refuses other hosts, and several copies, for a command that measures this host; why says
+// so.
 func (s *session) alone(why string) error {
 	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
-		return usagef("%s started %d copies of this command, and %s: run it once on each host", task.Engine, task.Size, why)
+		return usagef("%s started %d copies of this command, and %s: run it once on each host",
+			task.Engine, task.Size, why)
 	}
 	if s.settings.Hosts != (options.Hosts{}) {
-		return usagef("%s: leave out the options for other hosts, such as --hosts, also in the environment and the configuration file", why)
+		return usagef("%s: leave out the options for other hosts, such as --hosts, also in the "+
+			"environment and the configuration file", why)
 	}
 	return nil
 }
@@ -102,7 +108,8 @@ func (s *session) starter() (*starter, error) {
 	}
 	var ways []string
 	for _, way := range []struct{ name, value string }{
-		{options.KeyHosts, o.Hosts}, {options.KeyHostfile, o.Hostfile}, {options.KeyLaunch, o.Launch},
+		{options.KeyHosts, o.Hosts}, {options.KeyHostfile, o.Hostfile},
+		{options.KeyLaunch, o.Launch},
 	} {
 		if way.value != "" {
 			ways = append(ways, way.name)
@@ -111,19 +118,24 @@ func (s *session) starter() (*starter, error) {
 	st := &starter{listen: o.Listen, agents: o.Agents}
 	switch {
 	case len(ways) > 1:
-		return nil, usagef("--%s and --%s exclude each other: each starts the agents", ways[0], ways[1])
-	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" && o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine && o.JoinTimeout == 0:
+		return nil, usagef("--%s and --%s exclude each other: each starts the agents",
+			ways[0], ways[1])
+	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" &&
+		o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine && o.JoinTimeout == 0:
 		return nil, nil
 	case len(ways) == 0 && o.Listen == "":
-		return nil, usagef("--agents, --join-timeout, --ranks-per-host, --map, --share-machine and --remote-command are for a run on other hosts: add --hosts, --launch or --listen")
+		return nil, usagef("--agents, --join-timeout, --ranks-per-host, --map, --share-machine " +
+			"and --remote-command are for a run on other hosts: add --hosts, --launch or --listen")
 	case len(ways) == 0 && o.Agents == 0:
 		return nil, usagef("--listen needs the number of hosts: --agents 2")
 	case len(ways) == 0 && o.RemoteCommand != "":
-		return nil, usagef("--remote-command is for --hosts, --hostfile and --launch; with --listen, agents are started by hand")
+		return nil, usagef("--remote-command is for --hosts, --hostfile and --launch; with " +
+			"--listen, agents are started by hand")
 	case len(ways) == 0:
 		return st, st.readToken()
 	case o.Launch == "" && o.Agents != 0:
-		return nil, usagef("--agents is for --listen and --launch; with --%s, each host has one", ways[0])
+		return nil, usagef("--agents is for --listen and --launch; with --%s, each host has one",
+			ways[0])
 	}
 	if st.listen == "" {
 		st.listen = ":0"
@@ -131,7 +143,8 @@ func (s *session) starter() (*starter, error) {
 	return st, s.plan(st, ways[0])
 }
 
-// readToken takes the token of the ticket in the environment: agents may have it before the run exists.
+// readToken takes the token of the ticket in the environment: agents may have it before the run
+// exists.
 func (st *starter) readToken() error {
 	text := os.Getenv(engine.TicketVariable)
 	if text == "" {
@@ -194,8 +207,8 @@ func readHostfile(path string) ([]string, error) {
 	return list, nil
 }
 
-// everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others only
-// need what rank 0 shares.
+// everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others
+// only need what rank 0 shares.
 func (s *session) everyTask(task engine.Task, o options.Hosts) (*starter, error) {
 	job, err := pmi.Open(os.Getenv)
 	if err != nil {
@@ -206,10 +219,13 @@ func (s *session) everyTask(task engine.Task, o options.Hosts) (*starter, error)
 		if task.Engine == "srun" {
 			remedy += ", or in each task with srun --mpi=pmi2"
 		}
-		return nil, usagef("%s started %d copies of this command, and each would be a run of its own: %s", task.Engine, task.Size, remedy)
+		return nil,
+			usagef("%s started %d copies of this command, and each would be a run of its own: %s",
+				task.Engine, task.Size, remedy)
 	}
 	if o.Hosts+o.Hostfile+o.Launch+o.Listen != "" || o.Agents != 0 {
-		return nil, usagef("every task of %s runs this command, so each is a host of the run: leave out --hosts, --hostfile, --launch, --listen and --agents", task.Engine)
+		return nil, usagef("every task of %s runs this command, so each is a host of the run: "+
+			"leave out --hosts, --hostfile, --launch, --listen and --agents", task.Engine)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -220,17 +236,20 @@ func (s *session) everyTask(task engine.Task, o options.Hosts) (*starter, error)
 		args = append(args, "--"+options.KeyPluginDir, s.settings.PluginDir)
 	}
 	host, err := os.Hostname()
-	return &starter{listen: ":0", agents: task.Size, job: job, processes: []engine.Process{{Label: host, Argv: args}}}, err
+	return &starter{listen: ":0", agents: task.Size, job: job,
+		processes: []engine.Process{{Label: host, Argv: args}}}, err
 }
 
-// shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks that
-// wait for another that this one has failed.
+// shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks
+// that wait for another that this one has failed.
 const shareTimeout = 15 * time.Second
 
 // share gives rank 0's ticket to all tasks.
 func (st *starter) share(ctx context.Context, ticket string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, shareTimeout,
-		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed; the launcher's lines name it, and srun --kill-on-bad-exit ends the job at once", shareTimeout))
+		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed; the "+
+			"launcher's lines name it, and srun --kill-on-bad-exit ends the job at once",
+			shareTimeout))
 	defer cancel()
 	type answer struct {
 		ticket string
@@ -269,14 +288,16 @@ func (s *session) serveTask(ctx context.Context, st *starter) error {
 }
 
 // start starts the agents. The context that it returns ends if that fails later.
-func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context, *engine.Engine, error) {
+func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context,
+	*engine.Engine, error) {
 	switch {
 	case st.processes == nil:
 		text := engine.TicketVariable + "=" + ticket.String()
 		if st.token == ticket.Token {
 			text = "with this " + engine.TicketVariable
 		}
-		s.note("waiting for %d agents; start on each host: %s transportbench agent", st.agents, text)
+		s.note("waiting for %d agents; start on each host: %s transportbench agent",
+			st.agents, text)
 		return ctx, nil, nil
 	case st.job != nil:
 		if _, err := st.share(ctx, ticket.Shorten(st.job.LongestValue()).String()); err != nil {
@@ -305,7 +326,8 @@ func (s *session) start(ctx context.Context, st *starter, ticket hosts.Ticket) (
 func (s *session) explainEngine(err error) error {
 	var exit *engine.ExitError
 	if s.settings.Hosts.Launch == "" && errors.As(err, &exit) && exit.NotFound() {
-		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err, options.KeyRemoteCommand)
+		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err,
+			options.KeyRemoteCommand)
 	}
 	return err
 }

@@ -38,7 +38,8 @@ func (a *app) sweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "sweep [FILE|NAME]", Short: "Measure a matrix of configurations",
 		Long: `sweep measures every combination of its axes. Axes come from a file (YAML, TOML or
-JSON), from flags with comma lists (with semicolons if values have commas), or both; a flag replaces the file's axis.
+JSON), from flags with comma lists (with semicolons if values have commas), or both; a flag
+replaces the file's axis.
 Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
 Repeats are interleaved: one of every cell in a shuffled order, then the next.
 
@@ -84,7 +85,9 @@ configuration file, so a committed sweep means the same everywhere.
 		},
 	}
 	f.add(cmd.Flags(), filepath.Join(options.DefaultOut, "sweep-NAME"))
-	cmd.Flags().StringVar(&f.columns, "columns", "", "print a table with these metrics and options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns prints it of a saved set")
+	cmd.Flags().StringVar(&f.columns, "columns", "", "print a table with these metrics and "+
+		"options instead, such as iterations,tokens,lookup_p50,read_p99; analyze --columns "+
+		"prints it of a saved set")
 	cmd.Flags().BoolVar(&setup, "setup", false, setupHelp)
 	_ = cmd.RegisterFlagCompletionFunc("columns", completeColumns)
 	a.addCompletion(cmd)
@@ -95,7 +98,8 @@ configuration file, so a committed sweep means the same everywhere.
 func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
 	options.AddRun(flags, map[string]string{options.KeyOut: out}, "launches")
 	options.AddJSON(flags)
-	flags.String("order", experiment.Interleaved, experiment.Interleaved+" or "+experiment.Sequential)
+	flags.String("order", experiment.Interleaved, experiment.Interleaved+" or "+
+		experiment.Sequential)
 	flags.Uint64("order-seed", 1, "seed of the order of cells within a round")
 	flags.Duration("limit", 0, "end the sweep after this time; --resume continues")
 	flags.Duration("cell-limit", 0, "give up a cell if one repeat takes longer")
@@ -127,7 +131,8 @@ func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (*
 			return nil, err
 		}
 	}
-	r := &sweepRun{Sweep: experiment.Sweep{Spec: spec, Resume: f.resume}, name: name, named: namesTransports(spec, cmd.Flags(), args)}
+	r := &sweepRun{Sweep: experiment.Sweep{Spec: spec, Resume: f.resume}, name: name,
+		named: namesTransports(spec, cmd.Flags(), args)}
 	if r.Plugins, err = s.pluginsOf(cmd.Context(), spec, nil); err != nil {
 		return nil, err
 	}
@@ -182,11 +187,12 @@ func (s *session) showSweep(outcome *experiment.Outcome) error {
 	return nil
 }
 
-// namesTransports reports whether the user has named the transports of a sweep, by a flag or in a file, and
-// so wants all of them. "all" and built-in sweeps stand for those that can run.
+// namesTransports reports whether the user has named the transports of a sweep, by a flag or in a
+// file, and so wants all of them. "all" and built-in sweeps stand for those that can run.
 func namesTransports(spec *experiment.Spec, flags *pflag.FlagSet, args []string) bool {
 	builtIn := len(args) == 1 && results.Sweep(args[0]) != nil
-	return (!builtIn || flags.Changed(options.KeyTransport)) && !slices.Contains(spec.Transports(), options.All)
+	return (!builtIn || flags.Changed(options.KeyTransport)) &&
+		!slices.Contains(spec.Transports(), options.All)
 }
 
 // readSpec reads the file, if one is given, and then the flags, which win.
@@ -196,9 +202,11 @@ func readSpec(flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name 
 		file, text := args[0]+".yaml", results.Sweep(args[0])
 		if text == nil {
 			file = args[0]
-			if text, err = files.ReadArgument(file, experiment.MaxSpec); errors.Is(err, fs.ErrNotExist) {
+			if text, err = files.ReadArgument(file, experiment.MaxSpec); errors.Is(err,
+				fs.ErrNotExist) {
 				return nil, "", usagef("%s: no such file, and the built-in sweeps are %s%s", file,
-					strings.Join(results.Names(), ", "), transport.SuggestionFor(file, results.Names()))
+					strings.Join(results.Names(), ", "),
+					transport.SuggestionFor(file, results.Names()))
 			} else if err != nil {
 				return nil, "", usagef("%s: %v", file, err)
 			}
@@ -266,16 +274,18 @@ func explainSpec(err error) error {
 	var own *transport.OptionError
 	switch {
 	case errors.As(err, &unknown):
-		return usagef("%v%s", err, transport.SuggestionFor(unknown.Name, append(config.Names(), unknown.Own...)))
+		return usagef("%v%s", err, transport.SuggestionFor(unknown.Name,
+			append(config.Names(), unknown.Own...)))
 	case errors.As(err, &setting), errors.As(err, &own):
 		return err
 	}
 	return usagef("%v", err)
 }
 
-// sweepAll makes a sweep, calls also to measure more unless that is nil or the sweep was interrupted, and
-// shows the results.
-func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, show func(*experiment.Outcome) error) error {
+// sweepAll makes a sweep, calls also to measure more unless that is nil or the sweep was
+// interrupted, and shows the results.
+func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error,
+	show func(*experiment.Outcome) error) error {
 	if r.Resume && !experiment.HasSweep(r.Dir) {
 		return usagef("--resume: %s has no sweep", s.settings.Out)
 	}
@@ -301,8 +311,8 @@ func (s *session) sweepAll(ctx context.Context, r *sweepRun, also func() error, 
 	return r.verdict(outcome)
 }
 
-// sweepInto measures a sweep into its directory. An interrupt or the loss of a host ends it early; without an
-// outcome nothing was measured.
+// sweepInto measures a sweep into its directory. An interrupt or the loss of a host ends it early;
+// without an outcome nothing was measured.
 func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outcome, error) {
 	if err := s.checkRoom(r.Plan.Size(r.Dir)); err != nil {
 		return nil, err
@@ -312,7 +322,8 @@ func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outco
 	defer progress.Close()
 	outcome, interrupted := s.engine.Sweep(ctx, &r.Sweep, progress)
 	var changed *experiment.ChangedError
-	if outcome == nil && (errors.As(interrupted, &changed) || errors.Is(interrupted, experiment.ErrExists)) {
+	if outcome == nil && (errors.As(interrupted, &changed) ||
+		errors.Is(interrupted, experiment.ErrExists)) {
 		return nil, usagef("%v", interrupted)
 	}
 	return outcome, interrupted
@@ -326,17 +337,22 @@ func (r *sweepRun) verdict(outcome *experiment.Outcome) error {
 		if outcome.Invalid == outcome.Failed {
 			code = ExitThreshold
 		}
-		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed, len(r.Plan.Cells))
+		return exitf(code, "%d of %d cells failed; --resume retries them", outcome.Failed,
+			len(r.Plan.Cells))
 	case outcome.OutOfTime:
-		return exitf(ExitTooLittle, "the time limit ended the sweep with %d of %d cells complete; --resume continues", outcome.Complete, len(r.Plan.Cells))
+		return exitf(ExitTooLittle,
+			"the time limit ended the sweep with %d of %d cells complete; --resume continues",
+			outcome.Complete, len(r.Plan.Cells))
 	case r.named && outcome.Unavailable > 0:
-		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons", outcome.Unavailable, len(r.Plan.Cells))
+		return fmt.Errorf("%d of %d cells cannot be measured here; the table has the reasons",
+			outcome.Unavailable, len(r.Plan.Cells))
 	}
 	cells := outcome.Set.Cells
 	for i := range cells {
 		for _, w := range cells[i].Warnings {
 			if w.Severity == result.Error {
-				return exitf(ExitThreshold, "%s: check %s failed: %s", set.LabelsOf(cells).Of(cells[i].Config), w.Name, w.Message)
+				return exitf(ExitThreshold, "%s: check %s failed: %s",
+					set.LabelsOf(cells).Of(cells[i].Config), w.Name, w.Message)
 			}
 		}
 	}

@@ -25,7 +25,8 @@ import (
 
 // oneRepeat is a run of one repeat that succeeds.
 func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
-	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6, P50: 900, P99: 1100})
+	obs.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 1, OpsPerSec: 1e6,
+		P50: 900, P99: 1100})
 	repeat := result.Repeat{
 		Samples: map[string]float64{result.Throughput: 1e6 * float64(req.Config.InFlight)},
 		Ranks: []record.Report{{Clients: []record.ClientReport{{
@@ -33,7 +34,8 @@ func oneRepeat(_ context.Context, req runner.Request, obs runner.Observer) (*res
 		}}}},
 	}
 	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Config: req.Config,
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		Config: req.Config,
 		Plugin: req.Plugin, Environment: req.Environment, Argv: req.Argv,
 		Repeats: []result.Repeat{repeat}, Summary: result.SummarizeRepeats([]result.Repeat{repeat}),
 	}, nil
@@ -51,17 +53,20 @@ func (c *command) sweep(args ...string) int {
 	if c.run == nil {
 		c.run = oneRepeat
 	}
-	return c.execute(append([]string{"sweep", "--plugin-dir", pluginDir(c.T, c.plugins...), "--out", c.out}, args...)...)
+	return c.execute(append([]string{"sweep", "--plugin-dir", pluginDir(c.T, c.plugins...), "--out",
+		c.out}, args...)...)
 }
 
 func TestSweepFromFlags(t *testing.T) {
 	c := &command{T: t}
-	args := []string{"--transport", "fake,other", "--payload", "32,4KiB", "--in-flight", "1,8", "--set", "ring=lamport,onesided", "--repeats", "2"}
+	args := []string{"--transport", "fake,other", "--payload", "32,4KiB", "--in-flight", "1,8",
+		"--set", "ring=lamport,onesided", "--repeats", "2"}
 	require.Zero(t, c.sweep(append(args, "--dry-run")...), c.stderr)
 	require.Contains(t, c.stdout, "12 cells, 2 repeats each (interleaved), about ")
 	require.Regexp(t, `(?m)^ +1 +fake in_flight=1 value_size=32 ring=lamport +about`, c.stdout)
 	require.NoDirExists(t, c.out)
-	require.Zero(t, c.sweep("--transport", "fake", "--network", "none;loss=1%,delay=1ms", "--dry-run"), c.stderr)
+	require.Zero(t, c.sweep("--transport", "fake", "--network", "none;loss=1%,delay=1ms",
+		"--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "2 cells")
 	require.Contains(t, c.stdout, "network=loss=1%,delay=1ms")
 
@@ -78,9 +83,11 @@ func TestSweepFromFlags(t *testing.T) {
 	require.Equal(t, ExitUsage, c.sweep(args...))
 	require.Contains(t, c.stderr, "use --resume to continue it")
 	require.Zero(t, c.sweep(append(args, "--resume")...))
-	require.Zero(t, c.sweep(append(args, "--resume", "--columns", "in_flight,throughput,read_p50")...))
+	require.Zero(t,
+		c.sweep(append(args, "--resume", "--columns", "in_flight,throughput,read_p50")...))
 	require.Regexp(t, `(?m)^load +transport +in_flight +throughput +read_p50$`, c.stdout)
-	require.Regexp(t, `(?m)^in_flight=8 value_size=4KiB ring=onesided +fake +8 +8.00 M op/s +-$`, c.stdout)
+	require.Regexp(t, `(?m)^in_flight=8 value_size=4KiB ring=onesided +fake +8 +8.00 M op/s +-$`,
+		c.stdout)
 	require.NotContains(t, c.stdout, "a start took")
 	require.Zero(t, c.sweep(append(args, "--resume", "--setup")...))
 	require.Contains(t, c.stdout, "no result has what its setup took")
@@ -98,7 +105,8 @@ func sweepFile(t *testing.T, text string) string {
 }
 
 func TestSweepFromFile(t *testing.T) {
-	path := sweepFile(t, "repeats: 2\nbase: {profile: pingpong, set: {ring: onesided}}\naxes: {transport: all, in-flight: [1, 2]}\n")
+	path := sweepFile(t, "repeats: 2\nbase: {profile: pingpong, set: {ring: onesided}}\naxes: "+
+		"{transport: all, in-flight: [1, 2]}\n")
 	c := &command{T: t}
 	require.Zero(t, c.sweep(path, "--json"), c.stderr)
 	s, err := set.Parse([]byte(c.stdout), "stdout")
@@ -119,20 +127,25 @@ func TestSweepFromFile(t *testing.T) {
 	require.Equal(t, map[set.Status]int{set.Measured: 4, set.Unavailable: 2}, counts)
 
 	c = &command{T: t}
-	require.Zero(t, c.sweep(path, "--transport", "fake", "--in-flight", "4", "--repeats", "1", "--dry-run"), c.stderr)
+	require.Zero(t, c.sweep(path, "--transport", "fake", "--in-flight", "4", "--repeats", "1",
+		"--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "1 cell, 1 repeat each", "flags stand above the file")
 
-	path = sweepFile(t, "axes: {load: [{profile: pingpong, warmup: 9s}, {profile: kv, warmup: 8s}]}\nbase: {transport: fake}\n")
+	path = sweepFile(t, "axes: {load: [{profile: pingpong, warmup: 9s}, {profile: kv, warmup: "+
+		"8s}]}\nbase: {transport: fake}\n")
 	c = &command{T: t}
-	require.Zero(t, c.sweep(path, "--warmup", "10ms", "--duration", "10ms", "--repeats", "1", "--dry-run"), c.stderr)
+	require.Zero(t, c.sweep(path, "--warmup", "10ms", "--duration", "10ms", "--repeats", "1",
+		"--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "2 cells, 1 repeat each")
 	require.NotContains(t, c.stdout, "about 9", "flags stand above the options of a load")
 }
 
 // Cells with different labels have different loads, whatever sets them.
 func TestSweepOfOptionsThatReplaceEachOther(t *testing.T) {
-	ratios := sweepFile(t, "base: {transport: fake, profile: kvcache}\naxes: {read-ratio: [0, 0.5, 1]}\n")
-	patterns := sweepFile(t, "base: {transport: fake}\naxes: {pattern: ['lookup:1', 'read:1'], read-ratio: [0, 1]}\n")
+	ratios := sweepFile(t,
+		"base: {transport: fake, profile: kvcache}\naxes: {read-ratio: [0, 0.5, 1]}\n")
+	patterns := sweepFile(t,
+		"base: {transport: fake}\naxes: {pattern: ['lookup:1', 'read:1'], read-ratio: [0, 1]}\n")
 	for _, one := range []struct {
 		args  []string
 		loads []string // mix, pattern, ratio
@@ -143,11 +156,14 @@ func TestSweepOfOptionsThatReplaceEachOther(t *testing.T) {
 			[]string{"none lookup:1 0.5", "none none 0", "none none 1", "none read:1 0.5"}},
 		{[]string{"--pattern", "lookup:1,read:1", "--read-ratio", "0,1"},
 			[]string{"none lookup:1,read:1 0.5", "none none 0", "none none 1"}},
-		{[]string{patterns}, []string{"none lookup:1 0.5", "none none 0", "none none 1", "none read:1 0.5"}},
+		{[]string{patterns}, []string{"none lookup:1 0.5", "none none 0", "none none 1",
+			"none read:1 0.5"}},
 		{[]string{patterns, "--mix", "read:1"}, []string{"read:1 none 0.5"}},
 		{[]string{ratios, "--pattern", "write:2"}, []string{"none write:2 0.5"}},
-		{[]string{"--profile", "kvcache", "--value-size", "1KiB"}, []string{"none lookup:7,read:6,write:3 0.5"}},
-		{[]string{"--profile", "kvcache", "--pattern", "incast:2,fan-out"}, []string{"none lookup:7,read:6,write:3 0.5", "none lookup:7,read:6,write:3 0.5"}},
+		{[]string{"--profile", "kvcache", "--value-size", "1KiB"},
+			[]string{"none lookup:7,read:6,write:3 0.5"}},
+		{[]string{"--profile", "kvcache", "--pattern", "incast:2,fan-out"},
+			[]string{"none lookup:7,read:6,write:3 0.5", "none lookup:7,read:6,write:3 0.5"}},
 	} {
 		c := &command{T: t}
 		args := one.args
@@ -159,7 +175,8 @@ func TestSweepOfOptionsThatReplaceEachOther(t *testing.T) {
 		s, err := set.Load(c.out)
 		require.NoError(t, err)
 		for _, cell := range s.Cells {
-			loads = append(loads, cmp.Or(cell.Config["mix"], "none")+" "+cmp.Or(cell.Config["pattern"], "none")+" "+cell.Config["read_ratio"])
+			loads = append(loads, cmp.Or(cell.Config["mix"], "none")+" "+
+				cmp.Or(cell.Config["pattern"], "none")+" "+cell.Config["read_ratio"])
 		}
 		slices.Sort(loads)
 		require.Equal(t, one.loads, loads, one.args)
@@ -172,9 +189,12 @@ func TestSweepSaysWhatItMeasuresOnce(t *testing.T) {
 	require.Zero(t, c.sweep("--transport", "fake", "--in-flight", "1,8,8", "--dry-run"), c.stderr)
 	require.Contains(t, c.stdout, "2 cells")
 	require.Contains(t, c.stderr, "axis in-flight has in-flight=8 twice; it is measured once")
-	require.Zero(t, c.sweep("--transport", "fake", "--value-size", "4KiB,4096", "--dry-run"), c.stderr)
-	require.Contains(t, c.stderr, "fake with value-size=4096 is the load of another cell; it is measured once")
-	require.Zero(t, c.sweep("--transport", "fake,other", "--set", "ring=lamport,onesided", "--dry-run"), c.stderr)
+	require.Zero(t, c.sweep("--transport", "fake", "--value-size", "4KiB,4096", "--dry-run"),
+		c.stderr)
+	require.Contains(t, c.stderr,
+		"fake with value-size=4096 is the load of another cell; it is measured once")
+	require.Zero(t, c.sweep("--transport", "fake,other", "--set", "ring=lamport,onesided",
+		"--dry-run"), c.stderr)
 	require.Empty(t, c.stderr)
 }
 
@@ -185,13 +205,16 @@ func TestSweepMistakes(t *testing.T) {
 		want string
 	}{
 		{[]string{good, good}, "takes at most one file"},
-		{[]string{"/nonexistent.yaml"}, "/nonexistent.yaml: no such file, and the built-in sweeps are "},
+		{[]string{"/nonexistent.yaml"},
+			"/nonexistent.yaml: no such file, and the built-in sweeps are "},
 		{[]string{"standrd"}, `did you mean "standard"?`},
 		{[]string{"/proc"}, "/proc: is a directory"},
 		{[]string{sweepFile(t, "axis: {a: 1}")}, `unknown key "axis"`},
-		{[]string{"--transport", "fake", "--in-flight", "1,x"}, `in-flight: "x" is not a whole number`},
+		{[]string{"--transport", "fake", "--in-flight", "1,x"},
+			`in-flight: "x" is not a whole number`},
 		{[]string{"--transport", "fake", "--in-flight", "0,1"}, "--in-flight: 0 is out of range"},
-		{[]string{"--transport", "fake", "--set", "rnig=lamport"}, `unknown option "rnig"; did you mean "ring"?`},
+		{[]string{"--transport", "fake", "--set", "rnig=lamport"},
+			`unknown option "rnig"; did you mean "ring"?`},
 		{[]string{"--transport", "fake", "--set", "ring=lampert"}, `did you mean "lamport"?`},
 		{[]string{"--transport", "fake", "--set", "ring"}, "not of the form key=value"},
 		{[]string{"--transport", "fake,fkae"}, "fkae"},
@@ -212,7 +235,8 @@ func TestSweepMistakes(t *testing.T) {
 }
 
 func TestSweepOutcomes(t *testing.T) {
-	fail := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	fail := func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		if req.Config.InFlight == 2 {
 			return nil, errors.New("rank 1: run: it crashed")
 		}
@@ -226,7 +250,8 @@ func TestSweepOutcomes(t *testing.T) {
 	c.run = oneRepeat
 	require.Zero(t, c.sweep(append(args, "--resume")...), c.stderr)
 
-	doubtful := func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	doubtful := func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		r, err := oneRepeat(ctx, req, obs)
 		r.Repeats[0].Ranks[0].Clients[0].Lost = 1
 		return r, err
@@ -235,24 +260,27 @@ func TestSweepOutcomes(t *testing.T) {
 	require.Equal(t, ExitThreshold, c.sweep("--transport", "fake", "--repeats", "1"))
 
 	c = &command{T: t}
-	require.Equal(t, ExitTooLittle, c.sweep("--transport", "fake", "--in-flight", "1,2", "--limit", "1ns"))
+	require.Equal(t, ExitTooLittle, c.sweep("--transport", "fake", "--in-flight", "1,2",
+		"--limit", "1ns"))
 	require.Contains(t, c.stderr, "--resume continues")
 
 	ctx, cancel := context.WithCancel(context.Background())
-	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	c = &command{T: t, ctx: ctx, run: func(ctx context.Context, req runner.Request,
+		obs runner.Observer) (*result.Result, error) {
 		cancel()
 		return nil, ctx.Err()
 	}}
 	require.Equal(t, ExitInterrupted, c.sweep("--transport", "fake"))
 }
 
-// A transport that was named and cannot run, or of which it is not known whether it can, ends a sweep before
-// it begins. "all" and built-in sweeps only leave out what cannot run.
+// A transport that was named and cannot run, or of which it is not known whether it can, ends a
+// sweep before it begins. "all" and built-in sweeps only leave out what cannot run.
 func TestSweepOfUnavailableTransports(t *testing.T) {
 	stub := "stub: unavailable: built without libfake: install libfake-dev"
 	file := sweepFile(t, "axes: {transport: [fake, stub]}\n")
 	unusable := pluginDir(t, "fake")
-	require.NoError(t, os.WriteFile(filepath.Join(unusable, "transport-other"), []byte("#!/bin/sh\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(unusable, "transport-other"),
+		[]byte("#!/bin/sh\n"), 0o600))
 	for _, one := range []struct {
 		args []string
 		want string
@@ -284,7 +312,8 @@ func TestSweepOfUnavailableTransports(t *testing.T) {
 	require.Contains(t, c.stdout, "stub: unavailable: built without libfake")
 
 	// What the plan cannot know costs the sweep its success.
-	c = &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	c = &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		if req.Config.Transport == "other" {
 			return nil, transport.Unavailable("no device: install one")
 		}
@@ -299,30 +328,35 @@ func TestSweepOfUnavailableTransports(t *testing.T) {
 	require.Contains(t, c.stderr, "other: 1.00 M op/s")
 }
 
-// A transport that lacks a library cannot say which options it has. --resume measures its cells once the
-// library is there, also if they are then more.
+// A transport that lacks a library cannot say which options it has. --resume measures its cells
+// once the library is there, also if they are then more.
 func TestResumeWithALibraryThatHasCome(t *testing.T) {
 	plugins, library := pluginDir(t, "fake"), filepath.Join(t.TempDir(), "libucp.so.0")
 	script := fmt.Sprintf(`#!/bin/sh
 [ -e %[1]s ] || {
-	echo "$0: error while loading shared libraries: libucp.so.0: cannot open shared object file: No such file or directory" >&2
+	echo "$0: error while loading shared libraries: libucp.so.0: cannot open shared object" \
+		"file: No such file or directory" >&2
 	exit 127
 }
 exec %[2]s/transport-second "$@"
 `, library, pluginDir(t, "second"))
-	require.NoError(t, os.WriteFile(filepath.Join(plugins, "transport-second"), []byte(script), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(plugins, "transport-second"),
+		[]byte(script), 0o700))
 	var measured []string
-	c := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+	c := &command{T: t, run: func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		measured = append(measured, req.Config.Transport+" "+req.Config.Options["ring"])
 		return oneRepeat(ctx, req, obs)
 	}}
 	sweep := func(more ...string) int {
 		measured = nil
-		return c.sweep(append([]string{"--transport", "all", "--set", "ring=lamport,onesided", "--repeats", "1", "--plugin-dir", plugins}, more...)...)
+		return c.sweep(append([]string{"--transport", "all", "--set", "ring=lamport,onesided",
+			"--repeats", "1", "--plugin-dir", plugins}, more...)...)
 	}
 	for _, more := range [][]string{nil, {"--resume"}} {
 		require.Zero(t, sweep(more...), c.stderr)
-		require.Contains(t, c.stdout, "second: unavailable: plugin second: libucp.so.0 is missing: install libucx0")
+		require.Contains(t, c.stdout,
+			"second: unavailable: plugin second: libucp.so.0 is missing: install libucx0")
 	}
 	require.Empty(t, measured)
 	require.NoError(t, os.WriteFile(library, nil, 0o600))
@@ -341,19 +375,22 @@ exec %[2]s/transport-second "$@"
 func TestBuiltInSweeps(t *testing.T) {
 	require.Contains(t, results.Names(), standardSweep)
 	for _, name := range results.Names() {
-		c := &command{T: t, plugins: []string{"fake", "shm", "copyrpc", "ucxam", "ofi", "erpc", "tcpx", "sockets", "grpc"}}
+		c := &command{T: t, plugins: []string{"fake", "shm", "copyrpc", "ucxam", "ofi", "erpc",
+			"tcpx", "sockets", "grpc"}}
 		require.Zero(t, c.sweep(name, "--dry-run"), c.stderr)
 		require.Regexp(t, `\d+ cells, \d+ repeats each`, c.stdout)
 	}
 }
 
-// TestPlannedTimeOfWitnesses: the announced time has the readings of witnesses, which take longer than the
-// windows. Without the tools there are no readings.
+// TestPlannedTimeOfWitnesses: the announced time has the readings of witnesses, which take longer
+// than the windows. Without the tools there are no readings.
 func TestPlannedTimeOfWitnesses(t *testing.T) {
 	planned := func(args ...string) time.Duration {
-		c := &command{T: t, plugins: []string{"shm", "copyrpc", "ucxam", "ofi", "erpc", "tcpx", "sockets"}}
+		c := &command{T: t, plugins: []string{"shm", "copyrpc", "ucxam", "ofi", "erpc", "tcpx",
+			"sockets"}}
 		require.Zero(t, c.sweep(append([]string{"peers", "--dry-run"}, args...)...), c.stderr)
-		summary := regexp.MustCompile(`\d+ cells, 10 repeats each .*, about (\S+)`).FindStringSubmatch(c.stdout)
+		summary := regexp.MustCompile(`\d+ cells, 10 repeats each .*, about (\S+)`).
+			FindStringSubmatch(c.stdout)
 		require.NotNil(t, summary, c.stdout)
 		d, err := time.ParseDuration(summary[1])
 		require.NoError(t, err)

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal returns a terminal of the given width, and the side that reads what is written to it.
+// openTerminal returns a terminal of the given width, and the side that reads what is written to
+// it.
 func openTerminal(t *testing.T, columns uint16) (terminal, reader *os.File) {
 	t.Helper()
 	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -29,7 +30,8 @@ func openTerminal(t *testing.T, columns uint16) (terminal, reader *os.File) {
 	require.NoError(t, err)
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(control, unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 24}))
+	require.NoError(t, unix.IoctlSetWinsize(control, unix.TIOCSWINSZ,
+		&unix.Winsize{Col: columns, Row: 24}))
 	return terminal, reader
 }
 
@@ -44,7 +46,8 @@ func TestTextsFitTheTerminal(t *testing.T) {
 		shown <- string(text)
 	}()
 	var stderr bytes.Buffer
-	a := &app{program: "bin/transportbench", args: []string{"analyze", committedSet, "--cell", "shm,in_flight=1"},
+	a := &app{program: "bin/transportbench", args: []string{"analyze", committedSet, "--cell",
+		"shm,in_flight=1"},
 		stdout: terminal, stderr: &stderr, began: time.Now(), run: succeed}
 	require.Zero(t, a.main(context.Background()), stderr.String())
 	require.NoError(t, terminal.Close())

@@ -14,7 +14,8 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-const traceHelp = "write the steps of the first window's transfers to this file, in Chrome's trace format (ui.perfetto.dev); of transports that record them, such as tcpx"
+const traceHelp = "write the steps of the first window's transfers to this file, in Chrome's " +
+	"trace format (ui.perfetto.dev); of transports that record them, such as tcpx"
 
 // traceFile is the file of --trace. It is nil without one.
 type traceFile struct {
@@ -49,7 +50,8 @@ func (t *traceFile) check(entries []*entry, named bool) error {
 	if len(without) == 0 || len(without) < len(entries) && !named {
 		return nil
 	}
-	return usagef("--trace: %s does not record the steps of its transfers; tcpx does", strings.Join(without, ", "))
+	return usagef("--trace: %s does not record the steps of its transfers; tcpx does",
+		strings.Join(without, ", "))
 }
 
 // of returns what takes the traces of a transport, or nil without a file.
@@ -58,7 +60,8 @@ func (t *traceFile) of(transport string) func([]record.ThreadTrace) {
 		return nil
 	}
 	return func(threads []record.ThreadTrace) {
-		t.traces = slices.DeleteFunc(t.traces, func(one export.Trace) bool { return one.Transport == transport })
+		t.traces = slices.DeleteFunc(t.traces,
+			func(one export.Trace) bool { return one.Transport == transport })
 		t.traces = append(t.traces, export.Trace{Transport: transport, Threads: threads})
 	}
 }

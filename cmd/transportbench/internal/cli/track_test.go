@@ -24,7 +24,8 @@ func TestTracksMeasureOnce(t *testing.T) {
 		"plain": described(transport.Info{Name: "plain"}),
 		"checks": described(transport.Info{
 			Name: "checks", Matched: map[string]string{"checksum": "header"},
-			Options: []transport.Option{{Name: "checksum", Type: transport.TypeString, Default: "all", Allowed: []string{"all", "header"}}},
+			Options: []transport.Option{{Name: "checksum", Type: transport.TypeString,
+				Default: "all", Allowed: []string{"all", "header"}}},
 		}),
 	}
 	spec, err := experiment.ParseSpec("matrix.yaml", []byte(`
@@ -42,16 +43,21 @@ axes:
 	require.NoError(t, err)
 	var cells []string
 	for _, c := range plan.Cells {
-		cells = append(cells, c.Config.Transport+" "+c.Config.Profile+" "+c.Config.Track.String()+" "+c.Config.Options["checksum"])
+		cells = append(cells, c.Config.Transport+" "+c.Config.Profile+" "+c.Config.Track.String()+
+			" "+c.Config.Options["checksum"])
 		require.True(t, c.Config.Track == config.TrackShipped || c.Config.VerifyEvery == 1)
 	}
 	require.ElementsMatch(t, []string{
 		"plain kv shipped ", "checks kv shipped all", "checks kv matched header",
-		"plain echo shipped ", "checks echo shipped all", "plain echo matched ", "checks echo matched header",
+		"plain echo shipped ", "checks echo shipped all", "plain echo matched ",
+		"checks echo matched header",
 	}, cells)
 
-	_, _, err = m["checks"].Resolve([]config.Layer{{Values: map[string]string{"track": "matched"}}}, map[string]string{"checksum": "all"})
+	_, _, err = m["checks"].Resolve([]config.Layer{{Values: map[string]string{"track": "matched"}}},
+		map[string]string{"checksum": "all"})
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
-	_, err = checkSet([]*entry{{Plugin: &host.Plugin{Name: "checks"}, description: plugin.Description{Info: m["checks"].Info}}}, map[string]string{"checksum": "all"}, config.TrackMatched)
+	_, err = checkSet([]*entry{{Plugin: &host.Plugin{Name: "checks"},
+		description: plugin.Description{Info: m["checks"].Info}}},
+		map[string]string{"checksum": "all"}, config.TrackMatched)
 	require.ErrorContains(t, err, `"all" contradicts --track matched`)
 }

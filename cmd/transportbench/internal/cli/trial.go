@@ -18,8 +18,9 @@ import (
 // trialLimit bounds each step of a trial.
 const trialLimit = 5 * time.Second
 
-// try opens the transport of an entry as the first rank of a default run does, and closes it again, so
-// that the transport itself says what it takes here. It returns nil for a plugin that cannot run.
+// try opens the transport of an entry as the first rank of a default run does, and closes it again,
+// so that the transport itself says what it takes here. It returns nil for a plugin that cannot
+// run.
 func (e *entry) try(ctx context.Context) *listing.Trial {
 	if e.unavailable() != "" {
 		return nil
@@ -28,7 +29,8 @@ func (e *entry) try(ctx context.Context) *listing.Trial {
 	if err != nil {
 		return &listing.Trial{Failed: oneLine(err)}
 	}
-	return &listing.Trial{Provider: properties.Provider, Chosen: properties.Chosen, Reason: properties.Notes[transport.NoteAuto]}
+	return &listing.Trial{Provider: properties.Provider, Chosen: properties.Chosen,
+		Reason: properties.Notes[transport.NoteAuto]}
 }
 
 func (e *entry) open(ctx context.Context) (transport.Properties, error) {
@@ -41,7 +43,8 @@ func (e *entry) open(ctx context.Context) (transport.Properties, error) {
 	cfg.Transport = e.Name
 	ctx, cancel := context.WithTimeout(ctx, trialLimit)
 	defer cancel()
-	prepared, err := process.Prepare(ctx, record.Plan{Config: cfg, CPUs: []int{-1}, Idle: config.IdleYield})
+	prepared, err := process.Prepare(ctx, record.Plan{Config: cfg, CPUs: []int{-1},
+		Idle: config.IdleYield})
 	if err != nil {
 		return transport.Properties{}, err
 	}
@@ -78,7 +81,9 @@ func (a *app) tried(ctx context.Context, s *options.Settings) ([]doctor.Finding,
 		case t.Reason != "":
 			f.Value, f.Meaning = t.Summary(), t.Reason
 		default:
-			f.Value, f.Meaning, f.Status = t.Summary(), "The default options leave nothing to choose that depends on the machine.", doctor.OK
+			f.Value, f.Meaning, f.Status = t.Summary(),
+				"The default options leave nothing to choose that depends on the machine.",
+				doctor.OK
 		}
 		findings = append(findings, f)
 	}

@@ -43,13 +43,15 @@ func TestPublishedFaultsAreNamed(t *testing.T) {
 	for _, fault := range faults {
 		path := published + fault.file + ".json"
 		cmd.execute("analyze", path)
-		require.Equal(t, 1, strings.Count(oneLine(cmd.stdout), fault.says), "analyze %s:\n%s", path, cmd.stdout)
+		require.Equal(t, 1, strings.Count(oneLine(cmd.stdout), fault.says), "analyze %s:\n%s", path,
+			cmd.stdout)
 		cmd.execute("analyze", path, "--knee", "--rate-metric", "throughput")
 		require.Contains(t, oneLine(cmd.stdout+cmd.stderr), fault.says, "analyze --knee %s", path)
 		measured := likePublished(t, path)
 		for _, sides := range [][]string{{path, measured}, {measured, path}} {
 			cmd.execute("diff", sides[0], sides[1], "--across", "all")
-			require.Equal(t, 1, strings.Count(oneLine(note.ReplaceAllString(cmd.stdout, "")), fault.says), "diff %v:\n%s%s", sides, cmd.stdout, cmd.stderr)
+			require.Equal(t, 1, strings.Count(oneLine(note.ReplaceAllString(cmd.stdout, "")),
+				fault.says), "diff %v:\n%s%s", sides, cmd.stdout, cmd.stderr)
 			cmd.execute("diff", sides[0], sides[1], "--across", "all", "--format", "markdown")
 			require.Regexp(t, `(?m)^- (error|warning): (old|new): .*`+fault.says, cmd.stdout)
 		}
@@ -62,7 +64,8 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	doubtful := setOf(t, func(s *set.Set) {
 		timed(s)
 		for i := range s.Cells {
-			s.Cells[i].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}}
+			s.Cells[i].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning,
+				Message: "it fell"}}
 		}
 	}, 1e6, 2e6, 3e6)
 	clean := setOf(t, timed, 1e6, 2e6, 3e6)
@@ -70,7 +73,8 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 
 	code := cmd.execute("diff", doubtful, clean)
 	require.Contains(t, cmd.stdout, "warning: old: drift: ")
-	require.Equal(t, cmd.execute("diff", clean, clean), code, "a warning does not change the exit code")
+	require.Equal(t, cmd.execute("diff", clean, clean), code,
+		"a warning does not change the exit code")
 	require.NotContains(t, cmd.stdout, "warning")
 	require.Empty(t, cmd.stderr)
 

@@ -19,12 +19,22 @@ import (
 
 // TestPluginOptionsFit checks that options fit into 100 columns and are complete.
 func TestPluginOptionsFit(t *testing.T) {
-	help := "a long explanation of what this option does, which values it takes and when to use which of them, in many words"
+	help := "a long explanation of what this option does, which values it takes and when to use " +
+		"which of them, in many words"
 	var out bytes.Buffer
-	write(&out, PluginDetails(Plugin{Name: "fake", Description: &plugin.Description{Info: transport.Info{Name: "fake", Capabilities: transport.Capabilities{Traces: true}, Matched: map[string]string{"checksum": "header"}, Options: []transport.Option{
-		{Name: "congestion-control", Type: transport.TypeDuration, Default: "a default of several words", Help: help,
-			Allowed: []string{"a default of several words", "none", "fresh-streams", "no-window", "early-consume", "one-tag"}},
-	}}}}))
+	write(&out,
+		PluginDetails(Plugin{Name: "fake",
+			Description: &plugin.Description{
+				Info: transport.Info{Name: "fake",
+					Capabilities: transport.Capabilities{Traces: true},
+					Matched:      map[string]string{"checksum": "header"},
+					Options: []transport.Option{
+						{Name: "congestion-control", Type: transport.TypeDuration,
+							Default: "a default of several words", Help: help,
+							Allowed: []string{"a default of several words", "none", "fresh-streams",
+								"no-window",
+								"early-consume", "one-tag"}},
+					}}}}))
 	_, options, found := strings.Cut(out.String(), "for --set key=value:\n")
 	require.True(t, found)
 	require.Contains(t, out.String(), "With --track matched: checksum=header\n")
@@ -43,6 +53,8 @@ func TestPluginOptionsFit(t *testing.T) {
 func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
 
 func TestCalibrationLeft(t *testing.T) {
-	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{{Rounds: 1000, Cells: make([]experiment.Cell, 2)}}}
-	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+format.Left(p.Expected()), CalibrationLeft(p, 1500, 90*time.Second))
+	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{
+		{Rounds: 1000, Cells: make([]experiment.Cell, 2)}}}
+	require.Equal(t, "1,500 of 2,000 launches left, about 1m30s of "+format.Left(p.Expected()),
+		CalibrationLeft(p, 1500, 90*time.Second))
 }

@@ -75,10 +75,11 @@ func Plugins(plugins []Plugin) *doc.Doc {
 	return out
 }
 
-// choices writes when to choose each plugin that is a candidate, in the group of what it is made for.
-// Plugins that do not say it come last.
+// choices writes when to choose each plugin that is a candidate, in the group of what it is made
+// for. Plugins that do not say it come last.
 func choices(out *doc.Doc, plugins []Plugin) {
-	t := doc.NewTable("made for", "name", "also runs on", "choose it").Short().Drop("also runs on", "made for").Wrap(32, "choose it")
+	t := doc.NewTable("made for", "name", "also runs on", "choose it").Short().Drop("also runs on",
+		"made for").Wrap(32, "choose it")
 	rows := 0
 	add := func(group transport.Group, heading string) {
 		for _, p := range plugins {
@@ -144,11 +145,14 @@ func PluginDetails(p Plugin) *doc.Doc {
 		}
 	}
 	out.Line("path:      %s\nsha256:    %s", p.Path, p.SHA256)
-	out.Line("runtime:   %s, revision %s, %s, digest %.12s", d.Version, d.Revision, d.Go, d.RuntimeDigest)
+	out.Line("runtime:   %s, revision %s, %s, digest %.12s", d.Version, d.Revision, d.Go,
+		d.RuntimeDigest)
 
 	out.Line("\nCapabilities: %s", strings.Join(capabilities(info.Capabilities), ", "))
 	l := info.Limits
-	out.Line("Limits: payload %s, inline %s, in flight %s, peers %s", transport.FormatSize(int64(l.MaxPayload)), transport.FormatSize(int64(l.InlineSize)), limit(l.InFlight), limit(l.Peers))
+	out.Line("Limits: payload %s, inline %s, in flight %s, peers %s",
+		transport.FormatSize(int64(l.MaxPayload)), transport.FormatSize(int64(l.InlineSize)),
+		limit(l.InFlight), limit(l.Peers))
 	for _, option := range slices.Sorted(maps.Keys(info.Matched)) {
 		out.Line("With --track matched: %s=%s", option, info.Matched[option])
 	}
@@ -157,7 +161,8 @@ func PluginDetails(p Plugin) *doc.Doc {
 		return out
 	}
 	out.Line("\nOptions, for --set key=value:")
-	t := doc.NewTable("key", "type", "default", "allowed", "").Short().Drop("type", "allowed").Wrap(24, "").Most(12, "default").Most(20, "allowed")
+	t := doc.NewTable("key", "type", "default", "allowed", "").Short().Drop("type", "allowed").Wrap(
+		24, "").Most(12, "default").Most(20, "allowed")
 	for _, o := range info.Options {
 		t.Row(o.Name, o.Type, o.Default, o.Range(), o.Help)
 	}

@@ -33,5 +33,6 @@ func Plan(p *experiment.Plan, b runner.Beside) *doc.Doc {
 
 // PlanSummary returns the size and the expected time of a sweep in one line.
 func PlanSummary(p *experiment.Plan, b runner.Beside) string {
-	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"), format.Count(p.Repeats, "repeat"), p.Order, format.Left(p.Expected(b)))
+	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"),
+		format.Count(p.Repeats, "repeat"), p.Order, format.Left(p.Expected(b)))
 }

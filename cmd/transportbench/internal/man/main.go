@@ -32,12 +32,14 @@ func write(dir string) error {
 	root := cli.Command()
 	root.DisableAutoGenTag = true
 	escape(root)
-	header := &doc.GenManHeader{Section: "1", Source: "transportbench " + core.Version, Manual: "transportbench"}
+	header := &doc.GenManHeader{Section: "1", Source: "transportbench " + core.Version,
+		Manual: "transportbench"}
 	return doc.GenManTree(root, header, dir)
 }
 
 // markup has the characters that the generator, which reads texts as Markdown, would not print.
-var markup = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, ">", `\>`, "[", `\[`)
+var markup = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "<", `\<`, ">", `\>`,
+	"[", `\[`)
 
 // completion is the name of the command whose help cobra writes, in Markdown.
 const completion = "completion"

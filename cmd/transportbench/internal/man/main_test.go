@@ -26,7 +26,8 @@ func TestPages(t *testing.T) {
 			return
 		}
 		described++
-		text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
+		text, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+
+			".1"))
 		require.NoError(t, err)
 		page := strings.ReplaceAll(string(text), `\`, "")
 		help := cmd.Short + " " + cmd.Long + " " + cmd.Example

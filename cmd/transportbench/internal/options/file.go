@@ -44,7 +44,8 @@ func readFile(path string) (*file, error) {
 		return nil, err
 	}
 	if _, has := values[KeyConfig]; has {
-		return nil, &config.SourceError{Source: path, Problem: "a configuration file cannot name another; remove config"}
+		return nil, &config.SourceError{Source: path,
+			Problem: "a configuration file cannot name another; remove config"}
 	}
 	f := &file{path: path, set: map[string]string{}}
 	if table, has := values[KeySet]; has {
@@ -56,7 +57,8 @@ func readFile(path string) (*file, error) {
 	if list, ok := values[KeyTransport].([]any); ok {
 		names, err := cast.ToStringSliceE(list)
 		if err != nil {
-			return nil, &config.SourceError{Source: f.source(KeyTransport), Problem: "not a list of names"}
+			return nil, &config.SourceError{Source: f.source(KeyTransport),
+				Problem: "not a list of names"}
 		}
 		values[KeyTransport] = strings.Join(names, ",")
 	}
@@ -94,11 +96,13 @@ func readKeys(path, option string, known []string) (map[string]any, error) {
 		}
 	}
 	if err != nil {
-		return nil, &config.SourceError{Source: "--" + option, Problem: fileProblem(path, err), Err: err}
+		return nil, &config.SourceError{Source: "--" + option, Problem: fileProblem(path, err),
+			Err: err}
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(known, key) {
-			return nil, &config.SourceError{Source: path, Problem: fmt.Sprintf("unknown key %q%s", key, transport.SuggestionFor(key, known))}
+			return nil, &config.SourceError{Source: path, Problem: fmt.Sprintf("unknown key %q%s",
+				key, transport.SuggestionFor(key, known))}
 		}
 	}
 	return values, nil
@@ -113,7 +117,8 @@ func (f *file) readSet(value any) error {
 	for key, value := range table {
 		text, err := cast.ToStringE(value)
 		if err != nil {
-			return &config.SourceError{Source: source, Problem: fmt.Sprintf("%q is not a plain value", key)}
+			return &config.SourceError{Source: source,
+				Problem: fmt.Sprintf("%q is not a plain value", key)}
 		}
 		f.set[key] = text
 	}

@@ -50,26 +50,55 @@ const mostHosts = 4096
 
 // settings has the keys that are not part of a run's configuration.
 var settings = []config.Field{
-	{Option: transport.Option{Name: KeyTransport, Type: transport.TypeString, Help: "transport to run: a name, a comma list, or all that can run here"}},
-	{Option: transport.Option{Name: KeySet, Type: transport.TypeString, Help: "option of the transport itself, repeatable; see plugins show NAME"}, Form: "key=value"},
-	{Option: transport.Option{Name: KeyOut, Type: transport.TypeString, Default: DefaultOut, Help: "directory for results"}},
-	{Option: transport.Option{Name: KeyJSON, Type: transport.TypeBool, Default: "false", Help: "write only JSON to standard output"}},
-	{Option: transport.Option{Name: KeyConfig, Type: transport.TypeString, Help: "configuration file: YAML, TOML or JSON"}, Form: "file"},
-	{Option: transport.Option{Name: KeyPluginDir, Type: transport.TypeString, Help: "directory to search first for plugins"}},
-	{Option: transport.Option{Name: KeyAllowMixed, Type: transport.TypeBool, Default: "false", Help: "run plugins built from another version of the runtime"}},
-	{Option: transport.Option{Name: KeyStartTimeout, Type: transport.TypeDuration, Default: "10s", Help: "time for a rank to start, to prepare and to connect, each; large configurations add to it", Min: int64(100 * time.Millisecond), Max: int64(time.Hour)}},
-	{Option: transport.Option{Name: KeyWitness, Type: transport.TypeBool, Default: "false", Help: "run the field's own benchmark before and after each window: ucx_perftest, fi_pingpong, ib_write_lat, sockperf, iperf3"}},
-	{Option: transport.Option{Name: KeyHosts, Type: transport.TypeString, Help: "run the ranks on these hosts, through ssh: a,user@b"}, Form: "hosts"},
-	{Option: transport.Option{Name: KeyHostfile, Type: transport.TypeString, Help: "run the ranks on the hosts in this file, through ssh; one in each line"}, Form: "file"},
-	{Option: transport.Option{Name: KeyLaunch, Type: transport.TypeString, Help: "run the ranks on the hosts on which this command starts agents: \"srun -N2 --ntasks-per-node=1\""}, Form: "command"},
-	{Option: transport.Option{Name: KeyRemoteCommand, Type: transport.TypeString, Help: "how the other hosts call transportbench, if not by the path that it has here"}, Form: "command"},
-	{Option: transport.Option{Name: KeyListen, Type: transport.TypeString, Help: "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"}, Form: "address"},
-	{Option: transport.Option{Name: KeyAgents, Type: transport.TypeInt, Default: "0", Help: "number of agents to wait for", Max: mostHosts}},
-	{Option: transport.Option{Name: KeyJoinTimeout, Type: transport.TypeDuration, Default: "0s", Help: "how long to wait for all agents; 0 waits for as long as the engine runs", Max: int64(30 * 24 * time.Hour)}},
-	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0", Help: "ranks on each host, the first hosts first; by default they are dealt out in turn", Max: mostHosts}},
-	{Option: transport.Option{Name: KeyMap, Type: transport.TypeString, Help: "host of each rank, by name or number: h0,h0,h1"}, Form: "hosts"},
-	{Option: transport.Option{Name: KeyShareMachine, Type: transport.TypeBool, Default: "false", Help: "allow several agents on one machine"}},
-	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false", Help: "show more detail, and the whole chain of an error"}},
+	{Option: transport.Option{Name: KeyTransport, Type: transport.TypeString,
+		Help: "transport to run: a name, a comma list, or all that can run here"}},
+	{Option: transport.Option{Name: KeySet, Type: transport.TypeString,
+		Help: "option of the transport itself, repeatable; see plugins show NAME"},
+		Form: "key=value"},
+	{Option: transport.Option{Name: KeyOut, Type: transport.TypeString, Default: DefaultOut,
+		Help: "directory for results"}},
+	{Option: transport.Option{Name: KeyJSON, Type: transport.TypeBool, Default: "false",
+		Help: "write only JSON to standard output"}},
+	{Option: transport.Option{Name: KeyConfig, Type: transport.TypeString,
+		Help: "configuration file: YAML, TOML or JSON"}, Form: "file"},
+	{Option: transport.Option{Name: KeyPluginDir, Type: transport.TypeString,
+		Help: "directory to search first for plugins"}},
+	{Option: transport.Option{Name: KeyAllowMixed, Type: transport.TypeBool, Default: "false",
+		Help: "run plugins built from another version of the runtime"}},
+	{Option: transport.Option{Name: KeyStartTimeout, Type: transport.TypeDuration, Default: "10s",
+		Help: "time for a rank to start, to prepare and to connect, each; large configurations " +
+			"add to it", Min: int64(100 * time.Millisecond), Max: int64(time.Hour)}},
+	{Option: transport.Option{Name: KeyWitness, Type: transport.TypeBool, Default: "false",
+		Help: "run the field's own benchmark before and after each window: ucx_perftest, " +
+			"fi_pingpong, ib_write_lat, sockperf, iperf3"}},
+	{Option: transport.Option{Name: KeyHosts, Type: transport.TypeString,
+		Help: "run the ranks on these hosts, through ssh: a,user@b"}, Form: "hosts"},
+	{Option: transport.Option{Name: KeyHostfile, Type: transport.TypeString,
+		Help: "run the ranks on the hosts in this file, through ssh; one in each line"},
+		Form: "file"},
+	{Option: transport.Option{Name: KeyLaunch, Type: transport.TypeString,
+		Help: "run the ranks on the hosts on which this command starts agents: \"srun -N2 " +
+			"--ntasks-per-node=1\""}, Form: "command"},
+	{Option: transport.Option{Name: KeyRemoteCommand, Type: transport.TypeString,
+		Help: "how the other hosts call transportbench, if not by the path that it has here"},
+		Form: "command"},
+	{Option: transport.Option{Name: KeyListen, Type: transport.TypeString,
+		Help: "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
+		Form: "address"},
+	{Option: transport.Option{Name: KeyAgents, Type: transport.TypeInt, Default: "0",
+		Help: "number of agents to wait for", Max: mostHosts}},
+	{Option: transport.Option{Name: KeyJoinTimeout, Type: transport.TypeDuration, Default: "0s",
+		Help: "how long to wait for all agents; 0 waits for as long as the engine runs",
+		Max:  int64(30 * 24 * time.Hour)}},
+	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0",
+		Help: "ranks on each host, the first hosts first; by default they are dealt out in turn",
+		Max:  mostHosts}},
+	{Option: transport.Option{Name: KeyMap, Type: transport.TypeString,
+		Help: "host of each rank, by name or number: h0,h0,h1"}, Form: "hosts"},
+	{Option: transport.Option{Name: KeyShareMachine, Type: transport.TypeBool, Default: "false",
+		Help: "allow several agents on one machine"}},
+	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false",
+		Help: "show more detail, and the whole chain of an error"}},
 }
 
 // AddCommon adds the flags that every command has.
@@ -88,14 +117,16 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 
 // AddHosts adds the flags of a command that starts agents on other hosts.
 func AddHosts(flags *pflag.FlagSet) {
-	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents, KeyJoinTimeout, KeyShareMachine)
+	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents,
+		KeyJoinTimeout, KeyShareMachine)
 }
 
 // AddRun adds the flags of a command that runs transports, except leaveOut,
 // which the command sets itself. defaults are the command's own, by key. The
 // flags also accept the names that a sweep file uses.
 func AddRun(flags *pflag.FlagSet, defaults map[string]string, leaveOut ...string) {
-	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness, KeyRanksPerHost, KeyMap)
+	addSettings(flags, KeyTransport, KeySet, KeyOut, KeyAllowMixed, KeyStartTimeout, KeyWitness,
+		KeyRanksPerHost, KeyMap)
 	AddHosts(flags)
 	for _, f := range config.Fields() {
 		if !slices.Contains(leaveOut, f.Name) {
@@ -121,7 +152,8 @@ func AddMicro(flags *pflag.FlagSet, duration string) {
 	flags.Lookup(KeyOut).DefValue = ""
 	flags.Lookup(KeyOut).Usage = "directory for the readings, which diff and report read"
 	addText(flags, "duration", "duration", duration, "time of one measurement")
-	addText(flags, "repeats", "int", "1", "times to take each measurement, each in a process of its own; fewer than 6 give no 95% interval")
+	addText(flags, "repeats", "int", "1", "times to take each measurement, each in a process of "+
+		"its own; fewer than 6 give no 95% interval")
 }
 
 func addSettings(flags *pflag.FlagSet, names ...string) {

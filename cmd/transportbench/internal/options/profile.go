@@ -24,7 +24,8 @@ func FindProfile(name string) (config.Profile, error) {
 		p, err := config.ProfileByName(name)
 		var unknown *config.Error
 		if errors.As(err, &unknown) && !strings.Contains(unknown.Problem, "did you mean") {
-			err = &config.Error{Option: unknown.Option, Problem: unknown.Problem + "; the name of a file ends in .yaml, .toml or .json"}
+			err = &config.Error{Option: unknown.Option, Problem: unknown.Problem +
+				"; the name of a file ends in .yaml, .toml or .json"}
 		}
 		return p, err
 	}
@@ -44,7 +45,11 @@ func Profiles() config.Layer {
 
 // ProfileConfig applies a profile to the defaults. Its error names the wrong option.
 func ProfileConfig(p config.Profile) (config.Config, error) {
-	c, _, err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) { return p, nil }, ReadFile: files.ReadArgument})
+	c, _,
+		err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) {
+		return p,
+			nil
+	}, ReadFile: files.ReadArgument})
 	return c, err
 }
 
@@ -57,7 +62,9 @@ func WriteProfile(w io.Writer, p config.Profile) error {
 		return err
 	}
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "# %s: %s\n#\n# To make your own profile, edit this file and use --profile FILE.yaml.\n", p.Name, p.Summary)
+	fmt.Fprintf(out,
+		"# %s: %s\n#\n# To make your own profile, edit this file and use --profile FILE.yaml.\n",
+		p.Name, p.Summary)
 	for _, f := range config.Fields() {
 		if _, ok := p.Set[f.Name]; ok {
 			fmt.Fprintf(out, "\n# %s\n%s: %s\n", f.Help, f.Name, yamlScalar(f.Show(&c)))
@@ -75,7 +82,8 @@ func WriteProfile(w io.Writer, p config.Profile) error {
 // yamlScalar quotes anything but a word or a number.
 func yamlScalar(text string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-'
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			r == '.' || r == '-'
 	}
 	if text != "" && strings.TrimFunc(text, plain) == "" && !strings.HasPrefix(text, "-") {
 		return text

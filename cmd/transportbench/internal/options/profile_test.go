@@ -26,7 +26,8 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 			path := write(t, "own.yaml", text.String())
 			own, err := FindProfile(path)
 			require.NoError(t, err)
-			require.ElementsMatch(t, slices.Collect(maps.Keys(p.Set)), slices.Collect(maps.Keys(own.Set)))
+			require.ElementsMatch(t, slices.Collect(maps.Keys(p.Set)),
+				slices.Collect(maps.Keys(own.Set)))
 			s, err := resolve(t, given{args: []string{"--profile", path}})
 			require.NoError(t, err)
 			want.Profile = "own.yaml"
@@ -34,11 +35,13 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 
 			everything := ""
 			for line := range strings.Lines(text.String()) {
-				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found && config.IsOption(key) {
+				if key, _, found := strings.Cut(strings.TrimPrefix(line, "# "), ": "); found &&
+					config.IsOption(key) {
 					everything += strings.TrimPrefix(line, "# ")
 				}
 			}
-			s, err = resolve(t, given{args: []string{"--profile", write(t, "own.yaml", everything)}})
+			s, err = resolve(t,
+				given{args: []string{"--profile", write(t, "own.yaml", everything)}})
 			require.NoError(t, err)
 			require.Equal(t, want, s.Config)
 		})
@@ -47,7 +50,8 @@ func TestWrittenProfilesAreReadBack(t *testing.T) {
 
 func TestYAMLScalars(t *testing.T) {
 	for text, want := range map[string]string{
-		"0.5": "0.5", "4KiB": "4KiB", "loop": "loop", "1.5s": "1.5s", "": `""`, "read:0.5": `"read:0.5"`, "a b": `"a b"`, "-1": `"-1"`,
+		"0.5": "0.5", "4KiB": "4KiB", "loop": "loop", "1.5s": "1.5s", "": `""`,
+		"read:0.5": `"read:0.5"`, "a b": `"a b"`, "-1": `"-1"`,
 	} {
 		require.Equal(t, want, yamlScalar(text))
 	}
@@ -55,7 +59,8 @@ func TestYAMLScalars(t *testing.T) {
 
 func TestProfileFilePrecedence(t *testing.T) {
 	path := write(t, "own.yaml", "clients: 3\nin-flight: 4\nkeys: 50\n")
-	s, err := resolve(t, given{args: []string{"--profile", path, "--clients=7"}, file: "in-flight: 9\n"})
+	s, err := resolve(t, given{args: []string{"--profile", path, "--clients=7"},
+		file: "in-flight: 9\n"})
 	require.NoError(t, err)
 	require.Equal(t, []int{7, 9, 50}, []int{s.Config.Clients, s.Config.InFlight, s.Config.Keys})
 	require.Equal(t, config.Default().ReadRatio, s.Config.ReadRatio)

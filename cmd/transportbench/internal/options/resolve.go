@@ -79,7 +79,8 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 	r.layers[1] = config.Layer{Values: file.values, Origin: file.source}
 	s := &Settings{File: file.path}
 	general := r.general()
-	if s.Config, s.origins, err = config.Resolve(slices.Insert(general, 1, Profiles())...); err != nil {
+	if s.Config, s.origins, err = config.Resolve(slices.Insert(general, 1, Profiles())...); err !=
+		nil {
 		return nil, err
 	}
 	r.origins = s.origins
@@ -154,19 +155,25 @@ func (r *resolver) settings(s *Settings) error {
 	v, err := transport.ParseOptions(schema, given)
 	var wrong *transport.OptionError
 	if errors.As(err, &wrong) {
-		return &config.SourceError{Source: r.origins.Source(wrong.Option), Problem: wrong.Problem, Err: err}
+		return &config.SourceError{Source: r.origins.Source(wrong.Option), Problem: wrong.Problem,
+			Err: err}
 	}
 	s.Out, s.PluginDir = v.String(KeyOut), v.String(KeyPluginDir)
-	s.AllowMixed, s.Witness, s.JSON, s.Verbose = v.Bool(KeyAllowMixed), v.Bool(KeyWitness), v.Bool(KeyJSON), v.Bool(KeyVerbose)
+	s.AllowMixed, s.Witness, s.JSON, s.Verbose = v.Bool(KeyAllowMixed), v.Bool(KeyWitness),
+		v.Bool(KeyJSON), v.Bool(KeyVerbose)
 	s.StartTimeout = v.Duration(KeyStartTimeout)
 	s.Hosts = Hosts{
-		Hosts: v.String(KeyHosts), Hostfile: v.String(KeyHostfile), Launch: v.String(KeyLaunch), RemoteCommand: v.String(KeyRemoteCommand),
-		Listen: v.String(KeyListen), Agents: v.Int(KeyAgents), JoinTimeout: v.Duration(KeyJoinTimeout),
-		RanksPerHost: v.Int(KeyRanksPerHost), Map: v.String(KeyMap), ShareMachine: v.Bool(KeyShareMachine),
+		Hosts: v.String(KeyHosts), Hostfile: v.String(KeyHostfile), Launch: v.String(KeyLaunch),
+		RemoteCommand: v.String(KeyRemoteCommand),
+		Listen:        v.String(KeyListen), Agents: v.Int(KeyAgents),
+		JoinTimeout:  v.Duration(KeyJoinTimeout),
+		RanksPerHost: v.Int(KeyRanksPerHost), Map: v.String(KeyMap),
+		ShareMachine: v.Bool(KeyShareMachine),
 	}
 	s.Transports, err = transports(v.String(KeyTransport))
 	if err != nil {
-		return &config.SourceError{Source: r.origins.Source(KeyTransport), Problem: err.Error(), Err: err}
+		return &config.SourceError{Source: r.origins.Source(KeyTransport), Problem: err.Error(),
+			Err: err}
 	}
 	return nil
 }
@@ -201,7 +208,8 @@ func (r *resolver) set(f *file) (map[string]string, error) {
 			key, value, found := strings.Cut(item, "=")
 			key = strings.TrimSpace(key)
 			if !found || key == "" {
-				return &config.SourceError{Source: source, Problem: fmt.Sprintf("%q is not of the form key=value", item)}
+				return &config.SourceError{Source: source,
+					Problem: fmt.Sprintf("%q is not of the form key=value", item)}
 			}
 			merged[key] = value
 			r.origins[KeySet+"."+key] = source
@@ -235,10 +243,12 @@ func (s *Settings) Explain(err error) error {
 		}
 		return &config.SourceError{Source: source, Problem: where + wrongOption.Error(), Err: err}
 	case errors.As(err, &wrong):
-		return &config.SourceError{Source: s.origins.Source(wrong.Option), Problem: where + wrong.Problem, Err: err}
+		return &config.SourceError{Source: s.origins.Source(wrong.Option), Problem: where +
+			wrong.Problem, Err: err}
 	case errors.Is(err, transport.ErrTooLarge):
 		// A transport refuses to open for payloads that it can never send.
-		return &config.SourceError{Source: s.origins.Source("value-size"), Problem: err.Error() + "; use smaller values", Err: err}
+		return &config.SourceError{Source: s.origins.Source("value-size"), Problem: err.Error() +
+			"; use smaller values", Err: err}
 	}
 	return err
 }
@@ -268,7 +278,8 @@ func checkEnvironment(environ []string) error {
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
-			return &config.SourceError{Source: name, Problem: "unknown variable" + transport.SuggestionFor(name, known)}
+			return &config.SourceError{Source: name, Problem: "unknown variable" +
+				transport.SuggestionFor(name, known)}
 		}
 	}
 	return nil

@@ -71,13 +71,15 @@ func TestPrecedence(t *testing.T) {
 		given given
 		want  float64
 	}{
-		{"fixed by the command", given{append(flag, profile), env, file, defaults, map[string]string{"read-ratio": "0"}}, 0},
+		{"fixed by the command", given{append(flag, profile), env, file, defaults,
+			map[string]string{"read-ratio": "0"}}, 0},
 		{"flag", given{append(flag, profile), env, file, defaults, nil}, 0.1},
 		{"variable", given{[]string{profile}, env, file, defaults, nil}, 0.2},
 		{"file", given{[]string{profile}, nil, file, defaults, nil}, 0.3},
 		{"profile", given{[]string{profile}, nil, "", defaults, nil}, 1},
 		{"profile from the file", given{nil, nil, "profile: pingpong\n", nil, nil}, 1},
-		{"profile from a variable", given{nil, map[string]string{"TRANSPORTBENCH_PROFILE": "pingpong"}, "", nil, nil}, 1},
+		{"profile from a variable",
+			given{nil, map[string]string{"TRANSPORTBENCH_PROFILE": "pingpong"}, "", nil, nil}, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,11 +97,13 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	want := config.Config{
 		Transport: "shm", Options: map[string]string{},
 		Profile: "pingpong", Topology: "mesh-direct", Ranks: 3, Daemons: 2, Clients: 4, InFlight: 5,
-		Keys: 6, ValueSize: config.FixedSize(4096), ReadRatio: 0.25, Distribution: "zipfian", Theta: 0.5, Seed: 7,
+		Keys: 6, ValueSize: config.FixedSize(4096), ReadRatio: 0.25, Distribution: "zipfian",
+		Theta: 0.5, Seed: 7,
 		TokensPerBlock: 128, BytesPerToken: 32, HotKeys: 0.1, HotShare: 0.9,
 		RemoteShare: 0.75, Rate: 12_500, Arrival: "constant",
 		Flush: "immediate", Idle: "yield", Pin: false,
-		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond), Repeats: 8, Launches: 2,
+		Warmup: config.Duration(time.Second), Duration: config.Duration(1500 * time.Millisecond),
+		Repeats: 8, Launches: 2,
 		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
 		ReadDelay: "20ms", WriteDelay: "exponential:10ms", StorageLanes: 12,
 		Network: "loss=1%,delay=50us",
@@ -109,7 +113,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 	file := ""
 	for _, f := range config.Fields() {
 		text := f.Show(&want)
-		if slices.Contains([]string{"mix", "pattern", "service", "track", "traffic", "class", "servers", "interleave", "delegate", "cpus", "numa"}, f.Name) {
+		if slices.Contains([]string{"mix", "pattern", "service", "track", "traffic", "class",
+			"servers", "interleave", "delegate", "cpus", "numa"}, f.Name) {
 			continue // they exclude others
 		}
 		require.NotEqual(t, f.Default, text, f.Name)
@@ -117,7 +122,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		env[variable(f.Name)] = text
 		file += f.Name + ": " + text + "\n"
 	}
-	for name, g := range map[string]given{"flags": {args: args}, "variables": {env: env}, "file": {file: file}} {
+	for name, g := range map[string]given{"flags": {args: args}, "variables": {env: env},
+		"file": {file: file}} {
 		t.Run(name, func(t *testing.T) {
 			s, err := resolve(t, g)
 			require.NoError(t, err)
@@ -134,19 +140,29 @@ func TestService(t *testing.T) {
 		pattern string
 		wrong   string // the option
 	}{
-		"a profile":                  {[]string{"--profile", "echo"}, 1, "none", ""},
-		"the default ratio":          {[]string{"--service", "echo"}, 1, "none", ""},
-		"a profile's mix":            {[]string{"--profile", "ycsb-d", "--service", "sink"}, 0, "none", ""},
-		"a profile's pattern":        {[]string{"--profile", "kvcache", "--service", "echo"}, 1, "none", ""},
-		"a pattern of writes":        {[]string{"--profile", "bulk", "--service", "sink"}, 0, "write:128", ""},
-		"another pattern of writes":  {[]string{"--profile", "bulk", "--pattern", "write:2"}, 0, "write:2", ""},
-		"a pattern of writes echoed": {[]string{"--profile", "bulk", "--service", "echo"}, 1, "none", ""},
-		"the store":                  {[]string{"--profile", "bulk", "--service", "store"}, 0.5, "write:128", ""},
-		"a ratio":                    {[]string{"--service", "sink", "--read-ratio", "1"}, 0, "", "read-ratio"},
-		"a ratio for a profile":      {[]string{"--profile", "echo", "--read-ratio", "0.5"}, 0, "", "read-ratio"},
-		"a mix":                      {[]string{"--service", "echo", "--mix", "read:1"}, 0, "", "mix"},
-		"a pattern":                  {[]string{"--service", "sink", "--pattern", "lookup:1"}, 0, "", "pattern"},
-		"a typing error":             {[]string{"--service", "ecko"}, 0, "", "service"},
+		"a profile":         {[]string{"--profile", "echo"}, 1, "none", ""},
+		"the default ratio": {[]string{"--service", "echo"}, 1, "none", ""},
+		"a profile's mix": {[]string{"--profile", "ycsb-d", "--service", "sink"}, 0,
+			"none", ""},
+		"a profile's pattern": {[]string{"--profile", "kvcache", "--service", "echo"}, 1,
+			"none", ""},
+		"a pattern of writes": {[]string{"--profile", "bulk", "--service", "sink"}, 0,
+			"write:128", ""},
+		"another pattern of writes": {[]string{"--profile", "bulk", "--pattern", "write:2"}, 0,
+			"write:2", ""},
+		"a pattern of writes echoed": {[]string{"--profile", "bulk", "--service", "echo"}, 1,
+			"none", ""},
+		"the store": {[]string{"--profile", "bulk", "--service", "store"}, 0.5,
+			"write:128", ""},
+		"a ratio": {[]string{"--service", "sink", "--read-ratio", "1"}, 0, "",
+			"read-ratio"},
+		"a ratio for a profile": {[]string{"--profile", "echo", "--read-ratio", "0.5"}, 0, "",
+			"read-ratio"},
+		"a mix": {[]string{"--service", "echo", "--mix", "read:1"}, 0,
+			"", "mix"},
+		"a pattern": {[]string{"--service", "sink", "--pattern", "lookup:1"}, 0,
+			"", "pattern"},
+		"a typing error": {[]string{"--service", "ecko"}, 0, "", "service"},
 	} {
 		s, err := resolve(t, given{args: c.args})
 		if c.wrong != "" {
@@ -178,14 +194,21 @@ func TestTrack(t *testing.T) {
 		every int
 		wrong string
 	}{
-		"shipped is the default":       {nil, config.TrackShipped, 1, ""},
-		"shipped":                      {[]string{"--track", "shipped", "--verify-every", "4"}, config.TrackShipped, 4, ""},
-		"matched":                      {[]string{"--track", "matched"}, config.TrackMatched, 1, ""},
-		"matched, over a profile":      {[]string{"--track", "matched", "--profile", "echo"}, config.TrackMatched, 1, ""},
-		"matched, said twice":          {[]string{"--track", "matched", "--verify-every", "1"}, config.TrackMatched, 1, ""},
-		"matched, with a sampling":     {[]string{"--track", "matched", "--verify-every", "16"}, "", 0, "--verify-every: 16 contradicts --track matched"},
-		"a typing error":               {[]string{"--track", "mached"}, "", 0, `did you mean "matched"?`},
-		"the shipped profile's checks": {[]string{"--profile", "echo"}, config.TrackShipped, 16, ""},
+		"shipped is the default": {nil, config.TrackShipped, 1, ""},
+		"shipped": {[]string{"--track", "shipped", "--verify-every", "4"},
+			config.TrackShipped, 4, ""},
+		"matched": {[]string{"--track", "matched"}, config.TrackMatched, 1,
+			""},
+		"matched, over a profile": {[]string{"--track", "matched", "--profile", "echo"},
+			config.TrackMatched, 1, ""},
+		"matched, said twice": {[]string{"--track", "matched", "--verify-every", "1"},
+			config.TrackMatched, 1, ""},
+		"matched, with a sampling": {[]string{"--track", "matched", "--verify-every", "16"}, "",
+			0, "--verify-every: 16 contradicts --track matched"},
+		"a typing error": {[]string{"--track", "mached"}, "", 0,
+			`did you mean "matched"?`},
+		"the shipped profile's checks": {[]string{"--profile", "echo"}, config.TrackShipped, 16,
+			""},
 	} {
 		s, err := resolve(t, given{args: c.args})
 		if c.wrong != "" {
@@ -223,17 +246,24 @@ func TestTraffic(t *testing.T) {
 		{"--traffic incast:2", "mesh-direct", "incast:2", "client-server", 3, ""},
 		{"--profile kvcache --pattern fan-out", "", "fan-out", "client-server", 4, ""},
 		{"--traffic none", "", "", "client-server", 2, ""},
-		{"--pattern incast", "", "", "", 0, `"incast": the number of calling ranks is not from 1 to 1023; use incast:8`},
+		{"--pattern incast", "", "", "", 0,
+			`"incast": the number of calling ranks is not from 1 to 1023; use incast:8`},
 		{"--pattern incast:0", "", "", "", 0, "from 1 to 1023"},
-		{"--traffic fan-out:3", "", "", "", 0, `--traffic: "fan-out:3": fan-out has no number; leave out ":3"`},
-		{"--pattern fan-out:3", "", "", "", 0, `--pattern: "fan-out:3": fan-out has no number; leave out ":3"`},
+		{"--traffic fan-out:3", "", "", "", 0,
+			`--traffic: "fan-out:3": fan-out has no number; leave out ":3"`},
+		{"--pattern fan-out:3", "", "", "", 0,
+			`--pattern: "fan-out:3": fan-out has no number; leave out ":3"`},
 		{"--pattern hotspot:1.5", "", "", "", 0, "above 0 and at most 1"},
 		{"--traffic fanout", "", "", "", 0, `did you mean "fan-out"?`},
-		{"--pattern incast:3 --ranks 2", "", "", "", 0, "incast:3 has 4 ranks with the one that serves, and not 2; leave --ranks out"},
-		{"--pattern all-to-all --topology client-server", "", "", "", 0, "use --topology mesh-direct or mesh-proxied"},
-		{"--pattern incast:2 --topology mesh-direct", "", "", "", 0, "use --topology client-server"},
+		{"--pattern incast:3 --ranks 2", "", "", "", 0,
+			"incast:3 has 4 ranks with the one that serves, and not 2; leave --ranks out"},
+		{"--pattern all-to-all --topology client-server", "", "", "", 0,
+			"use --topology mesh-direct or mesh-proxied"},
+		{"--pattern incast:2 --topology mesh-direct", "", "", "", 0,
+			"use --topology client-server"},
 		{"--pattern hotspot:0.5 --ranks 2", "", "", "", 0, "needs 3 ranks or more"},
-		{"--pattern all-to-all --remote-share 0.5", "", "", "", 0, "--remote-share: cannot be combined with the traffic all-to-all"},
+		{"--pattern all-to-all --remote-share 0.5", "", "", "", 0,
+			"--remote-share: cannot be combined with the traffic all-to-all"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			g := given{args: strings.Fields(c.args)}
@@ -253,7 +283,8 @@ func TestTraffic(t *testing.T) {
 	}
 	s, err := resolve(t, given{args: []string{"--profile", "kvcache", "--pattern", "fan-out"}})
 	require.NoError(t, err)
-	require.Equal(t, "lookup:7,read:6,write:3", s.Config.Pattern.String(), "the profile's pattern of operations stays")
+	require.Equal(t, "lookup:7,read:6,write:3", s.Config.Pattern.String(),
+		"the profile's pattern of operations stays")
 	c, err := build(map[string]string{"traffic": "hotspot:0.5"})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Ranks)
@@ -266,15 +297,18 @@ func TestClasses(t *testing.T) {
 	require.NoError(t, err)
 	c := s.Config
 	require.Len(t, c.Classes, 2)
-	require.Equal(t, []any{3, 16, 1 << 20, config.ServiceEcho, 1.0}, []any{c.Clients, c.InFlight, c.ValueSize.Max(), c.Service, c.ReadRatio})
+	require.Equal(t, []any{3, 16, 1 << 20, config.ServiceEcho, 1.0},
+		[]any{c.Clients, c.InFlight, c.ValueSize.Max(), c.Service, c.ReadRatio})
 	s, err = resolve(t, given{args: append(both, "--profile", "bulk")})
 	require.NoError(t, err)
 	require.Equal(t, config.ServiceSink, s.Config.Service, "the profile's service stays")
 	require.Empty(t, s.Config.Pattern)
 	for option, args := range map[string][]string{
-		"clients": {"--clients", "2"}, "in-flight": {"--in-flight", "2"}, "value-size": {"--value-size", "9"},
-		"rate": {"--rate", "9"}, "service": {"--service", "store"}, "pattern": {"--service", "sink", "--pattern", "write:2"},
-		"class": {"--class", "rpc:1"},
+		"clients": {"--clients", "2"}, "in-flight": {"--in-flight", "2"},
+		"value-size": {"--value-size", "9"},
+		"rate":       {"--rate", "9"}, "service": {"--service", "store"},
+		"pattern": {"--service", "sink", "--pattern", "write:2"},
+		"class":   {"--class", "rpc:1"},
 	} {
 		_, err := resolve(t, given{args: append(args, both...)})
 		require.ErrorContains(t, err, "--"+option+": ")
@@ -313,7 +347,8 @@ func build(values map[string]string) (config.Config, error) {
 }
 
 func TestSettings(t *testing.T) {
-	s, err := resolve(t, given{args: []string{"--json", "-v", "--allow-mixed-runtime", "--out", "x", "--plugin-dir=y",
+	s, err := resolve(t, given{args: []string{"--json", "-v", "--allow-mixed-runtime", "--out", "x",
+		"--plugin-dir=y",
 		"--start-timeout", "1m", "--transport", "shm, tcpx,shm"}})
 	require.NoError(t, err)
 	require.True(t, s.JSON && s.Verbose && s.AllowMixed)
@@ -380,43 +415,73 @@ func TestErrors(t *testing.T) {
 		want  []string
 	}{
 		{"unknown variable", given{env: map[string]string{"TRANSPORTBENCH_IN_FLIHT": "3"}},
-			[]string{"TRANSPORTBENCH_IN_FLIHT: unknown variable", `did you mean "TRANSPORTBENCH_IN_FLIGHT"?`}},
+			[]string{"TRANSPORTBENCH_IN_FLIHT: unknown variable",
+				`did you mean "TRANSPORTBENCH_IN_FLIGHT"?`}},
 		{"unknown key", given{file: "in_flight: 3\n"},
 			[]string{"config.yaml: unknown key", `did you mean "in-flight"?`}},
 		{"file that names a file", given{file: "config: x\n"}, []string{"cannot name another"}},
-		{"no such file", given{args: []string{"--config", "/no/such.yaml"}}, []string{"--config", "/no/such.yaml: no such file"}},
-		{"file of another kind", given{args: []string{"--config", write(t, "c.conf", "x")}}, []string{"--config", ".yaml, .toml or .json"}},
-		{"a key twice", given{file: "keys: 1\nkeys: 2\n"}, []string{`config.yaml: line 2: mapping key "keys" already defined at line 1`}},
-		{"a key twice in a profile", given{args: []string{"--profile", write(t, "own.yaml", "keys: 1\nkeys: 2\n")}},
+		{"no such file", given{args: []string{"--config", "/no/such.yaml"}},
+			[]string{"--config", "/no/such.yaml: no such file"}},
+		{"file of another kind", given{args: []string{"--config", write(t, "c.conf", "x")}},
+			[]string{"--config", ".yaml, .toml or .json"}},
+		{"a key twice", given{file: "keys: 1\nkeys: 2\n"},
+			[]string{`config.yaml: line 2: mapping key "keys" already defined at line 1`}},
+		{"a key twice in a profile",
+			given{args: []string{"--profile", write(t, "own.yaml", "keys: 1\nkeys: 2\n")}},
 			[]string{`own.yaml: line 2: mapping key "keys" already defined at line 1`}},
 		{"broken file", given{file: "a: [\n"}, []string{"--config", "config.yaml"}},
-		{"list in a file", given{file: "clients: [1, 2]\n"}, []string{"clients in", "not a plain value"}},
+		{"list in a file", given{file: "clients: [1, 2]\n"},
+			[]string{"clients in", "not a plain value"}},
 		{"set that is no table", given{file: "set: 3\n"}, []string{"set in", "not a table"}},
-		{"ill-typed flag", given{args: []string{"--clients=many"}}, []string{`--clients: "many" is not a whole number`}},
-		{"negative seed", given{args: []string{"--seed=-1"}}, []string{`--seed: "-1" is not a whole number from 0`}},
-		{"ill-typed switch", given{args: []string{"--pin=perhaps"}}, []string{`--pin: "perhaps" is not true or false`}},
+		{"ill-typed flag", given{args: []string{"--clients=many"}},
+			[]string{`--clients: "many" is not a whole number`}},
+		{"negative seed", given{args: []string{"--seed=-1"}},
+			[]string{`--seed: "-1" is not a whole number from 0`}},
+		{"ill-typed switch", given{args: []string{"--pin=perhaps"}},
+			[]string{`--pin: "perhaps" is not true or false`}},
 		{"ill-typed variable", given{env: map[string]string{"TRANSPORTBENCH_DURATION": "5"}},
 			[]string{`TRANSPORTBENCH_DURATION: "5" is not a duration such as 500ms`}},
-		{"ill-typed in a file", given{file: "pin: perhaps\n"}, []string{"pin in", `"perhaps" is not true or false`}},
-		{"out of bounds flag", given{args: []string{"--keys=0"}}, []string{"--keys: 0 is out of range (1"}},
-		{"ill-typed timeout", given{args: []string{"--start-timeout=soon"}}, []string{`--start-timeout: "soon" is not a duration`}},
-		{"out of bounds timeout", given{args: []string{"--start-timeout=1ms"}}, []string{"--start-timeout: 1ms is out of range (100ms to 1h0m0s)"}},
-		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}}, []string{"TRANSPORTBENCH_KEYS: 0 is out of range (1"}},
-		{"out of bounds in a file", given{file: "repeats: 0\n"}, []string{"repeats in", "0 is out of range (1"}},
-		{"more daemons than keys", given{args: []string{"--daemons=3", "--keys=2"}}, []string{"--daemons: 3 daemons for 2 keys", "--keys 3"}},
-		{"no such histogram", given{args: []string{"--value-size=file:/no/such"}}, []string{"--value-size: /no/such: no such file"}},
-		{"directory for a histogram", given{args: []string{"--value-size=file:/"}}, []string{"--value-size: /: is a directory"}},
-		{"broken histogram", given{args: []string{"--value-size=file:" + write(t, "h", "64 9\n65\n")}}, []string{"--value-size: ", "line 2", "not a size and a weight"}},
-		{"broken histogram in a file", given{file: "value-size: histogram:64\n"}, []string{"value-size in", "size=weight"}},
-		{"size of another kind", given{args: []string{"--value-size=normal:5"}}, []string{"--value-size:", "uniform:64-4KiB"}},
-		{"mix that is not 1", given{args: []string{"--mix=read:0.5,write:0.4"}}, []string{"--mix: the shares add up to 0.9"}},
-		{"unknown operation", given{env: map[string]string{"TRANSPORTBENCH_PATTERN": "reed:1"}}, []string{"TRANSPORTBENCH_PATTERN:", `did you mean "read"?`}},
-		{"unknown distribution", given{args: []string{"--distribution=latst"}}, []string{"--distribution:", `did you mean "latest"?`}},
-		{"unknown profile", given{args: []string{"--profile=pingpon"}}, []string{"--profile:", `did you mean "pingpong"?`}},
-		{"unknown profile in a file", given{file: "profile: k\n"}, []string{"profile in", "is not one of"}},
-		{"set without a value", given{args: []string{"--set", "ring"}}, []string{`--set: "ring" is not of the form key=value`}},
-		{"all among others", given{args: []string{"--transport", "all,shm"}}, []string{`--transport: "all,shm": all must stand alone`}},
-		{"an empty transport", given{args: []string{"--transport", "shm,"}}, []string{`--transport: "shm," has an empty name`}},
+		{"ill-typed in a file", given{file: "pin: perhaps\n"},
+			[]string{"pin in", `"perhaps" is not true or false`}},
+		{"out of bounds flag", given{args: []string{"--keys=0"}},
+			[]string{"--keys: 0 is out of range (1"}},
+		{"ill-typed timeout", given{args: []string{"--start-timeout=soon"}},
+			[]string{`--start-timeout: "soon" is not a duration`}},
+		{"out of bounds timeout", given{args: []string{"--start-timeout=1ms"}},
+			[]string{"--start-timeout: 1ms is out of range (100ms to 1h0m0s)"}},
+		{"out of bounds variable", given{env: map[string]string{"TRANSPORTBENCH_KEYS": "0"}},
+			[]string{"TRANSPORTBENCH_KEYS: 0 is out of range (1"}},
+		{"out of bounds in a file", given{file: "repeats: 0\n"},
+			[]string{"repeats in", "0 is out of range (1"}},
+		{"more daemons than keys", given{args: []string{"--daemons=3", "--keys=2"}},
+			[]string{"--daemons: 3 daemons for 2 keys", "--keys 3"}},
+		{"no such histogram", given{args: []string{"--value-size=file:/no/such"}},
+			[]string{"--value-size: /no/such: no such file"}},
+		{"directory for a histogram", given{args: []string{"--value-size=file:/"}},
+			[]string{"--value-size: /: is a directory"}},
+		{"broken histogram",
+			given{args: []string{"--value-size=file:" + write(t, "h", "64 9\n65\n")}},
+			[]string{"--value-size: ", "line 2", "not a size and a weight"}},
+		{"broken histogram in a file", given{file: "value-size: histogram:64\n"},
+			[]string{"value-size in", "size=weight"}},
+		{"size of another kind", given{args: []string{"--value-size=normal:5"}},
+			[]string{"--value-size:", "uniform:64-4KiB"}},
+		{"mix that is not 1", given{args: []string{"--mix=read:0.5,write:0.4"}},
+			[]string{"--mix: the shares add up to 0.9"}},
+		{"unknown operation", given{env: map[string]string{"TRANSPORTBENCH_PATTERN": "reed:1"}},
+			[]string{"TRANSPORTBENCH_PATTERN:", `did you mean "read"?`}},
+		{"unknown distribution", given{args: []string{"--distribution=latst"}},
+			[]string{"--distribution:", `did you mean "latest"?`}},
+		{"unknown profile", given{args: []string{"--profile=pingpon"}},
+			[]string{"--profile:", `did you mean "pingpong"?`}},
+		{"unknown profile in a file", given{file: "profile: k\n"},
+			[]string{"profile in", "is not one of"}},
+		{"set without a value", given{args: []string{"--set", "ring"}},
+			[]string{`--set: "ring" is not of the form key=value`}},
+		{"all among others", given{args: []string{"--transport", "all,shm"}},
+			[]string{`--transport: "all,shm": all must stand alone`}},
+		{"an empty transport", given{args: []string{"--transport", "shm,"}},
+			[]string{`--transport: "shm," has an empty name`}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -453,18 +518,32 @@ func TestReplacingOptions(t *testing.T) {
 		token   config.Size
 	}{
 		{"profile's mix", given{args: []string{"--profile=ycsb-d"}}, inserts, nil, 1000, 0},
-		{"a ratio above it", given{args: []string{"--profile=ycsb-d", "--read-ratio=0.9"}}, nil, nil, 1000, 0},
-		{"a ratio in the file above it", given{args: []string{"--profile=ycsb-d"}, file: "read-ratio: 0.9\n"}, nil, nil, 1000, 0},
-		{"a ratio beside a mix", given{args: []string{"--mix=read:0.5,write:0.5", "--read-ratio=0.9"}}, half, nil, 32, 0},
-		{"a ratio below a mix", given{args: []string{"--mix=read:0.5,write:0.5"}, file: "read-ratio: 0.9\n"}, half, nil, 32, 0},
+		{"a ratio above it", given{args: []string{"--profile=ycsb-d", "--read-ratio=0.9"}}, nil,
+			nil, 1000, 0},
+		{"a ratio in the file above it", given{args: []string{"--profile=ycsb-d"},
+			file: "read-ratio: 0.9\n"}, nil, nil, 1000, 0},
+		{"a ratio beside a mix",
+			given{args: []string{"--mix=read:0.5,write:0.5", "--read-ratio=0.9"}}, half,
+			nil, 32, 0},
+		{"a ratio below a mix", given{args: []string{"--mix=read:0.5,write:0.5"},
+			file: "read-ratio: 0.9\n"}, half, nil, 32, 0},
 		{"profile's pattern", given{args: []string{"--profile=kvcache"}}, nil, lookups, 512, 4},
-		{"a mix above it", given{args: []string{"--profile=kvcache", "--mix=read:0.5,write:0.5"}}, half, nil, 512, 4},
-		{"a pattern above a mix", given{args: []string{"--profile=ycsb-d", "--pattern=lookup:7,read:6,write:3"}}, nil, lookups, 1000, 0},
-		{"no pattern", given{args: []string{"--profile=kvcache", "--pattern=none"}}, nil, nil, 512, 4},
-		{"larger tokens", given{args: []string{"--profile=kvcache", "--bytes-per-token=128KiB"}}, nil, lookups, 16 << 20, 128 << 10},
-		{"larger blocks", given{args: []string{"--profile=kvcache", "--tokens-per-block=256"}}, nil, lookups, 1024, 4},
-		{"a size above it", given{args: []string{"--profile=kvcache", "--value-size=1KiB"}}, nil, lookups, 1024, 0},
-		{"a variable above the file", given{env: map[string]string{"TRANSPORTBENCH_VALUE_SIZE": "7"}, file: "tokens-per-block: 2\nbytes-per-token: 4\n"}, nil, nil, 7, 0},
+		{"a mix above it", given{args: []string{"--profile=kvcache", "--mix=read:0.5,write:0.5"}},
+			half, nil, 512, 4},
+		{"a pattern above a mix",
+			given{args: []string{"--profile=ycsb-d", "--pattern=lookup:7,read:6,write:3"}}, nil,
+			lookups, 1000, 0},
+		{"no pattern", given{args: []string{"--profile=kvcache", "--pattern=none"}}, nil,
+			nil, 512, 4},
+		{"larger tokens", given{args: []string{"--profile=kvcache", "--bytes-per-token=128KiB"}},
+			nil, lookups, 16 << 20, 128 << 10},
+		{"larger blocks", given{args: []string{"--profile=kvcache", "--tokens-per-block=256"}}, nil,
+			lookups, 1024, 4},
+		{"a size above it", given{args: []string{"--profile=kvcache", "--value-size=1KiB"}}, nil,
+			lookups, 1024, 0},
+		{"a variable above the file",
+			given{env: map[string]string{"TRANSPORTBENCH_VALUE_SIZE": "7"},
+				file: "tokens-per-block: 2\nbytes-per-token: 4\n"}, nil, nil, 7, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -477,9 +556,11 @@ func TestReplacingOptions(t *testing.T) {
 		})
 	}
 	for problem, args := range map[string][]string{
-		"--value-size: differs from the 512 of":    {"--tokens-per-block=128", "--bytes-per-token=4", "--value-size=1KiB"},
+		"--value-size: differs from the 512 of": {"--tokens-per-block=128",
+			"--bytes-per-token=4", "--value-size=1KiB"},
 		"--pattern: cannot be combined with a mix": {"--pattern=read:1", "--mix=read:1"},
-		"--bytes-per-token: 9223372036854775807":   {"--profile=kvcache", "--bytes-per-token=9223372036854775807"},
+		"--bytes-per-token: 9223372036854775807": {"--profile=kvcache",
+			"--bytes-per-token=9223372036854775807"},
 	} {
 		_, err := resolve(t, given{args: args})
 		require.ErrorContains(t, err, problem)
@@ -500,6 +581,7 @@ func TestSizesFromAFile(t *testing.T) {
 }
 
 func TestOtherVariables(t *testing.T) {
-	_, err := resolve(t, given{env: map[string]string{"TRANSPORTBENCH_PLUGIN_PATH": "/x", "TRANSPORTBENCH_LOG_LEVEL": "debug"}})
+	_, err := resolve(t, given{env: map[string]string{"TRANSPORTBENCH_PLUGIN_PATH": "/x",
+		"TRANSPORTBENCH_LOG_LEVEL": "debug"}})
 	require.NoError(t, err)
 }

@@ -13,8 +13,8 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// CalibrationProgress shows a calibration: a bar on a terminal, else a line for each experiment. Other
-// output to the same stream must go through its Write.
+// CalibrationProgress shows a calibration: a bar on a terminal, else a line for each experiment.
+// Other output to the same stream must go through its Write.
 type CalibrationProgress struct {
 	screen
 	bar    *pb.ProgressBar
@@ -32,7 +32,8 @@ func (p *CalibrationProgress) Begin(s experiment.Status) runner.Observer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.width == nil && s.Label != p.status.Label {
-		fmt.Fprintf(p.out, "%s: %s, %s left\n", s.Label, format.Count(s.Repeats, "round"), format.Left(s.Left))
+		fmt.Fprintf(p.out, "%s: %s, %s left\n", s.Label, format.Count(s.Repeats, "round"),
+			format.Left(s.Left))
 	}
 	p.status, p.at = s, time.Now()
 	p.draw()
@@ -55,7 +56,8 @@ func (p *CalibrationProgress) draw() {
 		p.bar = newBar(p.raw, int64(s.Runs))
 	}
 	p.bar.SetWidth(p.width()).
-		Set("what", printable.Text(fmt.Sprintf("%s: round %d of %d", s.Label, s.Repeat, s.Repeats))).
+		Set("what", printable.Text(fmt.Sprintf("%s: round %d of %d", s.Label, s.Repeat,
+			s.Repeats))).
 		Set("figures", "").
 		Set("left", format.Left(max(0, s.Left-time.Since(p.at)))).
 		SetCurrent(int64(max(0, s.Run-1))).

@@ -41,7 +41,8 @@ func TestCalibrationBar(t *testing.T) {
 			frame := strings.Trim(out.String(), "\r\n")
 			require.LessOrEqual(t, len(frame), width, "%q", frame)
 			require.Contains(t, frame, s.Label+": round ")
-			require.GreaterOrEqual(t, strings.Count(frame, "="), full, "the bar goes back: %q", frame)
+			require.GreaterOrEqual(t, strings.Count(frame, "="), full, "the bar goes back: %q",
+				frame)
 			full = strings.Count(frame, "=")
 		}
 		out.Reset()

@@ -188,7 +188,8 @@ func stepName(s runner.Status) string {
 
 // Figures formats recent throughput and latency.
 func Figures(s runner.Status) string {
-	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50), format.Time(s.P99))
+	return fmt.Sprintf("%s, p50 %s, p99 %s", format.Rate(s.OpsPerSec), format.Time(s.P50),
+		format.Time(s.P99))
 }
 
 // recentRates has the throughput of the last seconds.
@@ -219,8 +220,8 @@ func (h *recentRates) add(now time.Time, s runner.Status) {
 	h.times, h.rates = h.times[old:], h.rates[old:]
 }
 
-// line draws the history from zero to its highest rate, the latest at the right end: each report if they
-// are few, else each second.
+// line draws the history from zero to its highest rate, the latest at the right end: each report if
+// they are few, else each second.
 func (h *recentRates) line() string {
 	if len(h.rates) == 0 {
 		return ""
@@ -244,7 +245,8 @@ func (h *recentRates) line() string {
 	line := make([]rune, sparks)
 	for i, n := range counts {
 		if line[i] = ' '; n > 0 && highest > 0 {
-			line[i] = doc.Levels[min(int(sums[i]/highest*float64(len(doc.Levels))), len(doc.Levels)-1)]
+			line[i] = doc.Levels[min(int(sums[i]/highest*float64(len(doc.Levels))),
+				len(doc.Levels)-1)]
 		}
 	}
 	return string(line)
@@ -313,7 +315,8 @@ func (p *SweepProgress) draw(figures string) {
 
 // Again implements [experiment.Watcher].
 func (p *SweepProgress) Again(s experiment.Status, reason, log string) {
-	fmt.Fprintf(p, "%s: repeat %d of %d is made once more: %s; see %s\n", s.Label, s.Repeat, s.Repeats, reason, log)
+	fmt.Fprintf(p, "%s: repeat %d of %d is made once more: %s; see %s\n", s.Label, s.Repeat,
+		s.Repeats, reason, log)
 }
 
 // Cell implements [experiment.Watcher].

@@ -21,14 +21,18 @@ import (
 var aRun = []runner.Status{
 	{Step: runner.StepLaunch, Repeats: 2, Left: 2300 * time.Millisecond},
 	{Step: runner.StepWarmup, Repeats: 2, Left: 2300 * time.Millisecond},
-	{Step: runner.StepWarmup, Repeats: 2, OpsPerSec: 1e6, P50: 900, P99: 1100, Left: 2200 * time.Millisecond},
+	{Step: runner.StepWarmup, Repeats: 2, OpsPerSec: 1e6, P50: 900, P99: 1100,
+		Left: 2200 * time.Millisecond},
 	{Step: runner.StepFloor, Repeats: 2, Left: 2 * time.Second},
 	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, Left: 2 * time.Second},
-	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250, Left: 1500 * time.Millisecond},
-	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.6e6, P50: 340, P99: 1240, Left: time.Second},
+	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250,
+		Left: 1500 * time.Millisecond},
+	{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.6e6, P50: 340, P99: 1240,
+		Left: time.Second},
 	{Step: runner.StepFloor, Repeat: 1, Repeats: 2, Left: time.Second},
 	{Step: runner.StepFloor, Repeat: 2, Repeats: 2, Left: time.Second},
-	{Step: runner.StepRepeat, Repeat: 2, Repeats: 2, OpsPerSec: 2.4e6, P50: 360, P99: 1260, Left: time.Millisecond},
+	{Step: runner.StepRepeat, Repeat: 2, Repeats: 2, OpsPerSec: 2.4e6, P50: 360, P99: 1260,
+		Left: time.Millisecond},
 	{Step: runner.StepFloor, Repeat: 2, Repeats: 2},
 	{Step: runner.StepClose, Repeats: 2},
 }
@@ -36,7 +40,8 @@ var aRun = []runner.Status{
 func TestPlainProgressEarlyEnd(t *testing.T) {
 	var out bytes.Buffer
 	p := NewProgress(&out, "shm kv")
-	p.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6, P50: 350, P99: 1250})
+	p.Progress(runner.Status{Step: runner.StepRepeat, Repeat: 1, Repeats: 2, OpsPerSec: 2.5e6,
+		P50: 350, P99: 1250})
 	p.Progress(runner.Status{Step: runner.StepClose, Repeats: 2})
 	p.Close()
 	require.Equal(t, "shm kv: repeat 1 of 2\nshm kv: repeat 1 of 2 ended early\n", out.String())
@@ -115,14 +120,15 @@ func TestTerminalProgress(t *testing.T) {
 	}
 }
 
-// The line's own control sequences pass the writer that escapes all others, and text of the line has
-// none.
+// The line's own control sequences pass the writer that escapes all others, and text of the line
+// has none.
 func TestProgressOfForeignText(t *testing.T) {
 	const hostile = "shm\x1b[2J\r\u202e größe"
 	for _, width := range []int{120, 60, 12} {
 		var out bytes.Buffer
 		w := printable.NewWriter(&out)
-		run, sweeping, calibration := NewProgress(w, hostile), NewSweepProgress(w), NewCalibrationProgress(w)
+		run, sweeping, calibration := NewProgress(w, hostile), NewSweepProgress(w),
+			NewCalibrationProgress(w)
 		for _, s := range []*screen{&run.screen, &sweeping.screen, &calibration.screen} {
 			s.width = func() int { return width }
 		}
@@ -166,11 +172,14 @@ func TestHistory(t *testing.T) {
 	require.Empty(t, h.line())
 	began := time.Unix(1000, 0)
 	for i, rate := range []float64{8, 4, 1, 0, 0, 8} {
-		h.add(began.Add(time.Duration(i)*time.Second/10), runner.Status{OpsPerSec: 5, RecentOpsPerSec: max(rate, 0.01)})
+		h.add(began.Add(time.Duration(i)*time.Second/10),
+			runner.Status{OpsPerSec: 5, RecentOpsPerSec: max(rate, 0.01)})
 	}
 	require.Equal(t, "    █▅▂▁▁█", h.line(), "one by one")
 	for i := range 16 {
-		h.add(began.Add(time.Duration(10+i)*time.Second/2), runner.Status{OpsPerSec: float64(1 + i)})
+		h.add(began.Add(time.Duration(10+i)*time.Second/2),
+			runner.Status{OpsPerSec: float64(1 + i)})
 	}
-	require.Equal(t, "  ▁▂▃▄▅▆▇█", h.line(), "means of each second, and what is over 10 s old is gone")
+	require.Equal(t, "  ▁▂▃▄▅▆▇█", h.line(),
+		"means of each second, and what is over 10 s old is gone")
 }

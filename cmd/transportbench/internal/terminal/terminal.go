@@ -27,12 +27,14 @@ type Terminal struct {
 	verbatim bool
 }
 
-// OnTerminal returns a [Terminal] if w is a terminal, else w. NO_COLOR (no-color.org) turns colours off.
+// OnTerminal returns a [Terminal] if w is a terminal, else w. NO_COLOR (no-color.org) turns colours
+// off.
 func OnTerminal(w io.Writer) io.Writer {
 	if !isTerminal(w) {
 		return w
 	}
-	return &Terminal{out: w, width: func() int { return terminalWidth(w.(*os.File)) }, colour: os.Getenv("NO_COLOR") == ""}
+	return &Terminal{out: w, width: func() int { return terminalWidth(w.(*os.File)) },
+		colour: os.Getenv("NO_COLOR") == ""}
 }
 
 // Verbatim makes what is written to w from now on pass unchanged: it is for a program.
@@ -142,15 +144,18 @@ var highlights = []struct {
 }{
 	{regexp.MustCompile(`^(error|OVERSUBSCRIBED): `), text.Colors{text.FgRed, text.Bold}},
 	{regexp.MustCompile(`^(warning): `), text.Colors{text.FgYellow}},
-	{regexp.MustCompile(`(?:^|\s)(WORSE|INCOMPARABLE|\d+ FAILED|failed)(?:[\s,:]|$)`), text.Colors{text.FgRed}},
+	{regexp.MustCompile(`(?:^|\s)(WORSE|INCOMPARABLE|\d+ FAILED|failed)(?:[\s,:]|$)`),
+		text.Colors{text.FgRed}},
 	{regexp.MustCompile(`(?:^|\s)(BETTER)(?:[\s,]|$)`), text.Colors{text.FgGreen}},
-	{regexp.MustCompile(`(?:^|\s)(AMBIGUOUS|\d+ warnings?)(?:[\s,]|$)`), text.Colors{text.FgYellow}},
+	{regexp.MustCompile(`(?:^|\s)(AMBIGUOUS|\d+ warnings?)(?:[\s,]|$)`),
+		text.Colors{text.FgYellow}},
 }
 
 func coloured(line string) string {
 	for _, h := range highlights {
 		if m := h.pattern.FindStringSubmatchIndex(line); m != nil {
-			line = line[:m[2]] + h.colour.EscapeSeq() + line[m[2]:m[3]] + text.Reset.EscapeSeq() + line[m[3]:]
+			line = line[:m[2]] + h.colour.EscapeSeq() + line[m[2]:m[3]] + text.Reset.EscapeSeq() +
+				line[m[3]:]
 		}
 	}
 	return line

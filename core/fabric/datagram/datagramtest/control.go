@@ -85,7 +85,8 @@ func controlRefuses(t *testing.T, s *Suite) {
 	const stray = "anybody there?"
 	good := b.Address()
 	random := rand.New(rand.NewPCG(1, 2))
-	junk := [][]byte{nil, {}, {1}, []byte("127.0.0.1:80"), make([]byte, len(good)), slices.Repeat([]byte{0xff}, len(good)), good[:len(good)-1]}
+	junk := [][]byte{nil, {}, {1}, []byte("127.0.0.1:80"), make([]byte, len(good)),
+		slices.Repeat([]byte{0xff}, len(good)), good[:len(good)-1]}
 	for range 200 {
 		j := make([]byte, random.IntN(2*len(good)))
 		for i := range j {
@@ -117,7 +118,8 @@ func controlMisuse(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
 	to := a.to(b)
-	require.Panics(t, func() { a.Send(to, make([]byte, a.MTU()), []byte{1}) }, "a datagram that exceeds the MTU")
+	require.Panics(t, func() { a.Send(to, make([]byte, a.MTU()), []byte{1}) },
+		"a datagram that exceeds the MTU")
 	if !s.Lossy { // a dropped datagram is not checked
 		require.Panics(t, func() { a.Send(to+1, nil, []byte{1}) }, "a remote that was never open")
 		a.Release(to)
@@ -245,8 +247,10 @@ func controlProbe(t *testing.T, s *Suite) {
 	pb := b.Port.(datagram.Prober)
 	ctx, cancel := context.WithTimeout(t.Context(), s.Timeout)
 	defer cancel()
-	for _, kind := range []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeMedium} {
-		asked := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 16, Back: 3000, InFlight: 8}
+	for _, kind := range []transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate,
+		transport.ProbeMedium} {
+		asked := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 16, Back: 3000,
+			InFlight: 8}
 		lead := asked
 		lead.Initiate = true
 		var theirs transport.Floor
@@ -267,7 +271,8 @@ func controlProbe(t *testing.T, s *Suite) {
 	// A probe without a partner ends with its context.
 	for _, initiate := range []bool{true, false} {
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := pa.Probe(short, to, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate, Duration: time.Millisecond})
+		_, err := pa.Probe(short, to, transport.Probe{Kind: transport.ProbeMedium,
+			Initiate: initiate, Duration: time.Millisecond})
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
@@ -299,6 +304,7 @@ func controlDescriptors(t *testing.T, s *Suite) {
 		once()
 	}
 	// Other tests of the process may open descriptors meanwhile.
-	require.Eventually(t, func() bool { return count() < before+20 }, s.Timeout, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return count() < before+20 }, s.Timeout,
+		10*time.Millisecond,
 		"descriptors leak: %d before", before)
 }

@@ -58,7 +58,8 @@ func (s *Suite) node(t *testing.T) *node {
 	p, err := s.Open()
 	require.NoError(t, err, "opening a port")
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	return &node{Port: p, t: t, suite: s, packets: make([]datagram.Packet, 64), known: map[string]bool{}}
+	return &node{Port: p, t: t, suite: s, packets: make([]datagram.Packet, 64),
+		known: map[string]bool{}}
 }
 
 func (s *Suite) nodes(t *testing.T, n int) (nodes []*node) {
@@ -93,10 +94,12 @@ func (n *node) take() []message {
 
 // send adds a datagram to the batch, and flushes the batch if it is full.
 func (n *node) send(to datagram.Remote, data string) {
-	for deadline := time.Now().Add(n.suite.Timeout); !n.Send(to, []byte(data[:len(data)/3]), []byte(data[len(data)/3:])); {
+	for deadline := time.Now().Add(n.suite.Timeout); !n.Send(to, []byte(data[:len(data)/3]),
+		[]byte(data[len(data)/3:])); {
 		n.flush()
 		n.poll() // a device may make room only in Receive
-		require.True(n.t, time.Now().Before(deadline), "timed out waiting for the device to take a datagram")
+		require.True(n.t, time.Now().Before(deadline),
+			"timed out waiting for the device to take a datagram")
 	}
 }
 
@@ -124,7 +127,8 @@ func (n *node) deliver(to datagram.Remote, other *node, source datagram.Source, 
 }
 
 // arrive waits until all datagrams that were sent to the other node have arrived.
-func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, want map[string]bool) {
+func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source,
+	want map[string]bool) {
 	n.t.Helper()
 	missing := maps.Clone(want)
 	maps.Copy(other.known, want)
@@ -140,7 +144,8 @@ func (n *node) arrive(other *node, to datagram.Remote, source datagram.Source, w
 			delete(missing, m.data)
 		}
 		if now := time.Now(); now.Sub(sent) > n.suite.resend() {
-			require.True(n.t, now.Before(deadline), "timed out waiting for %d of %d datagrams", len(missing), len(want))
+			require.True(n.t, now.Before(deadline), "timed out waiting for %d of %d datagrams",
+				len(missing), len(want))
 			sent = now
 			for d := range missing {
 				n.send(to, d)

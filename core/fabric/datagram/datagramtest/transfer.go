@@ -32,7 +32,8 @@ func transferSizes(t *testing.T, s *Suite) {
 	a, b := x[0], x[1]
 	to, from := a.to(b), b.to(a)
 	require.Positive(t, a.MTU())
-	for i, n := range []int{0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 1000, 1471, 1472, a.MTU() - 1, a.MTU()} {
+	for i, n := range []int{0, 1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 1000, 1471, 1472,
+		a.MTU() - 1, a.MTU()} {
 		if n <= a.MTU() {
 			a.deliver(to, b, b.Source(from), pattern(i, n))
 			b.deliver(from, a, a.Source(to), pattern(i+1, n))
@@ -50,7 +51,8 @@ func transferMixed(t *testing.T, s *Suite) {
 		to = append(to, sender.to(r))
 		from = append(from, r.Source(r.to(sender)))
 	}
-	lengths := []int{16, 16, 16, 48, 48, 16, 0, 0, 64, 63, 64, 64, 64, 100, 100, 7, 1000, 1000, 1000, 3}
+	lengths := []int{16, 16, 16, 48, 48, 16, 0, 0, 64, 63, 64, 64, 64, 100, 100, 7, 1000,
+		1000, 1000, 3}
 	want := make([]map[string]bool, len(receivers))
 	for round := range 20 {
 		for i := range want {
@@ -220,7 +222,8 @@ func transferOwnData(t *testing.T, s *Suite) {
 	}
 	seen := map[string]bool{}
 	for deadline := time.Now().Add(s.Timeout); len(seen) < len(want); {
-		require.True(t, time.Now().Before(deadline), "timed out with %d of %d datagrams", len(seen), len(want))
+		require.True(t, time.Now().Before(deadline), "timed out with %d of %d datagrams", len(seen),
+			len(want))
 		for d := range want {
 			a.send(to, d)
 		}

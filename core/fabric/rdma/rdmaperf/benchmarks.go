@@ -43,7 +43,9 @@ func (b benchmark) reading() string {
 }
 
 // atomic reports whether the operations are atomic ones.
-func (b benchmark) atomic() bool { return b.opcode == rdma.FetchAdd || b.opcode == rdma.CompareSwap }
+func (b benchmark) atomic() bool {
+	return b.opcode == rdma.FetchAdd || b.opcode == rdma.CompareSwap
+}
 
 // fetches reports whether an operation is complete when its answer has come, without the responder.
 func (b benchmark) fetches() bool { return b.opcode == rdma.Read || b.atomic() }
@@ -59,7 +61,8 @@ func (b benchmark) complete(o Options) benchmark {
 	for _, d := range []struct {
 		value    *int
 		standard int
-	}{{&b.postlist, o.Postlist}, {&b.signal, 1}, {&b.pairs, 1}, {&b.depth, o.Depth}, {&b.inline, o.Inline}} {
+	}{{&b.postlist, o.Postlist}, {&b.signal, 1}, {&b.pairs, 1}, {&b.depth, o.Depth},
+		{&b.inline, o.Inline}} {
 		if *d.value == 0 {
 			*d.value = d.standard
 		}
@@ -72,9 +75,11 @@ func benchmarks() (list []benchmark) {
 	rc := []struct {
 		name   string
 		opcode rdma.Opcode
-	}{{"write", rdma.Write}, {"write-imm", rdma.WriteWithImmediate}, {"send", rdma.Send}, {"read", rdma.Read}}
+	}{{"write", rdma.Write}, {"write-imm", rdma.WriteWithImmediate}, {"send", rdma.Send},
+		{"read", rdma.Read}}
 	connected := func(name string, opcode rdma.Opcode) benchmark {
-		return benchmark{name: name, opcode: opcode, kind: rdma.ReliableConnected, size: small, postlist: 1}
+		return benchmark{name: name, opcode: opcode, kind: rdma.ReliableConnected, size: small,
+			postlist: 1}
 	}
 	add := func(b benchmark, change ...func(*benchmark)) {
 		for _, c := range change {
@@ -150,7 +155,8 @@ func variants(connected func(string, rdma.Opcode) benchmark) (list []benchmark) 
 	}
 	b = connected("write-pairs", rdma.Write)
 	b.signal = 16
-	for _, shape := range []struct{ pairs, depth int }{{1, 32}, {1, pairsDepth}, {8, 32}, {8, pairsDepth}} {
+	for _, shape := range []struct{ pairs, depth int }{{1, 32}, {1, pairsDepth}, {8, 32},
+		{8, pairsDepth}} {
 		b.pairs, b.depth = shape.pairs, shape.depth
 		add(b, fmt.Sprintf("%dx%d", b.pairs, b.depth), "1x32")
 	}

@@ -170,8 +170,8 @@ func (s *side) respond() error {
 	if !s.latency || s.fetches() {
 		for !s.stopped.Load() {
 			if !s.soft && !s.consumes() {
-				// The device serves one-sided operations alone, and one in software would have to share
-				// its processor with a thread that polls.
+				// The device serves one-sided operations alone, and one in software would have to
+				// share its processor with a thread that polls.
 				time.Sleep(time.Millisecond)
 				continue
 			}
@@ -191,8 +191,8 @@ func (s *side) respond() error {
 	}
 }
 
-// checkAtomics waits for all requests and checks that the responder's word counts them. A CompareSwap
-// counts only if it found the number of the one before it.
+// checkAtomics waits for all requests and checks that the responder's word counts them. A
+// CompareSwap counts only if it found the number of the one before it.
 func (s *side) checkAtomics(memory []byte) error {
 	for s.done < s.posted {
 		if s.stopped.Load() {
@@ -227,7 +227,8 @@ func (s *side) stream(r *transport.Measurement) error {
 		if from.IsZero() && now.Sub(begin) > s.options.Duration/5 {
 			from, warm = now, s.done
 		}
-		if elapsed := now.Sub(from); !from.IsZero() && elapsed > s.options.Duration && s.done > warm {
+		if elapsed := now.Sub(from); !from.IsZero() && elapsed > s.options.Duration &&
+			s.done > warm {
 			r.Samples = s.done - warm
 			r.Rate = float64(r.Samples) / elapsed.Seconds()
 			r.Bandwidth = r.Rate * float64(s.size)

@@ -17,10 +17,11 @@ import (
 
 // Options configure the measurements.
 type Options struct {
-	Device   rdma.Options
-	MTU      int           // of the path; 0 for the smaller of the ports' MTUs
-	Inline   int           // payloads of up to this many bytes go inline; 0 for none
-	Postlist int           // requests per doorbell of the -postlist and bandwidth measurements; at least 1
+	Device rdma.Options
+	MTU    int // of the path; 0 for the smaller of the ports' MTUs
+	Inline int // payloads of up to this many bytes go inline; 0 for none
+	// requests per doorbell of the -postlist and bandwidth measurements; at least 1
+	Postlist int
 	Depth    int           // of the send queue, if the measurement does not say
 	Duration time.Duration // of each measurement
 }
@@ -39,7 +40,8 @@ func Names() (names []string) {
 // stops at the first error, and with the cause of ctx when ctx ends. Latency is half of a round
 // trip, but the whole of a READ or an atomic operation; fields that a measurement does not measure
 // are 0. A reading without samples has a note that says what the device refused.
-func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) error {
+func Run(ctx context.Context, o Options, wanted func(name string) bool,
+	report func(transport.Measurement) error) error {
 	for _, b := range benchmarks() {
 		if !wanted(b.name) {
 			continue
@@ -100,7 +102,8 @@ func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
 	rights := rdma.RemoteRead | rdma.RemoteWrite
 	if b.atomic() {
 		if !s.device.Attributes().Atomics {
-			return s, fmt.Errorf("%w: %s has no atomic operations", rdma.ErrInvalid, s.device.Attributes().Name)
+			return s, fmt.Errorf("%w: %s has no atomic operations", rdma.ErrInvalid,
+				s.device.Attributes().Name)
 		}
 		rights |= rdma.RemoteAtomic
 	}
@@ -110,7 +113,8 @@ func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
 	s.receives = make([]rdma.ReceiveRequest, 2*b.depth)
 	for i := range s.receives {
 		if b.opcode == rdma.Send {
-			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendSize, Length: receiveSize, LocalKey: s.region.LocalKey}
+			s.receives[i] = rdma.ReceiveRequest{Local: s.region.Address + sendSize,
+				Length: receiveSize, LocalKey: s.region.LocalKey}
 		}
 	}
 	var shared rdma.SharedReceiveQueue
@@ -120,8 +124,10 @@ func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
 		}
 	}
 	for i := range b.pairs {
-		qp, err := s.device.NewQueuePair(rdma.QueuePairConfig{Type: b.kind, Completions: s.cq, SendDepth: b.depth,
-			ReceiveDepth: 2 * b.depth, Shared: shared, MaxInline: b.inline, Cookie: uint32(i), QKey: 1})
+		qp, err := s.device.NewQueuePair(rdma.QueuePairConfig{Type: b.kind, Completions: s.cq,
+			SendDepth:    b.depth,
+			ReceiveDepth: 2 * b.depth, Shared: shared, MaxInline: b.inline, Cookie: uint32(i),
+			QKey: 1})
 		if err != nil {
 			return s, err
 		}

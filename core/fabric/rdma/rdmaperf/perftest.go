@@ -10,12 +10,14 @@ import (
 // addresses. It has no WRITE WITH IMMEDIATE, whose
 // receiver does what that of a SEND does.
 func (b benchmark) witness(a rdma.Attributes) []string {
-	program := map[rdma.Opcode]string{rdma.Write: "ib_write", rdma.WriteWithImmediate: "ib_send", rdma.Send: "ib_send",
+	program := map[rdma.Opcode]string{rdma.Write: "ib_write", rdma.WriteWithImmediate: "ib_send",
+		rdma.Send: "ib_send",
 		rdma.Read: "ib_read", rdma.FetchAdd: "ib_atomic", rdma.CompareSwap: "ib_atomic"}[b.opcode]
 	number := func(name string, value int) string { return "--" + name + "=" + strconv.Itoa(value) }
 	// A fraction of a second, and a multiple of every postlist, which perftest requires.
 	iterations := max(256, 5000/b.pairs/max(1, b.size/4096)) &^ 63
-	line := []string{program + "_lat", "--ib-dev=" + a.Name, number("ib-port", a.Port), number("iters", iterations)}
+	line := []string{program + "_lat", "--ib-dev=" + a.Name, number("ib-port", a.Port),
+		number("iters", iterations)}
 	if a.Link == "Ethernet" {
 		line = append(line, number("gid-index", a.GIDIndex))
 	}

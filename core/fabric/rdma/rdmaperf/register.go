@@ -24,7 +24,8 @@ var areas = []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}
 const mostAreas = 1000
 
 // memory measures the registration of memory, one area at a time.
-func memory(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) (err error) {
+func memory(ctx context.Context, o Options, wanted func(name string) bool,
+	report func(transport.Measurement) error) (err error) {
 	if !wanted(register) && !wanted(deregister) {
 		return nil
 	}
@@ -36,7 +37,8 @@ func memory(ctx context.Context, o Options, wanted func(name string) bool, repor
 	var given []transport.Measurement
 	for _, size := range areas {
 		var on, off []float64
-		for began := time.Now(); len(on) == 0 || time.Since(began) < o.Duration && len(on) < mostAreas; {
+		for began := time.Now(); len(on) == 0 || time.Since(began) < o.Duration &&
+			len(on) < mostAreas; {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -49,7 +51,8 @@ func memory(ctx context.Context, o Options, wanted func(name string) bool, repor
 			if err := region.Close(); err != nil {
 				return fmt.Errorf("%s of %d bytes: %w", deregister, size, err)
 			}
-			on, off = append(on, float64(registered.Sub(start))), append(off, float64(time.Since(registered)))
+			on, off = append(on, float64(registered.Sub(start))),
+				append(off, float64(time.Since(registered)))
 		}
 		given = append(given, area(deregister, size, off))
 		if !wanted(register) {
@@ -76,5 +79,6 @@ func area(name string, size int, times []float64) transport.Measurement {
 	n := len(times)
 	median := (times[(n-1)/2] + times[n/2]) / 2
 	return transport.Measurement{Name: name, Size: size, Samples: n,
-		Latency: median, LatencyP99: times[(n-1)*99/100], Bandwidth: float64(size) / median * float64(time.Second)}
+		Latency: median, LatencyP99: times[(n-1)*99/100],
+		Bandwidth: float64(size) / median * float64(time.Second)}
 }

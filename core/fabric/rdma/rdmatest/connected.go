@@ -29,7 +29,8 @@ var connectedTests = []test{
 	{"rc/both-ways", rcBothWays},
 }
 
-var lengths = []int{0, 1, 7, 32, 33, 63, 64, 65, 231, 255, 256, 257, 359, 360, 361, 1000, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20}
+var lengths = []int{0, 1, 7, 32, 33, 63, 64, 65, 231, 255, 256, 257, 359, 360, 361, 1000, 1024,
+	1025, 4095, 4096, 4097, 65536, 1 << 20}
 
 func rcWrite(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
@@ -118,7 +119,9 @@ func rcAtomics(t *testing.T, s *Suite) {
 	if !a.device.Attributes().Atomics {
 		t.Skipf("%s has no atomic operations", a.device.Attributes().Name)
 	}
-	word := func(x *side, offset int) uint64 { return binary.NativeEndian.Uint64(x.bytes(offset, 8)) }
+	word := func(x *side, offset int) uint64 {
+		return binary.NativeEndian.Uint64(x.bytes(offset, 8))
+	}
 	const target, fetched = 64, 128
 	atomic := func(opcode rdma.Opcode, id, operand, swap uint64) rdma.SendRequest {
 		r := toward(a.request(opcode, id, fetched+8*int(id), 8), b, target)
@@ -165,8 +168,8 @@ func rcAtomics(t *testing.T, s *Suite) {
 	quiet(a, b)
 }
 
-// rcAtomicsOfTwo adds from two devices to one word: no addition is lost, and none fetches what another
-// one fetched.
+// rcAtomicsOfTwo adds from two devices to one word: no addition is lost, and none fetches what
+// another one fetched.
 func rcAtomicsOfTwo(t *testing.T, s *Suite) {
 	const adds = 200
 	a, b := s.pair(t, setup{})
@@ -174,7 +177,8 @@ func rcAtomicsOfTwo(t *testing.T, s *Suite) {
 	if !a.device.Attributes().Atomics {
 		t.Skipf("%s has no atomic operations", a.device.Attributes().Name)
 	}
-	second, err := b.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: b.cq, SendDepth: depth, ReceiveDepth: 1})
+	second, err := b.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+		Completions: b.cq, SendDepth: depth, ReceiveDepth: 1})
 	require.NoError(t, err)
 	require.NoError(t, second.Connect(c.qp.Endpoint(), s.Connect))
 	require.NoError(t, c.qp.Connect(second.Endpoint(), s.Connect))
@@ -199,7 +203,8 @@ func rcAtomicsOfTwo(t *testing.T, s *Suite) {
 
 func rcInline(t *testing.T, s *Suite) {
 	a, b := s.pair(t, setup{})
-	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize, "the inline size is less than configured")
+	require.GreaterOrEqual(t, a.qp.MaxInline(), inlineSize,
+		"the inline size is less than configured")
 	for i := range 200 {
 		n := i % (a.qp.MaxInline() + 1)
 		fill(a.bytes(0, n), i)
@@ -218,8 +223,9 @@ func rcInline(t *testing.T, s *Suite) {
 	n, err := a.qp.PostSend([]rdma.SendRequest{r})
 	require.Error(t, err, "an inline request over MaxInline was accepted")
 	require.Zero(t, n)
-	_, err = a.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: a.cq,
-		SendDepth: 1, ReceiveDepth: 1, MaxInline: 1 << 20})
+	_, err = a.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+		Completions: a.cq,
+		SendDepth:   1, ReceiveDepth: 1, MaxInline: 1 << 20})
 	require.ErrorContains(t, err, "inline", "an inline size of 1 MiB")
 }
 
@@ -320,7 +326,8 @@ func rcOrder(t *testing.T, s *Suite) {
 			require.Equal(t, rdma.StatusOK, c.Status)
 			require.EqualValues(t, received, c.Immediate, "immediates, in order")
 			n := sizes[received%len(sizes)]
-			require.Equal(t, pattern(received, n), b.bytes(received%depth*stride, n), "bytes of message %d", received)
+			require.Equal(t, pattern(received, n), b.bytes(received%depth*stride, n),
+				"bytes of message %d", received)
 			received++
 		}
 		b.receive(len(b.queue), 0, 0)
@@ -370,7 +377,8 @@ func rcReceiverNotReady(t *testing.T, s *Suite) {
 	for i := range 4 {
 		a.succeed(b, uint64(i), rdma.WriteWithImmediate)
 	}
-	require.Greater(t, a.device.ReceiverNotReady()+b.device.ReceiverNotReady(), before, "receiver-not-ready counted")
+	require.Greater(t, a.device.ReceiverNotReady()+b.device.ReceiverNotReady(), before,
+		"receiver-not-ready counted")
 }
 
 func rcBothWays(t *testing.T, s *Suite) {
@@ -400,14 +408,16 @@ func rcBothWays(t *testing.T, s *Suite) {
 // unsignaled ones.
 func rcSignaledBehindUnsignaled(t *testing.T, s *Suite) {
 	for _, before := range []int{0, 16, 5000} {
-		for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
+		for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send,
+			rdma.Read} {
 			for _, n := range []int{0, 16, 5000} {
 				a, b := s.pair(t, setup{shared: true, memory: 64 << 10})
 				b.receive(6, 0, 5000)
 				fill(a.bytes(0, before), n)
 				unsignaled := toward(a.request(rdma.WriteWithImmediate, 1, 0, before), b, 40<<10)
 				unsignaled.Flags = 0
-				a.post(unsignaled, unsignaled, unsignaled, toward(a.request(opcode, 2, 8192, n), b, 48<<10))
+				a.post(unsignaled, unsignaled, unsignaled,
+					toward(a.request(opcode, 2, 8192, n), b, 48<<10))
 				a.succeed(b, 2, opcode)
 				until("the receives", func() bool { return len(b.queue) >= 3 }, b, a)
 				require.Equal(t, pattern(n, before), b.bytes(40<<10, before))

@@ -114,7 +114,8 @@ func udManySenders(t *testing.T, s *Suite) {
 			c := server.next(others[0])
 			require.Equal(t, rdma.Receive, c.Opcode)
 			at := int(c.ID-1000) * 128
-			require.Equal(t, pattern(int(c.Immediate), 32), server.bytes(at+grh, 32), "datagram of sender %d", c.Immediate)
+			require.Equal(t, pattern(int(c.Immediate), 32), server.bytes(at+grh, 32),
+				"datagram of sender %d", c.Immediate)
 			r := server.datagram(byNumber[c.Source], 2, at+grh, 32)
 			r.Flags = 0
 			if int(c.Immediate) == senders-1 || round%8 == 7 {
@@ -179,7 +180,8 @@ func udRefuses(t *testing.T, s *Suite) {
 	stranger := a.datagram(p+1, 1, 0, 16)
 	oneSided := toward(a.datagram(p, 1, 0, 16), b, 0)
 	oneSided.Opcode = rdma.Write
-	for name, r := range map[string]rdma.SendRequest{"large": large, "stranger": stranger, "write": oneSided} {
+	for name, r := range map[string]rdma.SendRequest{"large": large, "stranger": stranger,
+		"write": oneSided} {
 		n, err := a.qp.PostSend([]rdma.SendRequest{r})
 		require.ErrorIs(t, err, rdma.ErrInvalid, name)
 		require.Zero(t, n)

@@ -32,9 +32,11 @@ func deviceAttributes(t *testing.T, s *Suite) {
 	require.NotEmpty(t, at.Link)
 	require.Positive(t, at.Port)
 	require.Contains(t, []int{256, 512, 1024, 2048, 4096}, at.MTU)
-	for name, limit := range map[string]int{"queue pairs": at.MaxQueuePairs, "send depth": at.MaxSendDepth,
-		"receive depth": at.MaxReceiveDepth, "shared receives": at.MaxShared, "completions": at.MaxCompletions,
-		"message": at.MaxMessage, "reads": at.MaxReadsInFlight} {
+	for name, limit := range map[string]int{"queue pairs": at.MaxQueuePairs,
+		"send depth":    at.MaxSendDepth,
+		"receive depth": at.MaxReceiveDepth, "shared receives": at.MaxShared,
+		"completions": at.MaxCompletions,
+		"message":     at.MaxMessage, "reads": at.MaxReadsInFlight} {
 		require.Positive(t, limit, name)
 	}
 }
@@ -72,15 +74,16 @@ func deviceMemory(t *testing.T, s *Suite) {
 	a.succeed(b, 1, rdma.Write)
 }
 
-// deviceRegisteredMemory checks that registration has allocated the memory, and that the first message
-// through a region takes no page fault for each page.
+// deviceRegisteredMemory checks that registration has allocated the memory, and that the first
+// message through a region takes no page fault for each page.
 func deviceRegisteredMemory(t *testing.T, s *Suite) {
 	const size = 16 << 20
 	a, b := s.pair(t, setup{memory: size})
 	for _, x := range []*side{a, b} {
 		require.Zero(t, absentPages(t, x.memory), "pages that registration has not allocated")
 	}
-	a.post(toward(a.request(rdma.Write, 1, 0, 0), b, 0)) // a device may map the region of the peer now
+	// a device may map the region of the peer now
+	a.post(toward(a.request(rdma.Write, 1, 0, 0), b, 0))
 	a.succeed(b, 1, rdma.Write)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,7 +93,8 @@ func deviceRegisteredMemory(t *testing.T, s *Suite) {
 	a.succeed(b, 2, rdma.Write)
 	require.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
 	// The program has faults of its own, some hundreds.
-	require.Less(t, int(after.Minflt-before.Minflt), size/os.Getpagesize()/4, "page faults of the first message")
+	require.Less(t, int(after.Minflt-before.Minflt), size/os.Getpagesize()/4,
+		"page faults of the first message")
 }
 
 // absentPages returns how many pages of a region an access would have to fault in.
@@ -119,8 +123,9 @@ func deviceManyPairs(t *testing.T, s *Suite) {
 	for i := range uint32(pairs) {
 		ends := [2]rdma.QueuePair{}
 		for k, x := range []*side{a, b} {
-			qp, err := x.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected, Completions: x.cq,
-				Shared: x.srq, SendDepth: 16, MaxInline: 32, Cookie: 100 + i})
+			qp, err := x.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
+				Completions: x.cq,
+				Shared:      x.srq, SendDepth: 16, MaxInline: 32, Cookie: 100 + i})
 			require.NoError(t, err)
 			ends[k] = qp
 		}

@@ -9,12 +9,15 @@ import (
 )
 
 var errorTests = []test{
-	{"errors/remote-key", errorRemoteAccess(func(r *rdma.SendRequest, _ *side) { r.RemoteKey ^= 0xff })},
+	{"errors/remote-key", errorRemoteAccess(
+		func(r *rdma.SendRequest, _ *side) { r.RemoteKey ^= 0xff })},
 	{"errors/remote-end", errorRemoteAccess(func(r *rdma.SendRequest, b *side) {
 		r.Remote = b.memory.Remote.Address + b.memory.Remote.Length - uint64(r.Length) + 1
 	})},
-	{"errors/remote-start", errorRemoteAccess(func(r *rdma.SendRequest, b *side) { r.Remote = b.memory.Remote.Address - 1 })},
-	{"errors/closed-region", errorRemoteAccess(func(_ *rdma.SendRequest, b *side) { require.NoError(b.t, b.memory.Close()) })},
+	{"errors/remote-start", errorRemoteAccess(
+		func(r *rdma.SendRequest, b *side) { r.Remote = b.memory.Remote.Address - 1 })},
+	{"errors/closed-region", errorRemoteAccess(
+		func(_ *rdma.SendRequest, b *side) { require.NoError(b.t, b.memory.Close()) })},
 	{"errors/no-write-access", errorNoAccess(rdma.Write, rdma.RemoteRead)},
 	{"errors/no-read-access", errorNoAccess(rdma.Read, rdma.RemoteWrite)},
 	{"errors/no-atomic-access", errorNoAccess(rdma.FetchAdd, rdma.RemoteRead|rdma.RemoteWrite)},
@@ -69,7 +72,8 @@ func errorLocalKey(t *testing.T, s *Suite) {
 		a.post(bad)
 		c := a.next(b)
 		// Soft-RoCE reports the second.
-		require.Contains(t, []rdma.Status{rdma.StatusLocalProtection, rdma.StatusLocalOperation}, c.Status, "%v", c.Status)
+		require.Contains(t, []rdma.Status{rdma.StatusLocalProtection, rdma.StatusLocalOperation},
+			c.Status, "%v", c.Status)
 	}
 }
 
@@ -103,13 +107,16 @@ func errorReceiveTooShort(t *testing.T, s *Suite) {
 		b.receive(1, 0, 16)
 		a.post(a.request(rdma.Send, 1, 0, n))
 		// Soft-RoCE reports the second of each.
-		require.Contains(t, []rdma.Status{rdma.StatusLocalLength, rdma.StatusLocalOperation}, b.next(a).Status)
-		require.Contains(t, []rdma.Status{rdma.StatusRemoteInvalid, rdma.StatusRemoteOperation}, a.next(b).Status)
+		require.Contains(t, []rdma.Status{rdma.StatusLocalLength, rdma.StatusLocalOperation},
+			b.next(a).Status)
+		require.Contains(t, []rdma.Status{rdma.StatusRemoteInvalid, rdma.StatusRemoteOperation},
+			a.next(b).Status)
 	}
 }
 
 func errorReceiverNotReady(t *testing.T, s *Suite) {
-	a, b := s.pair(t, setup{connect: rdma.ConnectOptions{ReceiverNotReadyRetries: 1, ReceiverNotReadyTimer: 1, MTU: s.Connect.MTU}})
+	a, b := s.pair(t, setup{connect: rdma.ConnectOptions{ReceiverNotReadyRetries: 1,
+		ReceiverNotReadyTimer: 1, MTU: s.Connect.MTU}})
 	a.post(toward(a.request(rdma.WriteWithImmediate, 1, 0, 16), b, 0))
 	c := a.next(b)
 	require.Equal(t, rdma.StatusReceiverNotReadyOut, c.Status, "%v", c.Status)
@@ -121,7 +128,8 @@ func errorReceiverNotReady(t *testing.T, s *Suite) {
 // once because they take long.
 func errorPeerClosed(t *testing.T, s *Suite) {
 	var wait []func()
-	for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send, rdma.Read} {
+	for _, opcode := range []rdma.Opcode{rdma.Write, rdma.WriteWithImmediate, rdma.Send,
+		rdma.Read} {
 		for _, n := range []int{0, 16, 5000} {
 			if n == 0 && opcode == rdma.Read {
 				continue
@@ -135,7 +143,8 @@ func errorPeerClosed(t *testing.T, s *Suite) {
 			a.post(toward(a.request(opcode, 2, 0, n), b, 0))
 			wait = append(wait, func() {
 				c := a.next(b)
-				require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode, n, c.Status)
+				require.Equal(t, rdma.StatusRetryExceeded, c.Status, "%v of %d bytes: %v", opcode,
+					n, c.Status)
 			})
 		}
 	}
@@ -180,7 +189,8 @@ func errorConnect(t *testing.T, s *Suite) {
 	require.NoError(t, b.qp.Connect(a.qp.Endpoint(), s.Connect))
 	a.post(toward(a.request(rdma.Write, 1, 0, 16), b, 0))
 	a.succeed(b, 1, rdma.Write)
-	require.ErrorIs(t, a.qp.Connect(b.qp.Endpoint(), s.Connect), rdma.ErrInvalid, "the second Connect")
+	require.ErrorIs(t, a.qp.Connect(b.qp.Endpoint(), s.Connect), rdma.ErrInvalid,
+		"the second Connect")
 }
 
 func errorUnconnected(t *testing.T, s *Suite) {

@@ -30,7 +30,8 @@ func Run(t *testing.T, s Suite) {
 	if s.Impatient == (rdma.ConnectOptions{}) {
 		s.Impatient = rdma.ConnectOptions{Timeout: 8, Retries: 1, MTU: s.Connect.MTU}
 	}
-	for _, group := range [][]test{connectedTests, errorTests, datagramTests, dynamicTests, notifierTests, deviceTests} {
+	for _, group := range [][]test{connectedTests, errorTests, datagramTests, dynamicTests,
+		notifierTests, deviceTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) { c.run(t, &s) })
 		}
@@ -101,8 +102,9 @@ func (s *Suite) side(t *testing.T, c setup) *side {
 		x.notifier, err = device.NewNotifier(x.cq)
 		require.NoError(t, err)
 	}
-	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: depth, ReceiveDepth: depth,
-		MaxInline: inlineSize, Cookie: 7, QKey: qkey}
+	config := rdma.QueuePairConfig{Type: c.kind, Completions: x.cq, SendDepth: depth,
+		ReceiveDepth: depth,
+		MaxInline:    inlineSize, Cookie: 7, QKey: qkey}
 	if c.shared {
 		x.srq, err = device.NewSharedReceiveQueue(depth)
 		require.NoError(t, err)
@@ -131,7 +133,8 @@ func (x *side) receive(n, offset, length int) {
 	for i := range n {
 		r := rdma.ReceiveRequest{ID: uint64(1000 + i)}
 		if length > 0 {
-			r.Local, r.Length, r.LocalKey = x.memory.Address+uint64(offset+i*length), uint32(length), x.memory.LocalKey
+			r.Local, r.Length, r.LocalKey = x.memory.Address+uint64(offset+i*length),
+				uint32(length), x.memory.LocalKey
 		}
 		var posted int
 		var err error
@@ -148,7 +151,8 @@ func (x *side) receive(n, offset, length int) {
 // request returns a signaled request with local memory at offset.
 func (x *side) request(opcode rdma.Opcode, id uint64, offset, length int) rdma.SendRequest {
 	return rdma.SendRequest{ID: id, Opcode: opcode, Flags: rdma.Signaled,
-		Local: x.memory.Address + uint64(offset), Length: uint32(length), LocalKey: x.memory.LocalKey}
+		Local: x.memory.Address + uint64(offset), Length: uint32(length),
+		LocalKey: x.memory.LocalKey}
 }
 
 // toward returns r with y's memory at offset as its target.

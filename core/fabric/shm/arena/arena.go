@@ -64,11 +64,13 @@ func Overhead(blocks int) int {
 	return (tableOffset + blocks*entrySize + blockPadding - 1) &^ (blockPadding - 1)
 }
 
-// Create makes an arena in memory, which must be all zero and aligned to a cache line, for that many
-// blocks at most. owner is a number, not 0, that identifies this process to [Arena.Reclaim].
+// Create makes an arena in memory, which must be all zero and aligned to a cache line, for that
+// many blocks at most. owner is a number, not 0, that identifies this process to [Arena.Reclaim].
 func Create(memory []byte, blocks int, owner uint32) (*Arena, error) {
 	if blocks < 1 || blocks > 1<<30 || len(memory) < Overhead(blocks)+unit {
-		return nil, fmt.Errorf("arena for %d blocks in %d bytes: want at least 1 block and %d bytes", blocks, len(memory), Overhead(max(blocks, 1))+unit)
+		return nil,
+			fmt.Errorf("arena for %d blocks in %d bytes: want at least 1 block and %d bytes",
+				blocks, len(memory), Overhead(max(blocks, 1))+unit)
 	}
 	shm.Word64(memory, shapeOffset).Store(uint64(blocks))
 	shm.Word64(memory, magicOffset).Store(magic) // pairs with the load in Open
@@ -85,16 +87,18 @@ func Open(memory []byte, owner uint32) (*Arena, error) {
 	}
 	entries := shm.Word64(memory, shapeOffset).Load()
 	if entries < 1 || entries > 1<<30 || len(memory) < Overhead(int(entries)) {
-		return nil, fmt.Errorf("opening an arena: %w: %d blocks do not fit into %d bytes", ErrCorrupt, entries, len(memory))
+		return nil, fmt.Errorf("opening an arena: %w: %d blocks do not fit into %d bytes",
+			ErrCorrupt, entries, len(memory))
 	}
-	return &Arena{memory: memory, owner: owner, entries: uint32(entries), blocks: memory[Overhead(int(entries)):]}, nil
+	return &Arena{memory: memory, owner: owner, entries: uint32(entries),
+		blocks: memory[Overhead(int(entries)):]}, nil
 }
 
 // classOf returns the size class of a block: its size is unit<<class.
 func classOf(size int) int { return bits.Len(uint(max(size, 1)-1) >> unitShift) }
 
-// Allocate returns a block of at least size bytes, aligned to a cache line. Its contents are undefined.
-// The error is ErrFull or ErrCorrupt.
+// Allocate returns a block of at least size bytes, aligned to a cache line. Its contents are
+// undefined. The error is ErrFull or ErrCorrupt.
 func (a *Arena) Allocate(size int) (Block, error) {
 	class := classOf(size)
 	if size < 0 || class >= classes {
@@ -107,8 +111,8 @@ func (a *Arena) Allocate(size int) (Block, error) {
 	return Block{ID: id, Size: size}, err
 }
 
-// take pops an entry from the list of a class; 0 if it is empty. The change count in the list's head
-// keeps a head from being mistaken for an earlier one with the same entry.
+// take pops an entry from the list of a class; 0 if it is empty. The change count in the list's
+// head keeps a head from being mistaken for an earlier one with the same entry.
 func (a *Arena) take(class int) (uint32, error) {
 	head := shm.Word64(a.memory, listsOffset+class*listSize)
 	for {
@@ -140,7 +144,8 @@ func (a *Arena) grow(class int) (uint32, error) {
 		old := used.Load()
 		entries, units := uint32(old>>32), uint64(uint32(old))
 		need := uint64(1) << class
-		if entries >= a.entries || units+need > uint64(len(a.blocks)>>unitShift) || units+need > 1<<32-1 {
+		if entries >= a.entries || units+need > uint64(len(a.blocks)>>unitShift) ||
+			units+need > 1<<32-1 {
 			return 0, ErrFull
 		}
 		if !used.CompareAndSwap(old, uint64(entries+1)<<32|(units+need)) {
@@ -215,7 +220,8 @@ func (a *Arena) Bytes(b Block) ([]byte, error) {
 	}
 	class, place := state>>8&0xff, shm.Word64(a.memory, entry(b.ID)+placeOffset).Load()
 	limit := uint64(len(a.blocks)) >> unitShift
-	if class >= classes || b.Size < 0 || uint64(b.Size) > unit<<class || place > limit || uint64(1)<<class > limit-place {
+	if class >= classes || b.Size < 0 || uint64(b.Size) > unit<<class || place > limit ||
+		uint64(1)<<class > limit-place {
 		return nil, ErrCorrupt
 	}
 	at := place << unitShift

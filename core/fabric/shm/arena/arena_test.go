@@ -35,7 +35,8 @@ func create(t *testing.T, blocks, size int) (*Arena, []byte) {
 
 func TestSizes(t *testing.T) {
 	a, _ := create(t, 16, 1<<16)
-	for _, c := range []struct{ size, class int }{{0, 0}, {1, 0}, {64, 0}, {65, 1}, {128, 1}, {129, 2}, {4096, 6}, {4097, 7}} {
+	for _, c := range []struct{ size, class int }{{0, 0}, {1, 0}, {64, 0}, {65, 1}, {128, 1},
+		{129, 2}, {4096, 6}, {4097, 7}} {
 		require.Equal(t, c.class, classOf(c.size), c.size)
 		b, err := a.Allocate(c.size)
 		require.NoError(t, err)
@@ -174,7 +175,8 @@ func TestThreads(t *testing.T) {
 		require.NoError(t, err)
 		rounds := 0
 		working.Go(func() {
-			if err := churn(view, uint64(owner), func() bool { rounds++; return rounds > 5000 }); err != nil {
+			if err := churn(view, uint64(owner),
+				func() bool { rounds++; return rounds > 5000 }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -213,8 +215,8 @@ func child(text string) {
 	fail(churn(a, uint64(j.Owner), func() bool { return time.Now().After(end) }))
 }
 
-// Processes that are killed at any moment leave an arena that works: what they held can be reclaimed, and
-// at most one block of each is lost.
+// Processes that are killed at any moment leave an arena that works: what they held can be
+// reclaimed, and at most one block of each is lost.
 func TestKilledProcesses(t *testing.T) {
 	const blocks = 256
 	s, err := shm.Create("arena-test", Overhead(blocks)+blocks*512, shm.Memfd)
@@ -239,7 +241,8 @@ func TestKilledProcesses(t *testing.T) {
 		require.NoError(t, churn(a, 1, func() bool { rounds--; return rounds < 0 }))
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		require.Equal(t, -1, cmd.ProcessState.ExitCode(), "it was killed, and ended by nothing else")
+		require.Equal(t, -1, cmd.ProcessState.ExitCode(),
+			"it was killed, and ended by nothing else")
 		_, err = a.Reclaim(owner)
 		require.NoError(t, err)
 	}
@@ -247,7 +250,8 @@ func TestKilledProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, u.Allocated)
 	require.LessOrEqual(t, u.Lost, kills)
-	require.NoError(t, churn(a, 1, func() bool { u.Free--; return u.Free < -1000 }), "it still works")
+	require.NoError(t, churn(a, 1, func() bool { u.Free--; return u.Free < -1000 }),
+		"it still works")
 }
 
 func TestBump(t *testing.T) {

@@ -20,7 +20,10 @@ func BenchmarkPath(b *testing.B) {
 }
 
 func benchmarkPath(b *testing.B, name string, batch int) {
-	caller, server := connected(b, func(c *Config) { c.Ring, c.Slots = name, slotsFor(name, batch) })
+	caller, server := connected(b, func(c *Config) {
+		c.Ring, c.Slots = name,
+			slotsFor(name, batch)
+	})
 	calls := make([]transport.Op, batch)
 	payload := make([]byte, 48)
 	for i := range calls {

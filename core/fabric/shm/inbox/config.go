@@ -75,12 +75,15 @@ const (
 
 func resolve(cfg Config) (settings, error) {
 	if cfg.MaxPayload > MaxPayload {
-		return settings{}, fmt.Errorf("%w: payload of %d bytes, the limit is %d", transport.ErrTooLarge, cfg.MaxPayload, MaxPayload)
+		return settings{}, fmt.Errorf("%w: payload of %d bytes, the limit is %d",
+			transport.ErrTooLarge, cfg.MaxPayload, MaxPayload)
 	}
 	if cfg.Peers > MaxPeers {
-		return settings{}, fmt.Errorf("%w: %d peers per worker, the limit is %d", transport.ErrUnsupported, cfg.Peers, MaxPeers)
+		return settings{}, fmt.Errorf("%w: %d peers per worker, the limit is %d",
+			transport.ErrUnsupported, cfg.Peers, MaxPeers)
 	}
-	s := settings{name: endpoint.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1), hotRings: cfg.HotRings}
+	s := settings{name: endpoint.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1),
+		hotRings: cfg.HotRings}
 	var err error
 	name := cfg.Ring
 	if s.auto = name == Auto; s.auto {

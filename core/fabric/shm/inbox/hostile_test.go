@@ -74,8 +74,11 @@ func TestAddressesThatLie(t *testing.T) {
 		"closed descriptor": func(a *address) { a.Ref.FD = 1 << 20 },
 		"not a segment":     func(a *address) { a.Ref.FD = int(os.Stderr.Fd()) },
 		"not sealed":        func(a *address) { a.Ref.FD = unsealed },
-		"path as a name":    func(a *address) { a.Ref = shm.Ref{Name: "../etc/passwd", Size: a.Ref.Size} },
-		"dead process":      func(a *address) { a.PID = 1 << 22 },
+		"path as a name": func(a *address) {
+			a.Ref = shm.Ref{Name: "../etc/passwd",
+				Size: a.Ref.Size}
+		},
+		"dead process": func(a *address) { a.PID = 1 << 22 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			lying := good
@@ -109,7 +112,8 @@ func FuzzHostileInbox(f *testing.F) {
 				for _, octet := range e.Payload { // every byte is readable
 					_ = octet
 				}
-				_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}})
+				_, _ = b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
+					Payload: e.Payload}})
 			}
 			_ = b.Flush()
 			_, _ = a.Poll(events)

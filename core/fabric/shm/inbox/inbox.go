@@ -100,19 +100,25 @@ func openInbox(a address, s settings) (*inbox, error) {
 		return nil, errors.Join(err, segment.Close())
 	}
 	s.peers = int(shm.Word64(segment.Bytes(), regionsOffset).Load())
-	if s.peers < 1 || s.peers > MaxPeers || headerSize+s.peers*regionSize(s) != len(segment.Bytes()) {
-		return nil, errors.Join(fmt.Errorf("the peer's inbox claims %d regions, which does not match its size", s.peers), segment.Close())
+	if s.peers < 1 || s.peers > MaxPeers || headerSize+s.peers*regionSize(s) !=
+		len(segment.Bytes()) {
+		return nil,
+			errors.Join(
+				fmt.Errorf("the peer's inbox claims %d regions, which does not match its size",
+					s.peers), segment.Close())
 	}
 	return newInbox(segment, a.Nonce, s), nil
 }
 
 func checkInbox(m []byte, a address, s settings) error {
-	if len(m) < headerSize || shm.Word64(m, magicOffset).Load() != inboxMagic || shm.Word64(m, nonceOffset).Load() != a.Nonce {
+	if len(m) < headerSize || shm.Word64(m, magicOffset).Load() != inboxMagic ||
+		shm.Word64(m, nonceOffset).Load() != a.Nonce {
 		return errors.New("the peer's inbox is gone, or was made by another version")
 	}
 	if shm.Word64(m, fingerprintOffset).Load() != s.fingerprint() {
 		kind, slots, arena := s.identity()
-		return fmt.Errorf("the peer was opened with other options than ring %s, %d slots, arena %d: open all ranks with the same options", kind, slots, arena)
+		return fmt.Errorf("the peer was opened with other options than ring %s, %d slots, arena "+
+			"%d: open all ranks with the same options", kind, slots, arena)
 	}
 	return nil
 }
@@ -121,7 +127,8 @@ func newInbox(segment *shm.Segment, nonce uint64, s settings) *inbox {
 	m := segment.Bytes()
 	in := &inbox{
 		segment: segment, nonce: nonce, size: regionSize(s), regions: m[headerSize:],
-		notifier: notifier{sequence: shm.Word32(m, sequenceOffset), sleeping: shm.Word32(m, sleepingOffset)},
+		notifier: notifier{sequence: shm.Word32(m, sequenceOffset),
+			sleeping: shm.Word32(m, sleepingOffset)},
 	}
 	for i := 0; i < s.peers; i += 64 {
 		in.notifier.bitmap = append(in.notifier.bitmap, shm.Word64(m, bitmapOffset+i/8))
@@ -193,7 +200,8 @@ func (n *notifier) wake() (calls uint64) {
 }
 
 func (w *worker) encodeAddress() ([]byte, error) {
-	return json.Marshal(address{Boot: shm.BootID(), PID: os.Getpid(), Nonce: w.inbox.nonce, Ref: w.inbox.segment.Ref()})
+	return json.Marshal(address{Boot: shm.BootID(), PID: os.Getpid(), Nonce: w.inbox.nonce,
+		Ref: w.inbox.segment.Ref()})
 }
 
 func decodeAddress(b []byte) (address, error) {
@@ -202,7 +210,8 @@ func decodeAddress(b []byte) (address, error) {
 		return a, fmt.Errorf("not an address of this transport: %w", err)
 	}
 	if boot := shm.BootID(); a.Boot != boot {
-		return a, errors.New("the peer is on another host: shared memory connects processes of one host")
+		return a,
+			errors.New("the peer is on another host: shared memory connects processes of one host")
 	}
 	return a, nil
 }

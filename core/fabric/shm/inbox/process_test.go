@@ -54,7 +54,9 @@ func echoChild(in io.Reader, out io.Writer, backing string) error {
 			if e.Kind == transport.EventPeerLost {
 				return nil
 			}
-			if _, err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token, Payload: e.Payload}}); err != nil {
+			if _,
+				err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
+				Payload: e.Payload}}); err != nil {
 				return err
 			}
 		}
@@ -129,7 +131,8 @@ func TestBetweenProcesses(t *testing.T) {
 		t.Run(backing, func(t *testing.T) {
 			before := namedSegments(t)
 			w, _ := startEcho(t, backing)
-			require.Equal(t, before, namedSegments(t), "the last process that maps a segment unlinks it")
+			require.Equal(t, before, namedSegments(t),
+				"the last process that maps a segment unlinks it")
 			for size := 0; size <= 4096; size += 37 {
 				payload := []byte(strings.Repeat(string(rune('a'+size%26)), size))
 				call(t, w, transport.Token(size), payload)
@@ -183,7 +186,8 @@ func TestReplyBeforeClose(t *testing.T) {
 				require.Equal(t, calls, n)
 				for i := range replies { // the last first
 					e := events[calls-1-i]
-					_, err := b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token}})
+					_, err := b.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
+						Token: e.Token}})
 					require.NoError(t, err)
 				}
 				require.NoError(t, b.Flush())

@@ -37,7 +37,8 @@ func Open(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	return &Transport{settings: s, watch: watch, workers: endpoint.NewWorkers[worker](name, cfg.Workers)}, nil
+	return &Transport{settings: s, watch: watch, workers: endpoint.NewWorkers[worker](name,
+		cfg.Workers)}, nil
 }
 
 // Properties implements [transport.Transport].
@@ -71,7 +72,9 @@ func (t *Transport) Properties() transport.Properties {
 
 // NewWorker implements [transport.Transport].
 func (t *Transport) NewWorker(index int) (transport.Worker, error) {
-	w, err := t.workers.New(index, func() (*worker, error) { return newWorker(t.settings, t.watch) })
+	w, err := t.workers.New(index, func() (*worker, error) {
+		return newWorker(t.settings, t.watch)
+	})
 	if err != nil {
 		return nil, err // not w, which is a typed nil
 	}
@@ -82,7 +85,9 @@ func (t *Transport) NewWorker(index int) (transport.Worker, error) {
 func (t *Transport) Close() error {
 	return t.workers.Close(func(workers []*worker) error {
 		t.watch.Close()
-		return endpoint.Each(workers, func(w *worker) error { return errors.Join(w.Close(), w.unmap()) })
+		return endpoint.Each(workers, func(w *worker) error {
+			return errors.Join(w.Close(), w.unmap())
+		})
 	})
 }
 
@@ -265,7 +270,8 @@ func (w *worker) unmap() error {
 // work returns what the worker has done for its messages.
 func (w *worker) work() endpoint.Work {
 	c := &w.counts
-	sum := endpoint.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes, Syscalls: c.syscalls, Doorbells: c.notifications}
+	sum := endpoint.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes,
+		Syscalls: c.syscalls, Doorbells: c.notifications}
 	for _, p := range w.peers.ByID {
 		if p != nil {
 			payloads, bytes := p.link.copied()
@@ -281,9 +287,12 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	return append(w.work().Append(dst),
 		transport.Stat{Name: "posted", Help: "messages put into rings", Value: w.counts.posted},
 		transport.Stat{Name: "polled", Help: "messages taken from rings", Value: w.counts.polled},
-		transport.Stat{Name: "ring_full", Help: "posts that found a ring full", Value: w.counts.full},
-		transport.Stat{Name: "rings_taken_up", Help: "rings made active by a notification", Value: w.counts.activated},
-		transport.Stat{Name: "rings_armed", Help: "idle rings that were armed and are no longer polled", Value: w.counts.armed},
+		transport.Stat{Name: "ring_full", Help: "posts that found a ring full",
+			Value: w.counts.full},
+		transport.Stat{Name: "rings_taken_up", Help: "rings made active by a notification",
+			Value: w.counts.activated},
+		transport.Stat{Name: "rings_armed",
+			Help: "idle rings that were armed and are no longer polled", Value: w.counts.armed},
 		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.slept},
 	)
 }

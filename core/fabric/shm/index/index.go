@@ -36,14 +36,14 @@ const (
 	hashDeleted = 1
 )
 
-// Bytes returns how much memory an index for that many names takes. A quarter of the entries or more is
-// always empty, so that searches are short.
+// Bytes returns how much memory an index for that many names takes. A quarter of the entries or
+// more is always empty, so that searches are short.
 func Bytes(names int) int { return entriesFor(names) * entrySize }
 
 func entriesFor(names int) int { return pow2.Ceil(max(names, 1)*4/3 + 1) }
 
-// Index is one process's view of an index. Get is safe for concurrent use; Put and Delete are for one
-// writer at a time.
+// Index is one process's view of an index. Get is safe for concurrent use; Put and Delete are for
+// one writer at a time.
 type Index struct {
 	memory []byte
 	mask   uint64
@@ -51,11 +51,12 @@ type Index struct {
 	used   int // names that there are, as far as this writer knows
 }
 
-// New returns a view of the index in memory, which is all zero at first and aligned to a cache line.
-// names is the same in all processes.
+// New returns a view of the index in memory, which is all zero at first and aligned to a cache
+// line. names is the same in all processes.
 func New(memory []byte, names int) (*Index, error) {
 	if names < 1 || names > 1<<30 || len(memory) < Bytes(names) {
-		return nil, fmt.Errorf("index of %d names in %d bytes: want at least 1 name and %d bytes", names, len(memory), Bytes(max(names, 1)))
+		return nil, fmt.Errorf("index of %d names in %d bytes: want at least 1 name and %d bytes",
+			names, len(memory), Bytes(max(names, 1)))
 	}
 	entries := entriesFor(names)
 	x := &Index{memory: memory, mask: uint64(entries - 1), most: entries * 3 / 4}
@@ -91,8 +92,8 @@ func wordsOf(name string) (w words, err error) {
 	return w, nil
 }
 
-// hash returns the hash of a name, which all processes compute alike. It is that of wyhash's mixing step,
-// word by word.
+// hash returns the hash of a name, which all processes compute alike. It is that of wyhash's mixing
+// step, word by word.
 func (w *words) hash() uint32 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, v := range w {
@@ -102,8 +103,8 @@ func (w *words) hash() uint32 {
 	return max(uint32(h^h>>32), hashDeleted+1)
 }
 
-// find returns the entry of a name and its state; ok is false if it is absent. It reads each entry's
-// name only if the hashes agree, and again if the entry changed meanwhile.
+// find returns the entry of a name and its state; ok is false if it is absent. It reads each
+// entry's name only if the hashes agree, and again if the entry changed meanwhile.
 func (x *Index) find(w *words, hash uint32) (entry, state, value uint64, ok bool) {
 	for probe := uint64(0); probe <= x.mask; probe++ {
 		entry = (uint64(hash) + probe) & x.mask
@@ -190,7 +191,8 @@ func (x *Index) Delete(name string) bool {
 	return true
 }
 
-// clean makes deleted entries empty again if the next one is empty: no search has to go on behind them.
+// clean makes deleted entries empty again if the next one is empty: no search has to go on behind
+// them.
 func (x *Index) clean(entry uint64) {
 	if uint32(x.load((entry+1)&x.mask, stateOffset)) != hashNone {
 		return

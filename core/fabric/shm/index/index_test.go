@@ -123,7 +123,8 @@ func TestReadersDuringWrites(t *testing.T) {
 		require.NoError(t, err)
 		reading.Go(func() {
 			for i := 0; !done.Load(); i++ {
-				if value, ok := reader.Get(name(i % (3 * names))); ok && value%(3*names) != uint64(i%(3*names)) {
+				if value, ok := reader.Get(name(i % (3 * names))); ok &&
+					value%(3*names) != uint64(i%(3*names)) {
 					t.Errorf("%s has the value %d", name(i%(3*names)), value)
 					return
 				}
@@ -166,8 +167,8 @@ func child(text string) {
 	}
 }
 
-// A writer that is killed at any moment leaves an index in which every name that is there has its value,
-// and another writer goes on.
+// A writer that is killed at any moment leaves an index in which every name that is there has its
+// value, and another writer goes on.
 func TestKilledWriters(t *testing.T) {
 	s, err := shm.Create("index-test", Bytes(64), shm.Memfd)
 	require.NoError(t, err)
@@ -191,7 +192,8 @@ func TestKilledWriters(t *testing.T) {
 		}
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		require.Equal(t, -1, cmd.ProcessState.ExitCode(), "it was killed, and ended by nothing else")
+		require.Equal(t, -1, cmd.ProcessState.ExitCode(),
+			"it was killed, and ended by nothing else")
 		for i := range 64 {
 			if value, ok := reader.Get(name(i)); ok {
 				require.EqualValues(t, i, value)

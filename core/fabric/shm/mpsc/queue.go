@@ -21,7 +21,8 @@ const (
 	MaxPayload = SlotSize - payloadOffset
 
 	// Within a slot.
-	turnOffset    = 0 // u64: position+1 once the slot is filled, position+slots once it is free again
+	// u64: position+1 once the slot is filled, position+slots once it is free again
+	turnOffset    = 0
 	tokenOffset   = 8
 	kindOffset    = 16 // u32
 	lengthOffset  = 20 // u32
@@ -38,8 +39,8 @@ type Message struct {
 	Payload []byte
 }
 
-// Queue is one side's view of a queue. Any number of producers may each have one, and one consumer. A
-// Queue itself belongs to one thread.
+// Queue is one side's view of a queue. Any number of producers may each have one, and one consumer.
+// A Queue itself belongs to one thread.
 type Queue struct {
 	memory []byte
 	tail   *atomic.Uint64
@@ -49,11 +50,15 @@ type Queue struct {
 	held   bool   // the last popped slot is not free yet
 }
 
-// New returns a view of a queue with slots messages, a power of two, in memory, which all sides share.
-// It is aligned to a cache line, and one side, the consumer, has called [Clear] on it before.
+// New returns a view of a queue with slots messages, a power of two, in memory, which all sides
+// share. It is aligned to a cache line, and one side, the consumer, has called [Clear] on it
+// before.
 func New(memory []byte, slots int) (*Queue, error) {
 	if !pow2.Is(slots) || slots < 2 || len(memory) < Bytes(slots) {
-		return nil, fmt.Errorf("queue of %d slots in %d bytes: want a power of two, at least 2, and %d bytes", slots, len(memory), Bytes(max(slots, 2)))
+		return nil,
+			fmt.Errorf(
+				"queue of %d slots in %d bytes: want a power of two, at least 2, and %d bytes",
+				slots, len(memory), Bytes(max(slots, 2)))
 	}
 	q := &Queue{memory: memory, tail: shm.Word64(memory, tailOffset), slots: uint64(slots)}
 	for i := range slots {
@@ -85,7 +90,8 @@ func (q *Queue) Push(kind uint32, token uint64, payload []byte) (ok bool) {
 			slot := q.slot(i)
 			binary.NativeEndian.PutUint64(slot[tokenOffset:], token)
 			binary.NativeEndian.PutUint32(slot[kindOffset:], kind)
-			binary.NativeEndian.PutUint32(slot[lengthOffset:], uint32(copy(slot[payloadOffset:], payload)))
+			binary.NativeEndian.PutUint32(slot[lengthOffset:],
+				uint32(copy(slot[payloadOffset:], payload)))
 			q.turns[i].Store(position + 1) // pairs with the load in Pop
 			return true
 		case turn < position:
@@ -94,7 +100,8 @@ func (q *Queue) Push(kind uint32, token uint64, payload []byte) (ok bool) {
 	}
 }
 
-// Pop puts the next message into m; ok is false if there is none. It frees the slot of the previous one.
+// Pop puts the next message into m; ok is false if there is none. It frees the slot of the previous
+// one.
 func (q *Queue) Pop(m *Message) (ok bool) {
 	q.Release()
 	i := q.popped & (q.slots - 1)

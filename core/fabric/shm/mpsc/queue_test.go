@@ -30,7 +30,8 @@ func TestQueueIsBounded(t *testing.T) {
 		require.False(t, q.Push(0, 0, nil), "full")
 		for i := range uint64(4) {
 			require.True(t, q.Pop(&m))
-			require.Equal(t, Message{Kind: uint32(i), Token: lap<<8 | i, Payload: []byte{byte(i), 9}}, m)
+			require.Equal(t, Message{Kind: uint32(i), Token: lap<<8 | i,
+				Payload: []byte{byte(i), 9}}, m)
 		}
 		q.Release()
 	}

@@ -142,7 +142,8 @@ func echo(calls *ring.Consumer, replies *ring.Producer, stop *atomic.Bool) error
 
 // keepInFlight makes count calls, up to depth in flight. A call that finds the ring full is not in
 // flight.
-func keepInFlight(calls *ring.Producer, replies *ring.Consumer, depth, count int, stop *atomic.Bool) error {
+func keepInFlight(calls *ring.Producer, replies *ring.Consumer, depth, count int,
+	stop *atomic.Bool) error {
 	payload := make([]byte, 32)
 	inFlight := 0
 	var m ring.Message

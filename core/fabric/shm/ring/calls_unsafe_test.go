@@ -207,7 +207,8 @@ func TestCallsDoNotAllocate(t *testing.T) {
 }
 
 func TestCallGeometryIsChecked(t *testing.T) {
-	for _, g := range []CallGeometry{{}, {Slots: -1}, {Slots: 1, Buffer: 3}, {Slots: 1, Buffer: -64}, {Slots: 1 << 30}} {
+	for _, g := range []CallGeometry{{}, {Slots: -1}, {Slots: 1, Buffer: 3},
+		{Slots: 1, Buffer: -64}, {Slots: 1 << 30}} {
 		require.Error(t, g.Check(), "%+v", g)
 	}
 	g := CallGeometry{Slots: 2}
@@ -230,7 +231,8 @@ func FuzzHostileCalls(f *testing.F) {
 		a, err := NewAnswerer(b, g)
 		require.NoError(t, err)
 		inside := func(payload, memory []byte) bool {
-			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))), uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))),
+				uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 			return start >= low && start+uintptr(len(payload)) <= low+uintptr(len(memory))
 		}
 		for len(scribble) >= 6 {
@@ -239,11 +241,13 @@ func FuzzHostileCalls(f *testing.F) {
 			copy(b[at:], scribble[2:6])
 			var m Message
 			if ok, err := a.Pop(&m); err == nil && ok {
-				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) || inside(m.Payload, a.copies))
+				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) ||
+					inside(m.Payload, a.copies))
 				_ = a.Reply(m.Token, m.Payload)
 			}
 			if ok, err := c.Pop(&m); err == nil && ok {
-				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) || inside(m.Payload, c.copies))
+				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) ||
+					inside(m.Payload, c.copies))
 			}
 			scribble = scribble[6:]
 		}

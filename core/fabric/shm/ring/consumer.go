@@ -95,8 +95,9 @@ func (c *Consumer) Pop(m *Message) (ok bool, err error) {
 		c.arenaPopped += length + arenaAlign
 	}
 	if c.algorithm == FastForward {
-		// Release will write to the line, and would wait for its ownership then. To request lines of later
-		// slots here or in Push costs more than it gains: it takes them away from the side that still uses them.
+		// Release will write to the line, and would wait for its ownership then. To request lines
+		// of later slots here or in Push costs more than it gains: it takes them away from the side
+		// that still uses them.
 		shm.PrefetchWrite(c.plain32(slot))
 	}
 	c.popped++
@@ -128,7 +129,8 @@ func (c *Consumer) Release() {
 		}
 		c.store32(c.slot(first)+flagOffset, 0)
 	case Onesided:
-		if c.popped-c.reported >= c.slots/4 || c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
+		if c.popped-c.reported >= c.slots/4 || c.arenaPopped >= c.arenaQuarter &&
+			c.arenaPopped > 0 {
 			c.store64(headOffset, c.popped) // pairs with the load in reclaim
 			c.reported = c.popped
 			c.arenaPopped = 0

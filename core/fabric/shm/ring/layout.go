@@ -30,7 +30,8 @@ const (
 	Onesided
 )
 
-var algorithmNames = [...]string{Lamport: "lamport", FastForward: "fastforward", Onesided: "onesided"}
+var algorithmNames = [...]string{Lamport: "lamport", FastForward: "fastforward",
+	Onesided: "onesided"}
 
 func (a Algorithm) String() string { return algorithmNames[a] }
 
@@ -110,7 +111,8 @@ func (g Geometry) Check() error {
 		return fmt.Errorf("%d slots: want a power of two, at least %d", g.Slots, minimumSlots)
 	}
 	if g.Arena != 0 && (g.Arena < 4*arenaAlign || g.Arena/4 > lengthMask || !pow2.Is(g.Arena)) {
-		return fmt.Errorf("arena of %d bytes: want 0 or a power of two, at least %d", g.Arena, 4*arenaAlign)
+		return fmt.Errorf("arena of %d bytes: want 0 or a power of two, at least %d", g.Arena,
+			4*arenaAlign)
 	}
 	return nil
 }

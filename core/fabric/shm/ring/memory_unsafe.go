@@ -17,7 +17,8 @@ type memory struct {
 
 func newMemory(b []byte, need int) (memory, error) {
 	if len(b) < need {
-		return memory{}, fmt.Errorf("ring of %d bytes does not fit into %d bytes of memory", need, len(b))
+		return memory{}, fmt.Errorf("ring of %d bytes does not fit into %d bytes of memory",
+			need, len(b))
 	}
 	base := unsafe.Pointer(unsafe.SliceData(b))
 	if uintptr(base)%SlotSize != 0 {

@@ -73,7 +73,8 @@ func TestFullRingRecovers(t *testing.T) {
 			for ; p.Push(KindA, uint64(n), nil) == nil; n++ {
 			}
 			require.ErrorIs(t, p.Push(KindA, 0, nil), ErrFull)
-			require.GreaterOrEqual(t, n, 6, "lap %d: all but the quarter that is not reported yet", lap)
+			require.GreaterOrEqual(t, n, 6, "lap %d: all but the quarter that is not reported yet",
+				lap)
 			p.Publish()
 			for i := range n {
 				var m Message
@@ -106,7 +107,8 @@ func TestVisibility(t *testing.T) {
 func TestModel(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
 		rapid.Check(t, func(rt *rapid.T) {
-			g := Geometry{Slots: 1 << rapid.IntRange(2, 5).Draw(rt, "slots"), Arena: 1 << rapid.IntRange(8, 12).Draw(rt, "arena")}
+			g := Geometry{Slots: 1 << rapid.IntRange(2, 5).Draw(rt, "slots"),
+				Arena: 1 << rapid.IntRange(8, 12).Draw(rt, "arena")}
 			p, c := newRing(t, a, g)
 			var queue []Message
 			visible, borrowed := 0, 0
@@ -196,7 +198,8 @@ func TestConcurrent(t *testing.T) {
 				runtime.Gosched()
 				continue
 			}
-			if m.Token != token || !bytes.Equal(m.Payload, pattern(token, int(token*7)%(g.MaxPayload()+1))) {
+			if m.Token != token || !bytes.Equal(m.Payload,
+				pattern(token, int(token*7)%(g.MaxPayload()+1))) {
 				t.Fatalf("message %d arrived as %d with %d bytes", token, m.Token, len(m.Payload))
 			}
 			token++
@@ -232,7 +235,8 @@ func TestZeroAllocations(t *testing.T) {
 }
 
 func TestGeometryIsChecked(t *testing.T) {
-	for _, g := range []Geometry{{}, {Slots: 3}, {Slots: 2}, {Slots: -8}, {Slots: 8, Arena: 100}, {Slots: 8, Arena: 128}, {Slots: 8, Arena: 1 << 40}} {
+	for _, g := range []Geometry{{}, {Slots: 3}, {Slots: 2}, {Slots: -8}, {Slots: 8, Arena: 100},
+		{Slots: 8, Arena: 128}, {Slots: 8, Arena: 1 << 40}} {
 		require.Error(t, g.Check(), "%+v", g)
 	}
 	g := Geometry{Slots: 8}
@@ -256,8 +260,10 @@ func FuzzHostileMemory(f *testing.F) {
 		c, err := NewConsumer(b, Algorithm(which%3), g)
 		require.NoError(t, err)
 		inside := func(payload []byte) bool {
-			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-			return len(payload) == 0 || start >= low && start+uintptr(len(payload)) <= low+uintptr(len(b))
+			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))),
+				uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+			return len(payload) == 0 || start >= low && start+uintptr(len(payload)) <= low+
+				uintptr(len(b))
 		}
 		for len(scribble) >= 6 {
 			at := int(binary.LittleEndian.Uint16(scribble)) % (len(b) - 4)

@@ -57,7 +57,10 @@ func makers() []maker {
 	none := func() error { return nil }
 	path := filepath.Join(shm.Dir(), fmt.Sprintf("transportbench-micro-%d", os.Getpid()))
 	list := []maker{
-		{"memfd", func() (int, error) { return unix.MemfdCreate("transportbench-micro", unix.MFD_CLOEXEC) }, none, 1},
+		{"memfd", func() (int, error) {
+			return unix.MemfdCreate("transportbench-micro",
+				unix.MFD_CLOEXEC)
+		}, none, 1},
 		{"dev-shm", func() (int, error) {
 			return unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 		},
@@ -65,7 +68,8 @@ func makers() []maker {
 	}
 	if freeHugePages() > 0 {
 		list = append(list, maker{"hugepages", func() (int, error) {
-			return unix.MemfdCreate("transportbench-micro", unix.MFD_CLOEXEC|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+			return unix.MemfdCreate("transportbench-micro", unix.MFD_CLOEXEC|unix.MFD_HUGETLB|
+				unix.MFD_HUGE_2MB)
 		}, none, hugePage})
 	}
 	return list
@@ -99,7 +103,9 @@ func (b *bench) allocate() error {
 			}
 			if room := m.room(); size > room {
 				err := b.report(transport.Measurement{Name: "allocate/" + m.name, Size: size,
-					Note: fmt.Sprintf("%d MiB do not fit: a segment may take %d MiB of what is free", size>>20, room>>20)})
+					Note: fmt.Sprintf(
+						"%d MiB do not fit: a segment may take %d MiB of what is free", size>>20,
+						room>>20)})
 				if err != nil {
 					return err
 				}
@@ -150,7 +156,8 @@ func (b *bench) segments(m *maker, size int) error {
 	return errors.Join(report("make", made), report("life", lived))
 }
 
-// live makes a segment, writes to each of its pages, and removes it. It returns how long the steps took.
+// live makes a segment, writes to each of its pages, and removes it. It returns how long the steps
+// took.
 func (m *maker) live(size int) (took [steps]time.Duration, err error) {
 	began := time.Now()
 	step := func(i int) {
@@ -197,7 +204,8 @@ const allocationBatch = 64
 // arenas measures allocation and release of blocks in memory that is mapped once.
 func (b *bench) arenas(size int) error {
 	const blocks = 2 // the memory of blocks is not touched, so it takes none
-	segment, err := shm.Create("transportbench-micro", arena.Overhead(blocks)+blocks*size+4096, shm.Memfd)
+	segment, err := shm.Create("transportbench-micro", arena.Overhead(blocks)+blocks*size+4096,
+		shm.Memfd)
 	if err != nil {
 		return err
 	}
@@ -237,7 +245,8 @@ func (b *bench) arena(kind string, size int, allocate func() error) error {
 	if err != nil {
 		return err
 	}
-	m := transport.Measurement{Name: "allocate/arena/" + kind, Size: size, Baseline: "allocate/memfd/make"}
+	m := transport.Measurement{Name: "allocate/arena/" + kind, Size: size,
+		Baseline: "allocate/memfd/make"}
 	t.fill(&m, allocationBatch)
 	return b.report(m)
 }

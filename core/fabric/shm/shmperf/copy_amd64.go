@@ -3,8 +3,8 @@ package shmperf
 // nontemporal reports whether copyAround bypasses the caches.
 const nontemporal = true
 
-// copyAround copies src to dst, which is as long, with stores that bypass the caches (MOVNTDQ), and waits
-// until they are visible (SFENCE). Both are whole cache lines, and dst is aligned to one.
+// copyAround copies src to dst, which is as long, with stores that bypass the caches (MOVNTDQ), and
+// waits until they are visible (SFENCE). Both are whole cache lines, and dst is aligned to one.
 //
 //go:noescape
 func copyAround(dst, src []byte)

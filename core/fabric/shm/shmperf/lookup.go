@@ -20,7 +20,8 @@ const (
 	sharedLookup = "shared-hash"
 )
 
-// bufferName returns a name. All have the same length, so that a name that is missing differs only in its bytes.
+// bufferName returns a name. All have the same length, so that a name that is missing differs only
+// in its bytes.
 func bufferName(i int) string { return fmt.Sprintf("segment/%07d", i) }
 
 // A query is a lookup with its answer.
@@ -49,7 +50,8 @@ func drawQueries(count int, hit bool) []query {
 // check returns an error if an answer is wrong.
 func (q *query) check(offset uint64, found bool) error {
 	if found != q.found || found && offset != q.offset {
-		return fmt.Errorf("%s: got offset %d (found: %t), want %d (found: %t)", q.name, offset, found, q.offset, q.found)
+		return fmt.Errorf("%s: got offset %d (found: %t), want %d (found: %t)", q.name, offset,
+			found, q.offset, q.found)
 	}
 	return nil
 }
@@ -78,11 +80,15 @@ func finders(count int) ([]string, []finder) {
 			return 0, false
 		},
 		func(q *query) (uint64, bool) { offset, found := table[q.name]; return offset, found },
-		func(q *query) (uint64, bool) { return uint64(q.number) * bufferSize, uint(q.number) < uint(count) },
+		func(q *query) (uint64, bool) {
+			return uint64(q.number) * bufferSize,
+				uint(q.number) < uint(count)
+		},
 	}
 }
 
-// lookup measures the ways to find a buffer. The baseline is a linear scan, as it is in the document.
+// lookup measures the ways to find a buffer. The baseline is a linear scan, as it is in the
+// document.
 func (b *bench) lookup() error {
 	for _, count := range lookupCounts {
 		names, find := finders(count)
@@ -107,7 +113,8 @@ func (b *bench) lookup() error {
 					return err
 				}
 			}
-			j := job{Work: "lookup", Variant: "miss", Nodes: 2, Count: count, Body: index.Bytes(count)}
+			j := job{Work: "lookup", Variant: "miss", Nodes: 2, Count: count,
+				Body: index.Bytes(count)}
 			if hit {
 				j.Variant = "hit"
 			}
@@ -115,7 +122,8 @@ func (b *bench) lookup() error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name(sharedLookup), err)
 			}
-			m := transport.Measurement{Name: name(sharedLookup), Samples: o.samples, Latency: floor.Median(o.latencies), Baseline: name(names[0])}
+			m := transport.Measurement{Name: name(sharedLookup), Samples: o.samples,
+				Latency: floor.Median(o.latencies), Baseline: name(names[0])}
 			if err := b.report(m); err != nil {
 				return err
 			}

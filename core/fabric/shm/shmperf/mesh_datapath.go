@@ -26,8 +26,8 @@ const (
 	meshInFlight = 8  // calls from a node to each other node
 	meshBatch    = 16 // messages that a node takes, or sends to a peer, in one step
 	ringSlots    = 64 // more than the calls and replies of a pair
-	// maxMesh is the largest mesh that is measured, and queueSlots more than the calls and replies to one
-	// of its nodes.
+	// maxMesh is the largest mesh that is measured, and queueSlots more than the calls and replies
+	// to one of its nodes.
 	maxMesh    = 8
 	queueSlots = 2 * maxMesh * ringSlots
 )
@@ -53,7 +53,10 @@ func (b *bench) mesh() error {
 }
 
 func (b *bench) meshOf(where between, pattern string, nodes int) error {
-	name := func(kind string) string { return fmt.Sprintf("mesh/%s/%s/%d-%s", kind, pattern, nodes, where) }
+	name := func(kind string) string {
+		return fmt.Sprintf("mesh/%s/%s/%d-%s", kind, pattern,
+			nodes, where)
+	}
 	for _, kind := range []string{meshQueue, meshChannels, meshRings} {
 		var o outcome
 		var err error
@@ -76,7 +79,8 @@ func (b *bench) meshOf(where between, pattern string, nodes int) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name(kind), err)
 		}
-		m := transport.Measurement{Name: name(kind), Size: meshPayload, Rate: o.rate, Samples: o.samples}
+		m := transport.Measurement{Name: name(kind), Size: meshPayload, Rate: o.rate,
+			Samples: o.samples}
 		if kind != meshQueue {
 			m.Baseline = name(meshQueue)
 		}
@@ -95,8 +99,8 @@ type meshMessage struct {
 }
 
 // meshLinks pass messages from and to one node. send takes a message for a peer unless there is no
-// room, and flush makes it visible. receive calls handle for each message that has arrived, for at most
-// meshBatch from each link.
+// room, and flush makes it visible. receive calls handle for each message that has arrived, for at
+// most meshBatch from each link.
 type meshLinks interface {
 	send(to int, m meshMessage) (ok bool, err error)
 	flush()
@@ -116,7 +120,8 @@ type meshSide struct {
 
 func newMeshSide(j *job, links meshLinks) *meshSide {
 	return &meshSide{node: j.Node, links: links, calls: uint64(j.InFlight),
-		sent: make([]uint64, j.Nodes), answered: make([]uint64, j.Nodes), expected: make([]uint64, j.Nodes)}
+		sent: make([]uint64, j.Nodes), answered: make([]uint64, j.Nodes),
+		expected: make([]uint64, j.Nodes)}
 }
 
 // step sends to every other node, and handles what has arrived. It reports whether it did anything.
@@ -159,7 +164,8 @@ func (s *meshSide) handle(m meshMessage) error {
 		next = &s.answered[m.from]
 	}
 	if m.token != *next {
-		return fmt.Errorf("message %d from node %d, want %d: the links are broken", m.token, m.from, *next)
+		return fmt.Errorf("message %d from node %d, want %d: the links are broken", m.token,
+			m.from, *next)
 	}
 	*next++
 	if m.reply || s.calls == 0 {
@@ -214,10 +220,12 @@ func (n *node) newRingLinks() (*ringLinks, error) {
 			continue
 		}
 		var err error
-		if l.out[peer], err = ring.NewProducer(between(n.Node, peer), meshAlgorithm, meshGeometry); err != nil {
+		if l.out[peer], err = ring.NewProducer(between(n.Node, peer), meshAlgorithm,
+			meshGeometry); err != nil {
 			return nil, err
 		}
-		if l.in[peer], err = ring.NewConsumer(between(peer, n.Node), meshAlgorithm, meshGeometry); err != nil {
+		if l.in[peer], err = ring.NewConsumer(between(peer, n.Node), meshAlgorithm,
+			meshGeometry); err != nil {
 			return nil, err
 		}
 	}
@@ -261,7 +269,8 @@ func (l *ringLinks) receive(handle func(meshMessage) error) error {
 			if err := checkPayload(l.m.Payload, l.m.Token); err != nil {
 				return err
 			}
-			if err := handle(meshMessage{from: from, reply: l.m.Kind == ring.KindB, token: l.m.Token}); err != nil {
+			if err := handle(meshMessage{from: from, reply: l.m.Kind == ring.KindB,
+				token: l.m.Token}); err != nil {
 				return err
 			}
 		}
@@ -272,7 +281,8 @@ func (l *ringLinks) receive(handle func(meshMessage) error) error {
 
 func checkPayload(payload []byte, token uint64) error {
 	if len(payload) != meshPayload || binary.NativeEndian.Uint64(payload) != token {
-		return fmt.Errorf("message %d has a wrong payload of %d bytes: the links are broken", token, len(payload))
+		return fmt.Errorf("message %d has a wrong payload of %d bytes: the links are broken", token,
+			len(payload))
 	}
 	return nil
 }
@@ -285,7 +295,8 @@ type queueLinks struct {
 	buf  [meshPayload]byte
 }
 
-// replyBit tells replies from calls in the kind of a queue's message, which has the sender otherwise.
+// replyBit tells replies from calls in the kind of a queue's message, which has the sender
+// otherwise.
 const replyBit = 1 << 31
 
 func (n *node) newQueueLinks() (*queueLinks, error) {
@@ -322,7 +333,8 @@ func (l *queueLinks) receive(handle func(meshMessage) error) error {
 		if err := checkPayload(l.m.Payload, l.m.Token); err != nil {
 			return err
 		}
-		m := meshMessage{from: int(l.m.Kind &^ replyBit), reply: l.m.Kind&replyBit != 0, token: l.m.Token}
+		m := meshMessage{from: int(l.m.Kind &^ replyBit), reply: l.m.Kind&replyBit != 0,
+			token: l.m.Token}
 		if err := handle(m); err != nil {
 			return err
 		}

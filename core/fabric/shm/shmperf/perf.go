@@ -46,9 +46,10 @@ type bench struct {
 	cpus   []int // that the process may run on
 }
 
-// Run runs the benchmarks for which wanted returns true, and calls report after each reading. It stops at
-// the first error, and with the cause of ctx when ctx ends.
-func Run(ctx context.Context, o Options, wanted func(name string) bool, report func(transport.Measurement) error) error {
+// Run runs the benchmarks for which wanted returns true, and calls report after each reading. It
+// stops at the first error, and with the cause of ctx when ctx ends.
+func Run(ctx context.Context, o Options, wanted func(name string) bool,
+	report func(transport.Measurement) error) error {
 	b := &bench{Options: o, ctx: ctx, report: report}
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// raceDetector is set in builds with the race detector. It sees neither the memory of a measurement nor
-// other processes, and takes most of the time.
+// raceDetector is set in builds with the race detector. It sees neither the memory of a measurement
+// nor other processes, and takes most of the time.
 var raceDetector bool
 
 func skipUnderRace(t *testing.T) {
@@ -45,21 +45,25 @@ func readings(t *testing.T, name string) map[string]transport.Measurement {
 	t.Helper()
 	skipUnderRace(t)
 	all := map[string]transport.Measurement{}
-	err := Run(t.Context(), Options{Duration: 2 * time.Millisecond}, func(n string) bool { return n == name }, func(m transport.Measurement) error {
-		key := fmt.Sprintf("%s %d", m.Name, m.Size)
-		require.NotContains(t, all, key)
-		if m.Baseline != "" {
-			require.Contains(t, all, fmt.Sprintf("%s %d", m.Baseline, m.Size), "the baseline of %s", key)
-		}
-		if m.Note != "" {
-			require.Equal(t, freeHugePages() == 0, strings.HasSuffix(m.Name, "/hugepages"), m.Note)
-			require.Zero(t, m.Samples, key)
+	err := Run(t.Context(), Options{Duration: 2 * time.Millisecond},
+		func(n string) bool { return n == name }, func(m transport.Measurement) error {
+			key := fmt.Sprintf("%s %d", m.Name, m.Size)
+			require.NotContains(t, all, key)
+			if m.Baseline != "" {
+				require.Contains(t, all, fmt.Sprintf("%s %d", m.Baseline, m.Size),
+					"the baseline of %s",
+					key)
+			}
+			if m.Note != "" {
+				require.Equal(t, freeHugePages() == 0, strings.HasSuffix(m.Name, "/hugepages"),
+					m.Note)
+				require.Zero(t, m.Samples, key)
+				return nil
+			}
+			require.Positive(t, m.Samples, key)
+			all[key] = m
 			return nil
-		}
-		require.Positive(t, m.Samples, key)
-		all[key] = m
-		return nil
-	})
+		})
 	require.NoError(t, err)
 	return all
 }
@@ -119,7 +123,8 @@ func TestMissingNames(t *testing.T) {
 func TestLookupChecks(t *testing.T) {
 	b := &bench{Options: Options{Duration: time.Millisecond}, ctx: t.Context()}
 	for _, hit := range []bool{true, false} {
-		_, err := b.find(func(q *query) (uint64, bool) { return q.offset + 1, true }, drawQueries(10, hit), 10)
+		_, err := b.find(func(q *query) (uint64, bool) { return q.offset + 1, true },
+			drawQueries(10, hit), 10)
 		require.ErrorContains(t, err, "(found: true), want")
 	}
 	_, err := b.find(func(*query) (uint64, bool) { return 0, false }, drawQueries(10, true), 10)
@@ -192,7 +197,8 @@ func TestMesh(t *testing.T) {
 func TestMeshChecks(t *testing.T) {
 	s := newMeshSide(&job{Nodes: 2, Node: 0}, nil)
 	require.NoError(t, s.handle(meshMessage{from: 1, token: 0}))
-	require.ErrorContains(t, s.handle(meshMessage{from: 1, token: 0}), "message 0 from node 1, want 1")
+	require.ErrorContains(t, s.handle(meshMessage{from: 1, token: 0}),
+		"message 0 from node 1, want 1")
 	require.ErrorContains(t, s.handle(meshMessage{from: 1, token: 2}), "want 1")
 	require.ErrorContains(t, s.handle(meshMessage{from: 0, token: 0}), "from node 0 of 2")
 	require.ErrorContains(t, s.handle(meshMessage{from: 2, token: 0}), "from node 2 of 2")
@@ -219,7 +225,8 @@ func TestCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b := &bench{Options: Options{Duration: time.Hour}, ctx: ctx, cpus: []int{0}}
 		time.AfterFunc(10*time.Millisecond, cancel)
-		_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 2, Body: 2 * spscGeometry.Bytes()}, where)
+		_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 2,
+			Body: 2 * spscGeometry.Bytes()}, where)
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }
@@ -229,7 +236,8 @@ const victimVariable = "SHMPERF_TEST_VICTIM"
 
 func victim() {
 	b := &bench{Options: Options{Duration: time.Hour}, ctx: context.Background(), cpus: []int{0}}
-	_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 3, Body: 2 * spscGeometry.Bytes()}, processes)
+	_, err := b.team(job{Work: "stream", Variant: "lamport", Nodes: 3,
+		Body: 2 * spscGeometry.Bytes()}, processes)
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
@@ -241,12 +249,14 @@ func TestKilled(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	nodes := func() []string { return processesWith(t, cmd.Process.Pid) }
 	var seen []string
-	require.Eventually(t, func() bool { seen = nodes(); return len(seen) == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { seen = nodes(); return len(seen) == 2 }, 20*time.Second,
+		time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	require.Eventually(t, func() bool {
 		for _, pid := range seen {
-			if status, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(status), ") Z") {
+			if status, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil &&
+				!strings.Contains(string(status), ") Z") {
 				return false
 			}
 		}

@@ -41,8 +41,10 @@ func (b *bench) spsc() error {
 				if err != nil {
 					return fmt.Errorf("%s of %s between %s: %w", r.name, name, where, err)
 				}
-				m := transport.Measurement{Name: fmt.Sprintf("spsc/%s/%s/%s", name, r.name, where), Size: spscPayload,
-					Rate: o.rate, Samples: o.samples, Floor: o.floor, Latency: floor.Median(o.latencies)}
+				m := transport.Measurement{Name: fmt.Sprintf("spsc/%s/%s/%s", name, r.name, where),
+					Size: spscPayload,
+					Rate: o.rate, Samples: o.samples, Floor: o.floor,
+					Latency: floor.Median(o.latencies)}
 				if err := b.report(m); err != nil {
 					return err
 				}
@@ -59,8 +61,8 @@ func (n *node) measureFloor() error {
 	return err
 }
 
-// rings returns a producer of one ring of the body and a consumer of the other. Node 0 produces into the
-// first.
+// rings returns a producer of one ring of the body and a consumer of the other. Node 0 produces
+// into the first.
 func (n *node) rings() (*ring.Producer, *ring.Consumer, error) {
 	a, err := ring.ParseAlgorithm(n.Variant)
 	if err != nil {
@@ -81,8 +83,11 @@ func (n *node) rings() (*ring.Producer, *ring.Consumer, error) {
 
 // checkMessage returns an error unless m is the message with that token.
 func checkMessage(m *ring.Message, token uint64) error {
-	if m.Token != token || len(m.Payload) != spscPayload || binary.NativeEndian.Uint64(m.Payload) != token {
-		return fmt.Errorf("received message %d with %d bytes, want message %d with %d: the ring is broken", m.Token, len(m.Payload), token, spscPayload)
+	if m.Token != token || len(m.Payload) != spscPayload ||
+		binary.NativeEndian.Uint64(m.Payload) != token {
+		return fmt.Errorf(
+			"received message %d with %d bytes, want message %d with %d: the ring is broken",
+			m.Token, len(m.Payload), token, spscPayload)
 	}
 	return nil
 }

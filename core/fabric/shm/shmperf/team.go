@@ -85,7 +85,8 @@ type node struct {
 }
 
 func newNode(ctx context.Context, j job, memory []byte) *node {
-	return &node{job: j, ctx: ctx, memory: memory, body: memory[bodyOffset:], phase: shm.Word32(memory, phaseOffset),
+	return &node{job: j, ctx: ctx, memory: memory, body: memory[bodyOffset:],
+		phase:  shm.Word32(memory, phaseOffset),
 		yields: j.Nodes > len(j.CPUs)}
 }
 
@@ -136,8 +137,8 @@ func (n *node) tally(operations uint64, took time.Duration) {
 }
 
 // window leads through warm-up and measurement. step does a bounded amount of work and returns the
-// operations so far. Node 0 advances the phases, by its clock, and the others follow. A window lasts until
-// node 0 has completed n.least operations, at least one.
+// operations so far. Node 0 advances the phases, by its clock, and the others follow. A window
+// lasts until node 0 has completed n.least operations, at least one.
 func (n *node) window(step func() (operations uint64, err error)) error {
 	var operations, first uint64
 	began := time.Now()
@@ -276,7 +277,8 @@ func (j *job) memory() (memory []byte, fd int, err error) {
 		memory, err = unix.Mmap(fd, 0, j.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
 	if err != nil {
-		return nil, -1, errors.Join(fmt.Errorf("making the memory of a measurement: %d bytes: %w", j.size(), err), unix.Close(fd))
+		return nil, -1, errors.Join(fmt.Errorf("making the memory of a measurement: %d bytes: %w",
+			j.size(), err), unix.Close(fd))
 	}
 	return memory, fd, nil
 }
@@ -295,7 +297,8 @@ func outcomeOf(leader *node) outcome {
 	o := outcome{floor: leader.floor, latencies: leader.latencies}
 	for i := range leader.Nodes {
 		at := tallyOffset + i*tallySize
-		operations, took := shm.Word64(leader.memory, at).Load(), shm.Word64(leader.memory, at+8).Load()
+		operations, took := shm.Word64(leader.memory, at).Load(),
+			shm.Word64(leader.memory, at+8).Load()
 		if took > 0 {
 			o.rate += float64(operations) / float64(took) * 1e9
 			o.samples += int(operations)
@@ -378,7 +381,8 @@ func child(text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	memory, err := unix.Mmap(childMemory, 0, j.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := unix.Mmap(childMemory, 0, j.size(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("mapping the memory of a measurement: %w", err)
 	}

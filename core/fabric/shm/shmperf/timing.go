@@ -30,10 +30,12 @@ func (t times) fill(m *transport.Measurement, batch int) {
 	}
 }
 
-// leastTimes is how often something is repeated at least, even if that takes longer than the duration.
+// leastTimes is how often something is repeated at least, even if that takes longer than the
+// duration.
 const leastTimes = 3
 
-// repeat times batches of calls of f until the duration is over, and returns the mean of each batch.
+// repeat times batches of calls of f until the duration is over, and returns the mean of each
+// batch.
 func (b *bench) repeat(batch int, f func() error) (t times, err error) {
 	for start := time.Now(); len(t) < leastTimes || time.Since(start) < b.Duration; {
 		if err := b.ctx.Err(); err != nil {

@@ -59,7 +59,8 @@ func (b *bench) transfer() error {
 			if free := freeHugePages(); huge && free*hugePage < size+2*hugePage {
 				if free > 0 {
 					err := b.report(transport.Measurement{Name: "transfer/hugepages", Size: size,
-						Note: fmt.Sprintf("%d MiB do not fit into the %d huge pages that are free", size>>20, free)})
+						Note: fmt.Sprintf("%d MiB do not fit into the %d huge pages that are free",
+							size>>20, free)})
 					if err != nil {
 						return err
 					}
@@ -74,11 +75,13 @@ func (b *bench) transfer() error {
 				if huge {
 					name += "/hugepages"
 				}
-				o, err := b.team(job{Work: "transfer", Variant: mode.name, Nodes: 2, Count: size, Body: payloadOffset + size, Huge: huge}, processes)
+				o, err := b.team(job{Work: "transfer", Variant: mode.name, Nodes: 2, Count: size,
+					Body: payloadOffset + size, Huge: huge}, processes)
 				if err != nil {
 					return fmt.Errorf("%s of %d bytes: %w", name, size, err)
 				}
-				m := transport.Measurement{Name: name, Size: size, Samples: o.samples, Floor: o.floor, Baseline: transferMemcpy}
+				m := transport.Measurement{Name: name, Size: size, Samples: o.samples,
+					Floor: o.floor, Baseline: transferMemcpy}
 				m.Latency = floor.Median(o.latencies)
 				if m.Latency > 0 && (mode.in || mode.out) { // a reference moves no bytes
 					m.Bandwidth = float64(size) / m.Latency * 1e9
@@ -134,28 +137,34 @@ func fillPayload(p []byte, number uint64) {
 // checkWhole returns an error unless a payload is what fillPayload makes of number.
 func checkWhole(p []byte, number uint64) error {
 	for i := 0; i+8 <= len(p); i += 8 {
-		if got, want := binary.NativeEndian.Uint64(p[i:]), number*0x9e3779b97f4a7c15+uint64(i); got != want {
-			return fmt.Errorf("the payload has %#x at offset %d, want %#x: it was not moved whole", got, i, want)
+		if got, want := binary.NativeEndian.Uint64(p[i:]), number*0x9e3779b97f4a7c15+
+			uint64(i); got != want {
+			return fmt.Errorf("the payload has %#x at offset %d, want %#x: it was not moved whole",
+				got, i, want)
 		}
 	}
 	return nil
 }
 
-// stampPayload writes number into the first and the last word of a payload, and checkStamp checks it.
+// stampPayload writes number into the first and the last word of a payload, and checkStamp checks
+// it.
 func stampPayload(p []byte, number uint64) {
 	binary.NativeEndian.PutUint64(p, number)
 	binary.NativeEndian.PutUint64(p[len(p)-8:], number)
 }
 
 func checkStamp(p []byte, number uint64) error {
-	if binary.NativeEndian.Uint64(p) != number || binary.NativeEndian.Uint64(p[len(p)-8:]) != number {
-		return fmt.Errorf("the payload of transfer %d has the stamps %d and %d", number, binary.NativeEndian.Uint64(p), binary.NativeEndian.Uint64(p[len(p)-8:]))
+	if binary.NativeEndian.Uint64(p) != number ||
+		binary.NativeEndian.Uint64(p[len(p)-8:]) != number {
+		return fmt.Errorf("the payload of transfer %d has the stamps %d and %d", number,
+			binary.NativeEndian.Uint64(p), binary.NativeEndian.Uint64(p[len(p)-8:]))
 	}
 	return nil
 }
 
-// transfers is the work of two nodes: node 0 hands payloads to node 1, and waits until each is taken. Of the
-// first one, which is not timed, node 1 checks every word, and of the others the stamps.
+// transfers is the work of two nodes: node 0 hands payloads to node 1, and waits until each is
+// taken. Of the first one, which is not timed, node 1 checks every word, and of the others the
+// stamps.
 func (n *node) transfers() error {
 	if err := n.measureFloor(); err != nil {
 		return err

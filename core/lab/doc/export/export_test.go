@@ -41,8 +41,10 @@ func sample(t *testing.T) *set.Set {
 		r.Config.InFlight = inFlight
 		for i := range 6 {
 			r.Repeats = append(r.Repeats, result.Repeat{
-				Index: i, StartedAt: r.StartedAt.Add(time.Duration(i) * time.Second), Latency: encoded,
-				Samples: map[string]float64{result.Throughput: float64(1000*inFlight + i), result.LatencyP50: 120.5, result.FloorRatio: 2},
+				Index: i, StartedAt: r.StartedAt.Add(time.Duration(i) * time.Second),
+				Latency: encoded,
+				Samples: map[string]float64{result.Throughput: float64(1000*inFlight + i),
+					result.LatencyP50: 120.5, result.FloorRatio: 2},
 			})
 		}
 		r.Summary = result.SummarizeRepeats(r.Repeats)
@@ -54,7 +56,8 @@ func sample(t *testing.T) *set.Set {
 	require.NoError(t, err)
 	s.Sort()
 	s.Cells = append(s.Cells, set.Cell{
-		Config: map[string]string{"transport": "erpc", "in_flight": "1"}, Status: set.Failed, Reason: "it\ncrashed", Environment: -1,
+		Config: map[string]string{"transport": "erpc", "in_flight": "1"}, Status: set.Failed,
+		Reason: "it\ncrashed", Environment: -1,
 	})
 	return s
 }
@@ -78,11 +81,13 @@ func TestWindowWithoutFloor(t *testing.T) {
 	c := &s.Cells[0]
 	c.Samples[result.FloorRatio] = []float64{20, 21, 23, 24, 25}
 	c.Windows[2].NoFloor = true
-	for name, write := range map[string]func(io.Writer, *set.Set) error{"csv": CSV, "benchfmt": Benchfmt} {
+	for name, write := range map[string]func(io.Writer, *set.Set) error{"csv": CSV,
+		"benchfmt": Benchfmt} {
 		var out bytes.Buffer
 		require.NoError(t, write(&out, s))
 		lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(line string) bool {
-			return !strings.Contains(line, "100") || !strings.Contains(line, "120.5") // of the other cell
+			// of the other cell
+			return !strings.Contains(line, "100") || !strings.Contains(line, "120.5")
 		})
 		require.Len(t, lines, 6)
 		for i, line := range lines {
@@ -152,7 +157,8 @@ func TestPercentiles(t *testing.T) {
 	require.ErrorContains(t, Percentiles(&out, &lost, 0), "gone.json")
 }
 
-var exposition = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*\{([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)+\} [-+0-9.e]+$`)
+var exposition = regexp.MustCompile(
+	`^[a-zA-Z_:][a-zA-Z0-9_:]*\{([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)+\} [-+0-9.e]+$`)
 
 func TestOpenMetrics(t *testing.T) {
 	var out bytes.Buffer
@@ -169,7 +175,8 @@ func TestOpenMetrics(t *testing.T) {
 		}
 	}
 	require.Contains(t, text, "# UNIT transportbench_latency_p50_seconds seconds\n")
-	require.Contains(t, text, `transportbench_latency_p50_seconds{transport="shm",provider="mem fd",in_flight="1",cell="0",stat="median"} 1.205e-07`)
+	require.Contains(t, text,
+		`transportbench_latency_p50_seconds{transport="shm",provider="mem fd",in_flight="1",cell="0",stat="median"} 1.205e-07`)
 	require.Contains(t, text, `stat="low"`)
 	require.Contains(t, text, `transport="erpc",provider="",in_flight="1",cell="2",status="failed"`)
 	require.Equal(t, 1, strings.Count(text, "# TYPE transportbench_floor_ratio gauge"))
@@ -206,7 +213,8 @@ func TestCSVHasNoFormulas(t *testing.T) {
 	require.Contains(t, rows[1], "-1.5")
 
 	for cell, want := range map[string]string{
-		"-2.5e3": "-2.5e3", "+1": "+1", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0", "-x": "'-x",
+		"-2.5e3": "-2.5e3", "+1": "+1", "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0",
+		"-x":   "'-x",
 		"\t=1": "'\t=1", "\r": "'\r", "a=1": "a=1", "": "",
 	} {
 		out.Reset()
@@ -220,7 +228,8 @@ func TestCSVHasNoFormulas(t *testing.T) {
 // Names of metrics and of the machine's properties cannot make lines of their own.
 func TestBenchfmtForeignNames(t *testing.T) {
 	s := sample(t)
-	s.Environments[0].Identity["BenchmarkFake 1 5 ns/op\nBenchmarkFake"] = "1 5 ns/op\nBenchmarkFake 1 6 ns/op"
+	s.Environments[0].Identity["BenchmarkFake 1 5 ns/op\nBenchmarkFake"] =
+		"1 5 ns/op\nBenchmarkFake 1 6 ns/op"
 	s.Cells[0].Samples["x 7 ns/op\nBenchmarkFake 1 8 ns/op"] = []float64{1, 2, 3, 4, 5, 6}
 	var out bytes.Buffer
 	require.NoError(t, Benchfmt(&out, s))

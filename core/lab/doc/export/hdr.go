@@ -20,7 +20,8 @@ func HDRLog(w io.Writer, s *set.Set) error {
 	}
 	begun := false
 	labels := set.LabelsOf(s.Cells)
-	return eachHistogram(s, func(c *set.Cell, at time.Time, window time.Duration, h *hdrhistogram.Histogram) error {
+	return eachHistogram(s, func(c *set.Cell, at time.Time, window time.Duration,
+		h *hdrhistogram.Histogram) error {
 		if !begun {
 			begun = true
 			if err := log.OutputStartTime(at.UnixMilli()); err != nil {
@@ -47,7 +48,8 @@ func Percentiles(w io.Writer, s *set.Set, cell int) error {
 	one := *s
 	one.Cells = s.Cells[cell : cell+1]
 	var merged *hdrhistogram.Histogram
-	err := eachHistogram(&one, func(_ *set.Cell, _ time.Time, _ time.Duration, h *hdrhistogram.Histogram) error {
+	err := eachHistogram(&one, func(_ *set.Cell, _ time.Time, _ time.Duration,
+		h *hdrhistogram.Histogram) error {
 		if merged == nil {
 			merged = h
 			return nil
@@ -67,7 +69,8 @@ func Percentiles(w io.Writer, s *set.Set, cell int) error {
 }
 
 // eachHistogram calls use for the service times of every repeat of every measured cell.
-func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration, *hdrhistogram.Histogram) error) error {
+func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration,
+	*hdrhistogram.Histogram) error) error {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if c.Status != set.Measured {
@@ -84,9 +87,11 @@ func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration, *hd
 				}
 				h, err := hdrhistogram.Decode([]byte(repeat.Latency))
 				if err != nil {
-					return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID, repeat.Index, err)
+					return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID,
+						repeat.Index, err)
 				}
-				if err := use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h); err != nil {
+				if err := use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h); err !=
+					nil {
 					return err
 				}
 			}

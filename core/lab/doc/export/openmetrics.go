@@ -64,7 +64,8 @@ func OpenMetrics(w io.Writer, s *set.Set) error {
 	fmt.Fprint(b, "# TYPE transportbench_cell info\n# HELP transportbench_cell status of a cell\n")
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		fmt.Fprintf(b, "transportbench_cell_info{%s,status=\"%s\",version=\"%s\"} 1\n", labelsOf(c, i, varying), c.Status, escaped(c.Plugin.Version))
+		fmt.Fprintf(b, "transportbench_cell_info{%s,status=\"%s\",version=\"%s\"} 1\n",
+			labelsOf(c, i, varying), c.Status, escaped(c.Plugin.Version))
 	}
 	fmt.Fprint(b, "# EOF\n")
 	return b.Flush()
@@ -77,7 +78,8 @@ func labelsOf(c *set.Cell, index int, varying []string) string {
 		fmt.Sprintf(`transport="%s"`, escaped(c.Transport())),
 		fmt.Sprintf(`provider="%s"`, escaped(c.Plugin.Provider)),
 	}
-	used := map[string]bool{"transport": true, "provider": true, "stat": true, "status": true, "version": true, "cell": true}
+	used := map[string]bool{"transport": true, "provider": true, "stat": true, "status": true,
+		"version": true, "cell": true}
 	for _, option := range varying {
 		name := labelName(strings.TrimPrefix(option, "options."))
 		if used[name] {

@@ -40,8 +40,8 @@ func OtavaTests(list []history.Series) []OtavaTest {
 	return tests
 }
 
-// WriteOtava writes a test as Otava's data source "csv" reads it: a line for each set with its time, the
-// commit, the version, and the metrics.
+// WriteOtava writes a test as Otava's data source "csv" reads it: a line for each set with its
+// time, the commit, the version, and the metrics.
 func WriteOtava(w io.Writer, h *history.History, t OtavaTest) error {
 	header := []string{"time", "commit", "version", "set"}
 	for _, s := range t.series {
@@ -52,11 +52,13 @@ func WriteOtava(w io.Writer, h *history.History, t OtavaTest) error {
 		return err
 	}
 	for i, set := range h.Sets {
-		row := []string{set.StartedAt.UTC().Format(time.RFC3339), set.Revision, set.Version, set.Label}
+		row := []string{set.StartedAt.UTC().Format(time.RFC3339), set.Revision, set.Version,
+			set.Label}
 		measured := false
 		for _, s := range t.series {
 			value := ""
-			if at := slices.IndexFunc(s.Points, func(p history.Point) bool { return p.Set == i }); at >= 0 {
+			if at := slices.IndexFunc(s.Points,
+				func(p history.Point) bool { return p.Set == i }); at >= 0 {
 				value, measured = strconv.FormatFloat(s.Points[at].Value, 'g', -1, 64), true
 			}
 			row = append(row, value)
@@ -71,14 +73,15 @@ func WriteOtava(w io.Writer, h *history.History, t OtavaTest) error {
 	return out.Error()
 }
 
-// WriteOtavaTests writes the part of Otava's configuration that describes the tests; file returns the
-// path of a test's values.
+// WriteOtavaTests writes the part of Otava's configuration that describes the tests; file returns
+// the path of a test's values.
 func WriteOtavaTests(w io.Writer, tests []OtavaTest, file func(OtavaTest) string) error {
 	if _, err := fmt.Fprintln(w, "tests:"); err != nil {
 		return err
 	}
 	for _, t := range tests {
-		if _, err := fmt.Fprintf(w, "  %q:\n    type: csv\n    file: %q\n    time_column: time\n    attributes: [commit, version, set]\n    metrics:\n", t.Name, file(t)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %q:\n    type: csv\n    file: %q\n    time_column: time\n "+
+			"   attributes: [commit, version, set]\n    metrics:\n", t.Name, file(t)); err != nil {
 			return err
 		}
 		for _, s := range t.series {
@@ -86,7 +89,8 @@ func WriteOtavaTests(w io.Writer, tests []OtavaTest, file func(OtavaTest) string
 			if s.Better == result.Lower {
 				direction = -1
 			}
-			if _, err := fmt.Fprintf(w, "      %s:\n        column: %s\n        direction: %d\n", s.Metric, s.Metric, direction); err != nil {
+			if _, err := fmt.Fprintf(w, "      %s:\n        column: %s\n        direction: %d\n",
+				s.Metric, s.Metric, direction); err != nil {
 				return err
 			}
 		}

@@ -19,9 +19,9 @@ import (
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // CSV writes one line per repeat of each cell, and one for a cell without samples. Its columns are
-// the transport and its version and provider, the status and its reason, the profile, the options that
-// vary, the repeat, and each metric with its unit. Metrics that are measured once per run are in the first
-// repeat's line.
+// the transport and its version and provider, the status and its reason, the profile, the options
+// that vary, the repeat, and each metric with its unit. Metrics that are measured once per run are
+// in the first repeat's line.
 func CSV(w io.Writer, s *set.Set) error {
 	varying, metrics := set.Varying(s.Cells), set.Metrics(s.Cells)
 	out := doc.NewCSVWriter(w)
@@ -42,7 +42,8 @@ func CSV(w io.Writer, s *set.Set) error {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		for repeat := range max(1, repeats(c)) {
-			row := []string{c.Transport(), c.Plugin.Version, c.Plugin.Provider, string(c.Status), c.Reason}
+			row := []string{c.Transport(), c.Plugin.Version, c.Plugin.Provider, string(c.Status),
+				c.Reason}
 			for _, name := range varying {
 				row = append(row, c.Config[name])
 			}
@@ -101,7 +102,8 @@ func Benchfmt(w io.Writer, s *set.Set) error {
 			}
 		}
 		if len(c.Samples) == 0 {
-			fmt.Fprintf(b, "# %s: %s: %s\n", benchName(c, varying), c.Status, printable.Text(c.Reason))
+			fmt.Fprintf(b, "# %s: %s: %s\n", benchName(c, varying), c.Status,
+				printable.Text(c.Reason))
 			continue
 		}
 		for repeat := range repeats(c) {
@@ -127,9 +129,11 @@ func benchUnit(metric string) string {
 	return word(metric) + "-" + unit
 }
 
-// benchKey returns a key of a configuration line. It begins with a lower-case letter, unlike the line
-// of a result.
-func benchKey(name string) string { return strings.ToLower(strings.ReplaceAll(word(name), "_", "-")) }
+// benchKey returns a key of a configuration line. It begins with a lower-case letter, unlike the
+// line of a result.
+func benchKey(name string) string {
+	return strings.ToLower(strings.ReplaceAll(word(name), "_", "-"))
+}
 
 func benchName(c *set.Cell, varying []string) string {
 	name := []rune(word(c.Transport()))

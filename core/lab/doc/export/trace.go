@@ -15,8 +15,8 @@ type Trace struct {
 	Threads   []record.ThreadTrace
 }
 
-// traceEvent is an event of Chrome's trace format (Google, "Trace Event Format", 2016), which Perfetto
-// reads: a step with its time ("X"), or the name of a process or thread ("M").
+// traceEvent is an event of Chrome's trace format (Google, "Trace Event Format", 2016), which
+// Perfetto reads: a step with its time ("X"), or the name of a process or thread ("M").
 type traceEvent struct {
 	Phase    string         `json:"ph"`
 	Name     string         `json:"name"`
@@ -27,9 +27,9 @@ type traceEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// ChromeTrace writes the steps of transfers in Chrome's trace format: a process for each polling thread,
-// in which each lane of a connection is a thread. Time begins with the first step. It returns the number
-// of transfers.
+// ChromeTrace writes the steps of transfers in Chrome's trace format: a process for each polling
+// thread, in which each lane of a connection is a thread. Time begins with the first step. It
+// returns the number of transfers.
 func ChromeTrace(w io.Writer, traces []Trace) (transfers int, err error) {
 	t := tracer{lanes: map[lane]int{}}
 	for _, of := range traces {
@@ -46,7 +46,8 @@ func ChromeTrace(w io.Writer, traces []Trace) (transfers int, err error) {
 			e.Begin = float64(t.begins[i]-t.first) / 1e3
 		}
 	}
-	return t.transfers, json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ns", "traceEvents": t.events})
+	return t.transfers, json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ns",
+		"traceEvents": t.events})
 }
 
 // lane is a lane of a connection of a polling thread.
@@ -72,7 +73,8 @@ func (t *tracer) append(e traceEvent, begin int64) {
 }
 
 func (t *tracer) name(what string, thread int, name string) {
-	t.append(traceEvent{Phase: "M", Name: what, Thread: thread, Args: map[string]any{"name": name}}, 0)
+	t.append(traceEvent{Phase: "M", Name: what, Thread: thread, Args: map[string]any{"name": name}},
+		0)
 }
 
 func (t *tracer) add(one *transport.Transfer) {
@@ -93,7 +95,8 @@ func (t *tracer) add(one *transport.Transfer) {
 			t.first = step.Begin
 		}
 		t.append(traceEvent{
-			Phase: "X", Name: step.Name, Thread: number, Duration: float64(end-step.Begin) / 1e3, Args: map[string]any{"bytes": one.Size},
+			Phase: "X", Name: step.Name, Thread: number, Duration: float64(end-step.Begin) / 1e3,
+			Args: map[string]any{"bytes": one.Size},
 		}, step.Begin)
 	}
 }

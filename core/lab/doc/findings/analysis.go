@@ -34,8 +34,8 @@ type Analysis struct {
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 }
 
-// AddWarnings sets Warnings: the findings of the analyses, and the failed checks of cells of s without
-// one.
+// AddWarnings sets Warnings: the findings of the analyses, and the failed checks of cells of s
+// without one.
 func (a *Analysis) AddWarnings(s *set.Set) {
 	if len(a.Cells) == 0 {
 		a.Warnings = set.Warnings(s)
@@ -58,8 +58,8 @@ type AnalyzedCell struct {
 	Reason   string            `json:"reason,omitempty"`
 	Warnings []result.Finding  `json:"doubts,omitempty"`
 	Analysis *analyze.Analysis `json:"analysis,omitempty"`
-	// Windows counts the windows in each state of the machine if the set shows several. The analysis uses
-	// all windows.
+	// Windows counts the windows in each state of the machine if the set shows several. The
+	// analysis uses all windows.
 	Windows     []StateWindows       `json:"windows,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
 }
@@ -90,7 +90,8 @@ func (c *AnalyzedCell) findings() []result.Finding {
 // Unusable reports whether a finding is an error, so the cell's figures must not
 // be used.
 func (c *AnalyzedCell) Unusable() bool {
-	return slices.ContainsFunc(c.findings(), func(f result.Finding) bool { return f.Severity == result.Error })
+	return slices.ContainsFunc(c.findings(),
+		func(f result.Finding) bool { return f.Severity == result.Error })
 }
 
 // Analyze returns an analysis: a single cell in full, several as one row each.
@@ -173,10 +174,12 @@ func stalls(out *doc.Doc, a *analyze.Analysis) {
 		return
 	}
 	var parts []string
-	for _, c := range slices.SortedFunc(maps.Keys(s.Causes), func(x, y result.Cause) int { return cmp.Compare(s.Causes[y], s.Causes[x]) }) {
+	for _, c := range slices.SortedFunc(maps.Keys(s.Causes),
+		func(x, y result.Cause) int { return cmp.Compare(s.Causes[y], s.Causes[x]) }) {
 		parts = append(parts, fmt.Sprintf("%s %s", analyze.CauseText(c), format.Time(s.Causes[c])))
 	}
-	out.Paragraph("%s in %s, %s: %s", format.Count(s.Count, "stall"), format.Count(a.Repeats, "window"),
+	out.Paragraph("%s in %s, %s: %s", format.Count(s.Count, "stall"),
+		format.Count(a.Repeats, "window"),
 		format.Time(s.Total), strings.Join(parts, "; "))
 	for _, one := range s.Longest {
 		out.Item(one.Message)
@@ -205,7 +208,8 @@ func limits(out *doc.Doc, l *analyze.Limit) {
 	if l == nil {
 		return
 	}
-	out.Line("the limit: measured %s, %.0f%% of the possible %s (%s)", format.Rate(l.Measured), 100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
+	out.Line("the limit: measured %s, %.0f%% of the possible %s (%s)", format.Rate(l.Measured),
+		100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
 	t := doc.NewTable("bound", ">at most", "").Wrap(20, "").Most(64, "")
 	for _, b := range l.Bounds {
 		t.Row(b.Name, doc.Rate(b.Throughput), b.Message)
@@ -220,10 +224,13 @@ func model(out *doc.Doc, m *analyze.Model) {
 	}
 	out.Line("the model: where a call of a closed loop spends its time")
 	out.Item("%s in the client, %s in the daemon, %s elsewhere; %d x %s with %d in flight each",
-		format.Time(m.ClientTime), format.Time(m.DaemonTime), format.Time(m.Delay), m.CallingRanks, format.Count(m.Clients, "client"), m.InFlight)
+		format.Time(m.ClientTime), format.Time(m.DaemonTime), format.Time(m.Delay), m.CallingRanks,
+		format.Count(m.Clients, "client"), m.InFlight)
 	if m.Expected > 0 {
-		out.Item("%.0f%% of the requests are remote and take %s, the others %s: expected %s per client, measured %s (%+.1f%%)",
-			100*m.RemoteShare, format.Time(m.Remote), format.Time(m.Local), format.Rate(m.Expected), format.Rate(m.Measured), 100*(m.Measured/m.Expected-1))
+		out.Item("%.0f%% of the requests are remote and take %s, the others %s: expected %s per "+
+			"client, measured %s (%+.1f%%)",
+			100*m.RemoteShare, format.Time(m.Remote), format.Time(m.Local), format.Rate(m.Expected),
+			format.Rate(m.Measured), 100*(m.Measured/m.Expected-1))
 	}
 	out.Gap()
 }
@@ -244,20 +251,24 @@ func measuredNote(p analyze.Prediction) string {
 	if p.MeasuredAfter == nil {
 		return ""
 	}
-	return fmt.Sprintf("; the set measured %s (the prediction is %+.0f%% off)", format.Value(*p.MeasuredAfter), 100*(p.Throughput/p.MeasuredAfter.Median-1))
+	return fmt.Sprintf("; the set measured %s (the prediction is %+.0f%% off)",
+		format.Value(*p.MeasuredAfter), 100*(p.Throughput/p.MeasuredAfter.Median-1))
 }
 
 // The columns of the tables of events.
 var (
-	hardware = []string{"cycles", "instructions", "branch_misses", "cache_references", "cache_misses", "l1d_load_misses", "llc_loads", "llc_load_misses"}
-	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults", "major_faults"}
+	hardware = []string{"cycles", "instructions", "branch_misses", "cache_references",
+		"cache_misses", "l1d_load_misses", "llc_loads", "llc_load_misses"}
+	software = []string{"voluntary_switches", "involuntary_switches", "migrations", "minor_faults",
+		"major_faults"}
 )
 
 // Events returns what the kernel and the processor counted on each polling
 // thread. Without hardware counters it writes the reason.
 func Events(r *result.Result) *doc.Doc {
 	out := new(doc.Doc)
-	if a, err := analyze.Results([]*result.Result{r}); err == nil { // else there is no complete window
+	// else there is no complete window
+	if a, err := analyze.Results([]*result.Result{r}); err == nil {
 		out.Gap()
 		events(out, a)
 	}
@@ -266,11 +277,13 @@ func Events(r *result.Result) *doc.Doc {
 
 // counted reports whether there are hardware counters.
 func counted(a *analyze.Analysis) bool {
-	return slices.ContainsFunc(a.Threads, func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
+	return slices.ContainsFunc(a.Threads,
+		func(e analyze.ThreadEvents) bool { return len(e.PerOp) > 0 })
 }
 
 func events(out *doc.Doc, a *analyze.Analysis) {
-	t := doc.NewTable("thread", ">voluntary/s", ">involuntary/s", ">migrations/s", ">minor faults/s", ">major faults/s")
+	t := doc.NewTable("thread", ">voluntary/s", ">involuntary/s", ">migrations/s",
+		">minor faults/s", ">major faults/s")
 	for i := range a.Threads {
 		row := []any{threadName(&a.Threads[i])}
 		for _, name := range software {
@@ -285,7 +298,8 @@ func events(out *doc.Doc, a *analyze.Analysis) {
 		out.Gap()
 		return
 	}
-	t = doc.NewTable("per op of the thread", ">IPC", ">cycles", ">instr", ">branch miss", ">cache ref", ">cache miss", ">L1d miss", ">LLC load", ">LLC miss")
+	t = doc.NewTable("per op of the thread", ">IPC", ">cycles", ">instr", ">branch miss",
+		">cache ref", ">cache miss", ">L1d miss", ">LLC load", ">LLC miss")
 	for i := range a.Threads {
 		e := &a.Threads[i]
 		row := []any{threadName(e), doc.None()}
@@ -305,7 +319,9 @@ func events(out *doc.Doc, a *analyze.Analysis) {
 	out.Gap()
 }
 
-func threadName(e *analyze.ThreadEvents) string { return fmt.Sprintf("rank %d %s", e.Rank, e.Thread) }
+func threadName(e *analyze.ThreadEvents) string {
+	return fmt.Sprintf("rank %d %s", e.Rank, e.Thread)
+}
 
 func writeFindings(out *doc.Doc, list []result.Finding) {
 	if len(list) == 0 {
@@ -319,7 +335,8 @@ func writeFindings(out *doc.Doc, list []result.Finding) {
 // overview writes one row per cell, and what is predicted.
 func overview(out *doc.Doc, cells []AnalyzedCell) {
 	analyzed := 0
-	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16, "").Most(30, "cell").Most(30, "")
+	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16, "").Most(30,
+		"cell").Most(30, "")
 	for i := range cells {
 		c := &cells[i]
 		if c.Analysis == nil {
@@ -335,7 +352,8 @@ func overview(out *doc.Doc, cells []AnalyzedCell) {
 	if analyzed > 0 {
 		out.Add(t)
 		if slices.ContainsFunc(cells, func(c AnalyzedCell) bool { return len(c.Windows) > 0 }) {
-			out.Line("the figures are over the windows of all states of the machine; diff compares within each")
+			out.Line("the figures are over the windows of all states of the machine; diff " +
+				"compares within each")
 		}
 		out.Line("--cell selects one, which is then explained in full\n")
 	}

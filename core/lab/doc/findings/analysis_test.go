@@ -32,10 +32,12 @@ func analysis(t *testing.T, cells string) *Analysis {
 		require.NoError(t, err)
 		p, err := of.Model.Predict("burn=1us")
 		require.NoError(t, err)
-		a.Cells = append(a.Cells, AnalyzedCell{Cell: labels.Of(c.Config), Status: c.Status, Analysis: of, Predictions: []analyze.Prediction{p}})
+		a.Cells = append(a.Cells, AnalyzedCell{Cell: labels.Of(c.Config), Status: c.Status,
+			Analysis: of, Predictions: []analyze.Prediction{p}})
 	}
 	a.AddWarnings(s)
-	a.Capacity, err = analyze.CapacityOf(s, analyze.CapacityOptions{Target: 1e9, Headroom: new(0.3)})
+	a.Capacity, err = analyze.CapacityOf(s,
+		analyze.CapacityOptions{Target: 1e9, Headroom: new(0.3)})
 	require.NoError(t, err)
 	return a
 }
@@ -58,7 +60,8 @@ func TestAnalyzeOne(t *testing.T) {
 	write(&b, Analyze(a, false))
 	text := b.String()
 	for _, want := range []string{
-		strings.ToUpper(string(a.Cells[0].Analysis.Verdict.Bound)) + ": ", "- Little's law", analyze.Unexplained, "the limit: ", "the model: ",
+		strings.ToUpper(string(a.Cells[0].Analysis.Verdict.Bound)) + ": ", "- Little's law",
+		analyze.Unexplained, "the limit: ", "the model: ",
 		"overheads", "what if", "with burn=1us the model expects", "warning: drift: ", "servers",
 	} {
 		require.Contains(t, text, want)

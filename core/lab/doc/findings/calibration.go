@@ -19,7 +19,8 @@ func Calibration(d *calibration.Document) *doc.Doc {
 	out := new(doc.Doc)
 	id := &d.Environment.Identity
 	out.Heading("Calibration of %s", format.Machine(id.CPU, id.Cores, id.Virtualisation))
-	out.Line("%s, transportbench %s, %s, took %s", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"), d.Tool.Version, d.Length(), time.Duration(d.TookS*float64(time.Second)).Round(time.Second))
+	out.Line("%s, transportbench %s, %s, took %s", d.StartedAt.UTC().Format("2006-01-02 15:04 UTC"),
+		d.Tool.Version, d.Length(), time.Duration(d.TookS*float64(time.Second)).Round(time.Second))
 
 	c := calibrationText{out}
 	c.recovered(d)
@@ -49,8 +50,10 @@ func (c calibrationText) recovered(d *calibration.Document) {
 	if len(d.Recovery) == 0 {
 		return
 	}
-	c.title("Recovered", "what was injected, or follows from it, against what was measured in n windows")
-	t := doc.NewTable("quantity", ">known", ">measured", ">95% interval", ">error", ">n", "promised")
+	c.title("Recovered",
+		"what was injected, or follows from it, against what was measured in n windows")
+	t := doc.NewTable("quantity", ">known", ">measured", ">95% interval", ">error", ">n",
+		"promised")
 	for i := range d.Recovery {
 		r := &d.Recovery[i]
 		number := func(v float64) string { return quantity(v, r.Unit) }
@@ -64,7 +67,8 @@ func (c calibrationText) recovered(d *calibration.Document) {
 		if r.Known > 0 {
 			deviation = format.Percent(new(r.Bias().Value / r.Known))
 		}
-		t.Row(r.Quantity, number(r.Known), number(r.Measured.Value), interval, deviation, r.Windows, promise(r))
+		t.Row(r.Quantity, number(r.Known), number(r.Measured.Value), interval, deviation, r.Windows,
+			promise(r))
 	}
 	c.Add(t)
 }
@@ -84,7 +88,8 @@ func promise(r *calibration.Recovery) string {
 	}
 	limit := strings.Replace(quantity(r.Tolerance, r.Unit), ".0 ", " ", 1)
 	// A promise is a share of the known value or, where that is less, a time.
-	if share := r.Tolerance / r.Known; r.Known > 0 && math.Abs(100*share-math.Round(100*share)) < 1e-9 && r.Tolerance > 10 {
+	if share := r.Tolerance / r.Known; r.Known > 0 && math.Abs(100*share-math.Round(100*share)) <
+		1e-9 && r.Tolerance > 10 {
 		limit = format.Share(share)
 	}
 	switch {
@@ -127,7 +132,8 @@ func (c calibrationText) observer(d *calibration.Document) {
 		if o.SampleEvery > 1 {
 			timed = fmt.Sprintf("1 of %d", o.SampleEvery)
 		}
-		t.Row(timed, doc.Change(&o.Change.Value), format.Percents(o.Change.Low, o.Change.High), o.Windows)
+		t.Row(timed, doc.Change(&o.Change.Value), format.Percents(o.Change.Low, o.Change.High),
+			o.Windows)
 	}
 	c.Add(t)
 }
@@ -137,7 +143,8 @@ func (c calibrationText) resolution(d *calibration.Document) {
 	if len(r.Trials) == 0 {
 		return
 	}
-	c.title("Resolution", fmt.Sprintf("how often a delay is told from none with %d repeats a side", r.Repeats))
+	c.title("Resolution", fmt.Sprintf("how often a delay is told from none with %d repeats a side",
+		r.Repeats))
 	t := doc.NewTable(append([]string{">delay"}, trialColumns...)...)
 	for _, trial := range r.Trials {
 		t.Row(append([]any{format.Time(trial.Known)}, trialRow(trial)...)...)
@@ -156,9 +163,13 @@ func (c calibrationText) falseVerdicts(d *calibration.Document) {
 	if len(d.FalseVerdicts) == 0 {
 		return
 	}
-	c.title("False verdicts", fmt.Sprintf("a configuration compared with itself, %d repeats a side (ab: %d to %d); alpha is %s",
-		d.FalseVerdicts[0].Repeats, calibration.FewestABRepeats, d.FalseVerdicts[0].Repeats, format.Share(d.Alpha)))
-	t := doc.NewTable("method", ">tests", ">comparisons", ">false", ">share", ">95% interval", "within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
+	c.title("False verdicts",
+		fmt.Sprintf(
+			"a configuration compared with itself, %d repeats a side (ab: %d to %d); alpha is %s",
+			d.FalseVerdicts[0].Repeats, calibration.FewestABRepeats, d.FalseVerdicts[0].Repeats,
+			format.Share(d.Alpha)))
+	t := doc.NewTable("method", ">tests", ">comparisons", ">false", ">share", ">95% interval",
+		"within alpha", ">beyond "+format.Share(compare.Defaults().Floor))
 	for _, f := range d.FalseVerdicts {
 		verdict := "no"
 		switch low := f.Share.Low; {
@@ -167,12 +178,15 @@ func (c calibrationText) falseVerdicts(d *calibration.Document) {
 		case low != nil && *low <= d.Alpha:
 			verdict = "too few"
 		}
-		t.Row(f.Method, f.Tests, f.Comparisons, f.False, format.Share(f.Share.Value), f.Share.Interval(), verdict, f.Beyond)
+		t.Row(f.Method, f.Tests, f.Comparisons, f.False, format.Share(f.Share.Value),
+			f.Share.Interval(), verdict, f.Beyond)
 	}
 	c.Add(t)
 	if drift := d.Drift; drift != nil {
-		c.Line("\nThe machine drifts: diff compares sets %s apart, and only with a least change of %s do at most %s of\n"+
-			"its comparisons give a verdict. along and ab compare what was measured in turns.", drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))
+		c.Line("\nThe machine drifts: diff compares sets %s apart, and only with a least change "+
+			"of %s do at most %s of\n"+
+			"its comparisons give a verdict. along and ab compare what was measured in turns.",
+			drift.Apart(), format.Share(drift.Limit), format.Share(d.Alpha))
 	}
 }
 
@@ -182,14 +196,16 @@ func (c calibrationText) power(d *calibration.Document) {
 	}
 	c.title("Power", fmt.Sprintf("trials that told a change from none, or called it (diff, %s): %s",
 		format.Share(compare.Defaults().Floor), d.Power[0].Load))
-	t := doc.NewTable("processors", ">repeats", ">change", ">trials", ">told", ">share", ">95% interval", ">called", ">wrong direction")
+	t := doc.NewTable("processors", ">repeats", ">change", ">trials", ">told", ">share",
+		">95% interval", ">called", ">wrong direction")
 	for _, p := range d.Power {
 		processors := "quiet"
 		if p.Loaded {
 			processors = "loaded"
 		}
 		for _, trial := range p.Trials {
-			t.Row(processors, p.Repeats, format.Share(trial.Known), trial.Count, trial.Found, format.Share(trial.Share.Value), trial.Share.Interval(), trial.Beyond, trial.Wrong)
+			t.Row(processors, p.Repeats, format.Share(trial.Known), trial.Count, trial.Found,
+				format.Share(trial.Share.Value), trial.Share.Interval(), trial.Beyond, trial.Wrong)
 		}
 	}
 	c.Add(t)
@@ -200,7 +216,8 @@ func (c calibrationText) discarded(d *calibration.Document) {
 	var lines []string
 	for i := range d.Experiments {
 		if e := &d.Experiments[i]; len(e.Discarded) > 0 {
-			lines = append(lines, fmt.Sprintf("%s: %s", e.Name, strings.Trim(fmt.Sprint(e.Discarded), "[]")))
+			lines = append(lines, fmt.Sprintf("%s: %s", e.Name,
+				strings.Trim(fmt.Sprint(e.Discarded), "[]")))
 		}
 	}
 	if len(lines) == 0 {

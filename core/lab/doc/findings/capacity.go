@@ -29,10 +29,11 @@ func capacity(out *doc.Doc, c *analyze.Capacity) {
 	}
 }
 
-// objectives writes a row for each curve and objective: the load with the highest throughput of those
-// that meet it.
+// objectives writes a row for each curve and objective: the load with the highest throughput of
+// those that meet it.
 func objectives(out *doc.Doc, list []*analyze.Capacity) {
-	t := doc.NewTable("curve", "objective", "load", ">"+list[0].Rate, ">95% interval", ">time", ">95% interval", "")
+	t := doc.NewTable("curve", "objective", "load", ">"+list[0].Rate, ">95% interval", ">time",
+		">95% interval", "")
 	for _, c := range list {
 		for i := range c.Curves {
 			u := &c.Curves[i]
@@ -44,7 +45,8 @@ func objectives(out *doc.Doc, list []*analyze.Capacity) {
 			if p.Meets == analyze.MeetsPerhaps {
 				remark = "only by the median"
 			}
-			t.Row(u.Label, c.Objective.Text, p.Load, doc.Median(p.Rate), interval(p.Rate), doc.Median(p.Latency), interval(p.Latency), remark)
+			t.Row(u.Label, c.Objective.Text, p.Load, doc.Median(p.Rate), interval(p.Rate),
+				doc.Median(p.Latency), interval(p.Latency), remark)
 		}
 	}
 	out.Add(t)
@@ -66,7 +68,8 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 	t := doc.NewTable(append(header, "")...)
 	for i := range u.Points {
 		p := &u.Points[i]
-		row := []any{p.Load, format.Value(p.Rate), interval(p.Rate), format.Value(p.Latency), interval(p.Latency)}
+		row := []any{p.Load, format.Value(p.Rate), interval(p.Rate), format.Value(p.Latency),
+			interval(p.Latency)}
 		if c.Objective != nil {
 			row = append(row, p.Meets)
 		}
@@ -83,7 +86,8 @@ func operating(out *doc.Doc, u *analyze.Curve) {
 		return
 	}
 	out.Gap()
-	t := doc.NewTable("for", "load", ">throughput", ">"+u.Metric, "why").Wrap(16, "why").Most(34, "why")
+	t := doc.NewTable("for", "load", ">throughput", ">"+u.Metric, "why").Wrap(16, "why").Most(
+		34, "why")
 	for _, o := range u.Operating {
 		p := &u.Points[o.Point]
 		t.Row(o.Name, p.Load, doc.Median(p.Rate), doc.Median(p.Latency), o.Why)
@@ -119,9 +123,11 @@ func servers(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 		p := &u.Points[n.Point]
 		headroom := ""
 		if !u.Open {
-			headroom = fmt.Sprintf("; assumed: %.0f%% of a closed loop's throughput stays free", 100**c.Headroom)
+			headroom = fmt.Sprintf("; assumed: %.0f%% of a closed loop's throughput stays free",
+				100**c.Headroom)
 		}
-		out.Paragraph("%s at %s: %s%s, each %s with %s%s", format.Number(c.Target, p.Rate.Unit), n.Name,
+		out.Paragraph("%s at %s: %s%s, each %s with %s%s", format.Number(c.Target, p.Rate.Unit),
+			n.Name,
 			format.Count(n.Servers, "server"), interval, format.Value(p.Rate), p.Load, headroom)
 	}
 }

@@ -50,16 +50,20 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 
 // sides describes both sides, each in one line.
 func sides(r *compare.Report) []string {
-	return []string{fmt.Sprintf("old: %s: %s", r.Old, r.OldSide), fmt.Sprintf("new: %s: %s", r.New, r.NewSide)}
+	return []string{fmt.Sprintf("old: %s: %s", r.Old, r.OldSide),
+		fmt.Sprintf("new: %s: %s", r.New, r.NewSide)}
 }
 
-// changeTable returns one row for each change. The column change is what the medians beside it imply.
+// changeTable returns one row for each change. The column change is what the medians beside it
+// imply.
 func changeTable(changes []*compare.Change, states bool) *doc.Table {
-	columns := []string{"cell", "metric", ">old", ">new", ">change", ">shift", ">interval", ">p (Holm)", "verdict"}
+	columns := []string{"cell", "metric", ">old", ">new", ">change", ">shift", ">interval",
+		">p (Holm)", "verdict"}
 	if states {
 		columns = append(columns, "by state (windows)")
 	}
-	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "shift", "interval", "old", "new")
+	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "shift",
+		"interval", "old", "new")
 	for _, c := range changes {
 		old, new, state := c.Shown()
 		in := func(m *result.Metric) doc.Cell {
@@ -71,7 +75,8 @@ func changeTable(changes []*compare.Change, states bool) *doc.Table {
 		if c.PHolm != nil {
 			p = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
 		}
-		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians), doc.Change(c.Change), changeInterval(c), p, string(c.Verdict)}
+		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians),
+			doc.Change(c.Change), changeInterval(c), p, string(c.Verdict)}
 		if states {
 			row = append(row, byState(c.States))
 		}
@@ -81,7 +86,8 @@ func changeTable(changes []*compare.Change, states bool) *doc.Table {
 }
 
 // columnsNote explains the columns that a reader could take for each other.
-const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value to an old one, which interval and verdict are about"
+const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value " +
+	"to an old one, which interval and verdict are about"
 
 // medians formats the medians of both sides, with the name of the state that they are in.
 func medians(c *compare.Change) (a, b string) {
@@ -155,19 +161,22 @@ func diffNotes(r *compare.Report, all bool) (lines []string) {
 	}
 	lines = append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
 	for _, b := range r.Broken {
-		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell, b.Metric, breach(b)))
+		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell,
+			b.Metric, breach(b)))
 	}
 	return lines
 }
 
-// notesOf returns the notes of a comparison, and where the least change that counts is from unless the
-// user has chosen it.
+// notesOf returns the notes of a comparison, and where the least change that counts is from unless
+// the user has chosen it.
 func notesOf(notes []string, floor float64, from string) (lines []string) {
 	for _, note := range notes {
 		lines = append(lines, "note: "+note)
 	}
 	if from != "" {
-		lines = append(lines, fmt.Sprintf("note: least change that counts: %s, %s; --floor sets another", format.Share(floor), from))
+		lines = append(lines,
+			fmt.Sprintf("note: least change that counts: %s, %s; --floor sets another",
+				format.Share(floor), from))
 	}
 	return lines
 }
@@ -201,7 +210,8 @@ func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
 // DiffSummary returns the outcome of a comparison in one line.
 func DiffSummary(r *compare.Report) string {
 	var parts []string
-	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
+	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same,
+		compare.Ambiguous, compare.Incomparable} {
 		if n := r.Count(v); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v)+ofThemAccepted(r, v))
 		}
@@ -209,17 +219,22 @@ func DiffSummary(r *compare.Report) string {
 	if len(parts) == 0 {
 		parts = []string{"nothing to compare"}
 	}
-	text := fmt.Sprintf("%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
+	text := fmt.Sprintf(
+		"%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
 		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
 	if n := r.TooLittle(); n > 0 {
-		text += fmt.Sprintf("\n%d of them have too few repeats for a verdict among %s: %d on each side are needed", n, format.Count(r.Tests, "test"), r.Needed())
+		text += fmt.Sprintf(
+			"\n%d of them have too few repeats for a verdict among %s: %d on each side are needed",
+			n, format.Count(r.Tests, "test"), r.Needed())
 	}
 	if t := r.Thresholds; t.TooLittle > 0 {
-		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few repeats, or several of a launch; %d launches on each side are needed",
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too "+
+			"few repeats, or several of a launch; %d launches on each side are needed",
 			t.TooLittle, format.Count(t.Tests, "test"), t.Needed)
 	}
 	if t := r.Thresholds; t.StatesApart > 0 {
-		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too few windows in the same states of the machine",
+		text += fmt.Sprintf("\n%d of %s of thresholds could not fail, whatever the change: too "+
+			"few windows in the same states of the machine",
 			t.StatesApart, format.Count(t.Tests, "test"))
 	}
 	if line := seen(r); line != "" {
@@ -242,14 +257,16 @@ func seen(r *compare.Report) string {
 	if s.None == s.Tests {
 		return fmt.Sprintf("no change %s: too few repeats", what)
 	}
-	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what, format.Share(s.Median), format.Count(s.Tests-s.None, "test"), format.Share(s.Largest))
+	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what,
+		format.Share(s.Median), format.Count(s.Tests-s.None, "test"), format.Share(s.Largest))
 	if s.None > 0 {
 		return fmt.Sprintf("%s; none in %d more, the first of %s", text, s.None, of)
 	}
 	return fmt.Sprintf("%s (%s)", text, of)
 }
 
-// margins returns the least change that counts, and that within which changes are SAME if it is less.
+// margins returns the least change that counts, and that within which changes are SAME if it is
+// less.
 func margins(floor, same float64) string {
 	text := format.Share(floor)
 	if same > 0 && same < floor {
@@ -267,14 +284,18 @@ func median(m *result.Metric) string {
 
 // Changes returns a row for each change with everything that is known of it, for programs.
 func Changes(r *compare.Report) *doc.Table {
-	t := doc.NewTable("cell", "transport", "metric", "unit", "old", "old_repeats", "new", "new_repeats", "change", "change_low", "change_high", "p",
-		"p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians", "detectable")
+	t := doc.NewTable("cell", "transport", "metric", "unit", "old", "old_repeats", "new",
+		"new_repeats", "change", "change_low", "change_high", "p",
+		"p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians",
+		"detectable")
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		oldMedian, oldN := exact(c.Old)
 		newMedian, newN := exact(c.New)
-		t.Row(c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN, doc.Exact(c.Change), doc.Exact(c.Low), doc.Exact(c.High),
-			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneLaunch, byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable))
+		t.Row(c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN,
+			doc.Exact(c.Change), doc.Exact(c.Low), doc.Exact(c.High),
+			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneLaunch,
+			byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable))
 	}
 	return t
 }
@@ -287,11 +308,12 @@ func exact(m *result.Metric) (value, n doc.Cell) {
 	return doc.Exact(&m.Median), doc.CellOf(m.N)
 }
 
-// Ranking returns which value of an axis wins in which cells, by how much, and which values cannot be
-// told apart.
+// Ranking returns which value of an axis wins in which cells, by how much, and which values cannot
+// be told apart.
 func Ranking(r *compare.Ranking) *doc.Doc {
 	out := new(doc.Doc)
-	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16, "cell").Drop("p (Holm)", "interval", "best")
+	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16,
+		"cell").Drop("p (Holm)", "interval", "best")
 	undecided, tooLittle := 0, 0
 	for _, group := range r.Groups {
 		winner := group.Leader
@@ -303,8 +325,10 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 			tooLittle++
 		}
 		first, second := group.List[0], group.List[1]
-		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " + first.State)
-		t.Row(group.Cell, group.Metric, winner, best, doc.Change(second.Lead), format.Percents(second.Low, second.High), format.Probability(second.PHolm))
+		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " +
+			first.State)
+		t.Row(group.Cell, group.Metric, winner, best, doc.Change(second.Lead),
+			format.Percents(second.Low, second.High), format.Probability(second.PHolm))
 	}
 	out.Add(t)
 	out.Gap()
@@ -321,10 +345,14 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	out.Remarks(rankingNotes(r))
 	out.Append(tables.GroupedWarnings(r.Warnings))
 	out.Remarks([]string{
-		"by, and the percentages of the groups: the best over the other value; the interval is of the shift between the best and the second, which the test is about",
-		"groups: values without a letter in common are told apart, those with one are not; a winner is told apart from all others",
-		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at the adjusted level)",
-			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
+		"by, and the percentages of the groups: the best over the other value; the interval is " +
+			"of the shift between the best and the second, which the test is about",
+		"groups: values without a letter in common are told apart, those with one are not; a " +
+			"winner is told apart from all others",
+		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; "+
+			"intervals at the adjusted level)",
+			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha,
+			format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
 	})
 	if tooLittle > 0 {
 		out.Line("%d of them have too few repeats to be decided", tooLittle)
@@ -332,8 +360,8 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	return out
 }
 
-// lettersOf lists the values of a group of cells with their letters, the best first, and by how much the
-// best leads: "shm a, erpc ab +12.0%".
+// lettersOf lists the values of a group of cells with their letters, the best first, and by how
+// much the best leads: "shm a, erpc ab +12.0%".
 func lettersOf(group compare.Candidates) string {
 	var parts []string
 	for _, candidate := range group.List {
@@ -367,13 +395,16 @@ func rankingNotes(r *compare.Ranking) (lines []string) {
 	return lines
 }
 
-// Candidates returns a row for each value and group of cells with everything that is known of it, for programs.
+// Candidates returns a row for each value and group of cells with everything that is known of it,
+// for programs.
 func Candidates(r *compare.Ranking) *doc.Table {
-	t := doc.NewTable("cell", "metric", "unit", "place", r.Axis, "median", "repeats", "lead", "behind", "behind_low", "behind_high", "p_holm", "winner", "group")
+	t := doc.NewTable("cell", "metric", "unit", "place", r.Axis, "median", "repeats", "lead",
+		"behind", "behind_low", "behind_high", "p_holm", "winner", "group")
 	for _, group := range r.Groups {
 		for i, c := range group.List {
 			value, n := exact(&c.Metric)
-			t.Row(group.Cell, group.Metric, group.Unit, i+1, c.Value, value, n, doc.Exact(c.Lead), doc.Exact(c.Behind), doc.Exact(c.Low), doc.Exact(c.High),
+			t.Row(group.Cell, group.Metric, group.Unit, i+1, c.Value, value, n, doc.Exact(c.Lead),
+				doc.Exact(c.Behind), doc.Exact(c.Low), doc.Exact(c.High),
 				doc.Exact(c.PHolm), group.Leader, c.Group)
 		}
 	}
@@ -384,8 +415,10 @@ func Candidates(r *compare.Ranking) *doc.Table {
 func Standing(repeats int, r *compare.Report) string {
 	var parts []string
 	for i := range r.Changes {
-		if c := &r.Changes[i]; c.Metric == result.Throughput && !c.Scheduled || c.Metric == result.ResponseP50 || len(r.Changes) == 1 {
-			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, format.Percent(c.Change), format.Percents(c.Low, c.High), c.Verdict))
+		if c := &r.Changes[i]; c.Metric == result.Throughput && !c.Scheduled ||
+			c.Metric == result.ResponseP50 || len(r.Changes) == 1 {
+			parts = append(parts, fmt.Sprintf("%s %s (%s) %s", c.Metric, format.Percent(c.Change),
+				format.Percents(c.Low, c.High), c.Verdict))
 		}
 	}
 	return fmt.Sprintf("after %s: %s", format.Count(repeats, "repeat"), strings.Join(parts, ", "))

@@ -36,8 +36,10 @@ func TestDoctor(t *testing.T) {
 	var out bytes.Buffer
 	write(&out, Doctor([]doctor.Finding{
 		{Name: "cores", Value: "2 online", Status: doctor.OK, Meaning: "enough for one pair"},
-		{Name: "governor", Value: "powersave", Status: doctor.Warn, Meaning: "The clock moves.", Remedy: "cpupower frequency-set -g performance"},
-		{Name: "memfd", Value: "refused", Status: doctor.Bad, Meaning: "No shared memory.", Remedy: "mount /proc"},
+		{Name: "governor", Value: "powersave", Status: doctor.Warn, Meaning: "The clock moves.",
+			Remedy: "cpupower frequency-set -g performance"},
+		{Name: "memfd", Value: "refused", Status: doctor.Bad, Meaning: "No shared memory.",
+			Remedy: "mount /proc"},
 		{Name: "rdma", Value: "none", Status: doctor.Note, Meaning: "No hardware numbers."},
 	}))
 	golden(t, "findings.txt", out.String())

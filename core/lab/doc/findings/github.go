@@ -16,12 +16,12 @@ const (
 	commentLimit = 60_000
 )
 
-// GitHubSummary returns a comparison as a job summary of GitHub Actions: the verdict, what changed, and
-// the rest folded.
+// GitHubSummary returns a comparison as a job summary of GitHub Actions: the verdict, what changed,
+// and the rest folded.
 func GitHubSummary(r *compare.Report) string { return github(r, summaryLimit) }
 
-// GitHubComment returns a comparison as a comment of a pull request. It is empty if nothing changed:
-// if no cell is better or worse, none failed on one side, and no threshold failed.
+// GitHubComment returns a comparison as a comment of a pull request. It is empty if nothing
+// changed: if no cell is better or worse, none failed on one side, and no threshold failed.
 func GitHubComment(r *compare.Report) string {
 	if len(changed(r)) == 0 && len(r.Broken) == 0 {
 		return ""
@@ -53,8 +53,8 @@ func github(r *compare.Report, limit int) string {
 	}
 }
 
-// folded returns a comparison of which only the verdict and what changed is unfolded, with at most so many
-// rows in each table.
+// folded returns a comparison of which only the verdict and what changed is unfolded, with at most
+// so many rows in each table.
 func folded(r *compare.Report, rows int) *doc.Doc {
 	out := new(doc.Doc)
 	out.Heading("transportbench: %s", headline(r))
@@ -124,11 +124,13 @@ func headline(r *compare.Report) string {
 	switch s := r.Seen; {
 	case s.Tests == 0:
 	case s.None > 0:
-		text += fmt.Sprintf(" (%d of %s could not have found any)", s.None, format.Count(s.Tests, "test"))
+		text += fmt.Sprintf(" (%d of %s could not have found any)", s.None,
+			format.Count(s.Tests, "test"))
 	case s.Tests == 1:
 		text += fmt.Sprintf(" (it could have found one of %s)", format.Share(s.Largest))
 	default:
-		text += fmt.Sprintf(" (half could have found one of %s, all one of %s)", format.Share(s.Median), format.Share(s.Largest))
+		text += fmt.Sprintf(" (half could have found one of %s, all one of %s)",
+			format.Share(s.Median), format.Share(s.Largest))
 	}
 	return text
 }
@@ -142,7 +144,8 @@ func GitHubRanking(r *compare.Ranking) *doc.Doc {
 		}
 	}
 	out := new(doc.Doc)
-	out.Heading("transportbench: a winner in %d of %s along %s", decided, format.Count(len(r.Groups), "comparison"), r.Axis)
+	out.Heading("transportbench: a winner in %d of %s along %s", decided,
+		format.Count(len(r.Groups), "comparison"), r.Axis)
 	out.Append(Ranking(r))
 	return out
 }

@@ -14,18 +14,20 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// History returns a table of the sets, one of the series that changed, or with all of every series, and one
-// of the changes, each with the sets between which it came.
+// History returns a table of the sets, one of the series that changed, or with all of every series,
+// and one of the changes, each with the sets between which it came.
 func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	out := new(doc.Doc)
 	t := doc.NewTable("set", "began (UTC)", "version", "revision", "accepted")
 	for _, s := range h.Sets {
-		t.Row(s.Label, s.StartedAt.UTC().Format("2006-01-02 15:04"), cmp.Or(s.Version, "-"), short(s.Revision), accepted(s))
+		t.Row(s.Label, s.StartedAt.UTC().Format("2006-01-02 15:04"), cmp.Or(s.Version, "-"),
+			short(s.Revision), accepted(s))
 	}
 	out.Add(t)
 	shown := list
 	if !all {
-		shown = slices.DeleteFunc(slices.Clone(list), func(s history.Series) bool { return len(s.Changes) == 0 })
+		shown = slices.DeleteFunc(slices.Clone(list),
+			func(s history.Series) bool { return len(s.Changes) == 0 })
 	}
 	if len(shown) > 0 {
 		out.Gap()
@@ -38,7 +40,9 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	out.Gap()
 	out.Line(found)
 	if short := tooShort(list); short > 0 {
-		out.Line("%d series are in fewer than %d sets, too few to find a change; diff compares two sets", short, changepoint.Least)
+		out.Line(
+			"%d series are in fewer than %d sets, too few to find a change; diff compares two sets",
+			short, changepoint.Least)
 	}
 	changes(out, h, list)
 	pathChanges(out, h, list)
@@ -77,7 +81,8 @@ func tooShort(list []history.Series) (n int) {
 // historyTable has a row for each series, with its values since the last change.
 func historyTable(out *doc.Doc, list []history.Series) {
 	machines := slices.ContainsFunc(list, func(s history.Series) bool { return s.Machine != "" })
-	headers := []string{"load", "transport", "metric", ">sets", ">first", "series", ">newest", ">changes", ">baseline", ">newest/baseline"}
+	headers := []string{"load", "transport", "metric", ">sets", ">first", "series", ">newest",
+		">changes", ">baseline", ">newest/baseline"}
 	if machines {
 		headers = append(headers, "machine")
 	}
@@ -86,7 +91,8 @@ func historyTable(out *doc.Doc, list []history.Series) {
 		value := func(v float64) string { return format.Number(v, s.Unit) }
 		newest, baseline := s.Points[len(s.Points)-1].Value, s.Baseline()
 		row := []any{
-			s.Load, s.Transport, s.Metric, len(s.Points), value(s.Points[0].Value), sparkline(s.Points),
+			s.Load, s.Transport, s.Metric, len(s.Points), value(s.Points[0].Value),
+			sparkline(s.Points),
 			value(newest), len(s.Changes), value(baseline), change(newest/baseline - 1),
 		}
 		if machines {
@@ -121,16 +127,19 @@ func changes(out *doc.Doc, h *history.History, list []history.Series) {
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return b.change.Set - a.change.Set })
 	out.Gap()
-	t := doc.NewTable("set", "commits", "load", "transport", "metric", ">before", ">after", ">change", "verdict")
+	t := doc.NewTable("set", "commits", "load", "transport", "metric", ">before", ">after",
+		">change", "verdict")
 	for _, l := range lines {
 		c := l.change
-		t.Row(h.Sets[c.Set].Label, commits(h, c), l.series.Load, l.series.Transport, l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit), change(c.Share), historyVerdict(l.series, c))
+		t.Row(h.Sets[c.Set].Label, commits(h, c), l.series.Load, l.series.Transport,
+			l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit),
+			change(c.Share), historyVerdict(l.series, c))
 	}
 	out.Add(t)
 }
 
-// pathChanges writes where the bytes of a cell took another path, once for all of its metrics, the newest
-// first.
+// pathChanges writes where the bytes of a cell took another path, once for all of its metrics, the
+// newest first.
 func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	type line struct {
 		set  int
@@ -145,7 +154,8 @@ func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 				cell += " on " + s.Machine
 			}
 			text := fmt.Sprintf("%s: the bytes of %s took another path than in %s: %s, and now %s",
-				h.Sets[p.Set].Label, cell, h.Sets[p.Before].Label, strings.Join(p.Old, "; "), strings.Join(p.New, "; "))
+				h.Sets[p.Set].Label, cell, h.Sets[p.Before].Label, strings.Join(p.Old, "; "),
+				strings.Join(p.New, "; "))
 			if l := (line{p.Set, text}); !slices.Contains(lines, l) {
 				lines = append(lines, l)
 			}

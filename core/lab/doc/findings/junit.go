@@ -13,15 +13,15 @@ import (
 type Gate struct {
 	// Thresholds is set if thresholds alone decide.
 	Thresholds bool
-	// Problem is why the command fails, empty if it does not, and Regression is set if that is a change
-	// rather than a lack of data.
+	// Problem is why the command fails, empty if it does not, and Regression is set if that is a
+	// change rather than a lack of data.
 	Problem    string
 	Regression bool
 }
 
-// JUnit returns a comparison as results of tests. Each change is a test, which fails if it is WORSE or, if
-// there are thresholds, beyond one. The last test is the comparison as a whole and fails if the command
-// does.
+// JUnit returns a comparison as results of tests. Each change is a test, which fails if it is WORSE
+// or, if there are thresholds, beyond one. The last test is the comparison as a whole and fails if
+// the command does.
 func JUnit(r *compare.Report, gate Gate) doc.Suite {
 	suite := doc.Suite{Name: "transportbench " + r.Old + " " + r.New}
 	if at := r.NewSide.From; !at.IsZero() {
@@ -61,7 +61,8 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) doc.Case
 	case len(broken) > 0:
 		one.Failure = &doc.Problem{Message: strings.Join(broken, "; "), Type: "threshold"}
 	case c.Verdict == compare.Worse && c.Accepted == nil && !thresholds:
-		one.Failure = &doc.Problem{Message: "changed by " + format.Percent(c.Change) + " (" + changeInterval(c) + ")", Type: string(c.Verdict)}
+		one.Failure = &doc.Problem{Message: "changed by " + format.Percent(c.Change) + " (" +
+			changeInterval(c) + ")", Type: string(c.Verdict)}
 	case c.Verdict == compare.Incomparable && c.Change == nil:
 		one.Error = &doc.Problem{Message: c.Note, Type: string(c.Verdict)}
 	case c.Verdict == compare.Incomparable:
@@ -71,7 +72,8 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) doc.Case
 	}
 	if c.Change != nil {
 		old, new := medians(c)
-		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old, new, format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
+		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old, new,
+			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
 		if c.Note != "" {
 			one.Output += "; " + c.Note
 		}

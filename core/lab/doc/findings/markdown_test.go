@@ -16,32 +16,40 @@ import (
 // hostileMarkdown has a cell, code, HTML, emphasis and links.
 const (
 	hostileMarkdown = "a|b\\|c `x` <img src=y> *z* [t](http://e.x) &#x202e; www.e.x a@e.x"
-	escapedMarkdown = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) \\&#x202e; www\\.e.x a\\@e.x"
+	escapedMarkdown = "a&#124;b\\\\&#124;c \\`x\\` \\<img src=y> \\*z\\* [t\\](http:\\//e.x) " +
+		"\\&#x202e; www\\.e.x a\\@e.x"
 )
 
 // Every text of a comparison, a ranking and a calibration in Markdown is escaped, and the structure
 // is not.
 func TestMarkdownOfForeignText(t *testing.T) {
 	warnings := []set.GroupedWarning{{
-		Check: hostileMarkdown, Severity: result.Warning, Message: hostileMarkdown, Cells: []string{hostileMarkdown},
+		Check: hostileMarkdown, Severity: result.Warning, Message: hostileMarkdown,
+		Cells: []string{hostileMarkdown},
 	}}
 	var out bytes.Buffer
 	report := &compare.Report{
 		Old: hostileMarkdown, New: hostileMarkdown,
-		Changes:  []compare.Change{{Cell: hostileMarkdown, Metric: hostileMarkdown, Note: hostileMarkdown, Verdict: compare.Incomparable}},
-		Broken:   []compare.Breach{{Threshold: hostileMarkdown, Cell: hostileMarkdown, Metric: hostileMarkdown}},
-		Means:    []compare.Mean{{Transport: hostileMarkdown, Metric: hostileMarkdown}},
-		OnlyOld:  []compare.Single{{Cell: hostileMarkdown, Status: "failed", Reason: hostileMarkdown}},
-		Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown}, Across: []compare.Difference{{Key: hostileMarkdown}}},
+		Changes: []compare.Change{{Cell: hostileMarkdown, Metric: hostileMarkdown,
+			Note: hostileMarkdown, Verdict: compare.Incomparable}},
+		Broken: []compare.Breach{{Threshold: hostileMarkdown, Cell: hostileMarkdown,
+			Metric: hostileMarkdown}},
+		Means: []compare.Mean{{Transport: hostileMarkdown, Metric: hostileMarkdown}},
+		OnlyOld: []compare.Single{{Cell: hostileMarkdown, Status: "failed",
+			Reason: hostileMarkdown}},
+		Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown},
+			Across: []compare.Difference{{Key: hostileMarkdown}}},
 	}
 	writeMarkdown(&out, Diff(report, true))
 	out.WriteString(GitHubSummary(report))
 	out.WriteString(GitHubComment(report))
 	candidate := compare.Candidate{Value: hostileMarkdown, Note: hostileMarkdown}
 	ranking := &compare.Ranking{
-		Axis:    hostileMarkdown,
-		Groups:  []compare.Candidates{{Cell: hostileMarkdown, Metric: hostileMarkdown, List: []compare.Candidate{candidate, candidate, candidate}}},
-		Leaders: []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}}, Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown}},
+		Axis: hostileMarkdown,
+		Groups: []compare.Candidates{{Cell: hostileMarkdown, Metric: hostileMarkdown,
+			List: []compare.Candidate{candidate, candidate, candidate}}},
+		Leaders:  []compare.Leader{{Metric: hostileMarkdown, Value: hostileMarkdown}},
+		Warnings: warnings, Basis: compare.Basis{Notes: []string{hostileMarkdown}},
 		LeftOut: []compare.Single{{Cell: hostileMarkdown, Reason: hostileMarkdown}},
 	}
 	writeMarkdown(&out, Ranking(ranking))

@@ -8,11 +8,12 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// Reproduction returns the tables of a document, each row with our figures and below them the published
-// ones.
+// Reproduction returns the tables of a document, each row with our figures and below them the
+// published ones.
 func Reproduction(c *reproduce.Comparison) *doc.Doc {
 	out := new(doc.Doc)
-	out.Line("%s, ours and published; x floor: the ratio to the least that the medium needs, each of its own machine", c.Source)
+	out.Line("%s, ours and published; x floor: the ratio to the least that the medium needs, "+
+		"each of its own machine", c.Source)
 	for i := range c.Tables {
 		out.Gap()
 		reproduced(out, &c.Tables[i])
@@ -40,7 +41,10 @@ func reproduced(out *doc.Doc, t *reproduce.ComparedTable) {
 	for _, name := range t.Columns {
 		header = append(header, ">"+name)
 	}
-	ratios := slices.ContainsFunc(t.Lines, func(l reproduce.Line) bool { return l.Ours.XFloor > 0 || l.Theirs.XFloor > 0 })
+	ratios := slices.ContainsFunc(t.Lines, func(l reproduce.Line) bool {
+		return l.Ours.XFloor > 0 ||
+			l.Theirs.XFloor > 0
+	})
 	if ratios {
 		header = append(header, ">x floor")
 	}

@@ -21,9 +21,11 @@ func Stacks(list []analyze.Stack) *doc.Doc {
 		}
 		name, header := strings.TrimSpace(s.Transport+" "+s.Provider), ">ping-pong"
 		if s.InFlight == 1 {
-			out.Line("%s, one call in flight: the median round trip, and what each layer adds", name)
+			out.Line("%s, one call in flight: the median round trip, and what each layer adds",
+				name)
 		} else {
-			out.Line("%s, %d calls in flight: the time per operation, and what each layer adds", name, s.InFlight)
+			out.Line("%s, %d calls in flight: the time per operation, and what each layer adds",
+				name, s.InFlight)
 			header = ">per operation"
 		}
 		t := doc.NewTable("layer", header, ">adds", ">share", ">95% interval")
@@ -41,7 +43,8 @@ func Stacks(list []analyze.Stack) *doc.Doc {
 		}
 	}
 	if len(list) == 0 {
-		out.Line("no stack: the calls between a client and a server have no probes of the transport alone")
+		out.Line("no stack: the calls between a client and a server have no probes of the " +
+			"transport alone")
 	}
 	return out
 }
@@ -56,11 +59,13 @@ func writeSum(out *doc.Doc, s *analyze.Sum) {
 	case s.Explained < enough:
 		verdict = "; the rest is none of them"
 		if s.Waiting > 1-enough {
-			verdict += ", and the clients' threads were without a processor for " + doc.Part(s.Waiting).Text + " of the time"
+			verdict += ", and the clients' threads were without a processor for " +
+				doc.Part(s.Waiting).Text + " of the time"
 		}
 	case s.Explained > 2-enough:
 		verdict = "; parts work at the same time"
 	}
 	out.Paragraph("%s: %s, each measured apart, explain %s of the mean service time, %s%s",
-		s.Topology, strings.Join(parts, ", "), doc.Part(s.Explained).Text, format.Number(s.Mean, "ns"), verdict)
+		s.Topology, strings.Join(parts, ", "), doc.Part(s.Explained).Text,
+		format.Number(s.Mean, "ns"), verdict)
 }

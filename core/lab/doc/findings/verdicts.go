@@ -9,8 +9,8 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// Verdicts returns one line for each load: which value of the axis is the best, or which ones cannot be
-// told apart.
+// Verdicts returns one line for each load: which value of the axis is the best, or which ones
+// cannot be told apart.
 func Verdicts(r *compare.Ranking) *doc.Doc {
 	out := new(doc.Doc)
 	for i := range r.Groups {
@@ -32,7 +32,8 @@ func Verdict(group *compare.Candidates) string {
 		if b := second.Lead; b != nil && *b > 1 {
 			lead = format.Digits(1+*b) + " times that of"
 		}
-		return fmt.Sprintf("%s%s has the best %s, %s %s", text, group.Leader, group.Metric, lead, second.Value)
+		return fmt.Sprintf("%s%s has the best %s, %s %s", text, group.Leader, group.Metric, lead,
+			second.Value)
 	}
 	equal := []string{first.Value}
 	for _, candidate := range group.List[1:] {
@@ -44,7 +45,8 @@ func Verdict(group *compare.Candidates) string {
 	if group.TooLittle {
 		remedy = "there are too few repeats"
 	}
-	return fmt.Sprintf("%sundecided in %s between %s; %s", text, group.Metric, andList(equal), remedy)
+	return fmt.Sprintf("%sundecided in %s between %s; %s", text, group.Metric,
+		andList(equal), remedy)
 }
 
 // andList joins names as in "a, b and c".

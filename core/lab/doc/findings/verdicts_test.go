@@ -24,8 +24,11 @@ func TestVerdicts(t *testing.T) {
 
 	lead := 0.2
 	group := compare.Candidates{Cell: "kv", Metric: result.Throughput, List: []compare.Candidate{
-		{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead}, {Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
-	require.Equal(t, "kv: undecided in throughput between shm, erpc and ofi; more repeats may tell them apart", Verdict(&group))
+		{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead},
+		{Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
+	require.Equal(t,
+		"kv: undecided in throughput between shm, erpc and ofi; more repeats may tell them apart",
+		Verdict(&group))
 	group.TooLittle = true
 	require.Contains(t, Verdict(&group), "there are too few repeats")
 	group.Leader = "shm"

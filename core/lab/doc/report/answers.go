@@ -39,10 +39,12 @@ func (b *builder) rankings() {
 	b.doc.Rankings = []ranking{}
 	for i, s := range b.sets {
 		o, from := b.Compare, ""
-		o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s), false, o.Floor)
+		o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s),
+			false, o.Floor)
 		r, err := compare.Along(s, "transport", o)
 		if err != nil {
-			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+printable.Text(err.Error()))
+			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+
+				printable.Text(err.Error()))
 			continue
 		}
 		numbers := map[string]int{}
@@ -63,7 +65,8 @@ func (b *builder) rankings() {
 	}
 }
 
-// rank adds one load to the ranking by its metric. numbers has the numbers of the set's cells by key.
+// rank adds one load to the ranking by its metric. numbers has the numbers of the set's cells by
+// key.
 func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int) {
 	if group.Metric == result.Throughput && openLoop(group.Cells()[0]) {
 		return // the schedule sets it
@@ -76,7 +79,10 @@ func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int
 		}
 		load.Cells = append(load.Cells, rankedCell{cell, group.List[i].Group})
 	}
-	k := slices.IndexFunc(b.doc.Rankings, func(r ranking) bool { return r.Set == at && r.Metric == group.Metric })
+	k := slices.IndexFunc(b.doc.Rankings, func(r ranking) bool {
+		return r.Set == at &&
+			r.Metric == group.Metric
+	})
 	if k < 0 {
 		k = len(b.doc.Rankings)
 		b.doc.Rankings = append(b.doc.Rankings, ranking{Set: at, Metric: group.Metric})
@@ -84,8 +90,8 @@ func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int
 	b.doc.Rankings[k].Loads = append(b.doc.Rankings[k].Loads, load)
 }
 
-// stateNames returns the name of the state of the machine in each window that has the metric, or nil if
-// the cell saw one state only.
+// stateNames returns the name of the state of the machine in each window that has the metric, or
+// nil if the cell saw one state only.
 func stateNames(c *set.Cell, metric string, states compare.States) []string {
 	windows := c.WindowsOf(metric)
 	if states.Divide(windows) == nil {

@@ -28,7 +28,8 @@ func TestRankingsAreThoseOfDiff(t *testing.T) {
 				require.Equal(t, g.Leader != "", l.Led)
 				for i, c := range l.Cells {
 					require.Equal(t, g.List[i].Group, c.Group)
-					require.Equal(t, g.List[i].Value, p.doc.Series[p.doc.Cells.Series[c.Cell]].Transport)
+					require.Equal(t, g.List[i].Value,
+						p.doc.Series[p.doc.Cells.Series[c.Cell]].Transport)
 				}
 			}
 		}
@@ -49,13 +50,19 @@ func TestFirstScreenInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.do(chromedp.EmulateViewport(1100, 900))
 	b.open(rendered(t, build(t, committed(t))))
-	require.True(t, eval[bool](b, `document.querySelector("#answers .trust-list").getBoundingClientRect().bottom <= 900`), "without scrolling")
+	require.True(t,
+		eval[bool](b,
+			`document.querySelector("#answers .trust-list").getBoundingClientRect().bottom <= 900`),
+		"without scrolling")
 	text := eval[string](b, `document.getElementById("answers").innerText`)
-	for _, want := range []string{"echo in_flight=32", "kv", "letter in common", "time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {
+	for _, want := range []string{"echo in_flight=32", "kv", "letter in common",
+		"time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {
 		require.Contains(t, text, want)
 	}
-	require.Equal(t, 8, eval[int](b, `document.querySelectorAll("table.ranking thead th").length - 1`))
-	eval[bool](b, `(() => { const s = document.getElementById("ranked-by"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
+	require.Equal(t, 8,
+		eval[int](b, `document.querySelectorAll("table.ranking thead th").length - 1`))
+	eval[bool](b,
+		`(() => { const s = document.getElementById("ranked-by"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
 	b.await(`document.querySelector("table.ranking").innerText.includes("ns")`)
 	// Cards of a row have equal widths, and none hangs alone.
 	require.True(t, eval[bool](b, `(() => {
@@ -68,9 +75,11 @@ func TestFirstScreenInBrowser(t *testing.T) {
 // Several sets share one table, of which the newest set's rows come first.
 func TestRankingOfSeveralSets(t *testing.T) {
 	b := newTab(t)
-	list := []load{{"shm", "client-server", 1, 32, 0}, {"copyrpc", "client-server", 1, 32, 0}, {"shm", "client-server", 4, 32, 0}, {"copyrpc", "client-server", 4, 32, 0},
+	list := []load{{"shm", "client-server", 1, 32, 0}, {"copyrpc", "client-server", 1, 32, 0},
+		{"shm", "client-server", 4, 32, 0}, {"copyrpc", "client-server", 4, 32, 0},
 		{"shm", "client-server", 16, 32, 0}, {"copyrpc", "client-server", 16, 32, 0}}
-	b.open(rendered(t, build(t, fakeSet(t, list, 2, 1), fakeSet(t, list, 2, 1.1), fakeSet(t, list, 2, 1.2))))
+	b.open(rendered(t, build(t, fakeSet(t, list, 2, 1), fakeSet(t, list, 2, 1.1),
+		fakeSet(t, list, 2, 1.2))))
 	rows := `document.querySelectorAll("table.ranking tbody tr").length`
 	require.Equal(t, 1, eval[int](b, `document.querySelectorAll("table.ranking").length`))
 	require.Equal(t, 3, eval[int](b, rows), "the loads of the last set")

@@ -43,8 +43,8 @@ type bar struct {
 // barsShown is the number of rows of one kind that are drawn; the table has all.
 const barsShown = 60
 
-// breakdowns returns the breakdowns of the analyses by name and then those of the starts, as drawings,
-// and adds them to the document for the tables.
+// breakdowns returns the breakdowns of the analyses by name and then those of the starts, as
+// drawings, and adds them to the document for the tables.
 func (b *builder) breakdowns() []breakdown {
 	b.doc.Stacks = []stack{}
 	var list []breakdown
@@ -155,7 +155,8 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 
 // bar returns the bar of a part from x on.
 func (l *breakdown) bar(x float64, p analyze.Part) bar {
-	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) + ", " + percentOf(p.Share), Inset: p.Inside != ""}
+	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) +
+		", " + percentOf(p.Share), Inset: p.Inside != ""}
 }
 
 // scale converts nanoseconds to percent of each row's length.
@@ -184,8 +185,11 @@ func (l *breakdown) scale() {
 
 // explainRest adds what the parts leave over to the legend.
 func (l *breakdown) explainRest() {
-	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool { return p.Class == "unexplained" }); i < 0 {
-		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole minus its parts", "unexplained"})
+	if i := slices.IndexFunc(l.Legend, func(p legendPart) bool {
+		return p.Class == "unexplained"
+	}); i < 0 {
+		l.Legend = append(l.Legend, legendPart{analyze.Unexplained, "the whole minus its parts",
+			"unexplained"})
 	}
 }
 

@@ -59,7 +59,8 @@ func startChromium() {
 		return
 	}
 	// Containers run tests as root and have little shared memory.
-	allocator, _ := chromedp.NewExecAllocator(context.Background(), chromedp.ExecPath(path), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), chromedp.ExecPath(path),
+		chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	chromium.ctx, _ = chromedp.NewContext(allocator)
 	chromium.err = chromedp.Do(chromium.ctx)
@@ -134,7 +135,8 @@ func (b *tab) visit(url string) {
 // await waits until an expression is true.
 func (b *tab) await(expression string) {
 	b.Helper()
-	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(20*time.Millisecond)))
+	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression,
+		chromedp.WithPollingTimeout(patience), chromedp.WithPollingInterval(20*time.Millisecond)))
 	if err != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -24,7 +24,8 @@ type calibrationView struct {
 func (b *builder) calibrations() []calibrationView {
 	var list []calibrationView
 	for _, f := range b.found {
-		c := calibrationView{Machine: cmp.Or(machineOf(set.Environment{Identity: f.Identity}), "an unknown machine"), Unused: f.Unused}
+		c := calibrationView{Machine: cmp.Or(machineOf(set.Environment{Identity: f.Identity}),
+			"an unknown machine"), Unused: f.Unused}
 		if f.Document != nil {
 			c.HTML = template.HTML(doc.HTML(findings.Calibration(f.Document)))
 		}
@@ -40,7 +41,8 @@ func (b *builder) leastChanges() string {
 		if d.Report == nil || d.Report.FloorFrom == "" {
 			continue
 		}
-		text := fmt.Sprintf("The least change that counts is %s, %s.", format.Share(d.Report.Floor), d.Report.FloorFrom)
+		text := fmt.Sprintf("The least change that counts is %s, %s.", format.Share(d.Report.Floor),
+			d.Report.FloorFrom)
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

@@ -23,19 +23,25 @@ func fakeCalibrations(sets ...*set.Set) []calibration.Found {
 	trials := func(found ...int) (list []calibration.Trials) {
 		for i, known := range []float64{0.0101, 0.0203, 0.05, 0.1} {
 			share := float64(found[i]) / 30
-			list = append(list, calibration.Trials{Known: known, Count: 30, Found: found[i], Share: estimate(share, share/2, min(1, share*1.2))})
+			list = append(list, calibration.Trials{Known: known, Count: 30, Found: found[i],
+				Share: estimate(share, share/2, min(1, share*1.2))})
 		}
 		return list
 	}
 	d := &calibration.Document{
-		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05, Tool: result.Tool{Version: "1.2.3"},
-		Recovery: []calibration.Recovery{{Quantity: "delay of half of the calls", Unit: "ns", Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
+		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Alpha: 0.05,
+		Tool: result.Tool{Version: "1.2.3"},
+		Recovery: []calibration.Recovery{{Quantity: "delay of half of the calls", Unit: "ns",
+			Known: 200, Measured: estimate(203, 199, 207), Tolerance: 10, Within: true}},
 		FalseVerdicts: []calibration.FalseVerdicts{
-			{Method: "diff", Repeats: 10, Comparisons: 200, False: 7, Share: estimate(0.035, 0.0142, 0.0708), Within: true},
-			{Method: "<b>along</b>", Repeats: 10, Comparisons: 200, False: 30, Share: estimate(0.15, 0.1035, 0.2072)},
+			{Method: "diff", Repeats: 10, Comparisons: 200, False: 7,
+				Share: estimate(0.035, 0.0142, 0.0708), Within: true},
+			{Method: "<b>along</b>", Repeats: 10, Comparisons: 200, False: 30,
+				Share: estimate(0.15, 0.1035, 0.2072)},
 		},
 		Power: []calibration.Power{
-			{Load: "echo", Repeats: 10, Trials: trials(3, 9, 24, 30)}, {Load: "echo", Repeats: 20, Trials: trials(5, 15, 28, 30)},
+			{Load: "echo", Repeats: 10, Trials: trials(3, 9, 24, 30)},
+			{Load: "echo", Repeats: 20, Trials: trials(5, 15, 28, 30)},
 			{Load: "echo", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
 		},
 	}
@@ -43,13 +49,15 @@ func fakeCalibrations(sets ...*set.Set) []calibration.Found {
 	d.Power[2].Trials[0].Known = 0.0198
 	return []calibration.Found{
 		{Identity: sets[0].Environments[0].Identity, Document: d, Path: "results/calibration.json"},
-		{Identity: map[string]string{"cpu": "another", "cores": "4"}, Unused: []string{`x.json is of another machine: cores "2" instead of "4"`}},
+		{Identity: map[string]string{"cpu": "another", "cores": "4"},
+			Unused: []string{`x.json is of another machine: cores "2" instead of "4"`}},
 	}
 }
 
 func buildCalibrated(t testing.TB, sets ...*set.Set) *Page {
 	t.Helper()
-	p, err := Build(context.Background(), sets, Options{Compare: compare.Defaults(), Calibrations: fakeCalibrations})
+	p, err := Build(context.Background(), sets,
+		Options{Compare: compare.Defaults(), Calibrations: fakeCalibrations})
 	require.NoError(t, err)
 	return p
 }
@@ -60,14 +68,19 @@ func TestCalibrationsOnThePage(t *testing.T) {
 	page := string(rendered(t, buildCalibrated(t, s)))
 	trust := page[strings.Index(page, `id="trust"`):strings.Index(page, `id="trust-more"`)]
 	for _, want := range []string{
-		"2026-03-04 05:06 UTC, transportbench 1.2.3, full", "delays of 200 ns and more, of half of the calls of a window: 1 of 1 are recovered",
-		"alpha is 5%", `<th scope="row">diff</th><td class="right">0</td><td class="right">200</td><td class="right">7</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td><td>yes</td>`,
-		"&lt;b&gt;along&lt;/b&gt;", `<th scope="row">loaded</th><td class="right">10</td><td class="right">1.98%</td><td class="right">30</td><td class="right">2</td>`, `<td class="right">20</td><td class="right">5%</td><td class="right">30</td><td class="right">28</td>`,
-		"<h3>Calibration of Some CPU", "<h3>Calibration of another, 4 cores", "There is no calibration of this machine", "cores &#34;2&#34; instead of",
+		"2026-03-04 05:06 UTC, transportbench 1.2.3, full",
+		"delays of 200 ns and more, of half of the calls of a window: 1 of 1 are recovered",
+		"alpha is 5%",
+		`<th scope="row">diff</th><td class="right">0</td><td class="right">200</td><td class="right">7</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td><td>yes</td>`,
+		"&lt;b&gt;along&lt;/b&gt;",
+		`<th scope="row">loaded</th><td class="right">10</td><td class="right">1.98%</td><td class="right">30</td><td class="right">2</td>`, `<td class="right">20</td><td class="right">5%</td><td class="right">30</td><td class="right">28</td>`,
+		"<h3>Calibration of Some CPU", "<h3>Calibration of another, 4 cores",
+		"There is no calibration of this machine", "cores &#34;2&#34; instead of",
 	} {
 		require.Contains(t, trust, want)
 	}
-	require.Equal(t, 1, strings.Count(trust, "<td>no</td>"), "only one is significantly above alpha")
+	require.Equal(t, 1, strings.Count(trust, "<td>no</td>"),
+		"only one is significantly above alpha")
 	require.NotContains(t, string(rendered(t, build(t, s))), "<h3>Calibration")
 }
 
@@ -85,7 +98,10 @@ func TestChangesBelowTheCalibration(t *testing.T) {
 	decided, floor = verdicts(p)
 	require.Equal(t, 0.1, floor)
 	require.Zero(t, decided)
-	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in 30 of 30 trials with 10 repeats, not measured below 10 repeats")
-	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json), "+calibration.DriftUnknown+"; no full calibration of another, kernel unknown.")
-	require.Contains(t, string(rendered(t, build(t, old, new))), "The least change that counts is 2%, the default; no full calibration of this machine.")
+	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in "+
+		"30 of 30 trials with 10 repeats, not measured below 10 repeats")
+	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json), "+
+		calibration.DriftUnknown+"; no full calibration of another, kernel unknown.")
+	require.Contains(t, string(rendered(t, build(t, old, new))),
+		"The least change that counts is 2%, the default; no full calibration of this machine.")
 }

@@ -20,7 +20,8 @@ import (
 
 // cellPage is the page of one cell: HTML with places for charts, which the script fills.
 type cellPage struct {
-	// Service and Response are those of the detail, for the chart of percentiles, and Spectrum is their table.
+	// Service and Response are those of the detail, for the chart of percentiles, and Spectrum is
+	// their table.
 	Service  []float64 `json:"service,omitempty"`
 	Response []float64 `json:"response,omitempty"`
 	Spectrum *table    `json:"spectrum,omitempty"`
@@ -28,8 +29,8 @@ type cellPage struct {
 	parts []string // HTML
 }
 
-// chunk has the pages of some cells. Parts has the first part of each, then the second of each: parts
-// that resemble each other are next to each other, which compresses better.
+// chunk has the pages of some cells. Parts has the first part of each, then the second of each:
+// parts that resemble each other are next to each other, which compresses better.
 type chunk struct {
 	Cells []*cellPage `json:"cells"`
 	Parts [][]string  `json:"parts"`
@@ -47,7 +48,8 @@ func newChunk(pages []*cellPage) chunk {
 	return c
 }
 
-// part adds a section with a document, below the place of a chart. It is left out if it has neither.
+// part adds a section with a document, below the place of a chart. It is left out if it has
+// neither.
 func (p *cellPage) part(title, chart string, content *doc.Doc) {
 	text := chart + doc.HTML(content)
 	if text != "" {
@@ -62,7 +64,8 @@ func (b *builder) pageOf(cell int, d *detail) *cellPage {
 	p := &cellPage{Service: d.Service, Response: d.Response, parts: []string{b.headOf(cell, d)}}
 	analysis, loops, start := new(doc.Doc), new(doc.Doc), new(doc.Doc)
 	if d.Analysis != nil {
-		analysis = findings.Analyze(&findings.Analysis{Cells: []findings.AnalyzedCell{{Cell: b.label(cell), Analysis: d.Analysis}}}, false)
+		analysis = findings.Analyze(&findings.Analysis{
+			Cells: []findings.AnalyzedCell{{Cell: b.label(cell), Analysis: d.Analysis}}}, false)
 	}
 	p.part("Analysis", "", analysis)
 	p.part("Figures", "", b.figures(cell))
@@ -70,7 +73,8 @@ func (b *builder) pageOf(cell int, d *detail) *cellPage {
 	p.part("Pairs of ranks", "", tables.Flows(d.Flows, 0))
 	spectrum, repeats := "", ""
 	if p.Spectrum = b.spectrumTable(cell, d); p.Spectrum != nil {
-		spectrum = `<figure class="later" data-chart="spectrum"></figure><details class="table"><summary>The percentiles, as a table</summary><div data-table="spectrum"></div></details>`
+		spectrum =
+			`<figure class="later" data-chart="spectrum"></figure><details class="table"><summary>The percentiles, as a table</summary><div data-table="spectrum"></div></details>`
 	}
 	p.part("Percentiles, all repeats merged", spectrum, new(doc.Doc))
 	if len(c.Repeats[result.Throughput][cell]) > 1 {
@@ -111,8 +115,10 @@ func (b *builder) headOf(cell int, d *detail) string {
 	if cell+1 < len(b.cells) {
 		head += fmt.Sprintf(`<a href="#cell-%d">next</a>`, cell+1)
 	}
-	head += fmt.Sprintf(`</p><h2 tabindex="-1"><span class="sw s%d" aria-hidden="true"></span>%s</h2><p class="meta">%s</p>`,
-		b.doc.Cells.Series[cell]%8, escape(b.label(cell)), escape(strings.Join(b.aboutCell(cell, d), " · ")))
+	head += fmt.Sprintf(
+		`</p><h2 tabindex="-1"><span class="sw s%d" aria-hidden="true"></span>%s</h2><p class="meta">%s</p>`,
+		b.doc.Cells.Series[cell]%8, escape(b.label(cell)),
+		escape(strings.Join(b.aboutCell(cell, d), " · ")))
 	if d.Problem != "" {
 		head += `<p class="notice">` + escape(d.Problem) + `</p>`
 	}
@@ -130,7 +136,8 @@ func (b *builder) label(cell int) string {
 // aboutCell returns the line below the title of a cell's page.
 func (b *builder) aboutCell(cell int, d *detail) []string {
 	c := b.cells[cell]
-	about := []string{b.doc.Series[b.doc.Cells.Series[cell]].String(), c.Plugin.Version, d.StartedAt}
+	about := []string{b.doc.Series[b.doc.Cells.Series[cell]].String(), c.Plugin.Version,
+		d.StartedAt}
 	if c.Status != set.Measured {
 		about = append(about, string(c.Status)+": "+c.Reason)
 	}
@@ -191,8 +198,10 @@ func slowdowns(figures []result.ClassFigures) string {
 			names = append(names, f.Class)
 		}
 		if f.Slowdown != nil {
-			fmt.Fprintf(&rows, `<div class="bar-row"><span class="bar-label">%s</span><svg class="bar" role="img" aria-label="%[1]s: %s"><rect width="%.6g%%" y="2" height="16" class="s%d"/><line class="zero" x1="%.6g%%" x2="%[5]g%%" y1="0" y2="20"/></svg><span class="bar-value">%[2]s</span></div>`,
-				escape(f.Class+" "+f.Metric), format.Value(*f.Slowdown), 100*f.Slowdown.Median/most, slices.Index(names, f.Class)%8, 100/most)
+			fmt.Fprintf(&rows,
+				`<div class="bar-row"><span class="bar-label">%s</span><svg class="bar" role="img" aria-label="%[1]s: %s"><rect width="%.6g%%" y="2" height="16" class="s%d"/><line class="zero" x1="%.6g%%" x2="%[5]g%%" y1="0" y2="20"/></svg><span class="bar-value">%[2]s</span></div>`,
+				escape(f.Class+" "+f.Metric), format.Value(*f.Slowdown), 100*f.Slowdown.Median/most,
+				slices.Index(names, f.Class)%8, 100/most)
 		}
 	}
 	if rows.Len() == 0 {
@@ -257,8 +266,8 @@ func shareText(share float64) string {
 	return text + "%"
 }
 
-// checks lists all checks, the failed ones first, with what the set found besides. The analysis has its own
-// findings.
+// checks lists all checks, the failed ones first, with what the set found besides. The analysis has
+// its own findings.
 func checks(d *detail) *doc.Doc {
 	out := new(doc.Doc)
 	var all []result.Finding

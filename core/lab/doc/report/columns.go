@@ -29,8 +29,10 @@ func (b *builder) columns() {
 			cell := &s.Cells[at]
 			c.Set = append(c.Set, i)
 			states := inStates(cell, shown.States)
-			c.States, c.StateTexts = append(c.States, states), append(c.StateTexts, statesText(states))
-			c.RepeatStates = append(c.RepeatStates, stateNames(cell, result.Throughput, shown.States))
+			c.States, c.StateTexts = append(c.States, states),
+				append(c.StateTexts, statesText(states))
+			c.RepeatStates = append(c.RepeatStates,
+				stateNames(cell, result.Throughput, shown.States))
 			c.Windows = append(c.Windows, shown.Windows(cell))
 			b.shown = append(b.shown, shown.Cell(cell))
 		}
@@ -116,7 +118,8 @@ func warnings(list []result.Finding) int {
 func (b *builder) seriesOf(c *set.Cell) int {
 	mine := series{c.Transport(), c.Plugin.Provider}
 	for i, s := range b.doc.Series {
-		if s == mine || mine.Provider == "" && s.Transport == mine.Transport && c.Status != set.Published {
+		if s == mine || mine.Provider == "" && s.Transport == mine.Transport &&
+			c.Status != set.Published {
 			return i
 		}
 		if s.Transport == mine.Transport && s.Provider == "" {
@@ -131,7 +134,8 @@ func (b *builder) seriesOf(c *set.Cell) int {
 // axes lists the options that vary, and the values of each cell.
 func (b *builder) axes() {
 	for _, name := range b.varying {
-		a := axis{Name: strings.TrimPrefix(name, ownPrefix), Own: strings.HasPrefix(name, ownPrefix)}
+		a := axis{Name: strings.TrimPrefix(name, ownPrefix),
+			Own: strings.HasPrefix(name, ownPrefix)}
 		for _, c := range b.cells {
 			if v, has := b.named(c, name); has && !slices.Contains(a.Values, v) {
 				a.Values = append(a.Values, v)
@@ -208,10 +212,12 @@ func (b *builder) metrics() {
 		for _, c := range b.shown {
 			s, known := c.Metric(name)
 			if !known {
-				m.Median, m.Low, m.High, m.N = append(m.Median, nil), append(m.Low, nil), append(m.High, nil), append(m.N, 0)
+				m.Median, m.Low, m.High, m.N = append(m.Median, nil), append(m.Low, nil),
+					append(m.High, nil), append(m.N, 0)
 				continue
 			}
-			m.Median, m.Low, m.High, m.N = append(m.Median, &s.Median), append(m.Low, s.Low), append(m.High, s.High), append(m.N, s.N)
+			m.Median, m.Low, m.High, m.N = append(m.Median, &s.Median), append(m.Low, s.Low),
+				append(m.High, s.High), append(m.N, s.N)
 		}
 		b.doc.Metrics = append(b.doc.Metrics, m)
 	}
@@ -222,7 +228,8 @@ func (b *builder) metric(cell int, name string) (result.Metric, bool) {
 	for i := range b.doc.Metrics {
 		m := &b.doc.Metrics[i]
 		if m.Name == name && m.Median[cell] != nil {
-			return result.Metric{Unit: m.Unit, Better: m.Better, Median: *m.Median[cell], Low: m.Low[cell], High: m.High[cell], N: m.N[cell]}, true
+			return result.Metric{Unit: m.Unit, Better: m.Better, Median: *m.Median[cell],
+				Low: m.Low[cell], High: m.High[cell], N: m.N[cell]}, true
 		}
 	}
 	return result.Metric{}, false
@@ -243,12 +250,15 @@ func (b *builder) curves() {
 				continue
 			}
 			mine := curve{
-				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell], Label: b.labels.Of(c.Config), Open: c.Open, Axis: c.Axis,
-				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil), Operating: c.Operating, Message: c.Message,
+				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell],
+				Label: b.labels.Of(c.Config), Open: c.Open, Axis: c.Axis,
+				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil),
+				Operating: c.Operating, Message: c.Message,
 				Points: []point{},
 			}
 			for _, p := range c.Points {
-				mine.Points = append(mine.Points, point{b.first[i] + p.Cell, p.Load, p.Meets, p.Past, p.Unusable})
+				mine.Points = append(mine.Points, point{b.first[i] + p.Cell, p.Load, p.Meets,
+					p.Past, p.Unusable})
 			}
 			b.doc.Curves = append(b.doc.Curves, mine)
 		}
@@ -263,7 +273,8 @@ func mostOf(c *analyze.Curve, objective bool) *int {
 	}
 	var most *int
 	for i := range c.Points {
-		if c.Points[i].Unusable == "" && (most == nil || c.Points[i].Rate.Median > c.Points[*most].Rate.Median) {
+		if c.Points[i].Unusable == "" &&
+			(most == nil || c.Points[i].Rate.Median > c.Points[*most].Rate.Median) {
 			most = &i
 		}
 	}

@@ -62,7 +62,8 @@ func (b *builder) details(ctx context.Context) error {
 		for i := range list {
 			b.doc.Cells.Connections = append(b.doc.Cells.Connections, b.briefs[from+i].made)
 			if a := b.briefs[from+i].analysis; a != nil {
-				b.doc.Cells.Bound[from+i], b.doc.Cells.Why[from+i] = string(a.Verdict.Bound), a.Verdict.Why
+				b.doc.Cells.Bound[from+i], b.doc.Cells.Why[from+i] = string(a.Verdict.Bound),
+					a.Verdict.Why
 			}
 		}
 	}
@@ -71,7 +72,8 @@ func (b *builder) details(ctx context.Context) error {
 
 // detailOf reads the results of a cell.
 func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
-	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt), Samples: c.Samples, Warnings: c.Warnings}
+	d := detail{Config: c.Config, Plugin: c.Plugin, StartedAt: moment(c.StartedAt),
+		Samples: c.Samples, Warnings: c.Warnings}
 	if c.Status == set.Failed || c.Status == set.Unavailable {
 		return d, brief{}
 	}
@@ -117,7 +119,8 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	if known.analysis, err = analyze.Results(results); err != nil {
 		d.Problem = "This cell cannot be analyzed: " + printable.Text(err.Error())
 	} else if _, err := json.Marshal(known.analysis); err != nil { // NaN or infinity
-		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+printable.Text(err.Error()), nil
+		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+
+			printable.Text(err.Error()), nil
 	}
 	d.Analysis = known.analysis
 	return d, known
@@ -133,10 +136,12 @@ func moment(t time.Time) string {
 func runOf(r *result.Result, file string) run {
 	why := r.IncompleteReason
 	if r.Failure != nil {
-		why = strings.TrimSpace(fmt.Sprintf("%s: rank %d, %s: %s", why, r.Failure.Rank, r.Failure.Operation, r.Failure.Error))
+		why = strings.TrimSpace(fmt.Sprintf("%s: rank %d, %s: %s", why, r.Failure.Rank,
+			r.Failure.Operation, r.Failure.Error))
 	}
 	return run{
-		ID: r.ID, File: file, StartedAt: moment(r.StartedAt), Argv: r.Argv, ImpairedBy: r.ImpairedBy, Tool: r.Tool, Placement: r.Placement,
+		ID: r.ID, File: file, StartedAt: moment(r.StartedAt), Argv: r.Argv,
+		ImpairedBy: r.ImpairedBy, Tool: r.Tool, Placement: r.Placement,
 		Setup: r.Setup, Checks: r.Checks, Incomplete: why,
 	}
 }

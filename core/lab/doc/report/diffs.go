@@ -22,7 +22,9 @@ func (b *builder) diffs() {
 	for i := 1; i < len(b.sets); i++ {
 		d := diff{Old: 0, New: i}
 		o, from := b.Compare, ""
-		o.Floor, from = calibration.LeastChange(b.calibrationsOf(b.sets[0], b.sets[i]), calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0], b.sets[i]), true, o.Floor)
+		o.Floor, from = calibration.LeastChange(b.calibrationsOf(b.sets[0], b.sets[i]),
+			calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0],
+				b.sets[i]), true, o.Floor)
 		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
 			d.Refused, d.err = printable.Text(err.Error()), err
@@ -32,7 +34,8 @@ func (b *builder) diffs() {
 			if err := history.Accept(report); err != nil {
 				report.Notes = append(report.Notes, printable.Text(err.Error()))
 			}
-			for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same, compare.Ambiguous, compare.Incomparable} {
+			for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same,
+				compare.Ambiguous, compare.Incomparable} {
 				if n := report.Count(v); n > 0 {
 					d.Verdicts = append(d.Verdicts, verdictCount{v, n})
 				}
@@ -116,7 +119,8 @@ func (b *builder) changeLists() []changeList {
 			l.Old, l.New = old, new
 			if i == 0 {
 				l.Sides = []string{
-					printable.Text(old + ": " + d.Report.OldSide.String()), printable.Text(new + ": " + d.Report.NewSide.String()),
+					printable.Text(old + ": " + d.Report.OldSide.String()),
+					printable.Text(new + ": " + d.Report.NewSide.String()),
 				}
 			}
 			lists = append(lists, l)
@@ -156,7 +160,8 @@ func changesOf(d diff, metric string) changeList {
 	floor := d.Report.Floor
 	l.Zero, l.BandX = at(0), at(-floor)
 	l.BandW = at(floor) - l.BandX
-	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75, 9, -0.9} {
+	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75,
+		9, -0.9} {
 		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {
 			l.Ticks = append(l.Ticks, tick{x, tickText(change)})
 		}
@@ -181,7 +186,8 @@ func farFrom(ticks []tick, x float64) bool {
 
 func rowOf(c *compare.Change, cell int, at func(float64) float64) changeRow {
 	r := changeRow{
-		Cell: cell, Label: c.Cell, Change: format.Percent(c.Change), Between: format.Percents(c.Low, c.High),
+		Cell: cell, Label: c.Cell, Change: format.Percent(c.Change),
+		Between: format.Percents(c.Low, c.High),
 		Verdict: string(c.Verdict), Class: strings.ToLower(string(c.Verdict)), Note: c.Note, X: -1,
 	}
 	if c.Change != nil {

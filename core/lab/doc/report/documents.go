@@ -175,7 +175,8 @@ func (c *documentChart) rows(t *reproduce.ComparedTable, column, first int) {
 		if l.Ratio {
 			continue
 		}
-		row := documentRow{Label: l.Name, Cell: -1, Text: ours.String() + " / " + theirs.String(), Ours: a.mark(ours), Theirs: a.mark(theirs)}
+		row := documentRow{Label: l.Name, Cell: -1, Text: ours.String() + " / " + theirs.String(),
+			Ours: a.mark(ours), Theirs: a.mark(theirs)}
 		if l.Cell >= 0 {
 			row.Cell = first + l.Cell
 		}
@@ -201,7 +202,8 @@ func (c *documentChart) lines(t *reproduce.ComparedTable, along, column int) {
 			of *reproduce.Side
 			to *strings.Builder
 		}{{&l.Ours, &ours}, {&l.Theirs, &theirs}} {
-			if h, v := side.of.Figures[along], side.of.Figures[column]; h != nil && v != nil && h.Value > 0 && v.Value > 0 {
+			if h, v := side.of.Figures[along], side.of.Figures[column]; h != nil && v != nil &&
+				h.Value > 0 && v.Value > 0 {
 				fmt.Fprintf(side.to, "%.1f,%.1f ", x.at(h.Value), 100-y.at(v.Value))
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"transportbench/results"
 )
 
-// TestDocuments checks that a set with the figures of a document and others has its tables and charts.
+// TestDocuments checks that a set with the figures of a document and others has its tables and
+// charts.
 func TestDocuments(t *testing.T) {
 	d, err := reproduce.Load(results.Files, "kvstore")
 	require.NoError(t, err)
@@ -31,9 +32,11 @@ func TestDocuments(t *testing.T) {
 
 	for i, inFlight := range []string{"1", "2", "10"} {
 		s.Cells = append(s.Cells, set.Cell{
-			Config: map[string]string{"transport": "grpc", "ranks": "2", "clients": "8", "in_flight": inFlight},
+			Config: map[string]string{"transport": "grpc", "ranks": "2", "clients": "8",
+				"in_flight": inFlight},
 			Status: set.Measured, Environment: -1, Samples: map[string][]float64{
-				"tokens": {10e3 * float64(i+1)}, "read_p50": {20e6}, "lookup_p50": {50e3 + float64(i)},
+				"tokens": {10e3 * float64(i+1)}, "read_p50": {20e6},
+				"lookup_p50": {50e3 + float64(i)},
 			}})
 	}
 	both := page()
@@ -50,8 +53,10 @@ func TestDocumentRows(t *testing.T) {
 		return []*reproduce.Figure{{Value: value, To: to, Unit: "ns"}}
 	}
 	drawn := tableOf(&reproduce.ComparedTable{Columns: []string{"time"}, Lines: []reproduce.Line{
-		{Name: "a", Cell: 3, Ours: reproduce.Side{Figures: figure(10, 0)}, Theirs: reproduce.Side{Figures: figure(100, 1000)}},
-		{Name: "b", Cell: -1, Ours: reproduce.Side{Figures: []*reproduce.Figure{nil}}, Theirs: reproduce.Side{Figures: figure(1000, 0)}},
+		{Name: "a", Cell: 3, Ours: reproduce.Side{Figures: figure(10, 0)},
+			Theirs: reproduce.Side{Figures: figure(100, 1000)}},
+		{Name: "b", Cell: -1, Ours: reproduce.Side{Figures: []*reproduce.Figure{nil}},
+			Theirs: reproduce.Side{Figures: figure(1000, 0)}},
 	}}, 20)
 	rows := drawn.Charts[0].Rows
 	require.Equal(t, 23, rows[0].Cell)

@@ -38,7 +38,9 @@ func twoStates(t *testing.T) *set.Set {
 			for _, name := range record.DirectStages {
 				c.Stages[name] = record.TimingReport{Histogram: oneTime(), MeanNS: 150, Samples: 10}
 			}
-			repeat.Stalls = []result.Stall{{AtNS: 1e6, ForNS: 2e6, Threads: []string{"client 0 of rank 1"}, Cause: result.CauseSwitch}}
+			repeat.Stalls = []result.Stall{
+				{AtNS: 1e6, ForNS: 2e6, Threads: []string{"client 0 of rank 1"},
+					Cause: result.CauseSwitch}}
 		}
 		put(t, filepath.Join(dir, fmt.Sprintf("%04d.json", i)), r)
 	}
@@ -49,7 +51,8 @@ func twoStates(t *testing.T) *set.Set {
 
 func TestStatesAndRatiosByLoad(t *testing.T) {
 	p := build(t, twoStates(t))
-	for name, in := range map[string]int{result.FloorRatio: 0, result.LibraryRatio: 0, result.OpTimeRatio: 1} {
+	for name, in := range map[string]int{result.FloorRatio: 0, result.LibraryRatio: 0,
+		result.OpTimeRatio: 1} {
 		at := slices.IndexFunc(p.doc.Metrics, func(m metricColumn) bool { return m.Name == name })
 		require.NotNil(t, p.doc.Metrics[at].Median[in], name)
 		require.Nil(t, p.doc.Metrics[at].Median[1-in], "%s means nothing for the other load", name)
@@ -65,15 +68,18 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, p))
 	text := eval[string](b, `document.getElementById("all-table").innerText`)
-	for _, want := range []string{"x library", "1.50", "harness", "31.0%", "states", "near", "5.00 x the floor (5 windows); far", "2.00 x the floor (3 windows)", "service p50"} {
+	for _, want := range []string{"x library", "1.50", "harness", "31.0%", "states", "near",
+		"5.00 x the floor (5 windows); far", "2.00 x the floor (3 windows)", "service p50"} {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "p99", "closed loops have no tails")
-	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`), "in 5 near windows")
+	require.Contains(t, eval[string](b, `document.getElementById("strip").innerText`),
+		"in 5 near windows")
 	eval[bool](b, `(() => { location.hash = "#cell-0"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("Analysis")`)
 	page := eval[string](b, `document.getElementById("page").innerText`)
-	require.Contains(t, page, "2.00 ms, 1.00 ms into window 1: client 0 of rank 1: the scheduler ran another thread")
+	require.Contains(t, page,
+		"2.00 ms, 1.00 ms into window 1: client 0 of rank 1: the scheduler ran another thread")
 	require.Contains(t, page, "request: medium")
 	require.NotContains(t, page, "[object")
 	require.Contains(t, page, "taking it cost such a call 20.0 ns")
@@ -94,8 +100,10 @@ func TestMediumInsideTheTransfers(t *testing.T) {
 		before = bar
 	}
 	require.Equal(t, []string{
-		"client: 150 ns, 15.0%", "request: 150 ns, 15.0%", "request: medium: 60.5 ns, 6.05%", "serve: 150 ns, 15.0%", "flush: 150 ns, 15.0%",
-		"response: 150 ns, 15.0%", "response: medium: 60.5 ns, 6.05%", "client_return: 150 ns, 15.0%", "unexplained: 100 ns, 10.0%",
+		"client: 150 ns, 15.0%", "request: 150 ns, 15.0%", "request: medium: 60.5 ns, 6.05%",
+		"serve: 150 ns, 15.0%", "flush: 150 ns, 15.0%",
+		"response: 150 ns, 15.0%", "response: medium: 60.5 ns, 6.05%",
+		"client_return: 150 ns, 15.0%", "unexplained: 100 ns, 10.0%",
 	}, texts)
 	s := p.doc.Stacks[0]
 	require.Equal(t, "medium", s.Parts[1])

@@ -56,28 +56,41 @@ func loads() []load {
 // The same seed gives the same result.
 func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *result.Result {
 	random := rand.New(rand.NewPCG(seed, uint64(l.inFlight)<<32+uint64(l.size)+uint64(l.rate)))
-	each := map[string]float64{"shm": 180, "copyrpc": 300, "ucxam": 600}[l.transport] * slower * (1 + float64(l.size)/8192)
+	each := map[string]float64{"shm": 180, "copyrpc": 300,
+		"ucxam": 600}[l.transport] * slower * (1 + float64(l.size)/8192)
 	if each == 0 {
 		each = 400
 	}
 	r := &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64()),
-		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Argv: []string{"transportbench", "run"},
-		Tool: result.Tool{Version: "0.3.0", Revision: "r", Go: "go"}, Config: config.Default(),
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun,
+		ID:        fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64()),
+		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Argv:      []string{"transportbench", "run"},
+		Tool:      result.Tool{Version: "0.3.0", Revision: "r", Go: "go"}, Config: config.Default(),
 		Plugin: result.Plugin{Name: l.transport, Version: "0.3.0", SHA256: "s", RuntimeDigest: "d",
-			Provider: map[string]string{"shm": "memfd", "copyrpc": "soft", "ucxam": "sysv"}[l.transport]},
-		Environment: machine.Environment{Identity: machine.Identity{CPU: "Some CPU", Arch: "amd64", Cores: 8, Kernel: "6.1"},
+			Provider: map[string]string{"shm": "memfd", "copyrpc": "soft",
+				"ucxam": "sysv"}[l.transport]},
+		Environment: machine.Environment{Identity: machine.Identity{CPU: "Some CPU", Arch: "amd64",
+			Cores: 8, Kernel: "6.1"},
 			Volatile: machine.Volatile{Governor: "powersave"}},
-		Setup: result.Setup{FirstWindowMS: 300, Warmup: &result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
-			Ranks: []record.RankSetup{{Paths: []transport.Path{{Carrier: "tcp", Interface: "eth7", Facts: map[string]string{"gro": "<b>on</b>"}}}}}},
+		Setup: result.Setup{FirstWindowMS: 300,
+			Warmup: &result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
+			Ranks: []record.RankSetup{
+				{Paths: []transport.Path{
+					{Carrier: "tcp", Interface: "eth7",
+						Facts: map[string]string{"gro": "<b>on</b>"}}}}}},
 		Checks: []result.Finding{
-			{Name: "complete", OK: true, Severity: result.Error, Value: float64(repeats), Limit: float64(repeats), Message: "all repeats are here"},
-			{Name: "drift", Severity: result.Warning, Value: 0.12 + 0.1*random.Float64(), Limit: 0.1, Message: "the rate rose within a window"},
-			{Name: "mean", OK: true, Severity: result.Warning, Value: 0.01 + 0.02*random.Float64(), Limit: 0.03, Message: "the sampled mean fits the exact one"},
+			{Name: "complete", OK: true, Severity: result.Error, Value: float64(repeats),
+				Limit: float64(repeats), Message: "all repeats are here"},
+			{Name: "drift", Severity: result.Warning, Value: 0.12 + 0.1*random.Float64(),
+				Limit: 0.1, Message: "the rate rose within a window"},
+			{Name: "mean", OK: true, Severity: result.Warning, Value: 0.01 + 0.02*random.Float64(),
+				Limit: 0.03, Message: "the sampled mean fits the exact one"},
 		},
 	}
 	c := &r.Config
-	c.Transport, c.Topology, c.InFlight, c.ValueSize, c.Rate, c.Repeats = l.transport, l.topology, l.inFlight, config.FixedSize(config.Size(l.size)), config.Rate(l.rate), repeats
+	c.Transport, c.Topology, c.InFlight, c.ValueSize, c.Rate, c.Repeats = l.transport, l.topology,
+		l.inFlight, config.FixedSize(config.Size(l.size)), config.Rate(l.rate), repeats
 	c.Options = map[string]string{"ring": "auto"}
 	var times []histograms // two for all repeats: making and packing them takes longest
 	for i := range repeats {
@@ -86,16 +99,21 @@ func fake(t testing.TB, l load, repeats int, slower float64, seed uint64) *resul
 			times = append(times, fakeTimes(t, l, took, random))
 		}
 		r.Repeats = append(r.Repeats, fakeRepeat(l, i, took, times[i%2], random))
-		r.Launches = append(r.Launches, result.Launch{Placement: []result.Placement{}, Setup: fakeSetup})
+		r.Launches = append(r.Launches, result.Launch{Placement: []result.Placement{},
+			Setup: fakeSetup})
 	}
 	r.Summary = result.SummarizeRepeats(r.Repeats)
 	return r
 }
 
-// fakeSetup is what each launch of the fixture takes: 1.5 ms to open, 0.5 ms of which register memory.
+// fakeSetup is what each launch of the fixture takes: 1.5 ms to open, 0.5 ms of which register
+// memory.
 var fakeSetup = result.Setup{Steps: []result.Step{}, CloseMS: 0.2, Ranks: []record.RankSetup{
-	{OpenNS: 1e6, Connections: 1, ConnectNS: 3e5, ConnectMaxNS: 3e5, ConnectAllNS: 3e5, RegisteredBytes: 1 << 20, RegisterNS: 9e5},
-	{OpenNS: 1e6, WorkersNS: 5e5, Connections: 1, ConnectNS: 1e5, ConnectMaxNS: 1e5, ConnectAllNS: 1e5, RegisteredBytes: 1 << 20, RegisterNS: 5e5, FirstCalls: 2, FirstCallNS: 2e4, FirstCallMaxNS: 5e4},
+	{OpenNS: 1e6, Connections: 1, ConnectNS: 3e5, ConnectMaxNS: 3e5, ConnectAllNS: 3e5,
+		RegisteredBytes: 1 << 20, RegisterNS: 9e5},
+	{OpenNS: 1e6, WorkersNS: 5e5, Connections: 1, ConnectNS: 1e5, ConnectMaxNS: 1e5,
+		ConnectAllNS: 1e5, RegisteredBytes: 1 << 20, RegisterNS: 5e5, FirstCalls: 2,
+		FirstCallNS: 2e4, FirstCallMaxNS: 5e4},
 }}
 
 // histograms returns the times of a window, decoded and encoded.
@@ -139,42 +157,58 @@ func fakeRepeat(l load, index int, each float64, h histograms, random *rand.Rand
 		rate = l.rate
 	}
 	rep := result.Repeat{
-		Index: index, Launch: index, StartedAt: time.Date(2026, 3, 4, 5, 6, 8+index, 0, time.UTC), Latency: h.encoded,
-		Before: result.Readings{Medium: &transport.Floor{Name: "bounce", RoundTrip: 120, Samples: 100}}, After: result.Readings{Medium: &transport.Floor{Name: "bounce", RoundTrip: 122, Samples: 100}},
+		Index: index, Launch: index, StartedAt: time.Date(2026, 3, 4, 5, 6, 8+index, 0, time.UTC),
+		Latency: h.encoded,
+		Before: result.Readings{Medium: &transport.Floor{Name: "bounce", RoundTrip: 120,
+			Samples: 100}}, After: result.Readings{Medium: &transport.Floor{Name: "bounce",
+			RoundTrip: 122, Samples: 100}},
 		Samples: map[string]float64{
-			result.Throughput: rate, result.Goodput: rate * float64(l.size), result.LatencyP50: service.Quantile(0.5), result.LatencyP90: service.Quantile(0.9),
-			result.LatencyP99: service.Quantile(0.99), result.LatencyP999: service.Quantile(0.999), result.LatencyMax: float64(service.Max()),
-			result.Floor: 121, result.FloorRatio: service.Quantile(0.5) / 121, result.OpTimeRatio: 1e9 / rate / 121, result.CPUPerOp: 2e9 / rate,
+			result.Throughput: rate, result.Goodput: rate * float64(l.size),
+			result.LatencyP50: service.Quantile(0.5), result.LatencyP90: service.Quantile(0.9),
+			result.LatencyP99: service.Quantile(0.99), result.LatencyP999: service.Quantile(0.999),
+			result.LatencyMax: float64(service.Max()),
+			result.Floor:      121, result.FloorRatio: service.Quantile(0.5) / 121,
+			result.OpTimeRatio: 1e9 / rate / 121, result.CPUPerOp: 2e9 / rate,
 			result.ClientFairness: 1, result.EmptyLoops: random.Float64(),
 		},
 	}
-	client := record.ClientReport{ElapsedNS: window, Reads: uint64(rate / 2), Writes: uint64(rate / 2), Latency: rep.Latency, Samples: fakeSamples, MeanNS: service.Mean(),
-		Polls: uint64(rate), Thread: record.ThreadReport{CPUNS: window}}
+	client := record.ClientReport{ElapsedNS: window, Reads: uint64(rate / 2),
+		Writes: uint64(rate / 2), Latency: rep.Latency, Samples: fakeSamples,
+		MeanNS: service.Mean(),
+		Polls:  uint64(rate), Thread: record.ThreadReport{CPUNS: window}}
 	for range 20 {
 		client.Slices = append(client.Slices, uint64(rate/20*(0.95+0.1*random.Float64())))
 	}
 	if l.rate > 0 {
 		rep.Response, rep.Lag = h.encodedWaits, h.encodedWaits
 		rep.Samples[result.OfferedLoad], rep.Samples[result.ScheduleLagP99] = l.rate, 900
-		for name, q := range map[string]float64{result.ResponseP50: 0.5, result.ResponseP90: 0.9, result.ResponseP99: 0.99, result.ResponseP999: 0.999} {
+		for name, q := range map[string]float64{result.ResponseP50: 0.5, result.ResponseP90: 0.9,
+			result.ResponseP99: 0.99, result.ResponseP999: 0.999} {
 			rep.Samples[name] = response.Quantile(q)
 		}
-		timing := record.TimingReport{Histogram: rep.Response, MeanNS: response.Mean(), Samples: fakeSamples}
+		timing := record.TimingReport{Histogram: rep.Response, MeanNS: response.Mean(),
+			Samples: fakeSamples}
 		client.Open = &record.OpenReport{Scheduled: uint64(l.rate), Response: timing, Lag: timing}
 	}
 	timing := func(ns float64) record.TimingReport {
 		return record.TimingReport{Histogram: oneTime(), MeanNS: ns, Samples: 1}
 	}
 	if l.topology == config.TopologyMeshProxied {
-		remote := record.TimingReport{Histogram: rep.Latency, MeanNS: service.Mean(), Samples: fakeSamples}
+		remote := record.TimingReport{Histogram: rep.Latency, MeanNS: service.Mean(),
+			Samples: fakeSamples}
 		client.Remote, client.Stages = &remote, map[string]record.TimingReport{}
 		for i, name := range record.StageNames {
 			client.Stages[name] = timing(service.Mean() * []float64{0.2, 0.1, 0.4, 0.2}[i])
 		}
 	}
-	daemon := record.DaemonReport{ElapsedNS: window, Loops: 1e6, EmptyLoops: 2e5, Requests: client.Reads + client.Writes, Flushes: 8e5, Thread: record.ThreadReport{CPUNS: window},
-		Phases: map[string]record.TimingReport{"poll": timing(120), "serve": timing(60), "flush": timing(40), record.PhaseLoop: timing(240), record.PhaseTurnaround: timing(150)}}
-	rep.Ranks = []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon}, SampleEvery: 10}, {Rank: 1, Clients: []record.ClientReport{client}, SampleEvery: 10}}
+	daemon := record.DaemonReport{ElapsedNS: window, Loops: 1e6, EmptyLoops: 2e5,
+		Requests: client.Reads + client.Writes, Flushes: 8e5,
+		Thread: record.ThreadReport{CPUNS: window},
+		Phases: map[string]record.TimingReport{"poll": timing(120), "serve": timing(60),
+			"flush": timing(40), record.PhaseLoop: timing(240),
+			record.PhaseTurnaround: timing(150)}}
+	rep.Ranks = []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon}, SampleEvery: 10},
+		{Rank: 1, Clients: []record.ClientReport{client}, SampleEvery: 10}}
 	return rep
 }
 
@@ -183,7 +217,8 @@ func fakeSet(t testing.TB, list []load, repeats int, slower float64) *set.Set {
 	t.Helper()
 	dir := t.TempDir()
 	for i, l := range list {
-		put(t, filepath.Join(dir, fmt.Sprintf("%04d.json", i)), fake(t, l, repeats, slower, uint64(i)+uint64(100*slower)))
+		put(t, filepath.Join(dir, fmt.Sprintf("%04d.json", i)),
+			fake(t, l, repeats, slower, uint64(i)+uint64(100*slower)))
 	}
 	s, err := set.Load(dir)
 	require.NoError(t, err)
@@ -222,7 +257,8 @@ func rendered(t testing.TB, p *Page) []byte {
 // unpacked reads the data in the page as its script does.
 func unpacked(t testing.TB, page []byte, id string, into any) {
 	t.Helper()
-	found := regexp.MustCompile(`<script type="text/plain" id="` + id + `">([A-Za-z0-9+/=]*)</script>`).FindSubmatch(page)
+	found := regexp.MustCompile(`<script type="text/plain" id="` + id +
+		`">([A-Za-z0-9+/=]*)</script>`).FindSubmatch(page)
 	require.NotNil(t, found, id)
 	packed, err := base64.StdEncoding.DecodeString(string(found[1]))
 	require.NoError(t, err)

@@ -140,7 +140,8 @@ func (b *builder) heatMap(title string, cells []int, positions []heatPosition) h
 				continue
 			}
 			r.Series = b.doc.Cells.Series[cell]
-			h := heatCell{Cell: cell, Label: b.doc.Cells.Label[cell], X: width * float64(i), W: width, Mid: width * (float64(i) + 0.5), Level: -1}
+			h := heatCell{Cell: cell, Label: b.doc.Cells.Label[cell], X: width * float64(i),
+				W: width, Mid: width * (float64(i) + 0.5), Level: -1}
 			if v, has := b.metric(cell, result.Throughput); has {
 				share := shareOf(v.Median, best[i], result.Higher)
 				h.Level, h.Share, h.Text = level(share), percentOf(share), format.Value(v)
@@ -171,7 +172,9 @@ func (b *builder) sortColumns(columns []string, cells []int, positions []heatPos
 	for _, i := range cells {
 		value[positions[i].column] = b.cells[i].Config[payload]
 	}
-	slices.SortStableFunc(columns, func(x, y string) int { return set.CompareValues(value[x], value[y]) })
+	slices.SortStableFunc(columns, func(x, y string) int {
+		return set.CompareValues(value[x], value[y])
+	})
 }
 
 // levels has the smallest share of each colour.

@@ -60,7 +60,8 @@ func (b *builder) histories() ([]historyList, error) {
 	lists := make([]historyList, len(b.Compare.Metrics))
 	all := h.Series(history.Options{Metrics: b.Compare.Metrics, Floor: b.Compare.Floor})
 	slices.SortStableFunc(all, func(x, y history.Series) int {
-		return cmp.Or(history.Unaccepted([]history.Series{y})-history.Unaccepted([]history.Series{x}), len(y.Changes)-len(x.Changes))
+		return cmp.Or(history.Unaccepted([]history.Series{y})-history.Unaccepted(
+			[]history.Series{x}), len(y.Changes)-len(x.Changes))
 	})
 	for i := range all {
 		s := &all[i]
@@ -117,19 +118,22 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 	}
 	newest := s.Points[len(s.Points)-1]
 	r := historyRow{
-		Cell: cell, Label: strings.TrimSpace(s.Transport + " " + s.Load), Points: strings.TrimSpace(line.String()),
+		Cell: cell, Label: strings.TrimSpace(s.Transport + " " + s.Load),
+		Points: strings.TrimSpace(line.String()),
 		Newest: format.Number(newest.Value, s.Unit),
 	}
 	if s.Machine != "" {
 		r.Label += ", " + s.Machine
 	}
-	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(s.Points), "set"), format.Number(s.Points[0].Value, s.Unit), r.Newest)
+	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(s.Points), "set"),
+		format.Number(s.Points[0].Value, s.Unit), r.Newest)
 	for _, c := range s.Changes {
 		r.Marks = append(r.Marks, levelMark(h, s, c, x(c.Set)))
 	}
 	for _, p := range s.Paths {
 		m := historyMarkAt(h.Sets[p.Before], h.Sets[p.Set], x(p.Set))
-		m.Text += ": the bytes took another path: " + strings.Join(p.Old, "; ") + ", and now " + strings.Join(p.New, "; ")
+		m.Text += ": the bytes took another path: " + strings.Join(p.Old, "; ") + ", and now " +
+			strings.Join(p.New, "; ")
 		m.Verb, m.Class = "path", "path"
 		r.Marks = append(r.Marks, m)
 	}
@@ -138,7 +142,8 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 
 // historyMarkAt is a mark of a change between two sets, at x percent of the width.
 func historyMarkAt(from, to history.Set, x float64) historyMark {
-	m := historyMark{X: x, Anchor: "middle", Version: nameOf(to), Text: nameOf(from) + " to " + nameOf(to)}
+	m := historyMark{X: x, Anchor: "middle", Version: nameOf(to), Text: nameOf(from) + " to " +
+		nameOf(to)}
 	switch {
 	case x > 90:
 		m.Anchor = "end"
@@ -152,17 +157,20 @@ func levelMark(h *history.History, s *history.Series, c history.Change, x float6
 	from, to := h.Sets[c.Before], h.Sets[c.Set]
 	m := historyMarkAt(from, to, x)
 	m.Verb, m.Class = "changed", "changed"
-	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit), format.Number(c.New, s.Unit), 100*c.Share)
+	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit),
+		format.Number(c.New, s.Unit), 100*c.Share)
 	switch {
 	case c.Blessed != nil:
-		m.Class, m.Verb = "accepted", printable.Text("accepted by "+c.Blessed.Who+": "+c.Blessed.Why)
+		m.Class, m.Verb = "accepted", printable.Text("accepted by "+c.Blessed.Who+": "+
+			c.Blessed.Why)
 	case c.Worse:
 		m.Class, m.Verb = "worse", "WORSE"
 	case s.Better != result.None:
 		m.Class, m.Verb = "better", "BETTER"
 	}
 	if from.Revision != "" && to.Revision != "" {
-		m.Text += ", commits " + from.Revision[:min(10, len(from.Revision))] + ".." + to.Revision[:min(10, len(to.Revision))]
+		m.Text += ", commits " + from.Revision[:min(10, len(from.Revision))] + ".." +
+			to.Revision[:min(10, len(to.Revision))]
 	}
 	return m
 }

@@ -13,11 +13,14 @@ import (
 )
 
 // nights are throughputs that fall by a fifth in the seventh of twelve sets.
-var nights = []float64{1e6, 1.002e6, 0.999e6, 1.001e6, 1e6, 0.998e6, 0.8e6, 0.801e6, 0.799e6, 0.8e6, 0.802e6, 0.8e6}
+var nights = []float64{1e6, 1.002e6, 0.999e6, 1.001e6, 1e6, 0.998e6, 0.8e6, 0.801e6, 0.799e6, 0.8e6,
+	0.802e6, 0.8e6}
 
 func nightly(t *testing.T, throughputs ...float64) []*set.Set {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(historytest.Write(t, t.TempDir(), 2, 3, throughputs...), "*"))
+	dirs,
+		err := filepath.Glob(filepath.Join(historytest.Write(t, t.TempDir(), 2, 3, throughputs...),
+		"*"))
 	require.NoError(t, err)
 	var sets []*set.Set
 	for _, dir := range dirs {
@@ -42,11 +45,13 @@ func TestHistory(t *testing.T) {
 		require.Equal(t, "v0.6.0", m.Version, "the first version after the step")
 		require.InDelta(t, 100*6.0/11, m.X, 1e-9)
 		require.Equal(t, "worse", m.Class)
-		require.Contains(t, m.Text, "v0.5.0 to v0.6.0: 1.00 M op/s to 800 K op/s, -20.0%, commits 0000000000..0000000000")
+		require.Contains(t, m.Text,
+			"v0.5.0 to v0.6.0: 1.00 M op/s to 800 K op/s, -20.0%, commits 0000000000..0000000000")
 		require.Equal(t, 22+i, r.Cell, "the newest set's")
 	}
 
-	require.NoError(t, history.Bless(sets[6].Source, history.Blessing{Who: "ada", Why: "<checksums>", At: time.Unix(0, 0)}))
+	require.NoError(t, history.Bless(sets[6].Source,
+		history.Blessing{Who: "ada", Why: "<checksums>", At: time.Unix(0, 0)}))
 	p = build(t, sets...)
 	require.Equal(t, "accepted", p.history[0].Rows[0].Marks[0].Class)
 	require.Contains(t, string(rendered(t, p)), "accepted by ada: &lt;checksums&gt;")
@@ -66,7 +71,8 @@ func TestHistoryOfPaths(t *testing.T) {
 	require.Equal(t, "path", marks[0].Class)
 	require.Equal(t, "v0.2.0", marks[0].Version, "the first set with the new path")
 	require.InDelta(t, 100*2.0/3, marks[0].X, 1e-9)
-	require.Contains(t, marks[0].Text, "v0.1.0 to v0.2.0: the bytes took another path: eth0, and now bond0")
+	require.Contains(t, marks[0].Text,
+		"v0.1.0 to v0.2.0: the bytes took another path: eth0, and now bond0")
 }
 
 func TestHistoryNeedsSets(t *testing.T) {
@@ -79,9 +85,13 @@ func TestHistoryNeedsSets(t *testing.T) {
 func TestHistoryInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, nightly(t, nights...)...)))
-	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".history .spark polyline").length`), "two cells, three metrics")
-	require.Equal(t, "v0.6.0", eval[string](b, `document.querySelector(".history .spark text").textContent`))
-	// The line falls where the mark is: its box has the height of the row, and the mark lies inside it.
+	require.Equal(t, 6,
+		eval[int](b, `document.querySelectorAll(".history .spark polyline").length`),
+		"two cells, three metrics")
+	require.Equal(t, "v0.6.0", eval[string](b,
+		`document.querySelector(".history .spark text").textContent`))
+	// The line falls where the mark is: its box has the height of the row, and the mark lies inside
+	// it.
 	require.True(t, eval[bool](b, `(() => {
 		const line = document.querySelector(".history polyline").getBoundingClientRect(), mark = document.querySelector(".history .spark line").getBoundingClientRect();
 		return line.width > 50 && line.height > 15 && mark.left > line.left && mark.left < line.right;

@@ -94,8 +94,8 @@ type cells struct {
 	Axes        [][]int `json:"axes"`
 	Environment []int   `json:"environment"`
 	Open        []bool  `json:"open"` // an open loop
-	// Connections is how many connections the start of each cell's ranks made on the side that has most;
-	// 0 if unknown.
+	// Connections is how many connections the start of each cell's ranks made on the side that has
+	// most; 0 if unknown.
 	Connections []int `json:"connections"`
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
 	States [][]inState `json:"-"`
@@ -103,8 +103,8 @@ type cells struct {
 	StateTexts []string `json:"states"`
 	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows].
 	Windows []string `json:"windows"`
-	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the machine
-	// in each, if the sets saw several.
+	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the
+	// machine in each, if the sets saw several.
 	Repeats      map[string][][]float64 `json:"repeats"`
 	RepeatStates [][]string             `json:"repeat_states"`
 	Status       []string               `json:"status"`
@@ -117,8 +117,8 @@ type cells struct {
 	Why   []string `json:"why"`
 }
 
-// inState is the median throughput of a cell in one state of the machine, with the ratio to the floor
-// there that the load allows.
+// inState is the median throughput of a cell in one state of the machine, with the ratio to the
+// floor there that the load allows.
 type inState struct {
 	compare.StateMedian
 	Ratio *float64 `json:"ratio,omitempty"`

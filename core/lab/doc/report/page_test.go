@@ -42,9 +42,12 @@ var pageCells []set.Cell
 func TestPageInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
-	require.Equal(t, "30 of 30 cells", eval[string](b, `document.getElementById("shown").textContent`))
-	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`), "three transports, closed and open loops")
-	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#curves .chart canvas").length`), "three percentiles, closed and open loops")
+	require.Equal(t, "30 of 30 cells", eval[string](b,
+		`document.getElementById("shown").textContent`))
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`),
+		"three transports, closed and open loops")
+	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#curves .chart canvas").length`),
+		"three percentiles, closed and open loops")
 	require.Positive(t, eval[int](b, `document.querySelectorAll("#phases .bar rect").length`))
 	// Every chart has more than axes: pixels of a series' colour.
 	require.True(t, eval[bool](b, `[...document.querySelectorAll("#curves canvas, #spectrum canvas")].every((c) => {
@@ -52,27 +55,38 @@ func TestPageInBrowser(t *testing.T) {
 		for (let i = 0; i < d.length; i += 4) if (Math.abs(d[i] - want[0]) + Math.abs(d[i + 1] - want[1]) + Math.abs(d[i + 2] - want[2]) < 12 && d[i + 3] > 200) return true;
 		return false;
 	})`))
-	require.Empty(t, eval[string](b, `performance.getEntriesByType("resource").map((r) => r.name).filter((n) => !n.startsWith("data:")).join()`), "nothing is fetched")
+	require.Empty(t,
+		eval[string](b,
+			`performance.getEntriesByType("resource").map((r) => r.name).filter((n) => !n.startsWith("data:")).join()`), "nothing is fetched")
 }
 
 func TestFilters(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
-	points := `[...document.querySelectorAll("#curves-closed .chart")].map((c) => /(\d+) point/.exec(c.getAttribute("aria-label"))[1]).join()`
+	points :=
+		`[...document.querySelectorAll("#curves-closed .chart")].map((c) => /(\d+) point/.exec(c.getAttribute("aria-label"))[1]).join()`
 	require.Equal(t, "21,21,21", eval[string](b, points))
 
 	b.do(chromedp.Click(`#filters input[name=series][value="0"]`))
 	b.await(`document.getElementById("shown").textContent === "20 of 30 cells"`)
 	require.Equal(t, "14,14,14", eval[string](b, points))
 	require.Equal(t, 4, eval[int](b, `document.querySelectorAll(".card").length`))
-	require.Zero(t, eval[int](b, `[...document.querySelectorAll(".heat-row:not(.off)")].filter((r) => r.getAttribute("aria-label").startsWith("copyrpc")).length`))
-	require.Zero(t, eval[int](b, `[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
+	require.Zero(t,
+		eval[int](b,
+			`[...document.querySelectorAll(".heat-row:not(.off)")].filter((r) => r.getAttribute("aria-label").startsWith("copyrpc")).length`))
+	require.Zero(t,
+		eval[int](b,
+			`[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
 
-	name := eval[string](b, `[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
-	eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector("select[name=%s]"); s.value = [...s.options].find((o) => o.text === "4KiB").value; s.dispatchEvent(new Event("change")); return true; })()`, name))
+	name := eval[string](b,
+		`[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
+	eval[bool](b,
+		fmt.Sprintf(
+			`(() => { const s = document.querySelector("select[name=%s]"); s.value = [...s.options].find((o) => o.text === "4KiB").value; s.dispatchEvent(new Event("change")); return true; })()`, name))
 	b.await(`document.getElementById("shown").textContent === "6 of 30 cells"`)
 	require.Equal(t, "6,6,6", eval[string](b, points))
-	require.True(t, eval[bool](b, `document.getElementById("curves-open").hidden`), "no open loop has that payload")
+	require.True(t, eval[bool](b, `document.getElementById("curves-open").hidden`),
+		"no open loop has that payload")
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#all-table tbody tr").length`))
 
 	b.do(chromedp.Click(`#reset`))
@@ -85,30 +99,40 @@ func TestScalesAndMetrics(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
 	// Go draws the heat map with throughput; redrawn in the browser it is the same.
-	text := `[...document.querySelectorAll(".heat-row a")].map((a) => a.getAttribute("class") + a.textContent + a.getAttribute("aria-label")).join("|")`
+	text :=
+		`[...document.querySelectorAll(".heat-row a")].map((a) => a.getAttribute("class") + a.textContent + a.getAttribute("aria-label")).join("|")`
 	drawn := eval[string](b, text)
 	require.Contains(t, drawn, "100%")
 	eval[bool](b, `paintHeat(); true`)
 	require.Equal(t, drawn, eval[string](b, text))
-	eval[bool](b, `(() => { const s = document.getElementById("heat-metric"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
+	eval[bool](b,
+		`(() => { const s = document.getElementById("heat-metric"); s.value = "latency_p99"; s.dispatchEvent(new Event("change")); return true; })()`)
 	repainted := eval[string](b, text)
 	require.NotEqual(t, drawn, repainted)
 	require.Contains(t, repainted, " us")
 
 	b.do(chromedp.Click(`#curves-closed .toggle:first-child input`))
-	b.await(`look.closed.x === true && document.querySelectorAll("#curves-closed canvas").length === 3`)
+	b.await(
+		`look.closed.x === true && document.querySelectorAll("#curves-closed canvas").length === 3`)
 	b.do(chromedp.Click(`#bars-absolute`))
-	b.await(`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)
+	b.await(
+		`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)
 	// Dragging zooms, and a double click resets.
 	b.await(`document.querySelector("#curves-closed .u-over") !== null`)
-	ticks := `(() => { const r = document.querySelector("#curves-closed .u-over").getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`
-	eval[bool](b, `document.querySelector("#curves-closed .chart").scrollIntoView({block: "center", behavior: "instant"}); true`)
+	ticks :=
+		`(() => { const r = document.querySelector("#curves-closed .u-over").getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`
+	eval[bool](b,
+		`document.querySelector("#curves-closed .chart").scrollIntoView({block: "center", behavior: "instant"}); true`)
 	box := eval[[]float64](b, ticks)
 	before := eval[string](b, `document.querySelector("#curves-closed canvas").toDataURL()`)
-	b.do(chromedp.DragAndDropXY(box[0]+box[2]*0.3, box[1]+box[3]*0.3, box[0]+box[2]*0.6, box[1]+box[3]*0.7, 10))
-	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() !== %q`, before))
-	eval[bool](b, `document.querySelector("#curves-closed .u-over").dispatchEvent(new MouseEvent("dblclick", {bubbles: true})); true`)
-	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() === %q`, before))
+	b.do(chromedp.DragAndDropXY(box[0]+box[2]*0.3, box[1]+box[3]*0.3, box[0]+box[2]*0.6,
+		box[1]+box[3]*0.7, 10))
+	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() !== %q`,
+		before))
+	eval[bool](b,
+		`document.querySelector("#curves-closed .u-over").dispatchEvent(new MouseEvent("dblclick", {bubbles: true})); true`)
+	b.await(fmt.Sprintf(`document.querySelector("#curves-closed canvas").toDataURL() === %q`,
+		before))
 }
 
 // The keyboard can do all that the mouse can.
@@ -125,7 +149,8 @@ func TestKeyboard(t *testing.T) {
 	b.await(`!document.getElementById("tip").hidden`)
 	tip := eval[string](b, `document.getElementById("tip").innerText`)
 	require.Regexp(t, `throughput .* op/s \(.* to .*\)`, tip, "with the interval")
-	require.Equal(t, "polite", eval[string](b, `document.getElementById("tip").getAttribute("aria-live")`))
+	require.Equal(t, "polite", eval[string](b,
+		`document.getElementById("tip").getAttribute("aria-live")`))
 	b.press(kb.ArrowRight)
 	require.NotEqual(t, tip, eval[string](b, `document.getElementById("tip").innerText`))
 	b.press(kb.Enter)
@@ -137,11 +162,17 @@ func TestKeyboard(t *testing.T) {
 	// Every control can be reached, and has a name.
 	require.Empty(t, eval[string](b, `[...document.querySelectorAll("button, select, input, a[href], [tabindex='0']")].filter((e) =>
 		!(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length || e.title)).map((e) => e.outerHTML.slice(0, 80)).join()`))
-	require.Empty(t, eval[string](b, `[...document.querySelectorAll("svg:not([aria-hidden]):not([role])")].map((e) => e.outerHTML.slice(0, 80)).join()`))
-	require.True(t, eval[bool](b, `[...document.querySelectorAll("#curves > div:not(#curve-notes), #spectrum, #heat, #phases, #verdict")].every((s) => s.querySelector("details.table"))`), "a table behind each chart")
+	require.Empty(t,
+		eval[string](b,
+			`[...document.querySelectorAll("svg:not([aria-hidden]):not([role])")].map((e) => e.outerHTML.slice(0, 80)).join()`))
+	require.True(t,
+		eval[bool](b,
+			`[...document.querySelectorAll("#curves > div:not(#curve-notes), #spectrum, #heat, #phases, #verdict")].every((s) => s.querySelector("details.table"))`), "a table behind each chart")
 	eval[bool](b, everyFold)
 	b.await(`document.querySelectorAll("table").length > 8`)
-	require.True(t, eval[bool](b, `[...document.querySelectorAll("table")].every((t) => t.caption.textContent && t.querySelectorAll("th[scope=col]").length)`))
+	require.True(t,
+		eval[bool](b,
+			`[...document.querySelectorAll("table")].every((t) => t.caption.textContent && t.querySelectorAll("th[scope=col]").length)`))
 }
 
 // The page of a cell has its raw samples, unrounded.
@@ -153,12 +184,15 @@ func TestCellPage(t *testing.T) {
 	b.open(page)
 	for _, cell := range []int{0, 17, 29} {
 		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
-		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`, doc.Cells.Label[cell]))
+		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`,
+			doc.Cells.Label[cell]))
 		text := eval[string](b, `document.getElementById("page").innerText`)
-		for _, part := range []string{"Analysis", "Figures", "Checks", "Raw samples", "Configuration", "Environment", "Some CPU", "in_flight", "Percentiles"} {
+		for _, part := range []string{"Analysis", "Figures", "Checks", "Raw samples",
+			"Configuration", "Environment", "Some CPU", "in_flight", "Percentiles"} {
 			require.Contains(t, text, part)
 		}
-		rows := eval[[][]string](b, `[...[...document.querySelectorAll("#page section")].find((s) => s.querySelector("h3").textContent === "Raw samples").querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`)
+		rows := eval[[][]string](b,
+			`[...[...document.querySelectorAll("#page section")].find((s) => s.querySelector("h3").textContent === "Raw samples").querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`)
 		require.Len(t, rows, len(pageCells[cell].Samples))
 		for _, row := range rows {
 			var values []string
@@ -173,8 +207,8 @@ func TestCellPage(t *testing.T) {
 	b.await(`document.getElementById("page").hidden`)
 }
 
-// The page of a cell has the loops of each rank, for every topology: a row of events, the percentiles of
-// each phase, and a histogram whose shares add up to 100%.
+// The page of a cell has the loops of each rank, for every topology: a row of events, the
+// percentiles of each phase, and a histogram whose shares add up to 100%.
 func TestLoopsOnCellPage(t *testing.T) {
 	l := load{"copyrpc", "mesh-proxied", 4, 32, 0}
 	r := fake(t, l, 6, 1, 1)
@@ -189,9 +223,11 @@ func TestLoopsOnCellPage(t *testing.T) {
 		for _, ns := range []uint64{40, 700, 700, 20_000} {
 			slow.Record(ns)
 		}
-		d.Phases[record.PhaseLoop] = record.TimingReport{Histogram: slow.Encode(), MeanNS: 5360, Samples: 4}
+		d.Phases[record.PhaseLoop] = record.TimingReport{Histogram: slow.Encode(), MeanNS: 5360,
+			Samples: 4}
 		d.Transport = []transport.Stat{
-			{Name: transport.StatBatches, Value: 10}, {Name: transport.StatBatchedMessages, Value: 30},
+			{Name: transport.StatBatches, Value: 10},
+			{Name: transport.StatBatchedMessages, Value: 30},
 			{Name: transport.StatDoorbells, Value: 11}, {Name: transport.StatCreditOnly, Value: 1},
 		}
 		far.Clients = r.Repeats[i].Ranks[1].Clients
@@ -206,7 +242,8 @@ func TestLoopsOnCellPage(t *testing.T) {
 	eval[bool](b, `location.hash = "cell-0"; true`)
 	b.await(`document.querySelector("#page h2") !== null`)
 	rows := func(caption string) [][]string {
-		return eval[[][]string](b, fmt.Sprintf(`[...[...document.querySelectorAll("#page table")].find((t) => t.caption.textContent.startsWith(%q)).querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`, caption))
+		return eval[[][]string](b, fmt.Sprintf(
+			`[...[...document.querySelectorAll("#page table")].find((t) => t.caption.textContent.startsWith(%q)).querySelectorAll("tbody tr")].map((r) => [...r.children].map((c) => c.textContent))`, caption))
 	}
 	events := rows("events per iteration")
 	require.Len(t, events, 2)
@@ -214,14 +251,19 @@ func TestLoopsOnCellPage(t *testing.T) {
 	require.Equal(t, []string{"1", "0.250"}, []string{events[1][0], events[1][4]})
 	phases := rows("phases, of sampled iterations")
 	require.Len(t, phases, 2*5)
-	require.Equal(t, []string{"1", record.PhaseLoop, "5.36 us", "700 ns", "20.0 us", "20.0 us", "20.0 us", "24"}, phases[8])
+	require.Equal(t, []string{"1", record.PhaseLoop, "5.36 us", "700 ns", "20.0 us", "20.0 us",
+		"20.0 us", "24"}, phases[8])
 	times := rows("sampled iterations by their time")
-	require.Equal(t, []string{"1", "6", "0", "0", "0", "12", "0", "0", "0", "6", "▄▁▁▁█▁▁▁▄"}, times[2])
-	require.Equal(t, []string{"", "25.0%", "0.0%", "0.0%", "0.0%", "50.0%", "0.0%", "0.0%", "0.0%", "25.0%", ""}, times[3])
+	require.Equal(t, []string{"1", "6", "0", "0", "0", "12", "0", "0", "0", "6", "▄▁▁▁█▁▁▁▄"},
+		times[2])
+	require.Equal(t, []string{"", "25.0%", "0.0%", "0.0%", "0.0%", "50.0%", "0.0%", "0.0%", "0.0%",
+		"25.0%", ""}, times[3])
 	batches := rows("batches of the transport")
 	require.Len(t, batches, 6)
 	require.Equal(t, []string{"1", "0", "10", "30", "3.00", "-", "-", "-", "11", "1"}, batches[0])
-	require.Empty(t, eval[string](b, `[...document.querySelectorAll("#page table")].filter((t) => t.innerText.includes("undefined") || t.innerText.includes("NaN")).map((t) => t.caption.textContent).join()`))
+	require.Empty(t,
+		eval[string](b,
+			`[...document.querySelectorAll("#page table")].filter((t) => t.innerText.includes("undefined") || t.innerText.includes("NaN")).map((t) => t.caption.textContent).join()`))
 }
 
 // The page formats figures as the tables in the terminal do.
@@ -232,17 +274,22 @@ func TestFormatInBrowser(t *testing.T) {
 	for _, unit := range []string{"ns", "op/s", "B/s", "ratio", "ns/op", "token/s"} {
 		for e := -6.0; e < 12; e += 0.37 {
 			v := math.Pow(10, e)
-			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)), append(want, format.Number(v, unit))
+			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)),
+				append(want, format.Number(v, unit))
 			low, high := v*0.97, v*1.2
 			m := result.Metric{Unit: unit, Median: v, Low: &low, High: &high, N: 7}
-			calls = append(calls, fmt.Sprintf("interval({unit: %q, median: %v, low: %v, high: %v, n: 7})", unit, v, low, high))
+			calls = append(calls,
+				fmt.Sprintf("interval({unit: %q, median: %v, low: %v, high: %v, n: 7})", unit, v,
+					low, high))
 			want = append(want, format.Interval(m))
 		}
 	}
 	// Values halfway between two figures, and next to that.
-	for _, v := range []float64{520.5, 521.5, 100.5, 1e5 + 0.5, 20.25, 20.75, 2.125, 2.375, 0.0625, 0.1875, 1.005} {
+	for _, v := range []float64{520.5, 521.5, 100.5, 1e5 + 0.5, 20.25, 20.75, 2.125, 2.375, 0.0625,
+		0.1875, 1.005} {
 		for _, near := range []float64{v, math.Nextafter(v, 0), math.Nextafter(v, 1e9), -v} {
-			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)), append(want, format.Digits(near))
+			calls, want = append(calls, fmt.Sprintf("digits(%v)", near)),
+				append(want, format.Digits(near))
 		}
 	}
 	got := eval[[]string](b, "["+strings.Join(calls, ",")+"]")
@@ -267,13 +314,16 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.open(pageOf()(t))
 	for _, width := range []int64{320, 390, 794, 1100} {
 		b.do(chromedp.EmulateViewport(width, 800))
-		b.await(fmt.Sprintf(`window.innerWidth === %d && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= %d)`, width, width))
+		b.await(
+			fmt.Sprintf(
+				`window.innerWidth === %d && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= %d)`, width, width))
 		require.Empty(t, eval[string](b, overflow), "%d wide", width)
 	}
 	b.do(chromedp.EmulateViewport(390, 800))
 	eval[bool](b, `location.hash = "cell-17"; true`)
 	b.await(`!document.getElementById("page").hidden`)
-	b.await(`[...document.querySelectorAll("#page .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	b.await(
+		`[...document.querySelectorAll("#page .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
 	require.Empty(t, eval[string](b, overflow), "the page of a cell")
 	eval[bool](b, `location.hash = "back"; true`)
 	b.await(`document.getElementById("page").hidden`)
@@ -285,17 +335,21 @@ func TestNarrowPrintAndDark(t *testing.T) {
 	b.await(fmt.Sprintf(`%s !== %q`, background, light))
 	require.Empty(t, eval[string](b, contrasts), "dark")
 	// The colours change after the browser has measured the page for printing.
-	eval[bool](b, `document.querySelectorAll("canvas").forEach((c) => { c.dataset.stays = "yes"; }); true`)
+	eval[bool](b,
+		`document.querySelectorAll("canvas").forEach((c) => { c.dataset.stays = "yes"; }); true`)
 	pixels := `document.querySelector("#spectrum canvas").toDataURL()`
 	before := eval[string](b, pixels)
 	b.media("print", "prefers-color-scheme", "dark")
 	b.await(pixels + " !== " + strconv.Quote(before))
-	require.True(t, eval[bool](b, `[...document.querySelectorAll("canvas")].every((c) => c.dataset.stays)`))
+	require.True(t,
+		eval[bool](b, `[...document.querySelectorAll("canvas")].every((c) => c.dataset.stays)`))
 	b.do(chromedp.EmulateViewport(700, 900))
 	b.await(`getComputedStyle(document.body).backgroundColor === "rgb(255, 255, 255)"`)
-	b.await(`[...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 701)`)
+	b.await(
+		`[...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 701)`)
 	require.Empty(t, eval[string](b, overflow), "in print")
-	require.Equal(t, "none", eval[string](b, `getComputedStyle(document.getElementById("filters")).display`))
+	require.Equal(t, "none", eval[string](b,
+		`getComputedStyle(document.getElementById("filters")).display`))
 	require.Empty(t, eval[string](b, contrasts), "print")
 	b.media("", "prefers-color-scheme", "light")
 	require.Empty(t, eval[string](b, contrasts), "light")
@@ -333,9 +387,12 @@ func TestHostileNamesInBrowser(t *testing.T) {
 	clean := func(where string) {
 		t.Helper()
 		eval[bool](b, everyFold)
-		b.await(`[...document.querySelectorAll("details.table[open]")].every((d) => d.dataset.filled)`)
+		b.await(
+			`[...document.querySelectorAll("details.table[open]")].every((d) => d.dataset.filled)`)
 		require.Equal(t, "undefined", eval[string](b, `typeof hacked`), where)
-		require.Zero(t, eval[int](b, `document.querySelectorAll("img, [onload], [onerror], iframe").length`), where)
+		require.Zero(t,
+			eval[int](b, `document.querySelectorAll("img, [onload], [onerror], iframe").length`),
+			where)
 	}
 	clean("overview")
 	eval[bool](b, `document.querySelector("#curves .chart").focus(); true`)
@@ -343,7 +400,9 @@ func TestHostileNamesInBrowser(t *testing.T) {
 	b.await(`document.getElementById("tip").innerText.includes("<script>hacked=1")`)
 	for cell := range eval[int](b, `report.doc.cells.label.length`) {
 		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
-		b.await(fmt.Sprintf(`location.hash === "#cell-%d" && document.querySelector("#page h2")?.textContent === labelOf(%d)`, cell, cell))
+		b.await(
+			fmt.Sprintf(
+				`location.hash === "#cell-%d" && document.querySelector("#page h2")?.textContent === labelOf(%d)`, cell, cell))
 		clean("cell")
 	}
 }
@@ -355,27 +414,33 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, old, new)))
 	require.Equal(t, 12, eval[int](b, `document.querySelectorAll(".card").length`))
-	require.Positive(t, eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
-	require.Regexp(t, `v1 → v2: 108 AMBIGUOUS of 108 comparisons`, eval[string](b, `document.querySelector(".changed").innerText`))
+	require.Positive(t,
+		eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
+	require.Regexp(t, `v1 → v2: 108 AMBIGUOUS of 108 comparisons`,
+		eval[string](b, `document.querySelector(".changed").innerText`))
 	eval[bool](b, everyFold)
 	b.await(`document.querySelector("#changes-table tbody tr") !== null`)
 	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))
 	b.await(`document.getElementById("shown").textContent === "30 of 60 cells"`)
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`))
 	b.do(chromedp.EmulateViewport(390, 800))
-	b.await(`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
+	b.await(
+		`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
 	require.Empty(t, eval[string](b, overflow))
 }
 
 // A set may have one cell, so that no option varies, or a cell that never ran.
 func TestSmallSetsInBrowser(t *testing.T) {
 	failed := set.New()
-	failed.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Status: set.Failed, Reason: "it crashed", Environment: -1, Samples: map[string][]float64{}}}
-	for name, s := range map[string]*set.Set{"one": fakeSet(t, loads()[:1], 2, 1), "failed": failed} {
+	failed.Cells = []set.Cell{{Config: map[string]string{"transport": "shm"}, Status: set.Failed,
+		Reason: "it crashed", Environment: -1, Samples: map[string][]float64{}}}
+	for name, s := range map[string]*set.Set{"one": fakeSet(t, loads()[:1], 2, 1),
+		"failed": failed} {
 		t.Run(name, func(t *testing.T) {
 			b := newTab(t)
 			b.open(rendered(t, build(t, s)))
-			require.Equal(t, "1 of 1 cell", eval[string](b, `document.getElementById("shown").textContent`))
+			require.Equal(t, "1 of 1 cell",
+				eval[string](b, `document.getElementById("shown").textContent`))
 			eval[bool](b, everyFold)
 			eval[bool](b, `location.hash = "cell-0"; true`)
 			b.await(`document.querySelector("#page h2") !== null`)
@@ -387,12 +452,13 @@ func TestSmallSetsInBrowser(t *testing.T) {
 func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))
-	require.Equal(t, 8, eval[int](b, `document.querySelectorAll(".card").length`), "one for each transport")
+	require.Equal(t, 8, eval[int](b, `document.querySelectorAll(".card").length`),
+		"one for each transport")
 	everyPage(b)
 }
 
-// everyPage opens all tables of the overview and of each cell's page, and fails if a value was set as
-// text without being formatted.
+// everyPage opens all tables of the overview and of each cell's page, and fails if a value was set
+// as text without being formatted.
 func everyPage(b *tab) {
 	b.Helper()
 	b.await(`(async () => {

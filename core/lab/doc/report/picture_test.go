@@ -14,7 +14,8 @@ var update = flag.Bool("update", false, "draw the picture in the README anew")
 // TestPicture makes the README's picture, the top of the report of the committed results.
 func TestPicture(t *testing.T) {
 	if !*update {
-		t.Skip("it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
+		t.Skip(
+			"it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
 	}
 	b := newTab(t)
 	b.do(chromedp.EmulateViewport(1100, 1180))

@@ -24,7 +24,8 @@ const uPlotVersion = "1.6.32"
 var assets embed.FS
 
 // scripts lists the parts of the script; each uses those before it.
-var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js", "answers.js", "overview.js", "curves.js", "scaling.js", "cell.js", "main.js"}
+var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js",
+	"answers.js", "overview.js", "curves.js", "scaling.js", "cell.js", "main.js"}
 
 // static has what is the same on every page.
 type static struct {
@@ -47,11 +48,13 @@ var loadStatic = sync.OnceValue(func() *static {
 		return b.String()
 	}
 	s := &static{
-		body:   template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).Parse(read("history.html", "documents.html", "page.html"))),
+		body: template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).
+			Parse(read("history.html", "documents.html", "page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
 	}
-	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))
+	s.policy = fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; "+
+		"base-uri 'none'; form-action 'none'", hashOf(s.script), hashOf(s.style))
 	return s
 })
 
@@ -75,8 +78,10 @@ func (p *Page) Render(w io.Writer) error {
 	s := loadStatic()
 	var body bytes.Buffer
 	err := s.body.Execute(&body, map[string]any{
-		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases, "Changes": p.changes, "Trust": p.trust,
-		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces, "Warmups": p.warmups, "Documents": p.documents,
+		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases,
+		"Changes": p.changes, "Trust": p.trust,
+		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
+		"Warmups": p.warmups, "Documents": p.documents,
 		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})
 	if err != nil {
@@ -91,8 +96,12 @@ func (p *Page) Render(w io.Writer) error {
 		policy += "; connect-src 'self'"
 	}
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", policy)
-	fmt.Fprintf(b, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>%s · transportbench</title>\n", template.HTMLEscapeString(p.doc.Title))
+	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "+
+		"http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", policy)
+	fmt.Fprintf(b, "<meta name=\"viewport\" content=\"width=device-width, "+
+		"initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link "+
+		"rel=\"icon\" href=\"data:,\">\n<title>%s · transportbench</title>\n",
+		template.HTMLEscapeString(p.doc.Title))
 	fmt.Fprintf(b, "<style>%s</style>\n</head>\n<body class=\"no-script\">\n", s.style)
 	if _, err := body.WriteTo(b); err != nil {
 		return err
@@ -100,7 +109,8 @@ func (p *Page) Render(w io.Writer) error {
 	// Base64 has no characters that are special in HTML.
 	fmt.Fprintf(b, "<script type=\"text/plain\" id=\"data\">%s</script>\n", encoded(data))
 	for i, chunk := range p.chunks {
-		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i, encoded(chunk))
+		fmt.Fprintf(b, "<script type=\"text/plain\" id=\"chunk-%d\">%s</script>\n", i,
+			encoded(chunk))
 	}
 	fmt.Fprintf(b, "<script>%s</script>\n</body>\n</html>\n", s.script)
 	return b.Flush()

@@ -25,13 +25,13 @@ type Options struct {
 	Objective *analyze.Objective
 	// Compare configures the comparison of several sets.
 	Compare compare.Options
-	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set the
-	// least change that counts if that is more than in Compare. If it is nil, there are none.
+	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set
+	// the least change that counts if that is more than in Compare. If it is nil, there are none.
 	Calibrations func(sets ...*set.Set) []calibration.Found
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
-	// Progress returns the progress of the sweep that writes a directory, as JSON, or "" if there is none.
-	// If it is nil, a server tells of no sweep.
+	// Progress returns the progress of the sweep that writes a directory, as JSON, or "" if there
+	// is none. If it is nil, a server tells of no sweep.
 	Progress func(dir string) string
 	// Live makes a page that asks its server for changes.
 	Live bool
@@ -60,7 +60,8 @@ type Page struct {
 // reads the results of all cells. A cell whose result cannot be read has no details, and its page
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
-	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize, Grid: grid(),
+	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize,
+		Grid: grid(),
 		// The script needs a list, even if it is empty, instead of null.
 		Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
 	for _, s := range sets {
@@ -91,7 +92,9 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if p.documents, err = b.documents(); err != nil {
 		return nil, err
 	}
-	b.doc.Tables = overviewTables{All: b.allCells(), Curves: b.curveTable(), Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables()}
+	b.doc.Tables = overviewTables{All: b.allCells(), Curves: b.curveTable(),
+		Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(),
+		Changes: b.changeTables()}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()
@@ -250,8 +253,8 @@ func day(t time.Time) string {
 	return t.UTC().Format(time.DateOnly)
 }
 
-// setNames names sets by parts of their paths: the last one in which they differ, with as many before it
-// as make the names distinct.
+// setNames names sets by parts of their paths: the last one in which they differ, with as many
+// before it as make the names distinct.
 func setNames(sets []*set.Set) []string {
 	names := make([]string, len(sets))
 	paths := make([][]string, len(sets))
@@ -259,7 +262,8 @@ func setNames(sets []*set.Set) []string {
 		paths[i] = strings.Split(filepath.ToSlash(filepath.Clean(s.Source)), "/")
 	}
 	last := func(path []string) string { return path[len(path)-1] }
-	for len(sets) > 1 && !slices.ContainsFunc(paths, func(path []string) bool { return len(path) == 1 || last(path) != last(paths[0]) }) {
+	for len(sets) > 1 && !slices.ContainsFunc(paths,
+		func(path []string) bool { return len(path) == 1 || last(path) != last(paths[0]) }) {
 		for i, path := range paths {
 			paths[i] = path[:len(path)-1]
 		}

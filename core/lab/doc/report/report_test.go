@@ -26,7 +26,8 @@ import (
 
 // The page has the same samples, medians and intervals as export writes, unrounded.
 func TestFiguresAreThoseOfExport(t *testing.T) {
-	for name, s := range map[string]*set.Set{"committed": committed(t), "fixture": fakeSet(t, loads(), 7, 1)} {
+	for name, s := range map[string]*set.Set{"committed": committed(t),
+		"fixture": fakeSet(t, loads(), 7, 1)} {
 		t.Run(name, func(t *testing.T) {
 			s.Sort()
 			var text bytes.Buffer
@@ -64,7 +65,8 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 						require.Nil(t, m.Median[i])
 						continue
 					}
-					if strings.HasPrefix(m.Name, "response_") { // the percentile of all windows together
+					// the percentile of all windows together
+					if strings.HasPrefix(m.Name, "response_") {
 						p, known := s.Cells[i].Pooled[m.Name]
 						require.Equal(t, known, m.Median[i] != nil)
 						if known {
@@ -145,7 +147,8 @@ func TestObjectiveChoosesTheStrip(t *testing.T) {
 	objective, err := analyze.ParseObjective("p99<3us")
 	require.NoError(t, err)
 	s := fakeSet(t, loads(), 6, 1)
-	p, err := Build(context.Background(), []*set.Set{s}, Options{Objective: &objective, Compare: compare.Defaults()})
+	p, err := Build(context.Background(), []*set.Set{s},
+		Options{Objective: &objective, Compare: compare.Defaults()})
 	require.NoError(t, err)
 	chosen := 0
 	for _, c := range p.doc.Curves {
@@ -181,11 +184,13 @@ func metricIn(t *testing.T, doc *document, name string) *metricColumn {
 func TestTitleSaysMachineVersionAndDate(t *testing.T) {
 	p := build(t, fakeSet(t, loads()[:2], 6, 1))
 	require.Equal(t, "Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04", p.Title())
-	require.Contains(t, string(rendered(t, p)), "<title>Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04 · transportbench</title>")
+	require.Contains(t, string(rendered(t, p)),
+		"<title>Some CPU, 8 cores, bare metal, version 0.3.0, 2026-03-04 · transportbench</title>")
 }
 
 func TestSeveralSets(t *testing.T) {
-	old, new, far := fakeSet(t, loads(), 10, 1), fakeSet(t, loads(), 10, 1.3), fakeSet(t, loads(), 10, 1)
+	old, new, far := fakeSet(t, loads(), 10, 1), fakeSet(t, loads(), 10, 1.3),
+		fakeSet(t, loads(), 10, 1)
 	old.Source, new.Source, far.Source = "results/v1/box", "results/v2/box", "results/v3/box"
 	far.Environments[0].Identity["cpu"] = "Other CPU"
 	p := build(t, old, new, far)
@@ -207,22 +212,27 @@ func TestSeveralSets(t *testing.T) {
 	require.Contains(t, page, "Not compared: the results differ in cpu")
 	require.Contains(t, page, `class="verdict worse">WORSE`)
 	for _, side := range []string{"v1", "v2"} {
-		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+": transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
+		require.Equal(t, 1, strings.Count(page, `<p class="note">`+side+
+			": transportbench 0.3.0 (revision r), 2026-03-04, 10 repeats of each of "))
 	}
 }
 
 // On the logarithmic axis, no change is in the middle, and half and double are equally far from it.
 func TestChangesOnTheAxis(t *testing.T) {
 	change := func(v, low, high float64) compare.Change {
-		return compare.Change{Cell: "c", Metric: "m", Better: result.Higher, Change: &v, Low: &low, High: &high, Verdict: compare.Ambiguous}
+		return compare.Change{Cell: "c", Metric: "m", Better: result.Higher, Change: &v, Low: &low,
+			High: &high, Verdict: compare.Ambiguous}
 	}
-	d := diff{Report: &compare.Report{Basis: compare.Basis{Floor: 0.02}, Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}}, Cells: []int{0, 1}}
+	d := diff{Report: &compare.Report{Basis: compare.Basis{Floor: 0.02},
+		Changes: []compare.Change{change(1, 0.9, 1.1), change(-0.5, -0.6, -0.4)}},
+		Cells: []int{0, 1}}
 	l := changesOf(d, "m")
 	require.InDelta(t, 50, l.Zero, 1e-9)
 	require.InDelta(t, 100, l.Rows[0].X+l.Rows[1].X, 1e-9)
 	require.Greater(t, l.Rows[0].X, 85.0)
 	require.Less(t, l.BandX, 50.0)
-	require.InDelta(t, math.Log(0.98)/math.Log(1.02), (l.BandX-50)/(l.BandX+l.BandW-50), 1e-9, "the band is that of the verdicts")
+	require.InDelta(t, math.Log(0.98)/math.Log(1.02), (l.BandX-50)/(l.BandX+l.BandW-50), 1e-9,
+		"the band is that of the verdicts")
 	require.Equal(t, "0%", l.Ticks[len(l.Ticks)/2].Text)
 }
 
@@ -249,7 +259,8 @@ func hostileSet(t testing.TB) *set.Set {
 	for _, size := range []int{32, 64} {
 		r := fake(t, load{attack, "mesh-proxied", 4, size, 0}, 6, 1, 1)
 		r.Plugin.Version, r.Plugin.Provider = attack, attack
-		r.Plugin.Notes, r.Plugin.Libraries = map[string]string{attack: attack}, map[string]string{attack: attack}
+		r.Plugin.Notes, r.Plugin.Libraries = map[string]string{attack: attack},
+			map[string]string{attack: attack}
 		r.Config.Options = map[string]string{attack: attack + strconv.Itoa(size)}
 		r.Config.Profile = attack
 		r.Environment.Identity.CPU, r.Environment.Volatile.Governor = attack, attack
@@ -262,7 +273,8 @@ func hostileSet(t testing.TB) *set.Set {
 	}
 	s, err := set.Load(dir)
 	require.NoError(t, err)
-	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": attack, "value_size": attack}, Status: set.Failed, Reason: attack, Environment: -1,
+	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": attack,
+		"value_size": attack}, Status: set.Failed, Reason: attack, Environment: -1,
 		Samples: map[string][]float64{}})
 	return s
 }
@@ -274,7 +286,8 @@ func TestUnreadableResults(t *testing.T) {
 	page := rendered(t, build(t, s))
 	var doc document
 	unpacked(t, page, "data", &doc)
-	require.Contains(t, strings.Join(detailsIn(t, page, &doc)[0].parts, ""), "results of this cell cannot be read")
+	require.Contains(t, strings.Join(detailsIn(t, page, &doc)[0].parts, ""),
+		"results of this cell cannot be read")
 	require.NotNil(t, metricIn(t, &doc, result.Throughput).Median[0])
 }
 
@@ -349,8 +362,10 @@ func TestLimitScale(t *testing.T) {
 func TestSetNames(t *testing.T) {
 	names := setNames([]*set.Set{{Source: "a/v1/box/"}, {Source: "a/v2/box"}})
 	require.Equal(t, []string{"v1", "v2"}, names)
-	require.Equal(t, []string{"a/box", "b/box", "b/other"}, setNames([]*set.Set{{Source: "x/a/box/"}, {Source: "b/box"}, {Source: "b/other"}}))
-	require.Equal(t, []string{"1: box", "2: box"}, setNames([]*set.Set{{Source: "box"}, {Source: "box"}}))
+	require.Equal(t, []string{"a/box", "b/box", "b/other"},
+		setNames([]*set.Set{{Source: "x/a/box/"}, {Source: "b/box"}, {Source: "b/other"}}))
+	require.Equal(t, []string{"1: box", "2: box"},
+		setNames([]*set.Set{{Source: "box"}, {Source: "box"}}))
 }
 
 func TestDay(t *testing.T) {
@@ -363,12 +378,16 @@ func TestDay(t *testing.T) {
 
 // The sentence on warm-ups mentions only the ends that occurred.
 func TestWarmups(t *testing.T) {
-	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady}, result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
+	steady, limit := result.Warmup{LastedMS: 210, Ended: result.WarmupSteady},
+		result.Warmup{LastedMS: 900, Ended: result.WarmupLimit}
 	for want, ends := range map[string][]result.Warmup{
 		"": nil,
-		"Of 2 warm-ups, 2 ended because the throughput was steady; they lasted 210 ms to 210 ms.":                                 {steady, steady},
-		"Of 1 warm-up, 1 ended at their time limit; they lasted 900 ms to 900 ms.":                                                {limit},
-		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
+		"Of 2 warm-ups, 2 ended because the throughput was steady; they lasted 210 ms " +
+			"to 210 ms.": {steady, steady},
+		"Of 1 warm-up, 1 ended at their time limit; they lasted 900 ms " +
+			"to 900 ms.": {limit},
+		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time " +
+			"limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
 	} {
 		b := &builder{briefs: make([]brief, 1)}
 		b.briefs[0].warmups = ends

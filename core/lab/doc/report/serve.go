@@ -54,7 +54,8 @@ func NewServer(ctx context.Context, path string, o Options, every time.Duration)
 func Listen(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d is in use: choose another with --port, or 0 for any free one", port)
+		return nil,
+			fmt.Errorf("port %d is in use: choose another with --port, or 0 for any free one", port)
 	}
 	return l, err
 }
@@ -120,7 +121,9 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if page == nil {
 		w.Header().Set("Refresh", strconv.Itoa(max(1, int(s.every.Seconds()))))
-		fmt.Fprintf(w, "<!DOCTYPE html><title>transportbench</title><p>There is nothing to show yet: %s</p>", template.HTMLEscapeString(printable.Text(err.Error())))
+		fmt.Fprintf(w,
+			"<!DOCTYPE html><title>transportbench</title><p>There is nothing to show yet: %s</p>",
+			template.HTMLEscapeString(printable.Text(err.Error())))
 		return
 	}
 	_, _ = w.Write(page) // the reader went away

@@ -32,7 +32,8 @@ type serving struct {
 func serve(t testing.TB, dir string) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults(), Progress: experiment.ProgressOf()}, 20*time.Millisecond)
+	s, err := NewServer(ctx, dir, Options{Compare: compare.Defaults(),
+		Progress: experiment.ProgressOf()}, 20*time.Millisecond)
 	require.NoError(t, err)
 	l, err := Listen(0)
 	require.NoError(t, err)
@@ -72,12 +73,14 @@ func TestServerAnswersToItsOwnNamesOnly(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a.json"), fake(t, loads()[0], 6, 1, 1))
 	s := serve(t, dir)
-	for _, host := range []string{"", "localhost", "localhost:8420", "127.0.0.1:1", "[::1]:8420", "LOCALHOST"} {
+	for _, host := range []string{"", "localhost", "localhost:8420", "127.0.0.1:1", "[::1]:8420",
+		"LOCALHOST"} {
 		status, body := get(t, s.url+"/", host)
 		require.Equal(t, http.StatusOK, status, host)
 		require.Contains(t, body, "connect-src 'self'")
 	}
-	for _, host := range []string{"evil.example", "evil.example:8420", "localhost.evil.example", "10.0.0.1", "0.0.0.0:8420"} {
+	for _, host := range []string{"evil.example", "evil.example:8420", "localhost.evil.example",
+		"10.0.0.1", "0.0.0.0:8420"} {
 		for _, path := range []string{"/", "/events"} {
 			status, body := get(t, s.url+path, host)
 			require.Equal(t, http.StatusForbidden, status, host)
@@ -85,8 +88,10 @@ func TestServerAnswersToItsOwnNamesOnly(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd", "/..%5c..%5cetc/passwd", "//etc/passwd",
-		"/./a.json", "/a.json", "/events/../a.json", "/%00", "/?file=/etc/passwd#/../a.json", "/index.html", "/debug/pprof/",
+		"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd",
+		"/..%5c..%5cetc/passwd", "//etc/passwd",
+		"/./a.json", "/a.json", "/events/../a.json", "/%00", "/?file=/etc/passwd#/../a.json",
+		"/index.html", "/debug/pprof/",
 	} {
 		status, body := get(t, s.url+path, "")
 		if strings.HasPrefix(path, "/?") { // a query changes nothing
@@ -106,7 +111,8 @@ func TestListenOnLoopbackOnly(t *testing.T) {
 	address := l.Addr().(*net.TCPAddr)
 	require.True(t, address.IP.IsLoopback())
 	_, err = Listen(address.Port)
-	require.EqualError(t, err, "port "+portOf(l)+" is in use: choose another with --port, or 0 for any free one")
+	require.EqualError(t, err, "port "+portOf(l)+
+		" is in use: choose another with --port, or 0 for any free one")
 }
 
 func portOf(l net.Listener) string {
@@ -125,7 +131,8 @@ func TestServerTellsOfChanges(t *testing.T) {
 	unpacked(t, []byte(body), "data", &doc)
 	require.Len(t, doc.Cells.Label, 1)
 
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events",
+		http.NoBody)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
@@ -157,7 +164,8 @@ func (quiet) Cell(experiment.Status, *set.Cell)       {}
 func TestServerFollowsASweep(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events",
+		http.NoBody)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
@@ -175,7 +183,8 @@ func TestServerFollowsASweep(t *testing.T) {
 	}
 	steps := make(chan bool)
 	sweep := &experiment.Sweep{
-		Spec: experiment.NewSpec(), Plan: &experiment.Plan{Repeats: 2, Cells: []experiment.Cell{{ID: "one", Config: config.Default()}}}, Dir: dir,
+		Spec: experiment.NewSpec(), Plan: &experiment.Plan{Repeats: 2,
+			Cells: []experiment.Cell{{ID: "one", Config: config.Default()}}}, Dir: dir,
 		Plugins: experiment.Plugins{config.Default().Transport: {
 			Launcher: func(io.Writer, bool) (runner.Launcher, error) { return nil, nil },
 		}},
@@ -238,7 +247,8 @@ func TestLivePage(t *testing.T) {
 	put(t, filepath.Join(dir, "3.json"), fake(t, list[11], 6, 1, 1)) // which comes first
 	b.await(`/ of 4 cells$/.test(document.getElementById("shown").textContent)`)
 	require.Equal(t, "copyrpc (soft)", eval[string](b, `seriesName(0)`))
-	require.Equal(t, "true false true", eval[string](b, `[...document.querySelectorAll("#filters input[name=series]")].map((i) => i.checked).join(" ")`), "the filter stays")
+	require.Equal(t, "true false true", eval[string](b,
+		`[...document.querySelectorAll("#filters input[name=series]")].map((i) => i.checked).join(" ")`), "the filter stays")
 	b.await(`document.getElementById("live").textContent.includes("4 cells")`)
 	require.Contains(t, eval[string](b, `document.getElementById("live").textContent`), "live")
 

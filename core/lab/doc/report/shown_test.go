@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// The figures of the page, its heat maps and diff --along transport are of the same windows, for all
-// transports and metrics of a set that saw several states of the machine.
+// The figures of the page, its heat maps and diff --along transport are of the same windows, for
+// all transports and metrics of a set that saw several states of the machine.
 func TestFiguresAreThoseOfDiff(t *testing.T) {
 	s := committed(t)
 	o := compare.Defaults()
@@ -44,7 +44,8 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 			want := group.List[i]
 			for _, m := range p.doc.Metrics {
 				if m.Name == group.Metric {
-					require.Equal(t, want.Metric.Median, *m.Median[cell], "%s %s", p.doc.Cells.Label[cell], group.Metric)
+					require.Equal(t, want.Metric.Median, *m.Median[cell], "%s %s",
+						p.doc.Cells.Label[cell], group.Metric)
 					require.Equal(t, want.Metric.N, m.N[cell])
 				}
 			}
@@ -61,7 +62,8 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 	require.Greater(t, inState, compared*9/10, "the others have no such window")
 }
 
-// A diff of two sets has the failed checks of its cells, and the calibration of its two machines alone.
+// A diff of two sets has the failed checks of its cells, and the calibration of its two machines
+// alone.
 func TestDiffOnThePageIsThatOfTheCommand(t *testing.T) {
 	old, new := fakeSet(t, loads()[:3], 6, 1), fakeSet(t, loads()[:3], 6, 1.3)
 	want, err := compare.Diff(old, new, compare.Defaults())

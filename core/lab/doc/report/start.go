@@ -8,8 +8,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// startOf returns the phases of a start, as means over the launches of the results, or nil if no launch
-// has them all. Each phase is that of the slowest rank, as in the metrics of the setup.
+// startOf returns the phases of a start, as means over the launches of the results, or nil if no
+// launch has them all. Each phase is that of the slowest rank, as in the metrics of the setup.
 func startOf(results []*result.Result) *analyze.Breakdown {
 	var launches, registered, opened, exchanged, connected, called, closed float64
 	for _, r := range results {
@@ -40,7 +40,8 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 	b := &analyze.Breakdown{Name: startTitle, Title: startTitle}
 	add := func(name, inside, help string, sum float64) {
 		if sum > 0 {
-			b.Parts = append(b.Parts, analyze.Part{Name: name, Inside: inside, Mean: sum / launches, Help: help})
+			b.Parts = append(b.Parts, analyze.Part{Name: name, Inside: inside, Mean: sum / launches,
+				Help: help})
 			b.Whole += sum / launches
 		}
 	}
@@ -58,8 +59,8 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 
 const startTitle = "What a start takes"
 
-// connectionsOf returns how many sides of connections the rank with most of them made in a start; 0 if
-// the results do not say.
+// connectionsOf returns how many sides of connections the rank with most of them made in a start; 0
+// if the results do not say.
 func connectionsOf(results []*result.Result) int {
 	most := uint64(0)
 	for _, r := range results {

@@ -13,19 +13,22 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// The phases of a start are those of the slowest rank, means over the launches, stacked and without a
-// rest that nothing explains.
+// The phases of a start are those of the slowest rank, means over the launches, stacked and without
+// a rest that nothing explains.
 func TestStart(t *testing.T) {
-	slower := result.Setup{CloseMS: 0.4, Ranks: []record.RankSetup{{OpenNS: 35e5, ConnectAllNS: 5e5, RegisterNS: 5e5}}}
+	slower := result.Setup{CloseMS: 0.4,
+		Ranks: []record.RankSetup{{OpenNS: 35e5, ConnectAllNS: 5e5, RegisterNS: 5e5}}}
 	b := startOf([]*result.Result{
-		{Launches: []result.Launch{{Setup: fakeSetup}, {Setup: result.Setup{CloseMS: 1}}}}, // an older version's has no ranks
+		// an older version's has no ranks
+		{Launches: []result.Launch{{Setup: fakeSetup}, {Setup: result.Setup{CloseMS: 1}}}},
 		{Launches: []result.Launch{{Setup: slower}}},
 	})
 	means := map[string]float64{}
 	for _, p := range b.Parts {
 		means[p.Label()] = p.Mean
 	}
-	require.Equal(t, map[string]float64{"open: register": 5e5, "open": 2e6, "connect": 4e5, "first call": 2.5e4, "close": 3e5}, means)
+	require.Equal(t, map[string]float64{"open: register": 5e5, "open": 2e6, "connect": 4e5,
+		"first call": 2.5e4, "close": 3e5}, means)
 	require.InDelta(t, 3.225e6, b.Whole, 1)
 	require.Nil(t, startOf([]*result.Result{{Launches: []result.Launch{{}}}}))
 }
@@ -42,26 +45,32 @@ func TestStartOnThePage(t *testing.T) {
 		texts = append(texts, bar.Text)
 	}
 	require.Equal(t, []string{"open", "register", "connect", "first call", "close"}, names)
-	require.Equal(t, []string{"open: 1.50 ms, 73.2%", "open: register: 500 us, 24.4%", "connect: 300 us, 14.6%", "first call: 50.0 us, 2.44%", "close: 200 us, 9.76%"}, texts)
+	require.Equal(t, []string{"open: 1.50 ms, 73.2%", "open: register: 500 us, 24.4%",
+		"connect: 300 us, 14.6%", "first call: 50.0 us, 2.44%", "close: 200 us, 9.76%"}, texts)
 	require.InDelta(t, 100, phase.Rows[1].At, 1e-9)
 	b := newTab(t)
 	b.open(rendered(t, p))
-	require.Contains(t, eval[string](b, `document.getElementById("phases-table").innerText`), startTitle)
+	require.Contains(t, eval[string](b, `document.getElementById("phases-table").innerText`),
+		startTitle)
 	eval[bool](b, `(() => { location.hash = "#cell-1"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("What a start takes")`)
 	text := eval[string](b, `document.getElementById("page").innerText`)
 	require.Contains(t, text, "open: register")
-	require.Regexp(t, `Path of the bytes of rank 0(?s:.*)carrier\s+tcp\s+facts\.gro\s+<b>on</b>\s+interface\s+eth7`, text)
+	require.Regexp(t,
+		`Path of the bytes of rank 0(?s:.*)carrier\s+tcp\s+facts\.gro\s+<b>on</b>\s+interface\s+eth7`, text)
 }
 
 // A set with probes of the transport alone has its layers as bars.
 func TestLayersOnThePage(t *testing.T) {
 	s := fakeSet(t, loads()[:1], 2, 1)
 	for i := range s.Cells {
-		s.Cells[i].Samples[result.Bare], s.Cells[i].Samples[result.LatencyP50] = []float64{5e6, 5e6}, []float64{8e6, 8e6}
+		s.Cells[i].Samples[result.Bare], s.Cells[i].Samples[result.LatencyP50] = []float64{5e6,
+			5e6}, []float64{8e6, 8e6}
 	}
 	p := build(t, s)
-	at := slices.IndexFunc(p.phases, func(b breakdown) bool { return b.Title == "Layers, one call in flight" })
+	at := slices.IndexFunc(p.phases, func(b breakdown) bool {
+		return b.Title == "Layers, one call in flight"
+	})
 	require.GreaterOrEqual(t, at, 0)
 	bars := p.phases[at].Rows[0].Bars
 	require.Equal(t, "client-server: 3.00 ms, 37.5%", bars[len(bars)-1].Text)
@@ -91,16 +100,21 @@ func TestConnectionsInBrowser(t *testing.T) {
 	b.open(rendered(t, build(t, s)))
 	lines := `scalingLines("connections", "setup_connect_all")`
 	require.Equal(t, 2, eval[int](b, lines+".length"), "a line for each transport, without a floor")
-	require.Equal(t, []float64{1, 100, 1024, 1000, 100_000, 1_024_000}, eval[[]float64](b, `(() => { const p = `+lines+`[0].points; return [...p.map((q) => q.x), ...p.map((q) => q.y)]; })()`))
+	require.Equal(t, []float64{1, 100, 1024, 1000, 100_000, 1_024_000},
+		eval[[]float64](b, `(() => { const p = `+lines+
+			`[0].points; return [...p.map((q) => q.x), ...p.map((q) => q.y)]; })()`))
 	text := eval[string](b, `document.getElementById("scaling").innerText`)
 	require.Contains(t, text, "Connections of a rank against the time to make them")
-	require.NotEmpty(t, eval[string](b, `[...document.querySelectorAll("#scaling figure")].find((f) => f.textContent.includes("Connections of")).querySelector("canvas") ? "drawn" : ""`))
+	require.NotEmpty(t,
+		eval[string](b,
+			`[...document.querySelectorAll("#scaling figure")].find((f) => f.textContent.includes("Connections of")).querySelector("canvas") ? "drawn" : ""`))
 }
 
 // Cells with different networks are curves over the loss and the delay.
 func TestNetworksInBrowser(t *testing.T) {
 	dir := t.TempDir()
-	for i, network := range []string{"none", "loss=1%", "loss=10%", "loss=1%,delay=500us", "delay=500us"} {
+	for i, network := range []string{"none", "loss=1%", "loss=10%", "loss=1%,delay=500us",
+		"delay=500us"} {
 		r := fake(t, load{"erpc", "client-server", 1, 32, 0}, 2, 1, uint64(i))
 		require.NoError(t, r.Config.Network.Set(network))
 		if i > 0 {
@@ -118,9 +132,13 @@ func TestNetworksInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, s)))
 	points := func(name, metric string) [][]float64 {
-		return eval[[][]float64](b, `scalingLines("`+name+`", "`+metric+`").map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
+		return eval[[][]float64](b, `scalingLines("`+name+`", "`+metric+
+			`").map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
 	}
-	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}}, points("loss", "latency_p99"), "with no delay, and with 500 us")
-	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}}, points("delay", "goodput"), "without loss, and with 1%")
-	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`), "Loss against p99")
+	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}},
+		points("loss", "latency_p99"), "with no delay, and with 500 us")
+	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}},
+		points("delay", "goodput"), "without loss, and with 1%")
+	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`),
+		"Loss against p99")
 }

@@ -36,7 +36,8 @@ func (b *builder) has(metric string) bool {
 
 // ratioColumns are the ratios to floors. A cell has those that mean something for its load.
 var ratioColumns = [][2]string{
-	{result.FloorRatio, "p50/floor"}, {result.OpTimeRatio, "op/floor"}, {result.LibraryRatio, "x library"},
+	{result.FloorRatio, "p50/floor"}, {result.OpTimeRatio, "op/floor"},
+	{result.LibraryRatio, "x library"},
 	{result.WitnessRatio, "x witness"}, {result.WitnessTimeRatio, "op/witness"},
 }
 
@@ -44,17 +45,25 @@ var ratioColumns = [][2]string{
 func (b *builder) allCells() *table {
 	columns := [][2]string{{result.LatencyP50, "service p50"}}
 	if b.has(result.ResponseP99) {
-		columns = append(columns, [2]string{result.ResponseP50, "response p50"}, [2]string{result.ResponseP99, "response p99"}, [2]string{result.ResponseP999, "response p99.9"})
+		columns = append(columns, [2]string{result.ResponseP50, "response p50"},
+			[2]string{result.ResponseP99, "response p99"},
+			[2]string{result.ResponseP999, "response p99.9"})
 	}
 	columns = append(columns, ratioColumns...)
-	columns = append(columns, [2]string{result.HarnessShare, "harness"}, [2]string{result.BusyPerOp, "busy/op"})
+	columns = append(columns, [2]string{result.HarnessShare, "harness"},
+		[2]string{result.BusyPerOp, "busy/op"})
 	if b.has(result.ProcessCPUPerOp) {
-		columns = append(columns, [2]string{result.ProcessCPUPerOp, "CPU/op"}, [2]string{result.KernelPerOp, "kernel/op"})
+		columns = append(columns, [2]string{result.ProcessCPUPerOp, "CPU/op"},
+			[2]string{result.KernelPerOp, "kernel/op"})
 	} else {
 		columns = append(columns, [2]string{result.CPUPerOp, "CPU/op"})
 	}
-	columns = slices.DeleteFunc(columns, func(c [2]string) bool { return !b.has(c[0]) && c[0] != result.LatencyP50 })
-	names, helps := []string{"cell", ">throughput", ">95% interval"}, map[string]string{"throughput": result.Define(result.Throughput).Help}
+	columns = slices.DeleteFunc(columns, func(c [2]string) bool {
+		return !b.has(c[0]) &&
+			c[0] != result.LatencyP50
+	})
+	names, helps := []string{"cell", ">throughput", ">95% interval"},
+		map[string]string{"throughput": result.Define(result.Throughput).Help}
 	for _, c := range columns {
 		names = append(names, ">"+c[1])
 		helps[c[1]] = result.Define(c[0]).Help
@@ -108,22 +117,26 @@ func (b *builder) checksEntry(cell int) doc.Cell {
 	case c.Worst[cell] == string(result.Error):
 		return doc.Judged(result.Error, "failed: do not use", 1e6)
 	case c.Warnings[cell] > 0:
-		return doc.Judged(result.Severity(c.Worst[cell]), format.Count(c.Warnings[cell], "warning"), float64(c.Warnings[cell]))
+		return doc.Judged(result.Severity(c.Worst[cell]), format.Count(c.Warnings[cell], "warning"),
+			float64(c.Warnings[cell]))
 	}
 	return doc.CellOf("ok")
 }
 
 // curveTable has the points of all load curves.
 func (b *builder) curveTable() *table {
-	names := []string{"cell", "loop", ">throughput", ">95% interval", ">p50", ">95% interval", ">p99", ">95% interval", ">p99.9", ">95% interval", "past the peak"}
+	names := []string{"cell", "loop", ">throughput", ">95% interval", ">p50", ">95% interval",
+		">p99", ">95% interval", ">p99.9", ">95% interval", "past the peak"}
 	if b.Objective != nil {
 		names = append(names, b.Objective.Text)
 	}
 	t, cells := doc.NewTable(append(names, "unusable because")...), []int{}
 	for _, c := range b.doc.Curves {
-		loop, times := "closed: service time", []string{result.LatencyP50, result.LatencyP99, result.LatencyP999}
+		loop, times := "closed: service time", []string{result.LatencyP50, result.LatencyP99,
+			result.LatencyP999}
 		if c.Open {
-			loop, times = "open: response time", []string{result.ResponseP50, result.ResponseP99, result.ResponseP999}
+			loop, times = "open: response time", []string{result.ResponseP50, result.ResponseP99,
+				result.ResponseP999}
 		}
 		for _, p := range c.Points {
 			row := []any{b.link(p.Cell), loop}
@@ -167,7 +180,8 @@ func (b *builder) stackTables() []*titled {
 			t.Row(append(row, doc.Time(r.Whole))...)
 			cells = append(cells, r.Cell)
 		}
-		list = append(list, &titled{Title: s.Title + ", as a table", Table: tableHTML(s.Title+": means", t, cells...)})
+		list = append(list, &titled{Title: s.Title + ", as a table",
+			Table: tableHTML(s.Title+": means", t, cells...)})
 	}
 	return list
 }
@@ -182,7 +196,9 @@ func (b *builder) changeTables() []*titled {
 		}
 		all := findings.Diff(d.Report, true)
 		changes := &titled{Title: "All changes to " + b.names[d.New] + ", as a table"}
-		if at := slices.IndexFunc(all.Blocks, func(block doc.Block) bool { _, is := block.(*doc.Table); return is }); len(d.Cells) > 0 {
+		if at := slices.IndexFunc(all.Blocks,
+			func(block doc.Block) bool { _, is := block.(*doc.Table); return is }); len(d.Cells) >
+			0 {
 			t := all.Blocks[at].(*doc.Table)
 			for row, cell := range d.Cells {
 				if cell >= 0 {
@@ -198,14 +214,17 @@ func (b *builder) changeTables() []*titled {
 	return list
 }
 
-// findingTable has the problems of the figures. The script counts and shows the cells that the filters
-// leave.
+// findingTable has the problems of the figures. The script counts and shows the cells that the
+// filters leave.
 func (b *builder) findingTable() *table {
-	t := doc.NewTable("finding", "severity", ">cells", "first message", "which").Wrap(1, "first message")
+	t := doc.NewTable("finding", "severity", ">cells", "first message", "which").Wrap(1,
+		"first message")
 	var groups [][]int
 	for _, f := range b.doc.Findings {
 		groups = append(groups, f.Cells)
-		t.Row(doc.Judged(f.Severity, f.Check, 0), doc.Judged("", string(f.Severity), float64(slices.Index(severities, f.Severity))), len(f.Cells), f.Example, "")
+		t.Row(doc.Judged(f.Severity, f.Check, 0),
+			doc.Judged("", string(f.Severity), float64(slices.Index(severities, f.Severity))),
+			len(f.Cells), f.Example, "")
 	}
 	all := tableHTML("Problems of the figures", t)
 	all.Groups = groups

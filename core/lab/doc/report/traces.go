@@ -31,8 +31,10 @@ const linesShown = 300
 
 // allTraces draws the rates over each cell's repeats and within its windows.
 func (b *builder) allTraces() []traces {
-	repeats := traces{Title: "Over the repeats", Help: "throughput of each repeat divided by the cell's median", Along: "repeat"}
-	windows := traces{Title: "Within windows", Help: "rate in each part of a window divided by that of the window, averaged over the cell's repeats", Along: "part of the window"}
+	repeats := traces{Title: "Over the repeats",
+		Help: "throughput of each repeat divided by the cell's median", Along: "repeat"}
+	windows := traces{Title: "Within windows", Help: "rate in each part of a window divided by " +
+		"that of the window, averaged over the cell's repeats", Along: "part of the window"}
 	var overRepeats, inWindows [][]float64
 	for i, c := range b.cells {
 		overRepeats = append(overRepeats, relative(c.Samples[result.Throughput]))
@@ -120,7 +122,8 @@ func (b *builder) draw(t *traces, of [][]float64) {
 			y := 50 - 50*max(-1, min(1, math.Log(max(v, 1e-9))/reach))
 			fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(len(line)-1), y)
 		}
-		t.Lines = append(t.Lines, traceLine{cell, b.doc.Cells.Series[cell], b.doc.Cells.Label[cell], strings.TrimSpace(points.String())})
+		t.Lines = append(t.Lines, traceLine{cell, b.doc.Cells.Series[cell], b.doc.Cells.Label[cell],
+			strings.TrimSpace(points.String())})
 	}
 }
 
@@ -148,5 +151,6 @@ func (b *builder) warmups() string {
 		ended = append(ended, fmt.Sprintf("%d ended at their time limit", others))
 	}
 	return fmt.Sprintf("Of %s, %s; they lasted %s to %s.",
-		format.Count(len(lasted), "warm-up"), strings.Join(ended, " and "), format.Time(lasted[0]), format.Time(lasted[len(lasted)-1]))
+		format.Count(len(lasted), "warm-up"), strings.Join(ended, " and "), format.Time(lasted[0]),
+		format.Time(lasted[len(lasted)-1]))
 }

@@ -11,7 +11,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// The page of a cell draws how much its classes of traffic slow each other, and lists its pairs of ranks.
+// The page of a cell draws how much its classes of traffic slow each other, and lists its pairs of
+// ranks.
 func TestTrafficInBrowser(t *testing.T) {
 	dir := t.TempDir()
 	classed := fake(t, load{"shm", "client-server", 1, 32, 0}, 2, 1, 1)
@@ -21,14 +22,19 @@ func TestTrafficInBrowser(t *testing.T) {
 	for i := range 2 {
 		for name, v := range map[string]float64{
 			"bulk.throughput": 1e3, "bulk.alone.throughput": 2e3, "bulk.slowdown.throughput": 2,
-			"rpc.latency_p99": 80e3, "rpc.alone.latency_p99": 20e3, "rpc.slowdown.latency_p99": 4, "rpc.slo_attainment": 0.25, "rpc.alone.slo_attainment": 0.75,
+			"rpc.latency_p99": 80e3, "rpc.alone.latency_p99": 20e3, "rpc.slowdown.latency_p99": 4,
+			"rpc.slo_attainment": 0.25, "rpc.alone.slo_attainment": 0.75,
 		} {
 			classed.Repeats[i].Samples[name] = v
 		}
 		for rank, n := range map[int]uint64{1: 1000, 2: 3000} {
-			patterned.Repeats[i].Ranks = append(patterned.Repeats[i].Ranks, record.Report{Rank: rank, Clients: []record.ClientReport{{
-				ElapsedNS: 1e9, Reads: n, Peers: []record.PeerReport{{Count: n, Latency: record.TimingReport{Histogram: oneTime(), MeanNS: 150, Samples: 1}}},
-			}}})
+			patterned.Repeats[i].Ranks = append(patterned.Repeats[i].Ranks,
+				record.Report{Rank: rank, Clients: []record.ClientReport{{
+					ElapsedNS: 1e9, Reads: n,
+					Peers: []record.PeerReport{
+						{Count: n, Latency: record.TimingReport{Histogram: oneTime(), MeanNS: 150,
+							Samples: 1}}},
+				}}})
 		}
 	}
 	for i, r := range []*result.Result{classed, patterned} {
@@ -41,7 +47,8 @@ func TestTrafficInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, p))
 	show := func(transport string) string {
-		eval[bool](b, `(() => { location.hash = "#cell-" + report.doc.cells.label.findIndex((l) => l.startsWith("`+transport+`")); return true; })()`)
+		eval[bool](b,
+			`(() => { location.hash = "#cell-" + report.doc.cells.label.findIndex((l) => l.startsWith("`+transport+`")); return true; })()`)
 		b.await(`document.querySelector("#page h2")?.innerText.startsWith("` + transport + `")`)
 		return eval[string](b, `document.getElementById("page").innerText`)
 	}
@@ -50,7 +57,9 @@ func TestTrafficInBrowser(t *testing.T) {
 	require.Regexp(t, `rpc\s+latency_p99\s+80\.0 us\s+20\.0 us\s+4\.00`, text)
 	require.Regexp(t, `rpc\s+slo_attainment of 50µs\s+0\.250\s+0\.750\s+-`, text)
 	require.NotContains(t, text, "Pairs of ranks")
-	require.Equal(t, []string{"50%", "100%"}, eval[[]string](b, `[...document.querySelectorAll(".slowdowns rect")].map((r) => r.getAttribute("width"))`),
+	require.Equal(t, []string{"50%", "100%"},
+		eval[[]string](b,
+			`[...document.querySelectorAll(".slowdowns rect")].map((r) => r.getAttribute("width"))`),
 		"a slowdown of 4 is drawn twice as long as one of 2")
 
 	text = show("copyrpc")

@@ -34,14 +34,18 @@ type bin struct {
 
 // measures lists the checks that are shown.
 var measures = []struct{ check, title, help, unit string }{
-	{"schedule_lag", "Schedule lag", "open loop: how late operations started, beside the response times", "ns"},
+	{"schedule_lag", "Schedule lag",
+		"open loop: how late operations started, beside the response times", "ns"},
 	{"mean", "Sampled mean", "mean of the sampled latencies compared with the exact mean", "share"},
 	{"harness", "Harness", "share of an operation that the harness takes", "share"},
-	{"drift", "Drift in windows", "rate of the last third of a window compared with the first", "share"},
+	{"drift", "Drift in windows", "rate of the last third of a window compared with the first",
+		"share"},
 	{"mixed", "Mixed windows", "share of windows in which the machine changed its state", "share"},
 	{"steal", "Steal", "share of time for which the hypervisor took the processors away", "share"},
-	{"sampling_cost", "Cost of sampling", "share of the clients' time for taking latencies", "share"},
-	{"preempted", "Lost processors", "share of time for which spinning threads were off their processors", "share"},
+	{"sampling_cost", "Cost of sampling", "share of the clients' time for taking latencies",
+		"share"},
+	{"preempted", "Lost processors",
+		"share of time for which spinning threads were off their processors", "share"},
 }
 
 // dotsShown is the largest number of cells that are drawn as dots.
@@ -64,8 +68,10 @@ func (b *builder) trustRows() []trustRow {
 			}
 			row.Limit = measureText(c.Limit, m.unit)
 			row.Dots = append(row.Dots, dot{
-				Cell: cell, Series: b.doc.Cells.Series[cell], OK: c.OK, X: limitScale(math.Abs(c.Value / c.Limit)),
-				Y: 10 + 4*float64(cell%4), Text: b.doc.Cells.Label[cell] + ": " + measureText(c.Value, m.unit),
+				Cell: cell, Series: b.doc.Cells.Series[cell], OK: c.OK,
+				X: limitScale(math.Abs(c.Value / c.Limit)),
+				Y: 10 + 4*float64(cell%4), Text: b.doc.Cells.Label[cell] + ": " +
+					measureText(c.Value, m.unit),
 			})
 		}
 		if row.Judged == 0 {
@@ -108,7 +114,8 @@ func (r *trustRow) bin() {
 	for i, count := range counts {
 		if count > 0 {
 			r.Bins = append(r.Bins, bin{
-				X: 100 * float64(i) / n, W: 100.0 / n, Opacity: 0.2 + 0.8*float64(count)/float64(most),
+				X: 100 * float64(i) / n, W: 100.0 / n, Opacity: 0.2 + 0.8*float64(count)/
+					float64(most),
 				Over: i >= n/2, Text: format.Count(count, "cell"),
 			})
 		}
@@ -168,7 +175,8 @@ func (b *builder) findings() {
 		}
 	}
 	slices.SortStableFunc(list, func(x, y findingGroup) int {
-		return cmp.Or(slices.Index(severities, y.Severity)-slices.Index(severities, x.Severity), len(y.Cells)-len(x.Cells))
+		return cmp.Or(slices.Index(severities, y.Severity)-slices.Index(severities, x.Severity),
+			len(y.Cells)-len(x.Cells))
 	})
 	b.doc.Findings = list
 }

@@ -53,7 +53,8 @@ func TestVolume(t *testing.T) {
 	t.Logf("drawn in %v", time.Since(began))
 	began = time.Now()
 	b.do(chromedp.Click(`#filters input[name=series][value="0"]`))
-	b.await(fmt.Sprintf(`document.getElementById("shown").textContent.split(" ")[0] < %d`, many*7/10))
+	b.await(fmt.Sprintf(`document.getElementById("shown").textContent.split(" ")[0] < %d`,
+		many*7/10))
 	t.Logf("filtered in %v", time.Since(began))
 	began = time.Now()
 	eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, many-1))

@@ -20,10 +20,11 @@ import (
 )
 
 // answered matches a block of a document that answers a question from committed results.
-var answered = regexp.MustCompile(`(?s)<!-- answer: (\S+) from (results/\S+) -->\n.*?<!-- end of answer -->`)
+var answered = regexp.MustCompile(
+	`(?s)<!-- answer: (\S+) from (results/\S+) -->\n.*?<!-- end of answer -->`)
 
-// TestPublishedAnswers compares the answers of the documents with the committed results that they are from.
-// With -update it rewrites them.
+// TestPublishedAnswers compares the answers of the documents with the committed results that they
+// are from. With -update it rewrites them.
 func TestPublishedAnswers(t *testing.T) {
 	sets := map[string]*answerSet{} // each is read once
 	compareBlocks(t, answered, func(root string, block [][]byte) []byte {
@@ -39,8 +40,8 @@ func TestPublishedAnswers(t *testing.T) {
 	})
 }
 
-// The rows of an answer are the cells of one load, in the state of the machine in which all of them have most
-// windows.
+// The rows of an answer are the cells of one load, in the state of the machine in which all of them
+// have most windows.
 type answerSet struct {
 	*set.Set
 	dir    string
@@ -55,7 +56,8 @@ func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 		results, err := s.Results(&s.Cells[i])
 		require.NoError(t, err)
 		if floor := results[0].Repeats[0].Before.Medium; floor != nil {
-			a.floors[s.Cells[i].Transport()], _, _ = strings.Cut(floor.Name, " of ") // the rest is of the load
+			// the rest is of the load
+			a.floors[s.Cells[i].Transport()], _, _ = strings.Cut(floor.Name, " of ")
 		}
 	}
 	return a
@@ -66,7 +68,9 @@ func (a *answerSet) rows(metric, profile, inFlight string, keep func(*set.Cell) 
 	var cells []*set.Cell
 	for i := range a.Cells {
 		c := &a.Cells[i]
-		if c.Config["profile"] == profile && (inFlight == "" || c.Config["in_flight"] == inFlight) && c.Track() != config.TrackMatched.String() && keep(c) {
+		if c.Config["profile"] == profile &&
+			(inFlight == "" || c.Config["in_flight"] == inFlight) &&
+			c.Track() != config.TrackMatched.String() && keep(c) {
 			cells = append(cells, c)
 		}
 	}
@@ -86,7 +90,9 @@ func all(*set.Cell) bool { return true }
 // kernelFloor matches the names of floors of the kernel's sockets.
 var kernelFloor = regexp.MustCompile(`(?i)tcp|udp|unix|vsock|socket|datagram`)
 
-func (a *answerSet) kernel(c *set.Cell) bool { return kernelFloor.MatchString(a.floors[c.Transport()]) }
+func (a *answerSet) kernel(c *set.Cell) bool {
+	return kernelFloor.MatchString(a.floors[c.Transport()])
+}
 
 // markdown writes a table. Columns of numbers have headers that begin with ">".
 func markdown(w *bytes.Buffer, headers []string, rows [][]string) {
@@ -148,11 +154,14 @@ func (a *answerSet) byMetric(w *bytes.Buffer, what, metric string, list []*set.C
 	}
 	var rows [][]string
 	for _, c := range list {
-		rows = append(rows, []string{"`" + c.Transport() + "`", provider(c), value(c, metric), intervalOf(c, metric),
-			times(medianOf(c, metric), medianOf(list[0], metric)), cmp.Or(a.floors[c.Transport()], "-")})
+		rows = append(rows, []string{"`" + c.Transport() + "`", provider(c), value(c, metric),
+			intervalOf(c, metric),
+			times(medianOf(c, metric), medianOf(list[0], metric)),
+			cmp.Or(a.floors[c.Transport()], "-")})
 	}
 	fmt.Fprintf(w, "%s; %s:\n\n", what, a.windows(list))
-	markdown(w, []string{"transport", "provider", ">" + metricName(metric), ">95% interval", ">of the best", "floor"}, rows)
+	markdown(w, []string{"transport", "provider", ">" + metricName(metric), ">95% interval",
+		">of the best", "floor"}, rows)
 }
 
 func metricName(metric string) string { return strings.ReplaceAll(metric, "latency_", "") }
@@ -160,12 +169,15 @@ func metricName(metric string) string { return strings.ReplaceAll(metric, "laten
 // answers has a writer for each question.
 var answers = map[string]func(*bytes.Buffer, *answerSet){
 	"hosts": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "One call in flight within one host", result.LatencyP50, a.rows(result.LatencyP50, "echo", "1", all))
+		a.byMetric(w, "One call in flight within one host", result.LatencyP50,
+			a.rows(result.LatencyP50, "echo", "1", all))
 	},
 	"sizes": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "Small messages (`echo`, 32 in flight)", result.Throughput, a.rows(result.Throughput, "echo", "32", all))
+		a.byMetric(w, "Small messages (`echo`, 32 in flight)", result.Throughput,
+			a.rows(result.Throughput, "echo", "32", all))
 		fmt.Fprintln(w)
-		a.byMetric(w, "Large messages (`bulk`)", result.Goodput, a.rows(result.Goodput, "bulk", "", all))
+		a.byMetric(w, "Large messages (`bulk`)", result.Goodput,
+			a.rows(result.Goodput, "bulk", "", all))
 	},
 	"in-flight": func(w *bytes.Buffer, a *answerSet) {
 		many := map[string]*set.Cell{}
@@ -179,16 +191,21 @@ var answers = map[string]func(*bytes.Buffer, *answerSet){
 			if m == nil {
 				continue
 			}
-			rows = append(rows, []string{"`" + c.Transport() + "`", value(c, result.LatencyP50), value(c, result.Throughput), value(m, result.Throughput),
-				times(medianOf(m, result.Throughput), medianOf(c, result.Throughput)), value(m, result.LatencyP50)})
+			rows = append(rows, []string{"`" + c.Transport() + "`", value(c, result.LatencyP50),
+				value(c, result.Throughput), value(m, result.Throughput),
+				times(medianOf(m, result.Throughput), medianOf(c, result.Throughput)),
+				value(m, result.LatencyP50)})
 		}
 		fmt.Fprintf(w, "Small messages (`echo`); %s:\n\n", a.windows(one))
-		markdown(w, []string{"transport", ">p50 with 1", ">throughput with 1", ">throughput with 32", ">gain", ">p50 with 32"}, rows)
+		markdown(w, []string{"transport", ">p50 with 1", ">throughput with 1",
+			">throughput with 32", ">gain", ">p50 with 32"}, rows)
 	},
 	"kernel": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "Over the kernel's sockets, one call in flight (`echo`)", result.LatencyP50, a.rows(result.LatencyP50, "echo", "1", a.kernel))
+		a.byMetric(w, "Over the kernel's sockets, one call in flight (`echo`)", result.LatencyP50,
+			a.rows(result.LatencyP50, "echo", "1", a.kernel))
 		fmt.Fprintln(w)
-		a.byMetric(w, "The same with 32 in flight", result.Throughput, a.rows(result.Throughput, "echo", "32", a.kernel))
+		a.byMetric(w, "The same with 32 in flight", result.Throughput,
+			a.rows(result.Throughput, "echo", "32", a.kernel))
 	},
 	"usual": func(w *bytes.Buffer, a *answerSet) {
 		shown := false
@@ -199,13 +216,14 @@ var answers = map[string]func(*bytes.Buffer, *answerSet){
 			shown = a.against(w, usual) || shown
 		}
 		if !shown {
-			fmt.Fprintf(w, "%s has neither `grpc` nor `sockets`, so it cannot answer this.\n", a.dir)
+			fmt.Fprintf(w, "%s has neither `grpc` nor `sockets`, so it cannot answer this.\n",
+				a.dir)
 		}
 	},
 }
 
-// against writes how every transport compares with a usual one, which has the value 1. It returns false if
-// the results do not have that one.
+// against writes how every transport compares with a usual one, which has the value 1. It returns
+// false if the results do not have that one.
 func (a *answerSet) against(w *bytes.Buffer, usual string) bool {
 	type column struct{ header, metric, profile, inFlight string }
 	columns := []column{

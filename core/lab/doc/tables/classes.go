@@ -11,15 +11,17 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Classes returns the metrics of each class of traffic: with all classes at once, alone, and the former
-// over the latter.
+// Classes returns the metrics of each class of traffic: with all classes at once, alone, and the
+// former over the latter.
 func Classes(list []result.ClassFigures) *doc.Doc {
 	out := new(doc.Doc)
 	if len(list) == 0 {
 		return out
 	}
-	out.Line("the classes of traffic: with the others, alone, and how much worse they are with the others")
-	t := doc.NewTable("class", "metric", ">together", ">alone", ">slowdown", ">95% interval").Drop("95% interval")
+	out.Line("the classes of traffic: with the others, alone, and how much worse they are with " +
+		"the others")
+	t := doc.NewTable("class", "metric", ">together", ">alone", ">slowdown", ">95% interval").Drop(
+		"95% interval")
 	for _, f := range list {
 		metric, interval := f.Metric, "-"
 		if f.Objective != "" {
@@ -28,15 +30,16 @@ func Classes(list []result.ClassFigures) *doc.Doc {
 		if f.Slowdown != nil {
 			interval = format.Interval(*f.Slowdown)
 		}
-		t.Row(f.Class, metric, doc.MedianOf(f.Together), doc.MedianOf(f.Alone), doc.MedianOf(f.Slowdown), interval)
+		t.Row(f.Class, metric, doc.MedianOf(f.Together), doc.MedianOf(f.Alone),
+			doc.MedianOf(f.Slowdown), interval)
 	}
 	out.Add(t)
 	out.Gap()
 	return out
 }
 
-// Traffic returns what the classes of traffic of each measured cell did to each other, and how fair its
-// pattern of traffic was. It is empty if no cell has either.
+// Traffic returns what the classes of traffic of each measured cell did to each other, and how fair
+// its pattern of traffic was. It is empty if no cell has either.
 func Traffic(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)
@@ -46,7 +49,8 @@ func Traffic(s *set.Set) *doc.Doc {
 		if c.Status != set.Measured {
 			continue
 		}
-		if len(c.Samples[result.JainClients])+len(c.Samples[result.JainPeers])+len(c.Samples[result.StormRate]) > 0 {
+		if len(c.Samples[result.JainClients])+len(c.Samples[result.JainPeers])+
+			len(c.Samples[result.StormRate]) > 0 {
 			patterned = append(patterned, c)
 		}
 		if c.Config["class"] != "" {
@@ -61,7 +65,8 @@ func Traffic(s *set.Set) *doc.Doc {
 	if len(patterned) == 0 {
 		return out
 	}
-	out.Line("\npatterns of traffic; Jain: 1 if all have the same rate, 1/n if one of n has everything;\n" +
+	out.Line("\npatterns of traffic; Jain: 1 if all have the same rate, 1/n if one of n has " +
+		"everything;\n" +
 		"straggler: p50 of the slowest pair of ranks over that of the median pair:")
 	writeRows(out, shownCells(patterned, shown), loads.name,
 		col(">Jain of clients", metricColumn(result.JainClients, number)),
@@ -80,7 +85,8 @@ func Traffic(s *set.Set) *doc.Doc {
 
 // writeClasses writes a row for each class of each cell.
 func writeClasses(out *doc.Doc, cells []*set.Cell, loads loads) {
-	t := doc.NewTable("load", "transport", "class", ">throughput", ">slowdown", ">p50", ">slowdown", ">p99", ">slowdown", ">in time", ">alone").Wrap(24, "load")
+	t := doc.NewTable("load", "transport", "class", ">throughput", ">slowdown", ">p50", ">slowdown",
+		">p99", ">slowdown", ">in time", ">alone").Wrap(24, "load")
 	for _, c := range cells {
 		var list config.Classes
 		if list.Set(c.Config["class"]) != nil {
@@ -104,14 +110,17 @@ func writeClasses(out *doc.Doc, cells []*set.Cell, loads loads) {
 			}
 			rate, inTime := figures[result.Throughput], figures[result.SLOAttainment]
 			t.Row(
-				loads.name(c), c.Transport(), class.Name, doc.MedianOf(rate.Together), doc.MedianOf(rate.Slowdown), doc.MedianOf(p50.Together), doc.MedianOf(p50.Slowdown),
-				doc.MedianOf(p99.Together), doc.MedianOf(p99.Slowdown), partOf(inTime.Together), partOf(inTime.Alone))
+				loads.name(c), c.Transport(), class.Name, doc.MedianOf(rate.Together),
+				doc.MedianOf(rate.Slowdown), doc.MedianOf(p50.Together), doc.MedianOf(p50.Slowdown),
+				doc.MedianOf(p99.Together), doc.MedianOf(p99.Slowdown), partOf(inTime.Together),
+				partOf(inTime.Alone))
 		}
 	}
 	if len(t.Rows) == 0 {
 		return
 	}
-	out.Line("\nclasses of traffic, all at once; slowdown: how many times worse than alone; times of open loops are response times;\n" +
+	out.Line("\nclasses of traffic, all at once; slowdown: how many times worse than alone; " +
+		"times of open loops are response times;\n" +
 		"in time: the share that met its objective, and alone:")
 	out.Add(t)
 }

@@ -14,13 +14,14 @@ import (
 // Columns are metrics, and options of a run, that a user chose for a table.
 type Columns []string
 
-// ParseColumns reads a list of names with commas between them: metrics, and some of options. It takes
-// hyphens for underscores.
+// ParseColumns reads a list of names with commas between them: metrics, and some of options. It
+// takes hyphens for underscores.
 func ParseColumns(text string, options []string) (Columns, error) {
 	var list Columns
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.ReplaceAll(strings.TrimSpace(name), "-", "_")
-		if err := compare.CheckMetric(name); err != nil && !slices.Contains(options, strings.ReplaceAll(name, "_", "-")) {
+		if err := compare.CheckMetric(name); err != nil &&
+			!slices.Contains(options, strings.ReplaceAll(name, "_", "-")) {
 			return nil, err
 		}
 		if slices.Contains(list, name) {
@@ -43,7 +44,9 @@ func (names Columns) Of(s *set.Set) *doc.Doc {
 	}
 	loads := loadsOf(s.Cells)
 	columns := []column{col("load", loads.name)}
-	if slices.ContainsFunc(rows, func(c *set.Cell) bool { return c.Transport() != rows[0].Transport() }) {
+	if slices.ContainsFunc(rows, func(c *set.Cell) bool {
+		return c.Transport() != rows[0].Transport()
+	}) {
 		columns = append(columns, col("transport", (*set.Cell).Transport))
 	}
 	for _, name := range names {
@@ -80,7 +83,8 @@ func (names Columns) Figures(s *set.Set) []CellFigures {
 		if c.Status != set.Measured && c.Status != set.Published {
 			continue
 		}
-		f := CellFigures{Cell: labels.Of(c.Config), Config: c.Config, Metrics: map[string]result.Metric{}}
+		f := CellFigures{Cell: labels.Of(c.Config), Config: c.Config,
+			Metrics: map[string]result.Metric{}}
 		for _, name := range names {
 			if m, known := c.Metric(name); known {
 				f.Metrics[name] = m

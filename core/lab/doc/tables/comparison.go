@@ -27,8 +27,8 @@ func machineName(machine set.Environment) string {
 	return format.Machine(machine.Identity["cpu"], cores, machine.Identity["virtualisation"])
 }
 
-// Tables returns the tables of a set: the comparison, the slowdown from one rank, the traffic, the work,
-// and the failed checks.
+// Tables returns the tables of a set: the comparison, the slowdown from one rank, the traffic, the
+// work, and the failed checks.
 func Tables(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	out.Append(Oversubscribed(s), Comparison(s))
@@ -40,10 +40,10 @@ func Tables(s *set.Set) *doc.Doc {
 	return out
 }
 
-// Comparison returns one row for each measured cell, by load in order of appearance, and within a load
-// the best first. If the machine was in several states, all rows of a load show windows in the same
-// state, and tables with every state follow. Open loops have their own tables. The last lines name the
-// cells without a result.
+// Comparison returns one row for each measured cell, by load in order of appearance, and within a
+// load the best first. If the machine was in several states, all rows of a load show windows in the
+// same state, and tables with every state follow. Open loops have their own tables. The last lines
+// name the cells without a result.
 func Comparison(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)
@@ -106,7 +106,8 @@ func writeReasons(out *doc.Doc, s *set.Set, loads loads) {
 	}
 }
 
-// writeClosed writes the rows of closed loops, each with its windows in the common state of its load.
+// writeClosed writes the rows of closed loops, each with its windows in the common state of its
+// load.
 func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Shown) {
 	if len(closed) == 0 {
 		return
@@ -117,14 +118,17 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 			windows[row] = text
 		}
 	}
-	writeRows(out, rows, loads.name, closedColumns(func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
+	writeRows(out, rows, loads.name, closedColumns(
+		func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
 	if len(windows) > 0 {
-		out.Line("state: the windows of a row: those in the state of the machine in which all rows of its load have most, or all if there is none")
+		out.Line("state: the windows of a row: those in the state of the machine in which all " +
+			"rows of its load have most, or all if there is none")
 	}
 }
 
-// closedColumns are the columns of closed loops. state names the windows of a row. A closed loop has no response times: its clients
-// wait during a stall, so its percentiles are of the service time and no tails of what users see.
+// closedColumns are the columns of closed loops. state names the windows of a row. A closed loop
+// has no response times: its clients wait during a stall, so its percentiles are of the service
+// time and no tails of what users see.
 func closedColumns(state func(*set.Cell) string) []column {
 	return []column{
 		col("provider", provider),
@@ -157,12 +161,18 @@ func closedColumns(state func(*set.Cell) string) []column {
 	}
 }
 
-// writeRows writes one row for each cell: its load, its transport, and the columns. A column that no row has
-// a value for is left out.
+// writeRows writes one row for each cell: its load, its transport, and the columns. A column that
+// no row has a value for is left out.
 func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, columns ...column) {
-	columns = append([]column{col("load", load), col("transport", (*set.Cell).Transport)}, columns...)
+	columns = append([]column{col("load", load), col("transport", (*set.Cell).Transport)},
+		columns...)
 	columns = slices.DeleteFunc(columns, func(col column) bool {
-		return !slices.ContainsFunc(rows, func(c *set.Cell) bool { cell := col.cell(c); return cell.Type != doc.Missing && cell.Text != "" })
+		return !slices.ContainsFunc(rows,
+			func(c *set.Cell) bool {
+				cell := col.cell(c)
+				return cell.Type != doc.Missing &&
+					cell.Text != ""
+			})
 	})
 	headers := make([]string, len(columns))
 	for i, col := range columns {
@@ -180,8 +190,10 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 }
 
 // leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
-var leastImportant = []string{"harness", "x library", "kernel/op", "CPU/op", "samples", "busy/op", "95% interval", "state", "provider",
-	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes", "checksummed", "op/floor"}
+var leastImportant = []string{"harness", "x library", "kernel/op", "CPU/op", "samples", "busy/op",
+	"95% interval", "state", "provider",
+	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes",
+	"checksummed", "op/floor"}
 
 // column is one column of the table of cells.
 type column struct {
@@ -204,8 +216,8 @@ func percentColumn(metric string) func(*set.Cell) doc.Cell {
 	})
 }
 
-// floorOf shows the floor that a ratio of the row divides by. Rows with two kinds of pairs have a floor for
-// each instead.
+// floorOf shows the floor that a ratio of the row divides by. Rows with two kinds of pairs have a
+// floor for each instead.
 func floorOf(c *set.Cell) doc.Cell {
 	if len(c.Samples[result.Floor+result.BetweenMachines]) > 0 {
 		return doc.None()
@@ -268,8 +280,8 @@ func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
 
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
 
-// Warnings returns the failed checks of a set's cells that the rows count, each once with the cells that
-// it concerns, and before them the facts of the machine.
+// Warnings returns the failed checks of a set's cells that the rows count, each once with the cells
+// that it concerns, and before them the facts of the machine.
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	for _, d := range machineFacts(s.Cells) {

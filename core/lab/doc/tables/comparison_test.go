@@ -20,7 +20,8 @@ import (
 
 // A fact of the machine is no reason to doubt one row, and is written once.
 func TestMachineFactsOnce(t *testing.T) {
-	fact := result.Finding{Name: "spare_processor", Severity: result.Info, Message: "2 threads take all 2 processors", Scope: result.ScopeMachine}
+	fact := result.Finding{Name: "spare_processor", Severity: result.Info,
+		Message: "2 threads take all 2 processors", Scope: result.ScopeMachine}
 	own := result.Finding{Name: "drift", Severity: result.Warning, Message: "the rate falls"}
 	s := set.New()
 	for _, transport := range []string{"shm", "erpc"} {
@@ -44,7 +45,8 @@ warning: drift: shm, erpc: the rate falls
 	}
 	out.Reset()
 	write(&out, Tables(s))
-	require.True(t, strings.HasPrefix(out.String(), "OVERSUBSCRIBED: 2 threads take all 2 processors. "), out.String())
+	require.True(t, strings.HasPrefix(out.String(),
+		"OVERSUBSCRIBED: 2 threads take all 2 processors. "), out.String())
 	require.Equal(t, 1, strings.Count(out.String(), "OVERSUBSCRIBED"))
 	s.Cells[0].Warnings = []result.Finding{fact}
 	require.Equal(t, "ok", CellChecks(&s.Cells[0]))
@@ -85,9 +87,14 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 			if i >= c.far {
 				bounce, rate, ratio = 50+float64(i)/10, c.nearRate, c.nearRatio
 			}
-			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, StartedAt: time.Unix(int64(i), 0), Samples: map[string]float64{
-				result.Throughput: rate, result.LatencyP50: 1e9 / rate, result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio, result.HarnessShare: ratio / 100,
-			}, Before: result.Readings{Bounce: bounce}, After: result.Readings{Bounce: bounce}})
+			r.Repeats = append(r.Repeats,
+				result.Repeat{Launch: i, StartedAt: time.Unix(int64(i), 0),
+					Samples: map[string]float64{
+						result.Throughput: rate, result.LatencyP50: 1e9 / rate,
+						result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio,
+						result.HarnessShare: ratio / 100,
+					}, Before: result.Readings{Bounce: bounce},
+					After: result.Readings{Bounce: bounce}})
 		}
 		require.NoError(t, s.Add(r))
 	}
@@ -103,8 +110,8 @@ var misleading = []drawn{
 	{"slowest", 10, 0, 1.6e6, 0, 10},
 }
 
-// All rows of a load show the windows in one state, though the median over all windows would rank them
-// otherwise. The table by state has the ratio in each.
+// All rows of a load show the windows in one state, though the median over all windows would rank
+// them otherwise. The table by state has the ratio in each.
 func TestRowsInCommonState(t *testing.T) {
 	s := setOf(t, misleading...)
 	for _, wrong := range []string{"quick", "slow"} { // over all windows
@@ -118,7 +125,8 @@ func TestRowsInCommonState(t *testing.T) {
 	require.Regexp(t, `(?s)quick +memfd +3 near +3\.00 M op/s +- +333 ns +41\.7 ns +8\.00 +8% .*`+
 		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +55\.6 ns +9\.00 +9% .*`+
 		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +62\.5 ns +10\.0 +10% .*state: the windows of a row`, rows)
-	require.Regexp(t, `(?s)quick +3\.00 M op/s +333 ns +8\.00 +1\.50 M op/s +667 ns +4\.00 +3 near, 7 far.*slow .*slowest +1\.60 M op/s +625 ns +10\.0 +- +- +- +10 near`, byState)
+	require.Regexp(t,
+		`(?s)quick +3\.00 M op/s +333 ns +8\.00 +1\.50 M op/s +667 ns +4\.00 +3 near, 7 far.*slow .*slowest +1\.60 M op/s +625 ns +10\.0 +- +- +- +10 near`, byState)
 
 	out.Reset()
 	write(&out, Comparison(setOf(t, drawn{"quick", 10, 0, 3e6, 0, 8})))
@@ -129,20 +137,24 @@ func TestRowsInCommonState(t *testing.T) {
 // state of the others.
 func TestRowWithoutState(t *testing.T) {
 	s := setOf(t, misleading...)
-	published := set.Cell{Config: maps.Clone(s.Cells[0].Config), Status: set.Published, Samples: map[string][]float64{result.Throughput: {1.8e6}}}
+	published := set.Cell{Config: maps.Clone(s.Cells[0].Config), Status: set.Published,
+		Samples: map[string][]float64{result.Throughput: {1.8e6}}}
 	published.Config["transport"] = "paper"
 	s.Cells = append(s.Cells, published)
 	var out bytes.Buffer
 	write(&out, Comparison(s))
-	require.Regexp(t, `(?s)quick +memfd +3 near .*slow +memfd +4 near .*paper +- +1\.80 M op/s +-.*slowest +memfd +10 near `, out.String())
+	require.Regexp(t,
+		`(?s)quick +memfd +3 near .*slow +memfd +4 near .*paper +- +1\.80 M op/s +-.*slowest +memfd +10 near `, out.String())
 }
 
 // If no state is common to all rows of a load, their order is that of `diff --along transport`.
 func TestOrderWithoutCommonState(t *testing.T) {
-	s := setOf(t, drawn{"unlucky", 0, 10, 0, 0.9e6, 8}, drawn{"lucky", 10, 0, 1.5e6, 0, 8}, drawn{"both", 5, 5, 1e6, 0.4e6, 9})
+	s := setOf(t, drawn{"unlucky", 0, 10, 0, 0.9e6, 8}, drawn{"lucky", 10, 0, 1.5e6, 0, 8},
+		drawn{"both", 5, 5, 1e6, 0.4e6, 9})
 	var out bytes.Buffer
 	write(&out, Comparison(s))
-	require.Regexp(t, `(?s)unlucky +memfd +all 10 +900 K op/s .*lucky +memfd +all 10 +1\.50 M op/s .*both +memfd +all 10 `, out.String())
+	require.Regexp(t,
+		`(?s)unlucky +memfd +all 10 +900 K op/s .*lucky +memfd +all 10 +1\.50 M op/s .*both +memfd +all 10 `, out.String())
 	ranking, err := compare.Along(s, "transport", compare.Defaults())
 	require.NoError(t, err)
 	var order []string
@@ -166,7 +178,8 @@ func requireFits(t *testing.T, columns int, of func(*set.Set) *doc.Doc) {
 	write(&out, of(s))
 	require.Greater(t, strings.Count(out.String(), "\n"), len(s.Cells))
 	for line := range strings.Lines(out.String()) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, line)
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")),
+			columns, line)
 	}
 }
 
@@ -191,7 +204,9 @@ func TestIntervalWithinLaunch(t *testing.T) {
 			if within {
 				launch = 0
 			}
-			r.Repeats = append(r.Repeats, result.Repeat{Launch: launch, Samples: map[string]float64{result.Throughput: 1e6 + float64(i)}})
+			r.Repeats = append(r.Repeats,
+				result.Repeat{Launch: launch, Samples: map[string]float64{result.Throughput: 1e6 +
+					float64(i)}})
 		}
 		var one, table bytes.Buffer
 		write(&one, Result(r))

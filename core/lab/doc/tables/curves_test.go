@@ -20,11 +20,12 @@ import (
 	"transportbench/core/transport"
 )
 
-// curved matches a block of a document that shows how the cost of an operation grows along the axes of a
-// committed set.
+// curved matches a block of a document that shows how the cost of an operation grows along the axes
+// of a committed set.
 var curved = regexp.MustCompile(`(?s)<!-- curves: (results/\S+) -->\n.*?<!-- end of curves -->`)
 
-// TestPublishedCurves compares the documents with the committed sets of curves. With -update it rewrites them.
+// TestPublishedCurves compares the documents with the committed sets of curves. With -update it
+// rewrites them.
 func TestPublishedCurves(t *testing.T) {
 	compareBlocks(t, curved, func(root string, block [][]byte) []byte {
 		s, err := set.Load(filepath.Join(root, string(block[1])))

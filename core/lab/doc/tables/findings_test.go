@@ -14,8 +14,8 @@ import (
 	"transportbench/core/lab/judge/compare"
 )
 
-// TestPublishedCalibration compares the documents with the committed calibrations that they show, and
-// each calibration's conclusions with its own samples. With -update it rewrites both.
+// TestPublishedCalibration compares the documents with the committed calibrations that they show,
+// and each calibration's conclusions with its own samples. With -update it rewrites both.
 func TestPublishedCalibration(t *testing.T) {
 	trust := map[string][]byte{} // each is concluded from once
 	tables.CompareBlocks(t, tables.Calibrated, func(root string, block [][]byte) []byte {
@@ -37,8 +37,8 @@ func TestPublishedCalibration(t *testing.T) {
 	})
 }
 
-// A ranking and a comparison show the medians in the state that both sides have in common, so they do
-// not contradict the change, which is within states: over all windows, quick is the slower one.
+// A ranking and a comparison show the medians in the state that both sides have in common, so they
+// do not contradict the change, which is within states: over all windows, quick is the slower one.
 func TestMediansInCommonState(t *testing.T) {
 	both, old, new := tables.StatesApart(t)
 	ranking, err := compare.Along(both, "transport", compare.Defaults())

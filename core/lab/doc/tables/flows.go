@@ -12,8 +12,8 @@ import (
 // mostFlows bounds the rows of a terminal's table. The result has all flows.
 const mostFlows = 16
 
-// Flows returns one row for each calling rank and rank that it called, or the most slowest ones of many. If
-// most is 0, it returns all.
+// Flows returns one row for each calling rank and rank that it called, or the most slowest ones of
+// many. If most is 0, it returns all.
 func Flows(list []result.Flow, most int) *doc.Doc {
 	out := new(doc.Doc)
 	if len(list) == 0 {
@@ -25,14 +25,19 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 	}
 	more := len(list) - most
 	if most > 0 && more > 0 {
-		slices.SortStableFunc(list, func(a, b result.Flow) int { return int(b.Latency.P50 - a.Latency.P50) })
+		slices.SortStableFunc(list, func(a, b result.Flow) int {
+			return int(b.Latency.P50 - a.Latency.P50)
+		})
 		list = list[:most]
 	}
-	out.Line("the operations by the calling rank and the rank that it called; times are service times")
+	out.Line(
+		"the operations by the calling rank and the rank that it called; times are service times")
 	t := doc.NewTable(">from", ">to", ">throughput", ">share", ">mean", ">p50", ">p99", ">max")
 	for _, f := range list {
 		l := f.Latency
-		t.Row(strconv.Itoa(f.From), strconv.Itoa(f.To), doc.Rate(f.PerSecond), doc.Part(f.PerSecond/all), doc.Time(l.Mean), doc.Time(l.P50), doc.Time(l.P99), doc.Time(l.Max))
+		t.Row(strconv.Itoa(f.From), strconv.Itoa(f.To), doc.Rate(f.PerSecond),
+			doc.Part(f.PerSecond/all), doc.Time(l.Mean), doc.Time(l.P50), doc.Time(l.P99),
+			doc.Time(l.Max))
 	}
 	out.Add(t)
 	if most > 0 && more > 0 {

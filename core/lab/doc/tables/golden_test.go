@@ -48,18 +48,22 @@ func sample(name, profile string, throughput float64) *result.Result {
 		Plugin: result.Plugin{Name: name, Version: "0.1.0", Provider: "memfd"},
 		Config: c,
 		Summary: map[string]result.Metric{
-			result.Throughput:      metric(result.Throughput, throughput, throughput*0.99, throughput*1.02),
-			result.LatencyP50:      metric(result.LatencyP50, 131, 129, 133),
-			result.LatencyP99:      metric(result.LatencyP99, 1412, 1390, 1500),
-			result.LatencyP999:     metric(result.LatencyP999, 999_960, 900_000, 1_100_000),
-			result.Floor:           metric(result.Floor, 120.4, 119, 121),
-			result.FloorRatio:      metric(result.FloorRatio, 1.088, 1.07, 1.1),
-			result.OpTimeRatio:     metric(result.OpTimeRatio, 0.318, 0.31, 0.32),
-			result.CPUPerOp:        metric(result.CPUPerOp, 78.4, 78, 79),
-			result.Goodput:         metric(result.Goodput, throughput*32, throughput*31, throughput*33),
+			result.Throughput: metric(result.Throughput, throughput, throughput*0.99,
+				throughput*1.02),
+			result.LatencyP50:  metric(result.LatencyP50, 131, 129, 133),
+			result.LatencyP99:  metric(result.LatencyP99, 1412, 1390, 1500),
+			result.LatencyP999: metric(result.LatencyP999, 999_960, 900_000, 1_100_000),
+			result.Floor:       metric(result.Floor, 120.4, 119, 121),
+			result.FloorRatio:  metric(result.FloorRatio, 1.088, 1.07, 1.1),
+			result.OpTimeRatio: metric(result.OpTimeRatio, 0.318, 0.31, 0.32),
+			result.CPUPerOp:    metric(result.CPUPerOp, 78.4, 78, 79),
+			result.Goodput: metric(result.Goodput, throughput*32, throughput*31,
+				throughput*33),
 			result.HarnessOverhead: {Unit: "ns/op", Better: result.Lower, Median: 12.31, N: 1},
 		},
-		Repeats: []result.Repeat{{Before: result.Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120}}}},
+		Repeats: []result.Repeat{
+			{Before: result.Readings{Medium: &transport.Floor{Name: "cache-line bounce",
+				RoundTrip: 120}}}},
 		Checks: []result.Finding{
 			{Name: "verified", OK: true, Severity: result.Error},
 			{Name: "oversubscription", OK: true, Severity: result.Warning},
@@ -76,15 +80,18 @@ func TestResult(t *testing.T) {
 	out.Reset()
 	r.Summary[result.Throughput] = metric(result.Throughput, 26.4e6)
 	r.Checks = append(r.Checks,
-		result.Finding{Name: "littles_law", Severity: result.Warning, Message: "the residual is 7%, over 5%"},
+		result.Finding{Name: "littles_law", Severity: result.Warning,
+			Message: "the residual is 7%, over 5%"},
 		result.Finding{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"})
 	r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
 	write(&out, Result(r))
 	golden(t, "result_failed.txt", out.String())
 
 	for _, c := range []result.Finding{
-		{Name: "oversubscribed", Severity: result.Warning, Message: "2 polling threads have 1 processor"},
-		{Name: "preempted", Severity: result.Warning, Value: 0.4, Message: "the polling threads were off their processors"},
+		{Name: "oversubscribed", Severity: result.Warning,
+			Message: "2 polling threads have 1 processor"},
+		{Name: "preempted", Severity: result.Warning, Value: 0.4,
+			Message: "the polling threads were off their processors"},
 	} {
 		out.Reset()
 		r.Checks = []result.Finding{c}
@@ -110,7 +117,8 @@ func TestComparison(t *testing.T) {
 		for i := range 10 {
 			spread := 1 + float64(i-5)/1000
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Samples: map[string]float64{
-				result.Throughput: one.throughput * spread, result.LatencyP50: 131 * spread, result.FloorRatio: 1.09 * spread,
+				result.Throughput: one.throughput * spread, result.LatencyP50: 131 * spread,
+				result.FloorRatio:  1.09 * spread,
 				result.OpTimeRatio: 1.4, result.HarnessShare: 0.31, result.BusyPerOp: 78,
 			}})
 		}
@@ -123,7 +131,8 @@ func TestComparison(t *testing.T) {
 		}
 		require.NoError(t, s.Add(r))
 	}
-	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "ucxam"}, Status: set.Unavailable,
+	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "ucxam"},
+		Status: set.Unavailable,
 		Reason: "built without libucx: install libucx-dev", Environment: -1})
 	var out bytes.Buffer
 	write(&out, Comparison(s))
@@ -137,9 +146,12 @@ func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
 
 func TestUnits(t *testing.T) {
 	for want, got := range map[string]string{
-		"0 ns": format.Time(0), "1.50 ns": format.Time(1.5), "99.9 ns": format.Time(99.94), "100 ns": format.Time(99.96), "1.00 us": format.Time(999.6),
-		"12.3 us": format.Time(12_345), "1.00 ms": format.Time(999_960), "2.50 s": format.Time(2.5e9), "0.0012 ns": format.Time(0.0012),
-		"812 op/s": format.Rate(812), "25.3 M op/s": format.Rate(25.34e6), "1.00 G op/s": format.Rate(1e9),
+		"0 ns": format.Time(0), "1.50 ns": format.Time(1.5), "99.9 ns": format.Time(99.94),
+		"100 ns": format.Time(99.96), "1.00 us": format.Time(999.6),
+		"12.3 us": format.Time(12_345), "1.00 ms": format.Time(999_960),
+		"2.50 s": format.Time(2.5e9), "0.0012 ns": format.Time(0.0012),
+		"812 op/s": format.Rate(812), "25.3 M op/s": format.Rate(25.34e6),
+		"1.00 G op/s": format.Rate(1e9),
 	} {
 		require.Equal(t, want, got)
 	}

@@ -7,7 +7,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// hostsOf returns which ranks ran on which host, and near which network device. It returns nothing for a run on the host of the command.
+// hostsOf returns which ranks ran on which host, and near which network device. It returns nothing
+// for a run on the host of the command.
 func hostsOf(r *result.Result) string {
 	if len(r.Hosts) == 0 {
 		return ""
@@ -26,7 +27,8 @@ func hostsOf(r *result.Result) string {
 		if h.Device != nil {
 			near = fmt.Sprintf(", near %s on NUMA node %d", h.Device.Name, h.Device.Node)
 		}
-		hosts = append(hosts, fmt.Sprintf("%s (%s %s%s)", h.Name, word, strings.Join(ranks, ", "), near))
+		hosts = append(hosts, fmt.Sprintf("%s (%s %s%s)", h.Name, word, strings.Join(ranks, ", "),
+			near))
 	}
 	return "hosts: " + strings.Join(hosts, ", ")
 }

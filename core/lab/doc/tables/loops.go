@@ -34,7 +34,8 @@ func Loops(cells []CellLoops) *doc.Doc {
 	return out
 }
 
-// RankLoops returns the loops of the ranks of one cell, with the first windows of the transport's batches.
+// RankLoops returns the loops of the ranks of one cell, with the first windows of the transport's
+// batches.
 func RankLoops(ranks []result.RankLoop, windows int) *doc.Doc {
 	out := new(doc.Doc)
 	loopEvents(out, ranks)
@@ -50,7 +51,11 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 	header := []string{">rank", ">daemons", ">loops", ">loops/s"}
 	var events []string
 	for _, name := range result.LoopEvents() {
-		if slices.ContainsFunc(ranks, func(l result.RankLoop) bool { _, has := l.PerLoop[name]; return has }) {
+		if slices.ContainsFunc(ranks, func(l result.RankLoop) bool {
+			_,
+				has := l.PerLoop[name]
+			return has
+		}) {
 			events = append(events, name)
 			header = append(header, ">"+strings.ReplaceAll(name, "_", " "))
 		}
@@ -87,7 +92,8 @@ func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
 			if !timed || p.Samples == 0 {
 				continue
 			}
-			t.Row(strconv.Itoa(ranks[i].Rank), name, doc.Time(p.Mean), doc.Time(p.P50), doc.Time(p.P90), doc.Time(p.P99), doc.Time(p.Max), p.Samples)
+			t.Row(strconv.Itoa(ranks[i].Rank), name, doc.Time(p.Mean), doc.Time(p.P50),
+				doc.Time(p.P90), doc.Time(p.P99), doc.Time(p.Max), p.Samples)
 			rows++
 		}
 	}
@@ -100,8 +106,8 @@ func loopPhases(out *doc.Doc, ranks []result.RankLoop) {
 	out.Gap()
 }
 
-// loopTimes writes the histogram of the time of an iteration, two rows for each rank: how many iterations,
-// and their share.
+// loopTimes writes the histogram of the time of an iteration, two rows for each rank: how many
+// iterations, and their share.
 func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	header, longest := []string{">rank"}, ""
 	for _, b := range ranks[0].Times {
@@ -117,13 +123,15 @@ func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range ranks {
-		row, shares, all, most := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0), uint64(1)
+		row, shares, all, most := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0),
+			uint64(1)
 		for _, b := range ranks[i].Times {
 			all, most = all+b.Count, max(most, b.Count)
 		}
 		shape := make([]rune, len(ranks[i].Times))
 		for at, b := range ranks[i].Times {
-			row, shares = append(row, b.Count), append(shares, doc.Part(float64(b.Count)/float64(max(all, 1))))
+			row, shares = append(row, b.Count),
+				append(shares, doc.Part(float64(b.Count)/float64(max(all, 1))))
 			shape[at] = doc.Levels[b.Count*uint64(len(doc.Levels)-1)/most]
 		}
 		if len(row) == len(header) {
@@ -146,7 +154,8 @@ func bound(ns uint64) string {
 
 // loopWrites writes the batches of each window, and their sizes.
 func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
-	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99", ">doorbells", ">credit only")
+	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99",
+		">doorbells", ">credit only")
 	rows, left := 0, 0
 	sizes := map[int]map[int]uint64{} // by rank and size
 	var bounds []int
@@ -172,7 +181,9 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
 				}
 				return "-"
 			}
-			t.Row(strconv.Itoa(l.Rank), x.Window, x.Batches, x.Messages, quotient(x.Messages, x.Batches), quantile(0.5), quantile(0.9), quantile(0.99), x.Doorbells, x.CreditOnly)
+			t.Row(strconv.Itoa(l.Rank), x.Window, x.Batches, x.Messages,
+				quotient(x.Messages, x.Batches), quantile(0.5), quantile(0.9), quantile(0.99),
+				x.Doorbells, x.CreditOnly)
 		}
 	}
 	if rows == 0 {
@@ -214,7 +225,8 @@ func messages(most int) string {
 }
 
 func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
-	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">mean time", ">mean wait", ">most waiting")
+	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">mean time", ">mean wait",
+		">most waiting")
 	rows := 0
 	for i := range ranks {
 		s := ranks[i].Storage
@@ -226,7 +238,8 @@ func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
 			lanes = strconv.Itoa(s.Lanes)
 		}
 		served := float64(max(s.Reads+s.Writes, 1))
-		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes, doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MostQueued)
+		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes,
+			doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MostQueued)
 		rows++
 	}
 	if rows > 0 {

@@ -46,12 +46,14 @@ func timesWitness(m *transport.Measurement) float64 {
 	return 0
 }
 
-// Measurements returns the microbenchmarks of a transport, without the columns that no reading has. The
-// speed-up is that over the reading's baseline: in the median, or else in the time per operation.
+// Measurements returns the microbenchmarks of a transport, without the columns that no reading has.
+// The speed-up is that over the reading's baseline: in the median, or else in the time per
+// operation.
 func Measurements(list []transport.Measurement) *doc.Doc {
 	out := new(doc.Doc)
 	has := func(value func(*transport.Measurement) float64) bool {
-		return slices.ContainsFunc(list, func(m transport.Measurement) bool { return value(&m) != 0 })
+		return slices.ContainsFunc(list,
+			func(m transport.Measurement) bool { return value(&m) != 0 })
 	}
 	headers := []string{"measurement", ">bytes"}
 	var columns []measurementColumn
@@ -60,7 +62,8 @@ func Measurements(list []transport.Measurement) *doc.Doc {
 			headers, columns = append(headers, c.header), append(columns, c)
 		}
 	}
-	compared := slices.ContainsFunc(list, func(m transport.Measurement) bool { return m.Baseline != "" })
+	compared := slices.ContainsFunc(list,
+		func(m transport.Measurement) bool { return m.Baseline != "" })
 	if compared {
 		headers = append(headers, ">speed-up", "over")
 	}

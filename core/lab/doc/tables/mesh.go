@@ -50,10 +50,12 @@ func loops(out *doc.Doc, list []result.Loop) {
 func loopRow(l result.Loop, proxied bool) []any {
 	c := l.Counts
 	each := func(n uint64) string { return quotient(n, c.Loops) }
-	row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond), doc.Part(float64(c.EmptyLoops) / float64(max(c.Loops, 1))), each(c.Requests)}
+	row := []any{strconv.Itoa(l.Rank), Magnitude(l.PerSecond),
+		doc.Part(float64(c.EmptyLoops) / float64(max(c.Loops, 1))), each(c.Requests)}
 	if proxied {
 		p := l.Proxy
-		row = append(row, each(p.FromClients), each(p.Local), each(p.Remote), each(p.Responses), each(p.Incoming))
+		row = append(row, each(p.FromClients), each(p.Local), each(p.Remote), each(p.Responses),
+			each(p.Incoming))
 	}
 	return append(row, each(c.Flushes), each(c.BackPressure), quotient(c.Loops, c.Requests))
 }
@@ -88,7 +90,8 @@ func phases(out *doc.Doc, repeats []result.Repeat) {
 		if name != record.PhaseTurnaround {
 			share = doc.Part(s.Mean / whole.Mean)
 		}
-		t.Row(name, doc.Time(s.Mean), doc.Time(s.P50), doc.Time(s.P90), doc.Time(s.P99), doc.Time(s.Max), share)
+		t.Row(name, doc.Time(s.Mean), doc.Time(s.P50), doc.Time(s.P90), doc.Time(s.P99),
+			doc.Time(s.Max), share)
 	}
 	for _, name := range record.PhaseNames {
 		row(name)
@@ -127,14 +130,18 @@ func stages(out *doc.Doc, repeats []result.Repeat) {
 	t := doc.NewTable(title, ">mean", ">p50", ">p99", ">share", "").Wrap(20, "")
 	for i, name := range s.Names {
 		part := s.Spreads[i]
-		t.Row(name, doc.Time(part.Mean), doc.Time(part.P50), doc.Time(part.P99), doc.Part(part.Mean/s.Whole.Mean), stageHelp[name])
+		t.Row(name, doc.Time(part.Mean), doc.Time(part.P50), doc.Time(part.P99),
+			doc.Part(part.Mean/s.Whole.Mean), stageHelp[name])
 	}
 	if s.Held > 0 {
-		t.Row("stalls", doc.Time(s.Held), "", "", doc.Part(s.Held/s.Whole.Mean), "what calls of over "+format.Time(s.HeldLimit)+" add")
+		t.Row("stalls", doc.Time(s.Held), "", "", doc.Part(s.Held/s.Whole.Mean),
+			"what calls of over "+format.Time(s.HeldLimit)+" add")
 	}
 	rest := (1 - s.Explained()) * s.Ordinary()
-	t.Row("unexplained", doc.Time(rest), "", "", doc.Part(rest/s.Whole.Mean), "the mean minus the stages' means")
-	t.Row("whole", doc.Time(s.Whole.Mean), doc.Time(s.Whole.P50), doc.Time(s.Whole.P99), doc.Part(1), "service time")
+	t.Row("unexplained", doc.Time(rest), "", "", doc.Part(rest/s.Whole.Mean),
+		"the mean minus the stages' means")
+	t.Row("whole", doc.Time(s.Whole.Mean), doc.Time(s.Whole.P50), doc.Time(s.Whole.P99),
+		doc.Part(1), "service time")
 	out.Add(t)
 	out.Gap()
 }

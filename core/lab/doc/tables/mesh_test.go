@@ -23,7 +23,8 @@ func timing(t *testing.T, values ...uint64) record.TimingReport {
 		sum += v
 	}
 	text := h.Encode()
-	return record.TimingReport{Histogram: text, Samples: uint64(len(values)), MeanNS: float64(sum) / float64(len(values))}
+	return record.TimingReport{Histogram: text, Samples: uint64(len(values)),
+		MeanNS: float64(sum) / float64(len(values))}
 }
 
 // meshSample returns a result of a mesh with different figures for each rank.
@@ -38,23 +39,31 @@ func meshSample(t *testing.T, topology string, ranks int) *result.Result {
 	for i := range ranks {
 		n := uint64(1_000_000 + 100_000*i)
 		d := record.DaemonReport{
-			ElapsedNS: 1e9, Loops: 2 * n, EmptyLoops: n / 5, Requests: n, Flushes: n * 9 / 10, BackPressure: n / 1000,
+			ElapsedNS: 1e9, Loops: 2 * n, EmptyLoops: n / 5, Requests: n, Flushes: n * 9 / 10,
+			BackPressure: n / 1000,
 			Phases: map[string]record.TimingReport{
-				"poll": timing(t, 40, 50, 60), "serve": timing(t, 80, 90, 1000), "flush": timing(t, 30, 40, 60),
-				record.PhaseLoop: timing(t, 200, 240, 1210), record.PhaseTurnaround: timing(t, 190, 200, 1100),
+				"poll": timing(t, 40, 50, 60), "serve": timing(t, 80, 90, 1000),
+				"flush":                timing(t, 30, 40, 60),
+				record.PhaseLoop:       timing(t, 200, 240, 1210),
+				record.PhaseTurnaround: timing(t, 190, 200, 1100),
 			},
 		}
-		report := record.Report{Rank: i, Daemons: []record.DaemonReport{d}, Clients: []record.ClientReport{{}}}
+		report := record.Report{Rank: i, Daemons: []record.DaemonReport{d},
+			Clients: []record.ClientReport{{}}}
 		if c.Proxied() {
 			report.Daemons[0].Phases["scan"] = timing(t, 50, 60, 90)
 			report.Daemons[0].Proxy = &record.ProxyReport{
-				FromClients: n, Local: n / 2, Remote: n / 2, Responses: n / 2, Incoming: n / 2, Held: n / 2000,
+				FromClients: n, Local: n / 2, Remote: n / 2, Responses: n / 2, Incoming: n / 2,
+				Held: n / 2000,
 			}
 			remote := timing(t, 1400, 1500, 1630)
-			report.Clients[0] = record.ClientReport{Remote: &remote, Stages: map[string]record.TimingReport{
-				record.StageNames[0]: timing(t, 200, 240), record.StageNames[1]: timing(t, 150, 160),
-				record.StageNames[2]: timing(t, 800, 840), record.StageNames[3]: timing(t, 230, 250),
-			}}
+			report.Clients[0] = record.ClientReport{Remote: &remote,
+				Stages: map[string]record.TimingReport{
+					record.StageNames[0]: timing(t, 200, 240),
+					record.StageNames[1]: timing(t, 150, 160),
+					record.StageNames[2]: timing(t, 800, 840),
+					record.StageNames[3]: timing(t, 230, 250),
+				}}
 		}
 		r.Repeats[0].Ranks = append(r.Repeats[0].Ranks, report)
 	}
@@ -66,7 +75,8 @@ func requireNarrow(t *testing.T, text string) {
 	_, tables, found := strings.Cut(text, "the daemons' loop:")
 	require.True(t, found)
 	for line := range strings.Lines(tables) {
-		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100, "%s", line)
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 100,
+			"%s", line)
 	}
 }
 
@@ -117,7 +127,8 @@ func TestTitle(t *testing.T) {
 		{func(c *config.Config) { c.Rate = 20_000 }, ", open loop of 20.0 K op/s (poisson)"},
 		{func(c *config.Config) { c.Topology = config.TopologyMeshDirect }, ", mesh-direct"},
 		{func(c *config.Config) {
-			c.Topology, c.RemoteShare, c.Rate, c.Arrival = config.TopologyMeshProxied, 0.25, 1e6, config.ArrivalConstant
+			c.Topology, c.RemoteShare, c.Rate, c.Arrival = config.TopologyMeshProxied, 0.25, 1e6,
+				config.ArrivalConstant
 		}, ", mesh-proxied (25% remote), open loop of 1.00 M op/s (constant)"},
 	} {
 		r.Config = config.Default()
@@ -130,11 +141,16 @@ func TestTitle(t *testing.T) {
 func TestFailedRepeatIsOneLine(t *testing.T) {
 	var out bytes.Buffer
 	r := sample("shm", "kv", 1)
-	r.Incomplete, r.IncompleteReason = true, "failed after 1 of 10 repeats: rank 1: run: plugin shm (pid 7) died: signal: killed"
-	r.Checks = append(r.Checks, result.Finding{Name: "complete", Severity: result.Error, Message: r.IncompleteReason})
-	r.FailedRepeat = &result.Repeat{Index: 1, Samples: map[string]float64{result.Throughput: 1.25e6}}
+	r.Incomplete, r.IncompleteReason = true,
+		"failed after 1 of 10 repeats: rank 1: run: plugin shm (pid 7) died: signal: killed"
+	r.Checks = append(r.Checks, result.Finding{Name: "complete", Severity: result.Error,
+		Message: r.IncompleteReason})
+	r.FailedRepeat = &result.Repeat{Index: 1,
+		Samples: map[string]float64{result.Throughput: 1.25e6}}
 	write(&out, Checks(r))
-	require.Equal(t, "incomplete: "+r.IncompleteReason+"; the result has the recorded part of repeat 2, at 1.25 M op/s\n", strings.SplitAfter(out.String(), "\n")[0])
+	require.Equal(t, "incomplete: "+r.IncompleteReason+
+		"; the result has the recorded part of repeat 2, at 1.25 M op/s\n",
+		strings.SplitAfter(out.String(), "\n")[0])
 	require.Equal(t, 1, strings.Count(out.String(), "signal: killed"))
 	all := set.New()
 	require.NoError(t, all.Add(r))

@@ -17,10 +17,13 @@ func network(out *doc.Doc, r *result.Result) {
 	if !ok {
 		return
 	}
-	text := fmt.Sprintf("as measured: %d packets, %d dropped (%s), %d overflowed a queue, %d reordered", c.Packets, c.Dropped, share(c.Dropped, c.Packets), c.Overflowed, c.Reordered)
+	text := fmt.Sprintf(
+		"as measured: %d packets, %d dropped (%s), %d overflowed a queue, %d reordered", c.Packets,
+		c.Dropped, share(c.Dropped, c.Packets), c.Overflowed, c.Reordered)
 	if c.DelayNS > 0 {
 		text += fmt.Sprintf("; delivered after %v on average, %v of it late (at most %v)",
-			mean(c.DelayNS, c.Delivered), mean(c.LateNS, c.Delivered), time.Duration(c.MaxLateNS).Round(time.Microsecond))
+			mean(c.DelayNS, c.Delivered), mean(c.LateNS, c.Delivered),
+			time.Duration(c.MaxLateNS).Round(time.Microsecond))
 	}
 	out.Line(text)
 	out.Gap()

@@ -15,9 +15,10 @@ import (
 // rateOption is the option that is the load of an open loop.
 const rateOption = "rate"
 
-// writeOpen writes one row for each open loop, by load, and within a load the lowest p50 first. It does
-// not order by p99, which stalls of the machine can decide.
-func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
+// writeOpen writes one row for each open loop, by load, and within a load the lowest p50 first. It
+// does not order by p99, which stalls of the machine can decide.
+func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.States,
+	pools map[*set.Cell][]compare.StatePool) {
 	bestFirst(rows, loads, states, result.ResponseP50, func(c *set.Cell, state string) float64 {
 		for _, p := range pools[c] {
 			if p.State == state {
@@ -30,7 +31,8 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.State
 	if states.Count() > 1 {
 		order += ", in the state in which all rows of a load have most windows"
 	}
-	out.Line("open loop: response times from when operations were due, all windows together; " + order)
+	out.Line("open loop: response times from when operations were due, all windows together; " +
+		order)
 	writeRows(out, rows, loads.name,
 		col("provider", func(c *set.Cell) string { return c.Plugin.Provider }),
 		col(">rate", offered),
@@ -45,28 +47,33 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.State
 		}),
 		col(">p99.9", metricColumn(result.ResponseP999, doc.Median)),
 		col(">samples", pooledSamples),
-		col(">stalled", metricColumn(result.Stalled, func(m result.Metric) string { return fmt.Sprintf("%.1f%%", 100*m.Median) })),
+		col(">stalled", metricColumn(result.Stalled,
+			func(m result.Metric) string { return fmt.Sprintf("%.1f%%", 100*m.Median) })),
 		col(">CPU/op", metricColumn(result.ProcessCPUPerOp, doc.Median)),
 		col(">kernel/op", metricColumn(result.KernelPerOp, doc.Median)),
 		col(">busy/op", metricColumn(result.BusyPerOp, doc.Median)),
 		col("checks", CellChecks),
 	)
-	out.Line("CPU/op: of all threads, idle ones that spin included; busy/op: of the polling threads' iterations that found work")
+	out.Line("CPU/op: of all threads, idle ones that spin included; busy/op: of the polling " +
+		"threads' iterations that found work")
 	writeStalled(out, rows)
 }
 
 // writeStalled explains the column of stalls, and in which rows they make the p99.
 func writeStalled(out *doc.Doc, rows []*set.Cell) {
-	stalled := slices.DeleteFunc(slices.Clone(rows), func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > 0.01) })
+	stalled := slices.DeleteFunc(slices.Clone(rows),
+		func(c *set.Cell) bool { return !(medianOf(c, result.Stalled) > 0.01) })
 	if len(stalled) == 0 {
 		return
 	}
-	text := "stalled: share of the time for which something stopped the client or the daemon, or it took far longer than it works at a time"
+	text := "stalled: share of the time for which something stopped the client or the daemon, or " +
+		"it took far longer than it works at a time"
 	limit := 0.0
 	for _, c := range stalled {
 		limit = max(limit, medianOf(c, result.GapLimit))
 	}
-	if limit > 0 && slices.ContainsFunc(stalled, func(c *set.Cell) bool { return medianOf(c, result.ResponseP99) > limit }) {
+	if limit > 0 && slices.ContainsFunc(stalled,
+		func(c *set.Cell) bool { return medianOf(c, result.ResponseP99) > limit }) {
 		text += "; above 1%, a p99 of over " + format.Time(limit) + " is a time of such stalls"
 	}
 	out.Line(text)
@@ -84,14 +91,21 @@ func writeCapacities(out *doc.Doc, open []*set.Cell, loads loads, states compare
 	if len(rows) == 0 {
 		return
 	}
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return cmp.Compare(b.Capacity.Value, a.Capacity.Value) })
+	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
+		return cmp.Compare(b.Capacity.Value,
+			a.Capacity.Value)
+	})
 	labels := loads.labels.Without(rateOption)
-	out.Line("\ncapacities that rates are shares of: throughput at rate=max in the slowest state of the machine that had two windows there")
+	out.Line("\ncapacities that rates are shares of: throughput at rate=max in the slowest state " +
+		"of the machine that had two windows there")
 	writeRows(out, rows, func(c *set.Cell) string { return labels.Load(c.Config) },
 		col(">capacity", func(c *set.Cell) doc.Cell { return doc.Rate(c.Capacity.Value) }),
-		col("state", func(c *set.Cell) string { return cmp.Or(states.OfCapacity(c.Capacity), "-") }),
+		col("state", func(c *set.Cell) string {
+			return cmp.Or(states.OfCapacity(c.Capacity), "-")
+		}),
 		col("windows", func(c *set.Cell) string {
-			return fmt.Sprintf("%d of %d", c.Capacity.Throughput.N, max(len(c.Capacity.Windows), c.Capacity.Throughput.N))
+			return fmt.Sprintf("%d of %d", c.Capacity.Throughput.N,
+				max(len(c.Capacity.Windows), c.Capacity.Throughput.N))
 		}),
 		col("figure", func(c *set.Cell) string { return capacityFigure(c.Capacity) }),
 	)

@@ -17,7 +17,8 @@ import (
 func capacityOf(share, value float64, in string, bounces ...float64) *result.Capacity {
 	c := &result.Capacity{Share: share, Rate: share * value, Value: value, State: in}
 	for _, bounce := range bounces {
-		c.Windows = append(c.Windows, result.Window{Throughput: value, BounceBefore: bounce, BounceAfter: bounce})
+		c.Windows = append(c.Windows, result.Window{Throughput: value, BounceBefore: bounce,
+			BounceAfter: bounce})
 	}
 	of := c.Windows
 	if in != "" {
@@ -50,7 +51,8 @@ func TestOpenLoops(t *testing.T) {
 		r.Config.Rate, r.Config.Idle, r.Capacity = config.Rate(one.rate), one.idle, one.capacity
 		r.Repeats = nil
 		for i := range 10 {
-			// The last windows of shm, and of the capacity, are far. There shm does not serve the highest rate.
+			// The last windows of shm, and of the capacity, are far. There shm does not serve the
+			// highest rate.
 			most := !r.Config.Rate.Offers()
 			far := (one.transport == "shm" || most) && i >= 8
 			bounce, served := 50.0, one.rate
@@ -77,10 +79,13 @@ func TestOpenLoops(t *testing.T) {
 				}
 			}
 			readings := result.Readings{Bounce: bounce}
-			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Before: readings, After: readings, Samples: map[string]float64{
-				result.Throughput: served, result.OfferedLoad: one.rate, result.ProcessCPUPerOp: 2e9 / one.rate,
-				result.KernelPerOp: 12, result.Stalled: 0.021, result.GapLimit: 20e3, result.BusyPerOp: 80, result.LatencyP99: 5555,
-			}})
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(),
+				Before: readings, After: readings, Samples: map[string]float64{
+					result.Throughput: served, result.OfferedLoad: one.rate,
+					result.ProcessCPUPerOp: 2e9 / one.rate,
+					result.KernelPerOp:     12, result.Stalled: 0.021, result.GapLimit: 20e3,
+					result.BusyPerOp: 80, result.LatencyP99: 5555,
+				}})
 		}
 		require.NoError(t, s.Add(r))
 	}
@@ -90,8 +95,8 @@ func TestOpenLoops(t *testing.T) {
 	require.NotContains(t, out.String(), "5.5", "a service time is no tail")
 }
 
-// Open loops are in the order of p50 in the common state of the machine: not of p99, which a stall of the
-// machine decides, and not of the median over both states.
+// Open loops are in the order of p50 in the common state of the machine: not of p99, which a stall
+// of the machine decides, and not of the median over both states.
 func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 	s := set.New()
 	for _, one := range []struct {
@@ -116,14 +121,16 @@ func TestOpenLoopsByMedianInCommonState(t *testing.T) {
 				}
 			}
 			readings := result.Readings{Bounce: bounce}
-			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(), Before: readings, After: readings,
+			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Response: h.Encode(),
+				Before: readings, After: readings,
 				Samples: map[string]float64{result.Throughput: 20e3, result.OfferedLoad: 20e3}})
 		}
 		require.NoError(t, s.Add(r))
 	}
 	var out bytes.Buffer
 	write(&out, Comparison(s))
-	require.Regexp(t, `(?s)quick +memfd +20\.0 K op/s +3\.00 us +5\.00 ms.*lucky +memfd +20\.0 K op/s +1\.50 us +1\.50 us`, out.String())
+	require.Regexp(t,
+		`(?s)quick +memfd +20\.0 K op/s +3\.00 us +5\.00 ms.*lucky +memfd +20\.0 K op/s +1\.50 us +1\.50 us`, out.String())
 }
 
 // TestStalledLegend: only a p99 beyond the limit of gaps can be a time of stalls.
@@ -132,7 +139,8 @@ func TestStalledLegend(t *testing.T) {
 		stalled, limit, p99 float64
 		says, doesNotSay    string
 	}{
-		{0.02, 20e3, 500e3, "above 1%, a p99 of over 20.0 us is a time of such stalls", "made no progress"},
+		{0.02, 20e3, 500e3, "above 1%, a p99 of over 20.0 us is a time of such stalls",
+			"made no progress"},
 		{0.02, 600e3, 500e3, "share of the time", "p99"},
 		{0.02, 0, 500e3, "share of the time", "p99"}, // of an older version
 		{0.005, 20e3, 500e3, "", "stalled"},
@@ -146,7 +154,8 @@ func TestStalledLegend(t *testing.T) {
 		}
 		for i := range r.Repeats {
 			r.Repeats[i].Response = h.Encode()
-			r.Repeats[i].Samples = map[string]float64{result.Stalled: c.stalled, result.GapLimit: c.limit}
+			r.Repeats[i].Samples = map[string]float64{result.Stalled: c.stalled,
+				result.GapLimit: c.limit}
 		}
 		require.NoError(t, s.Add(r))
 		var out bytes.Buffer

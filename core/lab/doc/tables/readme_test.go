@@ -16,7 +16,8 @@ import (
 
 // published matches a block of a document that shows committed results. Its
 // first marker names their directory, or two that are compared.
-var published = regexp.MustCompile(`(?s)<!-- results: (results/\S+)(?: and (results/\S+))? -->\n.*?<!-- end of results -->`)
+var published = regexp.MustCompile(
+	`(?s)<!-- results: (results/\S+)(?: and (results/\S+))? -->\n.*?<!-- end of results -->`)
 
 // TestPublishedResults compares the documents with the committed results that
 // they show. With -update it rewrites them.
@@ -26,16 +27,19 @@ func TestPublishedResults(t *testing.T) {
 		if other == "" {
 			return render(dir, readPublished(t, root, dir))
 		}
-		return renderYardsticks(dir, readPublished(t, root, dir), other, readPublished(t, root, other))
+		return renderYardsticks(dir, readPublished(t, root, dir), other,
+			readPublished(t, root, other))
 	})
 }
 
 // calibrated matches a block of a document that shows a committed calibration.
-var calibrated = regexp.MustCompile(`(?s)<!-- calibration: (results/\S+) -->\n.*?<!-- end of calibration -->`)
+var calibrated = regexp.MustCompile(
+	`(?s)<!-- calibration: (results/\S+) -->\n.*?<!-- end of calibration -->`)
 
-// compareBlocks compares the blocks of all documents that match pattern with what they should show between
-// their markers. With -update it rewrites them.
-func compareBlocks(t *testing.T, pattern *regexp.Regexp, shown func(root string, block [][]byte) []byte) {
+// compareBlocks compares the blocks of all documents that match pattern with what they should show
+// between their markers. With -update it rewrites them.
+func compareBlocks(t *testing.T, pattern *regexp.Regexp,
+	shown func(root string, block [][]byte) []byte) {
 	t.Helper()
 	const root = "../../../.."
 	blocks := 0
@@ -52,7 +56,8 @@ func compareBlocks(t *testing.T, pattern *regexp.Regexp, shown func(root string,
 				require.NoError(t, os.WriteFile(document, text, 0o644))
 				continue
 			}
-			require.Equal(t, want, string(block[0]), "%s: go test ./core/lab/doc/tables -run %s -update", document, t.Name())
+			require.Equal(t, want, string(block[0]),
+				"%s: go test ./core/lab/doc/tables -run %s -update", document, t.Name())
 		}
 	}
 	require.NotZero(t, blocks, "no document has such a block")
@@ -61,7 +66,8 @@ func compareBlocks(t *testing.T, pattern *regexp.Regexp, shown func(root string,
 func documents(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md", "results/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/decisions/*.md",
+		"results/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		all = append(all, found...)
@@ -80,7 +86,8 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 		c := &s.Cells[i]
 		require.Equal(t, set.Measured, c.Status, "%s: %s", dir, c.Reason)
 		require.False(t, c.Incomplete)
-		require.Equal(t, machineName(s.Machine(&s.Cells[0])), machineName(s.Machine(c)), "%s has results of several machines", dir)
+		require.Equal(t, machineName(s.Machine(&s.Cells[0])), machineName(s.Machine(c)),
+			"%s has results of several machines", dir)
 		results, err := s.Results(c)
 		require.NoError(t, err)
 		for _, r := range results {

@@ -61,7 +61,8 @@ func Result(r *result.Result) *doc.Doc {
 type figureTable struct{ *doc.Table }
 
 func figures(interval string, more ...string) figureTable {
-	return figureTable{doc.NewTable(append(append([]string{"metric", ">median", interval}, more...), "")...).Wrap(40, "")}
+	return figureTable{doc.NewTable(append(append([]string{"metric", ">median", interval}, more...),
+		"")...).Wrap(40, "")}
 }
 
 func (t figureTable) figure(d result.Definition, m result.Metric, more ...any) {
@@ -95,24 +96,26 @@ func Oversubscribed(s *set.Set) *doc.Doc {
 }
 
 func writeOversubscribed(out *doc.Doc, message string) {
-	out.Paragraph("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and not of the transport. "+
+	out.Paragraph("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and "+
+		"not of the transport. "+
 		"Use a core for each polling thread, or fewer threads.", message)
 	out.Gap()
 }
 
-// oversubscribed returns the failed check of a result whose polling threads shared processors: with each
-// other, or for most of the time with other programs.
+// oversubscribed returns the failed check of a result whose polling threads shared processors: with
+// each other, or for most of the time with other programs.
 func oversubscribed(r *result.Result) (c result.Finding, is bool) {
 	for _, c := range r.Checks {
-		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" && c.Value > result.StarvedShare) {
+		if !c.OK && (c.Name == "oversubscribed" || c.Name == "preempted" &&
+			c.Value > result.StarvedShare) {
 			return c, true
 		}
 	}
 	return c, false
 }
 
-// intervalHeader returns the header of a column of intervals. Repeats of one launch do not show what
-// differs between launches.
+// intervalHeader returns the header of a column of intervals. Repeats of one launch do not show
+// what differs between launches.
 func intervalHeader(withinLaunch bool) string {
 	if withinLaunch {
 		return ">95% interval within one launch"
@@ -124,7 +127,8 @@ func intervalHeader(withinLaunch bool) string {
 // the rate if they are not the default.
 func Title(r *result.Result) string {
 	c := r.Config
-	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version, format.Provider(r.Plugin.Provider, r.Plugin.Chosen), c.Profile)
+	title := fmt.Sprintf("%s %s (%s), profile %s", r.Plugin.Name, r.Plugin.Version,
+		format.Provider(r.Plugin.Provider, r.Plugin.Chosen), c.Profile)
 	if c.Mesh() {
 		title += ", " + c.Topology
 		if c.RemoteShare != config.ByHash {
@@ -148,7 +152,8 @@ func Title(r *result.Result) string {
 // Load describes the load in one line.
 func Load(c config.Config) string {
 	parts := []string{
-		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"), format.Count(c.CallingRanks()*c.Clients, "client"),
+		format.Count(c.Ranks, "rank"), format.Count(c.ServingRanks()*c.Daemons, "daemon"),
+		format.Count(c.CallingRanks()*c.Clients, "client"),
 		calls(&c),
 		operations(&c),
 		fmt.Sprintf("%s (%s)", format.Count(c.TotalKeys(), "key"), c.Distribution),

@@ -8,8 +8,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Setup returns what a start of each measured cell took: medians over its launches. It says so if no result
-// has that.
+// Setup returns what a start of each measured cell took: medians over its launches. It says so if
+// no result has that.
 func Setup(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	var rows []*set.Cell
@@ -23,9 +23,13 @@ func Setup(s *set.Set) *doc.Doc {
 		return out
 	}
 	loads := loadsOf(s.Cells)
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
-	out.Line("\nwhat a start took; open: the transport and its workers; register: memory with a device, a part of open;\n" +
-		"exchange: addresses, to all ranks; connect: one side of a connection; all: those of a rank;\n" +
+	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
+		return loads.position(a) - loads.position(b)
+	})
+	out.Line("\nwhat a start took; open: the transport and its workers; register: memory with a " +
+		"device, a part of open;\n" +
+		"exchange: addresses, to all ranks; connect: one side of a connection; all: those of a " +
+		"rank;\n" +
 		"first call: on a connection; p50: of the window:")
 	writeRows(out, rows, loads.name,
 		col(">open", metricColumn(result.SetupOpen, doc.Median)),

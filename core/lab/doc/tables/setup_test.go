@@ -20,10 +20,12 @@ func TestSetup(t *testing.T) {
 		require.NoError(t, s.Add(r))
 	}
 	add("copyrpc", map[string]float64{
-		result.SetupOpen: 8.8e6, result.SetupRegister: 162e3, result.SetupExchange: 543e3, result.SetupConnect: 173e3, result.SetupConnectAll: 270e3,
+		result.SetupOpen: 8.8e6, result.SetupRegister: 162e3, result.SetupExchange: 543e3,
+		result.SetupConnect: 173e3, result.SetupConnectAll: 270e3,
 		result.FirstCall: 279e3, result.Teardown: 1.6e6,
 	})
-	add("shm", map[string]float64{result.SetupOpen: 8.3e6, result.SetupConnect: 142e3, result.SetupConnectAll: 274e3})
+	add("shm", map[string]float64{result.SetupOpen: 8.3e6, result.SetupConnect: 142e3,
+		result.SetupConnectAll: 274e3})
 	add("old", map[string]float64{})
 	var out bytes.Buffer
 	write(&out, Setup(s))
@@ -38,5 +40,6 @@ func TestSetup(t *testing.T) {
 		r.Summary[result.SetupOpen] = metric(result.SetupOpen, 5)
 		return r
 	}()))
-	require.NotContains(t, out.String(), result.SetupOpen, "metrics of the setup have a table of their own")
+	require.NotContains(t, out.String(), result.SetupOpen,
+		"metrics of the setup have a table of their own")
 }

@@ -19,7 +19,8 @@ func Slowdowns(list []analyze.Slowdown) *doc.Doc {
 		}
 		t.Row(s.Cell, doc.Median(s.All), doc.Median(s.Alone), fmt.Sprintf("%.2f", s.Ratio), between)
 	}
-	out.Line("throughput of one rank, whose requests are all local, over that of all ranks together")
+	out.Line(
+		"throughput of one rank, whose requests are all local, over that of all ranks together")
 	out.Add(t)
 	return out
 }

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// writeStates writes the medians of closed loops in each state of the machine, with the ratio to the
-// floor that the load allows. If there is one state only, it writes nothing.
+// writeStates writes the medians of closed loops in each state of the machine, with the ratio to
+// the floor that the load allows. If there is one state only, it writes nothing.
 func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.States) {
 	t := statesTable(states, "", " p50", " x floor")
 	for _, c := range closed {
@@ -29,15 +29,17 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.S
 		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
 	}
 	if len(t.Rows) > 0 {
-		out.Line("\nby state of the machine (%s), from the bounces around each window; x floor: p50/floor or op/floor in that state:\n", strings.Join(states.Names(), ", "))
+		out.Line("\nby state of the machine (%s), from the bounces around each window; x floor: "+
+			"p50/floor or op/floor in that state:\n", strings.Join(states.Names(), ", "))
 		out.Add(t)
 	}
 }
 
-// writeOpenStates writes the percentiles of open loops in each state of the machine, and the share of
-// the load that was served. The load is shown as a share of the throughput of closed, which has the cells
-// at [config.RateMax], in that state. If there is one state only, it writes nothing.
-func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states compare.States, pools map[*set.Cell][]compare.StatePool) {
+// writeOpenStates writes the percentiles of open loops in each state of the machine, and the share
+// of the load that was served. The load is shown as a share of the throughput of closed, which has
+// the cells at [config.RateMax], in that state. If there is one state only, it writes nothing.
+func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states compare.States,
+	pools map[*set.Cell][]compare.StatePool) {
 	t := statesTable(states, " load", " p50", " p99", " served")
 	for _, c := range open {
 		if pools[c] == nil {
@@ -51,13 +53,17 @@ func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states
 		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
 	}
 	if len(t.Rows) > 0 {
-		out.Line("\nopen loops by state of the machine (%s): response times of all windows in that state together,\nthe load as a share of the median throughput at rate=max in that state, and the share of the operations due that was served:\n", strings.Join(states.Names(), ", "))
+		out.Line("\nopen loops by state of the machine (%s): response times of all windows in "+
+			"that state together,\nthe load as a share of the median throughput at rate=max in "+
+			"that state, and the share of the operations due that was served:\n",
+			strings.Join(states.Names(), ", "))
 		out.Add(t)
 	}
 }
 
 // openPools returns the percentiles of open loops by state. Cells without results have none.
-func openPools(s *set.Set, open []*set.Cell, states compare.States) map[*set.Cell][]compare.StatePool {
+func openPools(s *set.Set, open []*set.Cell,
+	states compare.States) map[*set.Cell][]compare.StatePool {
 	pools := map[*set.Cell][]compare.StatePool{}
 	for _, c := range open {
 		if states.Divide(c.Windows) == nil {
@@ -108,11 +114,12 @@ func shownCells(cells []*set.Cell, shown compare.Shown) []*set.Cell {
 }
 
 // bestFirst sorts cells by load, and within a load by a metric, the best first: by its value in the
-// state of the machine in which all cells of the load were measured most, so that no transport leads
-// because it drew the fast state more often. Without such a state, the order is that of
-// [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has none in
-// the state.
-func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric string, value func(c *set.Cell, state string) float64) {
+// state of the machine in which all cells of the load were measured most, so that no transport
+// leads because it drew the fast state more often. Without such a state, the order is that of
+// [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has
+// none in the state.
+func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric string,
+	value func(c *set.Cell, state string) float64) {
 	sorted := cells[:0:0]
 	for _, list := range loads.groups(cells) {
 		common := states.Common(list)
@@ -140,8 +147,8 @@ func inState(medians []compare.StateMedian, state string) doc.Cell {
 	return doc.None()
 }
 
-// shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max in a
-// state, or a dash if it was not measured there.
+// shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max
+// in a state, or a dash if it was not measured there.
 func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
 	for _, most := range closed {
 		if !most.FindsCapacity() || most.Key(rateOption) != c.Key(rateOption) {

@@ -13,14 +13,18 @@ const (
 	streamed = 64 << 20
 )
 
-// stream writes the bandwidth of a load of large values beside that of the bare medium in the same run.
+// stream writes the bandwidth of a load of large values beside that of the bare medium in the same
+// run.
 func stream(out *doc.Doc, r *result.Result) {
-	goodput, throughput, floor := r.Summary[result.Goodput].Median, r.Summary[result.Throughput].Median, r.Summary[result.RateFloor].Median
+	goodput, throughput, floor := r.Summary[result.Goodput].Median,
+		r.Summary[result.Throughput].Median, r.Summary[result.RateFloor].Median
 	if throughput == 0 || floor == 0 || goodput/throughput < leastStreamed {
 		return
 	}
 	raw := goodput / throughput / floor * 1e9
-	out.Paragraph("stream: %s, %s per 64MiB; the raw stream between the windows: %s, so the transport reaches %s of it",
-		format.Number(goodput, "B/s"), format.Number(streamed/goodput*1e9, "ns"), format.Number(raw, "B/s"), format.Number(goodput/raw, "ratio"))
+	out.Paragraph("stream: %s, %s per 64MiB; the raw stream between the windows: %s, so the "+
+		"transport reaches %s of it",
+		format.Number(goodput, "B/s"), format.Number(streamed/goodput*1e9, "ns"),
+		format.Number(raw, "B/s"), format.Number(goodput/raw, "ratio"))
 	out.Gap()
 }

@@ -28,10 +28,14 @@ func Work(s *set.Set) *doc.Doc {
 	if len(rows) == 0 {
 		return out
 	}
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) })
+	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
+		return loads.position(a) - loads.position(b)
+	})
 	rows = shownCells(rows, compare.ShownOf(s))
-	out.Line("\nwork per operation, both sides, as counted; busy: time of the polling threads' iterations that found work;\n" +
-		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied by the kernel, besides:")
+	out.Line("\nwork per operation, both sides, as counted; busy: time of the polling threads' " +
+		"iterations that found work;\n" +
+		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied " +
+		"by the kernel, besides:")
 	counts, same := withoutConstants(rows,
 		col(">busy", metricColumn(result.BusyPerOp, doc.Median)),
 		col(">copies", metricColumn(result.CopiesPerOp, number)),
@@ -47,8 +51,10 @@ func Work(s *set.Set) *doc.Doc {
 	if len(same) > 0 {
 		out.Line("in all rows: " + strings.Join(same, ", "))
 	}
-	writeGroups(out, "own checks of payloads", rows, loads, func(c *set.Cell) string { return c.Plugin.Integrity })
-	writeGroups(out, "work not counted", rows, loads, func(c *set.Cell) string { return c.Plugin.Uncounted })
+	writeGroups(out, "own checks of payloads", rows, loads,
+		func(c *set.Cell) string { return c.Plugin.Integrity })
+	writeGroups(out, "work not counted", rows, loads,
+		func(c *set.Cell) string { return c.Plugin.Uncounted })
 	writeTracks(out, rows, loads)
 	return out
 }
@@ -58,7 +64,8 @@ func Work(s *set.Set) *doc.Doc {
 func withoutConstants(rows []*set.Cell, columns ...column) (varying []column, same []string) {
 	for _, col := range columns {
 		first := col.cell(rows[0]).Text
-		if len(rows) == 1 || slices.ContainsFunc(rows, func(c *set.Cell) bool { return col.cell(c).Text != first }) {
+		if len(rows) == 1 || slices.ContainsFunc(rows,
+			func(c *set.Cell) bool { return col.cell(c).Text != first }) {
 			varying = append(varying, col)
 		} else if first != "-" {
 			same = append(same, strings.TrimPrefix(col.header, ">")+" "+first)
@@ -68,8 +75,10 @@ func withoutConstants(rows []*set.Cell, columns ...column) (varying []column, sa
 }
 
 // writeGroups writes a line for each text, with the transports that have it. The text of a
-// transport's first row stands for all its rows, and rows with another one are named with their load.
-func writeGroups(out *doc.Doc, title string, rows []*set.Cell, loads loads, text func(*set.Cell) string) {
+// transport's first row stands for all its rows, and rows with another one are named with their
+// load.
+func writeGroups(out *doc.Doc, title string, rows []*set.Cell, loads loads,
+	text func(*set.Cell) string) {
 	var order []string
 	first, names := map[string]string{}, map[string][]string{}
 	for _, c := range rows {

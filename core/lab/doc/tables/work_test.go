@@ -25,10 +25,14 @@ func TestWork(t *testing.T) {
 		r.Repeats = []result.Repeat{{Samples: samples}}
 		require.NoError(t, s.Add(r))
 	}
-	add("shm", result.Plugin{Provider: "memfd", Chosen: map[string]string{"ring": "fastforward"}, Integrity: "none"}, map[string]float64{
-		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 80, result.ChecksummedBytesPerOp: 64, result.SyscallsPerOp: 0,
-		result.BusyPerOp: 78, result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0, result.DoorbellsPerOp: 0, result.Threads: 2})
-	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"}, Integrity: "none", Uncounted: "UCX"}, map[string]float64{
+	add("shm", result.Plugin{Provider: "memfd", Chosen: map[string]string{"ring": "fastforward"},
+		Integrity: "none"}, map[string]float64{
+		result.CopiesPerOp: 2.5, result.CopiedBytesPerOp: 80, result.ChecksummedBytesPerOp: 64,
+		result.SyscallsPerOp: 0,
+		result.BusyPerOp:     78, result.HarnessBytesPerOp: 80, result.KernelBytesPerOp: 0,
+		result.DoorbellsPerOp: 0, result.Threads: 2})
+	add("ucxam", result.Plugin{Provider: "sysv", Chosen: map[string]string{"tls": "sysv"},
+		Integrity: "none", Uncounted: "UCX"}, map[string]float64{
 		result.CopiesPerOp: 4.5, result.CopiedBytesPerOp: 144, result.Threads: 4,
 		result.ChecksummedBytesPerOp: 530422, result.KernelBytesPerOp: 1208366})
 	erpc := result.Plugin{Provider: "udp", Matched: map[string]string{"checksum": "header"}}
@@ -36,7 +40,8 @@ func TestWork(t *testing.T) {
 		r := sample("erpc", "kv", 1e6)
 		r.Plugin, r.Config.Options = erpc, map[string]string{"checksum": checksum}
 		r.Plugin.Name, r.Plugin.Integrity = "erpc", "CRC-32 of "+checksum
-		r.Repeats = []result.Repeat{{Samples: map[string]float64{result.CopiesPerOp: 4, result.SyscallsPerOp: 2.25}}}
+		r.Repeats = []result.Repeat{{Samples: map[string]float64{result.CopiesPerOp: 4,
+			result.SyscallsPerOp: 2.25}}}
 		if checksum == "header" {
 			r.Config.Track = config.TrackMatched
 		}

@@ -18,15 +18,16 @@ const (
 	keepalivePeriod = 2 * time.Second
 )
 
-// watchPeer has the kernel end a connection whose other end is silent for lossTimeout, whether data is
-// on its way to it or not.
+// watchPeer has the kernel end a connection whose other end is silent for lossTimeout, whether data
+// is on its way to it or not.
 func watchPeer(conn net.Conn) error {
 	c, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil // in tests
 	}
 	err := c.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable: true, Idle: keepaliveIdle, Interval: keepalivePeriod, Count: int((lossTimeout - keepaliveIdle) / keepalivePeriod),
+		Enable: true, Idle: keepaliveIdle, Interval: keepalivePeriod,
+		Count: int((lossTimeout - keepaliveIdle) / keepalivePeriod),
 	})
 	if err != nil {
 		return err
@@ -37,7 +38,8 @@ func watchPeer(conn net.Conn) error {
 	}
 	var set error
 	err = raw.Control(func(fd uintptr) {
-		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lossTimeout/time.Millisecond))
+		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
+			int(lossTimeout/time.Millisecond))
 	})
 	if err != nil {
 		return err
@@ -45,8 +47,8 @@ func watchPeer(conn net.Conn) error {
 	return set
 }
 
-// awaitEnd waits until the other end of conn has ended or is silent for lossTimeout, and returns why. It
-// returns nil once conn's read deadline has passed, or conn is closed. It reads nothing.
+// awaitEnd waits until the other end of conn has ended or is silent for lossTimeout, and returns
+// why. It returns nil once conn's read deadline has passed, or conn is closed. It reads nothing.
 func awaitEnd(conn *net.TCPConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -59,7 +61,8 @@ func awaitEnd(conn *net.TCPConn) error {
 			return false
 		}
 		ended = errors.New("its agent ended")
-		if code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && unix.Errno(code) == unix.ETIMEDOUT {
+		if code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR); err == nil &&
+			unix.Errno(code) == unix.ETIMEDOUT {
 			ended = errors.New("it does not answer")
 		}
 		return true
@@ -71,7 +74,8 @@ func awaitEnd(conn *net.TCPConn) error {
 }
 
 // handshake completes the TLS handshake. It and the messages that follow may take timeout in all.
-func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config, timeout time.Duration) (*tls.Conn, error) {
+func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config,
+	timeout time.Duration) (*tls.Conn, error) {
 	if err := watchPeer(raw); err != nil {
 		return nil, err
 	}

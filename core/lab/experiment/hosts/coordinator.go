@@ -26,8 +26,8 @@ type Options struct {
 	ShareMachine bool
 	// AllowMixedRuntime allows agents that were built from another measured runtime.
 	AllowMixedRuntime bool
-	// Log gets a line for each agent that joins and each connection that is refused. It may be nil, and
-	// may be called concurrently.
+	// Log gets a line for each agent that joins and each connection that is refused. It may be nil,
+	// and may be called concurrently.
 	Log func(line string)
 
 	strangers, refusals int           // instead of mostStrangers and mostRefusals, in tests
@@ -73,26 +73,26 @@ type Coordinator struct {
 	refused   int
 }
 
-// ErrLost is wrapped by errors that report the loss of a host: that of [Coordinator.Wait] if an agent that had
-// joined is lost, and those of runs.
+// ErrLost is wrapped by errors that report the loss of a host: that of [Coordinator.Wait] if an
+// agent that had joined is lost, and those of runs.
 var ErrLost = errors.New("is lost")
 
 // tellEvery is how often Wait tells what it waits for: an engine may queue for hours.
 const tellEvery = 10 * time.Second
 
 const (
-	// mostStrangers bounds the connections that have not proved that they know the token. All agents of a
-	// run may connect at once.
+	// mostStrangers bounds the connections that have not proved that they know the token. All
+	// agents of a run may connect at once.
 	mostStrangers = 1024
 	// mostRefusals bounds the lines about refused connections.
 	mostRefusals = 100
-	// latePause is between two connections once all agents have joined: strangers then cost the hosts' ranks
-	// at most a handshake of half a millisecond in this time.
+	// latePause is between two connections once all agents have joined: strangers then cost the
+	// hosts' ranks at most a handshake of half a millisecond in this time.
 	latePause = 100 * time.Millisecond
 )
 
-// Listen opens the coordinator's port. address is HOST:PORT; an empty host listens on all addresses, and
-// port 0 takes a free one.
+// Listen opens the coordinator's port. address is HOST:PORT; an empty host listens on all
+// addresses, and port 0 takes a free one.
 func Listen(address string, options Options) (*Coordinator, error) {
 	if options.Token == (Token{}) {
 		rand.Read(options.Token[:]) // never fails
@@ -100,7 +100,8 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	if options.Log == nil {
 		options.Log = func(string) {}
 	}
-	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers), cmp.Or(options.refusals, mostRefusals)
+	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers),
+		cmp.Or(options.refusals, mostRefusals)
 	options.timeout = cmp.Or(options.timeout, joinTimeout)
 	if options.pause == nil {
 		options.pause = func() { time.Sleep(latePause) }
@@ -124,7 +125,8 @@ func Listen(address string, options Options) (*Coordinator, error) {
 		return nil, fmt.Errorf("list the addresses of this host: %w", err)
 	}
 	c := &Coordinator{
-		ticket:  Ticket{Token: options.Token, Addresses: addresses(netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), local)},
+		ticket: Ticket{Token: options.Token,
+			Addresses: addresses(netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port()), local)},
 		options: options, config: config, listener: listener,
 		changed: make(chan struct{}, 1), tellEvery: tellEvery, pending: map[net.Conn]bool{},
 	}
@@ -135,11 +137,11 @@ func Listen(address string, options Options) (*Coordinator, error) {
 // Ticket returns what agents need to join.
 func (c *Coordinator) Ticket() Ticket { return c.ticket }
 
-// Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first says that
-// it started. They are in the order of the engine that started them, or
-// else of their hosts' names. Agents that join later are refused. Wait fails if ctx ends, if an agent is
-// lost before all have joined, or if one joins that no run can have: of another version, or the second on a
-// machine.
+// Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first
+// says that it started. They are in the order of the engine that started them, or else of their
+// hosts' names. Agents that join later are refused. Wait fails if ctx ends, if an agent is lost
+// before all have joined, or if one joins that no run can have: of another version, or the second
+// on a machine.
 func (c *Coordinator) Wait(ctx context.Context, n int) ([]*Agent, error) {
 	c.mu.Lock()
 	c.want = n
@@ -200,7 +202,9 @@ func (c *Coordinator) complete() ([]*Agent, error) {
 	}
 	if c.want == 0 && len(c.agents) > 0 {
 		if c.want = c.agents[0].Tasks; c.want == 0 {
-			return nil, fmt.Errorf("%v joined, and its engine does not tell how many agents it started: add --agents", c.agents[0])
+			return nil,
+				fmt.Errorf("%v joined, and its engine does not tell how many agents it started: "+
+					"add --agents", c.agents[0])
 		}
 	}
 	var agents []*Agent
@@ -213,7 +217,8 @@ func (c *Coordinator) complete() ([]*Agent, error) {
 		return nil, nil
 	}
 	for _, late := range agents[c.want:] { // they joined before Wait said how many
-		c.options.Log(fmt.Sprintf("%v is one agent more than the %d that were wanted", late, c.want))
+		c.options.Log(fmt.Sprintf("%v is one agent more than the %d that were wanted",
+			late, c.want))
 		_ = late.Conn.Close()
 	}
 	agents = agents[:c.want]
@@ -257,7 +262,8 @@ func (c *Coordinator) accept() {
 			defer c.forget(conn)
 			if err := c.admit(conn); err != nil {
 				_ = conn.Close()
-				c.logRefusal(fmt.Sprintf("refused a connection from %v: %v", conn.RemoteAddr(), err))
+				c.logRefusal(fmt.Sprintf("refused a connection from %v: %v", conn.RemoteAddr(),
+					err))
 			}
 		})
 		if late {
@@ -266,9 +272,9 @@ func (c *Coordinator) accept() {
 	}
 }
 
-// track remembers a connection that has not joined, so that Close can end it, and reports whether all agents
-// have joined already. If there are too many strangers it ends the oldest: agents prove at once that they
-// are none, so those who say nothing cannot keep them out.
+// track remembers a connection that has not joined, so that Close can end it, and reports whether
+// all agents have joined already. If there are too many strangers it ends the oldest: agents prove
+// at once that they are none, so those who say nothing cannot keep them out.
 func (c *Coordinator) track(conn net.Conn) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,7 +330,8 @@ func (c *Coordinator) admit(raw net.Conn) error {
 		return err
 	}
 	remote, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	agent := &Agent{Hello: hello, Conn: conn, Remote: remote, raw: raw.(*net.TCPConn), unseen: make(chan struct{})}
+	agent := &Agent{Hello: hello, Conn: conn, Remote: remote, raw: raw.(*net.TCPConn),
+		unseen: make(chan struct{})}
 	refusal := c.join(agent)
 	err = writeMessage(conn, answer{Refusal: refusal})
 	switch {
@@ -364,7 +371,8 @@ func (c *Coordinator) watch(agent *Agent) {
 	}
 }
 
-// handOver ends the watch of agents, whose connections are then the caller's. It fails if one was lost.
+// handOver ends the watch of agents, whose connections are then the caller's. It fails if one was
+// lost.
 func (c *Coordinator) handOver(agents []*Agent) error {
 	for _, a := range agents {
 		_ = a.raw.SetReadDeadline(time.Unix(1, 0))
@@ -402,19 +410,24 @@ func (c *Coordinator) join(agent *Agent) string {
 	return reason
 }
 
-// mismatch returns why no run can have an agent, or "": its build differs, or its machine has one already.
+// mismatch returns why no run can have an agent, or "": its build differs, or its machine has one
+// already.
 func (c *Coordinator) mismatch(agent *Agent) string {
 	switch {
 	case agent.Version != core.Version:
-		return fmt.Sprintf("it is of version %s, the coordinator of %s: install the same on all hosts", agent.Version, core.Version)
+		return fmt.Sprintf(
+			"it is of version %s, the coordinator of %s: install the same on all hosts",
+			agent.Version, core.Version)
 	case agent.Runtime != core.RuntimeDigest() && !c.options.AllowMixedRuntime:
-		return "it was built from another measured runtime than the coordinator: install the same build on all hosts, or pass --allow-mixed-runtime"
+		return "it was built from another measured runtime than the coordinator: install the " +
+			"same build on all hosts, or pass --allow-mixed-runtime"
 	case c.options.ShareMachine:
 		return ""
 	}
 	for _, other := range c.agents {
 		if other.BootID == agent.BootID {
-			return fmt.Sprintf("%v is on the same machine: start one agent for each host (srun --ntasks-per-node=1, mpirun --map-by node), or pass --share-machine", other)
+			return fmt.Sprintf("%v is on the same machine: start one agent for each host (srun "+
+				"--ntasks-per-node=1, mpirun --map-by node), or pass --share-machine", other)
 		}
 	}
 	return ""

@@ -8,10 +8,12 @@ import (
 	"transportbench/core/base/machine"
 )
 
-// Device returns the network device that carries the traffic of a transport with these options on this
-// host. It returns nil if the options do not tell, as where the transport chooses among RDMA devices.
+// Device returns the network device that carries the traffic of a transport with these options on
+// this host. It returns nil if the options do not tell, as where the transport chooses among RDMA
+// devices.
 func (h *Hello) Device(options map[string]string) *machine.NetworkDevice {
-	for _, option := range []string{"device", "interface", "domain", "net-devices"} { // as the transports call it
+	// as the transports call it
+	for _, option := range []string{"device", "interface", "domain", "net-devices"} {
 		if value := options[option]; value != "" {
 			return h.named(value)
 		}
@@ -30,15 +32,17 @@ func (h *Hello) Device(options map[string]string) *machine.NetworkDevice {
 	return h.at(options["address"])
 }
 
-// Reach returns the address at which other hosts reach a transport with these options on this host: the
-// option's, or the one of an interface in the option's network, or else the one by which the host joined.
+// Reach returns the address at which other hosts reach a transport with these options on this host:
+// the option's, or the one of an interface in the option's network, or else the one by which the
+// host joined.
 func (h *Hello) Reach(options map[string]string) netip.Addr {
 	if given, err := netip.ParseAddr(options["address"]); err == nil && !given.IsUnspecified() {
 		return given
 	}
 	if network, err := netip.ParsePrefix(options["address"]); err == nil {
 		if d := h.at(options["address"]); d != nil {
-			return d.Addresses[slices.IndexFunc(d.Addresses, func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })]
+			return d.Addresses[slices.IndexFunc(d.Addresses,
+				func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })]
 		}
 	}
 	return h.Address
@@ -73,7 +77,8 @@ func (h *Hello) at(text string) *machine.NetworkDevice {
 		network = netip.PrefixFrom(address.WithZone("").Unmap(), address.Unmap().BitLen())
 	}
 	i := slices.IndexFunc(h.Interfaces, func(d machine.NetworkDevice) bool {
-		return slices.ContainsFunc(d.Addresses, func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })
+		return slices.ContainsFunc(d.Addresses,
+			func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })
 	})
 	if i < 0 {
 		return nil

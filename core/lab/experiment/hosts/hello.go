@@ -90,13 +90,18 @@ func (h *Hello) check() error {
 	case h.Index < -1 || h.Index >= mostAgents || h.Tasks < 0 || h.Tasks > mostAgents:
 		return fmt.Errorf("it has an impossible number %d of %d agents", h.Index, h.Tasks)
 	case len(environment) > longestEnvironment:
-		return fmt.Errorf("its environment takes %d bytes; at most %d are allowed", len(environment), longestEnvironment)
-	case slices.ContainsFunc(h.Interfaces, func(d machine.NetworkDevice) bool { return len(d.Name) > longestName }):
+		return fmt.Errorf("its environment takes %d bytes; at most %d are allowed",
+			len(environment), longestEnvironment)
+	case slices.ContainsFunc(h.Interfaces,
+		func(d machine.NetworkDevice) bool { return len(d.Name) > longestName }):
 		return errors.New("it has an interface with an impossible name")
-	case len(h.Libraries) > mostLibraries || slices.ContainsFunc(slices.Collect(maps.Values(h.Libraries)), func(v string) bool { return len(v) > longestVersion }):
+	case len(h.Libraries) > mostLibraries ||
+		slices.ContainsFunc(slices.Collect(maps.Values(h.Libraries)),
+			func(v string) bool { return len(v) > longestVersion }):
 		return errors.New("it has impossible libraries")
 	case h.BootID == "" || len(h.BootID) > longestName:
-		return errors.New("it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
+		return errors.New(
+			"it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
 	case len(h.CPUs) == 0 || len(h.CPUs) > mostCPUs:
 		return fmt.Errorf("it may use %d processors", len(h.CPUs))
 	}
@@ -110,8 +115,8 @@ func (h *Hello) check() error {
 	return nil
 }
 
-// notInName reports whether a host's name cannot have a character. The name is a label in output, and a
-// word of lists.
+// notInName reports whether a host's name cannot have a character. The name is a label in output,
+// and a word of lists.
 func notInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 }
@@ -126,8 +131,8 @@ func writeMessage(w io.Writer, v any) error {
 	return err
 }
 
-// readMessage reads what writeMessage wrote. It reads no byte more, because the same connection then
-// carries something else.
+// readMessage reads what writeMessage wrote. It reads no byte more, because the same connection
+// then carries something else.
 func readMessage(r io.Reader, longest int, v any) error {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

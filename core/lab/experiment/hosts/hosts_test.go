@@ -26,7 +26,8 @@ import (
 
 // fakeHello is the hello of a host.
 func fakeHello(name, boot string, index int) Hello {
-	return Hello{Version: core.Version, Runtime: core.RuntimeDigest(), Name: name, BootID: boot, Index: index, CPUs: []machine.CPU{{ID: 0}}}
+	return Hello{Version: core.Version, Runtime: core.RuntimeDigest(), Name: name, BootID: boot,
+		Index: index, CPUs: []machine.CPU{{ID: 0}}}
 }
 
 // logLines collects what a coordinator logs.
@@ -79,14 +80,16 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c.Ticket(), ticket)
 	var conns []net.Conn
-	for _, hello := range []Hello{fakeHello("h10", "a", -1), fakeHello("h9", "b", -1), fakeHello("h11", "c", 7)} {
+	for _, hello := range []Hello{fakeHello("h10", "a", -1), fakeHello("h9", "b", -1),
+		fakeHello("h11", "c", 7)} {
 		conn, err := join(t, ticket, hello)
 		require.NoError(t, err)
 		conns = append(conns, conn)
 	}
 	agents, err := c.Wait(t.Context(), 3)
 	require.NoError(t, err)
-	require.Equal(t, []string{"h11", "h9", "h10"}, []string{agents[0].Name, agents[1].Name, agents[2].Name})
+	require.Equal(t, []string{"h11", "h9", "h10"},
+		[]string{agents[0].Name, agents[1].Name, agents[2].Name})
 	require.Equal(t, netip.MustParseAddr("127.0.0.1"), agents[0].Address)
 	require.Contains(t, log.all(), "h9 (127.0.0.1) joined")
 
@@ -98,7 +101,8 @@ func TestJoin(t *testing.T) {
 	require.Equal(t, "from the coordinator", string(got))
 
 	_, err = join(t, ticket, fakeHello("h12", "d", -1))
-	require.EqualError(t, err, "the coordinator refuses this agent: the run has its 3 agents already")
+	require.EqualError(t, err,
+		"the coordinator refuses this agent: the run has its 3 agents already")
 	for _, a := range agents {
 		_ = a.Conn.Close()
 	}
@@ -110,9 +114,10 @@ func TestMismatchedAgents(t *testing.T) {
 	built := fakeHello("h1", "b", -1)
 	built.Runtime = "other"
 	for says, hello := range map[string]Hello{
-		"it is of version 0.0.1, the coordinator of " + core.Version:           other,
-		"built from another measured runtime than the coordinator":             built,
-		"h0 (127.0.0.1) is on the same machine: start one agent for each host": fakeHello("h1", "a", -1),
+		"it is of version 0.0.1, the coordinator of " + core.Version: other,
+		"built from another measured runtime than the coordinator":   built,
+		"h0 (127.0.0.1) is on the same machine: start one agent for each host": fakeHello("h1",
+			"a", -1),
 	} {
 		t.Run(says, func(t *testing.T) {
 			c, _ := listen(t, Options{})
@@ -207,8 +212,8 @@ func TestManyStrangers(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.all(), "more of them are not logged"))
 }
 
-// TestStrangersTimeOut: a connection that says nothing ends by itself, also one that has proved that it knows the
-// token.
+// TestStrangersTimeOut: a connection that says nothing ends by itself, also one that has proved
+// that it knows the token.
 func TestStrangersTimeOut(t *testing.T) {
 	c, log := listen(t, Options{timeout: 100 * time.Millisecond})
 	config, err := c.Ticket().Token.config(agentRole, coordinatorRole)
@@ -237,9 +242,13 @@ func TestLongHandshakes(t *testing.T) {
 	long.Certificates[0].Certificate = [][]byte{make([]byte, 300<<10)}
 	for says, attack := range map[string]func(net.Conn){
 		"message of length 8388607 bytes exceeds maximum of 65536": func(conn net.Conn) {
-			_, _ = conn.Write(append([]byte{22, 3, 1, 0x40, 0, 1, 0x7f, 0xff, 0xff}, make([]byte, 16380)...)) // a ClientHello
+			// a ClientHello
+			_, _ = conn.Write(append([]byte{22, 3, 1, 0x40, 0, 1, 0x7f, 0xff, 0xff},
+				make([]byte, 16380)...))
 		},
-		"exceeds maximum of 262144 bytes": func(conn net.Conn) { _ = tls.Client(conn, long).Handshake() },
+		"exceeds maximum of 262144 bytes": func(conn net.Conn) {
+			_ = tls.Client(conn, long).Handshake()
+		},
 	} {
 		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
 		require.NoError(t, err)
@@ -250,7 +259,8 @@ func TestLongHandshakes(t *testing.T) {
 	}
 }
 
-// TestLateStrangers: once all agents have joined, strangers are answered one at a time, with a pause after each.
+// TestLateStrangers: once all agents have joined, strangers are answered one at a time, with a
+// pause after each.
 func TestLateStrangers(t *testing.T) {
 	pauses, end := make(chan struct{}), make(chan struct{})
 	c, log := listen(t, Options{pause: func() { pauses <- struct{}{}; <-end }})
@@ -273,7 +283,8 @@ func TestLateStrangers(t *testing.T) {
 		stranger()
 		<-pauses
 		<-log.each
-		require.Equal(t, n+2, strings.Count(log.all(), "refused a connection"), "the next one waits")
+		require.Equal(t, n+2, strings.Count(log.all(), "refused a connection"),
+			"the next one waits")
 		end <- struct{}{}
 	}
 	for range 3 {
@@ -305,7 +316,8 @@ func TestReplay(t *testing.T) {
 		go func() { _, _ = io.Copy(agent, coordinator) }()
 		_, _ = io.Copy(io.MultiWriter(coordinator, &recorded), agent)
 	}()
-	conn, err := Join(t.Context(), Ticket{c.Ticket().Token, []string{wire.Addr().String()}}, fakeHello("h0", "a", -1), 0)
+	conn, err := Join(t.Context(), Ticket{c.Ticket().Token, []string{wire.Addr().String()}},
+		fakeHello("h0", "a", -1), 0)
 	require.NoError(t, err)
 	<-log.each // joined
 	require.NoError(t, conn.Close())
@@ -323,7 +335,8 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.all(), "joined"))
 }
 
-// TestImpossibleAgents: whoever has the ticket cannot make the coordinator fail, or write what it likes.
+// TestImpossibleAgents: whoever has the ticket cannot make the coordinator fail, or write what it
+// likes.
 func TestImpossibleAgents(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for says, edit := range map[string]func(*Hello){
@@ -335,10 +348,18 @@ func TestImpossibleAgents(t *testing.T) {
 		"an impossible number -1 of 99999999 agen": func(h *Hello) { h.Tasks = 99999999 },
 		"an impossible number -7 of 0 agents":      func(h *Hello) { h.Index = -7 },
 		"an impossible processor -1":               func(h *Hello) { h.CPUs[0].ID = -1 },
-		"at most 65536 are allowed":                func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 1<<17) },
-		"at most 4194304 are allowed":              func(h *Hello) { h.Environment.Identity.CPU = strings.Repeat("x", 5<<20) },
-		"it has impossible libraries":              func(h *Hello) { h.Libraries = map[string]string{"libucp": strings.Repeat("x", 5000)} },
-		"an interface with an impossible name":     func(h *Hello) { h.Interfaces = []machine.NetworkDevice{{Name: long}} },
+		"at most 65536 are allowed": func(h *Hello) {
+			h.Environment.Identity.CPU = strings.Repeat("x", 1<<17)
+		},
+		"at most 4194304 are allowed": func(h *Hello) {
+			h.Environment.Identity.CPU = strings.Repeat("x", 5<<20)
+		},
+		"it has impossible libraries": func(h *Hello) {
+			h.Libraries = map[string]string{"libucp": strings.Repeat("x", 5000)}
+		},
+		"an interface with an impossible name": func(h *Hello) {
+			h.Interfaces = []machine.NetworkDevice{{Name: long}}
+		},
 	} {
 		t.Run(says, func(t *testing.T) {
 			c, log := listen(t, Options{})
@@ -362,7 +383,8 @@ func TestImpossibleCoordinator(t *testing.T) {
 	config, err := token.config(coordinatorRole, agentRole)
 	require.NoError(t, err)
 	for says, reply := range map[string][]byte{
-		`refuses this agent: \x1b[2J\nforged`:                   []byte("\x00\x00\x00\x24" + `{"refusal":"\u001b[2J\nforged     "}`),
+		`refuses this agent: \x1b[2J\nforged`: []byte("\x00\x00\x00\x24" +
+			`{"refusal":"\u001b[2J\nforged     "}`),
 		"a message of 2147483647 bytes; at most 4096 are allow": []byte("\x7f\xff\xff\xff"),
 		"unexpected end of JSON input":                          {0, 0, 0, 0},
 	} {
@@ -402,7 +424,8 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	token := Token{7}
 	joined, waited := make(chan error, 1), make(chan struct{})
 	go func() {
-		conn, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1), time.Minute)
+		conn, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1),
+			time.Minute)
 		if err == nil {
 			<-waited
 			_ = conn.Close()
@@ -432,8 +455,8 @@ func TestWaitTells(t *testing.T) {
 	require.Contains(t, log.all(), "waiting for agents: 0 of 2 joined")
 }
 
-// TestAgentIsLostBeforeOthersJoin: the run does not wait for the others. What an agent sends before it ends
-// is not read by then.
+// TestAgentIsLostBeforeOthersJoin: the run does not wait for the others. What an agent sends before
+// it ends is not read by then.
 func TestAgentIsLostBeforeOthersJoin(t *testing.T) {
 	c, _ := listen(t, Options{})
 	_, err := join(t, c.Ticket(), fakeHello("h0", "a", -1))
@@ -445,7 +468,8 @@ func TestAgentIsLostBeforeOthersJoin(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { _, err := c.Wait(t.Context(), 3); ended <- err }()
 	require.NoError(t, conn.Close())
-	require.EqualError(t, <-ended, "waiting for agents: 2 of 3 joined: host h1 (127.0.0.1) is lost: its agent ended")
+	require.EqualError(t, <-ended,
+		"waiting for agents: 2 of 3 joined: host h1 (127.0.0.1) is lost: its agent ended")
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
@@ -471,8 +495,10 @@ func TestTickets(t *testing.T) {
 	for _, text := range []string{
 		"", "tb1-", "tb1-00112233445566778899aabbccddeeff", "tb1-00112233445566778899aabbccddeeff@",
 		"tb1-00112233445566778899aabbccddeeff@host", "tb1-00112233445566778899aabbccddeeff@host:0",
-		"tb1-00112233445566778899aabbccddeefg@host:1", "tb1-0011@host:1", "tb2-00112233445566778899aabbccddeeff@host:1",
-		"tb1-00112233445566778899aabbccddeeff@a b:1", "tb1-00112233445566778899aabbccddeeff@" + strings.Repeat("a:1,", 40) + "a:1",
+		"tb1-00112233445566778899aabbccddeefg@host:1", "tb1-0011@host:1",
+		"tb2-00112233445566778899aabbccddeeff@host:1",
+		"tb1-00112233445566778899aabbccddeeff@a b:1", "tb1-00112233445566778899aabbccddeeff@" +
+			strings.Repeat("a:1,", 40) + "a:1",
 	} {
 		_, err := ParseTicket(text)
 		require.ErrorIs(t, err, errTicket, text)
@@ -497,16 +523,20 @@ func TestAddresses(t *testing.T) {
 		network.IP = ip
 		return network
 	}
-	local := []net.Addr{prefix("127.0.0.1/8"), prefix("fd00::5/64"), prefix("fe80::1/64"), prefix("10.0.0.5/24")}
+	local := []net.Addr{prefix("127.0.0.1/8"), prefix("fd00::5/64"), prefix("fe80::1/64"),
+		prefix("10.0.0.5/24")}
 	all := netip.MustParseAddrPort("[::]:7177")
 	require.Equal(t, []string{"10.0.0.5:7177", "[fd00::5]:7177"}, addresses(all, local))
 	require.Equal(t, []string{"127.0.0.1:7177"}, addresses(all, local[:1]))
-	require.Equal(t, []string{"10.0.0.5:7177"}, addresses(netip.MustParseAddrPort("0.0.0.0:7177"), local))
-	require.Equal(t, []string{"192.0.2.1:1"}, addresses(netip.MustParseAddrPort("192.0.2.1:1"), local))
+	require.Equal(t, []string{"10.0.0.5:7177"},
+		addresses(netip.MustParseAddrPort("0.0.0.0:7177"), local))
+	require.Equal(t, []string{"192.0.2.1:1"},
+		addresses(netip.MustParseAddrPort("192.0.2.1:1"), local))
 }
 
 func TestNaturally(t *testing.T) {
-	for _, pair := range [][2]string{{"h2", "h10"}, {"a", "b"}, {"h1", "h1a"}, {"h1-9", "h1-10"}, {"h", "h1"}, {"h01", "h2"}} {
+	for _, pair := range [][2]string{{"h2", "h10"}, {"a", "b"}, {"h1", "h1a"}, {"h1-9", "h1-10"},
+		{"h", "h1"}, {"h01", "h2"}} {
 		require.Negative(t, naturally(pair[0], pair[1]), pair)
 		require.Positive(t, naturally(pair[1], pair[0]), pair)
 	}
@@ -550,7 +580,8 @@ func TestDevice(t *testing.T) {
 	root := machine.Root(t.TempDir())
 	for name, text := range map[string]string{
 		"eth0/device/numa_node": "0", "eth1/device/numa_node": "1", "eth2/device/numa_node": "1",
-		"lo/mtu": "65536", "bond0/lower_eth1/mtu": "", "bond0/lower_eth2/mtu": "", "vlan/lower_bond0/mtu": "",
+		"lo/mtu": "65536", "bond0/lower_eth1/mtu": "", "bond0/lower_eth2/mtu": "",
+		"vlan/lower_bond0/mtu":  "",
 		"bridge/lower_eth0/mtu": "", "bridge/lower_eth1/mtu": "",
 	} {
 		path := root.Path("sys/class/net", name)
@@ -559,8 +590,9 @@ func TestDevice(t *testing.T) {
 	}
 	var h Hello
 	for i, name := range []string{"lo", "eth0", "eth1", "bond0", "vlan", "bridge"} {
-		h.Interfaces = append(h.Interfaces, machine.NetworkDevice{Name: name, Node: root.InterfaceNode(name),
-			Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i), 1})}})
+		h.Interfaces = append(h.Interfaces,
+			machine.NetworkDevice{Name: name, Node: root.InterfaceNode(name),
+				Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(i), 1})}})
 	}
 	rdma := []machine.RDMADevice{{Name: "mlx5_0", Node: 0}, {Name: "mlx5_1", Node: 1}}
 	for _, c := range []struct {
@@ -574,18 +606,24 @@ func TestDevice(t *testing.T) {
 		{options: map[string]string{"address": "10.0.0.1"}, name: "lo", node: -1},
 		{options: map[string]string{"address": "10.0.3.1"}, name: "bond0", node: 1},
 		{options: map[string]string{"address": "10.0.4.1"}, name: "vlan", node: 1},
-		{options: map[string]string{"address": "10.0.5.1"}, name: "bridge", node: -1}, // over two nodes
+		// over two nodes
+		{options: map[string]string{"address": "10.0.5.1"}, name: "bridge", node: -1},
 		{options: map[string]string{"address": "10.9.9.9"}},
-		{options: map[string]string{"address": "10.0.1.1", "interface": "eth1"}, name: "eth1", node: 1},
+		{options: map[string]string{"address": "10.0.1.1", "interface": "eth1"}, name: "eth1",
+			node: 1},
 		{options: map[string]string{"device": "mlx5_1"}, rdma: 2, name: "mlx5_1", node: 1},
 		{options: map[string]string{"net-devices": "mlx5_1:1"}, rdma: 2, name: "mlx5_1", node: 1},
 		{options: map[string]string{"net-devices": "mlx5_1:1,mlx5_0:1"}, rdma: 2},
 		{options: map[string]string{"domain": "nowhere"}},
-		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 1, name: "mlx5_0", node: 0},
+		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 1, name: "mlx5_0",
+			node: 0},
 		{options: map[string]string{"device": "", "provider": "verbs"}, rdma: 2},
-		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, rdma: 2},
-		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"}, name: "eth1", node: 1},
-		{options: map[string]string{"device": "", "provider": "udp", "address": "10.0.2.1"}, rdma: 2, name: "eth1", node: 1},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"},
+			rdma: 2},
+		{options: map[string]string{"device": "", "provider": "auto", "address": "10.0.2.1"},
+			name: "eth1", node: 1},
+		{options: map[string]string{"device": "", "provider": "udp", "address": "10.0.2.1"},
+			rdma: 2, name: "eth1", node: 1},
 		{},
 	} {
 		h.Environment.Identity.RDMA = rdma[:c.rdma]
@@ -615,9 +653,12 @@ func TestNewHello(t *testing.T) {
 func TestReach(t *testing.T) {
 	h := fakeHello("h0", "a", 1)
 	h.Address = netip.MustParseAddr("192.168.0.7")
-	h.Interfaces = []machine.NetworkDevice{{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("fe80::1%eth0"), netip.MustParseAddr("10.0.1.7")}}}
+	h.Interfaces = []machine.NetworkDevice{
+		{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("fe80::1%eth0"),
+			netip.MustParseAddr("10.0.1.7")}}}
 	for address, want := range map[string]string{
-		"": "192.168.0.7", "0.0.0.0": "192.168.0.7", "10.0.9.9": "10.0.9.9", "10.0.0.0/16": "10.0.1.7", "10.9.0.0/16": "192.168.0.7",
+		"": "192.168.0.7", "0.0.0.0": "192.168.0.7", "10.0.9.9": "10.0.9.9",
+		"10.0.0.0/16": "10.0.1.7", "10.9.0.0/16": "192.168.0.7",
 	} {
 		require.Equal(t, want, h.Reach(map[string]string{"address": address}).String(), address)
 	}
@@ -630,7 +671,8 @@ func FuzzHello(f *testing.F) {
 	f.Add(slices.Clone(message.Bytes()))
 	engine := fakeHello("h0", "a", 0)
 	engine.Tasks = 1
-	engine.Interfaces = []machine.NetworkDevice{{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
+	engine.Interfaces = []machine.NetworkDevice{
+		{Name: "eth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
 	message.Reset()
 	require.NoError(f, writeMessage(&message, engine))
 	f.Add(slices.Clone(message.Bytes()))
@@ -665,10 +707,12 @@ func FuzzTicket(f *testing.F) {
 	})
 }
 
-// FuzzCoordinator sends arbitrary bytes to the port of a coordinator, which must refuse them and go on.
+// FuzzCoordinator sends arbitrary bytes to the port of a coordinator, which must refuse them and go
+// on.
 func FuzzCoordinator(f *testing.F) {
 	log := make(chan string, 1)
-	c, err := Listen("127.0.0.1:0", Options{Log: func(line string) { log <- line }, refusals: math.MaxInt})
+	c, err := Listen("127.0.0.1:0", Options{Log: func(line string) { log <- line },
+		refusals: math.MaxInt})
 	require.NoError(f, err)
 	f.Cleanup(c.Close)
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))

@@ -23,10 +23,11 @@ const (
 	retryPause  = 200 * time.Millisecond
 )
 
-// Join dials the coordinator of a ticket and returns the connection, over which the coordinator then
-// calls this agent. It tries all addresses again until one answers, for patience: agents may start
-// before the coordinator does. It returns a [*RefusedError] at once.
-func Join(ctx context.Context, ticket Ticket, hello Hello, patience time.Duration) (net.Conn, error) {
+// Join dials the coordinator of a ticket and returns the connection, over which the coordinator
+// then calls this agent. It tries all addresses again until one answers, for patience: agents may
+// start before the coordinator does. It returns a [*RefusedError] at once.
+func Join(ctx context.Context, ticket Ticket, hello Hello, patience time.Duration) (net.Conn,
+	error) {
 	config, err := ticket.Token.config(agentRole, coordinatorRole)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func Join(ctx context.Context, ticket Ticket, hello Hello, patience time.Duratio
 			failures = append(failures, strings.TrimPrefix(err.Error(), "dial tcp "))
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("join the coordinator: %s; is its port open to this host, and is it the ticket of this run?", strings.Join(failures, "; "))
+			return nil, fmt.Errorf("join the coordinator: %s; is its port open to this host, and "+
+				"is it the ticket of this run?", strings.Join(failures, "; "))
 		}
 		select {
 		case <-ctx.Done():

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// order returns the agent's place among the others: its index, and after all of these if it has none.
+// order returns the agent's place among the others: its index, and after all of these if it has
+// none.
 func (h *Hello) order() int {
 	if h.Index < 0 {
 		return math.MaxInt

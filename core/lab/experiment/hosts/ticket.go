@@ -28,14 +28,15 @@ const (
 )
 
 // errTicket says what a ticket looks like, without any part of what was given: it may be secret.
-var errTicket = errors.New("not a ticket, which is one word such as tb1-TOKEN@10.0.0.1:7177; copy it from the output of the coordinator")
+var errTicket = errors.New("not a ticket, which is one word such as tb1-TOKEN@10.0.0.1:7177; " +
+	"copy it from the output of the coordinator")
 
 func (t Ticket) String() string {
 	return ticketPrefix + hex.EncodeToString(t.Token[:]) + "@" + strings.Join(t.Addresses, ",")
 }
 
-// Shorten returns the ticket without the last addresses, as many as it takes to have at most longest bytes
-// of text. It keeps one address.
+// Shorten returns the ticket without the last addresses, as many as it takes to have at most
+// longest bytes of text. It keeps one address.
 func (t Ticket) Shorten(longest int) Ticket {
 	for len(t.Addresses) > 1 && len(t.String()) > longest {
 		t.Addresses = t.Addresses[:len(t.Addresses)-1]
@@ -48,7 +49,8 @@ func ParseTicket(text string) (Ticket, error) {
 	var t Ticket
 	rest, found := strings.CutPrefix(text, ticketPrefix)
 	token, addresses, complete := strings.Cut(rest, "@")
-	if !found || !complete || len(text) > longestTicket || len(token) != hex.EncodedLen(len(t.Token)) {
+	if !found || !complete || len(text) > longestTicket ||
+		len(token) != hex.EncodedLen(len(t.Token)) {
 		return t, errTicket
 	}
 	if _, err := hex.Decode(t.Token[:], []byte(token)); err != nil {
@@ -75,14 +77,17 @@ func checkAddress(address string) error {
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
 		return fmt.Errorf("%q is no port", port)
 	}
-	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' || r == '@' }) {
+	if host == "" || strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r > '~' ||
+			r == ',' || r == '@'
+	}) {
 		return fmt.Errorf("%q is no host", host)
 	}
 	return nil
 }
 
-// addresses returns where agents reach a listener on bound: that address, or if it stands for all of
-// this host's, each of them. Loopback addresses are included only if there are no others.
+// addresses returns where agents reach a listener on bound: that address, or if it stands for all
+// of this host's, each of them. Loopback addresses are included only if there are no others.
 func addresses(bound netip.AddrPort, local []net.Addr) []string {
 	if !bound.Addr().IsUnspecified() {
 		return []string{bound.String()}
@@ -90,7 +95,8 @@ func addresses(bound netip.AddrPort, local []net.Addr) []string {
 	var all, loopback []string
 	for _, l := range local {
 		prefix, err := netip.ParsePrefix(l.String())
-		if err != nil || prefix.Addr().IsLinkLocalUnicast() || bound.Addr().Is4() && prefix.Addr().Is6() {
+		if err != nil || prefix.Addr().IsLinkLocalUnicast() || bound.Addr().Is4() &&
+			prefix.Addr().Is6() {
 			continue
 		}
 		list := &all

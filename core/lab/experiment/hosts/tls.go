@@ -21,8 +21,8 @@ const (
 	agentRole       role = "agent"
 )
 
-// protocol names the join protocol in TLS. An end of another version, or a program that speaks another
-// protocol, fails the handshake.
+// protocol names the join protocol in TLS. An end of another version, or a program that speaks
+// another protocol, fails the handshake.
 const protocol = "transportbench-join/1"
 
 // key derives the key of one role from the token.
@@ -55,7 +55,8 @@ func (t Token) config(own, other role) (*tls.Config, error) {
 			if state.NegotiatedProtocol != protocol {
 				return fmt.Errorf("it does not speak %s", protocol)
 			}
-			if len(state.PeerCertificates) == 0 || !want.Equal(state.PeerCertificates[0].PublicKey) {
+			if len(state.PeerCertificates) == 0 ||
+				!want.Equal(state.PeerCertificates[0].PublicKey) {
 				return errWrongKey
 			}
 			return nil

@@ -16,8 +16,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// kernelWires join ranks by veth pairs with netem at the interface of each rank: one pair for two ranks,
-// else a pair from each rank to a bridge.
+// kernelWires join ranks by veth pairs with netem at the interface of each rank: one pair for two
+// ranks, else a pair from each rank to a bridge.
 type kernelWires struct {
 	spaces []*netspace.Space // of the ranks
 	bridge *netspace.Space   // nil without a bridge
@@ -26,8 +26,8 @@ type kernelWires struct {
 
 const (
 	bridgeName = "bridge"
-	// inOrder is a rate in bytes per second that limits nothing. With a rate netem sends packets in their
-	// order, which jitter, or a thread that changes its processor, would change otherwise.
+	// inOrder is a rate in bytes per second that limits nothing. With a rate netem sends packets in
+	// their order, which jitter, or a thread that changes its processor, would change otherwise.
 	inOrder = 1e12
 	// ethernetHeader is the part of a packet's bytes that is not IP.
 	ethernetHeader = 14
@@ -41,7 +41,8 @@ func newKernelWires(spaces []*netspace.Space, impairments config.Impairments) (_
 		}
 	}()
 	if len(spaces) == 2 {
-		err = netspace.Join(netspace.Wire{Space: spaces[0], Name: wireName}, netspace.Wire{Space: spaces[1], Name: wireName}, 0)
+		err = netspace.Join(netspace.Wire{Space: spaces[0], Name: wireName},
+			netspace.Wire{Space: spaces[1], Name: wireName}, 0)
 	} else {
 		err = k.addBridge()
 	}
@@ -82,16 +83,18 @@ func (k *kernelWires) addBridge() (err error) {
 	}
 	for r, space := range k.spaces {
 		port := fmt.Sprintf("rank%d", r)
-		if err := netspace.Join(netspace.Wire{Space: k.bridge, Name: port}, netspace.Wire{Space: space, Name: wireName}, 0); err != nil {
+		if err := netspace.Join(netspace.Wire{Space: k.bridge, Name: port},
+			netspace.Wire{Space: space, Name: wireName}, 0); err != nil {
 			return err
 		}
-		if err := k.bridge.With(bridgeName, func(handle *netlink.Handle, bridge netlink.Link) error {
-			link, err := handle.LinkByName(port)
-			if err != nil {
-				return err
-			}
-			return handle.LinkSetMaster(link, bridge)
-		}); err != nil {
+		if err := k.bridge.With(bridgeName,
+			func(handle *netlink.Handle, bridge netlink.Link) error {
+				link, err := handle.LinkByName(port)
+				if err != nil {
+					return err
+				}
+				return handle.LinkSetMaster(link, bridge)
+			}); err != nil {
 			return err
 		}
 		if err := k.bridge.Up(port); err != nil {
@@ -101,13 +104,15 @@ func (k *kernelWires) addBridge() (err error) {
 	return k.bridge.Up(bridgeName)
 }
 
-// disciplines returns the queueing disciplines of a rank's interface. The rate has one of its own after the
-// other, so that the packets that overflow its queue are not counted as lost, and those in the delay do
-// not fill it.
+// disciplines returns the queueing disciplines of a rank's interface. The rate has one of its own
+// after the other, so that the packets that overflow its queue are not counted as lost, and those
+// in the delay do not fill it.
 func disciplines(i config.Impairments, link int) []netlink.Qdisc {
 	first := &netlink.Netem{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-		Limit:      delayLimit, Loss: probability(i.Loss), Latency: ticks(i.Delay), Jitter: ticks(i.Jitter),
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Handle: netlink.MakeHandle(1, 0),
+			Parent: netlink.HANDLE_ROOT},
+		Limit: delayLimit, Loss: probability(i.Loss), Latency: ticks(i.Delay),
+		Jitter: ticks(i.Jitter),
 	}
 	if i.Reorder > 0 {
 		first.ReorderProb, first.Gap = probability(i.Reorder), 1 // any packet may overtake
@@ -119,8 +124,9 @@ func disciplines(i config.Impairments, link int) []netlink.Qdisc {
 		return []netlink.Qdisc{first}
 	}
 	return []netlink.Qdisc{first, &netlink.Netem{
-		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Handle: netlink.MakeHandle(2, 0), Parent: netlink.MakeHandle(1, 1)},
-		Limit:      queueLimit, Rate64: uint64(i.Rate / 8),
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Handle: netlink.MakeHandle(2, 0),
+			Parent: netlink.MakeHandle(1, 1)},
+		Limit: queueLimit, Rate64: uint64(i.Rate / 8),
 	}}
 }
 
@@ -132,8 +138,8 @@ func ticks(d time.Duration) uint32 {
 	return uint32(float64(d) / float64(time.Microsecond) * netlink.TickInUsec())
 }
 
-// ready implements wires. The kernel drops packets until it has seen that both ends of a wire are up, which
-// it does by itself soon after.
+// ready implements wires. The kernel drops packets until it has seen that both ends of a wire are
+// up, which it does by itself soon after.
 func (k *kernelWires) ready() error {
 	deadline := time.Now().Add(5 * time.Second)
 	for _, space := range k.spaces {
@@ -189,8 +195,9 @@ func (k *kernelWires) counters() (sum result.NetworkCounters) {
 // queue has the counters of a queueing discipline.
 type queue struct{ drops, requeues uint64 }
 
-// queues returns the counters of the disciplines of an interface in this thread's namespace. It reads those
-// of the format that has requeues, which are the packets that netem let overtake others.
+// queues returns the counters of the disciplines of an interface in this thread's namespace. It
+// reads those of the format that has requeues, which are the packets that netem let overtake
+// others.
 func queues(link int) (first, rate queue, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_DUMP)
 	request.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(link)})
@@ -199,8 +206,10 @@ func queues(link int) (first, rate queue, err error) {
 		header := nl.DeserializeTcMsg(m)
 		var q queue
 		for _, statistics := range attributes(m[header.Len():], nl.TCA_STATS2) {
-			for _, b := range attributes(statistics, nl.TCA_STATS_QUEUE) { // struct gnet_stats_queue
-				q.drops, q.requeues = uint64(binary.NativeEndian.Uint32(b[8:])), uint64(binary.NativeEndian.Uint32(b[12:]))
+			// struct gnet_stats_queue
+			for _, b := range attributes(statistics, nl.TCA_STATS_QUEUE) {
+				q.drops, q.requeues = uint64(binary.NativeEndian.Uint32(b[8:])),
+					uint64(binary.NativeEndian.Uint32(b[12:]))
 			}
 		}
 		switch {

@@ -25,13 +25,13 @@ const wireName = "wire"
 const (
 	// queueLimit is how many packets of a rank may wait for the limited rate.
 	queueLimit = 1000
-	// delayLimit is how many packets of a rank may be on their way after that: 1.2 Gbit/s of full packets,
-	// or 100,000 packets a second, for the longest delay of a second.
+	// delayLimit is how many packets of a rank may be on their way after that: 1.2 Gbit/s of full
+	// packets, or 100,000 packets a second, for the longest delay of a second.
 	delayLimit = 100_000
 )
 
-// opened counts the networks of this process. Each launch has losses of its own, so that the repeats of a
-// run show how much they matter.
+// opened counts the networks of this process. Each launch has losses of its own, so that the
+// repeats of a run show how much they matter.
 var opened atomic.Uint64
 
 // Network is the network of the ranks of one launch at a time.
@@ -58,8 +58,9 @@ func New(mechanism result.Mechanism, impairments config.Impairments, seed uint64
 	return &Network{mechanism: mechanism, impairments: impairments, seed: seed}
 }
 
-// Find returns the mechanism of networks here: netem if the kernel has it, else the relay. It returns an
-// error that is [transport.ErrUnavailable] if the machine or the user's privileges allow neither.
+// Find returns the mechanism of networks here: netem if the kernel has it, else the relay. It
+// returns an error that is [transport.ErrUnavailable] if the machine or the user's privileges allow
+// neither.
 func Find() (result.Mechanism, error) {
 	var err error
 	for _, m := range []result.Mechanism{result.Netem, result.Relay} {
@@ -70,7 +71,9 @@ func Find() (result.Mechanism, error) {
 		}
 	}
 	return "", fmt.Errorf("--network: %w", transport.Unavailable(
-		"%v: it needs network namespaces, and netem or TAP interfaces; run as root or with CAP_NET_ADMIN and CAP_SYS_ADMIN, and with sch_netem, veth and bridge in the kernel or with /dev/net/tun (modprobe tun)", err))
+		"%v: it needs network namespaces, and netem or TAP interfaces; run as root or with "+
+			"CAP_NET_ADMIN and CAP_SYS_ADMIN, and with sch_netem, veth and bridge in the kernel "+
+			"or with /dev/net/tun (modprobe tun)", err))
 }
 
 // Open makes the namespaces of a number of ranks and joins them.
@@ -124,8 +127,8 @@ func (n *Network) remove() {
 	n.spaces = nil
 }
 
-// Space returns the file of a rank's namespace, which is valid while the network is open; it is empty
-// if the network is not.
+// Space returns the file of a rank's namespace, which is valid while the network is open; it is
+// empty if the network is not.
 func (n *Network) Space(rank int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,8 +148,8 @@ func (n *Network) Counters() result.NetworkCounters {
 	return n.wires.counters()
 }
 
-// configure gives a rank's interface its addresses. The rank knows the others' Ethernet addresses, so that
-// no ARP is lost or delayed.
+// configure gives a rank's interface its addresses. The rank knows the others' Ethernet addresses,
+// so that no ARP is lost or delayed.
 func configure(space *netspace.Space, rank, ranks int) error {
 	err := space.With(wireName, func(handle *netlink.Handle, wire netlink.Link) error {
 		// Of IPv6 there are no packets then. A kernel without IPv6 refuses it.
@@ -162,8 +165,9 @@ func configure(space *netspace.Space, rank, ranks int) error {
 	return space.With(wireName, func(handle *netlink.Handle, wire netlink.Link) (err error) {
 		for other := range ranks {
 			if other != rank {
-				err = errors.Join(err, handle.NeighSet(&netlink.Neigh{LinkIndex: wire.Attrs().Index, State: netlink.NUD_PERMANENT,
-					IP: address(other).AsSlice(), HardwareAddr: mac(other)}))
+				err = errors.Join(err, handle.NeighSet(&netlink.Neigh{LinkIndex: wire.Attrs().Index,
+					State: netlink.NUD_PERMANENT,
+					IP:    address(other).AsSlice(), HardwareAddr: mac(other)}))
 			}
 		}
 		return err

@@ -19,10 +19,11 @@ import (
 
 // The tests with "Network" in their names run in the guest, too, whose kernel has netem.
 
-// each runs a test with each mechanism. It skips the test if the machine or the user's privileges do not
-// allow it, and fails it if the environment says that they do.
+// each runs a test with each mechanism. It skips the test if the machine or the user's privileges
+// do not allow it, and fails it if the environment says that they do.
 func each(t *testing.T, ranks int, i config.Impairments, test func(*testing.T, *Network)) {
-	for m, required := range map[result.Mechanism]string{result.Netem: "CI_REQUIRE_NETEM", result.Relay: "CI_REQUIRE_NAMESPACES"} {
+	for m, required := range map[result.Mechanism]string{result.Netem: "CI_REQUIRE_NETEM",
+		result.Relay: "CI_REQUIRE_NAMESPACES"} {
 		t.Run(string(m), func(t *testing.T) {
 			n := New(m, i, 1)
 			err := n.Open(ranks)
@@ -58,9 +59,11 @@ const (
 	onWire   = datagram + 42.0 // with all headers
 )
 
-// send sends datagrams from one socket to another, with an interval between them. It returns the numbers of those that
-// have arrived when all are there that the network has not dropped, and what each took.
-func send(t *testing.T, n *Network, from, to *net.UDPConn, count int, interval time.Duration) (order []int, took []time.Duration) {
+// send sends datagrams from one socket to another, with an interval between them. It returns the
+// numbers of those that have arrived when all are there that the network has not dropped, and what
+// each took.
+func send(t *testing.T, n *Network, from, to *net.UDPConn, count int,
+	interval time.Duration) (order []int, took []time.Duration) {
 	t.Helper()
 	began, before := time.Now(), n.Counters()
 	sent := make(chan error, 1)
@@ -82,11 +85,13 @@ func send(t *testing.T, n *Network, from, to *net.UDPConn, count int, interval t
 		require.NoError(t, to.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 		if _, err := to.Read(b); err != nil {
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			if now := n.Counters().Since(before); int(now.Delivered+now.Dropped+now.Overflowed) == count && len(order) == int(now.Delivered) {
+			if now := n.Counters().Since(before); int(now.Delivered+now.Dropped+now.Overflowed) ==
+				count && len(order) == int(now.Delivered) {
 				require.NoError(t, <-sent)
 				return order, took
 			}
-			require.Less(t, time.Since(began), time.Minute, "%d of %d arrived: %+v", len(order), count, n.Counters())
+			require.Less(t, time.Since(began), time.Minute, "%d of %d arrived: %+v", len(order),
+				count, n.Counters())
 			continue
 		}
 		took = append(took, time.Since(began)-time.Duration(binary.LittleEndian.Uint64(b[8:])))
@@ -105,8 +110,8 @@ func overtaken(order []int) (n int) {
 	return n
 }
 
-// swapped returns how many of some packets may arrive so where nothing is to be reordered: the kernel
-// receives packets that left netem on different processors by each of them.
+// swapped returns how many of some packets may arrive so where nothing is to be reordered: the
+// kernel receives packets that left netem on different processors by each of them.
 func swapped(n *Network, packets int) int {
 	if n.mechanism == result.Relay {
 		return 0
@@ -141,13 +146,14 @@ func TestNetworkDelay(t *testing.T) {
 }
 
 func TestNetworkReorder(t *testing.T) {
-	each(t, 2, config.Impairments{Delay: 30 * time.Millisecond, Reorder: 0.1}, func(t *testing.T, n *Network) {
-		order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1000, 50*time.Microsecond)
-		require.Len(t, order, 1000)
-		require.Greater(t, overtaken(order), swapped(n, 1000))
-		require.Less(t, slices.Min(took), 30*time.Millisecond, "some skip the delay")
-		require.InDelta(t, 100, n.Counters().Reordered, 60, "six standard deviations")
-	})
+	each(t, 2, config.Impairments{Delay: 30 * time.Millisecond, Reorder: 0.1},
+		func(t *testing.T, n *Network) {
+			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1000, 50*time.Microsecond)
+			require.Len(t, order, 1000)
+			require.Greater(t, overtaken(order), swapped(n, 1000))
+			require.Less(t, slices.Min(took), 30*time.Millisecond, "some skip the delay")
+			require.InDelta(t, 100, n.Counters().Reordered, 60, "six standard deviations")
+		})
 }
 
 func TestNetworkRate(t *testing.T) {
@@ -171,12 +177,13 @@ func TestNetworkRate(t *testing.T) {
 		require.Less(t, n.Counters().Dropped, uint64(270), "an overflow is no loss")
 	})
 	// The queue is that of the rate, which packets in the delay do not fill.
-	each(t, 2, config.Impairments{Rate: 100e6, Delay: 900 * time.Millisecond}, func(t *testing.T, n *Network) {
-		order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1200, 10*time.Microsecond)
-		require.Len(t, order, 1200)
-		require.GreaterOrEqual(t, slices.Min(took), 900*time.Millisecond-time.Microsecond)
-		require.Zero(t, n.Counters().Overflowed)
-	})
+	each(t, 2, config.Impairments{Rate: 100e6, Delay: 900 * time.Millisecond},
+		func(t *testing.T, n *Network) {
+			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1200, 10*time.Microsecond)
+			require.Len(t, order, 1200)
+			require.GreaterOrEqual(t, slices.Min(took), 900*time.Millisecond-time.Microsecond)
+			require.Zero(t, n.Counters().Overflowed)
+		})
 }
 
 // Every rank reaches every other one, and a stream is cut into packets of the wire.

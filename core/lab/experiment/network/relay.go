@@ -38,9 +38,12 @@ type relay struct {
 	gone  int // how many interfaces were found deleted
 }
 
-// newRelay makes a TAP interface in each namespace and starts the thread that passes packets between them.
-func newRelay(spaces []*netspace.Space, impairments config.Impairments, seed uint64) (_ wires, err error) {
-	r := &relay{spaces: spaces, wake: -1, stopped: make(chan struct{}), shaper: newShaper(len(spaces), impairments, seed)}
+// newRelay makes a TAP interface in each namespace and starts the thread that passes packets
+// between them.
+func newRelay(spaces []*netspace.Space, impairments config.Impairments, seed uint64) (_ wires,
+	err error) {
+	r := &relay{spaces: spaces, wake: -1, stopped: make(chan struct{}),
+		shaper: newShaper(len(spaces), impairments, seed)}
 	defer func() {
 		if err != nil {
 			r.release()
@@ -262,7 +265,8 @@ func (s *shaper) take(from int, frame []byte, now time.Duration, count *result.N
 	count.Bytes += uint64(len(frame) - ethernetHeader)
 	d, i := &s.directions[from], s.impairments
 	// Each packet takes the same draws, so that one impairment does not change the others' choices.
-	lost, skips, shift := d.random.Float64() < i.Loss, d.random.Float64() < i.Reorder, 2*d.random.Float64()-1
+	lost, skips, shift := d.random.Float64() < i.Loss, d.random.Float64() < i.Reorder,
+		2*d.random.Float64()-1
 	switch {
 	case lost:
 		count.Dropped++

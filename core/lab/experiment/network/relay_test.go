@@ -12,9 +12,10 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// pass takes n packets of 1,000 bytes, one every interval, and returns the numbers of the delivered ones
-// in their order, when each was due, and the counters.
-func pass(i config.Impairments, seed uint64, n int, interval time.Duration) (order []int, due []time.Duration, count result.NetworkCounters) {
+// pass takes n packets of 1,000 bytes, one every interval, and returns the numbers of the delivered
+// ones in their order, when each was due, and the counters.
+func pass(i config.Impairments, seed uint64, n int, interval time.Duration) (order []int,
+	due []time.Duration, count result.NetworkCounters) {
 	s := newShaper(2, i, seed)
 	for k := range n {
 		frame := s.buffer()[:1000]
@@ -39,14 +40,16 @@ func TestShaperLoss(t *testing.T) {
 	require.InDelta(t, 0.01*n, count.Dropped, 60, "four standard deviations")
 	require.Len(t, order, n-int(count.Dropped))
 	require.True(t, slices.IsSorted(order))
-	again, _, _ := pass(config.Impairments{Loss: 0.01, Delay: time.Millisecond}, 1, n, time.Microsecond)
+	again, _, _ := pass(config.Impairments{Loss: 0.01, Delay: time.Millisecond}, 1, n,
+		time.Microsecond)
 	require.Equal(t, order, again, "a seed drops the same packets, whatever else happens to them")
 	other, _, _ := pass(config.Impairments{Loss: 0.01}, 2, n, time.Microsecond)
 	require.NotEqual(t, order, other)
 }
 
 func TestShaperDelay(t *testing.T) {
-	order, due, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Jitter: 10 * time.Microsecond}, 1, 1000, 30*time.Microsecond)
+	order, due, _ := pass(config.Impairments{Delay: 50 * time.Microsecond,
+		Jitter: 10 * time.Microsecond}, 1, 1000, 30*time.Microsecond)
 	require.True(t, slices.IsSorted(order), "jitter reorders nothing")
 	low, high := time.Hour, time.Duration(0)
 	for k, at := range due {
@@ -58,7 +61,8 @@ func TestShaperDelay(t *testing.T) {
 }
 
 func TestShaperReorder(t *testing.T) {
-	order, _, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Reorder: 0.1}, 1, 1000, time.Microsecond)
+	order, _, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Reorder: 0.1}, 1, 1000,
+		time.Microsecond)
 	require.Len(t, order, 1000)
 	require.False(t, slices.IsSorted(order))
 }
@@ -74,10 +78,13 @@ func TestShaperRate(t *testing.T) {
 
 // The queue of the rate is before the delay, so a long delay does not fill it.
 func TestShaperRateWithDelay(t *testing.T) {
-	_, due, count := pass(config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1, 20000, 9*time.Microsecond) // of 8 us each
+	// of 8 us each
+	_, due, count := pass(config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1, 20000,
+		9*time.Microsecond)
 	require.Zero(t, count.Overflowed)
 	require.Len(t, due, 20000)
-	s, burst := newShaper(2, config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1), result.NetworkCounters{}
+	s, burst := newShaper(2, config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1),
+		result.NetworkCounters{}
 	for k := range 20000 { // half of the rate, in bursts of 10
 		frame := s.buffer()[:1000]
 		binary.BigEndian.PutUint16(frame[12:], etherIPv4)

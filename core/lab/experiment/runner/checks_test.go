@@ -38,7 +38,8 @@ func good(t *testing.T) evidence {
 			Index: i,
 			Ranks: []record.Report{
 				{Daemons: []record.DaemonReport{daemonReport(time.Second, 2_000_000, &cfg)}},
-				{SampleEvery: 100, Clients: []record.ClientReport{clientReport(time.Second), clientReport(time.Second)}},
+				{SampleEvery: 100, Clients: []record.ClientReport{clientReport(time.Second),
+					clientReport(time.Second)}},
 			},
 			Before: readings(50, 100, 20, 250), After: readings(74, 129, 20, 250),
 			Overhead: &record.Overhead{PerOpNS: 10, ClientNS: 6, DaemonNS: 4, StampNS: 40},
@@ -81,7 +82,8 @@ func goodProxied(t *testing.T) evidence {
 		repeat := &e.Result.Repeats[i]
 		for j := range 2 {
 			repeat.Ranks[j] = record.Report{
-				Rank: j, SampleEvery: 100, Clients: []record.ClientReport{meshed(clientReport(time.Second), cfg)},
+				Rank: j, SampleEvery: 100,
+				Clients: []record.ClientReport{meshed(clientReport(time.Second), cfg)},
 				Daemons: []record.DaemonReport{daemonReport(time.Second, 1_000_000, cfg)},
 			}
 		}
@@ -94,12 +96,14 @@ func goodProxied(t *testing.T) evidence {
 func large(e *evidence) {
 	e.Result.Config.ValueSize = config.FixedSize(64 << 10)
 	e.Result.Setup.Ranks = []record.RankSetup{{Connections: 2, Paths: []transport.Path{
-		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "6"}}, {Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "2"}},
+		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "6"}},
+		{Carrier: transport.MediumTCP, Facts: map[string]string{record.FactConnections: "2"}},
 	}}}
 }
 
 func TestGoodRunPassesEveryCheck(t *testing.T) {
-	for name, e := range map[string]evidence{"closed": good(t), "open": goodOpen(t), "proxied": goodProxied(t)} {
+	for name, e := range map[string]evidence{"closed": good(t), "open": goodOpen(t),
+		"proxied": goodProxied(t)} {
 		for _, c := range check.Run(e) {
 			require.True(t, c.OK, "%s: %s: %s", name, c.Name, c.Message)
 			require.NotEmpty(t, c.Message)
@@ -109,19 +113,32 @@ func TestGoodRunPassesEveryCheck(t *testing.T) {
 
 func TestChecksFail(t *testing.T) {
 	cases := []checkCase{
-		{"verified", func(e *evidence) { client(e).Failures = map[string]uint64{"wrong-key": 2, "bad-checksum": 1} },
+		{"verified", func(e *evidence) {
+			client(e).Failures = map[string]uint64{"wrong-key": 2,
+				"bad-checksum": 1}
+		},
 			3, "1 responses bad-checksum, 2 responses wrong-key"},
 		{"verified", func(e *evidence) {
 			client(e).Failures = map[string]uint64{"short": 3}
 			client(e).VerifiedKeys -= 3
 		}, 3, "3 responses short"},
-		{"verified", func(e *evidence) { client(e).Lost = 4 }, 4, "4 calls unanswered long after the window: the transport lost them"},
-		{"verified", func(e *evidence) { client(e).VerifiedKeys -= 5 }, 5, "5 responses not checked"},
+		{"verified", func(e *evidence) { client(e).Lost = 4 }, 4,
+			"4 calls unanswered long after the window: the transport lost them"},
+		{"verified", func(e *evidence) { client(e).VerifiedKeys -= 5 }, 5,
+			"5 responses not checked"},
 		{"verified", func(e *evidence) { daemon(e).Rejected = 6 }, 6, "6 requests rejected"},
-		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9, Verified: 3, Wrong: 2} }, 2, "2 values wrong in device memory"},
-		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9} }, 9, "9 values in device memory of which none was copied back"},
+		{"verified", func(e *evidence) {
+			daemon(e).Device = &record.DeviceReport{Values: 9,
+				Verified: 3, Wrong: 2}
+		}, 2, "2 values wrong in device memory"},
+		{"verified", func(e *evidence) { daemon(e).Device = &record.DeviceReport{Values: 9} }, 9,
+			"9 values in device memory of which none was copied back"},
 		{"verified", func(e *evidence) { client(e).VerifiedSums-- }, 0, "checksums verified for"},
-		{"verified", func(e *evidence) { e.Result.Config.VerifyEvery = 10; client(e).VerifiedSums = 0 }, 0, "checksums verified for"},
+		{"verified", func(e *evidence) {
+			e.Result.Config.VerifyEvery = 10
+			client(
+				e).VerifiedSums = 0
+		}, 0, "checksums verified for"},
 		{"verified", func(e *evidence) {
 			sink(e)
 			daemon(e).ChecksummedBytes = 0
@@ -129,14 +146,18 @@ func TestChecksFail(t *testing.T) {
 		{"verified", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients = make([]record.ClientReport, 2) })
 		}, 0, "no operation was completed"},
-		{"stopped_early", func(e *evidence) { e.Result.Repeats[4].Ranks[0].Stopped = true }, 1, "1 windows ended"},
-		{"served", func(e *evidence) { daemon(e).Served++ }, 1, "issued 12000000 requests and the daemons served 12000001"},
-		{"served", func(e *evidence) { client(e).Issued += 1_200_000 }, 1_200_000, "1200000 were served twice or not at all, and throughput may be 9.1% off"},
+		{"stopped_early", func(e *evidence) { e.Result.Repeats[4].Ranks[0].Stopped = true }, 1,
+			"1 windows ended"},
+		{"served", func(e *evidence) { daemon(e).Served++ }, 1,
+			"issued 12000000 requests and the daemons served 12000001"},
+		{"served", func(e *evidence) { client(e).Issued += 1_200_000 }, 1_200_000,
+			"1200000 were served twice or not at all, and throughput may be 9.1% off"},
 		{"served", func(e *evidence) { // what one window has too much, another has too little
 			e.Result.Repeats[0].Ranks[0].Daemons[0].Served += 2
 			e.Result.Repeats[1].Ranks[0].Daemons[0].Served -= 2
 		}, 4, "in the windows, 4 were"},
-		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 1.01) }) }, 0.0099, "the clock runs slow: by the kernel's clock, the windows were 0.99% longer"},
+		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 1.01) }) },
+			0.0099, "the clock runs slow: by the kernel's clock, the windows were 0.99% longer"},
 		{"clock", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
 				r.Ranks[0].Daemons[0].Thread.ClockNS = 950e6
@@ -145,17 +166,22 @@ func TestChecksFail(t *testing.T) {
 				}
 			})
 		}, 0.05, "the windows were 5% longer"},
-		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0.99) }) }, 0.0101, "all times are that much too high"},
+		{"clock", func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0.99) }) },
+			0.0101, "all times are that much too high"},
 		{"window", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Ranks[0].Daemons[0].ElapsedNS, r.Ranks[0].Daemons[0].Thread.CPUNS = 1_300e6, 1_300e6
+				r.Ranks[0].Daemons[0].ElapsedNS, r.Ranks[0].Daemons[0].Thread.CPUNS = 1_300e6,
+					1_300e6
 			})
-		}, 0.333, "33% of the threads' windows were over 5% longer or shorter than configured: threads had no processor when their window ended, and throughput may be 10% off"},
+		}, 0.333, "33% of the threads' windows were over 5% longer or shorter than configured: " +
+			"threads had no processor when their window ended, and throughput may be 10% off"},
 		{"window", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].ElapsedNS = 700e6 })
 		}, 0.333, "longer or shorter"},
-		{"mean", func(e *evidence) { each(e, func(r *result.Repeat) { sampledMean(r, 1040) }) }, 0.04, "the sampled calls were slower than the others: percentiles may be 4% high"},
-		{"mean", func(e *evidence) { each(e, func(r *result.Repeat) { sampledMean(r, 800) }) }, 0.2, "percentiles may be 20% low"},
+		{"mean", func(e *evidence) { each(e, func(r *result.Repeat) { sampledMean(r, 1040) }) },
+			0.04, "the sampled calls were slower than the others: percentiles may be 4% high"},
+		{"mean", func(e *evidence) { each(e, func(r *result.Repeat) { sampledMean(r, 800) }) }, 0.2,
+			"percentiles may be 20% low"},
 		{"mean", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
 				r.Latency = ""
@@ -164,51 +190,67 @@ func TestChecksFail(t *testing.T) {
 				}
 			})
 		}, 0, "no latency was sampled"},
-		{"mean", func(e *evidence) { e.Result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64, "decoding histogram"},
+		{"mean", func(e *evidence) { e.Result.Repeats[0].Latency = "rubbish" }, math.MaxFloat64,
+			"decoding histogram"},
 		{"ceiling", func(e *evidence) {
 			large(e)
 			each(e, func(r *result.Repeat) {
-				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1e6}, &transport.Floor{RoundTrip: 1e6}
+				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1e6},
+					&transport.Floor{RoundTrip: 1e6}
 			})
 		}, 0.001, "in the slowest of 6 windows: not all were moved"},
 		{"floor_beaten", func(e *evidence) {
 			for i := range 2 {
 				r := &e.Result.Repeats[i]
-				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1250}, &transport.Floor{RoundTrip: 1250}
+				r.Before.Medium, r.After.Medium = &transport.Floor{RoundTrip: 1250},
+					&transport.Floor{RoundTrip: 1250}
 			}
 			each(e, func(*result.Repeat) {})
-		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by 20% at most: the bounces show one state"},
+		}, 0.333, "in 2 of 6 windows the transport was faster than the floor of its medium, by " +
+			"20% at most: the bounces show one state"},
 		{"floor_beaten", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000}, &transport.Floor{RoundTrip: 2000}, 0
+				r.Before.Medium, r.After.Medium, r.After.Bounce = &transport.Floor{RoundTrip: 2000},
+					&transport.Floor{RoundTrip: 2000}, 0
 			})
 		}, 1, "by 50% at most: the probes were disturbed, or saw another state"},
 		{"floor_beaten", func(e *evidence) {
 			e.Result.Config.InFlight = 2
 			each(e, func(r *result.Repeat) {
-				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000}, &transport.Floor{PerOp: 1000}
+				r.Before.Rate, r.After.Rate = &transport.Floor{PerOp: 1000},
+					&transport.Floor{PerOp: 1000}
 			})
 		}, 1, "by 50% at most"},
-		{"witness", func(e *evidence) { witnessed(e, 6, 1.6) }, 1, "beside 6 of 6 windows the readings of sockperf differ by over 1.5x"},
-		{"harness", func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
-			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x as fast"},
+		{"witness", func(e *evidence) { witnessed(e, 6, 1.6) }, 1,
+			"beside 6 of 6 windows the readings of sockperf differ by over 1.5x"},
+		{"harness",
+			func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
+			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x " +
+				"as fast"},
 		{"harness", func(e *evidence) {
 			e.Oversubscribed = true
 			each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 })
 		}, 0.5, "takes 50% of an operation, over all windows; its threads share processors"},
-		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04, "takes 4% of the clients' time, and throughput may be that much low"},
+		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04,
+			"takes 4% of the clients' time, and throughput may be that much low"},
 		{"probes", func(e *evidence) {
 			e.Result.Repeats[1].After.Failures = []result.ProbeFailure{{
-				Kind: transport.ProbeMedium, Caller: record.Thread{Rank: 1, Daemon: -1}, Daemon: record.Thread{Client: -1},
-				Times: 4, Error: errProbeLate.Error(), GivenUp: true,
+				Kind: transport.ProbeMedium, Caller: record.Thread{Rank: 1, Daemon: -1},
+				Daemon: record.Thread{Client: -1},
+				Times:  4, Error: errProbeLate.Error(), GivenUp: true,
 			}}
-		}, 1, "the medium probe between client 0 of rank 1 and daemon 0 of rank 0: it did not end within 3s"},
+		}, 1, "the medium probe between client 0 of rank 1 and daemon 0 of rank 0: it did not " +
+			"end within 3s"},
 		{"starved", func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Remeasured = []result.Window{{Starved: "nothing was completed in 1s"}} })
-		}, 0.5, "6 windows measured nothing and were measured again, and 0 remained (nothing was completed in 1s); the others"},
+			each(e, func(r *result.Repeat) {
+				r.Remeasured = []result.Window{{Starved: "nothing was completed in 1s"}}
+			})
+		}, 0.5, "6 windows measured nothing and were measured again, and 0 remained (nothing was " +
+			"completed in 1s); the others"},
 		{"empty_windows", func(e *evidence) {
 			e.Result.Repeats[2].Remeasured = []result.Window{{Empty: "nothing was completed in 1s"}}
-		}, 1, "1 windows were empty and were measured again (nothing was completed in 1s): the metrics leave them out"},
+		}, 1, "1 windows were empty and were measured again (nothing was completed in 1s): the " +
+			"metrics leave them out"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.Result.Repeats[i]
@@ -217,69 +259,103 @@ func TestChecksFail(t *testing.T) {
 			}
 			e.Result.Repeats[2].Samples[result.LatencyP50] = 1500
 			e.Result.Repeats[3].Samples[result.LatencyP50] = 1500
-		}, 0.333, "2 of 6 windows are mixed: the bounce between the processors changed by more than 1.5x around them; 4 windows were measured again; without them p50 is 1.25 us instead of 1.50 us"},
-		{"steal", func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 }) }, 0.02, "for 2% of the time: throughput may be 2% low"},
+		}, 0.333, "2 of 6 windows are mixed: the bounce between the processors changed by more " +
+			"than 1.5x around them; 4 windows were measured again; without them p50 is 1.25 us " +
+			"instead of 1.50 us"},
+		{"steal",
+			func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 }) },
+			0.02, "for 2% of the time: throughput may be 2% low"},
 		{"preempted", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Ranks[1].Clients[1].Thread.CPUNS, r.Ranks[1].Clients[1].Thread.Involuntary = 880e6, 30
+				r.Ranks[1].Clients[1].Thread.CPUNS,
+					r.Ranks[1].Clients[1].Thread.Involuntary = 880e6, 30
 			})
-		}, 0.04, "for 4% of the time (10 switches a second): throughput may be 4% low, and the tails include it; another program runs there"},
+		}, 0.04, "for 4% of the time (10 switches a second): throughput may be 4% low, and the " +
+			"tails include it; another program runs there"},
 		{"preempted", func(e *evidence) {
 			e.CPUs = e.Pollers
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].Thread.CPUNS = 850e6 })
 		}, 0.05, "no processor is left"},
 		{"fairness", func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[1].Reads, r.Ranks[1].Clients[1].Writes = 0, 100_000 })
+			each(e, func(r *result.Repeat) {
+				r.Ranks[1].Clients[1].Reads,
+					r.Ranks[1].Clients[1].Writes = 0, 100_000
+			})
 		}, 0.1 / 0.55, "0.18 of the median client's rate; latencies are those of the others"},
 		{"storm", func(e *evidence) {
 			e.Result.Config.Traffic = "storm:10"
-			each(e, func(r *result.Repeat) { r.Ranks[1].Storm = &record.StormReport{Due: 10, Connections: 8} })
-		}, 0.2, "48 of the 60 connections due were made and dropped; connecting takes longer than the rate allows"},
+			each(e, func(r *result.Repeat) {
+				r.Ranks[1].Storm = &record.StormReport{Due: 10,
+					Connections: 8}
+			})
+		}, 0.2, "48 of the 60 connections due were made and dropped; connecting takes longer " +
+			"than the rate allows"},
 		{"storm", func(e *evidence) {
 			e.Result.Config.Traffic = "storm:10"
-			e.Result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19, Failed: 1, Error: "no device", Leaked: 2}
-		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they left 2 descriptors behind"},
+			e.Result.Repeats[0].Ranks[1].Storm = &record.StormReport{Due: 20, Connections: 19,
+				Failed: 1, Error: "no device", Leaked: 2}
+		}, 0.05, "19 of the 20 connections due were made and dropped; 1 failed: no device; they " +
+			"left 2 descriptors behind"},
 		{"relay", func(e *evidence) {
 			e.Result.ImpairedBy = result.Relay
 			each(e, func(r *result.Repeat) {
-				r.Network = &result.NetworkCounters{BusyNS: r.Machine.CoveredNS - r.Machine.CoveredNS/10}
+				r.Network = &result.NetworkCounters{BusyNS: r.Machine.CoveredNS -
+					r.Machine.CoveredNS/10}
 			})
 		}, 0.9, "busy for 90% of the time: it limits throughput"},
-		{"collections", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Process.Collections = 3 }, 3, "ran 3 times in 1 windows"},
-		{"oversubscribed", func(e *evidence) { e.Oversubscribed, e.Pollers = true, 17 }, 17, "17 polling threads have 4"},
-		{"spare_processor", func(e *evidence) { e.CPUs = e.Pollers }, 0, "3 polling threads take all 3 processors"},
-		{"virtual_machine", func(e *evidence) { e.Result.Environment.Identity.Virtualisation = "kvm" }, 1, "a virtual machine (kvm)"},
-		{"pinned", func(e *evidence) { e.Result.Placement[1].Affinity[1] = "0-3" }, 1, "1 of 3 polling threads are not pinned"},
+		{"collections", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Process.Collections = 3 },
+			3, "ran 3 times in 1 windows"},
+		{"oversubscribed", func(e *evidence) { e.Oversubscribed, e.Pollers = true, 17 }, 17,
+			"17 polling threads have 4"},
+		{"spare_processor", func(e *evidence) { e.CPUs = e.Pollers }, 0,
+			"3 polling threads take all 3 processors"},
+		{"virtual_machine", func(e *evidence) {
+			e.Result.Environment.Identity.Virtualisation = "kvm"
+		}, 1, "a virtual machine (kvm)"},
+		{"pinned", func(e *evidence) { e.Result.Placement[1].Affinity[1] = "0-3" }, 1,
+			"1 of 3 polling threads are not pinned"},
 		{"pinned", func(e *evidence) { e.Result.Placement[1].Affinity = nil }, 2, "2 of 3"},
 		{"pinned", func(e *evidence) {
 			e.Result.Config.Pin = false
 			e.Result.Placement[0].CPUs, e.Result.Placement[1].CPUs = []int{-1}, []int{-1, -1}
 		}, 3, "not pinned, as configured"},
 		{"machines", func(e *evidence) {
-			e.Result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}, {Name: "h2", Machine: "a"}}
+			e.Result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"},
+				{Name: "h2", Machine: "a"}}
 		}, 2, "3 hosts on 2 machines: h0, h2 share one"},
 		{"machines", func(e *evidence) {
 			e.Result.Hosts = []result.Host{{Name: "h0", Machine: "a"}, {Name: "h1", Machine: "b"}}
 			e.Result.Hosts[1].Environment.Identity.Kernel = "7.1"
 		}, 2, "the hosts differ, so the slower one decides: kernel  on h0 and 7.1 on h1"},
-		{"closed", func(e *evidence) { e.Closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1, "rank 1: close: stuck"},
+		{"closed",
+			func(e *evidence) { e.Closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1,
+			"rank 1: close: stuck"},
 		{"strangers", func(e *evidence) {
-			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000}, {Name: "forged", Value: 4_000}}
+			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000},
+				{Name: "forged", Value: 4_000}}
 		}, 0.002, "24000 packets or connections of strangers came"},
-		{"interval", func(e *evidence) { e.Result.Repeats = e.Result.Repeats[:5] }, 5, "use --repeats 6 or more"},
-		{"interval", func(e *evidence) { e.Result.Config.Launches = 1 }, 6, "within one launch (--launches 1)"},
+		{"interval", func(e *evidence) { e.Result.Repeats = e.Result.Repeats[:5] }, 5,
+			"use --repeats 6 or more"},
+		{"interval", func(e *evidence) { e.Result.Config.Launches = 1 }, 6,
+			"within one launch (--launches 1)"},
 		{"complete", func(e *evidence) {
-			e.Result.Incomplete, e.Result.IncompleteReason = true, "failed after 6 of 10 repeats: rank 1: run: broken"
+			e.Result.Incomplete, e.Result.IncompleteReason = true,
+				"failed after 6 of 10 repeats: rank 1: run: broken"
 		}, 6, "rank 1: run: broken"},
 		{"drift", func(e *evidence) {
-			each(e, func(r *result.Repeat) { slope(r, func(i int) uint64 { return 45_000 + 500*uint64(i) }) })
+			each(e, func(r *result.Repeat) {
+				slope(r, func(i int) uint64 { return 45_000 + 500*uint64(i) })
+			})
 		}, 0.1315, "rises by 13% within a window, so throughput is about 6.6% low"},
 		{"drift", func(e *evidence) {
-			each(e, func(r *result.Repeat) { slope(r, func(i int) uint64 { return 100_000 - 2000*uint64(i) }) })
+			each(e, func(r *result.Repeat) {
+				slope(r, func(i int) uint64 { return 100_000 - 2000*uint64(i) })
+			})
 		}, -0.294, "falls by 29%"},
 		{"loop_timing_cost", func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[0].Daemons[0].PhaseNS = 330 })
-		}, 0.0206, "one in 64 loops takes 2.1% of the daemons' time, and throughput may be that much low"},
+		}, 0.0206,
+			"one in 64 loops takes 2.1% of the daemons' time, and throughput may be that much low"},
 		{"warmup", func(e *evidence) {
 			e.Result.Config.Warmup = config.Duration(time.Second)
 			e.Result.Setup.Warmup = &result.Warmup{LastedMS: 1002, Ended: result.WarmupLimit}
@@ -297,24 +373,36 @@ func TestChecksFail(t *testing.T) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Reads -= 20_010 })
 		}, 1, "in 6 of 6 windows, down to 99% of the operations due were completed"},
 		{"schedule_lag", func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Open.Lag = *timingOf(400, 5500) })
-		}, 5500, "response_p50 may be up to 5.5 us (100%) high, and response_p99 without stalls may be up to 5.5 us (100%) high, because the client's thread was busy or asleep"},
+			each(e, func(r *result.Repeat) {
+				r.Ranks[1].Clients[0].Open.Lag = *timingOf(
+					400, 5500)
+			})
+		}, 5500, "response_p50 may be up to 5.5 us (100%) high, and response_p99 without stalls " +
+			"may be up to 5.5 us (100%) high, because the client's thread was busy or asleep"},
 		{"schedule_lag", func(e *evidence) {
 			e.Oversubscribed = true
-			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Open.Lag = *timingOf(100, 9000) })
+			each(e, func(r *result.Repeat) {
+				r.Ranks[1].Clients[0].Open.Lag = *timingOf(
+					100, 9000)
+			})
 		}, 9000, "threads share processors"},
 	}
 	proxiedCases := []checkCase{
 		{"stages", func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Ranks[0].Clients[0].Stages[record.StageNames[1]] = *timingOf(10, 1350) })
+			each(e, func(r *result.Repeat) {
+				r.Ranks[0].Clients[0].Stages[record.StageNames[1]] = *timingOf(10, 1350)
+			})
 		}, 0.357, "explain 135.7%"},
 		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Proxy.Remote-- }, 1,
 			"took 1000000 requests from clients, 500000 for its rank, and forwarded 499999"},
-		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1, "and served 1000001 in all"},
+		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Requests++ }, 1,
+			"and served 1000001 in all"},
 		{"served", func(e *evidence) {
-			e.Result.Repeats[1].Ranks[1].Daemons[0].Delegation = &record.DelegationReport{Sent: 7, Served: 6}
+			e.Result.Repeats[1].Ranks[1].Daemons[0].Delegation = &record.DelegationReport{Sent: 7,
+				Served: 6}
 		}, 1, "it had 500000 of other ranks and 6 of other daemons, passed 7 on to those"},
-		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Served-- }, 1, "served twice or not at all"},
+		{"served", func(e *evidence) { e.Result.Repeats[1].Ranks[1].Daemons[0].Served-- }, 1,
+			"served twice or not at all"},
 	}
 	covered, run := map[string]bool{}, map[string]bool{}
 	for _, group := range []struct {
@@ -424,10 +512,12 @@ func slopeOf(e *evidence, at func(slice int) uint64) {
 func stretch(r *result.Repeat, by float64) {
 	for i := range r.Ranks {
 		for j := range r.Ranks[i].Clients {
-			r.Ranks[i].Clients[j].Thread.MonotonicNS = uint64(by * float64(r.Ranks[i].Clients[j].ElapsedNS))
+			r.Ranks[i].Clients[j].Thread.MonotonicNS = uint64(
+				by * float64(r.Ranks[i].Clients[j].ElapsedNS))
 		}
 		for j := range r.Ranks[i].Daemons {
-			r.Ranks[i].Daemons[j].Thread.MonotonicNS = uint64(by * float64(r.Ranks[i].Daemons[j].ElapsedNS))
+			r.Ranks[i].Daemons[j].Thread.MonotonicNS = uint64(
+				by * float64(r.Ranks[i].Daemons[j].ElapsedNS))
 		}
 	}
 }
@@ -439,12 +529,14 @@ func sampledMean(r *result.Repeat, ns float64) {
 	}
 }
 
-// witnessed gives every window readings of a witness, of which those beside the first n differ by a ratio.
+// witnessed gives every window readings of a witness, of which those beside the first n differ by a
+// ratio.
 func witnessed(e *evidence, n int, ratio float64) {
 	e.Result.Witness = &result.Witness{Tool: "sockperf"}
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
-		r.Before.Witness, r.After.Witness = &transport.Floor{RoundTrip: 1000}, &transport.Floor{RoundTrip: 1400}
+		r.Before.Witness, r.After.Witness = &transport.Floor{RoundTrip: 1000},
+			&transport.Floor{RoundTrip: 1400}
 		if i < n {
 			r.After.Witness.RoundTrip = 1000 * ratio
 		}
@@ -456,10 +548,16 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 	for check, edit := range map[string]func(*evidence){
 		"mean":    func(e *evidence) { sampledMean(&e.Result.Repeats[2], 5000) },
 		"harness": func(e *evidence) { e.Result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
-		"drift":   func(e *evidence) { slope(&e.Result.Repeats[2], func(i int) uint64 { return 1000 * uint64(i) }) },
+		"drift": func(e *evidence) {
+			slope(&e.Result.Repeats[2],
+				func(i int) uint64 { return 1000 * uint64(i) })
+		},
 		"ceiling": func(e *evidence) {
 			large(e)
-			each(e, func(r *result.Repeat) { r.Samples[result.LatencyMean] = 0.13 * r.Samples[result.Floor] }) // of 4 sockets
+			// of 4 sockets
+			each(e, func(r *result.Repeat) {
+				r.Samples[result.LatencyMean] = 0.13 * r.Samples[result.Floor]
+			})
 			e.Result.Repeats[2].Samples[result.LatencyMean] = 1
 		},
 		"floor_beaten": func(e *evidence) {
@@ -487,8 +585,8 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 	}
 }
 
-// One disturbance gives one warning: threads without their processors also make windows overlong and
-// rates drift. Steal is not counted twice either.
+// One disturbance gives one warning: threads without their processors also make windows overlong
+// and rates drift. Steal is not counted twice either.
 func TestOneCauseOneWarning(t *testing.T) {
 	failed := func(e evidence) (names []string) {
 		for _, c := range check.Run(e) {
@@ -612,8 +710,11 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		{"mean", goodOpen, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Ranks[1].Clients[0].InFlightNS = 0 })
 		}, "the exact mean is not known"},
-		{"clock", good, func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0) }) }, "timed by one clock only"},
-		{"harness", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead = nil }) }, "was not measured"},
+		{"clock", good, func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0) }) },
+			"timed by one clock only"},
+		{"harness", good, func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.Overhead = nil })
+		}, "was not measured"},
 		{"floor_beaten", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate = nil, nil })
 		}, "no floor was measured"},
@@ -623,28 +724,36 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		{"floor_beaten", good, func(e *evidence) {
 			e.Result.Config.InFlight = 2
 			each(e, func(r *result.Repeat) { r.Before.Rate, r.After.Rate = nil, nil })
-		}, "the rate floor was not measured, and the floor of a round trip does not compare with several calls in flight"},
+		}, "the rate floor was not measured, and the floor of a round trip does not compare with " +
+			"several calls in flight"},
 		{"floor_beaten", goodOpen, func(e *evidence) {
 			e.Result.Config.InFlight = 2
 			each(e, func(*result.Repeat) {})
 		}, "an open loop takes as long for an operation as its schedule says"},
-		{"witness", good, func(e *evidence) { e.Result.Witness = new(result.Witness) }, "has no readings"},
+		{"witness", good, func(e *evidence) { e.Result.Witness = new(result.Witness) },
+			"has no readings"},
 		{"floor_beaten", goodProxied, nil, "do not cross the medium"},
-		{"floor_beaten", good, func(e *evidence) { e.Result.Config.Network = "loss=1%" }, "at random"},
+		{"floor_beaten", good, func(e *evidence) { e.Result.Config.Network = "loss=1%" },
+			"at random"},
 		{"ceiling", good, nil, "values below 64KiB"},
 		{"ceiling", good, func(e *evidence) {
 			large(e)
 			e.Result.Setup.Ranks[0].Paths[0].Carrier = transport.MediumMemory
 		}, "values need not move in memory"},
-		{"steal", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.Processors = 0 }) }, "does not report"},
-		{"mixed", good, func(e *evidence) { each(e, func(r *result.Repeat) { r.After.Bounce = 0 }) }, "was not measured"},
+		{"steal", good, func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.Machine.Processors = 0 })
+		}, "does not report"},
+		{"mixed", good, func(e *evidence) {
+			each(e, func(r *result.Repeat) { r.After.Bounce = 0 })
+		}, "was not measured"},
 		{"preempted", good, func(e *evidence) {
 			client(e).Thread.CPUNS = 1
 			e.Result.Placement[0].Idle = config.IdleYield
 		}, "the threads yield"},
 		{"served", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Ranks[0].Daemons[0].Served, r.Ranks[1].Clients[0].Issued, r.Ranks[1].Clients[1].Issued = 0, 0, 0
+				r.Ranks[0].Daemons[0].Served, r.Ranks[1].Clients[0].Issued,
+					r.Ranks[1].Clients[1].Issued = 0, 0, 0
 			})
 		}, "no request was issued"},
 		{"schedule_lag", goodOpen, func(e *evidence) {
@@ -694,9 +803,11 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 // In a run that failed in its first window, only the checks of completeness fail.
 func TestChecksOfNoRepeat(t *testing.T) {
 	for _, e := range []evidence{good(t), goodOpen(t), goodProxied(t)} {
-		e.Result.Repeats, e.Result.Incomplete, e.Result.IncompleteReason = nil, true, "failed after 0 of 6 repeats"
+		e.Result.Repeats, e.Result.Incomplete, e.Result.IncompleteReason = nil, true,
+			"failed after 0 of 6 repeats"
 		for _, c := range check.Run(e) {
-			require.Equal(t, c.Name != "complete" && c.Name != "verified" && c.Name != "interval", c.OK, "%s: %s", c.Name, c.Message)
+			require.Equal(t, c.Name != "complete" && c.Name != "verified" && c.Name != "interval",
+				c.OK, "%s: %s", c.Name, c.Message)
 		}
 	}
 }
@@ -712,11 +823,16 @@ func TestRateAllowsForCallsInFlight(t *testing.T) {
 		}
 	}
 	require.True(t, findCheck(t, e, "rate").OK)
-	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Drained = 0 }) // the others were never issued
+	// the others were never issued
+	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Drained = 0 })
 	f := findCheck(t, e, "rate")
 	require.False(t, f.OK)
 	require.Contains(t, f.Message, "use a lower --rate")
-	each(&e, func(r *result.Repeat) { r.Ranks[1].Clients[0].Reads, r.Ranks[1].Clients[0].Drained = 500, 1000 }) // more than can be in flight
+	// more than can be in flight
+	each(&e, func(r *result.Repeat) {
+		r.Ranks[1].Clients[0].Reads,
+			r.Ranks[1].Clients[0].Drained = 500, 1000
+	})
 	require.False(t, findCheck(t, e, "rate").OK)
 }
 
@@ -751,8 +867,8 @@ func TestRateByWindows(t *testing.T) {
 	}
 }
 
-// TestScheduleLag has operations that started late, beside response times with a median of 10 us and a
-// p99 of 100 us. Each is compared with its like.
+// TestScheduleLag has operations that started late, beside response times with a median of 10 us
+// and a p99 of 100 us. Each is compared with its like.
 func TestScheduleLag(t *testing.T) {
 	of := func(n, p50, tail uint64) string { // 3% are in the tail
 		h := record.NewHistogram()
@@ -774,12 +890,16 @@ func TestScheduleLag(t *testing.T) {
 		says, doesNotSay string
 	}{
 		{"clean", 90, 200, 0, 500, true, "0.9% and 0.2% of such response times", "may be"},
-		{"moves p50", 2000, 2000, 0, 500, false, "response_p50 may be up to 2 us (20%) high", "response_p99"},
-		{"moves p99", 90, 20_000, 0, 500, false, "response_p99 without stalls may be up to 20 us (20%) high", "response_p50"},
+		{"moves p50", 2000, 2000, 0, 500, false, "response_p50 may be up to 2 us (20%) high",
+			"response_p99"},
+		{"moves p99", 90, 20_000, 0, 500, false,
+			"response_p99 without stalls may be up to 20 us (20%) high", "response_p50"},
 		{"in stalls", 90, 80_000, 0.04, 500, true, "as stalls took 4% of the time", "may be"},
 		{"in part in stalls", 90, 80_000, 0.01, 500, false, "response_p99", "response_p50"},
-		{"waits for the iteration", 2000, 20_000, 0, 8000, true, "half of the operations started within 2 us", "may be"},
-		{"iterations as long as responses", 9990, 9990, 0, 20_000, false, "response_p50 may be up to 9.99 us (100%) high", "response_p99"},
+		{"waits for the iteration", 2000, 20_000, 0, 8000, true,
+			"half of the operations started within 2 us", "may be"},
+		{"iterations as long as responses", 9990, 9990, 0, 20_000, false,
+			"response_p50 may be up to 9.99 us (100%) high", "response_p99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := goodOpen(t)
@@ -787,7 +907,8 @@ func TestScheduleLag(t *testing.T) {
 				for i := range r.Ranks[1].Clients {
 					client := &r.Ranks[1].Clients[i]
 					client.Polls, client.EmptyPolls, client.BusyNS = 1000, 500, 500*c.busy
-					client.Thread.GapLimitNS, client.Thread.GapNS = 20_000, uint64(c.stalled*float64(client.ElapsedNS))
+					client.Thread.GapLimitNS, client.Thread.GapNS = 20_000,
+						uint64(c.stalled*float64(client.ElapsedNS))
 				}
 				for i := range r.Ranks[0].Daemons {
 					r.Ranks[0].Daemons[i].Thread.GapLimitNS = 20_000
@@ -828,7 +949,8 @@ func TestSamplingOfEachWindow(t *testing.T) {
 	require.Contains(t, c.Message, "one in 1 to 100 operations")
 
 	slopeOf(&e, func(i int) uint64 { return 20 + uint64(i) }) // thirds of 270 and 438 operations
-	require.True(t, findCheck(t, e, "drift").OK, "five of six windows may have counted as many in the next slice")
+	require.True(t, findCheck(t, e, "drift").OK,
+		"five of six windows may have counted as many in the next slice")
 }
 
 func TestStagesAllowForSampling(t *testing.T) {
@@ -843,7 +965,8 @@ func TestStagesAllowForSampling(t *testing.T) {
 	text := slow.Encode()
 	for i := range e.Result.Repeats {
 		for _, r := range e.Result.Repeats[i].Ranks {
-			r.Clients[0].Remote = &record.TimingReport{Histogram: text, MeanNS: slow.Mean(), Samples: slow.Count()}
+			r.Clients[0].Remote = &record.TimingReport{Histogram: text, MeanNS: slow.Mean(),
+				Samples: slow.Count()}
 		}
 	}
 	f := findCheck(t, e, "stages")
@@ -852,8 +975,8 @@ func TestStagesAllowForSampling(t *testing.T) {
 	require.Contains(t, f.Message, "may be off by")
 }
 
-// TestStagesBesideHeldCalls has calls of 1 us and few of 1 ms, which make two thirds of the mean. The
-// stages are judged beside the others, open loop or not.
+// TestStagesBesideHeldCalls has calls of 1 us and few of 1 ms, which make two thirds of the mean.
+// The stages are judged beside the others, open loop or not.
 func TestStagesBesideHeldCalls(t *testing.T) {
 	for stage, ok := range map[uint64]bool{166: true, 133: false} {
 		for name, e := range map[string]evidence{"closed": good(t), "open": goodOpen(t)} {
@@ -879,8 +1002,8 @@ func TestStagesBesideHeldCalls(t *testing.T) {
 	}
 }
 
-// Stamps that slow sampled calls by a lot in most windows make the stages doubtful; in one window the
-// sample may have caught slow calls.
+// Stamps that slow sampled calls by a lot in most windows make the stages doubtful; in one window
+// the sample may have caught slow calls.
 func TestStagesOfSlowedCalls(t *testing.T) {
 	for slow, want := range map[uint64]struct {
 		windows int
@@ -902,7 +1025,8 @@ func TestStagesOfSlowedCalls(t *testing.T) {
 		f := findCheck(t, e, "stages")
 		require.Equal(t, want.ok, f.OK, f.Message)
 		if !want.ok {
-			require.Contains(t, f.Message, "in half of the windows the stamps slow sampled calls by 38% or more, which is left out, but more than 25% need not be alike")
+			require.Contains(t, f.Message, "in half of the windows the stamps slow sampled calls "+
+				"by 38% or more, which is left out, but more than 25% need not be alike")
 		}
 	}
 }

@@ -19,15 +19,16 @@ func alone(cfg config.Config) int {
 }
 
 // repeatWithClasses is repeat. If there are several classes of traffic, it measures on the same
-// connections a window of each class alone besides, to tell how much they slow each other: before the
-// repeat and after it in turn, so that a drift of the machine favors neither.
+// connections a window of each class alone besides, to tell how much they slow each other: before
+// the repeat and after it in turn, so that a drift of the machine favors neither.
 func (b *bench) repeatWithClasses(ctx context.Context, i int) (repeat result.Repeat, err error) {
 	windows := make([][]record.Report, alone(b.cfg))
 	measureAlone := func() error {
 		duration := time.Duration(b.cfg.Duration)
 		for class := range windows {
 			b.progress.enter(StepAlone, b.earlier+i+1, duration)
-			windows[class], err = b.runWindow(ctx, record.Window{Duration: duration, SampleEvery: b.sampleEvery, Only: class + 1})
+			windows[class], err = b.runWindow(ctx,
+				record.Window{Duration: duration, SampleEvery: b.sampleEvery, Only: class + 1})
 			if err != nil {
 				return err
 			}

@@ -21,23 +21,28 @@ func TestClassesAlone(t *testing.T) {
 		cfg.Clients, cfg.Service, cfg.ReadRatio = 3, config.ServiceEcho, 1
 		require.NoError(t, cfg.Validate())
 		req.CPUs = processors(8)
-		c.alone = func(r *record.Report, class int) { // class 1 is twice as fast alone, and class 2 three times
+		// class 1 is twice as fast alone, and class 2 three times
+		c.alone = func(r *record.Report, class int) {
 			for i := range r.Clients {
 				client := &r.Clients[i]
 				n := uint64(class + 1)
-				client.Reads, client.Writes, client.PayloadBytes = n*client.Reads, n*client.Writes, n*client.PayloadBytes
+				client.Reads, client.Writes, client.PayloadBytes = n*client.Reads, n*client.Writes,
+					n*client.PayloadBytes
 				client.Latency = timingOf(100, 1000/n).Histogram
 			}
 		}
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
 		for rank := range cfg.Ranks {
-			require.Equal(t, []int{0, 0, 1, 2, 1, 2, 0, 0, 1, 2}, c.only[rank], "the warm-up, and three repeats")
+			require.Equal(t, []int{0, 0, 1, 2, 1, 2, 0, 0, 1, 2}, c.only[rank],
+				"the warm-up, and three repeats")
 		}
 		// Each fake client has 1 M op/s; two ranks call.
 		for name, want := range map[string]float64{
-			"rpc.throughput": 2e6, "bulk.throughput": 4e6, "rpc.alone.throughput": 4e6, "bulk.alone.throughput": 12e6,
-			"rpc.slowdown.throughput": 2, "bulk.slowdown.throughput": 3, "rpc.slowdown.latency_p50": 2, "bulk.slowdown.latency_p99": 3,
+			"rpc.throughput": 2e6, "bulk.throughput": 4e6, "rpc.alone.throughput": 4e6,
+			"bulk.alone.throughput":   12e6,
+			"rpc.slowdown.throughput": 2, "bulk.slowdown.throughput": 3,
+			"rpc.slowdown.latency_p50": 2, "bulk.slowdown.latency_p99": 3,
 		} {
 			require.InEpsilon(t, want, r.Summary[name].Median, 0.01, name)
 			require.Equal(t, 3, r.Summary[name].N)

@@ -9,9 +9,9 @@ import (
 
 // Beside says what a run measures beside its windows.
 type Beside struct {
-	// StateOnly measures windows and the state of the machine around them, which the bounces show. It
-	// leaves out the overhead of the harness and the floors. It is for many short launches of which
-	// only differences between windows are used; their results are not for users.
+	// StateOnly measures windows and the state of the machine around them, which the bounces show.
+	// It leaves out the overhead of the harness and the floors. It is for many short launches of
+	// which only differences between windows are used; their results are not for users.
 	StateOnly bool
 	// Bare asks for probes of the transport without the harness.
 	Bare bool
@@ -19,27 +19,29 @@ type Beside struct {
 	Witness bool
 }
 
-// What a launch takes besides warm-up and windows: to start, prepare and connect the ranks, to close them
-// and to check and store the result. The committed results of v0.8.0 have 65 ms for two ranks. usualFill is
-// the rate, in B/s, of filling a store.
+// What a launch takes besides warm-up and windows: to start, prepare and connect the ranks, to
+// close them and to check and store the result. The committed results of v0.8.0 have 65 ms for two
+// ranks. usualFill is the rate, in B/s, of filling a store.
 const (
 	launchBase = 45 * time.Millisecond
 	rankTime   = 10 * time.Millisecond
 	usualFill  = 1 << 30
 )
 
-// steadyTime is about when a warm-up is steady and ends: after steadyRounds of progress, some of which are
-// not steady yet.
+// steadyTime is about when a warm-up is steady and ends: after steadyRounds of progress, some of
+// which are not steady yet.
 const steadyTime = 100 * time.Millisecond
 
-// remeasuredShare is the share of windows that are measured again because the machine changed its state. It is
-// 1% in the committed results of v0.8.0 and 25% in those of a busier machine in v0.5.0; maxRemeasure bounds it.
+// remeasuredShare is the share of windows that are measured again because the machine changed its
+// state. It is 1% in the committed results of v0.8.0 and 25% in those of a busier machine in
+// v0.5.0; maxRemeasure bounds it.
 const remeasuredShare = 0.1
 
 // Expected returns about how long a run takes.
 func Expected(c config.Config, b Beside) time.Duration {
 	fill := float64(c.TotalKeys()) * (c.ValueSize.Mean() + 64) / usualFill
-	launch := launchBase + time.Duration(c.Ranks)*rankTime + time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
+	launch := launchBase + time.Duration(c.Ranks)*rankTime +
+		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b)
 	if b.Witness {
 		forth, back := c.Payloads()
@@ -57,7 +59,8 @@ func Expected(c config.Config, b Beside) time.Duration {
 // windowTime is the planned time of a window with what is measured beside it, except for a witness.
 func windowTime(c config.Config, b Beside) time.Duration {
 	windows := 1 + alone(c)
-	return overheadPlanned(c, b) + time.Duration(windows)*time.Duration(c.Duration) + 2*probesPlanned(c, b)
+	return overheadPlanned(c, b) + time.Duration(windows)*time.Duration(c.Duration) +
+		2*probesPlanned(c, b)
 }
 
 // overheadPlanned is the planned time of measuring the overhead of the harness.

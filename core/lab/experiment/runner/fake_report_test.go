@@ -68,8 +68,10 @@ var encodedTimings sync.Map
 // daemonReport is a daemon that served requests, one per loop.
 func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.DaemonReport {
 	r := record.DaemonReport{
-		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests, Served: requests, Flushes: requests,
-		PhaseEvery: 64, PhaseNS: 100, Thread: record.ThreadReport{CPUNS: uint64(d), MonotonicNS: uint64(d)},
+		ElapsedNS: uint64(d), Loops: 2 * requests, EmptyLoops: requests, Requests: requests,
+		Served: requests, Flushes: requests,
+		PhaseEvery: 64, PhaseNS: 100, Thread: record.ThreadReport{CPUNS: uint64(d),
+			MonotonicNS: uint64(d)},
 		Phases: map[string]record.TimingReport{record.PhaseLoop: *timingOf(10, 400)},
 	}
 	for _, name := range record.PhaseNames {
@@ -78,7 +80,8 @@ func daemonReport(d time.Duration, requests uint64, cfg *config.Config) record.D
 	if cfg.Proxied() {
 		half := requests / 2
 		r.Proxy = &record.ProxyReport{
-			FromClients: requests, Local: requests - half, Remote: half, Responses: half, Incoming: half,
+			FromClients: requests, Local: requests - half, Remote: half, Responses: half,
+			Incoming: half,
 		}
 	}
 	return r

@@ -32,7 +32,8 @@ const (
 	opKill     = "kill"
 )
 
-var opOf = map[record.State]string{record.StateMeasuring: opMeasure, record.StateDraining: opDrain, record.StateStopped: opStop}
+var opOf = map[record.State]string{record.StateMeasuring: opMeasure, record.StateDraining: opDrain,
+	record.StateStopped: opStop}
 
 // call is one operation of a rank; nth counts calls of the same operation from 1.
 type call struct {
@@ -63,9 +64,11 @@ type cluster struct {
 	perPair func(record.Probe, *transport.Floor) // edits the caller's reading, if set
 	advice  int                                  // sampling that a warm-up recommends
 	leave   bool                                 // the server ends its measured Run early
-	steady  bool                                 // ranks report a constant throughput from the start
-	edit    func(*record.Report)
-	alone   func(r *record.Report, class int) // edits the windows in which a class calls alone, from 1
+	// ranks report a constant throughput from the start
+	steady bool
+	edit   func(*record.Report)
+	// edits the windows in which a class calls alone, from 1
+	alone func(r *record.Report, class int)
 
 	mu      sync.Mutex
 	log     []call
@@ -81,16 +84,18 @@ type cluster struct {
 func newCluster() *cluster {
 	return &cluster{
 		prepared: record.Prepared{
-			Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{MaxPayload: 1 << 20, Peers: 100}},
-			PID:        42, Waits: true,
+			Properties: transport.Properties{Provider: "memfd",
+				Limits: transport.Limits{MaxPayload: 1 << 20, Peers: 100}},
+			PID: 42, Waits: true,
 		},
 		floor: transport.Floor{Name: "bounce", RoundTrip: 500, Samples: 10}, advice: 7,
 		others: map[transport.ProbeKind]transport.Floor{
 			record.ProbeBounce:  {Name: "cache-line bounce", RoundTrip: 50, Samples: 10},
 			transport.ProbeRate: {Name: "stream", PerOp: 400, Samples: 10},
 		},
-		only: map[int][]int{}, count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{}, drained: map[int]bool{},
-		lost: make(chan struct{}),
+		only: map[int][]int{}, count: map[call]int{}, alive: map[int]int{}, ready: map[int]bool{},
+		drained: map[int]bool{},
+		lost:    make(chan struct{}),
 	}
 }
 
@@ -232,7 +237,8 @@ func (f *fakeRank) Connect(ctx context.Context, workers []record.RankWorkers) er
 }
 
 func (f *fakeRank) Overhead(ctx context.Context, _ time.Duration) (record.Overhead, error) {
-	return record.Overhead{PerOpNS: 12, VerifyNS: 3, StampNS: 40}, f.begin(ctx, f.number, opOverhead, f.dead)
+	return record.Overhead{PerOpNS: 12, VerifyNS: 3, StampNS: 40},
+		f.begin(ctx, f.number, opOverhead, f.dead)
 }
 
 func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
@@ -244,14 +250,16 @@ func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, 
 	if p.Kind != transport.ProbeMedium {
 		var supported bool
 		if floor, supported = f.others[p.Kind]; !supported {
-			return transport.Floor{}, transport.NewOpError("fake", "probe", transport.ErrUnsupported)
+			return transport.Floor{}, transport.NewOpError("fake", "probe",
+				transport.ErrUnsupported)
 		}
 	} else if server.Rank > 0 || caller.Rank > 1 || caller.Client > 0 {
 		// Not logged: the first pair stands for all.
 	} else if err := f.begin(ctx, f.number, opProbe, f.dead); err != nil {
 		return transport.Floor{}, err
 	}
-	if p.Near.Rank != f.number || p.Far.Rank == f.number || !p.Initiate && p.Near.Client >= 0 || p.Initiate && p.Far.Client >= 0 {
+	if p.Near.Rank != f.number || p.Far.Rank == f.number || !p.Initiate && p.Near.Client >= 0 ||
+		p.Initiate && p.Far.Client >= 0 {
 		return transport.Floor{}, errors.New("the wrong side, or the wrong worker")
 	}
 	if !p.Initiate {
@@ -263,7 +271,8 @@ func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, 
 	return floor, nil
 }
 
-func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(),
+	progress func(record.Progress)) (record.Report, error) {
 	this := f.note(f.number, opRun)
 	f.mu.Lock()
 	f.only[f.number] = append(f.only[f.number], ph.Only)
@@ -298,7 +307,8 @@ func (f *fakeRank) Run(ctx context.Context, ph record.Window, started func(), pr
 		f.mu.Lock()
 		f.drained[f.number] = true
 		f.mu.Unlock()
-		progress(record.Progress{Ops: uint64(elapsed / time.Microsecond), Elapsed: elapsed, Drained: true})
+		progress(record.Progress{Ops: uint64(elapsed / time.Microsecond), Elapsed: elapsed,
+			Drained: true})
 	}
 	if cfg.Serves(f.number) {
 		err = f.wait(ctx, record.StateStopped, nil)
@@ -345,12 +355,14 @@ func (f *fakeRank) wait(ctx context.Context, to record.State, until <-chan time.
 }
 
 // window lasts for its duration, or until it is ended.
-func (f *fakeRank) window(ctx context.Context, ph record.Window, progress func(record.Progress)) error {
+func (f *fakeRank) window(ctx context.Context, ph record.Window,
+	progress func(record.Progress)) error {
 	begun := time.Now()
 	tell := func(elapsed time.Duration) {
 		if f.plan.Config.Calls(f.number) {
 			ops := uint64(elapsed / time.Microsecond)
-			progress(record.Progress{Ops: ops, Elapsed: elapsed, RecentP50: 900, RecentP99: 1100 + float64(f.number)})
+			progress(record.Progress{Ops: ops, Elapsed: elapsed, RecentP50: 900, RecentP99: 1100 +
+				float64(f.number)})
 		}
 	}
 	tell(time.Millisecond)
@@ -392,10 +404,12 @@ func (f *fakeRank) die(ctx context.Context, ph record.Window, death error) error
 
 func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report {
 	cfg := &f.plan.Config
-	report := record.Report{Rank: f.number, SampleEvery: ph.SampleEvery, Stopped: elapsed < ph.Duration}
+	report := record.Report{Rank: f.number, SampleEvery: ph.SampleEvery,
+		Stopped: elapsed < ph.Duration}
 	if ph.Warmup {
 		report.SampleEvery = f.advice
-		report.Setup = &record.RankSetup{OpenNS: 1000, Connections: 1, ConnectNS: 100, ConnectAllNS: 100}
+		report.Setup = &record.RankSetup{OpenNS: 1000, Connections: 1, ConnectNS: 100,
+			ConnectAllNS: 100}
 	}
 	daemons, clients := cfg.Threads(f.number)
 	for range clients {
@@ -403,7 +417,8 @@ func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report
 	}
 	calls := uint64(cfg.CallingRanks()*cfg.Clients) * uint64(elapsed/time.Microsecond)
 	for range daemons {
-		report.Daemons = append(report.Daemons, daemonReport(elapsed, calls/uint64(cfg.ServingRanks()*cfg.Daemons), cfg))
+		report.Daemons = append(report.Daemons,
+			daemonReport(elapsed, calls/uint64(cfg.ServingRanks()*cfg.Daemons), cfg))
 	}
 	if f.alone != nil && ph.Only > 0 {
 		f.alone(&report, ph.Only)
@@ -434,11 +449,15 @@ func (f *fakeRank) checkOrder(to record.State) {
 	for r := range f.plan.Config.Ranks {
 		switch {
 		case to == record.StateMeasuring && !f.ready[r]:
-			f.wrong = append(f.wrong, fmt.Sprintf("rank %d measured before rank %d was in its loop", f.number, r))
+			f.wrong = append(f.wrong, fmt.Sprintf("rank %d measured before rank %d was in its loop",
+				f.number, r))
 		case to == record.StateStopped && f.plan.Config.Calls(r) && !f.drained[r]:
-			f.wrong = append(f.wrong, fmt.Sprintf("rank %d was stopped before rank %d had drained", f.number, r))
+			f.wrong = append(f.wrong, fmt.Sprintf("rank %d was stopped before rank %d had drained",
+				f.number, r))
 		}
 	}
 }
 
-func (f *fakeRank) Close(ctx context.Context) error { return f.begin(ctx, f.number, opClose, f.dead) }
+func (f *fakeRank) Close(ctx context.Context) error {
+	return f.begin(ctx, f.number, opClose, f.dead)
+}

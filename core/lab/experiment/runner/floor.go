@@ -37,13 +37,15 @@ const (
 )
 
 var (
-	errProbeLate = fmt.Errorf("it did not end within %v; its ranks perhaps got no processor, cannot reach each other, or hang", probePatience)
+	errProbeLate = fmt.Errorf("it did not end within %v; its ranks perhaps got no processor, "+
+		"cannot reach each other, or hang", probePatience)
 	errNoReading = errors.New("it measured nothing; perhaps its ranks got no processor")
 	errGivenUp   = errors.New("a probe was given up")
 )
 
 // floorKinds are the kinds of probes besides the bounce, the one next to the window first.
-var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate, transport.ProbeLibrary}
+var floorKinds = [...]transport.ProbeKind{transport.ProbeMedium, transport.ProbeRate,
+	transport.ProbeLibrary}
 
 // bareKind returns the kind of the probe of the transport without the harness.
 func bareKind(cfg *config.Config) transport.ProbeKind {
@@ -58,7 +60,8 @@ const bounceName = "cache-line bounce"
 
 // probeNames are the kinds in notes.
 var probeNames = map[transport.ProbeKind]string{
-	record.ProbeBounce: "the bounce between its processors", transport.ProbeMedium: "its floor", transport.ProbeRate: "its rate floor",
+	record.ProbeBounce: "the bounce between its processors", transport.ProbeMedium: "its floor",
+	transport.ProbeRate: "its rate floor",
 }
 
 // callingPair is a daemon and a thread that calls it over the transport.
@@ -71,7 +74,8 @@ func callingPairs(req *Request, cfg config.Config, plans []record.Plan) (pairs [
 		for d, daemonCPU := range plans[s].CPUs[:cfg.Daemons] {
 			server := record.Thread{Rank: s, Daemon: d, Client: -1}
 			for r := range plans {
-				// Daemons of mesh-proxied call each other, so half of the pairs are the others reversed.
+				// Daemons of mesh-proxied call each other, so half of the pairs are the others
+				// reversed.
 				if r == s || !cfg.Calls(r) || cfg.Proxied() && r < s {
 					continue
 				}
@@ -86,9 +90,12 @@ func callingPairs(req *Request, cfg config.Config, plans []record.Plan) (pairs [
 					}
 					switch {
 					case cfg.Proxied() && i == d:
-						pairs = append(pairs, callingPair{server, record.Thread{Rank: r, Daemon: d, Client: -1}})
+						pairs = append(pairs,
+							callingPair{server, record.Thread{Rank: r, Daemon: d, Client: -1}})
 					case !cfg.Proxied() && i >= daemons:
-						pairs = append(pairs, callingPair{server, record.Thread{Rank: r, Daemon: -1, Client: i - daemons}})
+						pairs = append(pairs,
+							callingPair{server,
+								record.Thread{Rank: r, Daemon: -1, Client: i - daemons}})
 					}
 				}
 			}
@@ -139,7 +146,8 @@ func (b *bench) readings(ctx context.Context, before bool) (result.Readings, err
 	}
 	if len(pairs) == 0 {
 		return result.Readings{
-			Note: "every thread that calls over the transport shares its processor with the daemons; a probe needs two processors",
+			Note: "every thread that calls over the transport shares its processor with the " +
+				"daemons; a probe needs two processors",
 		}, nil
 	}
 	side := probeSide{bench: b}
@@ -167,7 +175,8 @@ type probeSide struct {
 func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool) error {
 	byPair := make([]result.PairReadings, len(pairs))
 	for i, p := range pairs {
-		byPair[i].Caller, byPair[i].Daemon, byPair[i].Crosses = p.caller, p.server, r.req.crossing(p)
+		byPair[i].Caller, byPair[i].Daemon, byPair[i].Crosses = p.caller, p.server,
+			r.req.crossing(p)
 	}
 	bounce := func() error {
 		floor, each, err := r.probeAll(ctx, pairs, record.ProbeBounce)
@@ -251,18 +260,22 @@ func (b *bench) unprobedNote() string {
 		return "the plugin is of a version that knows no other probe than its own floor"
 	}
 	var notes []string
-	for _, kind := range [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium, transport.ProbeRate} {
+	for _, kind := range [...]transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
+		transport.ProbeRate} {
 		if name, reason := probeNames[kind], b.unprobed[kind]; name != "" && reason != "" {
-			notes = append(notes, fmt.Sprintf("transport %s has no probe for %s: %s", b.cfg.Transport, name, reason))
+			notes = append(notes, fmt.Sprintf("transport %s has no probe for %s: %s",
+				b.cfg.Transport, name, reason))
 		}
 	}
 	return strings.Join(notes, "; ")
 }
 
 // probeAll takes a probe of one kind between each pair, and returns the median with the readings.
-// The median is nil if the kind cannot be probed. If some pairs are on different machines and others are
-// not, it is that of the former, which are the slower ones. No cache line bounces between machines.
-func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (*transport.Floor, []float64, error) {
+// The median is nil if the kind cannot be probed. If some pairs are on different machines and
+// others are not, it is that of the former, which are the slower ones. No cache line bounces
+// between machines.
+func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind transport.ProbeKind) (
+	*transport.Floor, []float64, error) {
 	if r.unprobed[kind] != "" {
 		return nil, nil, nil
 	}
@@ -334,7 +347,8 @@ func readingIn(floor transport.Floor, kind transport.ProbeKind) float64 {
 
 // probePair takes a probe of one pair, and takes it again if it fails. It returns errGivenUp once
 // that has taken too long, and the error of a probe that cannot succeed later.
-func (r *probeSide) probePair(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+func (r *probeSide) probePair(ctx context.Context, pair callingPair,
+	probe transport.Probe) (transport.Floor, error) {
 	failure := result.ProbeFailure{Kind: probe.Kind, Caller: pair.caller, Daemon: pair.server}
 	for pause := probePause; ; pause = min(2*pause, maxProbePause) {
 		began := time.Now()
@@ -370,12 +384,14 @@ func (r *probeSide) addFailure(failure result.ProbeFailure) {
 func lasting(err error) bool {
 	var died *record.ExitError
 	var invalid *record.InvalidError
-	return errors.As(err, &died) || errors.As(err, &invalid) || errors.Is(err, transport.ErrUnsupported) || errors.Is(err, transport.ErrPeerDown) ||
+	return errors.As(err, &died) || errors.As(err, &invalid) ||
+		errors.Is(err, transport.ErrUnsupported) || errors.Is(err, transport.ErrPeerDown) ||
 		errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrCorrupt)
 }
 
 // tryProbe takes one probe and returns the caller's reading.
-func (b *bench) tryProbe(ctx context.Context, pair callingPair, probe transport.Probe) (transport.Floor, error) {
+func (b *bench) tryProbe(ctx context.Context, pair callingPair,
+	probe transport.Probe) (transport.Floor, error) {
 	const op = "probing the floor"
 	server, caller := pair.server.Rank, pair.caller.Rank
 	floors, err := callAll(ctx, b.ranks, []int{server, caller}, op, probe.Duration+probePatience,

@@ -30,21 +30,29 @@ func TestCallingPairs(t *testing.T) {
 		processors int
 		want       pairs
 	}{
-		"own processors":            {"client-server", 1, plans([]int{0}, []int{1}), 2, pairs{{daemon(0, 0), client(1, 0)}}},
-		"the first client shares":   {"client-server", 1, plans([]int{0}, []int{0, 1}), 2, pairs{{daemon(0, 0), client(1, 1)}}},
-		"another rank's client":     {"client-server", 1, plans([]int{0}, []int{0}, []int{0, 1}), 2, pairs{{daemon(0, 0), client(2, 1)}}},
-		"only another daemon":       {"client-server", 2, plans([]int{0, 1}, []int{0}), 2, pairs{{daemon(0, 1), client(1, 0)}}},
-		"several":                   {"client-server", 2, plans([]int{0, 1}, []int{2}), 3, pairs{{daemon(0, 0), client(1, 0)}, {daemon(0, 1), client(1, 0)}}},
-		"all share":                 {"client-server", 1, plans([]int{0}, []int{0, 0}), 2, nil},
-		"not pinned":                {"client-server", 1, plans([]int{-1}, []int{-1}), 2, pairs{{daemon(0, 0), client(1, 0)}}},
+		"own processors": {"client-server", 1, plans([]int{0}, []int{1}), 2,
+			pairs{{daemon(0, 0), client(1, 0)}}},
+		"the first client shares": {"client-server", 1, plans([]int{0}, []int{0, 1}), 2,
+			pairs{{daemon(0, 0), client(1, 1)}}},
+		"another rank's client": {"client-server", 1, plans([]int{0}, []int{0}, []int{0, 1}), 2,
+			pairs{{daemon(0, 0), client(2, 1)}}},
+		"only another daemon": {"client-server", 2, plans([]int{0, 1}, []int{0}), 2,
+			pairs{{daemon(0, 1), client(1, 0)}}},
+		"several": {"client-server", 2, plans([]int{0, 1}, []int{2}), 3,
+			pairs{{daemon(0, 0), client(1, 0)}, {daemon(0, 1), client(1, 0)}}},
+		"all share": {"client-server", 1, plans([]int{0}, []int{0, 0}), 2, nil},
+		"not pinned": {"client-server", 1, plans([]int{-1}, []int{-1}), 2,
+			pairs{{daemon(0, 0), client(1, 0)}}},
 		"not pinned, one processor": {"client-server", 1, plans([]int{-1}, []int{-1}), 1, nil},
 		// A rank's daemons come first. In mesh-direct, clients of other ranks call the daemon.
 		"direct": {"mesh-direct", 1, plans([]int{0, 1}, []int{2, 3}), 4,
 			pairs{{daemon(0, 0), client(1, 0)}, {daemon(1, 0), client(0, 0)}}},
 		"direct, sharing": {"mesh-direct", 1, plans([]int{0, 1}, []int{1, 0}), 2, nil},
 		// In mesh-proxied, daemons of the same index call each other.
-		"proxied":          {"mesh-proxied", 1, plans([]int{0, 1}, []int{2, 3}), 4, pairs{{daemon(0, 0), daemon(1, 0)}}},
-		"proxied, second":  {"mesh-proxied", 2, plans([]int{0, 1, 0}, []int{0, 0, 1}), 2, pairs{{daemon(0, 1), daemon(1, 1)}}},
+		"proxied": {"mesh-proxied", 1, plans([]int{0, 1}, []int{2, 3}), 4,
+			pairs{{daemon(0, 0), daemon(1, 0)}}},
+		"proxied, second": {"mesh-proxied", 2, plans([]int{0, 1, 0}, []int{0, 0, 1}), 2,
+			pairs{{daemon(0, 1), daemon(1, 1)}}},
 		"proxied, sharing": {"mesh-proxied", 2, plans([]int{0, 1, 2}, []int{0, 1, 2}), 3, nil},
 	} {
 		cfg := config.Default()
@@ -64,7 +72,8 @@ func TestSampleOf(t *testing.T) {
 func TestReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		c.others[transport.ProbeLibrary] = transport.Floor{Name: "library", RoundTrip: 700, Samples: 1}
+		c.others[transport.ProbeLibrary] = transport.Floor{Name: "library", RoundTrip: 700,
+			Samples: 1}
 		asked := map[transport.ProbeKind]transport.Probe{}
 		var order []transport.ProbeKind
 		bounces := 0
@@ -82,7 +91,8 @@ func TestReadings(t *testing.T) {
 			}
 		}
 		req := request(c)
-		req.Config.Ranks, req.Config.Clients, req.Config.InFlight, req.Config.ReadRatio, req.Config.Repeats = 2, 3, 5, 1, 1
+		req.Config.Ranks, req.Config.Clients, req.Config.InFlight, req.Config.ReadRatio,
+			req.Config.Repeats = 2, 3, 5, 1, 1
 		req.CPUs = processors(8)
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
@@ -94,15 +104,19 @@ func TestReadings(t *testing.T) {
 		}, order)
 		require.Equal(t, []float64{52, 53, 54, 55}, r.Repeats[0].Before.Bounces)
 		require.Equal(t, []float64{56, 57, 58, 59}, r.Repeats[0].After.Bounces)
-		for next, side := range map[float64]result.Readings{55: r.Repeats[0].Before, 56: r.Repeats[0].After} {
+		for next, side := range map[float64]result.Readings{55: r.Repeats[0].Before,
+			56: r.Repeats[0].After} {
 			require.Empty(t, side.Note)
 			require.Equal(t, next, side.Bounce)
-			require.Equal(t, transport.Floor{Name: "bounce", RoundTrip: 501, Samples: 30}, *side.Medium)
+			require.Equal(t, transport.Floor{Name: "bounce", RoundTrip: 501, Samples: 30},
+				*side.Medium)
 			require.Equal(t, transport.Floor{Name: "stream", PerOp: 400, Samples: 30}, *side.Rate)
-			require.Equal(t, transport.Floor{Name: "library", RoundTrip: 701, Samples: 3}, *side.Library)
+			require.Equal(t, transport.Floor{Name: "library", RoundTrip: 701, Samples: 3},
+				*side.Library)
 			require.Len(t, side.Pairs, 3)
 			require.Equal(t, result.PairReadings{
-				Caller: record.Thread{Rank: 1, Daemon: -1, Client: 2}, Daemon: record.Thread{Client: -1},
+				Caller: record.Thread{Rank: 1, Daemon: -1, Client: 2},
+				Daemon: record.Thread{Client: -1},
 				Bounce: next + 1, Medium: 502, Rate: 400, Library: 702,
 			}, side.Pairs[2])
 		}
@@ -111,7 +125,8 @@ func TestReadings(t *testing.T) {
 			if kind == record.ProbeBounce {
 				duration = bounceTime / 3
 			}
-			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: duration, Forth: 16, Back: 48, InFlight: 15}, p, "the calls of three clients")
+			require.Equal(t, transport.Probe{Kind: kind, Initiate: true, Duration: duration,
+				Forth: 16, Back: 48, InFlight: 15}, p, "the calls of three clients")
 		}
 		require.Len(t, asked, 1+len(floorKinds))
 	})
@@ -120,7 +135,8 @@ func TestReadings(t *testing.T) {
 // TestReadingsBesideShortWindows: probes beside short windows are short.
 func TestReadingsBesideShortWindows(t *testing.T) {
 	for window, want := range map[time.Duration]time.Duration{
-		time.Second: floorTime, 20 * time.Millisecond: floorTime, 10 * time.Millisecond: floorTime / 2, 2 * time.Millisecond: floorTime / 4,
+		time.Second: floorTime, 20 * time.Millisecond: floorTime, 10 * time.Millisecond: floorTime /
+			2, 2 * time.Millisecond: floorTime / 4,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster()
@@ -137,13 +153,15 @@ func TestReadingsBesideShortWindows(t *testing.T) {
 	}
 }
 
-// TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else, and
-// only a floor that is a bounce counts.
+// TestReadingsOfAnOlderPlugin: a plugin whose only probe is its floor is asked for nothing else,
+// and only a floor that is a bounce counts.
 func TestReadingsOfAnOlderPlugin(t *testing.T) {
-	for name, bounce := range map[string]float64{bounceName: 50, "UCX ping-pong in C over sysv": 0} {
+	for name, bounce := range map[string]float64{bounceName: 50,
+		"UCX ping-pong in C over sysv": 0} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster()
-			c.others = map[transport.ProbeKind]transport.Floor{record.ProbeBounce: {Name: name, RoundTrip: 50, Samples: 1}}
+			c.others = map[transport.ProbeKind]transport.Floor{
+				record.ProbeBounce: {Name: name, RoundTrip: 50, Samples: 1}}
 			req := request(c)
 			req.OneProbe = true
 			r, err := Run(t.Context(), req, nil)
@@ -157,8 +175,8 @@ func TestReadingsOfAnOlderPlugin(t *testing.T) {
 	}
 }
 
-// TestStateOnly: of what is measured beside a window, only the bounces are left, and no check misses
-// the rest.
+// TestStateOnly: of what is measured beside a window, only the bounces are left, and no check
+// misses the rest.
 func TestStateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -179,7 +197,8 @@ func TestStateOnly(t *testing.T) {
 			require.Positive(t, repeat.Samples[result.Throughput])
 		}
 		for _, check := range r.Checks {
-			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name,
+				check.Message)
 		}
 	})
 }

@@ -21,7 +21,8 @@ import (
 // Host is a host on which ranks run.
 type Host struct {
 	Name string
-	// Machine is the boot ID: hosts with the same one, such as containers, share processors and memory.
+	// Machine is the boot ID: hosts with the same one, such as containers, share processors and
+	// memory.
 	Machine string
 	// Address is the host's in its connection to this one.
 	Address     string
@@ -30,13 +31,13 @@ type Host struct {
 	Limits      machine.Limits
 	// Options are the transport's options that differ on this host.
 	Options map[string]string
-	// Device carries the host's traffic. The ranks get the processors of its NUMA node first, unless the
-	// configuration says which. It is nil if it is not known.
+	// Device carries the host's traffic. The ranks get the processors of its NUMA node first,
+	// unless the configuration says which. It is nil if it is not known.
 	Device *machine.NetworkDevice
 	// State reads the machine's state for some processors.
 	State func(ctx context.Context, cpus []int) (State, error)
-	// Witness runs benchmarks of the field on the host, and Reach is the IP address at which other machines
-	// reach the host's end of the transport; empty if there are none.
+	// Witness runs benchmarks of the field on the host, and Reach is the IP address at which other
+	// machines reach the host's end of the transport; empty if there are none.
 	Witness witness.Host
 	Reach   string
 }
@@ -104,8 +105,8 @@ func (r *Request) bothKinds() bool {
 	return far && near
 }
 
-// setKinds has the clients count their calls by kind, if there are both and nothing else tells them apart: a
-// pattern of traffic counts by rank, and of one server the caller's rank tells.
+// setKinds has the clients count their calls by kind, if there are both and nothing else tells them
+// apart: a pattern of traffic counts by rank, and of one server the caller's rank tells.
 func (r *Request) setKinds(plans []record.Plan) {
 	servers := r.Config.ServingRanks()
 	if r.Config.Traffic != "" || servers == 1 || !r.bothKinds() {
@@ -146,8 +147,8 @@ func (r *Request) machines() int {
 	return len(seen)
 }
 
-// pool is a set of processors and the ranks that share it: those of all hosts that are on one machine and
-// may use the same processors.
+// pool is a set of processors and the ranks that share it: those of all hosts that are on one
+// machine and may use the same processors.
 type pool struct {
 	cpus  []machine.CPU
 	ranks []int
@@ -180,7 +181,10 @@ func (r *Request) near(h *Host) *result.Device {
 	_, one := r.Config.NUMA.Node()
 	d := h.Device
 	if d == nil || one || r.Config.CPUs != "" || !r.Config.Pin || r.Capabilities.Goroutines ||
-		!slices.ContainsFunc(h.CPUs, func(c machine.CPU) bool { return c.Node == d.Node && c.Node >= 0 }) {
+		!slices.ContainsFunc(h.CPUs, func(c machine.CPU) bool {
+			return c.Node == d.Node &&
+				c.Node >= 0
+		}) {
 		return nil
 	}
 	return &result.Device{Name: d.Name, Node: d.Node}
@@ -219,20 +223,24 @@ func (r *Request) checkCrossing(prepared []record.Prepared) error {
 	for _, p := range prepared {
 		if m := p.Properties.Medium; m == transport.MediumMemory || m == transport.MediumUnix {
 			return fmt.Errorf("%s: %w", r.Config.Transport, transport.Unavailable(
-				"it was opened on %s (provider %s), which does not cross machines, and the ranks are on %s: choose another provider or network (plugins show %s), or a transport such as erpc, tcpx or sockets",
+				"it was opened on %s (provider %s), which does not cross machines, and the ranks "+
+					"are on %s: choose another provider or network (plugins show %s), or a "+
+					"transport such as erpc, tcpx or sockets",
 				m, p.Properties.Provider, r.hostNames(), r.Config.Transport))
 		}
 	}
 	return nil
 }
 
-// checkNetworked returns an error if a transport was opened on a medium that does not pass the network
-// with impairments.
+// checkNetworked returns an error if a transport was opened on a medium that does not pass the
+// network with impairments.
 func (r *Request) checkNetworked(prepared []record.Prepared) error {
 	for _, p := range prepared {
 		if m := p.Properties.Medium; m != transport.MediumTCP && m != transport.MediumUDP {
 			return fmt.Errorf("--network: %w", transport.Unavailable(
-				"%s was opened on %s (provider %s), which does not pass the kernel's network: choose a provider that does (plugins show %s), such as --set tls=tcp for ucxam, or a transport such as erpc, tcpx or sockets",
+				"%s was opened on %s (provider %s), which does not pass the kernel's network: "+
+					"choose a provider that does (plugins show %s), such as --set tls=tcp for "+
+					"ucxam, or a transport such as erpc, tcpx or sockets",
 				r.Config.Transport, m, p.Properties.Provider, r.Config.Transport))
 		}
 	}
@@ -256,7 +264,8 @@ func (r *Request) resultHosts() []result.Host {
 	var list []result.Host
 	for _, n := range r.used() {
 		h := r.Hosts[n]
-		host := result.Host{Name: h.Name, Machine: h.Machine, Address: h.Address, Options: h.Options, Device: r.near(&h), Environment: h.Environment}
+		host := result.Host{Name: h.Name, Machine: h.Machine, Address: h.Address,
+			Options: h.Options, Device: r.near(&h), Environment: h.Environment}
 		for _, cpu := range h.CPUs {
 			host.CPUs = append(host.CPUs, cpu.ID)
 		}
@@ -270,8 +279,8 @@ func (r *Request) resultHosts() []result.Host {
 	return list
 }
 
-// readStates reads the states of all machines at once, each for its processors among those of plans.
-// Missing ones are zero.
+// readStates reads the states of all machines at once, each for its processors among those of
+// plans. Missing ones are zero.
 func (r *Request) readStates(ctx context.Context, cpus [][]int) []State {
 	hosts := r.hosts()
 	states := make([]State, len(hosts))

@@ -19,7 +19,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// onHosts puts the ranks of a request on hosts with two processors each. machines names each host's.
+// onHosts puts the ranks of a request on hosts with two processors each. machines names each
+// host's.
 func onHosts(req Request, ranks []int, machines ...string) Request {
 	for i, m := range machines {
 		req.Hosts = append(req.Hosts, Host{
@@ -33,7 +34,8 @@ func onHosts(req Request, ranks []int, machines ...string) Request {
 	return req
 }
 
-// Ranks of different machines have processors of their own; those of containers on one machine share them.
+// Ranks of different machines have processors of their own; those of containers on one machine
+// share them.
 func TestPlacementOnHosts(t *testing.T) {
 	cfg := config.Default()
 	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
@@ -43,9 +45,12 @@ func TestPlacementOnHosts(t *testing.T) {
 		cpus     [][]int
 		idle     []string
 	}{
-		"own machines": {[]string{"m0", "m1", "m2"}, []int{0, 1, 2}, [][]int{{0, 1}, {0, 1}, {0, 1}}, []string{"spin", "spin", "spin"}},
-		"two on one":   {[]string{"m0", "m1", "m1"}, []int{0, 1, 2}, [][]int{{0, 1}, {0, 0}, {1, 1}}, []string{"spin", "yield", "yield"}},
-		"by map":       {[]string{"m0", "m1"}, []int{1, 0, 1}, [][]int{{0, 0}, {0, 1}, {1, 1}}, []string{"yield", "spin", "yield"}},
+		"own machines": {[]string{"m0", "m1", "m2"}, []int{0, 1, 2},
+			[][]int{{0, 1}, {0, 1}, {0, 1}}, []string{"spin", "spin", "spin"}},
+		"two on one": {[]string{"m0", "m1", "m1"}, []int{0, 1, 2},
+			[][]int{{0, 1}, {0, 0}, {1, 1}}, []string{"spin", "yield", "yield"}},
+		"by map": {[]string{"m0", "m1"}, []int{1, 0, 1}, [][]int{{0, 0}, {0, 1}, {1, 1}},
+			[]string{"yield", "spin", "yield"}},
 	} {
 		req := onHosts(Request{Config: cfg}, c.ranks, c.machines...)
 		plans, busiest, err := placePools(cfg, transport.Capabilities{}, req.pools())
@@ -76,11 +81,14 @@ func TestPlacementByOwnNodes(t *testing.T) {
 	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 2
 	req := onHosts(Request{Config: cfg}, []int{0, 1}, "m0", "m1")
 	req.Hosts[0].CPUs = read(map[string]string{ // 0 and 1 are one core
-		"cpu/online": "0-3", "cpu/cpu0/topology/core_id": "0", "cpu/cpu1/topology/core_id": "0", "cpu/cpu2/topology/core_id": "1", "cpu/cpu3/topology/core_id": "1",
-		"cpu/cpu0/node0/x": "", "cpu/cpu1/node0/x": "", "cpu/cpu2/node0/x": "", "cpu/cpu3/node0/x": "",
+		"cpu/online": "0-3", "cpu/cpu0/topology/core_id": "0", "cpu/cpu1/topology/core_id": "0",
+		"cpu/cpu2/topology/core_id": "1", "cpu/cpu3/topology/core_id": "1",
+		"cpu/cpu0/node0/x": "", "cpu/cpu1/node0/x": "", "cpu/cpu2/node0/x": "",
+		"cpu/cpu3/node0/x": "",
 	})
 	req.Hosts[1].CPUs = read(map[string]string{ // the first node has the last processors
-		"cpu/online": "4-7", "cpu/cpu4/node1/x": "", "cpu/cpu5/node1/x": "", "cpu/cpu6/node0/x": "", "cpu/cpu7/node0/x": "",
+		"cpu/online": "4-7", "cpu/cpu4/node1/x": "", "cpu/cpu5/node1/x": "", "cpu/cpu6/node0/x": "",
+		"cpu/cpu7/node0/x": "",
 	})
 	plans, _, err := placePools(cfg, transport.Capabilities{}, req.pools())
 	require.NoError(t, err)
@@ -95,11 +103,15 @@ func TestPlacementByOwnNodes(t *testing.T) {
 		near *result.Device
 	}{
 		{func(*Request) {}, []int{4, 5}, &result.Device{Name: "eth0", Node: 1}},
-		{func(r *Request) { r.Config.Clients = 3 }, []int{4, 5, 6, 7}, &result.Device{Name: "eth0", Node: 1}},
+		{func(r *Request) { r.Config.Clients = 3 }, []int{4, 5, 6, 7},
+			&result.Device{Name: "eth0", Node: 1}},
 		{func(r *Request) { r.Config.NUMA = "0" }, []int{6, 7}, nil},
-		{func(r *Request) { require.NoError(t, r.Config.CPUs.Set("daemons=7,clients=6")) }, []int{7, 6}, nil},
-		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "eth1", Node: 2} }, []int{6, 7}, nil},
-		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "lo", Node: -1} }, []int{6, 7}, nil},
+		{func(r *Request) { require.NoError(t, r.Config.CPUs.Set("daemons=7,clients=6")) },
+			[]int{7, 6}, nil},
+		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "eth1", Node: 2} },
+			[]int{6, 7}, nil},
+		{func(r *Request) { r.Hosts[1].Device = &machine.NetworkDevice{Name: "lo", Node: -1} },
+			[]int{6, 7}, nil},
 		{func(r *Request) { r.Capabilities.Goroutines = true }, []int{-1, -1}, nil},
 	} {
 		own := req
@@ -139,15 +151,18 @@ func TestRunOnHosts(t *testing.T) {
 		requireValid(t, r)
 		require.Len(t, r.Hosts, 2)
 		require.Equal(t, []int{1, 2}, r.Hosts[1].Ranks)
-		require.Equal(t, []string{"a", "b", "b"}, []string{r.Placement[0].Host, r.Placement[1].Host, r.Placement[2].Host})
-		require.Equal(t, 3, r.Repeats[0].Machine.Processors, "processor 0 of one host, and 0 and 1 of the other")
+		require.Equal(t, []string{"a", "b", "b"}, []string{r.Placement[0].Host, r.Placement[1].Host,
+			r.Placement[2].Host})
+		require.Equal(t, 3, r.Repeats[0].Machine.Processors,
+			"processor 0 of one host, and 0 and 1 of the other")
 	})
 }
 
 // A transport on a medium of one machine is refused between machines, in one line.
 func TestCrossing(t *testing.T) {
 	for medium, refused := range map[string]bool{
-		transport.MediumMemory: true, transport.MediumUnix: true, transport.MediumTCP: false, "": false,
+		transport.MediumMemory: true, transport.MediumUnix: true, transport.MediumTCP: false,
+		"": false,
 	} {
 		for _, machines := range [][]string{{"m0", "m1"}, {"m0", "m0"}} {
 			synctest.Test(t, func(t *testing.T) {
@@ -159,7 +174,8 @@ func TestCrossing(t *testing.T) {
 				c.requireAllKilled(t)
 				if refused && machines[1] == "m1" {
 					require.ErrorIs(t, err, transport.ErrUnavailable)
-					require.ErrorContains(t, err, "does not cross machines, and the ranks are on a, b")
+					require.ErrorContains(t, err,
+						"does not cross machines, and the ranks are on a, b")
 					require.NotContains(t, err.Error(), "\n")
 					return
 				}
@@ -188,8 +204,8 @@ func TestFailureOnAHost(t *testing.T) {
 	})
 }
 
-// In a run of both kinds of pairs, the floor is that of the pairs between machines, and no cache line
-// bounces between those.
+// In a run of both kinds of pairs, the floor is that of the pairs between machines, and no cache
+// line bounces between those.
 func TestFloorsOfBothKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -256,7 +272,8 @@ func TestClientsCountByKind(t *testing.T) {
 		return all
 	}
 	const own, within, between = record.CallOwn, record.CallWithin, record.CallBetween
-	require.Equal(t, [][]record.CallKind{{own, between, between}, {between, own, within}, {between, within, own}}, kinds(0, 1, 1))
+	require.Equal(t, [][]record.CallKind{{own, between, between}, {between, own, within},
+		{between, within, own}}, kinds(0, 1, 1))
 	require.Equal(t, make([][]record.CallKind, 3), kinds(1, 1, 1), "all calls within a machine")
 	cfg.Traffic = "all-to-all"
 	require.Equal(t, make([][]record.CallKind, 3), kinds(0, 1, 1), "the clients count by rank")
@@ -264,14 +281,16 @@ func TestClientsCountByKind(t *testing.T) {
 	require.Equal(t, make([][]record.CallKind, 3), kinds(0, 0, 1), "each client calls one rank")
 }
 
-// In a run of both kinds of pairs, each kind has its throughput and latencies. Calls to the own rank have
-// no kind.
+// In a run of both kinds of pairs, each kind has its throughput and latencies. Calls to the own
+// rank have no kind.
 func TestMetricsOfKinds(t *testing.T) {
 	client := func(counts ...uint64) []record.ClientReport {
 		c := record.ClientReport{ElapsedNS: 1e9, Latency: histogram(t, 5)}
 		for rank, n := range counts {
 			c.Reads += n
-			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))}) // of a pattern of traffic
+			// of a pattern of traffic
+			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n,
+				Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
 		}
 		return []record.ClientReport{c}
 	}
@@ -279,15 +298,19 @@ func TestMetricsOfKinds(t *testing.T) {
 	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, 3
 	req := onHosts(Request{Config: cfg}, []int{0, 1, 1}, "m0", "m1")
 	repeat := result.Repeat{Ranks: []record.Report{
-		{Rank: 0, Clients: client(1, 20, 0)}, {Rank: 1, Clients: client(30, 2, 40)}, {Rank: 2, Clients: client(0, 50, 4)},
+		{Rank: 0, Clients: client(1, 20, 0)}, {Rank: 1, Clients: client(30, 2, 40)},
+		{Rank: 2, Clients: client(0, 50, 4)},
 	}}
-	repeat.Before.Pairs = []result.PairReadings{{Medium: 10}, {Medium: 80, Crosses: true}, {Medium: 90, Crosses: true}, {Medium: 95, Crosses: true}}
+	repeat.Before.Pairs = []result.PairReadings{{Medium: 10}, {Medium: 80, Crosses: true},
+		{Medium: 90, Crosses: true}, {Medium: 95, Crosses: true}}
 	repeat.After.Pairs = repeat.Before.Pairs
 	require.NoError(t, sample.Fill(cfg, &repeat))
 	require.NoError(t, req.fillKinds(&repeat))
 	for name, want := range map[string]float64{
-		"throughput_within_machine": 90, "throughput_between_machines": 50, // of 20 and 30, of 40 and 50
-		"latency_p50_within_machine": 200, "latency_p99_within_machine": 300, "latency_p50_between_machines": 100, "latency_p99_between_machines": 200,
+		// of 20 and 30, of 40 and 50
+		"throughput_within_machine": 90, "throughput_between_machines": 50,
+		"latency_p50_within_machine": 200, "latency_p99_within_machine": 300,
+		"latency_p50_between_machines": 100, "latency_p99_between_machines": 200,
 		"floor_within_machine": 10, "floor_between_machines": 90, "floor_ratio_within_machine": 20,
 	} {
 		require.InEpsilon(t, want, repeat.Samples[name], 0.02, name)
@@ -314,8 +337,10 @@ func TestMetricsOfKinds(t *testing.T) {
 	cfg.Topology = config.TopologyClientServer
 	req = onHosts(Request{Config: cfg}, []int{0, 0, 1}, "m0", "m1")
 	repeat = result.Repeat{Ranks: []record.Report{{Rank: 0},
-		{Rank: 1, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 70, Latency: histogram(t, 100)}}},
-		{Rank: 2, Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 7, Latency: histogram(t, 1000)}}},
+		{Rank: 1, Clients: []record.ClientReport{
+			{ElapsedNS: 1e9, Reads: 70, Latency: histogram(t, 100)}}},
+		{Rank: 2, Clients: []record.ClientReport{
+			{ElapsedNS: 1e9, Reads: 7, Latency: histogram(t, 1000)}}},
 	}}
 	require.NoError(t, sample.Fill(cfg, &repeat))
 	require.NoError(t, req.fillKinds(&repeat))

@@ -64,7 +64,8 @@ func TestInterruptedWhileHanging(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c := newCluster()
-		c.hang = map[call]bool{{1, opRun, 2}: true, {1, opDrain, 1}: true, {1, opStop, 1}: true, {1, opClose, 1}: true}
+		c.hang = map[call]bool{{1, opRun, 2}: true, {1, opDrain, 1}: true, {1, opStop, 1}: true,
+			{1, opClose, 1}: true}
 		start := time.Now()
 		r, err := Run(ctx, request(c), nil)
 		require.Nil(t, r)

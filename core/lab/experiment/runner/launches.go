@@ -24,8 +24,8 @@ import (
 // with an incomplete result if at least one repeat was complete. If a rank fails during or after
 // a window, Run returns the error together with a result of the complete repeats, what the ranks
 // recorded of the failed repeat, and the failure. If a rank fails before the first window, there is
-// no result. Callers save a result that is not nil, whatever the error. Request.Keep gets the repeats of a
-// run that may be killed before it returns.
+// no result. Callers save a result that is not nil, whatever the error. Request.Keep gets the
+// repeats of a run that may be killed before it returns.
 //
 // If a check finds that the numbers must not be used, Run returns no error; see
 // [result.Result.Failed].
@@ -47,7 +47,8 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	probesGivenUp, unwitnessed := false, ""
 	judge := func(merged *result.Result) {
 		merged.Checks = check.Run(check.Evidence{
-			Result: merged, Pollers: busiest.threads, CPUs: busiest.cpus, Oversubscribed: busiest.oversubscribed(), Closing: closing,
+			Result: merged, Pollers: busiest.threads, CPUs: busiest.cpus,
+			Oversubscribed: busiest.oversubscribed(), Closing: closing,
 		})
 	}
 	keep := func(repeats int, launch func() *result.Result) error {
@@ -64,7 +65,9 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 				return nil, err
 			}
 			merged.Config = req.Config
-			merged.Incomplete, merged.IncompleteReason = true, fmt.Sprintf("the run had not ended after %d of %d repeats", repeats, req.Config.Repeats)
+			merged.Incomplete, merged.IncompleteReason = true,
+				fmt.Sprintf("the run had not ended after %d of %d repeats", repeats,
+					req.Config.Repeats)
 			judge(merged)
 			return merged, nil
 		})
@@ -74,7 +77,8 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			break
 		}
 		b := &bench{
-			req: req, cfg: req.Config, plans: plans, oversubscribed: busiest.oversubscribed(), began: time.Now(),
+			req: req, cfg: req.Config, plans: plans, oversubscribed: busiest.oversubscribed(),
+			began:   time.Now(),
 			earlier: done, ranks: newRanks(len(plans), &req), progress: progress,
 			steady: newSteady(req.Config.CallingRanks()), probesGivenUp: probesGivenUp,
 			unwitnessed: unwitnessed, keep: keep,
@@ -107,7 +111,8 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		err = req.Explain(err)
 	}
 	if err != nil {
-		err = explainLimit(err, req.System, max(req.oomKills(context.WithoutCancel(ctx)), oomKills)-oomKills)
+		err = explainLimit(err, req.System, max(req.oomKills(context.WithoutCancel(ctx)),
+			oomKills)-oomKills)
 	}
 	switch {
 	case ctx.Err() != nil && err != nil:
@@ -132,7 +137,8 @@ func conclude(req Request, parts []*result.Result, err error, interrupted bool) 
 	merged.Config = req.Config
 	merged.Incomplete, merged.IncompleteReason = false, ""
 	if err != nil {
-		CutShort(merged, fmt.Sprintf("%d of %d repeats", len(merged.Repeats), req.Config.Repeats), err, interrupted)
+		CutShort(merged, fmt.Sprintf("%d of %d repeats", len(merged.Repeats), req.Config.Repeats),
+			err, interrupted)
 	}
 	if merged.Failure == nil {
 		merged.FailedRepeat = nil
@@ -140,8 +146,8 @@ func conclude(req Request, parts []*result.Result, err error, interrupted bool) 
 	return merged
 }
 
-// CutShort marks r as the result of what was complete when err ended its run; interrupted means that the user
-// ended it.
+// CutShort marks r as the result of what was complete when err ended its run; interrupted means
+// that the user ended it.
 func CutShort(r *result.Result, complete string, err error, interrupted bool) {
 	r.Incomplete = true
 	if interrupted {

@@ -23,7 +23,8 @@ func launched(c *cluster, launches int) Request {
 }
 
 func TestLaunches(t *testing.T) {
-	for launches, want := range map[int][]int{0: {0, 1, 2, 3, 4}, 1: {0, 0, 0, 0, 0}, 2: {0, 0, 0, 1, 1}} {
+	for launches, want := range map[int][]int{0: {0, 1, 2, 3, 4}, 1: {0, 0, 0, 0, 0},
+		2: {0, 0, 0, 1, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster()
 			req := launched(c, launches)
@@ -65,7 +66,8 @@ func TestMixedWindows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var seen recorder
 			fake := newCluster()
-			fake.others = map[transport.ProbeKind]transport.Floor{} // two bounces a side, around that of the medium
+			// two bounces a side, around that of the medium
+			fake.others = map[transport.ProbeKind]transport.Floor{}
 			probes := 0
 			if c.bounces != nil {
 				fake.others[record.ProbeBounce] = transport.Floor{RoundTrip: 60}
@@ -212,7 +214,8 @@ func TestRepeatsAreKept(t *testing.T) {
 			require.Len(t, r.Repeats, repeats)
 			require.Equal(t, req.Config, r.Config)
 			require.True(t, r.Incomplete)
-			require.Equal(t, fmt.Sprintf("the run had not ended after %d of 5 repeats", repeats), r.IncompleteReason)
+			require.Equal(t, fmt.Sprintf("the run had not ended after %d of 5 repeats", repeats),
+				r.IncompleteReason)
 			require.Equal(t, repeats, r.Summary[result.Throughput].N)
 			require.Len(t, r.Launches, r.Repeats[repeats-1].Launch+1)
 			kept = append(kept, repeats)

@@ -12,8 +12,10 @@ import (
 func checkPrepared(cfg config.Config, prepared []record.Prepared) error {
 	for r, p := range prepared {
 		if p.Properties.Provider != prepared[0].Properties.Provider {
-			return &RankError{Rank: r, Op: "prepare", Err: fmt.Errorf("it opened provider %q, but rank 0 opened %q; choose one with --set provider=...",
-				p.Properties.Provider, prepared[0].Properties.Provider)}
+			return &RankError{Rank: r, Op: "prepare",
+				Err: fmt.Errorf("it opened provider %q, but rank 0 opened %q; choose one with "+
+					"--set provider=...",
+					p.Properties.Provider, prepared[0].Properties.Provider)}
 		}
 		if err := checkLimits(cfg, p.Properties.Limits); err != nil {
 			return err
@@ -31,13 +33,17 @@ func checkLimits(cfg config.Config, limits transport.Limits) error {
 	size := cfg.ValueSize.Max()
 	if most := limits.MaxPayload; most > 0 && config.MessageHeader+size > most {
 		return &config.Error{Option: "value-size", Problem: fmt.Sprintf(
-			"values of %s make messages of %d bytes, but transport %s takes at most %d in this configuration; use --value-size %d or less",
-			config.Size(size), config.MessageHeader+size, cfg.Transport, most, max(0, most-config.MessageHeader))}
+			"values of %s make messages of %d bytes, but transport %s takes at most %d in this "+
+				"configuration; use --value-size %d or less",
+			config.Size(size), config.MessageHeader+size, cfg.Transport, most,
+			max(0, most-config.MessageHeader))}
 	}
 	if most, open := limits.InFlight, cfg.CallsPerConnection(); most > 0 && open > most {
-		what, remedy := fmt.Sprintf("%d calls in flight", open), fmt.Sprintf("use --in-flight %d or less", most)
+		what, remedy := fmt.Sprintf("%d calls in flight", open),
+			fmt.Sprintf("use --in-flight %d or less", most)
 		if cfg.Proxied() {
-			what = fmt.Sprintf("%d clients with %d calls in flight each share a connection", cfg.Clients, cfg.InFlight)
+			what = fmt.Sprintf("%d clients with %d calls in flight each share a connection",
+				cfg.Clients, cfg.InFlight)
 			remedy = "use fewer clients, or fewer calls in flight"
 		}
 		return &config.Error{Option: "in-flight", Problem: fmt.Sprintf(
@@ -46,7 +52,8 @@ func checkLimits(cfg config.Config, limits transport.Limits) error {
 	for _, p := range peersOf(cfg) {
 		if most := limits.Peers; most > 0 && p.count > most {
 			return &config.Error{Option: p.option, Problem: fmt.Sprintf(
-				"%s, but transport %s takes %d connections a worker; use fewer %s", p.what, cfg.Transport, most, p.fewer)}
+				"%s, but transport %s takes %d connections a worker; use fewer %s", p.what,
+				cfg.Transport, most, p.fewer)}
 		}
 	}
 	return nil
@@ -62,11 +69,14 @@ type connections struct {
 func peersOf(cfg config.Config) []connections {
 	if cfg.Proxied() {
 		others := cfg.Ranks - 1
-		return []connections{{"ranks", fmt.Sprintf("each daemon would have %d other ranks", others), "ranks", others}}
+		return []connections{{"ranks", fmt.Sprintf("each daemon would have %d other ranks", others),
+			"ranks", others}}
 	}
 	clients, daemons := cfg.CallingRanks()*cfg.Clients, cfg.ServingRanks()*cfg.Daemons
 	return []connections{
-		{"clients", fmt.Sprintf("each daemon would have %d clients", clients), "ranks or clients", clients},
-		{"daemons", fmt.Sprintf("each client would have %d daemons", daemons), "ranks or daemons", daemons},
+		{"clients", fmt.Sprintf("each daemon would have %d clients", clients), "ranks or clients",
+			clients},
+		{"daemons", fmt.Sprintf("each client would have %d daemons", daemons), "ranks or daemons",
+			daemons},
 	}
 }

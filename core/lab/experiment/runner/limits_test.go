@@ -43,13 +43,25 @@ func TestLimits(t *testing.T) {
 		{"no limit on payload", func(c *config.Config, p *record.Prepared) {
 			c.ValueSize, p.Properties.Limits.MaxPayload = config.FixedSize(1<<20), 0
 		}, "", ""},
-		{"as many in flight", func(c *config.Config, p *record.Prepared) { c.InFlight, p.Properties.Limits.InFlight = 8, 8 }, "", ""},
-		{"too many in flight", func(c *config.Config, p *record.Prepared) { c.InFlight, p.Properties.Limits.InFlight = 9, 8 },
+		{"as many in flight", func(c *config.Config, p *record.Prepared) {
+			c.InFlight,
+				p.Properties.Limits.InFlight = 8, 8
+		}, "", ""},
+		{"too many in flight", func(c *config.Config, p *record.Prepared) {
+			c.InFlight,
+				p.Properties.Limits.InFlight = 9, 8
+		},
 			"in-flight", "use --in-flight 8 or less"},
-		{"too many clients", func(c *config.Config, p *record.Prepared) { p.Properties.Limits.Peers = 1 },
+		{"too many clients", func(c *config.Config, p *record.Prepared) {
+			p.Properties.Limits.Peers = 1
+		},
 			"clients", "each daemon would have 2 clients"},
-		{"too many daemons", func(c *config.Config, p *record.Prepared) { c.Daemons, p.Properties.Limits.Peers = 3, 2 },
-			"daemons", "each client would have 3 daemons, but transport shm takes 2 connections a worker; use fewer ranks or daemons"},
+		{"too many daemons", func(c *config.Config, p *record.Prepared) {
+			c.Daemons,
+				p.Properties.Limits.Peers = 3, 2
+		},
+			"daemons", "each client would have 3 daemons, but transport shm takes 2 connections " +
+				"a worker; use fewer ranks or daemons"},
 		{"mesh, too many clients", func(c *config.Config, p *record.Prepared) {
 			c.Topology, c.Clients, p.Properties.Limits.Peers = config.TopologyMeshDirect, 2, 5
 		}, "clients", "each daemon would have 6 clients"},
@@ -62,15 +74,22 @@ func TestLimits(t *testing.T) {
 		}, "", ""},
 		{"proxied, too many ranks", func(c *config.Config, p *record.Prepared) {
 			c.Topology, p.Properties.Limits.Peers = config.TopologyMeshProxied, 1
-		}, "ranks", "each daemon would have 2 other ranks, but transport shm takes 1 connections a worker; use fewer ranks"},
+		}, "ranks", "each daemon would have 2 other ranks, but transport shm takes 1 connections " +
+			"a worker; use fewer ranks"},
 		{"proxied, as many in flight", func(c *config.Config, p *record.Prepared) {
-			c.Topology, c.Clients, c.InFlight, p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 12
+			c.Topology, c.Clients, c.InFlight,
+				p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 12
 		}, "", ""},
 		{"proxied, too many in flight", func(c *config.Config, p *record.Prepared) {
-			c.Topology, c.Clients, c.InFlight, p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 11
-		}, "in-flight", "3 clients with 4 calls in flight each share a connection, but transport shm takes 11"},
+			c.Topology, c.Clients, c.InFlight,
+				p.Properties.Limits.InFlight = config.TopologyMeshProxied, 3, 4, 11
+		}, "in-flight",
+			"3 clients with 4 calls in flight each share a connection, but transport shm takes 11"},
 		{"park", func(c *config.Config, p *record.Prepared) { c.Idle = config.IdlePark }, "", ""},
-		{"cannot park", func(c *config.Config, p *record.Prepared) { c.Idle, p.Waits = config.IdlePark, false },
+		{"cannot park", func(c *config.Config, p *record.Prepared) {
+			c.Idle,
+				p.Waits = config.IdlePark, false
+		},
 			"idle", "cannot park a thread; use --idle auto"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,8 +135,14 @@ func TestMemoryIsCheckedFirst(t *testing.T) {
 		"unknown":       {func(c *config.Config) { c.Ranks = 1024 }, 0, ""},
 		"ranks":         {func(c *config.Config) { c.Ranks = 1024 }, 8 * gib, "ranks"},
 		"ranks, enough": {func(c *config.Config) { c.Ranks = 1024 }, 64 * gib, ""},
-		"keys":          {func(c *config.Config) { c.Keys, c.ValueSize = 1<<24, config.FixedSize(4096) }, 8 * gib, "keys"},
-		"in flight":     {func(c *config.Config) { c.InFlight, c.ValueSize = 1<<14, config.FixedSize(1<<20) }, 8 * gib, "in-flight"},
+		"keys": {func(c *config.Config) {
+			c.Keys, c.ValueSize = 1<<24,
+				config.FixedSize(4096)
+		}, 8 * gib, "keys"},
+		"in flight": {func(c *config.Config) {
+			c.InFlight, c.ValueSize = 1<<14,
+				config.FixedSize(1<<20)
+		}, 8 * gib, "in-flight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()

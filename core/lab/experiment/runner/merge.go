@@ -70,7 +70,8 @@ func join(parts []*result.Result) (*result.Result, error) {
 // samePlugin returns an error if the results are of different binaries, runtimes or providers.
 func samePlugin(first, other *result.Result) error {
 	a, b := first.Plugin, other.Plugin
-	if a.Name == b.Name && a.SHA256 == b.SHA256 && a.Provider == b.Provider && a.RuntimeDigest == b.RuntimeDigest {
+	if a.Name == b.Name && a.SHA256 == b.SHA256 && a.Provider == b.Provider &&
+		a.RuntimeDigest == b.RuntimeDigest {
 		return nil
 	}
 	return fmt.Errorf("%s (%s, %.12s) and %s (%s, %.12s) are not the same plugin",

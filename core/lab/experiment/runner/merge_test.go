@@ -54,7 +54,10 @@ func TestMergeKeepsWhatWentWrong(t *testing.T) {
 			return r
 		}
 		wrong := newCluster()
-		wrong.edit = func(r *record.Report) { r.Clients[0].Failures = map[string]uint64{"stale-version": 2} }
+		wrong.edit = func(r *record.Report) {
+			r.Clients[0].Failures = map[string]uint64{
+				"stale-version": 2}
+		}
 		hanging := newCluster()
 		hanging.fail = map[call]error{{1, opClose, 1}: errBroken}
 		merged, err := Merge([]*result.Result{run(newCluster()), run(wrong), run(hanging)})

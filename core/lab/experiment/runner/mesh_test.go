@@ -36,7 +36,8 @@ func TestMeshRun(t *testing.T) {
 		c.requireAllKilled(t)
 		require.Empty(t, c.wrong)
 		for _, check := range r.Checks {
-			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name,
+				check.Message)
 		}
 		require.InDelta(t, 3e6, r.Summary[result.Throughput].Median, 1)
 		require.Equal(t, 600.0, r.Summary[result.LocalMean].Median)
@@ -63,10 +64,12 @@ func TestMeshOfOneRank(t *testing.T) {
 		c.requireAllKilled(t)
 		require.Empty(t, c.wrong)
 		for _, check := range r.Checks {
-			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name,
+				check.Message)
 		}
 		require.NotContains(t, c.calls(0), opProbe)
-		require.Equal(t, "a probe is between two ranks, and the run has one", r.Repeats[0].Before.Note)
+		require.Equal(t, "a probe is between two ranks, and the run has one",
+			r.Repeats[0].Before.Note)
 		require.NotContains(t, r.Summary, result.Floor)
 		require.Positive(t, r.Summary[result.Throughput].Median)
 		requireValid(t, r)
@@ -74,10 +77,12 @@ func TestMeshOfOneRank(t *testing.T) {
 }
 
 // death is the error of a rank whose process ended.
-var death = &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed", Output: []string{"last", "words"}}
+var death = &record.ExitError{Plugin: "shm", PID: 7, State: "signal: killed",
+	Output: []string{"last", "words"}}
 
 func TestRankDiesInWindow(t *testing.T) {
-	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
+		config.TopologyMeshProxied} {
 		for _, dead := range []int{0, 1, 2} {
 			t.Run(topology, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -89,7 +94,8 @@ func TestRankDiesInWindow(t *testing.T) {
 					c.dies = map[call]error{{dead, opRun, 3}: death} // in the second window
 					start := time.Now()
 					r, err := Run(t.Context(), req, nil)
-					require.LessOrEqual(t, time.Since(start), 3*time.Second, "two windows and no time limit")
+					require.LessOrEqual(t, time.Since(start), 3*time.Second,
+						"two windows and no time limit")
 					requireRankError(t, err, dead, "run")
 					require.ErrorIs(t, err, death, "not the peers that lost it")
 					c.requireAllKilled(t)
@@ -97,9 +103,11 @@ func TestRankDiesInWindow(t *testing.T) {
 					require.True(t, r.Incomplete)
 					require.Contains(t, r.IncompleteReason, "failed after 1 of ")
 					require.Len(t, r.Repeats, 1)
-					require.Equal(t, 1, r.Summary[result.Throughput].N, "an incomplete repeat does not count")
+					require.Equal(t, 1, r.Summary[result.Throughput].N,
+						"an incomplete repeat does not count")
 					require.Equal(t, &result.Failure{
-						Rank: dead, Operation: "run", Error: err.Error(), Output: []string{"last", "words"},
+						Rank: dead, Operation: "run", Error: err.Error(),
+						Output: []string{"last", "words"},
 					}, r.Failure)
 					require.Equal(t, 1, r.FailedRepeat.Index)
 					require.Len(t, r.FailedRepeat.Ranks, 3)
@@ -126,17 +134,18 @@ func TestRankDiesInWindow(t *testing.T) {
 // The death of a rank is the cause, even if another rank notices it first and fails.
 func TestDeathIsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, err := awaitAll(t.Context(), []int{0, 1, 2}, func(ctx context.Context, r int) (int, error) {
-			switch r {
-			case 0:
-				return 0, &RankError{Rank: 0, Op: opConnect, Err: errors.New("no such process")}
-			case 1:
-				time.Sleep(deathGrace / 2)
-				return 0, &RankError{Rank: 1, Op: opConnect, Err: death}
-			}
-			<-ctx.Done()
-			return 0, ctx.Err()
-		})
+		_, err := awaitAll(t.Context(), []int{0, 1, 2},
+			func(ctx context.Context, r int) (int, error) {
+				switch r {
+				case 0:
+					return 0, &RankError{Rank: 0, Op: opConnect, Err: errors.New("no such process")}
+				case 1:
+					time.Sleep(deathGrace / 2)
+					return 0, &RankError{Rank: 1, Op: opConnect, Err: death}
+				}
+				<-ctx.Done()
+				return 0, ctx.Err()
+			})
 		requireRankError(t, err, 1, opConnect)
 		require.ErrorIs(t, err, death)
 	})

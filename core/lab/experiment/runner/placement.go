@@ -17,19 +17,21 @@ import (
 // each thread has a processor of its own, yield if threads share processors, which is called
 // oversubscribed. The strategy spin on shared processors is a [*config.Error].
 //
-// The polling loops of a transport with goroutines are not pinned, and auto parks them, because those
-// goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
+// The polling loops of a transport with goroutines are not pinned, and auto parks them, because
+// those goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
 //
 // With the option cpus, threads have the processors that it lists for their role, in turn, and with
-// numa those of that node. Otherwise Place uses one processor of each physical core first, in the order of
-// NUMA nodes, and starts again when they run out. On other hosts, the node of the network device comes
-// first. In an oversubscribed mesh, each rank gets its own part of the processors if they divide evenly: a
-// switch between threads of one process costs less, and the cache lines that clients share with their
-// daemon stay in one cache. Where threads yield, daemons get processors of their own if there are enough,
-// and clients the others: a client that shared one with its daemon would be served less often than one
-// that does not.
-func Place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
-	plans, busiest, err := placePools(cfg, capabilities, []pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks), near: -1}})
+// numa those of that node. Otherwise Place uses one processor of each physical core first, in the
+// order of NUMA nodes, and starts again when they run out. On other hosts, the node of the network
+// device comes first. In an oversubscribed mesh, each rank gets its own part of the processors if
+// they divide evenly: a switch between threads of one process costs less, and the cache lines that
+// clients share with their daemon stay in one cache. Where threads yield, daemons get processors of
+// their own if there are enough, and clients the others: a client that shared one with its daemon
+// would be served less often than one that does not.
+func Place(cfg config.Config, capabilities transport.Capabilities,
+	cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
+	plans, busiest, err := placePools(cfg, capabilities,
+		[]pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks), near: -1}})
 	return plans, busiest.oversubscribed(), err
 }
 
@@ -38,9 +40,10 @@ type occupancy struct{ threads, cpus int }
 
 func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
 
-// placePools is [Place] with several pools of processors, each for some of the ranks. It returns the occupancy
-// of the busiest.
-func placePools(cfg config.Config, capabilities transport.Capabilities, pools []pool) ([]record.Plan, occupancy, error) {
+// placePools is [Place] with several pools of processors, each for some of the ranks. It returns
+// the occupancy of the busiest.
+func placePools(cfg config.Config, capabilities transport.Capabilities,
+	pools []pool) ([]record.Plan, occupancy, error) {
 	plans := make([]record.Plan, cfg.Ranks)
 	var busiest occupancy
 	for _, p := range pools {
@@ -56,7 +59,8 @@ func placePools(cfg config.Config, capabilities transport.Capabilities, pools []
 }
 
 // placeIn makes the plans of the ranks of a pool.
-func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, plans []record.Plan) (occupancy, error) {
+func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool,
+	plans []record.Plan) (occupancy, error) {
 	var daemonThreads, clientThreads int
 	for _, r := range p.ranks {
 		daemons, clients := cfg.Threads(r)
@@ -77,7 +81,8 @@ func placeIn(cfg config.Config, capabilities transport.Capabilities, p pool, pla
 	switch {
 	case idle == config.IdleSpin && o.oversubscribed():
 		return o, &config.Error{Option: "idle", Problem: fmt.Sprintf(
-			"spin needs a processor for each polling thread, but %d threads have %d; use --idle auto, or fewer ranks, daemons or clients",
+			"spin needs a processor for each polling thread, but %d threads have %d; use --idle "+
+				"auto, or fewer ranks, daemons or clients",
 			o.threads, o.cpus)}
 	case idle == config.IdleAuto && capabilities.Goroutines && !cfg.Proxied():
 		idle = config.IdlePark
@@ -129,7 +134,8 @@ type choice struct {
 }
 
 // choose applies the options cpus and numa to the processors of a pool.
-func choose(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (c choice, err error) {
+func choose(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (c choice,
+	err error) {
 	c.cpus = cpus
 	option := "cpus"
 	if cfg.NUMA != "" {
@@ -141,12 +147,15 @@ func choose(cfg config.Config, capabilities transport.Capabilities, cpus []machi
 		return c, nil
 	case capabilities.Goroutines:
 		return c, &config.Error{Option: option, Problem: fmt.Sprintf(
-			"the polling loops of transport %s are goroutines, which are not pinned; leave it out", cfg.Transport)}
+			"the polling loops of transport %s are goroutines, which are not pinned; leave it out",
+			cfg.Transport)}
 	case one:
-		c.cpus = slices.DeleteFunc(slices.Clone(cpus), func(cpu machine.CPU) bool { return cpu.Node != node })
+		c.cpus = slices.DeleteFunc(slices.Clone(cpus),
+			func(cpu machine.CPU) bool { return cpu.Node != node })
 		if len(c.cpus) == 0 {
 			return c, &config.Error{Option: option, Problem: fmt.Sprintf(
-				"node %d has none of the processors that the run may use; use --numa any or another node", node)}
+				"node %d has none of the processors that the run may use; use --numa any or "+
+					"another node", node)}
 		}
 		return c, nil
 	}
@@ -170,7 +179,8 @@ func (c *choice) listed() bool { return c.daemons != nil }
 
 // used returns how many processors so many threads of each role have.
 func (c *choice) used(daemons, clients int) int {
-	all := slices.Concat(c.daemons[:min(daemons, len(c.daemons))], c.clients[:min(clients, len(c.clients))])
+	all := slices.Concat(c.daemons[:min(daemons, len(c.daemons))],
+		c.clients[:min(clients, len(c.clients))])
 	slices.Sort(all)
 	return len(slices.Compact(all))
 }
@@ -198,8 +208,8 @@ func share(order []int, r, ranks int) []int {
 	return nil
 }
 
-// spread orders processors by their nodes, the node near first. Those that share a core with an earlier one
-// come last.
+// spread orders processors by their nodes, the node near first. Those that share a core with an
+// earlier one come last.
 func spread(cpus []machine.CPU, near int) []int {
 	type core struct{ pkg, id, alone int }
 	type candidate struct {
@@ -207,7 +217,8 @@ func spread(cpus []machine.CPU, near int) []int {
 		sibling int // number of earlier processors of the same core
 	}
 	sorted := slices.SortedFunc(slices.Values(cpus), func(a, b machine.CPU) int {
-		return cmp.Or(cmp.Compare(distance(a, near), distance(b, near)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(distance(a, near), distance(b, near)),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Package, b.Package), cmp.Compare(a.ID, b.ID))
 	})
 	seen := map[core]int{}
 	candidates := make([]candidate, len(sorted))
@@ -219,7 +230,9 @@ func spread(cpus []machine.CPU, near int) []int {
 		candidates[i] = candidate{c, seen[k]}
 		seen[k]++
 	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.sibling, b.sibling) })
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
+		return cmp.Compare(a.sibling, b.sibling)
+	})
 	order := make([]int, len(candidates))
 	for i, c := range candidates {
 		order[i] = c.ID

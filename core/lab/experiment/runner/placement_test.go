@@ -15,7 +15,8 @@ import (
 
 func TestPlace(t *testing.T) {
 	smt := []machine.CPU{{ID: 0, Core: 0}, {ID: 1, Core: 0}, {ID: 2, Core: 1}, {ID: 3, Core: 1}}
-	nodes := []machine.CPU{{ID: 0, Core: 0, Node: 1}, {ID: 1, Core: 1, Node: 0}, {ID: 2, Core: 2, Node: 1}, {ID: 3, Core: 3, Node: 0}}
+	nodes := []machine.CPU{{ID: 0, Core: 0, Node: 1}, {ID: 1, Core: 1, Node: 0},
+		{ID: 2, Core: 2, Node: 1}, {ID: 3, Core: 3, Node: 0}}
 	packages := []machine.CPU{{ID: 0, Core: 0, Package: 1}, {ID: 1, Core: 0, Package: 0}}
 	unknown := []machine.CPU{{ID: 4, Core: -1}, {ID: 6, Core: -1}}
 	for _, c := range []struct {
@@ -29,31 +30,47 @@ func TestPlace(t *testing.T) {
 		oversubscribed          bool
 		topology                string // client-server where it is empty
 	}{
-		{"a processor each", 2, 1, 1, processors(2), true, "auto", [][]int{{0}, {1}}, "spin", false, ""},
-		{"daemons first", 3, 2, 2, processors(6), true, "spin", [][]int{{0, 1}, {2, 3}, {4, 5}}, "spin", false, ""},
-		{"daemons apart", 2, 1, 4, processors(2), true, "auto", [][]int{{0}, {1, 1, 1, 1}}, "yield", true, ""},
-		{"park as asked", 2, 1, 4, processors(2), true, "park", [][]int{{0}, {1, 0, 1, 0}}, "park", true, ""},
-		{"yield as asked", 2, 1, 1, processors(2), true, "yield", [][]int{{0}, {1}}, "yield", false, ""},
+		{"a processor each", 2, 1, 1, processors(2), true, "auto", [][]int{{0}, {1}}, "spin",
+			false, ""},
+		{"daemons first", 3, 2, 2, processors(6), true, "spin", [][]int{{0, 1}, {2, 3}, {4, 5}},
+			"spin", false, ""},
+		{"daemons apart", 2, 1, 4, processors(2), true, "auto", [][]int{{0}, {1, 1, 1, 1}}, "yield",
+			true, ""},
+		{"park as asked", 2, 1, 4, processors(2), true, "park", [][]int{{0}, {1, 0, 1, 0}}, "park",
+			true, ""},
+		{"yield as asked", 2, 1, 1, processors(2), true, "yield", [][]int{{0}, {1}}, "yield",
+			false, ""},
 		{"unpinned", 2, 1, 1, processors(2), false, "auto", [][]int{{-1}, {-1}}, "spin", false, ""},
-		{"unpinned and too many", 2, 1, 2, processors(2), false, "auto", [][]int{{-1}, {-1, -1}}, "yield", true, ""},
-		{"cores before siblings", 2, 1, 2, smt, true, "auto", [][]int{{0}, {2, 1}}, "spin", false, ""},
+		{"unpinned and too many", 2, 1, 2, processors(2), false, "auto", [][]int{{-1}, {-1, -1}},
+			"yield", true, ""},
+		{"cores before siblings", 2, 1, 2, smt, true, "auto", [][]int{{0}, {2, 1}}, "spin",
+			false, ""},
 		{"one node first", 2, 1, 2, nodes, true, "auto", [][]int{{1}, {3, 0}}, "spin", false, ""},
-		{"same core number in two packages", 2, 1, 1, packages, true, "auto", [][]int{{1}, {0}}, "spin", false, ""},
+		{"same core number in two packages", 2, 1, 1, packages, true, "auto", [][]int{{1}, {0}},
+			"spin", false, ""},
 		// A rank's threads are neighbours. With too few processors, each rank keeps to its part,
 		// if they divide evenly.
-		{"mesh", 2, 1, 2, processors(6), true, "auto", [][]int{{0, 1, 2}, {3, 4, 5}}, "spin", false, config.TopologyMeshProxied},
-		{"mesh of too few", 2, 1, 2, processors(2), true, "auto", [][]int{{0, 0, 0}, {1, 1, 1}}, "yield", true, config.TopologyMeshDirect},
-		{"daemons apart, two ranks", 3, 2, 3, processors(4), true, "auto", [][]int{{0, 1}, {2, 3, 2}, {3, 2, 3}}, "yield", true, ""},
-		{"too many daemons", 2, 2, 2, processors(2), true, "auto", [][]int{{0, 1}, {0, 1}}, "yield", true, ""},
-		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 1}, {2, 3, 3}}, "yield", true, config.TopologyMeshProxied},
-		{"mesh, ranks that share", 4, 1, 1, processors(2), true, "auto", [][]int{{0, 0}, {0, 0}, {1, 1}, {1, 1}}, "yield", true, config.TopologyMeshProxied},
-		{"mesh, uneven", 3, 1, 1, processors(4), true, "auto", [][]int{{0, 1}, {2, 3}, {0, 1}}, "yield", true, config.TopologyMeshProxied},
+		{"mesh", 2, 1, 2, processors(6), true, "auto", [][]int{{0, 1, 2}, {3, 4, 5}}, "spin", false,
+			config.TopologyMeshProxied},
+		{"mesh of too few", 2, 1, 2, processors(2), true, "auto", [][]int{{0, 0, 0}, {1, 1, 1}},
+			"yield", true, config.TopologyMeshDirect},
+		{"daemons apart, two ranks", 3, 2, 3, processors(4), true, "auto",
+			[][]int{{0, 1}, {2, 3, 2}, {3, 2, 3}}, "yield", true, ""},
+		{"too many daemons", 2, 2, 2, processors(2), true, "auto", [][]int{{0, 1}, {0, 1}}, "yield",
+			true, ""},
+		{"mesh, parts of two", 2, 1, 2, processors(4), true, "auto", [][]int{{0, 1, 1}, {2, 3, 3}},
+			"yield", true, config.TopologyMeshProxied},
+		{"mesh, ranks that share", 4, 1, 1, processors(2), true, "auto",
+			[][]int{{0, 0}, {0, 0}, {1, 1}, {1, 1}}, "yield", true, config.TopologyMeshProxied},
+		{"mesh, uneven", 3, 1, 1, processors(4), true, "auto", [][]int{{0, 1}, {2, 3}, {0, 1}},
+			"yield", true, config.TopologyMeshProxied},
 		{"unknown cores", 2, 1, 1, unknown, true, "auto", [][]int{{4}, {6}}, "spin", false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()
 			cfg.Topology = cmp.Or(c.topology, cfg.Topology)
-			cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.Pin, cfg.Idle = c.ranks, c.daemons, c.clients, c.pin, c.idle
+			cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.Pin, cfg.Idle = c.ranks, c.daemons, c.clients,
+				c.pin, c.idle
 			plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, c.cpus)
 			require.NoError(t, err)
 			require.Equal(t, c.oversubscribed, oversubscribed)
@@ -81,7 +98,8 @@ func TestPlaceAsListed(t *testing.T) {
 		want           [][]int
 		oversubscribed bool
 	}{
-		"one each":      {"daemons=7,5,clients=1-4", "", 2, nil, false}, // does not ascend: Set rejects it
+		// does not ascend: Set rejects it
+		"one each":      {"daemons=7,5,clients=1-4", "", 2, nil, false},
 		"in turn":       {"daemons=5,7,clients=1-4", "", 2, [][]int{{5, 1, 2}, {7, 3, 4}}, false},
 		"too few":       {"daemons=5,clients=1-3", "", 2, [][]int{{5, 1, 2}, {5, 3, 1}}, true},
 		"too many":      {"daemons=0-3,clients=4-7", "", 1, [][]int{{0, 4}, {1, 5}}, false},
@@ -91,7 +109,8 @@ func TestPlaceAsListed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
-			cfg.Topology, cfg.Clients, cfg.CPUs, cfg.NUMA = config.TopologyMeshProxied, c.clients, c.cpus, c.numa
+			cfg.Topology, cfg.Clients, cfg.CPUs, cfg.NUMA = config.TopologyMeshProxied, c.clients,
+				c.cpus, c.numa
 			if c.want == nil {
 				require.Error(t, cfg.Validate())
 				return
@@ -103,7 +122,8 @@ func TestPlaceAsListed(t *testing.T) {
 				require.Equal(t, c.want[r], p.CPUs)
 			}
 			require.Equal(t, c.oversubscribed, oversubscribed)
-			require.Equal(t, map[bool]string{false: config.IdleSpin, true: config.IdleYield}[oversubscribed], plans[0].Idle)
+			require.Equal(t, map[bool]string{false: config.IdleSpin,
+				true: config.IdleYield}[oversubscribed], plans[0].Idle)
 		})
 	}
 }
@@ -114,10 +134,14 @@ func TestPlaceRefusesProcessors(t *testing.T) {
 		numa       config.NUMANode
 		goroutines bool
 	}{
-		"--cpus: the run may not use processor 4; it may use 0-3":                                        {"daemons=0,clients=3-5", "", false},
-		"--numa: node 1 has none of the processors that the run may use; use --numa any or another node": {"", "1", false},
-		"--cpus: the polling loops of transport shm are goroutines, which are not pinned; leave it out":  {"daemons=0,clients=1", "", true},
-		"--numa: the polling loops of transport shm are goroutines, which are not pinned; leave it out":  {"", "0", true},
+		"--cpus: the run may not use processor 4; it may use 0-3": {"daemons=0,clients=3-5",
+			"", false},
+		"--numa: node 1 has none of the processors that the run may use; use --numa any or " +
+			"another node": {"", "1", false},
+		"--cpus: the polling loops of transport shm are goroutines, which are not pinned; leave " +
+			"it out": {"daemons=0,clients=1", "", true},
+		"--numa: the polling loops of transport shm are goroutines, which are not pinned; leave " +
+			"it out": {"", "0", true},
 	} {
 		cfg := config.Default()
 		cfg.CPUs, cfg.NUMA = c.cpus, c.numa
@@ -137,7 +161,8 @@ func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
 		var configErr *config.Error
 		require.ErrorAs(t, err, &configErr)
 		require.Equal(t, "idle", configErr.Option)
-		require.EqualError(t, err, "--idle: spin needs a processor for each polling thread, but 17 threads have 2; use --idle auto, or fewer ranks, daemons or clients")
+		require.EqualError(t, err, "--idle: spin needs a processor for each polling thread, but "+
+			"17 threads have 2; use --idle auto, or fewer ranks, daemons or clients")
 	}
 }
 
@@ -155,7 +180,8 @@ func TestPlaceIsEven(t *testing.T) {
 		for i := range cpus {
 			cpus[i] = machine.CPU{
 				ID: i, Core: rapid.IntRange(-1, 8).Draw(t, "core"),
-				Package: rapid.IntRange(0, 1).Draw(t, "package"), Node: rapid.IntRange(-1, 1).Draw(t, "node"),
+				Package: rapid.IntRange(0, 1).Draw(t, "package"),
+				Node:    rapid.IntRange(-1, 1).Draw(t, "node"),
 			}
 		}
 		plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, cpus)
@@ -194,11 +220,12 @@ func TestPlaceIsEven(t *testing.T) {
 	})
 }
 
-// TestPlaceGoroutines checks that loops which share processors with a transport's goroutines are not
-// pinned, and park if they can.
+// TestPlaceGoroutines checks that loops which share processors with a transport's goroutines are
+// not pinned, and park if they can.
 func TestPlaceGoroutines(t *testing.T) {
 	cfg := config.Default()
-	for idle, want := range map[string]string{config.IdleAuto: config.IdlePark, config.IdleSpin: config.IdleSpin} {
+	for idle, want := range map[string]string{config.IdleAuto: config.IdlePark,
+		config.IdleSpin: config.IdleSpin} {
 		cfg.Idle = idle
 		plans, _, err := Place(cfg, transport.Capabilities{Goroutines: true}, processors(8))
 		require.NoError(t, err)

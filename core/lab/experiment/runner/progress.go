@@ -61,12 +61,13 @@ func newProgress(cfg config.Config, b Beside, obs Observer) *progress {
 	return &progress{
 		obs: obs, latest: map[int]record.Progress{}, recent: map[int]float64{},
 		status: Status{Repeats: cfg.Repeats},
-		after:  time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) + time.Duration(cfg.Repeats)*windowTime(cfg, b),
+		after: time.Duration(len(cfg.RepeatsByLaunch()))*time.Duration(cfg.Warmup) +
+			time.Duration(cfg.Repeats)*windowTime(cfg, b),
 	}
 }
 
-// What is measured beside a window takes its full time with windows of fullBeside and longer, and with
-// the shortest leastBeside of that.
+// What is measured beside a window takes its full time with windows of fullBeside and longer, and
+// with the shortest leastBeside of that.
 const (
 	fullBeside  = 20 * time.Millisecond
 	leastBeside = 0.25

@@ -31,12 +31,14 @@ func (e *RankError) Unwrap() error { return e.Err }
 var ErrNoAnswer = errors.New("no answer")
 
 func noAnswer(timeout time.Duration) error {
-	return fmt.Errorf("%w within %v, so it was killed; its log shows how far it got", ErrNoAnswer, timeout)
+	return fmt.Errorf("%w within %v, so it was killed; its log shows how far it got",
+		ErrNoAnswer, timeout)
 }
 
 // noSetup is the error of a rank of transport that hangs in a step of the setup.
 func noSetup(transport string, timeout time.Duration) error {
-	return fmt.Errorf("%w from %s within %v, so it was killed; --start-timeout gives it more time", ErrNoAnswer, transport, timeout.Round(100*time.Millisecond))
+	return fmt.Errorf("%w from %s within %v, so it was killed; --start-timeout gives it more time",
+		ErrNoAnswer, transport, timeout.Round(100*time.Millisecond))
 }
 
 // ranks holds the processes of a run and their calls in progress.
@@ -92,7 +94,8 @@ func callRank[T any](ctx context.Context, rs *ranks, r int, op string, timeout t
 }
 
 // awaitRank makes one call of rank r and stops waiting for it when ctx ends, as callRank does.
-func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string, call func(context.Context) (T, error)) (T, error) {
+func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string,
+	call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -121,7 +124,8 @@ func awaitRank[T any](ctx context.Context, rs *ranks, r int, op string, call fun
 func callAll[T any](ctx context.Context, rs *ranks, list []int, op string, timeout time.Duration,
 	call func(ctx context.Context, r int) (T, error)) ([]T, error) {
 	return awaitAll(ctx, list, func(ctx context.Context, r int) (T, error) {
-		return callRank(ctx, rs, r, op, timeout, func(ctx context.Context) (T, error) { return call(ctx, r) })
+		return callRank(ctx, rs, r, op, timeout,
+			func(ctx context.Context) (T, error) { return call(ctx, r) })
 	})
 }
 
@@ -136,7 +140,8 @@ func isDeath(err error) bool {
 }
 
 // awaitAll runs call for several ranks at once, as callAll does.
-func awaitAll[T any](ctx context.Context, list []int, call func(ctx context.Context, r int) (T, error)) ([]T, error) {
+func awaitAll[T any](ctx context.Context, list []int, call func(ctx context.Context, r int) (T,
+	error)) ([]T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	values := make([]T, len(list))

@@ -19,16 +19,16 @@ const maxRemeasure = 2
 
 // A starved or empty window is measured again after a pause that doubles, from the window's length
 // or starvedPause: starvedTries times at least, and until pauses and windows have taken
-// starvedBudget. The machine's scheduler and not the transport decides what is left to a rank, so to
-// replace starved windows prefers no result. To replace an empty one does: the metrics then show
+// starvedBudget. The machine's scheduler and not the transport decides what is left to a rank, so
+// to replace starved windows prefers no result. To replace an empty one does: the metrics then show
 // less of an outage than there was. So the result lists its stall, and a check warns.
 const (
 	starvedBudget   = 10 * time.Second
 	starvedTries    = 3
 	starvedPause    = 100 * time.Millisecond
 	maxStarvedPause = time.Second
-	// starvedShare is the share of a window for which a thread that spins has a processor at least. It
-	// is far below a fair share of a processor on a machine that can measure at all.
+	// starvedShare is the share of a window for which a thread that spins has a processor at least.
+	// It is far below a fair share of a processor on a machine that can measure at all.
 	starvedShare = 0.01
 	// In a window in which nothing was completed, a thread was starved below starvedEmpty of the
 	// window, and in one shorter than fewTurns below starvedHalf. Two threads with over half of a
@@ -75,8 +75,10 @@ func (b *bench) repeat(ctx context.Context, i int) (result.Repeat, error) {
 			if empty != "" {
 				remedy = "find out what holds the traffic up"
 			}
-			return repeat, fmt.Errorf("repeat %d: %s; %d windows were measured; %s, or use a longer --duration",
-				repeat.Index+1, repeat.Starved+empty, tries+mixes, remedy)
+			return repeat,
+				fmt.Errorf(
+					"repeat %d: %s; %d windows were measured; %s, or use a longer --duration",
+					repeat.Index+1, repeat.Starved+empty, tries+mixes, remedy)
 		case repeat.Mixed && mixes < maxRemeasure:
 			mixes++
 		default:
@@ -134,7 +136,8 @@ func (b *bench) starved(r *result.Repeat, nothing bool) string {
 
 // empty describes a window in which nothing was completed although no rank was starved.
 func (b *bench) empty(r *result.Repeat) string {
-	reason := fmt.Sprintf("nothing was completed in %v, and no rank was starved", time.Duration(b.cfg.Duration))
+	reason := fmt.Sprintf("nothing was completed in %v, and no rank was starved",
+		time.Duration(b.cfg.Duration))
 	if rank, least := b.leastProcessor(r.Ranks); least < 1 {
 		reason += ": " + b.processorTime(rank, least)
 	}
@@ -145,7 +148,8 @@ func (b *bench) empty(r *result.Repeat) string {
 func (b *bench) processorTime(rank int, share float64) string {
 	had := time.Duration(share * float64(b.cfg.Duration)).Round(10 * time.Microsecond)
 	if b.plans[rank].Idle == config.IdlePark {
-		return fmt.Sprintf("rank %d waited %v for a processor", rank, time.Duration(b.cfg.Duration)-had)
+		return fmt.Sprintf("rank %d waited %v for a processor", rank,
+			time.Duration(b.cfg.Duration)-had)
 	}
 	return fmt.Sprintf("rank %d had a processor for %v", rank, had)
 }
@@ -177,7 +181,8 @@ func (b *bench) leastProcessor(ranks []record.Report) (rank int, share float64) 
 
 // measureWindow measures one window with the readings and the overhead of the harness beside it.
 // The repeat has reports of ranks if the window began. again means that it is not planned for.
-func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat result.Repeat, err error) {
+func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat result.Repeat,
+	err error) {
 	nth, duration := b.earlier+i+1, time.Duration(b.cfg.Duration)
 	repeat = result.Repeat{Index: nth - 1}
 	if again {
@@ -191,10 +196,11 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 		return b.timed(ctx, name, run) // of the setup, which ends with the first window
 	}
 	if !b.req.StateOnly {
-		err = step(StepOverhead, overheadPlanned(b.cfg, b.req.Beside), func(ctx context.Context) (err error) {
-			repeat.Overhead, err = b.measureOverhead(ctx)
-			return err
-		})
+		err = step(StepOverhead, overheadPlanned(b.cfg, b.req.Beside),
+			func(ctx context.Context) (err error) {
+				repeat.Overhead, err = b.measureOverhead(ctx)
+				return err
+			})
 		if err != nil {
 			return repeat, err
 		}
@@ -203,11 +209,12 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	if err != nil {
 		return repeat, err
 	}
-	err = step(StepFloor, probesPlanned(b.cfg, b.req.Beside), func(ctx context.Context) (err error) {
-		repeat.Before, err = b.readings(ctx, true)
-		repeat.Before.Witness = witnessed
-		return err
-	})
+	err = step(StepFloor, probesPlanned(b.cfg, b.req.Beside),
+		func(ctx context.Context) (err error) {
+			repeat.Before, err = b.readings(ctx, true)
+			repeat.Before.Witness = witnessed
+			return err
+		})
 	if err != nil {
 		return repeat, err
 	}
@@ -225,7 +232,8 @@ func (b *bench) measureWindow(ctx context.Context, i int, again bool) (repeat re
 	}
 	repeat.Network = network()
 	repeat.Machine = watch()
-	repeat.Stalls = sample.Stalls(repeat.Ranks, repeat.Machine.StealNS, err == nil && b.nothingDone(&repeat))
+	repeat.Stalls = sample.Stalls(repeat.Ranks, repeat.Machine.StealNS, err == nil &&
+		b.nothingDone(&repeat))
 	if err == nil {
 		b.progress.enter(StepFloor, nth, probesPlanned(b.cfg, b.req.Beside))
 		repeat.After, err = b.readings(ctx, false)
@@ -251,19 +259,21 @@ func takeTraces(reports []record.Report) (list []record.ThreadTrace) {
 	for i := range reports {
 		r := &reports[i]
 		for d := range r.Daemons {
-			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: d, Client: -1}, Transfers: r.Daemons[d].Trace})
+			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: d,
+				Client: -1}, Transfers: r.Daemons[d].Trace})
 			r.Daemons[d].Trace = nil
 		}
 		for c := range r.Clients {
-			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: -1, Client: c}, Transfers: r.Clients[c].Trace})
+			list = append(list, record.ThreadTrace{Thread: record.Thread{Rank: r.Rank, Daemon: -1,
+				Client: c}, Transfers: r.Clients[c].Trace})
 			r.Clients[c].Trace = nil
 		}
 	}
 	return list
 }
 
-// watchNetwork returns a function that returns what the network did to packets since, or nil if there
-// is none.
+// watchNetwork returns a function that returns what the network did to packets since, or nil if
+// there is none.
 func (b *bench) watchNetwork() func() *result.NetworkCounters {
 	if b.req.Network == nil {
 		return func() *result.NetworkCounters { return nil }
@@ -304,8 +314,8 @@ func (b *bench) watchMachine() func() result.MachineTime {
 	}
 }
 
-// processors returns, by host, the processors of the polling threads, or if those are not pinned, all on
-// which they may run. Those of hosts that share a machine are with the first of them.
+// processors returns, by host, the processors of the polling threads, or if those are not pinned,
+// all on which they may run. Those of hosts that share a machine are with the first of them.
 func (b *bench) processors() [][]int {
 	hosts := b.req.hosts()
 	lists := make([][]int, len(hosts))

@@ -39,8 +39,8 @@ const (
 	connectionMemory = 64 << 10
 
 	// A client holds its requests, and its loop on the null transport as many of them as fit in
-	// nullRequests. Per call in flight there is also room in the transport and in the probes, on both
-	// sides.
+	// nullRequests. Per call in flight there is also room in the transport and in the probes, on
+	// both sides.
 	nullRequests = 16 << 20
 	callCopies   = 12
 
@@ -76,7 +76,8 @@ func checkResources(req Request) error {
 			}
 		}
 		host := req.hosts()[h]
-		if err := checkHost(req.Config, req.Needs, ranks, host.Limits, host.Environment.Volatile.AvailableMemory); err != nil {
+		if err := checkHost(req.Config, req.Needs, ranks, host.Limits,
+			host.Environment.Volatile.AvailableMemory); err != nil {
 			if host.Name == "" {
 				return err
 			}
@@ -87,7 +88,8 @@ func checkResources(req Request) error {
 }
 
 // checkHost checks what the ranks of one host exceed there.
-func checkHost(cfg config.Config, needs transport.Needs, ranks []int, limits machine.Limits, available uint64) error {
+func checkHost(cfg config.Config, needs transport.Needs, ranks []int, limits machine.Limits,
+	available uint64) error {
 	files, tasks, threads := processFiles+rankFiles*len(ranks), (2+len(ranks))*processTasks, 0
 	own := 0 // polling threads of these ranks
 	for _, rank := range ranks {
@@ -95,13 +97,15 @@ func checkHost(cfg config.Config, needs transport.Needs, ranks []int, limits mac
 		tasks += daemons + clients
 		own += daemons + clients
 		threads = max(threads, daemons+clients)
-		workers, peers := daemons+clients, daemons*cfg.TotalClients()+clients*cfg.ServingRanks()*cfg.Daemons
+		workers, peers := daemons+clients, daemons*cfg.TotalClients()+
+			clients*cfg.ServingRanks()*cfg.Daemons
 		if cfg.Proxied() {
 			workers, peers = daemons, daemons*(cfg.Ranks-1)
 		}
 		files = max(files, processFiles+workers*needs.WorkerFiles+peers*needs.PeerFiles)
 	}
-	if err := checkGranted(limits, files, tasks, processSpace+threads*threadSpace, ", or use fewer ranks, daemons or clients"); err != nil {
+	if err := checkGranted(limits, files, tasks, processSpace+threads*threadSpace,
+		", or use fewer ranks, daemons or clients"); err != nil {
 		return err
 	}
 	all := cfg.TotalClients() + cfg.ServingRanks()*cfg.Daemons
@@ -113,13 +117,16 @@ func checkGranted(limits machine.Limits, files, tasks, space int, less string) e
 	exceeds := func(need int, limit uint64) bool { return limit > 0 && uint64(need) > limit }
 	switch {
 	case exceeds(files, limits.OpenFiles):
-		return &LimitError{Problem: fmt.Sprintf("open files: a process of this run needs about %d, but the limit is %d; raise it with ulimit -n %d%s",
+		return &LimitError{Problem: fmt.Sprintf("open files: a process of this run needs about "+
+			"%d, but the limit is %d; raise it with ulimit -n %d%s",
 			files, limits.OpenFiles, max(1024, 2*files), less)}
 	case exceeds(tasks, limits.Tasks):
-		return &LimitError{Problem: fmt.Sprintf("processes: the run needs about %d threads, but this user or its control group may start only %d more; raise ulimit -u or pids.max%s",
+		return &LimitError{Problem: fmt.Sprintf("processes: the run needs about %d threads, but "+
+			"this user or its control group may start only %d more; raise ulimit -u or pids.max%s",
 			tasks, limits.Tasks, less)}
 	case exceeds(space, limits.AddressSpace):
-		return &LimitError{Problem: fmt.Sprintf("address space: a process of this run reserves about %.1f GiB, but the limit is %.1f GiB; raise it with ulimit -v unlimited%s",
+		return &LimitError{Problem: fmt.Sprintf("address space: a process of this run reserves "+
+			"about %.1f GiB, but the limit is %.1f GiB; raise it with ulimit -v unlimited%s",
 			gibibytes(float64(space)), gibibytes(float64(limits.AddressSpace)), less)}
 	}
 	return nil
@@ -127,13 +134,14 @@ func checkGranted(limits machine.Limits, files, tasks, space int, less string) e
 
 func gibibytes(n float64) float64 { return n / (1 << 30) }
 
-// ResultSize returns about the most bytes that the result file of a run with that many repeats takes,
-// over the committed results of all transports.
+// ResultSize returns about the most bytes that the result file of a run with that many repeats
+// takes, over the committed results of all transports.
 func ResultSize(cfg *config.Config, repeats int) int64 {
 	const (
 		fixed     = 32 << 10
 		perRepeat = 20 << 10
-		perThread = 24 << 10 // of each repeat: histograms, phases, series and a transport's counters
+		// of each repeat: histograms, phases, series and a transport's counters
+		perThread = 24 << 10
 		// Wide histograms of response times and lags, of each repeat of an open loop or a class.
 		perSchedule       = 28 << 10
 		perScheduleClient = 16 << 10
@@ -171,12 +179,13 @@ func memoryNeeds(cfg config.Config, needs transport.Needs) []need {
 		{"ranks", float64(cfg.Ranks)*processMemory + (daemons+clients)*threadMemory +
 			workers*float64(needs.WorkerMemory) + connections*connectionMemory},
 		{"keys", float64(stored) * message}, // unused slots have no pages
-		{"in-flight", clients * (requests + min(requests, nullRequests) + float64(callCopies*cfg.InFlight)*message)},
+		{"in-flight", clients * (requests + min(requests, nullRequests) +
+			float64(callCopies*cfg.InFlight)*message)},
 	}
 }
 
-// checkMemory returns an error if a host's share of the run, by polling threads, needs more than its
-// available memory in bytes; 0 is unknown.
+// checkMemory returns an error if a host's share of the run, by polling threads, needs more than
+// its available memory in bytes; 0 is unknown.
 func checkMemory(cfg config.Config, needs transport.Needs, available uint64, share float64) error {
 	total, largest := 0.0, need{}
 	for _, n := range memoryNeeds(cfg, needs) {
@@ -198,8 +207,8 @@ func checkMemory(cfg config.Config, needs transport.Needs, available uint64, sha
 		gibibytes(total), gibibytes(float64(available)), remedy)}
 }
 
-// explainLimit adds the limit that most likely made a rank fail, which a check before the start could
-// not know. oomKills is the number of [machine.Root.OOMKills] during the run.
+// explainLimit adds the limit that most likely made a rank fail, which a check before the start
+// could not know. oomKills is the number of [machine.Root.OOMKills] during the run.
 func explainLimit(err error, limits machine.Limits, oomKills uint64) error {
 	var died *record.ExitError
 	dead := errors.As(err, &died)
@@ -207,11 +216,16 @@ func explainLimit(err error, limits machine.Limits, oomKills uint64) error {
 	case err == nil:
 		return nil
 	case dead && oomKills > 0:
-		return &LimitError{"the kernel killed a process for lack of memory: use fewer clients, fewer calls in flight or smaller values, or raise the limit of the control group", err}
+		return &LimitError{"the kernel killed a process for lack of memory: use fewer clients, " +
+			"fewer calls in flight or smaller values, or raise the limit of the control group", err}
 	case strings.Contains(err.Error(), "too many open files"):
-		return &LimitError{fmt.Sprintf("the limit of open files is %d: raise it with ulimit -n, or use fewer ranks, daemons or clients", limits.OpenFiles), err}
-	case limits.AddressSpace != machine.Unlimited && limits.AddressSpace > 0 && (dead || strings.Contains(err.Error(), "cannot allocate memory")):
-		return &LimitError{fmt.Sprintf("the limit of address space is %.1f GiB: raise it with ulimit -v unlimited", gibibytes(float64(limits.AddressSpace))), err}
+		return &LimitError{fmt.Sprintf("the limit of open files is %d: raise it with ulimit -n, "+
+			"or use fewer ranks, daemons or clients", limits.OpenFiles), err}
+	case limits.AddressSpace != machine.Unlimited && limits.AddressSpace > 0 &&
+		(dead || strings.Contains(err.Error(), "cannot allocate memory")):
+		return &LimitError{
+			fmt.Sprintf("the limit of address space is %.1f GiB: raise it with ulimit -v unlimited",
+				gibibytes(float64(limits.AddressSpace))), err}
 	}
 	return err
 }

@@ -27,8 +27,8 @@ type Process interface {
 	record.Control
 	// Exited returns a channel that is closed once the process is gone.
 	Exited() <-chan struct{}
-	// UsesUp waits until the process has used limit of its own time, in which it computes or sleeps and does
-	// not wait for a processor or a disk, and reports true, or until ctx ends.
+	// UsesUp waits until the process has used limit of its own time, in which it computes or sleeps
+	// and does not wait for a processor or a disk, and reports true, or until ctx ends.
 	UsesUp(ctx context.Context, limit time.Duration) bool
 	// Kill ends the process at once, whatever it is doing, and makes its calls in progress
 	// return. It is bounded in time, may be called again, and is called on every path.
@@ -51,8 +51,8 @@ type Request struct {
 	CPUs     []machine.CPU
 	Launcher Launcher
 	// Hosts are the hosts on which the launcher starts ranks, and RankHosts has the number of each
-	// rank's. Without them all ranks are on this host. CPUs, System and Environment are then those of the
-	// first host.
+	// rank's. Without them all ranks are on this host. CPUs, System and Environment are then those
+	// of the first host.
 	Hosts     []Host
 	RankHosts []int
 
@@ -62,14 +62,16 @@ type Request struct {
 	// Began is when the command started, from which the setup time counts. If it is zero, the
 	// setup time counts from the call of Run.
 	Began time.Time
-	// Steps precede those of the first launch: what the command did after Began, such as to wait for agents.
+	// Steps precede those of the first launch: what the command did after Began, such as to wait
+	// for agents.
 	Steps []result.Step
 
 	// Root has proc and sys of this machine; empty means "/".
 	Root machine.Root
 
 	// Capabilities, Limits and Needs are those that the transport declares before it is opened, and
-	// System what the kernel grants. A run that exceeds the limits is refused before anything starts.
+	// System what the kernel grants. A run that exceeds the limits is refused before anything
+	// starts.
 	Capabilities transport.Capabilities
 	Limits       transport.Limits
 	Needs        transport.Needs
@@ -82,18 +84,19 @@ type Request struct {
 	StartTimeout time.Duration
 	Beside
 
-	// Network is the network of the ranks that the launcher starts. It is nil unless the configuration
-	// asks for one.
+	// Network is the network of the ranks that the launcher starts. It is nil unless the
+	// configuration asks for one.
 	Network Network
 	// ImpairedBy is the mechanism of the network that the configuration asks for.
 	ImpairedBy result.Mechanism
 
-	// Trace, unless it is nil, is called with the steps of the transfers in the first window, of workers
-	// that record them, and again if that window is measured again. The result does not have them.
+	// Trace, unless it is nil, is called with the steps of the transfers in the first window, of
+	// workers that record them, and again if that window is measured again. The result does not
+	// have them.
 	Trace func([]record.ThreadTrace)
 
-	// Keep, unless it is nil, is called between windows with the number of repeats that are complete, of
-	// those still to come, and what returns their result. The run ends with its error.
+	// Keep, unless it is nil, is called between windows with the number of repeats that are
+	// complete, of those still to come, and what returns their result. The run ends with its error.
 	Keep func(repeats int, soFar func() (*result.Result, error)) error
 
 	// The result contains these as they are. Run fills in the fields of Plugin that only an open
@@ -112,8 +115,8 @@ const (
 	// waits for a processor or a disk. A rank that spins on every core answers slowly, and a window
 	// waits up to 12 s for its last responses.
 	margin = 15 * time.Second
-	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of the
-	// setup, because ranks may share a processor, and each connection connectTime. A rank that
+	// startTimeout is the default of Request.StartTimeout. Each rank adds launchTime to a step of
+	// the setup, because ranks may share a processor, and each connection connectTime. A rank that
 	// waits for a processor or a disk has up to starvedFactor as long.
 	startTimeout  = 10 * time.Second
 	launchTime    = 100 * time.Millisecond
@@ -255,7 +258,8 @@ func (b *bench) launch(ctx context.Context) error {
 	slots := make(chan struct{}, max(minLaunches, 2*processors))
 	// The launcher has the timeout of each launch. This one is for all, in turns, and is longer.
 	turns := 1 + len(b.plans)/cap(slots)
-	timeout := time.Duration(turns)*(b.startTimeout()+margin) + time.Duration(len(b.plans))*launchTime
+	timeout := time.Duration(turns)*(b.startTimeout()+margin) +
+		time.Duration(len(b.plans))*launchTime
 	_, err := callAll(ctx, b.ranks, b.all(), "launch", timeout,
 		func(ctx context.Context, r int) (struct{}, error) {
 			select {
@@ -308,7 +312,8 @@ func (b *bench) prepareTimeout() time.Duration {
 	const copies = 4 // a payload's, of both sides
 	buffers := copies * float64(b.cfg.InFlight) * float64(b.cfg.Clients) * float64(len(b.plans))
 	seconds := min(value*(float64(b.cfg.TotalKeys())+buffers)/fillRate, 1e9)
-	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(seconds*float64(time.Second))
+	return b.startTimeout() + time.Duration(len(b.plans))*launchTime +
+		time.Duration(seconds*float64(time.Second))
 }
 
 // connectTimeout returns the time to connect the workers.
@@ -318,7 +323,8 @@ func (b *bench) connectTimeout(workers []record.RankWorkers) time.Duration {
 		daemons += len(w.Daemons)
 		all += len(w.Daemons) + len(w.Clients)
 	}
-	return b.startTimeout() + time.Duration(len(b.plans))*launchTime + time.Duration(daemons*all)*connectTime
+	return b.startTimeout() + time.Duration(len(b.plans))*launchTime +
+		time.Duration(daemons*all)*connectTime
 }
 
 // setupAll makes a call of the setup of all ranks at once, with timeout as in ownTime.
@@ -329,19 +335,22 @@ func setupAll[T any](ctx context.Context, b *bench, op string, timeout time.Dura
 
 // patientAll makes the same call of several ranks at once, as callAll does. A rank fails with late
 // after timeout, as in ownTime.
-func patientAll[T any](ctx context.Context, b *bench, list []int, op string, timeout time.Duration, late error,
+func patientAll[T any](ctx context.Context, b *bench, list []int, op string, timeout time.Duration,
+	late error,
 	call func(context.Context, int) (T, error)) ([]T, error) {
 	return awaitAll(ctx, list, func(ctx context.Context, r int) (T, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		return awaitRank(b.ownTime(ctx, r, timeout, late), b.ranks, r, op, func(ctx context.Context) (T, error) { return call(ctx, r) })
+		return awaitRank(b.ownTime(ctx, r, timeout, late), b.ranks, r, op,
+			func(ctx context.Context) (T, error) { return call(ctx, r) })
 	})
 }
 
 // ownTime returns a context that ends with the cause late after timeout. Time in which rank r waits
 // for a processor or a disk does not count, as [machine.UsesUp] measures it, but the context ends
 // after starvedFactor times as long at the latest. It ends with ctx, too.
-func (b *bench) ownTime(ctx context.Context, r int, timeout time.Duration, late error) context.Context {
+func (b *bench) ownTime(ctx context.Context, r int, timeout time.Duration,
+	late error) context.Context {
 	own, end := context.WithCancelCause(ctx)
 	longest := timeout
 	if p := b.ranks.process(r); p != nil {
@@ -368,7 +377,8 @@ func (b *bench) warmUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.warmup = &result.Warmup{LastedMS: milliseconds(time.Since(start)), Ended: result.WarmupLimit}
+		b.warmup = &result.Warmup{LastedMS: milliseconds(time.Since(start)),
+			Ended: result.WarmupLimit}
 		if b.settled {
 			b.warmup.Ended = result.WarmupSteady
 		}
@@ -409,10 +419,12 @@ func (b *bench) conclude() *result.Result {
 	r := &result.Result{
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
-		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment, ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(),
+		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
+		ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(),
 		Setup: result.Setup{
-			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)), Warmup: b.warmup,
-			Ranks: b.setups, CollectMS: milliseconds(b.collected), CloseMS: milliseconds(b.closed),
+			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)),
+			Warmup: b.warmup,
+			Ranks:  b.setups, CollectMS: milliseconds(b.collected), CloseMS: milliseconds(b.closed),
 		},
 		Repeats:      b.repeats,
 		FailedRepeat: b.failed,
@@ -420,12 +432,15 @@ func (b *bench) conclude() *result.Result {
 	}
 
 	opened := b.prepared[0].Properties
-	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries, opened.Notes
-	r.Plugin.Chosen, r.Plugin.Integrity, r.Plugin.Uncounted = opened.Chosen, opened.Integrity, opened.Uncounted
+	r.Plugin.Provider, r.Plugin.Libraries, r.Plugin.Notes = opened.Provider, opened.Libraries,
+		opened.Notes
+	r.Plugin.Chosen, r.Plugin.Integrity, r.Plugin.Uncounted = opened.Chosen, opened.Integrity,
+		opened.Uncounted
 	r.Plugin.Capabilities, r.Plugin.Limits = opened.Capabilities, opened.Limits
 	for i, p := range b.prepared {
 		r.Placement = append(r.Placement, result.Placement{
-			Rank: i, Host: b.ranks.host(i), PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs, Idle: b.plans[i].Idle,
+			Rank: i, Host: b.ranks.host(i), PID: p.PID, CPUs: b.plans[i].CPUs, Affinity: p.CPUs,
+			Idle: b.plans[i].Idle,
 		})
 	}
 	r.Launches = []result.Launch{{Placement: r.Placement, Setup: r.Setup}}

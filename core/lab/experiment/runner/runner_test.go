@@ -32,7 +32,8 @@ func TestRun(t *testing.T) {
 		require.False(t, r.Incomplete)
 		require.Len(t, r.Repeats, 3)
 		for _, check := range r.Checks {
-			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name, check.Message)
+			require.True(t, check.OK || check.Severity == result.Info, "%s: %s", check.Name,
+				check.Message)
 		}
 		require.Equal(t, "memfd", r.Plugin.Provider)
 		require.Equal(t, "abc", r.Plugin.SHA256)
@@ -46,7 +47,8 @@ func TestRun(t *testing.T) {
 		for _, s := range r.Setup.Steps {
 			steps = append(steps, s.Name)
 		}
-		require.Equal(t, []string{"launch", "prepare", "connect", "warmup", "overhead", "floor"}, steps)
+		require.Equal(t, []string{"launch", "prepare", "connect", "warmup", "overhead", "floor"},
+			steps)
 
 		for _, repeat := range r.Repeats {
 			require.Len(t, repeat.Ranks, 3)
@@ -61,17 +63,21 @@ func TestRun(t *testing.T) {
 		requireValid(t, r)
 
 		window := []string{opOverhead, opProbe, opRun, opMeasure, opStop, opProbe}
-		want := slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure, opStop}, window, window, window,
+		want := slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure, opStop},
+			window, window, window,
 			[]string{opClose, opKill})
 		require.Equal(t, want, c.calls(0))
 		window = []string{opOverhead, opProbe, opRun, opMeasure, opProbe}
-		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window, window, window,
+		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window,
+			window, window,
 			[]string{opClose, opKill})
 		require.Equal(t, want, c.calls(1))
 		window = []string{opOverhead, opRun, opMeasure}
-		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window, window, window, []string{opClose, opKill})
+		want = slices.Concat([]string{opLaunch, opPrepare, opConnect, opRun, opMeasure}, window,
+			window, window, []string{opClose, opKill})
 		require.Equal(t, want, c.calls(2))
-		require.Less(t, slices.Index(c.log, call{0, opMeasure, 1}), slices.Index(c.log, call{1, opMeasure, 1}), "servers count first")
+		require.Less(t, slices.Index(c.log, call{0, opMeasure, 1}),
+			slices.Index(c.log, call{1, opMeasure, 1}), "servers count first")
 		require.Empty(t, c.wrong)
 	})
 }
@@ -334,7 +340,8 @@ func TestBadClose(t *testing.T) {
 		c.hang = map[call]bool{{2, opClose, 1}: true}
 		r, err := Run(t.Context(), request(c), nil)
 		require.NoError(t, err, "the numbers are there")
-		check := r.Checks[slices.IndexFunc(r.Checks, func(c result.Finding) bool { return c.Name == "closed" })]
+		check := r.Checks[slices.IndexFunc(r.Checks,
+			func(c result.Finding) bool { return c.Name == "closed" })]
 		require.False(t, check.OK)
 		require.Equal(t, 2.0, check.Value)
 		c.requireAllKilled(t)
@@ -350,7 +357,10 @@ func TestBadReports(t *testing.T) {
 
 		// A result that fails its checks is still a result.
 		c = newCluster()
-		c.edit = func(r *record.Report) { r.Clients[0].Failures = map[string]uint64{"stale-version": 2} }
+		c.edit = func(r *record.Report) {
+			r.Clients[0].Failures = map[string]uint64{
+				"stale-version": 2}
+		}
 		r, err := Run(t.Context(), request(c), nil)
 		require.NoError(t, err)
 		require.True(t, r.Failed())
@@ -376,7 +386,8 @@ func TestProgress(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{
-			"launch0", "prepare0", "connect0", "warmup0", "overhead1", "floor1", "repeat1", "floor1", "overhead2", "floor2", "repeat2", "floor2", "close0",
+			"launch0", "prepare0", "connect0", "warmup0", "overhead1", "floor1", "repeat1",
+			"floor1", "overhead2", "floor2", "repeat2", "floor2", "close0",
 		}, slices.Compact(steps))
 
 		probeTime := probesPlanned(req.Config, req.Beside)
@@ -384,16 +395,21 @@ func TestProgress(t *testing.T) {
 		require.Equal(t, 300*time.Millisecond+2*(overheadTime+time.Second+2*probeTime), first.Left)
 		require.Zero(t, last.Left)
 		// Both client ranks have reported a million op/s each.
-		at := slices.IndexFunc(seen.states, func(s Status) bool { return s.Step == StepRepeat && s.OpsPerSec > 1.5e6 })
+		at := slices.IndexFunc(seen.states, func(s Status) bool {
+			return s.Step == StepRepeat &&
+				s.OpsPerSec > 1.5e6
+		})
 		require.Equal(t, 2e6, seen.states[at].OpsPerSec)
 		require.Equal(t, 900.0, seen.states[at].P50)
 		require.Equal(t, 1102.0, seen.states[at].P99, "the slowest rank's")
-		require.Equal(t, time.Second+probeTime+overheadTime+time.Second+2*probeTime, seen.states[at].Left)
+		require.Equal(t, time.Second+probeTime+overheadTime+time.Second+2*probeTime,
+			seen.states[at].Left)
 	})
 }
 
 func TestRankErrorReads(t *testing.T) {
 	err := &RankError{Rank: 3, Op: "prepare", Err: noAnswer(time.Minute)}
-	require.EqualError(t, err, "rank 3: prepare: no answer within 1m0s, so it was killed; its log shows how far it got")
+	require.EqualError(t, err,
+		"rank 3: prepare: no answer within 1m0s, so it was killed; its log shows how far it got")
 	require.True(t, errors.Is(err, ErrNoAnswer))
 }

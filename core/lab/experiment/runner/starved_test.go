@@ -17,12 +17,13 @@ import (
 	"transportbench/core/transport"
 )
 
-// A probe that fails or does not end is taken again and listed. If it fails for too long, its side of
-// the window has no more readings, and the run goes on.
+// A probe that fails or does not end is taken again and listed. If it fails for too long, its side
+// of the window has no more readings, and the run goes on.
 func TestProbeFailures(t *testing.T) {
 	always := map[call]error{}
 	for nth := range 100 {
-		always[call{0, opProbe, nth + 2}] = errBroken // the probes after the first window, and all later ones
+		// the probes after the first window, and all later ones
+		always[call{0, opProbe, nth + 2}] = errBroken
 	}
 	down := transport.NewOpError("erpc", "probe", transport.ErrPeerDown)
 	for name, test := range map[string]struct {
@@ -32,15 +33,23 @@ func TestProbeFailures(t *testing.T) {
 		text  string // of the failure
 		given bool
 	}{
-		"once":       {fake: func(c *cluster) { c.fail = map[call]error{{0, opProbe, 2}: errBroken} }, times: 1, text: "broken"},
-		"late":       {fake: func(c *cluster) { c.polls = map[call]bool{{0, opProbe, 2}: true} }, times: 1, text: errProbeLate.Error()},
-		"hangs":      {fake: func(c *cluster) { c.hang = map[call]bool{{1, opProbe, 2}: true} }, times: 1, text: errProbeLate.Error()},
-		"for good":   {fake: func(c *cluster) { c.fail = always }, times: 13, text: "broken", given: true},
-		"no reading": {fake: func(c *cluster) { c.floor.RoundTrip = 0 }, times: 1, text: errNoReading.Error(), given: true},
-		"peer down":  {fake: func(c *cluster) { c.fail = map[call]error{{0, opProbe, 2}: down} }, err: "rank 0: probing the floor: erpc: probe: peer is down"},
+		"once": {fake: func(c *cluster) {
+			c.fail = map[call]error{{0, opProbe, 2}: errBroken}
+		}, times: 1, text: "broken"},
+		"late": {fake: func(c *cluster) { c.polls = map[call]bool{{0, opProbe, 2}: true} },
+			times: 1, text: errProbeLate.Error()},
+		"hangs": {fake: func(c *cluster) { c.hang = map[call]bool{{1, opProbe, 2}: true} },
+			times: 1, text: errProbeLate.Error()},
+		"for good": {fake: func(c *cluster) { c.fail = always }, times: 13, text: "broken",
+			given: true},
+		"no reading": {fake: func(c *cluster) { c.floor.RoundTrip = 0 }, times: 1,
+			text: errNoReading.Error(), given: true},
+		"peer down": {fake: func(c *cluster) { c.fail = map[call]error{{0, opProbe, 2}: down} },
+			err: "rank 0: probing the floor: erpc: probe: peer is down"},
 		"died": {
 			fake: func(c *cluster) {
-				c.fail = map[call]error{{1, opProbe, 2}: &record.ExitError{Plugin: "shm", State: "exit status 1"}}
+				c.fail = map[call]error{{1, opProbe, 2}: &record.ExitError{Plugin: "shm",
+					State: "exit status 1"}}
 			},
 			err: "rank 1: probing the floor: plugin shm",
 		},
@@ -133,8 +142,8 @@ func findOf(t *testing.T, r *result.Result, name string) result.Finding {
 }
 
 // A window in which nothing was completed, or a spinning thread had no processor, is measured again
-// and listed, with its stalls. If nothing was completed though no rank was starved, a check warns at
-// the first. If no window succeeds, the repeat fails and says why.
+// and listed, with its stalls. If nothing was completed though no rank was starved, a check warns
+// at the first. If no window succeeds, the repeat fails and says why.
 func TestStarvedWindows(t *testing.T) {
 	const ms = uint64(time.Millisecond)
 	nothing := func(length, cpu, gaps uint64) func(*record.Report) {
@@ -144,7 +153,8 @@ func TestStarvedWindows(t *testing.T) {
 				thread.GapCount, thread.GapNS = 1, gaps*ms
 				thread.Gaps = []record.Gap{{ForNS: gaps * ms, Parked: true}}
 			}
-			r.Clients[0] = record.ClientReport{ElapsedNS: length * ms, Latency: r.Clients[0].Latency, Thread: thread}
+			r.Clients[0] = record.ClientReport{ElapsedNS: length * ms,
+				Latency: r.Clients[0].Latency, Thread: thread}
 		}
 	}
 	empty := nothing(1000, 20, 0)
@@ -158,42 +168,60 @@ func TestStarvedWindows(t *testing.T) {
 		empty   bool // and not starved
 		err     string
 	}{
-		"a processor, nothing completed": {edit: nothing(1000, 1000, 0), windows: 2, empty: true, again: []string{
-			"nothing was completed in 1s, and no rank was starved", "nothing was completed in 1s, and no rank was starved",
-		}},
-		"a tenth, nothing completed": {edit: nothing(1000, 100, 0), windows: 1, empty: true, again: []string{
-			"nothing was completed in 1s, and no rank was starved: rank 1 had a processor for 100ms",
-		}},
-		"less than half of a short window": {edit: nothing(10, 4, 0), windows: 1, window: 10 * time.Millisecond, again: []string{
-			"nothing was completed in 10ms: rank 1 had a processor for 4ms",
-		}},
-		"half of a short window": {edit: nothing(10, 5, 0), windows: 1, window: 10 * time.Millisecond, empty: true, again: []string{
-			"nothing was completed in 10ms, and no rank was starved: rank 1 had a processor for 5ms",
-		}},
-		"parked, nothing completed": {edit: empty, windows: 1, idle: "park", empty: true, again: []string{
-			"nothing was completed in 1s, and no rank was starved",
-		}},
-		"parked and held up": {edit: nothing(1000, 20, 950), windows: 1, idle: "park", again: []string{
-			"nothing was completed in 1s: rank 1 waited 950ms for a processor",
-		}},
+		"a processor, nothing completed": {edit: nothing(1000, 1000, 0), windows: 2, empty: true,
+			again: []string{
+				"nothing was completed in 1s, and no rank was starved",
+				"nothing was completed in 1s, and no rank was starved",
+			}},
+		"a tenth, nothing completed": {edit: nothing(1000, 100, 0), windows: 1, empty: true,
+			again: []string{
+				"nothing was completed in 1s, and no rank was starved: rank 1 had a processor " +
+					"for 100ms",
+			}},
+		"less than half of a short window": {edit: nothing(10, 4, 0), windows: 1,
+			window: 10 * time.Millisecond, again: []string{
+				"nothing was completed in 10ms: rank 1 had a processor for 4ms",
+			}},
+		"half of a short window": {edit: nothing(10, 5, 0), windows: 1,
+			window: 10 * time.Millisecond, empty: true, again: []string{
+				"nothing was completed in 10ms, and no rank was starved: rank 1 had a processor " +
+					"for 5ms",
+			}},
+		"parked, nothing completed": {edit: empty, windows: 1, idle: "park", empty: true,
+			again: []string{
+				"nothing was completed in 1s, and no rank was starved",
+			}},
+		"parked and held up": {edit: nothing(1000, 20, 950), windows: 1, idle: "park",
+			again: []string{
+				"nothing was completed in 1s: rank 1 waited 950ms for a processor",
+			}},
 		"never, with a processor": {edit: nothing(1000, 999, 0), windows: 100, empty: true,
-			err: "repeat 1: nothing was completed in 1s, and no rank was starved: rank 1 had a processor for 999ms; 7 windows were measured; find out what holds the traffic up, or use a longer --duration"},
-		"nothing completed": {edit: empty, windows: 1, again: []string{"nothing was completed in 1s: rank 1 had a processor for 20ms"}},
+			err: "repeat 1: nothing was completed in 1s, and no rank was starved: rank 1 had a " +
+				"processor for 999ms; 7 windows were measured; find out what holds the traffic " +
+				"up, or use a longer --duration"},
+		"nothing completed": {edit: empty, windows: 1,
+			again: []string{"nothing was completed in 1s: rank 1 had a processor for 20ms"}},
 		"no processor": {edit: off, windows: 2, again: []string{
-			"in a window of 1s, rank 1 had a processor for 5ms", "in a window of 1s, rank 1 had a processor for 5ms",
+			"in a window of 1s, rank 1 had a processor for 5ms",
+			"in a window of 1s, rank 1 had a processor for 5ms",
 		}},
-		"parked":              {edit: off, windows: 2, idle: "park"},
-		"little processor":    {edit: func(r *record.Report) { r.Clients[0].Thread.CPUNS = 15 * ms }, windows: 1},
-		"never, but it works": {edit: off, windows: 100, again: slices.Repeat([]string{"in a window of 1s, rank 1 had a processor for 5ms"}, 6)},
+		"parked": {edit: off, windows: 2, idle: "park"},
+		"little processor": {edit: func(r *record.Report) {
+			r.Clients[0].Thread.CPUNS = 15 * ms
+		}, windows: 1},
+		"never, but it works": {edit: off, windows: 100,
+			again: slices.Repeat([]string{"in a window of 1s, rank 1 had a processor for 5ms"}, 6)},
 		"never": {edit: empty, windows: 100,
-			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 20ms; 7 windows were measured; let less run beside it, or use a longer --duration"},
+			err: "repeat 1: nothing was completed in 1s: rank 1 had a processor for 20ms; 7 " +
+				"windows were measured; let less run beside it, or use a longer --duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster()
 				windows := 0
 				c.edit = func(r *record.Report) {
-					if windows++; windows > 1 && windows <= 1+test.windows { // the first is the warm-up's
+					// the first is the warm-up's
+					if windows++; windows > 1 && windows <= 1+test.windows {
 						test.edit(r)
 					}
 				}
@@ -231,13 +259,15 @@ func TestStarvedWindows(t *testing.T) {
 				require.InDelta(t, 1e6, r.Summary[result.Throughput].Median, 1)
 				require.Equal(t, len(test.again) == 0 || test.empty, findOf(t, r, "starved").OK)
 				require.Equal(t, !test.empty, findOf(t, r, "empty_windows").OK)
-				require.Contains(t, findOf(t, r, "mixed").Message, "; 0 windows were measured again")
+				require.Contains(t, findOf(t, r, "mixed").Message,
+					"; 0 windows were measured again")
 			})
 		})
 	}
 }
 
-// starvedRank is a rank whose process wants a processor and has next to none, in the time of the test.
+// starvedRank is a rank whose process wants a processor and has next to none, in the time of the
+// test.
 type starvedRank struct{ *fakeRank }
 
 func (starvedRank) UsesUp(ctx context.Context, limit time.Duration) bool {

@@ -46,7 +46,8 @@ func told(reached <-chan struct{}) bool {
 
 func TestSteady(t *testing.T) {
 	progress := func(round int, perRound uint64) record.Progress {
-		return record.Progress{Ops: uint64(round) * perRound, Elapsed: time.Duration(round) * 25 * time.Millisecond}
+		return record.Progress{Ops: uint64(round) * perRound,
+			Elapsed: time.Duration(round) * 25 * time.Millisecond}
 	}
 	s := newSteady(2)
 	s.update(1, progress(1, 100)) // no goroutine waits
@@ -77,7 +78,8 @@ func TestSteady(t *testing.T) {
 }
 
 func TestWarmupEndsWhenSteady(t *testing.T) {
-	for name, steady := range map[string]bool{result.WarmupSteady: true, result.WarmupLimit: false} {
+	for name, steady := range map[string]bool{result.WarmupSteady: true,
+		result.WarmupLimit: false} {
 		t.Run(name, func(t *testing.T) {
 			forEachMesh(t, func(t *testing.T, c *cluster, req Request) {
 				c.steady = steady
@@ -153,7 +155,8 @@ func TestProgressWithAShortWarmup(t *testing.T) {
 		for i, s := range seen.states[1:] {
 			require.LessOrEqual(t, s.Left, seen.states[i].Left, "the time left never grows")
 			if s.Step == StepOverhead && seen.states[i].Step == StepWarmup {
-				require.Equal(t, 3*windowTime(req.Config, req.Beside), s.Left, "the unused time of the warm-up does not count")
+				require.Equal(t, 3*windowTime(req.Config, req.Beside), s.Left,
+					"the unused time of the warm-up does not count")
 				require.Positive(t, seen.states[i].Left-s.Left)
 			}
 		}

@@ -176,16 +176,18 @@ func (w *window) take(o outcome) error {
 	case o.err != nil:
 		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: o.err}
 	case !w.stopping && w.cfg.Serves(r):
-		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run", Err: errors.New("it stopped serving before the clients were done")}
+		return &RankError{Rank: r, Host: w.ranks.host(r), Op: "run",
+			Err: errors.New("it stopped serving before the clients were done")}
 	}
 	return nil
 }
 
 // advance moves ranks to a later state of the window.
 func (w *window) advance(ctx context.Context, ranks []int, to record.State) error {
-	_, err := patientAll(ctx, w.bench, ranks, "advance", margin, noAnswer(margin), func(ctx context.Context, r int) (struct{}, error) {
-		return struct{}{}, w.ranks.process(r).Advance(ctx, to)
-	})
+	_, err := patientAll(ctx, w.bench, ranks, "advance", margin, noAnswer(margin),
+		func(ctx context.Context, r int) (struct{}, error) {
+			return struct{}{}, w.ranks.process(r).Advance(ctx, to)
+		})
 	return err
 }
 
@@ -204,7 +206,8 @@ func (w *window) abort(ctx context.Context) {
 		{w.all(), w.done, record.StateStopped},
 	} {
 		ranks := slices.DeleteFunc(step.ranks, func(r int) bool { return step.state[r] })
-		for _, r := range ranks { // each by itself, so that the failure of one does not stop the others
+		// each by itself, so that the failure of one does not stop the others
+		for _, r := range ranks {
 			w.ranks.calls.Go(func() { _ = w.ranks.process(r).Advance(ctx, step.to) })
 		}
 		half, cancel := context.WithTimeout(ctx, stopGrace/2)

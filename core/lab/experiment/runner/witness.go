@@ -39,11 +39,14 @@ func (b *bench) findWitness(ctx context.Context) {
 		address = hosts[serving].Reach
 	}
 	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
-		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium, Options: options,
-		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: b.cfg.CallsPerPair(),
-		Address: address,
-		Daemon:  witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
-		Client:  witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])), Port: b.prepared[caller.Rank].Properties.Port},
+		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium,
+		Options: options,
+		Size:    int(max(forth, back)), Smaller: int(min(forth, back)),
+		InFlight: b.cfg.CallsPerPair(),
+		Address:  address,
+		Daemon:   witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
+		Client: witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])),
+			Port: b.prepared[caller.Rank].Properties.Port},
 	}, hosts[serving].Witness, hosts[calling].Witness)
 	b.progress.extend(2 * time.Duration(b.cfg.Repeats) * b.witness.Expected())
 }

@@ -21,7 +21,8 @@ func TestMissingWitness(t *testing.T) {
 		req.Config.Ranks, req.Config.Clients, req.Config.InFlight, req.Witness = 2, 1, 1, true
 		r, err := Run(t.Context(), req, nil)
 		require.NoError(t, err)
-		require.Equal(t, &result.Witness{Missing: "sockperf is not installed: apt install sockperf"}, r.Witness)
+		require.Equal(t, &result.Witness{
+			Missing: "sockperf is not installed: apt install sockperf"}, r.Witness)
 		require.NotContains(t, r.Summary, result.WitnessRatio)
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// Classes adds the metrics of each class of traffic to a repeat. alone has the reports of the windows
-// of each class alone, if there were any. Their wrong responses count as the repeat's.
+// Classes adds the metrics of each class of traffic to a repeat. alone has the reports of the
+// windows of each class alone, if there were any. Their wrong responses count as the repeat's.
 func Classes(cfg *config.Config, repeat *result.Repeat, alone [][]record.Report) error {
 	step := repeat.ClockStep()
 	for i, class := range cfg.Classes {
@@ -64,7 +64,8 @@ func slowdown(metric string, together, alone float64) (ratio float64, ok bool) {
 }
 
 // classSamples returns the metrics of the clients of one class, except those that have no sample.
-func classSamples(cfg *config.Config, reports []record.Report, class int, step float64) (map[string]float64, error) {
+func classSamples(cfg *config.Config, reports []record.Report, class int,
+	step float64) (map[string]float64, error) {
 	samples := map[string]float64{}
 	var latencies, responses []string
 	var ops, due uint64
@@ -108,11 +109,12 @@ func classSamples(cfg *config.Config, reports []record.Report, class int, step f
 			samples[p.metric] = p.h.Interpolate(p.q, step)
 		}
 	}
-	// Operations that were due and not even issued have missed the objective, too, and so have all of a
-	// class of which none was answered in the window.
+	// Operations that were due and not even issued have missed the objective, too, and so have all
+	// of a class of which none was answered in the window.
 	starved := ops == 0 && (due > 0 || cfg.Classes[class].Rate == 0)
 	if objective := cfg.Classes[class].Objective; objective > 0 && (timed.Count() > 0 || starved) {
-		samples[result.SLOAttainment] = timed.Within(uint64(objective)) * float64(ops) / float64(max(ops, due, 1))
+		samples[result.SLOAttainment] = timed.Within(uint64(objective)) * float64(ops) /
+			float64(max(ops, due, 1))
 	}
 	return samples, nil
 }

@@ -26,12 +26,16 @@ func TestClassSamples(t *testing.T) {
 		return h.Encode()
 	}
 	client := func(ops uint64, latency string) record.ClientReport {
-		return record.ClientReport{ElapsedNS: uint64(time.Second), Reads: ops, PayloadBytes: 128 * ops, Latency: latency}
+		return record.ClientReport{ElapsedNS: uint64(time.Second), Reads: ops,
+			PayloadBytes: 128 * ops, Latency: latency}
 	}
 	open := client(80, latencies(80, 0))
-	open.Open = &record.OpenReport{Scheduled: 101, Response: record.TimingReport{Histogram: latencies(60, 20)}}
+	open.Open = &record.OpenReport{Scheduled: 101,
+		Response: record.TimingReport{Histogram: latencies(60, 20)}}
 	open.Drained = 1
-	reports := []record.Report{{}, {Rank: 1, Clients: []record.ClientReport{client(30, latencies(30, 0)), client(10, latencies(0, 10)), open}}}
+	reports := []record.Report{{}, {Rank: 1,
+		Clients: []record.ClientReport{client(30, latencies(30, 0)), client(10, latencies(0, 10)),
+			open}}}
 
 	rpc, err := classSamples(&cfg, reports, 0, 1)
 	require.NoError(t, err)
@@ -43,13 +47,15 @@ func TestClassSamples(t *testing.T) {
 
 	bulk, err := classSamples(&cfg, reports, 1, 1)
 	require.NoError(t, err)
-	require.InDelta(t, 0.6, bulk[result.SLOAttainment], 1e-9, "60 of the 100 that were due, by response time; 20 were not even issued")
+	require.InDelta(t, 0.6, bulk[result.SLOAttainment], 1e-9,
+		"60 of the 100 that were due, by response time; 20 were not even issued")
 	require.InDelta(t, 500, bulk[result.LatencyP99], 5)
 	require.InDelta(t, 5000, bulk[result.ResponseP99], 50)
 
 	idle := client(0, latencies(0, 0))
 	idle.Open = &record.OpenReport{Scheduled: 20}
-	reports[1].Clients = []record.ClientReport{client(0, latencies(0, 0)), client(0, latencies(0, 0)), idle}
+	reports[1].Clients = []record.ClientReport{client(0, latencies(0, 0)),
+		client(0, latencies(0, 0)), idle}
 	for class := range cfg.Classes {
 		starved, err := classSamples(&cfg, reports, class, 1)
 		require.NoError(t, err)

@@ -1,3 +1,3 @@
-// Package sample computes the metrics of a repeat, and its stalls, from what the ranks reported and the
-// probes around the window read.
+// Package sample computes the metrics of a repeat, and its stalls, from what the ranks reported and
+// the probes around the window read.
 package sample

@@ -16,9 +16,11 @@ type ofKind struct {
 	before, after []float64
 }
 
-// Kinds adds the metrics of each kind of pair if the calls are of both kinds. kindOf returns the kind of a rank's calls to another. A latency over all of them
-// compares with neither floor, so ratios to the floor are left out then. Calls of a rank to itself are of no kind.
-func Kinds(cfg *config.Config, kindOf func(caller, server int) record.CallKind, repeat *result.Repeat) error {
+// Kinds adds the metrics of each kind of pair if the calls are of both kinds. kindOf returns the
+// kind of a rank's calls to another. A latency over all of them compares with neither floor, so
+// ratios to the floor are left out then. Calls of a rank to itself are of no kind.
+func Kinds(cfg *config.Config, kindOf func(caller, server int) record.CallKind,
+	repeat *result.Repeat) error {
 	var kinds [record.CallKinds]ofKind
 	of := func(crosses bool) *ofKind {
 		if crosses {
@@ -56,7 +58,8 @@ func Kinds(cfg *config.Config, kindOf func(caller, server int) record.CallKind, 
 	for _, ratio := range []string{result.FloorRatio, result.LibraryRatio, result.OpTimeRatio} {
 		delete(repeat.Samples, ratio)
 	}
-	for kind, suffix := range map[record.CallKind]string{record.CallWithin: result.WithinMachine, record.CallBetween: result.BetweenMachines} {
+	for kind, suffix := range map[record.CallKind]string{record.CallWithin: result.WithinMachine,
+		record.CallBetween: result.BetweenMachines} {
 		if err := putKind(cfg, repeat, &kinds[kind], suffix); err != nil {
 			return fmt.Errorf("repeat %d: %w", repeat.Index, err)
 		}

@@ -19,7 +19,8 @@ func Fill(cfg config.Config, repeat *result.Repeat) error {
 	samples := map[string]float64{}
 	repeat.Samples = samples
 	put := func(name string, value float64) {
-		if !math.IsInf(value, 0) && !math.IsNaN(value) && result.RatioApplies(name, cfg.CallsPerPair()) {
+		if !math.IsInf(value, 0) && !math.IsNaN(value) &&
+			result.RatioApplies(name, cfg.CallsPerPair()) {
 			samples[name] = value
 		}
 	}
@@ -113,17 +114,20 @@ func busyTime(repeat *result.Repeat) (total uint64) {
 	return total
 }
 
-// stalledShare returns the share of time for which the client or the daemon of a call was in a gap, as
-// the mean over all pairs of a client and a daemon; known is false if a thread had no watch.
-func stalledShare(clients []record.ClientReport, daemons []record.DaemonReport) (share float64, known bool) {
+// stalledShare returns the share of time for which the client or the daemon of a call was in a gap,
+// as the mean over all pairs of a client and a daemon; known is false if a thread had no watch.
+func stalledShare(clients []record.ClientReport, daemons []record.DaemonReport) (share float64,
+	known bool) {
 	pairs := float64(len(clients) * len(daemons))
 	for i := range clients {
 		for j := range daemons {
 			c, d := &clients[i], &daemons[j]
-			if c.Thread.GapLimitNS == 0 || d.Thread.GapLimitNS == 0 || c.ElapsedNS == 0 || d.ElapsedNS == 0 {
+			if c.Thread.GapLimitNS == 0 || d.Thread.GapLimitNS == 0 || c.ElapsedNS == 0 ||
+				d.ElapsedNS == 0 {
 				return 0, false
 			}
-			share += eitherStalled(&c.Thread, &d.Thread) / float64(min(c.ElapsedNS, d.ElapsedNS)) / pairs
+			share += eitherStalled(&c.Thread, &d.Thread) / float64(min(c.ElapsedNS, d.ElapsedNS)) /
+				pairs
 		}
 	}
 	return min(share, 1), pairs > 0
@@ -142,8 +146,8 @@ func gapLimit(clients []record.ClientReport, daemons []record.DaemonReport) floa
 }
 
 // eitherStalled returns the nanoseconds for which one of two threads was in a gap or both were. The
-// times of the longest gaps are recorded. Of the others, at most the smaller sum may have been at the
-// same time as the larger, and counts as if it was.
+// times of the longest gaps are recorded. Of the others, at most the smaller sum may have been at
+// the same time as the larger, and counts as if it was.
 func eitherStalled(a, b *record.ThreadReport) float64 {
 	listedA, listedB, both := 0.0, 0.0, 0.0
 	for _, x := range a.Gaps {
@@ -168,7 +172,8 @@ func kernelTime(system uint64, m result.MachineTime) uint64 {
 
 // harnessShare returns the part of an operation's time that the harness takes: of its latency, or
 // of the time of the clients' or the daemons' threads, which matters with more than one in flight.
-func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []record.DaemonReport, latency float64) float64 {
+func harnessShare(o *record.Overhead, clients []record.ClientReport, daemons []record.DaemonReport,
+	latency float64) float64 {
 	var called, served, clientTime, daemonTime float64
 	for _, c := range clients {
 		called += float64(c.Ops())
@@ -216,7 +221,8 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 			}
 		}
 	}
-	if before, after := repeat.Before.Transport, repeat.After.Transport; before != nil && after != nil {
+	if before, after := repeat.Before.Transport, repeat.After.Transport; before != nil &&
+		after != nil {
 		if bare, ok := floorAround(repeat, before.RoundTrip, after.RoundTrip); ok {
 			put(result.Bare, bare)
 		}
@@ -229,8 +235,8 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 		return
 	}
 	if rate, ok := floorAround(repeat, repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
-		// The reading is that of one pair of threads with the calls of all its clients in flight, and
-		// pairs that share no thread work at the same time.
+		// The reading is that of one pair of threads with the calls of all its clients in flight,
+		// and pairs that share no thread work at the same time.
 		floor := rate / float64(cfg.IndependentPairs())
 		put(result.RateFloor, floor)
 		// An open loop below its capacity takes as long for an operation as its schedule says.
@@ -240,10 +246,10 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	}
 }
 
-// floorAround returns the floor in the state of the window, from the readings before and after it. The
-// readings on a side where the machine changed its state do not count, and a mixed window has no
-// floor. If readings differ although all bounces agree, something disturbed one of the probes, and the
-// smaller reading counts: a floor is the least that the medium needs.
+// floorAround returns the floor in the state of the window, from the readings before and after it.
+// The readings on a side where the machine changed its state do not count, and a mixed window has
+// no floor. If readings differ although all bounces agree, something disturbed one of the probes,
+// and the smaller reading counts: a floor is the least that the medium needs.
 func floorAround(repeat *result.Repeat, before, after float64) (floor float64, ok bool) {
 	if before <= 0 || after <= 0 || repeat.BouncesApart() {
 		return 0, false
@@ -263,7 +269,8 @@ func floorAround(repeat *result.Repeat, before, after float64) (floor float64, o
 
 // putPercentiles puts percentiles of h as metrics called name, unless h is empty; withTail adds the
 // 99.9th percentile and the maximum. step is the resolution of the clock.
-func putPercentiles(put func(string, float64), name string, h *record.Histogram, step float64, withTail bool) {
+func putPercentiles(put func(string, float64), name string, h *record.Histogram, step float64,
+	withTail bool) {
 	if h.Count() == 0 {
 		return
 	}
@@ -287,10 +294,12 @@ func merge(into *string, encoded []string) (*record.Histogram, error) {
 }
 
 // mergeLatencies merges the clients' histograms and puts the percentiles.
-func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport, put func(string, float64)) error {
+func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport,
+	put func(string, float64)) error {
 	var reads, writes, all []string
 	for _, c := range clients {
-		reads, writes, all = append(reads, c.ReadLatency), append(writes, c.WriteLatency), append(all, c.Latency)
+		reads, writes, all = append(reads, c.ReadLatency), append(writes, c.WriteLatency),
+			append(all, c.Latency)
 	}
 	if _, err := merge(&repeat.ReadLatency, reads); err != nil {
 		return err
@@ -385,7 +394,8 @@ func putStorm(repeat *result.Repeat, put func(string, float64)) error {
 	rate := 0.0
 	for _, r := range repeat.Ranks {
 		if s := r.Storm; s != nil && len(r.Clients) > 0 {
-			connects, closes = append(connects, s.Connect.Histogram), append(closes, s.Close.Histogram)
+			connects, closes = append(connects, s.Connect.Histogram),
+				append(closes, s.Close.Histogram)
 			due, made = due+s.Due, made+s.Connections
 			rate += result.PerSecond(s.Connections, r.Clients[0].ElapsedNS)
 		}
@@ -420,14 +430,16 @@ func meanOf(timings []*record.TimingReport) float64 {
 }
 
 // putOpen puts the metrics of an open-loop load.
-func putOpen(repeat *result.Repeat, clients []record.ClientReport, put func(string, float64)) error {
+func putOpen(repeat *result.Repeat, clients []record.ClientReport,
+	put func(string, float64)) error {
 	var responses, lags []string
 	offered := 0.0
 	for _, c := range clients {
 		if c.Open == nil {
 			return nil
 		}
-		responses, lags = append(responses, c.Open.Response.Histogram), append(lags, c.Open.Lag.Histogram)
+		responses, lags = append(responses, c.Open.Response.Histogram),
+			append(lags, c.Open.Lag.Histogram)
 		offered += result.PerSecond(c.Open.Scheduled, c.ElapsedNS)
 	}
 	if len(clients) == 0 {
@@ -504,5 +516,6 @@ func around(before, after float64) (mean float64, ok bool) {
 
 // changed reports whether the machine changed its state during the probes on one side of a window.
 func changed(r result.Readings) bool {
-	return slices.ContainsFunc(r.Bounces, func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
+	return slices.ContainsFunc(r.Bounces,
+		func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
 }

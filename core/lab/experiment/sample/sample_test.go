@@ -26,7 +26,8 @@ func histogram(t *testing.T, values ...uint64) string {
 func TestFillSamples(t *testing.T) {
 	repeat := result.Repeat{
 		Ranks: []record.Report{
-			{Daemons: []record.DaemonReport{{Requests: 700, Thread: record.ThreadReport{CPUNS: 5000}}}},
+			{Daemons: []record.DaemonReport{
+				{Requests: 700, Thread: record.ThreadReport{CPUNS: 5000}}}},
 			{Clients: []record.ClientReport{
 				{
 					ElapsedNS: 2000, Reads: 100, Writes: 100, PayloadBytes: 6400,
@@ -35,11 +36,13 @@ func TestFillSamples(t *testing.T) {
 				},
 				{
 					ElapsedNS: 1000, Reads: 300, Writes: 100, PayloadBytes: 12800,
-					Latency: histogram(t, 200, 200, 200, 200, 200, 200), ReadLatency: histogram(t, 200),
-					Thread: record.ThreadReport{CPUNS: 2000},
+					Latency:     histogram(t, 200, 200, 200, 200, 200, 200),
+					ReadLatency: histogram(t, 200),
+					Thread:      record.ThreadReport{CPUNS: 2000},
 				},
 			}},
-			{Clients: []record.ClientReport{{ElapsedNS: 1000, Writes: 100, PayloadBytes: 3200, Thread: record.ThreadReport{CPUNS: 1000}}}},
+			{Clients: []record.ClientReport{{ElapsedNS: 1000, Writes: 100, PayloadBytes: 3200,
+				Thread: record.ThreadReport{CPUNS: 1000}}}},
 		},
 		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
 		After:  result.Readings{Medium: &transport.Floor{RoundTrip: 400}},
@@ -73,8 +76,8 @@ func TestFillSamples(t *testing.T) {
 	}
 }
 
-// TestStalledShare has gaps whose times are recorded, and others. Time in which both threads stopped
-// counts once.
+// TestStalledShare has gaps whose times are recorded, and others. Time in which both threads
+// stopped counts once.
 func TestStalledShare(t *testing.T) {
 	thread := func(gaps uint64, list ...record.Gap) record.ThreadReport {
 		return record.ThreadReport{GapLimitNS: 20_000, GapNS: gaps, Gaps: list}
@@ -85,16 +88,22 @@ func TestStalledShare(t *testing.T) {
 	}{
 		"one stops":           {thread(50_000), thread(0), 0.05},
 		"both, times unknown": {thread(50_000), thread(30_000), 0.05},
-		"at the same time":    {thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}), 0.05},
-		"partly":              {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 80_000, ForNS: 50_000}), 0.07},
-		"one after the other": {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(50_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.1},
-		"some known":          {thread(70_000, record.Gap{AtNS: 100_000, ForNS: 50_000}), thread(80_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.13},
+		"at the same time": {thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}),
+			thread(50_000, record.Gap{AtNS: 100, ForNS: 50_000}), 0.05},
+		"partly": {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}),
+			thread(50_000, record.Gap{AtNS: 80_000, ForNS: 50_000}), 0.07},
+		"one after the other": {thread(50_000, record.Gap{AtNS: 100_000, ForNS: 50_000}),
+			thread(50_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.1},
+		"some known": {thread(70_000, record.Gap{AtNS: 100_000, ForNS: 50_000}),
+			thread(80_000, record.Gap{AtNS: 200_000, ForNS: 50_000}), 0.13},
 	} {
-		share, known := stalledShare([]record.ClientReport{{ElapsedNS: 1e6, Thread: c.client}}, []record.DaemonReport{{ElapsedNS: 1e6, Thread: c.daemon}})
+		share, known := stalledShare([]record.ClientReport{{ElapsedNS: 1e6, Thread: c.client}},
+			[]record.DaemonReport{{ElapsedNS: 1e6, Thread: c.daemon}})
 		require.True(t, known, name)
 		require.InDelta(t, c.want, share, 1e-9, name)
 	}
-	clients := []record.ClientReport{{ElapsedNS: 1e6, Thread: thread(10_000)}, {ElapsedNS: 1e6, Thread: thread(90_000)}}
+	clients := []record.ClientReport{{ElapsedNS: 1e6, Thread: thread(10_000)},
+		{ElapsedNS: 1e6, Thread: thread(90_000)}}
 	daemons := []record.DaemonReport{{ElapsedNS: 1e6, Thread: thread(50_000)}}
 	share, known := stalledShare(clients, daemons)
 	require.True(t, known)
@@ -109,10 +118,12 @@ func TestStalledShare(t *testing.T) {
 }
 
 func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
-	client := func(local, remote *record.TimingReport, due, response, lag uint64) record.ClientReport {
+	client := func(local, remote *record.TimingReport, due,
+		response, lag uint64) record.ClientReport {
 		return record.ClientReport{
 			ElapsedNS: 1e9, Reads: due, Local: local, Remote: remote,
-			Open: &record.OpenReport{Scheduled: due, Response: *timingOf(due, response), Lag: *timingOf(due, lag)},
+			Open: &record.OpenReport{Scheduled: due, Response: *timingOf(due, response),
+				Lag: *timingOf(due, lag)},
 		}
 	}
 	repeat := result.Repeat{Ranks: []record.Report{
@@ -121,7 +132,8 @@ func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
 			Daemons: []record.DaemonReport{{Loops: 100, EmptyLoops: 20}},
 		},
 		{
-			Clients: []record.ClientReport{client(timingOf(10, 200), timingOf(5, 900), 101, 1500, 20)},
+			Clients: []record.ClientReport{client(timingOf(10, 200), timingOf(5, 900), 101,
+				1500, 20)},
 			Daemons: []record.DaemonReport{{Loops: 300, EmptyLoops: 60}},
 		},
 	}}
@@ -145,7 +157,8 @@ func TestSamplesOfMeshAndOpenLoop(t *testing.T) {
 func TestSamplesThatCannotBeTold(t *testing.T) {
 	repeat := result.Repeat{
 		Ranks:  []record.Report{{Clients: []record.ClientReport{{}}}},
-		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
+		Before: result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
+		After:  result.Readings{Medium: &transport.Floor{RoundTrip: 100}},
 	}
 	require.NoError(t, Fill(config.Default(), &repeat))
 	require.Equal(t, map[string]float64{
@@ -154,7 +167,10 @@ func TestSamplesThatCannotBeTold(t *testing.T) {
 }
 
 func TestFairness(t *testing.T) {
-	client := func(ops uint64) record.ClientReport { return record.ClientReport{Reads: ops, ElapsedNS: 1000} }
+	client := func(ops uint64) record.ClientReport {
+		return record.ClientReport{Reads: ops,
+			ElapsedNS: 1000}
+	}
 	for _, c := range []struct {
 		want    float64
 		clients []record.ClientReport
@@ -179,7 +195,8 @@ func readings(bounce, medium, rate, library float64) result.Readings {
 
 func TestRatiosToReadings(t *testing.T) {
 	cfg := config.Default()
-	client := record.ClientReport{ElapsedNS: 1e6, Reads: 10_000, Latency: timingOf(100, 400).Histogram}
+	client := record.ClientReport{ElapsedNS: 1e6, Reads: 10_000,
+		Latency: timingOf(100, 400).Histogram}
 	repeat := result.Repeat{
 		Ranks:  []record.Report{{}, {Clients: []record.ClientReport{client, client}}},
 		Before: readings(50, 100, 20, 250), After: readings(72, 100, 20, 250),
@@ -192,7 +209,8 @@ func TestRatiosToReadings(t *testing.T) {
 		cfg.InFlight = inFlight
 		require.NoError(t, Fill(cfg, &repeat))
 		require.InDelta(t, 60, repeat.Samples[result.Bounce], 1e-9)
-		for name, want := range map[string]float64{result.Floor: 100, result.Library: 250, result.RateFloor: 10} {
+		for name, want := range map[string]float64{result.Floor: 100, result.Library: 250,
+			result.RateFloor: 10} {
 			require.InEpsilon(t, want, repeat.Samples[name], 0.01, name)
 		}
 		for _, name := range []string{result.FloorRatio, result.LibraryRatio, result.OpTimeRatio} {
@@ -207,11 +225,13 @@ func TestRatiosToReadings(t *testing.T) {
 		cfg.InFlight = inFlight
 		require.NoError(t, Fill(cfg, &repeat))
 		require.InEpsilon(t, 2.5, repeat.Samples[result.OpTimeRatio], 0.01)
-		require.NotContains(t, repeat.Samples, result.FloorRatio, "its latency has the wait for the other client")
+		require.NotContains(t, repeat.Samples, result.FloorRatio,
+			"its latency has the wait for the other client")
 	}
 	repeat.After = result.Readings{}
 	require.NoError(t, Fill(cfg, &repeat))
-	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library, result.RateFloor, result.OpTimeRatio} {
+	for _, name := range []string{result.Bounce, result.Floor, result.FloorRatio, result.Library,
+		result.RateFloor, result.OpTimeRatio} {
 		require.NotContains(t, repeat.Samples, name, "one side is missing")
 	}
 }
@@ -220,7 +240,9 @@ func TestRatiosToReadings(t *testing.T) {
 func TestDisturbedProbe(t *testing.T) {
 	cfg := config.Default()
 	repeat := result.Repeat{
-		Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 9000).Histogram}}}},
+		Ranks: []record.Report{
+			{Clients: []record.ClientReport{
+				{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 9000).Histogram}}}},
 		Before: readings(51, 5879, 19869, 20000), After: readings(50, 6620, 6404, 8000),
 	}
 	require.NoError(t, Fill(cfg, &repeat))
@@ -229,7 +251,8 @@ func TestDisturbedProbe(t *testing.T) {
 	require.InEpsilon(t, 8000, repeat.Samples[result.Library], 1e-9)
 	repeat.After.Bounce = 0
 	require.NoError(t, Fill(cfg, &repeat))
-	require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3, "geometric: the state may have changed")
+	require.InEpsilon(t, 11280, repeat.Samples[result.RateFloor], 1e-3,
+		"geometric: the state may have changed")
 }
 
 // A floor comes from the sides of a window whose bounces all show the window's state.
@@ -245,25 +268,29 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 		before, after result.Readings
 		floor         float64 // 0: none
 	}{
-		"one state":                   {side(250, 310, 300), side(250, 300, 310), 250},
-		"near during one probe":       {side(50, 310, 300, 51, 52), side(250, 300), 250},
-		"far during one probe":        {side(50, 51), side(250, 52, 51, 300), 50},
-		"near during the later ones":  {side(250, 300), side(51, 310, 53), 250},
-		"both sides are of no state":  {side(50, 310, 50), side(50, 300, 52), 0},
-		"mixed":                       {side(50, 50, 50), side(250, 300, 300), 0},
-		"mixed, and agreeing floors":  {side(250, 50, 300), side(250, 300, 300), 0},
-		"disturbed within a state":    {side(53, 51, 50), side(90, 50, 51), 53},
-		"the file has one bounce":     {readings(300, 250, 250, 250), readings(310, 250, 250, 250), 250},
+		"one state":                  {side(250, 310, 300), side(250, 300, 310), 250},
+		"near during one probe":      {side(50, 310, 300, 51, 52), side(250, 300), 250},
+		"far during one probe":       {side(50, 51), side(250, 52, 51, 300), 50},
+		"near during the later ones": {side(250, 300), side(51, 310, 53), 250},
+		"both sides are of no state": {side(50, 310, 50), side(50, 300, 52), 0},
+		"mixed":                      {side(50, 50, 50), side(250, 300, 300), 0},
+		"mixed, and agreeing floors": {side(250, 50, 300), side(250, 300, 300), 0},
+		"disturbed within a state":   {side(53, 51, 50), side(90, 50, 51), 53},
+		"the file has one bounce": {readings(300, 250, 250, 250), readings(310, 250, 250, 250),
+			250},
 		"one without the bounces":     {readings(51, 50, 50, 50), side(250, 52, 300), 50},
 		"another state on both sides": {side(50, 310, 51, 50), side(250, 300, 290), 250},
 	} {
 		repeat := result.Repeat{
-			Ranks:  []record.Report{{Clients: []record.ClientReport{{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 1000).Histogram}}}},
+			Ranks: []record.Report{
+				{Clients: []record.ClientReport{
+					{ElapsedNS: 1e6, Reads: 200, Latency: timingOf(100, 1000).Histogram}}}},
 			Before: c.before, After: c.after,
 		}
 		require.NoError(t, Fill(cfg, &repeat))
 		require.Contains(t, repeat.Samples, result.Bounce, name)
-		for metric, ratio := range map[string]string{result.Floor: result.FloorRatio, result.Library: result.LibraryRatio, result.RateFloor: ""} {
+		for metric, ratio := range map[string]string{result.Floor: result.FloorRatio,
+			result.Library: result.LibraryRatio, result.RateFloor: ""} {
 			if c.floor == 0 {
 				require.NotContains(t, repeat.Samples, metric, name)
 				require.NotContains(t, repeat.Samples, ratio, name)
@@ -271,7 +298,8 @@ func TestFloorInTheStateOfTheWindow(t *testing.T) {
 			}
 			require.InEpsilon(t, c.floor, repeat.Samples[metric], 1e-9, "%s: %s", name, metric)
 			if ratio != "" {
-				require.InEpsilon(t, 1000/c.floor, repeat.Samples[ratio], 0.01, "%s: %s", name, ratio)
+				require.InEpsilon(t, 1000/c.floor, repeat.Samples[ratio], 0.01, "%s: %s",
+					name, ratio)
 			}
 		}
 	}
@@ -283,16 +311,21 @@ func TestProcessorTime(t *testing.T) {
 	thread := record.ThreadReport{CPUNS: 900}
 	repeat := result.Repeat{
 		Ranks: []record.Report{
-			{Daemons: []record.DaemonReport{{Requests: 10, ElapsedNS: 1000, BusyNS: 300, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1100, SystemNS: 50}},
-			{Clients: []record.ClientReport{{Reads: 10, ElapsedNS: 1000, BusyNS: 400, Thread: thread}}, Process: record.ProcessReport{CPUNS: 1000, SystemNS: 150}},
+			{Daemons: []record.DaemonReport{{Requests: 10, ElapsedNS: 1000, BusyNS: 300,
+				Thread: thread}}, Process: record.ProcessReport{CPUNS: 1100, SystemNS: 50}},
+			{Clients: []record.ClientReport{{Reads: 10, ElapsedNS: 1000, BusyNS: 400,
+				Thread: thread}}, Process: record.ProcessReport{CPUNS: 1000, SystemNS: 150}},
 		},
-		Machine:  result.MachineTime{Processors: 2, CoveredNS: 1250, StealNS: 100, SoftIRQNS: 60, KernelNS: 240},
+		Machine: result.MachineTime{Processors: 2, CoveredNS: 1250, StealNS: 100, SoftIRQNS: 60,
+			KernelNS: 240},
 		Overhead: &record.Overhead{ClientNS: 18, DaemonNS: 27, PerOpNS: 45, VerifyNS: 5},
 	}
 	require.NoError(t, Fill(cfg, &repeat))
 	for name, want := range map[string]float64{
-		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.04, // the window and the calls around it
-		result.KernelPerOp:     24, // 200 ns of the processes and 60 of soft interrupts, but the kernel ran for 240 only
+		// the window and the calls around it
+		result.BusyPerOp: 70, result.ProcessCPUPerOp: 210, result.Steal: 0.04,
+		// 200 ns of the processes and 60 of soft interrupts, but the kernel ran for 240 only
+		result.KernelPerOp:     24,
 		result.HarnessOverhead: 45, result.VerifyCost: 5,
 		result.HarnessShare: 0.45, // of a latency of 100 ns
 	} {
@@ -319,7 +352,8 @@ func TestTrafficMetrics(t *testing.T) {
 		c := record.ClientReport{ElapsedNS: 1e9, Latency: histogram(t, 5)}
 		for rank, n := range counts {
 			c.Reads += n
-			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n, Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
+			c.Peers = append(c.Peers, record.PeerReport{Rank: rank, Count: n,
+				Latency: *timingOf(min(n, 1), 100*uint64(1+rank))})
 		}
 		return c
 	}
@@ -331,7 +365,8 @@ func TestTrafficMetrics(t *testing.T) {
 	require.NoError(t, Fill(cfg, &repeat))
 	require.InDelta(t, 180.0*180/(3*(40*40+60*60+80*80)), repeat.Samples[result.JainClients], 1e-9)
 	require.InDelta(t, 180.0*180/(3*(80*80+60*60+40*40)), repeat.Samples[result.JainPeers], 1e-9)
-	require.InEpsilon(t, 1.5, repeat.Samples[result.StragglerRatio], 0.01, "300 ns over a median of 200 ns")
+	require.InEpsilon(t, 1.5, repeat.Samples[result.StragglerRatio], 0.01,
+		"300 ns over a median of 200 ns")
 	cfg.Traffic = ""
 	require.NoError(t, Fill(cfg, &repeat))
 	require.NotContains(t, repeat.Samples, result.JainClients)
@@ -345,22 +380,32 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	cfg := config.Default()
 	cfg.TokensPerBlock = 128
 	cfg.Topology, cfg.Traffic = config.TopologyMeshDirect, config.TrafficAllToAll
-	peers := []record.PeerReport{{Rank: 0, Count: 1, Latency: *timingOf(1, 5)}, {Rank: 1, Count: 1, Latency: *timingOf(1, 5)}}
+	peers := []record.PeerReport{{Rank: 0, Count: 1, Latency: *timingOf(1, 5)},
+		{Rank: 1, Count: 1, Latency: *timingOf(1, 5)}}
 	repeat := result.Repeat{
 		Ranks: []record.Report{{
-			Clients: []record.ClientReport{{ElapsedNS: 9, Reads: 1, InFlightNS: 5, BusyNS: 1, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5), Peers: peers,
-				Open: &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)}, Thread: record.ThreadReport{GapLimitNS: 1}}, {
-				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
-				Transport:  stats(map[string]uint64{transport.StatCopies: 1}),
-				Open:       &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5), Lag: *timingOf(1, 5)},
-				Operations: operations, Iterations: timingOf(1, 5), FirstParts: timingOf(1, 4), Thread: record.ThreadReport{GapLimitNS: 1},
+			Clients: []record.ClientReport{{ElapsedNS: 9, Reads: 1, InFlightNS: 5, BusyNS: 1,
+				Latency: histogram(t, 5), Local: timingOf(1, 5), Remote: timingOf(1, 5),
+				Peers: peers,
+				Open: &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5),
+					Lag: *timingOf(1, 5)}, Thread: record.ThreadReport{GapLimitNS: 1}}, {
+				Reads: 1, ElapsedNS: 9, BusyNS: 1, InFlightNS: 5, Latency: histogram(t, 5),
+				Local: timingOf(1, 5), Remote: timingOf(1, 5),
+				Transport: stats(map[string]uint64{transport.StatCopies: 1}),
+				Open: &record.OpenReport{Scheduled: 1, Response: *timingOf(1, 5),
+					Lag: *timingOf(1, 5)},
+				Operations: operations, Iterations: timingOf(1, 5), FirstParts: timingOf(1, 4),
+				Thread: record.ThreadReport{GapLimitNS: 1},
 			}},
-			Daemons: []record.DaemonReport{{Loops: 1, BusyNS: 1, ElapsedNS: 9, Thread: record.ThreadReport{GapLimitNS: 1}}},
-			Storm:   &record.StormReport{Due: 1, Connections: 1, Connect: *timingOf(1, 5), Close: *timingOf(1, 5)},
+			Daemons: []record.DaemonReport{
+				{Loops: 1, BusyNS: 1, ElapsedNS: 9, Thread: record.ThreadReport{GapLimitNS: 1}}},
+			Storm: &record.StormReport{Due: 1, Connections: 1, Connect: *timingOf(1, 5),
+				Close: *timingOf(1, 5)},
 			Process: record.ProcessReport{CPUNS: 2, SystemNS: 1, BusyThreads: 2},
 		}},
 		Before: readings(1, 1, 1, 1), After: readings(1, 1, 1, 1),
-		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2, CoveredNS: 1},
+		Overhead: &record.Overhead{PerOpNS: 1}, Machine: result.MachineTime{Processors: 2,
+			CoveredNS: 1},
 	}
 	names := []string{}
 	for _, cfg.InFlight = range []int{1, 8} {
@@ -381,16 +426,20 @@ func TestEveryMetricIsDefined(t *testing.T) {
 			}
 		}
 	}
-	Setup(&result.Setup{CloseMS: 2, Steps: []result.Step{{Name: result.StepConnect, MS: 1}}, Ranks: []record.RankSetup{{
-		OpenNS: 1, RegisteredBytes: 1, RegisterNS: 1, Connections: 1, ConnectNS: 1, ConnectAllNS: 1, FirstCalls: 1, FirstCallNS: 1,
-	}}}, repeat.Samples)
+	Setup(&result.Setup{CloseMS: 2, Steps: []result.Step{{Name: result.StepConnect, MS: 1}},
+		Ranks: []record.RankSetup{{
+			OpenNS: 1, RegisteredBytes: 1, RegisterNS: 1, Connections: 1, ConnectNS: 1,
+			ConnectAllNS: 1,
+			FirstCalls:   1, FirstCallNS: 1,
+		}}}, repeat.Samples)
 	for name := range repeat.Samples {
 		if result.OfSetup(name) {
 			names = append(names, name)
 		}
 	}
 	cfg.Ranks, cfg.InFlight = 3, 1
-	repeat.Ranks[0].Clients[0].Peers = append(peers, record.PeerReport{Rank: 2, Count: 1, Latency: *timingOf(1, 5)})
+	repeat.Ranks[0].Clients[0].Peers = append(peers,
+		record.PeerReport{Rank: 2, Count: 1, Latency: *timingOf(1, 5)})
 	repeat.Before.Pairs = []result.PairReadings{{Medium: 1}, {Medium: 1, Crosses: true}}
 	repeat.After.Pairs = repeat.Before.Pairs
 	require.NoError(t, Kinds(&cfg, func(caller, server int) record.CallKind {

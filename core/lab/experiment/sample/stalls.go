@@ -38,18 +38,23 @@ func Stalls(ranks []record.Report, steal uint64, nothing bool) []result.Stall {
 		s.Cause = result.CauseNoTraffic
 		stalls = append(stalls, s)
 	}
-	slices.SortStableFunc(stalls, func(a, b result.Stall) int { return cmp.Compare(b.ForNS, a.ForNS) })
+	slices.SortStableFunc(stalls, func(a, b result.Stall) int {
+		return cmp.Compare(b.ForNS, a.ForNS)
+	})
 	stalls = stalls[:min(len(stalls), keptStalls)]
 	for i := range stalls {
 		s := &stalls[i]
 		// The kernel counts steal in steps and not by moment. So it is the cause of the longest
 		// stalls that it can be the cause of, until it is used up.
-		if (s.Cause == result.CauseMachine || s.Cause == result.CauseUnknown) && steal >= s.ForNS/2 && steal > 0 {
+		if (s.Cause == result.CauseMachine || s.Cause == result.CauseUnknown) &&
+			steal >= s.ForNS/2 && steal > 0 {
 			s.Cause = result.CauseSteal
 			steal -= min(steal, s.ForNS)
 		}
 	}
-	slices.SortStableFunc(stalls, func(a, b result.Stall) int { return cmp.Compare(a.AtNS, b.AtNS) })
+	slices.SortStableFunc(stalls, func(a, b result.Stall) int {
+		return cmp.Compare(a.AtNS, b.AtNS)
+	})
 	return stalls
 }
 
@@ -59,7 +64,8 @@ func gapsOf(ranks []record.Report) []threadGap {
 	var list []threadGap
 	add := func(id record.Thread, t *record.ThreadReport) {
 		for _, g := range t.Gaps {
-			list = append(list, threadGap{Gap: g, rank: id.Rank, thread: id.String(), start: t.StartNS})
+			list = append(list, threadGap{Gap: g, rank: id.Rank, thread: id.String(),
+				start: t.StartNS})
 		}
 	}
 	for i := range ranks {

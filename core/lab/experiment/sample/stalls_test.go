@@ -57,76 +57,100 @@ func TestStallsOf(t *testing.T) {
 	}{
 		"none": {ranks: []record.Report{gapped(0, true), gapped(1, false)}},
 		"one thread was preempted": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, record.Gap{Involuntary: 2})), gapped(1, false)},
-			want:  []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, record.Gap{Involuntary: 2})),
+				gapped(1, false)},
+			want: []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
 		},
 		"one thread got no processor after a wait": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, record.Gap{Parked: true, Voluntary: 1})), gapped(1, false)},
-			want:  []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
+			ranks: []record.Report{gapped(0, true,
+				gap(100, 5000, record.Gap{Parked: true, Voluntary: 1})), gapped(1, false)},
+			want: []result.Stall{stall(100, 5000, result.CauseSwitch, server)},
 		},
 		"causes of one thread": {
 			ranks: []record.Report{gapped(0, true,
-				gap(1000, 50, record.Gap{Collections: 1, Involuntary: 1}), gap(2000, 60, record.Gap{MajorFaults: 1, Voluntary: 1}),
+				gap(1000, 50, record.Gap{Collections: 1, Involuntary: 1}),
+				gap(2000, 60, record.Gap{MajorFaults: 1, Voluntary: 1}),
 				gap(3000, 70, record.Gap{MinorFaults: 256}), gap(4000, 80, none))},
 			want: []result.Stall{
-				stall(1000, 50, result.CauseCollector, server), stall(2000, 60, result.CausePageFault, server),
-				stall(3000, 70, result.CausePageFault, server), stall(4000, 80, result.CauseUnknown, server),
+				stall(1000, 50, result.CauseCollector, server),
+				stall(2000, 60, result.CausePageFault, server),
+				stall(3000, 70, result.CausePageFault, server),
+				stall(4000, 80, result.CauseUnknown, server),
 			},
 		},
 		"both at once": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), gapped(1, false, gap(150, 4900, record.Gap{Involuntary: 1}))},
-			want:  []result.Stall{stall(100, 5000, result.CauseMachine, server, caller)},
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)),
+				gapped(1, false, gap(150, 4900, record.Gap{Involuntary: 1}))},
+			want: []result.Stall{stall(100, 5000, result.CauseMachine, server, caller)},
 		},
 		"the hypervisor": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), gapped(1, false, gap(150, 5100, none))},
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)),
+				gapped(1, false, gap(150, 5100, none))},
 			steal: 10_000,
 			want:  []result.Stall{stall(100, 5150, result.CauseSteal, server, caller)},
 		},
 		"steal is of the longest": {
-			ranks: []record.Report{gapped(0, true, gap(100, 500, none), gap(2000, 9000, none), gap(20_000, 9500, record.Gap{Involuntary: 1}))},
+			ranks: []record.Report{gapped(0, true, gap(100, 500, none), gap(2000, 9000, none),
+				gap(20_000, 9500, record.Gap{Involuntary: 1}))},
 			steal: 9000,
 			want: []result.Stall{
-				stall(100, 500, result.CauseUnknown, server), stall(2000, 9000, result.CauseSteal, server), stall(20_000, 9500, result.CauseSwitch, server),
+				stall(100, 500, result.CauseUnknown, server),
+				stall(2000, 9000, result.CauseSteal, server),
+				stall(20_000, 9500, result.CauseSwitch, server),
 			},
 		},
 		"silence": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), silent(gapped(1, false, gap(400_000, 20_000, none)), 300_000, 900_000)},
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)),
+				silent(gapped(1, false, gap(400_000, 20_000, none)), 300_000, 900_000)},
 			want: []result.Stall{
-				stall(100, 5000, result.CauseUnknown, server), stall(300_000, 900_000, result.CauseNoTraffic, caller),
+				stall(100, 5000, result.CauseUnknown, server),
+				stall(300_000, 900_000, result.CauseNoTraffic, caller),
 				stall(400_000, 20_000, result.CauseUnknown, caller),
 			},
 		},
 		"silence because a thread stood still": {
-			ranks: []record.Report{gapped(0, true, gap(310_000, 480_000, record.Gap{Involuntary: 3})), silent(gapped(1, false), 300_000, 900_000)},
-			want:  []result.Stall{stall(310_000, 480_000, result.CauseSwitch, server)},
+			ranks: []record.Report{gapped(0, true,
+				gap(310_000, 480_000, record.Gap{Involuntary: 3})),
+				silent(gapped(1, false), 300_000, 900_000)},
+			want: []result.Stall{stall(310_000, 480_000, result.CauseSwitch, server)},
 		},
 		"silence because threads stood still in turn": {
 			ranks: []record.Report{
-				gapped(0, true, gap(300_000, 300_000, none)), silent(gapped(1, false, gap(600_000, 300_000, none), gap(900_000, 250_000, none)), 300_000, 900_000)},
-			want: []result.Stall{stall(300_000, 300_000, result.CauseUnknown, server), stall(600_000, 300_000, result.CauseUnknown, caller),
+				gapped(0, true, gap(300_000, 300_000, none)),
+				silent(gapped(1, false, gap(600_000, 300_000, none), gap(900_000, 250_000, none)),
+					300_000, 900_000)},
+			want: []result.Stall{stall(300_000, 300_000, result.CauseUnknown, server),
+				stall(600_000, 300_000, result.CauseUnknown, caller),
 				stall(900_000, 250_000, result.CauseUnknown, caller)},
 		},
 		"nothing was completed": {
-			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)), lasting1s(gapped(1, false))}, idle: true,
-			want: []result.Stall{stall(0, 1_000_000, result.CauseNoTraffic, "client 0 of rank 1", caller), stall(100, 5000, result.CauseUnknown, server)},
+			ranks: []record.Report{gapped(0, true, gap(100, 5000, none)),
+				lasting1s(gapped(1, false))}, idle: true,
+			want: []result.Stall{stall(0, 1_000_000, result.CauseNoTraffic, "client 0 of rank 1",
+				caller), stall(100, 5000, result.CauseUnknown, server)},
 		},
 		"nothing was completed because a thread stood still": {
-			ranks: []record.Report{gapped(0, true, gap(100, 900_000, none)), lasting1s(gapped(1, false))}, idle: true,
+			ranks: []record.Report{gapped(0, true, gap(100, 900_000, none)),
+				lasting1s(gapped(1, false))}, idle: true,
 			want: []result.Stall{stall(100, 900_000, result.CauseUnknown, server)},
 		},
 		"one after the other": {
-			ranks: []record.Report{gapped(0, true, gap(100, 1000, none)), gapped(1, false, gap(900, 1000, none))},
-			want:  []result.Stall{stall(100, 1000, result.CauseUnknown, server), stall(900, 1000, result.CauseUnknown, caller)},
+			ranks: []record.Report{gapped(0, true, gap(100, 1000, none)),
+				gapped(1, false, gap(900, 1000, none))},
+			want: []result.Stall{stall(100, 1000, result.CauseUnknown, server),
+				stall(900, 1000, result.CauseUnknown, caller)},
 		},
 		"threads of one rank": {
 			ranks: []record.Report{
 				gapped(1, false, gap(100, 1000, record.Gap{Collections: 1})),
 				gapped(1, true, gap(100, 1000, record.Gap{Collections: 1})),
 			},
-			want: []result.Stall{stall(100, 1000, result.CauseCollector, caller, "daemon 0 of rank 1")},
+			want: []result.Stall{stall(100, 1000, result.CauseCollector, caller,
+				"daemon 0 of rank 1")},
 		},
 	} {
-		require.Equal(t, c.want, append([]result.Stall(nil), Stalls(c.ranks, 1000*c.steal, c.idle)...), name)
+		require.Equal(t, c.want, append([]result.Stall(nil),
+			Stalls(c.ranks, 1000*c.steal, c.idle)...), name)
 	}
 }
 

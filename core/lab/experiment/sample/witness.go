@@ -5,9 +5,9 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// putWitness puts the readings of the witness around the window, by the rule for floors: other programs
-// disturb a tool, too. Like the rate floor, a rate is that of one pair of threads, and compares with neither
-// an open loop nor a mesh whose clients are proxied.
+// putWitness puts the readings of the witness around the window, by the rule for floors: other
+// programs disturb a tool, too. Like the rate floor, a rate is that of one pair of threads, and
+// compares with neither an open loop nor a mesh whose clients are proxied.
 func putWitness(cfg config.Config, repeat *result.Repeat, put func(string, float64)) {
 	before, after := repeat.Before.Witness, repeat.After.Witness
 	if before == nil || after == nil {
@@ -22,7 +22,8 @@ func putWitness(cfg config.Config, repeat *result.Repeat, put func(string, float
 	if perOp, ok := floorAround(repeat, before.PerOp, after.PerOp); ok {
 		put(result.WitnessRate, perOp)
 		if cfg.Load() != config.LoadOpen && !cfg.Proxied() {
-			put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/(perOp/float64(cfg.IndependentPairs())))
+			put(result.WitnessTimeRatio, 1e9/repeat.Samples[result.Throughput]/
+				(perOp/float64(cfg.IndependentPairs())))
 		}
 	}
 }

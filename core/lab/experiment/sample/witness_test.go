@@ -20,10 +20,14 @@ func TestWitnessMetrics(t *testing.T) {
 	r.Before.Witness = &transport.Floor{RoundTrip: 100}
 	require.Empty(t, put(r), "one reading is not around the window")
 	r.After.Witness = &transport.Floor{RoundTrip: 400}
-	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 200, result.WitnessRatio: 3}, put(r))
-	r.Before.Bounce, r.After.Bounce, r.Before.Bounces, r.After.Bounces = 50, 50, []float64{50, 50}, []float64{50, 50}
-	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 100, result.WitnessRatio: 6}, put(r),
+	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 200, result.WitnessRatio: 3},
+		put(r))
+	r.Before.Bounce, r.After.Bounce, r.Before.Bounces, r.After.Bounces = 50, 50, []float64{50, 50},
+		[]float64{50, 50}
+	require.Equal(t, map[string]float64{result.WitnessRoundTrip: 100, result.WitnessRatio: 6},
+		put(r),
 		"the machine was in one state, so the second reading was disturbed")
 	r.Before.Witness, r.After.Witness = &transport.Floor{PerOp: 500}, &transport.Floor{PerOp: 500}
-	require.Equal(t, map[string]float64{result.WitnessRate: 500, result.WitnessTimeRatio: 2}, put(r))
+	require.Equal(t, map[string]float64{result.WitnessRate: 500, result.WitnessTimeRatio: 2},
+		put(r))
 }

@@ -22,9 +22,11 @@ func stats(values map[string]uint64) (list []transport.Stat) {
 func TestWorkPerOperation(t *testing.T) {
 	repeat := result.Repeat{Ranks: []record.Report{{
 		Clients: []record.ClientReport{{
-			Reads: 50, Writes: 50, ElapsedNS: 1000, ChecksummedBytes: 3200, Latency: histogram(t, 5),
+			Reads: 50, Writes: 50, ElapsedNS: 1000, ChecksummedBytes: 3200,
+			Latency: histogram(t, 5),
 			Transport: stats(map[string]uint64{
-				transport.StatCopies: 100, transport.StatCopiedBytes: 3200, transport.StatSyscalls: 7,
+				transport.StatCopies: 100, transport.StatCopiedBytes: 3200,
+				transport.StatSyscalls:         7,
 				transport.StatChecksummedBytes: 1000, "other": 5,
 			}),
 		}},
@@ -33,7 +35,8 @@ func TestWorkPerOperation(t *testing.T) {
 		Daemons: []record.DaemonReport{{
 			Puts: 50, Gets: 50, StoredBytes: 1600, ChecksummedBytes: 800,
 			Transport: stats(map[string]uint64{
-				transport.StatCopies: 100, transport.StatCopiedBytes: 4800, transport.StatSyscalls: 3,
+				transport.StatCopies: 100, transport.StatCopiedBytes: 4800,
+				transport.StatSyscalls:    3,
 				transport.StatKernelBytes: 900, transport.StatDoorbells: 20,
 			}),
 		}},

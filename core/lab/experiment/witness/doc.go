@@ -3,6 +3,6 @@
 // nothing of this project: a person who doubts a figure finds the tool that they know in the next
 // column.
 //
-// A witness measures messages and not calls, verifies nothing, and has no store behind it. Of a round
-// trip both measure the same; docs/results.md says for each tool what it does differently.
+// A witness measures messages and not calls, verifies nothing, and has no store behind it. Of a
+// round trip both measure the same; docs/results.md says for each tool what it does differently.
 package witness

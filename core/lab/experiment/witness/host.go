@@ -60,8 +60,8 @@ type Local struct {
 	running sync.RWMutex
 }
 
-// Witness implements [Host]. The command line comes from this program's own table: a request chooses the
-// tool by the load, and fills in names, numbers and addresses.
+// Witness implements [Host]. The command line comes from this program's own table: a request
+// chooses the tool by the load, and fills in names, numbers and addresses.
 func (l *Local) Witness(ctx context.Context, r Request) (reply Reply, err error) {
 	if err := r.check(); err != nil {
 		return Reply{}, err
@@ -109,13 +109,15 @@ func (l *Local) Rest() {
 	defer l.running.Unlock()
 }
 
-// word is what may stand in an argument or a variable of a tool: no option, and no list of commands.
+// word is what may stand in an argument or a variable of a tool: no option, and no list of
+// commands.
 var word = regexp.MustCompile(`^([A-Za-z0-9_.:^\\][-A-Za-z0-9_.:,/@^\\=]*)?$`)
 
 // check refuses a load that has more than names, numbers and addresses.
 func (r *Request) check() error {
 	words := []string{r.Load.Provider, r.Load.Address}
-	for _, option := range []string{"address", "net-devices", "sockets", "tls"} { // that the tools get
+	// that the tools get
+	for _, option := range []string{"address", "net-devices", "sockets", "tls"} {
 		words = append(words, r.Load.Options[option])
 	}
 	for _, end := range []*End{&r.Load.Daemon, &r.Load.Client} {
@@ -135,7 +137,8 @@ func (r *Request) check() error {
 func (t *tool) lines(r *Request) (server, client []string) {
 	server, client = t.commands(&r.Load, strconv.Itoa(r.Port))
 	environment := t.environment(&r.Load)
-	return onCPU(r.Load.Daemon.CPU, within(environment, server)), onCPU(r.Load.Client.CPU, within(environment, client))
+	return onCPU(r.Load.Daemon.CPU, within(environment, server)),
+		onCPU(r.Load.Client.CPU, within(environment, client))
 }
 
 // runTool runs a command until it ends, or ctx. It returns what the command printed.
@@ -146,8 +149,8 @@ func runTool(ctx context.Context, line []string) ([]byte, error) {
 	return command(ctx, line).CombinedOutput()
 }
 
-// command returns a command of a process group of its own, so that Ctrl-C reaches only this program,
-// which then ends it.
+// command returns a command of a process group of its own, so that Ctrl-C reaches only this
+// program, which then ends it.
 func command(ctx context.Context, line []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	// fi_pingpong removes its files in /dev/shm if it is asked to end, and not if it is killed.
@@ -157,7 +160,8 @@ func command(ctx context.Context, line []string) *exec.Cmd {
 	return cmd
 }
 
-// within returns a command line that runs with variables of the environment, so that a user can repeat it.
+// within returns a command line that runs with variables of the environment, so that a user can
+// repeat it.
 func within(environment map[string]string, line []string) []string {
 	if len(environment) == 0 {
 		return line

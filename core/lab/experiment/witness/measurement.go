@@ -12,9 +12,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// Beside runs the witness of a reading of microbenchmarks and adds its figure to the reading. cpus are
-// the processors of its server and its client; with fewer than two, they run on any. A reading whose
-// witness is not installed stays as it is; missing is the reason, in one line with the remedy.
+// Beside runs the witness of a reading of microbenchmarks and adds its figure to the reading. cpus
+// are the processors of its server and its client; with fewer than two, they run on any. A reading
+// whose witness is not installed stays as it is; missing is the reason, in one line with the
+// remedy.
 func Beside(ctx context.Context, m *transport.Measurement, cpus []int) (missing string, err error) {
 	t, err := perftestOf(m)
 	if err != nil {
@@ -60,12 +61,14 @@ func perftestOf(m *transport.Measurement) (*tool, error) {
 			return server, append(slices.Clone(server), l.address())
 		},
 		environment: func(*Load) map[string]string { return nil },
-		reading:     func(_ *Load, output []byte) (transport.Floor, error) { return reading(name, output) },
+		reading: func(_ *Load, output []byte) (transport.Floor, error) {
+			return reading(name, output)
+		},
 	}, nil
 }
 
-// perftestLatency reads what ib_write_lat and its like print: t_typical, as they define it, which is half
-// of a round trip unless the operation fetches.
+// perftestLatency reads what ib_write_lat and its like print: t_typical, as they define it, which
+// is half of a round trip unless the operation fetches.
 func perftestLatency(name string, output []byte) (transport.Floor, error) {
 	fields := figures(output, 7)
 	if fields == nil {
@@ -92,7 +95,8 @@ func perftestRate(name string, output []byte) (transport.Floor, error) {
 // figures returns the fields of the first line of at least so many numbers.
 func figures(output []byte, least int) []string {
 	for line := range strings.Lines(string(output)) {
-		if fields := strings.Fields(line); len(fields) >= least && strings.Trim(strings.Join(fields, ""), "0123456789.") == "" {
+		if fields := strings.Fields(line); len(fields) >= least &&
+			strings.Trim(strings.Join(fields, ""), "0123456789.") == "" {
 			return fields
 		}
 	}

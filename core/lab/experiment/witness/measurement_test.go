@@ -15,10 +15,12 @@ func TestBeside(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	script := func(name, columns string) {
-		text := "#!/bin/sh\ncase \"$*\" in\n*127.0.0.1) [ \"$1 $2\" = '--size=32 --tx-depth=7' ] && echo '" + columns + "' ;;\n*) exec sleep 60 ;;\nesac\n"
+		text := "#!/bin/sh\ncase \"$*\" in\n*127.0.0.1) [ \"$1 $2\" = '--size=32 --tx-depth=7' ] " +
+			"&& echo '" + columns + "' ;;\n*) exec sleep 60 ;;\nesac\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
-	script("ib_fake_lat", " 32      5000          1.01           9.02         1.25               1.30           0.10            1.90                   3.30")
+	script("ib_fake_lat", " 32      5000          1.01           9.02         1.25               "+
+		"1.30           0.10            1.90                   3.30")
 	script("ib_fake_bw", " 32         5000             0.00               122.07   4.000000")
 	beside := func(line ...string) (m transport.Measurement, missing string, err error) {
 		m = transport.Measurement{Name: "write", Size: 32, Latency: 1500, Rate: 1e6, Witness: line}

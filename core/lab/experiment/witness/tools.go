@@ -24,8 +24,8 @@ type tool struct {
 	// commands returns the command lines of the server and of the client.
 	commands    func(l *Load, port string) (server, client []string)
 	environment func(*Load) map[string]string
-	// finding and takes are about how long it takes to print the version, and one reading with the start of
-	// both ends, as the committed results of v0.8.0 have them.
+	// finding and takes are about how long it takes to print the version, and one reading with the
+	// start of both ends, as the committed results of v0.8.0 have them.
 	finding, takes time.Duration
 	reading        func(l *Load, output []byte) (transport.Floor, error)
 }
@@ -62,7 +62,8 @@ var tools = []tool{
 		name: "sockperf", pkg: "sockperf", version: []string{"sockperf", "--version"},
 		finding: 200 * time.Millisecond, takes: 3300 * time.Millisecond,
 		measures: func(l *Load) bool {
-			return (l.Medium == transport.MediumUDP || l.Medium == transport.MediumTCP) && l.InFlight == 1 && l.Size <= sockperfMost
+			return (l.Medium == transport.MediumUDP || l.Medium == transport.MediumTCP) &&
+				l.InFlight == 1 && l.Size <= sockperfMost
 		},
 		commands:    sockperf,
 		environment: func(*Load) map[string]string { return nil },
@@ -71,7 +72,10 @@ var tools = []tool{
 	{
 		name: "iperf3", pkg: "iperf3", version: []string{"iperf3", "--version"},
 		finding: 20 * time.Millisecond, takes: 1040 * time.Millisecond,
-		measures:    func(l *Load) bool { return l.Medium == transport.MediumTCP && l.Size >= iperfLeast },
+		measures: func(l *Load) bool {
+			return l.Medium == transport.MediumTCP &&
+				l.Size >= iperfLeast
+		},
 		commands:    iperf,
 		environment: func(*Load) map[string]string { return nil },
 		reading:     iperfReading,
@@ -91,8 +95,8 @@ func (t *tool) readVersion(ctx context.Context) string {
 	return "unknown"
 }
 
-// lanes returns UCX's transports of the run: what the user chose, or the one of the lane for active messages
-// with what sets up its connections.
+// lanes returns UCX's transports of the run: what the user chose, or the one of the lane for active
+// messages with what sets up its connections.
 func (l *Load) lanes() string {
 	if chosen := l.Options["tls"]; chosen != "" && chosen != "auto" && chosen != l.Provider {
 		return chosen
@@ -107,7 +111,8 @@ func (l *Load) lanes() string {
 	return name + ",self"
 }
 
-// address returns the address of the server: on one host the transport's option, if that is one address.
+// address returns the address of the server: on one host the transport's option, if that is one
+// address.
 func (l *Load) address() string {
 	if l.Address != "" {
 		return l.Address
@@ -121,8 +126,8 @@ func (l *Load) address() string {
 // large is the size in bytes from which the copies of a message take longer than the rest.
 const large = 4096
 
-// messages returns how many messages of the larger size take as long as both of a call: a tool that sends
-// one way measures one.
+// messages returns how many messages of the larger size take as long as both of a call: a tool that
+// sends one way measures one.
 func (l *Load) messages() float64 {
 	return 1 + float64(max(l.Smaller, large))/float64(max(l.Size, large))
 }
@@ -130,7 +135,8 @@ func (l *Load) messages() float64 {
 // rounds returns how many messages take a fraction of a second.
 func (l *Load) rounds() string {
 	n := 5_000
-	if l.Medium == transport.MediumMemory || l.Provider == "posix" || l.Provider == "sysv" || l.Provider == "shm" {
+	if l.Medium == transport.MediumMemory || l.Provider == "posix" || l.Provider == "sysv" ||
+		l.Provider == "shm" {
 		n = 20_000
 	}
 	return strconv.Itoa(max(100, n/max(1, l.Size/large)))
@@ -142,11 +148,12 @@ func perftest(l *Load, port string) (server, client []string) {
 	if l.InFlight > 1 {
 		test = "ucp_am_bw"
 	}
-	return server, append(server[:3:3], l.address(), "-t", test, "-s", strconv.Itoa(max(l.Size, 8)), "-n", l.rounds(), "-w", "1000", "-f", "-v")
+	return server, append(server[:3:3], l.address(), "-t", test, "-s", strconv.Itoa(max(l.Size, 8)),
+		"-n", l.rounds(), "-w", "1000", "-f", "-v")
 }
 
-// perftestLine is the last line of ucx_perftest -f -v: iterations, the median and two mean latencies in
-// microseconds one way, two bandwidths, two message rates. A figure may be "inf".
+// perftestLine is the last line of ucx_perftest -f -v: iterations, the median and two mean
+// latencies in microseconds one way, two bandwidths, two message rates. A figure may be "inf".
 var perftestLine = regexp.MustCompile(`(?m)^\d+(,[0-9.a-z]+){7}\s*$`)
 
 func perftestReading(l *Load, output []byte) (transport.Floor, error) {
@@ -163,19 +170,23 @@ func perftestReading(l *Load, output []byte) (transport.Floor, error) {
 	if err != nil || !(rate > 0) {
 		return transport.Floor{}, noReading("ucx_perftest", output)
 	}
-	return transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: l.messages() * 1e9 / rate, Samples: samples}, nil
+	return transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: l.messages() * 1e9 / rate,
+		Samples: samples}, nil
 }
 
 func pingpong(l *Load, port string) (server, client []string) {
-	common := []string{"fi_pingpong", "-p", l.Provider, "-e", "rdm", "-I", l.rounds(), "-S", strconv.Itoa(max(l.Size, 1))}
-	return append(common[:len(common):len(common)], "-B", port), append(common[:len(common):len(common)], "-P", port, l.address())
+	common := []string{"fi_pingpong", "-p", l.Provider, "-e", "rdm", "-I", l.rounds(), "-S",
+		strconv.Itoa(max(l.Size, 1))}
+	return append(common[:len(common):len(common)], "-B", port),
+		append(common[:len(common):len(common)], "-P", port, l.address())
 }
 
-// pingpongReading reads the columns bytes, #sent, #ack, total, time, MB/sec, usec/xfer and Mxfers/sec.
-// The seventh is half a round trip.
+// pingpongReading reads the columns bytes, #sent, #ack, total, time, MB/sec, usec/xfer and
+// Mxfers/sec. The seventh is half a round trip.
 func pingpongReading(l *Load, output []byte) (transport.Floor, error) {
 	for line := range strings.Lines(string(output)) {
-		if fields := strings.Fields(line); len(fields) == 8 && strings.Trim(fields[7], "0123456789.") == "" {
+		if fields := strings.Fields(line); len(fields) == 8 &&
+			strings.Trim(fields[7], "0123456789.") == "" {
 			samples, _ := strconv.Atoi(l.rounds())
 			return roundTrip("fi_pingpong", fields[6], 2000, samples)
 		}
@@ -185,18 +196,22 @@ func pingpongReading(l *Load, output []byte) (transport.Floor, error) {
 
 const ibRounds = 5000
 
-// ib is a program of perftest for a transport over verbs: for one call in flight if it prints latencies,
-// else for several.
-func ib(name, of string, reading func(name string, output []byte) (transport.Floor, error), more ...string) tool {
+// ib is a program of perftest for a transport over verbs: for one call in flight if it prints
+// latencies, else for several.
+func ib(name, of string, reading func(name string, output []byte) (transport.Floor, error),
+	more ...string) tool {
 	several := strings.HasSuffix(name, "_bw")
 	return tool{
 		name: name, pkg: "perftest", version: []string{name, "--version"},
 		finding: 20 * time.Millisecond, takes: 300 * time.Millisecond,
 		measures: func(l *Load) bool {
-			return l.Medium == transport.MediumVerbs && l.Transport == of && several == (l.InFlight > 1)
+			return l.Medium == transport.MediumVerbs && l.Transport == of &&
+				several == (l.InFlight > 1)
 		},
 		commands: func(l *Load, port string) (server, client []string) {
-			server = append([]string{name, "--port=" + port, "--size=" + strconv.Itoa(max(l.Size, 2)), "--iters=" + strconv.Itoa(ibRounds), "--CPU-freq"}, more...)
+			server = append([]string{name, "--port=" + port,
+				"--size=" + strconv.Itoa(max(l.Size, 2)), "--iters=" + strconv.Itoa(ibRounds),
+				"--CPU-freq"}, more...)
 			if several {
 				server = append(server, "--tx-depth="+strconv.Itoa(l.InFlight))
 			}
@@ -213,14 +228,15 @@ func ib(name, of string, reading func(name string, output []byte) (transport.Flo
 	}
 }
 
-// ibPort returns the arguments that choose the device, port and GID that the transport opened. Without a
-// GID's index, perftest leaves out the header that only packets over Ethernet have.
+// ibPort returns the arguments that choose the device, port and GID that the transport opened.
+// Without a GID's index, perftest leaves out the header that only packets over Ethernet have.
 func (e *End) ibPort() (arguments []string) {
 	if e.Port == nil {
 		return nil
 	}
 	arguments = []string{"--ib-dev=" + e.Port.Device, "--ib-port=" + strconv.Itoa(e.Port.Port)}
-	if index, has := e.Port.Facts[transport.FactGIDIndex]; has && e.Port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
+	if index, has := e.Port.Facts[transport.FactGIDIndex]; has &&
+		e.Port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
 		arguments = append(arguments, "--gid-index="+index)
 	}
 	return arguments
@@ -238,11 +254,13 @@ func sockperf(l *Load, port string) (server, client []string) {
 		where = append(where, "--tcp")
 	}
 	server = append([]string{"sockperf", "server"}, where...)
-	return server, append(append([]string{"sockperf", "ping-pong"}, where...), "-m", strconv.Itoa(max(l.Size, sockperfLeast)), "-t", "1")
+	return server, append(append([]string{"sockperf", "ping-pong"}, where...), "-m",
+		strconv.Itoa(max(l.Size, sockperfLeast)), "-t", "1")
 }
 
 var (
-	sockperfMedian = regexp.MustCompile(`percentile 50\.000 *= *([0-9.]+)`) // half a round trip, in microseconds
+	// half a round trip, in microseconds
+	sockperfMedian = regexp.MustCompile(`percentile 50\.000 *= *([0-9.]+)`)
 	sockperfCount  = regexp.MustCompile(`Total (\d+) observations`)
 )
 
@@ -264,7 +282,8 @@ func iperf(l *Load, port string) (server, client []string) {
 		streams = n
 	}
 	return []string{"iperf3", "--server", "--one-off", "--port", port},
-		[]string{"iperf3", "--client", l.address(), "--port", port, "--parallel", streams, "--time", "1", "--json"}
+		[]string{"iperf3", "--client", l.address(), "--port", port, "--parallel", streams, "--time",
+			"1", "--json"}
 }
 
 func iperfReading(l *Load, output []byte) (transport.Floor, error) {
@@ -284,10 +303,12 @@ func iperfReading(l *Load, output []byte) (transport.Floor, error) {
 		return transport.Floor{}, noReading("iperf3", output)
 	}
 	size := float64(l.Size)
-	return transport.Floor{Name: "iperf3", PerOp: size / (received.BitsPerSecond / 8) * 1e9, Samples: max(1, int(received.Bytes/size))}, nil
+	return transport.Floor{Name: "iperf3", PerOp: size / (received.BitsPerSecond / 8) * 1e9,
+		Samples: max(1, int(received.Bytes/size))}, nil
 }
 
-// roundTrip returns a reading of half a round trip in a unit of so many nanoseconds for both halves.
+// roundTrip returns a reading of half a round trip in a unit of so many nanoseconds for both
+// halves.
 func roundTrip(name, half string, factor float64, samples int) (transport.Floor, error) {
 	value, err := strconv.ParseFloat(half, 64)
 	if err != nil || !(value > 0) {

@@ -15,14 +15,14 @@ import (
 
 // Load is what a witness has to measure.
 type Load struct {
-	// Transport, Provider and Medium are those of the run, and Options the options of the transport,
-	// with what it chose for those that left the choice to it.
+	// Transport, Provider and Medium are those of the run, and Options the options of the
+	// transport, with what it chose for those that left the choice to it.
 	Transport string            `json:"transport"`
 	Provider  string            `json:"provider"`
 	Medium    string            `json:"medium"`
 	Options   map[string]string `json:"options"`
-	// Size is the number of payload bytes of the larger message of a call, Smaller that of the other, and
-	// InFlight the calls that a client and a daemon have in flight.
+	// Size is the number of payload bytes of the larger message of a call, Smaller that of the
+	// other, and InFlight the calls that a client and a daemon have in flight.
 	Size     int `json:"size"`
 	Smaller  int `json:"smaller"`
 	InFlight int `json:"in_flight"`
@@ -50,8 +50,8 @@ type Witness struct {
 	lines    [2][]string   // the last command lines, of the server and of the client
 }
 
-// Find returns the witness of a load between two hosts, or the reason why there is none, in one line with the
-// remedy.
+// Find returns the witness of a load between two hosts, or the reason why there is none, in one
+// line with the remedy.
 func Find(ctx context.Context, load Load, daemon, client Host) (w *Witness, missing string) {
 	t, err := toolFor(&load)
 	if err != nil {
@@ -64,7 +64,10 @@ func Find(ctx context.Context, load Load, daemon, client Host) (w *Witness, miss
 			return nil, err.Error()
 		}
 		if w.version != "" && w.version != found.Version {
-			return nil, fmt.Sprintf("%s is of version %s on one host and of %s on the other: install the same", t.name, w.version, found.Version)
+			return nil,
+				fmt.Sprintf(
+					"%s is of version %s on one host and of %s on the other: install the same",
+					t.name, w.version, found.Version)
 		}
 		w.version = found.Version
 	}
@@ -80,8 +83,9 @@ func toolFor(load *Load) (*tool, error) {
 	return &tools[at], nil
 }
 
-// Expected returns about how long it takes to find the witness of a load, and one reading of it: the longest of
-// the installed tools that may be it, because what the transport is opened on is not known before a run.
+// Expected returns about how long it takes to find the witness of a load, and one reading of it:
+// the longest of the installed tools that may be it, because what the transport is opened on is not
+// known before a run.
 func Expected(load Load) (find, reading time.Duration) {
 	media := []string{transport.MediumMemory}
 	if load.Options["address"] != "" {
@@ -128,7 +132,8 @@ func (l *Load) describe() string {
 
 // Result returns the tool, its version and its last command lines.
 func (w *Witness) Result() *result.Witness {
-	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.lines[0]), Client: slices.Clone(w.lines[1])}
+	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.lines[0]),
+		Client: slices.Clone(w.lines[1])}
 }
 
 // patience bounds a reading. The server of a tool takes a moment until it listens, so the client is
@@ -143,8 +148,8 @@ const restTime = 5 * time.Second
 
 var errServerEnded = errors.New("its server has ended")
 
-// Measure takes one reading, which takes up to about a second: a round trip, or with several messages
-// in flight the time per message. No process is left when it returns.
+// Measure takes one reading, which takes up to about a second: a round trip, or with several
+// messages in flight the time per message. No process is left when it returns.
 func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.patience)
@@ -165,7 +170,8 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
-		_, _ = ask(serving, w.daemon, StepServe) // it was told to end, has ended with its client, or refuses its options
+		// it was told to end, has ended with its client, or refuses its options
+		_, _ = ask(serving, w.daemon, StepServe)
 		close(ended)
 	}()
 	defer func() {
@@ -204,7 +210,8 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	}
 }
 
-// leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of it.
+// leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of
+// it.
 const leastSamples = 10
 
 func enough(f transport.Floor) error {

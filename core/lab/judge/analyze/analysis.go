@@ -148,8 +148,8 @@ type Overhead struct {
 
 // ProcessorTime is processor time per operation in nanoseconds: medians over the repeats.
 type ProcessorTime struct {
-	// Threads is the time of the polling threads, which spin, and Busy that of their iterations that
-	// found work.
+	// Threads is the time of the polling threads, which spin, and Busy that of their iterations
+	// that found work.
 	Threads float64 `json:"threads_ns"`
 	Busy    float64 `json:"busy_ns"`
 	// Process is the time of the ranks' processes with their helper threads, and Kernel that of the

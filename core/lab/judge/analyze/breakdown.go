@@ -21,7 +21,8 @@ const (
 // breakdowns returns all breakdowns for which there are figures, that of a remote request first.
 func (e *evidence) breakdowns() []Breakdown {
 	list := []Breakdown{}
-	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.call, e.operation, e.loop, e.processor} {
+	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.call, e.operation, e.loop,
+		e.processor} {
 		if b, ok := make(); ok {
 			list = append(list, b)
 		}
@@ -51,7 +52,9 @@ func (e *evidence) remoteRequest() (Breakdown, bool) {
 	if e.stages == nil {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: remoteName, Title: "a remote request, from its client's call to the response", Whole: e.stages.Whole.Mean}
+	b := Breakdown{Name: remoteName,
+		Title: "a remote request, from its client's call to the response",
+		Whole: e.stages.Whole.Mean}
 	for i, name := range e.stages.Names {
 		mean := e.stages.Spreads[i].Mean
 		if name != record.StageNames[2] {
@@ -61,8 +64,10 @@ func (e *evidence) remoteRequest() (Breakdown, bool) {
 		turnaround := e.phases[record.PhaseTurnaround].Mean
 		if known := e.floor + turnaround; known < mean && e.floor > 0 && turnaround > 0 {
 			b.Parts = append(b.Parts,
-				Part{Name: "medium", Mean: e.floor, Help: "the floor: a round trip of the bare medium"},
-				Part{Name: "far turnaround", Mean: turnaround, Help: "the other rank's daemon, from its poll to its doorbell"})
+				Part{Name: "medium", Mean: e.floor,
+					Help: "the floor: a round trip of the bare medium"},
+				Part{Name: "far turnaround", Mean: turnaround,
+					Help: "the other rank's daemon, from its poll to its doorbell"})
 			mean -= known
 			name = "transport"
 		}
@@ -91,34 +96,44 @@ func (e *evidence) call() (Breakdown, bool) {
 	if d == nil {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: d.Whole.Mean}
+	b := Breakdown{Name: operationName,
+		Title: "an operation, from its client's call to the response", Whole: d.Whole.Mean}
 	for i, name := range d.Names {
 		mean := d.Spreads[i].Mean
 		if name == record.StageRequest || name == record.StageResponse {
 			if medium := min(e.floor/2, mean); medium > 0 {
-				b.Parts = append(b.Parts, Part{Name: "medium", Inside: name, Mean: medium, Help: "half of the floor, which is a round trip of the bare medium"})
+				b.Parts = append(b.Parts, Part{Name: "medium", Inside: name, Mean: medium,
+					Help: "half of the floor, which is a round trip of the bare medium"})
 				mean -= medium
 			}
 		}
 		help := callHelp[name]
-		if e.cfg.Idle == config.IdlePark && (name == record.StageRequest || name == record.StageResponse) {
+		if e.cfg.Idle == config.IdlePark &&
+			(name == record.StageRequest || name == record.StageResponse) {
 			help = strings.Replace(help, "waiting", "waiting for a wake-up and", 1)
 		}
 		b.Parts = append(b.Parts, Part{Name: name, Mean: mean, Help: help})
 	}
 	if d.Held > 0 {
-		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: d.Held, Help: "what slow calls add, because a thread stalled or woke late"})
+		b.Parts = append(b.Parts, Part{Name: "stalls", Mean: d.Held,
+			Help: "what slow calls add, because a thread stalled or woke late"})
 	}
 	if d.Halves != "" {
-		b.Note = "request and response are halves of what the daemon leaves of a call, because they cannot be told apart: " + d.Halves
+		b.Note = "request and response are halves of what the daemon leaves of a call, because " +
+			"they cannot be told apart: " + d.Halves
 	} else {
-		b.Note = fmt.Sprintf("taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
-			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)), format.Time(d.Cost))
+		b.Note = fmt.Sprintf(
+			"taken of %s of %s calls; taking it cost such a call %s, which is subtracted",
+			counted(float64(d.Spreads[0].Samples)), counted(float64(d.Whole.Samples)),
+			format.Time(d.Cost))
 		if d.Slowed > 0 {
-			b.Note += fmt.Sprintf("; it still took %s longer than others, by which the parts are reduced", percent(d.Slowed))
+			b.Note += fmt.Sprintf(
+				"; it still took %s longer than others, by which the parts are reduced",
+				percent(d.Slowed))
 		}
 		if d.Held > 0 {
-			b.Note += "; the stages are of calls of up to " + format.Time(d.HeldLimit) + ", and stalls what slower ones add"
+			b.Note += "; the stages are of calls of up to " + format.Time(d.HeldLimit) +
+				", and stalls what slower ones add"
 		}
 	}
 	return finish(b, "the exact mean of all operations minus the stages"), true
@@ -139,7 +154,8 @@ func (e *evidence) operation() (Breakdown, bool) {
 	if e.stages != nil || e.direct != nil || e.floor == 0 || turnaround == 0 {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: operationName, Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
+	b := Breakdown{Name: operationName,
+		Title: "an operation, from its client's call to the response", Whole: e.meanLatency()}
 	if e.floor+turnaround > b.Whole {
 		return Breakdown{}, false
 	}
@@ -160,8 +176,9 @@ func (e *evidence) loop() (Breakdown, bool) {
 	if whole.Samples == 0 {
 		return Breakdown{}, false
 	}
-	b := Breakdown{Name: loopName, Whole: whole.Mean, Title: fmt.Sprintf("an iteration of a daemon's loop; %s of %s found nothing",
-		percent(e.emptyLoops/e.loops), counted(e.loops))}
+	b := Breakdown{Name: loopName, Whole: whole.Mean,
+		Title: fmt.Sprintf("an iteration of a daemon's loop; %s of %s found nothing",
+			percent(e.emptyLoops/e.loops), counted(e.loops))}
 	for _, name := range record.PhaseNames {
 		if p, timed := e.phases[name]; timed {
 			b.Parts = append(b.Parts, Part{Name: name, Mean: p.Mean, Help: phaseHelp[name]})
@@ -183,12 +200,15 @@ func (e *evidence) processor() (Breakdown, bool) {
 		return Breakdown{}, false
 	}
 	client, daemon := e.clientCPU/e.ops, e.daemonCPU/e.ops
-	b := Breakdown{Name: processorName, Title: "processor time of an operation, including spinning", Whole: client + daemon}
+	b := Breakdown{Name: processorName, Title: "processor time of an operation, including spinning",
+		Whole: client + daemon}
 	harness := min(e.clientHarness(), client)
 	if e.clientBusy == 0 || e.daemonBusy == 0 {
 		b.Parts = []Part{
-			{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
-			{Name: "clients", Mean: client - harness, Help: "the rest of the clients' threads: the transport, and spinning"},
+			{Name: "harness", Mean: harness,
+				Help: "a client's loop against a transport that completes at once"},
+			{Name: "clients", Mean: client - harness,
+				Help: "the rest of the clients' threads: the transport, and spinning"},
 			{Name: "daemons", Mean: daemon, Help: "the daemons' threads"},
 		}
 		return finish(b, "the rest"), true
@@ -199,10 +219,13 @@ func (e *evidence) processor() (Breakdown, bool) {
 	helpers := max(0, e.processCPU/e.ops-b.Whole)
 	b.Whole += helpers
 	b.Parts = []Part{
-		{Name: "harness", Mean: harness, Help: "a client's loop against a transport that completes at once"},
-		{Name: "clients", Mean: clientBusy - harness, Help: "the rest of the clients' iterations that found work"},
+		{Name: "harness", Mean: harness,
+			Help: "a client's loop against a transport that completes at once"},
+		{Name: "clients", Mean: clientBusy - harness,
+			Help: "the rest of the clients' iterations that found work"},
 		{Name: "daemons", Mean: daemonBusy, Help: "the daemons' iterations that found work"},
-		{Name: "spinning", Mean: client + daemon - clientBusy - daemonBusy, Help: "iterations of both that found nothing"},
+		{Name: "spinning", Mean: client + daemon - clientBusy - daemonBusy,
+			Help: "iterations of both that found nothing"},
 		{Name: "helpers", Mean: helpers, Help: "other threads of the processes"},
 	}
 	return finish(b, "the rest"), true

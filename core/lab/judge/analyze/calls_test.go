@@ -51,7 +51,8 @@ func TestPartsOfACall(t *testing.T) {
 	near(t, 500, b.Parts[5].Mean)
 	near(t, 1500, b.Parts[6].Mean)
 	require.InDelta(t, 100, b.Parts[8].Mean, 5)
-	require.Contains(t, b.Note, "taken of 6.00 K of 6.00 M calls; taking it cost such a call 25.0 ns, which is subtracted")
+	require.Contains(t, b.Note,
+		"taken of 6.00 K of 6.00 M calls; taking it cost such a call 25.0 ns, which is subtracted")
 	require.Empty(t, a.Missing)
 	i := slices.IndexFunc(a.Overheads, func(o Overhead) bool { return o.Name == "flush" })
 	near(t, 200, a.Overheads[i].PerOp, "as measured, not as estimated from the batch")
@@ -81,7 +82,8 @@ func TestPartsExplainTheStandardComparison(t *testing.T) {
 	require.NoError(t, err)
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		name := fmt.Sprintf("%s %s in_flight=%s", c.Transport(), c.Config["profile"], c.Config["in_flight"])
+		name := fmt.Sprintf("%s %s in_flight=%s", c.Transport(), c.Config["profile"],
+			c.Config["in_flight"])
 		results, err := s.Results(c)
 		require.NoError(t, err, name)
 		var unexplained []float64
@@ -104,7 +106,8 @@ func TestPartsExplainTheStandardComparison(t *testing.T) {
 					}
 				}
 				want := map[string]bool{}
-				if _, known := r.Repeats[i].Samples[result.Floor]; known { // the machine kept its state
+				// the machine kept its state
+				if _, known := r.Repeats[i].Samples[result.Floor]; known {
 					want = map[string]bool{record.StageRequest: true, record.StageResponse: true}
 				}
 				require.Equal(t, want, inside, name)
@@ -116,8 +119,8 @@ func TestPartsExplainTheStandardComparison(t *testing.T) {
 	}
 }
 
-// A window in which the harness was quick exceeds the limit that follows from the harness of another
-// window, but not its own.
+// A window in which the harness was quick exceeds the limit that follows from the harness of
+// another window, but not its own.
 func TestHarnessLimitIsOfTheSameWindow(t *testing.T) {
 	a := analysed(t, func(r *result.Result) {
 		r.Overhead = record.Overhead{PerOpNS: 1250} // a limit of 800 K op/s, as 1.x took it
@@ -150,16 +153,21 @@ func TestHarnessLimitIsOfTheSameWindow(t *testing.T) {
 func TestProcessorTime(t *testing.T) {
 	require.Nil(t, analysed(t, nil).Processor)
 	a := analysed(t, func(r *result.Result) {
-		each(r, func(d *record.DaemonReport, c *record.ClientReport) { d.BusyNS, c.BusyNS = 6e8, 4e8 })
+		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
+			d.BusyNS,
+				c.BusyNS = 6e8, 4e8
+		})
 		for i := range r.Repeats {
 			r.Repeats[i].Ranks[0].Process.CPUNS = 1_500_000_000 // half a second of it in helpers
 			r.Repeats[i].Ranks[1].Process.CPUNS = 1_000_000_000
-			for name, v := range map[string]float64{result.CPUPerOp: 2000, result.BusyPerOp: 1000, result.ProcessCPUPerOp: 2500, result.KernelPerOp: 30} {
+			for name, v := range map[string]float64{result.CPUPerOp: 2000, result.BusyPerOp: 1000,
+				result.ProcessCPUPerOp: 2500, result.KernelPerOp: 30} {
 				r.Repeats[i].Samples[name] = v
 			}
 		}
 	})
-	require.Equal(t, "processor time of an operation: 2.00 us of the polling threads, 1.00 us of it in iterations that found work; "+
+	require.Equal(t, "processor time of an operation: 2.00 us of the polling threads, 1.00 us of "+
+		"it in iterations that found work; "+
 		"2.50 us of the processes, with helper threads; 30.0 ns of the kernel", a.Processor.Message)
 	i := slices.IndexFunc(a.Breakdowns, func(b Breakdown) bool { return b.Name == processorName })
 	parts := map[string]float64{}
@@ -167,30 +175,37 @@ func TestProcessorTime(t *testing.T) {
 		parts[p.Name] = p.Mean
 	}
 	near(t, 2500, a.Breakdowns[i].Whole)
-	require.Equal(t, map[string]float64{"harness": 100, "clients": 300, "daemons": 600, "spinning": 1000, "helpers": 500, Unexplained: 0}, parts)
+	require.Equal(t, map[string]float64{"harness": 100, "clients": 300, "daemons": 600,
+		"spinning": 1000, "helpers": 500, Unexplained: 0}, parts)
 }
 
 func TestStalls(t *testing.T) {
 	require.Nil(t, analysed(t, nil).Stalls)
 	a := analysed(t, func(r *result.Result) {
 		r.Repeats[1].Stalls = []result.Stall{
-			{AtNS: 120e6, ForNS: 74e6, Threads: []string{"client 0 of rank 1", "daemon 0 of rank 0"}, Cause: result.CauseMachine},
-			{AtNS: 3e6, ForNS: 2e6, Threads: []string{"client 0 of rank 1"}, Cause: result.CauseSwitch},
+			{AtNS: 120e6, ForNS: 74e6, Threads: []string{"client 0 of rank 1",
+				"daemon 0 of rank 0"}, Cause: result.CauseMachine},
+			{AtNS: 3e6, ForNS: 2e6, Threads: []string{"client 0 of rank 1"},
+				Cause: result.CauseSwitch},
 		}
 		for range 10 {
-			r.Repeats[4].Stalls = append(r.Repeats[4].Stalls, result.Stall{ForNS: 1e6, Threads: []string{"client 0 of rank 1"}, Cause: result.CauseSwitch})
+			r.Repeats[4].Stalls = append(r.Repeats[4].Stalls,
+				result.Stall{ForNS: 1e6, Threads: []string{"client 0 of rank 1"},
+					Cause: result.CauseSwitch})
 		}
 	})
 	require.Equal(t, 12, a.Stalls.Count)
 	near(t, 86e6, a.Stalls.Total)
-	require.Equal(t, map[result.Cause]float64{result.CauseMachine: 74e6, result.CauseSwitch: 12e6}, a.Stalls.Causes)
+	require.Equal(t, map[result.Cause]float64{result.CauseMachine: 74e6, result.CauseSwitch: 12e6},
+		a.Stalls.Causes)
 	require.Len(t, a.Stalls.Longest, longestStalls)
-	require.Equal(t, "74.0 ms, 120 ms into window 2: client 0 of rank 1, daemon 0 of rank 0: several ranks at once, so the machine",
+	require.Equal(t, "74.0 ms, 120 ms into window 2: client 0 of rank 1, daemon 0 of rank 0: "+
+		"several ranks at once, so the machine",
 		a.Stalls.Longest[0].Message)
 }
 
-// stalled has calls that took 3.96 us, but for the few that a stall of 10 ms held up, which bring the
-// mean to 4 us.
+// stalled has calls that took 3.96 us, but for the few that a stall of 10 ms held up, which bring
+// the mean to 4 us.
 func stalled(t *testing.T, c *record.ClientReport) {
 	latency := always(t, 3960)
 	c.Latency, c.MeanNS = latency.Histogram, latency.MeanNS
@@ -215,7 +230,8 @@ func TestStallsAreAPartOfTheMean(t *testing.T) {
 	near(t, 1500, parts["response"])
 	require.InEpsilon(t, 40, parts["stalls"], 0.002)
 	require.InDelta(t, 4000-3900-40, parts[Unexplained], 5)
-	require.Contains(t, a.Breakdowns[0].Note, "the stages are of calls of up to 39.8 us, and stalls what slower ones add")
+	require.Contains(t, a.Breakdowns[0].Note,
+		"the stages are of calls of up to 39.8 us, and stalls what slower ones add")
 	flush := slices.IndexFunc(a.Overheads, func(o Overhead) bool { return o.Name == "flush" })
 	require.InEpsilon(t, 200, a.Overheads[flush].PerOp, 0.01)
 
@@ -226,7 +242,8 @@ func TestStallsAreAPartOfTheMean(t *testing.T) {
 	})
 	for _, p := range a.Breakdowns[0].Parts {
 		if p.Name == record.StageRequest {
-			require.Equal(t, "the transport, and waiting for a wake-up and for the daemon's poll", p.Help)
+			require.Equal(t, "the transport, and waiting for a wake-up and for the daemon's poll",
+				p.Help)
 		}
 	}
 }

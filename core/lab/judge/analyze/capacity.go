@@ -52,9 +52,11 @@ var objectiveSyntax = regexp.MustCompile(`^([A-Za-z0-9_.-]+)\s*<=?\s*([0-9.]+[a-
 func ParseObjective(text string) (Objective, error) {
 	parts := objectiveSyntax.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
-		return Objective{}, fmt.Errorf("%q is not an objective such as \"p99<50us\" or \"read_p50<30ms\"", text)
+		return Objective{},
+			fmt.Errorf("%q is not an objective such as \"p99<50us\" or \"read_p50<30ms\"", text)
 	}
-	o := Objective{Metric: strings.ReplaceAll(strings.ReplaceAll(parts[1], "-", "_"), ".", ""), Text: strings.TrimSpace(text)}
+	o := Objective{Metric: strings.ReplaceAll(strings.ReplaceAll(parts[1], "-", "_"), ".", ""),
+		Text: strings.TrimSpace(text)}
 	known := o.metric(false)
 	if err := compare.CheckMetric(known); err != nil {
 		return Objective{}, fmt.Errorf("%q: %w", text, err)
@@ -83,7 +85,8 @@ func (o *Objective) metric(open bool) string {
 // Curve is one configuration with several loads, in order of load. Closed and open loops are never
 // on the same curve.
 type Curve struct {
-	Label     string            `json:"label"` // the transport and the options that differ between curves
+	// the transport and the options that differ between curves
+	Label     string            `json:"label"`
 	Transport string            `json:"transport"`
 	Config    map[string]string `json:"config"` // common to all points
 	Open      bool              `json:"open_loop"`

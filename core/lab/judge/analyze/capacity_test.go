@@ -13,7 +13,8 @@ import (
 // cell returns a cell with six repeats. Throughput varies by 1% around a median, and p99 by 10%.
 func cell(inFlight int, throughput, p99 float64) set.Cell {
 	c := set.Cell{
-		Config: map[string]string{"transport": "shm", "clients": "1", "in_flight": fmt.Sprint(inFlight), "duration": "1s"},
+		Config: map[string]string{"transport": "shm", "clients": "1",
+			"in_flight": fmt.Sprint(inFlight), "duration": "1s"},
 		Status: set.Measured, Environment: -1, Samples: map[string][]float64{},
 	}
 	for _, d := range []float64{-1, -0.6, -0.2, 0.2, 0.6, 1} {
@@ -28,7 +29,8 @@ func cell(inFlight int, throughput, p99 float64) set.Cell {
 func loads() *set.Set {
 	s := set.New()
 	s.Cells = []set.Cell{
-		cell(32, 4.2e6, 40e3), cell(1, 1e6, 2e3), cell(2, 1.9e6, 2.1e3), cell(4, 3.5e6, 2.9e3), cell(8, 4.2e6, 5e3), cell(16, 4.3e6, 10e3),
+		cell(32, 4.2e6, 40e3), cell(1, 1e6, 2e3), cell(2, 1.9e6, 2.1e3), cell(4, 3.5e6, 2.9e3),
+		cell(8, 4.2e6, 5e3), cell(16, 4.3e6, 10e3),
 	}
 	return s
 }
@@ -57,7 +59,8 @@ func TestCurve(t *testing.T) {
 			past = append(past, p.Load)
 		}
 	}
-	require.Equal(t, []string{"in_flight=1", "in_flight=2", "in_flight=4", "in_flight=8", "in_flight=16", "in_flight=32"}, order)
+	require.Equal(t, []string{"in_flight=1", "in_flight=2", "in_flight=4", "in_flight=8",
+		"in_flight=16", "in_flight=32"}, order)
 	require.Equal(t, []string{"in_flight=32"}, past)
 	require.Equal(t, "in_flight", u.Axis)
 	require.Equal(t, result.LatencyP99, u.Metric)
@@ -70,7 +73,8 @@ func TestCurve(t *testing.T) {
 		points[o.Name] = o.Point
 	}
 	// 2.1 us are within 10% of 2 us; 4.2 M are within 5% of 4.3 M.
-	require.Equal(t, map[string]int{"low latency": 1, "balanced": 2, "high throughput": 3, "maximum": 4}, points)
+	require.Equal(t, map[string]int{"low latency": 1, "balanced": 2, "high throughput": 3,
+		"maximum": 4}, points)
 	require.Nil(t, u.Most)
 	require.Contains(t, u.Message, "at most 4.30 M op/s (95% interval 4.26 to 4.34)")
 }
@@ -93,12 +97,13 @@ func TestCurveOverRanks(t *testing.T) {
 	require.NotContains(t, u.Config, "ranks")
 }
 
-// The slowdown is that of a mesh with one rank under the same load of each rank, whatever share of the
-// requests is remote.
+// The slowdown is that of a mesh with one rank under the same load of each rank, whatever share of
+// the requests is remote.
 func TestSlowdowns(t *testing.T) {
 	mesh := func(ranks, remote, clients string, throughput float64) set.Cell {
 		c := cell(1, throughput, 2e3)
-		c.Config["topology"], c.Config["ranks"], c.Config["remote_share"], c.Config["clients"] = "mesh-proxied", ranks, remote, clients
+		c.Config["topology"], c.Config["ranks"], c.Config["remote_share"],
+			c.Config["clients"] = "mesh-proxied", ranks, remote, clients
 		return c
 	}
 	s := set.New()
@@ -122,7 +127,8 @@ func TestSlowdowns(t *testing.T) {
 }
 
 func TestObjective(t *testing.T) {
-	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6, Headroom: new(0.0)})
+	u := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<5.2us"), Target: 10e6,
+		Headroom: new(0.0)})
 	var meets []string
 	for _, p := range u.Points {
 		meets = append(meets, p.Meets)
@@ -130,16 +136,19 @@ func TestObjective(t *testing.T) {
 	// The interval of 5 us ends at 5.5 us.
 	require.Equal(t, []string{MeetsYes, MeetsYes, MeetsYes, MeetsPerhaps, MeetsNo, MeetsNo}, meets)
 	require.Equal(t, 2, *u.Most, "what certainly meets it")
-	require.Contains(t, u.Message, "3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
+	require.Contains(t, u.Message,
+		"3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
 
 	// 10 M over 3.5 M, and over 3.535 M and 3.465 M.
 	require.Len(t, u.Servers, 1)
 	require.Equal(t, 3, u.Servers[0].Servers)
 	require.Equal(t, []int{3, 3}, []int{*u.Servers[0].Low, *u.Servers[0].High})
 	exact := u.need("", 2, 3.5e6)
-	require.Equal(t, []int{1, 1, 2}, []int{exact.Servers, *exact.Low, *exact.High}, "an interval that goes over a whole number")
+	require.Equal(t, []int{1, 1, 2}, []int{exact.Servers, *exact.Low, *exact.High},
+		"an interval that goes over a whole number")
 
-	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6, Headroom: new(0.0)})
+	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6,
+		Headroom: new(0.0)})
 	require.Nil(t, none.Most)
 	require.Empty(t, none.Servers)
 	require.Contains(t, none.Message, "no load meets p99<1us: the lowest latency_p99 is 2.00 us")
@@ -155,7 +164,8 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 			s.Cells[i].Samples[name] = values[:3]
 		}
 	}
-	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9, Headroom: new(0.0)})
+	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9,
+		Headroom: new(0.0)})
 	require.Equal(t, MeetsPerhaps, u.Points[*u.Most].Meets)
 	require.Contains(t, u.Message, "measure more repeats")
 	require.Nil(t, u.Servers[0].Low)
@@ -163,8 +173,10 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 
 func TestUnusablePointsAreShownAndNotChosen(t *testing.T) {
 	s := loads()
-	s.Cells[5].Warnings = []result.Finding{{Name: "verified", Severity: result.Error, Message: "wrong"}}
-	s.Cells[4].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}}
+	s.Cells[5].Warnings = []result.Finding{{Name: "verified", Severity: result.Error,
+		Message: "wrong"}}
+	s.Cells[4].Warnings = []result.Finding{{Name: "drift", Severity: result.Warning,
+		Message: "it fell"}}
 	u := curveOf(t, s, CapacityOptions{})
 	require.Len(t, u.Points, 6)
 	require.Equal(t, "check verified failed: wrong", u.Points[4].Unusable)
@@ -188,7 +200,8 @@ func TestOpenAndClosedLoopsShareNoCurve(t *testing.T) {
 	open := c.Curves[1]
 	require.True(t, open.Open)
 	require.Equal(t, result.ResponseP99, open.Metric)
-	require.Equal(t, []string{"rate=500", "rate=1k", "rate=2k"}, []string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
+	require.Equal(t, []string{"rate=500", "rate=1k", "rate=2k"},
+		[]string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
 }
 
 func TestCellsOfOtherConfigurationsAreOtherCurves(t *testing.T) {
@@ -216,12 +229,14 @@ func TestCapacityNeedsCells(t *testing.T) {
 func TestCapacityOfTheKVStoreDocument(t *testing.T) {
 	s, err := set.Load("../../../../results/published/kvstore.json")
 	require.NoError(t, err)
-	u := curveOf(t, s, CapacityOptions{Rate: result.TokenRate, Objective: objective(t, "read_p50<30ms"), Target: 1e6, Headroom: new(0.0)})
+	u := curveOf(t, s, CapacityOptions{Rate: result.TokenRate,
+		Objective: objective(t, "read_p50<30ms"), Target: 1e6, Headroom: new(0.0)})
 	chosen := map[string]string{}
 	for _, o := range u.Operating {
 		chosen[o.Name] = u.Points[o.Point].Load
 	}
-	require.Equal(t, map[string]string{"low latency": "in_flight=8", "balanced": "in_flight=32", "high throughput": "in_flight=64", "maximum": "in_flight=80"}, chosen)
+	require.Equal(t, map[string]string{"low latency": "in_flight=8", "balanced": "in_flight=32",
+		"high throughput": "in_flight=64", "maximum": "in_flight=80"}, chosen)
 	// The document takes 19 servers at 16 in flight; with 32 a read takes 26 ms.
 	require.Equal(t, "in_flight=32", u.Points[*u.Most].Load)
 	require.Equal(t, 14, u.Servers[0].Servers)

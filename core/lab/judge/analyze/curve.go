@@ -23,7 +23,8 @@ var ErrNoCurve = errors.New("no cells with throughput and time")
 
 // ErrClosedLoop is wrapped by the error for a target if all curves are closed loops and no headroom
 // is given.
-var ErrClosedLoop = errors.New("its curves are closed loops, whose clients send less when the server is slow, so their throughput is no capacity")
+var ErrClosedLoop = errors.New("its curves are closed loops, whose clients send less when the " +
+	"server is slow, so their throughput is no capacity")
 
 // loadAxes has the options that set the load of closed (false) and open (true) loops.
 var loadAxes = map[bool][]string{false: {"ranks", "clients", "in_flight"}, true: {"rate"}}
@@ -31,7 +32,8 @@ var loadAxes = map[bool][]string{false: {"ranks", "clients", "in_flight"}, true:
 // CapacityOf combines the cells of a set that differ only in load to curves and evaluates those. It
 // fails with [ErrNoCurve] if no cell has the rate and the time.
 func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
-	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target, Headroom: o.Headroom, Rate: cmp.Or(o.Rate, rateMetric(s))}
+	c := &Capacity{Objective: o.Objective, KneeMethod: KneeMethod, Target: o.Target,
+		Headroom: o.Headroom, Rate: cmp.Or(o.Rate, rateMetric(s))}
 	type group struct {
 		open  bool
 		cells []int
@@ -47,7 +49,8 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 		if cell.FindsCapacity() {
 			continue // the capacity is no load
 		}
-		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider, cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))
+		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider,
+			cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))
 		if groups[key] == nil {
 			groups[key] = &group{open: open}
 			keys = append(keys, key)
@@ -68,14 +71,16 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 	for i := range c.Curves {
 		if u := &c.Curves[i]; c.Target > 0 && !u.Open && c.Headroom == nil {
 			refused++
-			c.Notes = append(c.Notes, u.Label+": no number of servers, because its loads are closed loops")
+			c.Notes = append(c.Notes, u.Label+
+				": no number of servers, because its loads are closed loops")
 		}
 	}
 	if refused > 0 && refused == len(c.Curves) {
 		return nil, ErrClosedLoop
 	}
 	if len(c.Curves) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoCurve, cmp.Or(strings.Join(c.Notes, "; "), "none has "+c.Rate))
+		return nil, fmt.Errorf("%w: %s", ErrNoCurve,
+			cmp.Or(strings.Join(c.Notes, "; "), "none has "+c.Rate))
 	}
 	return c, nil
 }
@@ -136,7 +141,10 @@ func newCurve(s *set.Set, cells []int, labels set.Labels, open bool, c *Capacity
 func varyingAxes(s *set.Set, cells []int, open bool) []string {
 	var axes []string
 	for _, name := range loadAxes[open] {
-		if slices.ContainsFunc(cells, func(i int) bool { return s.Cells[i].Config[name] != s.Cells[cells[0]].Config[name] }) {
+		if slices.ContainsFunc(cells, func(i int) bool {
+			return s.Cells[i].Config[name] !=
+				s.Cells[cells[0]].Config[name]
+		}) {
 			axes = append(axes, name)
 		}
 	}
@@ -156,7 +164,9 @@ func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
 		candidates = []string{o.metric(open)}
 	}
 	for _, name := range candidates {
-		if slices.ContainsFunc(cells, func(i int) bool { return len(s.Cells[i].Samples[name]) > 0 }) {
+		if slices.ContainsFunc(cells, func(i int) bool {
+			return len(s.Cells[i].Samples[name]) > 0
+		}) {
 			return name
 		}
 	}
@@ -191,7 +201,8 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 		}
 	}
 	p.Load = strings.Join(loads, " ")
-	if cell.Status == set.Measured { // there are no better figures for published ones; their warnings are shown
+	// there are no better figures for published ones; their warnings are shown
+	if cell.Status == set.Measured {
 		p.Unusable = cell.Broken()
 	}
 	if c.Objective != nil {
@@ -207,7 +218,8 @@ const (
 	MeetsNo      = "no"
 )
 
-// meets compares the interval's upper end with the limit. Without an interval, MeetsYes is impossible.
+// meets compares the interval's upper end with the limit. Without an interval, MeetsYes is
+// impossible.
 func meets(m result.Metric, limit float64) string {
 	switch {
 	case m.High != nil && *m.High < limit:
@@ -234,7 +246,8 @@ func (u *Curve) read(s *set.Set, c *Capacity) {
 	if c.Objective != nil {
 		for _, how := range []string{MeetsYes, MeetsPerhaps} {
 			if u.Most == nil {
-				u.Most = u.best(func(p *Point) float64 { return p.Rate.Median }, func(p *Point) bool { return p.Meets == how })
+				u.Most = u.best(func(p *Point) float64 { return p.Rate.Median },
+					func(p *Point) bool { return p.Meets == how })
 			}
 		}
 	}
@@ -296,13 +309,17 @@ func (u *Curve) operating() []OperatingPoint {
 	}
 	least, peak := u.Points[*quick].Latency.Median, u.Points[*most].Rate.Median
 	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*least })
-	list := []OperatingPoint{{"low latency", *low, fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric, format.Time(least))}}
+	list := []OperatingPoint{{"low latency", *low,
+		fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric,
+			format.Time(least))}}
 	if u.Knee != nil {
-		list = append(list, OperatingPoint{"balanced", *u.Knee, "the knee: the highest throughput for its latency"})
+		list = append(list, OperatingPoint{"balanced", *u.Knee,
+			"the knee: the highest throughput for its latency"})
 	}
 	for i := range u.Points {
 		if u.Points[i].Unusable == "" && u.Points[i].Rate.Median >= nearRate*peak {
-			list = append(list, OperatingPoint{"high throughput", i, "the smallest load within 5% of the highest throughput"})
+			list = append(list, OperatingPoint{"high throughput", i,
+				"the smallest load within 5% of the highest throughput"})
 			break
 		}
 	}
@@ -352,7 +369,8 @@ func (u *Curve) message(c *Capacity) string {
 			return "no point is usable"
 		}
 		p := u.Points[u.Operating[len(u.Operating)-1].Point]
-		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric, format.Value(p.Latency))
+		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric,
+			format.Value(p.Latency))
 	}
 	if u.Most == nil {
 		least := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
@@ -360,10 +378,12 @@ func (u *Curve) message(c *Capacity) string {
 			return "no point is usable"
 		}
 		p := u.Points[*least]
-		return fmt.Sprintf("no load meets %s: the lowest %s is %s, with %s", c.Objective.Text, u.Metric, interval(p.Latency), p.Load)
+		return fmt.Sprintf("no load meets %s: the lowest %s is %s, with %s", c.Objective.Text,
+			u.Metric, interval(p.Latency), p.Load)
 	}
 	p := u.Points[*u.Most]
-	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text, p.Load, u.Metric, interval(p.Latency))
+	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text,
+		p.Load, u.Metric, interval(p.Latency))
 	if p.Meets == MeetsPerhaps {
 		text += "; only by the median: measure more repeats"
 	}

@@ -38,7 +38,9 @@ func (e *evidence) limit(s utilization) *Limit {
 			l.Bounds[i].Throughput = record.Median(list)
 		}
 	}
-	slices.SortStableFunc(l.Bounds, func(a, b LimitBound) int { return cmp.Compare(a.Throughput, b.Throughput) })
+	slices.SortStableFunc(l.Bounds, func(a, b LimitBound) int {
+		return cmp.Compare(a.Throughput, b.Throughput)
+	})
 	l.Throughput, l.Share = record.Median(limits), record.Median(shares)
 	return l
 }
@@ -60,20 +62,29 @@ func (e *evidence) bounds(s utilization) []LimitBound {
 		if share < 1 {
 			what += fmt.Sprintf(", and %.0f%% of the requests need one", 100*share)
 		}
-		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what, calls(e.configured()))
+		add("round trip", float64(e.configured())/mean*1e9, "%s, and %s in flight", what,
+			calls(e.configured()))
 	}
 	if e.rateFloor > 0 && share == 1 && (e.cfg.CallsPerPair() > 1 || e.open()) {
-		add("medium's rate", 1e9/e.rateFloor, "the bare medium takes %s per operation with as many in flight", format.Time(e.rateFloor))
+		add("medium's rate", 1e9/e.rateFloor,
+			"the bare medium takes %s per operation with as many in flight",
+			format.Time(e.rateFloor))
 	}
 	if s.perOp > 0 {
-		add("daemons", float64(e.daemons())/s.perOp*1e9, "a daemon is busy %s with each operation; %s", format.Time(s.perOp), thereAre(e.daemons()))
+		add("daemons", float64(e.daemons())/s.perOp*1e9,
+			"a daemon is busy %s with each operation; %s", format.Time(s.perOp),
+			thereAre(e.daemons()))
 	}
 	if each := e.clientHarness(); each > 0 {
-		add("harness", float64(e.clients())/each*1e9, "a client's loop takes %s per operation with a transport that completes at once; %s", format.Time(each), thereAre(e.clients()))
+		add("harness", float64(e.clients())/each*1e9,
+			"a client's loop takes %s per operation with a transport that completes at once; %s",
+			format.Time(each), thereAre(e.clients()))
 	}
 	if c, over := e.failedCheck("oversubscribed"); over {
 		each := (e.clientCPU + e.daemonCPU) / e.ops
-		add("processors", c.Limit/each*1e9, "%g processors, of which an operation takes %s, including spinning", c.Limit, format.Time(each))
+		add("processors", c.Limit/each*1e9,
+			"%g processors, of which an operation takes %s, including spinning", c.Limit,
+			format.Time(each))
 	}
 	return list
 }
@@ -85,8 +96,10 @@ func (e *evidence) mix() (local, remote, share float64, ok bool) {
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {
 			if c.Local != nil && c.Remote != nil {
-				near, nearTime = near+float64(c.Local.Samples), nearTime+c.Local.MeanNS*float64(c.Local.Samples)
-				far, farTime = far+float64(c.Remote.Samples), farTime+c.Remote.MeanNS*float64(c.Remote.Samples)
+				near, nearTime = near+float64(c.Local.Samples),
+					nearTime+c.Local.MeanNS*float64(c.Local.Samples)
+				far, farTime = far+float64(c.Remote.Samples),
+					farTime+c.Remote.MeanNS*float64(c.Remote.Samples)
 			}
 		}
 	}

@@ -7,13 +7,13 @@ import (
 
 // Model is a closed queueing network with a class of calls for each client. The calls of a client
 // queue at that client and at the daemons, which they choose at random; the medium is a pure delay.
-// So a client with one call in flight never waits for itself. It is solved exactly, or approximately
-// for more than 1024 calls, corrected by the error at 1024.
+// So a client with one call in flight never waits for itself. It is solved exactly, or
+// approximately for more than 1024 calls, corrected by the error at 1024.
 //
-// Service times are exponential. Those that vary less make calls wait less: with fixed ones, clients
-// with one call each fall into step and wait for a single daemon only once it is always busy. With a
-// delay of ten times the daemon's time, the model has 97% of that throughput for 4 clients, 84% for
-// 11, which are just enough to keep the daemon busy, and 98% for 16.
+// Service times are exponential. Those that vary less make calls wait less: with fixed ones,
+// clients with one call each fall into step and wait for a single daemon only once it is always
+// busy. With a delay of ten times the daemon's time, the model has 97% of that throughput for 4
+// clients, 84% for 11, which are just enough to keep the daemon busy, and 98% for 16.
 //
 // The model has no batches: with more calls in flight, an iteration takes several messages for one
 // doorbell, so transports gain more than it predicts. A cost per iteration and another per message
@@ -60,7 +60,8 @@ func (e *evidence) model(s utilization) *Model {
 	}
 	m := &Model{
 		Clients: e.cfg.Clients, Daemons: e.cfg.Daemons, InFlight: e.cfg.InFlight,
-		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(), Transported: e.transported(), RemoteShare: 1,
+		CallingRanks: e.cfg.CallingRanks(), ServingRanks: e.cfg.ServingRanks(),
+		Transported: e.transported(), RemoteShare: 1,
 		ClientTime: e.clientHarness(), DaemonTime: s.perOp, RoundTrip: e.floor,
 		Measured: e.throughput / float64(max(e.clients(), 1)), Running: 1,
 	}
@@ -86,8 +87,9 @@ func (e *evidence) model(s utilization) *Model {
 }
 
 func (m *Model) network() network {
-	return network{clients: m.Clients * m.CallingRanks, inFlight: m.InFlight, daemons: m.Daemons * m.ServingRanks,
-		client: m.ClientTime, daemon: m.DaemonTime, delay: m.Delay}
+	return network{clients: m.Clients * m.CallingRanks, inFlight: m.InFlight,
+		daemons: m.Daemons * m.ServingRanks,
+		client:  m.ClientTime, daemon: m.DaemonTime, delay: m.Delay}
 }
 
 // calls returns the calls in flight over all ranks.

@@ -11,8 +11,10 @@ import (
 )
 
 func model() *Model {
-	return &Model{Clients: 1, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1, Transported: 0.5, RemoteShare: 0.5,
-		ClientTime: 100, DaemonTime: 400, Delay: 1500, RoundTrip: 1000, Local: 1000, Remote: 3000, Measured: 0.5e6}
+	return &Model{Clients: 1, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1,
+		Transported: 0.5, RemoteShare: 0.5,
+		ClientTime: 100, DaemonTime: 400, Delay: 1500, RoundTrip: 1000, Local: 1000, Remote: 3000,
+		Measured: 0.5e6}
 }
 
 func TestPredictByHand(t *testing.T) {
@@ -121,13 +123,18 @@ func TestModelOfAResult(t *testing.T) {
 	parked := analysed(t, func(r *result.Result) {
 		each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Thread.CPUNS /= 4 })
 	}).Model
-	near(t, 230, parked.ClientTime, "a quarter of a second without 200,000 empty polls, for a million operations")
+	near(t, 230, parked.ClientTime,
+		"a quarter of a second without 200,000 empty polls, for a million operations")
 
 	one := analysed(t, func(r *result.Result) {
 		r.Config.InFlight = 1
-		each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Reads, c.Writes = 100_000, 100_000 })
+		each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
+			c.Reads, c.Writes = 100_000,
+				100_000
+		})
 	}).Model
 	require.Equal(t, 100.0, one.ClientTime, "what its loop takes")
 	near(t, 4600, one.DaemonTime)
-	require.InEpsilon(t, 300, one.Delay, 0.02) // of the 5 us that an operation takes; a bin of 4.6 us is 5 ns wide
+	// of the 5 us that an operation takes; a bin of 4.6 us is 5 ns wide
+	require.InEpsilon(t, 300, one.Delay, 0.02)
 }

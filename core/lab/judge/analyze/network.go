@@ -20,8 +20,8 @@ const exactCalls = 1 << 10
 
 // solve returns the throughput in operations per ns over all clients. It is exact up to exactCalls.
 // With more calls it corrects the approximation by its error for the reduced network. Otherwise, a
-// comparison of two numbers of calls with exactCalls between them would contain that error, and could
-// predict that more clients achieve less.
+// comparison of two numbers of calls with exactCalls between them would contain that error, and
+// could predict that more clients achieve less.
 func (n network) solve() float64 {
 	if n.calls() <= exactCalls {
 		return n.exact()
@@ -30,8 +30,8 @@ func (n network) solve() float64 {
 	return min(n.bound(), n.approximate()*reduced.exact()/reduced.approximate())
 }
 
-// reduced returns the network with fewer calls in flight, up to exactCalls, and fewer clients only if
-// one call each is too many.
+// reduced returns the network with fewer calls in flight, up to exactCalls, and fewer clients only
+// if one call each is too many.
 func (n network) reduced() network {
 	n.clients = min(n.clients, exactCalls)
 	n.inFlight = min(n.inFlight, exactCalls/n.clients)
@@ -39,9 +39,9 @@ func (n network) reduced() network {
 }
 
 // approximate solves the network approximately (Schweitzer, Approximate Analysis of Multiclass
-// Closed Networks of Queues, 1979): a call finds the mean queues of a network in which its own class
-// has a call less, and those are in proportion to the calls. As all classes are alike, the queue of a
-// client and that of a daemon describe the whole.
+// Closed Networks of Queues, 1979): a call finds the mean queues of a network in which its own
+// class has a call less, and those are in proportion to the calls. As all classes are alike, the
+// queue of a client and that of a daemon describe the whole.
 func (n network) approximate() float64 {
 	clients, inFlight, daemons := float64(n.clients), float64(n.inFlight), float64(n.daemons)
 	demand := n.daemon / daemons
@@ -109,8 +109,8 @@ func (n network) class(calls int, scale float64) (coefficients []float64, log fl
 	return coefficients, log
 }
 
-// outside returns the logarithms of the weights of 0 to calls calls of one class at their client and
-// on the medium: the sum over j of client^(k-j) delay^j/j!.
+// outside returns the logarithms of the weights of 0 to calls calls of one class at their client
+// and on the medium: the sum over j of client^(k-j) delay^j/j!.
 func (n network) outside(calls int) []float64 {
 	list := make([]float64, calls+1)
 	for k := 1; k <= calls; k++ {
@@ -168,17 +168,18 @@ func scaled(p []float64) []float64 {
 	return p
 }
 
-// OneCallEach returns the op/s of clients with one call in flight each at a single daemon, whose service
-// of a call and the rest of a call's time are given in ns. With exponential service times it is that of
-// [Model]. With fixed ones, no call waits for another until the daemon is always busy.
+// OneCallEach returns the op/s of clients with one call in flight each at a single daemon, whose
+// service of a call and the rest of a call's time are given in ns. With exponential service times
+// it is that of [Model]. With fixed ones, no call waits for another until the daemon is always
+// busy.
 func OneCallEach(clients int, elsewhere, daemon float64) (exponential, fixed float64) {
 	n := network{clients: clients, inFlight: 1, daemons: 1, daemon: daemon, delay: elsewhere}
 	return 1e9 * n.solve(), 1e9 * n.bound()
 }
 
 // bound returns the throughput of a network in which no call waits for another until a station is
-// always busy. No service times allow more, and fixed ones of clients with one call each and a single
-// daemon reach it, as the calls fall into step.
+// always busy. No service times allow more, and fixed ones of clients with one call each and a
+// single daemon reach it, as the calls fall into step.
 func (n network) bound() float64 {
 	return min(float64(n.calls())/(n.delay+n.client+n.daemon), n.most())
 }

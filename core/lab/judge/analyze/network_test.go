@@ -14,32 +14,43 @@ import (
 
 func TestNetworkByHand(t *testing.T) {
 	// One call never waits.
-	require.InEpsilon(t, 1.0/3000, network{clients: 1, inFlight: 1, daemons: 1, client: 500, daemon: 1000, delay: 1500}.solve(), 1e-9)
+	require.InEpsilon(t, 1.0/3000, network{clients: 1, inFlight: 1, daemons: 1, client: 500,
+		daemon: 1000, delay: 1500}.solve(), 1e-9)
 	// Clients with a daemon each for every call never wait either.
-	require.InEpsilon(t, 16.0/3000, network{clients: 16, inFlight: 1, daemons: 1e6, client: 500, daemon: 1000, delay: 1500}.solve(), 1e-4)
+	require.InEpsilon(t, 16.0/3000, network{clients: 16, inFlight: 1, daemons: 1e6, client: 500,
+		daemon: 1000, delay: 1500}.solve(), 1e-4)
 	// Balanced stations: n/(n+k-1) over the demand of one, with k stations.
-	require.InEpsilon(t, 2.0/3, network{clients: 1, inFlight: 2, daemons: 1, client: 1, daemon: 1}.solve(), 1e-9)
-	require.InEpsilon(t, 32.0/34, network{clients: 1, inFlight: 32, daemons: 2, client: 1, daemon: 2}.solve(), 1e-9)
+	require.InEpsilon(t, 2.0/3, network{clients: 1, inFlight: 2, daemons: 1, client: 1,
+		daemon: 1}.solve(), 1e-9)
+	require.InEpsilon(t, 32.0/34, network{clients: 1, inFlight: 32, daemons: 2, client: 1,
+		daemon: 2}.solve(), 1e-9)
 	// A machine repairman: 3 calls, 10 elsewhere, 1 at the daemon. R(1)=1, X=1/11, Q=1/11;
 	// R(2)=12/11, X=2/(10+12/11)=22/122; Q=24/122; R(3)=146/122, X=3/(10+146/122).
-	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 1, inFlight: 3, daemons: 1, daemon: 1, delay: 10}.solve(), 1e-9)
+	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 1, inFlight: 3, daemons: 1, daemon: 1,
+		delay: 10}.solve(), 1e-9)
 	// Clients with one call each wait at the daemon alone, so their own time is like delay.
-	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 3, inFlight: 1, daemons: 1, client: 4, daemon: 1, delay: 6}.solve(), 1e-9)
-	// Clients that are always busy share nothing. With a single class, whose calls visit any client, they
-	// would have 16/31 of this.
-	require.InEpsilon(t, 16.0/1000, network{clients: 16, inFlight: 1, daemons: 1, client: 1000, daemon: 1e-6}.solve(), 1e-6)
+	require.InEpsilon(t, 3/(10+146.0/122), network{clients: 3, inFlight: 1, daemons: 1, client: 4,
+		daemon: 1, delay: 6}.solve(), 1e-9)
+	// Clients that are always busy share nothing. With a single class, whose calls visit any
+	// client, they would have 16/31 of this.
+	require.InEpsilon(t, 16.0/1000, network{clients: 16, inFlight: 1, daemons: 1, client: 1000,
+		daemon: 1e-6}.solve(), 1e-6)
 	// Many calls are limited by the slowest station.
-	require.InEpsilon(t, 1.0/400, network{clients: 1, inFlight: 1000, daemons: 1, client: 100, daemon: 400, delay: 5000}.solve(), 1e-3)
-	require.InEpsilon(t, 4.0/1600, network{clients: 4, inFlight: 1 << 18, daemons: 1, client: 1600, daemon: 100, delay: 5000}.solve(), 1e-3)
+	require.InEpsilon(t, 1.0/400, network{clients: 1, inFlight: 1000, daemons: 1, client: 100,
+		daemon: 400, delay: 5000}.solve(), 1e-3)
+	require.InEpsilon(t, 4.0/1600, network{clients: 4, inFlight: 1 << 18, daemons: 1, client: 1600,
+		daemon: 100, delay: 5000}.solve(), 1e-3)
 }
 
 // drawn returns a network with up to so many calls in flight.
 func drawn(t *rapid.T, clients, inFlight int) network {
 	return network{
-		clients: rapid.IntRange(1, clients).Draw(t, "clients"), inFlight: rapid.IntRange(1, inFlight).Draw(t, "in flight"),
-		daemons: rapid.IntRange(1, 4).Draw(t, "daemons"),
-		client:  rapid.Float64Range(1, 1000).Draw(t, "client"), daemon: rapid.Float64Range(1, 1000).Draw(t, "daemon"),
-		delay: rapid.Float64Range(0, 10000).Draw(t, "delay"),
+		clients:  rapid.IntRange(1, clients).Draw(t, "clients"),
+		inFlight: rapid.IntRange(1, inFlight).Draw(t, "in flight"),
+		daemons:  rapid.IntRange(1, 4).Draw(t, "daemons"),
+		client:   rapid.Float64Range(1, 1000).Draw(t, "client"),
+		daemon:   rapid.Float64Range(1, 1000).Draw(t, "daemon"),
+		delay:    rapid.Float64Range(0, 10000).Draw(t, "delay"),
 	}
 }
 
@@ -62,29 +73,32 @@ func TestNetworkOfManyCalls(t *testing.T) {
 	})
 }
 
-// Predictions for numbers of calls on different sides of exactCalls are those of the exact solution,
-// which still works for somewhat more. With an approximation for 1100 clients alone, they would achieve
-// less than 1000.
+// Predictions for numbers of calls on different sides of exactCalls are those of the exact
+// solution, which still works for somewhat more. With an approximation for 1100 clients alone, they
+// would achieve less than 1000.
 func TestNetworkBeyondTheExactSolution(t *testing.T) {
 	for _, delay := range []float64{100, 900, 1000, 1100, 2000} {
-		m := Model{Clients: 1000, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1, ClientTime: 1e-3, DaemonTime: 1, Delay: delay, Measured: 1}
+		m := Model{Clients: 1000, Daemons: 1, InFlight: 1, CallingRanks: 1, ServingRanks: 1,
+			ClientTime: 1e-3, DaemonTime: 1, Delay: delay, Measured: 1}
 		p, err := m.Predict("clients=1100")
 		require.NoError(t, err)
 		more := m.network()
 		more.clients = 1100
-		require.InEpsilon(t, more.exact()/m.network().exact(), p.Throughput/p.Measured, 0.006, "delay %v", delay)
+		require.InEpsilon(t, more.exact()/m.network().exact(), p.Throughput/p.Measured, 0.006,
+			"delay %v", delay)
 		require.GreaterOrEqual(t, p.Throughput/p.Measured, 1-1e-9, "delay %v", delay)
 	}
 	for _, n := range []network{
-		{clients: 2000, inFlight: 1000}, {clients: 3, inFlight: 1 << 18}, {clients: 600, inFlight: 3}, {clients: 1025, inFlight: 1},
+		{clients: 2000, inFlight: 1000}, {clients: 3, inFlight: 1 << 18},
+		{clients: 600, inFlight: 3}, {clients: 1025, inFlight: 1},
 	} {
 		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
 		require.Positive(t, n.reduced().calls())
 	}
 }
 
-// meanValueAnalysis solves a network (Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain
-// Queuing Networks, 1980). Its time grows exponentially with the number of clients.
+// meanValueAnalysis solves a network (Reiser and Lavenberg, Mean-Value Analysis of Closed
+// Multichain Queuing Networks, 1980). Its time grows exponentially with the number of clients.
 func meanValueAnalysis(n network) float64 {
 	type queues struct{ clients, daemons []float64 } // by class; all daemons together
 	known := map[string]queues{}
@@ -144,7 +158,8 @@ func TestCalibration(t *testing.T) {
 		require.InEpsilon(t, x, n.calibrated(x).solve(), 1e-6)
 	})
 	// Even without delay it is slower than measured.
-	require.Zero(t, network{clients: 1, inFlight: 1, daemons: 1, client: 100, daemon: 100}.calibrated(1).delay)
+	require.Zero(t, network{clients: 1, inFlight: 1, daemons: 1, client: 100,
+		daemon: 100}.calibrated(1).delay)
 }
 
 // The solution is that of a simulated network.
@@ -162,15 +177,16 @@ func TestNetworkAgreesWithSimulation(t *testing.T) {
 	}
 }
 
-// Deterministic times lose nothing to queues while no station is always busy, so the model is a lower
-// bound.
+// Deterministic times lose nothing to queues while no station is always busy, so the model is a
+// lower bound.
 func TestDeterministicTimesAreFaster(t *testing.T) {
 	for _, clients := range []int{1, 4, 8, 11, 16, 32} {
 		n := network{clients: clients, inFlight: 1, daemons: 1, client: 1, daemon: 100, delay: 1000}
 		fixed := simulate(n, deterministic)
 		require.InEpsilon(t, n.bound(), fixed, 1e-3, "%d clients", clients)
 		require.LessOrEqual(t, n.solve(), fixed*1.001)
-		t.Logf("%d clients: exponential times have %.3f of the throughput of fixed ones", clients, n.solve()/fixed)
+		t.Logf("%d clients: exponential times have %.3f of the throughput of fixed ones", clients,
+			n.solve()/fixed)
 	}
 }
 
@@ -243,7 +259,8 @@ func TestLargestNetworks(t *testing.T) {
 	const threads = config.MaxRanks * config.MaxThreads
 	for _, n := range []network{
 		{clients: 1024, inFlight: config.MaxInFlight, daemons: 1, client: 120, daemon: 300},
-		{clients: threads, inFlight: config.MaxInFlight, daemons: threads, client: 120, daemon: 300},
+		{clients: threads, inFlight: config.MaxInFlight, daemons: threads, client: 120,
+			daemon: 300},
 		{clients: 1, inFlight: config.MaxInFlight, daemons: threads, client: 120, daemon: 300},
 		{clients: threads, inFlight: 1, daemons: 1, client: 120, daemon: 300},
 	} {

@@ -17,7 +17,8 @@ import (
 // overheads returns all overheads, the largest first.
 func (e *evidence) overheads() []Overhead {
 	list := []Overhead{}
-	for _, of := range []func() []Overhead{e.flushOverhead, e.scanOverhead, e.pressureOverhead, e.transportOverheads, e.harnessOverhead} {
+	for _, of := range []func() []Overhead{e.flushOverhead, e.scanOverhead, e.pressureOverhead,
+		e.transportOverheads, e.harnessOverhead} {
 		list = append(list, of()...)
 	}
 	slices.SortStableFunc(list, func(a, b Overhead) int {
@@ -33,13 +34,18 @@ func (e *evidence) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
 	if e.stages != nil {
 		wait := e.stages.Spreads[1].Mean
-		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean, Message: fmt.Sprintf(
-			"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote request's time", format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
+		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.stages.Whole.Mean,
+			Message: fmt.Sprintf(
+				"a forwarded request waits %s for its doorbell (%s), %.1f%% of a remote "+
+					"request's time",
+				format.Time(wait), policy, 100*wait/e.stages.Whole.Mean)}}
 	}
 	if e.direct != nil && e.direct.Halves == "" && e.cfg.Flush == config.FlushLoop {
 		wait := e.direct.Spreads[slices.Index(e.direct.Names, record.StageFlush)].Mean
-		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.direct.Whole.Mean, Message: fmt.Sprintf(
-			"a reply waits %s until it is posted (%s), %.1f%% of an operation's time", format.Time(wait), policy, 100*wait/e.direct.Whole.Mean)}}
+		return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.direct.Whole.Mean,
+			Message: fmt.Sprintf(
+				"a reply waits %s until it is posted (%s), %.1f%% of an operation's time",
+				format.Time(wait), policy, 100*wait/e.direct.Whole.Mean)}}
 	}
 	turnaround, busy := e.phases[record.PhaseTurnaround].Mean, e.loops-e.emptyLoops
 	if turnaround == 0 || busy <= 0 {
@@ -47,17 +53,22 @@ func (e *evidence) flushOverhead() []Overhead {
 	}
 	if e.cfg.Flush == config.FlushImmediate {
 		doorbell := e.phases["flush"].Mean * e.loops / max(e.flushes, 1)
-		return []Overhead{{Name: "flush", PerOp: doorbell, Share: doorbell / e.meanLatency(), Message: fmt.Sprintf(
-			"each reply has its own doorbell (%s), which takes a daemon %s", policy, format.Time(doorbell))}}
+		return []Overhead{{Name: "flush", PerOp: doorbell, Share: doorbell / e.meanLatency(),
+			Message: fmt.Sprintf(
+				"each reply has its own doorbell (%s), which takes a daemon %s", policy,
+				format.Time(doorbell))}}
 	}
 	batch := max(1, e.requests/busy)
 	if batch < 1.05 {
 		return nil // each iteration serves one request, so no reply waits for another
 	}
 	wait := turnaround * (batch - 1) / (2 * batch)
-	return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(), Message: fmt.Sprintf(
-		"a loop iteration serves %s and rings one doorbell (%s): of its %s, a reply waits %s for the others on average, and shares the doorbell with them",
-		format.Digits(batch)+" requests", policy, format.Time(turnaround), format.Time(wait))}}
+	return []Overhead{{Name: "flush", PerOp: wait, Share: wait / e.meanLatency(),
+		Message: fmt.Sprintf(
+			"a loop iteration serves %s and rings one doorbell (%s): of its %s, a reply "+
+				"waits %s for "+
+				"the others on average, and shares the doorbell with them",
+			format.Digits(batch)+" requests", policy, format.Time(turnaround), format.Time(wait))}}
 }
 
 // scanOverhead is the time in which a daemon checks the clients' links.
@@ -74,8 +85,10 @@ func (e *evidence) scanOverhead() []Overhead {
 	}
 	each := scan.Mean * e.loops / fromClients
 	share := scan.Mean / e.phases[record.PhaseLoop].Mean
-	return []Overhead{{Name: "scan", PerOp: each, Share: each / e.meanLatency(), Message: fmt.Sprintf(
-		"scanning the clients' links is %.1f%% of a daemon's loop: %s per iteration, %s per request", 100*share, format.Time(scan.Mean), format.Time(each))}}
+	return []Overhead{{Name: "scan", PerOp: each, Share: each / e.meanLatency(),
+		Message: fmt.Sprintf(
+			"scanning the clients' links is %.1f%% of a daemon's loop: %s per iteration, %s per "+
+				"request", 100*share, format.Time(scan.Mean), format.Time(each))}}
 }
 
 // pressureOverhead counts how often the transport was full.
@@ -93,19 +106,25 @@ func (e *evidence) pressureOverhead() []Overhead {
 		}
 	}
 	if clients+daemons+held == 0 {
-		return []Overhead{{Name: "back_pressure", Message: "the transport accepted every message of clients and daemons"}}
+		return []Overhead{{Name: "back_pressure",
+			Message: "the transport accepted every message of clients and daemons"}}
 	}
 	share := float64(clients+daemons) / e.ops
-	text := fmt.Sprintf("the transport took fewer messages than offered %s times (%s of the operations): at clients %s times, at daemons %s times",
-		counted(float64(clients+daemons)), percent(share), counted(float64(clients)), counted(float64(daemons)))
+	text := fmt.Sprintf("the transport took fewer messages than offered %s times (%s of the "+
+		"operations): at clients %s times, at daemons %s times",
+		counted(float64(clients+daemons)), percent(share), counted(float64(clients)),
+		counted(float64(daemons)))
 	if held > 0 {
-		text += fmt.Sprintf("; in %s loop iterations (%s) daemons held their clients back for it", counted(float64(held)), percent(float64(held)/e.loops))
+		text += fmt.Sprintf("; in %s loop iterations (%s) daemons held their clients back for it",
+			counted(float64(held)), percent(float64(held)/e.loops))
 	}
-	return []Overhead{{Name: "back_pressure", Share: share, Message: text + "; give the transport more room, or have fewer calls in flight"}}
+	return []Overhead{{Name: "back_pressure", Share: share, Message: text +
+		"; give the transport more room, or have fewer calls in flight"}}
 }
 
 // scarce lists parts of names of transports' counters that count a shortage.
-var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held", "sends_pending", "drop"}
+var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held",
+	"sends_pending", "drop"}
 
 // transportOverheads returns the transport's own counters of shortages, per operation of the
 // repeats.
@@ -114,18 +133,22 @@ func (e *evidence) transportOverheads() []Overhead {
 	var list []Overhead
 	for name, s := range stats {
 		grown := s.value
-		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce, func(part string) bool { return strings.Contains(name, part) }) {
+		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce,
+			func(part string) bool { return strings.Contains(name, part) }) {
 			continue
 		}
 		o := Overhead{Name: name}
 		if strings.HasSuffix(name, "_ns") {
 			o.PerOp = grown / ops
-			o.Message = fmt.Sprintf("the transport's %s (%s): %s, %s per operation", name, s.help, format.Time(grown), format.Time(grown/ops))
+			o.Message = fmt.Sprintf("the transport's %s (%s): %s, %s per operation", name, s.help,
+				format.Time(grown), format.Time(grown/ops))
 		} else {
 			o.Share = grown / ops
-			o.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name, s.help, counted(grown), counted(max(ops/grown, 1)))
+			o.Message = fmt.Sprintf("the transport's %s (%s): %s, one in %s operations", name,
+				s.help, counted(grown), counted(max(ops/grown, 1)))
 			if grown > ops {
-				o.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f per operation", name, s.help, counted(grown), grown/ops)
+				o.Message = fmt.Sprintf("the transport's %s (%s): %s, %.1f per operation", name,
+					s.help, counted(grown), grown/ops)
 			}
 		}
 		list = append(list, o)
@@ -139,8 +162,8 @@ type stat struct {
 	value float64
 }
 
-// stats sums the counters of all workers over the repeats that have some, and returns the operations
-// of these. It leaves out levels, whose sum has no meaning.
+// stats sums the counters of all workers over the repeats that have some, and returns the
+// operations of these. It leaves out levels, whose sum has no meaning.
 func (e *evidence) stats() (sum map[string]stat, ops float64) {
 	sum = map[string]stat{}
 	has := false
@@ -185,7 +208,8 @@ func (e *evidence) harnessOverhead() []Overhead {
 		daemon = fmt.Sprintf("; it takes a daemon %s", format.Time(e.harness.DaemonNS))
 	}
 	return []Overhead{{Name: "harness", PerOp: each, Share: share, Message: fmt.Sprintf(
-		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the transport works%s",
+		"the harness takes a client %s per operation%s, %.0f%% of its time; much of it while the "+
+			"transport works%s",
 		format.Time(each), verify, 100*share, daemon)}}
 }
 

@@ -68,7 +68,8 @@ var changes = map[string]func(m *Model, value string) error{
 }
 
 // Changes describes the names that [Model.Predict] knows, for help texts.
-const Changes = "clients, in_flight and daemons (as the options), rtt (round trip of the medium), remote_share, " +
+const Changes = "clients, in_flight and daemons (as the options), rtt (round trip of the " +
+	"medium), remote_share, " +
 	"client and daemon (time that an operation keeps them busy), burn (added to the client's time)"
 
 // Predict predicts the throughput after changes such as "rtt=2us,clients=16". It assumes that the
@@ -84,14 +85,17 @@ func (m *Model) Predict(change string) (Prediction, error) {
 		case !found:
 			return Prediction{}, fmt.Errorf("%q is not of the form name=value", part)
 		case !known:
-			return Prediction{}, fmt.Errorf("%q cannot be changed%s; use %s", name, transport.SuggestionFor(name, names), Changes)
+			return Prediction{}, fmt.Errorf("%q cannot be changed%s; use %s", name,
+				transport.SuggestionFor(name, names), Changes)
 		}
 		if err := set(&changed, value); err != nil {
 			return Prediction{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if calls := changed.calls(); calls > mostCalls {
-		return Prediction{}, fmt.Errorf("%d calls in flight are out of range: the model takes up to %d", calls, mostCalls)
+		return Prediction{},
+			fmt.Errorf("%d calls in flight are out of range: the model takes up to %d", calls,
+				mostCalls)
 	}
 	return changed.against(m, change), nil
 }
@@ -99,17 +103,21 @@ func (m *Model) Predict(change string) (Prediction, error) {
 // against returns the prediction of a changed model, given the measured one.
 func (m *Model) against(measured *Model, change string) Prediction {
 	base, expected := measured.network().solve(), m.network().solve()
-	p := Prediction{Change: change, Measured: measured.Measured * float64(measured.Clients*measured.CallingRanks)}
+	p := Prediction{Change: change, Measured: measured.Measured * float64(
+		measured.Clients*measured.CallingRanks)}
 	p.Throughput = p.Measured * expected / base
 	limit := ""
 	if m.Processors > 0 {
 		if most := float64(m.Processors) / m.CPUPerOp * 1e9; p.Throughput > most {
 			p.Throughput = most
-			limit = fmt.Sprintf("; limited by %s, of which an operation takes %s", format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
+			limit = fmt.Sprintf("; limited by %s, of which an operation takes %s",
+				format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
 		}
 	}
 	if measured.Running > 0 && measured.Running < saturated {
-		limit += fmt.Sprintf("; the model does not know that threads had a processor only %.0f%% of the time", 100*measured.Running)
+		limit += fmt.Sprintf(
+			"; the model does not know that threads had a processor only %.0f%% of the time",
+			100*measured.Running)
 	}
 	p.Latency = float64(m.calls()) / p.Throughput * 1e9
 	p.Message = fmt.Sprintf("with %s the model expects %s (now %s), %s each on average%s", change,
@@ -125,7 +133,8 @@ func MeasuredAfter(s *set.Set, c *set.Cell, change string) *result.Metric {
 	for part := range strings.SplitSeq(change, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		name = strings.ReplaceAll(name, "-", "_")
-		if !slices.Contains([]string{"clients", "in_flight", "daemons", "remote_share", "burn"}, name) {
+		if !slices.Contains([]string{"clients", "in_flight", "daemons", "remote_share", "burn"},
+			name) {
 			return nil // no option sets it
 		}
 		if d, err := time.ParseDuration(value); err == nil && name == "burn" {
@@ -136,8 +145,11 @@ func MeasuredAfter(s *set.Set, c *set.Cell, change string) *result.Metric {
 	}
 	for i := range s.Cells {
 		other := &s.Cells[i]
-		if other.Environment == c.Environment && other.Plugin.Provider == c.Plugin.Provider && len(other.Samples[result.Throughput]) > 0 &&
-			set.Key(wanted) == other.Key() && !slices.ContainsFunc(changed, func(name string) bool { return other.Config[name] != wanted[name] }) {
+		if other.Environment == c.Environment && other.Plugin.Provider == c.Plugin.Provider &&
+			len(other.Samples[result.Throughput]) > 0 &&
+			set.Key(wanted) == other.Key() &&
+			!slices.ContainsFunc(changed,
+				func(name string) bool { return other.Config[name] != wanted[name] }) {
 			return new(result.Summarize(result.Throughput, other.Samples[result.Throughput]))
 		}
 	}

@@ -61,7 +61,8 @@ func Results(list []*result.Result) (*Analysis, error) {
 	s := e.utilization()
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
-		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(), Overheads: e.overheads(),
+		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(),
+		Overheads: e.overheads(),
 		Processor: e.processorTime(), Stalls: e.stalls(),
 		OverTime: e.timeSeries(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
@@ -92,12 +93,14 @@ func gather(list []*result.Result) (*evidence, error) {
 		e.checks = append(e.checks, r.Checks...)
 	}
 	if len(e.repeats) == 0 {
-		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID), list[0].IncompleteReason)
+		return nil, fmt.Errorf("result %s has no complete repeat: %s", result.ShortID(list[0].ID),
+			list[0].IncompleteReason)
 	}
 	e.totals, e.harness = sum(e.repeats), medianOverhead(harness)
 	for i := range e.repeats {
 		one := e.repeats[i : i+1]
-		e.windows = append(e.windows, &evidence{cfg: e.cfg, spins: e.spins, repeats: one, checks: e.checks, harness: harness[i], totals: sum(one)})
+		e.windows = append(e.windows, &evidence{cfg: e.cfg, spins: e.spins, repeats: one,
+			checks: e.checks, harness: harness[i], totals: sum(one)})
 	}
 	if e.ops == 0 {
 		return nil, fmt.Errorf("result %s has no completed operation", result.ShortID(list[0].ID))
@@ -207,8 +210,8 @@ func (e *evidence) clients() int    { return e.cfg.TotalClients() }
 func (e *evidence) configured() int { return e.cfg.CallsInFlight() }
 func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
 
-// open reports whether the load is an open loop, other than one that keeps all calls in flight to find
-// the capacity.
+// open reports whether the load is an open loop, other than one that keeps all calls in flight to
+// find the capacity.
 func (e *evidence) open() bool { return e.cfg.Load() == config.LoadOpen }
 
 // failedCheck returns the check of that name if it failed in any result.
@@ -228,8 +231,9 @@ func (e *evidence) law() *LittlesLaw {
 	}
 	configured := float64(e.configured())
 	return &LittlesLaw{
-		Throughput: e.throughput, Latency: e.inFlight / e.throughput * 1e9, Found: e.inFlight, Configured: configured,
-		Residual: (configured - e.inFlight) / configured,
+		Throughput: e.throughput, Latency: e.inFlight / e.throughput * 1e9, Found: e.inFlight,
+		Configured: configured,
+		Residual:   (configured - e.inFlight) / configured,
 	}
 }
 
@@ -264,10 +268,13 @@ func failedOf(r *result.Result) []result.Finding {
 func (e *evidence) missing() []string {
 	var lines []string
 	if e.floor == 0 {
-		lines = append(lines, "no floor, so no round trip to compare with: "+cmp.Or(e.repeats[0].Before.Note, "the results do not say why"))
+		lines = append(lines, "no floor, so no round trip to compare with: "+
+			cmp.Or(e.repeats[0].Before.Note, "the results do not say why"))
 	}
-	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.direct == nil && e.floor > 0 && turnaround > 0 && e.floor+turnaround > e.meanLatency() {
-		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the daemon's turnaround (%s) add up to more than its %s; the floor may have moved",
+	if turnaround := e.phases[record.PhaseTurnaround].Mean; e.direct == nil && e.floor > 0 &&
+		turnaround > 0 && e.floor+turnaround > e.meanLatency() {
+		lines = append(lines, fmt.Sprintf("no parts of an operation: the floor (%s) and the "+
+			"daemon's turnaround (%s) add up to more than its %s; the floor may have moved",
 			format.Time(e.floor), format.Time(turnaround), format.Time(e.meanLatency())))
 	}
 	if len(e.phases) == 0 {

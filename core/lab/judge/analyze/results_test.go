@@ -34,7 +34,8 @@ func timing(t require.TestingT, counts map[uint64]int) record.TimingReport {
 		n += count
 	}
 	encoded := h.Encode()
-	timings[key] = record.TimingReport{Histogram: encoded, MeanNS: sum / float64(n), Samples: uint64(n)}
+	timings[key] = record.TimingReport{Histogram: encoded, MeanNS: sum / float64(n),
+		Samples: uint64(n)}
 	return timings[key]
 }
 
@@ -50,18 +51,21 @@ func measured(t require.TestingT) *result.Result {
 	cfg.InFlight, cfg.Duration = 4, config.Duration(time.Second)
 	const second = 1_000_000_000
 	r := &result.Result{
-		ID: result.NewID(), Config: cfg, Overhead: record.Overhead{PerOpNS: 100, VerifyNS: 20, StampNS: 30},
+		ID: result.NewID(), Config: cfg, Overhead: record.Overhead{PerOpNS: 100, VerifyNS: 20,
+			StampNS: 30},
 		Plugin: result.Plugin{Name: "shm", Provider: "memfd"},
 	}
 	for i := range 6 {
 		latency := timing(t, map[uint64]int{3900: 1000})
 		repeat := result.Repeat{
 			Index: i, Latency: latency.Histogram,
-			Samples: map[string]float64{result.Throughput: 1e6, result.Floor: 1000, result.LatencyP50: 3900, result.FloorRatio: 3.9},
+			Samples: map[string]float64{result.Throughput: 1e6, result.Floor: 1000,
+				result.LatencyP50: 3900, result.FloorRatio: 3.9},
 			Ranks: []record.Report{
 				{Rank: 0, Daemons: []record.DaemonReport{{
-					ElapsedNS: second, Loops: 1_000_000, EmptyLoops: 800_000, Requests: 1_000_000, Flushes: 200_000,
-					Thread: record.ThreadReport{CPUNS: second, Involuntary: 7},
+					ElapsedNS: second, Loops: 1_000_000, EmptyLoops: 800_000, Requests: 1_000_000,
+					Flushes: 200_000,
+					Thread:  record.ThreadReport{CPUNS: second, Involuntary: 7},
 					Phases: map[string]record.TimingReport{
 						"poll": always(t, 300), "serve": always(t, 400), "flush": always(t, 200),
 						record.PhaseLoop:       timing(t, map[uint64]int{100: 8000, 4600: 2000}),
@@ -69,12 +73,14 @@ func measured(t require.TestingT) *result.Result {
 					},
 				}}},
 				{Rank: 1, Clients: []record.ClientReport{{
-					ElapsedNS: second, Reads: 600_000, Writes: 400_000, Polls: 400_000, EmptyPolls: 200_000,
-					Latency: latency.Histogram, MeanNS: 3900, Samples: 1000,
+					ElapsedNS: second, Reads: 600_000, Writes: 400_000, Polls: 400_000,
+					EmptyPolls: 200_000,
+					Latency:    latency.Histogram, MeanNS: 3900, Samples: 1000,
 					Thread: record.ThreadReport{CPUNS: second, Voluntary: 3},
 				}}},
 			},
-			Before: result.Readings{Medium: &transport.Floor{RoundTrip: 1000}}, After: result.Readings{Medium: &transport.Floor{RoundTrip: 1000}},
+			Before: result.Readings{Medium: &transport.Floor{RoundTrip: 1000}},
+			After:  result.Readings{Medium: &transport.Floor{RoundTrip: 1000}},
 		}
 		r.Repeats = append(r.Repeats, repeat)
 	}
@@ -139,7 +145,8 @@ func TestUtilization(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	check := func(name string) func(r *result.Result) {
 		return func(r *result.Result) {
-			r.Checks = append(r.Checks, result.Finding{Name: name, Severity: result.Warning, Value: 8000, Limit: 2, Message: "so it is"})
+			r.Checks = append(r.Checks, result.Finding{Name: name, Severity: result.Warning,
+				Value: 8000, Limit: 2, Message: "so it is"})
 		}
 	}
 	idle := func(r *result.Result) { // 200,000 iterations of 2 us, and empty ones of 750 ns
@@ -154,26 +161,39 @@ func TestVerdicts(t *testing.T) {
 		want Bound
 		text []string
 	}{
-		{"both are busy, the client more", nil, ByClients, []string{"busy 98%", "100 ns are the harness", "other side is busy 92%"}},
+		{"both are busy, the client more", nil, ByClients,
+			[]string{"busy 98%", "100 ns are the harness", "other side is busy 92%"}},
 		{"daemon", func(r *result.Result) {
-			each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.EmptyPolls = 3_000_000 })
+			each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
+				c.EmptyPolls = 3_000_000
+			})
 		},
-			ByDaemons, []string{"busy 92%", "920 ns for each operation", "5.00 requests per loop iteration"}},
+			ByDaemons, []string{"busy 92%", "920 ns for each operation",
+				"5.00 requests per loop iteration"}},
 		{"nobody is busy", func(r *result.Result) {
 			idle(r)
 			for i := range r.Repeats {
 				r.Repeats[i].Samples[result.RateFloor] = 250
 			}
-		}, ByTransport, []string{"4 calls in flight, 3.90 us each", "the medium needs 250 ns for an operation", "4.00 times as high", `"turnaround", 51%`}},
-		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport, []string{"1.00 us of that", "3.90 times as high"}},
-		{"oversubscribed", check("oversubscribed"), ByProcessors, []string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
+		}, ByTransport, []string{"4 calls in flight, 3.90 us each",
+			"the medium needs 250 ns for an operation", "4.00 times as high", `"turnaround", 51%`}},
+		{"one call in flight", func(r *result.Result) { r.Config.InFlight = 1 }, ByTransport,
+			[]string{"1.00 us of that", "3.90 times as high"}},
+		{"oversubscribed", check("oversubscribed"), ByProcessors,
+			[]string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
 		{"disturbed", func(r *result.Result) {
-			each(r, func(d *record.DaemonReport, c *record.ClientReport) { d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8 })
+			each(r, func(d *record.DaemonReport, c *record.ClientReport) {
+				d.Thread.CPUNS,
+					c.Thread.CPUNS = 4e8, 4e8
+			})
 		},
 			ByProcessors, []string{"had a processor only 40% of the time"}},
-		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) }, BySchedule, []string{"so it is"}},
-		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport, []string{"so it is"}},
-		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad, []string{"offered 1.00 M op/s were reached"}},
+		{"late", func(r *result.Result) { r.Config.Rate = 1e6; check("schedule_lag")(r) },
+			BySchedule, []string{"so it is"}},
+		{"behind", func(r *result.Result) { r.Config.Rate = 1e6; check("rate")(r) }, ByTransport,
+			[]string{"so it is"}},
+		{"kept", func(r *result.Result) { r.Config.Rate = 1e6 }, ByLoad,
+			[]string{"offered 1.00 M op/s were reached"}},
 	} {
 		v := analysed(t, test.edit).Verdict
 		require.Equal(t, test.want, v.Bound, "%s: %s", test.name, v.Message)
@@ -193,7 +213,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	l := analysed(t, nil).Limit
-	require.Equal(t, []string{"daemons", "round trip", "harness"}, []string{l.Bounds[0].Name, l.Bounds[1].Name, l.Bounds[2].Name})
+	require.Equal(t, []string{"daemons", "round trip", "harness"},
+		[]string{l.Bounds[0].Name, l.Bounds[1].Name, l.Bounds[2].Name})
 	near(t, 1e6/0.92, l.Throughput)
 	near(t, 0.92, l.Share)
 	near(t, 4e6, l.Bounds[1].Throughput) // 4 calls, 1 us each
@@ -209,7 +230,8 @@ func TestLimit(t *testing.T) {
 			r.Repeats[i].Samples[result.RateFloor] = 500
 		}
 	}).Limit
-	i := slices.IndexFunc(shared.Bounds, func(b LimitBound) bool { return b.Name == "medium's rate" })
+	i := slices.IndexFunc(shared.Bounds,
+		func(b LimitBound) bool { return b.Name == "medium's rate" })
 	require.GreaterOrEqual(t, i, 0)
 	near(t, 2e6, shared.Bounds[i].Throughput)
 }
@@ -250,7 +272,8 @@ func proxied(t require.TestingT) *result.Result {
 		for j := range r.Repeats[i].Ranks {
 			d, c := r.Repeats[i].Ranks[0].Daemons[:1:1], r.Repeats[i].Ranks[1].Clients[:1:1]
 			if j == 0 {
-				d[0].Proxy = &record.ProxyReport{FromClients: 1_000_000, Local: 500_000, Remote: 500_000, Responses: 500_000, Incoming: 500_000, Held: 1000}
+				d[0].Proxy = &record.ProxyReport{FromClients: 1_000_000, Local: 500_000,
+					Remote: 500_000, Responses: 500_000, Incoming: 500_000, Held: 1000}
 				d[0].Phases["scan"] = always(t, 100)
 				local, remote := always(t, 1800), always(t, 6000)
 				c[0].Local, c[0].Remote = &local, &remote
@@ -301,7 +324,8 @@ func TestStagesOfARemoteRequest(t *testing.T) {
 	near(t, 200, overheads["flush"].PerOp)
 	near(t, 200.0/6000, overheads["flush"].Share)
 	near(t, 100, overheads["scan"].PerOp) // one iteration per request
-	require.Contains(t, overheads["back_pressure"].Message, "in 12.0 K loop iterations (0.1%) daemons held their clients back")
+	require.Contains(t, overheads["back_pressure"].Message,
+		"in 12.0 K loop iterations (0.1%) daemons held their clients back")
 }
 
 func TestOverheads(t *testing.T) {
@@ -309,7 +333,8 @@ func TestOverheads(t *testing.T) {
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) { c.BackPressure = 1000 })
 		for i := range r.Repeats { // counted in each window
 			c := &r.Repeats[i].Ranks[1].Clients[0]
-			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: 1000}, {Name: "posted", Value: 10}, {Name: "full_peak", Value: 10, Level: true}}
+			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: 1000},
+				{Name: "posted", Value: 10}, {Name: "full_peak", Value: 10, Level: true}}
 		}
 	})
 	overheads := map[string]Overhead{}
@@ -326,13 +351,15 @@ func TestOverheads(t *testing.T) {
 	require.Equal(t, "flush", a.Overheads[0].Name, "the largest first")
 
 	none := analysed(t, nil)
-	require.Contains(t, none.Overheads[len(none.Overheads)-1].Message, "accepted every message of clients and daemons")
+	require.Contains(t, none.Overheads[len(none.Overheads)-1].Message,
+		"accepted every message of clients and daemons")
 }
 
 func TestEvents(t *testing.T) {
 	a := analysed(t, func(r *result.Result) {
 		each(r, func(_ *record.DaemonReport, c *record.ClientReport) {
-			c.Thread.Counters = map[string]uint64{"cycles": 3_000_000_000, "instructions": 6_000_000_000, "llc_load_misses": 500_000}
+			c.Thread.Counters = map[string]uint64{"cycles": 3_000_000_000,
+				"instructions": 6_000_000_000, "llc_load_misses": 500_000}
 			c.Thread.Migrations = 2
 		})
 		r.Repeats[0].Ranks[0].Process.NoCounters = "no rights"
@@ -342,20 +369,24 @@ func TestEvents(t *testing.T) {
 	require.Nil(t, daemon.IPC)
 	require.Equal(t, 7.0, daemon.PerSecond["involuntary_switches"])
 	require.Equal(t, 2.0, *client.IPC)
-	require.Equal(t, map[string]float64{"cycles": 3000, "instructions": 6000, "llc_load_misses": 0.5}, client.PerOp)
+	require.Equal(t, map[string]float64{"cycles": 3000, "instructions": 6000,
+		"llc_load_misses": 0.5}, client.PerOp)
 	require.Equal(t, 2.0, client.PerSecond["migrations"])
 	require.Equal(t, "no rights", a.NoCounters)
 }
 
 func TestFindings(t *testing.T) {
 	a := analysed(t, func(r *result.Result) {
-		r.Checks = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"}, {Name: "verified", OK: true, Severity: result.Error}}
+		r.Checks = []result.Finding{{Name: "drift", Severity: result.Warning, Message: "it fell"},
+			{Name: "verified", OK: true, Severity: result.Error}}
 		r.Repeats[2].Samples[result.FloorRatio] = 7
 	})
 	require.Len(t, a.Findings, 2)
 	require.Equal(t, result.Error, a.Findings[0].Severity)
-	require.Contains(t, a.Findings[0].Message, "repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, not 7.00")
-	require.Equal(t, result.Finding{Name: "drift", Severity: result.Warning, Message: "it fell"}, a.Findings[1])
+	require.Contains(t, a.Findings[0].Message,
+		"repeat 3: latency_p50 over floor is 3.90 us over 1.00 us, 3.90, not 7.00")
+	require.Equal(t, result.Finding{Name: "drift", Severity: result.Warning, Message: "it fell"},
+		a.Findings[1])
 }
 
 func TestResultsRefuses(t *testing.T) {

@@ -14,8 +14,8 @@ type Slowdown struct {
 	Cell  string        `json:"cell"`
 	Alone result.Metric `json:"alone"` // the throughput of the one rank
 	All   result.Metric `json:"all"`   // the throughput of all ranks together
-	// Ratio is Alone over All, above 1 if the ranks are slower together than the one. Low and High are
-	// its 95% interval, absent if there are too few values for one.
+	// Ratio is Alone over All, above 1 if the ranks are slower together than the one. Low and High
+	// are its 95% interval, absent if there are too few values for one.
 	Ratio float64  `json:"ratio"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
@@ -30,10 +30,12 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 	labels, states := set.LabelsOf(s.Cells), compare.FindStates(s)
 	alone := map[string]*set.Cell{}
 	key := func(c *set.Cell) string {
-		return fmt.Sprintf("%d %s %s %s", c.Environment, c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Key("ranks", "remote_share"))
+		return fmt.Sprintf("%d %s %s %s", c.Environment, c.Plugin.Provider, c.Plugin.RuntimeDigest,
+			c.Key("ranks", "remote_share"))
 	}
 	mesh := func(c *set.Cell) bool {
-		return c.Run != nil && c.Run.Mesh() && !c.OpenLoop() && len(c.Samples[result.Throughput]) > 0
+		return c.Run != nil && c.Run.Mesh() && !c.OpenLoop() &&
+			len(c.Samples[result.Throughput]) > 0
 	}
 	for i := range s.Cells {
 		if c := &s.Cells[i]; mesh(c) && c.Run.Ranks == 1 {
@@ -47,7 +49,8 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		if !mesh(c) || one == nil || one == c {
 			continue
 		}
-		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput}, compare.Values{Cell: one, Metric: result.Throughput},
+		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput},
+			compare.Values{Cell: one, Metric: result.Throughput},
 			compare.Ratio, states, slowdownAlpha)
 		if !ok {
 			continue

@@ -15,21 +15,22 @@ type Stack struct {
 	Cell      int    `json:"cell"` // of the set: that of client-server
 	Transport string `json:"transport"`
 	Provider  string `json:"provider,omitempty"`
-	// InFlight is 1 for round trips. With more, times are per operation and layers work at the same time,
-	// so a layer may add less than nothing.
+	// InFlight is 1 for round trips. With more, times are per operation and layers work at the same
+	// time, so a layer may add less than nothing.
 	InFlight int     `json:"in_flight"`
 	Layers   []Layer `json:"layers"`
-	// Sums compare operations with the sum of parts that were measured apart. Pipelined operations have
-	// none.
+	// Sums compare operations with the sum of parts that were measured apart. Pipelined operations
+	// have none.
 	Sums []Sum `json:"sums,omitempty"`
 }
 
 // Layer is one layer.
 type Layer struct {
-	Name string        `json:"name"`
-	Time result.Metric `json:"time"` // nanoseconds: the median of round trips, or the mean time per operation
-	// Adds is what it takes longer than the layer before, and Share that part of the highest layer. Low
-	// and High are the interval of Adds, absent if there are too few values for one.
+	Name string `json:"name"`
+	// nanoseconds: the median of round trips, or the mean time per operation
+	Time result.Metric `json:"time"`
+	// Adds is what it takes longer than the layer before, and Share that part of the highest layer.
+	// Low and High are the interval of Adds, absent if there are too few values for one.
 	Adds  float64  `json:"adds"`
 	Share float64  `json:"share"`
 	Low   *float64 `json:"low,omitempty"`
@@ -43,8 +44,8 @@ type Sum struct {
 	Parts    []SumPart `json:"parts"`
 	// Explained is the sum of the parts over Mean: above 1 if parts work at the same time.
 	Explained float64 `json:"explained"`
-	// Waiting is the share of the time for which the clients' threads were without a processor. It is no
-	// part, because others may work for a call meanwhile. It is 0 if unknown.
+	// Waiting is the share of the time for which the clients' threads were without a processor. It
+	// is no part, because others may work for a call meanwhile. It is 0 if unknown.
 	Waiting float64 `json:"waiting,omitempty"`
 }
 
@@ -57,8 +58,8 @@ type SumPart struct {
 // stackAlpha is the error of the intervals of a stack.
 const stackAlpha = 0.05
 
-// StacksOf returns the stacks of a set: of each transport whose calls between a client and a server were
-// measured with a probe of the transport itself.
+// StacksOf returns the stacks of a set: of each transport whose calls between a client and a server
+// were measured with a probe of the transport itself.
 func StacksOf(s *set.Set) (list []Stack) {
 	states := compare.FindStates(s)
 	for i := range s.Cells {
@@ -86,7 +87,8 @@ type stackBuilder struct {
 
 func newStack(s *set.Set, cell int, states compare.States, inFlight int) *stackBuilder {
 	c := &s.Cells[cell]
-	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(), Provider: c.Plugin.Provider, InFlight: inFlight}, set: s, states: states}
+	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(),
+		Provider: c.Plugin.Provider, InFlight: inFlight}, set: s, states: states}
 }
 
 // add adds a layer unless it was not measured. Rates are turned into times.
@@ -161,14 +163,17 @@ func roundTrips(s *set.Set, cell int, states compare.States) Stack {
 	b.add("library", c, result.Library)
 	b.add("transport, without the harness", c, result.Bare)
 	b.add(config.TopologyClientServer, c, result.LatencyP50)
-	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, 1), meshOf(s, c, config.TopologyMeshProxied, 1)
+	direct, proxied := meshOf(s, c, config.TopologyMeshDirect, 1),
+		meshOf(s, c, config.TopologyMeshProxied, 1)
 	b.add(config.TopologyMeshDirect, direct, result.LatencyP50)
 	b.add(config.TopologyMeshProxied, proxied, result.LatencyP50)
 	for _, of := range []*set.Cell{c, direct} {
-		b.sum(of, SumPart{"transport", medianOf(of, result.Bare)}, SumPart{"harness", medianOf(of, result.HarnessOverhead)})
+		b.sum(of, SumPart{"transport", medianOf(of, result.Bare)},
+			SumPart{"harness", medianOf(of, result.HarnessOverhead)})
 	}
 	b.sum(proxied, SumPart{"transport", medianOf(proxied, result.Bare)},
-		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, 0), result.LatencyMean)})
+		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, 0),
+			result.LatencyMean)})
 	return b.finish()
 }
 
@@ -179,7 +184,8 @@ func pipelined(s *set.Set, cell int, states compare.States) Stack {
 	b.add(mediumName(s, c), c, result.RateFloor)
 	b.add(ringLayer, ringOf(s, c, "/call-32/"), result.Throughput)
 	b.add("transport, without the harness", c, result.BareRate)
-	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect, config.TopologyMeshProxied} {
+	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,
+		config.TopologyMeshProxied} {
 		of := c
 		if topology != config.TopologyClientServer {
 			of = meshOf(s, c, topology, 1)
@@ -189,8 +195,8 @@ func pipelined(s *set.Set, cell int, states compare.States) Stack {
 	return b.finish()
 }
 
-// Breakdown returns the layers as parts of the highest one, for drawing. A layer that adds less than
-// nothing is no part.
+// Breakdown returns the layers as parts of the highest one, for drawing. A layer that adds less
+// than nothing is no part.
 func (s *Stack) Breakdown() Breakdown {
 	b := Breakdown{Name: "layers, one call in flight", Note: "each layer was measured by itself"}
 	if s.InFlight > 1 {
@@ -201,14 +207,15 @@ func (s *Stack) Breakdown() Breakdown {
 		l := &s.Layers[i]
 		b.Whole = l.Time.Median
 		if l.Adds > 0 {
-			b.Parts = append(b.Parts, Part{Name: l.Name, Mean: l.Adds, Share: l.Share, Help: "what this layer adds to those before it"})
+			b.Parts = append(b.Parts, Part{Name: l.Name, Mean: l.Adds, Share: l.Share,
+				Help: "what this layer adds to those before it"})
 		}
 	}
 	return b
 }
 
-// sum adds the sum of an operation unless a part was not measured. What something stopped, by the threads'
-// own watch, is a part, too.
+// sum adds the sum of an operation unless a part was not measured. What something stopped, by the
+// threads' own watch, is a part, too.
 func (b *stackBuilder) sum(c *set.Cell, parts ...SumPart) {
 	s := Sum{Mean: medianOf(c, result.LatencyMean), Parts: parts}
 	if stopped := s.Mean * medianOf(c, result.Stalled); stopped > 0 {
@@ -255,7 +262,8 @@ func medianOf(c *set.Cell, metric string) float64 {
 func meshOf(s *set.Set, c *set.Cell, topology string, share config.Share) *set.Cell {
 	for i := range s.Cells {
 		m := &s.Cells[i]
-		if m.Run != nil && m.Run.Topology == topology && m.Run.RemoteShare == share && m.Status == set.Measured &&
+		if m.Run != nil && m.Run.Topology == topology && m.Run.RemoteShare == share &&
+			m.Status == set.Measured &&
 			m.Key("topology", "remote_share") == c.Key("topology", "remote_share") {
 			return m
 		}
@@ -270,7 +278,8 @@ const ringLayer = "ring, between processes"
 func ringOf(s *set.Set, c *set.Cell, kind string) *set.Cell {
 	for i := range s.Cells {
 		m := &s.Cells[i]
-		if name := m.Config[set.MicroOption]; m.Transport() == c.Transport() && strings.HasPrefix(name, "spsc/fastforward"+kind+"processes") {
+		if name := m.Config[set.MicroOption]; m.Transport() == c.Transport() &&
+			strings.HasPrefix(name, "spsc/fastforward"+kind+"processes") {
 			return m
 		}
 	}

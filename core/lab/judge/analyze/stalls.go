@@ -20,8 +20,9 @@ var causes = map[result.Cause]string{
 	result.CauseSwitch:    "the scheduler ran another thread",
 	result.CauseCollector: "the Go runtime collected garbage",
 	result.CausePageFault: "a page fault",
-	result.CauseNoTraffic: "no response came although the threads ran: packets were lost, or a link was down",
-	result.CauseUnknown:   "unknown cause",
+	result.CauseNoTraffic: "no response came although the threads ran: packets were lost, or a " +
+		"link was down",
+	result.CauseUnknown: "unknown cause",
 }
 
 // CauseText describes the cause of a stall.
@@ -36,8 +37,10 @@ func (e *evidence) stalls() *Stalls {
 			s.Total += float64(stall.ForNS)
 			s.Causes[stall.Cause] += float64(stall.ForNS)
 			s.Longest = append(s.Longest, Stall{
-				Repeat: i, At: float64(stall.AtNS), Time: float64(stall.ForNS), Threads: stall.Threads, Cause: stall.Cause,
-				Message: fmt.Sprintf("%s, %s into window %d: %s: %s", format.Time(float64(stall.ForNS)), format.Time(float64(stall.AtNS)),
+				Repeat: i, At: float64(stall.AtNS), Time: float64(stall.ForNS),
+				Threads: stall.Threads, Cause: stall.Cause,
+				Message: fmt.Sprintf("%s, %s into window %d: %s: %s",
+					format.Time(float64(stall.ForNS)), format.Time(float64(stall.AtNS)),
 					i+1, strings.Join(stall.Threads, ", "), CauseText(stall.Cause)),
 			})
 		}
@@ -59,10 +62,12 @@ func (e *evidence) processorTime() *ProcessorTime {
 	if p.Process == 0 {
 		return nil
 	}
-	p.Message = fmt.Sprintf("processor time of an operation: %s of the polling threads", format.Time(p.Threads))
+	p.Message = fmt.Sprintf("processor time of an operation: %s of the polling threads",
+		format.Time(p.Threads))
 	if p.Busy > 0 {
 		p.Message += fmt.Sprintf(", %s of it in iterations that found work", format.Time(p.Busy))
 	}
-	p.Message += fmt.Sprintf("; %s of the processes, with helper threads; %s of the kernel", format.Time(p.Process), format.Time(p.Kernel))
+	p.Message += fmt.Sprintf("; %s of the processes, with helper threads; %s of the kernel",
+		format.Time(p.Process), format.Time(p.Kernel))
 	return p
 }

@@ -21,7 +21,8 @@ func (e *evidence) threads() []ThreadEvents {
 		key := fmt.Sprint(r, name)
 		s := known[key]
 		if s == nil {
-			s = &sum{ThreadEvents: ThreadEvents{Rank: r, Thread: name}, counters: map[string]uint64{}, software: map[string]uint64{}}
+			s = &sum{ThreadEvents: ThreadEvents{Rank: r, Thread: name},
+				counters: map[string]uint64{}, software: map[string]uint64{}}
 			known[key] = s
 			list = append(list, s)
 		}

@@ -66,7 +66,8 @@ func (s *seriesSums) add(series []transport.Series) {
 		at := slices.IndexFunc(s.list, func(c TimeSeries) bool { return c.Name == one.Name })
 		if at < 0 {
 			at = len(s.list)
-			s.list = append(s.list, TimeSeries{Side: s.side, Name: one.Name, Help: one.Help, Remedy: one.Remedy, Values: make([]float64, record.Slices)})
+			s.list = append(s.list, TimeSeries{Side: s.side, Name: one.Name, Help: one.Help,
+				Remedy: one.Remedy, Values: make([]float64, record.Slices)})
 		}
 		for i, v := range one.Values[:min(len(one.Values), record.Slices)] {
 			s.list[at].Values[i] += v
@@ -83,9 +84,11 @@ func (s *seriesSums) timeSeries() (list []TimeSeries) {
 		}
 		c.Low, c.High = slices.Min(c.Values), slices.Max(c.Values)
 		if c.Remedy == "" {
-			c.Message = fmt.Sprintf("%s: %s %.3g on average, %.3g to %.3g over the window (%s)", c.Side, c.Name, c.Mean, c.Low, c.High, c.Help)
+			c.Message = fmt.Sprintf("%s: %s %.3g on average, %.3g to %.3g over the window (%s)",
+				c.Side, c.Name, c.Mean, c.Low, c.High, c.Help)
 		} else {
-			c.Message = fmt.Sprintf("%s: %s %.0f%% of the time, %.0f to %.0f%% over the window: %s; remedy: %s",
+			c.Message = fmt.Sprintf(
+				"%s: %s %.0f%% of the time, %.0f to %.0f%% over the window: %s; remedy: %s",
 				c.Side, c.Name, 100*c.Mean, 100*c.Low, 100*c.High, c.Help, c.Remedy)
 		}
 		if c.Remedy == "" || c.Mean >= negligible {
@@ -98,7 +101,9 @@ func (s *seriesSums) timeSeries() (list []TimeSeries) {
 		}
 		return s.Mean
 	}
-	slices.SortStableFunc(list, func(a, b TimeSeries) int { return cmp.Compare(stall(b), stall(a)) })
+	slices.SortStableFunc(list, func(a, b TimeSeries) int {
+		return cmp.Compare(stall(b), stall(a))
+	})
 	return list
 }
 

@@ -14,8 +14,8 @@ type utilization struct {
 	busyIteration, emptyIteration float64
 	// batch is the number of requests that an iteration served if it found something.
 	batch float64
-	// perOp and clientPerOp are the times in ns that an operation keeps the daemons and its client busy;
-	// 0 if unknown.
+	// perOp and clientPerOp are the times in ns that an operation keeps the daemons and its client
+	// busy; 0 if unknown.
 	perOp, clientPerOp float64
 	// harness is the share of a client's time that the harness takes.
 	harness float64

@@ -22,8 +22,11 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	if c, is := e.failedCheck("oversubscribed"); is {
 		v.Bound = ByProcessors
 		v.Why = fmt.Sprintf("%g polling threads share %g processors", c.Value, c.Limit)
-		v.Message = fmt.Sprintf("%s, and an operation takes %s of processor time: %g processors allow %s at most. Use a machine with a core for each polling thread, or fewer threads.",
-			v.Why, format.Time((e.clientCPU+e.daemonCPU)/e.ops), c.Limit, format.Rate(c.Limit*1e9/((e.clientCPU+e.daemonCPU)/e.ops)))
+		v.Message = fmt.Sprintf("%s, and an operation takes %s of processor time: %g processors "+
+			"allow %s at most. Use a machine with a core for each polling thread, or fewer "+
+			"threads.",
+			v.Why, format.Time((e.clientCPU+e.daemonCPU)/e.ops), c.Limit,
+			format.Rate(c.Limit*1e9/((e.clientCPU+e.daemonCPU)/e.ops)))
 		return v
 	}
 	if e.open() {
@@ -32,7 +35,9 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	if e.spins && s.running < saturated {
 		v.Bound = ByProcessors
 		v.Why = fmt.Sprintf("threads had a processor %.0f%% of the time", 100*s.running)
-		v.Message = fmt.Sprintf("Polling threads never yield, but had a processor only %.0f%% of the time: something else runs here. Measure on a quieter machine; ratios within a repeat still hold.", 100*s.running)
+		v.Message = fmt.Sprintf("Polling threads never yield, but had a processor only %.0f%% of "+
+			"the time: something else runs here. Measure on a quieter machine; ratios within a "+
+			"repeat still hold.", 100*s.running)
 		return v
 	}
 	daemonCalls := e.configured() / max(e.daemons(), 1)
@@ -44,19 +49,24 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 	case clientBusy >= saturated && clientBusy >= s.daemon:
 		v.Bound = ByClients
 		v.Why = fmt.Sprintf("clients are busy %.0f%% of the time", 100*clientBusy)
-		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are the harness and the rest is the transport's work in the client. Add clients on separate cores.",
-			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy), format.Time(e.clientHarness()))
+		v.Message = fmt.Sprintf("%s: of the %s that an operation takes a client, %s are the "+
+			"harness and the rest is the transport's work in the client. Add clients on separate "+
+			"cores.",
+			upper(v.Why), format.Time(float64(e.clients())/e.throughput*1e9*clientBusy),
+			format.Time(e.clientHarness()))
 	case s.daemon >= saturated && daemonCalls > 1:
 		v.Bound = ByDaemons
 		v.Why = fmt.Sprintf("daemons are busy %.0f%% of the time", 100*s.daemon)
-		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests per loop iteration. Add daemons on separate cores.",
+		v.Message = fmt.Sprintf("%s with %s for each operation, %s requests per loop iteration. "+
+			"Add daemons on separate cores.",
 			upper(v.Why), format.Time(s.perOp), format.Digits(s.batch))
 	default:
 		e.transportVerdict(&v, a, s)
 		return v
 	}
 	if least := min(clientBusy, s.daemon); least >= saturated {
-		v.Message += fmt.Sprintf(" The other side is busy %.0f%% of the time and would be the next bound.", 100*least)
+		v.Message += fmt.Sprintf(
+			" The other side is busy %.0f%% of the time and would be the next bound.", 100*least)
 	}
 	return v
 }
@@ -69,12 +79,15 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 		return v
 	}
 	if c, behind := e.failedCheck("rate"); behind {
-		v.Bound, v.Why = ByTransport, fmt.Sprintf("only %.1f%% of the due operations completed", 100*c.Value)
+		v.Bound, v.Why = ByTransport, fmt.Sprintf("only %.1f%% of the due operations completed",
+			100*c.Value)
 		v.Message = upper(v.Why) + ": " + c.Message + "."
 		return v
 	}
-	v.Bound, v.Why = ByLoad, fmt.Sprintf("the offered %s were reached", format.Rate(float64(e.cfg.Rate)))
-	v.Message = fmt.Sprintf("%s: only the load limits the throughput. Raise --rate to find the limit.", upper(v.Why))
+	v.Bound, v.Why = ByLoad, fmt.Sprintf("the offered %s were reached",
+		format.Rate(float64(e.cfg.Rate)))
+	v.Message = fmt.Sprintf(
+		"%s: only the load limits the throughput. Raise --rate to find the limit.", upper(v.Why))
 	return v
 }
 
@@ -84,53 +97,70 @@ func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
 	v.Why = fmt.Sprintf("%s in flight, %s each", calls, format.Time(latency))
-	v.Message = fmt.Sprintf("%s in flight, %s each on average, and no thread is always busy", upper(calls), format.Time(latency))
+	v.Message = fmt.Sprintf("%s in flight, %s each on average, and no thread is always busy",
+		upper(calls), format.Time(latency))
 	switch {
 	case e.cfg.InFlight > 1 && e.rateFloor > 0: // latencies contain the wait for other calls
 		ratio := format.Digits(1e9 / e.throughput / e.rateFloor)
 		v.Why += "; op/floor " + ratio
-		v.Message += fmt.Sprintf(". With as many in flight, the medium needs %s for an operation; with nothing else the throughput would be %s times as high",
+		v.Message += fmt.Sprintf(". With as many in flight, the medium needs %s for an "+
+			"operation; with nothing else the throughput would be %s times as high",
 			format.Time(e.rateFloor), ratio)
 	case e.cfg.InFlight == 1 && e.floor > 0:
 		v.Why += fmt.Sprintf(", %s times the floor", format.Digits(latency/e.floor))
-		v.Message += fmt.Sprintf(". The medium's round trip is %s of that; with nothing else the throughput would be %s times as high",
+		v.Message += fmt.Sprintf(". The medium's round trip is %s of that; with nothing else the "+
+			"throughput would be %s times as high",
 			format.Time(e.floor), format.Digits(latency/e.floor))
 	}
 	if s.daemon < 0 && e.phases[record.PhaseLoop].Samples == 0 {
 		v.Bound = ByNothing
 		v.Why = "the results have no times of the daemons' loop"
 	}
-	if len(a.Breakdowns) > 0 && a.Breakdowns[0].Name != loopName && a.Breakdowns[0].Name != processorName {
+	if len(a.Breakdowns) > 0 && a.Breakdowns[0].Name != loopName &&
+		a.Breakdowns[0].Name != processorName {
 		b := &a.Breakdowns[0]
-		longest := slices.MaxFunc(b.Parts, func(a, b Part) int { return cmp.Compare(a.Mean, b.Mean) })
-		v.Message += fmt.Sprintf(". The longest part is %q, %.0f%% of %s", longest.Name, 100*longest.Share, b.of())
+		longest := slices.MaxFunc(b.Parts,
+			func(a, b Part) int { return cmp.Compare(a.Mean, b.Mean) })
+		v.Message += fmt.Sprintf(". The longest part is %q, %.0f%% of %s", longest.Name,
+			100*longest.Share, b.of())
 	}
 	v.Message += ". Raise --in-flight for more throughput."
 }
 
 // weigh lists the figures behind the verdict.
 func (e *evidence) weigh(a *Analysis, s utilization) []string {
-	lines := []string{fmt.Sprintf("throughput %s, mean service time %s, %s", format.Rate(e.throughput), format.Time(e.meanLatency()), e.loadLine())}
+	lines := []string{fmt.Sprintf("throughput %s, mean service time %s, %s",
+		format.Rate(e.throughput), format.Time(e.meanLatency()), e.loadLine())}
 	if a.Law != nil {
-		lines = append(lines, fmt.Sprintf("Little's law: %s calls in flight found, %g configured, residual %.1f%%", format.Digits(a.Law.Found), a.Law.Configured, 100*a.Law.Residual))
+		lines = append(lines,
+			fmt.Sprintf("Little's law: %s calls in flight found, %g configured, residual %.1f%%",
+				format.Digits(a.Law.Found), a.Law.Configured, 100*a.Law.Residual))
 	}
 	if s.daemon >= 0 {
-		lines = append(lines, fmt.Sprintf("daemons busy %.0f%% of their processor time: %.1f%% of %s loop iterations empty; the others take %s and serve %s requests",
-			100*s.daemon, 100*e.emptyLoops/e.loops, counted(e.loops), format.Time(s.busyIteration), format.Digits(s.batch)))
+		lines = append(lines, fmt.Sprintf("daemons busy %.0f%% of their processor time: %.1f%% "+
+			"of %s loop iterations empty; the others take %s and serve %s requests",
+			100*s.daemon, 100*e.emptyLoops/e.loops, counted(e.loops), format.Time(s.busyIteration),
+			format.Digits(s.batch)))
 	}
 	if s.client >= 0 && e.cfg.InFlight > 1 {
-		lines = append(lines, fmt.Sprintf("clients busy %.0f%% of the time: %.1f%% of %s polls found nothing, at %s each", 100*s.client,
-			100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyIteration)))
+		lines = append(lines,
+			fmt.Sprintf(
+				"clients busy %.0f%% of the time: %.1f%% of %s polls found nothing, at %s each",
+				100*s.client,
+				100*e.emptyPolls/max(e.polls, 1), counted(e.polls), format.Time(s.emptyIteration)))
 	}
 	for _, side := range []string{clientSide, daemonSide} {
 		if c, held := mainStall(a.OverTime, side); held {
-			lines = append(lines, fmt.Sprintf("main stall on the %s: %s, %.0f%% of the time: %s", side, c.Name, 100*c.Mean, c.Help))
+			lines = append(lines, fmt.Sprintf("main stall on the %s: %s, %.0f%% of the time: %s",
+				side, c.Name, 100*c.Mean, c.Help))
 		}
 	}
 	if s.running < saturated {
-		lines = append(lines, fmt.Sprintf("polling threads had a processor %.0f%% of the time", 100*s.running))
+		lines = append(lines, fmt.Sprintf("polling threads had a processor %.0f%% of the time",
+			100*s.running))
 	}
-	harness := fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time", format.Time(e.harness.PerOpNS), 100*s.harness)
+	harness := fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time",
+		format.Time(e.harness.PerOpNS), 100*s.harness)
 	if share := e.sample(result.HarnessShare); share > 0 {
 		harness += fmt.Sprintf("; at most %.0f%% of an operation's or a thread's", 100*share)
 	}

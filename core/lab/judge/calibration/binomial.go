@@ -2,7 +2,8 @@ package calibration
 
 import "github.com/aclements/go-moremath/mathx"
 
-// binomial returns the share k of n with its exact 95% interval (Clopper and Pearson 1934). n is above 0.
+// binomial returns the share k of n with its exact 95% interval (Clopper and Pearson 1934). n is
+// above 0.
 func binomial(k, n int) Estimate {
 	low, high := 0.0, 1.0
 	if k > 0 {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// checkConclusions returns an error for what the types of the conclusions allow but [Conclude] never
-// writes. Who shows them relies on it.
+// checkConclusions returns an error for what the types of the conclusions allow but [Conclude]
+// never writes. Who shows them relies on it.
 func (d *Document) checkConclusions() error {
 	for i := range d.Recovery {
 		if err := d.Recovery[i].check(); err != nil {
@@ -38,14 +38,18 @@ func (d *Document) checkConclusions() error {
 			return fmt.Errorf("power[%d]: %w", i, err)
 		}
 	}
-	if drift := d.Drift; drift != nil && (drift.Comparisons <= 0 || drift.Repeats <= 0 || !within(0, 1, drift.Limit) || !within(0, math.MaxInt32, drift.ApartS)) {
+	if drift := d.Drift; drift != nil && (drift.Comparisons <= 0 || drift.Repeats <= 0 ||
+		!within(0, 1, drift.Limit) || !within(0, math.MaxInt32, drift.ApartS)) {
 		return fmt.Errorf("drift: %+v is out of range", *drift)
 	}
 	return nil
 }
 
 func finite(values ...float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	return !slices.ContainsFunc(values, func(v float64) bool {
+		return math.IsNaN(v) ||
+			math.IsInf(v, 0)
+	})
 }
 
 // within reports whether all values are from low to high. NaN is not.
@@ -61,8 +65,8 @@ func (e Estimate) numbers() []float64 {
 	return []float64{e.Value, *e.Low, *e.High}
 }
 
-// check returns an error for an interval with one bound, for bounds that are exchanged, and for numbers
-// that are not from least to most.
+// check returns an error for an interval with one bound, for bounds that are exchanged, and for
+// numbers that are not from least to most.
 func (e Estimate) check(least, most float64) error {
 	switch {
 	case (e.Low == nil) != (e.High == nil):
@@ -131,7 +135,8 @@ func checkTrials(trials []Trials) error {
 		case t.Count < 0:
 			return wrong("count: %d is negative", t.Count)
 		case min(t.Found, t.Wrong, t.Beyond) < 0 || max(t.Found, t.Wrong, t.Beyond) > t.Count:
-			return wrong("found %d, wrong %d or beyond %d is out of range (0 to %d)", t.Found, t.Wrong, t.Beyond, t.Count)
+			return wrong("found %d, wrong %d or beyond %d is out of range (0 to %d)", t.Found,
+				t.Wrong, t.Beyond, t.Count)
 		}
 		if err := t.Share.check(0, 1); err != nil {
 			return wrong("share: %v", err)
@@ -147,7 +152,8 @@ func (f *FalseVerdicts) check() error {
 	case f.Comparisons < 0 || f.Tests < 0:
 		return fmt.Errorf("comparisons %d or tests %d is negative", f.Comparisons, f.Tests)
 	case min(f.False, f.Beyond) < 0 || max(f.False, f.Beyond) > f.Comparisons:
-		return fmt.Errorf("false %d or beyond %d is out of range (0 to %d)", f.False, f.Beyond, f.Comparisons)
+		return fmt.Errorf("false %d or beyond %d is out of range (0 to %d)", f.False, f.Beyond,
+			f.Comparisons)
 	}
 	if err := f.Share.check(0, 1); err != nil {
 		return fmt.Errorf("share: %w", err)

@@ -10,8 +10,8 @@ import (
 // intervalAlpha is that of all intervals, which are at 95%. It is not the level of the comparisons.
 const intervalAlpha = 0.05
 
-// Conclude computes the conclusions of d from its experiments alone. An experiment that is missing or
-// too short leaves rows out, or leaves them without an interval.
+// Conclude computes the conclusions of d from its experiments alone. An experiment that is missing
+// or too short leaves rows out, or leaves them without an interval.
 func Conclude(d *Document) error {
 	for i := range d.Experiments {
 		if err := d.Experiments[i].check(); err != nil {
@@ -64,8 +64,8 @@ func (e *Experiment) rounds() int {
 	return len(e.Set.Cells[0].Windows)
 }
 
-// cut returns a cell with its windows of n rounds from a round on. It has no warnings, which are those of
-// the whole cell.
+// cut returns a cell with its windows of n rounds from a round on. It has no warnings, which are
+// those of the whole cell.
 func cut(c *set.Cell, from, n int) set.Cell {
 	part := *c
 	part.Windows = c.Windows[from : from+n]

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One client needs 1.1 ms for a call, 100 us of which are the daemon's. Those of 4 clients never wait
-// for each other if times are fixed, and 16 keep the daemon busy.
+// One client needs 1.1 ms for a call, 100 us of which are the daemon's. Those of 4 clients never
+// wait for each other if times are fixed, and 16 keep the daemon busy.
 func TestRecoveryOfClients(t *testing.T) {
 	s := newSynthetic(3, 0, 0)
-	e := s.experiment(ExperimentClients, []float64{1, 4, 16}, 10, func(cell int, _ float64) map[string]float64 {
-		return closedLoop([]float64{1.1e6, 1.1e6 / 4, 100e3}[cell])
-	})
+	e := s.experiment(ExperimentClients, []float64{1, 4, 16}, 10,
+		func(cell int, _ float64) map[string]float64 {
+			return closedLoop([]float64{1.1e6, 1.1e6 / 4, 100e3}[cell])
+		})
 	for i := range e.Set.Cells {
 		e.Set.Cells[i].Config["options.daemon-time"] = "100µs"
 	}

@@ -27,18 +27,23 @@ type synthetic struct {
 }
 
 func newSynthetic(seed uint64, spread float64, far ...float64) *synthetic {
-	return &synthetic{rand.New(rand.NewPCG(seed, 1)), time.Unix(1_700_000_000, 0).UTC(), spread, far}
+	return &synthetic{rand.New(rand.NewPCG(seed, 1)), time.Unix(1_700_000_000, 0).UTC(),
+		spread, far}
 }
 
 // experiment measures rounds of one window of a cell for each known quantity. operation returns the
 // samples of a window from the time of an operation without anything injected.
-func (s *synthetic) experiment(name string, known []float64, rounds int, operation func(cell int, ns float64) map[string]float64) Experiment {
+func (s *synthetic) experiment(name string, known []float64, rounds int,
+	operation func(cell int, ns float64) map[string]float64) Experiment {
 	e := Experiment{Name: name, Known: known, Set: set.New()}
-	e.Set.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}, Volatile: map[string]string{}}}
+	e.Set.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"},
+		Volatile: map[string]string{}}}
 	for range known {
 		e.Set.Cells = append(e.Set.Cells, set.Cell{
-			Config: map[string]string{"transport": "calibration", "profile": "echo", "in_flight": "1"},
-			Status: set.Measured, Plugin: set.Plugin{Name: "calibration", RuntimeDigest: "d"}, Samples: map[string][]float64{},
+			Config: map[string]string{"transport": "calibration", "profile": "echo",
+				"in_flight": "1"},
+			Status: set.Measured, Plugin: set.Plugin{Name: "calibration", RuntimeDigest: "d"},
+			Samples: map[string][]float64{},
 		})
 	}
 	for round := range rounds {
@@ -49,7 +54,8 @@ func (s *synthetic) experiment(name string, known []float64, rounds int, operati
 			}
 			s.start = s.start.Add(100 * time.Millisecond)
 			c := &e.Set.Cells[i]
-			c.Windows = append(c.Windows, set.Window{StartedAt: s.start, Launch: round, BounceBefore: bounce, BounceAfter: bounce})
+			c.Windows = append(c.Windows, set.Window{StartedAt: s.start, Launch: round,
+				BounceBefore: bounce, BounceAfter: bounce})
 			for metric, value := range operation(i, ns*math.Exp(s.spread*s.NormFloat64())) {
 				c.Samples[metric] = append(c.Samples[metric], value)
 			}
@@ -61,7 +67,8 @@ func (s *synthetic) experiment(name string, known []float64, rounds int, operati
 // closedLoop returns the samples of one call in flight that takes a constant time.
 func closedLoop(ns float64) map[string]float64 {
 	return map[string]float64{
-		result.Throughput: 1e9 / ns, result.LatencyP50: ns, result.LatencyP99: 1.5 * ns, result.LatencyMean: ns,
+		result.Throughput: 1e9 / ns, result.LatencyP50: ns, result.LatencyP99: 1.5 * ns,
+		result.LatencyMean: ns,
 	}
 }
 
@@ -89,7 +96,8 @@ func TestBinomial(t *testing.T) {
 		low, high float64
 	}{ // from sums of the binomial distribution
 		{0, 10, 0, 0.3084971078}, {10, 10, 0.6915028922, 1}, {5, 10, 0.1870860284, 0.8129139716},
-		{8, 200, 0.0174248090, 0.0772919682}, {27, 30, 0.7347115495, 0.9788828630}, {1, 1, 0.025, 1},
+		{8, 200, 0.0174248090, 0.0772919682}, {27, 30, 0.7347115495, 0.9788828630},
+		{1, 1, 0.025, 1},
 	} {
 		got := binomial(c.k, c.n)
 		require.InDelta(t, float64(c.k)/float64(c.n), got.Value, 1e-12)
@@ -98,16 +106,18 @@ func TestBinomial(t *testing.T) {
 	}
 }
 
-// The windows without a delay are mostly far and those with one mostly near, so that medians over all
-// windows would be 150 ns off. Recovery within the states is not, and its intervals cover the truth.
+// The windows without a delay are mostly far and those with one mostly near, so that medians over
+// all windows would be 150 ns off. Recovery within the states is not, and its intervals cover the
+// truth.
 func TestRecoveryOfDelays(t *testing.T) {
 	known := []float64{0, 10, 50, 200, 500, 1000}
 	covered, count, bias := 0, 0, 0.0
 	for seed := range uint64(40) {
 		s := newSynthetic(seed, 0.1, 0.8, 0.3)
-		d := concluded(t, s.experiment(ExperimentDelay, known, 100, func(cell int, ns float64) map[string]float64 {
-			return closedLoop(ns + known[cell])
-		}))
+		d := concluded(t, s.experiment(ExperimentDelay, known, 100,
+			func(cell int, ns float64) map[string]float64 {
+				return closedLoop(ns + known[cell])
+			}))
 		require.Len(t, d.Recovery, 5)
 		for _, delay := range known[1:] {
 			r := rowOf(t, d, quantityDelayed, delay)
@@ -124,22 +134,24 @@ func TestRecoveryOfDelays(t *testing.T) {
 	require.GreaterOrEqual(t, float64(covered), 0.9*float64(count))
 }
 
-// Each window has calls of which half are delayed. A call after a delayed one takes 100 ns longer, which
-// moves the median by more than the delay.
+// Each window has calls of which half are delayed. A call after a delayed one takes 100 ns longer,
+// which moves the median by more than the delay.
 func TestRecoveryOfHalves(t *testing.T) {
 	known := []float64{200, 1000, 100_000}
 	s := newSynthetic(4, 0.1, 0.5)
-	d := concluded(t, s.experiment(ExperimentHalf, known, 20, func(cell int, ns float64) map[string]float64 {
-		calls, after := make([]float64, 4000), 0.0
-		for i := range calls {
-			calls[i] = ns + after + 5*s.NormFloat64()
-			if after = 0; s.IntN(2) == 0 {
-				calls[i] += known[cell]
-				after = 100
+	d := concluded(t, s.experiment(ExperimentHalf, known, 20,
+		func(cell int, ns float64) map[string]float64 {
+			calls, after := make([]float64, 4000), 0.0
+			for i := range calls {
+				calls[i] = ns + after + 5*s.NormFloat64()
+				if after = 0; s.IntN(2) == 0 {
+					calls[i] += known[cell]
+					after = 100
+				}
 			}
-		}
-		return map[string]float64{LowerQuartile: quantile(calls, 0.25), UpperQuartile: quantile(calls, 0.75)}
-	}))
+			return map[string]float64{LowerQuartile: quantile(calls, 0.25),
+				UpperQuartile: quantile(calls, 0.75)}
+		}))
 	require.Len(t, d.Recovery, len(known))
 	for _, delay := range known {
 		r := rowOf(t, d, quantityDelay, delay)
@@ -152,13 +164,15 @@ func TestTolerance(t *testing.T) {
 	require.Zero(t, tolerance(199))
 	require.InDelta(t, 10, tolerance(200), 1e-9)
 	require.InDelta(t, 30, tolerance(1000), 1e-9)
-	off := Recovery{Known: 1000, Measured: Estimate{1031, new(1020.0), new(1040.0)}, Tolerance: tolerance(1000)}
+	off := Recovery{Known: 1000, Measured: Estimate{1031, new(1020.0), new(1040.0)},
+		Tolerance: tolerance(1000)}
 	require.False(t, off.judged().Within)
 	off.Measured.Value = 1029
 	require.True(t, off.judged().Within)
 	off.Measured.Low, off.Measured.High = nil, nil
 	require.False(t, off.judged().Within, "too few windows for an interval")
-	wide := Recovery{Known: 200, Measured: Estimate{201, new(100.0), new(202.0)}, Tolerance: tolerance(200)}.judged()
+	wide := Recovery{Known: 200, Measured: Estimate{201, new(100.0), new(202.0)},
+		Tolerance: tolerance(200)}.judged()
 	require.False(t, wide.Within, "the interval is wider than the tolerance")
 	require.False(t, wide.Beyond())
 }
@@ -177,12 +191,14 @@ func TestRecoveryOfDistributions(t *testing.T) {
 				sum += calls[i]
 			}
 			return map[string]float64{
-				result.Throughput: 1e9 * float64(len(calls)) / sum, result.LatencyMean: sum / float64(len(calls)),
-				result.LatencyP50: quantile(calls, 0.5), result.LatencyP99: quantile(calls, 0.99),
+				result.Throughput:  1e9 * float64(len(calls)) / sum,
+				result.LatencyMean: sum / float64(len(calls)),
+				result.LatencyP50:  quantile(calls, 0.5), result.LatencyP99: quantile(calls, 0.99),
 			}
 		}
 	}
-	exponential := s.experiment(ExperimentExponential, []float64{0, 10_000}, 10, window(func() float64 { return 10_000 * s.ExpFloat64() }))
+	exponential := s.experiment(ExperimentExponential, []float64{0, 10_000}, 10,
+		window(func() float64 { return 10_000 * s.ExpFloat64() }))
 	bimodal := s.experiment(ExperimentBimodal, []float64{0, 2000}, 10, window(func() float64 {
 		if s.IntN(20) == 0 {
 			return 50_000
@@ -194,7 +210,8 @@ func TestRecoveryOfDistributions(t *testing.T) {
 	require.Len(t, d.Recovery, 5)
 	for quantity, known := range map[string]float64{
 		"exponential delay: mean": 10_000, "exponential delay: p50": 10_000 * math.Ln2,
-		"exponential delay: p99": 10_000 * math.Log(100), "bimodal delay: p50": 2000, "bimodal delay: p99": 50_000,
+		"exponential delay: p99": 10_000 * math.Log(100), "bimodal delay: p50": 2000,
+		"bimodal delay: p99": 50_000,
 	} {
 		r := rowOf(t, d, quantity, known)
 		require.InEpsilon(t, known, r.Measured.Value, 0.03, quantity)
@@ -208,32 +225,34 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[int(q*float64(len(sorted)))]
 }
 
-// The open loop is simulated arrival by arrival: one server that stands still for 74 ms each second and
-// else needs 250 ns a call.
+// The open loop is simulated arrival by arrival: one server that stands still for 74 ms each second
+// and else needs 250 ns a call.
 func TestRecoveryOfStalls(t *testing.T) {
 	const stall, every, service = 74e6, 1e9, 250.0
 	s := newSynthetic(5, 0.02, 0)
-	e := s.experiment(ExperimentStall, []float64{0, stall, stall}, 6, func(cell int, _ float64) map[string]float64 {
-		const ns = 400.0
-		if cell < 2 {
-			m := closedLoop(ns)
-			m[result.LatencyMax] = float64(cell)*stall + ns
-			return m
-		}
-		var responses []float64
-		free := 0.0
-		for at := 0.0; at < 2e9; at += 50_000 * s.ExpFloat64() {
-			begin := max(at, free)
-			if in := math.Mod(begin, every); in >= 500e6 && in < 500e6+stall {
-				begin += 500e6 + stall - in
+	e := s.experiment(ExperimentStall, []float64{0, stall, stall}, 6,
+		func(cell int, _ float64) map[string]float64 {
+			const ns = 400.0
+			if cell < 2 {
+				m := closedLoop(ns)
+				m[result.LatencyMax] = float64(cell)*stall + ns
+				return m
 			}
-			free = begin + service
-			responses = append(responses, free-at)
-		}
-		m := closedLoop(ns)
-		m[result.ResponseP99], m[result.ResponseMax] = quantile(responses, 0.99), slices.Max(responses)
-		return m
-	})
+			var responses []float64
+			free := 0.0
+			for at := 0.0; at < 2e9; at += 50_000 * s.ExpFloat64() {
+				begin := max(at, free)
+				if in := math.Mod(begin, every); in >= 500e6 && in < 500e6+stall {
+					begin += 500e6 + stall - in
+				}
+				free = begin + service
+				responses = append(responses, free-at)
+			}
+			m := closedLoop(ns)
+			m[result.ResponseP99], m[result.ResponseMax] = quantile(responses, 0.99),
+				slices.Max(responses)
+			return m
+		})
 	for i := range e.Set.Cells {
 		e.Set.Cells[i].Config["options.stall-every"] = "1s"
 	}
@@ -241,7 +260,8 @@ func TestRecoveryOfStalls(t *testing.T) {
 	d := concluded(t, e)
 	require.Len(t, d.Recovery, 4)
 	for quantity, known := range map[string]float64{
-		"stall: max, closed loop": stall, "stall: max, open loop": stall, "stall: p99, open loop": 64e6,
+		"stall: max, closed loop": stall, "stall: max, open loop": stall,
+		"stall: p99, open loop": 64e6,
 	} {
 		require.True(t, rowOf(t, d, quantity, known).Within, quantity)
 	}
@@ -253,13 +273,14 @@ func TestRecoveryOfStalls(t *testing.T) {
 func TestRecoveryOfRates(t *testing.T) {
 	s := newSynthetic(6, 0.001, 0)
 	rates := []float64{10_000, 100_000, 1_000_000}
-	d := concluded(t, s.experiment(ExperimentRate, rates, 10, func(cell int, ns float64) map[string]float64 {
-		rate := rates[cell] * ns / 100
-		if cell == 2 {
-			rate *= 0.98
-		}
-		return map[string]float64{result.Throughput: rate}
-	}))
+	d := concluded(t, s.experiment(ExperimentRate, rates, 10,
+		func(cell int, ns float64) map[string]float64 {
+			rate := rates[cell] * ns / 100
+			if cell == 2 {
+				rate *= 0.98
+			}
+			return map[string]float64{result.Throughput: rate}
+		}))
 	require.True(t, rowOf(t, d, "rate", 10_000).Within)
 	require.True(t, rowOf(t, d, "rate", 100_000).Within)
 	require.False(t, rowOf(t, d, "rate", 1_000_000).Within, "it is 2% too low")
@@ -267,9 +288,10 @@ func TestRecoveryOfRates(t *testing.T) {
 
 func TestObserver(t *testing.T) {
 	s := newSynthetic(8, 0.05, 0.6, 0.4)
-	e := s.experiment(ExperimentObserver, []float64{0, 1, 16}, 40, func(cell int, ns float64) map[string]float64 {
-		return closedLoop(ns * []float64{1, 1.25, 1.01}[cell])
-	})
+	e := s.experiment(ExperimentObserver, []float64{0, 1, 16}, 40,
+		func(cell int, ns float64) map[string]float64 {
+			return closedLoop(ns * []float64{1, 1.25, 1.01}[cell])
+		})
 	for i, every := range []int{1 << 30, 1, 16} {
 		e.Set.Cells[i].Config["sample_every"] = strconv.Itoa(every)
 	}
@@ -286,9 +308,10 @@ func TestObserver(t *testing.T) {
 func TestResolution(t *testing.T) {
 	known := []float64{0, 10, 20, 50, 100, 200, 500}
 	s := newSynthetic(9, 0.1, 0.5)
-	r := concluded(t, s.experiment(ExperimentDelay, known, 100, func(cell int, ns float64) map[string]float64 {
-		return closedLoop(ns + known[cell])
-	})).Resolution
+	r := concluded(t, s.experiment(ExperimentDelay, known, 100,
+		func(cell int, ns float64) map[string]float64 {
+			return closedLoop(ns + known[cell])
+		})).Resolution
 	require.Len(t, r.Trials, 6)
 	require.Equal(t, 10, r.Trials[0].Count)
 	require.Less(t, r.Trials[0].Found, 9, "10 ns are as much as the spread")
@@ -306,11 +329,12 @@ func TestResolution(t *testing.T) {
 // random. Of 200 comparisons 20 would be wholly above 5%.
 func TestFalseVerdicts(t *testing.T) {
 	s := newSynthetic(10, 0.13, 0.5)
-	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000, func(_ int, ns float64) map[string]float64 {
-		m := closedLoop(ns)
-		m[result.LatencyP99] *= math.Exp(0.3 * s.NormFloat64())
-		return m
-	}))
+	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000,
+		func(_ int, ns float64) map[string]float64 {
+			m := closedLoop(ns)
+			m[result.LatencyP99] *= math.Exp(0.3 * s.NormFloat64())
+			return m
+		}))
 	require.Len(t, d.FalseVerdicts, 3)
 	for _, f := range d.FalseVerdicts {
 		t.Logf("%+v", f)
@@ -340,12 +364,14 @@ func TestDiffPairs(t *testing.T) {
 	require.False(t, ok, "there is no third cell")
 }
 
-// ab looks after each round, and the width of the intervals ends it, which is small by luck now and then:
-// with many looks, equal cells are told apart more often than alpha, but not called different.
+// ab looks after each round, and the width of the intervals ends it, which is small by luck now and
+// then: with many looks, equal cells are told apart more often than alpha, but not called
+// different.
 func TestFalseVerdictsOfLongAB(t *testing.T) {
 	const comparisons, most = 400, 60
 	s := newSynthetic(15, 0.015, 0)
-	e := s.experiment(ExperimentSelf, []float64{0, 0}, comparisons*most, func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
+	e := s.experiment(ExperimentSelf, []float64{0, 0}, comparisons*most,
+		func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
 	rule := abRule
 	rule.MaxRepeats = most
 	called := compare.Defaults()
@@ -370,17 +396,18 @@ func TestFalseVerdictsOfLongAB(t *testing.T) {
 	require.LessOrEqual(t, float64(foundCalled)/comparisons, called.Alpha)
 }
 
-// A machine that gets 10% slower between the halves makes diff see a difference in most comparisons, and
-// ab and along in few, because they compare what was measured in turns. With a least change of about the
-// drift, diff sees it in few, too.
+// A machine that gets 10% slower between the halves makes diff see a difference in most
+// comparisons, and ab and along in few, because they compare what was measured in turns. With a
+// least change of about the drift, diff sees it in few, too.
 func TestDrift(t *testing.T) {
 	s, window := newSynthetic(15, 0.02, 0), 0
-	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000, func(_ int, ns float64) map[string]float64 {
-		if window++; window > 3*1000 {
-			ns *= 1.1
-		}
-		return closedLoop(ns)
-	}))
+	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 2000,
+		func(_ int, ns float64) map[string]float64 {
+			if window++; window > 3*1000 {
+				ns *= 1.1
+			}
+			return closedLoop(ns)
+		}))
 	for _, f := range d.FalseVerdicts {
 		require.Equal(t, f.Method != "diff", f.Within, "%+v", f)
 	}
@@ -401,15 +428,18 @@ func TestDrift(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, verdicts, 10)
-	require.Contains(t, d.Summary()[0], "measured 5 minutes apart, of which 95% differ by no more than "+format.Share(d.Drift.Limit))
+	require.Contains(t, d.Summary()[0],
+		"measured 5 minutes apart, of which 95% differ by no more than "+
+			format.Share(d.Drift.Limit))
 }
 
 // Cells that differ are found, so a false verdict would be counted: by diff, along and ab alike.
 func TestFalseVerdictsOfDifferentCells(t *testing.T) {
 	s := newSynthetic(11, 0.05, 0)
-	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 200, func(cell int, ns float64) map[string]float64 {
-		return closedLoop(ns * (1 + 0.3*float64(cell)))
-	}))
+	d := concluded(t, s.experiment(ExperimentSelf, []float64{0, 0, 0}, 200,
+		func(cell int, ns float64) map[string]float64 {
+			return closedLoop(ns * (1 + 0.3*float64(cell)))
+		}))
 	require.Len(t, d.FalseVerdicts, 3)
 	for _, f := range d.FalseVerdicts {
 		require.Equal(t, 20, f.Comparisons, f.Method)
@@ -438,12 +468,14 @@ func TestPower(t *testing.T) {
 	d := concluded(t, powers(s, ExperimentPower, 600), loaded)
 	require.Len(t, d.Power, 4)
 	ten, twenty := d.Power[0], d.Power[1]
-	require.Equal(t, []int{10, 20, 60, 30}, []int{ten.Repeats, twenty.Repeats, ten.Trials[0].Count, twenty.Trials[0].Count})
+	require.Equal(t, []int{10, 20, 60, 30}, []int{ten.Repeats, twenty.Repeats, ten.Trials[0].Count,
+		twenty.Trials[0].Count})
 	require.Equal(t, "echo, 1 in flight, delay 1us", ten.Load)
 	require.True(t, d.Power[2].Loaded && d.Power[3].Loaded)
 	found := 0
 	for i := range ten.Trials {
-		require.GreaterOrEqual(t, twenty.Trials[i].Share.Value+0.1, ten.Trials[i].Share.Value, "more repeats find more")
+		require.GreaterOrEqual(t, twenty.Trials[i].Share.Value+0.1, ten.Trials[i].Share.Value,
+			"more repeats find more")
 		require.LessOrEqual(t, twenty.Trials[i].Wrong, 1)
 		require.LessOrEqual(t, twenty.Trials[i].Beyond, twenty.Trials[i].Found)
 		if twenty.Trials[i].Share.Value > ten.Trials[i].Share.Value {
@@ -451,7 +483,8 @@ func TestPower(t *testing.T) {
 		}
 	}
 	require.Positive(t, found)
-	require.Less(t, twenty.Trials[1].Beyond, twenty.Trials[1].Found, "2% is the least change that counts")
+	require.Less(t, twenty.Trials[1].Beyond, twenty.Trials[1].Found,
+		"2% is the least change that counts")
 	require.Equal(t, 30, twenty.Trials[3].Beyond, "10% is clearly above it")
 	require.Less(t, twenty.Trials[0].Share.Value, 0.5)
 	require.InDelta(t, 1, twenty.Trials[3].Share.Value, 0.1)
@@ -465,7 +498,8 @@ func TestLeastChange(t *testing.T) {
 	trials := func(found ...int) []Trials {
 		var list []Trials
 		for i, n := range found {
-			list = append(list, Trials{Known: []float64{0.01, 0.02, 0.05, 0.1}[i], Count: 30, Found: n, Share: binomial(n, 30)})
+			list = append(list, Trials{Known: []float64{0.01, 0.02, 0.05, 0.1}[i], Count: 30,
+				Found: n, Share: binomial(n, 30)})
 		}
 		return list
 	}
@@ -486,15 +520,19 @@ func TestLeastChange(t *testing.T) {
 		require.Equal(t, want, least.String(), "%d repeats", repeats)
 	}
 
-	few := &Document{Power: []Power{{Repeats: 20, Trials: trials(0, 1, 2, 26)}, {Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
+	few := &Document{Power: []Power{{Repeats: 20, Trials: trials(0, 1, 2, 26)},
+		{Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
 	least, ok := few.LeastChange(5)
 	require.True(t, ok)
-	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the trials with 10 repeats, not measured below 10 repeats", least.String())
+	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
+		"trials with 10 repeats, not measured below 10 repeats", least.String())
 	least, _ = few.LeastChange(100)
-	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the trials with 20 repeats", least.String())
+	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
+		"trials with 20 repeats", least.String())
 	few.Power[0].Trials = trials(0, 1, 2, 27)
 	least, _ = few.LeastChange(20)
-	require.Equal(t, "10%, found in 27 of 30 trials with 20 repeats", least.String(), "the trials that found it decide")
+	require.Equal(t, "10%, found in 27 of 30 trials with 20 repeats", least.String(),
+		"the trials that found it decide")
 	few.Power[1].Trials = trials(0, 1, 2, 28)
 	least, _ = few.LeastChange(20)
 	require.Equal(t, 20, least.Repeats, "of equal changes")
@@ -509,13 +547,16 @@ func TestLeastChange(t *testing.T) {
 // A quick calibration leaves out what it cannot bound.
 func TestConcludeQuick(t *testing.T) {
 	s := newSynthetic(13, 0.01, 0)
-	delays := s.experiment(ExperimentHalf, []float64{1000}, 3, func(_ int, ns float64) map[string]float64 {
-		return map[string]float64{LowerQuartile: ns, UpperQuartile: ns + 1000}
-	})
-	short := s.experiment(ExperimentDelay, []float64{0, 500}, 10, func(cell int, ns float64) map[string]float64 {
-		return closedLoop(ns + 500*float64(cell))
-	})
-	self := s.experiment(ExperimentSelf, []float64{0, 0, 0}, 60, func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
+	delays := s.experiment(ExperimentHalf, []float64{1000}, 3,
+		func(_ int, ns float64) map[string]float64 {
+			return map[string]float64{LowerQuartile: ns, UpperQuartile: ns + 1000}
+		})
+	short := s.experiment(ExperimentDelay, []float64{0, 500}, 10,
+		func(cell int, ns float64) map[string]float64 {
+			return closedLoop(ns + 500*float64(cell))
+		})
+	self := s.experiment(ExperimentSelf, []float64{0, 0, 0}, 60,
+		func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
 	power := powers(s, ExperimentPower, 10)
 	d := concluded(t, delays, short, self, power)
 	r := rowOf(t, d, quantityDelay, 1000)
@@ -541,23 +582,28 @@ func TestConcludeQuick(t *testing.T) {
 func TestConcludeRefuses(t *testing.T) {
 	s := newSynthetic(14, 0.01, 0)
 	sound := func() Experiment {
-		return s.experiment(ExperimentDelay, []float64{0, 500}, 20, func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
+		return s.experiment(ExperimentDelay, []float64{0, 500}, 20,
+			func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
 	}
 	e := sound()
 	e.Set.Cells[1].Samples[result.LatencyP50][3] = math.NaN()
-	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}), `metric "latency_p50" is not finite`)
+	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}),
+		`metric "latency_p50" is not finite`)
 	e = sound()
 	e.Known = e.Known[:1]
-	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}), "known has 1 values for 2 cells")
+	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}),
+		"known has 1 values for 2 cells")
 	e = sound()
 	e.Set.Cells[1].Windows = nil
-	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}), "cells[1] has 0 windows")
+	require.ErrorContains(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}),
+		"cells[1] has 0 windows")
 	e.Set = nil
 	require.Error(t, Conclude(&Document{Alpha: 0.05, Experiments: []Experiment{e}}))
 
 	// Experiments without cells, and cells without what a conclusion needs, are no error.
 	for _, name := range []string{
-		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate, ExperimentStall,
+		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate,
+		ExperimentStall,
 		ExperimentObserver, ExperimentSelf, ExperimentPower, ExperimentClients,
 	} {
 		for _, known := range [][]float64{nil, {0, 500, 1000}} {
@@ -578,37 +624,54 @@ func TestSummary(t *testing.T) {
 	d := &Document{
 		Alpha: 0.05,
 		Recovery: []Recovery{
-			{Quantity: quantityDelay, Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}}, // nothing is promised
-			{Quantity: quantityDelay, Known: 200, Measured: Estimate{208, new(200.0), new(220.0)}, Tolerance: 10, Within: true},
-			{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)}, Tolerance: 30e3},
+			// nothing is promised
+			{Quantity: quantityDelay, Known: 20, Measured: Estimate{40, new(1.0), new(50.0)}},
+			{Quantity: quantityDelay, Known: 200, Measured: Estimate{208, new(200.0), new(220.0)},
+				Tolerance: 10, Within: true},
+			{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{1.05e6, new(1e6), new(1.1e6)},
+				Tolerance: 30e3},
 			{Quantity: quantityDelayed, Known: 20, Measured: Estimate{Value: 70}},
 			{Quantity: quantityDelayed, Known: 50, Measured: Estimate{Value: 47}},
 			{Quantity: "rate", Known: 10, Measured: Estimate{Value: 20}, Tolerance: 1},
 		},
-		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8, Share: binomial(8, 200)}},
+		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8,
+			Share: binomial(8, 200)}},
 		Power: []Power{
-			{Repeats: 10, Trials: []Trials{{Known: 0.05, Count: 60, Found: 1, Share: binomial(1, 60)}}},
+			{Repeats: 10, Trials: []Trials{
+				{Known: 0.05, Count: 60, Found: 1, Share: binomial(1, 60)}}},
 			{Repeats: 20, Trials: []Trials{
 				{Known: 0.02, Count: 30, Found: 2, Share: binomial(2, 30)},
 				{Known: 0.049, Count: 30, Found: 27, Wrong: 1, Beyond: 11, Share: binomial(27, 30)},
 			}},
 			{Repeats: 40, Loaded: true, Trials: []Trials{{Known: 0.05, Count: 1}}},
 		},
-		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9, Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
+		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9,
+			Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
 	}
 	require.Equal(t, []string{
-		"delays of 200 ns and more, of half of the calls of a window: 1 of 2 are recovered within 3% or 10 ns, " +
-			"and the largest error is 5% (of 1.00 ms); a delay of every call, compared between two configurations, is off by -3 to +50 ns",
-		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 comparisons (1.74 to 7.73%)",
-		"measured in turns with 20 repeats, as ab does, a change of 4.9% is told from none in 27 of 30 trials (73.5 to 97.9%), " +
-			"in the wrong direction in 1, and called worse against the default least change of 2% in 11",
-		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 to 100%)",
+		"delays of 200 ns and more, of half of the calls of a window: 1 of 2 are recovered " +
+			"within 3% or 10 ns, " +
+			"and the largest error is 5% (of 1.00 ms); a delay of every call, compared between " +
+			"two configurations, is off by -3 to +50 ns",
+		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 " +
+			"comparisons (1.74 to 7.73%)",
+		"measured in turns with 20 repeats, as ab does, a change of 4.9% is told from none in 27 " +
+			"of 30 trials (73.5 to 97.9%), " +
+			"in the wrong direction in 1, and called worse against the default least change of " +
+			"2% in 11",
+		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
+			"to 100%)",
 	}, d.Summary())
-	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6}, Tolerance: 30e3}}
+	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6},
+		Tolerance: 30e3}}
 	d.Resolution.Delay = 0
 	lines := d.Summary()
-	require.Equal(t, "the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it", lines[0])
-	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 repeats (the last in 10 of 10 trials, 69.2 to 100%)", lines[3])
+	require.Equal(t,
+		"the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it",
+		lines[0])
+	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 "+
+		"repeats (the last in 10 of 10 trials, 69.2 to 100%)", lines[3])
 	d.Resolution.Trials[0].Count = 1
-	require.Equal(t, "1 trial with 10 repeats cannot say which delay is told from none", d.Summary()[3])
+	require.Equal(t, "1 trial with 10 repeats cannot say which delay is told from none",
+		d.Summary()[3])
 }

@@ -25,8 +25,8 @@ type Document struct {
 	Kind          string `json:"kind" jsonschema:"enum=calibration"`
 	// ID is 128 random bits in hex.
 	ID string `json:"id" jsonschema:"pattern=^[0-9a-f]{32}$"`
-	// StartedAt is in UTC. TookS is the time in seconds that was spent measuring, over all parts of a
-	// calibration that was resumed.
+	// StartedAt is in UTC. TookS is the time in seconds that was spent measuring, over all parts of
+	// a calibration that was resumed.
 	StartedAt   time.Time           `json:"started_at"`
 	TookS       float64             `json:"took_s"`
 	Argv        []string            `json:"argv"`
@@ -69,7 +69,8 @@ type Experiment struct {
 	// reference, of which nothing was changed, has 0.
 	Unit  string    `json:"unit"`
 	Known []float64 `json:"known"`
-	// Discarded counts by cell the launches that failed and were made again; absent if there were none.
+	// Discarded counts by cell the launches that failed and were made again; absent if there were
+	// none.
 	Discarded []int `json:"discarded,omitempty"`
 	// Set has the cells with their windows, and samples of the metrics that are needed.
 	Set *set.Set `json:"set"`
@@ -93,15 +94,16 @@ func (e Estimate) transform(f func(float64) float64) Estimate {
 
 // Recovery compares a known quantity with what was measured.
 type Recovery struct {
-	Quantity string `json:"quantity"` // "delay", "rate", "exponential delay: p99", "stall: p99, open loop", ...
-	Unit     string `json:"unit"`     // "ns", "op/s", "share"
+	// "delay", "rate", "exponential delay: p99", "stall: p99, open loop", ...
+	Quantity string `json:"quantity"`
+	Unit     string `json:"unit"` // "ns", "op/s", "share"
 	// Known is what was injected, or what follows from it in theory.
 	Known    float64  `json:"known"`
 	Measured Estimate `json:"measured"`
 	Windows  int      `json:"windows"` // with the quantity injected
-	// Tolerance is the error that the project promises, in Unit; 0 if it promises none here. Within is
-	// set if Measured.Value is within Tolerance of Known, and the interval reaches no further than
-	// Tolerance from Measured.Value.
+	// Tolerance is the error that the project promises, in Unit; 0 if it promises none here. Within
+	// is set if Measured.Value is within Tolerance of Known, and the interval reaches no further
+	// than Tolerance from Measured.Value.
 	Tolerance float64 `json:"tolerance,omitempty"`
 	Within    bool    `json:"within,omitempty"`
 }
@@ -128,8 +130,8 @@ type Observer struct {
 // Resolution is the smallest delay that a comparison of Repeats repeats a side tells from none.
 type Resolution struct {
 	Repeats int `json:"repeats"`
-	// Delay in ns is the smallest one that was found in at least FoundShare of the trials, as was every
-	// longer one; 0 if none was.
+	// Delay in ns is the smallest one that was found in at least FoundShare of the trials, as was
+	// every longer one; 0 if none was.
 	Delay      float64  `json:"delay_ns"`
 	FoundShare float64  `json:"found_share"`
 	Trials     []Trials `json:"trials"`
@@ -157,12 +159,12 @@ type FalseVerdicts struct {
 	// Comparisons is how many were made, each of Tests tests.
 	Comparisons int `json:"comparisons"`
 	Tests       int `json:"tests"`
-	// False counts those in which any test was significant, and Beyond those in which any change was
-	// significantly beyond the least change that counts by default.
+	// False counts those in which any test was significant, and Beyond those in which any change
+	// was significantly beyond the least change that counts by default.
 	False  int `json:"false"`
 	Beyond int `json:"beyond"`
-	// Share is False over Comparisons with its exact 95% interval. Within is set if the interval is not
-	// wholly above alpha, of at least 100 comparisons: fewer bound nothing.
+	// Share is False over Comparisons with its exact 95% interval. Within is set if the interval is
+	// not wholly above alpha, of at least 100 comparisons: fewer bound nothing.
 	Share  Estimate `json:"share"`
 	Within bool     `json:"within"`
 }

@@ -16,8 +16,8 @@ type Drift struct {
 	// Comparisons is how many were made, each of Repeats repeats a side.
 	Comparisons int `json:"comparisons"`
 	Repeats     int `json:"repeats"`
-	// Limit is the smallest least change, as a share, with which at most alpha of the comparisons give a
-	// verdict. It is 0 if so few do with none.
+	// Limit is the smallest least change, as a share, with which at most alpha of the comparisons
+	// give a verdict. It is 0 if so few do with none.
 	Limit float64 `json:"limit"`
 }
 
@@ -53,7 +53,8 @@ func (d *Document) drift() (*Drift, error) {
 	slices.Sort(apart)
 	allowed := int(d.Alpha * float64(len(limits))) // comparisons that may give a verdict
 	return &Drift{
-		ApartS: apart[len(apart)/2], Comparisons: len(limits), Repeats: selfRepeats, Limit: limits[len(limits)-1-allowed],
+		ApartS: apart[len(apart)/2], Comparisons: len(limits), Repeats: selfRepeats,
+		Limit: limits[len(limits)-1-allowed],
 	}, nil
 }
 
@@ -86,6 +87,8 @@ func (e *Experiment) driftOf(block int, alpha float64) (limit float64, ok bool, 
 // apart returns the time between the sides of a comparison of diff.
 func (e *Experiment) apart(n int) time.Duration {
 	a, b, _ := diffPair(n, e.rounds()/selfRepeats, len(e.Set.Cells))
-	began := func(p part) time.Time { return e.Set.Cells[p.cell].Windows[p.block*selfRepeats].StartedAt }
+	began := func(p part) time.Time {
+		return e.Set.Cells[p.cell].Windows[p.block*selfRepeats].StartedAt
+	}
 	return began(b).Sub(began(a)).Abs()
 }

@@ -12,7 +12,8 @@ import (
 const (
 	// selfRepeats are the rounds of a block, which is a comparison of a configuration with itself.
 	selfRepeats = 10
-	// fewestComparisons is the number of comparisons below which no rate of false verdicts is bounded.
+	// fewestComparisons is the number of comparisons below which no rate of false verdicts is
+	// bounded.
 	fewestComparisons = 100
 )
 
@@ -35,7 +36,8 @@ type method struct {
 }
 
 // methods are the ways to compare.
-var methods = []method{{"diff", (*Experiment).selfDiff}, {"along", (*Experiment).selfAlong}, {"ab", (*Experiment).selfAB}}
+var methods = []method{{"diff", (*Experiment).selfDiff}, {"along", (*Experiment).selfAlong},
+	{"ab", (*Experiment).selfAB}}
 
 // falseVerdicts compares equal cells in each way, with the least change 0 and with the default.
 func (d *Document) falseVerdicts() ([]FalseVerdicts, error) {
@@ -83,8 +85,9 @@ func (d *Document) falseVerdicts() ([]FalseVerdicts, error) {
 // part is a cell in a block.
 type part struct{ cell, block int }
 
-// diffPair returns what the n-th comparison of diff compares: a part of the first half of the experiment
-// with one of the second. No two comparisons share a part, and none are of the same two blocks.
+// diffPair returns what the n-th comparison of diff compares: a part of the first half of the
+// experiment with one of the second. No two comparisons share a part, and none are of the same two
+// blocks.
 func diffPair(n, blocks, cells int) (a, b part, ok bool) {
 	half := blocks / 2
 	switch {
@@ -97,9 +100,9 @@ func diffPair(n, blocks, cells int) (a, b part, ok bool) {
 	return part{}, part{}, false
 }
 
-// selfDiff compares two parts as sets that were measured at different times. Each sample is used once, but
-// comparisons share the drift of the machine, so the exact interval of their share is as if they were
-// independent.
+// selfDiff compares two parts as sets that were measured at different times. Each sample is used
+// once, but comparisons share the drift of the machine, so the exact interval of their share is as
+// if they were independent.
 func (e *Experiment) selfDiff(block int, o compare.Options) (outcome, bool, error) {
 	a, b, ok := diffPair(block, e.rounds()/selfRepeats, len(e.Set.Cells))
 	if !ok {
@@ -136,7 +139,8 @@ func (e *Experiment) selfAlong(block int, o compare.Options) (outcome, bool, err
 	for _, group := range ranking.Groups {
 		for i, one := range group.List {
 			for _, other := range group.List[:i] {
-				found.any = found.any || !strings.ContainsAny(one.Group, other.Group) // they are told apart
+				// they are told apart
+				found.any = found.any || !strings.ContainsAny(one.Group, other.Group)
 			}
 		}
 	}
@@ -151,7 +155,8 @@ func (e *Experiment) selfAB(block int, o compare.Options) (outcome, bool, error)
 // ab compares the first two cells from a round on until the rule ends it.
 func (e *Experiment) ab(rule compare.StopRule, from int, o compare.Options) (outcome, bool, error) {
 	for n := 1; ; n++ {
-		report, err := compare.Pairwise(e.setOf(cut(&e.Set.Cells[0], from, n)), e.setOf(cut(&e.Set.Cells[1], from, n)), o)
+		report, err := compare.Pairwise(e.setOf(cut(&e.Set.Cells[0], from, n)),
+			e.setOf(cut(&e.Set.Cells[1], from, n)), o)
 		if err != nil {
 			return outcome{}, false, err
 		}

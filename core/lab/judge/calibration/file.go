@@ -52,8 +52,9 @@ func Parse(text []byte) (*Document, error) {
 	case document.Kind != Kind:
 		return nil, fmt.Errorf("kind %q is not %q", document.Kind, Kind)
 	case result.Major(document.SchemaVersion) != result.Major(SchemaVersion):
-		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads calibrations of %s.x",
-			result.ErrNewer, document.SchemaVersion, result.Major(SchemaVersion))
+		return nil,
+			fmt.Errorf("%w: its schema is %q, and this transportbench reads calibrations of %s.x",
+				result.ErrNewer, document.SchemaVersion, result.Major(SchemaVersion))
 	}
 	d := new(Document)
 	if err := document.Decode(d); err != nil {
@@ -116,22 +117,25 @@ func (e *Experiment) check() error {
 	for i := range cells {
 		rounds := len(cells[i].Windows)
 		if rounds == 0 || rounds != len(cells[0].Windows) {
-			return fmt.Errorf("set: cells[%d] has %d windows and cells[0] has %d", i, rounds, len(cells[0].Windows))
+			return fmt.Errorf("set: cells[%d] has %d windows and cells[0] has %d", i, rounds,
+				len(cells[0].Windows))
 		}
 		for name, values := range cells[i].Samples {
 			if len(values) != rounds {
-				return fmt.Errorf("set: cells[%d]: metric %q has %d samples for %d windows", i, name, len(values), rounds)
+				return fmt.Errorf("set: cells[%d]: metric %q has %d samples for %d windows", i,
+					name, len(values), rounds)
 			}
 		}
 	}
 	return nil
 }
 
-// Write stores d as the file at path, whose directory it creates if needed. The file appears complete
-// and durable or not at all, and replaces an older one.
+// Write stores d as the file at path, whose directory it creates if needed. The file appears
+// complete and durable or not at all, and replaces an older one.
 func Write(path string, d *Document) error {
 	if err := files.MakeDir(filepath.Dir(path)); err != nil {
-		return &result.IOError{Op: "making a directory for the calibration", Path: filepath.Dir(path), Err: err}
+		return &result.IOError{Op: "making a directory for the calibration",
+			Path: filepath.Dir(path), Err: err}
 	}
 	if err := files.Replace(path, d.Encode); err != nil {
 		return &result.IOError{Op: "writing the calibration", Path: path, Err: err}
@@ -174,8 +178,8 @@ func (d *Document) Encode(w io.Writer) error {
 	return b.Flush()
 }
 
-// normalized returns a copy that has empty lists instead of nil ones, which would be written as null,
-// and times in UTC.
+// normalized returns a copy that has empty lists instead of nil ones, which would be written as
+// null, and times in UTC.
 func (d *Document) normalized() *Document {
 	c := *d
 	c.StartedAt = c.StartedAt.UTC()
@@ -207,5 +211,6 @@ func StatePath(identity machine.Identity) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(text)
-	return filepath.Join(dir, "transportbench", "calibration", hex.EncodeToString(sum[:8])+".json"), nil
+	return filepath.Join(dir, "transportbench", "calibration", hex.EncodeToString(sum[:8])+".json"),
+		nil
 }

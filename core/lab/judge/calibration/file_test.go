@@ -37,7 +37,8 @@ func TestSchemaFile(t *testing.T) {
 			switch {
 			case typ == reflect.TypeFor[set.Set](): // it has its own schema
 				return &invopop.Schema{Type: "object"}
-			case typ != reflect.TypeFor[time.Time]() && typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+			case typ != reflect.TypeFor[time.Time]() &&
+				typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 				return &invopop.Schema{Type: "string"} // whatever its kind
 			}
 			return nil
@@ -55,7 +56,8 @@ func TestSchemaFile(t *testing.T) {
 	}
 	committed, err := os.ReadFile(schemaPath)
 	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text), "run go test ./core/lab/judge/calibration -run TestSchemaFile -update")
+	require.Equal(t, string(committed), string(text),
+		"run go test ./core/lab/judge/calibration -run TestSchemaFile -update")
 }
 
 // validate checks a document against the schema.
@@ -79,16 +81,20 @@ func fileDocument() *Document {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	s := set.New()
 	s.CreatedAt = at
-	s.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}, Volatile: map[string]string{}}}
+	s.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"},
+		Volatile: map[string]string{}}}
 	for i := range 2 {
 		s.Cells = append(s.Cells, set.Cell{
-			Config: map[string]string{"transport": "calibration", "in_flight": "1"}, Status: set.Measured, StartedAt: at,
-			Windows: []set.Window{{StartedAt: at, BounceBefore: 50, BounceAfter: 51}, {StartedAt: at, Launch: 1}},
+			Config: map[string]string{"transport": "calibration", "in_flight": "1"},
+			Status: set.Measured, StartedAt: at,
+			Windows: []set.Window{{StartedAt: at, BounceBefore: 50, BounceAfter: 51},
+				{StartedAt: at, Launch: 1}},
 			Samples: map[string][]float64{result.Throughput: {1000 + float64(i), 1001}},
 		})
 	}
 	return &Document{
-		SchemaVersion: SchemaVersion, Kind: Kind, ID: result.NewID(), StartedAt: at, TookS: 1.5, Alpha: 0.05,
+		SchemaVersion: SchemaVersion, Kind: Kind, ID: result.NewID(), StartedAt: at, TookS: 1.5,
+		Alpha:       0.05,
 		Environment: machine.Environment{Identity: machine.Identity{CPU: "some", Arch: "amd64"}},
 		Power:       []Power{{Load: "in-flight 1", Repeats: 10}},
 		Experiments: []Experiment{{Name: "delay", Unit: "ns", Known: []float64{0, 10}, Set: s}},
@@ -126,26 +132,34 @@ func TestHostileCalibrationIsRefused(t *testing.T) {
 		return strings.Replace(text, from, to, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"truncated":        {text[:len(text)/2], "unexpected end"},
-		"behind the end":   {text + "{}", "after top-level value"},
-		"twice":            {edit(`"kind": "calibration"`, `"kind": "calibration", "Kind": "run"`), "occurs twice"},
-		"another kind":     {edit(`"kind": "calibration"`, `"kind": "run"`), `kind "run" is not "calibration"`},
-		"newer":            {edit(`"2.0.0"`, `"3.0.0"`), "newer version"},
-		"no version":       {edit(`"schema_version": "2.0.0",`, ``), "no schema_version"},
-		"no ID":            {edit(`"id"`, `"nope"`), "id"},
-		"no time":          {edit(`"started_at"`, `"nope"`), "started_at"},
-		"negative time":    {edit(`"took_s": 1.5`, `"took_s": -1`), "took_s"},
-		"alpha":            {edit(`"alpha": 0.05`, `"alpha": 1`), "alpha"},
-		"no machine":       {edit(`"arch": "amd64"`, `"arch": ""`), "identity"},
-		"huge number":      {edit(`[1000,`, `[1e999,`), "out of range"},
-		"a name too many":  {edit(`"name":"delay"`, `"name":""`), "experiments[0]: name is missing"},
-		"no set":           {edit(`"set":{`, `"other":{`), "experiments[0]: set is missing"},
-		"known":            {edit(`"known":[0,10]`, `"known":[0]`), "known has 1 values for 2 cells"},
-		"unlike rounds":    {edit(`,{"started_at":"2026-03-04T05:06:07Z","launch":1}`, ``), "windows"},
-		"missing sample":   {edit(`[1000,1001]`, `[1000]`), "has 1 samples for 2 windows"},
-		"no transport":     {edit(`"transport":"calibration"`, `"other":"calibration"`), "config has no transport"},
-		"negative bounce":  {edit(`"bounce_before_ns":50`, `"bounce_before_ns":-50`), "negative bounce"},
-		"file elsewhere":   {edit(`"samples"`, `"files":[{"name":"../x","bytes":1}],"samples"`), "outside the directory"},
+		"truncated":      {text[:len(text)/2], "unexpected end"},
+		"behind the end": {text + "{}", "after top-level value"},
+		"twice": {edit(`"kind": "calibration"`, `"kind": "calibration", "Kind": "run"`),
+			"occurs twice"},
+		"another kind": {edit(`"kind": "calibration"`, `"kind": "run"`),
+			`kind "run" is not "calibration"`},
+		"newer":         {edit(`"2.0.0"`, `"3.0.0"`), "newer version"},
+		"no version":    {edit(`"schema_version": "2.0.0",`, ``), "no schema_version"},
+		"no ID":         {edit(`"id"`, `"nope"`), "id"},
+		"no time":       {edit(`"started_at"`, `"nope"`), "started_at"},
+		"negative time": {edit(`"took_s": 1.5`, `"took_s": -1`), "took_s"},
+		"alpha":         {edit(`"alpha": 0.05`, `"alpha": 1`), "alpha"},
+		"no machine":    {edit(`"arch": "amd64"`, `"arch": ""`), "identity"},
+		"huge number":   {edit(`[1000,`, `[1e999,`), "out of range"},
+		"a name too many": {edit(`"name":"delay"`, `"name":""`),
+			"experiments[0]: name is missing"},
+		"no set": {edit(`"set":{`, `"other":{`), "experiments[0]: set is missing"},
+		"known": {edit(`"known":[0,10]`, `"known":[0]`),
+			"known has 1 values for 2 cells"},
+		"unlike rounds": {edit(`,{"started_at":"2026-03-04T05:06:07Z","launch":1}`, ``),
+			"windows"},
+		"missing sample": {edit(`[1000,1001]`, `[1000]`), "has 1 samples for 2 windows"},
+		"no transport": {edit(`"transport":"calibration"`, `"other":"calibration"`),
+			"config has no transport"},
+		"negative bounce": {edit(`"bounce_before_ns":50`, `"bounce_before_ns":-50`),
+			"negative bounce"},
+		"file elsewhere": {edit(`"samples"`, `"files":[{"name":"../x","bytes":1}],"samples"`),
+			"outside the directory"},
 		"text for numbers": {edit(`"known":[0,10]`, `"known":["0",10]`), "line"},
 	} {
 		path := filepath.Join(t.TempDir(), FileName)
@@ -171,52 +185,124 @@ func withConclusions() *Document {
 		}
 	}
 	d := fileDocument()
-	d.Recovery = []Recovery{{Quantity: quantityDelay, Unit: "ns", Known: 200, Measured: estimate(201, 199, 203), Windows: 20, Tolerance: 10}}
-	d.Observer = []Observer{{SampleEvery: 1, InFlight: 1, Change: estimate(-0.1, -0.2, 0), Windows: 40}}
+	d.Recovery = []Recovery{{Quantity: quantityDelay, Unit: "ns", Known: 200,
+		Measured: estimate(201, 199, 203), Windows: 20, Tolerance: 10}}
+	d.Observer = []Observer{{SampleEvery: 1, InFlight: 1, Change: estimate(-0.1, -0.2, 0),
+		Windows: 40}}
 	d.Resolution = Resolution{Repeats: 10, Delay: 50, FoundShare: 0.9, Trials: trials()}
-	d.FalseVerdicts = []FalseVerdicts{{Method: "diff", Repeats: 10, Comparisons: 200, Tests: 3, False: 7, Beyond: 6, Share: estimate(0.035, 0.01, 0.07)}}
+	d.FalseVerdicts = []FalseVerdicts{{Method: "diff", Repeats: 10, Comparisons: 200, Tests: 3,
+		False: 7, Beyond: 6, Share: estimate(0.035, 0.01, 0.07)}}
 	d.Power = []Power{{Load: "echo", Repeats: 10, Trials: trials()}}
 	return d
 }
 
-// wrongConclusions change a calibration with conclusions into one that none has, and have the error.
+// wrongConclusions change a calibration with conclusions into one that none has, and have the
+// error.
 func wrongConclusions() map[string]func(*Document) {
 	nan, minus, two := math.NaN(), -1.0, 2.0
 	return map[string]func(*Document){
-		"recovery[0]: measured: the interval has one bound only":            func(d *Document) { d.Recovery[0].Measured.High = nil },
-		"recovery[0]: measured: the interval from 204 to 203 is empty":      func(d *Document) { *d.Recovery[0].Measured.Low = 204 },
-		"recovery[0]: measured: [NaN 199 203] is out of range":              func(d *Document) { d.Recovery[0].Measured.Value = nan },
-		"recovery[0]: measured: [201 NaN 203] is out of range":              func(d *Document) { d.Recovery[0].Measured.Low = &nan },
-		"recovery[0]: known: NaN is not finite":                             func(d *Document) { d.Recovery[0].Known = nan },
-		"recovery[0]: known: 0 is not a delay":                              func(d *Document) { d.Recovery[0].Known = 0 },
-		"recovery[0]: tolerance: -1 is out of range":                        func(d *Document) { d.Recovery[0].Tolerance = -1 },
-		"recovery[0]: windows: -1 is negative":                              func(d *Document) { d.Recovery[0].Windows = -1 },
-		"observer[0]: change: the interval has one bound only":              func(d *Document) { d.Observer[0].Change.Low = nil },
-		"observer[0]: sample_every: 0 is not positive":                      func(d *Document) { d.Observer[0].SampleEvery = 0 },
-		"observer[0]: in_flight -1":                                         func(d *Document) { d.Observer[0].InFlight = -1 },
-		"observer[0]: in_flight 1 or windows -1 is negative":                func(d *Document) { d.Observer[0].Windows = -1 },
-		"resolution: repeats: 0 is not positive":                            func(d *Document) { d.Resolution.Repeats = 0 },
-		"resolution: delay_ns: -1 is out of range":                          func(d *Document) { d.Resolution.Delay = -1 },
-		"resolution: found_share: 2 is out of range":                        func(d *Document) { d.Resolution.FoundShare = 2 },
-		"resolution: trials[1]: known: 0.001 is below the one before, 0.01": func(d *Document) { d.Resolution.Trials[1].Known = 0.001 },
-		"power[0]: repeats: 0 is not positive":                              func(d *Document) { d.Power[0].Repeats = 0 },
-		"power[0]: trials[0]: known: NaN is not finite":                     func(d *Document) { d.Power[0].Trials[0].Known = nan },
-		"power[0]: trials[0]: count: -1 is negative":                        func(d *Document) { d.Power[0].Trials[0].Count = -1 },
-		"power[0]: trials[0]: found 11":                                     func(d *Document) { d.Power[0].Trials[0].Found = 11 },
-		"power[0]: trials[0]: found -1":                                     func(d *Document) { d.Power[0].Trials[0].Found = -1 },
-		"power[0]: trials[0]: found 4, wrong 11 or beyond 0":                func(d *Document) { d.Power[0].Trials[0].Wrong = 11 },
-		"power[0]: trials[0]: share: [0.4 -1 0.74] is out of range":         func(d *Document) { d.Power[0].Trials[0].Share.Low = &minus },
-		"power[0]: trials[0]: share: the interval has one bound only":       func(d *Document) { d.Power[0].Trials[0].Share.High = nil },
-		"false_verdicts[0]: share: [2 0.01 0.07] is out of range":           func(d *Document) { d.FalseVerdicts[0].Share.Value = 2 },
-		"false_verdicts[0]: share: [0.035 0.01 2] is out of range":          func(d *Document) { d.FalseVerdicts[0].Share.High = &two },
-		"false_verdicts[0]: repeats: 0 is not positive":                     func(d *Document) { d.FalseVerdicts[0].Repeats = 0 },
-		"false_verdicts[0]: comparisons -1":                                 func(d *Document) { d.FalseVerdicts[0].Comparisons = -1 },
-		"false_verdicts[0]: comparisons 200 or tests -3 is negative":        func(d *Document) { d.FalseVerdicts[0].Tests = -3 },
-		"false_verdicts[0]: false 201":                                      func(d *Document) { d.FalseVerdicts[0].False = 201 },
-		"false_verdicts[0]: false 7 or beyond 201":                          func(d *Document) { d.FalseVerdicts[0].Beyond = 201 },
-		"experiments[0]: known: [NaN 10] is not finite":                     func(d *Document) { d.Experiments[0].Known[0] = nan },
-		"experiments[0]: discarded has 1 values for 2 cells":                func(d *Document) { d.Experiments[0].Discarded = []int{1} },
-		"experiments[0]: discarded: [0 -1] has a negative number":           func(d *Document) { d.Experiments[0].Discarded = []int{0, -1} },
+		"recovery[0]: measured: the interval has one bound only": func(d *Document) {
+			d.Recovery[0].Measured.High = nil
+		},
+		"recovery[0]: measured: the interval from 204 to 203 is empty": func(d *Document) {
+			*d.Recovery[0].Measured.Low = 204
+		},
+		"recovery[0]: measured: [NaN 199 203] is out of range": func(d *Document) {
+			d.Recovery[0].Measured.Value = nan
+		},
+		"recovery[0]: measured: [201 NaN 203] is out of range": func(d *Document) {
+			d.Recovery[0].Measured.Low = &nan
+		},
+		"recovery[0]: known: NaN is not finite": func(d *Document) {
+			d.Recovery[0].Known = nan
+		},
+		"recovery[0]: known: 0 is not a delay": func(d *Document) {
+			d.Recovery[0].Known = 0
+		},
+		"recovery[0]: tolerance: -1 is out of range": func(d *Document) {
+			d.Recovery[0].Tolerance = -1
+		},
+		"recovery[0]: windows: -1 is negative": func(d *Document) {
+			d.Recovery[0].Windows = -1
+		},
+		"observer[0]: change: the interval has one bound only": func(d *Document) {
+			d.Observer[0].Change.Low = nil
+		},
+		"observer[0]: sample_every: 0 is not positive": func(d *Document) {
+			d.Observer[0].SampleEvery = 0
+		},
+		"observer[0]: in_flight -1": func(d *Document) {
+			d.Observer[0].InFlight = -1
+		},
+		"observer[0]: in_flight 1 or windows -1 is negative": func(d *Document) {
+			d.Observer[0].Windows = -1
+		},
+		"resolution: repeats: 0 is not positive": func(d *Document) {
+			d.Resolution.Repeats = 0
+		},
+		"resolution: delay_ns: -1 is out of range": func(d *Document) {
+			d.Resolution.Delay = -1
+		},
+		"resolution: found_share: 2 is out of range": func(d *Document) {
+			d.Resolution.FoundShare = 2
+		},
+		"resolution: trials[1]: known: 0.001 is below the one before, 0.01": func(d *Document) {
+			d.Resolution.Trials[1].Known = 0.001
+		},
+		"power[0]: repeats: 0 is not positive": func(d *Document) {
+			d.Power[0].Repeats = 0
+		},
+		"power[0]: trials[0]: known: NaN is not finite": func(d *Document) {
+			d.Power[0].Trials[0].Known = nan
+		},
+		"power[0]: trials[0]: count: -1 is negative": func(d *Document) {
+			d.Power[0].Trials[0].Count = -1
+		},
+		"power[0]: trials[0]: found 11": func(d *Document) {
+			d.Power[0].Trials[0].Found = 11
+		},
+		"power[0]: trials[0]: found -1": func(d *Document) {
+			d.Power[0].Trials[0].Found = -1
+		},
+		"power[0]: trials[0]: found 4, wrong 11 or beyond 0": func(d *Document) {
+			d.Power[0].Trials[0].Wrong = 11
+		},
+		"power[0]: trials[0]: share: [0.4 -1 0.74] is out of range": func(d *Document) {
+			d.Power[0].Trials[0].Share.Low = &minus
+		},
+		"power[0]: trials[0]: share: the interval has one bound only": func(d *Document) {
+			d.Power[0].Trials[0].Share.High = nil
+		},
+		"false_verdicts[0]: share: [2 0.01 0.07] is out of range": func(d *Document) {
+			d.FalseVerdicts[0].Share.Value = 2
+		},
+		"false_verdicts[0]: share: [0.035 0.01 2] is out of range": func(d *Document) {
+			d.FalseVerdicts[0].Share.High = &two
+		},
+		"false_verdicts[0]: repeats: 0 is not positive": func(d *Document) {
+			d.FalseVerdicts[0].Repeats = 0
+		},
+		"false_verdicts[0]: comparisons -1": func(d *Document) {
+			d.FalseVerdicts[0].Comparisons = -1
+		},
+		"false_verdicts[0]: comparisons 200 or tests -3 is negative": func(d *Document) {
+			d.FalseVerdicts[0].Tests = -3
+		},
+		"false_verdicts[0]: false 201": func(d *Document) {
+			d.FalseVerdicts[0].False = 201
+		},
+		"false_verdicts[0]: false 7 or beyond 201": func(d *Document) {
+			d.FalseVerdicts[0].Beyond = 201
+		},
+		"experiments[0]: known: [NaN 10] is not finite": func(d *Document) {
+			d.Experiments[0].Known[0] = nan
+		},
+		"experiments[0]: discarded has 1 values for 2 cells": func(d *Document) {
+			d.Experiments[0].Discarded = []int{1}
+		},
+		"experiments[0]: discarded: [0 -1] has a negative number": func(d *Document) {
+			d.Experiments[0].Discarded = []int{0, -1}
+		},
 	}
 }
 
@@ -300,7 +386,8 @@ func TestStatePath(t *testing.T) {
 	t.Setenv("HOME", "/somewhere")
 	path, err = StatePath(one)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(path, "/somewhere/.local/state/transportbench/calibration/"), path)
+	require.True(t, strings.HasPrefix(path, "/somewhere/.local/state/transportbench/calibration/"),
+		path)
 }
 
 func TestUnwritableCalibration(t *testing.T) {

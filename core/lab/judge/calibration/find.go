@@ -22,15 +22,15 @@ type Found struct {
 	// Document is nil if there is no calibration, else Path is its file.
 	Document *Document
 	Path     string
-	// Stale has the age of the calibration, and the version or runtime that it was made with if those
-	// are not the present ones; else it is empty.
+	// Stale has the age of the calibration, and the version or runtime that it was made with if
+	// those are not the present ones; else it is empty.
 	Stale string
 	// Unused says why other calibrations do not count, a line each.
 	Unused []string
 }
 
-// Finder finds calibrations. It reads a file again only if its size or time has changed. The zero value
-// is ready; it must not be used concurrently.
+// Finder finds calibrations. It reads a file again only if its size or time has changed. The zero
+// value is ready; it must not be used concurrently.
 type Finder struct {
 	files map[string]readFile
 }
@@ -57,8 +57,8 @@ func (r *Finder) read(path string, info os.FileInfo) (*Document, error) {
 }
 
 // Find returns the last calibration of a machine. It reads the file [FileName] of each of the
-// directories and those in the user's state directory. The last is the newest full one, or the newest
-// quick one if none is full. One that was made later than tomorrow does not count.
+// directories and those in the user's state directory. The last is the newest full one, or the
+// newest quick one if none is full. One that was made later than tomorrow does not count.
 func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 	f := Found{Identity: identity}
 	var paths []string
@@ -87,7 +87,9 @@ func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 		case err != nil:
 			f.Unused = append(f.Unused, fmt.Sprintf("%s: %v", path, err))
 		case len(other) == 0 && d.StartedAt.After(now.Add(24*time.Hour)):
-			f.Unused = append(f.Unused, fmt.Sprintf("%s does not count: started_at is in the future, %s", path, d.StartedAt.UTC().Format(time.DateOnly)))
+			f.Unused = append(f.Unused,
+				fmt.Sprintf("%s does not count: started_at is in the future, %s", path,
+					d.StartedAt.UTC().Format(time.DateOnly)))
 		case len(other) == 0:
 			if f.Document == nil || d.after(f.Document) {
 				f.Document, f.Path = d, path
@@ -102,7 +104,8 @@ func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 			}
 		}
 	}
-	if f.Document == nil { // other machines may share the state directory, but this one may have a new kernel
+	// other machines may share the state directory, but this one may have a new kernel
+	if f.Document == nil {
 		f.Unused = append(f.Unused, kernels...)
 		return f
 	}
@@ -116,10 +119,12 @@ func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 func (d *Document) Changed(version, runtime string) []string {
 	var changed []string
 	if d.Tool.Version != version {
-		changed = append(changed, fmt.Sprintf("version %s, and this is %s", d.Tool.Version, version))
+		changed = append(changed, fmt.Sprintf("version %s, and this is %s", d.Tool.Version,
+			version))
 	}
 	if d.Plugin.RuntimeDigest != runtime {
-		changed = append(changed, fmt.Sprintf("runtime %.12s, and this has %.12s", d.Plugin.RuntimeDigest, runtime))
+		changed = append(changed, fmt.Sprintf("runtime %.12s, and this has %.12s",
+			d.Plugin.RuntimeDigest, runtime))
 	}
 	return changed
 }
@@ -170,7 +175,8 @@ func (r *Finder) OfSets(sets ...*set.Set) []Found {
 			c := &s.Cells[i]
 			id := s.Machine(c).Identity
 			if c.Status == set.Measured && len(id) > 0 &&
-				!slices.ContainsFunc(machines, func(known map[string]string) bool { return maps.Equal(known, id) }) {
+				!slices.ContainsFunc(machines,
+					func(known map[string]string) bool { return maps.Equal(known, id) }) {
 				machines = append(machines, id)
 			}
 		}

@@ -18,7 +18,8 @@ import (
 func kept(t *testing.T, path string, identity machine.Identity, day int, quick bool) *Document {
 	t.Helper()
 	d := fileDocument()
-	d.Environment.Identity, d.StartedAt, d.Quick = identity, time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), quick
+	d.Environment.Identity, d.StartedAt, d.Quick = identity,
+		time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), quick
 	d.Tool.Version, d.Plugin.RuntimeDigest = core.Version, core.RuntimeDigest()
 	require.NoError(t, Write(path, d))
 	return d
@@ -55,7 +56,8 @@ func TestFind(t *testing.T) {
 	kept(t, filepath.Join(dir, FileName), other, 5, false)
 	f = find()
 	require.Equal(t, filepath.Join(parent, FileName), f.Path)
-	require.Equal(t, []string{filepath.Join(dir, FileName) + ` is of another machine: cores "4" instead of "2"`}, f.Unused)
+	require.Equal(t, []string{filepath.Join(dir, FileName) +
+		` is of another machine: cores "4" instead of "2"`}, f.Unused)
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), []byte("{"), 0o600))
 	f = find()
@@ -82,7 +84,8 @@ func TestFindInASharedStateDirectory(t *testing.T) {
 	path, err = StatePath(before)
 	require.NoError(t, err)
 	kept(t, path, before, 1, false)
-	require.Equal(t, []string{path + ` is of another machine: kernel "6.1" instead of "6.2"`}, new(Finder).Find(identity).Unused)
+	require.Equal(t, []string{path + ` is of another machine: kernel "6.1" instead of "6.2"`},
+		new(Finder).Find(identity).Unused)
 	path, err = StatePath(here)
 	require.NoError(t, err)
 	kept(t, path, here, 1, true)
@@ -97,9 +100,11 @@ func TestOfSets(t *testing.T) {
 	path := filepath.Join(root, "machine", FileName)
 	d := kept(t, path, here, 1, false)
 	r := &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Argv: []string{},
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
+		Argv:        []string{},
 		Environment: machine.Environment{Identity: here}, Repeats: make([]result.Repeat, 1),
-		Summary: map[string]result.Metric{}, Checks: []result.Finding{}, Placement: []result.Placement{},
+		Summary: map[string]result.Metric{}, Checks: []result.Finding{},
+		Placement: []result.Placement{},
 	}
 	r.Config.Transport = "shm"
 	r.Repeats[0].Samples = map[string]float64{result.Throughput: 1}
@@ -166,7 +171,8 @@ func TestFindIgnoresTheFuture(t *testing.T) {
 		f := new(Finder).Find(identity, dir)
 		require.Equal(t, counts, f.Document != nil)
 		if !counts {
-			require.Equal(t, []string{path + " does not count: started_at is in the future, " + d.StartedAt.UTC().Format(time.DateOnly)}, f.Unused)
+			require.Equal(t, []string{path + " does not count: started_at is in the future, " +
+				d.StartedAt.UTC().Format(time.DateOnly)}, f.Unused)
 		}
 	}
 }
@@ -180,15 +186,18 @@ func TestFindTellsAnotherVersion(t *testing.T) {
 	dir := t.TempDir()
 	d := kept(t, filepath.Join(dir, FileName), here, 1, false)
 	stale := func(version, runtime string) string {
-		d.StartedAt, d.Tool.Version, d.Plugin.RuntimeDigest = time.Now().Add(-10*24*time.Hour-time.Hour), version, runtime
+		d.StartedAt, d.Tool.Version, d.Plugin.RuntimeDigest = time.Now().Add(
+			-10*24*time.Hour-time.Hour), version, runtime
 		require.NoError(t, Write(filepath.Join(dir, FileName), d))
 		f := new(Finder).Find(identity, dir)
 		require.NotNil(t, f.Document)
 		return f.Stale
 	}
 	require.Empty(t, stale(core.Version, core.RuntimeDigest()))
-	require.Equal(t, "10 days old, made with version 0.1.0, and this is "+core.Version, stale("0.1.0", core.RuntimeDigest()))
-	require.Equal(t, "10 days old, made with runtime 0123456789ab, and this has "+core.RuntimeDigest()[:12], stale(core.Version, "0123456789abcdef"))
+	require.Equal(t, "10 days old, made with version 0.1.0, and this is "+core.Version,
+		stale("0.1.0", core.RuntimeDigest()))
+	require.Equal(t, "10 days old, made with runtime 0123456789ab, and this has "+
+		core.RuntimeDigest()[:12], stale(core.Version, "0123456789abcdef"))
 }
 
 // A file that has not changed is read once, whatever number of machines and sets there are.

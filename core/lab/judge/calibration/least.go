@@ -11,11 +11,12 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// LeastChange returns the least change that counts in comparisons of so many repeats a side: the largest
-// of those that the machines were seen to find, or standard if that is larger. from names the calibration
-// of each machine, the one that decided first, or says that there is none. apart tells that the sides were
-// measured at different times, between which the machines drift.
-func LeastChange(found []Found, repeats int, apart bool, standard float64) (share float64, from string) {
+// LeastChange returns the least change that counts in comparisons of so many repeats a side: the
+// largest of those that the machines were seen to find, or standard if that is larger. from names
+// the calibration of each machine, the one that decided first, or says that there is none. apart
+// tells that the sides were measured at different times, between which the machines drift.
+func LeastChange(found []Found, repeats int, apart bool, standard float64) (share float64,
+	from string) {
 	share = standard
 	least := make([]Least, len(found))
 	decided := -1
@@ -24,7 +25,8 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 			continue
 		}
 		least[i], _ = f.Document.LeastChange(repeats)
-		if drift := f.Document.Drift; apart && drift != nil && least[i].Count > 0 && drift.Limit > least[i].Known {
+		if drift := f.Document.Drift; apart && drift != nil && least[i].Count > 0 &&
+			drift.Limit > least[i].Known {
 			least[i].Known, least[i].Drift = drift.Limit, drift
 		}
 		if least[i].Known > share {
@@ -45,7 +47,8 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 			texts = append(texts, "no full calibration of "+machine)
 			continue
 		}
-		source := fmt.Sprintf(" (calibration%s of %s, %s)", of, f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
+		source := fmt.Sprintf(" (calibration%s of %s, %s)", of,
+			f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
 		if apart && f.Document.Drift == nil {
 			source += ", " + DriftUnknown
 		}
@@ -58,15 +61,19 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 	return share, strings.Join(texts, "; ")
 }
 
-// DriftUnknown says that a full calibration has no drift: an older build made it, or it has too few comparisons.
-const DriftUnknown = "which does not say how far sets that were measured at different times differ: measure in turns, or run calibrate again"
+// DriftUnknown says that a full calibration has no drift: an older build made it, or it has too few
+// comparisons.
+const DriftUnknown = "which does not say how far sets that were measured at different times " +
+	"differ: measure in turns, or run calibrate again"
 
 // machine names the machine.
 func (f *Found) machine() string {
-	return fmt.Sprintf("%s, kernel %s", cmp.Or(f.Identity["cpu"], "an unknown processor"), cmp.Or(f.Identity["kernel"], "unknown"))
+	return fmt.Sprintf("%s, kernel %s", cmp.Or(f.Identity["cpu"], "an unknown processor"),
+		cmp.Or(f.Identity["kernel"], "unknown"))
 }
 
-// origin names the file of the calibration, and what it was made with if that is not the present tool.
+// origin names the file of the calibration, and what it was made with if that is not the present
+// tool.
 func (f *Found) origin() string {
 	if f.Stale == "" {
 		return f.Path
@@ -79,7 +86,8 @@ type Least struct {
 	// Trials are those of the change, which is Known, with Repeats repeats a side.
 	Trials
 	Repeats int
-	// Seen is set if enough of the trials found the change. If not, it is the largest that was tried.
+	// Seen is set if enough of the trials found the change. If not, it is the largest that was
+	// tried.
 	Seen bool
 	// Fewer is set if no trial has as few repeats as was asked for.
 	Fewer bool
@@ -93,12 +101,16 @@ func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidenc
 // evidence says how well the change was found.
 func (l Least) evidence() string {
 	if l.Drift != nil {
-		return fmt.Sprintf("equal sets that were measured %s apart differ by that much; ab alternates and finds smaller changes", l.Drift.Apart())
+		return fmt.Sprintf("equal sets that were measured %s apart differ by that much; ab "+
+			"alternates and finds smaller changes", l.Drift.Apart())
 	}
 	repeats := format.Count(l.Repeats, "repeat")
-	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"), repeats)
+	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"),
+		repeats)
 	if !l.Seen {
-		text = fmt.Sprintf("the largest change tried, and not even that was found in %s of the trials with %s", format.Share(foundShare), repeats)
+		text = fmt.Sprintf(
+			"the largest change tried, and not even that was found in %s of the trials with %s",
+			format.Share(foundShare), repeats)
 	}
 	if l.Fewer {
 		text += ", not measured below " + repeats
@@ -107,10 +119,10 @@ func (l Least) evidence() string {
 }
 
 // LeastChange returns the smallest known change that comparisons of so many repeats a side find on
-// this machine: in at least 90% of the trials on quiet processors with at most that many repeats, as
-// every larger change. If none was, it is the largest change of the trials: the machine may not even
-// show that one. With fewer repeats than all trials have, those with the fewest count: fewer repeats
-// do not show more. ok is false for a quick calibration, and without trials.
+// this machine: in at least 90% of the trials on quiet processors with at most that many repeats,
+// as every larger change. If none was, it is the largest change of the trials: the machine may not
+// even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
+// repeats do not show more. ok is false for a quick calibration, and without trials.
 func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 	if d.Quick {
 		return Least{}, false
@@ -138,10 +150,11 @@ func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 	return least, len(quiet) > 0
 }
 
-// Repeats returns the least number of repeats of the measured cells whose configuration all sets have,
-// or of all measured cells if they have none in common. The options in ignore do not count.
+// Repeats returns the least number of repeats of the measured cells whose configuration all sets
+// have, or of all measured cells if they have none in common. The options in ignore do not count.
 func Repeats(ignore []string, sets ...*set.Set) int {
-	in := map[string]int{} // the number of the last set that has the configuration, if all before have it
+	// the number of the last set that has the configuration, if all before have it
+	in := map[string]int{}
 	for number, s := range sets {
 		for i := range s.Cells {
 			if key := s.Cells[i].Key(ignore...); in[key] == number {

@@ -13,12 +13,15 @@ import (
 // seen returns a calibration of a machine on which changes of that size were found.
 func seen(share float64, quick bool) Found {
 	d := &Document{StartedAt: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), Quick: quick}
-	d.Power = []Power{{Repeats: 10, Trials: []Trials{{Known: share, Count: 30, Found: 30, Share: Estimate{Value: 1}}}}}
-	return Found{Identity: map[string]string{"cpu": "some", "kernel": "6.2"}, Document: d, Path: "calibration.json"}
+	d.Power = []Power{
+		{Repeats: 10, Trials: []Trials{{Known: share, Count: 30, Found: 30,
+			Share: Estimate{Value: 1}}}}}
+	return Found{Identity: map[string]string{"cpu": "some", "kernel": "6.2"}, Document: d,
+		Path: "calibration.json"}
 }
 
-// Of several machines, the one that sees least decides. A change below the default never counts. The text
-// names the calibrations of all machines.
+// Of several machines, the one that sees least decides. A change below the default never counts.
+// The text names the calibrations of all machines.
 func TestLeastChangeOfMachines(t *testing.T) {
 	unseen, stale := seen(0.05, false), seen(0.05, false)
 	unseen.Document.Power[0].Trials[0].Share.Value = 0.5
@@ -33,21 +36,30 @@ func TestLeastChangeOfMachines(t *testing.T) {
 		{nil, 0.02, none},
 		{[]Found{{}}, 0.02, none},
 		{[]Found{seen(0.05, true)}, 0.02, none},
-		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{stale}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
-		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of the trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
-			"; seen: 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials with 10 repeats " +
+			"(calibration of 2026-03-04, calibration.json)"},
+		{[]Found{stale}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of " +
+			"2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
+		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of " +
+			"the trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials with " +
+			"10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials " +
+			"with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+			"; seen: 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel " +
+			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
 		share, from := LeastChange(c.found, 10, false, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
-	// A calibration without a drift, as older builds made, does not lower the limit of diff in silence.
+	// A calibration without a drift, as older builds made, does not lower the limit of diff in
+	// silence.
 	_, from := LeastChange([]Found{seen(0.05, false)}, 10, true, 0.02)
-	require.Equal(t, "found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json), "+DriftUnknown, from)
+	require.Equal(t,
+		"found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json), "+
+			DriftUnknown, from)
 	_, from = LeastChange([]Found{seen(0.01, false)}, 10, true, 0.02)
 	require.Contains(t, from, DriftUnknown)
 	// A machine that drifts shows less of what was measured at different times.
@@ -56,7 +68,8 @@ func TestLeastChangeOfMachines(t *testing.T) {
 	var share float64
 	share, from = LeastChange([]Found{drifting}, 10, true, 0.02)
 	require.Equal(t, 0.12, share)
-	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much; ab alternates and finds smaller changes (calibration of 2026-03-04, calibration.json)", from)
+	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much; ab "+
+		"alternates and finds smaller changes (calibration of 2026-03-04, calibration.json)", from)
 	share, _ = LeastChange([]Found{drifting}, 10, false, 0.02)
 	require.Equal(t, 0.05, share)
 
@@ -69,8 +82,10 @@ func TestRepeats(t *testing.T) {
 		s := set.New()
 		for i, n := range repeats {
 			s.Cells = append(s.Cells, set.Cell{
-				Status: set.Measured, Config: map[string]string{"transport": "shm", "in_flight": string(rune('1' + i))},
-				Samples: map[string][]float64{result.Throughput: make([]float64, n), result.HarnessOverhead: {1}},
+				Status: set.Measured, Config: map[string]string{"transport": "shm",
+					"in_flight": string(rune('1' + i))},
+				Samples: map[string][]float64{result.Throughput: make([]float64, n),
+					result.HarnessOverhead: {1}},
 			})
 		}
 		return s

@@ -34,7 +34,8 @@ func (d *Document) observer() []Observer {
 		inFlight, _ := strconv.Atoi(c.Config["in_flight"])
 		rows = append(rows, Observer{
 			SampleEvery: int(every), InFlight: inFlight,
-			Change: ratio.transform(func(ratio float64) float64 { return ratio - 1 }), Windows: len(c.Windows),
+			Change:  ratio.transform(func(ratio float64) float64 { return ratio - 1 }),
+			Windows: len(c.Windows),
 		})
 	}
 	return rows

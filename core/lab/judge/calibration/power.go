@@ -22,9 +22,9 @@ const (
 // powerRepeats are the repeats of the comparisons of the power.
 var powerRepeats = []int{10, 20}
 
-// resolution compares medians of the latency, which interruptions do not move: the exact mean of a window
-// of 50 ms scatters by far more than the delays as soon as a thread loses its processor once. A median
-// that moved by less than a step of the clock has no verdict, as in any comparison.
+// resolution compares medians of the latency, which interruptions do not move: the exact mean of a
+// window of 50 ms scatters by far more than the delays as soon as a thread loses its processor
+// once. A median that moved by less than a step of the clock has no verdict, as in any comparison.
 func (d *Document) resolution() (Resolution, error) {
 	r := Resolution{Repeats: resolutionRepeats, FoundShare: foundShare, Trials: []Trials{}}
 	e := d.experiment(ExperimentDelay)
@@ -53,7 +53,8 @@ func (d *Document) power() ([]Power, error) {
 				return nil, err
 			}
 			if len(trials) > 0 {
-				rows = append(rows, Power{Load: loadName(e.reference()), Loaded: e.Loaded, Repeats: repeats, Trials: trials})
+				rows = append(rows, Power{Load: loadName(e.reference()), Loaded: e.Loaded,
+					Repeats: repeats, Trials: trials})
 			}
 		}
 	}
@@ -69,9 +70,9 @@ func loadName(c *set.Cell) string {
 	return name
 }
 
-// trials cuts e into comparisons of so many consecutive rounds, and counts for each known change those
-// that found it: that it makes any of the metrics worse, at all and by more than the least change. There
-// are none if e is too short for one, or has no reference.
+// trials cuts e into comparisons of so many consecutive rounds, and counts for each known change
+// those that found it: that it makes any of the metrics worse, at all and by more than the least
+// change. There are none if e is too short for one, or has no reference.
 func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Trials, error) {
 	reference := e.reference()
 	rows := []Trials{}
@@ -85,7 +86,8 @@ func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Tr
 	told.Floor = 0
 	for i, known := range e.Known {
 		c := &e.Set.Cells[i]
-		if known == 0 || !slices.ContainsFunc(metrics, func(m string) bool { return len(c.Samples[m]) > 0 && len(reference.Samples[m]) > 0 }) {
+		if known == 0 || !slices.ContainsFunc(metrics,
+			func(m string) bool { return len(c.Samples[m]) > 0 && len(reference.Samples[m]) > 0 }) {
 			continue
 		}
 		t := Trials{Known: known, Count: count}
@@ -109,8 +111,9 @@ func (e *Experiment) trials(repeats int, alpha float64, metrics ...string) ([]Tr
 	return rows, nil
 }
 
-// smallestFound returns the trials of the smallest change that was found in at least foundShare of them,
-// as was every larger one. ok is false if none was, or if there are too few trials. trials ascend.
+// smallestFound returns the trials of the smallest change that was found in at least foundShare of
+// them, as was every larger one. ok is false if none was, or if there are too few trials. trials
+// ascend.
 func smallestFound(trials []Trials) (smallest Trials, ok bool) {
 	for _, t := range slices.Backward(trials) {
 		if t.Count < fewestTrials || t.Share.Value < foundShare {

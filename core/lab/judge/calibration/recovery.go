@@ -61,15 +61,18 @@ func (d *Document) recovery() []Recovery {
 // judged returns the row with Within set.
 func (r Recovery) judged() Recovery {
 	m := r.Measured
-	r.Within = r.Tolerance > 0 && !r.Beyond() && m.Low != nil && max(m.Value-*m.Low, *m.High-m.Value) <= r.Tolerance
+	r.Within = r.Tolerance > 0 && !r.Beyond() && m.Low != nil &&
+		max(m.Value-*m.Low, *m.High-m.Value) <= r.Tolerance
 	return r
 }
 
-// added returns a row for each cell in which something is injected: by how much its metric exceeds a
-// metric of the reference, in ns. known returns the theory for a cell and what was injected into it; a
-// cell of which it returns 0 has no row. Nothing is promised: a call after a pause takes longer, whatever
-// causes the pause, because the medium and the processors have settled on the rhythm of calls without one.
-func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell, injected float64) float64) []Recovery {
+// added returns a row for each cell in which something is injected: by how much its metric exceeds
+// a metric of the reference, in ns. known returns the theory for a cell and what was injected into
+// it; a cell of which it returns 0 has no row. Nothing is promised: a call after a pause takes
+// longer, whatever causes the pause, because the medium and the processors have settled on the
+// rhythm of calls without one.
+func (e *Experiment) added(quantity, metric, base string,
+	known func(c *set.Cell, injected float64) float64) []Recovery {
 	reference, states := e.reference(), compare.FindStates(e.Set)
 	if reference == nil {
 		return nil
@@ -81,7 +84,8 @@ func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell
 		if injected == 0 || expected == 0 {
 			continue
 		}
-		shift, ok := compare.NewShift(compare.Values{Cell: reference, Metric: base}, compare.Values{Cell: c, Metric: metric},
+		shift, ok := compare.NewShift(compare.Values{Cell: reference, Metric: base},
+			compare.Values{Cell: c, Metric: metric},
 			compare.Subtract, states, intervalAlpha)
 		if !ok {
 			continue
@@ -96,13 +100,14 @@ func (e *Experiment) added(quantity, metric, base string, known func(c *set.Cell
 
 // delays compares medians, which interruptions of the machine do not move.
 func (e *Experiment) delays() []Recovery {
-	return e.added(quantityDelayed, result.LatencyP50, result.LatencyP50, func(_ *set.Cell, delay float64) float64 { return delay })
+	return e.added(quantityDelayed, result.LatencyP50, result.LatencyP50,
+		func(_ *set.Cell, delay float64) float64 { return delay })
 }
 
-// halves compares the delayed half of the calls of a window with the other half: the lower quartile of
-// all calls is the median of those without a delay, and the upper one that of those with one, if the
-// delay is longer than the calls differ. Both halves have calls after a pause alike, and the luck of a
-// launch is that of both.
+// halves compares the delayed half of the calls of a window with the other half: the lower quartile
+// of all calls is the median of those without a delay, and the upper one that of those with one, if
+// the delay is longer than the calls differ. Both halves have calls after a pause alike, and the
+// luck of a launch is that of both.
 func (e *Experiment) halves() []Recovery {
 	var rows []Recovery
 	for i, delay := range e.Known {
@@ -117,32 +122,37 @@ func (e *Experiment) halves() []Recovery {
 		}
 		m := result.Summarize(UpperQuartile, between)
 		rows = append(rows, Recovery{
-			Quantity: quantityDelay, Unit: "ns", Known: delay, Measured: Estimate{m.Median, m.Low, m.High},
-			Windows: len(between), Tolerance: tolerance(delay),
+			Quantity: quantityDelay, Unit: "ns", Known: delay,
+			Measured: Estimate{m.Median, m.Low, m.High},
+			Windows:  len(between), Tolerance: tolerance(delay),
 		}.judged())
 	}
 	return rows
 }
 
-// exponential compares the mean and two percentiles with theory: an exponential delay of the mean D is
-// below D ln 2 half of the time, and below D ln 100 in 99 of 100 calls. An operation without a delay
-// varies little in comparison, so its median is added to both.
+// exponential compares the mean and two percentiles with theory: an exponential delay of the mean D
+// is below D ln 2 half of the time, and below D ln 100 in 99 of 100 calls. An operation without a
+// delay varies little in comparison, so its median is added to both.
 func (e *Experiment) exponential() []Recovery {
 	times := func(factor float64) func(*set.Cell, float64) float64 {
 		return func(_ *set.Cell, mean float64) float64 { return factor * mean }
 	}
 	rows := e.added("exponential delay: mean", result.LatencyMean, result.LatencyMean, times(1))
-	rows = append(rows, e.added("exponential delay: p50", result.LatencyP50, result.LatencyP50, times(math.Ln2))...)
-	return append(rows, e.added("exponential delay: p99", result.LatencyP99, result.LatencyP50, times(math.Log(100)))...)
+	rows = append(rows, e.added("exponential delay: p50", result.LatencyP50, result.LatencyP50,
+		times(math.Ln2))...)
+	return append(rows, e.added("exponential delay: p99", result.LatencyP99, result.LatencyP50,
+		times(math.Log(100)))...)
 }
 
-// bimodal compares the fast mode, in which the median lies, and the slow one, in which p99 does if more
-// than one call in 100 is slow.
+// bimodal compares the fast mode, in which the median lies, and the slow one, in which p99 does if
+// more than one call in 100 is slow.
 func (e *Experiment) bimodal() []Recovery {
-	rows := e.added("bimodal delay: p50", result.LatencyP50, result.LatencyP50, func(_ *set.Cell, fast float64) float64 { return fast })
-	return append(rows, e.added("bimodal delay: p99", result.LatencyP99, result.LatencyP50, func(c *set.Cell, _ float64) float64 {
-		return durationOf(c, "slow-delay")
-	})...)
+	rows := e.added("bimodal delay: p50", result.LatencyP50, result.LatencyP50,
+		func(_ *set.Cell, fast float64) float64 { return fast })
+	return append(rows, e.added("bimodal delay: p99", result.LatencyP99, result.LatencyP50,
+		func(c *set.Cell, _ float64) float64 {
+			return durationOf(c, "slow-delay")
+		})...)
 }
 
 // durationOf returns an option of the transport in ns; 0 if it has none.
@@ -179,13 +189,13 @@ func (e *Experiment) rates() []Recovery {
 
 // stalls compares a closed loop and an open loop with theory.
 //
-// In a closed loop one call of each client waits for the whole stall, and too few do to move p99: it is
-// that of a closed loop without stalls, if the experiment has one. In an
-// open loop the share s = stall / every of the calls is due during a stall and waits for its end; they are
-// due at any moment of it, so the response times of these are uniform from 0 to the stall. A response
-// time above x then has the probability s (1 - x / stall), which is 1% at x = stall (1 - 0.01 / s). The
-// calls that waited are served at once after the stall: at a hundredth of the transport's capacity, which
-// the load is below, the time that this takes makes p99 larger by less than 0.2%.
+// In a closed loop one call of each client waits for the whole stall, and too few do to move p99:
+// it is that of a closed loop without stalls, if the experiment has one. In an open loop the share
+// s = stall / every of the calls is due during a stall and waits for its end; they are due at any
+// moment of it, so the response times of these are uniform from 0 to the stall. A response time
+// above x then has the probability s (1 - x / stall), which is 1% at x = stall (1 - 0.01 / s). The
+// calls that waited are served at once after the stall: at a hundredth of the transport's capacity,
+// which the load is below, the time that this takes makes p99 larger by less than 0.2%.
 func (e *Experiment) stalls() []Recovery {
 	var rows []Recovery
 	for i, stall := range e.Known {
@@ -220,8 +230,8 @@ func (e *Experiment) stalls() []Recovery {
 	return rows
 }
 
-// burns compares the added share of an operation's time, which is the throughput without it over that
-// with it.
+// burns compares the added share of an operation's time, which is the throughput without it over
+// that with it.
 func (e *Experiment) burns() []Recovery {
 	reference, states := e.reference(), compare.FindStates(e.Set)
 	if reference == nil {
@@ -239,17 +249,20 @@ func (e *Experiment) burns() []Recovery {
 		if ratio, windows, ok := throughputRatio(&e.Set.Cells[i], reference, states); ok {
 			rows = append(rows, Recovery{
 				Quantity: quantity, Unit: "share", Known: share,
-				Measured: ratio.transform(func(ratio float64) float64 { return ratio - 1 }), Windows: windows,
+				Measured: ratio.transform(func(ratio float64) float64 { return ratio - 1 }),
+				Windows:  windows,
 			})
 		}
 	}
 	return rows
 }
 
-// throughputRatio returns the throughput of b over that of a within the states of the machine, and the
-// windows of a that it is of.
+// throughputRatio returns the throughput of b over that of a within the states of the machine, and
+// the windows of a that it is of.
 func throughputRatio(a, b *set.Cell, states compare.States) (ratio Estimate, windows int, ok bool) {
-	values := func(c *set.Cell) compare.Values { return compare.Values{Cell: c, Metric: result.Throughput} }
+	values := func(c *set.Cell) compare.Values {
+		return compare.Values{Cell: c, Metric: result.Throughput}
+	}
 	shift, ok := compare.NewShift(values(a), values(b), compare.Ratio, states, intervalAlpha)
 	return newEstimate(shift), shift.A, ok
 }

@@ -10,12 +10,13 @@ import (
 	"transportbench/core/lab/store/format"
 )
 
-// Summary returns how far the instrument can be trusted, in one line each: how well it recovers delays,
-// how often it reports a difference where there is none, how often it finds one, and the smallest delay
-// that it sees. It leaves out what was not measured.
+// Summary returns how far the instrument can be trusted, in one line each: how well it recovers
+// delays, how often it reports a difference where there is none, how often it finds one, and the
+// smallest delay that it sees. It leaves out what was not measured.
 func (d *Document) Summary() []string {
 	var lines []string
-	for _, line := range []string{d.delaySummary(), d.falseSummary(), d.powerSummary(), d.resolutionSummary()} {
+	for _, line := range []string{d.delaySummary(), d.falseSummary(), d.powerSummary(),
+		d.resolutionSummary()} {
 		if line != "" {
 			lines = append(lines, line)
 		}
@@ -46,10 +47,14 @@ func (d *Document) delaySummary() string {
 	case count == 0:
 		return ""
 	case bounded == 0:
-		return fmt.Sprintf("the largest error of a recovered delay is %s (of %s), but too few windows bound it", format.Share(largest), format.Time(of))
+		return fmt.Sprintf(
+			"the largest error of a recovered delay is %s (of %s), but too few windows bound it",
+			format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("delays of %d ns and more, of half of the calls of a window: %d of %d are recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
-		leastPromised, within, count, format.Share(delayTolerance), leastTolerance, format.Share(largest), format.Time(of))
+	return fmt.Sprintf("delays of %d ns and more, of half of the calls of a window: %d of %d are "+
+		"recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
+		leastPromised, within, count, format.Share(delayTolerance), leastTolerance,
+		format.Share(largest), format.Time(of))
 }
 
 // delayedSummary goes on with what delays of every call show.
@@ -63,20 +68,25 @@ func (d *Document) delayedSummary() string {
 	if low > high {
 		return ""
 	}
-	return fmt.Sprintf("; a delay of every call, compared between two configurations, is off by %+.0f to %+.0f ns", low, high)
+	return fmt.Sprintf(
+		"; a delay of every call, compared between two configurations, is off by %+.0f to %+.0f ns",
+		low, high)
 }
 
 func (d *Document) falseSummary() string {
 	var parts []string
 	for _, f := range d.FalseVerdicts {
-		parts = append(parts, fmt.Sprintf("%s in %d of %d comparisons (%s)", f.Method, f.False, f.Comparisons, f.Share.Interval()))
+		parts = append(parts, fmt.Sprintf("%s in %d of %d comparisons (%s)", f.Method, f.False,
+			f.Comparisons, f.Share.Interval()))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("equal configurations differ significantly, at alpha %s, for %s", format.Share(d.Alpha), strings.Join(parts, ", "))
+	text := fmt.Sprintf("equal configurations differ significantly, at alpha %s, for %s",
+		format.Share(d.Alpha), strings.Join(parts, ", "))
 	if d.Drift != nil {
-		text += fmt.Sprintf("; diff has sets that were measured %s apart, of which %s differ by no more than %s",
+		text += fmt.Sprintf(
+			"; diff has sets that were measured %s apart, of which %s differ by no more than %s",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit))
 	}
 	return text
@@ -100,8 +110,11 @@ func (d *Document) powerSummary() string {
 		}
 		return 1
 	})
-	return fmt.Sprintf("measured in turns with %d repeats, as ab does, a change of %s is told from none in %d of %s (%s), in the wrong direction in %d, and called worse against the default least change of %s in %d",
-		most.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"), t.Share.Interval(), t.Wrong,
+	return fmt.Sprintf("measured in turns with %d repeats, as ab does, a change of %s is told "+
+		"from none in %d of %s (%s), in the wrong direction in %d, and called worse against the "+
+		"default least change of %s in %d",
+		most.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"),
+		t.Share.Interval(), t.Wrong,
 		format.Share(compare.Defaults().Floor), t.Beyond)
 }
 
@@ -114,17 +127,21 @@ func (d *Document) resolutionSummary() string {
 	switch {
 	case r.Delay > 0:
 		smallest, _ := smallestFound(r.Trials)
-		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s (%s)", r.Repeats, format.Time(r.Delay), smallest.counted())
+		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s (%s)",
+			r.Repeats, format.Time(r.Delay), smallest.counted())
 	case last.Count < fewestTrials:
-		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none", format.Count(last.Count, "trial"), r.Repeats)
+		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none",
+			format.Count(last.Count, "trial"), r.Repeats)
 	}
-	return fmt.Sprintf("no delay up to %s is told from none in %s of the trials with %d repeats (the last %s)",
+	return fmt.Sprintf(
+		"no delay up to %s is told from none in %s of the trials with %d repeats (the last %s)",
 		format.Time(last.Known), format.Share(r.FoundShare), r.Repeats, last.counted())
 }
 
 // counted describes how many found the change.
 func (t Trials) counted() string {
-	return fmt.Sprintf("in %d of %s, %s", t.Found, format.Count(t.Count, "trial"), t.Share.Interval())
+	return fmt.Sprintf("in %d of %s, %s", t.Found, format.Count(t.Count, "trial"),
+		t.Share.Interval())
 }
 
 // Interval formats the interval of a share.

@@ -14,7 +14,8 @@ import (
 // Evidence is the input of the checks: a result, and what the run that made it knows besides.
 type Evidence struct {
 	Result *result.Result
-	// Pollers is the number of polling threads of the busiest host, and CPUs that of its processors.
+	// Pollers is the number of polling threads of the busiest host, and CPUs that of its
+	// processors.
 	Pollers, CPUs  int
 	Oversubscribed bool
 	Closing        []error // of each rank; nil for a rank that closed without an error
@@ -51,8 +52,8 @@ func (e Evidence) daemons() (all []record.DaemonReport) {
 	return all
 }
 
-// sampling names the latency sampling of all clients, which each launch chooses by itself: "100", or
-// "100 to 250".
+// sampling names the latency sampling of all clients, which each launch chooses by itself: "100",
+// or "100 to 250".
 func (e Evidence) sampling() string {
 	low, high := 0, 0
 	for i := range e.Result.Repeats {
@@ -160,14 +161,18 @@ var checks = []struct {
 	{name: "fairness", severity: result.Warning, find: checkFairness},
 	{name: "collections", severity: result.Warning, find: checkCollections},
 	{name: "pinned", severity: result.Warning, find: checkPinned},
-	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine, applies: namesHosts},
+	{name: "machines", severity: result.Warning, find: checkMachines, scope: result.ScopeMachine,
+		applies: namesHosts},
 	{name: closed, severity: result.Warning, find: checkClosed},
 	{name: "strangers", severity: result.Warning, find: checkStrangers},
 	{name: "interval", severity: result.Info, find: checkInterval},
 	{name: "warmup", severity: result.Info, find: checkWarmup, cause: "preempted"},
-	{name: oversubscribed, severity: result.Warning, find: checkOversubscribed, scope: result.ScopeMachine},
-	{name: "spare_processor", severity: result.Info, find: checkSpareProcessor, scope: result.ScopeMachine},
-	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine, scope: result.ScopeMachine},
+	{name: oversubscribed, severity: result.Warning, find: checkOversubscribed,
+		scope: result.ScopeMachine},
+	{name: "spare_processor", severity: result.Info, find: checkSpareProcessor,
+		scope: result.ScopeMachine},
+	{name: "virtual_machine", severity: result.Info, find: checkVirtualMachine,
+		scope: result.ScopeMachine},
 }
 
 // The checks that [Evidence.Add] reads.
@@ -191,7 +196,8 @@ func Run(e Evidence) []result.Finding {
 			continue
 		}
 		f := c.find(e)
-		f.Name, f.Severity, f.Scope, f.Value = c.name, cmp.Or(f.Severity, c.severity), c.scope, representable(f.Value)
+		f.Name, f.Severity, f.Scope, f.Value = c.name, cmp.Or(f.Severity, c.severity), c.scope,
+			representable(f.Value)
 		list, causes, failed[c.name] = append(list, f), append(causes, c.cause), !f.OK
 	}
 	for i := range list {
@@ -205,7 +211,8 @@ func Run(e Evidence) []result.Finding {
 
 // overWindows returns the median of a quantity over the repeats for which it is known, and their
 // number.
-func (e Evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64, windows int) {
+func (e Evidence) overWindows(of func(*result.Repeat) (value float64, ok bool)) (middle float64,
+	windows int) {
 	var values []float64
 	for i := range e.Result.Repeats {
 		if v, ok := of(&e.Result.Repeats[i]); ok && !math.IsNaN(v) {

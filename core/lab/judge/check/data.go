@@ -21,14 +21,15 @@ import (
 // random value.
 const verifySlack = 100
 
-// unanswered describes calls that had no response when the drain after a window ended. On a machine that
-// starves ranks they may only be late.
+// unanswered describes calls that had no response when the drain after a window ended. On a machine
+// that starves ranks they may only be late.
 func unanswered(e Evidence) string {
 	text := "calls unanswered long after the window: "
 	if off := checkPreempted(e); !e.Oversubscribed && (off.OK || off.Value < result.StarvedShare) {
 		return text + "the transport lost them, or holds them up"
 	}
-	return text + "the ranks waited for processors, so these calls are late rather than lost; use a core for each polling thread, or a lower load"
+	return text + "the ranks waited for processors, so these calls are late rather than lost; " +
+		"use a core for each polling thread, or a lower load"
 }
 
 // checkVerified counts wrong responses, lost calls, rejected requests and responses that were not
@@ -55,7 +56,8 @@ func checkVerified(e Evidence) result.Finding {
 		}
 		unchecked += c.Ops() - min(verified, c.Ops())
 		due := read / uint64(max(cfg.VerifyEvery, 1))
-		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read || due > verifySlack && c.VerifiedSums == 0) {
+		if cfg.ValueSize.Max() > 0 && (cfg.VerifyEvery <= 1 && c.VerifiedSums < read ||
+			due > verifySlack && c.VerifiedSums == 0) {
 			unsummed = true
 		}
 	}
@@ -83,15 +85,18 @@ func checkVerified(e Evidence) result.Finding {
 		what  string
 	}{{lost, unanswered(e)}, {rejected, "requests rejected"}, {unchecked, "responses not checked"},
 		{sunk, "values sunk of which no checksum was verified"},
-		{device.Wrong, "values wrong in device memory"}, {unread, "values in device memory of which none was copied back"}} {
+		{device.Wrong, "values wrong in device memory"},
+		{unread, "values in device memory of which none was copied back"}} {
 		if p.count > 0 {
 			problems = append(problems, fmt.Sprintf("%d %s", p.count, p.what))
 		}
 	}
 	if unsummed {
-		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads", sums, reads))
+		problems = append(problems, fmt.Sprintf("only %d checksums verified for %d reads",
+			sums, reads))
 	}
-	f := result.Finding{OK: len(problems) == 0, Value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
+	f := result.Finding{OK: len(problems) == 0,
+		Value: float64(wrong + lost + rejected + unchecked + sunk + device.Wrong + unread)}
 	switch {
 	case len(e.Result.Repeats) == 0:
 		f.OK, f.Message = false, "no repeat was completed"
@@ -100,15 +105,18 @@ func checkVerified(e Evidence) result.Finding {
 	case !f.OK:
 		f.Message = strings.Join(problems, ", ")
 	case cfg.VerifyEvery > 1 && reads == 0:
-		f.Message = fmt.Sprintf("all %d responses have the right key and version; daemons verified one value in %d in full", done, cfg.VerifyEvery)
+		f.Message = fmt.Sprintf("all %d responses have the right key and version; daemons "+
+			"verified one value in %d in full", done, cfg.VerifyEvery)
 	case cfg.VerifyEvery > 1:
-		f.Message = fmt.Sprintf("all %d responses have the right key and version; checksums were sampled, %d of %d reads (--verify-every %d)",
+		f.Message = fmt.Sprintf("all %d responses have the right key and version; checksums were "+
+			"sampled, %d of %d reads (--verify-every %d)",
 			done, min(sums, reads), reads, cfg.VerifyEvery)
 	default:
 		f.Message = fmt.Sprintf("all %d responses are right, checksums included", done)
 	}
 	if f.OK && device.Values > 0 {
-		f.Message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied back after the windows, and are right",
+		f.Message += fmt.Sprintf("; %d values stayed in device memory; the last %d were copied "+
+			"back after the windows, and are right",
 			device.Values, device.Verified)
 	}
 	return f
@@ -124,7 +132,8 @@ func checkStoppedEarly(e Evidence) result.Finding {
 		}
 	}
 	if stopped > 0 {
-		return result.Finding{Value: float64(stopped), Message: fmt.Sprintf("%d windows ended early", stopped)}
+		return result.Finding{Value: float64(stopped),
+			Message: fmt.Sprintf("%d windows ended early", stopped)}
 	}
 	return result.Finding{OK: true, Message: "no window ended early"}
 }
@@ -152,10 +161,12 @@ func checkWindow(e Evidence) result.Finding {
 	}
 	f.Value = off / all
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("%s of the threads' windows were over %s longer or shorter than configured",
+	f.Message = fmt.Sprintf(
+		"%s of the threads' windows were over %s longer or shorter than configured",
 		percent(f.Value), percent(windowSlack))
 	if !f.OK {
-		f.Message += ": threads had no processor when their window ended, and " + say(&f.Effect, "throughput may be %s off", percent(apart/all))
+		f.Message += ": threads had no processor when their window ended, and " +
+			say(&f.Effect, "throughput may be %s off", percent(apart/all))
 	}
 	return f
 }
@@ -164,12 +175,14 @@ func checkWindow(e Evidence) result.Finding {
 // monotonic clock, by the median over all threads. If the first runs fast or slow, all times and
 // rates are wrong alike.
 func checkClock(e Evidence) result.Finding {
-	const slack = time.Millisecond // without ClockNS, a thread may lose its processor between two readings
+	// without ClockNS, a thread may lose its processor between two readings
+	const slack = time.Millisecond
 	f := result.Finding{Limit: 0.005 + float64(slack)/float64(e.Result.Config.Duration)}
 	var deviations []float64
 	for _, t := range e.threads() {
 		if t.MonotonicNS > 0 {
-			deviations = append(deviations, float64(cmp.Or(t.ClockNS, t.elapsedNS))/float64(t.MonotonicNS)-1)
+			deviations = append(deviations, float64(cmp.Or(t.ClockNS, t.elapsedNS))/
+				float64(t.MonotonicNS)-1)
 		}
 	}
 	if len(deviations) == 0 {
@@ -178,13 +191,16 @@ func checkClock(e Evidence) result.Finding {
 	deviation := record.Median(deviations)
 	f.Value = math.Abs(deviation)
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer", percent(f.Value))
+	f.Message = fmt.Sprintf("by the kernel's clock, the windows were %s shorter or longer",
+		percent(f.Value))
 	switch {
 	case f.OK:
 	case deviation > 0:
-		f.Message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s shorter; all times are that much too high", percent(f.Value))
+		f.Message = fmt.Sprintf("the clock runs fast: by the kernel's clock, the windows were %s "+
+			"shorter; all times are that much too high", percent(f.Value))
 	default:
-		f.Message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s longer; all times are that much too low", percent(f.Value))
+		f.Message = fmt.Sprintf("the clock runs slow: by the kernel's clock, the windows were %s "+
+			"longer; all times are that much too low", percent(f.Value))
 	}
 	return f
 }
@@ -207,10 +223,15 @@ func checkServed(e Evidence) result.Finding {
 			if d.Delegation != nil {
 				delegated = *d.Delegation
 			}
-			if p := d.Proxy; p != nil && (p.FromClients != p.Local+p.Remote || d.Requests+delegated.Sent != p.Local+p.Incoming+delegated.Served) {
+			if p := d.Proxy; p != nil &&
+				(p.FromClients != p.Local+p.Remote || d.Requests+delegated.Sent != p.Local+
+					p.Incoming+delegated.Served) {
 				f.Value, f.Message = 1, fmt.Sprintf(
-					"a daemon took %d requests from clients, %d for its rank, and forwarded %d; it had %d of other ranks and %d of other daemons, passed %d on to those, and served %d in all",
-					p.FromClients, p.Local, p.Remote, p.Incoming, delegated.Served, delegated.Sent, d.Requests)
+					"a daemon took %d requests from clients, %d for its rank, and forwarded %d; "+
+						"it had %d of other ranks and %d of other daemons, passed %d on to "+
+						"those, and served %d in all",
+					p.FromClients, p.Local, p.Remote, p.Incoming, delegated.Served, delegated.Sent,
+					d.Requests)
 				return f
 			}
 		}
@@ -222,10 +243,14 @@ func checkServed(e Evidence) result.Finding {
 	case issued == 0 && served == 0:
 		return notJudged(f, "no request was issued")
 	case f.OK:
-		f.Message = fmt.Sprintf("the daemons served the %d requests that the clients issued, no more and no less", issued)
+		f.Message = fmt.Sprintf(
+			"the daemons served the %d requests that the clients issued, no more and no less",
+			issued)
 	default:
-		f.Message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in the windows, %d were served twice or not at all, and %s",
-			issued, served, wrong, say(&f.Effect, "throughput may be %s off", percent(float64(wrong)/float64(max(issued, 1)))))
+		f.Message = fmt.Sprintf("the clients issued %d requests and the daemons served %d: in "+
+			"the windows, %d were served twice or not at all, and %s",
+			issued, served, wrong, say(&f.Effect, "throughput may be %s off",
+				percent(float64(wrong)/float64(max(issued, 1)))))
 	}
 	return f
 }
@@ -267,25 +292,32 @@ func checkMean(e Evidence) result.Finding {
 	case len(e.Result.Repeats) == 0:
 		return notJudged(f, "no repeat was completed")
 	case sampled == 0:
-		f.Message = "no latency was sampled; " + say(&f.Remedy, "use a longer --duration or a lower --sample-every (now %s)", e.sampling())
+		f.Message = "no latency was sampled; " +
+			say(&f.Remedy, "use a longer --duration or a lower --sample-every (now %s)",
+				e.sampling())
 		return f
 	case windows == 0:
 		return notJudged(f, "the exact mean is not known")
 	}
-	// Three standard errors of the median over windows, which for normal errors is 1.25 times as wide
-	// as their mean.
+	// Three standard errors of the median over windows, which for normal errors is 1.25 times as
+	// wide as their mean.
 	noise := min(mostMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
 	f.Value = math.Abs(deviation)
 	f.OK = f.Value <= max(f.Limit, noise)
-	f.Message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one", percent(f.Value))
+	f.Message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one",
+		percent(f.Value))
 	switch {
 	case f.OK && f.Value > f.Limit:
-		f.Message += fmt.Sprintf(", which may be chance: they vary so much that their mean is known to %s", percent(noise))
+		f.Message += fmt.Sprintf(
+			", which may be chance: they vary so much that their mean is known to %s",
+			percent(noise))
 	case f.OK:
 	case deviation > 0:
-		f.Message = "the sampled calls were slower than the others: " + say(&f.Effect, "percentiles may be %s high", percent(f.Value))
+		f.Message = "the sampled calls were slower than the others: " +
+			say(&f.Effect, "percentiles may be %s high", percent(f.Value))
 	default:
-		f.Message = "the sampled calls were faster than the others, for example because threads lost their processors while none was in flight: " +
+		f.Message = "the sampled calls were faster than the others, for example because threads " +
+			"lost their processors while none was in flight: " +
 			say(&f.Effect, "percentiles may be %s low", percent(f.Value))
 	}
 	return f
@@ -304,13 +336,16 @@ func checkHarness(e Evidence) result.Finding {
 		return notJudged(f, "the harness was not measured")
 	}
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("the harness takes %s of an operation, over all windows", percent(f.Value))
+	f.Message = fmt.Sprintf("the harness takes %s of an operation, over all windows",
+		percent(f.Value))
 	switch {
 	case f.OK:
 	case e.Oversubscribed:
-		f.Message += "; its threads share processors, so this includes waiting for one: " + say(&f.Remedy, "use fewer clients, or stop what runs beside it")
+		f.Message += "; its threads share processors, so this includes waiting for one: " +
+			say(&f.Remedy, "use fewer clients, or stop what runs beside it")
 	default:
-		f.Message += ": " + say(&f.Effect, "the transport alone may be up to %sx as fast", format.Digits(1/max(1-f.Value, 0.01)))
+		f.Message += ": " + say(&f.Effect, "the transport alone may be up to %sx as fast",
+			format.Digits(1/max(1-f.Value, 0.01)))
 	}
 	return f
 }
@@ -323,16 +358,19 @@ func checkSamplingCost(e Evidence) result.Finding {
 	for i := range e.Result.Repeats {
 		for _, report := range e.Result.Repeats[i].Ranks {
 			for _, c := range report.Clients {
-				stamps += e.Result.Overhead.StampNS * float64(c.Ops()) / float64(sampleEvery(&report))
+				stamps += e.Result.Overhead.StampNS * float64(c.Ops()) /
+					float64(sampleEvery(&report))
 				busy += float64(c.Thread.Busy(c.ElapsedNS))
 			}
 		}
 	}
 	f.Value = stamps / max(busy, 1)
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time", e.sampling(), percent(f.Value))
+	f.Message = fmt.Sprintf("sampling one in %s operations takes %s of the clients' time",
+		e.sampling(), percent(f.Value))
 	if !f.OK {
-		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") + "; the warm-up was slower than the windows, or there was none: " +
+		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") +
+			"; the warm-up was slower than the windows, or there was none: " +
 			say(&f.Remedy, "use a higher --sample-every")
 	}
 	return f
@@ -345,10 +383,12 @@ func checkInterval(e Evidence) result.Finding {
 	f := result.Finding{Value: float64(n), Limit: enough, OK: n >= enough}
 	switch {
 	case !f.OK:
-		f.Message = fmt.Sprintf("%d repeats give no 95%% interval; ", n) + say(&f.Remedy, "use --repeats %d or more", enough)
+		f.Message = fmt.Sprintf("%d repeats give no 95%% interval; ", n) +
+			say(&f.Remedy, "use --repeats %d or more", enough)
 	case e.Result.Config.WithinLaunch():
 		f.OK, f.Message = false, fmt.Sprintf(
-			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show what differs between launches, and diff gives no verdict", n)
+			"the 95%% intervals are within one launch (--launches 1): %d repeats do not show "+
+				"what differs between launches, and diff gives no verdict", n)
 	default:
 		f.Message = fmt.Sprintf("%d repeats give every median a 95%% interval", n)
 	}

@@ -1,3 +1,3 @@
-// Package check applies the checks to the result of a run: whether its numbers are right, and what may
-// have disturbed them.
+// Package check applies the checks to the result of a run: whether its numbers are right, and what
+// may have disturbed them.
 package check

@@ -13,7 +13,8 @@ func TestDocumentedChecks(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/results.md")
 	require.NoError(t, err)
 	var documented, actual [][2]string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (info|warning|error) \\|").FindAllSubmatch(text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (info|warning|error) \\|").
+		FindAllSubmatch(text, -1) {
 		documented = append(documented, [2]string{string(row[1]), string(row[2])})
 	}
 	for _, c := range checks {

@@ -17,8 +17,8 @@ import (
 const beaten = 0.95
 
 // checkFloorBeaten counts the windows in which the transport was faster than the floor of its
-// medium: the probe then did not measure the floor of that window, and the ratio means nothing. With
-// one call in flight, only the floor of a round trip is judged.
+// medium: the probe then did not measure the floor of that window, and the ratio means nothing.
+// With one call in flight, only the floor of a round trip is judged.
 func checkFloorBeaten(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.1}
 	if c := &e.Result.Config; c.Proxied() && c.RemoteShare != 1 {
@@ -26,7 +26,8 @@ func checkFloorBeaten(e Evidence) result.Finding {
 	}
 	// Probes wait differently for a lost packet than a transport does.
 	if n := e.Result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
-		return notJudged(f, "the network loses, delays or reorders packets at random, those of the probes too")
+		return notJudged(f,
+			"the network loses, delays or reorders packets at random, those of the probes too")
 	}
 	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
 	for i := range e.Result.Repeats {
@@ -49,23 +50,28 @@ func checkFloorBeaten(e Evidence) result.Finding {
 	}
 	f.Value = below / windows
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("in %.0f of %.0f windows the transport was faster than the floor of its medium", below, windows)
+	f.Message = fmt.Sprintf(
+		"in %.0f of %.0f windows the transport was faster than the floor of its medium",
+		below, windows)
 	if !f.OK {
 		cause := "the probes were disturbed, or saw another state of the machine than the windows"
 		if steady == below {
-			cause = "the bounces show one state of the machine, so the probes were disturbed or do not reach what the medium can do"
+			cause = "the bounces show one state of the machine, so the probes were disturbed or " +
+				"do not reach what the medium can do"
 		}
-		f.Message += fmt.Sprintf(", by %s at most: %s; ", percent(1-lowest), cause) + say(&f.Effect, "ratios to the floor may be that much low")
+		f.Message += fmt.Sprintf(", by %s at most: %s; ", percent(1-lowest), cause) +
+			say(&f.Effect, "ratios to the floor may be that much low")
 	}
 	return f
 }
 
-// ratioToFloor returns the least ratio of a window to a floor. A window has one, or one for each kind of
-// pair.
+// ratioToFloor returns the least ratio of a window to a floor. A window has one, or one for each
+// kind of pair.
 func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
 	least = math.Inf(1)
 	for _, name := range []string{
-		result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine, result.FloorRatio + result.BetweenMachines,
+		result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine,
+		result.FloorRatio + result.BetweenMachines,
 	} {
 		if ratio, has := r.Samples[name]; has {
 			least, probed = min(least, ratio), true
@@ -77,37 +83,43 @@ func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
 // missingFloor returns the reason why no window has a ratio to a floor.
 func (e Evidence) missingFloor() string {
 	has := func(metric string) bool {
-		return slices.ContainsFunc(e.Result.Repeats, func(r result.Repeat) bool { return r.Samples[metric] > 0 })
+		return slices.ContainsFunc(e.Result.Repeats,
+			func(r result.Repeat) bool { return r.Samples[metric] > 0 })
 	}
 	switch roundTrip, rate := has(result.Floor), has(result.RateFloor); {
 	case rate && e.Result.Config.CallsPerPair() > 1:
-		return "an open loop takes as long for an operation as its schedule says, whatever the floor"
+		return "an open loop takes as long for an operation as its schedule says, whatever " +
+			"the floor"
 	case rate:
-		return "the floor of a round trip was not measured, and that of a rate does not compare with one call in flight"
+		return "the floor of a round trip was not measured, and that of a rate does not compare " +
+			"with one call in flight"
 	case roundTrip:
-		return "the rate floor was not measured, and the floor of a round trip does not compare with several calls in flight"
+		return "the rate floor was not measured, and the floor of a round trip does not compare " +
+			"with several calls in flight"
 	}
 	return "no floor was measured"
 }
 
-// impossible is the share of the bare medium's time below which no window of large values can be that
-// has one stream, as the probes have. What disturbs them does not double their time in all windows of a
-// run.
+// impossible is the share of the bare medium's time below which no window of large values can be
+// that has one stream, as the probes have. What disturbs them does not double their time in all
+// windows of a run.
 const impossible = 0.5
 
-// ceilingLeast is the size in bytes from which on a transport cannot win by moving several values at
-// once.
+// ceilingLeast is the size in bytes from which on a transport cannot win by moving several values
+// at once.
 const ceilingLeast = 64 << 10
 
-// checkCeiling finds large values that moved faster than what is under the transport can move bytes, so
-// that not all were moved, or not in that time. Memory is left out: there a value may be handed over.
+// checkCeiling finds large values that moved faster than what is under the transport can move
+// bytes, so that not all were moved, or not in that time. Memory is left out: there a value may be
+// handed over.
 func checkCeiling(e Evidence) result.Finding {
 	streams, known := e.streams()
 	f := result.Finding{Limit: impossible / streams}
 	c := &e.Result.Config
 	switch {
 	case c.ValueSize.Min() < ceilingLeast:
-		return notJudged(f, "values below %s may move several at once", transport.FormatSize(ceilingLeast))
+		return notJudged(f, "values below %s may move several at once",
+			transport.FormatSize(ceilingLeast))
 	case !known:
 		return notJudged(f, "values need not move in memory, or what carries them is not known")
 	case c.Proxied() && c.RemoteShare != 1:
@@ -129,15 +141,17 @@ func checkCeiling(e Evidence) result.Finding {
 		return notJudged(f, "no floor was measured")
 	}
 	f.OK = f.Value >= f.Limit
-	f.Message = fmt.Sprintf("values took up to %.2f of the time that the bare medium takes for their bytes", f.Value)
+	f.Message = fmt.Sprintf(
+		"values took up to %.2f of the time that the bare medium takes for their bytes", f.Value)
 	if !f.OK {
-		f.Message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time", format.Count(windows, "window"))
+		f.Message += fmt.Sprintf(", in the slowest of %s: not all were moved, or not in that time",
+			format.Count(windows, "window"))
 	}
 	return f
 }
 
-// streams returns how many TCP connections a rank has with another, and 1 if other paths carry its bytes.
-// They are not known unless every path goes through the kernel or a device.
+// streams returns how many TCP connections a rank has with another, and 1 if other paths carry its
+// bytes. They are not known unless every path goes through the kernel or a device.
 func (e Evidence) streams() (most float64, known bool) {
 	most = 1
 	for _, launch := range e.launches() {
@@ -160,15 +174,16 @@ func (e Evidence) streams() (most float64, known bool) {
 	return most, known
 }
 
-// checkProbes counts the probes that failed and were taken again, and finds sides of windows on which
-// they were given up, so that floors or bounces are missing.
+// checkProbes counts the probes that failed and were taken again, and finds sides of windows on
+// which they were given up, so that floors or bounces are missing.
 func checkProbes(e Evidence) result.Finding {
 	f := result.Finding{OK: true, Message: "no probe failed"}
 	again, last := 0, ""
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
 		for _, failure := range slices.Concat(r.Before.Failures, r.After.Failures) {
-			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller, failure.Daemon, failure.Error)
+			last = fmt.Sprintf("the %s probe between %v and %v: %s", failure.Kind, failure.Caller,
+				failure.Daemon, failure.Error)
 			again += failure.Times
 			if failure.GivenUp {
 				f.Value++
@@ -180,7 +195,9 @@ func checkProbes(e Evidence) result.Finding {
 		f.Message = fmt.Sprintf("%d probes failed and were taken again; %s", again, last)
 	}
 	if f.OK = f.Value == 0; !f.OK {
-		f.Message = fmt.Sprintf("on %.0f sides of windows, the probes were given up, so their floors are missing; %s", f.Value, last)
+		f.Message = fmt.Sprintf(
+			"on %.0f sides of windows, the probes were given up, so their floors are missing; %s",
+			f.Value, last)
 	}
 	return f
 }
@@ -195,7 +212,8 @@ func checkWitness(e Evidence) result.Finding {
 			continue
 		}
 		windows++
-		if result.Apart(before.RoundTrip, after.RoundTrip) || result.Apart(before.PerOp, after.PerOp) {
+		if result.Apart(before.RoundTrip, after.RoundTrip) ||
+			result.Apart(before.PerOp, after.PerOp) {
 			disturbed++
 		}
 	}
@@ -204,9 +222,11 @@ func checkWitness(e Evidence) result.Finding {
 	}
 	f.Value = disturbed / windows
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx", disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
+	f.Message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx",
+		disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
 	if !f.OK {
-		f.Message += ": other programs disturbed it, so " + say(&f.Effect, "its ratio may be of the wrong reading")
+		f.Message += ": other programs disturbed it, so " +
+			say(&f.Effect, "its ratio may be of the wrong reading")
 	}
 	return f
 }

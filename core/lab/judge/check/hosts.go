@@ -9,8 +9,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// checkMachines finds hosts that are one machine, and hosts that differ in what decides how fast they
-// are. Its value is the number of machines.
+// checkMachines finds hosts that are one machine, and hosts that differ in what decides how fast
+// they are. Its value is the number of machines.
 func checkMachines(e Evidence) result.Finding {
 	hosts := e.Result.Hosts
 	on := map[string][]string{} // names by machine
@@ -27,12 +27,16 @@ func checkMachines(e Evidence) result.Finding {
 	different := differences(hosts)
 	switch {
 	case len(shared) > 0:
-		f.Message = fmt.Sprintf("%s on %s: %s share one, so this is no measurement between machines",
-			format.Count(len(hosts), "host"), format.Count(len(on), "machine"), strings.Join(shared, "; and "))
+		f.Message = fmt.Sprintf(
+			"%s on %s: %s share one, so this is no measurement between machines",
+			format.Count(len(hosts), "host"), format.Count(len(on), "machine"),
+			strings.Join(shared, "; and "))
 	case different != "":
 		f.Message = "the hosts differ, so the slower one decides: " + different
 	default:
-		f.OK, f.Message = true, fmt.Sprintf("%s, each on its own machine, alike in processors and kernel", format.Count(len(hosts), "host"))
+		f.OK, f.Message = true, fmt.Sprintf(
+			"%s, each on its own machine, alike in processors and kernel",
+			format.Count(len(hosts), "host"))
 	}
 	return f
 }
@@ -55,7 +59,8 @@ func differences(hosts []result.Host) string {
 		first := property.of(&hosts[0].Environment)
 		for i := range hosts {
 			if own := property.of(&hosts[i].Environment); own != first {
-				list = append(list, fmt.Sprintf("%s %v on %s and %v on %s", property.name, first, hosts[0].Name, own, hosts[i].Name))
+				list = append(list, fmt.Sprintf("%s %v on %s and %v on %s", property.name, first,
+					hosts[0].Name, own, hosts[i].Name))
 				break
 			}
 		}

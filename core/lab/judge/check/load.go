@@ -16,7 +16,8 @@ import (
 // checkComplete finds runs that ended early, by a failure or an interrupt.
 func checkComplete(e Evidence) result.Finding {
 	r := e.Result
-	f := result.Finding{OK: !r.Incomplete, Value: float64(len(r.Repeats)), Limit: float64(r.Config.Repeats)}
+	f := result.Finding{OK: !r.Incomplete, Value: float64(len(r.Repeats)),
+		Limit: float64(r.Config.Repeats)}
 	f.Message = r.IncompleteReason
 	if f.OK {
 		f.Message = fmt.Sprintf("all %d repeats are complete", len(r.Repeats))
@@ -55,28 +56,35 @@ func checkRate(e Evidence) result.Finding {
 	f.Value = float64(behind) / float64(windows)
 	switch f.OK = behind == 0; {
 	case f.OK:
-		f.Message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the operations due were completed or in flight", 100*least)
+		f.Message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the "+
+			"operations due were completed or in flight", 100*least)
 	case 2*behind < windows:
-		f.Message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the operations due): they measure a backlog, and the percentiles of all windows include it; see p50 and p99 by state",
+		f.Message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the "+
+			"operations due): they measure a backlog, and the percentiles of all windows include "+
+			"it; see p50 and p99 by state",
 			behind, windows, percent(least))
 	default:
 		f.Severity = result.Error
-		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the operations due were completed, so %s; %s",
-			behind, windows, percent(least), say(&f.Effect, "response times grow with the window's length"), say(&f.Remedy, "use a lower --rate or a higher --in-flight"))
+		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the "+
+			"operations due were completed, so %s; %s",
+			behind, windows, percent(least),
+			say(&f.Effect, "response times grow with the window's length"),
+			say(&f.Remedy, "use a lower --rate or a higher --in-flight"))
 	}
 	return f
 }
 
-// offered counts the operations of open loops that were due and completed. At the end of its window,
-// a client may still wait for as many operations as later completed or were lost, and for one that
-// was due at that moment.
+// offered counts the operations of open loops that were due and completed. At the end of its
+// window, a client may still wait for as many operations as later completed or were lost, and for
+// one that was due at that moment.
 type offered struct{ due, done, waiting uint64 }
 
 // offeredIn returns the operations of all clients in one window.
 func (e Evidence) offeredIn(r *result.Repeat) (o offered) {
 	for _, c := range r.Clients() {
 		if c.Open != nil {
-			o.add(offered{c.Open.Scheduled, c.Ops(), min(c.Drained+c.Lost+1, uint64(e.Result.Config.InFlight))})
+			o.add(offered{c.Open.Scheduled, c.Ops(),
+				min(c.Drained+c.Lost+1, uint64(e.Result.Config.InFlight))})
 		}
 	}
 	return o
@@ -90,9 +98,10 @@ func (o *offered) add(more offered) {
 func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
 
 const (
-	// An operation may start late by lagShare of the response time with which it is compared. One that
-	// falls due in an iteration of the client waits for its end, as with any user of one thread, so a
-	// median of one working iteration and a p99 of three are no fault of the schedule, up to mostLag.
+	// An operation may start late by lagShare of the response time with which it is compared. One
+	// that falls due in an iteration of the client waits for its end, as with any user of one
+	// thread, so a median of one working iteration and a p99 of three are no fault of the schedule,
+	// up to mostLag.
 	lagShare    = 0.05
 	mostLag     = 1. / 3
 	medianTurns = 1
@@ -102,8 +111,8 @@ const (
 
 // checkScheduleLag checks how late operations of all windows started although a call was free: the
 // median beside the median response time, and the p99 beside the p99, both without as many of the
-// latest as the share of time in gaps. Those are stalls, which the result lists, and an open loop is
-// there to show what they do to response times. The worse of the two counts.
+// latest as the share of time in gaps. Those are stalls, which the result lists, and an open loop
+// is there to show what they do to response times. The worse of the two counts.
 func checkScheduleLag(e Evidence) result.Finding {
 	var f result.Finding
 	if load := e.Result.Config.Load(); load != config.LoadOpen && load != config.LoadCapacity {
@@ -151,19 +160,25 @@ func checkScheduleLag(e Evidence) result.Finding {
 			if effect != "" {
 				effect += ", and "
 			}
-			effect += fmt.Sprintf("%s may be up to %.3g us (%s) high", part.name, part.lag/1e3, percent(min(1, part.lag/part.of)))
+			effect += fmt.Sprintf("%s may be up to %.3g us (%s) high", part.name, part.lag/1e3,
+				percent(min(1, part.lag/part.of)))
 		}
 	}
-	f.Message = fmt.Sprintf("half of the operations started within %.3g us of their time, and 99%% within %.3g us", late/1e3, lateTail/1e3)
+	f.Message = fmt.Sprintf(
+		"half of the operations started within %.3g us of their time, and 99%% within %.3g us",
+		late/1e3, lateTail/1e3)
 	if out > 0 {
-		f.Message += fmt.Sprintf(", without the latest %s, as stalls took %s of the time", percent(out), percent(stalled))
+		f.Message += fmt.Sprintf(", without the latest %s, as stalls took %s of the time",
+			percent(out), percent(stalled))
 	}
 	switch {
 	case f.OK:
-		f.Message += fmt.Sprintf(": %s and %s of such response times", percent(late/half), percent(lateTail/whole))
+		f.Message += fmt.Sprintf(": %s and %s of such response times", percent(late/half),
+			percent(lateTail/whole))
 	case e.Oversubscribed:
 		f.Effect = effect
-		f.Message += "; " + effect + ": threads share processors, and a client whose operation is due has to wait for one"
+		f.Message += "; " + effect +
+			": threads share processors, and a client whose operation is due has to wait for one"
 	default:
 		f.Effect = effect
 		f.Message += "; " + effect + ", because the client's thread was busy or asleep"
@@ -210,15 +225,20 @@ func checkDrift(e Evidence) result.Finding {
 	f.OK = math.Abs(f.Value) <= f.Limit
 	switch {
 	case windows == 0:
-		return notJudged(f, "the windows have no slices, because they ended early or had too few samples")
+		return notJudged(f,
+			"the windows have no slices, because they ended early or had too few samples")
 	case f.OK:
-		f.Message = fmt.Sprintf("the rates at the start and the end of a window differ by %s, beyond counting noise", percent(math.Abs(f.Value)))
+		f.Message = fmt.Sprintf(
+			"the rates at the start and the end of a window differ by %s, beyond counting noise",
+			percent(math.Abs(f.Value)))
 	case f.Value > 0:
 		f.Message = fmt.Sprintf("the rate rises by %s within a window, so %s; %s",
-			percent(f.Value), say(&f.Effect, "throughput is about %s low", percent(f.Value/2)), say(&f.Remedy, notSteady))
+			percent(f.Value), say(&f.Effect, "throughput is about %s low", percent(f.Value/2)),
+			say(&f.Remedy, notSteady))
 	default:
 		f.Message = fmt.Sprintf("the rate falls by %s within a window, so %s; %s",
-			percent(-f.Value), say(&f.Effect, "throughput is about %s higher than it stays", percent(-f.Value/2)), say(&f.Remedy, notSteady))
+			percent(-f.Value), say(&f.Effect, "throughput is about %s higher than it stays",
+				percent(-f.Value/2)), say(&f.Remedy, notSteady))
 	}
 	return f
 }
@@ -248,10 +268,10 @@ func thirds(slices []uint64) (first, last float64) {
 	return first, last
 }
 
-// checkStages checks that the stages of calls add up to their mean service time: of remote requests in
-// mesh-proxied, else of all calls, without what calls that were held up add to it. Only a sample of the
-// calls has stages, so a few very slow ones may be in one mean and not in the other; the check allows
-// for that.
+// checkStages checks that the stages of calls add up to their mean service time: of remote requests
+// in mesh-proxied, else of all calls, without what calls that were held up add to it. Only a sample
+// of the calls has stages, so a few very slow ones may be in one mean and not in the other; the
+// check allows for that.
 func checkStages(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.05}
 	if e.Result.Config.Proxied() {
@@ -280,19 +300,25 @@ func checkStages(e Evidence) result.Finding {
 	if stages.Direct {
 		calls = "calls"
 	}
-	f.Message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s", 100*explained, calls)
+	f.Message = fmt.Sprintf("the stages explain %.1f%% of the mean service time of %s",
+		100*explained, calls)
 	if stages.Held > 0 {
-		f.Message += fmt.Sprintf(", without those of over %.3g us, which add %s to it", stages.HeldLimit/1e3, percent(stages.Held/stages.Ordinary()))
+		f.Message += fmt.Sprintf(", without those of over %.3g us, which add %s to it",
+			stages.HeldLimit/1e3, percent(stages.Held/stages.Ordinary()))
 	}
 	if slowed > 0 {
-		f.Message += fmt.Sprintf("; in half of the windows the stamps slow sampled calls by %.0f%% or more, which is left out", 100*slowed)
+		f.Message += fmt.Sprintf("; in half of the windows the stamps slow sampled calls by "+
+			"%.0f%% or more, which is left out", 100*slowed)
 	}
 	if slowed > slowedLimit {
-		f.Message += fmt.Sprintf(", but more than %.0f%% need not be alike in all stages: each stamp moves a cache line between the processors of client and daemon, which are far apart here; compare stages only with those of runs with near ones",
+		f.Message += fmt.Sprintf(", but more than %.0f%% need not be alike in all stages: each "+
+			"stamp moves a cache line between the processors of client and daemon, which are far "+
+			"apart here; compare stages only with those of runs with near ones",
 			100*slowedLimit)
 	}
 	if f.OK && f.Value > f.Limit {
-		f.Message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed stages may be off by %.0f%%",
+		f.Message += fmt.Sprintf("; because some were very slow, the mean of the %d with timed "+
+			"stages may be off by %.0f%%",
 			stages.Spreads[0].Samples, 100*stages.Noise)
 	}
 	return f
@@ -302,8 +328,8 @@ func checkStages(e Evidence) result.Finding {
 // processors, and by 15 to 55% with far ones.
 const slowedLimit = 0.25
 
-// medianSlowed returns the median over the windows of the share by which stamps slowed sampled calls.
-// The sample of one window may have caught more slow calls than their share.
+// medianSlowed returns the median over the windows of the share by which stamps slowed sampled
+// calls. The sample of one window may have caught more slow calls than their share.
 func medianSlowed(repeats []result.Repeat) (float64, error) {
 	var list []float64
 	for i := range repeats {
@@ -335,9 +361,12 @@ func checkLoopTimingCost(e Evidence) result.Finding {
 	}
 	f.Value = cost / max(busy, 1)
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every, percent(f.Value))
+	f.Message = fmt.Sprintf("timing one in %d loops takes %s of the daemons' time", every,
+		percent(f.Value))
 	if !f.OK {
-		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") + "; the loops were slower in the warm-up than in the windows, or there was no warm-up: " +
+		f.Message += ", and " + say(&f.Effect, "throughput may be that much low") +
+			"; the loops were slower in the warm-up than in the windows, or there was no " +
+			"warm-up: " +
 			say(&f.Remedy, "use --warmup")
 	}
 	return f
@@ -360,7 +389,8 @@ func checkWarmup(e Evidence) result.Finding {
 	}
 	f.Value = float64(unsteady) / float64(len(launches))
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms", len(launches)-unsteady, len(launches), longest)
+	f.Message = fmt.Sprintf("in %d of %d launches the throughput was steady after at most %.0f ms",
+		len(launches)-unsteady, len(launches), longest)
 	if !f.OK {
 		f.Message = fmt.Sprintf("in %d of %d launches, the throughput was not steady within %v; %s",
 			unsteady, len(launches), limit, say(&f.Remedy, notSteady))

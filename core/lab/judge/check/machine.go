@@ -37,7 +37,8 @@ func checkMixed(e Evidence) result.Finding {
 	}
 	f.Value = float64(mixed) / float64(probed)
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors changed by more than %gx around them; %d windows were measured again",
+	f.Message = fmt.Sprintf("%d of %d windows are mixed: the bounce between the processors "+
+		"changed by more than %gx around them; %d windows were measured again",
 		mixed, probed, result.MixedRatio, again)
 	if !f.OK {
 		f.Message += e.withoutMixed()
@@ -58,7 +59,8 @@ func (e Evidence) withoutMixed() string {
 	if with == 0 || without == 0 {
 		return "; no window shows one state"
 	}
-	return fmt.Sprintf("; without them p50 is %s instead of %s", format.Time(without), format.Time(with))
+	return fmt.Sprintf("; without them p50 is %s instead of %s", format.Time(without),
+		format.Time(with))
 }
 
 // checkStarved counts the windows that measured nothing because a rank had no processor. Most are
@@ -84,7 +86,9 @@ func checkStarved(e Evidence) result.Finding {
 	}
 	f.Value = float64(again+kept) / float64(again+len(e.Result.Repeats))
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("%d windows measured nothing and were measured again, and %d remained (%s)", again, kept, last)
+	f.Message = fmt.Sprintf(
+		"%d windows measured nothing and were measured again, and %d remained (%s)", again,
+		kept, last)
 	if !f.OK {
 		f.Message += "; the others are those for which the machine had time"
 	}
@@ -94,7 +98,8 @@ func checkStarved(e Evidence) result.Finding {
 // checkEmptyWindows finds windows in which nothing was completed although no rank was starved. They
 // were measured again, so the metrics show less of an outage than there was.
 func checkEmptyWindows(e Evidence) result.Finding {
-	f := result.Finding{OK: true, Message: "something was completed in every window in which no rank was starved"}
+	f := result.Finding{OK: true,
+		Message: "something was completed in every window in which no rank was starved"}
 	last := ""
 	for _, r := range e.Result.Repeats {
 		for _, w := range r.Remeasured {
@@ -105,7 +110,8 @@ func checkEmptyWindows(e Evidence) result.Finding {
 		}
 	}
 	if f.OK = f.Value == 0; !f.OK {
-		f.Message = fmt.Sprintf("%.0f windows were empty and were measured again (%s): the metrics leave them out; their stalls are in remeasured of the result",
+		f.Message = fmt.Sprintf("%.0f windows were empty and were measured again (%s): the "+
+			"metrics leave them out; their stalls are in remeasured of the result",
 			f.Value, last)
 	}
 	return f
@@ -118,9 +124,11 @@ func checkSteal(e Evidence) result.Finding {
 		return notJudged(f, "the kernel does not report steal time")
 	}
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("the hypervisor took the processors away for %s of the time", percent(f.Value))
+	f.Message = fmt.Sprintf("the hypervisor took the processors away for %s of the time",
+		percent(f.Value))
 	if !f.OK {
-		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value))
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it",
+			percent(f.Value))
 	}
 	return f
 }
@@ -137,8 +145,8 @@ func (e Evidence) stolen() float64 {
 	return stolen / windows
 }
 
-// checkRelay computes the share of time in which the relay of a network had packets to pass. A relay
-// that hardly waits is slower than the load, whatever rate the network has.
+// checkRelay computes the share of time in which the relay of a network had packets to pass. A
+// relay that hardly waits is slower than the load, whatever rate the network has.
 func checkRelay(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.8}
 	var windows int
@@ -152,9 +160,12 @@ func checkRelay(e Evidence) result.Finding {
 		return notJudged(f, "no repeat was completed")
 	}
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("the relay of the network was busy for %s of the time", percent(f.Value))
+	f.Message = fmt.Sprintf("the relay of the network was busy for %s of the time",
+		percent(f.Value))
 	if !f.OK {
-		f.Message += ": " + say(&f.Effect, "it limits throughput, and not the transport or the rate of the network") + "; " + say(&f.Remedy, "use a lower rate or a smaller load")
+		f.Message += ": " + say(&f.Effect,
+			"it limits throughput, and not the transport or the rate of the network") + "; " +
+			say(&f.Remedy, "use a lower rate or a smaller load")
 	}
 	return f
 }
@@ -176,7 +187,8 @@ func checkFairness(e Evidence) result.Finding {
 	f.OK = f.Value >= f.Limit
 	f.Message = fmt.Sprintf("the slowest client has %.2f of the median client's rate", f.Value)
 	if !f.OK {
-		f.Message += "; " + say(&f.Effect, "latencies are those of the others, because faster clients have more samples")
+		f.Message += "; " + say(&f.Effect,
+			"latencies are those of the others, because faster clients have more samples")
 	}
 	return f
 }
@@ -189,7 +201,8 @@ func checkStorm(e Evidence) result.Finding {
 	for _, repeat := range e.Result.Repeats {
 		for _, r := range repeat.Ranks {
 			if s := r.Storm; s != nil {
-				due, made, failed, leaked = due+s.Due, made+s.Connections, failed+s.Failed, leaked+uint64(s.Leaked)
+				due, made, failed, leaked = due+s.Due, made+s.Connections, failed+s.Failed,
+					leaked+uint64(s.Leaked)
 				reason = cmp.Or(reason, s.Error)
 			}
 		}
@@ -207,7 +220,8 @@ func checkStorm(e Evidence) result.Finding {
 		f.Message += fmt.Sprintf("; they left %s behind", format.Count(int(leaked), "descriptor"))
 	}
 	if !f.OK && failed == 0 && leaked == 0 {
-		f.Message += "; connecting takes longer than the rate allows, so " + say(&f.Remedy, "lower the rate")
+		f.Message += "; connecting takes longer than the rate allows, so " +
+			say(&f.Remedy, "lower the rate")
 	}
 	return f
 }
@@ -226,11 +240,13 @@ func checkCollections(e Evidence) result.Finding {
 	}
 	if e.Result.Plugin.Capabilities.Goroutines {
 		return result.Finding{OK: true, Value: float64(collections), Message: fmt.Sprintf(
-			"the garbage collector was on, because the transport allocates: it ran %d times, which is part of what the transport costs", collections)}
+			"the garbage collector was on, because the transport allocates: it ran %d times, "+
+				"which is part of what the transport costs", collections)}
 	}
 	if collections > 0 {
 		return result.Finding{Value: float64(collections), Message: fmt.Sprintf(
-			"the garbage collector ran %d times in %d windows; it stops threads, so p99.9 and the maximum may be milliseconds high", collections, windows)}
+			"the garbage collector ran %d times in %d windows; it stops threads, so p99.9 and "+
+				"the maximum may be milliseconds high", collections, windows)}
 	}
 	return result.Finding{OK: true, Message: "the garbage collector did not run in any window"}
 }
@@ -261,14 +277,17 @@ func checkPreempted(e Evidence) result.Finding {
 		f.Value = max(0, f.Value-stolen)
 	}
 	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("the polling threads were off their processors for %s of the time (%.0f switches a second)",
+	f.Message = fmt.Sprintf(
+		"the polling threads were off their processors for %s of the time (%.0f switches a second)",
 		percent(f.Value), switches/elapsed*1e9)
 	switch {
 	case f.OK:
 	case e.Pollers >= e.CPUs:
-		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value)) + "; no processor is left for other programs"
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it",
+			percent(f.Value)) + "; no processor is left for other programs"
 	default:
-		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it", percent(f.Value)) + "; another program runs there"
+		f.Message += ": " + say(&f.Effect, "throughput may be %s low, and the tails include it",
+			percent(f.Value)) + "; another program runs there"
 	}
 	return f
 }
@@ -278,7 +297,8 @@ func checkOversubscribed(e Evidence) result.Finding {
 	f := result.Finding{
 		OK:    !e.Oversubscribed,
 		Value: float64(e.Pollers), Limit: float64(e.CPUs),
-		Message: fmt.Sprintf("%d polling threads have %s", e.Pollers, format.Count(e.CPUs, "processor")),
+		Message: fmt.Sprintf("%d polling threads have %s", e.Pollers,
+			format.Count(e.CPUs, "processor")),
 	}
 	if !f.OK {
 		turns := 0
@@ -297,9 +317,12 @@ func checkOversubscribed(e Evidence) result.Finding {
 func checkSpareProcessor(e Evidence) result.Finding {
 	f := result.Finding{Value: float64(e.CPUs - e.Pollers), Limit: 1}
 	f.OK = e.Oversubscribed || e.CPUs > e.Pollers // the first has a check of its own
-	f.Message = fmt.Sprintf("%d polling threads leave %d of %d processors to the kernel and other programs", e.Pollers, max(0, e.CPUs-e.Pollers), e.CPUs)
+	f.Message = fmt.Sprintf(
+		"%d polling threads leave %d of %d processors to the kernel and other programs", e.Pollers,
+		max(0, e.CPUs-e.Pollers), e.CPUs)
 	if !f.OK {
-		f.Message = fmt.Sprintf("%d polling threads take all %d processors; what else runs interrupts them, and p99 and above include that", e.Pollers, e.CPUs)
+		f.Message = fmt.Sprintf("%d polling threads take all %d processors; what else runs "+
+			"interrupts them, and p99 and above include that", e.Pollers, e.CPUs)
 	}
 	return f
 }
@@ -309,7 +332,8 @@ func checkVirtualMachine(e Evidence) result.Finding {
 	kind := e.Result.Environment.Identity.Virtualisation
 	f := result.Finding{OK: kind == "", Message: "the machine is not virtual"}
 	if !f.OK {
-		f.Value, f.Message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its processors, which changes how far they are apart, and take them away", kind)
+		f.Value, f.Message = 1, fmt.Sprintf("a virtual machine (%s): the hypervisor may move its "+
+			"processors, which changes how far they are apart, and take them away", kind)
 	}
 	return f
 }
@@ -335,11 +359,14 @@ func checkPinned(e Evidence) result.Finding {
 		f.Message = "every polling thread is pinned to its processor"
 	case e.Result.Plugin.Capabilities.Goroutines:
 		f.OK = true
-		f.Message = "the polling loops are goroutines, which share the processors with those of the transport, as in any Go program"
+		f.Message = "the polling loops are goroutines, which share the processors with those of " +
+			"the transport, as in any Go program"
 	case !e.Result.Config.Pin:
-		f.Message = "the polling threads are not pinned, as configured; if they move during a window, p50 is of several distances"
+		f.Message = "the polling threads are not pinned, as configured; if they move during a " +
+			"window, p50 is of several distances"
 	default:
-		f.Message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; does a cpuset restrict them?", unpinned, e.Pollers)
+		f.Message = fmt.Sprintf("%d of %d polling threads are not pinned to their processors; "+
+			"does a cpuset restrict them?", unpinned, e.Pollers)
 	}
 	return f
 }
@@ -385,9 +412,12 @@ func checkStrangers(e Evidence) result.Finding {
 	case strangers == 0:
 		f.Message = "nothing came to the transport's ports that belongs to no peer"
 	case f.OK:
-		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected", strangers)
+		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's "+
+			"ports, and were rejected", strangers)
 	default:
-		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's ports, and were rejected: that took time from the ranks; keep others away from the ports", strangers)
+		f.Message = fmt.Sprintf("%d packets or connections of strangers came to the transport's "+
+			"ports, and were rejected: that took time from the ranks; keep others away from "+
+			"the ports", strangers)
 	}
 	return f
 }

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// pathBound is the share of the payload by which a carrier's counters may fall below it, or exceed
-	// it and the transport's stated overhead. The payload is known from the calls that were completed in
-	// the window, and those that began before it or ended after it are of the same sizes by their mean
-	// only.
+	// pathBound is the share of the payload by which a carrier's counters may fall below it, or
+	// exceed it and the transport's stated overhead. The payload is known from the calls that were
+	// completed in the window, and those that began before it or ended after it are of the same
+	// sizes by their mean only.
 	pathBound = 0.1
-	// pathSlack is what connections may carry besides: probes of liveness, credits, window updates. A
-	// window that carried less is not judged.
+	// pathSlack is what connections may carry besides: probes of liveness, credits, window updates.
+	// A window that carried less is not judged.
 	pathSlack = 64 << 10
 )
 
@@ -29,8 +29,8 @@ const (
 const mostRDMAPacket = 4096
 
 // checkPath compares, for each window, what the ranks posted to the transport with what the kernel
-// counted on the paths that the transport states. Too few bytes there, or payload on a connection that
-// the transport does not state, mean that bytes went elsewhere.
+// counted on the paths that the transport states. Too few bytes there, or payload on a connection
+// that the transport does not state, mean that bytes went elsewhere.
 func checkPath(e Evidence) result.Finding {
 	f := result.Finding{OK: true, Limit: pathBound}
 	launches := e.launches()
@@ -56,7 +56,8 @@ func checkPath(e Evidence) result.Finding {
 		switch {
 		case v.problem != "":
 			if bad++; f.OK || v.deviation > f.Value {
-				f = result.Finding{Value: v.deviation, Limit: f.Limit, Message: v.problem, Severity: v.severity}
+				f = result.Finding{Value: v.deviation, Limit: f.Limit, Message: v.problem,
+					Severity: v.severity}
 			}
 		case v.unknown != "":
 			uncounted = v.unknown
@@ -80,7 +81,8 @@ func checkPath(e Evidence) result.Finding {
 	case judged == 0:
 		return notJudged(f, "%s: %s", path, cmp.Or(uncounted, "the windows carried too little"))
 	default:
-		f.Message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP connection of the ranks carried any",
+		f.Message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP "+
+			"connection of the ranks carried any",
 			path, most, format.Bytes(counted), format.Bytes(posted))
 	}
 	return f
@@ -114,9 +116,12 @@ type place struct {
 	name      string
 }
 
-func newPathWindow(setups []record.RankSetup, machines map[int]string, r *result.Repeat) *pathWindow {
-	w := &pathWindow{carriers: map[string]bool{}, interfaces: map[place]bool{}, ports: map[string]bool{},
-		sent: map[place]float64{}, packets: map[place]float64{}, port: map[string]float64{}, portPackets: map[string]float64{}}
+func newPathWindow(setups []record.RankSetup, machines map[int]string,
+	r *result.Repeat) *pathWindow {
+	w := &pathWindow{carriers: map[string]bool{}, interfaces: map[place]bool{},
+		ports: map[string]bool{},
+		sent:  map[place]float64{}, packets: map[place]float64{}, port: map[string]float64{},
+		portPackets: map[string]float64{}}
 	w.count(r)
 	if len(setups) != len(r.Ranks) {
 		return w
@@ -235,12 +240,14 @@ func (w *pathWindow) judge() pathVerdict {
 		case transport.MediumTCP, transport.MediumUDP, transport.MediumVerbs:
 		case transport.MediumUnix:
 			if len(w.carriers) > 1 || w.own == 0 {
-				return pathVerdict{unknown: "nothing but the transport counts the bytes of Unix sockets"}
+				return pathVerdict{
+					unknown: "nothing but the transport counts the bytes of Unix sockets"}
 			}
 			// Both ends count, each what it sent and received.
 			return w.atLeast(w.own/2, "by the transport's own count, Unix sockets")
 		default:
-			return pathVerdict{unknown: fmt.Sprintf("the kernel counts no bytes of %s, and no TCP connection of the ranks carried payload", carrier)}
+			return pathVerdict{unknown: fmt.Sprintf("the kernel counts no bytes of %s, and no "+
+				"TCP connection of the ranks carried payload", carrier)}
 		}
 	}
 	switch {
@@ -250,7 +257,9 @@ func (w *pathWindow) judge() pathVerdict {
 			return pathVerdict{unknown: "nothing was counted at the RDMA port: " + w.uncounted}
 		}
 		if v.problem != "" && w.sharedPort {
-			return pathVerdict{unknown: "the ranks share an RDMA port, which does not count what it sends to itself"}
+			return pathVerdict{
+				unknown: "the ranks share an RDMA port, which does not count what it sends to " +
+					"itself"}
 		}
 		return v
 	case len(w.interfaces) == 0:
@@ -267,7 +276,8 @@ func (w *pathWindow) judge() pathVerdict {
 	most := (1+pathBound)*w.posted + w.overhead*w.messages + pathSlack
 	if v.problem == "" && w.overhead > 0 && w.tcp > most {
 		v.deviation, v.severity = w.tcp/w.posted-1, result.Warning
-		v.problem = fmt.Sprintf("the path's TCP connections carried %s, more than %s of payload and the stated %.0f bytes a message allow",
+		v.problem = fmt.Sprintf("the path's TCP connections carried %s, more than %s of payload "+
+			"and the stated %.0f bytes a message allow",
 			format.Bytes(w.tcp), format.Bytes(w.posted), w.overhead)
 	}
 	return v
@@ -277,13 +287,14 @@ func (w *pathWindow) judge() pathVerdict {
 func (w *pathWindow) atLeast(counted float64, carrier string) pathVerdict {
 	v := pathVerdict{counted: counted, deviation: max(0, 1-counted/w.posted)}
 	if counted < (1-pathBound)*w.posted-pathSlack {
-		v.problem = fmt.Sprintf("%s carried %s of %s of payload%s", carrier, format.Bytes(counted), format.Bytes(w.posted), w.detour())
+		v.problem = fmt.Sprintf("%s carried %s of %s of payload%s", carrier, format.Bytes(counted),
+			format.Bytes(w.posted), w.detour())
 	}
 	return v
 }
 
-// The headers of IPv4 and of UDP or TCP, which an interface counts with each packet. Those of Ethernet
-// count everywhere but on the loopback interface.
+// The headers of IPv4 and of UDP or TCP, which an interface counts with each packet. Those of
+// Ethernet count everywhere but on the loopback interface.
 const (
 	datagramHeaders = 20 + 8
 	segmentHeaders  = 20 + 20
@@ -330,5 +341,6 @@ func (w *pathWindow) detour() string {
 	if w.sent[other] < pathSlack {
 		return ""
 	}
-	return fmt.Sprintf("; %s, which is no part of it, sent %s", other.name, format.Bytes(w.sent[other]))
+	return fmt.Sprintf("; %s, which is no part of it, sent %s", other.name,
+		format.Bytes(w.sent[other]))
 }

@@ -76,16 +76,16 @@ type Candidate struct {
 	// [Shown]. State is empty if it is of all windows.
 	Metric result.Metric `json:"metric"`
 	State  string        `json:"state,omitempty"`
-	// Group has a letter for each group of values that it belongs to. The values of a group cannot be
-	// told apart; values without a letter in common can, by more than the floor.
+	// Group has a letter for each group of values that it belongs to. The values of a group cannot
+	// be told apart; values without a letter in common can, by more than the floor.
 	Group string `json:"group"`
-	// Lead is the best over this value minus 1, absent for the best itself: the ratio of the medians, with
-	// several states of the machine that of the levels which the order is by. No value is closer to the best
-	// than one before it in the list.
+	// Lead is the best over this value minus 1, absent for the best itself: the ratio of the
+	// medians, with several states of the machine that of the levels which the order is by. No
+	// value is closer to the best than one before it in the list.
 	Lead *float64 `json:"lead,omitempty"`
 	// Behind is the change from this value to the best, absent for the best itself. Low and High
-	// are its interval, at the level that Holm's adjustment over all pairs of all groups tested it at.
-	// PHolm is against the floor.
+	// are its interval, at the level that Holm's adjustment over all pairs of all groups tested it
+	// at. PHolm is against the floor.
 	Behind *float64 `json:"behind,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
@@ -124,12 +124,14 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 		return nil, &UnmatchedError{Old: len(s.Cells), New: len(s.Cells)}
 	}
 	compared := map[string]bool{} // by key; a cell of both tracks is compared as either
-	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Groups: []Candidates{}, Leaders: []Leader{}}
+	r := &Ranking{Kind: "ranking", Source: s.Source, Axis: axis, Groups: []Candidates{},
+		Leaders: []Leader{}}
 	var pairs []pair
 	for _, c := range cells[1:] {
 		pairs = append(pairs, pair{old: cells[0], new: c})
 	}
-	differences := slices.DeleteFunc(identityDifferences(s, s, pairs), func(d Difference) bool { return d.Key == "provider" })
+	differences := slices.DeleteFunc(identityDifferences(s, s, pairs),
+		func(d Difference) bool { return d.Key == "provider" })
 	if r.Basis, err = newBasis(o, differences, pairs); err != nil {
 		return nil, err
 	}
@@ -155,7 +157,8 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	scheduled, shares := false, false
 	for _, key := range order {
 		for _, metric := range o.Metrics {
-			if len(groups[key]) > 1 && slices.Contains(bySchedule, metric) && !slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
+			if len(groups[key]) > 1 && slices.Contains(bySchedule, metric) &&
+				!slices.ContainsFunc(groups[key], func(c *set.Cell) bool { return !keptLoad(c) }) {
 				scheduled = true
 				for _, c := range groups[key] { // the note says why
 					compared[c.Key(trackOption)] = true
@@ -167,9 +170,10 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 				for _, c := range group.cells {
 					compared[c.Key(trackOption)] = true
 				}
-				shares = shares || axis != rateOption && slices.ContainsFunc(groups[key], func(c *set.Cell) bool {
-					return pair{old: groups[key][0], new: c}.ratesDiffer()
-				})
+				shares = shares || axis != rateOption &&
+					slices.ContainsFunc(groups[key], func(c *set.Cell) bool {
+						return pair{old: groups[key][0], new: c}.ratesDiffer()
+					})
 			}
 		}
 	}
@@ -215,11 +219,12 @@ func axisName(s *set.Set, axis string) (string, error) {
 	if name := optionName(names, axis); slices.Contains(names, name) {
 		return name, nil
 	}
-	return "", fmt.Errorf("no cell has the option %q; they have %s", axis, strings.Join(names, ", "))
+	return "", fmt.Errorf("no cell has the option %q; they have %s", axis,
+		strings.Join(names, ", "))
 }
 
-// OptionNames returns the names that cells have for options which are named as flags: a transport's own
-// option needs no prefix.
+// OptionNames returns the names that cells have for options which are named as flags: a transport's
+// own option needs no prefix.
 func OptionNames(options []string, sets ...*set.Set) []string {
 	var names, list []string
 	for _, s := range sets {
@@ -260,14 +265,17 @@ func dropped(s *set.Set, axis string) []string {
 }
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
-func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, shown Shown, o Options) (Candidates, bool) {
+func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, shown Shown,
+	o Options) (Candidates, bool) {
 	states := shown.States
-	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
+	cells = slices.DeleteFunc(slices.Clone(cells),
+		func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
 	d := result.Define(metric)
 	if len(cells) < 2 || d.Better == result.None {
 		return Candidates{}, false
 	}
-	group := Candidates{Cell: commonLabel(cells[0], axis, labels), Metric: metric, Unit: d.Unit, Better: d.Better}
+	group := Candidates{Cell: commonLabel(cells[0], axis, labels), Metric: metric, Unit: d.Unit,
+		Better: d.Better}
 	BestFirst(cells, metric, states)
 	group.cells = cells
 	names := candidateNames(cells, axis)
@@ -296,12 +304,14 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 	}
 	pairs := make([]pair, 0, len(cells)*(len(cells)-1)/2)
 	for better, worse := range allPairs(len(cells)) {
-		pairs = append(pairs, pair{cells[worse], cells[better], [2]string{names[worse], names[better]}})
+		pairs = append(pairs, pair{cells[worse], cells[better],
+			[2]string{names[worse], names[better]}})
 	}
 	if slices.ContainsFunc(pairs, func(p pair) bool { return p.otherMeaning(metric) }) {
 		return Candidates{}, false
 	}
-	group.changes = comparePairs(pairs, Options{Metrics: []string{metric}, Floor: o.Floor, Across: []string{rateOption}}, states,
+	group.changes = comparePairs(pairs, Options{Metrics: []string{metric}, Floor: o.Floor,
+		Across: []string{rateOption}}, states,
 		func(p pair) string { return unreadNote(p, states) }, func(pair) string { return "" })
 	return group, true
 }
@@ -319,8 +329,8 @@ func allPairs(n int) iter.Seq2[int, int] {
 	}
 }
 
-// BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine that
-// each cell happened to draw. Cells without the metric come last.
+// BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine
+// that each cell happened to draw. Cells without the metric come last.
 func BestFirst(cells []*set.Cell, metric string, states States) {
 	var known []*set.Cell
 	var samples []sample
@@ -335,7 +345,9 @@ func BestFirst(cells []*set.Cell, metric string, states States) {
 			level[known[i]] = -l
 		}
 	}
-	slices.SortStableFunc(cells, func(a, b *set.Cell) int { return cmp.Compare(level[a], level[b]) })
+	slices.SortStableFunc(cells, func(a, b *set.Cell) int {
+		return cmp.Compare(level[a], level[b])
+	})
 }
 
 // commonLabel names what the cells of a group have in common.
@@ -402,13 +414,15 @@ func (g *Candidates) judge() {
 		apart[better][worse], apart[worse][better] = known, known
 		g.Pairs = append(g.Pairs, Pair{
 			Old: g.List[worse].Value, New: g.List[better].Value,
-			Change: c.Change, Low: c.Low, High: c.High, PHolm: c.PHolm, Verdict: c.Verdict, Note: c.Note,
+			Change: c.Change, Low: c.Low, High: c.High, PHolm: c.PHolm, Verdict: c.Verdict,
+			Note: c.Note,
 		})
 		if better > 0 {
 			continue
 		}
 		candidate := &g.List[worse]
-		candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low, c.High, c.PHolm
+		candidate.Behind, candidate.Low, candidate.High, candidate.PHolm = c.Change, c.Low,
+			c.High, c.PHolm
 		candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
 		g.TooLittle = g.TooLittle || c.TooLittle
 		leads = leads && c.Verdict == Better

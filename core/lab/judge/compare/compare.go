@@ -19,16 +19,17 @@ import (
 // Options configure a comparison.
 type Options struct {
 	Alpha float64 // between 0 and 1
-	// Floor is the least change that counts, as a share. Every change is tested against it; with 0, any
-	// significant change counts.
+	// Floor is the least change that counts, as a share. Every change is tested against it; with 0,
+	// any significant change counts.
 	Floor float64
-	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that cannot
-	// see smaller changes, does not make them the same. With 0, or if Floor is less, it is Floor.
+	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that
+	// cannot see smaller changes, does not make them the same. With 0, or if Floor is less, it is
+	// Floor.
 	Same float64
 	// Metrics are compared if both sides have them.
 	Metrics []string
-	// Across lists the keys of the identity that may differ, and "rate" if the rates of matched open
-	// loops may; "all" allows every one.
+	// Across lists the keys of the identity that may differ, and "rate" if the rates of matched
+	// open loops may; "all" allows every one.
 	Across []string
 	// Strict refuses results of different versions of the runtime, unless Across allows them.
 	Strict bool
@@ -40,7 +41,8 @@ type Options struct {
 
 // DefaultMetrics are compared unless others are asked for. Most others follow from these, and every
 // additional test weakens all of them.
-var DefaultMetrics = []string{result.Throughput, result.LatencyP50, result.LatencyP99, "response_p50", "response_p99"}
+var DefaultMetrics = []string{result.Throughput, result.LatencyP50, result.LatencyP99,
+	"response_p50", "response_p99"}
 
 // AllMetrics returns the metrics that can become better or worse.
 func AllMetrics() []string {
@@ -127,7 +129,8 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		}
 	}
 	r := &Report{
-		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()), NewSide: newSide(new, m.newCells()), Basis: basis,
+		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()),
+		NewSide: newSide(new, m.newCells()), Basis: basis,
 	}
 	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
 	var states States
@@ -135,12 +138,15 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 		states = FindStates(old, new)
 		r.within(states)
 	}
-	r.Changes = comparePairs(m.pairs, o, states, func(p pair) string { return pairNote(p, states) }, label)
+	r.Changes = comparePairs(m.pairs, o, states, func(p pair) string { return pairNote(p, states) },
+		label)
 	if len(changed) > 0 {
 		if len(r.Changes) == 0 {
 			return nil, &MeaningError{changed, ""}
 		}
-		r.Notes = append(r.Notes, "not compared, because their meaning changed between schema 1.x and 2.0: "+strings.Join(changed, ", "))
+		r.Notes = append(r.Notes,
+			"not compared, because their meaning changed between schema 1.x and 2.0: "+
+				strings.Join(changed, ", "))
 	}
 	if slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Scheduled }) {
 		r.Notes = append(r.Notes, scheduledNote)
@@ -302,8 +308,8 @@ func sorted(values []float64) []float64 { return slices.Sorted(slices.Values(val
 
 func positive(values []float64) bool { return len(values) > 0 && slices.Min(values) > 0 }
 
-// fill compares the samples of one metric. The verdict and the interval need the number of all tests
-// and come later, unless there can be none.
+// fill compares the samples of one metric. The verdict and the interval need the number of all
+// tests and come later, unless there can be none.
 func (c *Change) fill(metric string, a, b sample, states States, floor float64) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
@@ -353,25 +359,29 @@ func (c *Change) withholdForLaunches(p pair) {
 		case launches == 1:
 			sides = append(sides, side.name+" measured within one launch")
 		default:
-			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d launches", side.name, windows, launches))
+			sides = append(sides, fmt.Sprintf("%s measured %d repeats in %d launches", side.name,
+				windows, launches))
 		}
 	}
 	if len(sides) == 0 {
 		return
 	}
 	c.OneLaunch, c.P, c.Verdict = true, nil, Ambiguous
-	c.AddNote(strings.Join(sides, " and ") + ": the interval lacks the spread between launches, so there is no verdict")
+	c.AddNote(strings.Join(sides, " and ") +
+		": the interval lacks the spread between launches, so there is no verdict")
 }
 
-// droppedStates returns a note if a side's windows have readings of the machine's states, but some of
-// them lack the metric, so that values and windows cannot be joined.
+// droppedStates returns a note if a side's windows have readings of the machine's states, but some
+// of them lack the metric, so that values and windows cannot be joined.
 func (p pair) droppedStates(a, b sample, states States) string {
 	if states.Count() < 2 {
 		return ""
 	}
 	for i, c := range []*set.Cell{p.old, p.new} {
 		if s := []sample{a, b}[i]; s.windows == nil && (sample{windows: c.Windows}).read() {
-			return fmt.Sprintf("not compared within states of the machine: some windows of %s lack the metric", []string{p.oldName(), p.newName()}[i])
+			return fmt.Sprintf(
+				"not compared within states of the machine: some windows of %s lack the metric",
+				[]string{p.oldName(), p.newName()}[i])
 		}
 	}
 	return ""
@@ -417,9 +427,10 @@ func (c *Change) interval(level float64) {
 	}
 }
 
-// Precision returns half the width of a change's interval at alpha over the number of all tests. Holm
-// tests no change at a lower level, so the interval of the report is at most as wide; unlike that, this
-// one does not depend on the outcome of the tests. It is infinite if there are too few repeats.
+// Precision returns half the width of a change's interval at alpha over the number of all tests.
+// Holm tests no change at a lower level, so the interval of the report is at most as wide; unlike
+// that, this one does not depend on the outcome of the tests. It is infinite if there are too few
+// repeats.
 func (r *Report) Precision(c *Change) float64 {
 	if len(c.blocks) == 0 {
 		return math.Inf(1)
@@ -450,9 +461,9 @@ func isClocked(metric string) bool {
 
 var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 
-// withholdForClock makes a change ambiguous if it is beyond the least change that counts by less than
-// a step of the clock, which may be all of that. A step finer than the least change, or than the margin
-// of SAME, hides none that counts.
+// withholdForClock makes a change ambiguous if it is beyond the least change that counts by less
+// than a step of the clock, which may be all of that. A step finer than the least change, or than
+// the margin of SAME, hides none that counts.
 func (c *Change) withholdForClock(o Options) {
 	median, floor := c.Old.Median, o.Floor
 	if c.Verdict == Same {
@@ -468,7 +479,9 @@ func (c *Change) withholdForClock(o Options) {
 	if change >= c.step {
 		least = format.Share(floor) + " and "
 	}
-	c.AddNote(fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there is no verdict", c.Metric, least, c.step))
+	c.AddNote(
+		fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there "+
+			"is no verdict", c.Metric, least, c.step))
 }
 
 // explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a
@@ -498,7 +511,8 @@ func means(changes []Change) []Mean {
 	}
 	list := []Mean{}
 	for of, values := range ratios {
-		list = append(list, Mean{of.transport, of.metric, result.Define(of.metric).Better, len(values), stats.GeoMean(values) - 1})
+		list = append(list, Mean{of.transport, of.metric, result.Define(of.metric).Better,
+			len(values), stats.GeoMean(values) - 1})
 	}
 	slices.SortFunc(list, func(a, b Mean) int {
 		return cmp.Or(cmp.Compare(a.Transport, b.Transport), cmp.Compare(a.Metric, b.Metric))
@@ -515,7 +529,9 @@ func sortByEffect(changes []Change) {
 		}
 		return math.Abs(math.Log1p(*c.Change))
 	}
-	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(effect(&b), effect(&a)) })
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		return cmp.Compare(effect(&b), effect(&a))
+	})
 }
 
 func singles(cells []*set.Cell, labels set.Labels) []Single {

@@ -28,8 +28,10 @@ func machine() set.Environment {
 // cell returns a cell of shm with samples of throughput.
 func cell(config map[string]string, throughput ...float64) set.Cell {
 	c := set.Cell{
-		Config: map[string]string{"transport": "shm", "in_flight": "1", "options.ring": "auto", "seed": "1"},
-		Status: set.Measured, Plugin: set.Plugin{Name: "shm", Provider: "memfd", RuntimeDigest: "d"},
+		Config: map[string]string{"transport": "shm", "in_flight": "1", "options.ring": "auto",
+			"seed": "1"},
+		Status: set.Measured, Plugin: set.Plugin{Name: "shm", Provider: "memfd",
+			RuntimeDigest: "d"},
 		Samples: map[string][]float64{result.Throughput: throughput},
 	}
 	maps.Copy(c.Config, config)
@@ -72,9 +74,11 @@ func TestVerdicts(t *testing.T) {
 	require.Less(t, *c.Low, *c.Change)
 	require.Greater(t, *c.High, *c.Change)
 
-	require.Equal(t, Better, one(t, base(), with(noisy(r, 10, 1.06e6, 0.005)...), Defaults()).Verdict)
+	require.Equal(t, Better, one(t, base(), with(noisy(r, 10, 1.06e6, 0.005)...),
+		Defaults()).Verdict)
 	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 1e6, 0.005)...), Defaults()).Verdict)
-	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 0.992e6, 0.003)...), Defaults()).Verdict, "significant but below the floor")
+	require.Equal(t, Same, one(t, base(), with(noisy(r, 10, 0.992e6, 0.003)...),
+		Defaults()).Verdict, "significant but below the floor")
 	c = one(t, base(), with(noisy(r, 10, 1.01e6, 0.08)...), Defaults())
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.False(t, c.TooLittle)
@@ -95,7 +99,8 @@ func TestDirection(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	latency := func(centre float64) *set.Set {
 		c := cell(nil)
-		c.Samples = map[string][]float64{result.LatencyP50: noisy(r, 10, centre, 0.005), result.Floor: noisy(r, 10, 100, 0.01)}
+		c.Samples = map[string][]float64{result.LatencyP50: noisy(r, 10, centre, 0.005),
+			result.Floor: noisy(r, 10, 100, 0.01)}
 		return newSet(c)
 	}
 	require.Equal(t, Worse, one(t, latency(1000), latency(1100), Defaults()).Verdict)
@@ -135,10 +140,19 @@ func TestTooManyTestsForTheRepeats(t *testing.T) {
 func TestSameAgainstSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	noises := map[string]func(round int) float64{
-		"normal":       func(int) float64 { return 1 + 0.03*r.NormFloat64() },
-		"heavy-tailed": func(int) float64 { return 1 + 0.02*math.Abs(r.NormFloat64()/max(0.1, math.Abs(r.NormFloat64()))) },
-		"two modes":    func(int) float64 { return 1 + 0.1*float64(r.IntN(2)) + 0.005*r.NormFloat64() },
-		"drifting":     func(round int) float64 { return 1 + 0.02*float64(round) + 0.01*r.NormFloat64() },
+		"normal": func(int) float64 { return 1 + 0.03*r.NormFloat64() },
+		"heavy-tailed": func(int) float64 {
+			return 1 +
+				0.02*math.Abs(r.NormFloat64()/max(0.1, math.Abs(r.NormFloat64())))
+		},
+		"two modes": func(int) float64 {
+			return 1 + 0.1*float64(r.IntN(2)) +
+				0.005*r.NormFloat64()
+		},
+		"drifting": func(round int) float64 {
+			return 1 + 0.02*float64(round) +
+				0.01*r.NormFloat64()
+		},
 	}
 	o := Defaults()
 	o.Floor = 0 // the default would hide most of them
@@ -154,7 +168,8 @@ func TestSameAgainstSame(t *testing.T) {
 				for round := range 10 {
 					a, b = append(a, 1e6*noise(round)), append(b, 1e6*noise(round))
 				}
-				old.Cells, new.Cells = append(old.Cells, cell(config, a...)), append(new.Cells, cell(config, b...))
+				old.Cells, new.Cells = append(old.Cells, cell(config, a...)),
+					append(new.Cells, cell(config, b...))
 			}
 			report, err := Diff(old, new, o)
 			require.NoError(t, err)
@@ -174,7 +189,8 @@ func TestPower(t *testing.T) {
 	found := 0
 	const trials = 50
 	for range trials {
-		c := one(t, newSet(cell(nil, noisy(r, 10, 1e6, 0.02)...)), newSet(cell(nil, noisy(r, 10, 0.95e6, 0.02)...)), o)
+		c := one(t, newSet(cell(nil, noisy(r, 10, 1e6, 0.02)...)),
+			newSet(cell(nil, noisy(r, 10, 0.95e6, 0.02)...)), o)
 		if c.Verdict == Worse {
 			found++
 		}
@@ -189,7 +205,8 @@ func TestIdentity(t *testing.T) {
 	_, err := Diff(old, new, Defaults())
 	var identity *IdentityError
 	require.ErrorAs(t, err, &identity)
-	require.EqualError(t, err, "the results differ in kernel (6.1 and 6.2), provider (memfd and named); to compare them anyway, use --across kernel,provider")
+	require.EqualError(t, err, "the results differ in kernel (6.1 and 6.2), provider (memfd and "+
+		"named); to compare them anyway, use --across kernel,provider")
 
 	o := Defaults()
 	o.Across = []string{"kernel"}
@@ -216,7 +233,8 @@ func TestIdentity(t *testing.T) {
 	old.Cells[0].Plugin.Chosen = map[string]string{"ring": "inplace", "offload": "gro"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Equal(t, []string{new.Cells[0].Transport() + " took inplace for ring and now takes fastforward"}, report.Notes)
+	require.Equal(t, []string{new.Cells[0].Transport() +
+		" took inplace for ring and now takes fastforward"}, report.Notes)
 
 	old, new = newSet(cell(nil, 1, 2, 3)), newSet(cell(nil, 1, 2, 3))
 	new.Cells[0].Plugin.Path = []string{"tcp over bond0, mtu 1500"}
@@ -226,7 +244,8 @@ func TestIdentity(t *testing.T) {
 	old.Cells[0].Plugin.Path = []string{"verbs over mlx5_0/1"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Equal(t, []string{"the bytes of " + new.Cells[0].Transport() + " took another path: verbs over mlx5_0/1, and now tcp over bond0, mtu 1500"}, report.Notes)
+	require.Equal(t, []string{"the bytes of " + new.Cells[0].Transport() +
+		" took another path: verbs over mlx5_0/1, and now tcp over bond0, mtu 1500"}, report.Notes)
 }
 
 func TestMatching(t *testing.T) {
@@ -247,17 +266,20 @@ func TestMatching(t *testing.T) {
 	require.Len(t, report.Changes, 2)
 	require.Len(t, report.OnlyOld, 2)
 	require.Len(t, report.OnlyNew, 1)
-	require.Contains(t, report.Notes, "cells were matched without the options that only one side has: invented, options.added")
+	require.Contains(t, report.Notes,
+		"cells were matched without the options that only one side has: invented, options.added")
 	require.Equal(t, "gone in_flight=1", report.OnlyOld[0].Cell)
 
 	// An option that is absent where it has its default is known to both sides.
 	report, err = Diff(newSet(cell(nil, values...)),
-		newSet(cell(map[string]string{"service": "echo"}, values...), cell(nil, values...), cell(map[string]string{"rate": "1000"}, values...)), Defaults())
+		newSet(cell(map[string]string{"service": "echo"}, values...), cell(nil, values...),
+			cell(map[string]string{"rate": "1000"}, values...)), Defaults())
 	require.NoError(t, err)
 	require.Len(t, report.Changes, 1)
 	require.Len(t, report.OnlyNew, 2)
 	require.Empty(t, report.Notes)
-	_, err = Diff(newSet(cell(nil, values...)), newSet(cell(map[string]string{"service": "echo"}, values...)), Defaults())
+	_, err = Diff(newSet(cell(nil, values...)),
+		newSet(cell(map[string]string{"service": "echo"}, values...)), Defaults())
 	require.ErrorContains(t, err, "they differ in service")
 
 	// An option that tells cells apart cannot be left out.
@@ -271,18 +293,21 @@ func TestMatching(t *testing.T) {
 	require.Len(t, report.Changes, 1)
 	require.Len(t, report.OnlyNew, 2)
 
-	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)), newSet(cell(map[string]string{"keys": "2"}, 1)), Defaults())
+	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)),
+		newSet(cell(map[string]string{"keys": "2"}, 1)), Defaults())
 	var unmatched *UnmatchedError
 	require.ErrorAs(t, err, &unmatched)
 	require.ErrorContains(t, err, "they differ in keys; use --ignore to leave options out")
 	o := Defaults()
 	o.Ignore = []string{"keys"}
-	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)), newSet(cell(map[string]string{"keys": "2"}, 1)), o)
+	_, err = Diff(newSet(cell(map[string]string{"keys": "1"}, 1)),
+		newSet(cell(map[string]string{"keys": "2"}, 1)), o)
 	require.NoError(t, err)
 
 	// Cells are matched by the length of their windows first, and without it if they have no
 	// counterpart.
-	long, short := cell(map[string]string{"duration": "1s"}, 1), cell(map[string]string{"duration": "100ms"}, 2)
+	long, short := cell(map[string]string{"duration": "1s"}, 1),
+		cell(map[string]string{"duration": "100ms"}, 2)
 	report, err = Diff(newSet(long, short), newSet(short, long), Defaults())
 	require.NoError(t, err)
 	require.Len(t, report.Changes, 2)
@@ -297,7 +322,8 @@ func TestMatching(t *testing.T) {
 func TestUnusableCells(t *testing.T) {
 	good, failed, doubted := cell(nil, 1, 2, 3), cell(nil), cell(nil, 1, 2, 3)
 	failed.Status, failed.Reason = set.Failed, "rank 1: run: it crashed"
-	doubted.Warnings = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 calls lost"}}
+	doubted.Warnings = []result.Finding{{Name: "verified", Severity: result.Error,
+		Message: "3 calls lost"}}
 	for _, c := range []struct {
 		old, new set.Cell
 		note     string
@@ -316,7 +342,8 @@ func TestUnusableCells(t *testing.T) {
 
 	moved := func(floor float64) *set.Set {
 		c := cell(nil, 1, 2, 3, 4, 5, 6)
-		c.Samples[result.Floor] = []float64{floor, floor * 1.01, floor * 1.02, floor * 1.03, floor * 1.04, floor * 1.05}
+		c.Samples[result.Floor] = []float64{floor, floor * 1.01, floor * 1.02, floor * 1.03,
+			floor * 1.04, floor * 1.05}
 		return newSet(c)
 	}
 	require.Contains(t, one(t, moved(100), moved(130), Defaults()).Note, "the floor moved by +30%")
@@ -324,10 +351,12 @@ func TestUnusableCells(t *testing.T) {
 
 func TestPublishedFiguresHaveNoVerdict(t *testing.T) {
 	figure := set.Cell{
-		Config: map[string]string{"transport": "shm"}, Status: set.Published, Reason: "a paper", Environment: -1,
-		Samples: map[string][]float64{result.Throughput: {5e5}},
+		Config: map[string]string{"transport": "shm"}, Status: set.Published, Reason: "a paper",
+		Environment: -1,
+		Samples:     map[string][]float64{result.Throughput: {5e5}},
 	}
-	old, new := newSet(figure), newSet(cell(nil, 1e6, 1e6), cell(map[string]string{"in_flight": "8"}, 2e6))
+	old, new := newSet(figure), newSet(cell(nil, 1e6, 1e6),
+		cell(map[string]string{"in_flight": "8"}, 2e6))
 	_, err := Diff(old, new, Defaults())
 	require.ErrorContains(t, err, "--across source")
 	o := Defaults()
@@ -362,8 +391,10 @@ func TestReleasedSchemaVersions(t *testing.T) {
 		versions[filepath.Base(dir)] = true
 		old, err := set.Load(dir)
 		require.NoError(t, err)
-		require.Equal(t, filepath.Base(dir), old.Cells[0].Schema, "the version wrote the file itself")
-		require.Equal(t, strings.HasPrefix(filepath.Base(dir), "2."), len(old.Cells[0].Samples[result.LatencyMean]) > 0)
+		require.Equal(t, filepath.Base(dir), old.Cells[0].Schema,
+			"the version wrote the file itself")
+		require.Equal(t, strings.HasPrefix(filepath.Base(dir), "2."),
+			len(old.Cells[0].Samples[result.LatencyMean]) > 0)
 		report, err := Diff(old, old, Defaults())
 		require.NoError(t, err)
 		require.NotEmpty(t, report.Changes)
@@ -373,7 +404,8 @@ func TestReleasedSchemaVersions(t *testing.T) {
 		}
 	}
 	require.True(t, versions["1.0.0"])
-	require.True(t, versions[result.SchemaVersion], "add a result of schema %s to testdata/released", result.SchemaVersion)
+	require.True(t, versions[result.SchemaVersion],
+		"add a result of schema %s to testdata/released", result.SchemaVersion)
 }
 
 // Each side has its version, its date and its repeats, and one plugin is named.
@@ -391,16 +423,19 @@ func TestSides(t *testing.T) {
 	}
 	report, err := Diff(side("0.5.0", "sum"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 with SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
+	require.Equal(t, "transportbench 0.5.0 (revision 0123456789ab), plugin shm 0.1.0 with "+
+		"SHA-256 sum, 2026-11-20, 4 repeats", report.OldSide.String())
 	report, err = Diff(side("0.5.0", "sum", "other"), side("0.6.0", "sum", "other"), Defaults())
 	require.NoError(t, err)
-	require.Equal(t, "transportbench 0.6.0 (revision 0123456789ab), 2026-11-20 to 2026-11-21, 4 repeats of each of 2 cells", report.NewSide.String())
+	require.Equal(t, "transportbench 0.6.0 (revision 0123456789ab), 2026-11-20 to 2026-11-21, 4 "+
+		"repeats of each of 2 cells", report.NewSide.String())
 	report, err = Diff(newSet(cell(nil, 1)), newSet(cell(nil, 1, 2)), Defaults())
 	require.NoError(t, err)
 	require.Equal(t, "an unknown version, 2 repeats", report.NewSide.String())
 }
 
-// The change of the medians is what a reader computes from the two columns, and Change is the shift.
+// The change of the medians is what a reader computes from the two columns, and Change is the
+// shift.
 func TestChangeOfMedians(t *testing.T) {
 	c := one(t, newSet(cell(nil, 1, 10, 11)), newSet(cell(nil, 5, 12, 100)), Defaults())
 	require.InDelta(t, 0.2, *c.OfMedians, 1e-9)

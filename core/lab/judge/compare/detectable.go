@@ -15,7 +15,8 @@ type Seen struct {
 	Tests int `json:"tests"`
 	None  int `json:"none"`
 	// Median and Largest are over the other tests: the smallest change that each would have called,
-	// beyond the threshold or for the worse, if the values had scattered as they did. They are shares.
+	// beyond the threshold or for the worse, if the values had scattered as they did. They are
+	// shares.
 	Median  float64 `json:"median"`
 	Largest float64 `json:"largest"`
 	// Cell and Metric are those of the largest, or of the first test that could not have found any.
@@ -30,8 +31,8 @@ type detectable struct {
 	decided      bool     // the test did find a change
 }
 
-// detectableChanges sets Detectable of every change that was tested, and returns those of all changes
-// that have a direction.
+// detectableChanges sets Detectable of every change that was tested, and returns those of all
+// changes that have a direction.
 func (r *Report) detectableChanges(o Options) (list []detectable) {
 	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
@@ -49,7 +50,8 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 		if c.Scheduled || c.Better == result.None || c.Change == nil {
 			continue
 		}
-		list = append(list, detectable{c.Cell, c.Metric, c.Detectable, c.Verdict == Better || c.Verdict == Worse})
+		list = append(list, detectable{c.Cell, c.Metric, c.Detectable, c.Verdict == Better ||
+			c.Verdict == Worse})
 	}
 	return list
 }
@@ -62,10 +64,10 @@ func (t *thresholdTest) detectable(alpha float64) detectable {
 	return d
 }
 
-// beyond returns the size of the smallest change that is significantly above the limit, or below it, at
-// alpha of a two-sided test. It takes the scatter of the values as it is and moves their shift. The
-// interval of a shift moves with it, so the change is found if its end is at the limit. It returns nil
-// if there are too few values for an interval.
+// beyond returns the size of the smallest change that is significantly above the limit, or below
+// it, at alpha of a two-sided test. It takes the scatter of the values as it is and moves their
+// shift. The interval of a shift moves with it, so the change is found if its end is at the limit.
+// It returns nil if there are too few values for an interval.
 func (c *Change) beyond(limit float64, above bool, alpha float64) *float64 {
 	ratio, low, high := shift(c.blocks, alpha)
 	end := high

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// What a test could have found is the size from which on it does find a change: the same values, moved by
-// a little more, get a verdict, and moved by a little less they do not.
+// What a test could have found is the size from which on it does find a change: the same values,
+// moved by a little more, get a verdict, and moved by a little less they do not.
 func TestDetectable(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
 	for _, metric := range []string{result.Throughput, result.LatencyP50} {
@@ -31,7 +31,8 @@ func TestDetectable(t *testing.T) {
 			require.NotNil(t, c.Detectable)
 			size := *c.Detectable
 			require.Greater(t, size, 0.02, "changes up to the floor are not called")
-			require.Equal(t, Seen{Tests: 1, Median: size, Largest: size, Cell: c.Cell, Metric: metric}, report.Seen)
+			require.Equal(t, Seen{Tests: 1, Median: size, Largest: size, Cell: c.Cell,
+				Metric: metric}, report.Seen)
 			require.Zero(t, report.Unseen(size))
 			require.Equal(t, 1, report.Unseen(size*0.99))
 			sign := 1.0
@@ -39,7 +40,8 @@ func TestDetectable(t *testing.T) {
 				sign = -1
 			}
 			moved := func(size float64) Verdict {
-				return one(t, set(base, 1), set(other, (1+sign*size)/(1+*c.Change)), Defaults()).Verdict
+				return one(t, set(base, 1), set(other, (1+sign*size)/(1+*c.Change)),
+					Defaults()).Verdict
 			}
 			require.Equal(t, Worse, moved(size*1.001), "%s %g", metric, spread)
 			require.NotEqual(t, Worse, moved(size*0.999), "%s %g", metric, spread)
@@ -69,12 +71,13 @@ func TestDetectableOfThresholds(t *testing.T) {
 	}
 }
 
-// A true change of the size that one comparison could have found is found by another about half of the
-// time.
+// A true change of the size that one comparison could have found is found by another about half of
+// the time.
 func TestDetectableIsFoundHalfOfTheTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	sets := func(size float64) *Report {
-		report, err := Diff(newSet(cell(nil, noisy(r, 10, 1e6, 0.05)...)), newSet(cell(nil, noisy(r, 10, 1e6*(1-size), 0.05)...)), Defaults())
+		report, err := Diff(newSet(cell(nil, noisy(r, 10, 1e6, 0.05)...)),
+			newSet(cell(nil, noisy(r, 10, 1e6*(1-size), 0.05)...)), Defaults())
 		require.NoError(t, err)
 		return report
 	}
@@ -91,6 +94,7 @@ func TestNothingDetectable(t *testing.T) {
 	report, err := Diff(newSet(cell(nil, 1, 2)), newSet(cell(nil, 1, 2)), Defaults())
 	require.NoError(t, err)
 	require.Nil(t, report.Changes[0].Detectable)
-	require.Equal(t, Seen{Tests: 1, None: 1, Cell: report.Changes[0].Cell, Metric: result.Throughput}, report.Seen)
+	require.Equal(t, Seen{Tests: 1, None: 1, Cell: report.Changes[0].Cell,
+		Metric: result.Throughput}, report.Seen)
 	require.Equal(t, 1, report.Unseen(100))
 }

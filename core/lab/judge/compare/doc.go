@@ -1,30 +1,31 @@
 // Package compare finds what changed between two sets of results, and which value of an option wins
 // within one.
 //
-// Cells are matched by configuration. The repeat is the sample, never the operation. For each metric
-// of a pair, repeats are compared within blocks only: within one state of the machine, and within
-// consecutive rounds if both sides were measured in the same rounds, as a sweep and ab do. The test
-// is van Elteren's stratified rank test as an exact permutation test, the change is the weighted
-// median of the ratios within blocks. With one block these are the Mann-Whitney test and the
-// Hodges-Lehmann estimate.
+// Cells are matched by configuration. The repeat is the sample, never the operation. For each
+// metric of a pair, repeats are compared within blocks only: within one state of the machine, and
+// within consecutive rounds if both sides were measured in the same rounds, as a sweep and ab do.
+// The test is van Elteren's stratified rank test as an exact permutation test, the change is the
+// weighted median of the ratios within blocks. With one block these are the Mann-Whitney test and
+// the Hodges-Lehmann estimate.
 //
 // # Limits
 //
 // A change counts only if it is significantly larger than a floor, below which a change does not
 // matter. The test is against the floor: if b is a times 1.02, b and the scaled values of a are
-// exchangeable, so their rank test calls a true change of exactly 2% in at most alpha of all reports.
-// A test against zero, with an estimate beyond the floor, would call it half the time. A relative
-// threshold is tested against its limit in the same way, one-sided. The p-values are adjusted by Holm
-// over all tests of the report, and those of thresholds over the tests of thresholds. An absolute
-// threshold is no test: it compares the new median with its limit.
+// exchangeable, so their rank test calls a true change of exactly 2% in at most alpha of all
+// reports. A test against zero, with an estimate beyond the floor, would call it half the time. A
+// relative threshold is tested against its limit in the same way, one-sided. The p-values are
+// adjusted by Holm over all tests of the report, and those of thresholds over the tests of
+// thresholds. An absolute threshold is no test: it compares the new median with its limit.
 //
 // The interval of each change is at the level at which Holm's adjustment tested it: alpha over the
-// number of tests for the smallest p, over one less for the next, and so on up to the first change that
-// is not significant, which has its level in common with the rest. So an interval excludes the floor
-// exactly where the test rejects; with tied values, the two may differ by a tie. Each is at least as
-// wide as one at 1-alpha. They agree with Holm's decisions, but are not simultaneous: the chance that
-// all of them cover their true changes may be less than 1-alpha, because those of significant changes
-// are at levels that the data chose. Alpha bounds the chance of any false BETTER or WORSE.
+// number of tests for the smallest p, over one less for the next, and so on up to the first change
+// that is not significant, which has its level in common with the rest. So an interval excludes the
+// floor exactly where the test rejects; with tied values, the two may differ by a tie. Each is at
+// least as wide as one at 1-alpha. They agree with Holm's decisions, but are not simultaneous: the
+// chance that all of them cover their true changes may be less than 1-alpha, because those of
+// significant changes are at levels that the data chose. Alpha bounds the chance of any false
+// BETTER or WORSE.
 //
 // SAME, too, is a statement about such an interval. It must lie within the smaller of the floor and
 // [Options.Same], so that a floor that was raised for a machine that cannot see small changes calls
@@ -32,10 +33,10 @@
 //
 // # Rankings
 //
-// [Along] tests all pairs of the values of a group and adjusts over all pairs of all groups. A test of
-// the others against the best only, which the data chose, errs in 7 to 9% of the rankings of five equal
-// values at alpha 0.05. Values that cannot be told apart have a letter in common. The leader is
-// better than each other value, so it is alone in its letter.
+// [Along] tests all pairs of the values of a group and adjusts over all pairs of all groups. A test
+// of the others against the best only, which the data chose, errs in 7 to 9% of the rankings of
+// five equal values at alpha 0.05. Values that cannot be told apart have a letter in common. The
+// leader is better than each other value, so it is alone in its letter.
 //
 // # States
 //
@@ -47,20 +48,20 @@
 // level of the test however unequally the states were drawn. It also has more power: the jump
 // between states is no longer noise.
 //
-// A window that begins in one state and ends in another is [state.Mixed]. Mixed windows are a block of
-// their own instead of being left out: they are rare, nothing is dropped by its result, and they are
-// exchangeable with each other. Their block says little because their values differ much, and the
-// test knows that, since it uses their own permutations. Windows without readings are another block.
-// If a whole side has no readings, as sockets in results of schema 1.x, all its repeats are one
-// block, and a note says so. If the sides have no state in common, there is no verdict.
+// A window that begins in one state and ends in another is [state.Mixed]. Mixed windows are a block
+// of their own instead of being left out: they are rare, nothing is dropped by its result, and they
+// are exchangeable with each other. Their block says little because their values differ much, and
+// the test knows that, since it uses their own permutations. Windows without readings are another
+// block. If a whole side has no readings, as sockets in results of schema 1.x, all its repeats are
+// one block, and a note says so. If the sides have no state in common, there is no verdict.
 //
 // # Rounds
 //
 // Rounds remove the drift of the machine. A block has at least five rounds of a state rather than
 // one, because single rounds would make the test a sign test: ten repeats could not get below p =
 // 0.002, too much for the 24 tests of the standard comparison, and their power would be two thirds.
-// Blocks of five keep the least p at 3e-5 and nearly all of the power, and remove all drift but that
-// within five rounds.
+// Blocks of five keep the least p at 3e-5 and nearly all of the power, and remove all drift but
+// that within five rounds.
 //
 // # No verdict
 //

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// letters returns the compact letter display of values in the order of their ranks: two values have a
-// letter in common unless they are told apart. It inserts each pair that is told apart into the groups
-// and absorbs groups within another (Piepho, An algorithm for a letter-based representation of
-// all-pairwise comparisons, 2004). Then it leaves out groups that tell nothing more than the others.
+// letters returns the compact letter display of values in the order of their ranks: two values have
+// a letter in common unless they are told apart. It inserts each pair that is told apart into the
+// groups and absorbs groups within another (Piepho, An algorithm for a letter-based representation
+// of all-pairwise comparisons, 2004). Then it leaves out groups that tell nothing more than the
+// others.
 func letters(apart [][]bool) []string {
 	all := make([]bool, len(apart))
 	for i := range all {
@@ -50,8 +51,8 @@ func letters(apart [][]bool) []string {
 	return texts
 }
 
-// split replaces the groups that have both i and j by one without each, unless another group has all
-// of its values.
+// split replaces the groups that have both i and j by one without each, unless another group has
+// all of its values.
 func split(groups [][]bool, i, j int) [][]bool {
 	var kept, new [][]bool
 	for _, group := range groups {
@@ -67,7 +68,8 @@ func split(groups [][]bool, i, j int) [][]bool {
 	}
 	for _, group := range new {
 		if !slices.ContainsFunc(kept, func(other []bool) bool { return within(group, other) }) {
-			kept = append(slices.DeleteFunc(kept, func(other []bool) bool { return within(other, group) }), group)
+			kept = append(slices.DeleteFunc(kept,
+				func(other []bool) bool { return within(other, group) }), group)
 		}
 	}
 	return kept
@@ -87,7 +89,8 @@ func within(group, other []bool) bool {
 func covered(group []bool, others [][]bool) bool {
 	for i := range group {
 		for j := range i + 1 {
-			if group[i] && group[j] && !slices.ContainsFunc(others, func(other []bool) bool { return other[i] && other[j] }) {
+			if group[i] && group[j] && !slices.ContainsFunc(others,
+				func(other []bool) bool { return other[i] && other[j] }) {
 				return false
 			}
 		}

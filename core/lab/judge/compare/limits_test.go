@@ -20,9 +20,9 @@ func atMost(alpha float64, trials int) float64 {
 	return alpha*n + 3*math.Sqrt(alpha*(1-alpha)*n)
 }
 
-// A true change of exactly the least that counts is called in at most alpha of the trials, in either
-// direction and whether the states were drawn alike or not. One well beyond it is found, and is never
-// called the wrong way.
+// A true change of exactly the least that counts is called in at most alpha of the trials, in
+// either direction and whether the states were drawn alike or not. One well beyond it is found, and
+// is never called the wrong way.
 func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(20, 1)), start: time.Unix(0, 0)}
 	o := Defaults()
@@ -31,7 +31,8 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 		for _, farB := range []float64{0.2, 0.8} {
 			better, worse, byEstimate := 0, 0, 0
 			for range trials {
-				c := one(t, newSet(m.side(20, 0.2, 1e6, 0.2, 0.02)), newSet(m.side(20, farB, true*1e6, 0.2, 0.02)), o)
+				c := one(t, newSet(m.side(20, 0.2, 1e6, 0.2, 0.02)),
+					newSet(m.side(20, farB, true*1e6, 0.2, 0.02)), o)
 				switch c.Verdict {
 				case Better:
 					better++
@@ -42,7 +43,8 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 					byEstimate++
 				}
 			}
-			t.Logf("%+.0f%%, far %.0f%% and 20%%: %d of %d BETTER, %d WORSE; %d with an estimate beyond the limit that differs from zero",
+			t.Logf("%+.0f%%, far %.0f%% and 20%%: %d of %d BETTER, %d WORSE; %d with an estimate "+
+				"beyond the limit that differs from zero",
 				100*(true-1), 100*farB, better, trials, worse, byEstimate)
 			right, wrong := better, worse
 			if true < 1 {
@@ -51,7 +53,8 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 			require.Zero(t, wrong)
 			if math.Abs(true-1) < 0.03 {
 				require.LessOrEqual(t, float64(right), atMost(o.Alpha, trials))
-				require.Greater(t, float64(byEstimate), 3*atMost(o.Alpha, trials), "a test against zero fails this")
+				require.Greater(t, float64(byEstimate), 3*atMost(o.Alpha, trials),
+					"a test against zero fails this")
 			} else {
 				require.Greater(t, right, trials*85/100)
 			}
@@ -59,12 +62,13 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 	}
 }
 
-// A true change of exactly a threshold's limit trips it in at most alpha of the trials, also if there
-// are several thresholds and cells. One well beyond it trips it.
+// A true change of exactly a threshold's limit trips it in at most alpha of the trials, also if
+// there are several thresholds and cells. One well beyond it trips it.
 func TestThresholdIsTestedAgainstItsLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 1))
 	o := Defaults()
-	for _, text := range []string{"throughput<-3%", "in_flight=1: throughput<-3%", "throughput>+20%"} {
+	for _, text := range []string{"throughput<-3%", "in_flight=1: throughput<-3%",
+		"throughput>+20%"} {
 		threshold, err := ParseThreshold(text)
 		require.NoError(t, err)
 		o.Thresholds = append(o.Thresholds, threshold)
@@ -102,7 +106,8 @@ func TestThresholdsWithTooFewRepeats(t *testing.T) {
 	o := Defaults()
 	o.Thresholds = []Threshold{threshold}
 	few := func(n int) {
-		report, err := Diff(newSet(cell(nil, noisy(rand.New(rand.NewPCG(1, 1)), n, 1e6, 0.001)...)), newSet(cell(nil, noisy(rand.New(rand.NewPCG(1, 2)), n, 0.5e6, 0.001)...)), o)
+		report, err := Diff(newSet(cell(nil, noisy(rand.New(rand.NewPCG(1, 1)), n, 1e6, 0.001)...)),
+			newSet(cell(nil, noisy(rand.New(rand.NewPCG(1, 2)), n, 0.5e6, 0.001)...)), o)
 		require.NoError(t, err)
 		require.Equal(t, n == 4, len(report.Broken) > 0)
 		want := ThresholdTests{Tests: 1}
@@ -123,7 +128,8 @@ func TestThresholdsWithTooFewRepeats(t *testing.T) {
 	// With one launch each, they do.
 	for _, s := range []*set.Set{near, far} {
 		for i := range s.Cells[0].Windows {
-			s.Cells[0].Windows[i].Launch, s.Cells[0].Windows[i].BounceBefore, s.Cells[0].Windows[i].BounceAfter = 1, 0, 0
+			s.Cells[0].Windows[i].Launch, s.Cells[0].Windows[i].BounceBefore,
+				s.Cells[0].Windows[i].BounceAfter = 1, 0, 0
 		}
 	}
 	report, err = Diff(near, far, o)
@@ -134,7 +140,8 @@ func TestThresholdsWithTooFewRepeats(t *testing.T) {
 // A floor that was raised, for a machine that cannot see small changes, calls none of them SAME.
 func TestRaisedFloorDoesNotWidenSame(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 1))
-	equal, changed := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)), newSet(cell(nil, noisy(r, 10, 1.07e6, 0.005)...))
+	equal, changed := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)),
+		newSet(cell(nil, noisy(r, 10, 1.07e6, 0.005)...))
 	same := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...))
 	o := Defaults()
 	require.Equal(t, Better, one(t, equal, changed, o).Verdict)
@@ -159,7 +166,8 @@ func TestRaisedFloorDoesNotWidenSame(t *testing.T) {
 	o.Metrics = []string{result.LatencyP50}
 	for i, s := range []*set.Set{equal, same} {
 		s.Cells[0].Config["transport"], s.Cells[0].ClockStep = "shm", 4e4
-		s.Cells[0].Samples = map[string][]float64{result.LatencyP50: noisy(rand.New(rand.NewPCG(28, uint64(i))), 10, 1e6, 0.005)}
+		s.Cells[0].Samples = map[string][]float64{
+			result.LatencyP50: noisy(rand.New(rand.NewPCG(28, uint64(i))), 10, 1e6, 0.005)}
 	}
 	require.Equal(t, Ambiguous, one(t, equal, same, o).Verdict)
 
@@ -169,8 +177,8 @@ func TestRaisedFloorDoesNotWidenSame(t *testing.T) {
 	require.Equal(t, 0.1, o.same())
 }
 
-// The interval of each change is at the level of its test, so it excludes the limits exactly where the
-// verdict says so. Intervals at 95% would exclude them more often.
+// The interval of each change is at the level of its test, so it excludes the limits exactly where
+// the verdict says so. Intervals at 95% would exclude them more often.
 func TestIntervalsBelongToTheVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
 	o := Defaults()
@@ -181,14 +189,17 @@ func TestIntervalsBelongToTheVerdicts(t *testing.T) {
 			config := map[string]string{"in_flight": fmt.Sprint(i + 1)}
 			n := 6 + r.IntN(10)
 			old.Cells = append(old.Cells, cell(config, noisy(r, n, 1e6, 0.02)...))
-			new.Cells = append(new.Cells, cell(config, noisy(r, n, 1e6*(1+0.05*r.NormFloat64()), 0.02)...))
+			new.Cells = append(new.Cells,
+				cell(config, noisy(r, n, 1e6*(1+0.05*r.NormFloat64()), 0.02)...))
 		}
 		report, err := Diff(old, new, o)
 		require.NoError(t, err)
 		for _, c := range report.Changes {
 			excludes := c.Low != nil && (*c.Low > o.Floor || *c.High < -o.Floor)
-			require.Equal(t, c.Verdict == Better || c.Verdict == Worse, excludes, "%s %v %v %v", c.Verdict, *c.Low, *c.High, *c.PHolm)
-			if _, low, high := shift(c.blocks, o.Alpha); !excludes && (low > 1+o.Floor || high < 1-o.Floor) {
+			require.Equal(t, c.Verdict == Better || c.Verdict == Worse, excludes, "%s %v %v %v",
+				c.Verdict, *c.Low, *c.High, *c.PHolm)
+			if _, low, high := shift(c.blocks, o.Alpha); !excludes &&
+				(low > 1+o.Floor || high < 1-o.Floor) {
 				more++
 			}
 			require.LessOrEqual(t, (*c.High-*c.Low)/2, report.Precision(&c))
@@ -197,15 +208,16 @@ func TestIntervalsBelongToTheVerdicts(t *testing.T) {
 	require.NotZero(t, more)
 }
 
-// Of five equal transports, some are told apart in at most alpha of the simulations, also if each drew
-// other states. Choosing the best from the data and adjusting for the tests of the others against it
-// alone errs more often.
+// Of five equal transports, some are told apart in at most alpha of the simulations, also if each
+// drew other states. Choosing the best from the data and adjusting for the tests of the others
+// against it alone errs more often.
 func TestEqualTransportsAreNotToldApart(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(23, 1)), start: time.Unix(0, 0)}
 	o := Defaults()
 	o.Floor = 0
 	const trials = 1200
-	for name, far := range map[string][]float64{"one state": {0, 0, 0, 0, 0}, "states drawn 20% and 80%": {0.2, 0.8, 0.2, 0.8, 0.2}} {
+	for name, far := range map[string][]float64{"one state": {0, 0, 0, 0, 0},
+		"states drawn 20% and 80%": {0.2, 0.8, 0.2, 0.8, 0.2}} {
 		wrong, wrongBest := 0, 0
 		for range trials {
 			s := newSet()
@@ -217,11 +229,14 @@ func TestEqualTransportsAreNotToldApart(t *testing.T) {
 			ranking, err := Along(s, "transport", o)
 			require.NoError(t, err)
 			group := ranking.Groups[0]
-			if slices.ContainsFunc(group.changes, func(c Change) bool { return c.Verdict == Better || c.Verdict == Worse }) {
+			if slices.ContainsFunc(group.changes,
+				func(c Change) bool { return c.Verdict == Better || c.Verdict == Worse }) {
 				wrong++
 			}
-			told := slices.ContainsFunc(group.List, func(c Candidate) bool { return c.Group != "a" })
-			require.Equal(t, told, slices.ContainsFunc(group.changes, func(c Change) bool { return c.Verdict != Ambiguous }))
+			told := slices.ContainsFunc(group.List,
+				func(c Candidate) bool { return c.Group != "a" })
+			require.Equal(t, told, slices.ContainsFunc(group.changes,
+				func(c Change) bool { return c.Verdict != Ambiguous }))
 			var p []float64
 			for _, c := range group.changes[:len(far)-1] {
 				if c.P != nil {
@@ -232,7 +247,8 @@ func TestEqualTransportsAreNotToldApart(t *testing.T) {
 				wrongBest++
 			}
 		}
-		t.Logf("%s: %d of %d wrong over all pairs (%.1f%%), %d against the best alone (%.1f%%)", name, wrong, trials,
+		t.Logf("%s: %d of %d wrong over all pairs (%.1f%%), %d against the best alone (%.1f%%)",
+			name, wrong, trials,
 			100*float64(wrong)/trials, wrongBest, 100*float64(wrongBest)/trials)
 		require.LessOrEqual(t, float64(wrong), atMost(o.Alpha, trials))
 		if far[0] == 0 {
@@ -258,12 +274,14 @@ func TestLetters(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, display(3, [2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2}))
 	require.Equal(t, []string{"ab", "a", "b"}, display(3, [2]int{1, 2}), "intransitive")
 	require.Equal(t, []string{"a", "ab", "abc", "bcd", "cd", "d"},
-		display(6, [2]int{0, 3}, [2]int{0, 4}, [2]int{0, 5}, [2]int{1, 4}, [2]int{1, 5}, [2]int{2, 5}))
+		display(6, [2]int{0, 3}, [2]int{0, 4}, [2]int{0, 5}, [2]int{1, 4}, [2]int{1, 5},
+			[2]int{2, 5}))
 	// A group whose pairs are all in others has no letter.
 	require.Equal(t, []string{"ab", "ac", "bc", "a", "c", "b"},
-		display(6, [2]int{2, 3}, [2]int{3, 4}, [2]int{3, 5}, [2]int{0, 4}, [2]int{4, 5}, [2]int{1, 5}))
-	// Two values have a letter in common unless they are told apart, no group is within another, and no
-	// letter can be left out.
+		display(6, [2]int{2, 3}, [2]int{3, 4}, [2]int{3, 5}, [2]int{0, 4}, [2]int{4, 5},
+			[2]int{1, 5}))
+	// Two values have a letter in common unless they are told apart, no group is within another,
+	// and no letter can be left out.
 	r := rand.New(rand.NewPCG(24, 1))
 	for range 200 {
 		n := 2 + r.IntN(8)
@@ -276,7 +294,10 @@ func TestLetters(t *testing.T) {
 		}
 		texts := display(n, pairs...)
 		for better, worse := range allPairs(n) {
-			require.NotEqual(t, told[[2]int{better, worse}], slices.ContainsFunc([]rune(texts[better]), func(l rune) bool { return slices.Contains([]rune(texts[worse]), l) }), "%v %v", texts, pairs)
+			require.NotEqual(t, told[[2]int{better, worse}],
+				slices.ContainsFunc([]rune(texts[better]),
+					func(l rune) bool { return slices.Contains([]rune(texts[worse]), l) }), "%v %v",
+				texts, pairs)
 		}
 		require.Contains(t, texts[0], "a")
 		groups := map[rune][]int{}
@@ -298,7 +319,9 @@ func TestLetters(t *testing.T) {
 		}
 		for l, group := range groups {
 			for other, values := range groups {
-				require.False(t, l != other && !slices.ContainsFunc(group, func(v int) bool { return !slices.Contains(values, v) }),
+				require.False(t, l != other &&
+					!slices.ContainsFunc(group,
+						func(v int) bool { return !slices.Contains(values, v) }),
 					"%v %v: group %c is within %c", texts, pairs, l, other)
 			}
 			needed := false
@@ -315,7 +338,8 @@ func BenchmarkAlongTwentyValues(b *testing.B) {
 	s := newSet()
 	for group := range 20 {
 		for value := range 20 {
-			c := cell(map[string]string{"in_flight": fmt.Sprint(group), "options.ring": fmt.Sprint(value)}, noisy(r, 10, 1e6+1e4*float64(value), 0.02)...)
+			c := cell(map[string]string{"in_flight": fmt.Sprint(group),
+				"options.ring": fmt.Sprint(value)}, noisy(r, 10, 1e6+1e4*float64(value), 0.02)...)
 			c.Samples[result.LatencyP50] = []float64{10, 10, 11, 12, 12, 13, 13, 14, 15, 15}
 			s.Cells = append(s.Cells, c)
 		}

@@ -37,9 +37,9 @@ type matched struct {
 const windowLength = "duration"
 
 // match pairs the cells of two sets by configuration. It leaves out options that only one side has,
-// because the other version did not know them, unless cells differ in nothing else. An option that is
-// left out where it has its default is known to both. Cells without a counterpart are then matched
-// without the length of their windows.
+// because the other version did not know them, unless cells differ in nothing else. An option that
+// is left out where it has its default is known to both. Cells without a counterpart are then
+// matched without the length of their windows.
 func match(old, new *set.Set, ignore []string) matched {
 	var m matched
 	oldGroups, newGroups := byTransport(old), byTransport(new)
@@ -72,8 +72,8 @@ func match(old, new *set.Set, ignore []string) matched {
 	return m
 }
 
-// matchLengths matches the cells of a transport that have no counterpart without the length of their
-// windows.
+// matchLengths matches the cells of a transport that have no counterpart without the length of
+// their windows.
 func (m *matched) matchLengths(transport string, drop []string) {
 	var left [2][]*set.Cell
 	for i, list := range []*[]*set.Cell{&m.onlyOld, &m.onlyNew} {
@@ -158,7 +158,10 @@ func (m *matched) matchGroup(old, new []*set.Cell) {
 // matchExactly pairs cells of the same whole configuration, provider and runtime.
 func (m *matched) matchExactly(old, new []*set.Cell) {
 	type identity struct{ key, provider, digest string }
-	of := func(c *set.Cell) identity { return identity{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest} }
+	of := func(c *set.Cell) identity {
+		return identity{c.Key(), c.Plugin.Provider,
+			c.Plugin.RuntimeDigest}
+	}
 	waiting := map[identity][]*set.Cell{}
 	for _, c := range new {
 		waiting[of(c)] = append(waiting[of(c)], c)
@@ -191,7 +194,8 @@ func apart(old, new []*set.Cell) []string {
 			if a.Transport() != b.Transport() {
 				continue
 			}
-			names := slices.DeleteFunc(set.Differing(a.Config, b.Config), func(name string) bool { return !set.Concerns(name) })
+			names := slices.DeleteFunc(set.Differing(a.Config, b.Config),
+				func(name string) bool { return !set.Concerns(name) })
 			if closest == nil || len(names) < len(closest) {
 				closest = names
 			}
@@ -225,7 +229,8 @@ func runtimeDifference(pairs []pair) *RuntimeDifference {
 			continue
 		}
 		if d == nil {
-			d = &RuntimeDifference{Old: a, New: b, OldClientOnly: p.otherMeaning(result.HarnessOverhead)}
+			d = &RuntimeDifference{Old: a, New: b,
+				OldClientOnly: p.otherMeaning(result.HarnessOverhead)}
 		}
 		old, new = append(old, harnessOf(p.old)...), append(new, harnessOf(p.new)...)
 	}
@@ -253,7 +258,8 @@ func medianOf(values []float64) *float64 {
 // otherMeaning reports whether the sides of a pair mean different things by a metric, because they
 // have different major versions of the schema.
 func (p pair) otherMeaning(metric string) bool {
-	if !slices.Contains([]string{result.Floor, result.FloorRatio, result.OpTimeRatio, result.HarnessOverhead, result.VerifyCost}, metric) {
+	if !slices.Contains([]string{result.Floor, result.FloorRatio, result.OpTimeRatio,
+		result.HarnessOverhead, result.VerifyCost}, metric) {
 		return false
 	}
 	a, b := result.Major(p.old.Schema), result.Major(p.new.Schema)
@@ -303,7 +309,8 @@ func identityDifferences(old, new *set.Set, pairs []pair) []Difference {
 			note(key, a[key], b[key])
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b Difference) int { return cmp.Compare(a.Key, b.Key) })
+	return slices.SortedFunc(maps.Values(found),
+		func(a, b Difference) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 func source(c *set.Cell) string {
@@ -322,7 +329,8 @@ func chosenNotes(pairs []pair) (notes []string) {
 			if a[option] == "" || b[option] == "" {
 				continue
 			}
-			note := fmt.Sprintf("%s took %s for %s and now takes %s", p.new.Transport(), a[option], option, b[option])
+			note := fmt.Sprintf("%s took %s for %s and now takes %s", p.new.Transport(), a[option],
+				option, b[option])
 			if !slices.Contains(notes, note) {
 				notes = append(notes, note)
 			}
@@ -335,10 +343,12 @@ func chosenNotes(pairs []pair) (notes []string) {
 func pathNotes(pairs []pair) (notes []string) {
 	for _, p := range pairs {
 		a, b := p.old.Plugin.Path, p.new.Plugin.Path
-		if p.old.Plugin.Name != p.new.Plugin.Name || len(a) == 0 || len(b) == 0 || slices.Equal(a, b) {
+		if p.old.Plugin.Name != p.new.Plugin.Name || len(a) == 0 || len(b) == 0 ||
+			slices.Equal(a, b) {
 			continue
 		}
-		note := fmt.Sprintf("the bytes of %s took another path: %s, and now %s", p.new.Transport(), strings.Join(a, "; "), strings.Join(b, "; "))
+		note := fmt.Sprintf("the bytes of %s took another path: %s, and now %s", p.new.Transport(),
+			strings.Join(a, "; "), strings.Join(b, "; "))
 		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
@@ -357,7 +367,8 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 			continue
 		}
 		for _, key := range set.Differing(a, b) {
-			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]), shown(b[key])); !seen[text] {
+			if text := fmt.Sprintf("%s was %s and is %s", key, shown(a[key]),
+				shown(b[key])); !seen[text] {
 				seen[text] = true
 				notes = append(notes, text)
 			}
@@ -372,7 +383,8 @@ func volatileNotes(old, new *set.Set, m matched) []string {
 		notes = append(notes, "cells with windows of different lengths were matched")
 	}
 	if len(m.unshared) > 0 {
-		notes = append(notes, "cells were matched without the options that only one side has: "+strings.Join(m.unshared, ", "))
+		notes = append(notes, "cells were matched without the options that only one side has: "+
+			strings.Join(m.unshared, ", "))
 	}
 	return notes
 }

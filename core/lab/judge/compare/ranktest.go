@@ -25,8 +25,9 @@ const (
 )
 
 // outside returns the two-sided p-value of the ratio of b to a being within the limits 1-least and
-// 1+least. ratio is its estimate, which decides the limit that is tested: the test against the other
-// cannot reject. With least 0 it is the test of no difference. It returns 1 if there are no blocks.
+// 1+least. ratio is its estimate, which decides the limit that is tested: the test against the
+// other cannot reject. With least 0 it is the test of no difference. It returns 1 if there are no
+// blocks.
 func (s blocks) outside(ratio, least float64) float64 {
 	if ratio > 1 {
 		return min(1, 2*s.beyond(1+least, true))
@@ -34,8 +35,8 @@ func (s blocks) outside(ratio, least float64) float64 {
 	return min(1, 2*s.beyond(1-least, false))
 }
 
-// beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is set,
-// else of its being at least the limit. If the ratio is the limit, a times the limit and b are
+// beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is
+// set, else of its being at least the limit. If the ratio is the limit, a times the limit and b are
 // exchangeable, so their rank test has its level there.
 func (s blocks) beyond(limit float64, above bool) float64 {
 	if limit <= 0 { // no ratio is below 0
@@ -58,11 +59,11 @@ func (s blocks) beyond(limit float64, above bool) float64 {
 	return more
 }
 
-// rankTest returns the one-sided p-values of the stratified rank test of van Elteren: the statistic is
-// the sum over the blocks of the Mann-Whitney statistics, each with its weight, and fewer and more are
-// the probabilities that a wins as few or as many pairs as it does. With one block it is the
-// Mann-Whitney test. It is a permutation test within blocks, exact with and without ties; beyond the
-// bounds above it uses the normal approximation. It returns 1 if there are no blocks.
+// rankTest returns the one-sided p-values of the stratified rank test of van Elteren: the statistic
+// is the sum over the blocks of the Mann-Whitney statistics, each with its weight, and fewer and
+// more are the probabilities that a wins as few or as many pairs as it does. With one block it is
+// the Mann-Whitney test. It is a permutation test within blocks, exact with and without ties;
+// beyond the bounds above it uses the normal approximation. It returns 1 if there are no blocks.
 func rankTest(s blocks) (fewer, more float64) {
 	if len(s) == 0 {
 		return 1, 1
@@ -79,7 +80,8 @@ func rankTest(s blocks) (fewer, more float64) {
 		return normalTest(ranked, weights, statistic)
 	}
 	if !tied {
-		return untied(s, weights).tails(statistic / 2) // statistics are doubled only for the sake of ties
+		// statistics are doubled only for the sake of ties
+		return untied(s, weights).tails(statistic / 2)
 	}
 	d := distribution{1}
 	for i, r := range ranked {
@@ -89,8 +91,8 @@ func rankTest(s blocks) (fewer, more float64) {
 }
 
 // weights returns the weights of van Elteren, 1/(n+m+1), as small whole numbers. They have the
-// greatest power against a shift that is the same in all blocks. Rounding them costs power only: the
-// test is exact for any weights.
+// greatest power against a shift that is the same in all blocks. Rounding them costs power only:
+// the test is exact for any weights.
 func (s blocks) weights() []int {
 	const precision = 4
 	largest := 0
@@ -134,10 +136,11 @@ func (s blocks) exact(weights []int, tied bool) bool {
 // rankedBlock is a block as ranks.
 type rankedBlock struct {
 	n, m int
-	// doubled are twice the ranks of all values, which makes mean ranks of tied values whole numbers.
+	// doubled are twice the ranks of all values, which makes mean ranks of tied values whole
+	// numbers.
 	doubled []int
-	// statistic is twice the Mann-Whitney statistic of side a: how many pairs of values it wins, where
-	// a tie is half a win.
+	// statistic is twice the Mann-Whitney statistic of side a: how many pairs of values it wins,
+	// where a tie is half a win.
 	statistic int
 	tied      bool
 	ties      float64 // the sum of t^3-t over the groups of t tied values
@@ -209,8 +212,8 @@ func (d distribution) tails(value int) (below, above float64) {
 	return min(1, below), min(1, above)
 }
 
-// permutations returns the distribution of the Mann-Whitney statistic, times scale, over all choices of
-// size of the ranks, which are times scale too.
+// permutations returns the distribution of the Mann-Whitney statistic, times scale, over all
+// choices of size of the ranks, which are times scale too.
 func permutations(ranks []int, size, scale int) distribution {
 	least := scale * size * (size + 1) / 2
 	all := choose(len(ranks), size)
@@ -262,7 +265,10 @@ func normalTest(ranked []rankedBlock, weights []int, statistic int) (fewer, more
 	if variance <= 0 { // all values are equal
 		return 1, 1
 	}
-	tail := func(from float64) float64 { return math.Erfc((from-smallest)/math.Sqrt(2*variance)) / 2 }
+	tail := func(from float64) float64 {
+		return math.Erfc((from-smallest)/math.Sqrt(2*variance)) /
+			2
+	}
 	return tail(mean - float64(statistic)), tail(float64(statistic) - mean)
 }
 
@@ -318,8 +324,8 @@ func repeatsFor(alpha float64, tests int) int {
 	return n
 }
 
-// margin returns the weight of the smallest pairs that lie outside of the interval, which is that of
-// the largest: the largest k for which the probability that the statistic is below k is at most
+// margin returns the weight of the smallest pairs that lie outside of the interval, which is that
+// of the largest: the largest k for which the probability that the statistic is below k is at most
 // alpha/2. It is 0 if the samples are too small for any interval.
 func (s blocks) margin(weights []int, alpha float64) int {
 	if s.exact(weights, false) {
@@ -344,17 +350,17 @@ func (s blocks) margin(weights []int, alpha float64) int {
 // mostForPairs is the largest sample size of which shiftBy takes all pairs.
 const mostForPairs = 500
 
-// shift returns how b relates to a as a ratio; see shiftBy. All values are positive. If the samples are
-// too small for an interval, low is 0 and high infinite.
+// shift returns how b relates to a as a ratio; see shiftBy. All values are positive. If the samples
+// are too small for an interval, low is 0 and high infinite.
 func shift(s blocks, alpha float64) (ratio, low, high float64) {
 	ratio, low, high = shiftBy(s, alpha, Ratio)
 	return ratio, max(low, 0), high
 }
 
-// shiftBy returns how b relates to a: the weighted median of the relations of each value of b to each of
-// a in the same block, and its interval at 1-alpha, which excludes no change if the test's p is below
-// alpha. With one block it is the Hodges-Lehmann estimate. If the samples are too small for an interval,
-// that is infinite. There must be a block.
+// shiftBy returns how b relates to a: the weighted median of the relations of each value of b to
+// each of a in the same block, and its interval at 1-alpha, which excludes no change if the test's
+// p is below alpha. With one block it is the Hodges-Lehmann estimate. If the samples are too small
+// for an interval, that is infinite. There must be a block.
 func shiftBy(s blocks, alpha float64, relation Relation) (value, low, high float64) {
 	few := make(blocks, len(s))
 	count := 0
@@ -411,10 +417,10 @@ func thinned(sorted []float64) []float64 {
 	return few
 }
 
-// holm adjusts p-values for the number of tests. The family-wise error rate stays below alpha however
-// the tests depend on each other (Holm 1979). levels are those at which it tested each p-value: alpha
-// over the number of tests for the smallest, over one less for the next, and so on up to the first that
-// is not rejected, which has its level in common with the rest.
+// holm adjusts p-values for the number of tests. The family-wise error rate stays below alpha
+// however the tests depend on each other (Holm 1979). levels are those at which it tested each
+// p-value: alpha over the number of tests for the smallest, over one less for the next, and so on
+// up to the first that is not rejected, which has its level in common with the rest.
 func holm(p []float64, alpha float64) (adjusted, levels []float64) {
 	order := make([]int, len(p))
 	for i := range order {

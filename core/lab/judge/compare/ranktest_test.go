@@ -38,7 +38,8 @@ func TestRankTestIsAPermutationTest(t *testing.T) {
 	for try := range 120 {
 		n, m := 1+r.IntN(6), 1+r.IntN(6)
 		step := float64(try%3) * 20
-		a, b := sortedSample(r, n, 1000, 0.02, step), sortedSample(r, m, 1000+float64(r.IntN(60)), 0.02, step)
+		a, b := sortedSample(r, n, 1000, 0.02, step), sortedSample(r, m, 1000+float64(r.IntN(60)),
+			0.02, step)
 		all := slices.Concat(a, b)
 		observed := wins(a, b)
 		below, above, total := 0, 0, 0
@@ -67,12 +68,13 @@ func TestRankTestIsAPermutationTest(t *testing.T) {
 	}
 }
 
-// Without ties, the p-value is that of the library. With ties, the library's exact test is wrong for
-// samples of different sizes.
+// Without ties, the p-value is that of the library. With ties, the library's exact test is wrong
+// for samples of different sizes.
 func TestRankTestAgreesWithTheLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for range 40 {
-		a, b := sortedSample(r, 1+r.IntN(40), 1000, 0.02, 0), sortedSample(r, 1+r.IntN(40), 1010, 0.02, 0)
+		a, b := sortedSample(r, 1+r.IntN(40), 1000, 0.02, 0),
+			sortedSample(r, 1+r.IntN(40), 1010, 0.02, 0)
 		test, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
 		require.NoError(t, err)
 		require.InDelta(t, min(1, test.P), twoSided(alone(a, b)), 1e-9, "%v %v", a, b)
@@ -125,7 +127,8 @@ func TestRankTestOfLargeSamples(t *testing.T) {
 
 func TestLeast(t *testing.T) {
 	require.InDelta(t, 2.0/184756, least(10, 10), 1e-12)
-	require.InDelta(t, least(10, 10), twoSided(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
+	require.InDelta(t, least(10, 10), twoSided(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		[]float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
 	require.Equal(t, 4, repeatsFor(0.05, 1)) // 3 against 3 reach 0.1
 	require.Equal(t, 11, repeatsFor(0.05, 10_000))
 }
@@ -135,7 +138,8 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 150 {
 		n, m := 4+r.IntN(46), 4+r.IntN(46)
-		a, b := sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, m, 1000*(1+0.02*r.NormFloat64()), 0.02, 0)
+		a, b := sortedSample(r, n, 1000, 0.02, 0),
+			sortedSample(r, m, 1000*(1+0.02*r.NormFloat64()), 0.02, 0)
 		ratio, low, high := shift(alone(a, b), 0.05)
 		require.LessOrEqual(t, low, ratio)
 		require.LessOrEqual(t, ratio, high)
@@ -152,7 +156,8 @@ func TestIntervalCovers(t *testing.T) {
 		covered := 0
 		const trials = 200
 		for range trials {
-			_, low, high := shift(alone(sortedSample(r, n, 1000, 0.02, 0), sortedSample(r, n, 1050, 0.02, 0)), 0.05)
+			_, low, high := shift(alone(sortedSample(r, n, 1000, 0.02, 0),
+				sortedSample(r, n, 1050, 0.02, 0)), 0.05)
 			if low <= 1.05 && 1.05 <= high {
 				covered++
 			}
@@ -163,7 +168,8 @@ func TestIntervalCovers(t *testing.T) {
 
 func TestShiftOfLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	ratio, low, high := shift(alone(sortedSample(r, 2000, 1000, 0.02, 0), sortedSample(r, 2000, 1100, 0.02, 0)), 0.05)
+	ratio, low, high := shift(alone(sortedSample(r, 2000, 1000, 0.02, 0),
+		sortedSample(r, 2000, 1100, 0.02, 0)), 0.05)
 	require.InDelta(t, 1.1, ratio, 0.005)
 	require.Less(t, low, ratio)
 	require.Greater(t, high, ratio)

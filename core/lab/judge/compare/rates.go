@@ -21,8 +21,10 @@ var bySchedule = []string{result.Throughput, result.Goodput}
 
 // The notes on rates, each once a report.
 const (
-	scheduledNote = "open loops that kept their load have no verdict on throughput and goodput, which are their schedule's"
-	sharesNote    = "where a rate is a share of the capacity, each cell has its own capacity and so its own rate: " +
+	scheduledNote = "open loops that kept their load have no verdict on throughput and goodput, " +
+		"which are their schedule's"
+	sharesNote = "where a rate is a share of the capacity, each cell has its own capacity and " +
+		"so its own rate: " +
 		"response times are compared at the same share, not at the same rate"
 )
 
@@ -44,16 +46,17 @@ func describeRate(c *set.Cell, states States) string {
 	if c.Capacity == nil {
 		return text
 	}
-	text += fmt.Sprintf(" (%s of %s", result.FormatShare(c.Capacity.Share), format.Rate(c.Capacity.Value))
+	text += fmt.Sprintf(" (%s of %s", result.FormatShare(c.Capacity.Share),
+		format.Rate(c.Capacity.Value))
 	if in := states.OfCapacity(c.Capacity); in != "" {
 		text += ", " + in
 	}
 	return text + ")"
 }
 
-// OfCapacity returns the state of the windows that a capacity was taken from, or "" if it is unknown
-// or there is one state only. The capacity's own State is the name that the sweep had for it when it
-// knew no other windows than those of capacities.
+// OfCapacity returns the state of the windows that a capacity was taken from, or "" if it is
+// unknown or there is one state only. The capacity's own State is the name that the sweep had for
+// it when it knew no other windows than those of capacities.
 func (s States) OfCapacity(c *result.Capacity) string {
 	by := map[string][]float64{}
 	for _, w := range c.Windows {
@@ -71,7 +74,8 @@ func (s States) OfCapacity(c *result.Capacity) string {
 
 // keptLoad reports whether a cell is an open loop that kept its load.
 func keptLoad(c *set.Cell) bool {
-	return c.OfferedRate() > 0 && !slices.ContainsFunc(c.Warnings, func(w result.Finding) bool { return w.Name == "rate" })
+	return c.OfferedRate() > 0 && !slices.ContainsFunc(c.Warnings,
+		func(w result.Finding) bool { return w.Name == "rate" })
 }
 
 // scheduled reports whether a metric of a pair is that of the schedules on both sides.

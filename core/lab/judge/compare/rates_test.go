@@ -13,15 +13,17 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// openLoop returns a cell of an open loop with response times about p50. With a share, its rate is that
-// of a capacity of two windows with this bounce.
+// openLoop returns a cell of an open loop with response times about p50. With a share, its rate is
+// that of a capacity of two windows with this bounce.
 func openLoop(r *rand.Rand, transport string, rate, share, bounce, p50 float64) set.Cell {
-	c := cell(map[string]string{"transport": transport, "rate": "20000"}, noisy(r, 10, rate, 0.0001)...)
+	c := cell(map[string]string{"transport": transport, "rate": "20000"},
+		noisy(r, 10, rate, 0.0001)...)
 	c.Samples[result.ResponseP50] = noisy(r, 10, p50, 0.01)
 	if share > 0 {
 		c.Config["rate"] = result.FormatShare(share)
 		value := rate / share
-		c.Capacity = &result.Capacity{Value: value, Share: share, Rate: rate, State: "near", Throughput: result.Metric{Median: value, N: 2}}
+		c.Capacity = &result.Capacity{Value: value, Share: share, Rate: rate, State: "near",
+			Throughput: result.Metric{Median: value, N: 2}}
 		c.Capacity.Windows = []result.Window{
 			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
 			{Throughput: value, BounceBefore: bounce, BounceAfter: bounce},
@@ -40,14 +42,15 @@ func changesOf(r *Report) map[string]Change {
 	return by
 }
 
-// A share of the capacity is another rate if the capacities were measured in different states of the
-// machine.
+// A share of the capacity is another rate if the capacities were measured in different states of
+// the machine.
 func TestPairsOfDifferentRates(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	windows := func(c set.Cell) set.Cell { // five near, and five far
 		for i := range 10 {
 			bounce := 50 + 250*float64(i%2)
-			c.Windows = append(c.Windows, set.Window{Launch: i, BounceBefore: bounce, BounceAfter: bounce})
+			c.Windows = append(c.Windows, set.Window{Launch: i, BounceBefore: bounce,
+				BounceAfter: bounce})
 		}
 		return c
 	}
@@ -56,7 +59,8 @@ func TestPairsOfDifferentRates(t *testing.T) {
 	c := one(t, old, new, Defaults())
 	require.Equal(t, Incomparable, c.Verdict)
 	require.Nil(t, c.Change)
-	require.Equal(t, "the rates differ: 2.00 M op/s (50% of 4.00 M op/s, near) in old and 800 K op/s (50% of 1.60 M op/s, far) in new; "+
+	require.Equal(t, "the rates differ: 2.00 M op/s (50% of 4.00 M op/s, near) in old and 800 K "+
+		"op/s (50% of 1.60 M op/s, far) in new; "+
 		"--across rate compares them", c.Note)
 
 	for _, asked := range []func(o *Options){
@@ -75,16 +79,19 @@ func TestPairsOfDifferentRates(t *testing.T) {
 	near := newSet(windows(openLoop(r, "shm", 2.08e6, 0.5, 50, 700)))
 	report, err := Diff(old, near, Defaults())
 	require.NoError(t, err)
-	require.Equal(t, Better, changesOf(report)[result.ResponseP50].Verdict, "the rates differ by 4%")
+	require.Equal(t, Better, changesOf(report)[result.ResponseP50].Verdict,
+		"the rates differ by 4%")
 	report, err = Pairwise(old, new, Defaults())
 	require.NoError(t, err)
-	require.Equal(t, Better, changesOf(report)[result.ResponseP50].Verdict, "the sides of ab were given")
+	require.Equal(t, Better, changesOf(report)[result.ResponseP50].Verdict,
+		"the sides of ab were given")
 }
 
 // The throughput of an open loop is that of its schedule, unless a side fell behind.
 func TestThroughputOfTheSchedule(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
-	old, new := newSet(openLoop(r, "shm", 2.08e6, 0.5, 50, 1000)), newSet(openLoop(r, "shm", 2e6, 0.5, 50, 700))
+	old, new := newSet(openLoop(r, "shm", 2.08e6, 0.5, 50, 1000)),
+		newSet(openLoop(r, "shm", 2e6, 0.5, 50, 700))
 	compared := func() *Report {
 		o := Defaults()
 		threshold, err := ParseThreshold("throughput<-3%")
@@ -134,7 +141,8 @@ func TestAlongSharesOfCapacities(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "shm", ranking.Groups[0].Leader, "the other fell behind")
 
-	ranking, err = Along(newSet(openLoop(r, "shm", 20e3, 0, 0, 1000), openLoop(r, "shm", 2e6, 0.5, 50, 2000)), "rate", Defaults())
+	ranking, err = Along(newSet(openLoop(r, "shm", 20e3, 0, 0, 1000),
+		openLoop(r, "shm", 2e6, 0.5, 50, 2000)), "rate", Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{scheduledNote}, ranking.Notes, "other rates are what is compared")
 	require.Equal(t, "20k", ranking.Groups[0].Leader)

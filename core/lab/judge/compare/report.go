@@ -40,8 +40,8 @@ type Report struct {
 	// Broken lists the thresholds that failed, and Thresholds counts the tests of relative ones.
 	Broken     []Breach       `json:"broken,omitempty"`
 	Thresholds ThresholdTests `json:"thresholds,omitzero"`
-	// Seen describes which changes the tests could have found: those of relative thresholds if there are
-	// any, else those of the changes.
+	// Seen describes which changes the tests could have found: those of relative thresholds if
+	// there are any, else those of the changes.
 	Seen Seen `json:"seen,omitzero"`
 	// Warnings are the failed checks of all cells of both sets, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
@@ -59,29 +59,30 @@ type Change struct {
 	Better    result.Better     `json:"better"`
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
-	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low and
-	// High are its interval at the level that Holm's adjustment tested it at (without a test, at that of
-	// the changes that were not rejected), absent if there are too few repeats. Old and New are over all
-	// repeats, so their ratio may differ from Change, and so may OfMedians.
+	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low
+	// and High are its interval at the level that Holm's adjustment tested it at (without a test,
+	// at that of the changes that were not rejected), absent if there are too few repeats. Old and
+	// New are over all repeats, so their ratio may differ from Change, and so may OfMedians.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// OfMedians is new over old minus 1 of the medians that tables show: those of the windows in the
-	// state of the machine in which both sides have most, or else of all repeats.
+	// OfMedians is new over old minus 1 of the medians that tables show: those of the windows in
+	// the state of the machine in which both sides have most, or else of all repeats.
 	OfMedians *float64 `json:"change_of_medians,omitempty"`
-	// Detectable is the smallest change for the worse that the test would have called if the values had
-	// scattered as they did, as a share above 0. It is absent without a test, and if no change could have
-	// been significant.
+	// Detectable is the smallest change for the worse that the test would have called if the values
+	// had scattered as they did, as a share above 0. It is absent without a test, and if no change
+	// could have been significant.
 	Detectable *float64 `json:"detectable,omitempty"`
 	// States has the medians by state, if there are several.
 	States []StateChange `json:"states,omitempty"`
-	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the spread
-	// between launches, and there is no test.
+	// OneLaunch is set if a side has several repeats of a launch. The interval then lacks the
+	// spread between launches, and there is no test.
 	OneLaunch bool `json:"one_launch,omitempty"`
-	// Scheduled is set if the metric is that of the schedule on both sides, so that there is no test.
+	// Scheduled is set if the metric is that of the schedule on both sides, so that there is no
+	// test.
 	Scheduled bool `json:"scheduled,omitempty"`
-	// P is the two-sided p-value of the stratified rank test against the floor: of a change that is no
-	// larger in either direction. PHolm is that adjusted for all tests.
+	// P is the two-sided p-value of the stratified rank test against the floor: of a change that is
+	// no larger in either direction. PHolm is that adjusted for all tests.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
@@ -106,12 +107,12 @@ type Acceptance struct {
 type RuntimeDifference struct {
 	Old string `json:"old"` // digests
 	New string `json:"new"`
-	// OldHarness and NewHarness are what the harness cost, in ns per operation: the medians over the
-	// cells. They are absent if unknown.
+	// OldHarness and NewHarness are what the harness cost, in ns per operation: the medians over
+	// the cells. They are absent if unknown.
 	OldHarness *float64 `json:"old_harness_ns,omitempty"`
 	NewHarness *float64 `json:"new_harness_ns,omitempty"`
-	// OldClientOnly is set if OldHarness is the cost of clients, and NewHarness that of daemons, too.
-	// Schema 1.x had only the first.
+	// OldClientOnly is set if OldHarness is the cost of clients, and NewHarness that of daemons,
+	// too. Schema 1.x had only the first.
 	OldClientOnly bool `json:"old_client_only,omitempty"`
 }
 
@@ -123,7 +124,8 @@ func (d *RuntimeDifference) String() string {
 		}
 		return fmt.Sprintf("%.3g ns", *ns)
 	}
-	text := fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation in old and %s in new",
+	text := fmt.Sprintf("the runtime differs (%.12s and %.12s): the harness cost %s an operation "+
+		"in old and %s in new",
 		d.Old, d.New, cost(d.OldHarness), cost(d.NewHarness))
 	if d.OldClientOnly {
 		text += ", which counts daemons, too"
@@ -189,7 +191,8 @@ type MeaningError struct {
 }
 
 func (e *MeaningError) Error() string {
-	text := fmt.Sprintf("the meaning of %s changed between schema 1.x and 2.0", strings.Join(e.Metrics, ", "))
+	text := fmt.Sprintf("the meaning of %s changed between schema 1.x and 2.0",
+		strings.Join(e.Metrics, ", "))
 	if e.Threshold != "" {
 		return fmt.Sprintf("%s; remove the threshold %s", text, e.Threshold)
 	}
@@ -204,9 +207,11 @@ type UnmatchedError struct {
 }
 
 func (e *UnmatchedError) Error() string {
-	text := fmt.Sprintf("none of the %d cells has the configuration of any of the other %d", e.Old, e.New)
+	text := fmt.Sprintf("none of the %d cells has the configuration of any of the other %d",
+		e.Old, e.New)
 	if len(e.Options) > 0 {
-		text += fmt.Sprintf("; they differ in %s; use --ignore to leave options out", strings.Join(e.Options, ", "))
+		text += fmt.Sprintf("; they differ in %s; use --ignore to leave options out",
+			strings.Join(e.Options, ", "))
 	}
 	return text
 }

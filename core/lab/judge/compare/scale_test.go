@@ -32,12 +32,14 @@ func large(cells int, seed uint64) *set.Set {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSet()
 	for i := range cells {
-		config := map[string]string{"in_flight": fmt.Sprint(i%100 + 1), "value_size": fmt.Sprint(i / 100)}
+		config := map[string]string{"in_flight": fmt.Sprint(i%100 + 1),
+			"value_size": fmt.Sprint(i / 100)}
 		for o := range 20 {
 			config[fmt.Sprint("some_option_", o)] = "and its value"
 		}
 		c := cell(config, noisy(r, 10, 1e6, 0.01)...)
-		for _, metric := range []string{"goodput", "latency_p50", "latency_p90", "latency_p99", "latency_p999", "latency_max",
+		for _, metric := range []string{"goodput", "latency_p50", "latency_p90", "latency_p99",
+			"latency_p999", "latency_max",
 			"floor", "floor_ratio", "op_time_ratio", "cpu_per_op", "client_fairness"} {
 			values := noisy(r, 10, 1000, 0.01)
 			for v := range values {
@@ -48,7 +50,8 @@ func large(cells int, seed uint64) *set.Set {
 		for repeat := range 10 {
 			bounce := 50 * math.Pow(6, float64(r.IntN(2)))
 			c.Windows = append(c.Windows, set.Window{
-				StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 100_000*repeat+i, time.UTC), Launch: repeat,
+				StartedAt:    time.Date(2026, 3, 4, 5, 6, 7, 100_000*repeat+i, time.UTC),
+				Launch:       repeat,
 				BounceBefore: bounce, BounceAfter: bounce * (1 + 0.01*r.NormFloat64()),
 			})
 		}

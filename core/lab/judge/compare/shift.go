@@ -21,8 +21,8 @@ type Shift struct {
 	A, B int
 }
 
-// Relation relates a value of b to one of a. It ascends in b and descends in a, because the interval of a
-// shift depends on that.
+// Relation relates a value of b to one of a. It ascends in b and descends in a, because the
+// interval of a shift depends on that.
 type Relation func(a, b float64) float64
 
 // Ratio returns b over a. Both are above 0.

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// An injected delay is recovered as a difference although the sides drew the states of the machine in
-// different shares: the difference of all medians would be several hundred ns off.
+// An injected delay is recovered as a difference although the sides drew the states of the machine
+// in different shares: the difference of all medians would be several hundred ns off.
 func TestShiftWithinStates(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(7, 1)), start: time.Unix(0, 0)}
 	covered := 0
@@ -20,7 +20,8 @@ func TestShiftWithinStates(t *testing.T) {
 		for i := range b.Samples[result.Throughput] {
 			b.Samples[result.Throughput][i] += 100
 		}
-		s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract, FindStates(newSet(a, b)), 0.05)
+		s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract,
+			FindStates(newSet(a, b)), 0.05)
 		require.True(t, ok)
 		require.InDelta(t, 100, s.Value, 60)
 		require.NotNil(t, s.Low)
@@ -33,7 +34,8 @@ func TestShiftWithinStates(t *testing.T) {
 
 func TestShiftOfTooFew(t *testing.T) {
 	a, b := cell(nil, 100, 101, 102), cell(nil, 110, 111, 112)
-	s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract, States{}, 0.05)
+	s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract,
+		States{}, 0.05)
 	require.True(t, ok)
 	require.InDelta(t, 10, s.Value, 1e-9)
 	require.Nil(t, s.Low)

@@ -31,7 +31,8 @@ type Side struct {
 func newSide(s *set.Set, cells []*set.Cell) Side {
 	side := Side{Cells: len(cells)}
 	for _, tool := range s.Tools() {
-		side.Versions, side.Revisions = appendNew(side.Versions, tool.Version), appendNew(side.Revisions, tool.Revision)
+		side.Versions, side.Revisions = appendNew(side.Versions, tool.Version),
+			appendNew(side.Revisions, tool.Revision)
 	}
 	programs := map[string]*set.Plugin{}
 	for i, c := range cells {
@@ -57,7 +58,8 @@ func newSide(s *set.Set, cells []*set.Cell) Side {
 	}
 	if len(programs) == 1 {
 		for _, p := range programs {
-			side.Plugin = &set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256, RuntimeDigest: p.RuntimeDigest}
+			side.Plugin = &set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
+				RuntimeDigest: p.RuntimeDigest}
 		}
 	}
 	return side
@@ -78,7 +80,8 @@ func (s Side) String() string {
 	}
 	parts := []string{version + revisions(s.Revisions)}
 	if p := s.Plugin; p != nil {
-		parts = append(parts, fmt.Sprintf("plugin %s %s with SHA-256 %.12s", p.Name, cmp.Or(p.Version, "of an unknown version"), p.SHA256))
+		parts = append(parts, fmt.Sprintf("plugin %s %s with SHA-256 %.12s", p.Name,
+			cmp.Or(p.Version, "of an unknown version"), p.SHA256))
 	}
 	if !s.From.IsZero() {
 		from, to := s.From.UTC().Format(time.DateOnly), s.To.UTC().Format(time.DateOnly)

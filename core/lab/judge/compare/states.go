@@ -39,13 +39,14 @@ type StateMedian struct {
 func (s States) Medians(c *set.Cell, metric string) []StateMedian {
 	var list []StateMedian
 	for _, in := range s.Divide(c.WindowsOf(metric)) {
-		list = append(list, StateMedian{in.State, result.Summarize(metric, of(in, c.Samples[metric]))})
+		list = append(list, StateMedian{in.State,
+			result.Summarize(metric, of(in, c.Samples[metric]))})
 	}
 	return list
 }
 
-// Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians does.
-// A state may be missing: not every window has a floor.
+// Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians
+// does. A state may be missing: not every window has a floor.
 func (s States) Ratios(c *set.Cell) []StateMedian {
 	if len(c.Samples[result.FloorRatio]) > 0 {
 		return s.Medians(c, result.FloorRatio)
@@ -63,8 +64,8 @@ type StatePool struct {
 	Served float64
 }
 
-// Pool returns the percentiles of an open loop by state, of the response times of each of its windows,
-// in the order of [States.Divide].
+// Pool returns the percentiles of an open loop by state, of the response times of each of its
+// windows, in the order of [States.Divide].
 func (s States) Pool(c *set.Cell, responses []result.Responses) ([]StatePool, error) {
 	throughput, offered := c.Samples[result.Throughput], c.Samples[result.OfferedLoad]
 	if n := len(c.Windows); len(responses) != n || len(throughput) != n || len(offered) != n {
@@ -95,7 +96,8 @@ type InState struct {
 	Windows []int
 }
 
-// of returns those of the values, one for each window of the cell, that are of windows in the state.
+// of returns those of the values, one for each window of the cell, that are of windows in the
+// state.
 func of[T any](in InState, values []T) []T {
 	list := make([]T, len(in.Windows))
 	for i, w := range in.Windows {
@@ -105,8 +107,8 @@ func of[T any](in InState, values []T) []T {
 }
 
 // Divide returns the windows of a cell by state, in the order of [state.States.Names] with
-// [state.Mixed] and [state.Unread] last. It returns nil if the machine showed one state only, or the
-// cell none.
+// [state.Mixed] and [state.Unread] last. It returns nil if the machine showed one state only, or
+// the cell none.
 func (s States) Divide(windows []set.Window) []InState {
 	by := map[string][]int{}
 	for i, w := range windows {
@@ -124,8 +126,8 @@ func (s States) Divide(windows []set.Window) []InState {
 	return list
 }
 
-// Within returns a cell with only its windows in a state, and their samples. It returns the cell itself
-// if it has no window in the state.
+// Within returns a cell with only its windows in a state, and their samples. It returns the cell
+// itself if it has no window in the state.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
 	other := func(w set.Window) bool { return name == "" || s.Of(w) != name }
 	some := *c
@@ -144,12 +146,13 @@ func (s States) Within(c *set.Cell, name string) *set.Cell {
 	return &some
 }
 
-// Common returns the state in which all of the cells were measured most: the one with the most windows
-// in the cell that has the fewest there. Cells without readings do not count. It returns "" if there is
-// no such state.
+// Common returns the state in which all of the cells were measured most: the one with the most
+// windows in the cell that has the fewest there. Cells without readings do not count. It returns ""
+// if there is no such state.
 func (s States) Common(cells []*set.Cell) string {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
-		return !slices.ContainsFunc(c.Windows, func(w set.Window) bool { return s.Of(w) != state.Unread })
+		return !slices.ContainsFunc(c.Windows,
+			func(w set.Window) bool { return s.Of(w) != state.Unread })
 	})
 	common, most := "", 0
 	for _, name := range s.Names() {
@@ -171,8 +174,8 @@ func (s States) Common(cells []*set.Cell) string {
 }
 
 // Shown decides which windows of a set's cells the tables and pictures show, so that they agree. A
-// closed loop is shown in the state of the machine in which all cells of its load have most windows, and
-// an open loop with all windows, over which its response times are pooled.
+// closed loop is shown in the state of the machine in which all cells of its load have most
+// windows, and an open loop with all windows, over which its response times are pooled.
 type Shown struct {
 	States
 	labels set.Labels
@@ -181,10 +184,13 @@ type Shown struct {
 
 // ShownOf returns the choice for the cells of a set.
 func ShownOf(s *set.Set) Shown {
-	shown := Shown{States: FindStates(s), labels: set.LabelsOf(s.Cells).Without(dropped(s, "transport")...), common: map[string]string{}}
+	shown := Shown{States: FindStates(s),
+		labels: set.LabelsOf(s.Cells).Without(dropped(s, "transport")...),
+		common: map[string]string{}}
 	loads := map[string][]*set.Cell{}
 	for i := range s.Cells {
-		if c := &s.Cells[i]; !c.OpenLoop() && (c.Status == set.Measured || c.Status == set.Published) {
+		if c := &s.Cells[i]; !c.OpenLoop() &&
+			(c.Status == set.Measured || c.Status == set.Published) {
 			load := shown.load(c)
 			loads[load] = append(loads[load], c)
 		}
@@ -196,7 +202,9 @@ func ShownOf(s *set.Set) Shown {
 }
 
 // load names what the cell measures, without the transport and its own options.
-func (s Shown) load(c *set.Cell) string { return c.Config["profile"] + " " + s.labels.Load(c.Config) }
+func (s Shown) load(c *set.Cell) string {
+	return c.Config["profile"] + " " + s.labels.Load(c.Config)
+}
 
 // State returns the state that the cell is shown in, or "" if it is shown with all its windows.
 func (s Shown) State(c *set.Cell) string {
@@ -224,8 +232,8 @@ func (s Shown) Cell(c *set.Cell) *set.Cell {
 	return in
 }
 
-// Windows counts the windows that are shown, as in "8 near" or "all 10"; it is "" if there are no states
-// to tell apart.
+// Windows counts the windows that are shown, as in "8 near" or "all 10"; it is "" if there are no
+// states to tell apart.
 func (s Shown) Windows(c *set.Cell) string {
 	switch state := s.State(c); {
 	case s.Count() < 2 || len(c.Windows) == 0:

@@ -45,7 +45,10 @@ func TestStatesOfCommittedSets(t *testing.T) {
 		require.Greater(t, count["far"], 5)
 		require.Less(t, count[state.Mixed], 10)
 	}
-	i := slices.IndexFunc(s.Cells, func(c set.Cell) bool { return c.Transport() == "shm" && c.Config["in_flight"] == "32" })
+	i := slices.IndexFunc(s.Cells, func(c set.Cell) bool {
+		return c.Transport() == "shm" &&
+			c.Config["in_flight"] == "32"
+	})
 	medians := states.Medians(&s.Cells[i], result.Throughput)
 	require.Len(t, medians, 2)
 	require.Equal(t, 7, medians[0].Metric.N)
@@ -66,7 +69,8 @@ func (m *machineState) window(far bool) set.Window {
 		bounce = 300
 	}
 	m.start = m.start.Add(time.Second)
-	return set.Window{StartedAt: m.start, Launch: int(m.start.Unix()), BounceBefore: bounce, BounceAfter: bounce * math.Exp(0.03*m.r.NormFloat64())}
+	return set.Window{StartedAt: m.start, Launch: int(m.start.Unix()), BounceBefore: bounce,
+		BounceAfter: bounce * math.Exp(0.03*m.r.NormFloat64())}
 }
 
 // side draws n windows and values: each is far with a probability, and then jump times as large.
@@ -105,19 +109,21 @@ func TestUnequallyDrawnStatesMakeNoDifference(t *testing.T) {
 			if v := one(t, newSet(a), newSet(b), o).Verdict; v == Better || v == Worse {
 				wrong++
 			}
-			if v := one(t, newSet(without(a)), newSet(without(b)), o).Verdict; v == Better || v == Worse {
+			if v := one(t, newSet(without(a)), newSet(without(b)), o).Verdict; v == Better ||
+				v == Worse {
 				wrongWithout++
 			}
 		}
-		t.Logf("%d repeats: %d of %d wrong within states, %d without", n, wrong, trials, wrongWithout)
+		t.Logf("%d repeats: %d of %d wrong within states, %d without", n, wrong, trials,
+			wrongWithout)
 		// alpha and three standard deviations of the count
 		require.LessOrEqual(t, float64(wrong), 0.05*trials+3*math.Sqrt(0.05*0.95*trials))
 		require.Greater(t, wrongWithout, trials/2)
 	}
 }
 
-// A true shift of 5% under a fivefold jump of the state: the stratified test finds it nearly always,
-// and the test without states less than half as often. The estimate is that of the shift.
+// A true shift of 5% under a fivefold jump of the state: the stratified test finds it nearly
+// always, and the test without states less than half as often. The estimate is that of the shift.
 func TestPowerWithinStates(t *testing.T) {
 	o := Defaults()
 	o.Floor = 0
@@ -137,7 +143,8 @@ func TestPowerWithinStates(t *testing.T) {
 			foundWithout++
 		}
 	}
-	t.Logf("found %d of %d within states, %d without; the interval holds the shift in %d", found, trials, foundWithout, inside)
+	t.Logf("found %d of %d within states, %d without; the interval holds the shift in %d", found,
+		trials, foundWithout, inside)
 	require.Greater(t, found, trials*85/100)
 	require.Less(t, foundWithout, trials/2)
 	require.GreaterOrEqual(t, inside, trials*92/100)
@@ -152,7 +159,8 @@ func TestStratifiedRankTestIsAPermutationTest(t *testing.T) {
 		var s blocks
 		for range 2 + r.IntN(2) {
 			centre := 1000 * math.Pow(5, float64(r.IntN(2)))
-			s = append(s, block{sortedSample(r, 1+r.IntN(3), centre, 0.02, step), sortedSample(r, 1+r.IntN(3), centre*1.02, 0.02, step)})
+			s = append(s, block{sortedSample(r, 1+r.IntN(3), centre, 0.02, step),
+				sortedSample(r, 1+r.IntN(3), centre*1.02, 0.02, step)})
 		}
 		weights := s.weights()
 		observed := 0
@@ -169,7 +177,8 @@ func TestStratifiedRankTestIsAPermutationTest(t *testing.T) {
 				above++
 			}
 		}
-		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), twoSided(s), 1e-9, "%v", s)
+		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), twoSided(s),
+			1e-9, "%v", s)
 		require.InDelta(t, min(1, 2/float64(total)), s.least(), 1e-9)
 	}
 }
@@ -222,7 +231,8 @@ func TestStratifiedInterval(t *testing.T) {
 	var large blocks
 	for state := range 3 {
 		centre := 1000 * math.Pow(5, float64(state))
-		large = append(large, block{sortedSample(r, 40, centre, 0.02, 0), sortedSample(r, 50, centre*1.004, 0.02, 0)})
+		large = append(large, block{sortedSample(r, 40, centre, 0.02, 0),
+			sortedSample(r, 50, centre*1.004, 0.02, 0)})
 	}
 	weights := large.weights()
 	require.True(t, large.exact(weights, false))
@@ -256,7 +266,8 @@ func TestRounds(t *testing.T) {
 				c.Samples[result.Throughput] = append(c.Samples[result.Throughput], v)
 			}
 		}
-		within := newComparison(newSample(&a, result.Throughput), newSample(&b, result.Throughput), States{})
+		within := newComparison(newSample(&a, result.Throughput), newSample(&b, result.Throughput),
+			States{})
 		require.Len(t, within.blocks, 4)
 		require.Len(t, within.blocks[0].a, roundsPerBlock)
 		if one(t, newSet(a), newSet(b), o).Verdict == Better {
@@ -272,7 +283,8 @@ func TestRounds(t *testing.T) {
 	// Sides that were measured one after the other share no rounds.
 	m := &machineState{r: r, start: start}
 	a, b := m.side(10, 0, 1, 1, 0.01), m.side(10, 0, 1, 1, 0.01)
-	require.False(t, shareRounds(newSample(&a, result.Throughput), newSample(&b, result.Throughput)))
+	require.False(t, shareRounds(newSample(&a, result.Throughput),
+		newSample(&b, result.Throughput)))
 	require.False(t, shareRounds(sample{}, sample{}))
 }
 
@@ -283,19 +295,22 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.Nil(t, c.P)
 	require.InDelta(t, -0.8, *c.Change, 0.02)
-	require.Equal(t, "no state of the machine in common: near 10 and 0 windows, far 0 and 10 windows", c.Note)
+	require.Equal(t,
+		"no state of the machine in common: near 10 and 0 windows, far 0 and 10 windows", c.Note)
 	require.False(t, c.TooLittle)
 
 	// One window in common decides nothing, and the note says so.
 	near.Windows[0].BounceBefore, near.Windows[0].BounceAfter = 300, 300
 	c = one(t, newSet(near), newSet(far), Defaults())
 	require.Equal(t, Ambiguous, c.Verdict)
-	require.Contains(t, c.Note, "only 1 of 10 and 10 of 10 windows are in states of the machine that both sides had")
+	require.Contains(t, c.Note,
+		"only 1 of 10 and 10 of 10 windows are in states of the machine that both sides had")
 
 	// Without readings on one side nothing can be divided.
 	c = one(t, newSet(without(near)), newSet(m.side(10, 0.5, 1e6, 0.2, 0.01)), Defaults())
 	require.Empty(t, c.States)
-	require.Equal(t, "not compared within states of the machine: no readings of them for old", c.Note)
+	require.Equal(t, "not compared within states of the machine: no readings of them for old",
+		c.Note)
 
 	// Other machines have other states.
 	other := newSet(m.side(10, 0.5, 1e6, 0.2, 0.01))
@@ -305,14 +320,16 @@ func TestVerdictsNeedCommonStates(t *testing.T) {
 	report, err := Diff(newSet(m.side(10, 0.5, 1e6, 0.2, 0.01)), other, o)
 	require.NoError(t, err)
 	require.Empty(t, report.States)
-	require.Contains(t, report.Notes, "not compared within states of the machine, because the machines differ in cpu")
+	require.Contains(t, report.Notes,
+		"not compared within states of the machine, because the machines differ in cpu")
 }
 
 // The leader is the value that is best within the states, not the one that drew the near cores more
 // often.
 func TestAlongWithinStates(t *testing.T) {
 	m := &machineState{r: rand.New(rand.NewPCG(9, 1)), start: time.Unix(0, 0)}
-	lucky, better, third := m.side(20, 0, 1e6, 0.2, 0.01), m.side(20, 0, 1.1e6, 0.2, 0.01), m.side(20, 0, 0.9e6, 0.2, 0.01)
+	lucky, better, third := m.side(20, 0, 1e6, 0.2, 0.01), m.side(20, 0, 1.1e6, 0.2, 0.01),
+		m.side(20, 0, 0.9e6, 0.2, 0.01)
 	for i := range 20 { // 12 of 20 windows of the better one are far, 2 of the lucky one
 		spoil := func(c *set.Cell) {
 			c.Windows[i].BounceBefore, c.Windows[i].BounceAfter = 300, 300
@@ -325,25 +342,29 @@ func TestAlongWithinStates(t *testing.T) {
 			spoil(&lucky)
 		}
 	}
-	lucky.Config["options.ring"], better.Config["options.ring"], third.Config["options.ring"] = "lucky", "better", "third"
+	lucky.Config["options.ring"], better.Config["options.ring"],
+		third.Config["options.ring"] = "lucky", "better", "third"
 	s := newSet(lucky, third, better)
 	ranking, err := Along(s, "ring", Defaults())
 	require.NoError(t, err)
 	group := ranking.Groups[0]
 	require.Equal(t, []string{"near", "far"}, ranking.States)
-	require.Equal(t, []string{"better", "lucky", "third"}, []string{group.List[0].Value, group.List[1].Value, group.List[2].Value})
+	require.Equal(t, []string{"better", "lucky", "third"},
+		[]string{group.List[0].Value, group.List[1].Value, group.List[2].Value})
 	require.Equal(t, "better", group.Leader)
 	require.InDelta(t, 0.1, *group.List[1].Behind, 0.02)
 	all := func(value string) float64 { // the median over all windows
 		for i := range s.Cells {
 			if s.Cells[i].Config["options.ring"] == value {
-				return result.Summarize(result.Throughput, s.Cells[i].Samples[result.Throughput]).Median
+				return result.Summarize(result.Throughput,
+					s.Cells[i].Samples[result.Throughput]).Median
 			}
 		}
 		return 0
 	}
 	require.Greater(t, all("lucky"), all("better"), "its windows were nearer")
-	require.Greater(t, group.List[0].Metric.Median, group.List[1].Metric.Median, "shown in the state that all saw most")
+	require.Greater(t, group.List[0].Metric.Median, group.List[1].Metric.Median,
+		"shown in the state that all saw most")
 	require.Equal(t, "near", group.List[0].State)
 
 	for i := range s.Cells {
@@ -372,7 +393,8 @@ func TestMediansWithoutSomeFloors(t *testing.T) {
 		w.NoFloor = i == 1
 		c.Windows = append(c.Windows, w)
 		if !w.NoFloor {
-			c.Samples[result.FloorRatio] = append(c.Samples[result.FloorRatio], map[bool]float64{false: 8, true: 4}[far])
+			c.Samples[result.FloorRatio] = append(c.Samples[result.FloorRatio],
+				map[bool]float64{false: 8, true: 4}[far])
 		}
 	}
 	medians := FindStates(&set.Set{Cells: []set.Cell{c}}).Medians(&c, result.FloorRatio)
@@ -400,7 +422,8 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.True(t, c.OneLaunch)
 	require.NotNil(t, c.Low, "the interval is shown, with its label")
-	require.Equal(t, "new measured within one launch: the interval lacks the spread between launches, so there is no verdict", c.Note)
+	require.Equal(t, "new measured within one launch: the interval lacks the spread between "+
+		"launches, so there is no verdict", c.Note)
 	require.Zero(t, report.Tests)
 	require.Empty(t, report.Broken)
 	require.Equal(t, 1, report.Thresholds.TooLittle, "the threshold could not fail")
@@ -415,7 +438,8 @@ func TestNoVerdictWithinOneLaunch(t *testing.T) {
 	require.Contains(t, c.Note, "new measured 10 repeats in 2 launches: ")
 
 	a, b := old, new
-	a.Config, b.Config = map[string]string{"transport": "shm", "options.ring": "a"}, map[string]string{"transport": "shm", "options.ring": "b"}
+	a.Config, b.Config = map[string]string{"transport": "shm", "options.ring": "a"},
+		map[string]string{"transport": "shm", "options.ring": "b"}
 	ranking, err := Along(newSet(a, b), "ring", Defaults())
 	require.NoError(t, err)
 	require.Empty(t, ranking.Groups[0].Leader)
@@ -439,18 +463,25 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	c := one(t, latency(100, 0.4), latency(107, 10), o)
 	require.Equal(t, Ambiguous, c.Verdict)
 	require.Less(t, *c.PHolm, 0.05)
-	require.Equal(t, "the change of latency_p50 is smaller than a step of the clock (10 ns), so there is no verdict", c.Note)
-	require.Equal(t, Worse, one(t, latency(100, 10), latency(115, 10), o).Verdict, "more than a step")
-	require.Equal(t, Same, one(t, latency(1000, 10), latency(1001, 10), o).Verdict, "a step is finer than the floor")
-	require.Equal(t, Ambiguous, one(t, latency(100, 10), latency(100, 10), o).Verdict, "a step is coarser than the floor")
+	require.Equal(t, "the change of latency_p50 is smaller than a step of the clock (10 ns), so "+
+		"there is no verdict", c.Note)
+	require.Equal(t, Worse, one(t, latency(100, 10), latency(115, 10), o).Verdict,
+		"more than a step")
+	require.Equal(t, Same, one(t, latency(1000, 10), latency(1001, 10), o).Verdict,
+		"a step is finer than the floor")
+	require.Equal(t, Ambiguous, one(t, latency(100, 10), latency(100, 10), o).Verdict,
+		"a step is coarser than the floor")
 	c = one(t, latency(1000, 15), latency(1033, 15), o)
 	require.Less(t, *c.PHolm, 0.05)
-	require.Equal(t, "the change of latency_p50 is smaller than 2% and a step of the clock (15 ns), so there is no verdict", c.Note)
-	require.Equal(t, Worse, one(t, latency(1000, 15), latency(1037, 15), o).Verdict, "beyond the floor by more than a step")
+	require.Equal(t, "the change of latency_p50 is smaller than 2% and a step of the clock (15 "+
+		"ns), so there is no verdict", c.Note)
+	require.Equal(t, Worse, one(t, latency(1000, 15), latency(1037, 15), o).Verdict,
+		"beyond the floor by more than a step")
 	calibrated := o
 	calibrated.Floor = 0.04958333333333333
 	c = one(t, latency(1000, 15), latency(1060, 15), calibrated)
-	require.Equal(t, "the change of latency_p50 is smaller than 4.96% and a step of the clock (15 ns), so there is no verdict", c.Note)
+	require.Equal(t, "the change of latency_p50 is smaller than 4.96% and a step of the clock "+
+		"(15 ns), so there is no verdict", c.Note)
 
 	threshold, err := ParseThreshold("latency_p50>+1%")
 	require.NoError(t, err)
@@ -459,7 +490,8 @@ func TestNoVerdictBelowAClockStep(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, report.Broken)
 	o.Thresholds, o.Metrics = nil, []string{result.CPUPerOp}
-	require.Equal(t, Worse, one(t, latency(100, 10), latency(107, 10), o).Verdict, "a mean is finer than a step")
+	require.Equal(t, Worse, one(t, latency(100, 10), latency(107, 10), o).Verdict,
+		"a mean is finer than a step")
 }
 
 // Enough windows in all, but too few in the same states: not the number of repeats is at fault.
@@ -485,8 +517,8 @@ func TestTooFewWindowsInTheSameStates(t *testing.T) {
 	require.Contains(t, c.Note, "too few windows in the same states of the machine for a verdict")
 }
 
-// Interleaved equal sides on a machine that drifts, keeps its state for some windows, and changes it
-// within windows, too: at most alpha of the comparisons get a verdict.
+// Interleaved equal sides on a machine that drifts, keeps its state for some windows, and changes
+// it within windows, too: at most alpha of the comparisons get a verdict.
 func TestInterleavedEqualSides(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 1))
 	o := Defaults()
@@ -502,7 +534,8 @@ func TestInterleavedEqualSides(t *testing.T) {
 				sides := []*set.Cell{&a, &b}
 				for _, i := range r.Perm(2) {
 					start = start.Add(time.Second)
-					w := set.Window{StartedAt: start, Launch: round, BounceBefore: 50, BounceAfter: 50}
+					w := set.Window{StartedAt: start, Launch: round, BounceBefore: 50,
+						BounceAfter: 50}
 					share := 0.0 // of the window in the far state
 					if far {
 						w.BounceBefore, w.BounceAfter, share = 300, 300, 1
@@ -515,9 +548,11 @@ func TestInterleavedEqualSides(t *testing.T) {
 						}
 						mixed++
 					}
-					v := 1e6 * math.Pow(0.2, share) * math.Exp(0.01*float64(round)+0.02*r.NormFloat64())
+					v := 1e6 * math.Pow(0.2, share) * math.Exp(0.01*float64(round)+
+						0.02*r.NormFloat64())
 					sides[i].Windows = append(sides[i].Windows, w)
-					sides[i].Samples[result.Throughput] = append(sides[i].Samples[result.Throughput], v)
+					sides[i].Samples[result.Throughput] = append(
+						sides[i].Samples[result.Throughput], v)
 				}
 			}
 			if v := one(t, newSet(a), newSet(b), o).Verdict; v == Better || v == Worse {
@@ -529,18 +564,22 @@ func TestInterleavedEqualSides(t *testing.T) {
 	}
 }
 
-// The common state is that of the cells with readings, and a cell within it has the values of its windows
-// only.
+// The common state is that of the cells with readings, and a cell within it has the values of its
+// windows only.
 func TestCommonState(t *testing.T) {
-	near, far := set.Window{BounceBefore: 50, BounceAfter: 51}, set.Window{BounceBefore: 300, BounceAfter: 301}
+	near, far := set.Window{BounceBefore: 50, BounceAfter: 51},
+		set.Window{BounceBefore: 300, BounceAfter: 301}
 	noFloor := near
 	noFloor.NoFloor = true
 	s := &set.Set{Cells: []set.Cell{
 		{Windows: []set.Window{far, noFloor, near, far, far}, Samples: map[string][]float64{
-			result.Throughput: {1, 7, 9, 2, 3}, result.FloorRatio: {4, 8, 4, 4}, result.HarnessOverhead: {10}}},
-		{Windows: []set.Window{near, near, near}, Samples: map[string][]float64{result.Throughput: {5, 5, 5}}},
+			result.Throughput: {1, 7, 9, 2, 3}, result.FloorRatio: {4, 8, 4, 4},
+			result.HarnessOverhead: {10}}},
+		{Windows: []set.Window{near, near, near},
+			Samples: map[string][]float64{result.Throughput: {5, 5, 5}}},
 		{Samples: map[string][]float64{result.Throughput: {6}}}, // published
-		{Windows: make([]set.Window, 3), Samples: map[string][]float64{result.Throughput: {6, 6, 6}}},
+		{Windows: make([]set.Window, 3),
+			Samples: map[string][]float64{result.Throughput: {6, 6, 6}}},
 	}}
 	states := FindStates(s)
 	cells := []*set.Cell{&s.Cells[0], &s.Cells[1], &s.Cells[2], &s.Cells[3]}
@@ -548,7 +587,8 @@ func TestCommonState(t *testing.T) {
 	require.Equal(t, "far", states.Common(cells[:1]))
 	require.Empty(t, states.Common(cells[2:]))
 	some := states.Within(cells[0], "near")
-	require.Equal(t, map[string][]float64{result.Throughput: {7, 9}, result.FloorRatio: {8}}, some.Samples)
+	require.Equal(t, map[string][]float64{result.Throughput: {7, 9}, result.FloorRatio: {8}},
+		some.Samples)
 	require.Equal(t, []set.Window{noFloor, near}, some.Windows)
 	for _, c := range cells[1:] {
 		require.Same(t, c, states.Within(c, "far"))

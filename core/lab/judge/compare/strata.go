@@ -22,8 +22,8 @@ type sample struct {
 	windows []set.Window // one for each value; nil if unknown
 }
 
-// newSample returns a cell's sample of a metric, in the order of time if its windows are known. It has
-// no response times at [config.RateMax], which are those of a backlog.
+// newSample returns a cell's sample of a metric, in the order of time if its windows are known. It
+// has no response times at [config.RateMax], which are those of a backlog.
 func newSample(c *set.Cell, metric string) sample {
 	if c.FindsCapacity() && strings.HasPrefix(metric, "response_") {
 		return sample{}
@@ -37,7 +37,9 @@ func newSample(c *set.Cell, metric string) sample {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return windows[i].StartedAt.Compare(windows[j].StartedAt) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		return windows[i].StartedAt.Compare(windows[j].StartedAt)
+	})
 	values := make([]float64, len(order))
 	s.windows = make([]set.Window, len(order))
 	for at, i := range order {
@@ -60,11 +62,14 @@ func (s sample) state(i int, states States) string {
 
 // read reports whether a reading of the machine's state exists for any value.
 func (s sample) read() bool {
-	return slices.ContainsFunc(s.windows, func(w set.Window) bool { return w.BounceBefore > 0 || w.BounceAfter > 0 })
+	return slices.ContainsFunc(s.windows, func(w set.Window) bool {
+		return w.BounceBefore > 0 ||
+			w.BounceAfter > 0
+	})
 }
 
-// shareRounds reports whether two samples are interleaved: the i-th windows of both began before the
-// next window of either. Sweeps and ab measure in such rounds.
+// shareRounds reports whether two samples are interleaved: the i-th windows of both began before
+// the next window of either. Sweeps and ab measure in such rounds.
 func shareRounds(a, b sample) bool {
 	if len(a.windows) < 2 || len(a.windows) != len(b.windows) {
 		return false
@@ -101,10 +106,10 @@ type stateValues struct {
 
 // newComparison divides two samples into blocks. Values are compared within a block only.
 //
-// Each state is a block, and so is being mixed or unread: under the null hypothesis a window's value
-// does not depend on its side, given the state. If the samples share rounds, each state is divided
-// further, into consecutive rounds of which each side has at least roundsPerBlock in that state. The
-// division does not depend on the values.
+// Each state is a block, and so is being mixed or unread: under the null hypothesis a window's
+// value does not depend on its side, given the state. If the samples share rounds, each state is
+// divided further, into consecutive rounds of which each side has at least roundsPerBlock in that
+// state. The division does not depend on the values.
 func newComparison(a, b sample, states States) comparison {
 	if !a.read() || !b.read() {
 		states = States{} // nothing tells the windows of one side apart
@@ -140,7 +145,8 @@ func (c *comparison) addState(state string, a, b sample, states States, rounds b
 		}
 	}
 	if n := len(list); n > 0 { // the rest is too short for a block
-		list[n-1].a, list[n-1].b = append(list[n-1].a, current.a...), append(list[n-1].b, current.b...)
+		list[n-1].a, list[n-1].b = append(list[n-1].a, current.a...),
+			append(list[n-1].b, current.b...)
 	} else {
 		list = blocks{current}
 	}
@@ -158,14 +164,15 @@ func (c *comparison) addState(state string, a, b sample, states States, rounds b
 	c.comparedA, c.comparedB = c.comparedA+len(v.a), c.comparedB+len(v.b)
 }
 
-// overlap returns why the states of two samples prevent a verdict, or make one less sure; "" if they
-// do neither.
+// overlap returns why the states of two samples prevent a verdict, or make one less sure; "" if
+// they do neither.
 func (c *comparison) overlap() (note string, prevents bool) {
 	switch {
 	case len(c.blocks) == 0:
 		return fmt.Sprintf("no state of the machine in common: %s", c.shares()), true
 	case 2*c.comparedA < c.allA || 2*c.comparedB < c.allB:
-		return fmt.Sprintf("only %d of %d and %d of %d windows are in states of the machine that both sides had: %s",
+		return fmt.Sprintf("only %d of %d and %d of %d windows are in states of the machine that "+
+			"both sides had: %s",
 			c.comparedA, c.allA, c.comparedB, c.allB, c.shares()), false
 	}
 	return "", false
@@ -216,21 +223,23 @@ type StateChange struct {
 	Change *float64 `json:"change,omitempty"`
 }
 
-// Common returns the state of the machine in which both sides have most windows, so that their medians
-// there compare; nil if there are no states to tell apart or none in common.
+// Common returns the state of the machine in which both sides have most windows, so that their
+// medians there compare; nil if there are no states to tell apart or none in common.
 func Common(states []StateChange) *StateChange {
 	var common *StateChange
 	for i := range states {
 		s := &states[i]
-		if n := min(s.OldN, s.NewN); s.State != state.Mixed && s.State != state.Unread && n > 0 && (common == nil || n > min(common.OldN, common.NewN)) {
+		if n := min(s.OldN, s.NewN); s.State != state.Mixed && s.State != state.Unread && n > 0 &&
+			(common == nil || n > min(common.OldN, common.NewN)) {
 			common = s
 		}
 	}
 	return common
 }
 
-// Shown returns the medians of both sides that tables show, and the state that they are in: those of the
-// windows in the common state, or of all windows if state is "". A side without the metric is nil.
+// Shown returns the medians of both sides that tables show, and the state that they are in: those
+// of the windows in the common state, or of all windows if state is "". A side without the metric
+// is nil.
 func (c *Change) Shown() (old, new *result.Metric, state string) {
 	common := Common(c.States)
 	if common == nil || c.Old == nil || c.New == nil {
@@ -242,8 +251,8 @@ func (c *Change) Shown() (old, new *result.Metric, state string) {
 	return in(*c.Old, *common.Old, common.OldN), in(*c.New, *common.New, common.NewN), common.State
 }
 
-// ofMedians returns new over old minus 1 of the medians in the common state of two samples, or of all
-// values if there is none.
+// ofMedians returns new over old minus 1 of the medians in the common state of two samples, or of
+// all values if there is none.
 func ofMedians(before, after *result.Metric, states []StateChange) *float64 {
 	a, b := before.Median, after.Median
 	if common := Common(states); common != nil {

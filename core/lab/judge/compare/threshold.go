@@ -39,24 +39,25 @@ type Breach struct {
 	Metric    string  `json:"metric"`
 	Value     float64 `json:"value"` // the change as a share, or the median
 	Relative  bool    `json:"relative"`
-	// PHolm is the one-sided p-value of a relative threshold: of a change that is not beyond the limit,
-	// adjusted for all tests of thresholds.
+	// PHolm is the one-sided p-value of a relative threshold: of a change that is not beyond the
+	// limit, adjusted for all tests of thresholds.
 	PHolm *float64 `json:"p_holm,omitempty"`
 }
 
 // ThresholdTests counts the tests of relative thresholds.
 type ThresholdTests struct {
 	Tests int `json:"tests"`
-	// TooLittle is how many of them no change could have failed, for lack of repeats or launches, and
-	// Needed how many repeats each side needs.
+	// TooLittle is how many of them no change could have failed, for lack of repeats or launches,
+	// and Needed how many repeats each side needs.
 	TooLittle int `json:"too_little"`
 	Needed    int `json:"needed"`
-	// StatesApart is how many of them no change could have failed although there are enough repeats,
-	// because the sides have too few windows in the same states of the machine.
+	// StatesApart is how many of them no change could have failed although there are enough
+	// repeats, because the sides have too few windows in the same states of the machine.
 	StatesApart int `json:"states_apart,omitempty"`
 }
 
-var thresholdSyntax = regexp.MustCompile(`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
+var thresholdSyntax = regexp.MustCompile(
+	`^(?:(.*):)?\s*([A-Za-z0-9_-]+)\s*([<>])\s*([-+]?[0-9.eE+-]+)\s*(%?)$`)
 
 // ParseThreshold parses a threshold such as "throughput<-3%", "shm: latency_p99>+10%" or
 // "transport=ucxam,in_flight=1: floor_ratio>8". With a percent sign it limits the change from old
@@ -65,7 +66,8 @@ func ParseThreshold(text string) (Threshold, error) {
 	text = strings.TrimSpace(text)
 	parts := thresholdSyntax.FindStringSubmatch(text)
 	if parts == nil {
-		return Threshold{}, fmt.Errorf("%q is not a threshold such as \"throughput<-3%%\" or \"transport=shm: latency_p99>+10%%\"", text)
+		return Threshold{}, fmt.Errorf("%q is not a threshold such as \"throughput<-3%%\" or "+
+			"\"transport=shm: latency_p99>+10%%\"", text)
 	}
 	limit, err := strconv.ParseFloat(parts[4], 64)
 	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) {
@@ -77,7 +79,8 @@ func ParseThreshold(text string) (Threshold, error) {
 	}
 	if t.Relative {
 		if t.Limit /= 100; t.Limit <= -1 {
-			return Threshold{}, fmt.Errorf("%q: %s%% is out of range (more than -100%%)", text, parts[4])
+			return Threshold{}, fmt.Errorf("%q: %s%% is out of range (more than -100%%)", text,
+				parts[4])
 		}
 	}
 	if err := set.CheckPattern(t.Pattern); err != nil {
@@ -99,9 +102,12 @@ func CheckMetric(name string) error {
 		names = append(names, d.Name)
 	}
 	hint := transport.SuggestionFor(name, names)
-	if slices.Contains(names, "latency_"+name) && slices.Contains(names, "response_"+name) { // a percentile alone
+	// a percentile alone
+	if slices.Contains(names, "latency_"+name) && slices.Contains(names, "response_"+name) {
 		hint = fmt.Sprintf("; did you mean %q or %q?", "latency_"+name, "response_"+name)
-	} else if i := slices.IndexFunc(names, func(known string) bool { return strings.HasSuffix(known, "_"+name) }); hint == "" && i >= 0 {
+	} else if i := slices.IndexFunc(names,
+		func(known string) bool { return strings.HasSuffix(known, "_"+name) }); hint == "" &&
+		i >= 0 {
 		hint = fmt.Sprintf("; did you mean %q?", names[i])
 	}
 	if hint == "" {
@@ -147,26 +153,31 @@ type thresholdTest struct {
 }
 
 // breaches returns the thresholds that changes break. A relative threshold breaks if the change is
-// significantly beyond its limit, adjusted for all tests of thresholds; an absolute one breaks if the
-// new median is beyond it. detectables are the changes that the tests could have found.
-func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests, detectables []detectable) {
+// significantly beyond its limit, adjusted for all tests of thresholds; an absolute one breaks if
+// the new median is beyond it. detectables are the changes that the tests could have found.
+func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests,
+	detectables []detectable) {
 	var tests []thresholdTest
 	var p []float64
 	for _, t := range o.Thresholds {
 		for i := range changes {
 			c := &changes[i]
-			if c.Metric != t.Metric || c.Verdict == Incomparable || t.Relative && c.Scheduled || !set.Match(t.Pattern, c.Config) {
+			if c.Metric != t.Metric || c.Verdict == Incomparable || t.Relative && c.Scheduled ||
+				!set.Match(t.Pattern, c.Config) {
 				continue
 			}
 			switch value := c.New.Median; {
 			case t.Relative:
-				test := thresholdTest{Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: *c.Change, Relative: true}, c, math.Abs(*c.Change - t.Limit), t.Limit, t.Above}
+				test := thresholdTest{Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric,
+					Value: *c.Change, Relative: true}, c, math.Abs(*c.Change - t.Limit),
+					t.Limit, t.Above}
 				tests = append(tests, test)
 				if p = append(p, 1); c.P != nil {
 					p[len(p)-1] = c.blocks.beyond(1+t.Limit, t.Above)
 				}
 			case t.Above && value > t.Limit || !t.Above && value < t.Limit:
-				list = append(list, Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric, Value: value})
+				list = append(list, Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric,
+					Value: value})
 			}
 		}
 	}
@@ -174,7 +185,8 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 	counts.Tests = len(tests)
 	for i, test := range tests {
 		c := test.change
-		detectables = append(detectables, test.detectable(2*o.Alpha/float64(len(tests)))) // of one-sided tests
+		// of one-sided tests
+		detectables = append(detectables, test.detectable(2*o.Alpha/float64(len(tests))))
 		switch {
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]

@@ -12,7 +12,8 @@ import (
 
 func TestThresholds(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
-	old, new := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)), newSet(cell(nil, noisy(r, 10, 0.96e6, 0.005)...))
+	old, new := newSet(cell(nil, noisy(r, 10, 1e6, 0.005)...)),
+		newSet(cell(nil, noisy(r, 10, 0.96e6, 0.005)...))
 	for text, broken := range map[string]bool{
 		"throughput<-3%":                          true,
 		"throughput < -5%":                        false,
@@ -43,8 +44,9 @@ func TestThresholds(t *testing.T) {
 	require.Empty(t, report.Broken)
 
 	for text, want := range map[string]string{
-		"throughput": "not a threshold", "throughput<": "not a threshold", "throughput<1e999%": "not a number",
-		"thruput<-3%": `did you mean "throughput"`, "[: throughput<1%": "pattern",
+		"throughput": "not a threshold", "throughput<": "not a threshold",
+		"throughput<1e999%": "not a number",
+		"thruput<-3%":       `did you mean "throughput"`, "[: throughput<1%": "pattern",
 	} {
 		_, err := ParseThreshold(text)
 		require.ErrorContains(t, err, want, text)

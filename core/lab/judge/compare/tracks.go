@@ -42,7 +42,8 @@ func setByTrack(s *set.Set) []string {
 	names := []string{"verify_every"}
 	for _, name := range set.Names(s.Cells) {
 		own, isOwn := strings.CutPrefix(name, "options.")
-		if isOwn && slices.ContainsFunc(s.Cells, func(c set.Cell) bool { _, sets := c.Plugin.Matched[own]; return sets }) {
+		if isOwn && slices.ContainsFunc(s.Cells,
+			func(c set.Cell) bool { _, sets := c.Plugin.Matched[own]; return sets }) {
 			names = append(names, name)
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// TestAlongTracks checks that transports are ranked on both tracks, although a cell that is the same
-// on both is measured once, and that the tracks of one transport are compared.
+// TestAlongTracks checks that transports are ranked on both tracks, although a cell that is the
+// same on both is measured once, and that the tracks of one transport are compared.
 func TestAlongTracks(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 1))
 	add := func(transport, track, checksum string, centre float64) set.Cell {
-		c := cell(map[string]string{"transport": transport, "verify_every": "1", "duration": "1s"}, noisy(r, 10, centre, 0.005)...)
+		c := cell(map[string]string{"transport": transport, "verify_every": "1", "duration": "1s"},
+			noisy(r, 10, centre, 0.005)...)
 		if track != "" {
 			c.Config["track"] = track
 		}
@@ -24,7 +25,8 @@ func TestAlongTracks(t *testing.T) {
 		}
 		return c
 	}
-	s := newSet(add("shm", "", "", 5e6), add("tcpx", "", "", 1e6), add("erpc", "", "all", 2e6), add("erpc", "matched", "header", 3e6))
+	s := newSet(add("shm", "", "", 5e6), add("tcpx", "", "", 1e6), add("erpc", "", "all", 2e6),
+		add("erpc", "matched", "header", 3e6))
 	ranking, err := Along(s, "transport", Defaults())
 	require.NoError(t, err)
 	got := map[string][]string{}
@@ -33,8 +35,10 @@ func TestAlongTracks(t *testing.T) {
 			got[group.Cell] = append(got[group.Cell], candidate.Value)
 		}
 	}
-	require.Equal(t, map[string][]string{"all": {"shm", "erpc", "tcpx"}, "track=matched": {"shm", "erpc", "tcpx"}}, got)
-	require.InDelta(t, 3e6, ranking.Groups[1].List[1].Metric.Median, 1e5, "erpc without its own checks")
+	require.Equal(t, map[string][]string{"all": {"shm", "erpc", "tcpx"},
+		"track=matched": {"shm", "erpc", "tcpx"}}, got)
+	require.InDelta(t, 3e6, ranking.Groups[1].List[1].Metric.Median, 1e5,
+		"erpc without its own checks")
 
 	ranking, err = Along(s, "track", Defaults())
 	require.NoError(t, err)

@@ -19,7 +19,8 @@ func checkWork(w published.Work) []result.Finding {
 		return nil
 	}
 	claimed := rateOf(w.PerSecond, w.Unit)
-	return failed("work", result.Error, w.PerSecond, real, "%s %s in %s are %s, not %s, which would take %s%s",
+	return failed("work", result.Error, w.PerSecond, real,
+		"%s %s in %s are %s, not %s, which would take %s%s",
 		format.Digits(w.Amount), w.Unit, format.Time(w.Seconds*1e9), rateOf(real, w.Unit), claimed,
 		format.Time(w.Amount/w.PerSecond*1e9), slip(w.PerSecond/real, w.Unit))
 }
@@ -33,9 +34,12 @@ func slip(factor float64, unit string) string {
 	case unit == "B" && apart(factor, 1.0/8) <= near:
 		return ". The factor is 1/8: bytes taken for bits"
 	case factor > 1.5 && apart(factor, math.Round(factor)) <= 0.02:
-		return fmt.Sprintf(". The factor is %.0f: was it counted for each of %.0f?", math.Round(factor), math.Round(factor))
+		return fmt.Sprintf(". The factor is %.0f: was it counted for each of %.0f?",
+			math.Round(factor), math.Round(factor))
 	case factor < 1/1.5 && apart(1/factor, math.Round(1/factor)) <= 0.02:
-		return fmt.Sprintf(". The factor is 1/%.0f: was it counted for one of %.0f, or over a longer time?", math.Round(1/factor), math.Round(1/factor))
+		return fmt.Sprintf(
+			". The factor is 1/%.0f: was it counted for one of %.0f, or over a longer time?",
+			math.Round(1/factor), math.Round(1/factor))
 	}
 	return ""
 }
@@ -68,7 +72,8 @@ func checkLoop(l published.Loop) (list []result.Finding) {
 		if seconds := l.Loops * l.LoopNS / 1e9; apart(seconds, l.Seconds) > median {
 			list = append(list, failed("loop_time", result.Error, seconds, l.Seconds,
 				"%s: %s loops of %s are %s s, not %s s; in that time a loop would have taken %s",
-				l.What, large(l.Loops), format.Time(l.LoopNS), format.Digits(seconds), format.Digits(l.Seconds), format.Time(l.Seconds/l.Loops*1e9))...)
+				l.What, large(l.Loops), format.Time(l.LoopNS), format.Digits(seconds),
+				format.Digits(l.Seconds), format.Time(l.Seconds/l.Loops*1e9))...)
 		}
 	}
 	return list
@@ -97,15 +102,18 @@ func checkSum(s published.Sum) []result.Finding {
 	if len(known) == 0 || math.Abs(left) <= unexplained {
 		return nil
 	}
-	what := fmt.Sprintf("%s takes %s; %s add up to %s", s.What, format.Number(s.Whole, s.Unit), join(known), format.Number(sum, s.Unit))
+	what := fmt.Sprintf("%s takes %s; %s add up to %s", s.What, format.Number(s.Whole, s.Unit),
+		join(known), format.Number(sum, s.Unit))
 	switch {
 	case left < 0:
 		return failed("sum", result.Error, sum, s.Whole, "%s, which is more than the whole", what)
 	case len(unknown) == 0:
-		return failed("sum", result.Warning, left, unexplained, "%s, and leave %.0f%% unexplained", what, 100*left)
+		return failed("sum", result.Warning, left, unexplained, "%s, and leave %.0f%% unexplained",
+			what, 100*left)
 	}
 	rest := (s.Whole - sum) / open
-	return failed("sum", result.Warning, left, unexplained, "%s, and leave %.0f%% unexplained: %s have no figure and would have to take %s each",
+	return failed("sum", result.Warning, left, unexplained,
+		"%s, and leave %.0f%% unexplained: %s have no figure and would have to take %s each",
 		what, 100*left, join(unknown), format.Number(rest, s.Unit))
 }
 
@@ -121,8 +129,10 @@ func checkLimit(l published.Limit) []result.Finding {
 	if l.Value <= l.Limit*(1+printed) {
 		return nil
 	}
-	return failed("limit", result.Error, l.Value, l.Limit, "%s is %s, %s times %s (%s): one of them is wrong, or that is not a limit",
-		l.What, format.Number(l.Value, l.Unit), format.Digits(l.Value/l.Limit), l.Of, format.Number(l.Limit, l.Unit))
+	return failed("limit", result.Error, l.Value, l.Limit,
+		"%s is %s, %s times %s (%s): one of them is wrong, or that is not a limit",
+		l.What, format.Number(l.Value, l.Unit), format.Digits(l.Value/l.Limit), l.Of,
+		format.Number(l.Limit, l.Unit))
 }
 
 // checkRatio compares the factor that the figures allow with the claimed one.
@@ -140,8 +150,10 @@ func checkRatio(r published.Ratio) []result.Finding {
 	if claimedLow < low*(1-printed) || claimedHigh > high*(1+printed) {
 		severity, judged = result.Error, "which is outside of that"
 	}
-	return failed("ratio", severity, claimedHigh, high, "%s: %s over %s is a factor of %s, but %s is claimed, %s",
-		r.What, span(r.From, r.Unit), span(r.To, r.Unit), span([]float64{low, high}, ""), span(r.Claimed, ""), judged)
+	return failed("ratio", severity, claimedHigh, high,
+		"%s: %s over %s is a factor of %s, but %s is claimed, %s",
+		r.What, span(r.From, r.Unit), span(r.To, r.Unit), span([]float64{low, high}, ""),
+		span(r.Claimed, ""), judged)
 }
 
 func span(values []float64, unit string) string {
@@ -164,13 +176,16 @@ func checkPercentiles(p published.Percentiles) []result.Finding {
 		return nil
 	}
 	return failed("averaged_percentiles", result.Warning, float64(p.Over), 1,
-		"the percentiles are averages over %d %s, which are not percentiles: the p99 of all calls may be anywhere between the lowest and the highest p99 of the %s; merge histograms instead",
+		"the percentiles are averages over %d %s, which are not percentiles: the p99 of all "+
+			"calls may be anywhere between the lowest and the highest p99 of the %s; merge "+
+			"histograms instead",
 		p.Over, p.Of, p.Of)
 }
 
 // checkTimed warns of timed calls that are no part of the operation.
 func checkTimed(t published.Timed) []result.Finding {
-	extra := slices.DeleteFunc(slices.Clone(t.Calls), func(call string) bool { return slices.Contains(t.Of, call) })
+	extra := slices.DeleteFunc(slices.Clone(t.Calls),
+		func(call string) bool { return slices.Contains(t.Of, call) })
 	if len(extra) == 0 {
 		return nil
 	}
@@ -179,7 +194,8 @@ func checkTimed(t published.Timed) []result.Finding {
 		own = "of " + join(t.Of)
 	}
 	return failed("timed", result.Warning, float64(len(extra)), 0,
-		"the timed loop of %s has system calls that are no part of the operation, which consists %s: %s", t.What, own, join(extra))
+		"the timed loop of %s has system calls that are no part of the operation, which consists "+
+			"%s: %s", t.What, own, join(extra))
 }
 
 // checkLookups warns if most lookups find nothing.
@@ -190,6 +206,7 @@ func checkLookups(l published.Lookups) []result.Finding {
 		return nil
 	}
 	return failed("lookups", result.Warning, share, most,
-		"the lookups of %s mostly find nothing: %s%% of the addresses that they pick from have something to find, so about %s of %s lookups find it",
+		"the lookups of %s mostly find nothing: %s%% of the addresses that they pick from have "+
+			"something to find, so about %s of %s lookups find it",
 		l.What, format.Digits(100*share), format.Digits(l.Count*share), format.Digits(l.Count))
 }

@@ -5,8 +5,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Load has the parts of a configuration that the rules use. 0 means unknown, and rules that need the
-// field do not apply.
+// Load has the parts of a configuration that the rules use. 0 means unknown, and rules that need
+// the field do not apply.
 type Load struct {
 	InFlight int // calls that all clients together keep in flight; 0 in an open loop
 	Clients  int // of all ranks
@@ -35,11 +35,12 @@ func LoadOf(c *config.Config) Load {
 	return l
 }
 
-// loadOfOptions is [LoadOf] for published figures, which have only some options. Without a topology, all
-// ranks call. Clients are per rank, and missing counts are 1. Options that cannot be parsed are unknown,
-// and the error names one of them.
+// loadOfOptions is [LoadOf] for published figures, which have only some options. Without a
+// topology, all ranks call. Clients are per rank, and missing counts are 1. Options that cannot be
+// parsed are unknown, and the error names one of them.
 func loadOfOptions(options map[string]string) (Load, error) {
-	c := config.Config{Topology: config.TopologyMeshDirect, Ranks: 1, Daemons: 1, Clients: 1, RemoteShare: config.ByHash}
+	c := config.Config{Topology: config.TopologyMeshDirect, Ranks: 1, Daemons: 1, Clients: 1,
+		RemoteShare: config.ByHash}
 	if options["topology"] == config.TopologyClientServer {
 		c.Ranks = 2
 	}

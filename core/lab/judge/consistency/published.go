@@ -48,16 +48,19 @@ func Document(d *published.Document) []result.Finding {
 	}
 	if expected > 0 {
 		list = append(list, failed("expected", result.Warning, float64(expected), 0,
-			"the authors expect %d of %d rows and measured none of those; a factor between two of them is an expectation too", expected, len(d.Rows))...)
+			"the authors expect %d of %d rows and measured none of those; a factor between two "+
+				"of them is an expectation too", expected, len(d.Rows))...)
 	}
 	return list
 }
 
-// contradicted returns an error if the figures of a row contradict each other and it does not say so.
+// contradicted returns an error if the figures of a row contradict each other and it does not say
+// so.
 func contradicted(r *published.Row, found []result.Finding) error {
 	for _, c := range found {
 		if c.Severity == result.Error && r.Contradiction == "" {
-			return fmt.Errorf("row %q: %s; correct it, or say so in the row's contradiction", r.Name, c.Message)
+			return fmt.Errorf("row %q: %s; correct it, or say so in the row's contradiction",
+				r.Name, c.Message)
 		}
 	}
 	return nil

@@ -61,16 +61,19 @@ func merged(repeat *result.Repeat) []result.Finding {
 		v, has := repeat.Samples[name]
 		real := all.Quantile(q.at)
 		// Files of 1.x have steps of the clock, later ones interpolate within a step.
-		if !has || apart(v, real) <= recorded || apart(v, all.Interpolate(q.at, repeat.ClockStep())) <= recorded {
+		if !has || apart(v, real) <= recorded ||
+			apart(v, all.Interpolate(q.at, repeat.ClockStep())) <= recorded {
 			continue
 		}
 		average, clients := averaged(repeat, q.at)
 		if clients > 1 && apart(v, average) <= recorded {
 			return failed("averaged_percentiles", result.Error, v, real,
-				"%s is %s, which is the average of the %d clients' percentiles; by the merged histogram, that of all calls is %s",
+				"%s is %s, which is the average of the %d clients' percentiles; by the merged "+
+					"histogram, that of all calls is %s",
 				name, format.Time(v), clients, format.Time(real))
 		}
-		return failed("percentiles", result.Error, v, real, "%s is %s, but the merged histogram has %s", name, format.Time(v), format.Time(real))
+		return failed("percentiles", result.Error, v, real,
+			"%s is %s, but the merged histogram has %s", name, format.Time(v), format.Time(real))
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 // Figures are the metrics of one measurement: a repeat, or a row of a document.
 type Figures struct {
 	Load Load
-	// Values are by metric, in the metric's unit. Documents may have [result.LatencyMean] instead of percentiles.
+	// Values are by metric, in the metric's unit. Documents may have [result.LatencyMean] instead
+	// of percentiles.
 	Values map[string]float64
 	// Printed marks figures of a document, which are rounded and may have mistakes. Recorded
 	// figures are exact up to the rounding of histograms; a few deviate by chance.
@@ -72,8 +73,10 @@ func bySeverity(list []result.Finding) []result.Finding {
 }
 
 // failed returns one failed check.
-func failed(name string, severity result.Severity, value, limit float64, message string, args ...any) []result.Finding {
-	return []result.Finding{{Name: name, Severity: severity, Value: value, Limit: limit, Message: fmt.Sprintf(message, args...)}}
+func failed(name string, severity result.Severity, value, limit float64, message string,
+	args ...any) []result.Finding {
+	return []result.Finding{{Name: name, Severity: severity, Value: value, Limit: limit,
+		Message: fmt.Sprintf(message, args...)}}
 }
 
 // all returns the values of several metrics; ok is false if one is missing.
@@ -104,9 +107,11 @@ func ranges(f Figures) (list []result.Finding) {
 		switch {
 		case !has:
 		case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
-			list = append(list, failed("range", result.Error, v, 0, "%s is %g %s, which is impossible", d.Name, v, d.Unit)...)
+			list = append(list, failed("range", result.Error, v, 0,
+				"%s is %g %s, which is impossible", d.Name, v, d.Unit)...)
 		case share && v > 1:
-			list = append(list, failed("range", result.Error, v, 1, "%s is %g, but a share is at most 1", d.Name, v)...)
+			list = append(list, failed("range", result.Error, v, 1,
+				"%s is %g, but a share is at most 1", d.Name, v)...)
 		}
 	}
 	return list
@@ -139,7 +144,8 @@ func responses(f Figures) (list []result.Finding) {
 		pair, ok := f.all("response_"+q.name, "latency_"+q.name)
 		if ok && pair[0] < pair[1]*(1-f.tolerance()) {
 			list = append(list, failed("response", result.Error, pair[0], pair[1],
-				"response_%s is %s but latency_%s is %s: a response time begins earlier and is never below the service time",
+				"response_%s is %s but latency_%s is %s: a response time begins earlier and is "+
+					"never below the service time",
 				q.name, format.Time(pair[0]), q.name, format.Time(pair[1]))...)
 		}
 	}
@@ -158,7 +164,8 @@ func littlesLaw(f Figures) []result.Finding {
 		return nil
 	}
 	return failed("littles_law", result.Error, found, configured,
-		"%s at a mean of %s are %s calls in flight, but %s are claimed: by Little's law the mean is %s, or the rate %s",
+		"%s at a mean of %s are %s calls in flight, but %s are claimed: by Little's law the mean "+
+			"is %s, or the rate %s",
 		format.Rate(rate), format.Time(mean), format.Digits(found), format.Digits(configured),
 		format.Time(configured/rate*1e9), format.Rate(configured/mean*1e9))
 }
@@ -173,11 +180,14 @@ func littlesBounds(f Figures) []result.Finding {
 	switch {
 	case InFlight(rate, low) > configured*(1+printed):
 		return failed("littles_law", result.Warning, InFlight(rate, low), configured,
-			"the percentiles allow no mean latency below %s, which at %s is %s calls in flight; at most %g are possible",
+			"the percentiles allow no mean latency below %s, which at %s is %s calls in flight; "+
+				"at most %g are possible",
 			format.Time(low), format.Rate(rate), format.Digits(InFlight(rate, low)), configured)
 	case high > 0 && InFlight(rate, high) < configured*(1-printed):
 		return failed("littles_law", result.Warning, InFlight(rate, high), configured,
-			"the percentiles allow no mean latency above %s, which at %s is %s calls in flight instead of %g: for some time fewer were in flight, or the percentiles do not cover all calls",
+			"the percentiles allow no mean latency above %s, which at %s is %s calls in flight "+
+				"instead of %g: for some time fewer were in flight, or the percentiles do not "+
+				"cover all calls",
 			format.Time(high), format.Rate(rate), format.Digits(InFlight(rate, high)), configured)
 	}
 	return nil
@@ -193,7 +203,8 @@ func InFlight(rate, mean float64) float64 { return rate * mean / 1e9 }
 func InFlightOf(clients []record.ClientReport) float64 {
 	found := 0.0
 	for i := range clients {
-		found += InFlight(result.PerSecond(clients[i].Ops(), clients[i].ElapsedNS), clients[i].MeanNS)
+		found += InFlight(result.PerSecond(clients[i].Ops(), clients[i].ElapsedNS),
+			clients[i].MeanNS)
 	}
 	return found
 }
@@ -213,24 +224,27 @@ func mix(f Figures) []result.Finding {
 	clients := float64(max(f.Load.Clients, 1))
 	own := float64(f.Load.InFlight) / v[0] * 1e9
 	return failed("queueing_model", result.Error, v[0], expected,
-		"a client with local requests of %s and remote ones (%.0f%%) of %s would complete %s; it completed %s, %s of that. "+
+		"a client with local requests of %s and remote ones (%.0f%%) of %s would complete %s; it "+
+			"completed %s, %s of that. "+
 			"%s of the %s that a request took on average are in neither time",
-		format.Time(v[1]), 100*share, format.Time(v[2]), format.Rate(expected/clients), format.Rate(v[0]/clients),
+		format.Time(v[1]), 100*share, format.Time(v[2]), format.Rate(expected/clients),
+		format.Rate(v[0]/clients),
 		format.Digits(v[0]/expected), format.Time(own-mean), format.Time(own))
 }
 
 // MixedMean returns the mean time of requests of which share are remote.
 func MixedMean(local, remote, share float64) float64 { return (1-share)*local + share*remote }
 
-// iteration compares the time of a pattern's iteration with the sum of its operations, which run one
-// after the other.
+// iteration compares the time of a pattern's iteration with the sum of its operations, which run
+// one after the other.
 func iteration(f Figures) []result.Finding {
 	rate, has := f.Values[result.IterationRate]
 	if !has || f.Load.InFlight == 0 || len(f.Load.Pattern) == 0 {
 		return nil
 	}
 	whole := float64(f.Load.InFlight) / rate * 1e9
-	s := published.Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,", f.Load.InFlight, format.Digits(rate)),
+	s := published.Sum{What: fmt.Sprintf("an iteration, %d at a time and %s a second,",
+		f.Load.InFlight, format.Digits(rate)),
 		Whole: whole, Unit: "ns"}
 	for _, part := range f.Load.Pattern {
 		each, known := f.Values[part.Op+"_p50"]
@@ -255,7 +269,8 @@ func goodput(f Figures) []result.Finding {
 	if v[1] <= limit*(1+f.tolerance()) {
 		return nil
 	}
-	return failed("goodput", result.Error, v[1], limit, "%s is more than %s with values of %d bytes can give",
+	return failed("goodput", result.Error, v[1], limit,
+		"%s is more than %s with values of %d bytes can give",
 		format.Number(v[1], "B/s"), format.Rate(v[0]), f.Load.MaxValue)
 }
 
@@ -276,8 +291,10 @@ func tokens(f Figures) []result.Finding {
 	if blocks == 0 || apart(v[1], expected) <= printed {
 		return nil
 	}
-	return failed("tokens", result.Error, v[1], expected, "%s iterations a second of %d blocks of %d tokens are %s tokens a second, not %s",
-		format.Digits(v[0]), blocks, f.Load.TokensPerBlock, format.Digits(expected), format.Digits(v[1]))
+	return failed("tokens", result.Error, v[1], expected,
+		"%s iterations a second of %d blocks of %d tokens are %s tokens a second, not %s",
+		format.Digits(v[0]), blocks, f.Load.TokensPerBlock, format.Digits(expected),
+		format.Digits(v[1]))
 }
 
 // floors checks the ratio to the floor.
@@ -286,9 +303,12 @@ func floors(f Figures) (list []result.Finding) {
 	if !has || !(floor > 0) {
 		return nil
 	}
-	if v, ok := f.all(result.FloorRatio, result.LatencyP50); ok && apart(v[0], v[1]/floor) > f.tolerance() {
-		list = append(list, failed("floor_ratio", result.Error, v[0], v[1]/floor, "latency_p50 over floor is %s over %s, %s, not %s",
-			format.Time(v[1]), format.Time(floor), format.Digits(v[1]/floor), format.Digits(v[0]))...)
+	if v, ok := f.all(result.FloorRatio, result.LatencyP50); ok &&
+		apart(v[0], v[1]/floor) > f.tolerance() {
+		list = append(list, failed("floor_ratio", result.Error, v[0], v[1]/floor,
+			"latency_p50 over floor is %s over %s, %s, not %s",
+			format.Time(v[1]), format.Time(floor), format.Digits(v[1]/floor),
+			format.Digits(v[0]))...)
 	}
 	return list
 }
@@ -301,7 +321,8 @@ func processors(f Figures) []result.Finding {
 	}
 	busy := v[0] * v[1] / 1e9
 	if limit := float64(f.Load.Threads); busy > limit*(1+printed) {
-		return failed("cpu_per_op", result.Warning, busy, limit, "%s of processor time per op at %s are %s processors, but there were %d polling threads",
+		return failed("cpu_per_op", result.Warning, busy, limit, "%s of processor time per op at "+
+			"%s are %s processors, but there were %d polling threads",
 			format.Time(v[0]), format.Rate(v[1]), format.Digits(busy), f.Load.Threads)
 	}
 	return nil
@@ -313,7 +334,8 @@ func offered(f Figures) []result.Finding {
 	if !ok || v[0] <= v[1]*(1+printed) {
 		return nil
 	}
-	return failed("offered_load", result.Warning, v[0], v[1], "%s were completed, but only %s were due", format.Rate(v[0]), format.Rate(v[1]))
+	return failed("offered_load", result.Warning, v[0], v[1],
+		"%s were completed, but only %s were due", format.Rate(v[0]), format.Rate(v[1]))
 }
 
 // quantiles are those in the names of metrics, in order.
@@ -322,7 +344,8 @@ var quantiles = []struct {
 	at   float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}}
 
-// percentiles returns the metrics that are percentiles of one quantity, in order, for each quantity.
+// percentiles returns the metrics that are percentiles of one quantity, in order, for each
+// quantity.
 var percentiles = sync.OnceValue(func() (list [][]string) {
 	for _, quantity := range append(config.OpNames(), "latency", "response", result.Iteration) {
 		var names []string
@@ -334,8 +357,8 @@ var percentiles = sync.OnceValue(func() (list [][]string) {
 	return list
 })
 
-// meanBounds returns the lowest and the highest mean that the percentiles of the latency allow; 0 is
-// no bound. Between two percentiles, all values may equal the lower or the higher one.
+// meanBounds returns the lowest and the highest mean that the percentiles of the latency allow; 0
+// is no bound. Between two percentiles, all values may equal the lower or the higher one.
 func meanBounds(f Figures) (low, high float64) {
 	before, last, complete := 0.0, 0.0, false
 	for _, q := range quantiles {

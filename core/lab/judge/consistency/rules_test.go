@@ -20,8 +20,10 @@ func good() consistency.Figures {
 	return consistency.Figures{
 		Load: consistency.Load{InFlight: 8, Clients: 2, Threads: 3, MaxValue: 32, RemoteShare: -1},
 		Values: map[string]float64{
-			result.Throughput: 1e6, result.Goodput: 16e6, result.LatencyP50: 7000, result.LatencyP90: 9000, result.LatencyP99: 20000,
-			result.LatencyP999: 40000, result.LatencyMax: 90000, result.Floor: 1000, result.FloorRatio: 7, result.OpTimeRatio: 1,
+			result.Throughput: 1e6, result.Goodput: 16e6, result.LatencyP50: 7000,
+			result.LatencyP90: 9000, result.LatencyP99: 20000,
+			result.LatencyP999: 40000, result.LatencyMax: 90000, result.Floor: 1000,
+			result.FloorRatio: 7, result.OpTimeRatio: 1,
 			result.CPUPerOp: 3000, result.EmptyLoops: 0.5,
 		},
 	}
@@ -35,32 +37,55 @@ func TestRules(t *testing.T) {
 		edit     func(f *consistency.Figures)
 		says     string
 	}{
-		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.EmptyLoops] = 1.5 }, "a share is at most 1"},
-		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = -1 }, "which is impossible"},
-		{"percentiles", result.Error, func(f *consistency.Figures) { f.Values[result.LatencyP90] = 21000 }, "latency_p99 is 20.0 us but latency_p90 is 21.0 us"},
-		{"response", result.Error, func(f *consistency.Figures) { f.Values[result.ResponseP99] = 19000 }, "never below the service time"},
-		{"goodput", result.Error, func(f *consistency.Figures) { f.Values[result.Goodput] = 65e6 }, "more than 1.00 M op/s with values of 32 bytes"},
-		{"floor_ratio", result.Error, func(f *consistency.Figures) { f.Values[result.FloorRatio] = 7.1 }, "7.00 us over 1.00 us, 7.00, not 7.10"},
-		{"cpu_per_op", result.Warning, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = 3200 }, "3.20 processors, but there were 3"},
-		{"offered_load", result.Warning, func(f *consistency.Figures) { f.Values[result.OfferedLoad] = 0.9e6 }, "only 900 K op/s were due"},
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.EmptyLoops] = 1.5 },
+			"a share is at most 1"},
+		{"range", result.Error, func(f *consistency.Figures) { f.Values[result.CPUPerOp] = -1 },
+			"which is impossible"},
+		{"percentiles", result.Error, func(f *consistency.Figures) {
+			f.Values[result.LatencyP90] = 21000
+		}, "latency_p99 is 20.0 us but latency_p90 is 21.0 us"},
+		{"response", result.Error, func(f *consistency.Figures) {
+			f.Values[result.ResponseP99] = 19000
+		}, "never below the service time"},
+		{"goodput", result.Error, func(f *consistency.Figures) { f.Values[result.Goodput] = 65e6 },
+			"more than 1.00 M op/s with values of 32 bytes"},
+		{"floor_ratio", result.Error, func(f *consistency.Figures) {
+			f.Values[result.FloorRatio] = 7.1
+		}, "7.00 us over 1.00 us, 7.00, not 7.10"},
+		{"cpu_per_op", result.Warning, func(f *consistency.Figures) {
+			f.Values[result.CPUPerOp] = 3200
+		}, "3.20 processors, but there were 3"},
+		{"offered_load", result.Warning,
+			func(f *consistency.Figures) { f.Values[result.OfferedLoad] = 0.9e6 },
+			"only 900 K op/s were due"},
 		// The mean is at least 0.4 x 7 + 0.09 x 9 + 0.009 x 20 + 0.001 x 40 = 3.83 us.
-		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 3 }, "no mean latency below 3.83 us"},
+		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 3 },
+			"no mean latency below 3.83 us"},
 		// And at most 3.5 + 3.6 + 1.8 + 0.36 + 0.09 = 9.35 us.
-		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 10 }, "no mean latency above 9.35 us"},
+		{"littles_law", result.Warning, func(f *consistency.Figures) { f.Load.InFlight = 10 },
+			"no mean latency above 9.35 us"},
 		// Printed figures are taken literally.
-		{"littles_law", result.Error, func(f *consistency.Figures) { f.Printed = true; f.Values[result.LatencyMean] = 7000 },
-			"7.00 calls in flight, but 8.00 are claimed: by Little's law the mean is 8.00 us, or the rate 1.14 M op/s"},
+		{"littles_law", result.Error, func(f *consistency.Figures) {
+			f.Printed = true
+			f.Values[result.LatencyMean] = 7000
+		},
+			"7.00 calls in flight, but 8.00 are claimed: by Little's law the mean is 8.00 us, or " +
+				"the rate 1.14 M op/s"},
 		{"tokens", result.Error, func(f *consistency.Figures) {
-			f.Printed, f.Load.TokensPerBlock, f.Load.Pattern = true, 128, config.Pattern{{Op: "lookup", Count: 7}, {Op: "read", Count: 6}, {Op: "write", Count: 3}}
+			f.Printed, f.Load.TokensPerBlock, f.Load.Pattern = true, 128,
+				config.Pattern{{Op: "lookup", Count: 7}, {Op: "read", Count: 6},
+					{Op: "write", Count: 3}}
 			f.Values[result.IterationRate], f.Values[result.TokenRate] = 10, 10000
 		}, "11520 tokens a second, not 10000"},
 		{"sum", result.Error, func(f *consistency.Figures) {
-			f.Printed, f.Load.InFlight, f.Load.Pattern = true, 1, config.Pattern{{Op: "read", Count: 2}}
+			f.Printed, f.Load.InFlight, f.Load.Pattern = true, 1,
+				config.Pattern{{Op: "read", Count: 2}}
 			f.Values = map[string]float64{result.IterationRate: 1000, "read_p50": 1e6}
 		}, "more than the whole"},
 		{"queueing_model", result.Error, func(f *consistency.Figures) {
 			f.Printed, f.Load.RemoteShare = true, 0.25
-			f.Values[result.LocalMean], f.Values[result.RemoteMean] = 1000, 5000 // a mean of 2 us, but a request took 8 us
+			// a mean of 2 us, but a request took 8 us
+			f.Values[result.LocalMean], f.Values[result.RemoteMean] = 1000, 5000
 		}, "6.00 us of the 8.00 us"},
 	} {
 		f := good()
@@ -78,38 +103,70 @@ func TestRules(t *testing.T) {
 func claim(r published.Row) []result.Finding { return consistency.Row(&r) }
 
 func TestClaimsThatHold(t *testing.T) {
-	require.Empty(t, claim(published.Row{Work: []published.Work{{Amount: 100, Unit: "op", Seconds: 10, PerSecond: 10.4}}}))
-	require.Empty(t, claim(published.Row{Loops: []published.Loop{{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2}, PerSecond: map[string]float64{"requests": 2e6, "others": 1}}}}))
-	require.Empty(t, claim(published.Row{Sums: []published.Sum{{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2, Each: 4}, {Name: "b", Count: 1, Each: 1.5}}}}}))
-	require.Empty(t, claim(published.Row{Sums: []published.Sum{{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2}}}}}), "nothing is known")
+	require.Empty(t,
+		claim(
+			published.Row{Work: []published.Work{{Amount: 100, Unit: "op", Seconds: 10,
+				PerSecond: 10.4}}}))
+	require.Empty(t,
+		claim(
+			published.Row{Loops: []published.Loop{
+				{Loops: 1e6, LoopNS: 1000, Seconds: 1, PerLoop: map[string]float64{"requests": 2},
+					PerSecond: map[string]float64{"requests": 2e6, "others": 1}}}}))
+	require.Empty(t,
+		claim(
+			published.Row{Sums: []published.Sum{
+				{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2, Each: 4},
+					{Name: "b", Count: 1, Each: 1.5}}}}}))
+	require.Empty(t,
+		claim(
+			published.Row{Sums: []published.Sum{
+				{Whole: 10, Unit: "ns", Parts: []published.SumPart{{Name: "a", Count: 2}}}}}),
+		"nothing is known")
 	require.Empty(t, claim(published.Row{Limits: []published.Limit{{Value: 10.4, Limit: 10}}}))
-	require.Empty(t, claim(published.Row{Ratios: []published.Ratio{{From: []float64{10, 20}, To: []float64{2}, Claimed: []float64{5, 10}}}}))
+	require.Empty(t,
+		claim(
+			published.Row{Ratios: []published.Ratio{{From: []float64{10, 20}, To: []float64{2},
+				Claimed: []float64{5, 10}}}}))
 	require.Empty(t, claim(published.Row{Ratios: []published.Ratio{{}}}))
-	require.Empty(t, consistency.Document(&published.Document{Percentiles: &published.Percentiles{Combined: "merged", Over: 8}}))
-	require.Empty(t, consistency.Document(&published.Document{Percentiles: &published.Percentiles{Combined: published.Averaged, Over: 1}}))
+	require.Empty(t, consistency.Document(
+		&published.Document{Percentiles: &published.Percentiles{Combined: "merged", Over: 8}}))
+	require.Empty(t, consistency.Document(
+		&published.Document{Percentiles: &published.Percentiles{Combined: published.Averaged,
+			Over: 1}}))
 }
 
 // Of 100 lookups, 40 find something, so they do not all find nothing.
 func TestLookups(t *testing.T) {
-	found := claim(published.Row{Lookups: []published.Lookups{{What: "an index", Count: 100, Space: 10, Covered: 4}}})
+	found := claim(
+		published.Row{Lookups: []published.Lookups{{What: "an index", Count: 100, Space: 10,
+			Covered: 4}}})
 	require.Len(t, found, 1)
-	require.Contains(t, found[0].Message, "the lookups of an index mostly find nothing: 40.0% of the addresses")
+	require.Contains(t, found[0].Message,
+		"the lookups of an index mostly find nothing: 40.0% of the addresses")
 	require.Contains(t, found[0].Message, "about 40.0 of 100 lookups find it")
-	require.Empty(t, claim(published.Row{Lookups: []published.Lookups{{Count: 100, Space: 10, Covered: 5}}}))
+	require.Empty(t,
+		claim(published.Row{Lookups: []published.Lookups{{Count: 100, Space: 10, Covered: 5}}}))
 
 	require.NoError(t, published.Lookups{Space: 10, Covered: 10}.Valid())
 	require.NoError(t, published.Lookups{Space: 10}.Valid())
-	for _, l := range []published.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1}, {Space: 10, Covered: 11}} {
+	for _, l := range []published.Lookups{{}, {Space: -1, Covered: -2}, {Space: 10, Covered: -1},
+		{Space: 10, Covered: 11}} {
 		require.ErrorContains(t, l.Valid(), "space must be above 0, and covered from 0 to space")
 	}
 }
 
 func TestSlips(t *testing.T) {
-	message := func(w published.Work) string { return claim(published.Row{Work: []published.Work{w}})[0].Message }
-	require.Contains(t, message(published.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}), "bytes taken for bits")
-	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 3}), "for each of 3?")
-	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 0.25}), "for one of 4")
-	require.NotContains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 1.3}), "?")
+	message := func(w published.Work) string {
+		return claim(published.Row{Work: []published.Work{w}})[0].Message
+	}
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "B", Seconds: 1, PerSecond: 0.125}),
+		"bytes taken for bits")
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 3}),
+		"for each of 3?")
+	require.Contains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1, PerSecond: 0.25}),
+		"for one of 4")
+	require.NotContains(t, message(published.Work{Amount: 1, Unit: "op", Seconds: 1,
+		PerSecond: 1.3}), "?")
 }
 
 // recorded returns a result of a fast and a slow client.
@@ -125,7 +182,8 @@ func recorded(t *testing.T) *result.Result {
 	var encoded []string
 	for _, h := range []*record.Histogram{fast, slow} {
 		text := h.Encode()
-		clients, encoded = append(clients, record.ClientReport{Latency: text}), append(encoded, text)
+		clients, encoded = append(clients, record.ClientReport{Latency: text}),
+			append(encoded, text)
 	}
 	merged, err := result.Histograms(encoded...)
 	require.NoError(t, err)
@@ -137,8 +195,8 @@ func recorded(t *testing.T) *result.Result {
 	return r
 }
 
-// A percentile of all calls is not the average of the clients' percentiles: here they are 198 us and
-// 101 us.
+// A percentile of all calls is not the average of the clients' percentiles: here they are 198 us
+// and 101 us.
 func TestAveragedPercentilesAreFound(t *testing.T) {
 	r := recorded(t)
 	require.Empty(t, consistency.Result(r))
@@ -146,7 +204,8 @@ func TestAveragedPercentilesAreFound(t *testing.T) {
 	found := consistency.Result(r)
 	require.Len(t, found, 1)
 	require.Equal(t, "averaged_percentiles", found[0].Name)
-	require.Contains(t, found[0].Message, "repeat 2: latency_p99 is 100 us, which is the average of the 2 clients' percentiles")
+	require.Contains(t, found[0].Message,
+		"repeat 2: latency_p99 is 100 us, which is the average of the 2 clients' percentiles")
 
 	r.Repeats[1].Samples = map[string]float64{result.LatencyP99: 50_000}
 	require.Equal(t, "percentiles", consistency.Result(r)[0].Name)
@@ -166,22 +225,26 @@ func TestLoadOf(t *testing.T) {
 func TestLoadOfPublishedOptions(t *testing.T) {
 	row := func(value float64, options map[string]string) published.Row {
 		return published.Row{Config: options, Metrics: map[string]published.Figure{
-			result.Throughput: {Value: 1e6, Unit: "op/s"}, result.LatencyMean: {Value: value, Unit: "ns"},
+			result.Throughput:  {Value: 1e6, Unit: "op/s"},
+			result.LatencyMean: {Value: value, Unit: "ns"},
 		}}
 	}
-	mesh := map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2", "clients": "4", "in_flight": "8", "value_size": "uniform:64-4096", "remote_share": "0.5"}
+	mesh := map[string]string{"topology": "mesh-proxied", "ranks": "3", "daemons": "2",
+		"clients": "4", "in_flight": "8", "value_size": "uniform:64-4096", "remote_share": "0.5"}
 	require.Empty(t, claim(row(96_000, mesh)), "96 calls are in flight")
 	require.Len(t, claim(row(90_000, mesh)), 1)
 	require.Len(t, claim(row(1000, map[string]string{"in_flight": "4"})), 1)
 	require.Empty(t, claim(row(1000, map[string]string{"in_flight": "4", "rate": "1e6"})))
 	require.Empty(t, claim(row(1000, nil)))
-	require.Contains(t, claim(row(1000, map[string]string{"in_flight": "many"}))[0].Message, `in_flight: "many"`)
+	require.Contains(t, claim(row(1000, map[string]string{"in_flight": "many"}))[0].Message,
+		`in_flight: "many"`)
 }
 
 // The cells of a set are checked repeat by repeat.
 func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
 	samples := map[string][]float64{
-		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50}, result.FloorRatio: {10, 10},
+		result.Throughput: {1e6, 2e6}, result.LatencyP50: {1000, 500}, result.Floor: {100, 50},
+		result.FloorRatio:      {10, 10},
 		result.HarnessOverhead: {7}, // measured once per run
 	}
 	of := func() []result.Finding {
@@ -198,23 +261,27 @@ func TestSamplesAreCheckedWithinTheirRepeat(t *testing.T) {
 	require.Contains(t, of()[0].Message, "(and 1 more like it)")
 }
 
-// TestLoadOfAnExportedSet has cells that obey Little's law, in one file: with several servers, fan-out and
-// classes of traffic, the calls in flight follow from the whole configuration.
+// TestLoadOfAnExportedSet has cells that obey Little's law, in one file: with several servers,
+// fan-out and classes of traffic, the calls in flight follow from the whole configuration.
 func TestLoadOfAnExportedSet(t *testing.T) {
 	for name, edit := range map[string]func(*config.Config) error{
-		"servers":    func(c *config.Config) error { return c.Servers.Set("3") },
-		"fan-out":    func(c *config.Config) error { return c.Traffic.Set("fan-out") },
-		"class":      func(c *config.Config) error { return c.Classes.Set("rpc:64B,clients=2;bulk:1KiB,in-flight=4") },
+		"servers": func(c *config.Config) error { return c.Servers.Set("3") },
+		"fan-out": func(c *config.Config) error { return c.Traffic.Set("fan-out") },
+		"class": func(c *config.Config) error {
+			return c.Classes.Set("rpc:64B,clients=2;bulk:1KiB,in-flight=4")
+		},
 		"one server": func(*config.Config) error { return nil },
 	} {
-		r := &result.Result{SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(), Config: config.Default()}
+		r := &result.Result{SchemaVersion: result.SchemaVersion, Kind: result.KindRun,
+			ID: result.NewID(), Config: config.Default()}
 		c := &r.Config
 		c.Ranks, c.Clients, c.InFlight = 8, 6, 4
 		require.NoError(t, edit(c), name)
 		const latency = 1000.
 		throughput := float64(c.CallsInFlight()) / latency * 1e9
 		r.Repeats = []result.Repeat{{Samples: map[string]float64{
-			result.Throughput: throughput, result.LatencyP50: latency, result.LatencyP99: latency, result.LatencyMax: latency,
+			result.Throughput: throughput, result.LatencyP50: latency, result.LatencyP99: latency,
+			result.LatencyMax: latency,
 		}}}
 		s := set.New()
 		require.NoError(t, s.Add(r), name)
@@ -230,7 +297,8 @@ func TestLoadOfAnExportedSet(t *testing.T) {
 // The committed results have no contradictions.
 func TestCommittedResultsAreConsistent(t *testing.T) {
 	read := 0
-	for _, pattern := range []string{"../../../../results/v*/*/*.json", "../../../../results/v*/*/*/*.json", "../../../../results/v*/*/*/*/*.json"} {
+	for _, pattern := range []string{"../../../../results/v*/*/*.json",
+		"../../../../results/v*/*/*/*.json", "../../../../results/v*/*/*/*/*.json"} {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, path := range paths {

@@ -34,34 +34,57 @@ func TestContradictionsOfTheSeedDocuments(t *testing.T) {
 		want      []string
 	}{
 		// The time of the two-rank run is 30 s by its counters and by its loops.
-		{"benchkv-2rank", "2 ranks", result.Error, []string{"daemon of rank 0", "0.0682 requests in each of 978 M loops", "29.9 s, not 15.0 s"}},
-		{"benchkv-2rank", "2 ranks", result.Error, []string{"daemon of rank 1", "30.1 s, not 15.0 s"}},
-		{"benchkv-2rank", "2 ranks", result.Error, []string{"978 M loops of 30.0 ns are 29.3 s, not 15.0 s", "15.3 ns"}},
+		{"benchkv-2rank", "2 ranks", result.Error,
+			[]string{"daemon of rank 0", "0.0682 requests in each of 978 M loops",
+				"29.9 s, not 15.0 s"}},
+		{"benchkv-2rank", "2 ranks", result.Error,
+			[]string{"daemon of rank 1", "30.1 s, not 15.0 s"}},
+		{"benchkv-2rank", "2 ranks", result.Error,
+			[]string{"978 M loops of 30.0 ns are 29.3 s, not 15.0 s", "15.3 ns"}},
 		{"benchkv-2rank", "2 ranks", result.Error, []string{"1.66 times requests forwarded"}},
-		{"benchkv-2rank", "2 ranks", result.Error, []string{"344 K op/s", "139 K op/s", "0.405", "4.27 us of the 7.17 us"}},
+		{"benchkv-2rank", "2 ranks", result.Error, []string{"344 K op/s", "139 K op/s", "0.405",
+			"4.27 us of the 7.17 us"}},
 		// Lookups and reads leave 44 to 64% of an iteration unexplained.
-		{"kvstore", "1 in flight in all", result.Warning, []string{"278 ms", "7 lookups at the median of 4.95 ms", "leave 47% unexplained", "43.4 ms each"}},
+		{"kvstore", "1 in flight in all", result.Warning,
+			[]string{"278 ms", "7 lookups at the median of 4.95 ms", "leave 47% unexplained",
+				"43.4 ms each"}},
 		{"kvstore", "6 in flight in all", result.Warning, []string{"leave 44% unexplained"}},
 		{"kvstore", "32 in flight in all", result.Warning, []string{"leave 61% unexplained"}},
-		{"kvstore", "64 in flight in all", result.Warning, []string{"795 ms", "leave 64% unexplained"}},
+		{"kvstore", "64 in flight in all", result.Warning,
+			[]string{"795 ms", "leave 64% unexplained"}},
 		{"kvstore", "", result.Warning, []string{"averages over 8 processes", "merge histograms"}},
-		{"tcpx", "asynchronous unpack kernel", result.Error, []string{"2.68 GB/s, not 20.0 GB/s", "bits taken for bytes"}},
-		{"tcpx", "asynchronous unpack kernel", result.Error, []string{"1.60 times 4 NICs of 25 Gbit/s (12.5 GB/s)"}},
+		{"tcpx", "asynchronous unpack kernel", result.Error,
+			[]string{"2.68 GB/s, not 20.0 GB/s", "bits taken for bytes"}},
+		{"tcpx", "asynchronous unpack kernel", result.Error,
+			[]string{"1.60 times 4 NICs of 25 Gbit/s (12.5 GB/s)"}},
 		{"mooncake-shm", "", result.Warning, []string{"the authors expect 12 of 12 rows"}},
-		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning, []string{"factor of 20.0 to 500, but 100 is claimed"}},
-		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning, []string{"factor of 10.0 to 200"}},
-		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning, []string{"the timed loop of an allocation by size", "shm_open, ftruncate and mmap: munmap, close and shm_unlink"}},
-		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning, []string{"find nothing", "about 0.477 of 10000 lookups"}},
-		{"mooncake-shm", "memcpy of 4 KiB, upper end", result.Error, []string{"30.0 GB/s, 3.00 times"}},
-		{"copyrpc", "inproc fastforward", result.Error, []string{"90.2 M op/s, 2.71 times", "theoretical limit"}},
-		{"copyrpc", "4 nodes, all to all, std mpsc, notify", result.Error, []string{"124 K op/s, not 495 K op/s", "for each of 4"}},
-		{"copyrpc", "benchkv on 2 nodes, UCX-AM", result.Error, []string{"20.4 M op/s, 1.37 times"}},
-		{"copyrpc", "benchkv on 2 nodes, UCX-AM", result.Warning, []string{"add up to 80.0 %, and leave 20% unexplained"}},
-		{"copyrpc", "benchkv on 2 nodes, copyrpc Meta", result.Warning, []string{"6.74 us", "add up to 5.40 us, and leave 20% unexplained"}},
-		{"copyrpc", "benchkv on 2 nodes, copyrpc Meta", result.Error, []string{"factor of 1.23 to 1.61, but 1.50 to 2.00 is claimed"}},
+		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning,
+			[]string{"factor of 20.0 to 500, but 100 is claimed"}},
+		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning,
+			[]string{"factor of 10.0 to 200"}},
+		{"mooncake-shm", "shared-memory allocation, upper end", result.Warning,
+			[]string{"the timed loop of an allocation by size",
+				"shm_open, ftruncate and mmap: munmap, close and shm_unlink"}},
+		{"mooncake-shm", "address look-up, linear over 100 segments, upper end", result.Warning,
+			[]string{"find nothing", "about 0.477 of 10000 lookups"}},
+		{"mooncake-shm", "memcpy of 4 KiB, upper end", result.Error,
+			[]string{"30.0 GB/s, 3.00 times"}},
+		{"copyrpc", "inproc fastforward", result.Error,
+			[]string{"90.2 M op/s, 2.71 times", "theoretical limit"}},
+		{"copyrpc", "4 nodes, all to all, std mpsc, notify", result.Error,
+			[]string{"124 K op/s, not 495 K op/s", "for each of 4"}},
+		{"copyrpc", "benchkv on 2 nodes, UCX-AM", result.Error,
+			[]string{"20.4 M op/s, 1.37 times"}},
+		{"copyrpc", "benchkv on 2 nodes, UCX-AM", result.Warning,
+			[]string{"add up to 80.0 %, and leave 20% unexplained"}},
+		{"copyrpc", "benchkv on 2 nodes, copyrpc Meta", result.Warning,
+			[]string{"6.74 us", "add up to 5.40 us, and leave 20% unexplained"}},
+		{"copyrpc", "benchkv on 2 nodes, copyrpc Meta", result.Error,
+			[]string{"factor of 1.23 to 1.61, but 1.50 to 2.00 is claimed"}},
 		{"copyrpc", "copyrpc, 1 endpoint", result.Error, []string{"0.266, but 0.210 is claimed"}},
 		{"copyrpc", "erpc, 256 in flight", result.Error, []string{"4.38, but 4.70 is claimed"}},
-		{"copyrpc", "erpc, 8 queue pairs, 32 in flight", result.Error, []string{"6.09 M op/s over 4.97 M op/s"}},
+		{"copyrpc", "erpc, 8 queue pairs, 32 in flight", result.Error,
+			[]string{"6.09 M op/s over 4.97 M op/s"}},
 		{"copyrpc", "mlx5 write with immediate", result.Error, []string{"2.97 us, 52.7 times"}},
 	} {
 		d := readPublished(t, seeds+test.file+".json")
@@ -69,7 +92,8 @@ func TestContradictionsOfTheSeedDocuments(t *testing.T) {
 		if test.row != "" {
 			found = consistency.Row(rowOf(t, d, test.row))
 		}
-		require.True(t, has(found, test.severity, test.want), "%s: %s: %q is not among %v", test.file, test.row, test.want, found)
+		require.True(t, has(found, test.severity, test.want), "%s: %s: %q is not among %v",
+			test.file, test.row, test.want, found)
 	}
 }
 
@@ -78,7 +102,8 @@ func TestConsistentRowsOfTheSeedDocuments(t *testing.T) {
 	for file, rows := range map[string][]string{
 		"benchkv-2rank": {"1 rank", "ping-pong"},
 		"tcpx":          {"synchronous unpack kernel"},
-		"copyrpc":       {"ipc ping-pong", "ipc, 16 clients", "copyrpc, 8 endpoints, 256 in flight", "erpc ping-pong", "mlx5 1 MiB read"},
+		"copyrpc": {"ipc ping-pong", "ipc, 16 clients", "copyrpc, 8 endpoints, 256 in flight",
+			"erpc ping-pong", "mlx5 1 MiB read"},
 	} {
 		d := readPublished(t, seeds+file+".json")
 		for _, name := range rows {
@@ -93,7 +118,8 @@ func TestEveryAdmittedContradictionIsFound(t *testing.T) {
 		d := readPublished(t, seeds+file+".json")
 		for i := range d.Rows {
 			r := &d.Rows[i]
-			require.Equal(t, r.Contradiction != "", has(consistency.Row(r), result.Error, nil), "%s: %s", file, r.Name)
+			require.Equal(t, r.Contradiction != "", has(consistency.Row(r), result.Error, nil),
+				"%s: %s", file, r.Name)
 		}
 	}
 }

@@ -62,8 +62,8 @@ func row(c *set.Cell) error {
 	return nil
 }
 
-// cell applies [Check] to every repeat of a measured cell. It ignores metrics without one sample per
-// repeat, such as those that a run measures once.
+// cell applies [Check] to every repeat of a measured cell. It ignores metrics without one sample
+// per repeat, such as those that a run measures once.
 func cell(c *set.Cell) []result.Finding {
 	repeats := 0
 	for _, name := range []string{result.Throughput, result.LatencyP50, result.IterationRate} {

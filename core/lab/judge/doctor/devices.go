@@ -18,7 +18,8 @@ func (x *examiner) rdma() []Finding {
 	devices := x.environment.Identity.RDMA
 	if len(devices) == 0 {
 		return []Finding{{Name: "rdma", Value: "no device", Status: Note,
-			Meaning: "copyrpc and erpc use their software providers here, and ucxam uses shared memory or TCP."}}
+			Meaning: "copyrpc and erpc use their software providers here, and ucxam uses shared " +
+				"memory or TCP."}}
 	}
 	reachable := slices.ContainsFunc(x.root.Names("dev/infiniband"), func(name string) bool {
 		return strings.HasPrefix(name, "uverbs")
@@ -29,7 +30,8 @@ func (x *examiner) rdma() []Finding {
 		parts := []string{strings.TrimSpace(device.Type + " firmware " + device.Firmware)}
 		active := false
 		for _, port := range device.Ports {
-			parts = append(parts, fmt.Sprintf("port %s %s %s %s", port.Number, port.LinkLayer, port.State, port.Rate))
+			parts = append(parts, fmt.Sprintf("port %s %s %s %s", port.Number, port.LinkLayer,
+				port.State, port.Rate))
 			active = active || port.State == "ACTIVE"
 		}
 		if device.Node >= 0 {
@@ -38,13 +40,17 @@ func (x *examiner) rdma() []Finding {
 		f.Value = strings.Join(parts, "; ")
 		switch {
 		case !reachable:
-			f = f.as(Bad, "The kernel has the device, but there is no /dev/infiniband/uverbs* for it, so programs cannot open it.",
-				"modprobe ib_uverbs; in a container, pass the devices on (docker run --device=/dev/infiniband)")
+			f = f.as(Bad, "The kernel has the device, but there is no /dev/infiniband/uverbs* "+
+				"for it, so programs cannot open it.",
+				"modprobe ib_uverbs; in a container, pass the devices on (docker run "+
+					"--device=/dev/infiniband)")
 		case !active:
 			f = f.as(Warn, "No port is active: programs can open the device but not connect.",
-				"check the cable, and the subnet manager (InfiniBand) or the interface (ip link set up)")
+				"check the cable, and the subnet manager (InfiniBand) or the interface (ip link "+
+					"set up)")
 		case strings.HasPrefix(device.Name, "rxe"), strings.HasPrefix(device.Name, "siw"):
-			f = f.as(Note, "This is RDMA in software over an ordinary interface: good for trying verbs, not for measuring their speed. "+rdmaUsers, "")
+			f = f.as(Note, "This is RDMA in software over an ordinary interface: good for trying "+
+				"verbs, not for measuring their speed. "+rdmaUsers, "")
 		}
 		findings = append(findings, f)
 	}
@@ -61,16 +67,18 @@ type library struct {
 }
 
 var nativeLibraries = []library{
-	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h", "apt-get install libibverbs-dev ibverbs-providers",
+	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h",
+		"apt-get install libibverbs-dev ibverbs-providers",
 		"copyrpc and erpc use it for RDMA devices (provider=verbs)."},
 	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam uses it."},
-	{"libfabric.so", "libfabric1", "rdma/fabric.h", "apt-get install libfabric-dev", "ofi uses it."},
+	{"libfabric.so", "libfabric1", "rdma/fabric.h", "apt-get install libfabric-dev",
+		"ofi uses it."},
 	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver, which includes the library",
 		"tcpx uses it for GPUs (mode=gpu)."},
 }
 
-// Libraries returns the versions and files of the native libraries of this machine that transports use, by
-// name, in about 5 ms.
+// Libraries returns the versions and files of the native libraries of this machine that transports
+// use, by name, in about 5 ms.
 func Libraries() map[string]string {
 	x := examiner{root: "/", arch: runtime.GOARCH, loaderPath: os.Getenv("LD_LIBRARY_PATH")}
 	found := map[string]string{}
@@ -94,7 +102,8 @@ func (x *examiner) libraries() []Finding {
 		if version := x.packageVersion(lib.pkg); version != "" {
 			f.Value = version + ", " + f.Value
 		}
-		if lib.header != "" && !x.root.Exists("usr/include", lib.header) && !x.root.Exists("usr/local/include", lib.header) {
+		if lib.header != "" && !x.root.Exists("usr/include", lib.header) &&
+			!x.root.Exists("usr/local/include", lib.header) {
 			f = f.as(Note, lib.use+" The headers for building against it are missing.", lib.install)
 		}
 		findings = append(findings, f)
@@ -118,7 +127,8 @@ func (x *examiner) loaderDirs() []string {
 		dirs = append(dirs, path.Join(dir, triplet), dir)
 	}
 	return slices.DeleteFunc(dirs, func(dir string) bool {
-		return !strings.HasPrefix(dir, "/") || strings.Contains(dir, "-linux-gnu") && path.Base(dir) != triplet
+		return !strings.HasPrefix(dir, "/") || strings.Contains(dir, "-linux-gnu") &&
+			path.Base(dir) != triplet
 	})
 }
 
@@ -138,8 +148,8 @@ func (x *examiner) findLibrary(dirs []string, soname string) string {
 	return ""
 }
 
-// packageVersion returns the version of an installed Debian package, or "", because a library's file
-// name says little about its release. Debian appended t64 to some names when time_t changed.
+// packageVersion returns the version of an installed Debian package, or "", because a library's
+// file name says little about its release. Debian appended t64 to some names when time_t changed.
 func (x *examiner) packageVersion(pkg string) string {
 	status := "\n" + x.root.Text("var/lib/dpkg/status")
 	for _, name := range []string{pkg, pkg + "t64"} {

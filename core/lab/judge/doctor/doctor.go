@@ -65,8 +65,10 @@ func Examine(ctx context.Context) []Finding {
 		filesystem: statFilesystem,
 		shareMemfd: shareMemfd,
 		openPidfd:  openPidfd,
-		find:       func(identity map[string]string) calibration.Found { return new(calibration.Finder).Find(identity) },
-		version:    core.Version, runtime: core.RuntimeDigest(), now: time.Now,
+		find: func(identity map[string]string) calibration.Found {
+			return new(calibration.Finder).Find(identity)
+		},
+		version: core.Version, runtime: core.RuntimeDigest(), now: time.Now,
 	}
 	return x.examine(ctx)
 }
@@ -98,7 +100,8 @@ func (x *examiner) examine(ctx context.Context) []Finding {
 		one(x.cores), one(x.quota), one(x.load), one(x.governor), one(x.turbo), one(x.smt),
 		one(x.virtualisation), one(x.isolation), one(x.numa),
 		one(x.timeSource), one(x.perfEvents), one(x.mitigations), one(x.aslr),
-		one(x.hugePages), one(x.transparentHugePages), one(x.lockedMemory), one(x.devShm), one(x.memfd),
+		one(x.hugePages), one(x.transparentHugePages), one(x.lockedMemory), one(x.devShm),
+		one(x.memfd),
 		x.rdma, x.libraries, one(x.calibration),
 	} {
 		if ctx.Err() != nil {
@@ -143,7 +146,8 @@ func shareMemfd() error {
 		return os.NewSyscallError("memfd_create", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	again, err := os.OpenFile("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(fd), os.O_RDWR, 0)
+	again, err := os.OpenFile("/proc/"+strconv.Itoa(os.Getpid())+"/fd/"+strconv.Itoa(fd),
+		os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -24,14 +24,16 @@ type Host struct {
 
 // Plugin is a plugin on a host.
 type Plugin struct {
-	Refused     error  // why no run can use it, and the remedy, as for another file than the coordinator's; or nil
+	// why no run can use it, and the remedy, as for another file than the coordinator's; or nil
+	Refused     error
 	Unavailable string // as in transport.Info
 }
 
 // fluctuating are the values of an environment that differ between two looks at the same host.
 var fluctuating = []string{"load_average", "available_memory_bytes"}
 
-// Compare returns a finding for each value in which hosts differ, or a single one if they are alike.
+// Compare returns a finding for each value in which hosts differ, or a single one if they are
+// alike.
 func Compare(hosts []Host) ([]Finding, error) {
 	values := make([]map[string]string, len(hosts))
 	all := map[string]bool{}
@@ -58,16 +60,21 @@ func Compare(hosts []Host) ([]Finding, error) {
 		}
 	}
 	if len(findings) == 0 {
-		findings = append(findings, Finding{Name: "hosts", Value: "the same on " + listed(names), Status: OK,
+		findings = append(findings, Finding{Name: "hosts", Value: "the same on " + listed(names),
+			Status:  OK,
 			Meaning: "Ranks find the same on each host."})
 	}
 	return findings, nil
 }
 
-// addDevices adds the interfaces that a run may use, the libraries, and the transports that can run.
+// addDevices adds the interfaces that a run may use, the libraries, and the transports that can
+// run.
 func (h *Host) addDevices(values map[string]string) {
 	for _, d := range h.Interfaces {
-		if !slices.ContainsFunc(d.Addresses, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }) {
+		if !slices.ContainsFunc(d.Addresses, func(a netip.Addr) bool {
+			return !a.IsLoopback() &&
+				!a.IsLinkLocalUnicast()
+		}) {
 			continue
 		}
 		text := fmt.Sprintf("MTU %d", d.MTU)
@@ -122,8 +129,9 @@ func difference(key string, names []string, values []map[string]string) []Findin
 		parts = append(parts, fmt.Sprintf("%s on %s", text, listed(owners[text])))
 	}
 	return []Finding{{Name: "hosts: " + key, Value: strings.Join(parts, "; "), Status: Warn,
-		Meaning: "Ranks on unlike hosts differ for that reason alone, and the slowest sets the pace.",
-		Remedy:  "Use hosts that are alike, or set this the same on all."}}
+		Meaning: "Ranks on unlike hosts differ for that reason alone, and the slowest sets " +
+			"the pace.",
+		Remedy: "Use hosts that are alike, or set this the same on all."}}
 }
 
 // listed joins names as in "a, b and c".

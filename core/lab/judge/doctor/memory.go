@@ -7,7 +7,9 @@ import (
 )
 
 func (x *examiner) hugePages() Finding {
-	f := Finding{Name: "huge-pages", Status: OK, Meaning: "Transports that ask for huge pages get them, which saves TLB misses with large values."}
+	f := Finding{Name: "huge-pages", Status: OK,
+		Meaning: "Transports that ask for huge pages get them, which saves TLB misses with large " +
+			"values."}
 	info := map[string]string{}
 	for line := range strings.Lines(x.root.Text("proc/meminfo")) {
 		name, value, _ := strings.Cut(line, ":")
@@ -19,7 +21,8 @@ func (x *examiner) hugePages() Finding {
 		return f.unknown("It is unknown whether huge pages are reserved.")
 	case free == "0":
 		f.Value = total + " reserved, none free"
-		return f.as(Note, "Transports that ask for huge pages do not get them; large values cost more TLB misses.",
+		return f.as(Note, "Transports that ask for huge pages do not get them; large values cost "+
+			"more TLB misses.",
 			"sysctl vm.nr_hugepages=512")
 	}
 	f.Value = fmt.Sprintf("%s of %s free, %s each", free, total, info["Hugepagesize"])
@@ -37,7 +40,8 @@ func (x *examiner) transparentHugePages() Finding {
 		f.Value += ", shared memory " + v.SharedHugePages
 	}
 	if v.HugePages == "always" {
-		return f.as(Note, "The kernel may replace pages by huge pages during a window, which causes rare long stalls.",
+		return f.as(Note, "The kernel may replace pages by huge pages during a window, which "+
+			"causes rare long stalls.",
 			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
 	}
 	return f
@@ -47,7 +51,8 @@ func (x *examiner) transparentHugePages() Finding {
 const capIPCLock = 14
 
 func (x *examiner) lockedMemory() Finding {
-	f := Finding{Name: "locked-memory", Status: OK, Meaning: "RDMA transports can register as much memory as they need."}
+	f := Finding{Name: "locked-memory", Status: OK,
+		Meaning: "RDMA transports can register as much memory as they need."}
 	soft := ""
 	for line := range strings.Lines(x.root.Text("proc/self/limits")) {
 		if rest, found := strings.CutPrefix(line, "Max locked memory"); found {
@@ -75,7 +80,8 @@ func (x *examiner) lockedMemory() Finding {
 	if len(x.environment.Identity.RDMA) > 0 {
 		status = Bad
 	}
-	return f.as(status, "RDMA transports lock the memory that the device accesses, and fail at this limit.",
+	return f.as(status,
+		"RDMA transports lock the memory that the device accesses, and fail at this limit.",
 		"ulimit -l unlimited (limits.conf: memlock; docker run --ulimit memlock=-1)")
 }
 
@@ -90,17 +96,22 @@ func (x *examiner) hasCapability(bit uint) bool {
 }
 
 func (x *examiner) devShm() Finding {
-	f := Finding{Name: "dev-shm", Status: OK, Meaning: "There is room for named shared memory, which UCX and processes of other users need."}
+	f := Finding{Name: "dev-shm", Status: OK,
+		Meaning: "There is room for named shared memory, which UCX and processes of other " +
+			"users need."}
 	size, free, err := x.filesystem(x.root.Path("dev/shm"))
 	if err != nil {
 		f.Value = "missing"
-		return f.as(Warn, "Transports that need named shared memory cannot run: "+err.Error()+".", "mount -t tmpfs tmpfs /dev/shm")
+		return f.as(Warn, "Transports that need named shared memory cannot run: "+err.Error()+".",
+			"mount -t tmpfs tmpfs /dev/shm")
 	}
 	f.Value = fmt.Sprintf("%s free of %s", formatBytes(free), formatBytes(size))
 	const wanted = 256 << 20
 	if free < wanted {
-		return f.as(Warn, "Rings for many peers or large values do not fit; SIGBUS kills a process that touches a page beyond the limit.",
-			"mount -o remount,size=2G /dev/shm (docker run --shm-size=2g), and remove stale files there")
+		return f.as(Warn, "Rings for many peers or large values do not fit; SIGBUS kills a "+
+			"process that touches a page beyond the limit.",
+			"mount -o remount,size=2G /dev/shm (docker run --shm-size=2g), and remove stale "+
+				"files there")
 	}
 	return f
 }

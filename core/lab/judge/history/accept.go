@@ -7,8 +7,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// Accept marks the changes for the worse that were accepted for the new set, by what was recorded next to
-// its results.
+// Accept marks the changes for the worse that were accepted for the new set, by what was recorded
+// next to its results.
 func Accept(r *compare.Report) error {
 	list, err := readBlessings(r.New)
 	if err != nil {

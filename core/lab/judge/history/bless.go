@@ -62,7 +62,8 @@ func readBlessings(dir string) ([]Blessing, error) {
 	}
 	if read.Kind != blessingsKind || read.SchemaVersion != blessingsVersion {
 		return nil, fmt.Errorf("reading %s: kind %q of version %q, not %s of %s",
-			path, printable.Text(read.Kind), printable.Text(read.SchemaVersion), blessingsKind, blessingsVersion)
+			path, printable.Text(read.Kind), printable.Text(read.SchemaVersion), blessingsKind,
+			blessingsVersion)
 	}
 	for i := range read.Blessed {
 		b := &read.Blessed[i]

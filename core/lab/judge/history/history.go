@@ -40,7 +40,8 @@ type Set struct {
 	Label string `json:"label"`
 	// StartedAt is the start of its first result.
 	StartedAt time.Time `json:"started_at"`
-	// Version and Revision are those of the command that measured it; empty if its files do not say.
+	// Version and Revision are those of the command that measured it; empty if its files do not
+	// say.
 	Version  string     `json:"version,omitempty"`
 	Revision string     `json:"revision,omitempty"`
 	Blessed  []Blessing `json:"blessed,omitempty"`
@@ -163,7 +164,9 @@ func (h *History) arrange() {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return h.Sets[a].StartedAt.Compare(h.Sets[b].StartedAt) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return h.Sets[a].StartedAt.Compare(h.Sets[b].StartedAt)
+	})
 	sets, loaded := make([]Set, len(order)), make([]*set.Set, len(order))
 	for to, from := range order {
 		sets[to], loaded[to] = h.Sets[from], h.loaded[from]
@@ -186,7 +189,8 @@ func (h *History) label() {
 	first--
 	for same := true; same; last++ {
 		for _, p := range parts {
-			same = same && len(p)-last > first+1 && p[len(p)-1-last] == parts[0][len(parts[0])-1-last]
+			same = same && len(p)-last > first+1 &&
+				p[len(p)-1-last] == parts[0][len(parts[0])-1-last]
 		}
 	}
 	last--
@@ -197,8 +201,9 @@ func (h *History) label() {
 
 // Series is one metric of one cell on one machine through the sets.
 type Series struct {
-	// Cell is the short name of the cell's configuration ([set.ID]), Load its label among all cells, and
-	// Transport and Machine complete it. Machine is empty if all sets are of one machine.
+	// Cell is the short name of the cell's configuration ([set.ID]), Load its label among all
+	// cells, and Transport and Machine complete it. Machine is empty if all sets are of one
+	// machine.
 	Cell      string        `json:"cell"`
 	Load      string        `json:"load"`
 	Transport string        `json:"transport"`
@@ -254,9 +259,9 @@ type Options struct {
 // identity tells series apart.
 type identity struct{ key, machine string }
 
-// Series returns the series of the metrics that have a point in two sets or more, in the order of the
-// cells in the newest sets. Where the sets show several states of the machine, a series has the windows
-// in the state in which all of its cells have most.
+// Series returns the series of the metrics that have a point in two sets or more, in the order of
+// the cells in the newest sets. Where the sets show several states of the machine, a series has the
+// windows in the state in which all of its cells have most.
 func (h *History) Series(o Options) []Series {
 	cells := map[identity]map[int]*set.Cell{} // by set
 	machines := map[string]bool{}
@@ -287,8 +292,9 @@ func (h *History) Series(o Options) []Series {
 		for _, metric := range o.Metrics {
 			d := result.Define(metric)
 			s := Series{
-				Cell: set.ID(id.key), Load: labels.Load(newest[i].Config), Transport: newest[i].Transport(),
-				Metric: metric, Unit: d.Unit, Better: d.Better,
+				Cell: set.ID(id.key), Load: labels.Load(newest[i].Config),
+				Transport: newest[i].Transport(),
+				Metric:    metric, Unit: d.Unit, Better: d.Better,
 			}
 			if len(machines) > 1 {
 				s.Machine = id.machine
@@ -319,13 +325,15 @@ func (h *History) fill(s *Series, cells map[int]*set.Cell, metric string) {
 	s.State = h.states.Common(list)
 	for i, at := range sets {
 		c := h.states.Within(list[i], s.State)
-		if m, known := c.Metric(metric); known && !math.IsInf(m.Median, 0) && !math.IsNaN(m.Median) {
+		if m, known := c.Metric(metric); known && !math.IsInf(m.Median, 0) &&
+			!math.IsNaN(m.Median) {
 			s.Points = append(s.Points, Point{Set: at, Value: m.Median, N: m.N})
 		}
 	}
 }
 
-// pathChanges returns the changes of the path of a cell, by set. Sets that do not know it have none.
+// pathChanges returns the changes of the path of a cell, by set. Sets that do not know it have
+// none.
 func pathChanges(cells map[int]*set.Cell) (list []PathChange) {
 	before := -1
 	for _, at := range slices.Sorted(maps.Keys(cells)) {
@@ -334,15 +342,16 @@ func pathChanges(cells map[int]*set.Cell) (list []PathChange) {
 			continue
 		}
 		if before >= 0 && !slices.Equal(cells[before].Plugin.Path, path) {
-			list = append(list, PathChange{Set: at, Before: before, Old: cells[before].Plugin.Path, New: path})
+			list = append(list, PathChange{Set: at, Before: before, Old: cells[before].Plugin.Path,
+				New: path})
 		}
 		before = at
 	}
 	return list
 }
 
-// findChanges finds the changes of a series by at least floor. Levels are compared as ratios, so the
-// search is among logarithms, if all values are positive.
+// findChanges finds the changes of a series by at least floor. Levels are compared as ratios, so
+// the search is among logarithms, if all values are positive.
 func (h *History) findChanges(s *Series, floor float64) {
 	values := make([]float64, len(s.Points))
 	for i, p := range s.Points {
@@ -367,7 +376,8 @@ func (h *History) findChanges(s *Series, floor float64) {
 		old, now := level(s.Points[starts[i-1]:starts[i]]), level(s.Points[starts[i]:starts[i+1]])
 		share := now/old - 1
 		c := Change{
-			Set: s.Points[starts[i]].Set, Before: s.Points[starts[i]-1].Set, Old: old, New: now, Share: share,
+			Set: s.Points[starts[i]].Set, Before: s.Points[starts[i]-1].Set, Old: old, New: now,
+			Share: share,
 			Worse: s.Better == result.Higher && share < 0 || s.Better == result.Lower && share > 0,
 		}
 		c.Blessed = h.blessing(s, s.Points[starts[i]:starts[i+1]])

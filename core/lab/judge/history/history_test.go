@@ -34,7 +34,8 @@ func load(t *testing.T, dir string) (*history.History, []history.Series) {
 	t.Helper()
 	h, err := history.Load([]string{dir})
 	require.NoError(t, err)
-	return h, h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50}, Floor: 0.02})
+	return h, h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50},
+		Floor: 0.02})
 }
 
 func TestSeries(t *testing.T) {
@@ -74,7 +75,8 @@ func TestBless(t *testing.T) {
 	require.ErrorContains(t, err, `there is no cell "shm in_flight=3"; did you mean`)
 
 	night := func(n string) string { return filepath.Join(dir, "night00"+n) }
-	b := history.Blessing{Who: "ada", Why: "checksums", At: time.Unix(1, 0).UTC(), Cell: cell, Metric: result.Throughput}
+	b := history.Blessing{Who: "ada", Why: "checksums", At: time.Unix(1, 0).UTC(), Cell: cell,
+		Metric: result.Throughput}
 	require.NoError(t, history.Bless(night("15"), b)) // within the second level
 	_, list = load(t, dir)
 	require.Equal(t, 7, history.Unaccepted(list))
@@ -99,21 +101,24 @@ func TestBless(t *testing.T) {
 
 	require.ErrorContains(t, history.Bless(filepath.Join(dir, "none"), b), "no set of results")
 	for text, says := range map[string]string{
-		"{": "EOF", `{"kind":"blessings","schema_version":"2.0.0"}`: "not blessings of 1.0.0", `{"kinds":1}`: "unknown field",
+		"{": "EOF", `{"kind":"blessings","schema_version":"2.0.0"}`: "not blessings of 1.0.0",
+		`{"kinds":1}`: "unknown field",
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(night("15"), history.BlessedName), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(night("15"), history.BlessedName),
+			[]byte(text), 0o600))
 		_, err = history.Load([]string{dir})
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "night0015")
 	}
 }
 
-// A series names the sets between which the bytes took another path; a set that does not know its path
-// is passed over.
+// A series names the sets between which the bytes took another path; a set that does not know its
+// path is passed over.
 func TestPathChanges(t *testing.T) {
 	dir := historytest.Write(t, t.TempDir(), 2, 3, nights(6, 1e6)...)
 	var sets []*set.Set
-	for i, path := range []string{"tcp over eth0", "tcp over eth0", "", "tcp over bond0", "tcp over bond0", "tcp over eth0"} {
+	for i, path := range []string{"tcp over eth0", "tcp over eth0", "", "tcp over bond0",
+		"tcp over bond0", "tcp over eth0"} {
 		s, err := set.Load(filepath.Join(dir, fmt.Sprintf("night%04d", i+1)))
 		require.NoError(t, err)
 		if path != "" {
@@ -123,7 +128,8 @@ func TestPathChanges(t *testing.T) {
 	}
 	h, err := history.Of(sets...)
 	require.NoError(t, err)
-	for _, s := range h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50}}) {
+	metrics := []string{result.Throughput, result.LatencyP50}
+	for _, s := range h.Series(history.Options{Metrics: metrics}) {
 		if s.Load == "in_flight=1" {
 			require.Empty(t, s.Paths)
 			continue
@@ -154,13 +160,18 @@ func TestOtava(t *testing.T) {
 	require.NoError(t, export.WriteOtava(&out, h, tests[0]))
 	rows, err := csv.NewReader(&out).ReadAll()
 	require.NoError(t, err)
-	require.Equal(t, []string{"time", "commit", "version", "set", "throughput", "latency_p50"}, rows[0])
+	require.Equal(t, []string{"time", "commit", "version", "set", "throughput", "latency_p50"},
+		rows[0])
 	require.Len(t, rows, 10)
-	require.Equal(t, []string{"2026-01-01T02:00:00Z", "0000000000000000000000000000000000000001", "0.0.0", "night0001"}, rows[1][:4])
+	require.Equal(t, []string{"2026-01-01T02:00:00Z", "0000000000000000000000000000000000000001",
+		"0.0.0", "night0001"}, rows[1][:4])
 	require.NotEmpty(t, rows[9][5])
-	require.NoError(t, export.WriteOtavaTests(&out, tests, func(t export.OtavaTest) string { return t.Name + ".csv" }))
-	require.Contains(t, out.String(), "  \"shm in_flight=1\":\n    type: csv\n    file: \"shm in_flight=1.csv\"\n    time_column: time\n")
-	require.Contains(t, out.String(), "      latency_p50:\n        column: latency_p50\n        direction: -1\n")
+	require.NoError(t, export.WriteOtavaTests(&out, tests,
+		func(t export.OtavaTest) string { return t.Name + ".csv" }))
+	require.Contains(t, out.String(), "  \"shm in_flight=1\":\n    type: csv\n    file: \"shm "+
+		"in_flight=1.csv\"\n    time_column: time\n")
+	require.Contains(t, out.String(),
+		"      latency_p50:\n        column: latency_p50\n        direction: -1\n")
 }
 
 // BenchmarkHistory reads 1,000 sets of 50 cells and finds their changes.
@@ -169,7 +180,9 @@ func BenchmarkHistory(b *testing.B) {
 	for b.Loop() {
 		h, err := history.Load([]string{dir})
 		require.NoError(b, err)
-		require.NotEmpty(b, h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50, result.LatencyP99}, Floor: 0.02}))
+		require.NotEmpty(b,
+			h.Series(history.Options{Metrics: []string{result.Throughput, result.LatencyP50,
+				result.LatencyP99}, Floor: 0.02}))
 	}
 	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/history")
 }

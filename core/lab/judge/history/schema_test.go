@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "rewrite schema.json from the Go types")
 const schemaID = "urn:transportbench:history:1"
 
 func TestSchemaFile(t *testing.T) {
-	reflector := invopop.Reflector{BaseSchemaID: schemaID, AllowAdditionalProperties: true} // later minor versions add some
+	// later minor versions add some
+	reflector := invopop.Reflector{BaseSchemaID: schemaID, AllowAdditionalProperties: true}
 	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/judge/history", "."))
 	schema := reflector.Reflect(new(Document))
 	schema.ID = schemaID
@@ -31,7 +32,8 @@ func TestSchemaFile(t *testing.T) {
 	}
 	committed, err := os.ReadFile("schema.json")
 	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text), "schema.json: run go test ./core/lab/judge/history -run TestSchemaFile -update")
+	require.Equal(t, string(committed), string(text),
+		"schema.json: run go test ./core/lab/judge/history -run TestSchemaFile -update")
 }
 
 // What is written follows the schema, and what breaks it is found.
@@ -57,10 +59,14 @@ func TestDocumentFollowsTheSchema(t *testing.T) {
 	}
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	blessing := Blessing{Who: "ada", Why: "new kernel", At: at}
-	h := &History{Sets: []Set{{Path: "nightly/a", Label: "a", StartedAt: at}, {Path: "nightly/b", Label: "b", StartedAt: at, Version: "1", Revision: "r", Blessed: []Blessing{blessing}}}}
+	h := &History{Sets: []Set{{Path: "nightly/a", Label: "a", StartedAt: at},
+		{Path: "nightly/b", Label: "b", StartedAt: at, Version: "1", Revision: "r",
+			Blessed: []Blessing{blessing}}}}
 	series := []Series{{
-		Cell: "0123", Load: "kv", Transport: "shm", Metric: "throughput", Unit: "op/s", Better: "higher", Points: []Point{{0, 2e6, 10}, {1, 1e6, 10}},
-		Changes: []Change{{Set: 1, Old: 2e6, New: 1e6, Share: -0.5, Worse: true, Blessed: &blessing}},
+		Cell: "0123", Load: "kv", Transport: "shm", Metric: "throughput", Unit: "op/s",
+		Better: "higher", Points: []Point{{0, 2e6, 10}, {1, 1e6, 10}},
+		Changes: []Change{{Set: 1, Old: 2e6, New: 1e6, Share: -0.5, Worse: true,
+			Blessed: &blessing}},
 	}}
 	require.NoError(t, check(h, series, nil))
 	require.NoError(t, check(h, nil, nil))
@@ -69,12 +75,16 @@ func TestDocumentFollowsTheSchema(t *testing.T) {
 		"schema_version": func(d map[string]any) { d["schema_version"] = "2.0.0" },
 		"series":         func(d map[string]any) { d["series"] = nil },
 		"points": func(d map[string]any) {
-			d["series"].([]any)[0].(map[string]any)["points"].([]any)[0].(map[string]any)["value"] = "fast"
+			d["series"].([]any)[0].(map[string]any)["points"].([]any)[0].(map[string]any)["value"] =
+				"fast"
 		},
 		"who": func(d map[string]any) {
-			delete(d["sets"].([]any)[1].(map[string]any)["blessed"].([]any)[0].(map[string]any), "who")
+			delete(d["sets"].([]any)[1].(map[string]any)["blessed"].([]any)[0].(map[string]any),
+				"who")
 		},
-		"started_at": func(d map[string]any) { d["sets"].([]any)[0].(map[string]any)["started_at"] = "yesterday" },
+		"started_at": func(d map[string]any) {
+			d["sets"].([]any)[0].(map[string]any)["started_at"] = "yesterday"
+		},
 	} {
 		require.Error(t, check(h, series, edit), field)
 	}

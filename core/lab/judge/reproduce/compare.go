@@ -89,8 +89,8 @@ func (s *Side) Any() bool {
 	return slices.ContainsFunc(s.Figures, func(f *Figure) bool { return f != nil })
 }
 
-// Remarks returns for each line the marks of what ours lacks and of what is wrong with the published
-// figures, and the texts of all marks in order.
+// Remarks returns for each line the marks of what ours lacks and of what is wrong with the
+// published figures, and the texts of all marks in order.
 func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
 	var missing []string // each once
 	for i := range t.Lines {
@@ -110,7 +110,8 @@ func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
 		if !l.Theirs.Any() {
 			lacks, wrong = append(lacks, wrong...), nil
 		}
-		ours, theirs = append(ours, strings.Join(lacks, " ")), append(theirs, strings.Join(wrong, " "))
+		ours, theirs = append(ours, strings.Join(lacks, " ")),
+			append(theirs, strings.Join(wrong, " "))
 	}
 	for i, text := range missing {
 		texts = append(texts, letter(i)+": "+text)
@@ -124,11 +125,15 @@ func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
 // letter returns the mark of the i-th reason for missing figures.
 func letter(i int) string { return string(rune('a' + i%26)) }
 
-// In reports whether a set has the published figures of the document and others, as [Document.Compare]
-// needs.
+// In reports whether a set has the published figures of the document and others, as
+// [Document.Compare] needs.
 func (d *Document) In(s *set.Set) bool {
-	published := func(c set.Cell) bool { return c.Status == set.Published && c.Reason == d.Published.Source }
-	return slices.ContainsFunc(s.Cells, published) && slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status != set.Published })
+	published := func(c set.Cell) bool {
+		return c.Status == set.Published &&
+			c.Reason == d.Published.Source
+	}
+	return slices.ContainsFunc(s.Cells, published) &&
+		slices.ContainsFunc(s.Cells, func(c set.Cell) bool { return c.Status != set.Published })
 }
 
 // Compare returns the tables of a document with the figures of a set.
@@ -138,8 +143,10 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 		return nil, err
 	}
 	own := *s
-	own.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c set.Cell) bool { return c.Status == set.Published })
-	c := &Comparison{Kind: "reproduction", Document: d.Name, Source: d.Published.Source, Notes: d.Notes, Absent: d.Absent, Ours: &own}
+	own.Cells = slices.DeleteFunc(slices.Clone(s.Cells),
+		func(c set.Cell) bool { return c.Status == set.Published })
+	c := &Comparison{Kind: "reproduction", Document: d.Name, Source: d.Published.Source,
+		Notes: d.Notes, Absent: d.Absent, Ours: &own}
 	for _, found := range consistency.Document(d.Published) {
 		c.Wrong = append(c.Wrong, found.Message)
 	}
@@ -173,7 +180,8 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 			return nil, err
 		}
 		for _, figures := range []*set.Set{&own, theirs} {
-			most, err := analyze.CapacityOf(figures, analyze.CapacityOptions{Objective: &o, Rate: d.Rate})
+			most, err := analyze.CapacityOf(figures,
+				analyze.CapacityOptions{Objective: &o, Rate: d.Rate})
 			if err == nil { // else there are too few cells
 				c.Objectives = append(c.Objectives, most)
 			}
@@ -249,7 +257,8 @@ func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 	for _, name := range r.Theirs {
 		row := d.row(name)
 		if row.Contradiction != "" {
-			wrong.Add("", r.Name, result.Finding{Name: "published", Severity: result.Error, Message: row.Contradiction})
+			wrong.Add("", r.Name, result.Finding{Name: "published", Severity: result.Error,
+				Message: row.Contradiction})
 			continue
 		}
 		for _, found := range consistency.Row(row) {
@@ -257,12 +266,13 @@ func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 		}
 	}
 	if r.Note != "" {
-		wrong.Add("", r.Name, result.Finding{Name: "note", Severity: result.Warning, Message: r.Note})
+		wrong.Add("", r.Name, result.Finding{Name: "note", Severity: result.Warning,
+			Message: r.Note})
 	}
 }
 
-// providerOf returns the provider of a cell. Readings of microbenchmarks do not say it, so theirs is that
-// of a run of the transport.
+// providerOf returns the provider of a cell. Readings of microbenchmarks do not say it, so theirs
+// is that of a run of the transport.
 func providerOf(s *set.Set, c *set.Cell) string {
 	if c.Plugin.Provider != "" {
 		return c.Plugin.Provider
@@ -379,9 +389,9 @@ type loops struct {
 	read []result.RankLoop
 }
 
-// figure returns a metric, or of the rank's loops "loops.EVENT", "loops.per_request", "phases.NAME.p90", or
-// "times.NS", the share of iterations that took at most so long. It returns nil if the cell has no such
-// figure.
+// figure returns a metric, or of the rank's loops "loops.EVENT", "loops.per_request",
+// "phases.NAME.p90", or "times.NS", the share of iterations that took at most so long. It returns
+// nil if the cell has no such figure.
 func (l *loops) figure(name string) (*Figure, error) {
 	kind, of, _ := strings.Cut(name, ".")
 	if !slices.Contains([]string{"loops", "phases", "times"}, kind) {

@@ -27,7 +27,8 @@ type Document struct {
 	// Micro are microbenchmarks, in the order in which they are measured.
 	Micro  []Micro
 	Tables []Table
-	// Objectives are the rows of a table with the largest load that meets each, such as "read_p50<25ms".
+	// Objectives are the rows of a table with the largest load that meets each, such as
+	// "read_p50<25ms".
 	Objectives []string
 	// Rate is the metric that the objectives maximize.
 	Rate string
@@ -74,8 +75,8 @@ type Column struct {
 // Row corresponds to a row of the document.
 type Row struct {
 	Name string
-	// Ours selects our cell as [set.Match] does; of several patterns the first that a cell matches counts.
-	// It is empty if nothing here measures the row.
+	// Ours selects our cell as [set.Match] does; of several patterns the first that a cell matches
+	// counts. It is empty if nothing here measures the row.
 	Ours []string
 	// Theirs is the name of the published row, or of the two ends of a range.
 	Theirs []string
@@ -83,13 +84,16 @@ type Row struct {
 	// the cell that is ours, if our cell does not have its own.
 	Floor string
 	Least []string
-	// Over and Under are the names of rows of the same table: the row has the ratios of their figures.
+	// Over and Under are the names of rows of the same table: the row has the ratios of their
+	// figures.
 	Over, Under string
-	// Times multiplies the times of ours: 2 if they are half of a round trip, and the document's a whole one.
+	// Times multiplies the times of ours: 2 if they are half of a round trip, and the document's a
+	// whole one.
 	Times float64
 	// Rank is the rank whose loops the columns have.
 	Rank int
-	// Needs is hardware that the row needs. It is missing if the provider of our cell is not Provider.
+	// Needs is hardware that the row needs. It is missing if the provider of our cell is not
+	// Provider.
 	Needs, Provider string
 	// Note says what is wrong with the published figures, or differs in ours.
 	Note string
@@ -113,7 +117,8 @@ var ErrUnknown = errors.New("there is no such document")
 // Load reads a document.
 func Load(files fs.FS, name string) (*Document, error) {
 	if names := Names(files); !slices.Contains(names, name) {
-		return nil, fmt.Errorf("%q: %w%s; there are %s", name, ErrUnknown, transport.SuggestionFor(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q: %w%s; there are %s", name, ErrUnknown,
+			transport.SuggestionFor(name, names), strings.Join(names, ", "))
 	}
 	text, err := fs.ReadFile(files, path.Join(tables, name+".yaml"))
 	if err != nil {

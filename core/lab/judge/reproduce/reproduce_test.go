@@ -46,7 +46,8 @@ func TestCompare(t *testing.T) {
 	require.NoError(t, err)
 	s := set.New()
 	add := func(micro, size string, samples map[string][]float64) {
-		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm", "micro": micro, "value_size": size},
+		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm",
+			"micro": micro, "value_size": size},
 			Status: set.Measured, Environment: -1, Samples: samples})
 	}
 	add("allocate/dev-shm/make", "1048576", map[string][]float64{"latency_p50": {5000}})

@@ -18,9 +18,9 @@ const Unread = "unread"
 //
 // The density is smoothed with a normal kernel whose width makes two states that differ by a factor
 // of 1.5 just distinct, the factor from which a window counts as mixed. Two neighbouring modes are
-// two states if the density between them falls below half of the lower one, and if each has at least
-// two readings and 1% of all. The bound between two states is where the density is least. The result
-// depends on the readings alone: not on their order, nor on any metric.
+// two states if the density between them falls below half of the lower one, and if each has at
+// least two readings and 1% of all. The bound between two states is where the density is least. The
+// result depends on the readings alone: not on their order, nor on any metric.
 type States struct {
 	bounds []float64 // between states, in nanoseconds, ascending
 	found  bool      // there are readings
@@ -173,8 +173,8 @@ func (s States) Count() int {
 	return len(s.bounds) + 1
 }
 
-// Names returns the names of the states, the smallest bounce first: near, far, far 2, ... With fewer
-// than two states there are none.
+// Names returns the names of the states, the smallest bounce first: near, far, far 2, ... With
+// fewer than two states there are none.
 func (s States) Names() []string {
 	var names []string
 	for i := 0; len(s.bounds) > 0 && i <= len(s.bounds); i++ {
@@ -193,8 +193,8 @@ func stateName(i int) string {
 	return fmt.Sprintf("far %d", i)
 }
 
-// Of returns the state of a window by the bounces before and after it, of which 0 is unknown: a name,
-// [Mixed] or [Unread]. It returns "" if there are fewer than two states.
+// Of returns the state of a window by the bounces before and after it, of which 0 is unknown: a
+// name, [Mixed] or [Unread]. It returns "" if there are fewer than two states.
 func (s States) Of(before, after float64) string {
 	if len(s.bounds) == 0 {
 		return ""

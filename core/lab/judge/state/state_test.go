@@ -57,7 +57,8 @@ func TestStatesWithStrayReadings(t *testing.T) {
 	for range 50 {
 		var bounces []float64
 		for range 10 + r.IntN(100) {
-			bounces = append(bounces, 50*math.Exp(0.05*r.NormFloat64()), 300*math.Exp(0.15*math.Abs(r.NormFloat64())))
+			bounces = append(bounces, 50*math.Exp(0.05*r.NormFloat64()),
+				300*math.Exp(0.15*math.Abs(r.NormFloat64())))
 		}
 		for range len(bounces) / 40 {
 			bounces = append(bounces, 50*math.Pow(6, r.Float64()))

@@ -19,25 +19,26 @@ type Trend struct {
 	Late  float64 `json:"late"`
 }
 
-// Rises reports whether the interval and the slopes of both halves are above 0. What lasts longer than a
-// series, such as another state of the machine, is mostly in one half.
+// Rises reports whether the interval and the slopes of both halves are above 0. What lasts longer
+// than a series, such as another state of the machine, is mostly in one half.
 func (t Trend) Rises() bool { return t.Low > 0 && t.Early > 0 && t.Late > 0 }
 
 // Falls is the opposite of [Trend.Rises].
 func (t Trend) Falls() bool { return t.High < 0 && t.Early < 0 && t.Late < 0 }
 
-// least is the smallest number of values that have a trend: with fewer, no order of them is rare enough.
+// least is the smallest number of values that have a trend: with fewer, no order of them is rare
+// enough.
 const least = 8
 
-// most bounds the number of points. A longer series is divided into so many parts of equal length, of
-// which the medians count.
+// most bounds the number of points. A longer series is divided into so many parts of equal length,
+// of which the medians count.
 const most = 400
 
-// Of returns the trend of a series: Theil's and Sen's median of the slopes between all pairs of values,
-// which a third of outliers does not spoil, with the interval by the distribution of Kendall's statistic
-// (Sen, 1968). The statistic varies more if neighbors resemble each other, as on a machine that changes
-// its state from time to time; the interval is as much wider (Hamed and Rao, 1998). ok is false if there
-// are too few values or their median is not above 0.
+// Of returns the trend of a series: Theil's and Sen's median of the slopes between all pairs of
+// values, which a third of outliers does not spoil, with the interval by the distribution of
+// Kendall's statistic (Sen, 1968). The statistic varies more if neighbors resemble each other, as
+// on a machine that changes its state from time to time; the interval is as much wider (Hamed and
+// Rao, 1998). ok is false if there are too few values or their median is not above 0.
 func Of(values []float64) (t Trend, ok bool) {
 	center := record.Median(values)
 	if len(values) < least || !(center > 0) {
@@ -55,7 +56,8 @@ func Of(values []float64) (t Trend, ok bool) {
 	high := min(int(math.Ceil((pairs+width)/2)), len(slopes)-1)
 	return Trend{
 		Slope: slope, Low: slopes[low], High: slopes[high],
-		Early: record.Median(slopesOf(points[:n/2], step*center)), Late: record.Median(slopesOf(points[n/2:], step*center)),
+		Early: record.Median(slopesOf(points[:n/2], step*center)),
+		Late:  record.Median(slopesOf(points[n/2:], step*center)),
 	}, true
 }
 
@@ -71,9 +73,9 @@ func slopesOf(points []float64, unit float64) []float64 {
 	return slopes
 }
 
-// inflation returns the ratio of the variance of Kendall's statistic to that of independent points, at
-// least 1. It is computed from the autocorrelation of the ranks of the points without their slope, up to
-// the first lag at which it is not significant: that of longer ones is noise.
+// inflation returns the ratio of the variance of Kendall's statistic to that of independent points,
+// at least 1. It is computed from the autocorrelation of the ranks of the points without their
+// slope, up to the first lag at which it is not significant: that of longer ones is noise.
 func inflation(points []float64, slope float64) float64 {
 	n := float64(len(points))
 	flat := make([]float64, len(points))
@@ -124,7 +126,8 @@ func ranksOf(values []float64) []float64 {
 	return ranks
 }
 
-// parts returns the medians of at most [most] parts of a series, and how many values are between two.
+// parts returns the medians of at most [most] parts of a series, and how many values are between
+// two.
 func parts(values []float64) (points []float64, step float64) {
 	size := (len(values) + most - 1) / most
 	for ; len(values) >= size; values = values[size:] {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// series has a slope of a share of the first value, noise that is skewed as times are, and a value in
-// twenty that is ten times as large.
+// series has a slope of a share of the first value, noise that is skewed as times are, and a value
+// in twenty that is ten times as large.
 func series(r *rand.Rand, n int, slope float64) []float64 {
 	list := make([]float64, n)
 	for i := range list {
@@ -35,7 +35,8 @@ func TestCoverage(t *testing.T) {
 			require.True(t, ok)
 			// Of is relative to the median, which is that of the middle.
 			want := c.slope / (1 + c.slope*float64(c.n)/2)
-			if got.Low <= want*1.05 && want*0.95 <= got.High || got.Low <= want && want <= got.High {
+			if got.Low <= want*1.05 && want*0.95 <= got.High || got.Low <= want &&
+				want <= got.High {
 				held++
 			}
 		}

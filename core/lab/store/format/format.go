@@ -140,8 +140,8 @@ func Percent(change *float64) string {
 	return fmt.Sprintf("%+.2f%%", 100**change)
 }
 
-// Share formats a share as a percentage with two digits after the point if it is below 10%, else one,
-// without zeros at the end.
+// Share formats a share as a percentage with two digits after the point if it is below 10%, else
+// one, without zeros at the end.
 func Share(share float64) string {
 	digits := 2
 	if math.Abs(share) >= 0.0995 {

@@ -81,7 +81,10 @@ func Parse(document *result.Document) (*Document, error) {
 	case d.Kind != Kind:
 		return nil, fmt.Errorf("kind %q is not %q", d.Kind, Kind)
 	case major != "1":
-		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads published figures of 1.x", result.ErrNewer, d.SchemaVersion)
+		return nil,
+			fmt.Errorf(
+				"%w: its schema is %q, and this transportbench reads published figures of 1.x",
+				result.ErrNewer, d.SchemaVersion)
 	case d.Source == "":
 		return nil, errors.New("source is missing")
 	case len(d.Rows) == 0:
@@ -113,7 +116,8 @@ func (r *Row) check() error {
 		case figure.Unit == "":
 			return fmt.Errorf("metric %s has no unit", name)
 		case known.Unit != "" && known.Unit != figure.Unit:
-			return fmt.Errorf("metric %s is in %s, but our %s is in %s", name, figure.Unit, name, known.Unit)
+			return fmt.Errorf("metric %s is in %s, but our %s is in %s", name, figure.Unit, name,
+				known.Unit)
 		}
 	}
 	for _, w := range r.Work {

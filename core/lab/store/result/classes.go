@@ -18,7 +18,8 @@ const (
 const SLOAttainment = "slo_attainment"
 
 // ClassMetrics are the metrics of a class of traffic.
-var ClassMetrics = []string{Throughput, Goodput, LatencyP50, LatencyP99, ResponseP50, ResponseP99, SLOAttainment}
+var ClassMetrics = []string{Throughput, Goodput, LatencyP50, LatencyP99, ResponseP50, ResponseP99,
+	SLOAttainment}
 
 // ClassMetric returns the name of a class's metric: "rpc.latency_p99", "rpc.alone.latency_p99" or
 // "rpc.slowdown.latency_p99".
@@ -38,8 +39,8 @@ func ofClass(name string) (class, kind, metric string, ok bool) {
 	return class, kind, metric, ok
 }
 
-// ClassFigures are one metric of a class of traffic: with all classes at once, alone, and the former over
-// the latter. What was not measured is nil.
+// ClassFigures are one metric of a class of traffic: with all classes at once, alone, and the
+// former over the latter. What was not measured is nil.
 type ClassFigures struct {
 	Class     string  `json:"class"`
 	Metric    string  `json:"metric"`
@@ -49,9 +50,10 @@ type ClassFigures struct {
 	Objective string  `json:"objective,omitempty"` // of [SLOAttainment]
 }
 
-// FiguresOf returns the metrics of classes that were measured, by class. summary returns a metric by its
-// name.
-func FiguresOf(classes config.Classes, summary func(name string) (Metric, bool)) (list []ClassFigures) {
+// FiguresOf returns the metrics of classes that were measured, by class. summary returns a metric
+// by its name.
+func FiguresOf(classes config.Classes, summary func(name string) (Metric, bool)) (
+	list []ClassFigures) {
 	for _, class := range classes {
 		for _, metric := range ClassMetrics {
 			of := func(kind string) *Metric {
@@ -60,7 +62,8 @@ func FiguresOf(classes config.Classes, summary func(name string) (Metric, bool))
 				}
 				return nil
 			}
-			f := ClassFigures{Class: class.Name, Metric: metric, Together: of(ClassTogether), Alone: of(ClassAlone), Slowdown: of(ClassSlowdown)}
+			f := ClassFigures{Class: class.Name, Metric: metric, Together: of(ClassTogether),
+				Alone: of(ClassAlone), Slowdown: of(ClassSlowdown)}
 			if metric == SLOAttainment {
 				f.Objective = class.Objective.String()
 			}
@@ -75,14 +78,16 @@ func FiguresOf(classes config.Classes, summary func(name string) (Metric, bool))
 // IsOfClass reports whether a name is that of a metric of a class, whatever classes there are.
 func IsOfClass(name string) bool {
 	_, kind, metric, ok := ofClass(name)
-	return ok && slices.Contains([]string{ClassTogether, ClassAlone, ClassSlowdown}, kind) && slices.Contains(ClassMetrics, metric)
+	return ok && slices.Contains([]string{ClassTogether, ClassAlone, ClassSlowdown}, kind) &&
+		slices.Contains(ClassMetrics, metric)
 }
 
 func defineOfClass(name string) Definition {
 	class, kind, metric, _ := ofClass(name)
 	d := Define(metric)
 	if metric == SLOAttainment {
-		d = Definition{Unit: "ratio", Better: Higher, Help: "share of the operations due that were answered within the objective"}
+		d = Definition{Unit: "ratio", Better: Higher,
+			Help: "share of the operations due that were answered within the objective"}
 	}
 	d.Name, d.Help = name, "class "+class+": "+d.Help
 	switch kind {
@@ -90,7 +95,8 @@ func defineOfClass(name string) Definition {
 		d.Help += ", without the other classes"
 	case ClassSlowdown:
 		d.Unit, d.Better = "ratio", Lower
-		d.Help = "class " + class + ": how much worse " + metric + " is with the other classes than alone; 1 is no difference"
+		d.Help = "class " + class + ": how much worse " + metric +
+			" is with the other classes than alone; 1 is no difference"
 	}
 	return d
 }

@@ -8,11 +8,11 @@
 //
 // # Reading results
 //
-// This package and package set are the ones for tools of others. [Read] and [Parse] return a result; a
-// sweep's directory, or several results of one configuration, is a set. Take figures from Summary, by
-// the names in [Definitions], and look at Checks first: if one of severity [Error] failed, the figures
-// must not be used. Samples of the single repeats are in Repeats. Package format formats figures as the
-// command does.
+// This package and package set are the ones for tools of others. [Read] and [Parse] return a
+// result; a sweep's directory, or several results of one configuration, is a set. Take figures from
+// Summary, by the names in [Definitions], and look at Checks first: if one of severity [Error]
+// failed, the figures must not be used. Samples of the single repeats are in Repeats. Package
+// format formats figures as the command does.
 //
 // # Versions
 //

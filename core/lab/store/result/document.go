@@ -57,9 +57,9 @@ func NewDocument(text []byte) (*Document, error) {
 	return s.document, nil
 }
 
-// Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file with
-// results is read by it. Errors have a line and a column. A document that would take several times its
-// size in memory is an error.
+// Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file
+// with results is read by it. Errors have a line and a column. A document that would take several
+// times its size in memory is an error.
 func (d *Document) Decode(v any) error {
 	if err := checkWeight(d.text, reflect.TypeOf(v)); err != nil {
 		return err

@@ -59,7 +59,8 @@ func TestNewDocumentReportsThePlace(t *testing.T) {
 
 func TestNewDocumentAccepts(t *testing.T) {
 	for _, text := range []string{
-		`{}`, ` [] `, `null`, `-1.5e-300`, `18446744073709551615`, `{"a": {"a": [true, false, null, "\"\\\u00e9"]}}`,
+		`{}`, ` [] `, `null`, `-1.5e-300`, `18446744073709551615`,
+		`{"a": {"a": [true, false, null, "\"\\\u00e9"]}}`,
 		strings.Repeat("[", 64) + strings.Repeat("]", 64),
 	} {
 		require.NoError(t, check(text), text)
@@ -69,11 +70,13 @@ func TestNewDocumentAccepts(t *testing.T) {
 		many = append(many, fmt.Sprintf(`"n%d": %d`, i, i))
 	}
 	require.NoError(t, check("{"+strings.Join(many, ",")+"}"))
-	require.ErrorContains(t, check("{"+strings.Join(append(many, `"N7": 1`), ",")+"}"), `"N7" occurs twice`)
+	require.ErrorContains(t, check("{"+strings.Join(append(many, `"N7": 1`), ",")+"}"),
+		`"N7" occurs twice`)
 }
 
 func TestDocumentHasVersionAndKind(t *testing.T) {
-	d, err := NewDocument([]byte(`{"inner": {"kind": "no"}, "kind": "run", "schema_version": "1.2.3"}`))
+	d, err := NewDocument(
+		[]byte(`{"inner": {"kind": "no"}, "kind": "run", "schema_version": "1.2.3"}`))
 	require.NoError(t, err)
 	require.Equal(t, "run", d.Kind)
 	require.Equal(t, "1.2.3", d.SchemaVersion)
@@ -128,7 +131,7 @@ func checkTokens(text []byte) (*Document, error) {
 	if err := c.value(0, ""); err != nil {
 		return nil, err
 	}
-	if _, err := c.Token(); err != io.EOF { // text behind the value
+	if _, err := c.Token(); !errors.Is(err, io.EOF) { // text behind the value
 		return nil, c.syntaxError(err)
 	}
 	return c.document, nil

@@ -9,7 +9,8 @@ import (
 
 // Read a result, of this or an older version, and print what it says and whether it may be used.
 func Example() {
-	r, err := result.Read("../../../../results/v0.1.0/amd-epyc-2core-vm/shm-kv-20261121T041410Z-c19e0ca7.json")
+	r, err := result.Read(
+		"../../../../results/v0.1.0/amd-epyc-2core-vm/shm-kv-20261121T041410Z-c19e0ca7.json")
 	if err != nil {
 		fmt.Println(err)
 		return

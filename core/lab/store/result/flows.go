@@ -7,8 +7,8 @@ import (
 	"transportbench/core/base/record"
 )
 
-// Flow has the operations between a calling rank and a rank that it called, for loads with a pattern
-// of traffic.
+// Flow has the operations between a calling rank and a rank that it called, for loads with a
+// pattern of traffic.
 type Flow struct {
 	From int `json:"from"`
 	To   int `json:"to"`
@@ -66,8 +66,8 @@ func Straggler(flows []Flow) (ratio float64, ok bool) {
 }
 
 // Jain returns Jain's fairness index of some rates (Jain, Chiu and Hawe, "A quantitative measure of
-// fairness", 1984): 1 if all are equal, and 1/n if one of n has everything. ok is false with fewer than
-// two rates or if all are 0.
+// fairness", 1984): 1 if all are equal, and 1/n if one of n has everything. ok is false with fewer
+// than two rates or if all are 0.
 func Jain(rates []float64) (index float64, ok bool) {
 	sum, squares := 0.0, 0.0
 	for _, r := range rates {

@@ -37,24 +37,29 @@ func TestFlows(t *testing.T) {
 			h.Record(n)
 			sum += n
 		}
-		return record.TimingReport{Histogram: h.Encode(), Samples: uint64(len(ns)), MeanNS: float64(sum) / float64(max(len(ns), 1))}
+		return record.TimingReport{Histogram: h.Encode(), Samples: uint64(len(ns)),
+			MeanNS: float64(sum) / float64(max(len(ns), 1))}
 	}
 	client := func(peers ...record.PeerReport) record.ClientReport {
 		return record.ClientReport{ElapsedNS: 1e9, Peers: peers}
 	}
 	repeats := []result.Repeat{{Ranks: []record.Report{
 		{Rank: 1, Clients: []record.ClientReport{
-			client(record.PeerReport{Rank: 0, Count: 30, Latency: timing(100, 100)}, record.PeerReport{Rank: 1, Latency: timing()}),
-			client(record.PeerReport{Rank: 0, Count: 50, Latency: timing(100)}, record.PeerReport{Rank: 1, Latency: timing()}),
+			client(record.PeerReport{Rank: 0, Count: 30, Latency: timing(100, 100)},
+				record.PeerReport{Rank: 1, Latency: timing()}),
+			client(record.PeerReport{Rank: 0, Count: 50, Latency: timing(100)},
+				record.PeerReport{Rank: 1, Latency: timing()}),
 		}},
 		{Rank: 0, Clients: []record.ClientReport{
-			client(record.PeerReport{Rank: 0, Latency: timing()}, record.PeerReport{Rank: 1, Count: 10, Latency: timing(300)}),
+			client(record.PeerReport{Rank: 0, Latency: timing()},
+				record.PeerReport{Rank: 1, Count: 10, Latency: timing(300)}),
 		}},
 	}}}
 	flows, err := result.FlowsOf(repeats)
 	require.NoError(t, err)
 	require.Len(t, flows, 2, "a rank that was not called is no flow")
-	require.Equal(t, []int{0, 1, 1, 0}, []int{flows[0].From, flows[0].To, flows[1].From, flows[1].To})
+	require.Equal(t, []int{0, 1, 1, 0}, []int{flows[0].From, flows[0].To, flows[1].From,
+		flows[1].To})
 	require.InDelta(t, 10, flows[0].PerSecond, 1e-9)
 	require.InDelta(t, 80, flows[1].PerSecond, 1e-9)
 	require.EqualValues(t, 3, flows[1].Latency.Samples)

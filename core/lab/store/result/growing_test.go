@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The file has the last result that was kept, and in the end that of the run, under one name and ID.
+// The file has the last result that was kept, and in the end that of the run, under one name and
+// ID.
 func TestGrowing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	g := Growing{Dir: dir}
@@ -41,7 +42,8 @@ func TestGrowing(t *testing.T) {
 	require.Equal(t, []string{whole.ID, whole.ID, whole.ID}, ids)
 	require.Equal(t, FileName(whole), filepath.Base(path))
 
-	require.ErrorContains(t, g.Keep(4, func() (*Result, error) { return nil, errors.New("no result") }), "no result")
+	require.ErrorContains(t,
+		g.Keep(4, func() (*Result, error) { return nil, errors.New("no result") }), "no result")
 	require.NoError(t, os.RemoveAll(dir))
 	_, err = g.Store(whole)
 	var wrong *IOError

@@ -8,10 +8,10 @@ import (
 )
 
 // A stall holds up few calls for long, and the stages are of a sample of calls, so whether it has
-// caught one of those moves their means by more than all other calls do. The same holds for a thread
-// that is woken late. The stages are therefore taken of calls that nothing held up. What the others
-// add to the mean is the difference between the exact mean and that of the latencies, of which there
-// are many more, without those that were held up.
+// caught one of those moves their means by more than all other calls do. The same holds for a
+// thread that is woken late. The stages are therefore taken of calls that nothing held up. What the
+// others add to the mean is the difference between the exact mean and that of the latencies, of
+// which there are many more, without those that were held up.
 
 // leaveOutHeld makes the means those of calls that nothing held up, and sets Held.
 func (s *Stages) leaveOutHeld(repeats []Repeat) error {
@@ -55,11 +55,14 @@ func (s *Stages) leaveOutHeld(repeats []Repeat) error {
 // stalled reports whether a thread recorded a gap longer than limit.
 func stalled(repeats []Repeat, limit float64) bool {
 	long := func(t record.ThreadReport) bool {
-		return slices.ContainsFunc(t.Gaps, func(g record.Gap) bool { return float64(g.ForNS) > limit })
+		return slices.ContainsFunc(t.Gaps,
+			func(g record.Gap) bool { return float64(g.ForNS) > limit })
 	}
 	for i := range repeats {
-		if slices.ContainsFunc(repeats[i].Clients(), func(c record.ClientReport) bool { return long(c.Thread) }) ||
-			slices.ContainsFunc(repeats[i].Daemons(), func(d record.DaemonReport) bool { return long(d.Thread) }) {
+		if slices.ContainsFunc(repeats[i].Clients(),
+			func(c record.ClientReport) bool { return long(c.Thread) }) ||
+			slices.ContainsFunc(repeats[i].Daemons(),
+				func(d record.DaemonReport) bool { return long(d.Thread) }) {
 			return true
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockName is the name of the file by which a process locks a directory of results. A process that is
-// killed leaves it, unlocked.
+// LockName is the name of the file by which a process locks a directory of results. A process that
+// is killed leaves it, unlocked.
 const LockName = ".transportbench.lock"
 
 // Lock keeps other processes that call [LockDir] out of a directory.
 type Lock struct{ file *os.File }
 
-// LockDir locks a directory until the lock is closed or this process ends. The kernel lets everybody
-// lock what they may open, so the lock is on a file that only this user may open, and not on the
-// directory.
+// LockDir locks a directory until the lock is closed or this process ends. The kernel lets
+// everybody lock what they may open, so the lock is on a file that only this user may open, and not
+// on the directory.
 func LockDir(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockName)
 	for {
@@ -26,7 +26,8 @@ func LockDir(dir string) (*Lock, error) {
 		if err == nil {
 			err = checkLock(file)
 		} else if _, there := os.Lstat(path); there == nil {
-			err = fmt.Errorf("%w: this user did not make it; remove it if no command uses the directory", err)
+			err = fmt.Errorf(
+				"%w: this user did not make it; remove it if no command uses the directory", err)
 		}
 		if err != nil {
 			file.Close()
@@ -51,8 +52,10 @@ func checkLock(file *os.File) error {
 		return err
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.Mode().IsRegular() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s belongs to another user or is open to others, who could hold the lock; remove it if no command uses the directory", file.Name())
+	if !ok || !info.Mode().IsRegular() || int(stat.Uid) != os.Geteuid() ||
+		info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s belongs to another user or is open to others, who could hold the "+
+			"lock; remove it if no command uses the directory", file.Name())
 	}
 	return nil
 }

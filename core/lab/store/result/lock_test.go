@@ -32,12 +32,14 @@ func TestLockDir(t *testing.T) {
 	path := filepath.Join(dir, LockName)
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	_, err = LockDir(dir)
-	require.ErrorContains(t, err, path+" belongs to another user or is open to others", "others may open it")
+	require.ErrorContains(t, err, path+" belongs to another user or is open to others",
+		"others may open it")
 	require.NoError(t, os.Chmod(path, 0o600))
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chown(path, 65534, 65534))
 		_, err = LockDir(dir)
-		require.ErrorContains(t, err, path+" belongs to another user or is open to others", "of another user")
+		require.ErrorContains(t, err, path+" belongs to another user or is open to others",
+			"of another user")
 	}
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, os.Symlink("elsewhere", path))
@@ -84,7 +86,8 @@ func TestStrangerCannotLock(t *testing.T) {
 		exec 3<"$0" && flock -n -x 3 || echo "cannot lock the directory"
 		(flock -n -x 4 && echo "locked the file") 2>/dev/null 4<"$0/`+LockName+`"
 		echo ready; read end`, dir)
-	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534,
+		Gid: 65534}}
 	in, err := stranger.StdinPipe()
 	require.NoError(t, err)
 	out, err := stranger.StdoutPipe()

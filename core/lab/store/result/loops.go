@@ -52,8 +52,8 @@ type Stages struct {
 	// Whole is the service time of the calls of the same clients. Its mean is exact, except in
 	// mesh-proxied.
 	Whole Spread
-	// Noise is three standard errors of the mean of the sampled calls, as a share of Ordinary, without
-	// those in Held.
+	// Noise is three standard errors of the mean of the sampled calls, as a share of Ordinary,
+	// without those in Held.
 	Noise float64
 	// Held is what calls that took longer than HeldLimit add to Whole.Mean: a thread stalled or was
 	// woken late. The stages leave these calls out. Held is 0 in mesh-proxied.
@@ -83,7 +83,8 @@ func (s *Stages) Explained() float64 {
 
 // StagesOf returns the stages of some repeats, or nil if there are none.
 func StagesOf(repeats []Repeat) (*Stages, error) {
-	for _, find := range []func([]Repeat) (*Stages, error){proxiedStages, directStages, halvedStages} {
+	for _, find := range []func([]Repeat) (*Stages, error){proxiedStages, directStages,
+		halvedStages} {
 		if s, err := find(repeats); err != nil || s != nil {
 			return s, err
 		}
@@ -128,13 +129,15 @@ func allCalls(c *record.ClientReport) *record.TimingReport {
 	if c.InFlightNS == 0 || c.Ops() == 0 {
 		return nil
 	}
-	return &record.TimingReport{Histogram: c.Latency, MeanNS: ExactMean([]record.ClientReport{*c}, 0), Samples: c.Ops()}
+	return &record.TimingReport{Histogram: c.Latency, MeanNS: ExactMean([]record.ClientReport{*c},
+		0), Samples: c.Ops()}
 }
 
 // ExactMean returns the mean service time of all calls in nanoseconds, from counts instead of
-// samples: the time for which calls were in flight, over the calls. Those in flight at the end of the
-// window are half done on average. inFlight is the number that a client keeps in flight, or 0 if it
-// varies, for clients that did not record the time. ExactMean returns NaN if the time is unknown.
+// samples: the time for which calls were in flight, over the calls. Those in flight at the end of
+// the window are half done on average. inFlight is the number that a client keeps in flight, or 0
+// if it varies, for clients that did not record the time. ExactMean returns NaN if the time is
+// unknown.
 func ExactMean(clients []record.ClientReport, inFlight int) float64 {
 	time, calls := 0.0, 0.0
 	for _, c := range clients {
@@ -153,14 +156,16 @@ func ExactMean(clients []record.ClientReport, inFlight int) float64 {
 
 // fill computes the spreads; whole returns the service times of the calls that a client may take
 // apart.
-func (s *Stages) fill(repeats []Repeat, whole func(*record.ClientReport) *record.TimingReport) (*Stages, error) {
+func (s *Stages) fill(repeats []Repeat, whole func(*record.ClientReport) *record.TimingReport) (
+	*Stages, error) {
 	timings := make([][]record.TimingReport, len(s.Names))
 	means := make([]float64, len(s.Names))
 	var wholes []record.TimingReport
 	for _, repeat := range repeats {
 		for _, c := range repeat.Clients() {
 			calls := whole(&c)
-			if _, sampled := c.Stages[s.Names[0]]; !sampled || calls == nil || len(c.Stages) < len(s.Names) {
+			if _, sampled := c.Stages[s.Names[0]]; !sampled || calls == nil ||
+				len(c.Stages) < len(s.Names) {
 				continue
 			}
 			wholes = append(wholes, *calls)
@@ -197,7 +202,8 @@ func (s *Stages) noise(deviation float64) float64 {
 // own clocks measure, and the halves of the rest.
 func halvedStages(repeats []Repeat) (*Stages, error) {
 	var wholes []record.TimingReport
-	s := &Stages{Names: []string{record.StageRequest, record.StageServe, record.StageResponse}, Direct: true}
+	s := &Stages{Names: []string{record.StageRequest, record.StageServe, record.StageResponse},
+		Direct: true}
 	for _, repeat := range repeats {
 		for _, c := range repeat.Clients() {
 			if calls := allCalls(&c); calls != nil && c.NoStages != "" {

@@ -42,7 +42,8 @@ func TestStages(t *testing.T) {
 			remoteClient(t, 50, 7777), // none was sampled
 			{},                        // of another topology
 		}}}},
-		{Ranks: []record.Report{{Clients: []record.ClientReport{remoteClient(t, 100, 3000, 900, 800, 700, 600)}}}},
+		{Ranks: []record.Report{
+			{Clients: []record.ClientReport{remoteClient(t, 100, 3000, 900, 800, 700, 600)}}}},
 	}
 	s, err := StagesOf(repeats)
 	require.NoError(t, err)
@@ -58,19 +59,23 @@ func TestStages(t *testing.T) {
 	// sampled.
 	require.InEpsilon(t, 3*866.0*math.Sqrt(1.0/2-1.0/400)/1500, s.Noise, 1e-2)
 
-	for _, none := range [][]Repeat{nil, {{Ranks: []record.Report{{Clients: []record.ClientReport{{}, remoteClient(t, 0, 0, 1, 2, 3, 4)}}}}}} {
+	for _, none := range [][]Repeat{nil,
+		{{Ranks: []record.Report{
+			{Clients: []record.ClientReport{{}, remoteClient(t, 0, 0, 1, 2, 3, 4)}}}}}} {
 		s, err := StagesOf(none)
 		require.NoError(t, err)
 		require.Nil(t, s)
 	}
-	repeats[1].Ranks[0].Clients[0].Stages[record.StageNames[2]] = record.TimingReport{Histogram: "rubbish"}
+	repeats[1].Ranks[0].Clients[0].Stages[record.StageNames[2]] = record.TimingReport{
+		Histogram: "rubbish"}
 	_, err = StagesOf(repeats)
 	require.ErrorContains(t, err, "decoding histogram")
 }
 
 func directClient(t *testing.T, ops, mean uint64, stages ...uint64) record.ClientReport {
 	c := record.ClientReport{
-		Reads: ops, InFlightNS: ops * mean, Latency: timing(t, mean, mean).Histogram, MeanNS: float64(mean), StageNS: 20,
+		Reads: ops, InFlightNS: ops * mean, Latency: timing(t, mean, mean).Histogram,
+		MeanNS: float64(mean), StageNS: 20,
 		Remote: &record.TimingReport{}, Stages: map[string]record.TimingReport{},
 	}
 	for i, ns := range stages {
@@ -96,9 +101,11 @@ func TestDirectStages(t *testing.T) {
 }
 
 func TestExactMean(t *testing.T) {
-	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4}, {ElapsedNS: 1000, Reads: 98, Drained: 4}}
+	clients := []record.ClientReport{{ElapsedNS: 1000, Reads: 98, Drained: 4},
+		{ElapsedNS: 1000, Reads: 98, Drained: 4}}
 	require.InDelta(t, 40, ExactMean(clients, 4), 1e-9, "calls in flight at the end are half done")
-	require.True(t, math.IsNaN(ExactMean(clients, 0)), "an open loop has no constant number in flight")
+	require.True(t, math.IsNaN(ExactMean(clients, 0)),
+		"an open loop has no constant number in flight")
 	clients[0].InFlightNS, clients[1].InFlightNS = 1000, 3000
 	require.InDelta(t, 20, ExactMean(clients, 0), 1e-9)
 
@@ -112,7 +119,11 @@ func TestExactMean(t *testing.T) {
 
 // TestSlowedStages has stamps that slow the sampled calls.
 func TestSlowedStages(t *testing.T) {
-	s, err := StagesOf([]Repeat{{Ranks: []record.Report{{Clients: []record.ClientReport{directClient(t, 100, 1000, 200, 300, 100, 100, 500, 50)}}}}})
+	s, err := StagesOf(
+		[]Repeat{
+			{Ranks: []record.Report{
+				{Clients: []record.ClientReport{directClient(t, 100, 1000, 200, 300, 100, 100, 500,
+					50)}}}}})
 	require.NoError(t, err)
 	require.InDelta(t, 0.25, s.Slowed, 1e-9)
 	require.InDelta(t, 300/1.25, s.Spreads[1].Mean, 1e-9)
@@ -120,8 +131,8 @@ func TestSlowedStages(t *testing.T) {
 }
 
 // TestHeldCalls has calls of 1 us and few of 400 us, which a stall or a late wake-up held up. The
-// sample caught one of those, or none. The means of the stages are those of the other calls, and what
-// the slow ones add is not unexplained, whether the threads recorded the stall or not.
+// sample caught one of those, or none. The means of the stages are those of the other calls, and
+// what the slow ones add is not unexplained, whether the threads recorded the stall or not.
 func TestHeldCalls(t *testing.T) {
 	const slow = 400_000
 	for _, c := range []struct {
@@ -148,15 +159,18 @@ func TestHeldCalls(t *testing.T) {
 				latency := timing(t, latencies...)
 				client.Latency, client.MeanNS = latency.Histogram, latency.MeanNS
 				for name, stage := range client.Stages {
-					client.Stages[name] = timing(t, slices.Repeat([]uint64{uint64(stage.MeanNS)}, 100)...)
+					client.Stages[name] = timing(t,
+						slices.Repeat([]uint64{uint64(stage.MeanNS)}, 100)...)
 				}
 				if c.caught && i == 1 {
-					client.Stages[record.StageResponse] = timing(t, append(slices.Repeat([]uint64{500}, 99), slow)...)
+					client.Stages[record.StageResponse] = timing(t,
+						append(slices.Repeat([]uint64{500}, 99), slow)...)
 				}
 				if c.recorded {
 					client.Thread.Gaps = []record.Gap{{ForNS: slow}}
 				}
-				repeats = append(repeats, Repeat{Ranks: []record.Report{{Clients: []record.ClientReport{client}}}})
+				repeats = append(repeats,
+					Repeat{Ranks: []record.Report{{Clients: []record.ClientReport{client}}}})
 			}
 			s, err := StagesOf(repeats)
 			require.NoError(t, err)
@@ -177,12 +191,14 @@ func TestHalvedStages(t *testing.T) {
 	far.NoStages = "rank 0: it is on another host"
 	repeats := []Repeat{{Ranks: []record.Report{
 		{Clients: []record.ClientReport{far}},
-		{Daemons: []record.DaemonReport{{Phases: map[string]record.TimingReport{record.PhaseTurnaround: timing(t, 1000)}}}},
+		{Daemons: []record.DaemonReport{
+			{Phases: map[string]record.TimingReport{record.PhaseTurnaround: timing(t, 1000)}}}},
 	}}}
 	s, err := StagesOf(repeats)
 	require.NoError(t, err)
 	require.Equal(t, far.NoStages, s.Halves)
-	require.Equal(t, []float64{2000, 1000, 2000}, []float64{s.Spreads[0].Mean, s.Spreads[1].Mean, s.Spreads[2].Mean})
+	require.Equal(t, []float64{2000, 1000, 2000}, []float64{s.Spreads[0].Mean, s.Spreads[1].Mean,
+		s.Spreads[2].Mean})
 	require.InDelta(t, 1, s.Explained(), 1e-9)
 	repeats[0].Ranks[1].Daemons = nil
 	s, err = StagesOf(repeats)
@@ -191,20 +207,25 @@ func TestHalvedStages(t *testing.T) {
 }
 
 func TestLoops(t *testing.T) {
-	daemon := func(loops, empty uint64, proxy *record.ProxyReport, times ...uint64) record.DaemonReport {
+	daemon := func(loops, empty uint64, proxy *record.ProxyReport,
+		times ...uint64) record.DaemonReport {
 		return record.DaemonReport{
-			ElapsedNS: 1e9, Loops: loops, EmptyLoops: empty, Requests: 10, Flushes: 5, BackPressure: 1, Proxy: proxy,
+			ElapsedNS: 1e9, Loops: loops, EmptyLoops: empty, Requests: 10, Flushes: 5,
+			BackPressure: 1, Proxy: proxy,
 			Phases: map[string]record.TimingReport{record.PhaseLoop: timing(t, times...)},
 		}
 	}
-	proxy := &record.ProxyReport{FromClients: 10, Local: 4, Remote: 6, Responses: 6, Incoming: 6, Held: 2}
+	proxy := &record.ProxyReport{FromClients: 10, Local: 4, Remote: 6, Responses: 6,
+		Incoming: 6, Held: 2}
 	repeats := []Repeat{
 		{Ranks: []record.Report{
-			{Rank: 0, Daemons: []record.DaemonReport{daemon(1000, 100, proxy, 50), daemon(3000, 500, proxy, 70)}},
+			{Rank: 0, Daemons: []record.DaemonReport{daemon(1000, 100, proxy, 50),
+				daemon(3000, 500, proxy, 70)}},
 			{Rank: 1},
 			{Rank: 2, Daemons: []record.DaemonReport{daemon(10, 0, nil)}},
 		}},
-		{Ranks: []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon(2000, 0, proxy, 90), daemon(2000, 0, proxy, 90)}}}},
+		{Ranks: []record.Report{{Rank: 0, Daemons: []record.DaemonReport{daemon(2000, 0, proxy, 90),
+			daemon(2000, 0, proxy, 90)}}}},
 	}
 	loops := LoopsOf(repeats)
 	require.Len(t, loops, 2)
@@ -215,7 +236,8 @@ func TestLoops(t *testing.T) {
 	require.EqualValues(t, 40, first.Counts.Requests)
 	require.EqualValues(t, 20, first.Counts.Flushes)
 	require.EqualValues(t, 4, first.Counts.BackPressure)
-	require.Equal(t, &record.ProxyReport{FromClients: 40, Local: 16, Remote: 24, Responses: 24, Incoming: 24, Held: 8}, first.Proxy)
+	require.Equal(t, &record.ProxyReport{FromClients: 40, Local: 16, Remote: 24, Responses: 24,
+		Incoming: 24, Held: 8}, first.Proxy)
 	require.Equal(t, 2, loops[1].Rank)
 	require.Nil(t, loops[1].Proxy)
 
@@ -225,7 +247,8 @@ func TestLoops(t *testing.T) {
 	whole := phases[record.PhaseLoop]
 	whole.deviation = 0
 	require.Equal(t, Spread{Mean: 75, P50: 70, P90: 90, P99: 90, Max: 90, Samples: 4}, whole)
-	repeats[0].Ranks[2].Daemons[0].Phases[record.PhaseLoop] = record.TimingReport{Histogram: "rubbish"}
+	repeats[0].Ranks[2].Daemons[0].Phases[record.PhaseLoop] = record.TimingReport{
+		Histogram: "rubbish"}
 	_, err = PhasesOf(repeats)
 	require.ErrorContains(t, err, "decoding histogram")
 }

@@ -75,8 +75,8 @@ func RenameFrom1[T any](metrics map[string]T, transport string) {
 	}
 }
 
-// startedEachRepeat reports whether a document of schema 1.x is from a sweep, where every repeat was
-// a run. The repeats of other commands were windows of one launch.
+// startedEachRepeat reports whether a document of schema 1.x is from a sweep, where every repeat
+// was a run. The repeats of other commands were windows of one launch.
 func startedEachRepeat(document map[string]any) bool {
 	argv, _ := document["argv"].([]any)
 	return len(argv) > 1 && (argv[1] == "sweep" || argv[1] == "ab")
@@ -89,7 +89,9 @@ func countWindows(repeats []any, launches bool) {
 	for i := len(repeats) - 1; i >= 0; i-- {
 		before := map[string]float64{}
 		if i > 0 && !launches {
-			eachCounter(repeats[i-1], func(key string, stat map[string]any) { before[key] = number(stat["value"]) })
+			eachCounter(repeats[i-1], func(key string, stat map[string]any) {
+				before[key] = number(stat["value"])
+			})
 		}
 		eachCounter(repeats[i], func(key string, stat map[string]any) {
 			if earlier, has := before[key]; has {
@@ -97,7 +99,9 @@ func countWindows(repeats []any, launches bool) {
 			}
 		})
 		if len(before) == 0 {
-			eachThread(repeats[i], func(_ string, thread map[string]any) { delete(thread, "transport") })
+			eachThread(repeats[i], func(_ string, thread map[string]any) {
+				delete(thread, "transport")
+			})
 		}
 	}
 }

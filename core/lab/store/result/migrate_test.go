@@ -26,7 +26,8 @@ func TestMigrateFrom1(t *testing.T) {
 				}
 				samples := repeat["samples"].(map[string]any)
 				samples[Floor], samples[FloorRatio], samples[OpTimeRatio] = 120, 2, 3
-				repeat["floor_before"] = map[string]any{"name": "cache-line bounce", "round_trip_ns": 120, "samples": 10}
+				repeat["floor_before"] = map[string]any{"name": "cache-line bounce",
+					"round_trip_ns": 120, "samples": 10}
 				repeat["floor_after"] = repeat["floor_before"]
 			}
 		}))
@@ -57,7 +58,8 @@ func TestMigrateCounters(t *testing.T) {
 			value := 100
 			for _, entry := range d["repeats"].([]any) {
 				eachThread(entry, func(_ string, thread map[string]any) {
-					thread["transport"] = []any{map[string]any{"name": "ring_full", "help": "posts", "value": value}}
+					thread["transport"] = []any{map[string]any{"name": "ring_full", "help": "posts",
+						"value": value}}
 				})
 				value += 30
 			}

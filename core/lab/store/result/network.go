@@ -10,11 +10,12 @@ const (
 	Imitated Mechanism = "imitated" // the transport, in its own datagrams
 )
 
-// NetworkCounters are what a network with impairments did to the packets of all ranks. A packet is one
-// frame on the wire of at most 1,500 bytes of IP; ARP is not counted.
+// NetworkCounters are what a network with impairments did to the packets of all ranks. A packet is
+// one frame on the wire of at most 1,500 bytes of IP; ARP is not counted.
 type NetworkCounters struct {
 	Packets uint64 `json:"packets"` // that ranks sent
-	// Bytes are those of packets with their IP headers; netem counts them of delivered packets only.
+	// Bytes are those of packets with their IP headers; netem counts them of delivered packets
+	// only.
 	Bytes      uint64 `json:"bytes"`
 	Dropped    uint64 `json:"dropped"` // by the loss that was asked for
 	Overflowed uint64 `json:"overflowed,omitempty"`
@@ -33,7 +34,8 @@ type NetworkCounters struct {
 // Since returns what was counted after before.
 func (c NetworkCounters) Since(before NetworkCounters) NetworkCounters {
 	return NetworkCounters{
-		Packets: c.Packets - before.Packets, Bytes: c.Bytes - before.Bytes, Dropped: c.Dropped - before.Dropped,
+		Packets: c.Packets - before.Packets, Bytes: c.Bytes - before.Bytes,
+		Dropped:    c.Dropped - before.Dropped,
 		Overflowed: c.Overflowed - before.Overflowed, Delivered: c.Delivered - before.Delivered,
 		Reordered: c.Reordered - before.Reordered, DelayNS: c.DelayNS - before.DelayNS,
 		LateNS: c.LateNS - before.LateNS, MaxLateNS: c.MaxLateNS, BusyNS: c.BusyNS - before.BusyNS,
@@ -46,7 +48,8 @@ func (c NetworkCounters) Plus(o NetworkCounters) NetworkCounters {
 		Packets: c.Packets + o.Packets, Bytes: c.Bytes + o.Bytes, Dropped: c.Dropped + o.Dropped,
 		Overflowed: c.Overflowed + o.Overflowed, Delivered: c.Delivered + o.Delivered,
 		Reordered: c.Reordered + o.Reordered, DelayNS: c.DelayNS + o.DelayNS,
-		LateNS: c.LateNS + o.LateNS, MaxLateNS: max(c.MaxLateNS, o.MaxLateNS), BusyNS: c.BusyNS + o.BusyNS,
+		LateNS: c.LateNS + o.LateNS, MaxLateNS: max(c.MaxLateNS, o.MaxLateNS), BusyNS: c.BusyNS +
+			o.BusyNS,
 	}
 }
 

@@ -42,7 +42,8 @@ func ResponsesOf(repeats []Repeat) []Responses {
 var pooledQuantiles = []struct {
 	metric string
 	at     float64
-}{{ResponseP50, 0.5}, {ResponseP90, 0.9}, {ResponseP99, 0.99}, {ResponseP999, 0.999}, {ResponseMax, 1}}
+}{{ResponseP50, 0.5}, {ResponseP90, 0.9}, {ResponseP99, 0.99}, {ResponseP999, 0.999},
+	{ResponseMax, 1}}
 
 // EnoughSamples is how many samples must lie above a percentile for it to be known.
 const EnoughSamples = 10
@@ -80,7 +81,8 @@ func Pool(windows []Responses) (map[string]Pooled, error) {
 		} else if float64(all.Count())*(1-q.at) < EnoughSamples-0.5 { // the product is rounded
 			continue
 		} else if intervals != nil {
-			p.Low, p.High = new(min(intervals[i].low, p.Value)), new(max(intervals[i].high, p.Value))
+			p.Low, p.High = new(min(intervals[i].low, p.Value)),
+				new(max(intervals[i].high, p.Value))
 		}
 		pooled[q.metric] = p
 	}
@@ -98,7 +100,8 @@ func newCumulative(h *record.Histogram) cumulative {
 	sum := 0.0
 	for _, b := range h.Buckets() {
 		sum += float64(b.Count)
-		c.values, c.counts = append(c.values, (float64(b.From)+float64(b.To))/2), append(c.counts, sum)
+		c.values, c.counts = append(c.values, (float64(b.From)+float64(b.To))/2),
+			append(c.counts, sum)
 	}
 	return c
 }

@@ -32,25 +32,27 @@ type RankLoop struct {
 	Storage *record.StorageReport `json:"storage,omitempty"` // sums, and the largest queue
 }
 
-// TimeBucket counts the iterations that took at most a time, and longer than that of the bucket before.
+// TimeBucket counts the iterations that took at most a time, and longer than that of the bucket
+// before.
 type TimeBucket struct {
 	AtMostNS uint64 `json:"at_most_ns,omitempty"` // 0: longer than all others
 	Count    uint64 `json:"count"`
 }
 
-// loopBuckets are the upper bounds of the histogram of iterations, in nanoseconds: those of the benchkv
-// document, and two more.
+// loopBuckets are the upper bounds of the histogram of iterations, in nanoseconds: those of the
+// benchkv document, and two more.
 var loopBuckets = []uint64{50, 100, 200, 500, 1000, 2000, 5000, 10_000}
 
 // The events of a daemon's loop.
 const (
-	EventServed       = "served"        // requests that the daemon answered
-	EventFromClients  = "from_clients"  // mesh-proxied: requests of the rank's own clients
-	EventLocal        = "local"         // of these, for keys of the rank
-	EventRemote       = "remote"        // of these, forwarded
-	EventResponses    = "responses"     // mesh-proxied: of other ranks
-	EventIncoming     = "incoming"      // mesh-proxied: requests of other ranks
-	EventDelegated    = "delegated"     // requests passed on to the daemon of the rank that owns the key
+	EventServed      = "served"       // requests that the daemon answered
+	EventFromClients = "from_clients" // mesh-proxied: requests of the rank's own clients
+	EventLocal       = "local"        // of these, for keys of the rank
+	EventRemote      = "remote"       // of these, forwarded
+	EventResponses   = "responses"    // mesh-proxied: of other ranks
+	EventIncoming    = "incoming"     // mesh-proxied: requests of other ranks
+	// requests passed on to the daemon of the rank that owns the key
+	EventDelegated    = "delegated"
 	EventFlushes      = "flushes"       // doorbells
 	EventBackPressure = "back_pressure" // posts that were not taken in full
 	EventEmpty        = "empty"         // iterations that found nothing
@@ -58,7 +60,8 @@ const (
 
 // LoopEvents returns the events of a loop in order of display.
 func LoopEvents() []string {
-	return []string{EventEmpty, EventServed, EventFromClients, EventLocal, EventRemote, EventResponses, EventIncoming, EventDelegated, EventFlushes, EventBackPressure}
+	return []string{EventEmpty, EventServed, EventFromClients, EventLocal, EventRemote,
+		EventResponses, EventIncoming, EventDelegated, EventFlushes, EventBackPressure}
 }
 
 // LoopPhases returns the times of RankLoop.Phases in order of display.
@@ -66,7 +69,8 @@ func LoopPhases() []string {
 	return slices.Concat(record.PhaseNames, []string{record.PhaseLoop, record.PhaseTurnaround})
 }
 
-// WindowWrites are the writes of a transport with batches in one window, over the workers of a rank.
+// WindowWrites are the writes of a transport with batches in one window, over the workers of a
+// rank.
 type WindowWrites struct {
 	Window    int    `json:"window"` // the repeat's index
 	Batches   uint64 `json:"batches"`
@@ -85,8 +89,8 @@ type BatchBucket struct {
 	Count  uint64 `json:"count"`
 }
 
-// Quantile returns the largest number of messages of the bucket with the batch at a quantile, or 0 if
-// the transport does not count its batches by size.
+// Quantile returns the largest number of messages of the bucket with the batch at a quantile, or 0
+// if the transport does not count its batches by size.
 func (w *WindowWrites) Quantile(q float64) int {
 	total := uint64(0)
 	for _, b := range w.Sizes {
@@ -105,7 +109,8 @@ func (w *WindowWrites) Quantile(q float64) int {
 func RankLoopsOf(repeats []Repeat) ([]RankLoop, error) {
 	var list []RankLoop
 	for _, loop := range LoopsOf(repeats) {
-		l := RankLoop{Rank: loop.Rank, Loops: loop.Counts.Loops, PerSecond: loop.PerSecond, PerLoop: perLoop(&loop)}
+		l := RankLoop{Rank: loop.Rank, Loops: loop.Counts.Loops, PerSecond: loop.PerSecond,
+			PerLoop: perLoop(&loop)}
 		requests := loop.Counts.Requests
 		if loop.Proxy != nil {
 			requests += loop.Proxy.Remote
@@ -164,7 +169,8 @@ func (l *RankLoop) add(repeats []Repeat) error {
 				writes.add(c.Transport)
 			}
 			if writes.Batches+writes.CreditOnly > 0 {
-				slices.SortFunc(writes.Sizes, func(a, b BatchBucket) int { return cmp.Compare(a.AtMost, b.AtMost) })
+				slices.SortFunc(writes.Sizes,
+					func(a, b BatchBucket) int { return cmp.Compare(a.AtMost, b.AtMost) })
 				l.Writes = append(l.Writes, writes)
 			}
 		}

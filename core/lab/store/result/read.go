@@ -95,7 +95,8 @@ func (d *Document) major() (int, error) {
 	case err != nil:
 		return 0, err
 	case major > currentMajor:
-		return 0, fmt.Errorf("%w: its schema is %q, and this transportbench reads up to %d.x; use the one that wrote it, or a newer one",
+		return 0, fmt.Errorf("%w: its schema is %q, and this transportbench reads up to %d.x; "+
+			"use the one that wrote it, or a newer one",
 			ErrNewer, d.SchemaVersion, currentMajor)
 	case d.Kind != KindRun:
 		return 0, fmt.Errorf("kind %q is not %q", d.Kind, KindRun)
@@ -109,7 +110,8 @@ func parseMajor(version string) (int, error) {
 	for i, p := range parts {
 		n, err := strconv.ParseUint(p, 10, 16)
 		if err != nil || len(parts) != 3 {
-			return 0, fmt.Errorf("schema_version %q is not a semantic version such as %q", version, SchemaVersion)
+			return 0, fmt.Errorf("schema_version %q is not a semantic version such as %q", version,
+				SchemaVersion)
 		}
 		numbers[i] = int(n)
 	}
@@ -133,7 +135,8 @@ func (d *Document) migrated(major int) (*Document, error) {
 	for ; major < currentMajor; major++ {
 		up, found := migrations[major]
 		if !found {
-			return nil, fmt.Errorf("schema version %d.x can no longer be read; known are %s", major, knownMajors())
+			return nil, fmt.Errorf("schema version %d.x can no longer be read; known are %s", major,
+				knownMajors())
 		}
 		if err := up(fields); err != nil {
 			return nil, fmt.Errorf("migrating from schema version %d.x: %w", major, err)

@@ -43,11 +43,15 @@ func TestReadRefuses(t *testing.T) {
 		{"list", `[1, 2]`, "not a result"},
 		{"version without minor", `{"schema_version": "1", "kind": "run"}`, "semantic version"},
 		{"negative version", `{"schema_version": "-1.0.0", "kind": "run"}`, "semantic version"},
-		{"newer major", `{"schema_version": "3.0.0", "kind": "run"}`, "use the one that wrote it, or a newer one"},
-		{"older major without migration", `{"schema_version": "0.1.0", "kind": "run"}`, "can no longer be read; known are 1.x, 2.x"},
+		{"newer major", `{"schema_version": "3.0.0", "kind": "run"}`,
+			"use the one that wrote it, or a newer one"},
+		{"older major without migration", `{"schema_version": "0.1.0", "kind": "run"}`,
+			"can no longer be read; known are 1.x, 2.x"},
 		{"another kind", `{"schema_version": "1.0.0", "kind": "sweep"}`, `kind "sweep"`},
 		{"hollow", `{"schema_version": "2.0.0", "kind": "run"}`, "missing"},
-		{"number too large", `{"schema_version": "1.0.0", "kind": "run", "setup": {"first_window_ms": 1e999}}`, "1e999"},
+		{"number too large",
+			`{"schema_version": "1.0.0", "kind": "run", "setup": {"first_window_ms": 1e999}}`,
+			"1e999"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "r.json")
@@ -67,17 +71,21 @@ func TestReadRefuses(t *testing.T) {
 	require.EqualError(t, err, "reading result "+missing+": no such file or directory")
 }
 
-// Analyses take time and memory for each rank, client and call, so sizes that no run can have are refused.
+// Analyses take time and memory for each rank, client and call, so sizes that no run can have are
+// refused.
 func TestReadRefusesImpossibleSizes(t *testing.T) {
 	for option, c := range map[string]struct {
 		key   string
 		value any
 	}{
-		"in-flight: -1 is": {"in_flight", -1}, "in-flight: 65537 is": {"in_flight", 65537}, "clients: 0 is": {"clients", 0},
-		"clients: 4611686018427387904 is": {"clients", int64(1) << 62}, "ranks: 1025 is": {"ranks", 1025}, "daemons: 1025 is": {"daemons", 1025},
+		"in-flight: -1 is": {"in_flight", -1}, "in-flight: 65537 is": {"in_flight", 65537},
+		"clients: 0 is":                   {"clients", 0},
+		"clients: 4611686018427387904 is": {"clients", int64(1) << 62},
+		"ranks: 1025 is":                  {"ranks", 1025}, "daemons: 1025 is": {"daemons", 1025},
 		"keys: -7 is": {"keys", -7}, "value-size: 2GiB is": {"value_size", 1 << 31},
 	} {
-		_, err := Parse(edited(t, func(d map[string]any) { d["config"].(map[string]any)[c.key] = c.value }))
+		_, err := Parse(
+			edited(t, func(d map[string]any) { d["config"].(map[string]any)[c.key] = c.value }))
 		require.ErrorContains(t, err, "config: "+option+" out of range", c.key)
 	}
 	_, err := Parse(edited(t, func(d map[string]any) {
@@ -162,7 +170,8 @@ func TestCommittedResults(t *testing.T) {
 func readAll(t *testing.T, dir string) {
 	read := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" || d.Name() == "index.json" || d.Name() == "calibration.json" {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" || d.Name() == "index.json" ||
+			d.Name() == "calibration.json" {
 			return err // other packages read those
 		}
 		r, err := Read(path)

@@ -20,14 +20,16 @@ const SchemaVersion = "2.0.0"
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"
 
-// KindCalibration is the kind of a calibration of a machine, which is no result: see package calibrate.
+// KindCalibration is the kind of a calibration of a machine, which is no result: see package
+// calibrate.
 const KindCalibration = "calibration"
 
 // Result is one run.
 type Result struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`
 	Kind          string `json:"kind" jsonschema:"enum=run"`
-	// MigratedFrom is the version in which an older version wrote the result; empty if this one did.
+	// MigratedFrom is the version in which an older version wrote the result; empty if this one
+	// did.
 	MigratedFrom string `json:"migrated_from,omitempty"`
 	// ID is 128 random bits in hex.
 	ID string `json:"id" jsonschema:"pattern=^[0-9a-f]{32}$"`
@@ -40,8 +42,8 @@ type Result struct {
 	Environment machine.Environment `json:"environment"`
 	// ImpairedBy is the mechanism of the network that Config asks for.
 	ImpairedBy Mechanism `json:"impaired_by,omitempty" jsonschema:"enum=netem,enum=relay,enum=imitated"`
-	// Hosts are the hosts of the ranks, if these were not started on the host of the command. Environment
-	// is then that of the first.
+	// Hosts are the hosts of the ranks, if these were not started on the host of the command.
+	// Environment is then that of the first.
 	Hosts []Host `json:"hosts,omitempty"`
 	// Placement and Setup are those of the first launch.
 	Placement []Placement `json:"placement"`
@@ -70,8 +72,8 @@ type Result struct {
 	Failure      *Failure `json:"failure,omitempty"`
 }
 
-// Capacity is the throughput that a rate is a share of. A sweep measures it as the throughput of the
-// same configuration at [config.RateMax].
+// Capacity is the throughput that a rate is a share of. A sweep measures it as the throughput of
+// the same configuration at [config.RateMax].
 type Capacity struct {
 	// Value is the capacity in op/s: the lower end of Throughput's interval, which most launches
 	// reach. With too few windows for an interval it is their median if the others were in faster
@@ -82,8 +84,8 @@ type Capacity struct {
 	Rate  float64 `json:"rate"`
 	// Throughput is the throughput at that rate of the windows in State.
 	Throughput Metric `json:"throughput"`
-	// State is the slowest state of the machine that two windows of this capacity were in, or one if no
-	// state has two. It is absent if the sweep's capacities show fewer than two states.
+	// State is the slowest state of the machine that two windows of this capacity were in, or one
+	// if no state has two. It is absent if the sweep's capacities show fewer than two states.
 	State string `json:"state,omitempty"`
 	// Windows are all windows at that rate, mixed ones included.
 	Windows []Window `json:"windows,omitempty"`
@@ -154,8 +156,8 @@ type Host struct {
 	Ranks   []int  `json:"ranks"`
 	// Options are the transport's options that differ from those of the configuration.
 	Options map[string]string `json:"options,omitempty"`
-	// Device carries the host's traffic, and the ranks got the processors of its NUMA node first. It is
-	// absent if it is not known, or if the configuration says which processors to use.
+	// Device carries the host's traffic, and the ranks got the processors of its NUMA node first.
+	// It is absent if it is not known, or if the configuration says which processors to use.
 	Device      *Device             `json:"device,omitempty"`
 	Environment machine.Environment `json:"environment"`
 }
@@ -166,8 +168,8 @@ type Device struct {
 	Node int    `json:"node"`
 }
 
-// Machines returns the machine of each rank; it is empty if the ranks were started on the host of the
-// command.
+// Machines returns the machine of each rank; it is empty if the ranks were started on the host of
+// the command.
 func (r *Result) Machines() map[int]string {
 	machines := map[int]string{}
 	for _, h := range r.Hosts {
@@ -201,24 +203,25 @@ type Launch struct {
 
 // Setup is the time until the first window.
 type Setup struct {
-	// Steps are in order of execution, including the warm-up and the first floor. With several hosts, and in
-	// the first run of a command, they begin with the steps "join" and "describe".
+	// Steps are in order of execution, including the warm-up and the first floor. With several
+	// hosts, and in the first run of a command, they begin with the steps "join" and "describe".
 	Steps []Step `json:"steps"`
 	// FirstWindowMS is the time from the start of the command to the start of the first measured
 	// window, in milliseconds.
 	FirstWindowMS float64 `json:"first_window_ms"`
 	// Warmup is absent if there was none.
 	Warmup *Warmup `json:"warmup,omitempty"`
-	// Ranks is what the setup took each rank by its own clock, CollectMS the time from the last answer of
-	// the first window until the reports of all ranks had come, and CloseMS the time to close all after
-	// the last window; 0 if the launch failed. They are absent in results of older versions.
+	// Ranks is what the setup took each rank by its own clock, CollectMS the time from the last
+	// answer of the first window until the reports of all ranks had come, and CloseMS the time to
+	// close all after the last window; 0 if the launch failed. They are absent in results of older
+	// versions.
 	Ranks     []record.RankSetup `json:"ranks,omitempty"`
 	CollectMS float64            `json:"collect_ms,omitempty"`
 	CloseMS   float64            `json:"close_ms,omitempty"`
 }
 
-// StepConnect is the name of the step that tells all ranks the addresses of the others and makes the
-// connections.
+// StepConnect is the name of the step that tells all ranks the addresses of the others and makes
+// the connections.
 const StepConnect = "connect"
 
 // ExchangeNS returns the part of the step connect that passed before and after the ranks made their
@@ -283,7 +286,8 @@ type Repeat struct {
 	// order.
 	Stalls []Stall `json:"stalls,omitempty"`
 	// Mixed marks a window during which the machine changed its state: the bounces before and after
-	// it differ too much. Remeasured has the mixed, starved and empty windows that this one replaces.
+	// it differ too much. Remeasured has the mixed, starved and empty windows that this one
+	// replaces.
 	Mixed      bool     `json:"mixed,omitempty"`
 	Remeasured []Window `json:"remeasured,omitempty"`
 	// Starved is the reason why the window measured next to nothing: a rank had no processor in it.
@@ -293,19 +297,19 @@ type Repeat struct {
 // Readings are the probes on one side of a window.
 type Readings struct {
 	// Bounce is the round trip of one cache line between the processors of a client and its daemon:
-	// the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the state of the
-	// machine, whatever the transport. Bounces has those before, between and after the other probes, in
-	// order; Bounce is the one next to the window.
+	// the median over all pairs, in nanoseconds; 0 if it was not measured. It shows the state of
+	// the machine, whatever the transport. Bounces has those before, between and after the other
+	// probes, in order; Bounce is the one next to the window.
 	Bounce  float64   `json:"bounce_ns,omitempty"`
 	Bounces []float64 `json:"bounces_ns,omitempty"`
-	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the ping-pong
-	// of the library under the transport, in C. Each is the median over all pairs, and absent if it was
-	// not measured.
+	// Medium is the floor of a round trip, Rate that of operations in flight, and Library the
+	// ping-pong of the library under the transport, in C. Each is the median over all pairs, and
+	// absent if it was not measured.
 	Medium  *transport.Floor `json:"medium,omitempty"`
 	Rate    *transport.Floor `json:"rate,omitempty"`
 	Library *transport.Floor `json:"library,omitempty"`
-	// Transport is the transport without the harness: a round trip with one call in flight, otherwise the
-	// time per operation. It is measured for a stack only.
+	// Transport is the transport without the harness: a round trip with one call in flight,
+	// otherwise the time per operation. It is measured for a stack only.
 	Transport *transport.Floor `json:"transport,omitempty"`
 	// Witness is the reading of a benchmark of the field, farther from the window than the others.
 	Witness *transport.Floor `json:"witness,omitempty"`
@@ -351,8 +355,8 @@ type MachineTime struct {
 	// CoveredNS is the time in which they are counted: the window, and the calls that begin and end
 	// it.
 	CoveredNS uint64 `json:"covered_ns,omitempty"`
-	// StealNS is the time for which the hypervisor ran something else, and SoftIRQNS the time of the
-	// kernel's deferred work, such as network receive, summed over the run's processors.
+	// StealNS is the time for which the hypervisor ran something else, and SoftIRQNS the time of
+	// the kernel's deferred work, such as network receive, summed over the run's processors.
 	StealNS   uint64 `json:"steal_ns,omitempty"`
 	SoftIRQNS uint64 `json:"softirq_ns,omitempty"`
 	// KernelNS is all time in the kernel, SoftIRQNS included.
@@ -397,7 +401,8 @@ const (
 	CauseSwitch    Cause = "switch"     // the scheduler ran another thread
 	CauseCollector Cause = "collector"  // the Go runtime collected garbage
 	CausePageFault Cause = "page_fault" // the thread touched memory that was not mapped
-	CauseNoTraffic Cause = "no_traffic" // clients polled, and no response came: packets were lost, or a link was down
+	// clients polled, and no response came: packets were lost, or a link was down
+	CauseNoTraffic Cause = "no_traffic"
 	CauseUnknown   Cause = "unknown"
 )
 
@@ -473,8 +478,8 @@ const (
 	None   Better = "none"
 )
 
-// Finding is what a judge says of a result, of a part of one, or of a machine. A result has those of its
-// checks, whether they are OK or not.
+// Finding is what a judge says of a result, of a part of one, or of a machine. A result has those
+// of its checks, whether they are OK or not.
 type Finding struct {
 	Name string `json:"name"` // of the check or rule
 	// Subject is what the finding is about, if not the whole result: "repeat 2", "a row".
@@ -485,16 +490,17 @@ type Finding struct {
 	Value    float64  `json:"value"`
 	Limit    float64  `json:"limit"`
 	Message  string   `json:"message"` // what was found, its effect and the remedy
-	// Effect is what it does to the figures, and Remedy what helps, as parts of the message; each is
-	// absent if nothing is known.
+	// Effect is what it does to the figures, and Remedy what helps, as parts of the message; each
+	// is absent if nothing is known.
 	Effect string `json:"effect,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 	// Scope is ScopeMachine for a fact of the machine, which is the same for all results of it.
 	Scope Scope `json:"scope,omitempty" jsonschema:"enum=machine"`
 }
 
-// StarvedShare is the share of the time off their processors, the value of check preempted, from which
-// spinning threads are starved: figures are then those of the scheduler, and late calls may look lost.
+// StarvedShare is the share of the time off their processors, the value of check preempted, from
+// which spinning threads are starved: figures are then those of the scheduler, and late calls may
+// look lost.
 const StarvedShare = 0.15
 
 // Scope is what a check is about.
@@ -519,7 +525,8 @@ const (
 // Failed reports whether a check of severity [Error] is not OK. The numbers of such a result must
 // not be used.
 func (r *Result) Failed() bool {
-	return slices.ContainsFunc(r.Checks, func(c Finding) bool { return !c.OK && c.Severity == Error })
+	return slices.ContainsFunc(r.Checks,
+		func(c Finding) bool { return !c.OK && c.Severity == Error })
 }
 
 // Histograms decodes and merges histograms. An empty string is an empty histogram.

@@ -31,9 +31,11 @@ func sample(t require.TestingT) *Result {
 			Latency: histogram, ReadLatency: histogram, WriteLatency: histogram,
 			Ranks: []record.Report{
 				{Rank: 0, Daemons: []record.DaemonReport{{Requests: 9}}},
-				{Rank: 1, Clients: []record.ClientReport{{Reads: 9, Failures: map[string]uint64{"version": 1}}}},
+				{Rank: 1, Clients: []record.ClientReport{
+					{Reads: 9, Failures: map[string]uint64{"version": 1}}}},
 			},
-			Before: Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120, Samples: 1000}},
+			Before: Readings{Medium: &transport.Floor{Name: "cache-line bounce", RoundTrip: 120,
+				Samples: 1000}},
 		}
 	}
 	return &Result{
@@ -41,16 +43,18 @@ func sample(t require.TestingT) *Result {
 		StartedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.FixedZone("east", 3600)),
 		Argv:      []string{"transportbench", "run"},
 		Tool:      Tool{Version: "0.1.0", Revision: "abc", Go: "go1.26"},
-		Plugin:    Plugin{Name: "shm", Provider: "memfd", Libraries: map[string]string{"libx": "1"}},
-		Config:    cfg,
+		Plugin: Plugin{Name: "shm", Provider: "memfd",
+			Libraries: map[string]string{"libx": "1"}},
+		Config: cfg,
 		Environment: machine.Environment{Identity: machine.Identity{
 			CPU: "some", RDMA: []machine.RDMADevice{{Name: "mlx5_0"}},
 		}},
-		Placement: []Placement{{Rank: 0, CPUs: []int{0}, Affinity: []string{"0"}, Idle: "spin"}, {Rank: 1}},
-		Setup:     Setup{Steps: []Step{{"launch", 8.5}}, FirstWindowMS: 90},
-		Repeats:   repeats,
-		Summary:   SummarizeRepeats(repeats),
-		Checks:    []Finding{{Name: "verified", OK: true, Severity: Error, Message: "all good"}},
+		Placement: []Placement{{Rank: 0, CPUs: []int{0}, Affinity: []string{"0"}, Idle: "spin"},
+			{Rank: 1}},
+		Setup:   Setup{Steps: []Step{{"launch", 8.5}}, FirstWindowMS: 90},
+		Repeats: repeats,
+		Summary: SummarizeRepeats(repeats),
+		Checks:  []Finding{{Name: "verified", OK: true, Severity: Error, Message: "all good"}},
 	}
 }
 
@@ -75,7 +79,8 @@ func edited(t *testing.T, edit func(doc map[string]any)) []byte {
 
 func TestEmptyResultIsValidOnceIdentified(t *testing.T) {
 	// Nil lists and maps must not become null.
-	r := &Result{SchemaVersion: SchemaVersion, Kind: KindRun, ID: NewID(), Repeats: make([]Repeat, 1)}
+	r := &Result{SchemaVersion: SchemaVersion, Kind: KindRun, ID: NewID(),
+		Repeats: make([]Repeat, 1)}
 	require.NoError(t, Validate(encoded(t, r)))
 }
 
@@ -165,9 +170,12 @@ func TestIDs(t *testing.T) {
 	require.Equal(t, "abc", ShortID("abc"))
 }
 
-// What impairs packets is a part of the path, so results with different mechanisms do not compare in silence.
+// What impairs packets is a part of the path, so results with different mechanisms do not compare
+// in silence.
 func TestPathWithNetwork(t *testing.T) {
-	r := &Result{Setup: Setup{Ranks: []record.RankSetup{{Paths: []transport.Path{{Carrier: "tcp", Interface: "wire"}}}}}}
+	r := &Result{
+		Setup: Setup{Ranks: []record.RankSetup{
+			{Paths: []transport.Path{{Carrier: "tcp", Interface: "wire"}}}}}}
 	require.Equal(t, []string{"tcp over wire"}, Path(r))
 	r.ImpairedBy = Netem
 	require.Equal(t, []string{"tcp over wire", "impaired by netem"}, Path(r))

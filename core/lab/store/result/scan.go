@@ -48,7 +48,8 @@ func (s *scanner) scan() error {
 				return nil
 			}
 			if !s.quoted(i, end) {
-				return errorAt(s.text, end-1, fmt.Sprintf("the name %q occurs twice in one object", unquoted(s.text[i+1:end-1])))
+				return errorAt(s.text, end-1, fmt.Sprintf("the name %q occurs twice in one object",
+					unquoted(s.text[i+1:end-1])))
 			}
 			i = end
 		case c == '-' || c >= '0' && c <= '9':
@@ -56,7 +57,8 @@ func (s *scanner) scan() error {
 			number := s.text[i:end]
 			const safe = 300 // digits of a number below the largest float64
 			if len(number) > safe || bytes.ContainsAny(number, "eE") {
-				if _, err := strconv.ParseFloat(string(number), 64); errors.Is(err, strconv.ErrRange) {
+				if _, err := strconv.ParseFloat(string(number), 64); errors.Is(err,
+					strconv.ErrRange) {
 					return errorAt(s.text, end-1, fmt.Sprintf("%.40s is out of range", number))
 				}
 			}
@@ -68,8 +70,8 @@ func (s *scanner) scan() error {
 	return nil
 }
 
-// quoted handles the string from the quote at from up to end. It returns false for a name that the object
-// has already.
+// quoted handles the string from the quote at from up to end. It returns false for a name that the
+// object has already.
 func (s *scanner) quoted(from, end int) bool {
 	content, depth := s.text[from+1:end-1], len(s.open)
 	isName := depth > 0 && s.open[depth-1].object && follows(s.text, end) == ':'
@@ -99,7 +101,8 @@ func (s *scanner) add(c *container, name []byte) bool {
 	const many = 256 // for which a map is faster
 	if len(own) < many {
 		s.names = append(s.names, name)
-		return !slices.ContainsFunc(own, func(other []byte) bool { return bytes.EqualFold(other, name) })
+		return !slices.ContainsFunc(own,
+			func(other []byte) bool { return bytes.EqualFold(other, name) })
 	}
 	if c.seen == nil {
 		c.seen = map[string]bool{}
@@ -113,7 +116,8 @@ func (s *scanner) add(c *container, name []byte) bool {
 	return !known
 }
 
-// stringEnd returns the index behind the string that begins at from; it is beyond text if the string is cut.
+// stringEnd returns the index behind the string that begins at from; it is beyond text if the
+// string is cut.
 func stringEnd(text []byte, from int) int {
 	for i := from + 1; i < len(text); i++ {
 		switch text[i] {
@@ -128,7 +132,8 @@ func stringEnd(text []byte, from int) int {
 
 func numberEnd(text []byte, from int) int {
 	i := from
-	for i < len(text) && (text[i] >= '0' && text[i] <= '9' || bytes.IndexByte([]byte("+-.eE"), text[i]) >= 0) {
+	for i < len(text) && (text[i] >= '0' && text[i] <= '9' ||
+		bytes.IndexByte([]byte("+-.eE"), text[i]) >= 0) {
 		i++
 	}
 	return i

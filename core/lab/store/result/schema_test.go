@@ -27,9 +27,11 @@ func TestSchemaFile(t *testing.T) {
 	committed, err := os.ReadFile("schema.json")
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(generated, committed),
-		"schema.json differs from the types: run go test ./core/lab/store/result -run TestSchemaFile -update")
+		"schema.json differs from the types: run go test ./core/lab/store/result -run "+
+			"TestSchemaFile -update")
 	if !*update { // the embedded copy is of the last build
-		require.True(t, bytes.Equal(committed, schemaJSON), "the embedded schema differs from the file")
+		require.True(t, bytes.Equal(committed, schemaJSON),
+			"the embedded schema differs from the file")
 	}
 }
 
@@ -63,8 +65,8 @@ func generateSchema(t *testing.T) []byte {
 	return append(text, '\n')
 }
 
-// describeOptions adds what the table of options says about the fields of a configuration. Bounds are words,
-// because those of other versions may differ.
+// describeOptions adds what the table of options says about the fields of a configuration. Bounds
+// are words, because those of other versions may differ.
 func describeOptions(t *testing.T, of *jsonschema.Schema) {
 	for _, f := range config.Fields() {
 		property, has := of.Properties.Get(strings.ReplaceAll(f.Name, "-", "_"))
@@ -85,7 +87,8 @@ func TestValidate(t *testing.T) {
 		{"no id", func(d map[string]any) { delete(d, "id") }, "id"},
 		{"ill-typed repeats", func(d map[string]any) { d["repeats"] = "none" }, "/repeats"},
 		{"another kind", func(d map[string]any) { d["kind"] = "walk" }, "/kind"},
-		{"another major", func(d map[string]any) { d["schema_version"] = "3.0.0" }, "/schema_version"},
+		{"another major", func(d map[string]any) { d["schema_version"] = "3.0.0" },
+			"/schema_version"},
 		{"bad direction", func(d map[string]any) {
 			d["summary"].(map[string]any)["throughput"].(map[string]any)["better"] = "sideways"
 		}, "/summary/throughput/better"},

@@ -84,8 +84,8 @@ const (
 	Teardown        = "teardown"
 )
 
-// A metric with one of these suffixes is that of a kind of pair of ranks, in a run whose calls are of both
-// kinds.
+// A metric with one of these suffixes is that of a kind of pair of ranks, in a run whose calls are
+// of both kinds.
 const (
 	WithinMachine   = "_within_machine"
 	BetweenMachines = "_between_machines"
@@ -94,10 +94,12 @@ const (
 // OfKinds are the metrics that each kind of pair has.
 var OfKinds = []string{Throughput, LatencyP50, LatencyP99, Floor, FloorRatio}
 
-// OfSetup reports whether a metric is of the setup or the end of a launch, which has one sample of it.
+// OfSetup reports whether a metric is of the setup or the end of a launch, which has one sample of
+// it.
 func OfSetup(metric string) bool {
 	switch metric {
-	case SetupOpen, SetupRegister, SetupExchange, SetupConnect, SetupConnectAll, FirstCall, Teardown:
+	case SetupOpen, SetupRegister, SetupExchange, SetupConnect, SetupConnectAll, FirstCall,
+		Teardown:
 		return true
 	}
 	return false
@@ -123,7 +125,8 @@ type Definition struct {
 var Definitions = []Definition{
 	{Throughput, "op/s", Higher, "operations per second, summed over the clients"},
 	{Goodput, "B/s", Higher, "value bytes read and written per second, without headers"},
-	{LatencyMean, "ns", Lower, "service time, exact mean: calls in flight times the window over the operations"},
+	{LatencyMean, "ns", Lower,
+		"service time, exact mean: calls in flight times the window over the operations"},
 	{LatencyP50, "ns", Lower, "service time, median"},
 	{LatencyP90, "ns", Lower, "service time, 90th percentile"},
 	{LatencyP99, "ns", Lower, "service time, 99th percentile"},
@@ -141,60 +144,88 @@ var Definitions = []Definition{
 	{LocalMean, "ns", Lower, "mesh: mean service time of requests to the client's own rank"},
 	{RemoteMean, "ns", Lower, "mesh: mean service time of requests to other ranks"},
 	{EmptyLoops, "ratio", None, "share of the daemons' loop iterations that found nothing"},
-	{Floor, "ns", None, "round trip of the bare medium, geometric mean of the probes around the window"},
+	{Floor, "ns", None,
+		"round trip of the bare medium, geometric mean of the probes around the window"},
 	{FloorRatio, "ratio", Lower, "latency_p50 over floor, with one call in flight"},
-	{RateFloor, "ns/op", None, "time per operation of the bare medium with the same calls in flight and payloads"},
-	{OpTimeRatio, "ratio", Lower, "time per operation over rate_floor, with several calls in flight"},
+	{RateFloor, "ns/op", None,
+		"time per operation of the bare medium with the same calls in flight and payloads"},
+	{OpTimeRatio, "ratio", Lower,
+		"time per operation over rate_floor, with several calls in flight"},
 	{Library, "ns", None, "round trip of the library under the transport, without the transport"},
 	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
 	{Bare, "ns", Lower, "round trip over the transport without the harness, of a stack"},
-	{BareRate, "ns/op", Lower, "time per operation over the transport without the harness, with several calls in flight, of a stack"},
+	{BareRate, "ns/op", Lower, "time per operation over the transport without the harness, with " +
+		"several calls in flight, of a stack"},
 	{WitnessRoundTrip, "ns", None, "round trip by a benchmark of the field, with --witness"},
 	{WitnessRatio, "ratio", Lower, "latency_p50 over witness"},
-	{WitnessRate, "ns/op", None, "time for the messages of a call by a benchmark of the field that keeps several in flight, with --witness"},
+	{WitnessRate, "ns/op", None, "time for the messages of a call by a benchmark of the field " +
+		"that keeps several in flight, with --witness"},
 	{WitnessTimeRatio, "ratio", Lower, "time per operation over witness_rate"},
 	{CPUPerOp, "ns", Lower, "processor time of all polling threads per operation"},
-	{BusyPerOp, "ns", Lower, "time of the polling threads' iterations that found work, per operation"},
-	{ProcessCPUPerOp, "ns", Lower, "processor time of the ranks' processes per operation, helper threads included"},
-	{KernelPerOp, "ns", Lower, "processor time of the kernel on the run's behalf per operation, soft interrupts included"},
-	{HarnessOverhead, "ns/op", Lower, "cost of the harness, measured with a transport that completes at once"},
-	{HarnessShare, "ratio", Lower, "share of an operation's time, or of the busiest thread's, that the harness takes"},
-	{Bounce, "ns", None, "round trip of one cache line between the run's processors: the machine's state"},
-	{Steal, "ratio", None, "share of the window for which the hypervisor kept a processor of the run"},
-	{Stalled, "ratio", None, "share of the window for which the client or the daemon of a call was in a gap; time in which both were counts once"},
-	{GapLimit, "ns", None, "how long an iteration of any thread has to take to be a gap without a known cause"},
+	{BusyPerOp, "ns", Lower,
+		"time of the polling threads' iterations that found work, per operation"},
+	{ProcessCPUPerOp, "ns", Lower,
+		"processor time of the ranks' processes per operation, helper threads included"},
+	{KernelPerOp, "ns", Lower,
+		"processor time of the kernel on the run's behalf per operation, soft interrupts included"},
+	{HarnessOverhead, "ns/op", Lower,
+		"cost of the harness, measured with a transport that completes at once"},
+	{HarnessShare, "ratio", Lower,
+		"share of an operation's time, or of the busiest thread's, that the harness takes"},
+	{Bounce, "ns", None,
+		"round trip of one cache line between the run's processors: the machine's state"},
+	{Steal, "ratio", None,
+		"share of the window for which the hypervisor kept a processor of the run"},
+	{Stalled, "ratio", None, "share of the window for which the client or the daemon of a call " +
+		"was in a gap; time in which both were counts once"},
+	{GapLimit, "ns", None,
+		"how long an iteration of any thread has to take to be a gap without a known cause"},
 	{VerifyCost, "ns/op", Lower, "part of the harness overhead that verifies checksums"},
 	{ClientFairness, "ratio", Higher, "rate of the slowest client over that of the median client"},
-	{JainClients, "ratio", Higher, "traffic: Jain's index of the clients' rates; 1 if all are equal"},
+	{JainClients, "ratio", Higher,
+		"traffic: Jain's index of the clients' rates; 1 if all are equal"},
 	{JainPeers, "ratio", None, "traffic: Jain's index of the rates of the ranks that were called"},
-	{StragglerRatio, "ratio", Lower, "traffic: latency_p50 of the slowest pair of ranks over that of the median pair"},
+	{StragglerRatio, "ratio", Lower,
+		"traffic: latency_p50 of the slowest pair of ranks over that of the median pair"},
 	{StormRate, "connection/s", None, "storm: connections that were opened, used once and closed"},
-	{StormKept, "ratio", Higher, "storm: share of the connections due that were made without an error"},
-	{StormConnectP50, "ns", Lower, "storm: from the opening of both sides to the response of one call, median"},
-	{StormConnectP99, "ns", Lower, "storm: from the opening of both sides to the response of one call, 99th percentile"},
+	{StormKept, "ratio", Higher,
+		"storm: share of the connections due that were made without an error"},
+	{StormConnectP50, "ns", Lower,
+		"storm: from the opening of both sides to the response of one call, median"},
+	{StormConnectP99, "ns", Lower,
+		"storm: from the opening of both sides to the response of one call, 99th percentile"},
 	{StormClose, "ns", Lower, "storm: closing both sides, median"},
-	{CopiesPerOp, "/op", None, "copies of payloads per operation, without those of the kernel and of devices"},
+	{CopiesPerOp, "/op", None,
+		"copies of payloads per operation, without those of the kernel and of devices"},
 	{CopiedBytesPerOp, "B/op", None, "bytes of these copies per operation"},
 	{ChecksummedBytesPerOp, "B/op", None, "bytes per operation of which a checksum was computed"},
 	{SyscallsPerOp, "/op", None, "system calls of the transport per operation"},
 	{KernelBytesPerOp, "B/op", None, "bytes per operation that the kernel copied in these calls"},
 	{DoorbellsPerOp, "/op", None, "postings to a device and notifications of a peer per operation"},
-	{HarnessBytesPerOp, "B/op", None, "copied and checksummed bytes per operation that are the harness's"},
-	{Threads, "threads", None, "threads of all ranks that were on a processor for over 1% of the window"},
-	{SetupOpen, "ns", Lower, "setup: opening the transport and making its workers, of the slowest rank"},
-	{SetupRegister, "ns/MiB", Lower, "setup: registering memory with the device, which is a part of opening"},
-	{SetupExchange, "ns", Lower, "setup: all addresses to all ranks and their answers: the step connect without its connections"},
+	{HarnessBytesPerOp, "B/op", None,
+		"copied and checksummed bytes per operation that are the harness's"},
+	{Threads, "threads", None,
+		"threads of all ranks that were on a processor for over 1% of the window"},
+	{SetupOpen, "ns", Lower,
+		"setup: opening the transport and making its workers, of the slowest rank"},
+	{SetupRegister, "ns/MiB", Lower,
+		"setup: registering memory with the device, which is a part of opening"},
+	{SetupExchange, "ns", Lower, "setup: all addresses to all ranks and their answers: the step " +
+		"connect without its connections"},
 	{SetupConnect, "ns", Lower, "setup: one side of a connection, mean over all"},
 	{SetupConnectAll, "ns", Lower, "setup: all connections of a rank, of the slowest rank"},
-	{FirstCall, "ns", Lower, "setup: first call on a connection, median over all; compare latency_p50"},
-	{Teardown, "ns", Lower, "closing all ranks after the last window, with a round trip of the control plane"},
+	{FirstCall, "ns", Lower,
+		"setup: first call on a connection, median over all; compare latency_p50"},
+	{Teardown, "ns", Lower,
+		"closing all ranks after the last window, with a round trip of the control plane"},
 }
 
 // init inserts the percentiles of operations and of iterations, and the metrics of kinds of pairs.
 func init() {
 	var kinds []Definition
 	for _, kind := range []struct{ suffix, help string }{
-		{WithinMachine, "calls between ranks on one machine: "}, {BetweenMachines, "calls between machines: "},
+		{WithinMachine, "calls between ranks on one machine: "},
+		{BetweenMachines, "calls between machines: "},
 	} {
 		for _, name := range OfKinds {
 			d := Define(name)
@@ -207,7 +238,8 @@ func init() {
 	Definitions = slices.Insert(Definitions, at, kinds...)
 	var list []Definition
 	for _, op := range append(config.OpNames(), FirstPart, Iteration) {
-		for _, percentile := range []struct{ name, help string }{{"p50", "median"}, {"p90", "90th percentile"}, {"p99", "99th percentile"}} {
+		for _, percentile := range []struct{ name, help string }{{"p50", "median"},
+			{"p90", "90th percentile"}, {"p99", "99th percentile"}} {
 			help := "service time of " + op + " operations, "
 			switch op {
 			case FirstPart:
@@ -215,7 +247,8 @@ func init() {
 			case Iteration:
 				help = "time of a whole iteration, "
 			}
-			list = append(list, Definition{op + "_" + percentile.name, "ns", Lower, help + percentile.help})
+			list = append(list, Definition{op + "_" + percentile.name, "ns", Lower,
+				help + percentile.help})
 		}
 	}
 	at = slices.IndexFunc(Definitions, func(d Definition) bool { return d.Name == IterationRate })
@@ -236,9 +269,10 @@ func Define(name string) Definition {
 	return Definition{Name: name, Better: None}
 }
 
-// RatioApplies reports whether a metric, if it is a ratio to a floor, means something for a pair of a
-// client and a daemon with so many calls in flight. One call at a time compares with a round trip. Several overlap: their
-// latency has the wait for other calls in it, so the time per operation compares with the rate floor.
+// RatioApplies reports whether a metric, if it is a ratio to a floor, means something for a pair of
+// a client and a daemon with so many calls in flight. One call at a time compares with a round
+// trip. Several overlap: their latency has the wait for other calls in it, so the time per
+// operation compares with the rate floor.
 func RatioApplies(metric string, calls int) bool {
 	switch metric {
 	case FloorRatio, LibraryRatio:

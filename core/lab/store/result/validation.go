@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// partSize is the size in bytes of the parts of a document that are validated one after the other. The
-// validator needs memory for fifteen times the text that it looks at.
+// partSize is the size in bytes of the parts of a document that are validated one after the other.
+// The validator needs memory for fifteen times the text that it looks at.
 const partSize = 64 << 10
 
 // validate checks text, which is valid JSON, against the schema in parts of that size.
@@ -45,8 +45,8 @@ func (v *validation) err() error {
 	return fmt.Errorf("validating result: %s", strings.Join(first, "; "))
 }
 
-// reduced validates long lists and tables in parts and returns the value without them. text is valid JSON at
-// a place of the document. reduced drops what the schema does not know.
+// reduced validates long lists and tables in parts and returns the value without them. text is
+// valid JSON at a place of the document. reduced drops what the schema does not know.
 func (v *validation) reduced(schema *jsonschema.Schema, text []byte, place string) any {
 	shape := schema
 	for shape.Ref != nil {

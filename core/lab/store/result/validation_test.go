@@ -10,22 +10,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A document is valid in parts of any size if it is valid as a whole, and the places of violations are
-// the same.
+// A document is valid in parts of any size if it is valid as a whole, and the places of violations
+// are the same.
 func TestValidateInParts(t *testing.T) {
-	repeat := func(d map[string]any, i int) map[string]any { return d["repeats"].([]any)[i].(map[string]any) }
+	repeat := func(d map[string]any, i int) map[string]any {
+		return d["repeats"].([]any)[i].(map[string]any)
+	}
 	for name, edit := range map[string]func(map[string]any){
-		"nothing":      func(map[string]any) {},
-		"unknown":      func(d map[string]any) { d["later"] = []any{map[string]any{"x": strings.Repeat("y", 100)}, 1} },
-		"first":        func(d map[string]any) { delete(repeat(d, 0), "ranks") },
-		"last":         func(d map[string]any) { repeat(d, 5)["launch"] = "x" },
-		"sample":       func(d map[string]any) { repeat(d, 3)["samples"].(map[string]any)["throughput"] = "fast" },
-		"metric":       func(d map[string]any) { d["summary"].(map[string]any)["throughput"].(map[string]any)["n"] = 1.5 },
-		"list":         func(d map[string]any) { d["repeats"] = map[string]any{"a": strings.Repeat("y", 300)} },
-		"object":       func(d map[string]any) { d["config"] = []any{strings.Repeat("y", 300)} },
-		"item":         func(d map[string]any) { d["argv"] = []any{"a", strings.Repeat("y", 300), 3, "b"} },
-		"missing":      func(d map[string]any) { delete(d, "plugin") },
-		"escaped name": func(d map[string]any) { repeat(d, 2)["samples"].(map[string]any)["a\"\\\n/~b"] = "x" },
+		"nothing": func(map[string]any) {},
+		"unknown": func(d map[string]any) {
+			d["later"] = []any{map[string]any{"x": strings.Repeat("y", 100)}, 1}
+		},
+		"first": func(d map[string]any) { delete(repeat(d, 0), "ranks") },
+		"last":  func(d map[string]any) { repeat(d, 5)["launch"] = "x" },
+		"sample": func(d map[string]any) {
+			repeat(d, 3)["samples"].(map[string]any)["throughput"] = "fast"
+		},
+		"metric": func(d map[string]any) {
+			d["summary"].(map[string]any)["throughput"].(map[string]any)["n"] = 1.5
+		},
+		"list": func(d map[string]any) {
+			d["repeats"] = map[string]any{"a": strings.Repeat("y", 300)}
+		},
+		"object": func(d map[string]any) { d["config"] = []any{strings.Repeat("y", 300)} },
+		"item": func(d map[string]any) {
+			d["argv"] = []any{"a", strings.Repeat("y", 300),
+				3, "b"}
+		},
+		"missing": func(d map[string]any) { delete(d, "plugin") },
+		"escaped name": func(d map[string]any) {
+			repeat(d, 2)["samples"].(map[string]any)["a\"\\\n/~b"] = "x"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := edited(t, edit)
@@ -82,18 +97,23 @@ func TestDecodeRefusesWhatTakesTooMuchMemory(t *testing.T) {
 		"escaped name": {`{"repeat\u0073": ` + list("{}") + `}`, new(Result)},
 		"long s":       {`{"repeatſ": ` + list("{}") + `}`, new(Result)},
 		"list":         {list("{}"), new([]Result)},
-		"map":          {`{"summary": {` + strings.TrimSuffix(numbered(size/8, `"%x":{},`), ",") + `}}`, new(Result)},
-		"any":          {list("{}"), new(any)},
+		"map": {`{"summary": {` + strings.TrimSuffix(numbered(size/8, `"%x":{},`), ",") +
+			`}}`, new(Result)},
+		"any": {list("{}"), new(any)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Decode([]byte(c.text), c.into)
 			var place *SyntaxError
 			require.ErrorAs(t, err, &place)
-			require.Regexp(t, `^line 1 column \d+: too many items: a file of [45] MiB may take 7[24] MiB of memory, and the part before this one takes more$`, err.Error())
+			require.Regexp(t,
+				`^line 1 column \d+: too many items: a file of [45] MiB may take 7[24] MiB of memory, and the part before this one takes more$`, err.Error())
 		})
 	}
-	require.NoError(t, Decode([]byte(`{"later": `+list("{}")+`}`), new(Result)), "unknown fields are not decoded")
-	require.NoError(t, Decode([]byte(`{"argv": [`+strings.Repeat(`"a string of a common length",`, size/30)+`""]}`), new(Result)))
+	require.NoError(t, Decode([]byte(`{"later": `+list("{}")+`}`), new(Result)),
+		"unknown fields are not decoded")
+	require.NoError(t,
+		Decode([]byte(`{"argv": [`+strings.Repeat(`"a string of a common length",`, size/30)+
+			`""]}`), new(Result)))
 }
 
 func numbered(n int, format string) string {

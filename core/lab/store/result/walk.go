@@ -8,8 +8,8 @@ type member struct {
 	from, to int
 }
 
-// members yields the values of the object or list at the beginning of text, which is valid JSON, without
-// reading what is in them.
+// members yields the values of the object or list at the beginning of text, which is valid JSON,
+// without reading what is in them.
 func members(text []byte) iter.Seq[member] {
 	return func(yield func(member) bool) {
 		object := text[0] == '{'
@@ -60,11 +60,13 @@ func valueEnd(text []byte, from int) int {
 	return len(text)
 }
 
-var endsWord = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true, '\r': true}
+var endsWord = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\n': true,
+	'\r': true}
 
 // skipSpace returns the index of the first byte at or after from that is not a space.
 func skipSpace(text []byte, from int) int {
-	for from < len(text) && (text[from] == ' ' || text[from] == '\t' || text[from] == '\n' || text[from] == '\r') {
+	for from < len(text) && (text[from] == ' ' || text[from] == '\t' || text[from] == '\n' ||
+		text[from] == '\r') {
 		from++
 	}
 	return from

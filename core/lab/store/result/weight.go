@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// The bounds of what a document may take in memory. A list item of two bytes, {}, becomes a struct of
-// hundreds; the documents of this project take less than their text.
+// The bounds of what a document may take in memory. A list item of two bytes, {}, becomes a struct
+// of hundreds; the documents of this project take less than their text.
 const (
 	freeWeight  = 64 << 20
 	weightTimes = 2 // the size of the text
@@ -19,15 +19,16 @@ const (
 	lightText = 256 << 10
 )
 
-// checkWeight returns an error if text, which is valid JSON, would take too much memory as a value of
-// type t.
+// checkWeight returns an error if text, which is valid JSON, would take too much memory as a value
+// of type t.
 func checkWeight(text []byte, t reflect.Type) error {
 	if len(text) <= lightText {
 		return nil
 	}
 	s := scale{text: text, most: freeWeight + weightTimes*int64(len(text))}
 	if end := s.value(skipSpace(text, 0), t); s.weight > s.most {
-		return errorAt(text, end, fmt.Sprintf("too many items: a file of %d MiB may take %d MiB of memory, and the part before this one takes more",
+		return errorAt(text, end, fmt.Sprintf("too many items: a file of %d MiB may take %d MiB "+
+			"of memory, and the part before this one takes more",
 			len(text)>>20, s.most>>20))
 	}
 	return nil
@@ -39,8 +40,9 @@ type scale struct {
 	weight, most int64
 }
 
-// value adds the weight of what the value at i of type t refers to, and returns the index behind it. t is
-// nil for a value that is not decoded. Once the weight is too much, value returns where that was.
+// value adds the weight of what the value at i of type t refers to, and returns the index behind
+// it. t is nil for a value that is not decoded. Once the weight is too much, value returns where
+// that was.
 func (s *scale) value(i int, t reflect.Type) int {
 	for t != nil && t.Kind() == reflect.Pointer && !decodesItself(t) {
 		t = t.Elem()
@@ -65,7 +67,8 @@ func (s *scale) value(i int, t reflect.Type) int {
 
 // container is value for an object or a list.
 func (s *scale) container(i int, t reflect.Type) int {
-	// A map takes 48 bytes and has 8 slots from the first entry on, twice as many once 7/8 are full.
+	// A map takes 48 bytes and has 8 slots from the first entry on, twice as many once 7/8 are
+	// full.
 	const empty, group = 48, 8
 	object := s.text[i] == '{'
 	if t.Kind() == reflect.Interface {
@@ -119,7 +122,8 @@ func (s *scale) container(i int, t reflect.Type) int {
 // decodesItself reports whether values of type t read their own text.
 func decodesItself(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
-	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // fieldTypes has the result of fieldsOf by type.

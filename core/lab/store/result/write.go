@@ -98,7 +98,8 @@ func Write(dir string, r *Result) (path string, err error) {
 	if err := Encode(&text, r); err != nil {
 		return "", err
 	}
-	return WriteDocument(dir, FileName(r), func(w io.Writer) error { _, err := text.WriteTo(w); return err })
+	return WriteDocument(dir, FileName(r),
+		func(w io.Writer) error { _, err := text.WriteTo(w); return err })
 }
 
 // WriteDocument is [Write] for what write writes, as a file with that name.
@@ -123,8 +124,8 @@ func CheckWritable(dir string) error {
 	return nil
 }
 
-// CheckRoom returns an [*IOError] if the file system of dir, or of the directory in which dir will be
-// made, has less than size bytes free.
+// CheckRoom returns an [*IOError] if the file system of dir, or of the directory in which dir will
+// be made, has less than size bytes free.
 func CheckRoom(dir string, size int64) error {
 	existing := filepath.Clean(dir)
 	for existing != filepath.Dir(existing) {
@@ -138,7 +139,9 @@ func CheckRoom(dir string, size int64) error {
 		return nil // a file system that does not count its space
 	}
 	if free := fs.Bavail * uint64(fs.Bsize); uint64(size) > free {
-		op := fmt.Sprintf("checking the results directory: the results take up to %d KiB, and %d KiB are free", size>>10, free>>10)
+		op := fmt.Sprintf(
+			"checking the results directory: the results take up to %d KiB, and %d KiB are free",
+			size>>10, free>>10)
 		return &IOError{op, dir, unix.ENOSPC}
 	}
 	return nil

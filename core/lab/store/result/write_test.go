@@ -102,7 +102,8 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o500))
-	require.ErrorContains(t, CheckWritable(dir), dir+": permission denied; make it writable or choose")
+	require.ErrorContains(t, CheckWritable(dir),
+		dir+": permission denied; make it writable or choose")
 }
 
 func TestFullDisk(t *testing.T) {
@@ -126,14 +127,18 @@ func TestIOErrorRemedies(t *testing.T) {
 		unix.EACCES: "make it writable", unix.EROFS: "make it writable",
 		unix.EIO: "input/output error; choose another directory",
 	} {
-		err := &IOError{"writing the result", "/r/x.json", errors.Join(&os.PathError{Op: "write", Path: "/r/.tmp", Err: errno}, errors.New("also"))}
+		err := &IOError{"writing the result", "/r/x.json",
+			errors.Join(&os.PathError{Op: "write", Path: "/r/.tmp", Err: errno},
+				errors.New("also"))}
 		require.ErrorContains(t, err, remedy)
 		require.NotContains(t, err.Error(), ".tmp")
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, unix.Mkfifo(pipe, 0o600))
-	err := &IOError{"writing the result", pipe, files.Replace(pipe, func(io.Writer) error { return nil })}
-	require.EqualError(t, err, "writing the result: "+pipe+": not a regular file; remove it; choose another directory with --out")
+	err := &IOError{"writing the result", pipe,
+		files.Replace(pipe, func(io.Writer) error { return nil })}
+	require.EqualError(t, err, "writing the result: "+pipe+
+		": not a regular file; remove it; choose another directory with --out")
 }
 
 func TestEncodeReportsTheWriter(t *testing.T) {

@@ -49,7 +49,8 @@ func (s *Set) renewed(dir string, stale []string) (*Set, error) {
 	var kept []Cell
 	again := map[string]bool{}
 	for _, c := range s.Cells {
-		if !slices.ContainsFunc(c.Files, func(f File) bool { return slices.Contains(stale, f.Name) }) {
+		if !slices.ContainsFunc(c.Files,
+			func(f File) bool { return slices.Contains(stale, f.Name) }) {
 			kept = append(kept, c)
 			continue
 		}
@@ -92,7 +93,8 @@ func (l *Loader) loadLoose(dir string) (*Set, error) {
 			return err
 		case entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
-		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" && !strings.HasPrefix(entry.Name(), ".") && entry.Name() != BlessedName:
+		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" &&
+			!strings.HasPrefix(entry.Name(), ".") && entry.Name() != BlessedName:
 			files = append(files, path)
 		}
 		return nil
@@ -150,7 +152,8 @@ func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
 		return nil, err
 	}
 	if read = slices.DeleteFunc(read, func(s *Set) bool { return s == nil }); len(read) == 0 {
-		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; transportbench calibrate show %s shows it", dir, paths[0])
+		return nil, fmt.Errorf("reading results: %s has no result files, only a calibration; "+
+			"transportbench calibrate show %s shows it", dir, paths[0])
 	}
 	whole := read[0]
 	whole.Include(read[1:]...)

@@ -21,7 +21,8 @@ func Example() {
 			continue
 		}
 		if m, ok := c.Metric(result.Throughput); ok {
-			fmt.Printf("%s: %s over %d repeats\n", c.Transport(), format.Value(m), len(c.Samples[result.Throughput]))
+			fmt.Printf("%s: %s over %d repeats\n", c.Transport(), format.Value(m),
+				len(c.Samples[result.Throughput]))
 		}
 	}
 	// Output:

@@ -50,12 +50,14 @@ func Varying(cells ...[]Cell) []string {
 	for name := range count {
 		// An option that some cells lack varies too, because it is zero there. A transport's own
 		// option does not: other transports do not have it.
-		if name != "transport" && Concerns(name) && (varies[name] || count[name] < whole && !strings.HasPrefix(name, ownPrefix)) {
+		if name != "transport" && Concerns(name) &&
+			(varies[name] || count[name] < whole && !strings.HasPrefix(name, ownPrefix)) {
 			names = append(names, name)
 		}
 	}
 	if slices.Contains(names, trackOption) {
-		names = slices.DeleteFunc(names, func(name string) bool { return followsTrack(name, cells) })
+		names = slices.DeleteFunc(names,
+			func(name string) bool { return followsTrack(name, cells) })
 	}
 	if slices.Contains(names, networkOption) {
 		names = slices.DeleteFunc(names, func(name string) bool {
@@ -94,12 +96,12 @@ func followsTrack(option string, cells [][]Cell) bool {
 	return sets && follows(option, trackOption, cells)
 }
 
-// networkOption may set options of transports: the address that ranks have in a network of their own,
-// or the faults with which a transport imitates the network.
+// networkOption may set options of transports: the address that ranks have in a network of their
+// own, or the faults with which a transport imitates the network.
 const networkOption = "network"
 
-// follows reports whether cells of one transport and profile that differ in an option also differ in
-// the option it follows.
+// follows reports whether cells of one transport and profile that differ in an option also differ
+// in the option it follows.
 func follows(option, followed string, cells [][]Cell) bool {
 	type group struct{ transport, profile, followed string }
 	values := map[group]string{}
@@ -120,9 +122,10 @@ func follows(option, followed string, cells [][]Cell) bool {
 	return true
 }
 
-// loadOptions are the options that shape the load, in the order in which they are shown. Labels name
-// them in all cells if they vary.
-var loadOptions = []string{"topology", "ranks", "daemons", "clients", "in_flight", "rate", "value_size", "read_ratio", "distribution"}
+// loadOptions are the options that shape the load, in the order in which they are shown. Labels
+// name them in all cells if they vary.
+var loadOptions = []string{"topology", "ranks", "daemons", "clients", "in_flight", "rate",
+	"value_size", "read_ratio", "distribution"}
 
 // rank orders the options that shape the load first and a transport's own options last.
 func rank(option string) int {
@@ -135,9 +138,9 @@ func rank(option string) int {
 	return 50
 }
 
-// Labels names cells by what tells them apart: the profile if there are several, and the options that
-// vary among the cells of that profile. Of the options that do not shape the load, a label has those
-// that differ from their default, and of a transport's own those that vary among its cells.
+// Labels names cells by what tells them apart: the profile if there are several, and the options
+// that vary among the cells of that profile. Of the options that do not shape the load, a label has
+// those that differ from their default, and of a transport's own those that vary among its cells.
 type Labels struct {
 	profiles []string            // in order of appearance
 	varying  map[string][]string // by profile
@@ -171,14 +174,15 @@ func LabelsOf(lists ...[]Cell) Labels {
 func (l Labels) Without(options ...string) Labels {
 	varying := map[string][]string{}
 	for profile, names := range l.varying {
-		varying[profile] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(options, name) })
+		varying[profile] = slices.DeleteFunc(slices.Clone(names),
+			func(name string) bool { return slices.Contains(options, name) })
 	}
 	l.varying = varying
 	return l
 }
 
-// Load names what a cell with this configuration measures, without the transport. It is empty if the
-// cells differ in the transport alone.
+// Load names what a cell with this configuration measures, without the transport. It is empty if
+// the cells differ in the transport alone.
 func (l Labels) Load(config map[string]string) string {
 	var parts []string
 	profile := config["profile"]
@@ -229,8 +233,8 @@ func Value(option, value string) string {
 	return strings.ReplaceAll(value, "µs", "us")
 }
 
-// Option returns a cell's value of an option. An option of a run that results leave out because it is zero is
-// what users write for zero.
+// Option returns a cell's value of an option. An option of a run that results leave out because it
+// is zero is what users write for zero.
 func (c *Cell) Option(name string) (value string, has bool) {
 	if value, has = c.Config[name]; has {
 		return value, true
@@ -241,8 +245,8 @@ func (c *Cell) Option(name string) (value string, has bool) {
 	return "", false
 }
 
-// complete reports whether options are all those of a run, and not some of a published figure or of a reading of
-// a microbenchmark. They lack those that are zero.
+// complete reports whether options are all those of a run, and not some of a published figure or of
+// a reading of a microbenchmark. They lack those that are zero.
 func complete(options map[string]string) bool {
 	return options["duration"] != "" && options[MicroOption] == ""
 }
@@ -266,10 +270,11 @@ func shortRate(rate float64) string {
 	return strconv.FormatFloat(rate, 'g', -1, 64)
 }
 
-// Match reports whether options match a pattern such as "transport=shm,in_flight=3*", in which each value is a
-// shell pattern, or a value of a run's option as users may write it: "10us", "value_size=4KiB", "track=shipped".
-// A value without a name is that of the transport, so that "*" matches all, as the empty pattern does. A
-// transport's own options do not need "options." before their names.
+// Match reports whether options match a pattern such as "transport=shm,in_flight=3*", in which each
+// value is a shell pattern, or a value of a run's option as users may write it: "10us",
+// "value_size=4KiB", "track=shipped". A value without a name is that of the transport, so that "*"
+// matches all, as the empty pattern does. A transport's own options do not need "options." before
+// their names.
 func Match(pattern string, options map[string]string) bool {
 	if pattern == "" {
 		return true
@@ -281,7 +286,8 @@ func Match(pattern string, options map[string]string) bool {
 		}
 		name = strings.ReplaceAll(name, "-", "_")
 		value, has := options[name]
-		if f := config.FieldByName(strings.ReplaceAll(name, "_", "-")); f != nil && (has || complete(options)) && f.Same(glob, value) {
+		if f := config.FieldByName(strings.ReplaceAll(name, "_", "-")); f != nil &&
+			(has || complete(options)) && f.Same(glob, value) {
 			continue
 		}
 		if !has {

@@ -24,8 +24,8 @@ import (
 // that is wrong.
 //
 // If a directory has an index, Load reads the index and only those result files whose length
-// differs from that in the index. Otherwise it reads all JSON files in and below the directory, except
-// calibrations.
+// differs from that in the index. Otherwise it reads all JSON files in and below the directory,
+// except calibrations.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.
@@ -64,7 +64,8 @@ func unreadable(path string, err error) error {
 		err = perr.Err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w; name a directory of results, its index, or a result file", path, err)
+		return fmt.Errorf("%s: %w; name a directory of results, its index, or a result file",
+			path, err)
 	}
 	return fmt.Errorf("reading results: %s: %w", path, err)
 }
@@ -143,7 +144,8 @@ func (s *Set) clone() *Set {
 		for name, values := range cell.Samples {
 			cell.Samples[name] = slices.Clone(values)
 		}
-		cell.Warnings, cell.Files, cell.Results = slices.Clone(cell.Warnings), slices.Clone(cell.Files), slices.Clone(cell.Results)
+		cell.Warnings, cell.Files, cell.Results = slices.Clone(cell.Warnings),
+			slices.Clone(cell.Files), slices.Clone(cell.Results)
 		cell.Windows = slices.Clone(cell.Windows)
 	}
 	return &c
@@ -157,7 +159,8 @@ func Fingerprint(path string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a sweep renames its files
 		}
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" || strings.HasPrefix(entry.Name(), ".") {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" ||
+			strings.HasPrefix(entry.Name(), ".") {
 			return err
 		}
 		info, err := entry.Info()
@@ -198,7 +201,8 @@ func loadFile(path string, read reader) (*Set, error) {
 var errCalibration = errors.New("a calibration of a machine, which has no results")
 
 func calibrationError(path string) error {
-	return fmt.Errorf("%s is %w; transportbench calibrate show %s shows it", path, errCalibration, path)
+	return fmt.Errorf("%s is %w; transportbench calibrate show %s shows it", path,
+		errCalibration, path)
 }
 
 // Parse parses a document of any kind but a calibration. Cells refer to it as the file name.
@@ -230,8 +234,9 @@ func Parse(text []byte, name string) (*Set, error) {
 func parseSet(d *result.Document) (*Set, error) {
 	written := result.Major(d.SchemaVersion)
 	if !slices.Contains([]string{"1", "2", result.Major(SchemaVersion)}, written) {
-		return nil, fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x to %s.x",
-			result.ErrNewer, d.SchemaVersion, result.Major(SchemaVersion))
+		return nil,
+			fmt.Errorf("%w: its schema is %q, and this transportbench reads sets of 1.x to %s.x",
+				result.ErrNewer, d.SchemaVersion, result.Major(SchemaVersion))
 	}
 	s := new(Set)
 	if err := d.Decode(s); err != nil {
@@ -274,9 +279,11 @@ func (s *Set) Check() error {
 		case !slices.Contains(statuses, c.Status):
 			return wrong("status %q is not one of %v", c.Status, statuses)
 		case c.Environment < -1 || c.Environment >= len(s.Environments):
-			return wrong("environment %d is out of range: the set has %d", c.Environment, len(s.Environments))
+			return wrong("environment %d is out of range: the set has %d", c.Environment,
+				len(s.Environments))
 		case slices.ContainsFunc(c.Windows, Window.invalid):
-			return wrong("windows[%d] has a negative bounce or launch", slices.IndexFunc(c.Windows, Window.invalid))
+			return wrong("windows[%d] has a negative bounce or launch",
+				slices.IndexFunc(c.Windows, Window.invalid))
 		case c.Status == Measured && len(c.Samples) == 0:
 			return wrong("status is measured, but samples is empty")
 		}
@@ -345,9 +352,9 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	return list, nil
 }
 
-// Tools returns the versions that measured the set, each once. Indexes of version 0.6 and before do not
-// have them: then it is the version of the first result that can be read, and none if there is no such
-// result.
+// Tools returns the versions that measured the set, each once. Indexes of version 0.6 and before do
+// not have them: then it is the version of the first result that can be read, and none if there is
+// no such result.
 func (s *Set) Tools() []result.Tool {
 	var tools []result.Tool
 	for i := range s.Cells {

@@ -12,13 +12,15 @@ import (
 // MicroOption is the option that has the name of a microbenchmark's reading.
 const MicroOption = "micro"
 
-// AddMicro adds a reading of microbenchmarks, one repeat of its cell. like has what all readings of the
-// command have in common: configuration, tool, plugin and time.
+// AddMicro adds a reading of microbenchmarks, one repeat of its cell. like has what all readings of
+// the command have in common: configuration, tool, plugin and time.
 func (s *Set) AddMicro(like Cell, environment machine.Environment, m transport.Measurement) error {
 	options := map[string]string{MicroOption: m.Name, "value_size": strconv.Itoa(m.Size)}
 	return s.AddReading(like, environment, options, map[string]float64{
-		result.LatencyP50: m.Latency, result.LatencyP99: m.LatencyP99, result.Throughput: m.Rate, result.Goodput: m.Bandwidth,
-		result.Floor: m.Floor, result.RateFloor: m.RateFloor, result.WitnessRoundTrip: m.WitnessLatency, result.WitnessRate: perOp(m.WitnessRate),
+		result.LatencyP50: m.Latency, result.LatencyP99: m.LatencyP99, result.Throughput: m.Rate,
+		result.Goodput: m.Bandwidth,
+		result.Floor:   m.Floor, result.RateFloor: m.RateFloor,
+		result.WitnessRoundTrip: m.WitnessLatency, result.WitnessRate: perOp(m.WitnessRate),
 	})
 }
 
@@ -30,9 +32,10 @@ func perOp(rate float64) float64 {
 	return 1e9 / rate
 }
 
-// AddReading adds a reading with these metrics, one repeat of the cell that has the options besides those
-// of like. A metric that is 0 was not measured.
-func (s *Set) AddReading(like Cell, environment machine.Environment, options map[string]string, metrics map[string]float64) error {
+// AddReading adds a reading with these metrics, one repeat of the cell that has the options besides
+// those of like. A metric that is 0 was not measured.
+func (s *Set) AddReading(like Cell, environment machine.Environment, options map[string]string,
+	metrics map[string]float64) error {
 	on, err := EnvironmentOf(environment)
 	if err != nil {
 		return err
@@ -53,8 +56,9 @@ func (s *Set) AddReading(like Cell, environment machine.Environment, options map
 	return nil
 }
 
-// WriteFile stores the set as a file of a directory, which it makes if needed, and returns its path:
-// NAME-<UTC time>.json. It replaces no other file.
+// WriteFile stores the set as a file of a directory, which it makes if needed, and returns its
+// path: NAME-<UTC time>.json. It replaces no other file.
 func (s *Set) WriteFile(dir, name string) (path string, err error) {
-	return result.WriteDocument(dir, name+"-"+s.CreatedAt.UTC().Format("20060102T150405.000Z")+".json", s.Encode)
+	return result.WriteDocument(dir, name+"-"+s.CreatedAt.UTC().Format("20060102T150405.000Z")+
+		".json", s.Encode)
 }

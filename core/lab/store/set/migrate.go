@@ -83,7 +83,8 @@ func (s *Set) renew(c *Cell, results []*result.Result) error {
 			c.Merge(fresh)
 			continue
 		}
-		c.Run, c.Config, c.Schema, c.ClockStep = fresh.Run, fresh.Config, fresh.Schema, fresh.ClockStep
+		c.Run, c.Config, c.Schema, c.ClockStep = fresh.Run, fresh.Config, fresh.Schema,
+			fresh.ClockStep
 		c.Windows, c.Samples = fresh.Windows, fresh.Samples
 		c.Pooled, c.responses = fresh.Pooled, fresh.responses
 	}
@@ -96,7 +97,8 @@ func (s *Set) renewOld(dir string) error {
 	results := make([][]*result.Result, len(s.Cells))
 	err := parallel.Each(len(s.Cells), func(i int) error {
 		c := &s.Cells[i]
-		if result.Major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 || !exist(dir, c.Files) {
+		if result.Major(c.Schema) != "1" || len(c.Windows) > 0 || len(c.Files) == 0 ||
+			!exist(dir, c.Files) {
 			return nil
 		}
 		for _, f := range c.Files {

@@ -11,8 +11,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// flatten derives the options of a cell as text. Sets before 3.0 have them as text alone, and so have
-// other cells that have all options.
+// flatten derives the options of a cell as text. Sets before 3.0 have them as text alone, and so
+// have other cells that have all options.
 func (c *Cell) flatten() (err error) {
 	switch {
 	case c.Config != nil && c.Run == nil:
@@ -26,9 +26,9 @@ func (c *Cell) flatten() (err error) {
 	return err
 }
 
-// runOf is the inverse of [Flatten]. It returns nil if the options are not those of a run, or cannot be
-// parsed. An option that is missing is zero if zero is left out, and else has its default, as in the
-// versions that did not know it.
+// runOf is the inverse of [Flatten]. It returns nil if the options are not those of a run, or
+// cannot be parsed. An option that is missing is zero if zero is left out, and else has its
+// default, as in the versions that did not know it.
 func runOf(options map[string]string, capacity *result.Capacity) *config.Config {
 	if options["topology"] == "" || options["duration"] == "" {
 		return nil
@@ -46,10 +46,11 @@ func runOf(options map[string]string, capacity *result.Capacity) *config.Config 
 	return &c
 }
 
-// ParseOptions sets the fields of a configuration that options as text name, as [Flatten] writes them.
-// The rate may be a share of a capacity. The error is that of the first option that cannot be parsed;
-// the others are set.
-func ParseOptions(c *config.Config, options map[string]string, capacity *result.Capacity) (failed error) {
+// ParseOptions sets the fields of a configuration that options as text name, as [Flatten] writes
+// them. The rate may be a share of a capacity. The error is that of the first option that cannot be
+// parsed; the others are set.
+func ParseOptions(c *config.Config, options map[string]string,
+	capacity *result.Capacity) (failed error) {
 	c.Options = map[string]string{}
 	fields := reflect.ValueOf(c).Elem()
 	for i := range fields.NumField() {

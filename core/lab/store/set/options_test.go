@@ -42,8 +42,10 @@ func TestParseOptionsIsTheInverseOfFlatten(t *testing.T) {
 	c := config.Default()
 	c.Options = map[string]string{"ring": "auto"}
 	for _, set := range []error{
-		c.Classes.Set("rpc:64B,clients=2,rate=1000;bulk:1KiB"), c.Traffic.Set("fan-out"), c.Servers.Set("3"), c.ValueSize.Set("uniform:64-4096"),
-		c.Mix.Set("read:1,write:1"), c.Pattern.Set("lookup:1,read:2"), c.CPUs.Set("daemons=0,clients=1-3"), c.Rate.Set("20k"),
+		c.Classes.Set("rpc:64B,clients=2,rate=1000;bulk:1KiB"), c.Traffic.Set("fan-out"),
+		c.Servers.Set("3"), c.ValueSize.Set("uniform:64-4096"),
+		c.Mix.Set("read:1,write:1"), c.Pattern.Set("lookup:1,read:2"),
+		c.CPUs.Set("daemons=0,clients=1-3"), c.Rate.Set("20k"),
 	} {
 		require.NoError(t, set)
 	}
@@ -81,7 +83,8 @@ func TestOptionsThatAreZero(t *testing.T) {
 			require.True(t, Match(f.Name+"="+f.Show(cell.Run), cell.Config), f.Name)
 		}
 	}
-	for _, pattern := range []string{"burn=10us", "burn=0.01ms", "read-delay=10us", "value_size=4KiB", "value-size=4096", "track=shipped", "burn=1*"} {
+	for _, pattern := range []string{"burn=10us", "burn=0.01ms", "read-delay=10us",
+		"value_size=4KiB", "value-size=4096", "track=shipped", "burn=1*"} {
 		require.True(t, Match(pattern, changed.Config), pattern)
 	}
 	for _, pattern := range []string{"burn=0s", "burn=0", "read-delay=none", "track=shipped"} {
@@ -89,7 +92,8 @@ func TestOptionsThatAreZero(t *testing.T) {
 	}
 	require.False(t, Match("burn=10us", unchanged.Config))
 	require.False(t, Match("burn=0s", changed.Config))
-	require.False(t, Match("burn=0s", map[string]string{"transport": "shm"}), "a published figure does not say")
+	require.False(t, Match("burn=0s", map[string]string{"transport": "shm"}),
+		"a published figure does not say")
 	require.Equal(t, "10us", first(changed.Shown("burn")))
 }
 

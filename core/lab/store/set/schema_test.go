@@ -26,7 +26,8 @@ var schemas = []struct {
 	of                 any
 }{
 	{"schema.json", "urn:transportbench:set:3", ".", "transportbench/core/lab/store/set", new(Set)},
-	{"../published/schema.json", "urn:transportbench:published:1", "../published", "transportbench/core/lab/store/published", new(published.Document)},
+	{"../published/schema.json", "urn:transportbench:published:1", "../published",
+		"transportbench/core/lab/store/published", new(published.Document)},
 }
 
 func TestSchemaFiles(t *testing.T) {
@@ -35,7 +36,9 @@ func TestSchemaFiles(t *testing.T) {
 			BaseSchemaID:              invopop.ID(s.id),
 			AllowAdditionalProperties: true, // later minor versions add some
 			Mapper: func(typ reflect.Type) *invopop.Schema {
-				if typ == reflect.TypeFor[result.Result]() || typ == reflect.TypeFor[config.Config]() { // in the schema of results
+				// in the schema of results
+				if typ == reflect.TypeFor[result.Result]() ||
+					typ == reflect.TypeFor[config.Config]() {
 					return &invopop.Schema{Type: "object"}
 				}
 				return nil
@@ -52,7 +55,8 @@ func TestSchemaFiles(t *testing.T) {
 		}
 		committed, err := os.ReadFile(s.path)
 		require.NoError(t, err)
-		require.Equal(t, string(committed), string(text), "%s: run go test ./core/lab/store/set -run TestSchemaFiles -update", s.path)
+		require.Equal(t, string(committed), string(text),
+			"%s: run go test ./core/lab/store/set -run TestSchemaFiles -update", s.path)
 	}
 }
 
@@ -77,7 +81,8 @@ func TestWhatIsWrittenFollowsTheSchemas(t *testing.T) {
 	write(t, dir, run(1, 1, 2), run(2, 3))
 	s, err := Load(dir)
 	require.NoError(t, err)
-	s.Cells = append(s.Cells, Cell{Config: map[string]string{"transport": "x"}, Status: Failed, Reason: "it crashed", Environment: -1,
+	s.Cells = append(s.Cells, Cell{Config: map[string]string{"transport": "x"}, Status: Failed,
+		Reason: "it crashed", Environment: -1,
 		Samples: map[string][]float64{}})
 	var index, whole bytes.Buffer
 	require.NoError(t, s.Encode(&index))

@@ -74,7 +74,8 @@ type Cell struct {
 	// Schema is the version of the schema in which the results were written. Some metrics meant
 	// something else in 1.x. It is empty for published figures.
 	Schema string `json:"schema,omitempty"`
-	// ClockStep is the resolution of the clock in nanoseconds, the largest of all ranks; 0 if unknown.
+	// ClockStep is the resolution of the clock in nanoseconds, the largest of all ranks; 0 if
+	// unknown.
 	ClockStep float64 `json:"clock_step_ns,omitempty"`
 	// Windows are the measured windows, in the order of the samples. They are absent if unknown.
 	Windows []Window `json:"windows,omitempty"`
@@ -204,7 +205,9 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 
 // OpenLoop reports whether the cell is an open loop with a load, so that it has response times. At
 // the rate [config.RateMax], which finds the capacity, they have no meaning.
-func (c *Cell) OpenLoop() bool { return c.rate().Offers() || strings.HasSuffix(c.Config["rate"], "%") }
+func (c *Cell) OpenLoop() bool {
+	return c.rate().Offers() || strings.HasSuffix(c.Config["rate"], "%")
+}
 
 // FindsCapacity reports whether the cell is an open loop at the rate [config.RateMax].
 func (c *Cell) FindsCapacity() bool { return c.rate() >= config.RateMax }
@@ -238,7 +241,8 @@ func (c *Cell) Metric(name string) (m result.Metric, ok bool) {
 	if response && len(c.Pooled) > 0 {
 		p, ok := c.Pooled[name]
 		d := result.Define(name)
-		return result.Metric{Unit: d.Unit, Better: d.Better, Median: p.Value, Low: p.Low, High: p.High, N: p.Windows}, ok
+		return result.Metric{Unit: d.Unit, Better: d.Better, Median: p.Value, Low: p.Low,
+			High: p.High, N: p.Windows}, ok
 	}
 	if len(c.Samples[name]) == 0 {
 		return m, false
@@ -281,7 +285,8 @@ func (s *Set) Include(others ...*Set) {
 		reason           string
 	}
 	of := func(c *Cell) identity {
-		return identity{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Environment, c.Status, c.Reason}
+		return identity{c.Key(), c.Plugin.Provider, c.Plugin.RuntimeDigest, c.Environment, c.Status,
+			c.Reason}
 	}
 	known := map[identity]int{}
 	for i := range s.Cells {
@@ -317,8 +322,9 @@ func (s *Set) NewCell(r *result.Result, files ...File) (Cell, error) {
 		Plugin: Plugin{
 			Name: r.Plugin.Name, Version: r.Plugin.Version, SHA256: r.Plugin.SHA256,
 			RuntimeDigest: r.Plugin.RuntimeDigest, Provider: r.Plugin.Provider,
-			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted, Matched: r.Plugin.Matched,
-			Path: result.Path(r),
+			Chosen: r.Plugin.Chosen, Integrity: r.Plugin.Integrity, Uncounted: r.Plugin.Uncounted,
+			Matched: r.Plugin.Matched,
+			Path:    result.Path(r),
 		},
 		Environment: s.environment(machine),
 		Schema:      cmp.Or(r.MigratedFrom, r.SchemaVersion),
@@ -375,14 +381,16 @@ func (c *Cell) dropRatios() {
 func (c *Cell) Warn(found []result.Finding) {
 	known := slices.Clone(c.Warnings)
 	for _, check := range found {
-		if !slices.ContainsFunc(known, func(d result.Finding) bool { return d.Name == check.Name }) {
+		if !slices.ContainsFunc(known, func(d result.Finding) bool {
+			return d.Name == check.Name
+		}) {
 			c.Warnings = append(c.Warnings, check)
 		}
 	}
 }
 
-// Broken names the check of severity [result.Error] that failed, so that the cell's numbers must not be used;
-// it is empty if there is none.
+// Broken names the check of severity [result.Error] that failed, so that the cell's numbers must
+// not be used; it is empty if there is none.
 func (c *Cell) Broken() string {
 	for _, w := range c.Warnings {
 		if w.Severity == result.Error {
@@ -412,7 +420,8 @@ func EnvironmentOf(e machine.Environment) (machine Environment, err error) {
 // environment returns the index of a machine and adds a new one.
 func (s *Set) environment(machine Environment) int {
 	for i, known := range s.Environments {
-		if maps.Equal(known.Identity, machine.Identity) && maps.Equal(known.Volatile, machine.Volatile) {
+		if maps.Equal(known.Identity, machine.Identity) &&
+			maps.Equal(known.Volatile, machine.Volatile) {
 			return i
 		}
 	}
@@ -430,7 +439,9 @@ func (s *Set) Machine(c *Cell) Environment {
 
 // Sort sorts the cells by transport and configuration, numbers by value.
 func (s *Set) Sort() {
-	slices.SortStableFunc(s.Cells, func(a, b Cell) int { return CompareConfigs(a.Config, b.Config) })
+	slices.SortStableFunc(s.Cells, func(a, b Cell) int {
+		return CompareConfigs(a.Config, b.Config)
+	})
 }
 
 // CompareConfigs compares configurations by transport, then option by option.

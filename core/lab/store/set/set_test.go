@@ -28,12 +28,14 @@ func run(inFlight int, throughput ...float64) *result.Result {
 		Environment: machine.Environment{
 			Identity: machine.Identity{CPU: "some", RDMA: []machine.RDMADevice{{Name: "mlx5_0"}}},
 		},
-		Checks: []result.Finding{{Name: "fairness", Severity: result.Warning, Message: "so so"}, {Name: "verified", OK: true, Severity: result.Error}},
+		Checks: []result.Finding{{Name: "fairness", Severity: result.Warning, Message: "so so"},
+			{Name: "verified", OK: true, Severity: result.Error}},
 	}
 	r.Config.InFlight = inFlight
 	r.Config.Options = map[string]string{"ring": "auto"}
 	for i, v := range throughput {
-		r.Repeats = append(r.Repeats, result.Repeat{Index: i, Samples: map[string]float64{result.Throughput: v}})
+		r.Repeats = append(r.Repeats, result.Repeat{Index: i,
+			Samples: map[string]float64{result.Throughput: v}})
 	}
 	r.Summary = result.SummarizeRepeats(r.Repeats)
 	r.Summary[result.HarnessOverhead] = result.Summarize(result.HarnessOverhead, []float64{30})
@@ -59,8 +61,10 @@ func TestCellOfAResult(t *testing.T) {
 	require.Equal(t, "4", c.Config["in_flight"])
 	require.Equal(t, "auto", c.Config["options.ring"])
 	require.Equal(t, "1s", c.Config["duration"])
-	require.Equal(t, map[string][]float64{result.Throughput: {10, 20}, result.HarnessOverhead: {30}}, c.Samples)
-	require.Equal(t, []result.Finding{{Name: "fairness", Severity: result.Warning, Message: "so so"}}, c.Warnings)
+	require.Equal(t, map[string][]float64{result.Throughput: {10, 20},
+		result.HarnessOverhead: {30}}, c.Samples)
+	require.Equal(t, []result.Finding{{Name: "fairness", Severity: result.Warning,
+		Message: "so so"}}, c.Warnings)
 	require.Equal(t, "some", s.Machine(&c).Identity["cpu"])
 	require.Contains(t, s.Machine(&c).Identity["rdma"], "mlx5_0")
 	require.NotContains(t, s.Machine(&c).Volatile, "load_average")
@@ -72,7 +76,8 @@ func TestWindowWithoutFloor(t *testing.T) {
 	for i := range r.Repeats {
 		r.Repeats[i].StartedAt = time.Unix(int64(i), 0)
 		if i != 1 {
-			r.Repeats[i].Samples[result.Floor], r.Repeats[i].Samples[result.FloorRatio] = 50, float64(i)
+			r.Repeats[i].Samples[result.Floor], r.Repeats[i].Samples[result.FloorRatio] = 50,
+				float64(i)
 		}
 	}
 	s := New()
@@ -141,7 +146,8 @@ func TestRatiosOfSeveralClients(t *testing.T) {
 // Options that do not change what is measured are not part of the key.
 func TestKey(t *testing.T) {
 	base, other := run(4, 1), run(4, 1)
-	other.Config.Seed, other.Config.Repeats, other.Config.Profile, other.Config.Warmup, other.Config.SampleEvery = 9, 3, "pingpong", 7, 8
+	other.Config.Seed, other.Config.Repeats, other.Config.Profile, other.Config.Warmup,
+		other.Config.SampleEvery = 9, 3, "pingpong", 7, 8
 	s := New()
 	require.NoError(t, s.Add(base))
 	require.NoError(t, s.Add(other))
@@ -178,7 +184,8 @@ func TestLoadLooseDirectoryPoolsEqualCells(t *testing.T) {
 	require.ErrorContains(t, err, "has no result files")
 	_, err = Load("/nonexistent")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.EqualError(t, err, "/nonexistent: no such file or directory; name a directory of results, its index, or a result file")
+	require.EqualError(t, err, "/nonexistent: no such file or directory; name a directory of "+
+		"results, its index, or a result file")
 }
 
 // A calibration beside results is no part of the set, also in a directory with an index and for a
@@ -189,11 +196,14 @@ func TestCalibrationIsNoResult(t *testing.T) {
 	path := filepath.Join(dir, "calibration.json")
 	require.NoError(t, os.WriteFile(path, calibration, 0o600))
 	_, err := Load(dir)
-	require.ErrorContains(t, err, dir+" has no result files, only a calibration; transportbench calibrate show "+path)
+	require.ErrorContains(t, err,
+		dir+" has no result files, only a calibration; transportbench calibrate show "+path)
 	var l Loader
 	for range 2 {
 		_, err = l.Load(path)
-		require.EqualError(t, err, path+" is a calibration of a machine, which has no results; transportbench calibrate show "+path+" shows it")
+		require.EqualError(t, err, path+
+			" is a calibration of a machine, which has no results; transportbench calibrate show "+
+			path+" shows it")
 	}
 
 	below := filepath.Join(dir, "below")
@@ -266,20 +276,27 @@ func TestHostileFilesAreNamedWithThePlace(t *testing.T) {
 		return strings.Replace(text, from, to, 1)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"truncated":      {text[:len(text)/2], "unexpected end"},
-		"NaN":            {edit(`"throughput":[1,`, `"throughput":[NaN,`), "line 7 column"},
-		"huge number":    {edit(`"throughput":[1,`, `"throughput":[1e400,`), "1e400"},
-		"text":           {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
-		"duplicate":      {edit(`"kind"`, `"kind": "run", "kind"`), "occurs twice"},
-		"nested":         {strings.Repeat("[", 100_000), "nested more than"},
-		"future":         {edit(`"3.0.0"`, `"4.0.0"`), "newer version"},
-		"no samples":     {edit(`"throughput":[1,2]`, `"throughput":[]`), `cells[0]: metric "throughput" has no samples`},
-		"launch":         {edit(`"launch":0`, `"launch":-1`), "cells[0]: windows[0] has a negative bounce or launch"},
-		"bounce":         {edit(`"launch":0`, `"launch":0,"bounce_after_ns":-3`), "cells[0]: windows[0] has a negative bounce or launch"},
-		"no transport":   {edit(`"transport":"shm"`, `"nope":"shm"`), "cells[0]: config has no transport"},
-		"status":         {edit(`"status":"measured"`, `"status":"good"`), `cells[0]: status "good"`},
-		"environment":    {edit(`"environment":0`, `"environment":7`), "cells[0]: environment 7"},
-		"files":          {edit(`"samples"`, `"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`), "outside the directory of the set"},
+		"truncated":   {text[:len(text)/2], "unexpected end"},
+		"NaN":         {edit(`"throughput":[1,`, `"throughput":[NaN,`), "line 7 column"},
+		"huge number": {edit(`"throughput":[1,`, `"throughput":[1e400,`), "1e400"},
+		"text":        {edit(`"throughput":[1,`, `"throughput":["1",`), "line 7 column"},
+		"duplicate":   {edit(`"kind"`, `"kind": "run", "kind"`), "occurs twice"},
+		"nested":      {strings.Repeat("[", 100_000), "nested more than"},
+		"future":      {edit(`"3.0.0"`, `"4.0.0"`), "newer version"},
+		"no samples": {edit(`"throughput":[1,2]`, `"throughput":[]`),
+			`cells[0]: metric "throughput" has no samples`},
+		"launch": {edit(`"launch":0`, `"launch":-1`),
+			"cells[0]: windows[0] has a negative bounce or launch"},
+		"bounce": {edit(`"launch":0`, `"launch":0,"bounce_after_ns":-3`),
+			"cells[0]: windows[0] has a negative bounce or launch"},
+		"no transport": {edit(`"transport":"shm"`, `"nope":"shm"`),
+			"cells[0]: config has no transport"},
+		"status": {edit(`"status":"measured"`, `"status":"good"`),
+			`cells[0]: status "good"`},
+		"environment": {edit(`"environment":0`, `"environment":7`), "cells[0]: environment 7"},
+		"files": {edit(`"samples"`,
+			`"files":[{"name":"../../etc/passwd","bytes":1}],"samples"`),
+			"outside the directory of the set"},
 		"other kind":     {`{"schema_version": "1.0.0", "kind": "walk"}`, `kind "walk"`},
 		"no kind":        {`{}`, "not a result"},
 		"empty":          {"", "unexpected end of JSON input"},
@@ -302,7 +319,9 @@ func FuzzParse(f *testing.F) {
 	require.NoError(f, s.Add(run(1, 1, 2)))
 	require.NoError(f, s.Encode(&good))
 	f.Add(good.Bytes())
-	f.Add([]byte(`{"schema_version":"1.0.0","kind":"published","source":"s","rows":[{"config":{"transport":"x"},"metrics":{"throughput":{"value":1,"unit":"op/s"}}}]}`))
+	f.Add(
+		[]byte(
+			`{"schema_version":"1.0.0","kind":"published","source":"s","rows":[{"config":{"transport":"x"},"metrics":{"throughput":{"value":1,"unit":"op/s"}}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Parse(data, "f")
 		if err != nil {
@@ -334,7 +353,8 @@ func TestEncodedSetIsValidJSONOfOneCellALine(t *testing.T) {
 // TestTracks checks that the track alone names cells that differ in the options that it sets.
 func TestTracks(t *testing.T) {
 	cell := func(transport, track, every, checksum string) Cell {
-		c := Cell{Config: map[string]string{"transport": transport, "profile": "kv", "duration": "1s", "verify_every": every}}
+		c := Cell{Config: map[string]string{"transport": transport, "profile": "kv",
+			"duration": "1s", "verify_every": every}}
 		if track != "" {
 			c.Config["track"] = track
 		}
@@ -344,9 +364,11 @@ func TestTracks(t *testing.T) {
 		}
 		return c
 	}
-	cells := []Cell{cell("shm", "", "1", ""), cell("erpc", "", "1", "all"), cell("erpc", "matched", "1", "header")}
+	cells := []Cell{cell("shm", "", "1", ""), cell("erpc", "", "1", "all"),
+		cell("erpc", "matched", "1", "header")}
 	require.Equal(t, []string{"track"}, Varying(cells))
-	require.Equal(t, []string{"both", "shipped", "matched"}, []string{cells[0].Track(), cells[1].Track(), cells[2].Track()})
+	require.Equal(t, []string{"both", "shipped", "matched"},
+		[]string{cells[0].Track(), cells[1].Track(), cells[2].Track()})
 	require.Equal(t, "shipped", new(cell("shm", "", "16", "")).Track(), "verified by sampling")
 	require.Equal(t, "both", new(cell("erpc", "", "1", "header")).Track())
 
@@ -354,23 +376,30 @@ func TestTracks(t *testing.T) {
 	failed := cell("erpc", "matched", "1", "header")
 	failed.Plugin = Plugin{}
 	require.Equal(t, []string{"track"}, Varying(append(cells, failed)))
-	require.Equal(t, []string{"track", "options.checksum"}, Varying([]Cell{failed, {Config: cells[1].Config}}))
+	require.Equal(t, []string{"track", "options.checksum"},
+		Varying([]Cell{failed, {Config: cells[1].Config}}))
 
 	// The user's own choices stay in the label.
-	require.Equal(t, []string{"track", "options.checksum"}, Varying(append(cells, cell("erpc", "", "1", "header"))))
-	require.Equal(t, []string{"track", "verify_every"}, Varying(append(cells, cell("shm", "", "4", ""))))
-	require.Equal(t, []string{"options.checksum"}, Varying(cells[1:2], []Cell{cell("erpc", "", "1", "header")}))
+	require.Equal(t, []string{"track", "options.checksum"},
+		Varying(append(cells, cell("erpc", "", "1", "header"))))
+	require.Equal(t, []string{"track", "verify_every"},
+		Varying(append(cells, cell("shm", "", "4", ""))))
+	require.Equal(t, []string{"options.checksum"},
+		Varying(cells[1:2], []Cell{cell("erpc", "", "1", "header")}))
 }
 
 // TestNetworks checks that the network alone names cells whose own options follow from it.
 func TestNetworks(t *testing.T) {
 	cell := func(transport, network, address string) Cell {
-		return Cell{Config: map[string]string{"transport": transport, "profile": "kv", "duration": "1s", "network": network, "options.address": address}}
+		return Cell{Config: map[string]string{"transport": transport, "profile": "kv",
+			"duration": "1s", "network": network, "options.address": address}}
 	}
-	cells := []Cell{cell("tcpx", "none", "127.0.0.1"), cell("tcpx", "loss=1%", "10.79.0.0/24"), cell("erpc", "loss=1%", "10.79.0.0/24")}
+	cells := []Cell{cell("tcpx", "none", "127.0.0.1"), cell("tcpx", "loss=1%", "10.79.0.0/24"),
+		cell("erpc", "loss=1%", "10.79.0.0/24")}
 	require.Equal(t, []string{"network"}, Varying(cells))
 	require.Equal(t, "network=loss=1%", LabelsOf(cells).Load(cells[1].Config))
-	require.Equal(t, []string{"network", "options.address"}, Varying(append(cells, cell("tcpx", "none", "127.0.0.2"))), "the user's own choice stays")
+	require.Equal(t, []string{"network", "options.address"},
+		Varying(append(cells, cell("tcpx", "none", "127.0.0.2"))), "the user's own choice stays")
 }
 
 func TestLabels(t *testing.T) {
@@ -384,12 +413,14 @@ func TestLabels(t *testing.T) {
 	require.Equal(t, []string{"value_size"}, varying)
 	require.Equal(t, "shm value_size=4KiB", LabelsOf(s.Cells).Of(s.Cells[1].Config))
 	for pattern, want := range map[string]bool{
-		"": true, "shm": true, "*": true, "ucx*": false, "value-size=4KiB": true, "value_size=4096": true,
-		"shm,ring=a*": true, "shm,ring=b": false, "colour=red": false,
+		"": true, "shm": true, "*": true, "ucx*": false, "value-size=4KiB": true,
+		"value_size=4096": true,
+		"shm,ring=a*":     true, "shm,ring=b": false, "colour=red": false,
 	} {
 		require.Equal(t, want, Match(pattern, s.Cells[1].Config), pattern)
 	}
-	require.Negative(t, CompareConfigs(map[string]string{"transport": "a", "n": "9"}, map[string]string{"transport": "a", "n": "10"}))
+	require.Negative(t, CompareConfigs(map[string]string{"transport": "a", "n": "9"},
+		map[string]string{"transport": "a", "n": "10"}))
 	require.Equal(t, -1, CompareValues("9", "10"))
 	require.Equal(t, 1, CompareValues("b", "a"))
 }
@@ -406,24 +437,39 @@ func TestLabelsOfWhatDiffers(t *testing.T) {
 	}
 	add("shm", "kv", func(c *config.Config) { c.Rate = 20e3 })
 	add("shm", "kv", func(c *config.Config) { c.Rate, c.Idle = 20e3, config.IdlePark })
-	add("shm", "kv", func(c *config.Config) { c.Rate, c.Options = 20e3, map[string]string{"ring": "auto"} })
-	add("shm", "kv", func(c *config.Config) { c.Rate, c.Options = 20e3, map[string]string{"ring": "lamport"} })
-	add("tcpx", "kv", func(c *config.Config) { c.Rate, c.Options = 5e3, map[string]string{"ring": "4"} })
+	add("shm", "kv", func(c *config.Config) {
+		c.Rate, c.Options = 20e3,
+			map[string]string{"ring": "auto"}
+	})
+	add("shm", "kv", func(c *config.Config) {
+		c.Rate, c.Options = 20e3,
+			map[string]string{"ring": "lamport"}
+	})
+	add("tcpx", "kv", func(c *config.Config) {
+		c.Rate, c.Options = 5e3,
+			map[string]string{"ring": "4"}
+	})
 	add("shm", "echo", func(c *config.Config) { c.InFlight, c.ValueSize = 1, config.FixedSize(64) })
-	add("shm", "echo", func(c *config.Config) { c.InFlight, c.ValueSize = 32, config.FixedSize(64) })
+	add("shm", "echo", func(c *config.Config) {
+		c.InFlight, c.ValueSize = 32,
+			config.FixedSize(64)
+	})
 	add("shm", "bulk", func(c *config.Config) { c.ValueSize = config.FixedSize(512 << 10) })
-	s.Cells = append(s.Cells, Cell{Config: map[string]string{"transport": "other"}, Status: Published})
+	s.Cells = append(s.Cells, Cell{Config: map[string]string{"transport": "other"},
+		Status: Published})
 	labels := LabelsOf(s.Cells)
 	var names []string
 	for i := range s.Cells {
 		names = append(names, labels.Of(s.Cells[i].Config))
 	}
 	require.Equal(t, []string{
-		"shm kv rate=20k", "shm kv rate=20k idle=park", "shm kv rate=20k ring=auto", "shm kv rate=20k ring=lamport",
+		"shm kv rate=20k", "shm kv rate=20k idle=park", "shm kv rate=20k ring=auto",
+		"shm kv rate=20k ring=lamport",
 		"tcpx kv rate=5k", "shm echo in_flight=1", "shm echo in_flight=32", "shm bulk", "other",
 	}, names)
 	require.Equal(t, "kv idle=park", labels.Without("rate").Load(s.Cells[1].Config))
-	require.Equal(t, "kv rate=20k idle=park", labels.Load(s.Cells[1].Config), "Without makes a copy")
+	require.Equal(t, "kv rate=20k idle=park", labels.Load(s.Cells[1].Config),
+		"Without makes a copy")
 }
 
 func TestReplaceLeavesTheOldOnFailure(t *testing.T) {

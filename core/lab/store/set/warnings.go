@@ -14,8 +14,8 @@ import (
 type GroupedWarning struct {
 	Check    string          `json:"check"`
 	Severity result.Severity `json:"severity"`
-	// Message is a complete sentence. Of cells whose messages differ only in numbers, it has the range
-	// of each number.
+	// Message is a complete sentence. Of cells whose messages differ only in numbers, it has the
+	// range of each number.
 	Message string `json:"message"`
 	// Sides are "old" and "new" if two sets are compared: those with such a cell.
 	Sides []string `json:"sides,omitempty"`
@@ -38,8 +38,8 @@ func WarningsOfBoth(old, new *Set) []GroupedWarning {
 	return g.List()
 }
 
-// WarningGroups collects failed checks. Those of the same check whose messages differ only in numbers
-// become one.
+// WarningGroups collects failed checks. Those of the same check whose messages differ only in
+// numbers become one.
 type WarningGroups struct{ list []*warningGroup }
 
 type warningGroup struct {
@@ -72,7 +72,8 @@ func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 	})
 	if i < 0 {
 		i = len(g.list)
-		group := &warningGroup{GroupedWarning: GroupedWarning{Check: w.Name, Severity: w.Severity}, words: words}
+		group := &warningGroup{GroupedWarning: GroupedWarning{Check: w.Name, Severity: w.Severity},
+			words: words}
 		for _, n := range numbers {
 			group.numbers = append(group.numbers, span{n, n})
 		}
@@ -131,8 +132,8 @@ func (s *span) add(n string) {
 	}
 }
 
-// number matches a number that stands alone or before a unit. That of a name, such as p99, is part of
-// a word.
+// number matches a number that stands alone or before a unit. That of a name, such as p99, is part
+// of a word.
 var number = regexp.MustCompile(`\b\d+(\.\d+)?(e[+-]\d+)?`)
 
 // splitNumbers returns the words around the numbers of a text: one more than there are numbers.

@@ -20,8 +20,12 @@ func TestWarningsOfCellsThatDifferInNumbersAreOne(t *testing.T) {
 	add("new", "b", "virtual_machine", result.Info, "a virtual machine")
 	add("new", "c", "work", result.Error, "wrong")
 	require.Equal(t, []GroupedWarning{
-		{Check: "work", Severity: result.Error, Message: "wrong", Sides: []string{"new"}, Cells: []string{"c"}},
-		{Check: "steal", Severity: result.Warning, Message: "0.5 to 10% was taken: p99 is 9 to 1e+03 us", Sides: []string{"old", "new"}, Cells: []string{"a", "b"}},
-		{Check: "steal", Severity: result.Warning, Message: "0.5% was taken: p50 is 3 us", Sides: []string{"new"}, Cells: []string{"b"}},
+		{Check: "work", Severity: result.Error, Message: "wrong", Sides: []string{"new"},
+			Cells: []string{"c"}},
+		{Check: "steal", Severity: result.Warning,
+			Message: "0.5 to 10% was taken: p99 is 9 to 1e+03 us", Sides: []string{"old", "new"},
+			Cells: []string{"a", "b"}},
+		{Check: "steal", Severity: result.Warning, Message: "0.5% was taken: p50 is 3 us",
+			Sides: []string{"new"}, Cells: []string{"b"}},
 	}, g.List())
 }

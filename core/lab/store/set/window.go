@@ -33,7 +33,8 @@ func windowsOf(r *result.Result) []Window {
 		has := func(name string) bool { _, has := repeat.Samples[name]; return has }
 		list = append(list, Window{
 			StartedAt: repeat.StartedAt, Launch: repeat.Launch,
-			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce, Mixed: repeat.Mixed,
+			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
+			Mixed:   repeat.Mixed,
 			NoFloor: !slices.ContainsFunc(ofFloors, has),
 		})
 	}
@@ -42,7 +43,8 @@ func windowsOf(r *result.Result) []Window {
 
 // ofFloors are the metrics that windows without a floor lack.
 var ofFloors = []string{
-	result.Floor, result.FloorRatio, result.Library, result.LibraryRatio, result.RateFloor, result.OpTimeRatio, result.Bare, result.BareRate,
+	result.Floor, result.FloorRatio, result.Library, result.LibraryRatio, result.RateFloor,
+	result.OpTimeRatio, result.Bare, result.BareRate,
 	result.Floor + result.WithinMachine, result.FloorRatio + result.WithinMachine,
 	result.Floor + result.BetweenMachines, result.FloorRatio + result.BetweenMachines,
 }
@@ -65,8 +67,8 @@ func (c *Cell) WindowsOf(metric string) []Window {
 	return windows
 }
 
-// lacks reports whether a window cannot have a sample of a metric: of a floor that was not measured,
-// or of a launch that was not its own.
+// lacks reports whether a window cannot have a sample of a metric: of a floor that was not
+// measured, or of a launch that was not its own.
 func (c *Cell) lacks(metric string, window int) bool {
 	if result.OfSetup(metric) {
 		return window > 0 && c.Windows[window].Launch == c.Windows[window-1].Launch

@@ -36,7 +36,8 @@ type Origin struct {
 
 // originOf returns the origin of a calibration that begins now.
 func originOf(e *experiment.Engine, plugins experiment.Plugins) Origin {
-	return Origin{Argv: e.Argv, Tool: experiment.Tool(), Plugin: plugins[Transport].Identity, Environment: e.Environment}
+	return Origin{Argv: e.Argv, Tool: experiment.Tool(), Plugin: plugins[Transport].Identity,
+		Environment: e.Environment}
 }
 
 // header is the first line of a journal.
@@ -53,11 +54,12 @@ type header struct {
 // measured is a finished launch, a line of a journal.
 type measured struct {
 	launch
-	TookS     float64            `json:"took_s"`
-	ClockStep float64            `json:"clock_step_ns,omitempty"`
-	Again     int                `json:"again,omitempty"` // how many launches failed before this one
-	Window    set.Window         `json:"window"`
-	Samples   map[string]float64 `json:"samples"`
+	TookS     float64 `json:"took_s"`
+	ClockStep float64 `json:"clock_step_ns,omitempty"`
+	// how many launches failed before this one
+	Again   int                `json:"again,omitempty"`
+	Window  set.Window         `json:"window"`
+	Samples map[string]float64 `json:"samples"`
 }
 
 // ChangedError reports that a calibration cannot be resumed because something has changed.
@@ -70,9 +72,9 @@ func (e *ChangedError) Error() string {
 // ErrExists is wrapped by the error for a directory that already has an unfinished calibration.
 var ErrExists = errors.New("there is an unfinished calibration already")
 
-// journal keeps finished launches on disk. A line that a crash or a full disk cut off is dropped when
-// the journal is opened again. It need not be durable: a power cut costs the launches of the last
-// seconds.
+// journal keeps finished launches on disk. A line that a crash or a full disk cut off is dropped
+// when the journal is opened again. It need not be durable: a power cut costs the launches of the
+// last seconds.
 type journal struct {
 	header
 	path string
@@ -95,7 +97,11 @@ func createJournal(dir string, h header) (*journal, error) {
 		return nil, err
 	}
 	// The file appears with a complete header, so that every journal can be resumed.
-	if err := files.Replace(j.path, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
+	if err := files.Replace(j.path, func(w io.Writer) error {
+		_,
+			err := w.Write(append(text, '\n'))
+		return err
+	}); err != nil {
 		return nil, j.failed(err)
 	}
 	return j, j.append()
@@ -138,8 +144,10 @@ func readJournal(dir string) (j *journal, whole int64, err error) {
 		return nil, 0, fmt.Errorf("reading %s: %w", j.path, err)
 	}
 	first, rest, ended := bytes.Cut(text, []byte("\n"))
-	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind || j.Base <= 0 {
-		return nil, 0, fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
+	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind ||
+		j.Base <= 0 {
+		return nil, 0,
+			fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
 	}
 	whole, err = j.read(rest)
 	return j, whole + int64(len(first)) + 1, err
@@ -154,7 +162,8 @@ func (j *journal) read(text []byte) (whole int64, err error) {
 		}
 		var m measured
 		if err := result.Decode(line, &m); err != nil {
-			return 0, fmt.Errorf("%s: line %d: %w; remove the file to begin again", j.path, number, err)
+			return 0, fmt.Errorf("%s: line %d: %w; remove the file to begin again", j.path,
+				number, err)
 		}
 		j.done[m.launch] = m
 		whole, text = whole+int64(len(line))+1, rest
@@ -182,10 +191,12 @@ func (j *journal) check(dir string, p *Plan, o Origin) error {
 	}
 	kind := map[bool]string{false: "full", true: "quick"}
 	if j.Quick != p.Quick {
-		return changed("the calibration to resume is a %s one, not a %s one", kind[j.Quick], kind[p.Quick])
+		return changed("the calibration to resume is a %s one, not a %s one", kind[j.Quick],
+			kind[p.Quick])
 	}
 	if was, is := j.Plugin.SHA256, o.Plugin.SHA256; was != is {
-		return changed("the plugin of transport %s has changed since the calibration began (SHA-256 %.12s, now %.12s)", o.Plugin.Name, was, is)
+		return changed("the plugin of transport %s has changed since the calibration began "+
+			"(SHA-256 %.12s, now %.12s)", o.Plugin.Name, was, is)
 	}
 	was, err := set.Flatten(j.Environment.Identity)
 	if err != nil {
@@ -199,7 +210,8 @@ func (j *journal) check(dir string, p *Plan, o Origin) error {
 		return changed("the machine's %s was %q and is now %q", keys[0], was[keys[0]], is[keys[0]])
 	}
 	if j.Digest != p.Digest() {
-		return changed("this transportbench measures another plan than the one that began the calibration")
+		return changed(
+			"this transportbench measures another plan than the one that began the calibration")
 	}
 	for _, m := range j.done {
 		if !p.has(m.launch) {

@@ -68,7 +68,8 @@ type PlannedExperiment struct {
 
 // common are the options of every cell: short launches, because launches scatter more than windows.
 var common = values{
-	"transport": Transport, "profile": "echo", "in-flight": "1", "duration": "50ms", "warmup": "20ms",
+	"transport": Transport, "profile": "echo", "in-flight": "1", "duration": "50ms",
+	"warmup": "20ms",
 }
 
 // powerLoad are the options of the experiments of power besides burn. PilotCell measures their
@@ -94,7 +95,9 @@ func NewPlan(quick bool, base time.Duration, plugins experiment.Plugins) (*Plan,
 }
 
 // PilotCell returns the cell whose operation the experiments of power slow down.
-func PilotCell(plugins experiment.Plugins) (*experiment.Cell, error) { return cell(plugins, powerLoad) }
+func PilotCell(plugins experiment.Plugins) (*experiment.Cell, error) {
+	return cell(plugins, powerLoad)
+}
 
 // cell resolves the options of one cell on top of the common ones.
 func cell(plugins experiment.Plugins, options ...values) (*experiment.Cell, error) {
@@ -146,18 +149,21 @@ func (b *planner) rounds(full, quick int) int {
 	return full
 }
 
-// delays adds delays of every call, and of half of the calls at random. The same share of operations is
-// timed in all cells of the first, so that timing costs the same and does not show in differences.
+// delays adds delays of every call, and of half of the calls at random. The same share of
+// operations is timed in all cells of the first, so that timing costs the same and does not show in
+// differences.
 func (b *planner) delays() {
 	every := []point{{0, nil}}
 	for _, d := range []time.Duration{10, 20, 50, 100, 200, 500} {
 		every = append(every, point{float64(d), values{"delay": d.String()}})
 	}
-	b.add(calibration.ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"}, every)
+	b.add(calibration.ExperimentDelay, "ns", false, b.rounds(100, 10), values{"sample-every": "64"},
+		every)
 
 	var half []point
 	for _, d := range []time.Duration{
-		200, 500, time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond, 10 * time.Microsecond,
+		200, 500, time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
+		10 * time.Microsecond,
 		100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond,
 	} {
 		p := point{float64(d), values{"slow-delay": d.String()}}
@@ -174,31 +180,37 @@ func (b *planner) distributions() {
 	rounds, short := b.rounds(10, 6), values{"sample-every": "1"}
 	long := with(short, values{"duration": "200ms"})
 	b.add(calibration.ExperimentExponential, "ns", false, rounds, long, []point{{0, nil},
-		{float64(exponentialMean), values{"delay": exponentialMean.String(), "delay-distribution": "exponential"}}})
-	b.add(calibration.ExperimentBimodal, "ns", false, rounds, short, []point{{0, nil}, {float64(bimodalDelay), values{
-		"delay": bimodalDelay.String(), "delay-distribution": "bimodal",
-		"slow-delay": bimodalSlow.String(), "slow-every": strconv.Itoa(bimodalEvery),
-	}}})
+		{float64(exponentialMean), values{"delay": exponentialMean.String(),
+			"delay-distribution": "exponential"}}})
+	b.add(calibration.ExperimentBimodal, "ns", false, rounds, short,
+		[]point{{0, nil}, {float64(bimodalDelay), values{
+			"delay": bimodalDelay.String(), "delay-distribution": "bimodal",
+			"slow-delay": bimodalSlow.String(), "slow-every": strconv.Itoa(bimodalEvery),
+		}}})
 }
 
 // rates adds the limits of the transport's own option rate, which is not the load's.
 func (b *planner) rates() {
 	var points []point
 	for _, rate := range []int{10_000, 100_000, 1_000_000} {
-		points = append(points, point{float64(rate), values{Transport + ".rate": strconv.Itoa(rate)}})
+		points = append(points, point{float64(rate),
+			values{Transport + ".rate": strconv.Itoa(rate)}})
 	}
 	// The credit of 1 ms that the limit gives is 0.1% of a window.
-	b.add(calibration.ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"}, points)
+	b.add(calibration.ExperimentRate, "op/s", false, b.rounds(10, 6), values{"duration": "1s"},
+		points)
 }
 
 // stalls adds a closed and an open loop, and a closed loop without stalls.
 func (b *planner) stalls() {
 	stalled := func(more values) point {
-		return point{float64(stallTime), with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
+		return point{float64(stallTime),
+			with(more, values{"stall": stallTime.String(), "stall-every": stallEvery.String()})}
 	}
 	// Six windows are the fewest that have a 95% interval of the median.
-	b.add(calibration.ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"}, []point{{0, nil},
-		stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
+	b.add(calibration.ExperimentStall, "ns", false, b.rounds(6, 1), values{"duration": "2s"},
+		[]point{{0, nil},
+			stalled(values{"sample-every": "1"}), stalled(values{"rate": strconv.Itoa(stallRate)})})
 }
 
 func (b *planner) observer() {
@@ -215,20 +227,23 @@ func (b *planner) power(name string, loaded bool, rounds int) {
 	points := []point{{0, nil}}
 	for _, share := range []float64{0.01, 0.02, 0.05, 0.1} {
 		burn := time.Duration(share*float64(b.Base) + 0.5)
-		points = append(points, point{float64(burn) / float64(b.Base), values{"burn": burn.String()}})
+		points = append(points, point{float64(burn) / float64(b.Base),
+			values{"burn": burn.String()}})
 	}
 	b.add(name, "share", loaded, b.rounds(rounds, 10), powerLoad, points)
 }
 
-// clients adds the experiment of the queueing model. A client's wake-ups cost up to 100 us of processor
-// time for each call, so the daemon's time is long enough for two processors to serve 16 clients.
+// clients adds the experiment of the queueing model. A client's wake-ups cost up to 100 us of
+// processor time for each call, so the daemon's time is long enough for two processors to serve 16
+// clients.
 func (b *planner) clients() {
 	var points []point
 	for _, n := range []int{1, 4, 16} {
 		points = append(points, point{float64(n), values{"clients": strconv.Itoa(n)}})
 	}
 	b.add(calibration.ExperimentClients, "clients", false, b.rounds(5, 1),
-		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(), "idle": config.IdlePark, "duration": "500ms"}, points)
+		values{"daemon-time": clientsWork.String(), "delay": clientsDelay.String(),
+			"idle": config.IdlePark, "duration": "500ms"}, points)
 }
 
 // launch is one launch of a cell of an experiment, by their indices.

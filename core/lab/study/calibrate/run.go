@@ -27,11 +27,11 @@ type Options struct {
 	Engine *experiment.Engine
 	// Plugins has the plugin of [Transport].
 	Plugins experiment.Plugins
-	// Load runs a process that spins on every processor until stop is called. running returns an error
-	// once one of them has ended.
+	// Load runs a process that spins on every processor until stop is called. running returns an
+	// error once one of them has ended.
 	Load func() (running func() error, stop func(), err error)
-	// Resumed is called before the first launch of a calibration that is resumed, with the plan and what
-	// is left of it.
+	// Resumed is called before the first launch of a calibration that is resumed, with the plan and
+	// what is left of it.
 	Resumed func(p *Plan, launches int, left time.Duration)
 	// Begin is called before each launch. The observer that it returns may be nil.
 	Begin func(experiment.Status) experiment.Observer
@@ -50,12 +50,13 @@ var keptSamples = []string{
 	result.ResponseP50, result.ResponseP99, result.ResponseMax,
 }
 
-// Run makes a calibration and stores it in o.Dir. Every finished launch is in the journal there, with
-// which a calibration that ended early is resumed. When ctx ends, Run drops the current launch and
-// returns ctx's error.
+// Run makes a calibration and stores it in o.Dir. Every finished launch is in the journal there,
+// with which a calibration that ended early is resumed. When ctx ends, Run drops the current launch
+// and returns ctx's error.
 func Run(ctx context.Context, o Options) (*calibration.Document, error) {
 	if err := files.MakeDir(o.Dir); err != nil {
-		return nil, &result.IOError{Op: "making a directory for the calibration", Path: o.Dir, Err: err}
+		return nil, &result.IOError{Op: "making a directory for the calibration", Path: o.Dir,
+			Err: err}
 	}
 	lock, err := result.LockDir(o.Dir)
 	if err != nil {
@@ -116,7 +117,8 @@ func (c *calibrator) begin(ctx context.Context) (err error) {
 		return err
 	}
 	c.journal, err = createJournal(c.Dir, header{
-		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick, Base: base, Origin: originOf(c.Engine, c.Plugins),
+		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick,
+		Base: base, Origin: originOf(c.Engine, c.Plugins),
 	})
 	return err
 }
@@ -143,7 +145,8 @@ type Left struct {
 
 // Remaining returns what is left of the calibration in dir, which [Run] would resume with the same
 // arguments. It leaves the journal as it is.
-func Remaining(dir string, quick bool, e *experiment.Engine, plugins experiment.Plugins) (Left, error) {
+func Remaining(dir string, quick bool, e *experiment.Engine, plugins experiment.Plugins) (Left,
+	error) {
 	j, _, err := readJournal(dir)
 	if err != nil {
 		return Left{}, err
@@ -170,8 +173,8 @@ func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
 	return launches, expected
 }
 
-// pilot measures the time of an operation of the experiments of power: the median, which the share of a
-// processor that other processes take does not move.
+// pilot measures the time of an operation of the experiments of power: the median, which the share
+// of a processor that other processes take does not move.
 func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
 	cell, err := PilotCell(c.Plugins)
 	if err != nil {
@@ -184,7 +187,8 @@ func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
 	var times []float64
 	for i := range pilots {
 		m, err := c.try(ctx, cell, experiment.Status{
-			Label: "pilot", Repeat: i + 1, Repeats: pilots, Runs: nominal.Launches(), Left: nominal.Expected(),
+			Label: "pilot", Repeat: i + 1, Repeats: pilots, Runs: nominal.Launches(),
+			Left: nominal.Expected(),
 		})
 		if err != nil {
 			return 0, err
@@ -219,7 +223,8 @@ func (c *calibrator) measureAll(ctx context.Context) error {
 
 // measureExperiment measures the launches of one experiment.
 func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) error {
-	todo := slices.DeleteFunc(slices.Clone(launches), func(l launch) bool { _, done := c.journal.done[l]; return done })
+	todo := slices.DeleteFunc(slices.Clone(launches),
+		func(l launch) bool { _, done := c.journal.done[l]; return done })
 	if len(todo) == 0 {
 		return nil
 	}
@@ -265,7 +270,8 @@ func (c *calibrator) timeLeft() time.Duration {
 }
 
 // try makes one launch, again if it fails. It counts the failures.
-func (c *calibrator) try(ctx context.Context, cell *experiment.Cell, s experiment.Status) (m measured, err error) {
+func (c *calibrator) try(ctx context.Context, cell *experiment.Cell,
+	s experiment.Status) (m measured, err error) {
 	if cell.Unavailable != "" {
 		return m, fmt.Errorf("%s: %s", Transport, cell.Unavailable)
 	}
@@ -283,7 +289,8 @@ func (c *calibrator) try(ctx context.Context, cell *experiment.Cell, s experimen
 	}
 }
 
-func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experiment.Status) (m measured, err error) {
+func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell,
+	s experiment.Status) (m measured, err error) {
 	r, err := c.measure(ctx, cell.Config, c.Begin(s))
 	switch {
 	case err != nil:
@@ -292,8 +299,8 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experi
 		return m, errors.New("the launch has no complete window")
 	}
 	for _, check := range r.Checks {
-		// Calls are still due at the end of a window of an open loop that ends within a stall. To measure
-		// these again would select the windows that end otherwise.
+		// Calls are still due at the end of a window of an open loop that ends within a stall. To
+		// measure these again would select the windows that end otherwise.
 		if !check.OK && check.Severity == result.Error && check.Name != "rate" {
 			return m, fmt.Errorf("check %s failed: %s", check.Name, check.Message)
 		}
@@ -302,7 +309,8 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experi
 	if err != nil {
 		return m, err
 	}
-	one.Windows[0].StartedAt = one.Windows[0].StartedAt.UTC().Round(0) // as it is read from the journal
+	// as it is read from the journal
+	one.Windows[0].StartedAt = one.Windows[0].StartedAt.UTC().Round(0)
 	m = measured{Window: one.Windows[0], ClockStep: one.ClockStep, Samples: map[string]float64{}}
 	for _, name := range keptSamples {
 		if values := one.Samples[name]; len(values) == 1 {
@@ -314,7 +322,8 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experi
 		if err != nil {
 			return m, err
 		}
-		m.Samples[calibration.LowerQuartile], m.Samples[calibration.UpperQuartile] = h.Interpolate(0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
+		m.Samples[calibration.LowerQuartile], m.Samples[calibration.UpperQuartile] = h.Interpolate(
+			0.25, one.ClockStep), h.Interpolate(0.75, one.ClockStep)
 	}
 	if !(m.Samples[result.Throughput] > 0) {
 		return m, errors.New("the window completed nothing")
@@ -329,8 +338,10 @@ func (c *calibrator) launch(ctx context.Context, cell *experiment.Cell, s experi
 func (c *calibrator) document() (*calibration.Document, error) {
 	j := c.journal
 	d := &calibration.Document{
-		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: j.ID, StartedAt: j.StartedAt, Argv: j.Argv, Tool: j.Tool,
-		Plugin: j.Plugin, Environment: j.Environment, Quick: j.Quick, Alpha: compare.Defaults().Alpha,
+		SchemaVersion: calibration.SchemaVersion, Kind: calibration.Kind, ID: j.ID,
+		StartedAt: j.StartedAt, Argv: j.Argv, Tool: j.Tool,
+		Plugin: j.Plugin, Environment: j.Environment, Quick: j.Quick,
+		Alpha: compare.Defaults().Alpha,
 	}
 	environment, err := set.EnvironmentOf(j.Environment)
 	if err != nil {
@@ -347,14 +358,15 @@ func (c *calibrator) document() (*calibration.Document, error) {
 			s.Cells = append(s.Cells, j.cell(e, launch{Experiment: i, Cell: cell}))
 		}
 		d.Experiments = append(d.Experiments, calibration.Experiment{
-			Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known, Discarded: j.discarded(i, len(e.Cells)), Set: s,
+			Name: e.Name, Loaded: e.Loaded, Unit: e.Unit, Known: e.Known,
+			Discarded: j.discarded(i, len(e.Cells)), Set: s,
 		})
 	}
 	return d, nil
 }
 
-// discarded counts the launches of each cell of an experiment that were made again; nil if there were
-// none.
+// discarded counts the launches of each cell of an experiment that were made again; nil if there
+// were none.
 func (j *journal) discarded(experiment, cells int) []int {
 	counts, total := make([]int, cells), 0
 	for l, m := range j.done {
@@ -369,13 +381,14 @@ func (j *journal) discarded(experiment, cells int) []int {
 	return counts
 }
 
-// cell returns what was measured of one cell of an experiment. It leaves out metrics that some window
-// lacks, because the i-th samples of all metrics are of the i-th window.
+// cell returns what was measured of one cell of an experiment. It leaves out metrics that some
+// window lacks, because the i-th samples of all metrics are of the i-th window.
 func (j *journal) cell(e *PlannedExperiment, of launch) set.Cell {
 	c := set.Cell{
 		Config: e.Cells[of.Cell].Flat(), Status: set.Measured, Schema: result.SchemaVersion,
 		Plugin: set.Plugin{
-			Name: j.Plugin.Name, Version: j.Plugin.Version, SHA256: j.Plugin.SHA256, RuntimeDigest: j.Plugin.RuntimeDigest,
+			Name: j.Plugin.Name, Version: j.Plugin.Version, SHA256: j.Plugin.SHA256,
+			RuntimeDigest: j.Plugin.RuntimeDigest,
 		},
 		Samples: map[string][]float64{},
 	}

@@ -33,7 +33,8 @@ const quickLaunches = 422
 func plugins(options ...string) experiment.Plugins {
 	if len(options) == 0 {
 		options = []string{
-			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall", "stall-every", "daemon-time", "lose-every",
+			"delay", "delay-distribution", "slow-delay", "slow-every", "rate", "stall",
+			"stall-every", "daemon-time", "lose-every",
 		}
 	}
 	p := &experiment.Plugin{
@@ -41,7 +42,8 @@ func plugins(options ...string) experiment.Plugins {
 		Launcher: func(io.Writer, bool) (experiment.Launcher, error) { return nil, nil },
 	}
 	for _, name := range options {
-		p.Info.Options = append(p.Info.Options, transport.Option{Name: name, Type: transport.TypeString})
+		p.Info.Options = append(p.Info.Options,
+			transport.Option{Name: name, Type: transport.TypeString})
 	}
 	return experiment.Plugins{Transport: p}
 }
@@ -68,23 +70,34 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, e.Name == calibration.ExperimentPowerLoaded, e.Loaded, e.Name)
 	}
 	require.ElementsMatch(t, []string{
-		calibration.ExperimentDelay, calibration.ExperimentHalf, calibration.ExperimentExponential, calibration.ExperimentBimodal, calibration.ExperimentRate, calibration.ExperimentStall,
-		calibration.ExperimentObserver, calibration.ExperimentSelf, calibration.ExperimentPower, calibration.ExperimentPowerLoaded, calibration.ExperimentClients,
+		calibration.ExperimentDelay, calibration.ExperimentHalf, calibration.ExperimentExponential,
+		calibration.ExperimentBimodal, calibration.ExperimentRate, calibration.ExperimentStall,
+		calibration.ExperimentObserver, calibration.ExperimentSelf, calibration.ExperimentPower,
+		calibration.ExperimentPowerLoaded, calibration.ExperimentClients,
 	}, names)
 
-	at := func(name string) *PlannedExperiment { return &full.Experiments[slices.Index(names, name)] }
+	at := func(name string) *PlannedExperiment {
+		return &full.Experiments[slices.Index(names, name)]
+	}
 	require.Equal(t, []float64{0, 10, 20, 50, 100, 200, 500}, at(calibration.ExperimentDelay).Known)
-	require.Equal(t, at(calibration.ExperimentDelay).Cells[6].Config.Options["lose-every"], at(calibration.ExperimentDelay).Cells[0].Config.Options["lose-every"])
+	require.Equal(t, at(calibration.ExperimentDelay).Cells[6].Config.Options["lose-every"],
+		at(calibration.ExperimentDelay).Cells[0].Config.Options["lose-every"])
 	require.Equal(t, "500ns", at(calibration.ExperimentDelay).Cells[6].Config.Options["delay"])
 	require.Equal(t, "10ms", at(calibration.ExperimentHalf).Cells[8].Config.Options["slow-delay"])
-	require.Equal(t, config.Duration(200*time.Millisecond), at(calibration.ExperimentHalf).Cells[8].Config.Duration)
-	require.Equal(t, "100000", at(calibration.ExperimentRate).Cells[1].Config.Options["rate"], "the limit of the transport")
+	require.Equal(t, config.Duration(200*time.Millisecond),
+		at(calibration.ExperimentHalf).Cells[8].Config.Duration)
+	require.Equal(t, "100000", at(calibration.ExperimentRate).Cells[1].Config.Options["rate"],
+		"the limit of the transport")
 	require.Zero(t, at(calibration.ExperimentRate).Cells[1].Config.Rate)
-	require.Equal(t, config.Rate(20_000), at(calibration.ExperimentStall).Cells[2].Config.Rate, "the load")
+	require.Equal(t, config.Rate(20_000), at(calibration.ExperimentStall).Cells[2].Config.Rate,
+		"the load")
 	require.Equal(t, "74ms", at(calibration.ExperimentStall).Cells[2].Config.Options["stall"])
-	require.Equal(t, at(calibration.ExperimentSelf).Cells[0].ID, at(calibration.ExperimentSelf).Cells[2].ID)
-	require.GreaterOrEqual(t, at(calibration.ExperimentSelf).Rounds/10, 200, "comparisons of 10 repeats")
-	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1}, at(calibration.ExperimentPower).Known, 1e-9)
+	require.Equal(t, at(calibration.ExperimentSelf).Cells[0].ID,
+		at(calibration.ExperimentSelf).Cells[2].ID)
+	require.GreaterOrEqual(t, at(calibration.ExperimentSelf).Rounds/10, 200,
+		"comparisons of 10 repeats")
+	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1},
+		at(calibration.ExperimentPower).Known, 1e-9)
 	require.Equal(t, config.Duration(120), at(calibration.ExperimentPower).Cells[3].Config.Burn)
 	require.Equal(t, 16, at(calibration.ExperimentClients).Cells[2].Config.Clients)
 
@@ -101,7 +114,8 @@ func TestPlan(t *testing.T) {
 	for i, l := range list {
 		require.True(t, full.has(l))
 		once[l] = true
-		if i > 0 && names[l.Experiment] == calibration.ExperimentSelf && list[i-1].Round != l.Round {
+		if i > 0 && names[l.Experiment] == calibration.ExperimentSelf &&
+			list[i-1].Round != l.Round {
 			orders[l.Cell] = true
 		}
 	}
@@ -110,7 +124,8 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfAnotherPlugin(t *testing.T) {
-	_, err := NewPlan(true, NominalBase, plugins("delay", "delay-distribution", "slow-delay", "slow-every", "rate", "lose-every"))
+	_, err := NewPlan(true, NominalBase, plugins("delay", "delay-distribution", "slow-delay",
+		"slow-every", "rate", "lose-every"))
 	require.ErrorContains(t, err, `experiment stall: unknown option "stall`)
 }
 
@@ -126,7 +141,8 @@ type fake struct {
 
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-func (f *fake) measure(ctx context.Context, c config.Config, _ experiment.Observer) (*result.Result, error) {
+func (f *fake) measure(ctx context.Context, c config.Config, _ experiment.Observer) (*result.Result,
+	error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -141,21 +157,26 @@ func (f *fake) measure(ctx context.Context, c config.Config, _ experiment.Observ
 	}
 	operation := 1200 + float64(f.launches%7) + float64(c.Burn)
 	return &result.Result{
-		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, Config: c, Plugin: result.Plugin{Name: Transport},
+		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, Config: c,
+		Plugin: result.Plugin{Name: Transport},
 		Repeats: []result.Repeat{{
 			StartedAt: began.Add(time.Duration(f.launches) * time.Second),
 			Before:    result.Readings{Bounce: 50}, After: result.Readings{Bounce: 51},
 			Samples: map[string]float64{
-				result.Throughput: 1e9 / operation, result.LatencyMean: operation, result.LatencyP50: operation,
-				result.LatencyP99: 2 * operation, result.LatencyMax: 3 * operation, result.Goodput: 7,
+				result.Throughput: 1e9 / operation, result.LatencyMean: operation,
+				result.LatencyP50: operation,
+				result.LatencyP99: 2 * operation, result.LatencyMax: 3 * operation,
+				result.Goodput: 7,
 			},
 		}},
 	}, nil
 }
 
 // making returns a maker of runs that measure makes.
-func making(measure experiment.Measure) func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
-	return func(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
+func making(measure experiment.Measure) func(context.Context, runner.Request,
+	runner.Observer) (*result.Result, error) {
+	return func(ctx context.Context, req runner.Request, obs runner.Observer) (
+		*result.Result, error) {
 		return measure(ctx, req.Config, obs)
 	}
 }
@@ -179,14 +200,16 @@ func (f *fake) options(dir string) Options {
 		Plugins: plugins(), Log: io.Discard,
 		Engine: &experiment.Engine{
 			Make: making(f.measure), Argv: []string{"transportbench", "calibrate"},
-			Environment: machine.Environment{Identity: machine.Identity{CPU: "some", Arch: "amd64", CPUs: 2}},
+			Environment: machine.Environment{Identity: machine.Identity{CPU: "some", Arch: "amd64",
+				CPUs: 2}},
 		},
 	}
 }
 
 // experimentOf returns the experiment of a name.
 func experimentOf(d *calibration.Document, name string) *calibration.Experiment {
-	i := slices.IndexFunc(d.Experiments, func(e calibration.Experiment) bool { return e.Name == name })
+	i := slices.IndexFunc(d.Experiments,
+		func(e calibration.Experiment) bool { return e.Name == name })
 	return &d.Experiments[i]
 }
 
@@ -233,8 +256,10 @@ func TestRun(t *testing.T) {
 	require.Equal(t, 50.0, self.Cells[0].Windows[0].BounceBefore)
 	require.NotContains(t, self.Cells[0].Samples, result.Goodput)
 	require.NotEmpty(t, stored.Recovery, "concluded")
-	require.Contains(t, experimentOf(stored, calibration.ExperimentHalf).Set.Cells[0].Samples, calibration.LowerQuartile)
-	require.NotContains(t, experimentOf(stored, calibration.ExperimentBimodal).Set.Cells[0].Samples, calibration.LowerQuartile)
+	require.Contains(t, experimentOf(stored, calibration.ExperimentHalf).Set.Cells[0].Samples,
+		calibration.LowerQuartile)
+	require.NotContains(t, experimentOf(stored, calibration.ExperimentBimodal).Set.Cells[0].Samples,
+		calibration.LowerQuartile)
 
 	// Another one replaces it.
 	again, err := Run(t.Context(), f.options(dir))
@@ -242,8 +267,8 @@ func TestRun(t *testing.T) {
 	require.NotEqual(t, d.ID, again.ID)
 }
 
-// A calibration that was interrupted, and whose process was killed while it wrote a line, ends as one
-// that was not.
+// A calibration that was interrupted, and whose process was killed while it wrote a line, ends as
+// one that was not.
 func TestResumedCalibrationIsTheSame(t *testing.T) {
 	whole := new(fake)
 	want, err := Run(t.Context(), whole.options(t.TempDir()))
@@ -285,8 +310,8 @@ func TestResumedCalibrationIsTheSame(t *testing.T) {
 	require.Equal(t, comparable(want), comparable(got))
 }
 
-// A launch that fails once is tried again; one that fails always ends the calibration, and its journal
-// stays.
+// A launch that fails once is tried again; one that fails always ends the calibration, and its
+// journal stays.
 func TestFailingLaunch(t *testing.T) {
 	f, dir := new(fake), t.TempDir()
 	failures, all := 0, 0
@@ -334,9 +359,11 @@ func TestFailingLaunch(t *testing.T) {
 func TestUntrustedLaunch(t *testing.T) {
 	f := new(fake)
 	o := f.options(t.TempDir())
-	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (
+		*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
-		r.Checks = []result.Finding{{Name: "verified", Severity: result.Error, Message: "3 were wrong"}}
+		r.Checks = []result.Finding{{Name: "verified", Severity: result.Error,
+			Message: "3 were wrong"}}
 		return r, err
 	})
 	_, err := Run(t.Context(), o)
@@ -344,7 +371,8 @@ func TestUntrustedLaunch(t *testing.T) {
 	require.False(t, Exists(o.Dir), "the pilot is not in the journal")
 
 	// A window in which no operation was timed would lack the latency that the others have.
-	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (
+		*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		delete(r.Repeats[0].Samples, result.LatencyP50)
 		return r, err
@@ -354,10 +382,12 @@ func TestUntrustedLaunch(t *testing.T) {
 
 	// An open loop that did not keep its load counts, too: it may have ended in a stall.
 	f = new(fake)
-	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (*result.Result, error) {
+	o.Engine.Make = making(func(ctx context.Context, c config.Config, obs experiment.Observer) (
+		*result.Result, error) {
 		r, err := f.measure(ctx, c, obs)
 		if c.Rate.Offers() {
-			r.Checks = []result.Finding{{Name: "rate", Severity: result.Error, Message: "in 1 of 1 windows"}}
+			r.Checks = []result.Finding{{Name: "rate", Severity: result.Error,
+				Message: "in 1 of 1 windows"}}
 		}
 		return r, err
 	})
@@ -394,7 +424,8 @@ func TestLoadedExperiment(t *testing.T) {
 	require.Zero(t, f.loaded)
 	f.fail = nil
 	f.unloaded = func(n int) bool { return n == 22 }
-	require.ErrorContains(t, c.measureAll(t.Context()), "loading the processors: a process has ended")
+	require.ErrorContains(t, c.measureAll(t.Context()),
+		"loading the processors: a process has ended")
 	require.Zero(t, f.loaded)
 	require.Len(t, j.done, 21, "the launch after which a process had ended is not kept")
 	f.unloaded = nil
@@ -428,10 +459,18 @@ func TestChangedCalibrationIsRefused(t *testing.T) {
 	f := new(fake)
 	dir := interrupted(t, f, 3)
 	for want, change := range map[string]func(*Options){
-		"is a quick one, not a full one":                       func(o *Options) { o.Quick = false },
-		"the plugin of transport calibration has changed":      func(o *Options) { o.Plugins[Transport].Identity.SHA256 = "def" },
-		`the machine's cpus was "2" and is now "4"`:            func(o *Options) { o.Engine.Environment.Identity.CPUs = 4 },
-		"another plan than the one that began the calibration": func(o *Options) { o.Plugins[Transport].Info.Options[0].Default = "1ns" },
+		"is a quick one, not a full one": func(o *Options) {
+			o.Quick = false
+		},
+		"the plugin of transport calibration has changed": func(o *Options) {
+			o.Plugins[Transport].Identity.SHA256 = "def"
+		},
+		`the machine's cpus was "2" and is now "4"`: func(o *Options) {
+			o.Engine.Environment.Identity.CPUs = 4
+		},
+		"another plan than the one that began the calibration": func(o *Options) {
+			o.Plugins[Transport].Info.Options[0].Default = "1ns"
+		},
 	} {
 		o := f.options(dir)
 		o.Resume = true
@@ -451,13 +490,16 @@ func TestOtherDevices(t *testing.T) {
 	with := originOf(new(fake).options("").Engine, plugins())
 	with.Environment.Identity.RDMA = []machine.RDMADevice{{Name: "mlx5_0"}}
 	without := originOf(new(fake).options("").Engine, plugins())
-	journalOf := func(o Origin) *journal { return &journal{header: header{Quick: true, Digest: p.Digest(), Origin: o}} }
+	journalOf := func(o Origin) *journal {
+		return &journal{header: header{Quick: true, Digest: p.Digest(), Origin: o}}
+	}
 	require.ErrorContains(t, journalOf(with).check("dir", p, without), `mlx5_0`)
 	require.ErrorContains(t, journalOf(without).check("dir", p, with), `mlx5_0`)
 	require.NoError(t, journalOf(with).check("dir", p, with))
 
 	require.Equal(t, []string{"b", "c", "d"}, set.Differing(
-		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""}, map[string]string{"a": "same", "b": "two", "d": "new"}))
+		map[string]string{"a": "same", "b": "one", "c": "gone", "e": ""},
+		map[string]string{"a": "same", "b": "two", "d": "new"}))
 }
 
 // Wherever a crash tears the journal, the launches with a whole line are kept.
@@ -490,11 +532,13 @@ func TestTornJournal(t *testing.T) {
 		require.ErrorContains(t, err, "remove it to begin again")
 	}
 
-	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"base_ns":`), []byte(`"base_ns":-`), 1), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"base_ns":`),
+		[]byte(`"base_ns":-`), 1), 0o600))
 	_, err = openJournal(dir)
 	require.ErrorContains(t, err, "is not the journal of a calibration")
 
-	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"c":`), []byte(`"c"`), 1), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"c":`), []byte(`"c"`), 1),
+		0o600))
 	_, err = openJournal(dir)
 	require.ErrorContains(t, err, "line 2: ")
 	require.ErrorContains(t, err, "remove the file to begin again")

@@ -1,3 +1,3 @@
-// Package micro studies what a transport is built on, without the transport: its microbenchmarks, with the
-// field's own tool beside those that name one, and its setup, on one host or between two.
+// Package micro studies what a transport is built on, without the transport: its microbenchmarks,
+// with the field's own tool beside those that name one, and its setup, on one host or between two.
 package micro

@@ -28,8 +28,10 @@ type Study struct {
 	like set.Cell // what all cells of set have in common
 }
 
-// Store takes readings of a transport so many times and stores them as a file of the engine's directory.
-func Store(ctx context.Context, e *experiment.Engine, transport string, request record.MicroRequest, repeats int, file string) error {
+// Store takes readings of a transport so many times and stores them as a file of the engine's
+// directory.
+func Store(ctx context.Context, e *experiment.Engine, transport string, request record.MicroRequest,
+	repeats int, file string) error {
 	p, err := e.Find(ctx, transport)
 	if err != nil {
 		return err
@@ -49,9 +51,11 @@ func (s *Study) Keep(cpus string) {
 	p := &s.Plugin.Identity
 	s.set = set.New()
 	s.like = set.Cell{
-		Config:    map[string]string{"transport": p.Name, "duration": config.Duration(s.Request.Duration).String()},
-		Tool:      &tool,
-		Plugin:    set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256, RuntimeDigest: p.RuntimeDigest},
+		Config: map[string]string{"transport": p.Name,
+			"duration": config.Duration(s.Request.Duration).String()},
+		Tool: &tool,
+		Plugin: set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
+			RuntimeDigest: p.RuntimeDigest},
 		StartedAt: s.set.CreatedAt,
 	}
 	for name, value := range s.Request.Options {
@@ -62,8 +66,8 @@ func (s *Study) Keep(cpus string) {
 	}
 }
 
-// Write writes what was read to a file of the engine's directory, and returns its path. It does nothing
-// unless Keep was called.
+// Write writes what was read to a file of the engine's directory, and returns its path. It does
+// nothing unless Keep was called.
 func (s *Study) Write(name string) (path string, err error) {
 	if s.set == nil {
 		return "", nil
@@ -71,8 +75,8 @@ func (s *Study) Write(name string) (path string, err error) {
 	return s.set.WriteFile(s.Engine.Dir, name)
 }
 
-// Run takes every reading so many times, each time in a process of its own. With hosts, it takes setups
-// between two of them.
+// Run takes every reading so many times, each time in a process of its own. With hosts, it takes
+// setups between two of them.
 func (s *Study) Run(ctx context.Context, repeats int) error {
 	take := s.take
 	if s.Engine.Place != nil {
@@ -119,8 +123,8 @@ func (s *Study) take(ctx context.Context) error {
 	return s.addSetups(s.Rounds[before:], environment)
 }
 
-// Medians returns one reading for each name and size, in order of appearance, with the medians of the
-// repeats.
+// Medians returns one reading for each name and size, in order of appearance, with the medians of
+// the repeats.
 func (s *Study) Medians() []transport.Measurement {
 	type key struct {
 		name string

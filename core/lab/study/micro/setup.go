@@ -26,8 +26,8 @@ type Phase struct {
 	Median float64  `json:"median"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	// Trend is the change from round to round, as a share of the median, without the first tenth of the
-	// rounds, in which the process warms up; absent if there are too few.
+	// Trend is the change from round to round, as a share of the median, without the first tenth of
+	// the rounds, in which the process warms up; absent if there are too few.
 	Trend *trend.Trend `json:"trend,omitempty"`
 	// Values has one value for each round, in order.
 	Values []float64 `json:"values"`
@@ -35,7 +35,8 @@ type Phase struct {
 
 func newPhase(connections int, metric, unit string, values []float64) Phase {
 	m := result.Summarize(metric, values)
-	p := Phase{Connections: connections, Metric: metric, Unit: unit, Median: m.Median, Low: m.Low, High: m.High, Values: values}
+	p := Phase{Connections: connections, Metric: metric, Unit: unit, Median: m.Median, Low: m.Low,
+		High: m.High, Values: values}
 	if t, ok := trend.Of(values[len(values)/10:]); ok {
 		p.Trend = &t
 	}
@@ -47,13 +48,22 @@ var phaseKinds = []struct {
 	metric, unit string
 	of           func(*record.SetupReading) float64
 }{
-	{result.SetupOpen, "ns", func(r *record.SetupReading) float64 { return float64(r.OpenNS + r.WorkersNS) }},
+	{result.SetupOpen, "ns", func(r *record.SetupReading) float64 {
+		return float64(r.OpenNS + r.WorkersNS)
+	}},
 	{result.SetupRegister, "ns/MiB", func(r *record.SetupReading) float64 {
 		return float64(r.RegisterNS) / float64(max(r.RegisteredBytes, 1)) * (1 << 20)
 	}},
-	{result.SetupConnect, "ns", func(r *record.SetupReading) float64 { return float64(r.ConnectNS) / float64(max(r.Connections, 1)) }},
-	{result.SetupConnectAll, "ns", func(r *record.SetupReading) float64 { return float64(r.ConnectAllNS) }},
-	{result.FirstCall, "ns", func(r *record.SetupReading) float64 { return float64(r.FirstCallNS) }},
+	{result.SetupConnect, "ns", func(r *record.SetupReading) float64 {
+		return float64(r.ConnectNS) /
+			float64(max(r.Connections, 1))
+	}},
+	{result.SetupConnectAll, "ns", func(r *record.SetupReading) float64 {
+		return float64(r.ConnectAllNS)
+	}},
+	{result.FirstCall, "ns", func(r *record.SetupReading) float64 {
+		return float64(r.FirstCallNS)
+	}},
 	{result.Teardown, "ns", func(r *record.SetupReading) float64 { return float64(r.CloseNS) }},
 }
 
@@ -61,7 +71,9 @@ var phaseKinds = []struct {
 func Phases(rounds []*record.SetupReading) (phases []Phase) {
 	for len(rounds) > 0 {
 		n := rounds[0].Connections
-		end := slices.IndexFunc(rounds, func(r *record.SetupReading) bool { return r.Connections != n })
+		end := slices.IndexFunc(rounds, func(r *record.SetupReading) bool {
+			return r.Connections != n
+		})
 		if end < 0 {
 			end = len(rounds)
 		}
@@ -83,7 +95,8 @@ func Phases(rounds []*record.SetupReading) (phases []Phase) {
 
 // addSetups adds the medians of rounds to the set.
 func (s *Study) addSetups(rounds []*record.SetupReading, environment machine.Environment) error {
-	setups := map[int]map[string]float64{} // the medians of the metrics, by the number of connections
+	// the medians of the metrics, by the number of connections
+	setups := map[int]map[string]float64{}
 	for _, p := range Phases(rounds) {
 		if setups[p.Connections] == nil {
 			setups[p.Connections] = map[string]float64{}
@@ -91,7 +104,8 @@ func (s *Study) addSetups(rounds []*record.SetupReading, environment machine.Env
 		setups[p.Connections][p.Metric] = p.Median
 	}
 	for _, n := range slices.Sorted(maps.Keys(setups)) {
-		options := map[string]string{set.MicroOption: record.MicroSetup, "connections": strconv.Itoa(n)}
+		options := map[string]string{set.MicroOption: record.MicroSetup,
+			"connections": strconv.Itoa(n)}
 		if err := s.set.AddReading(s.like, environment, options, setups[n]); err != nil {
 			return err
 		}
@@ -105,7 +119,8 @@ const (
 	setupWindow = "10ms"
 )
 
-// takeBetween takes the rounds of each number of connections between two hosts, as the plugin does on one.
+// takeBetween takes the rounds of each number of connections between two hosts, as the plugin does
+// on one.
 func (s *Study) takeBetween(ctx context.Context) error {
 	l, err := s.Plugin.Launcher(s.Engine.Log, s.Engine.AllowMixed)
 	if err != nil {
@@ -118,15 +133,20 @@ func (s *Study) takeBetween(ctx context.Context) error {
 			return err
 		}
 		began := time.Now()
-		for round := 0; round < record.LeastSetups || round < record.MostSetups && time.Since(began) < s.Request.Duration; round++ {
-			r, err := s.Engine.Run(ctx, experiment.Run{Plugin: s.Plugin, Config: cfg, Launcher: l}, nil)
+		for round := 0; round < record.LeastSetups || round < record.MostSetups &&
+			time.Since(began) < s.Request.Duration; round++ {
+			r, err := s.Engine.Run(ctx, experiment.Run{Plugin: s.Plugin, Config: cfg, Launcher: l},
+				nil)
 			if err != nil {
-				return fmt.Errorf("%s: round %d with %d connections: %w", record.MicroSetup, round+1, n, err)
+				return fmt.Errorf("%s: round %d with %d connections: %w", record.MicroSetup,
+					round+1, n, err)
 			}
 			if len(r.Setup.Ranks) != cfg.Ranks {
-				return fmt.Errorf("plugin %s does not say what its setup takes", s.Plugin.Identity.Name)
+				return fmt.Errorf("plugin %s does not say what its setup takes",
+					s.Plugin.Identity.Name)
 			}
-			s.Rounds = append(s.Rounds, &record.SetupReading{RankSetup: r.Setup.Ranks[1], CloseNS: uint64(r.Setup.CloseMS * float64(time.Millisecond))})
+			s.Rounds = append(s.Rounds, &record.SetupReading{RankSetup: r.Setup.Ranks[1],
+				CloseNS: uint64(r.Setup.CloseMS * float64(time.Millisecond))})
 		}
 	}
 	if s.set == nil {
@@ -135,16 +155,21 @@ func (s *Study) takeBetween(ctx context.Context) error {
 	return s.addSetups(s.Rounds[before:], s.Engine.Environment)
 }
 
-// between returns the load of a round: the second rank calls the first one, with that many connections.
+// between returns the load of a round: the second rank calls the first one, with that many
+// connections.
 func (s *Study) between(connections int) (config.Config, error) {
 	servers, clients := record.SetupGrid(connections)
 	if clients > config.MaxThreads {
-		return config.Config{}, &config.Error{Option: "connections", Problem: fmt.Sprintf("%d between hosts take %d threads, and a rank has %d at most; choose a number such as 100 = 10 x 10",
-			connections, clients, config.MaxThreads)}
+		return config.Config{}, &config.Error{Option: "connections",
+			Problem: fmt.Sprintf("%d between hosts take %d threads, and a rank has %d at most; "+
+				"choose a number such as 100 = 10 x 10",
+				connections, clients, config.MaxThreads)}
 	}
 	cfg, _, err := config.Resolve(config.Layer{Values: map[string]string{
-		"profile": "echo", "ranks": "2", "daemons": strconv.Itoa(servers), "clients": strconv.Itoa(clients),
-		"value-size": strconv.Itoa(record.SetupPayload), "warmup": setupWarmup, "duration": setupWindow, "repeats": "1",
+		"profile": "echo", "ranks": "2", "daemons": strconv.Itoa(servers),
+		"clients":    strconv.Itoa(clients),
+		"value-size": strconv.Itoa(record.SetupPayload), "warmup": setupWarmup,
+		"duration": setupWindow, "repeats": "1",
 		"idle": config.IdleYield, // many connections take more threads than processors
 	}})
 	cfg.Transport, cfg.Options = s.Plugin.Identity.Name, s.Own

@@ -13,8 +13,8 @@ import (
 // Sharing is what perf c2c saw of cache lines that move between processors.
 type Sharing struct {
 	Figures []Figure `json:"figures"`
-	// SortedOn is what makes a line count as shared: "Total HITMs", or "Peer Snoop" on processors that do
-	// not tell modified lines apart.
+	// SortedOn is what makes a line count as shared: "Total HITMs", or "Peer Snoop" on processors
+	// that do not tell modified lines apart.
 	SortedOn string `json:"sorted_on"`
 	Lines    []Line `json:"lines"` // those with most first
 }
@@ -50,8 +50,9 @@ type Line struct {
 	Accesses []Access `json:"accesses"`
 }
 
-// Access is what one function on one thread did to one field of a line. perf prints its counts as shares of
-// the line's with two decimals, so those of lines with more than 5,000 samples are approximate.
+// Access is what one function on one thread did to one field of a line. perf prints its counts as
+// shares of the line's with two decimals, so those of lines with more than 5,000 samples are
+// approximate.
 type Access struct {
 	Thread
 	Offset string `json:"offset"` // in the line, hexadecimal
@@ -91,9 +92,11 @@ func ParseC2C(text []byte) (*Sharing, error) {
 			return nil, fmt.Errorf("perf c2c report printed no %q", title)
 		}
 	}
-	s := &Sharing{Figures: append(figures(sections[titleEvents], false), figures(sections[titleShared], true)...)}
+	s := &Sharing{Figures: append(figures(sections[titleEvents], false),
+		figures(sections[titleShared], true)...)}
 	for _, line := range sections[titleDetails] {
-		if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "Cachelines sort on" {
+		if name, value, found := strings.Cut(line, ":"); found &&
+			strings.TrimSpace(name) == "Cachelines sort on" {
 			s.SortedOn = strings.TrimSpace(value)
 		}
 	}
@@ -106,8 +109,8 @@ func ParseC2C(text []byte) (*Sharing, error) {
 
 var figureLine = regexp.MustCompile(`^  (\S.*?)\s*:\s+(\d[\d.]*)(%?)$`)
 
-// figures reads lines with a name and a value. It leaves out shares of nothing, which perf prints as
-// -nan%.
+// figures reads lines with a name and a value. It leaves out shares of nothing, which perf prints
+// as -nan%.
 func figures(lines []string, onShared bool) (list []Figure) {
 	for _, line := range lines {
 		found := figureLine.FindStringSubmatch(line)
@@ -115,16 +118,19 @@ func figures(lines []string, onShared bool) (list []Figure) {
 			continue
 		}
 		if value, err := strconv.ParseFloat(found[2], 64); err == nil {
-			list = append(list, Figure{Name: found[1], Value: value, Percent: found[3] != "", OnShared: onShared})
+			list = append(list, Figure{Name: found[1], Value: value, Percent: found[3] != "",
+				OnShared: onShared})
 		}
 	}
 	return list
 }
 
-// parseLines reads the table of shared lines. Below the names of its columns, a row of dots shows where
-// each column is. Versions of perf have different columns.
+// parseLines reads the table of shared lines. Below the names of its columns, a row of dots shows
+// where each column is. Versions of perf have different columns.
 func parseLines(text []string) (list []Line, err error) {
-	ruler := slices.IndexFunc(text, func(line string) bool { return strings.HasPrefix(line, "# ..") })
+	ruler := slices.IndexFunc(text, func(line string) bool {
+		return strings.HasPrefix(line, "# ..")
+	})
 	if ruler < 1 {
 		return nil, fmt.Errorf("perf c2c report printed a %q without columns", titleLines)
 	}
@@ -135,18 +141,21 @@ func parseLines(text []string) (list []Line, err error) {
 				return i
 			}
 		}
-		err = cmp.Or(err, fmt.Errorf("perf c2c report printed no column %s; it has %s", strings.Join(alternatives, " or "), strings.Join(names, ", ")))
+		err = cmp.Or(err, fmt.Errorf("perf c2c report printed no column %s; it has %s",
+			strings.Join(alternatives, " or "), strings.Join(names, ", ")))
 		return 0
 	}
 	address, percent := column("Address"), column("Hitm", "Snoop")
 	records, loads, stores := column("records"), column("Loads"), column("Stores")
-	// The share of the loads that count as shared is followed by their number, and by those from caches of
-	// the same and of another node. Their names depend on the version and on what is sorted on, and occur
-	// again further right.
+	// The share of the loads that count as shared is followed by their number, and by those from
+	// caches of the same and of another node. Their names depend on the version and on what is
+	// sorted on, and occur again further right.
 	local, remote := percent+2, percent+3
-	if err == nil && (remote >= len(names) || !slices.Contains([]string{"LclHitm", "Lcl", "Local"}, names[local]) ||
+	if err == nil && (remote >= len(names) || !slices.Contains([]string{"LclHitm", "Lcl", "Local"},
+		names[local]) ||
 		!slices.Contains([]string{"RmtHitm", "Rmt", "Remote"}, names[remote])) {
-		err = fmt.Errorf("perf c2c report printed columns in an unknown order: %s", strings.Join(names, ", "))
+		err = fmt.Errorf("perf c2c report printed columns in an unknown order: %s",
+			strings.Join(names, ", "))
 	}
 	if err != nil {
 		return nil, err
@@ -157,10 +166,12 @@ func parseLines(text []string) (list []Line, err error) {
 			continue
 		}
 		if len(fields) != len(names) {
-			return nil, fmt.Errorf("perf c2c report printed %q, which has %d columns and not %d", row, len(fields), len(names))
+			return nil, fmt.Errorf("perf c2c report printed %q, which has %d columns and not %d",
+				row, len(fields), len(names))
 		}
 		l := Line{Address: fields[address]}
-		for at, value := range map[int]*uint64{local: &l.Local, remote: &l.Remote, records: &l.Records, loads: &l.Loads, stores: &l.Stores} {
+		for at, value := range map[int]*uint64{local: &l.Local, remote: &l.Remote,
+			records: &l.Records, loads: &l.Loads, stores: &l.Stores} {
 			if *value, err = strconv.ParseUint(fields[at], 10, 64); err != nil {
 				return nil, fmt.Errorf("perf c2c report printed %q: %s: %w", row, names[at], err)
 			}
@@ -194,14 +205,16 @@ func parsePercent(text string) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 }
 
-// lineHeading is the row of a line in the Pareto table: its number, the counts of its remote and local loads
-// and of each kind of stores, and its address.
+// lineHeading is the row of a line in the Pareto table: its number, the counts of its remote and
+// local loads and of each kind of stores, and its address.
 var lineHeading = regexp.MustCompile(`^\s+(\d+)\s+((?:\d+\s+){3,})0x[0-9a-f]+\s*$`)
 
-// accessLine is a row below that: the shares of these counts, offset, node, number of physical addresses,
-// thread, code address, means and counts, and the symbol with its object. The columns of thread and symbol
-// are as wide as each line needs, so the header of the table does not tell where they are.
-var accessLine = regexp.MustCompile(`^\s+((?:[\d.]+%\s+){3,})(0x[0-9a-f]+)\s+\S+\s+\d+\s+(\d+):(.*?)\s+0x[0-9a-f]+\s+(?:\d+\s+)+\[.\]\s+(.*)$`)
+// accessLine is a row below that: the shares of these counts, offset, node, number of physical
+// addresses, thread, code address, means and counts, and the symbol with its object. The columns of
+// thread and symbol are as wide as each line needs, so the header of the table does not tell where
+// they are.
+var accessLine = regexp.MustCompile(
+	`^\s+((?:[\d.]+%\s+){3,})(0x[0-9a-f]+)\s+\S+\s+\d+\s+(\d+):(.*?)\s+0x[0-9a-f]+\s+(?:\d+\s+)+\[.\]\s+(.*)$`)
 
 var columnGap = regexp.MustCompile(`\s{2,}`)
 
@@ -216,7 +229,8 @@ func (s *Sharing) addAccesses(text []string) error {
 		if heading := lineHeading.FindStringSubmatch(row); heading != nil {
 			n, err := strconv.Atoi(heading[1])
 			if err != nil || n >= len(s.Lines) {
-				return fmt.Errorf("perf c2c report printed %q, and its table has %d lines", row, len(s.Lines))
+				return fmt.Errorf("perf c2c report printed %q, and its table has %d lines", row,
+					len(s.Lines))
 			}
 			line, totals = &s.Lines[n], strings.Fields(heading[2])
 			continue
@@ -234,7 +248,8 @@ func (s *Sharing) addAccesses(text []string) error {
 			return fmt.Errorf("perf c2c report printed %q: %w", row, err)
 		}
 		code := append(columnGap.Split(strings.TrimSpace(found[5]), 3), "")
-		a := Access{Thread: newThread(found[4], tid), Offset: found[2], Symbol: code[0], Object: code[1], Remote: counts[0], Local: counts[1]}
+		a := Access{Thread: newThread(found[4], tid), Offset: found[2], Symbol: code[0],
+			Object: code[1], Remote: counts[0], Local: counts[1]}
 		for _, stores := range counts[2:] {
 			a.Stores += stores
 		}
@@ -242,7 +257,8 @@ func (s *Sharing) addAccesses(text []string) error {
 	}
 	for i := range s.Lines {
 		slices.SortStableFunc(s.Lines[i].Accesses, func(a, b Access) int {
-			return cmp.Or(cmp.Compare(b.Local+b.Remote, a.Local+a.Remote), cmp.Compare(b.Stores, a.Stores))
+			return cmp.Or(cmp.Compare(b.Local+b.Remote, a.Local+a.Remote),
+				cmp.Compare(b.Stores, a.Stores))
 		})
 	}
 	return nil
@@ -251,7 +267,8 @@ func (s *Sharing) addAccesses(text []string) error {
 // countsOf returns the counts of which shares are the percentages of totals.
 func countsOf(shares, totals []string) (counts []uint64, err error) {
 	if len(shares) != len(totals) {
-		return nil, fmt.Errorf("it has %d percentages for %d counts of the line", len(shares), len(totals))
+		return nil, fmt.Errorf("it has %d percentages for %d counts of the line", len(shares),
+			len(totals))
 	}
 	for i := range shares {
 		share, err := parsePercent(shares[i])
@@ -270,7 +287,8 @@ func countsOf(shares, totals []string) (counts []uint64, err error) {
 // add adds an access, or its counts to those of the same thread, field and function.
 func (l *Line) add(a Access) {
 	same := slices.IndexFunc(l.Accesses, func(b Access) bool {
-		return a.TID == b.TID && a.Offset == b.Offset && a.Symbol == b.Symbol && a.Object == b.Object
+		return a.TID == b.TID && a.Offset == b.Offset && a.Symbol == b.Symbol &&
+			a.Object == b.Object
 	})
 	if same < 0 {
 		l.Accesses = append(l.Accesses, a)

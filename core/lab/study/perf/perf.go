@@ -34,8 +34,8 @@ type Perf struct {
 	Program string // its path
 }
 
-// Find returns perf if it is installed and this machine counts hardware events. The error is one line
-// with the remedy.
+// Find returns perf if it is installed and this machine counts hardware events. The error is one
+// line with the remedy.
 func Find() (*Perf, error) {
 	counters, err := machine.OpenCounters()
 	if err != nil {
@@ -51,12 +51,14 @@ func Find() (*Perf, error) {
 	return &Perf{Program: program}, nil
 }
 
-// maxStat is the size in bytes of the largest output of perf stat, which has a line per thread and event.
+// maxStat is the size in bytes of the largest output of perf stat, which has a line per thread and
+// event.
 const maxStat = 256 << 20
 
-// Stat counts the events of each thread of the processes for d, and leaves what perf printed in dir,
-// which no other user may write: perf follows links.
-func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents, error) {
+// Stat counts the events of each thread of the processes for d, and leaves what perf printed in
+// dir, which no other user may write: perf follows links.
+func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string) ([]ThreadEvents,
+	error) {
 	path := filepath.Join(dir, StatFile)
 	args := []string{"stat", "-x", separator, "--per-thread", "-e", statEvents(), "-o", path}
 	if _, err := p.run(ctx, append(args, attached(pids, d)...)...); err != nil {
@@ -84,7 +86,8 @@ func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := files.Replace(filepath.Join(dir, ReportFile), func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+	if err := files.Replace(filepath.Join(dir, ReportFile),
+		func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		return nil, err
 	}
 	return ParseC2C(text)
@@ -103,7 +106,8 @@ func Keep(dir, to string) error {
 		if err != nil {
 			return err
 		}
-		err = files.Replace(filepath.Join(to, name), func(w io.Writer) error { _, err := io.Copy(w, from); return err })
+		err = files.Replace(filepath.Join(to, name),
+			func(w io.Writer) error { _, err := io.Copy(w, from); return err })
 		if err := errors.Join(err, from.Close()); err != nil {
 			return err
 		}
@@ -117,7 +121,8 @@ func attached(pids []int, d time.Duration) []string {
 	for _, pid := range pids {
 		list = append(list, strconv.Itoa(pid))
 	}
-	return []string{"-p", strings.Join(list, ","), "--", "sleep", strconv.FormatFloat(d.Seconds(), 'f', 3, 64)}
+	return []string{"-p", strings.Join(list, ","), "--", "sleep",
+		strconv.FormatFloat(d.Seconds(), 'f', 3, 64)}
 }
 
 // run returns the standard output of perf. When ctx ends, perf is interrupted.
@@ -147,7 +152,8 @@ func (p *Perf) run(ctx context.Context, args ...string) ([]byte, error) {
 // firstLine returns the first line with more than a title.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line != "Error:" && !strings.HasPrefix(line, "[ perf record:") {
+		if line = strings.TrimSpace(line); line != "" && line != "Error:" &&
+			!strings.HasPrefix(line, "[ perf record:") {
 			return line
 		}
 	}

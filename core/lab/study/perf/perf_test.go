@@ -44,8 +44,10 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestParseStatVariants(t *testing.T) {
-	list, err := ParseStat([]byte("r10 c1023-7;100;;cpu_core/cycles/u;5;100.00;;\nr10 c1023-7;50;;cpu_atom/cycles/;5;100.00;;\n" +
-		"r10 c1023-7;300;;instructions:u;5;100.00;2.0;insn per cycle\n a-b-9;0;;cycles:u;5;100.00;;\n"))
+	list, err := ParseStat([]byte("r10 c1023-7;100;;cpu_core/cycles/u;5;100.00;;\nr10 " +
+		"c1023-7;50;;cpu_atom/cycles/;5;100.00;;\n" +
+		"r10 c1023-7;300;;instructions:u;5;100.00;2.0;insn per cycle\n " +
+		"a-b-9;0;;cycles:u;5;100.00;;\n"))
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	require.Equal(t, "client 1023", list[0].Name)
@@ -67,14 +69,15 @@ func TestParseStatVariants(t *testing.T) {
 	}
 }
 
-// perf 6.1 printed c2c.txt. It read samples of a clock from a run of shm, whose addresses and sources of
-// data were set to those of loads and stores.
+// perf 6.1 printed c2c.txt. It read samples of a clock from a run of shm, whose addresses and
+// sources of data were set to those of loads and stores.
 func TestParseC2C(t *testing.T) {
 	s, err := ParseC2C([]byte(recorded(t, "c2c.txt")))
 	require.NoError(t, err)
 	require.Equal(t, "Total HITMs", s.SortedOn)
 	for name, value := range map[string]float64{
-		"Total records": 631, "Load Local HITM": 215, "Load Remote HITM": 15, "Total Shared Cache Lines": 7,
+		"Total records": 631, "Load Local HITM": 215, "Load Remote HITM": 15,
+		"Total Shared Cache Lines":          7,
 		"LLC Misses to Remote cache (HITM)": 100,
 	} {
 		f, ok := s.Figure(name)
@@ -88,7 +91,8 @@ func TestParseC2C(t *testing.T) {
 	first := s.Lines[0]
 	require.Equal(t, "0x7f0e21d26040", first.Address)
 	require.InDelta(t, 48.70, first.Percent, 1e-9)
-	require.Equal(t, []uint64{106, 6, 281, 221, 60}, []uint64{first.Local, first.Remote, first.Records, first.Loads, first.Stores})
+	require.Equal(t, []uint64{106, 6, 281, 221, 60},
+		[]uint64{first.Local, first.Remote, first.Records, first.Loads, first.Stores})
 	require.Empty(t, s.Lines[2].Accesses, "left out of the file")
 
 	// The accesses add up to the line.
@@ -101,10 +105,12 @@ func TestParseC2C(t *testing.T) {
 			require.False(t, seen[key], "rows of the same function are one: %s", key)
 			seen[key] = true
 			if i > 0 {
-				require.LessOrEqual(t, a.Local+a.Remote, line.Accesses[i-1].Local+line.Accesses[i-1].Remote)
+				require.LessOrEqual(t, a.Local+a.Remote, line.Accesses[i-1].Local+
+					line.Accesses[i-1].Remote)
 			}
 		}
-		require.Equal(t, []uint64{line.Local, line.Remote, line.Stores}, []uint64{local, remote, stores}, line.Address)
+		require.Equal(t, []uint64{line.Local, line.Remote, line.Stores},
+			[]uint64{local, remote, stores}, line.Address)
 	}
 	var names []string
 	for _, a := range first.Accesses {
@@ -124,7 +130,8 @@ func TestParseC2CVariants(t *testing.T) {
 	text := recorded(t, "c2c.txt")
 	for name, replace := range map[string][]string{
 		"older": {"Total  LclHitm  RmtHitm  records", "Total      Lcl      Rmt  records"},
-		"peer":  {" Hitm    Total  LclHitm  RmtHitm  records", "Snoop    Total    Local   Remote  records"},
+		"peer": {" Hitm    Total  LclHitm  RmtHitm  records",
+			"Snoop    Total    Local   Remote  records"},
 	} {
 		changed := strings.NewReplacer(replace...).Replace(text)
 		require.NotEqual(t, text, changed)
@@ -143,15 +150,21 @@ func TestParseC2CVariants(t *testing.T) {
 
 	columns := "LclHitm  RmtHitm  records"
 	for name, c := range map[string]struct{ text, problem string }{
-		"nothing":   {"", `no "Trace Event Information"`},
-		"cut":       {text[:lines], `no "Shared Cache Line Distribution Pareto"`},
-		"no column": {strings.Replace(text, "  Hitm    Total", " Other    Total", 1), "no column Hitm or Snoop; it has Index, Address"},
-		"order":     {strings.Replace(text, columns, "RmtHitm  LclHitm  records", 1), "unknown order"},
-		"no HITMs":  {strings.Replace(text, columns, "  other    other  records", 1), "unknown order"},
-		"no count":  {strings.Replace(text, "112      106", "112      1o6", 1), "1o6"},
-		"no field":  {strings.Replace(text, "112      106", "112         ", 1), "has 22 columns and not 23"},
-		"access":    {text + "  what is this\n", "no access to a line"},
-		"too many":  {text + "     99        6      106       56        4        0      0x7f0e21d26040\n", "table has 7 lines"},
+		"nothing": {"", `no "Trace Event Information"`},
+		"cut":     {text[:lines], `no "Shared Cache Line Distribution Pareto"`},
+		"no column": {strings.Replace(text, "  Hitm    Total", " Other    Total", 1),
+			"no column Hitm or Snoop; it has Index, Address"},
+		"order": {strings.Replace(text, columns, "RmtHitm  LclHitm  records", 1),
+			"unknown order"},
+		"no HITMs": {strings.Replace(text, columns, "  other    other  records", 1),
+			"unknown order"},
+		"no count": {strings.Replace(text, "112      106", "112      1o6", 1), "1o6"},
+		"no field": {strings.Replace(text, "112      106", "112         ", 1),
+			"has 22 columns and not 23"},
+		"access": {text + "  what is this\n", "no access to a line"},
+		"too many": {text +
+			"     99        6      106       56        4        0      0x7f0e21d26040\n",
+			"table has 7 lines"},
 	} {
 		_, err := ParseC2C([]byte(c.text))
 		require.ErrorContains(t, err, c.problem, name)
@@ -190,5 +203,6 @@ esac
 	require.NoError(t, Keep(t.TempDir(), keep), "perf failed")
 
 	script("echo >&2; echo Error: >&2; echo 'failed: memory events not supported' >&2; exit 255\n")
-	require.EqualError(t, p.Record(t.Context(), []int{1}, time.Second, dir), "perf c2c record: failed: memory events not supported (exit status 255)")
+	require.EqualError(t, p.Record(t.Context(), []int{1}, time.Second, dir),
+		"perf c2c record: failed: memory events not supported (exit status 255)")
 }

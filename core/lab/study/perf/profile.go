@@ -46,9 +46,10 @@ type Throughput struct {
 	Result float64 `json:"result"`
 }
 
-// Profile makes a run of [Windows] repeats with perf attached to its ranks. perf writes to dir, which no other user may
-// write.
-func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run, obs experiment.Observer, dir string) (*Profile, error) {
+// Profile makes a run of [Windows] repeats with perf attached to its ranks. perf writes to dir,
+// which no other user may write.
+func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment.Run,
+	obs experiment.Observer, dir string) (*Profile, error) {
 	interrupted := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,10 +108,14 @@ func reason(err error) string {
 	if err == nil {
 		return ""
 	}
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r == '\n' ||
+			r == '\r'
+	}), "; ")
 }
 
-// watcher calls window at the beginning of each window, in a goroutine of its own, and one after another.
+// watcher calls window at the beginning of each window, in a goroutine of its own, and one after
+// another.
 type watcher struct {
 	experiment.Observer
 	experiment.Launcher

@@ -41,15 +41,16 @@ func (t *Thread) compare(other *Thread) int {
 	if t.Polls() != other.Polls() {
 		return cmp.Compare(other.Rank, t.Rank) // that of a thread that does not poll is -1
 	}
-	return cmp.Or(cmp.Compare(t.Rank, other.Rank), cmp.Compare(t.polling.Client, other.polling.Client),
+	return cmp.Or(cmp.Compare(t.Rank, other.Rank),
+		cmp.Compare(t.polling.Client, other.polling.Client),
 		cmp.Compare(t.polling.Daemon, other.polling.Daemon))
 }
 
 // ThreadEvents are the events of one thread.
 type ThreadEvents struct {
 	Thread
-	// Counts has the events by perf's name, such as LLC-loads. Those that the processor lacks, or that
-	// were never scheduled, are missing.
+	// Counts has the events by perf's name, such as LLC-loads. Those that the processor lacks, or
+	// that were never scheduled, are missing.
 	Counts map[string]uint64 `json:"counts"`
 	// Ratios has those of [Ratios] whose events were counted.
 	Ratios map[string]float64 `json:"ratios"`
@@ -79,8 +80,8 @@ const separator = ";"
 // threadField is the first field with --per-thread: the thread's name and its ID.
 var threadField = regexp.MustCompile(`^\s*(.*)-(\d+)\s*$`)
 
-// ParseStat reads what perf stat -x ';' --per-thread prints (CSV FORMAT in perf-stat(1)). Polling threads
-// come first, by rank, and the others follow, those with the most cycles first.
+// ParseStat reads what perf stat -x ';' --per-thread prints (CSV FORMAT in perf-stat(1)). Polling
+// threads come first, by rank, and the others follow, those with the most cycles first.
 func ParseStat(text []byte) ([]ThreadEvents, error) {
 	threads := map[int]*ThreadEvents{}
 	for line := range strings.Lines(string(text)) {
@@ -103,7 +104,8 @@ func ParseStat(text []byte) ([]ThreadEvents, error) {
 		}
 		t := threads[tid]
 		if t == nil {
-			t = &ThreadEvents{Thread: newThread(found[1], tid), Counts: map[string]uint64{}, Ratios: map[string]float64{}}
+			t = &ThreadEvents{Thread: newThread(found[1], tid), Counts: map[string]uint64{},
+				Ratios: map[string]float64{}}
 			threads[tid] = t
 		}
 		if strings.HasPrefix(fields[1], "<") { // <not counted> or <not supported>
@@ -128,10 +130,12 @@ func ParseStat(text []byte) ([]ThreadEvents, error) {
 		list = append(list, *t)
 	}
 	if !counted {
-		return nil, errors.New("perf stat counted no event: the processor has none of them, or another profiler holds its counters")
+		return nil, errors.New("perf stat counted no event: the processor has none of them, or " +
+			"another profiler holds its counters")
 	}
 	slices.SortFunc(list, func(a, b ThreadEvents) int {
-		return cmp.Or(a.compare(&b.Thread), cmp.Compare(b.Counts["cycles"], a.Counts["cycles"]), cmp.Compare(a.TID, b.TID))
+		return cmp.Or(a.compare(&b.Thread), cmp.Compare(b.Counts["cycles"], a.Counts["cycles"]),
+			cmp.Compare(a.TID, b.TID))
 	})
 	return list, nil
 }

@@ -18,10 +18,13 @@ const (
 
 // hitmFigures are the figures of perf c2c in the terminal, of those that its version has.
 var hitmFigures = []string{
-	"Total records", "Load Operations", "Load Local HITM", "Load Remote HITM", "Load HIT Local Peer", "Load HIT Remote Peer",
-	"Load Fill Buffer Hit", "Load L1D hit", "Load L2D hit", "Load LLC hit", "Load Local DRAM", "Load Remote DRAM",
+	"Total records", "Load Operations", "Load Local HITM", "Load Remote HITM",
+	"Load HIT Local Peer", "Load HIT Remote Peer",
+	"Load Fill Buffer Hit", "Load L1D hit", "Load L2D hit", "Load LLC hit", "Load Local DRAM",
+	"Load Remote DRAM",
 	"Load access blocked by data", "Load access blocked by address",
-	"LLC Misses to Remote DRAM", "LLC Misses to Remote cache (HITM)", "Store Operations", "Store L1D Miss", "Total Shared Cache Lines",
+	"LLC Misses to Remote DRAM", "LLC Misses to Remote cache (HITM)", "Store Operations",
+	"Store L1D Miss", "Total Shared Cache Lines",
 }
 
 // Doc returns what perf saw as tables.
@@ -86,7 +89,8 @@ func writeThreads(out *doc.Doc, p *Profile) {
 		}
 		t.Row(row...)
 	}
-	out.Line("perf stat: instructions per cycle, and misses of the loads of each cache; a dash is not counted")
+	out.Line("perf stat: instructions per cycle, and misses of the loads of each cache; a dash " +
+		"is not counted")
 	out.Add(t)
 }
 
@@ -111,7 +115,8 @@ func writeSharing(out *doc.Doc, p *Profile) {
 		return
 	}
 	lines := doc.NewTable(">line", "address", ">share", ">local", ">remote", ">loads", ">stores")
-	accesses := doc.NewTable(">line", "offset", ">rank", "thread", "function", ">local", ">remote", ">stores").Wrap(30, "function")
+	accesses := doc.NewTable(">line", "offset", ">rank", "thread", "function", ">local", ">remote",
+		">stores").Wrap(30, "function")
 	for i := range p.Sharing.Lines[:min(mostLines, len(p.Sharing.Lines))] {
 		l := &p.Sharing.Lines[i]
 		lines.Row(i, l.Address, format.Digits(l.Percent)+"%", l.Local, l.Remote, l.Loads, l.Stores)

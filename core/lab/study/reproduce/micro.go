@@ -15,7 +15,8 @@ import (
 
 // Readings says how the microbenchmarks of a document are read.
 type Readings struct {
-	// Full takes the document's own time of a reading. Duration, unless it is empty, takes the place of both.
+	// Full takes the document's own time of a reading. Duration, unless it is empty, takes the
+	// place of both.
 	Full     bool
 	Duration string
 	Repeats  int
@@ -32,8 +33,8 @@ func (r Readings) Of(m *reproduce.Micro) string {
 	return m.Duration
 }
 
-// Read measures the microbenchmarks of a document that the engine's directory does not have yet. It notes
-// those that fail, goes on with the others, and returns the last error.
+// Read measures the microbenchmarks of a document that the engine's directory does not have yet. It
+// notes those that fail, goes on with the others, and returns the last error.
 func Read(ctx context.Context, d *reproduce.Document, e *experiment.Engine, r Readings) error {
 	if e.Place != nil && len(d.Micro) > 0 {
 		e.Note("microbenchmarks measure one host, so they are left out")
@@ -50,7 +51,9 @@ func Read(ctx context.Context, d *reproduce.Document, e *experiment.Engine, r Re
 		e.Note(name)
 		duration, err := time.ParseDuration(r.Of(m))
 		if err == nil {
-			err = micro.Store(ctx, e, m.Transport, record.MicroRequest{Options: m.Options, Names: m.Names, Duration: duration}, r.Repeats, file)
+			err = micro.Store(ctx, e, m.Transport,
+				record.MicroRequest{Options: m.Options, Names: m.Names, Duration: duration},
+				r.Repeats, file)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

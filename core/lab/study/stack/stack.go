@@ -25,11 +25,14 @@ const (
 	ringRepeats   = 6
 )
 
-// Rings measures the rings under the transports of a plan that have some. It does nothing on other hosts.
+// Rings measures the rings under the transports of a plan that have some. It does nothing on other
+// hosts.
 func Rings(ctx context.Context, e *experiment.Engine, plan *experiment.Plan) error {
-	has := slices.ContainsFunc(plan.Cells, func(c experiment.Cell) bool { return c.Config.Transport == ringTransport })
+	has := slices.ContainsFunc(plan.Cells,
+		func(c experiment.Cell) bool { return c.Config.Transport == ringTransport })
 	if !has || e.Place != nil {
 		return nil
 	}
-	return micro.Store(ctx, e, ringTransport, record.MicroRequest{Names: []string{ring}, Duration: ringTime}, ringRepeats, "micro-"+ring)
+	return micro.Store(ctx, e, ringTransport, record.MicroRequest{Names: []string{ring},
+		Duration: ringTime}, ringRepeats, "micro-"+ring)
 }

@@ -9,8 +9,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Rank is a [record.Control] that returns only possible answers of the rank behind it. Prepare has to
-// be called first, as its plan bounds the later answers.
+// Rank is a [record.Control] that returns only possible answers of the rank behind it. Prepare has
+// to be called first, as its plan bounds the later answers.
 type Rank struct {
 	record.Control
 
@@ -65,8 +65,8 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (transport.Floor, 
 	return floor, err
 }
 
-// Run implements [record.Control]. Progress that is impossible stops the window. If the rank failed by
-// itself, an impossible report is dropped and that failure returned.
+// Run implements [record.Control]. Progress that is impossible stops the window. If the rank failed
+// by itself, an impossible report is dropped and that failure returned.
 func (r *Rank) Run(
 	ctx context.Context, spec record.Window, started func(), progress func(record.Progress),
 ) (record.Report, error) {

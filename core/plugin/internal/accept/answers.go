@@ -15,14 +15,16 @@ func checkPrepared(plan *record.Plan, prepared *record.Prepared) error {
 		clients = 0 // they have no workers of the transport
 	}
 	h := &host{numbers: map[string]uint64{
-		"rank": uint64(plan.Rank), "daemons": uint64(daemons), "callers": uint64(clients), "threads": uint64(len(plan.CPUs)),
+		"rank": uint64(plan.Rank), "daemons": uint64(daemons), "callers": uint64(clients),
+		"threads": uint64(len(plan.CPUs)),
 	}}
 	if err := h.check("prepared", prepared); err != nil {
 		return err
 	}
 	for i, list := range prepared.CPUs {
 		if cpus, err := cpulist.Parse(list); err != nil || len(cpus) == 0 {
-			return wrong(fmt.Sprintf("prepared.cpus[%d]", i), quoted(list), "a list of processors such as 0-3,8")
+			return wrong(fmt.Sprintf("prepared.cpus[%d]", i), quoted(list),
+				"a list of processors such as 0-3,8")
 		}
 	}
 	return nil
@@ -36,8 +38,8 @@ func checkOverhead(o *record.Overhead, took time.Duration) error {
 // leastFloor is the smallest reading of a floor in nanoseconds: less than a cycle of a processor.
 const leastFloor = 0.1
 
-// checkFloor checks a reading of the side that initiated. A reading of 0 is none: the probe completed
-// nothing in its time.
+// checkFloor checks a reading of the side that initiated. A reading of 0 is none: the probe
+// completed nothing in its time.
 func checkFloor(kind transport.ProbeKind, f *transport.Floor, took time.Duration) error {
 	h := &host{numbers: map[string]uint64{"took": limitOf(took)}}
 	if err := h.check("floor", f); err != nil {
@@ -65,7 +67,8 @@ func checkFloor(kind transport.ProbeKind, f *transport.Floor, took time.Duration
 func checkProgress(plan *record.Plan, last, now *record.Progress, ago time.Duration) error {
 	_, clients := plan.Config.Threads(plan.Rank)
 	h := &host{numbers: map[string]uint64{
-		"took": limitOf(ago), "clients": uint64(clients), "ops": last.Ops, "elapsed": uint64(last.Elapsed),
+		"took": limitOf(ago), "clients": uint64(clients), "ops": last.Ops,
+		"elapsed": uint64(last.Elapsed),
 	}}
 	return h.check("progress", now)
 }

@@ -36,15 +36,16 @@ type limit func(*walk) uint64
 
 // constants are the limits with names.
 var constants = map[string]uint64{
-	// float64 has every integer up to exact, and sums of the counters of all threads do not overflow.
+	// float64 has every integer up to exact, and sums of the counters of all threads do not
+	// overflow.
 	"exact": 1 << 53,
 	"int64": math.MaxInt64,
 }
 
 var shapes sync.Map // by reflect.Type
 
-// shapeOf returns the shape of a struct. It panics if a tag is wrong, or if a number, text, list or map
-// has none.
+// shapeOf returns the shape of a struct. It panics if a tag is wrong, or if a number, text, list or
+// map has none.
 func shapeOf(t reflect.Type) shape {
 	if known, ok := shapes.Load(t); ok {
 		return known.(shape)
@@ -63,7 +64,8 @@ func shapeOf(t reflect.Type) shape {
 			for text := range strings.SplitSeq(tag, ",") {
 				s[i].rules = append(s[i].rules, s.rule(&s[i], f.Type, text))
 			}
-		case !slices.Contains([]reflect.Kind{reflect.Bool, reflect.Struct, reflect.Pointer}, f.Type.Kind()):
+		case !slices.Contains([]reflect.Kind{reflect.Bool, reflect.Struct, reflect.Pointer},
+			f.Type.Kind()):
 			panic(fmt.Sprintf(`%s.%s has no bound: write "any" if there is none`, t.Name(), f.Name))
 		}
 	}
@@ -124,7 +126,8 @@ func (s shape) rule(f *field, t reflect.Type, text string) rule {
 	return r
 }
 
-// limit parses a limit. A number that does not fit becomes the largest one, and one below 0 becomes 0.
+// limit parses a limit. A number that does not fit becomes the largest one, and one below 0 becomes
+// 0.
 func (s shape) limit(text string) limit {
 	if i := strings.LastIndexAny(text, "+-"); i > 0 {
 		left, right := s.limit(text[:i]), s.limit(text[i+1:])

@@ -18,7 +18,9 @@ func Decode(text []byte, what string, into any) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return &record.InvalidError{Field: cmp.Or(wrong.Field, what), Value: quoted(wrong.Value), Bound: "a value of type " + wrong.Type.String()}
+		return &record.InvalidError{Field: cmp.Or(wrong.Field, what), Value: quoted(wrong.Value),
+			Bound: "a value of type " + wrong.Type.String()}
 	}
-	return &record.InvalidError{Field: what, Value: fmt.Sprintf("an answer of %d bytes", len(text)), Bound: "JSON: " + err.Error()}
+	return &record.InvalidError{Field: what, Value: fmt.Sprintf("an answer of %d bytes", len(text)),
+		Bound: "JSON: " + err.Error()}
 }

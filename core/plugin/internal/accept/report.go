@@ -16,13 +16,14 @@ const (
 	tick = 100 * time.Millisecond
 	// mostSampling bounds the distance between two samples.
 	mostSampling = 1 << 20
-	// mostTimes is how many times longer a rank may say that something took than the host measured. The
-	// check clock of a result has the exact bound; this one is for figures that no clock explains.
+	// mostTimes is how many times longer a rank may say that something took than the host measured.
+	// The check clock of a result has the exact bound; this one is for figures that no clock
+	// explains.
 	mostTimes = 2
 )
 
-// limitOf returns the longest time in nanoseconds that a rank may report of a call that took that long. No
-// thread counts more than one of anything per nanosecond, so it also bounds counts.
+// limitOf returns the longest time in nanoseconds that a rank may report of a call that took that
+// long. No thread counts more than one of anything per nanosecond, so it also bounds counts.
 func limitOf(took time.Duration) uint64 { return mostTimes * uint64(max(took, 1)) }
 
 // window bounds the report of one window.
@@ -44,11 +45,13 @@ func (w *window) check(r *record.Report) error {
 		// A read-modify-write moves a value twice, and so does an echo.
 		values := float64(2*c.Ops() + uint64(max(cfg.InFlight, 0)))
 		if most := values * float64(cfg.ValueSize.Max()); float64(c.PayloadBytes) > most {
-			return wrong(place+".payload_bytes", fmt.Sprint(c.PayloadBytes), fmt.Sprintf("at most %.0f", most))
+			return wrong(place+".payload_bytes", fmt.Sprint(c.PayloadBytes),
+				fmt.Sprintf("at most %.0f", most))
 		}
 		for rank, peer := range c.Peers {
 			if peer.Rank != rank {
-				return wrong(fmt.Sprintf("%s.peers[%d].rank", place, rank), fmt.Sprint(peer.Rank), fmt.Sprint(rank))
+				return wrong(fmt.Sprintf("%s.peers[%d].rank", place, rank), fmt.Sprint(peer.Rank),
+					fmt.Sprint(rank))
 			}
 		}
 		if err := checkTrace(place, c.Trace); err != nil {
@@ -96,7 +99,8 @@ func (w *window) host() *host {
 			"took": limitOf(w.took), "tick": uint64(tick), "began": flag(!w.failed),
 			"sampling_least": uint64(least), "sampling_most": uint64(most),
 			"rank": uint64(w.plan.Rank), "daemons": uint64(daemons), "clients": uint64(clients),
-			"storm":     flag(cfg.Traffic.StormRate() > 0 && cfg.Calls(w.plan.Rank) && !w.spec.Warmup),
+			"storm": flag(cfg.Traffic.StormRate() > 0 && cfg.Calls(w.plan.Rank) &&
+				!w.spec.Warmup),
 			"kinds":     flag(len(w.plan.Kinds) > 0) * uint64(record.CallKinds),
 			"peers":     flag(cfg.Traffic != "") * uint64(cfg.ServingRanks()),
 			"proxied":   flag(cfg.Proxied()),
@@ -108,7 +112,8 @@ func (w *window) host() *host {
 		},
 		texts: map[string][]string{
 			"stages": record.DirectStages,
-			"phases": append([]string{record.PhaseLoop, record.PhaseTurnaround}, record.PhaseNames...),
+			"phases": append([]string{record.PhaseLoop, record.PhaseTurnaround},
+				record.PhaseNames...),
 		},
 		entries: map[string]*host{},
 	}
@@ -125,7 +130,8 @@ func (w *window) host() *host {
 		own.numbers["open"] = flag(cfg.Rate != 0)
 		own.numbers["iterations"] = flag(cfg.Iteration() > 0)
 		// Poisson arrivals vary; a few are due although far less than one is expected.
-		due := float64(cfg.Rate) / float64(max(cfg.TotalClients(), 1)) * float64(limitOf(w.took)) / 1e9
+		due := float64(cfg.Rate) / float64(max(cfg.TotalClients(), 1)) * float64(limitOf(w.took)) /
+			1e9
 		own.numbers["scheduled"] = uint64(1000 + 2*due)
 		h.entries[fmt.Sprintf("clients[%d]", i)] = own
 	}

@@ -16,7 +16,8 @@ import (
 type host struct {
 	numbers map[string]uint64
 	texts   map[string][]string
-	// entries has what it knows of single entries of lists, such as "clients[3]", where that differs.
+	// entries has what it knows of single entries of lists, such as "clients[3]", where that
+	// differs.
 	entries map[string]*host
 }
 
@@ -182,7 +183,8 @@ func (w *walk) compare(r *rule, at string, v reflect.Value) *record.InvalidError
 		}
 		bounds = append(bounds, strconv.FormatUint(bound, 10))
 	}
-	bound := map[string]string{"<=": "at most ", ">=": "at least "}[r.op] + strings.Join(bounds, " or ")
+	bound := map[string]string{"<=": "at most ", ">=": "at least "}[r.op] +
+		strings.Join(bounds, " or ")
 	switch v.Kind() {
 	case reflect.String:
 		return wrong(at, quoted(v.String()), bound+" bytes")
@@ -192,8 +194,8 @@ func (w *walk) compare(r *rule, at string, v reflect.Value) *record.InvalidError
 	return wrong(at, fmt.Sprint(v), bound)
 }
 
-// size returns what a rule compares: the value of a number, or the length of anything else. It is not
-// ok for a number that is out of all bounds.
+// size returns what a rule compares: the value of a number, or the length of anything else. It is
+// not ok for a number that is out of all bounds.
 func size(v reflect.Value) (n uint64, ok bool) {
 	switch {
 	case v.CanUint():

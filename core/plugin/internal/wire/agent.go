@@ -64,7 +64,8 @@ type Agent interface {
 	UsesUp(ctx context.Context, request PatienceRequest) error
 	// State reads the machine's state for some processors.
 	State(ctx context.Context, cpus []int) (MachineState, error)
-	// Witness takes a step of a benchmark of the field. Request and answer are the JSON of core/lab/experiment/witness.
+	// Witness takes a step of a benchmark of the field. Request and answer are the JSON of
+	// core/lab/experiment/witness.
 	Witness(ctx context.Context, request []byte) ([]byte, error)
 	// End says that the run is over and the connection will end.
 	End(ctx context.Context) error
@@ -78,14 +79,33 @@ var agentDesc = grpc.ServiceDesc{
 	ServiceName: agentService,
 	HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{
-		unary("Describe", func(a Agent, ctx context.Context, r PluginRequest) ([]byte, error) { return a.Describe(ctx, r) }),
-		unary("Launch", func(a Agent, ctx context.Context, r LaunchRequest) (Launched, error) { return a.Launch(ctx, r) }),
-		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Await(ctx, id) }),
-		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) { return none{}, a.Kill(ctx, id) }),
-		unary("UsesUp", func(a Agent, ctx context.Context, r PatienceRequest) (none, error) { return none{}, a.UsesUp(ctx, r) }),
-		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) { return a.State(ctx, cpus) }),
-		unary("Witness", func(a Agent, ctx context.Context, r []byte) ([]byte, error) { return a.Witness(ctx, r) }),
-		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) { return none{}, a.End(ctx) }),
+		unary("Describe", func(a Agent, ctx context.Context, r PluginRequest) ([]byte, error) {
+			return a.Describe(ctx, r)
+		}),
+		unary("Launch", func(a Agent, ctx context.Context, r LaunchRequest) (Launched, error) {
+			return a.Launch(ctx, r)
+		}),
+		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) {
+			return none{},
+				a.Await(ctx, id)
+		}),
+		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) {
+			return none{},
+				a.Kill(ctx, id)
+		}),
+		unary("UsesUp", func(a Agent, ctx context.Context, r PatienceRequest) (none, error) {
+			return none{}, a.UsesUp(ctx, r)
+		}),
+		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) {
+			return a.State(ctx, cpus)
+		}),
+		unary("Witness", func(a Agent, ctx context.Context, r []byte) ([]byte, error) {
+			return a.Witness(ctx, r)
+		}),
+		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) {
+			return none{},
+				a.End(ctx)
+		}),
 	},
 	Streams: []grpc.StreamDesc{logStream},
 }
@@ -97,7 +117,8 @@ var logStream = grpc.StreamDesc{
 		if err := stream.RecvMsg(&none{}); err != nil {
 			return err
 		}
-		return server.(Agent).Logs(stream.Context(), func(text string) error { return stream.SendMsg(text) })
+		return server.(Agent).Logs(stream.Context(),
+			func(text string) error { return stream.SendMsg(text) })
 	},
 }
 
@@ -117,7 +138,8 @@ func RegisterAgent(registrar grpc.ServiceRegistrar, agent Agent) {
 	desc := serviceDesc
 	desc.Methods, desc.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
 	for i, m := range serviceDesc.Methods {
-		desc.Methods[i].Handler = func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		desc.Methods[i].Handler = func(_ any, ctx context.Context, decode func(any) error,
+			interceptor grpc.UnaryServerInterceptor) (any, error) {
 			server, err := find(ctx)
 			if err != nil {
 				return reply[none]{Error: encodeFailure(err, 0)}, nil
@@ -143,18 +165,23 @@ type rankConn struct {
 	id string
 }
 
-func (c rankConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return c.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, rankKey, c.id), method, args, reply, opts...)
+func (c rankConn) Invoke(ctx context.Context, method string, args, reply any,
+	opts ...grpc.CallOption) error {
+	return c.ClientConnInterface.Invoke(metadata.AppendToOutgoingContext(ctx, rankKey, c.id),
+		method, args, reply, opts...)
 }
 
-func (c rankConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, rankKey, c.id), desc, method, opts...)
+func (c rankConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, rankKey, c.id),
+		desc, method, opts...)
 }
 
 // AgentClient is the coordinator's end of an agent's service.
 type AgentClient struct{ client *Client }
 
-// NewAgentClient returns a client of the agent at the other end of conn. lost is as for [NewClient].
+// NewAgentClient returns a client of the agent at the other end of conn. lost is as for
+// [NewClient].
 func NewAgentClient(conn grpc.ClientConnInterface, lost func(error) error) *AgentClient {
 	c := NewClient(conn, lost)
 	c.service = agentService
@@ -216,7 +243,8 @@ const logSize = 128 << 10
 // Logs calls handle with what the agent's plugins log, until the connection or ctx ends.
 func (c *AgentClient) Logs(ctx context.Context, handle func(text string)) error {
 	options := append(c.client.options(), grpc.MaxCallRecvMsgSize(logSize))
-	stream, err := c.client.conn.NewStream(ctx, &logStream, method(agentService, "Logs"), options...)
+	stream, err := c.client.conn.NewStream(ctx, &logStream, method(agentService, "Logs"),
+		options...)
 	if err == nil {
 		err = stream.SendMsg(none{})
 	}

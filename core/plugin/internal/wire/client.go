@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// answerTimeout bounds the calls that a rank answers at once, even if it hardly gets a processor.
+	// answerTimeout bounds the calls that a rank answers at once, even if it hardly gets a
+	// processor.
 	answerTimeout = time.Minute
 	// stopTimeout bounds the time from the end of Run's context to the report.
 	stopTimeout = 5 * time.Second
@@ -49,8 +50,8 @@ func NewClient(conn grpc.ClientConnInterface, lost func(error) error) *Client {
 	return &Client{service: serviceName, conn: conn, lost: lost, stopTimeout: stopTimeout}
 }
 
-// answerSize bounds an answer in bytes, for the rank and once more for each of its polling threads. A
-// thread reports up to 20 histograms of up to 72 KiB each.
+// answerSize bounds an answer in bytes, for the rank and once more for each of its polling threads.
+// A thread reports up to 20 histograms of up to 72 KiB each.
 const answerSize = 4 << 20
 
 // options returns the options of a call.
@@ -63,7 +64,8 @@ func (c *Client) options() []grpc.CallOption {
 func call[Value any](ctx context.Context, c *Client, name string, request any) (Value, error) {
 	var text answer
 	var answered reply[Value]
-	if err := c.conn.Invoke(ctx, method(c.service, name), request, &text, c.options()...); err != nil {
+	if err := c.conn.Invoke(ctx, method(c.service, name), request, &text, c.options()...); err !=
+		nil {
 		return answered.Value, c.statusError(ctx, name, err)
 	}
 	if err := accept.Decode(text, strings.ToLower(name), &answered); err != nil {
@@ -130,7 +132,8 @@ func (c *Client) Run(
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.stopRun(streamCtx, cancel) })()
 
-	stream, err := c.conn.NewStream(streamCtx, &runStream, method(serviceName, "Run"), c.options()...)
+	stream, err := c.conn.NewStream(streamCtx, &runStream, method(serviceName, "Run"),
+		c.options()...)
 	if err == nil {
 		// When SendMsg returns io.EOF, RecvMsg returns the reason.
 		if err = stream.SendMsg(window); err == nil || errors.Is(err, io.EOF) {
@@ -155,7 +158,8 @@ func (c *Client) Run(
 			printable.Strings(e.Report)
 			return *e.Report, decodeFailure(e.Error, 0)
 		default:
-			return record.Report{}, &record.InvalidError{Field: "run", Value: "a message without content", Bound: "started, progress or a report"}
+			return record.Report{}, &record.InvalidError{Field: "run",
+				Value: "a message without content", Bound: "started, progress or a report"}
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -190,7 +194,8 @@ func (c *Client) statusError(ctx context.Context, name string, err error) error 
 		return fmt.Errorf("%s: %w", op, ctx.Err())
 	}
 	if st.Code() == codes.ResourceExhausted { // gRPC has no typed error for it
-		return &record.InvalidError{Field: op, Value: "an answer that is too long", Bound: st.Message()}
+		return &record.InvalidError{Field: op, Value: "an answer that is too long",
+			Bound: st.Message()}
 	}
 	if st.Code() == codes.Unavailable || st.Code() == codes.Canceled {
 		return c.lost(fmt.Errorf("%s: lost the plugin: %w", op, said(st)))

@@ -22,7 +22,8 @@ type jsonCodec struct{}
 
 func (jsonCodec) Name() string { return codecName }
 
-// Marshal puts the failure of a value that JSON does not have in the place of an answer with that value.
+// Marshal puts the failure of a value that JSON does not have in the place of an answer with that
+// value.
 func (jsonCodec) Marshal(message any) ([]byte, error) {
 	text, err := json.Marshal(message)
 	if wrong := record.NotFinite(err); wrong != nil {
@@ -44,6 +45,6 @@ func (jsonCodec) Unmarshal(data []byte, message any) error {
 	return nil
 }
 
-// answer is a message of the plugin before it is decoded. The host decodes it itself because gRPC would
-// turn the error into text.
+// answer is a message of the plugin before it is decoded. The host decodes it itself because gRPC
+// would turn the error into text.
 type answer []byte

@@ -69,7 +69,7 @@ func encodeFailure(err error, depth int) *failure {
 		return nil
 	}
 	f := &failure{Text: err.Error()}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the whole tree is walked, one error at a time
 	case *record.LongError: // an agent passes on what a plugin said
 		f.Text = e.Whole
 	case *config.Error:
@@ -84,7 +84,7 @@ func encodeFailure(err error, depth int) *failure {
 		f.Kind, f.Invalid = kindInvalid, e
 	default:
 		for kind, sentinel := range sentinels {
-			if err == sentinel {
+			if err == sentinel { //nolint:errorlint // causes of err follow by themselves
 				f.Kind = kind
 			}
 		}
@@ -101,7 +101,7 @@ func encodeFailure(err error, depth int) *failure {
 }
 
 func unwrap(err error) []error {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this is how the tree is walked
 	case interface{ Unwrap() error }:
 		return []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:
@@ -134,7 +134,8 @@ func decodeFailure(f *failure, depth int) error {
 		return nil
 	}
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
-		*text = abbreviated(printable.Text(strings.ReplaceAll(*text, "\n", "; "))) // errors.Join has a line for each
+		// errors.Join has a line for each
+		*text = abbreviated(printable.Text(strings.ReplaceAll(*text, "\n", "; ")))
 	}
 	whole := f.Text
 	for _, text := range []*string{&f.Text, &f.Option, &f.Problem, &f.Transport, &f.Op} {
@@ -143,7 +144,8 @@ func decodeFailure(f *failure, depth int) error {
 	printable.Strings(&f.Exit)
 	printable.Strings(&f.Invalid)
 	if e := f.Exit; e != nil {
-		e.Plugin, e.State, e.Reason = record.Cut(e.Plugin), record.Cut(e.State), record.Cut(e.Reason)
+		e.Plugin, e.State, e.Reason = record.Cut(e.Plugin), record.Cut(e.State),
+			record.Cut(e.Reason)
 		e.Output = e.Output[:min(len(e.Output), mostOutput)]
 	}
 	if e := f.Invalid; e != nil {
@@ -177,7 +179,8 @@ func (f *failure) typed(causes []error) error {
 		return &transport.OptionError{Option: f.Option, Problem: f.Problem}
 	case kindOp:
 		if len(causes) == 1 {
-			return &transport.OpError{Transport: f.Transport, Op: f.Op, Peer: f.Peer, Err: causes[0]}
+			return &transport.OpError{Transport: f.Transport, Op: f.Op, Peer: f.Peer,
+				Err: causes[0]}
 		}
 	case kindExit:
 		if f.Exit != nil {

@@ -52,6 +52,7 @@ func (p *Plugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 }
 
 // GRPCClient returns the host's connection; the host makes its own [Client].
-func (p *Plugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+func (p *Plugin) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any,
+	error) {
 	return conn, nil
 }

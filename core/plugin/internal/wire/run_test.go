@@ -17,16 +17,19 @@ func ignoreProgress(record.Progress) {}
 
 func TestRunDeliversInOrder(t *testing.T) {
 	seen := make(chan struct{}) // closed when the host has received the first progress
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, p record.Window, started func(),
+		progress func(record.Progress)) (record.Report, error) {
 		require.Equal(t, record.Window{Warmup: true, Duration: time.Second, SampleEvery: 8}, p)
 		started()
 		started() // the second call has no effect
 		progress(record.Progress{Ops: 1, RecentP99: 7.5})
 		<-seen
-		return record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, nil
+		return record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}},
+			nil
 	}})
 	var events []string
-	report, err := c.Run(context.Background(), record.Window{Warmup: true, Duration: time.Second, SampleEvery: 8},
+	report, err := c.Run(context.Background(), record.Window{Warmup: true, Duration: time.Second,
+		SampleEvery: 8},
 		func() { events = append(events, "started") },
 		func(p record.Progress) {
 			require.Equal(t, record.Progress{Ops: 1, RecentP99: 7.5}, p)
@@ -35,13 +38,15 @@ func TestRunDeliversInOrder(t *testing.T) {
 		})
 	require.NoError(t, err)
 	require.Equal(t, []string{"started", "progress"}, events)
-	require.Equal(t, record.Report{Rank: 2, SampleEvery: 16, Clients: []record.ClientReport{{Reads: 5}}}, report)
+	require.Equal(t, record.Report{Rank: 2, SampleEvery: 16,
+		Clients: []record.ClientReport{{Reads: 5}}}, report)
 }
 
 // A slow host must not block the rank: the server drops progress.
 func TestProgressNeverBlocksTheRank(t *testing.T) {
 	ranDone := make(chan struct{})
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(),
+		progress func(record.Progress)) (record.Report, error) {
 		defer close(ranDone)
 		started()
 		for i := range 100_000 { // megabytes, more than any flow-control window
@@ -63,11 +68,13 @@ func TestProgressNeverBlocksTheRank(t *testing.T) {
 // The host waits for the last progress, which says that the clients have drained. It must arrive
 // even if earlier progress was dropped and the rank ends at once.
 func TestLastProgressIsNeverLost(t *testing.T) {
-	for name, hold := range map[string]bool{"the rank ends at once": false, "the rank waits to be stopped": true} {
+	for name, hold := range map[string]bool{"the rank ends at once": false,
+		"the rank waits to be stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			stopped := make(chan struct{}, 1)
 			c := linkOne(t, &fakeRank{
-				run: func(_ context.Context, _ record.Window, started func(), progress func(record.Progress)) (record.Report, error) {
+				run: func(_ context.Context, _ record.Window, started func(),
+					progress func(record.Progress)) (record.Report, error) {
 					started()
 					for i := range 100 {
 						progress(record.Progress{Ops: uint64(i)})
@@ -78,7 +85,10 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 					}
 					return record.Report{}, nil
 				},
-				advance: func(context.Context, record.State) error { stopped <- struct{}{}; return nil },
+				advance: func(context.Context, record.State) error {
+					stopped <- struct{}{}
+					return nil
+				},
 			})
 			for range 200 {
 				drained := make(chan struct{})
@@ -92,12 +102,13 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 					<-drained
 					advanced <- c.Advance(context.Background(), record.StateStopped)
 				}()
-				_, err := c.Run(context.Background(), record.Window{}, ignore, func(p record.Progress) {
-					last = p
-					if p.Drained {
-						close(drained)
-					}
-				})
+				_, err := c.Run(context.Background(), record.Window{}, ignore,
+					func(p record.Progress) {
+						last = p
+						if p.Drained {
+							close(drained)
+						}
+					})
 				require.NoError(t, err)
 				require.NoError(t, <-advanced)
 				require.Equal(t, record.Progress{Ops: 100, Drained: true}, last)
@@ -108,9 +119,11 @@ func TestLastProgressIsNeverLost(t *testing.T) {
 
 // A rank with a failed thread still returns what it recorded.
 func TestFailedRunBringsItsReport(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(_ context.Context, _ record.Window, started func(),
+		_ func(record.Progress)) (record.Report, error) {
 		started()
-		return record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}}, transport.NewOpError("shm", "call", transport.ErrPeerDown)
+		return record.Report{Rank: 3, Clients: []record.ClientReport{{Reads: 5}}},
+			transport.NewOpError("shm", "call", transport.ErrPeerDown)
 	}})
 	report, err := c.Run(context.Background(), record.Window{}, ignore, ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrPeerDown)
@@ -118,10 +131,12 @@ func TestFailedRunBringsItsReport(t *testing.T) {
 }
 
 func TestRunFails(t *testing.T) {
-	c := linkOne(t, &fakeRank{run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
+	c := linkOne(t, &fakeRank{run: func(context.Context, record.Window, func(),
+		func(record.Progress)) (record.Report, error) {
 		return record.Report{}, transport.NewOpError("shm", "poll", transport.ErrCorrupt)
 	}})
-	_, err := c.Run(context.Background(), record.Window{}, func() { t.Error("never started") }, ignoreProgress)
+	_, err := c.Run(context.Background(), record.Window{}, func() { t.Error("never started") },
+		ignoreProgress)
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 	require.EqualError(t, err, "shm: poll: peer broke the protocol")
 }
@@ -130,7 +145,8 @@ func TestRunFails(t *testing.T) {
 func TestEndOfContextBringsAShortReport(t *testing.T) {
 	stopped := make(chan struct{})
 	c := linkOne(t, &fakeRank{
-		run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
+		run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (
+			record.Report, error) {
 			started()
 			<-stopped
 			return record.Report{Rank: 1, Stopped: true}, nil
@@ -154,14 +170,19 @@ func TestRankThatDoesNotStop(t *testing.T) {
 	for name, advance := range map[string]func(context.Context, record.State) error{
 		"agrees to stop":  func(context.Context, record.State) error { return nil },
 		"refuses to stop": func(context.Context, record.State) error { return errors.New("no") },
-		"does not answer": func(ctx context.Context, _ record.State) error { <-ctx.Done(); return ctx.Err() },
+		"does not answer": func(ctx context.Context, _ record.State) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := linkOne(t, &fakeRank{advance: advance, run: func(ctx context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
-				started()
-				<-ctx.Done() // the broken stream
-				return record.Report{}, ctx.Err()
-			}})
+			c := linkOne(t, &fakeRank{advance: advance,
+				run: func(ctx context.Context, _ record.Window, started func(),
+					_ func(record.Progress)) (record.Report, error) {
+					started()
+					<-ctx.Done() // the broken stream
+					return record.Report{}, ctx.Err()
+				}})
 			c.stopTimeout = 20 * time.Millisecond
 			ctx, cancel := context.WithCancel(context.Background())
 			_, err := c.Run(ctx, record.Window{}, cancel, ignoreProgress)
@@ -177,7 +198,9 @@ func TestPrepareReplacesAnAbandonedRank(t *testing.T) {
 		number := len(made)
 		made = append(made, number)
 		return &fakeRank{
-			prepare: func(context.Context, record.Plan) (record.Prepared, error) { return record.Prepared{PID: number}, nil },
+			prepare: func(context.Context, record.Plan) (record.Prepared, error) {
+				return record.Prepared{PID: number}, nil
+			},
 			advance: func(context.Context, record.State) error { return nil },
 			close:   func(context.Context) error { closed = append(closed, number); return nil },
 		}
@@ -198,7 +221,8 @@ func TestShutdownWaitsForTheWindow(t *testing.T) {
 	stopped, ran := make(chan struct{}), false
 	c, server := link(t, func() record.Control {
 		return &fakeRank{
-			run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (record.Report, error) {
+			run: func(_ context.Context, _ record.Window, started func(), _ func(record.Progress)) (
+				record.Report, error) {
 				started()
 				<-stopped
 				ran = true
@@ -245,7 +269,8 @@ func TestShutdownIsBounded(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
-	c := linkOne(t, &fakeRank{prepare: func(ctx context.Context, _ record.Plan) (record.Prepared, error) {
+	c := linkOne(t, &fakeRank{prepare: func(ctx context.Context, _ record.Plan) (
+		record.Prepared, error) {
 		<-ctx.Done()
 		return record.Prepared{}, ctx.Err()
 	}})

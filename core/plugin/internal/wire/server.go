@@ -79,7 +79,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-func (s *Server) describe(context.Context, none) (json.RawMessage, error) { return s.description, nil }
+func (s *Server) describe(context.Context, none) (json.RawMessage, error) {
+	return s.description, nil
+}
 
 // prepare makes a new rank. In a plugin that runs under a debugger, a host that vanished may have
 // left a rank; prepare closes it first.

@@ -72,7 +72,8 @@ func unary[Server, Request, Value any](
 ) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
-		Handler: func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		Handler: func(server any, ctx context.Context, decode func(any) error,
+			_ grpc.UnaryServerInterceptor) (any, error) {
 			var request Request
 			if err := decode(&request); err != nil {
 				return nil, err

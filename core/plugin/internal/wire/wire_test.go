@@ -31,9 +31,10 @@ type fakeRank struct {
 	connect  func(context.Context, []record.RankWorkers) error
 	overhead func(context.Context, time.Duration) (record.Overhead, error)
 	probe    func(context.Context, record.Probe) (transport.Floor, error)
-	run      func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error)
-	advance  func(context.Context, record.State) error
-	close    func(context.Context) error
+	run      func(context.Context, record.Window, func(), func(record.Progress)) (
+		record.Report, error)
+	advance func(context.Context, record.State) error
+	close   func(context.Context) error
 }
 
 func (f *fakeRank) Prepare(ctx context.Context, p record.Plan) (record.Prepared, error) {
@@ -48,7 +49,8 @@ func (f *fakeRank) Overhead(ctx context.Context, d time.Duration) (record.Overhe
 func (f *fakeRank) Probe(ctx context.Context, p record.Probe) (transport.Floor, error) {
 	return f.probe(ctx, p)
 }
-func (f *fakeRank) Run(ctx context.Context, p record.Window, s func(), g func(record.Progress)) (record.Report, error) {
+func (f *fakeRank) Run(ctx context.Context, p record.Window, s func(),
+	g func(record.Progress)) (record.Report, error) {
 	return f.run(ctx, p, s, g)
 }
 func (f *fakeRank) Advance(ctx context.Context, to record.State) error { return f.advance(ctx, to) }
@@ -64,7 +66,9 @@ func link(t *testing.T, newRank func() record.Control) (*Client, *Server) {
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///fake",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 	require.NoError(t, err)
@@ -86,14 +90,17 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	plan := record.Plan{Rank: 3, Config: config.Default(), CPUs: []int{0, -1}, Idle: "spin"}
 	plan.Config.Options = map[string]string{"ring": "lamport"}
 	prepared := record.Prepared{
-		Workers:    record.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}}, Clients: [][]byte{{}, {7}}},
+		Workers: record.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}},
+			Clients: [][]byte{{}, {7}}},
 		Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{Peers: 4}},
 		PID:        42, CPUs: []string{"0", "0-1"}, Waits: true,
 	}
 	overhead := record.Overhead{PerOpNS: 12.5, StampNS: 9}
 	probe := record.Probe{
-		Near: record.Thread{Rank: 3, Daemon: -1, Client: 1}, Far: record.Thread{Rank: 0, Daemon: 2, Client: -1},
-		Probe: transport.Probe{Kind: transport.ProbeRate, Initiate: true, Duration: time.Millisecond, Forth: 16, Back: 48, InFlight: 32},
+		Near: record.Thread{Rank: 3, Daemon: -1, Client: 1},
+		Far:  record.Thread{Rank: 0, Daemon: 2, Client: -1},
+		Probe: transport.Probe{Kind: transport.ProbeRate, Initiate: true,
+			Duration: time.Millisecond, Forth: 16, Back: 48, InFlight: 32},
 	}
 	floor := transport.Floor{Name: "bounce", RoundTrip: 120.5, Samples: 1000}
 	closed := false
@@ -136,18 +143,21 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 	require.Equal(t, floor, gotFloor)
 	require.NoError(t, c.Advance(ctx, record.StateDraining))
 	require.NoError(t, c.Close(ctx))
-	require.Equal(t, []record.State{record.StateDraining, record.StateStopped}, stages, "a rank is stopped before it is closed")
+	require.Equal(t, []record.State{record.StateDraining, record.StateStopped}, stages,
+		"a rank is stopped before it is closed")
 	require.True(t, closed)
 	require.NoError(t, c.Close(ctx), "a rank that is closed stays so")
 }
 
-// JSON has no NaN and no infinity: an answer with one is an error of its own type, not a failure of gRPC.
+// JSON has no NaN and no infinity: an answer with one is an error of its own type, not a failure of
+// gRPC.
 func TestNumbersThatJSONDoesNotHave(t *testing.T) {
 	c := linkOne(t, &fakeRank{
 		overhead: func(context.Context, time.Duration) (record.Overhead, error) {
 			return record.Overhead{PerOpNS: math.Inf(1)}, nil
 		},
-		run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
+		run: func(context.Context, record.Window, func(), func(record.Progress)) (
+			record.Report, error) {
 			return record.Report{Clients: []record.ClientReport{{MeanNS: math.NaN()}}}, nil
 		},
 	})
@@ -177,25 +187,35 @@ func (f *foreign) Error() string { return "foreign: " + f.err.Error() }
 func (f *foreign) Unwrap() error { return f.err }
 
 func TestErrorsKeepTextAndType(t *testing.T) {
-	opError := transport.NewOpError("shm", "open", transport.Unavailable("/dev/shm is full: free %d bytes", 4096))
+	opError := transport.NewOpError("shm", "open",
+		transport.Unavailable("/dev/shm is full: free %d bytes", 4096))
 	for name, c := range map[string]struct {
 		err error
 		is  []error
 	}{
-		"unsupported":        {transport.ErrUnsupported, []error{transport.ErrUnsupported}},
-		"peer down":          {fmt.Errorf("x: %w", transport.ErrPeerDown), []error{transport.ErrPeerDown}},
-		"too large":          {&foreign{transport.ErrTooLarge}, []error{transport.ErrTooLarge}},
-		"closed":             {errors.Join(transport.ErrClosed, errors.New("and more")), []error{transport.ErrClosed}},
-		"corrupt":            {fmt.Errorf("a %w and a %w", transport.ErrCorrupt, context.Canceled), []error{transport.ErrCorrupt, context.Canceled}},
-		"unavailable":        {fmt.Errorf("preparing rank 1: %w", opError), []error{transport.ErrUnavailable}},
-		"deadline":           {fmt.Errorf("connect: %w", context.DeadlineExceeded), []error{context.DeadlineExceeded}},
-		"plain":              {errors.New("plain text: ünïcode, \"quotes\""), nil},
-		"not UTF-8":          {errors.New("bad \xff byte"), nil},
-		"escapes":            {transport.NewOpError("a\x1b[2J", "\u202e", errors.New("\r\b\u009b")), nil},
+		"unsupported": {transport.ErrUnsupported, []error{transport.ErrUnsupported}},
+		"peer down": {fmt.Errorf("x: %w", transport.ErrPeerDown),
+			[]error{transport.ErrPeerDown}},
+		"too large": {&foreign{transport.ErrTooLarge}, []error{transport.ErrTooLarge}},
+		"closed": {errors.Join(transport.ErrClosed, errors.New("and more")),
+			[]error{transport.ErrClosed}},
+		"corrupt": {fmt.Errorf("a %w and a %w", transport.ErrCorrupt, context.Canceled),
+			[]error{transport.ErrCorrupt, context.Canceled}},
+		"unavailable": {fmt.Errorf("preparing rank 1: %w", opError),
+			[]error{transport.ErrUnavailable}},
+		"deadline": {fmt.Errorf("connect: %w", context.DeadlineExceeded),
+			[]error{context.DeadlineExceeded}},
+		"plain":     {errors.New("plain text: ünïcode, \"quotes\""), nil},
+		"not UTF-8": {errors.New("bad \xff byte"), nil},
+		"escapes": {transport.NewOpError("a\x1b[2J", "\u202e", errors.New("\r\b\u009b")),
+			nil},
 		"text like a status": {errors.New("rpc error: code = Unavailable"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return c.err }})
+			client := linkOne(t,
+				&fakeRank{connect: func(context.Context, []record.RankWorkers) error {
+					return c.err
+				}})
 			err := client.Connect(context.Background(), nil)
 			require.Error(t, err)
 			text := strings.ToValidUTF8(c.err.Error(), "\uFFFD") // JSON is UTF-8
@@ -204,7 +224,8 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 				require.ErrorIs(t, err, sentinel)
 			}
 			for _, sentinel := range sentinels {
-				require.Equal(t, errors.Is(c.err, sentinel), errors.Is(err, sentinel), "%v", sentinel)
+				require.Equal(t, errors.Is(c.err, sentinel), errors.Is(err, sentinel), "%v",
+					sentinel)
 			}
 		})
 	}
@@ -212,7 +233,8 @@ func TestErrorsKeepTextAndType(t *testing.T) {
 
 func TestErrorsKeepFields(t *testing.T) {
 	fail := func(t *testing.T, sent error) error {
-		c := linkOne(t, &fakeRank{prepare: func(context.Context, record.Plan) (record.Prepared, error) {
+		c := linkOne(t, &fakeRank{prepare: func(context.Context, record.Plan) (record.Prepared,
+			error) {
 			return record.Prepared{}, sent
 		}})
 		_, err := c.Prepare(context.Background(), record.Plan{})
@@ -233,7 +255,8 @@ func TestErrorsKeepFields(t *testing.T) {
 	})
 	t.Run("OpError", func(t *testing.T) {
 		for _, peer := range []transport.PeerID{0, 7, transport.NoPeer} {
-			want := &transport.OpError{Transport: "shm", Op: "connect", Peer: peer, Err: transport.ErrPeerDown}
+			want := &transport.OpError{Transport: "shm", Op: "connect", Peer: peer,
+				Err: transport.ErrPeerDown}
 			var got *transport.OpError
 			require.ErrorAs(t, fail(t, fmt.Errorf("%w (%w)", want, fs.ErrNotExist)), &got)
 			require.Equal(t, want, got)
@@ -246,7 +269,9 @@ func TestDeepErrorsAreCut(t *testing.T) {
 	for range 10 * maxDepth {
 		err = fmt.Errorf("%w", err)
 	}
-	c := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error { return err }})
+	c := linkOne(t, &fakeRank{connect: func(context.Context, []record.RankWorkers) error {
+		return err
+	}})
 	require.EqualError(t, c.Connect(context.Background(), nil), "core")
 }
 
@@ -269,7 +294,8 @@ func TestAnswersArePrintable(t *testing.T) {
 	const raw, shown = "a\x1b[2J\u202e\nb", `a\x1b[2J\u202e\nb`
 	prepared := func(text string) record.Prepared {
 		return record.Prepared{CPUs: []string{text}, Properties: transport.Properties{
-			Provider: text, Medium: text, Integrity: text, Libraries: map[string]string{text: text}, Notes: map[string]string{text: text},
+			Provider: text, Medium: text, Integrity: text, Libraries: map[string]string{text: text},
+			Notes: map[string]string{text: text},
 		}}
 	}
 	report := func(text string) record.Report {
@@ -279,8 +305,12 @@ func TestAnswersArePrintable(t *testing.T) {
 		}
 	}
 	c := linkOne(t, &fakeRank{
-		prepare: func(context.Context, record.Plan) (record.Prepared, error) { return prepared(raw), nil },
-		run: func(context.Context, record.Window, func(), func(record.Progress)) (record.Report, error) {
+		prepare: func(context.Context, record.Plan) (record.Prepared, error) {
+			return prepared(raw),
+				nil
+		},
+		run: func(context.Context, record.Window, func(), func(record.Progress)) (
+			record.Report, error) {
 			return report(raw), errors.New(raw)
 		},
 		advance: func(context.Context, record.State) error { return nil },
@@ -289,7 +319,8 @@ func TestAnswersArePrintable(t *testing.T) {
 	gotPrepared, err := c.Prepare(context.Background(), record.Plan{})
 	require.NoError(t, err)
 	require.Equal(t, prepared(shown), gotPrepared)
-	gotReport, err := c.Run(context.Background(), record.Window{}, func() {}, func(record.Progress) {})
+	gotReport, err := c.Run(context.Background(), record.Window{}, func() {},
+		func(record.Progress) {})
 	require.EqualError(t, err, strings.ReplaceAll(shown, `\n`, "; "))
 	require.Equal(t, report(shown), gotReport)
 }

@@ -55,7 +55,8 @@ var mrModes = []struct {
 	bit  uint64
 	name string
 }{
-	{mrLocal, "local"}, {1 << 4, "virtual address"}, {1 << 5, "allocated"}, {1 << 6, "provider key"}, {1 << 9, "endpoint"},
+	{mrLocal, "local"}, {1 << 4, "virtual address"}, {1 << 5, "allocated"},
+	{1 << 6, "provider key"}, {1 << 9, "endpoint"},
 }
 
 // Interface is one of libfabric's interfaces to a provider.

@@ -9,7 +9,8 @@ import (
 )
 
 // Missing names what a build with libfabric needs.
-const Missing = "built without libfabric: install libfabric-dev, pkg-config and gcc (Debian's names), then make build"
+const Missing = "built without libfabric: install libfabric-dev, pkg-config and gcc (Debian's " +
+	"names), then make build"
 
 var errMissing = errors.New(Missing)
 

@@ -39,8 +39,8 @@ type slots struct {
 	base unsafe.Pointer
 }
 
-// NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes the
-// endpoint's address.
+// NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes
+// the endpoint's address.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64, name string) (*Worker, error) {
 	native := C.fb_config{
 		peers: C.uint32_t(cfg.Peers), window: C.uint32_t(cfg.Window),
@@ -98,8 +98,8 @@ func (w *Worker) Cut(peer int) { C.fb_cut(w.c, C.uint32_t(peer)) }
 // FailReads makes reads of the completion queue fail with an error of libfabric, for tests.
 func (w *Worker) FailReads(code int) { C.fb_fail_reads(w.c, C.int(-code)) }
 
-// BeginClose begins to close the worker. Only Drain and Destroy may be called afterwards; Drain sends
-// what is still pending, and then tells the peers that this worker closes.
+// BeginClose begins to close the worker. Only Drain and Destroy may be called afterwards; Drain
+// sends what is still pending, and then tells the peers that this worker closes.
 func (w *Worker) BeginClose() { C.fb_begin_close(w.c) }
 
 // Drain makes progress up to rounds times and returns how many messages are still to be sent.
@@ -116,7 +116,8 @@ func (w *Worker) Arm() bool { return C.fb_arm(w.c) != 0 }
 func (w *Worker) Counts() Counts {
 	return Counts{
 		Sent: uint64(w.s.sent), Injected: uint64(w.s.injected), Retried: uint64(w.s.retried),
-		Received: uint64(w.s.received), Early: uint64(w.s.early), Errors: uint64(w.s.errors), Strangers: uint64(w.s.strangers),
+		Received: uint64(w.s.received), Early: uint64(w.s.early), Errors: uint64(w.s.errors),
+		Strangers: uint64(w.s.strangers),
 	}
 }
 
@@ -125,8 +126,9 @@ func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
 }
 
-// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader whose
-// round trips take so long that no batch ends within a shorter one, as over a network with a delay.
+// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader
+// whose round trips take so long that no batch ends within a shorter one, as over a network with a
+// delay.
 const slice, maxSlice = time.Millisecond, 512 * time.Millisecond
 
 // maxTrips is the most batches of round trips that a probe records.
@@ -136,7 +138,8 @@ const maxTrips = 1 << 16
 // returns the mean of each batch in nanoseconds, and the size of a batch. session must be
 // larger than that of any earlier probe, and size, the bytes of a ping, at most
 // WorkerConfig.MaxPayload.
-func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d time.Duration) ([]float64, int, error) {
+func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
+	d time.Duration) ([]float64, int, error) {
 	const batch = 16
 	trips := make([]float64, maxTrips)
 	var filled C.uint32_t
@@ -147,7 +150,8 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
-		lost := C.fb_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(within), &wait,
+		lost := C.fb_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size),
+			C.uint64_t(within), &wait,
 			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
@@ -165,11 +169,13 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 
 // Follow answers the pings of a leader until the leader ends its session, and returns that
 // session. It ignores sessions up to done. size is that of the answers.
-func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32, err error) {
+func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32,
+	err error) {
 	var current C.uint32_t
 	var wait C.fb_wait
 	for {
-		switch C.fb_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait, C.uint32_t(done), &current) {
+		switch C.fb_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait,
+			C.uint32_t(done), &current) {
 		case 1:
 			return uint32(current), nil
 		case -1:

@@ -17,8 +17,10 @@ func TestRefusedBySandbox(t *testing.T) {
 		errno unix.Errno
 		want  string
 	}{
-		{unix.SYS_IO_URING_SETUP, unix.EPERM, "a seccomp filter or security module forbids io_uring"},
-		{unix.SYS_IO_URING_SETUP, unix.EACCES, "a seccomp filter or security module forbids io_uring"},
+		{unix.SYS_IO_URING_SETUP, unix.EPERM,
+			"a seccomp filter or security module forbids io_uring"},
+		{unix.SYS_IO_URING_SETUP, unix.EACCES,
+			"a seccomp filter or security module forbids io_uring"},
 		{unix.SYS_IO_URING_SETUP, unix.ENOSYS, "has no io_uring"},
 		{unix.SYS_IO_URING_SETUP, unix.ENOMEM, "ulimit -l"},
 		{unix.SYS_IO_URING_SETUP, unix.EINVAL, "needs Linux " + minimumKernel},

@@ -53,13 +53,14 @@ type Config struct {
 // New makes a ring. The kernel does not interrupt its thread when something arrives (COOP_TASKRUN):
 // it sets a flag, which NeedsEnter reads. On the virtual machine on which this was measured, the
 // interrupt makes a round trip 2.5 to 4 times as long. DEFER_TASKRUN is not used, though small
-// messages over Unix sockets were 8 to 15% faster with it: it requires SINGLE_ISSUER, with which Close
-// fails on another thread than that of the operations.
+// messages over Unix sockets were 8 to 15% faster with it: it requires SINGLE_ISSUER, with which
+// Close fails on another thread than that of the operations.
 //
 // If the kernel or the sandbox refuses it, the error wraps
 // [transport.ErrUnavailable] and names the remedy.
 func New(c Config) (*Ring, error) {
-	p := params{flags: setupCQSize | setupClamp | setupSubmitAll | setupNoSQArray | setupCoopTaskrun | setupTaskrunFlag,
+	p := params{flags: setupCQSize | setupClamp | setupSubmitAll | setupNoSQArray |
+		setupCoopTaskrun | setupTaskrunFlag,
 		cqEntries: uint32(c.Completions)}
 	fd, err := setup(uint32(c.Submissions), &p)
 	if err != nil {
@@ -78,7 +79,8 @@ func Check() error {
 	if err != nil {
 		return err
 	}
-	page, err := unix.Mmap(-1, 0, 16*chunks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	page, err := unix.Mmap(-1, 0, 16*chunks, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return errors.Join(fmt.Errorf("mmap: %w", err), r.Close())
 	}
@@ -115,21 +117,29 @@ func (r *Ring) open(c Config, p *params) error {
 func refusal(call string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		if b, readErr := os.ReadFile("/proc/sys/kernel/io_uring_disabled"); readErr == nil && strings.TrimSpace(string(b)) != "0" {
-			return transport.Unavailable("%s: %w: kernel.io_uring_disabled is %s; set it to 0 with sysctl, or use engine=epoll",
+		if b, readErr := os.ReadFile("/proc/sys/kernel/io_uring_disabled"); readErr == nil &&
+			strings.TrimSpace(string(b)) != "0" {
+			return transport.Unavailable("%s: %w: kernel.io_uring_disabled is %s; set it to 0 "+
+				"with sysctl, or use engine=epoll",
 				call, err, strings.TrimSpace(string(b)))
 		}
-		return transport.Unavailable("%s: %w: a seccomp filter or security module forbids io_uring, as container runtimes do by default; "+
-			"allow io_uring_setup, io_uring_enter and io_uring_register, or use engine=epoll", call, err)
+		return transport.Unavailable("%s: %w: a seccomp filter or security module forbids "+
+			"io_uring, as container runtimes do by default; "+
+			"allow io_uring_setup, io_uring_enter and io_uring_register, or use engine=epoll",
+			call, err)
 	case errors.Is(err, unix.EACCES):
-		return transport.Unavailable("%s: %w: a seccomp filter or security module forbids io_uring; allow it, or use engine=epoll", call, err)
+		return transport.Unavailable("%s: %w: a seccomp filter or security module forbids "+
+			"io_uring; allow it, or use engine=epoll", call, err)
 	case errors.Is(err, unix.ENOSYS):
-		return transport.Unavailable("%s: %w: the kernel or the sandbox has no io_uring; run on Linux %s or later with CONFIG_IO_URING, or use engine=epoll",
+		return transport.Unavailable("%s: %w: the kernel or the sandbox has no io_uring; run on "+
+			"Linux %s or later with CONFIG_IO_URING, or use engine=epoll",
 			call, err, minimumKernel)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
-		return transport.Unavailable("%s: %w: the kernel is too old; io_uring needs Linux %s or later here, or use engine=epoll", call, err, minimumKernel)
+		return transport.Unavailable("%s: %w: the kernel is too old; io_uring needs Linux %s or "+
+			"later here, or use engine=epoll", call, err, minimumKernel)
 	case errors.Is(err, unix.ENOMEM):
-		return transport.Unavailable("%s: %w: the limit of locked memory is too small; raise it with ulimit -l, or use engine=epoll", call, err)
+		return transport.Unavailable("%s: %w: the limit of locked memory is too small; raise it "+
+			"with ulimit -l, or use engine=epoll", call, err)
 	}
 	return fmt.Errorf("%s: %w", call, err)
 }
@@ -165,7 +175,8 @@ func (r *Ring) Close() error {
 	deadline := time.Now().Add(closeTimeout)
 	for r.inFlight > 0 {
 		if err := r.cancel(cancelAny, -1); err != nil {
-			return errors.Join(fmt.Errorf("cancelling %d operations: %w", r.inFlight, err), r.release())
+			return errors.Join(fmt.Errorf("cancelling %d operations: %w", r.inFlight, err),
+				r.release())
 		}
 		for _, ok := r.Next(); ok; _, ok = r.Next() {
 		}

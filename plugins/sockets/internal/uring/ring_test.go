@@ -45,7 +45,8 @@ func descriptors(t *testing.T) int {
 
 // memory returns memory outside of the Go heap.
 func memory(t *testing.T, size int) []byte {
-	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Munmap(b)) })
 	return b
@@ -98,7 +99,9 @@ func (p *pipe) arm() {
 	}
 }
 
-func (p *pipe) send(n int) { p.sending = p.ring.Send(p.file, p.output[:n], dataSend|uint64(p.file)) }
+func (p *pipe) send(n int) {
+	p.sending = p.ring.Send(p.file, p.output[:n], dataSend|uint64(p.file))
+}
 
 // take handles one completion.
 func (p *pipe) take(c Completion) {

@@ -24,7 +24,8 @@ var (
 
 // setup calls io_uring_setup.
 func setup(entries uint32, p *params) (fd int, err error) {
-	n, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(entries), uintptr(unsafe.Pointer(p)), 0)
+	n, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(entries),
+		uintptr(unsafe.Pointer(p)), 0)
 	if errno != 0 {
 		return -1, errno
 	}
@@ -33,7 +34,8 @@ func setup(entries uint32, p *params) (fd int, err error) {
 
 // register calls io_uring_register.
 func (r *Ring) register(opcode uint, argument unsafe.Pointer, count int) error {
-	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), uintptr(opcode), uintptr(argument), uintptr(count), 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), uintptr(opcode),
+		uintptr(argument), uintptr(count), 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
@@ -43,11 +45,13 @@ func (r *Ring) register(opcode uint, argument unsafe.Pointer, count int) error {
 func (r *Ring) call(submit, wait uint32, timeout time.Duration) (n int, errno unix.Errno) {
 	var a uintptr
 	if wait == 0 {
-		a, _, errno = unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), 0, enterGetEvents, 0, 0)
+		a, _, errno = unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), 0,
+			enterGetEvents, 0, 0)
 	} else {
 		r.timeout = unix.NsecToTimespec(int64(max(timeout, 0)))
 		r.argument.ts = uint64(uintptr(unsafe.Pointer(&r.timeout)))
-		a, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), uintptr(wait), enterGetEvents|enterExtArg,
+		a, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit),
+			uintptr(wait), enterGetEvents|enterExtArg,
 			uintptr(unsafe.Pointer(&r.argument)), unsafe.Sizeof(r.argument))
 	}
 	if errno != 0 {
@@ -73,13 +77,17 @@ func (r *Ring) probe(operations ...uint8) error {
 // mapMemory maps the queues.
 func (r *Ring) mapMemory(p *params) (err error) {
 	size := int(p.cq.cqes) + int(p.cqEntries)*int(unsafe.Sizeof(cqe{}))
-	if r.memory, err = unix.Mmap(r.fd, offSQRing, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.memory, err = unix.Mmap(r.fd, offSQRing, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return refusal("mmap of io_uring's queues", err)
 	}
-	if r.table, err = unix.Mmap(r.fd, offSQEs, int(p.sqEntries)*int(unsafe.Sizeof(sqe{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if r.table, err = unix.Mmap(r.fd, offSQEs, int(p.sqEntries)*int(unsafe.Sizeof(sqe{})),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
 		return refusal("mmap of io_uring's submissions", err)
 	}
-	word := func(offset uint32) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&r.memory[offset])) }
+	word := func(offset uint32) *atomic.Uint32 {
+		return (*atomic.Uint32)(unsafe.Pointer(&r.memory[offset]))
+	}
 	r.sqHead, r.sqTail, r.sqFlags = word(p.sq.head), word(p.sq.tail), word(p.sq.flags)
 	r.cqHead, r.cqTail = word(p.cq.head), word(p.cq.tail)
 	r.cqes = unsafe.Slice((*cqe)(unsafe.Pointer(&r.memory[p.cq.cqes])), p.cqEntries)
@@ -98,8 +106,10 @@ func (r *Ring) registerFiles(count int) error {
 // keep the file that they began with.
 func (r *Ring) SetFile(file, fd int) error {
 	r.file = int32(fd) // on the heap, where it does not move
-	a := resourceUpdate{offset: uint32(file), data: uint64(uintptr(unsafe.Pointer(&r.file))), count: 1}
-	if err := r.register(registerFilesUpdate2, unsafe.Pointer(&a), int(unsafe.Sizeof(a))); err != nil {
+	a := resourceUpdate{offset: uint32(file), data: uint64(uintptr(unsafe.Pointer(&r.file))),
+		count: 1}
+	if err := r.register(registerFilesUpdate2, unsafe.Pointer(&a), int(unsafe.Sizeof(a))); err !=
+		nil {
 		return fmt.Errorf("io_uring_register file: %w", err)
 	}
 	return nil
@@ -108,7 +118,8 @@ func (r *Ring) SetFile(file, fd int) error {
 // cancel cancels the operations that flags and file select, and waits a moment until they have
 // ended. It returns nil if there are none.
 func (r *Ring) cancel(flags uint32, file int) error {
-	a := syncCancel{fd: int32(file), flags: flags | cancelAll, timeout: unix.NsecToTimespec(int64(10 * time.Millisecond))}
+	a := syncCancel{fd: int32(file), flags: flags | cancelAll,
+		timeout: unix.NsecToTimespec(int64(10 * time.Millisecond))}
 	switch err := r.register(registerSyncCancel, unsafe.Pointer(&a), 1); err {
 	case unix.ENOENT, unix.ETIME, unix.EINTR:
 		return nil
@@ -122,7 +133,8 @@ func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(&b[0]))) }
 
 // newEntries maps the page of a ring of buffers.
 func newEntries(count int) (page []byte, entries []buffer, tail *atomic.Uint32, err error) {
-	page, err = unix.Mmap(-1, 0, count*int(unsafe.Sizeof(buffer{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	page, err = unix.Mmap(-1, 0, count*int(unsafe.Sizeof(buffer{})), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("mmap: %w", err)
 	}

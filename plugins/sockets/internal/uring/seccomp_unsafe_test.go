@@ -19,5 +19,6 @@ func forbid(call uint32, errno unix.Errno) error {
 		return err
 	}
 	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(program)), 0, 0)
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER,
+		uintptr(unsafe.Pointer(program)), 0, 0)
 }

@@ -34,7 +34,8 @@ func (r *Ring) NewStream(group uint16, memory []byte) (*Stream, error) {
 	if len(memory) == 0 || len(memory)%chunks != 0 {
 		return nil, fmt.Errorf("a stream of %d bytes: not a multiple of %d", len(memory), chunks)
 	}
-	s := &Stream{ring: r, group: group, memory: memory, window: window{size: uint64(len(memory)), chunk: uint64(len(memory) / chunks)}}
+	s := &Stream{ring: r, group: group, memory: memory, window: window{size: uint64(len(memory)),
+		chunk: uint64(len(memory) / chunks)}}
 	var err error
 	// The entries end with their page, so that the count of them need not be large.
 	if s.page, s.entries, s.tail, err = newEntries(chunks); err != nil {
@@ -43,7 +44,8 @@ func (r *Ring) NewStream(group uint16, memory []byte) (*Stream, error) {
 	for i := range s.entries {
 		s.entries[i].bid = uint16(i)
 	}
-	if err := r.registerBuffers(registerPbufRing, s.page, bufferRegistration{entries: chunks, group: group, flags: pbufInc}); err != nil {
+	if err := r.registerBuffers(registerPbufRing, s.page,
+		bufferRegistration{entries: chunks, group: group, flags: pbufInc}); err != nil {
 		return nil, errors.Join(refusal("io_uring_register buffers", err), unix.Munmap(s.page))
 	}
 	s.Release(0)

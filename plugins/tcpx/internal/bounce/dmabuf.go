@@ -93,14 +93,19 @@ type Dmabuf struct {
 type starving struct{ pages, tokens, fragments error }
 
 func newStarving(c *DmabufConfig) starving {
-	const largerMTU = "the NIC's packets are too small; use a larger MTU (ip link set %s mtu 9000) or a smaller request"
+	const largerMTU = "the NIC's packets are too small; use a larger MTU (ip link set %s mtu " +
+		"9000) or a smaller request"
 	return starving{
-		pages: transport.Unavailable("mode devmem: incomplete requests use all %d pages for bytes that the NIC has not put into the dmabuf; "+
-			"steer the data sockets to the queue (%s) and split headers (ethtool -G %s tcp-data-split on)", c.linearPages(), c.Steering, c.Interface),
-		tokens: transport.Unavailable("mode devmem: incomplete requests use all %d entries for pieces of the dmabuf; "+
-			largerMTU, c.dmabufSize()/PageSize, c.Interface),
-		fragments: transport.Unavailable("mode devmem: a request has come in %d pieces and is incomplete; "+
-			largerMTU, MaxFragments, c.Interface),
+		pages: transport.Unavailable("mode devmem: incomplete requests use all %d pages for "+
+			"bytes that the NIC has not put into the dmabuf; "+
+			"steer the data sockets to the queue (%s) and split headers (ethtool -G %s "+
+			"tcp-data-split on)", c.linearPages(), c.Steering, c.Interface),
+		tokens: transport.Unavailable(
+			"mode devmem: incomplete requests use all %d entries for pieces of the dmabuf; "+
+				largerMTU, c.dmabufSize()/PageSize, c.Interface),
+		fragments: transport.Unavailable(
+			"mode devmem: a request has come in %d pieces and is incomplete; "+
+				largerMTU, MaxFragments, c.Interface),
 	}
 }
 
@@ -157,10 +162,15 @@ func (d *Dmabuf) Forget(fd int) {
 func (d *Dmabuf) Counters(dst []transport.Stat) []transport.Stat {
 	c := &d.counts
 	return append(dst,
-		transport.Stat{Name: "devmem_bytes", Help: "bytes that the NIC put into the dmabuf", Value: c.dmabufBytes},
-		transport.Stat{Name: "devmem_linear_bytes", Help: "bytes that came through the host's memory: header split or steering is wrong", Value: c.linearBytes},
-		transport.Stat{Name: "devmem_pieces", Help: "pieces of the dmabuf received", Value: c.pieces},
-		transport.Stat{Name: "devmem_receives", Help: "calls that received something", Value: c.calls},
+		transport.Stat{Name: "devmem_bytes", Help: "bytes that the NIC put into the dmabuf",
+			Value: c.dmabufBytes},
+		transport.Stat{Name: "devmem_linear_bytes",
+			Help:  "bytes that came through the host's memory: header split or steering is wrong",
+			Value: c.linearBytes},
+		transport.Stat{Name: "devmem_pieces", Help: "pieces of the dmabuf received",
+			Value: c.pieces},
+		transport.Stat{Name: "devmem_receives", Help: "calls that received something",
+			Value: c.calls},
 	)
 }
 

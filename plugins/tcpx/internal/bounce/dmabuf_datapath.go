@@ -17,7 +17,8 @@ func (d *Dmabuf) Reserve(pages int, held bool) bool { return d.reserve(pages, he
 
 // Receive implements [Allocator]. Each piece in the dmabuf is a fragment and never grows;
 // other bytes go to linear pages.
-func (d *Dmabuf) Receive(fd, want int, _ Fragment, more []Fragment) (grown uint32, count int, err error) {
+func (d *Dmabuf) Receive(fd, want int, _ Fragment, more []Fragment) (grown uint32, count int,
+	err error) {
 	if d.failed != nil {
 		return 0, 0, transport.Unavailable("mode devmem: %w", d.failed)
 	}
@@ -116,7 +117,8 @@ func (d *Dmabuf) acceptLinear(used, size int, more []Fragment, count int) int {
 	for size > 0 {
 		page := d.pages[len(d.pages)-1-used/PageSize]
 		length := min(PageSize-used%PageSize, size)
-		more[count] = Fragment{Source: uint32(d.linear(page) + used%PageSize), Length: uint32(length), Token: noToken}
+		more[count] = Fragment{Source: uint32(d.linear(page) + used%PageSize),
+			Length: uint32(length), Token: noToken}
 		d.users[page]++
 		count, used, size = count+1, used+length, size-length
 	}

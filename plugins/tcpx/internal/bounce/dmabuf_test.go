@@ -30,7 +30,8 @@ type nic struct {
 }
 
 // Receive implements Dmabuf.receiver.
-func (n *nic) Receive(socket int, buffers [][]byte, pieces int) (got int, control []byte, err error) {
+func (n *nic) Receive(socket int, buffers [][]byte, pieces int) (got int, control []byte,
+	err error) {
 	stream := n.streams[socket]
 	room := 0
 	for _, b := range buffers {
@@ -67,7 +68,8 @@ func (n *nic) Receive(socket int, buffers [][]byte, pieces int) (got int, contro
 			copy(n.d.Memory()[at:], stream[:size])
 			n.next++
 			n.tokens[socket][n.next] = page
-			control = append(control, devmemtest.Dmabuf(uint64(at), uint32(size), n.next, testBinding)...)
+			control = append(control, devmemtest.Dmabuf(uint64(at), uint32(size), n.next,
+				testBinding)...)
 		}
 		got, stream = got+size, stream[size:]
 	}
@@ -91,7 +93,8 @@ func (n *nic) dontNeed(socket int, ranges []devmem.TokenRange) (taken int, err e
 	for _, r := range ranges {
 		for i := range r.Count {
 			page, out := n.tokens[socket][r.Start+i]
-			require.True(n.t, out, "token %d of socket %d is given back, and is not out", r.Start+i, socket)
+			require.True(n.t, out, "token %d of socket %d is given back, and is not out",
+				r.Start+i, socket)
 			delete(n.tokens[socket], r.Start+i)
 			n.free = append(n.free, page)
 			taken++
@@ -102,9 +105,11 @@ func (n *nic) dontNeed(socket int, ranges []devmem.TokenRange) (taken int, err e
 
 // newNIC returns bounce memory over a fake NIC.
 func newNIC(t testing.TB, seed uint64, sockets, bytes int) *nic {
-	c := &DmabufConfig{Interface: "eth7", Request: 8 << 10, Peers: 1, Patience: time.Minute, Steering: "the steering command"}
+	c := &DmabufConfig{Interface: "eth7", Request: 8 << 10, Peers: 1, Patience: time.Minute,
+		Steering: "the steering command"}
 	size := c.dmabufSize()
-	n := &nic{t: t, random: rand.New(rand.NewPCG(seed, 1)), streams: map[int][]byte{}, tokens: map[int]map[uint32]uint32{}}
+	n := &nic{t: t, random: rand.New(rand.NewPCG(seed, 1)), streams: map[int][]byte{},
+		tokens: map[int]map[uint32]uint32{}}
 	n.d = NewDmabuf(&devmem.Binding{ID: testBinding, Memory: make([]byte, c.Memory())}, c)
 	n.d.receiver, n.d.dontNeed = n, n.dontNeed
 	for page := range size / PageSize {
@@ -186,11 +191,14 @@ func TestDmabufRefuses(t *testing.T) {
 		receiver fixed
 		err      error
 	}{
-		"the end":               {fixed{0, nil}, sock.ErrClosed},
-		"more than came":        {fixed{10, devmemtest.Dmabuf(0, 11, 1, testBinding)}, devmem.ErrControl},
+		"the end": {fixed{0, nil}, sock.ErrClosed},
+		"more than came": {fixed{10, devmemtest.Dmabuf(0, 11, 1, testBinding)},
+			devmem.ErrControl},
 		"more linear than came": {fixed{10, devmemtest.Linear(11)}, devmem.ErrControl},
-		"less than came":        {fixed{10, devmemtest.Dmabuf(0, 9, 1, testBinding)}, devmem.ErrControl},
-		"another binding":       {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding+1)}, devmem.ErrBinding},
+		"less than came": {fixed{10, devmemtest.Dmabuf(0, 9, 1, testBinding)},
+			devmem.ErrControl},
+		"another binding": {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding+1)},
+			devmem.ErrBinding},
 	} {
 		n := newNIC(t, 1, 0, 0)
 		n.d.receiver = c.receiver
@@ -218,8 +226,10 @@ func TestDmabufStarves(t *testing.T) {
 	}{
 		"steered elsewhere": {fixed{PageSize, nil}, 8, "(the steering command)"},
 		"not split":         {fixed{PageSize, devmemtest.Linear(PageSize)}, 8, "tcp-data-split on"},
-		"small pieces":      {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 8, "entries for pieces of the dmabuf"},
-		"many pieces":       {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 1, "a request has come in 2048 pieces"},
+		"small pieces": {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 8,
+			"entries for pieces of the dmabuf"},
+		"many pieces": {fixed{10, devmemtest.Dmabuf(0, 10, 1, testBinding)}, 1,
+			"a request has come in 2048 pieces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNIC(t, 1, 1, 0)

@@ -35,7 +35,8 @@ func (g *GPU) Register(bounce []byte) error { return g.unpacker.Register(bounce)
 func (g *GPU) Allocate(size int) (Buffer, error) {
 	address, whole, err := g.unpacker.AllocateRing(size)
 	if err == nil && whole != size {
-		err = errors.Join(fmt.Errorf("%w: the GPU maps a ring of %d bytes as %d", transport.ErrUnsupported, size, whole), g.unpacker.Free(address))
+		err = errors.Join(fmt.Errorf("%w: the GPU maps a ring of %d bytes as %d",
+			transport.ErrUnsupported, size, whole), g.unpacker.Free(address))
 	}
 	return Buffer{Device: uint64(address), Size: 2 * whole}, err
 }
@@ -72,7 +73,8 @@ func (g *GPU) AllocateSource(size int) (Buffer, error) {
 	return g.Allocate((size + ringStep - 1) / ringStep * ringStep)
 }
 
-// Write copies to a buffer. It waits for all copies from it, and is for the time outside of windows.
+// Write copies to a buffer. It waits for all copies from it, and is for the time outside of
+// windows.
 func (g *GPU) Write(to Buffer, from []byte) error {
 	return g.unpacker.Write(cuda.Address(to.Device), from)
 }
@@ -88,20 +90,32 @@ func (g *GPU) Counters(dst []transport.Stat) []transport.Stat {
 	c := g.unpacker.Counts()
 	if g.sends {
 		dst = append(dst,
-			transport.Stat{Name: "gpu_send_copies", Help: "copies of payloads to send from the GPU to the staging ring", Value: c.Sends},
-			transport.Stat{Name: "gpu_send_bytes", Help: "bytes of these copies", Value: c.SendBytes},
-			transport.Stat{Name: "gpu_send_ns", Help: "time from the launch of such a copy to its event, summed", Value: uint64(c.Sending)},
+			transport.Stat{Name: "gpu_send_copies",
+				Help:  "copies of payloads to send from the GPU to the staging ring",
+				Value: c.Sends},
+			transport.Stat{Name: "gpu_send_bytes", Help: "bytes of these copies",
+				Value: c.SendBytes},
+			transport.Stat{Name: "gpu_send_ns",
+				Help:  "time from the launch of such a copy to its event, summed",
+				Value: uint64(c.Sending)},
 		)
 	}
 	return append(dst,
 		transport.Stat{Name: "gpu_chunks", Help: "requests that the GPU unpacked", Value: c.Chunks},
-		transport.Stat{Name: "gpu_descriptors", Help: "fragments of these requests", Value: c.Descriptors},
+		transport.Stat{Name: "gpu_descriptors", Help: "fragments of these requests",
+			Value: c.Descriptors},
 		transport.Stat{Name: "gpu_bytes", Help: "bytes of these requests", Value: c.Bytes},
-		transport.Stat{Name: "gpu_launches", Help: "launches of the unpack kernel", Value: c.Launches},
+		transport.Stat{Name: "gpu_launches", Help: "launches of the unpack kernel",
+			Value: c.Launches},
 		transport.Stat{Name: "gpu_copies", Help: "copies of the copy engine", Value: c.Copies},
-		transport.Stat{Name: "gpu_streams_made", Help: "streams made; 2 unless something is wrong, and 3 with send-memory=device", Value: c.Streams},
-		transport.Stat{Name: "gpu_events_made", Help: "events made; 16 unless something is wrong, and 32 with send-memory=device", Value: c.Events},
-		transport.Stat{Name: "gpu_unpack_ns", Help: "time from a launch to its event, summed", Value: uint64(c.Unpacking)},
+		transport.Stat{Name: "gpu_streams_made",
+			Help:  "streams made; 2 unless something is wrong, and 3 with send-memory=device",
+			Value: c.Streams},
+		transport.Stat{Name: "gpu_events_made",
+			Help:  "events made; 16 unless something is wrong, and 32 with send-memory=device",
+			Value: c.Events},
+		transport.Stat{Name: "gpu_unpack_ns", Help: "time from a launch to its event, summed",
+			Value: uint64(c.Unpacking)},
 	)
 }
 

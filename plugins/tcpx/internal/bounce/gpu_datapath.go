@@ -15,7 +15,8 @@ func (g *GPU) Launch(slot int, fragments []Fragment, to Buffer) error {
 	}
 	for i := range fragments {
 		f := &fragments[i]
-		block[i] = cuda.Descriptor{Source: f.Source, Length: f.Length, Destination: uint64(f.Destination)}
+		block[i] = cuda.Descriptor{Source: f.Source, Length: f.Length,
+			Destination: uint64(f.Destination)}
 	}
 	return localGPU(g.unpacker.Submit(slot, len(fragments), cuda.Address(to.Device), to.Size))
 }

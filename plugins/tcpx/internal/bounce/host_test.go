@@ -40,10 +40,13 @@ func TestUnpackAlignments(t *testing.T) {
 		for from := range 16 {
 			for to := range 16 {
 				destination := bytes.Repeat([]byte{0xEE}, length+48)
-				unpack(destination, bounce, []Fragment{{Source: uint32(from), Length: uint32(length), Destination: uint32(16 + to)}})
+				unpack(destination, bounce,
+					[]Fragment{{Source: uint32(from), Length: uint32(length),
+						Destination: uint32(16 + to)}})
 				want := bytes.Repeat([]byte{0xEE}, length+48)
 				copy(want[16+to:], bounce[from:from+length])
-				require.True(t, bytes.Equal(want, destination), "%d bytes from %d to %d", length, from, to)
+				require.True(t, bytes.Equal(want, destination), "%d bytes from %d to %d", length,
+					from, to)
 			}
 		}
 	}
@@ -65,7 +68,9 @@ func TestUnpackWorkers(t *testing.T) {
 			clear(destination)
 			for slot := range UnpackSlots {
 				at := slot * PageSize
-				require.NoError(t, u.Launch(slot, []Fragment{{Source: uint32(at), Length: PageSize}}, Buffer{Host: destination[at:], Size: PageSize}))
+				require.NoError(t, u.Launch(slot,
+					[]Fragment{{Source: uint32(at), Length: PageSize}},
+					Buffer{Host: destination[at:], Size: PageSize}))
 			}
 			for slot := range UnpackSlots {
 				eventually(t, "a slot", func() bool {
@@ -82,10 +87,12 @@ func TestUnpackWorkers(t *testing.T) {
 			}
 		}
 		clear(destination)
-		require.NoError(t, u.Launch(0, []Fragment{{Length: PageSize}}, Buffer{Host: destination, Size: PageSize}))
+		require.NoError(t, u.Launch(0, []Fragment{{Length: PageSize}},
+			Buffer{Host: destination, Size: PageSize}))
 		require.NoError(t, u.Close())
 		require.NoError(t, u.Close())
-		require.True(t, bytes.Equal(bounce[:PageSize], destination[:PageSize]), "launched before close")
+		require.True(t, bytes.Equal(bounce[:PageSize], destination[:PageSize]),
+			"launched before close")
 		require.NoError(t, mirror.Free(bounce[:2*len(bounce)]))
 	}
 }

@@ -28,7 +28,8 @@ var (
 func NewPages(request, peers int) (*Pages, error) {
 	b := newBudget(request, peers)
 	pages := b.unreserved
-	bytes, err := unix.Mmap(-1, 0, pages*PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	bytes, err := unix.Mmap(-1, 0, pages*PageSize, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("bounce memory of %d bytes: mmap: %w", pages*PageSize, err)
 	}

@@ -4,7 +4,8 @@ package bounce
 func (p *Pages) Reserve(pages int, held bool) bool { return p.reserve(pages, held) }
 
 // Receive implements [Allocator].
-func (p *Pages) Receive(fd, want int, last Fragment, more []Fragment) (grown uint32, count int, err error) {
+func (p *Pages) Receive(fd, want int, last Fragment, more []Fragment) (grown uint32, count int,
+	err error) {
 	v := &p.vectors
 	v.Reset()
 	rest := 0
@@ -35,7 +36,8 @@ func (p *Pages) Preallocate(size int, to []Fragment) []Fragment {
 	for ; size > 0; size -= PageSize {
 		page := p.free[len(p.free)-1]
 		p.free = p.free[:len(p.free)-1]
-		to = append(to, Fragment{Source: page * PageSize, Length: uint32(min(size, PageSize)), Token: page})
+		to = append(to, Fragment{Source: page * PageSize, Length: uint32(min(size, PageSize)),
+			Token: page})
 	}
 	return to
 }

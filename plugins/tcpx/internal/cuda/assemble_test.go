@@ -25,7 +25,8 @@ func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("the kernel goes unassembled: %v; docs/transports/tcpx-gpu.md says where it is to be had", err)
+		t.Skipf("the kernel goes unassembled: %v; docs/transports/tcpx-gpu.md says where it is "+
+			"to be had", err)
 	}
 	return path
 }
@@ -43,7 +44,8 @@ func assemble(t *testing.T, target string) (file, report string) {
 	source := filepath.Join(directory, "unpack.ptx")
 	file = filepath.Join(directory, "unpack.cubin")
 	require.NoError(t, os.WriteFile(source, []byte(kernel), 0o600))
-	output, err := exec.Command(ptxas, "--warning-as-error", "--verbose", "--output-file", file, "--gpu-name", target, source).CombinedOutput()
+	output, err := exec.Command(ptxas, "--warning-as-error", "--verbose", "--output-file", file,
+		"--gpu-name", target, source).CombinedOutput()
 	require.NoError(t, err, string(output))
 	return file, string(output)
 }
@@ -54,7 +56,8 @@ func TestKernelAssembles(t *testing.T) {
 	for _, target := range targets {
 		t.Run(target, func(t *testing.T) {
 			_, report := assemble(t, target)
-			require.Contains(t, report, "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
+			require.Contains(t, report,
+				"0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
 			used := regexp.MustCompile(`Used (\d+) registers`).FindStringSubmatch(report)
 			require.NotNil(t, used, report)
 			n, err := strconv.Atoi(used[1])
@@ -73,13 +76,17 @@ func TestMachineCode(t *testing.T) {
 			output, err := exec.Command(nvdisasm, "--print-code", file).CombinedOutput()
 			require.NoError(t, err, string(output))
 			code := string(output)
-			for width, suffix := range map[int]string{16: `\.128`, 8: `\.64`, 4: ``, 2: `\.U16`, 1: `\.U8`} {
-				loop := regexp.MustCompile(`LDG\.E` + suffix + `(?:\.SYS|\.CONSTANT)? R\d+, [^;]*R\d+[^;]*;(?:[^;]*;){1,12}?[^;]*BRA `)
-				step := regexp.MustCompile(`IADD3 R\d+, R\d+, 0x` + strconv.FormatInt(int64(Warp*width), 16) + `, RZ`)
+			for width, suffix := range map[int]string{16: `\.128`, 8: `\.64`, 4: ``, 2: `\.U16`,
+				1: `\.U8`} {
+				loop := regexp.MustCompile(`LDG\.E` + suffix +
+					`(?:\.SYS|\.CONSTANT)? R\d+, [^;]*R\d+[^;]*;(?:[^;]*;){1,12}?[^;]*BRA `)
+				step := regexp.MustCompile(`IADD3 R\d+, R\d+, 0x` +
+					strconv.FormatInt(int64(Warp*width), 16) + `, RZ`)
 				store := regexp.MustCompile(`STG\.E` + suffix + `(?:\.SYS)? `)
 				found := 0
 				for _, body := range loop.FindAllString(code, -1) {
-					if step.MatchString(body) && len(store.FindAllString(body, -1)) == 1 && strings.Count(body, "LDG") == 1 {
+					if step.MatchString(body) && len(store.FindAllString(body, -1)) == 1 &&
+						strings.Count(body, "LDG") == 1 {
 						found++
 					}
 				}

@@ -85,7 +85,8 @@ func (c *Context) open(ordinal int) error {
 		return err
 	}
 	var name [128]C.char
-	if err := c.check("cuDeviceGetName", C.tcu_device_name(c.d, &name[0], C.int(len(name)), device)); err != nil {
+	if err := c.check("cuDeviceGetName", C.tcu_device_name(c.d, &name[0], C.int(len(name)),
+		device)); err != nil {
 		return err
 	}
 	c.description = Description{Device: C.GoString(&name[0]), Driver: version(int(encoded))}
@@ -104,7 +105,8 @@ func (c *Context) loadKernel() error {
 	text, entry := C.CString(kernel), C.CString(Entry)
 	defer C.free(unsafe.Pointer(text))
 	defer C.free(unsafe.Pointer(entry))
-	if err := c.check("cuModuleLoadData", C.tcu_load_module(c.d, &c.module, unsafe.Pointer(text))); err != nil {
+	if err := c.check("cuModuleLoadData",
+		C.tcu_load_module(c.d, &c.module, unsafe.Pointer(text))); err != nil {
 		c.module = nil
 		return err
 	}
@@ -115,7 +117,8 @@ func (c *Context) check(call string, code C.tcu_result) error {
 	if code == 0 {
 		return nil
 	}
-	e := &Error{Call: call, Code: int(code), Name: "unknown error", Text: "the driver has no description"}
+	e := &Error{Call: call, Code: int(code), Name: "unknown error",
+		Text: "the driver has no description"}
 	var name, text *C.char
 	if C.tcu_get_error_name(c.d, code, &name) == 0 && name != nil {
 		e.Name = C.GoString(name)
@@ -179,13 +182,15 @@ func (c *Context) Query(e Event) (bool, error) {
 // and keeps it mapped until Unregister.
 func (c *Context) Register(memory []byte) (Address, error) {
 	var address C.tcu_address
-	err := c.check("cuMemHostRegister", C.tcu_register(c.d, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), &address))
+	err := c.check("cuMemHostRegister", C.tcu_register(c.d,
+		unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), &address))
 	return Address(address), err
 }
 
 // Unregister unpins memory that Register pinned.
 func (c *Context) Unregister(memory []byte) error {
-	return c.check("cuMemHostUnregister", C.tcu_host_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+	return c.check("cuMemHostUnregister",
+		C.tcu_host_unregister(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
 // HostAlloc allocates pinned host memory, page aligned, and returns it with its address for
@@ -193,7 +198,8 @@ func (c *Context) Unregister(memory []byte) error {
 func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
 	var memory unsafe.Pointer
 	var address C.tcu_address
-	if err := c.check("cuMemHostAlloc", C.tcu_host_alloc(c.d, C.size_t(size), &memory, &address)); err != nil {
+	if err := c.check("cuMemHostAlloc", C.tcu_host_alloc(c.d, C.size_t(size), &memory,
+		&address)); err != nil {
 		return nil, 0, err
 	}
 	return unsafe.Slice((*byte)(memory), size), Address(address), nil
@@ -201,7 +207,8 @@ func (c *Context) HostAlloc(size int) ([]byte, Address, error) {
 
 // HostFree frees memory of HostAlloc.
 func (c *Context) HostFree(memory []byte) error {
-	return c.check("cuMemFreeHost", C.tcu_mem_free_host(c.d, unsafe.Pointer(unsafe.SliceData(memory))))
+	return c.check("cuMemFreeHost", C.tcu_mem_free_host(c.d,
+		unsafe.Pointer(unsafe.SliceData(memory))))
 }
 
 // AllocRing allocates GPU memory and maps it twice in a row, so that a range that wraps
@@ -222,19 +229,24 @@ func (c *Context) FreeRing(a Address, size int) error {
 // CopyIn copies registered or pinned host memory to the GPU, in stream order. Do not change
 // the memory until the stream has passed the copy.
 func (c *Context) CopyIn(s Stream, to Address, from []byte) error {
-	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to), unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.tcu_stream(s)))
+	return c.check("cuMemcpyHtoDAsync", C.tcu_copy_in(c.d, C.tcu_address(to),
+		unsafe.Pointer(unsafe.SliceData(from)), C.size_t(len(from)), C.tcu_stream(s)))
 }
 
 // CopyOut copies GPU memory to registered or pinned host memory, in stream order.
 func (c *Context) CopyOut(s Stream, to []byte, from Address) error {
-	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)), C.tcu_address(from), C.size_t(len(to)), C.tcu_stream(s)))
+	return c.check("cuMemcpyDtoHAsync", C.tcu_copy_out(c.d, unsafe.Pointer(unsafe.SliceData(to)),
+		C.tcu_address(from), C.size_t(len(to)), C.tcu_stream(s)))
 }
 
 // Launch starts the unpack kernel over count descriptors, in stream order. count must be
 // positive.
-func (c *Context) Launch(s Stream, descriptors Address, count int, source, destination Address) error {
-	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block, C.tcu_stream(s),
-		C.tcu_address(descriptors), C.uint32_t(count), C.tcu_address(source), C.tcu_address(destination)))
+func (c *Context) Launch(s Stream, descriptors Address, count int,
+	source, destination Address) error {
+	return c.check("cuLaunchKernel", C.tcu_launch(c.d, c.function, C.uint(Blocks(count)), Block,
+		C.tcu_stream(s),
+		C.tcu_address(descriptors), C.uint32_t(count), C.tcu_address(source),
+		C.tcu_address(destination)))
 }
 
 // Close closes the context. Free everything that was made with it first.

@@ -18,7 +18,8 @@ import (
 
 func TestOpenGivesTheLoadersMessage(t *testing.T) {
 	_, err := Open("libcuda-that-nobody-has.so.1", 0)
-	require.EqualError(t, err, "libcuda-that-nobody-has.so.1: cannot open shared object file: No such file or directory")
+	require.EqualError(t, err,
+		"libcuda-that-nobody-has.so.1: cannot open shared object file: No such file or directory")
 
 	_, err = Open("libc.so.6", 0) // a library, but another one
 	require.ErrorContains(t, err, "undefined symbol: cuGetErrorName")
@@ -34,7 +35,8 @@ func testDriver(t *testing.T) string {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	library := filepath.Join(t.TempDir(), "driver.so")
-	output, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library, "testdata/driver.c").CombinedOutput()
+	output, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library,
+		"testdata/driver.c").CombinedOutput()
 	require.NoError(t, err, string(output))
 	return library
 }
@@ -52,7 +54,8 @@ func live(t *testing.T, c *Context) int {
 // mapped returns memory outside Go's heap, which C may keep.
 func mapped(t *testing.T, size int) []byte {
 	t.Helper()
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Munmap(memory)) })
 	return memory
@@ -75,7 +78,8 @@ func TestContext(t *testing.T) {
 	block, descriptors, err := c.HostAlloc(2 * DescriptorSize)
 	require.NoError(t, err)
 	require.Len(t, block, 2*DescriptorSize)
-	require.NotEqual(t, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(block)))), uint64(descriptors), "the GPU has its own address")
+	require.NotEqual(t, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(block)))),
+		uint64(descriptors), "the GPU has its own address")
 	destination, size, err := c.AllocRing(4096)
 	require.NoError(t, err)
 	require.Equal(t, 1<<16, size, "this driver's mapping granularity")
@@ -124,7 +128,8 @@ func TestDriverErrors(t *testing.T) {
 	before := live(t, c)
 	ring := func() error { _, _, err := c.AllocRing(1); return err }
 	for call, do := range map[string]func() error{
-		"cuMemGetAllocationGranularity": ring, "cuMemAddressReserve": ring, "cuMemCreate": ring, "cuMemMap": ring, "cuMemSetAccess": ring,
+		"cuMemGetAllocationGranularity": ring, "cuMemAddressReserve": ring, "cuMemCreate": ring,
+		"cuMemMap": ring, "cuMemSetAccess": ring,
 		"cuInit":                   func() error { _, err := Open(library, 0); return err },
 		"cuDevicePrimaryCtxRetain": func() error { _, err := Open(library, 0); return err },
 		"cuModuleLoadData":         func() error { _, err := Open(library, 0); return err },
@@ -137,7 +142,8 @@ func TestDriverErrors(t *testing.T) {
 		t.Setenv("FAIL", call)
 		var failed *Error
 		require.ErrorAs(t, do(), &failed, call)
-		require.Equal(t, Error{Call: call, Code: 2, Name: "CUDA_ERROR_OUT_OF_MEMORY", Text: "out of memory"}, *failed)
+		require.Equal(t, Error{Call: call, Code: 2, Name: "CUDA_ERROR_OUT_OF_MEMORY",
+			Text: "out of memory"}, *failed)
 		require.Equal(t, before, live(t, c), "%s left something behind", call)
 	}
 	require.NoError(t, os.Unsetenv("FAIL"))

@@ -22,7 +22,9 @@ type Error struct {
 	Text string // the driver's description
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text)
+}
 
 // Description describes the GPU and the driver of a context.
 type Description struct {

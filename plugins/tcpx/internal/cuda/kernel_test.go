@@ -28,8 +28,10 @@ func TestKernelIsWhatTheHostTakesItFor(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Entry, k.Name)
 	require.Equal(t, Block, k.Threads)
-	require.Contains(t, kernel, "\n.version 6.0\n.target sm_70\n.address_size 64\n", "accepted by old drivers")
-	require.Regexp(t, `\(\s+\.param \.u64 descriptors,\s+\.param \.u32 count,\s+\.param \.u64 source,\s+\.param \.u64 destination\s+\)`, kernel,
+	require.Contains(t, kernel, "\n.version 6.0\n.target sm_70\n.address_size 64\n",
+		"accepted by old drivers")
+	require.Regexp(t,
+		`\(\s+\.param \.u64 descriptors,\s+\.param \.u32 count,\s+\.param \.u64 source,\s+\.param \.u64 destination\s+\)`, kernel,
 		"the parameters that Launch passes, in order")
 }
 
@@ -93,7 +95,8 @@ func unpack(text string, lengths []uint32, alignments []int) error {
 	if err != nil {
 		return err
 	}
-	c := &card{memory: make([]byte, cardSize), written: make([]byte, cardSize), widths: map[int]int{}}
+	c := &card{memory: make([]byte, cardSize), written: make([]byte, cardSize),
+		widths: map[int]int{}}
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(c.memory) // never returns an error
 	want := bytes.Clone(c.memory)
 	times, widths := make([]byte, cardSize), map[int]int{}
@@ -129,7 +132,8 @@ func unpack(text string, lengths []uint32, alignments []int) error {
 	copy(want, list)
 	copy(want[len(list):], bytes.Repeat([]byte{1, 0, 0, 0}, 64)) // one byte from 1 to 0x100000001
 	copy(c.memory, want[:sourceAt])
-	if err := k.Run(Blocks(count), []uint64{base, uint64(count), base + sourceAt, base + destinationAt - far}, c); err != nil {
+	if err := k.Run(Blocks(count), []uint64{base, uint64(count), base + sourceAt,
+		base + destinationAt - far}, c); err != nil {
 		return err
 	}
 	switch {
@@ -152,7 +156,8 @@ func sixteen() (all []int) {
 
 // TestKernelUnpacks interprets the kernel's text, thread by thread.
 func TestKernelUnpacks(t *testing.T) {
-	require.NoError(t, unpack(kernel, []uint32{0, 1, 2, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1100}, sixteen()))
+	require.NoError(t, unpack(kernel, []uint32{0, 1, 2, 15, 16, 17, 31, 32, 33, 511, 512, 513,
+		1100}, sixteen()))
 	require.NoError(t, unpack(kernel, []uint32{4095, 4096, 4097}, []int{0, 1, 4, 6, 8}))
 }
 
@@ -168,7 +173,8 @@ func TestWrongKernelsAreDetected(t *testing.T) {
 			from, end := offset+m[2], offset+m[3]
 			line := strings.Count(kernel[:from], "\n") + 1
 			for _, text := range to(kernel[from:end]) {
-				wrong[fmt.Sprintf("line %d: %s for %s", line, text, kernel[from:end])] = kernel[:from] + text + kernel[end:]
+				wrong[fmt.Sprintf("line %d: %s for %s", line, text, kernel[from:end])] =
+					kernel[:from] + text + kernel[end:]
 				n++
 			}
 		}
@@ -180,8 +186,10 @@ func TestWrongKernelsAreDetected(t *testing.T) {
 		return []string{strconv.Itoa(n + 1), strconv.Itoa(n - 1)}
 	})
 	require.Equal(t, 2*26, constants, "constants of the code")
-	widths := map[string]string{"v2.u32": "v2.u16", "v4.u32": "v4.u16", "u64": "u32", "u32": "u16", "u16": "u8", "u8": "u16"}
-	require.Equal(t, 12, change(`(?:ld|st)\.global\.(\S+)`, func(s string) []string { return []string{widths[s]} }))
+	widths := map[string]string{"v2.u32": "v2.u16", "v4.u32": "v4.u16", "u64": "u32", "u32": "u16",
+		"u16": "u8", "u8": "u16"}
+	require.Equal(t, 12, change(`(?:ld|st)\.global\.(\S+)`,
+		func(s string) []string { return []string{widths[s]} }))
 	require.Equal(t, 6, change(`setp\.(ge)\.`, func(string) []string { return []string{"eq"} }))
 	for name, text := range wrong {
 		err := unpack(text, []uint32{1, 17, 33, 47, 1100}, []int{0, 1, 2, 4, 8})

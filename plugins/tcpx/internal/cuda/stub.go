@@ -4,7 +4,8 @@ package cuda
 
 import "errors"
 
-var errStub = errors.New("built without cgo: install gcc and libc6-dev (Debian's names), then make build")
+var errStub = errors.New(
+	"built without cgo: install gcc and libc6-dev (Debian's names), then make build")
 
 // The declarations below have the signatures of the real ones and do nothing, because Open
 // returns no Context.

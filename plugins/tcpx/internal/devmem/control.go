@@ -21,7 +21,8 @@ var (
 	ErrControl = errors.New("malformed control message")
 	// ErrBinding means that the bytes are in another dmabuf: the flow is steered to a
 	// queue with another binding.
-	ErrBinding = errors.New("a piece is in another binding's dmabuf: the flow is steered to the wrong queue")
+	ErrBinding = errors.New(
+		"a piece is in another binding's dmabuf: the flow is steered to the wrong queue")
 	// ErrPieces means that there are more pieces than the caller has room for.
 	ErrPieces = errors.New("more pieces than there is room for")
 )
@@ -45,7 +46,8 @@ func Control(control []byte, binding uint32, size uint64, pieces []Piece) (n int
 		if length < controlHeader || length > uint64(len(control)) {
 			return n, ErrControl
 		}
-		if level == unix.SOL_SOCKET && (kind == unix.SCM_DEVMEM_DMABUF || kind == unix.SCM_DEVMEM_LINEAR) {
+		if level == unix.SOL_SOCKET && (kind == unix.SCM_DEVMEM_DMABUF ||
+			kind == unix.SCM_DEVMEM_LINEAR) {
 			if length < controlSpace {
 				return n, ErrControl
 			}
@@ -53,8 +55,10 @@ func Control(control []byte, binding uint32, size uint64, pieces []Piece) (n int
 				return n, ErrPieces
 			}
 			body := control[controlHeader:]
-			p := Piece{Offset: binary.NativeEndian.Uint64(body), Size: binary.NativeEndian.Uint32(body[8:]),
-				Token: binary.NativeEndian.Uint32(body[12:]), Linear: kind == unix.SCM_DEVMEM_LINEAR}
+			p := Piece{Offset: binary.NativeEndian.Uint64(body),
+				Size:   binary.NativeEndian.Uint32(body[8:]),
+				Token:  binary.NativeEndian.Uint32(body[12:]),
+				Linear: kind == unix.SCM_DEVMEM_LINEAR}
 			switch {
 			case p.Linear:
 			case binary.NativeEndian.Uint32(body[16:]) != binding:
@@ -65,7 +69,8 @@ func Control(control []byte, binding uint32, size uint64, pieces []Piece) (n int
 			pieces[n] = p
 			n++
 		}
-		control = control[min((length+controlAlignment-1)&^(controlAlignment-1), uint64(len(control))):]
+		control = control[min((length+controlAlignment-1)&^(controlAlignment-1),
+			uint64(len(control))):]
 	}
 	if len(control) > 0 {
 		return n, ErrControl

@@ -33,7 +33,8 @@ func namespace(t *testing.T) {
 }
 
 // link sends an RTM_NEWLINK for the interface with an index, or for a new one.
-func link(t *testing.T, index int, flags netlink.HeaderFlags, attributes func(*netlink.AttributeEncoder)) {
+func link(t *testing.T, index int, flags netlink.HeaderFlags,
+	attributes func(*netlink.AttributeEncoder)) {
 	t.Helper()
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
 	require.NoError(t, err)
@@ -43,8 +44,9 @@ func link(t *testing.T, index int, flags netlink.HeaderFlags, attributes func(*n
 	data, err := ae.Encode()
 	require.NoError(t, err)
 	_, err = conn.Execute(netlink.Message{
-		Header: netlink.Header{Type: unix.RTM_NEWLINK, Flags: netlink.Request | netlink.Acknowledge | flags},
-		Data:   append(header(index), data...),
+		Header: netlink.Header{Type: unix.RTM_NEWLINK,
+			Flags: netlink.Request | netlink.Acknowledge | flags},
+		Data: append(header(index), data...),
 	})
 	require.NoError(t, err)
 }

@@ -61,7 +61,8 @@ func openFamily(name string) (*family, error) {
 func (f *family) Close() error { return f.conn.Close() }
 
 // call sends one command and returns the answers.
-func (f *family) call(command, version uint8, flags netlink.HeaderFlags, attributes func(*netlink.AttributeEncoder)) ([]genetlink.Message, error) {
+func (f *family) call(command, version uint8, flags netlink.HeaderFlags,
+	attributes func(*netlink.AttributeEncoder)) ([]genetlink.Message, error) {
 	ae := netlink.NewAttributeEncoder()
 	attributes(ae)
 	data, err := ae.Encode()
@@ -81,9 +82,10 @@ func (f *family) call(command, version uint8, flags netlink.HeaderFlags, attribu
 
 // receiveQueues returns the number of receive queues of an interface that is up.
 func (f *family) receiveQueues(index uint32) (n int, err error) {
-	answers, err := f.call(commandQueueGet, netdevVersion, netlink.Dump, func(ae *netlink.AttributeEncoder) {
-		ae.Uint32(queueInterface, index)
-	})
+	answers, err := f.call(commandQueueGet, netdevVersion, netlink.Dump,
+		func(ae *netlink.AttributeEncoder) {
+			ae.Uint32(queueInterface, index)
+		})
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +125,8 @@ func (f *family) bind(index uint32, queue, descriptor int) (id uint32, err error
 
 // split returns the header split of an interface.
 func (f *family) split(index uint32) (value uint8, err error) {
-	answers, err := f.call(commandRingsGet, ethtoolVersion, 0, func(ae *netlink.AttributeEncoder) { device(ae, index) })
+	answers, err := f.call(commandRingsGet, ethtoolVersion, 0,
+		func(ae *netlink.AttributeEncoder) { device(ae, index) })
 	if err != nil {
 		return splitUnknown, err
 	}
@@ -135,10 +138,11 @@ func (f *family) split(index uint32) (value uint8, err error) {
 }
 
 func (f *family) setSplit(index uint32, value uint8) error {
-	_, err := f.call(commandRingsSet, ethtoolVersion, netlink.Acknowledge, func(ae *netlink.AttributeEncoder) {
-		device(ae, index)
-		ae.Uint8(ringsSplit, value)
-	})
+	_, err := f.call(commandRingsSet, ethtoolVersion, netlink.Acknowledge,
+		func(ae *netlink.AttributeEncoder) {
+			device(ae, index)
+			ae.Uint8(ringsSplit, value)
+		})
 	return err
 }
 
@@ -152,7 +156,8 @@ func device(ae *netlink.AttributeEncoder, index uint32) {
 var errNoAttribute = errors.New("the kernel's answer lacks the attribute")
 
 // attribute calls read with the attribute of a type in the first answer.
-func attribute(answers []genetlink.Message, which uint16, read func(*netlink.AttributeDecoder)) error {
+func attribute(answers []genetlink.Message, which uint16,
+	read func(*netlink.AttributeDecoder)) error {
 	if len(answers) == 0 {
 		return errNoAttribute
 	}

@@ -153,7 +153,8 @@ func (b *Binding) tryKernel() *RequirementError {
 	}
 	release := unix.ByteSliceToString(u.Release[:])
 	if !atLeast(release, oldest) {
-		return &RequirementError{Err: fmt.Errorf("Linux %s", release), Remedy: fmt.Sprintf("boot Linux %d.%d or later", oldest[0], oldest[1])}
+		return &RequirementError{Err: fmt.Errorf("Linux %s", release),
+			Remedy: fmt.Sprintf("boot Linux %d.%d or later", oldest[0], oldest[1])}
 	}
 	return nil
 }
@@ -169,7 +170,8 @@ func atLeast(release string, version [2]int) bool {
 func (b *Binding) tryFamily() *RequirementError {
 	var err error
 	if b.netdev, err = b.system.family("netdev"); err != nil {
-		return &RequirementError{Err: err, Remedy: "boot a kernel that has it: Linux with networking (CONFIG_NET)"}
+		return &RequirementError{Err: err,
+			Remedy: "boot a kernel that has it: Linux with networking (CONFIG_NET)"}
 	}
 	return nil
 }
@@ -181,7 +183,8 @@ func (b *Binding) tryCapability() *RequirementError {
 		return &RequirementError{Err: err, Remedy: "capget(2) must work"}
 	}
 	if data[0].Effective&(1<<unix.CAP_NET_ADMIN) == 0 {
-		return &RequirementError{Err: errors.New("the process lacks CAP_NET_ADMIN"), Remedy: "run it as root, or setcap cap_net_admin+ep on the plugin"}
+		return &RequirementError{Err: errors.New("the process lacks CAP_NET_ADMIN"),
+			Remedy: "run it as root, or setcap cap_net_admin+ep on the plugin"}
 	}
 	return nil
 }
@@ -193,9 +196,11 @@ func (b *Binding) tryInterface() *RequirementError {
 	i, err := net.InterfaceByName(b.options.Interface)
 	switch {
 	case err != nil:
-		return &RequirementError{Err: fmt.Errorf("%s: %w", b.options.Interface, err), Remedy: "ip link lists the interfaces"}
+		return &RequirementError{Err: fmt.Errorf("%s: %w", b.options.Interface, err),
+			Remedy: "ip link lists the interfaces"}
 	case i.Flags&net.FlagUp == 0:
-		return &RequirementError{Err: fmt.Errorf("%s is down", i.Name), Remedy: "ip link set " + i.Name + " up"}
+		return &RequirementError{Err: fmt.Errorf("%s is down", i.Name), Remedy: "ip link set " +
+			i.Name + " up"}
 	}
 	b.index = uint32(i.Index)
 	return nil
@@ -211,7 +216,8 @@ func (b *Binding) tryQueues() *RequirementError {
 		return &RequirementError{Err: err, Remedy: "the kernel must list the queues of " + name}
 	}
 	if b.Queues < leastQueues {
-		return &RequirementError{Err: fmt.Errorf("%s has %d, and one is needed for other traffic", name, b.Queues),
+		return &RequirementError{Err: fmt.Errorf("%s has %d, and one is needed for other traffic",
+			name, b.Queues),
 			Remedy: "ethtool -L " + name + " combined 2 (or rx 2), if the NIC has more"}
 	}
 	b.Queue = b.options.Queue
@@ -219,7 +225,8 @@ func (b *Binding) tryQueues() *RequirementError {
 		b.Queue = b.Queues - 1
 	}
 	if b.Queue >= b.Queues {
-		return &RequirementError{Err: fmt.Errorf("%s has queues 0 to %d, not %d", name, b.Queues-1, b.Queue), Remedy: "choose another queue"}
+		return &RequirementError{Err: fmt.Errorf("%s has queues 0 to %d, not %d", name, b.Queues-1,
+			b.Queue), Remedy: "choose another queue"}
 	}
 	return nil
 }
@@ -233,13 +240,15 @@ func (b *Binding) trySplit() *RequirementError {
 	}
 	now, err := b.ethtool.split(b.index)
 	if err != nil {
-		return &RequirementError{Err: fmt.Errorf("the driver of %s does not report it: %w", name, err), Remedy: "use a NIC whose driver can split headers"}
+		return &RequirementError{Err: fmt.Errorf("the driver of %s does not report it: %w", name,
+			err), Remedy: "use a NIC whose driver can split headers"}
 	}
 	switch {
 	case now == splitOn:
 		return nil
 	case now == splitUnknown:
-		return &RequirementError{Err: fmt.Errorf("the driver of %s cannot split headers", name), Remedy: "use a NIC that can"}
+		return &RequirementError{Err: fmt.Errorf("the driver of %s cannot split headers", name),
+			Remedy: "use a NIC that can"}
 	case !b.options.Split:
 		return &RequirementError{Err: fmt.Errorf("it is off on %s", name), Remedy: remedy}
 	}
@@ -268,14 +277,17 @@ func (b *Binding) tryDriver() *RequirementError {
 }
 
 func (b *Binding) driverCannot(err error) *RequirementError {
-	return &RequirementError{Requirement: RequireDriver, Err: fmt.Errorf("%s cannot bind a dmabuf: %w", b.options.Interface, err),
-		Remedy: "use a NIC whose driver has queue management and netmem, and a kernel with CONFIG_NET_DEVMEM"}
+	return &RequirementError{Requirement: RequireDriver,
+		Err: fmt.Errorf("%s cannot bind a dmabuf: %w", b.options.Interface, err),
+		Remedy: "use a NIC whose driver has queue management and netmem, and a kernel with " +
+			"CONFIG_NET_DEVMEM"}
 }
 
 func (b *Binding) tryExporter() *RequirementError {
 	var err error
 	if b.exported, err = b.system.export(b.options.Size, b.options.Extra); err != nil {
-		return &RequirementError{Err: err, Remedy: "modprobe udmabuf, or boot a kernel with CONFIG_UDMABUF; its parameter size_limit_mb limits the size"}
+		return &RequirementError{Err: err, Remedy: "modprobe udmabuf, or boot a kernel with " +
+			"CONFIG_UDMABUF; its parameter size_limit_mb limits the size"}
 	}
 	b.Memory = b.exported.memory
 	return nil
@@ -283,12 +295,15 @@ func (b *Binding) tryExporter() *RequirementError {
 
 func (b *Binding) tryBind() *RequirementError {
 	id, err := b.netdev.bind(b.index, b.Queue, b.exported.descriptor)
-	if errors.Is(err, unix.EOPNOTSUPP) { // kernels differ in whether they check the descriptor or the driver first
+	// kernels differ in whether they check the descriptor or the driver first
+	if errors.Is(err, unix.EOPNOTSUPP) {
 		return b.driverCannot(err)
 	}
 	if err != nil {
-		return &RequirementError{Err: fmt.Errorf("queue %d of %s: %w", b.Queue, b.options.Interface, err),
-			Remedy: "no XDP or AF_XDP socket may use the queue, hds-thresh must be 0, and the driver must be able to restart the queue"}
+		return &RequirementError{Err: fmt.Errorf("queue %d of %s: %w", b.Queue, b.options.Interface,
+			err),
+			Remedy: "no XDP or AF_XDP socket may use the queue, hds-thresh must be 0, and the " +
+				"driver must be able to restart the queue"}
 	}
 	b.ID = id
 	return nil

@@ -50,7 +50,8 @@ func TestRequirementsOnRealDevices(t *testing.T) {
 	requireFailure(t, climb("nobody", -1), RequireInterface, "nobody: ")
 	requireFailure(t, climb("lo", -1), RequireInterface, "lo is down; ip link set lo up")
 	setUp(t, "lo")
-	requireFailure(t, climb("lo", -1), RequireQueues, "lo has 1, and one is needed for other traffic; ethtool -L lo combined 2")
+	requireFailure(t, climb("lo", -1), RequireQueues,
+		"lo has 1, and one is needed for other traffic; ethtool -L lo combined 2")
 
 	makeVeth(t, "one", "eno", 1)
 	requireFailure(t, climb("one", -1), RequireQueues, "one has 1")
@@ -83,7 +84,8 @@ func TestRequirementsWantsTheCapability(t *testing.T) {
 	require.NoError(t, unix.Capget(&header, &data[0]))
 	data[0].Effective &^= 1 << unix.CAP_NET_ADMIN
 	require.NoError(t, unix.Capset(&header, &data[0]))
-	requireFailure(t, Check(Options{Interface: "lo", Queue: -1}), RequireCapability, "setcap cap_net_admin+ep")
+	requireFailure(t, Check(Options{Interface: "lo", Queue: -1}), RequireCapability,
+		"setcap cap_net_admin+ep")
 }
 
 func TestAtLeast(t *testing.T) {
@@ -114,14 +116,16 @@ type nic struct {
 func (n *nic) system() system {
 	return system{
 		family: func(name string) (*family, error) {
-			conn := genltest.Dial(genltest.ServeFamily(genetlink.Family{ID: 42, Name: name, Version: 1}, n.serve))
+			conn := genltest.Dial(genltest.ServeFamily(
+				genetlink.Family{ID: 42, Name: name, Version: 1}, n.serve))
 			return &family{conn: conn, id: 42, name: name}, nil
 		},
 		export: func(size, extra int) (*udmabuf, error) {
 			if n.export != nil {
 				return nil, n.export
 			}
-			memory, err := unix.Mmap(-1, 0, size+extra, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+			memory, err := unix.Mmap(-1, 0, size+extra, unix.PROT_READ|unix.PROT_WRITE,
+				unix.MAP_PRIVATE|unix.MAP_ANON)
 			return &udmabuf{memfd: -1, descriptor: dupNull(n.t), memory: memory}, err
 		},
 	}
@@ -238,13 +242,21 @@ func TestAllRequirements(t *testing.T) {
 		nic         *nic
 	}{
 		{RequireQueues, name + " has 1", with(func(n *nic) { n.queues = 1 })},
-		{RequireSplit, "it is off on " + name + "; ethtool -G " + name + " tcp-data-split on", with(func(n *nic) { n.split = splitOff })},
+		{RequireSplit, "it is off on " + name + "; ethtool -G " + name + " tcp-data-split on",
+			with(func(n *nic) { n.split = splitOff })},
 		{RequireSplit, "cannot split headers", with(func(n *nic) { n.split = splitUnknown })},
 		{RequireSplit, "cannot split headers", with(func(n *nic) { n.silent = true })},
-		{RequireDriver, "operation not supported", with(func(n *nic) { n.driver = genltest.Error(int(unix.EOPNOTSUPP)) })},
-		{RequireExporter, "no such file or directory; modprobe udmabuf", with(func(n *nic) { n.export = &os.PathError{Op: "open", Path: exporter, Err: unix.ENOENT} })},
-		{RequireDriver, name + " cannot bind a dmabuf: operation not supported", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EOPNOTSUPP)) })},
-		{RequireBind, "queue 3 of " + name + ": device or resource busy", with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EBUSY)) })},
+		{RequireDriver, "operation not supported",
+			with(func(n *nic) { n.driver = genltest.Error(int(unix.EOPNOTSUPP)) })},
+		{RequireExporter, "no such file or directory; modprobe udmabuf",
+			with(func(n *nic) {
+				n.export = &os.PathError{Op: "open", Path: exporter,
+					Err: unix.ENOENT}
+			})},
+		{RequireDriver, name + " cannot bind a dmabuf: operation not supported",
+			with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EOPNOTSUPP)) })},
+		{RequireBind, "queue 3 of " + name + ": device or resource busy",
+			with(func(n *nic) { n.bindErr = genltest.Error(int(unix.EBUSY)) })},
 	} {
 		_, err := open(options, c.nic.system())
 		requireFailure(t, err, c.requirement, c.words)
@@ -284,7 +296,8 @@ func TestAllRequirements(t *testing.T) {
 func skipWithout(t *testing.T) {
 	t.Helper()
 	b := &Binding{}
-	for _, try := range []func(*Binding) *RequirementError{(*Binding).tryKernel, (*Binding).tryCapability} {
+	for _, try := range []func(*Binding) *RequirementError{(*Binding).tryKernel,
+		(*Binding).tryCapability} {
 		if err := try(b); err != nil {
 			t.Skipf("%v; %s", err.Err, err.Remedy)
 		}

@@ -11,8 +11,10 @@ import (
 // DontNeed calls setsockopt(SO_DEVMEM_DONTNEED), which returns how many pieces the kernel has
 // taken back, in order. It does not block or allocate.
 func DontNeed(socket int, ranges []TokenRange) (int, error) {
-	taken, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_DEVMEM_DONTNEED,
-		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))), uintptr(len(ranges))*unsafe.Sizeof(TokenRange{}), 0)
+	taken, _, errno := unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(socket), unix.SOL_SOCKET,
+		unix.SO_DEVMEM_DONTNEED,
+		uintptr(unsafe.Pointer(unsafe.SliceData(ranges))),
+		uintptr(len(ranges))*unsafe.Sizeof(TokenRange{}), 0)
 	if errno != 0 {
 		return 0, errno
 	}
@@ -38,14 +40,16 @@ func NewReceiver(buffers, pieces int) *Receiver {
 // the buffers, from the first on. Without control messages all bytes are in the buffers.
 // Receive does not block or allocate. If there is nothing to receive, err is EAGAIN. control
 // is valid until the next call.
-func (r *Receiver) Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte, err error) {
+func (r *Receiver) Receive(socket int, buffers [][]byte, pieces int) (n int, control []byte,
+	err error) {
 	for i, b := range buffers {
 		r.vectors[i].Base = unsafe.SliceData(b)
 		r.vectors[i].SetLen(len(b))
 	}
 	r.message.SetIovlen(len(buffers))
 	r.message.SetControllen(min(pieces*controlSpace, len(r.control)))
-	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(socket), uintptr(unsafe.Pointer(&r.message)), unix.MSG_SOCK_DEVMEM|unix.MSG_DONTWAIT)
+	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(socket),
+		uintptr(unsafe.Pointer(&r.message)), unix.MSG_SOCK_DEVMEM|unix.MSG_DONTWAIT)
 	if errno != 0 {
 		return 0, nil, errno
 	}

@@ -51,7 +51,11 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 	require.True(t, bytes.HasPrefix(append(buffers[0], buffers[1]...), []byte("0123456789abcdef")))
 
 	require.NoError(t, sender.Close())
-	require.Eventually(t, func() bool { n, _, err = r.Receive(socket, buffers, 16); return err == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		n, _, err = r.Receive(socket, buffers, 16)
+		return err ==
+			nil
+	}, time.Minute, time.Millisecond)
 	require.Zero(t, n, "the end of the stream")
 }
 

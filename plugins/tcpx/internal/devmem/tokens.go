@@ -39,7 +39,8 @@ func NewTokens(socket int, dontNeed func(socket int, ranges []TokenRange) (int, 
 
 // Add returns a token, at the latest with the next Flush. The error is that of Flush.
 func (t *Tokens) Add(token uint32) error {
-	if last := t.ranges - 1; last >= 0 && t.batch[last].Start+t.batch[last].Count == token && token != 0 {
+	if last := t.ranges - 1; last >= 0 && t.batch[last].Start+t.batch[last].Count == token &&
+		token != 0 {
 		t.batch[last].Count++
 	} else {
 		if t.ranges == maxRanges {

@@ -45,13 +45,15 @@ func (x *xarray) dontNeed(_ int, ranges []TokenRange) (taken int, err error) {
 // takes per call, and in no more calls than the limits require.
 func TestTokensComeBackOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tokens := rapid.SliceOfNDistinct(rapid.Uint32Range(0, 4000), 0, 2500, rapid.ID[uint32]).Draw(t, "tokens")
+		tokens := rapid.SliceOfNDistinct(rapid.Uint32Range(0, 4000), 0, 2500,
+			rapid.ID[uint32]).Draw(t, "tokens")
 		if rapid.Bool().Draw(t, "sorted") { // the usual order
 			for i := range tokens {
 				tokens[i] = uint32(i)
 			}
 		}
-		x := &xarray{t: t, out: map[uint32]bool{}, limit: rapid.SampledFrom([]int{maxFrags, 100, 3}).Draw(t, "limit")}
+		x := &xarray{t: t, out: map[uint32]bool{},
+			limit: rapid.SampledFrom([]int{maxFrags, 100, 3}).Draw(t, "limit")}
 		for _, token := range tokens {
 			x.out[token] = true
 		}

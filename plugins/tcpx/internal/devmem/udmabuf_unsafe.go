@@ -49,7 +49,8 @@ func exportMemory(size, extra int) (_ *udmabuf, err error) {
 			err = errors.Join(err, u.close())
 		}
 	}()
-	if u.memfd, err = unix.MemfdCreate("tcpx-devmem", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
+	if u.memfd, err = unix.MemfdCreate("tcpx-devmem",
+		unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	if err = unix.Ftruncate(u.memfd, int64(size+extra)); err != nil {
@@ -60,12 +61,14 @@ func exportMemory(size, extra int) (_ *udmabuf, err error) {
 		return nil, fmt.Errorf("sealing the memfd: %w", err)
 	}
 	request := create{memfd: uint32(u.memfd), flags: udmabufCloexec, size: uint64(size)}
-	descriptor, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(device), udmabufCreate, uintptr(unsafe.Pointer(&request)))
+	descriptor, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(device), udmabufCreate,
+		uintptr(unsafe.Pointer(&request)))
 	if errno != 0 {
 		return nil, fmt.Errorf("%s: UDMABUF_CREATE of %d bytes: %w", exporter, size, errno)
 	}
 	u.descriptor = int(descriptor)
-	if u.memory, err = unix.Mmap(u.memfd, 0, size+extra, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if u.memory, err = unix.Mmap(u.memfd, 0, size+extra, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mapping %d bytes: %w", size+extra, err)
 	}
 	return u, nil
@@ -73,7 +76,8 @@ func exportMemory(size, extra int) (_ *udmabuf, err error) {
 
 func (u *udmabuf) sync() error {
 	flags := uint64(syncRead)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(u.descriptor), dmabufSync, uintptr(unsafe.Pointer(&flags))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(u.descriptor), dmabufSync,
+		uintptr(unsafe.Pointer(&flags))); errno != 0 {
 		return fmt.Errorf("DMA_BUF_IOCTL_SYNC: %w", errno)
 	}
 	return nil

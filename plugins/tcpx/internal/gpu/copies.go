@@ -37,8 +37,8 @@ func (u *Unpacker) Unpin(memory []byte) error {
 }
 
 // CopyOut starts to copy from GPU memory to a part of pinned memory, which must not be read before
-// Copied returns the copy's number. Numbers count from 1. It returns 0 if [Requests] copies have not
-// ended. Like Submit it is on the data path, and does not block or allocate.
+// Copied returns the copy's number. Numbers count from 1. It returns 0 if [Requests] copies have
+// not ended. Like Submit it is on the data path, and does not block or allocate.
 func (u *Unpacker) CopyOut(to []byte, from cuda.Address) (number uint64) {
 	c := &u.copies
 	if c.submitted-c.copied.Load() >= Requests {

@@ -11,12 +11,13 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu"
 )
 
-// TestCopyOut copies to pinned memory. Copies end in order, no more than Requests are under way, and
-// the bytes are there when Copied says so.
+// TestCopyOut copies to pinned memory. Copies end in order, no more than Requests are under way,
+// and the bytes are there when Copied says so.
 func TestCopyOut(t *testing.T) {
 	const size, piece = 256 << 10, 4096
 	on(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1, Sends: true}, size, func(b *bench) {
-		host, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		host, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, unix.Munmap(host)) }()
 		require.NoError(t, b.Pin(host))
@@ -26,7 +27,8 @@ func TestCopyOut(t *testing.T) {
 		if b.fake != nil {
 			b.fake.Hold(true)
 			for i := range gpu.Requests {
-				require.EqualValues(t, i+1, b.CopyOut(host[i*piece:][:piece], b.to+cuda.Address(i*piece)))
+				require.EqualValues(t, i+1,
+					b.CopyOut(host[i*piece:][:piece], b.to+cuda.Address(i*piece)))
 			}
 			require.Zero(t, b.CopyOut(host[:piece], b.to), "one more than can be under way")
 			number, err := b.Copied()
@@ -40,7 +42,8 @@ func TestCopyOut(t *testing.T) {
 			submitted = gpu.Requests
 		}
 		for deadline := time.Now().Add(time.Minute); copied < size/piece; {
-			require.True(t, time.Now().Before(deadline), "%d copies of %d have ended", copied, submitted)
+			require.True(t, time.Now().Before(deadline), "%d copies of %d have ended", copied,
+				submitted)
 			if at := int(submitted) * piece; at < size {
 				if number := b.CopyOut(host[at:at+piece], b.to+cuda.Address(at)); number != 0 {
 					submitted++
@@ -52,7 +55,8 @@ func TestCopyOut(t *testing.T) {
 			require.Equal(t, want[:copied*piece], host[:copied*piece])
 		}
 		c := b.Counts()
-		require.Equal(t, []uint64{size / piece, size, 3, 2 * gpu.Requests}, []uint64{c.Sends, c.SendBytes, c.Streams, c.Events})
+		require.Equal(t, []uint64{size / piece, size, 3, 2 * gpu.Requests},
+			[]uint64{c.Sends, c.SendBytes, c.Streams, c.Events})
 		require.NoError(t, b.Check())
 		require.NoError(t, b.Unpin(host))
 	})

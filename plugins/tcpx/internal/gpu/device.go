@@ -21,7 +21,8 @@ type Device interface {
 	FreeRing(a cuda.Address, size int) error
 	CopyIn(s cuda.Stream, to cuda.Address, from []byte) error
 	CopyOut(s cuda.Stream, to []byte, from cuda.Address) error
-	Launch(s cuda.Stream, descriptors cuda.Address, count int, source, destination cuda.Address) error
+	Launch(s cuda.Stream, descriptors cuda.Address, count int,
+		source, destination cuda.Address) error
 	Close() error
 }
 

@@ -1,4 +1,5 @@
-// Package gpu unpacks received chunks into the memory of a GPU, and copies chunks to send out of it.
+// Package gpu unpacks received chunks into the memory of a GPU, and copies chunks to send out of
+// it.
 //
 // A chunk arrives scattered over pages of bounce memory on the host. Descriptors say where
 // each piece belongs. One launch of the kernel, or one copy per piece, moves the pieces

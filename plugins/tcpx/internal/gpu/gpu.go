@@ -47,7 +47,8 @@ var (
 	// outside the bounce memory or the destination.
 	ErrDescriptor = errors.New("a descriptor points outside of the memory")
 	// ErrResources means that streams or events were made for chunks.
-	ErrResources = errors.New("streams or events were made per chunk, which costs more than the unpacking")
+	ErrResources = errors.New(
+		"streams or events were made per chunk, which costs more than the unpacking")
 )
 
 // Config is the argument of [Open].
@@ -191,14 +192,16 @@ func (u *Unpacker) Free(a cuda.Address) error {
 // measured windows.
 func (u *Unpacker) Read(into []byte, from cuda.Address) error {
 	return u.call(func() error {
-		return errors.Join(u.device.CopyOut(u.streams[0], into, from), u.device.Synchronize(u.streams[0]))
+		return errors.Join(u.device.CopyOut(u.streams[0], into, from),
+			u.device.Synchronize(u.streams[0]))
 	})
 }
 
 // Write copies to GPU memory after all earlier submissions.
 func (u *Unpacker) Write(to cuda.Address, from []byte) error {
 	return u.call(func() error {
-		return errors.Join(u.device.CopyIn(u.streams[0], to, from), u.device.Synchronize(u.streams[0]))
+		return errors.Join(u.device.CopyIn(u.streams[0], to, from),
+			u.device.Synchronize(u.streams[0]))
 	})
 }
 
@@ -225,7 +228,8 @@ func (u *Unpacker) Counts() Counts {
 		Launches: c.launches.Load(), Copies: c.copies.Load(),
 		Streams: c.streams.Load(), Events: c.events.Load(),
 		Unpacking: time.Duration(c.unpacking.Load()),
-		Sends:     c.sends.Load(), SendBytes: c.sendBytes.Load(), Sending: time.Duration(c.sending.Load()),
+		Sends:     c.sends.Load(), SendBytes: c.sendBytes.Load(),
+		Sending: time.Duration(c.sending.Load()),
 	}
 }
 
@@ -241,7 +245,8 @@ func (u *Unpacker) resources() (most, events int) {
 func (u *Unpacker) Check() error {
 	most, events := u.resources()
 	if c := u.Counts(); c.Streams > uint64(most) || c.Events > uint64(events) {
-		return fmt.Errorf("%w: %d streams and %d events for %d chunks", ErrResources, c.Streams, c.Events, c.Chunks)
+		return fmt.Errorf("%w: %d streams and %d events for %d chunks", ErrResources, c.Streams,
+			c.Events, c.Chunks)
 	}
 	return nil
 }

@@ -37,12 +37,15 @@ func on(t *testing.T, config gpu.Config, size int, test func(*bench)) {
 		run(t, config, size, fake, func() (gpu.Device, error) { return fake.Open() }, test)
 	})
 	t.Run("real", func(t *testing.T) {
-		run(t, config, size, nil, func() (gpu.Device, error) { return cuda.Open(cuda.Library, 0) }, test)
+		run(t, config, size, nil, func() (gpu.Device, error) { return cuda.Open(cuda.Library, 0) },
+			test)
 	})
 }
 
-func run(t *testing.T, config gpu.Config, size int, fake *gputest.Device, open func() (gpu.Device, error), test func(*bench)) {
-	memory, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+func run(t *testing.T, config gpu.Config, size int, fake *gputest.Device,
+	open func() (gpu.Device, error), test func(*bench)) {
+	memory, err := unix.Mmap(-1, 0, 8<<20, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Munmap(memory)) }()
 	config.Open = open

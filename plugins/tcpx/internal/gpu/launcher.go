@@ -62,7 +62,8 @@ func (u *Unpacker) setUp() error {
 			return err
 		}
 		u.counts.events.Add(1)
-		if r.memory, r.address, err = u.device.HostAlloc(u.config.Descriptors * cuda.DescriptorSize); err != nil {
+		if r.memory, r.address, err = u.device.HostAlloc(
+			u.config.Descriptors * cuda.DescriptorSize); err != nil {
 			return err
 		}
 		r.descriptors = descriptors(r.memory)
@@ -146,7 +147,8 @@ func (u *Unpacker) serve() {
 		finished := u.query(&queues)
 		inProgress -= finished
 		copied := u.queryCopies()
-		if inProgress > 0 && finished == 0 && j.request == nil || !copied && !u.copies.idle() && j.out == nil {
+		if inProgress > 0 && finished == 0 && j.request == nil || !copied && !u.copies.idle() &&
+			j.out == nil {
 			runtime.Gosched()
 		}
 	}
@@ -175,7 +177,8 @@ func (u *Unpacker) start(j *job, stream cuda.Stream) error {
 		}
 		u.counts.copies.Add(1)
 		from := u.bounce[d.Source : uint64(d.Source)+uint64(d.Length)]
-		if err := u.device.CopyIn(stream, j.destination+cuda.Address(d.Destination), from); err != nil {
+		if err := u.device.CopyIn(stream, j.destination+cuda.Address(d.Destination), from); err !=
+			nil {
 			return err
 		}
 	}
@@ -194,7 +197,8 @@ func (u *Unpacker) launchAlone(j *job) error {
 		return errors.Join(err, u.device.DestroyStream(stream))
 	}
 	u.counts.events.Add(1)
-	return errors.Join(u.start(j, stream), u.device.Record(event, stream), u.device.Synchronize(stream),
+	return errors.Join(u.start(j, stream), u.device.Record(event, stream),
+		u.device.Synchronize(stream),
 		u.device.DestroyEvent(event), u.device.DestroyStream(stream))
 }
 

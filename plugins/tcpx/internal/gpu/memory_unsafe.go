@@ -11,5 +11,6 @@ var _ [cuda.DescriptorSize]byte = [unsafe.Sizeof(cuda.Descriptor{})]byte{}
 
 // descriptors returns the memory of a block as descriptors.
 func descriptors(memory []byte) []cuda.Descriptor {
-	return unsafe.Slice((*cuda.Descriptor)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/cuda.DescriptorSize)
+	return unsafe.Slice((*cuda.Descriptor)(unsafe.Pointer(unsafe.SliceData(memory))),
+		len(memory)/cuda.DescriptorSize)
 }

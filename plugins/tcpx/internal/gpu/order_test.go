@@ -16,21 +16,23 @@ import (
 // TestOrderOfCalls: a request is done after launch, record and a query that is ready.
 func TestOrderOfCalls(t *testing.T) {
 	fake := &gputest.Device{}
-	run(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1}, 4096, fake, func() (gpu.Device, error) { return fake.Open() }, func(b *bench) {
-		fake.Hold(true)
-		copy(b.bounce, "payload")
-		b.Block(0)[0] = cuda.Descriptor{Length: 7}
-		require.NoError(t, b.submit(0, 1, 0))
-		require.Eventually(t, func() bool { return slices.Contains(fake.Calls(), "not ready") }, time.Minute, time.Millisecond)
-		ready, err := b.Done(0)
-		require.NoError(t, err)
-		require.False(t, ready, "done before its event")
-		require.ErrorIs(t, b.submit(0, 1, 0), gpu.ErrBusy)
-		require.Equal(t, []string{"launch", "record", "not ready"}, fake.Calls())
-		fake.Hold(false)
-		b.wait(0)
-		require.Equal(t, []string{"launch", "record", "not ready", "ready"}, fake.Calls())
-	})
+	run(t, gpu.Config{Mode: gpu.Kernel, Descriptors: 1}, 4096, fake,
+		func() (gpu.Device, error) { return fake.Open() }, func(b *bench) {
+			fake.Hold(true)
+			copy(b.bounce, "payload")
+			b.Block(0)[0] = cuda.Descriptor{Length: 7}
+			require.NoError(t, b.submit(0, 1, 0))
+			require.Eventually(t, func() bool { return slices.Contains(fake.Calls(), "not ready") },
+				time.Minute, time.Millisecond)
+			ready, err := b.Done(0)
+			require.NoError(t, err)
+			require.False(t, ready, "done before its event")
+			require.ErrorIs(t, b.submit(0, 1, 0), gpu.ErrBusy)
+			require.Equal(t, []string{"launch", "record", "not ready"}, fake.Calls())
+			fake.Hold(false)
+			b.wait(0)
+			require.Equal(t, []string{"launch", "record", "not ready", "ready"}, fake.Calls())
+		})
 }
 
 // TestRequestsInUseAreRefused: a request is in use until Done returns true.
@@ -60,15 +62,18 @@ type quiet struct{ gpu.Device }
 
 func (quiet) Launch(cuda.Stream, cuda.Address, int, cuda.Address, cuda.Address) error { return nil }
 func (quiet) Record(cuda.Event, cuda.Stream) error                                    { return nil }
-func (quiet) Query(cuda.Event) (bool, error)                                          { return true, nil }
+func (quiet) Query(cuda.Event) (bool, error) {
+	return true, nil
+}
 
 // TestDataPathDoesNotAllocate: neither the data path nor the launcher allocates.
 func TestDataPathDoesNotAllocate(t *testing.T) {
 	fake := &gputest.Device{}
-	u, err := gpu.Open(gpu.Config{Mode: gpu.Kernel, Descriptors: 1, Open: func() (gpu.Device, error) {
-		d, err := fake.Open()
-		return quiet{d}, err
-	}})
+	u, err := gpu.Open(gpu.Config{Mode: gpu.Kernel, Descriptors: 1,
+		Open: func() (gpu.Device, error) {
+			d, err := fake.Open()
+			return quiet{d}, err
+		}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, u.Close()) }()
 	require.NoError(t, u.Register(make([]byte, 64)))

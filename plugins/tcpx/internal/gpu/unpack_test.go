@@ -14,7 +14,8 @@ import (
 
 // alignments makes a descriptor for each alignment of source and destination and each length,
 // with sources out of order. It returns the expected destination.
-func (b *bench) alignments(lengths []uint32, offsets []int, size int, poison byte) (list []cuda.Descriptor, want []byte) {
+func (b *bench) alignments(lengths []uint32, offsets []int, size int,
+	poison byte) (list []cuda.Descriptor, want []byte) {
 	want = bytes.Repeat([]byte{poison}, size)
 	place := uint64(0)
 	for _, length := range lengths {
@@ -22,7 +23,8 @@ func (b *bench) alignments(lengths []uint32, offsets []int, size int, poison byt
 			for _, to := range offsets {
 				room := (uint64(len(b.bounce)) - uint64(length) - 16) &^ 15
 				source := uint32((uint64(len(list))*2654435761%room)&^15) + uint32(from)
-				d := cuda.Descriptor{Source: source, Length: length, Destination: place + uint64(to)}
+				d := cuda.Descriptor{Source: source, Length: length, Destination: place +
+					uint64(to)}
 				copy(want[d.Destination:], b.bounce[source:source+length])
 				list = append(list, d)
 				place += (uint64(length)+31)&^15 + 16
@@ -52,19 +54,21 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 				continue // the same calls with an interpreter that is ten times slower
 			}
 			t.Run(fmt.Sprintf("%s/%s", mode, name), func(t *testing.T) {
-				on(t, gpu.Config{Mode: mode, Descriptors: 256 * len(pieces.lengths)}, pieces.size, func(b *bench) {
-					fill(b.bounce, 1)
-					list, want := b.alignments(pieces.lengths, pieces.offsets, pieces.size, 0xA5)
-					require.NoError(t, b.Write(b.to, bytes.Repeat([]byte{0xA5}, pieces.size)))
-					b.unpack(3, list...)
-					got := make([]byte, pieces.size)
-					require.NoError(t, b.Read(got, b.to))
-					for i := range got {
-						if got[i] != want[i] {
-							t.Fatalf("byte %d is %#x, want %#x", i, got[i], want[i])
+				on(t, gpu.Config{Mode: mode, Descriptors: 256 * len(pieces.lengths)}, pieces.size,
+					func(b *bench) {
+						fill(b.bounce, 1)
+						list, want := b.alignments(pieces.lengths, pieces.offsets,
+							pieces.size, 0xA5)
+						require.NoError(t, b.Write(b.to, bytes.Repeat([]byte{0xA5}, pieces.size)))
+						b.unpack(3, list...)
+						got := make([]byte, pieces.size)
+						require.NoError(t, b.Read(got, b.to))
+						for i := range got {
+							if got[i] != want[i] {
+								t.Fatalf("byte %d is %#x, want %#x", i, got[i], want[i])
+							}
 						}
-					}
-				})
+					})
 			})
 		}
 	}
@@ -85,7 +89,8 @@ func TestManyChunks(t *testing.T) {
 					if i >= gpu.Requests { // wait for the oldest
 						b.wait(request)
 						require.NoError(t, b.Read(got, b.to+cuda.Address(request*chunk)))
-						require.True(t, bytes.Equal(want[request*chunk:(request+1)*chunk], got), "chunk %d", i-gpu.Requests)
+						require.True(t, bytes.Equal(want[request*chunk:(request+1)*chunk], got),
+							"chunk %d", i-gpu.Requests)
 					}
 					pool := b.bounce[request*2*chunk : (request+1)*2*chunk]
 					fill(pool, uint64(i))
@@ -93,7 +98,9 @@ func TestManyChunks(t *testing.T) {
 					for at < chunk && n < 64 {
 						length := min(random.IntN(2*chunk/64)+1, chunk-at)
 						source := random.IntN(len(pool) - length)
-						b.Block(request)[n] = cuda.Descriptor{Source: uint32(request*2*chunk + source), Length: uint32(length), Destination: uint64(at)}
+						b.Block(request)[n] = cuda.Descriptor{
+							Source: uint32(request*2*chunk + source), Length: uint32(length),
+							Destination: uint64(at)}
 						copy(want[request*chunk+at:], pool[source:source+length])
 						n, at = n+1, at+length
 					}

@@ -116,7 +116,8 @@ func (w *Worker) Arm() bool { return C.uam_arm(w.c) != 0 }
 func (w *Worker) Counts() Counts {
 	return Counts{
 		Sent: uint64(w.s.sent), Received: uint64(w.s.arrived), Pended: uint64(w.s.pended),
-		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied), CopiedBytes: uint64(w.s.copied_bytes), Kept: uint64(w.s.kept),
+		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied),
+		CopiedBytes: uint64(w.s.copied_bytes), Kept: uint64(w.s.kept),
 		Strangers: uint64(w.s.strangers),
 	}
 }
@@ -126,8 +127,9 @@ func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
 }
 
-// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader whose
-// round trips take so long that no batch ends within a shorter one, as over a network with a delay.
+// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader
+// whose round trips take so long that no batch ends within a shorter one, as over a network with a
+// delay.
 const slice, maxSlice = time.Millisecond, 512 * time.Millisecond
 
 // maxTrips is the most batches of round trips that a probe records.
@@ -139,7 +141,8 @@ func (w *Worker) ProbeLimit() int { return int(C.uam_probe_limit(w.c)) }
 // Lead measures round trips to a peer that follows, for about d after the first one. It
 // returns the mean of each batch in nanoseconds, and the size of a batch. session must be
 // larger than that of any earlier probe, and size, the bytes of a ping, at most ProbeLimit.
-func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d time.Duration) ([]float64, int, error) {
+func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
+	d time.Duration) ([]float64, int, error) {
 	const batch = 16
 	trips := make([]float64, maxTrips)
 	var filled C.uint32_t
@@ -150,7 +153,8 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
-		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size), C.uint64_t(within), &wait,
+		lost := C.uam_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size),
+			C.uint64_t(within), &wait,
 			(*C.double)(&trips[0]), &filled, maxTrips)
 		if lost != 0 {
 			return nil, 0, errors.New("the peer was lost")
@@ -168,11 +172,13 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int, d
 
 // Follow answers the pings of a leader until the leader ends its session, and returns that
 // session. It ignores sessions up to done. size is that of Lead, for the answers.
-func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32, err error) {
+func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32,
+	err error) {
 	var current C.uint32_t
 	var wait C.uam_wait
 	for {
-		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait, C.uint32_t(done), &current) {
+		switch C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait,
+			C.uint32_t(done), &current) {
 		case 1:
 			return uint32(current), nil
 		case -1:

@@ -59,7 +59,8 @@ func Pair(t testing.TB, w Wire) (a, b *Host) {
 		t.Cleanup(func() { _ = h.space.Close() })
 	}
 	if err := join(both, w); err != nil {
-		cannot("joining two hosts: the kernel needs veth and, for a limited rate, the queueing discipline tbf: %v", err)
+		cannot("joining two hosts: the kernel needs veth and, for a limited rate, the queueing "+
+			"discipline tbf: %v", err)
 	}
 	return both[0], both[1]
 }
@@ -74,11 +75,12 @@ func (h *Host) second() netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// AddSecondWire joins the hosts by one more wire with addresses in 10.78.0.0/24. It carries nothing of
-// the first one's addresses until Reroute.
+// AddSecondWire joins the hosts by one more wire with addresses in 10.78.0.0/24. It carries nothing
+// of the first one's addresses until Reroute.
 func AddSecondWire(t testing.TB, a, b *Host) {
 	t.Helper()
-	require.NoError(t, netspace.Join(netspace.Wire{Space: a.space, Name: secondName}, netspace.Wire{Space: b.space, Name: secondName}, 0))
+	require.NoError(t, netspace.Join(netspace.Wire{Space: a.space, Name: secondName},
+		netspace.Wire{Space: b.space, Name: secondName}, 0))
 	for _, h := range []*Host{a, b} {
 		require.NoError(t, h.space.Up(secondName, netip.PrefixFrom(h.second(), 24)))
 	}
@@ -87,7 +89,8 @@ func AddSecondWire(t testing.TB, a, b *Host) {
 // Reroute sends this host's packets to the other one over the second wire.
 func (h *Host) Reroute(to *Host) error {
 	return h.space.With(secondName, func(handle *netlink.Handle, link netlink.Link) error {
-		return handle.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: h.Address.AsSlice(),
+		return handle.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index,
+			Scope: netlink.SCOPE_LINK, Src: h.Address.AsSlice(),
 			Dst: &net.IPNet{IP: to.Address.AsSlice(), Mask: net.CIDRMask(32, 32)}})
 	})
 }
@@ -101,7 +104,8 @@ func newHost(number byte) (h *Host, err error) {
 
 // join connects the hosts.
 func join(hosts [2]*Host, w Wire) error {
-	if err := netspace.Join(netspace.Wire{Space: hosts[0].space, Name: wireName}, netspace.Wire{Space: hosts[1].space, Name: wireName}, w.MTU); err != nil {
+	if err := netspace.Join(netspace.Wire{Space: hosts[0].space, Name: wireName},
+		netspace.Wire{Space: hosts[1].space, Name: wireName}, w.MTU); err != nil {
 		return err
 	}
 	for _, h := range hosts {
@@ -125,8 +129,11 @@ func (h *Host) up(w Wire) error {
 	return h.space.With(wireName, func(handle *netlink.Handle, wire netlink.Link) error {
 		// A burst must have room for a segmented message, which the kernel sends as one.
 		return handle.QdiscAdd(&netlink.Tbf{
-			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: wire.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-			Rate:       w.Rate, Limit: w.Queue, Buffer: uint32(float64(128<<10) / float64(w.Rate) * netlink.TIME_UNITS_PER_SEC * netlink.TickInUsec()),
+			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: wire.Attrs().Index,
+				Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+			Rate: w.Rate, Limit: w.Queue,
+			Buffer: uint32(float64(128<<10) /
+				float64(w.Rate) * netlink.TIME_UNITS_PER_SEC * netlink.TickInUsec()),
 		})
 	})
 }

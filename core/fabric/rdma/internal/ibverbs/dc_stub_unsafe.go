@@ -10,5 +10,6 @@ import "C"
 import "errors"
 
 func (*Context) newDC(PairConfig, C.struct_ibv_qp_init_attr) (*Pair, error) {
-	return nil, errors.New("built without mlx5dv, which has dynamically connected queue pairs; build with -tags ibverbs,mlx5dv")
+	return nil, errors.New("built without mlx5dv, which has dynamically connected queue pairs; " +
+		"build with -tags ibverbs,mlx5dv")
 }

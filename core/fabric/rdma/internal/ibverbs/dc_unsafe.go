@@ -13,10 +13,13 @@ import (
 	"fmt"
 )
 
-// newDC makes a DC initiator, and a DC target, which is what peers send to. Both are ready afterwards.
+// newDC makes a DC initiator, and a DC target, which is what peers send to. Both are ready
+// afterwards.
 func (c *Context) newDC(o PairConfig, a C.struct_ibv_qp_init_attr) (*Pair, error) {
 	if !C.mlx5dv_is_supported(c.context.device) {
-		return nil, errors.New("the device is not one of mlx5, which alone has dynamically connected queue pairs")
+		return nil,
+			errors.New(
+				"the device is not one of mlx5, which alone has dynamically connected queue pairs")
 	}
 	var atomics C.int
 	if o.Atomics {
@@ -57,14 +60,20 @@ func (p *Pair) initializeDC(o PairConfig) error {
 		a    C.struct_ibv_qp_attr
 		mask C.int
 	}{
-		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port}, C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT},
-		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu}, C.IBV_QP_PATH_MTU},
-		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS, timeout: timeout, retry_cnt: retries, rnr_retry: retries,
+		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port},
+			C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT},
+		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu},
+			C.IBV_QP_PATH_MTU},
+		{p.pair.qp, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS, timeout: timeout,
+			retry_cnt: retries, rnr_retry: retries,
 			max_rd_atomic: C.uint8_t(o.Reads)},
-			C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_SQ_PSN | C.IBV_QP_MAX_QP_RD_ATOMIC},
-		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port, qp_access_flags: o.access()},
+			C.IBV_QP_TIMEOUT | C.IBV_QP_RETRY_CNT | C.IBV_QP_RNR_RETRY | C.IBV_QP_SQ_PSN |
+				C.IBV_QP_MAX_QP_RD_ATOMIC},
+		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_INIT, port_num: port,
+			qp_access_flags: o.access()},
 			C.IBV_QP_PKEY_INDEX | C.IBV_QP_PORT | C.IBV_QP_ACCESS_FLAGS},
-		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu, min_rnr_timer: notReadyTimer, ah_attr: here.address()},
+		{p.target, C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, path_mtu: mtu,
+			min_rnr_timer: notReadyTimer, ah_attr: here.address()},
 			C.IBV_QP_AV | C.IBV_QP_PATH_MTU | C.IBV_QP_MIN_RNR_TIMER},
 	} {
 		if err := modify(step.qp, step.a, step.mask); err != nil {

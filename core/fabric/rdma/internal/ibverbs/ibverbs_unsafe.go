@@ -120,8 +120,9 @@ func (c *Context) Limits() (Limits, error) {
 	if err := check("ibv_query_device", C.ibv_query_device(c.context, &a)); err != nil {
 		return Limits{}, err
 	}
-	return Limits{Pairs: int(a.max_qp), Depth: int(a.max_qp_wr), Shared: int(a.max_srq_wr), Completions: int(a.max_cqe),
-		Reads: int(min(a.max_qp_rd_atom, a.max_qp_init_rd_atom)), Ports: int(a.phys_port_cnt),
+	return Limits{Pairs: int(a.max_qp), Depth: int(a.max_qp_wr), Shared: int(a.max_srq_wr),
+		Completions: int(a.max_cqe),
+		Reads:       int(min(a.max_qp_rd_atom, a.max_qp_init_rd_atom)), Ports: int(a.phys_port_cnt),
 		Atomics: a.atomic_cap != C.IBV_ATOMIC_NONE}, nil
 }
 
@@ -138,11 +139,14 @@ type Port struct {
 // Port returns the state of a port, counted from 1.
 func (c *Context) Port(number int) (Port, error) {
 	var a C.struct_ibv_port_attr
-	if err := check("ibv_query_port", C.tb_query_port(c.context, C.uint8_t(number), &a)); err != nil {
+	if err := check("ibv_query_port", C.tb_query_port(c.context, C.uint8_t(number), &a)); err !=
+		nil {
 		return Port{}, err
 	}
-	return Port{Active: a.state == C.IBV_PORT_ACTIVE, State: C.GoString(C.ibv_port_state_str(a.state)),
-		Ethernet: a.link_layer == C.IBV_LINK_LAYER_ETHERNET, MTU: 128 << a.active_mtu, LID: uint16(a.lid),
+	return Port{Active: a.state == C.IBV_PORT_ACTIVE,
+		State:    C.GoString(C.ibv_port_state_str(a.state)),
+		Ethernet: a.link_layer == C.IBV_LINK_LAYER_ETHERNET, MTU: 128 << a.active_mtu,
+		LID:        uint16(a.lid),
 		MaxMessage: int(a.max_msg_sz)}, nil
 }
 
@@ -163,7 +167,8 @@ func (c *Context) GIDs(ports int) ([]GID, error) {
 	var gids []GID
 	for _, e := range entries[:n] {
 		gids = append(gids, GID{Port: int(e.port_num), Index: int(e.gid_index),
-			Version2: e.gid_type == C.IBV_GID_TYPE_ROCE_V2, Raw: *(*[16]byte)(unsafe.Pointer(&e.gid))})
+			Version2: e.gid_type == C.IBV_GID_TYPE_ROCE_V2,
+			Raw:      *(*[16]byte)(unsafe.Pointer(&e.gid))})
 	}
 	return gids, nil
 }
@@ -183,7 +188,8 @@ func (c *Context) Register(memory []byte, access uint32) (*Memory, error) {
 	if mr == nil {
 		return nil, err
 	}
-	return &Memory{mr: mr, LocalKey: uint32(mr.lkey), RemoteKey: uint32(mr.rkey), Address: uint64(uintptr(p))}, nil
+	return &Memory{mr: mr, LocalKey: uint32(mr.lkey), RemoteKey: uint32(mr.rkey),
+		Address: uint64(uintptr(p))}, nil
 }
 
 // Deregister ends the registration.
@@ -214,7 +220,8 @@ func (c *Context) NewCQ(entries int) (*CQ, error) {
 		C.ibv_destroy_comp_channel(channel)
 		return nil, fmt.Errorf("ibv_create_cq of %d entries: %w", entries, err)
 	}
-	q := &CQ{cq: (*C.struct_tb_cq)(C.calloc(1, C.sizeof_struct_tb_cq)), channel: channel, cookies: map[uint32]uint32{}}
+	q := &CQ{cq: (*C.struct_tb_cq)(C.calloc(1, C.sizeof_struct_tb_cq)), channel: channel,
+		cookies: map[uint32]uint32{}}
 	q.cq.cq = cq
 	q.rebuild()
 	return q, nil
@@ -289,8 +296,8 @@ type PairConfig struct {
 	Send, Receive, Inline, MTU, Port int
 	Cookie, QKey                     uint32
 
-	// Dynamic asks for a DC initiator and a DC target with the access key QKey. The other fields are for
-	// it alone.
+	// Dynamic asks for a DC initiator and a DC target with the access key QKey. The other fields
+	// are for it alone.
 	Dynamic         bool
 	Global          bool // as of Path
 	GIDIndex, Reads int
@@ -372,7 +379,9 @@ func (p *Pair) addCookie(number, cookie uint32) {
 }
 
 // modify changes the state and attributes of a queue pair.
-func (p *Pair) modify(a C.struct_ibv_qp_attr, mask C.int) error { return modify(p.pair.qp, a, mask) }
+func (p *Pair) modify(a C.struct_ibv_qp_attr, mask C.int) error {
+	return modify(p.pair.qp, a, mask)
+}
 
 func modify(qp *C.struct_ibv_qp, a C.struct_ibv_qp_attr, mask C.int) error {
 	return check("ibv_modify_qp", C.ibv_modify_qp(qp, &a, C.IBV_QP_STATE|mask))
@@ -419,16 +428,21 @@ func (o *Path) address() C.struct_ibv_ah_attr {
 
 // Connect takes an RC queue pair to state RTS.
 func (p *Pair) Connect(o Path) error {
-	err := p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, ah_attr: o.address(), path_mtu: uint32(o.MTU),
+	err := p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTR, ah_attr: o.address(),
+		path_mtu:    uint32(o.MTU),
 		dest_qp_num: C.uint32_t(o.Number), rq_psn: C.uint32_t(o.Sequence),
 		max_dest_rd_atomic: C.uint8_t(o.Reads), min_rnr_timer: C.uint8_t(o.NotReadyTimer)},
-		C.IBV_QP_AV|C.IBV_QP_PATH_MTU|C.IBV_QP_DEST_QPN|C.IBV_QP_RQ_PSN|C.IBV_QP_MAX_DEST_RD_ATOMIC|C.IBV_QP_MIN_RNR_TIMER)
+		C.IBV_QP_AV|C.IBV_QP_PATH_MTU|C.IBV_QP_DEST_QPN|C.IBV_QP_RQ_PSN|C.IBV_QP_MAX_DEST_RD_ATOMIC|
+			C.IBV_QP_MIN_RNR_TIMER)
 	if err != nil {
 		return err
 	}
-	return p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS, timeout: C.uint8_t(o.Timeout), retry_cnt: C.uint8_t(o.Retries),
-		rnr_retry: C.uint8_t(o.NotReadyRetries), sq_psn: C.uint32_t(o.Own), max_rd_atomic: C.uint8_t(o.Reads)},
-		C.IBV_QP_TIMEOUT|C.IBV_QP_RETRY_CNT|C.IBV_QP_RNR_RETRY|C.IBV_QP_SQ_PSN|C.IBV_QP_MAX_QP_RD_ATOMIC)
+	return p.modify(C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_RTS, timeout: C.uint8_t(o.Timeout),
+		retry_cnt: C.uint8_t(o.Retries),
+		rnr_retry: C.uint8_t(o.NotReadyRetries), sq_psn: C.uint32_t(o.Own),
+		max_rd_atomic: C.uint8_t(o.Reads)},
+		C.IBV_QP_TIMEOUT|C.IBV_QP_RETRY_CNT|C.IBV_QP_RNR_RETRY|C.IBV_QP_SQ_PSN|
+			C.IBV_QP_MAX_QP_RD_ATOMIC)
 }
 
 // AddPeer adds a peer to a UD queue pair and returns its index.
@@ -439,8 +453,10 @@ func (p *Pair) AddPeer(o Path, qkey uint32) (uint32, error) {
 		return 0, fmt.Errorf("ibv_create_ah: %w", err)
 	}
 	n := p.pair.peer_count
-	p.pair.peers = (*C.struct_tb_peer)(C.realloc(unsafe.Pointer(p.pair.peers), C.size_t(n+1)*C.sizeof_struct_tb_peer))
-	unsafe.Slice(p.pair.peers, int(n)+1)[n] = C.struct_tb_peer{ah: ah, number: C.uint32_t(o.Number), qkey: C.uint32_t(qkey)}
+	p.pair.peers = (*C.struct_tb_peer)(C.realloc(unsafe.Pointer(p.pair.peers),
+		C.size_t(n+1)*C.sizeof_struct_tb_peer))
+	unsafe.Slice(p.pair.peers, int(n)+1)[n] = C.struct_tb_peer{ah: ah, number: C.uint32_t(o.Number),
+		qkey: C.uint32_t(qkey)}
 	p.pair.peer_count++
 	return uint32(n), nil
 }

@@ -50,7 +50,8 @@ func (p *Pair) NewLoop(srq *SRQ, o LoopConfig) *Loop {
 	}
 	l.send = *(*C.struct_tb_send)(o.Send)
 	l.receives, l.stride = C.uint64_t(o.Receives), C.uint32_t(o.Stride)
-	l.receive_length, l.receive_key, l.depth = C.uint32_t(o.ReceiveLength), C.uint32_t(o.ReceiveKey), C.uint32_t(o.Depth)
+	l.receive_length, l.receive_key, l.depth = C.uint32_t(o.ReceiveLength),
+		C.uint32_t(o.ReceiveKey), C.uint32_t(o.Depth)
 	return &Loop{l}
 }
 
@@ -58,7 +59,8 @@ func (p *Pair) NewLoop(srq *SRQ, o LoopConfig) *Loop {
 func (l *Loop) Begin(peer uint32, m LoopMessages) {
 	c := l.loop
 	c.send.peer = C.uint32_t(peer)
-	c.parts, c.part, c.last, c.expected = C.uint32_t(m.Parts), C.uint32_t(m.Part), C.uint32_t(m.Last), C.uint32_t(m.Expected)
+	c.parts, c.part, c.last, c.expected = C.uint32_t(m.Parts), C.uint32_t(m.Part),
+		C.uint32_t(m.Last), C.uint32_t(m.Expected)
 	c.nonce, c.arrived, c.queued, c.cursor = C.uint32_t(m.Nonce), 0, 0, 0
 	c.last_nonce = C.uint32_t(m.LastNonce)
 	l.stopFlag().Store(0)

@@ -25,22 +25,26 @@ type Process struct {
 	// Label names the process in its output and in errors: a host, or the engine.
 	Label string
 	Argv  []string
-	// TicketOnInput means that the agent reads its ticket from standard input. Otherwise it is in the
-	// environment. It is never an argument, which every user of the machine could read.
+	// TicketOnInput means that the agent reads its ticket from standard input. Otherwise it is in
+	// the environment. It is never an argument, which every user of the machine could read.
 	TicketOnInput bool
 }
 
-// Launch returns the process of an engine such as "srun -N2", followed by the command of an agent and its
-// arguments. A shell splits engine and agent, and env allows variables before the engine's name.
+// Launch returns the process of an engine such as "srun -N2", followed by the command of an agent
+// and its arguments. A shell splits engine and agent, and env allows variables before the engine's
+// name.
 func Launch(engine, agent string, args ...string) []Process {
-	words := slices.DeleteFunc(strings.Fields(engine), func(word string) bool { return strings.Contains(word, "=") })
+	words := slices.DeleteFunc(strings.Fields(engine),
+		func(word string) bool { return strings.Contains(word, "=") })
 	label := filepath.Base(append(words, "engine")[0])
-	return []Process{{Label: label, Argv: append([]string{"/bin/sh", "-c", "exec env " + engine + " " + agent + ` "$@"`, "sh"}, args...)}}
+	return []Process{
+		{Label: label, Argv: append([]string{"/bin/sh", "-c", "exec env " + engine + " " + agent +
+			` "$@"`, "sh"}, args...)}}
 }
 
-// SSH returns a process for each host, which starts an agent with its index. It runs the user's ssh, so
-// that their configuration, keys and jump hosts apply; ssh never asks for a password, because the
-// questions of several would mix.
+// SSH returns a process for each host, which starts an agent with its index. It runs the user's
+// ssh, so that their configuration, keys and jump hosts apply; ssh never asks for a password,
+// because the questions of several would mix.
 func SSH(hosts []string, agent string, args ...string) []Process {
 	var all []Process
 	for i, host := range hosts {
@@ -49,7 +53,8 @@ func SSH(hosts []string, agent string, args ...string) []Process {
 			command += " " + Quote(word)
 		}
 		all = append(all, Process{Label: host, TicketOnInput: true,
-			Argv: []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", host, command}})
+			Argv: []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--",
+				host, command}})
 	}
 	return all
 }
@@ -58,9 +63,11 @@ func SSH(hosts []string, agent string, args ...string) []Process {
 func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 const (
-	tailLines   = 5               // of a failed process, in its error; srun ends with four on what it did then
-	patience    = 3 * time.Second // before a process that should end gets a signal, and then another
-	outputDelay = time.Second     // for output of a process that has ended
+	// of a failed process, in its error; srun ends with four on what it did then
+	tailLines = 5
+	// before a process that should end gets a signal, and then another
+	patience    = 3 * time.Second
+	outputDelay = time.Second // for output of a process that has ended
 )
 
 // Engine is a set of running processes.
@@ -75,8 +82,8 @@ type Engine struct {
 	first  error
 }
 
-// Start starts processes, which hand ticket to their agents. log gets each line of their output and may
-// be called concurrently.
+// Start starts processes, which hand ticket to their agents. log gets each line of their output and
+// may be called concurrently.
 func Start(processes []Process, ticket string, log func(label, line string)) (*Engine, error) {
 	e := &Engine{log: log, failed: make(chan struct{}), patience: patience, groups: map[int]bool{}}
 	for _, p := range processes {
@@ -97,7 +104,8 @@ func (e *Engine) start(p Process, ticket string) error {
 		cmd.Stdin = strings.NewReader(ticket + "\n")
 	}
 	cmd.WaitDelay = outputDelay
-	// A group of its own: an interrupt from the terminal is for the coordinator, which ends the agents.
+	// A group of its own: an interrupt from the terminal is for the coordinator, which ends the
+	// agents.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	output, input := io.Pipe()
 	cmd.Stdout, cmd.Stderr = input, input
@@ -136,15 +144,16 @@ func (e *Engine) mark(group int, runs bool) {
 	}
 }
 
-// environment returns variables with the ticket. Open MPI passes its processes no others than its own
-// variables, except those that the list in one of these names. Unless the user has decided otherwise,
-// srun ends its step when a task fails, as mpirun does: it would keep the others, and the coordinator would
-// wait for the agent that failed.
+// environment returns variables with the ticket. Open MPI passes its processes no others than its
+// own variables, except those that the list in one of these names. Unless the user has decided
+// otherwise, srun ends its step when a task fails, as mpirun does: it would keep the others, and
+// the coordinator would wait for the agent that failed.
 func environment(variables []string, ticket string) []string {
 	const list = "OMPI_MCA_mca_base_env_list="
 	const endOnFailure = "SLURM_KILL_BAD_EXIT="
 	names := TicketVariable
-	decided := slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, endOnFailure) })
+	decided := slices.ContainsFunc(variables,
+		func(v string) bool { return strings.HasPrefix(v, endOnFailure) })
 	variables = slices.DeleteFunc(slices.Clone(variables), func(v string) bool {
 		own, found := strings.CutPrefix(v, list)
 		if found && own != "" {
@@ -226,8 +235,8 @@ func (e *Engine) Err() error {
 	return e.first
 }
 
-// Stop waits until all processes have ended, which they do soon after their agents. It ends those that
-// do not. A nil engine has none.
+// Stop waits until all processes have ended, which they do soon after their agents. It ends those
+// that do not. A nil engine has none.
 func (e *Engine) Stop() {
 	if e == nil {
 		return

@@ -36,9 +36,11 @@ func script(t *testing.T, name, text string) string {
 
 func TestLaunch(t *testing.T) {
 	t.Setenv("OMPI_MCA_mca_base_env_list", "HOME")
-	agent := script(t, "agent", `echo "$@" and $TRANSPORTBENCH_TICKET; echo $OMPI_MCA_mca_base_env_list >&2; tr '\0' ' ' </proc/$PPID/cmdline`)
+	agent := script(t, "agent",
+		`echo "$@" and $TRANSPORTBENCH_TICKET; echo $OMPI_MCA_mca_base_env_list >&2; tr '\0' ' ' </proc/$PPID/cmdline`)
 	log, lines := record()
-	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, Quote(agent), "agent", "two words"), "ticket-1", log)
+	e, err := Start(Launch(`sh -c '"$@"; exit 0' "an engine"`, Quote(agent), "agent", "two words"),
+		"ticket-1", log)
 	require.NoError(t, err)
 	<-e.Failed()
 	failure := e.Err()
@@ -52,26 +54,34 @@ func TestLaunch(t *testing.T) {
 
 func TestLaunchFails(t *testing.T) {
 	log, _ := record()
-	e, err := Start(Launch(`CODE=7 sh -c 'for i in 1 2 3 4 5 6; do echo line $i; done; echo ------; exit $CODE'`, ""), "ticket", log)
+	e, err := Start(
+		Launch(
+			`CODE=7 sh -c 'for i in 1 2 3 4 5 6; do echo line $i; done; echo ------; exit $CODE'`,
+			""), "ticket", log)
 	require.NoError(t, err)
 	<-e.Failed()
 	failure := e.Err()
 	e.Stop()
-	require.EqualError(t, failure, "sh failed: exit status 7: line 2; line 3; line 4; line 5; line 6")
+	require.EqualError(t, failure,
+		"sh failed: exit status 7: line 2; line 3; line 4; line 5; line 6")
 	var exit *ExitError
 	require.True(t, errors.As(failure, &exit))
 }
 
 // TestEnvironment: srun ends a step with a task that failed, unless the user wants it to go on.
 func TestEnvironment(t *testing.T) {
-	require.Equal(t, []string{"A=b", "SLURM_KILL_BAD_EXIT=1", "TRANSPORTBENCH_TICKET=x", "OMPI_MCA_mca_base_env_list=TRANSPORTBENCH_TICKET"},
+	require.Equal(t, []string{"A=b", "SLURM_KILL_BAD_EXIT=1", "TRANSPORTBENCH_TICKET=x",
+		"OMPI_MCA_mca_base_env_list=TRANSPORTBENCH_TICKET"},
 		environment([]string{"A=b"}, "x"))
-	require.Contains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"), "SLURM_KILL_BAD_EXIT=0")
-	require.NotContains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"), "SLURM_KILL_BAD_EXIT=1")
+	require.Contains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"),
+		"SLURM_KILL_BAD_EXIT=0")
+	require.NotContains(t, environment([]string{"SLURM_KILL_BAD_EXIT=0"}, "x"),
+		"SLURM_KILL_BAD_EXIT=1")
 }
 
 func TestSSH(t *testing.T) {
-	ssh := script(t, "ssh", `for last; do :; done; read ticket; echo "$@" TICKET $ticket ENV $TRANSPORTBENCH_TICKET; eval "$last"`)
+	ssh := script(t, "ssh",
+		`for last; do :; done; read ticket; echo "$@" TICKET $ticket ENV $TRANSPORTBENCH_TICKET; eval "$last"`)
 	t.Setenv("PATH", filepath.Dir(ssh)+":"+os.Getenv("PATH"))
 	log, lines := record()
 	e, err := Start(SSH([]string{"a", "root@b"}, "echo plain", "it's"), "ticket-2", log)
@@ -88,7 +98,8 @@ func TestSSH(t *testing.T) {
 // TestStop ends a process that ignores SIGTERM, and its child.
 func TestStop(t *testing.T) {
 	log, lines := record()
-	e, err := Start(Launch(`sh -c 'trap "" TERM; echo sh: begun; sleep 1000; :'`, ""), "ticket", log)
+	e, err := Start(Launch(`sh -c 'trap "" TERM; echo sh: begun; sleep 1000; :'`, ""),
+		"ticket", log)
 	require.NoError(t, err)
 	require.NoError(t, e.Err())
 	e.patience = 50 * time.Millisecond
@@ -101,7 +112,8 @@ func TestStop(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	log, _ := record()
 	missing := filepath.Join(t.TempDir(), "missing")
-	_, err := Start(append(Launch("sleep 1000", ""), Process{Label: "x", Argv: []string{missing}}), "ticket", log)
+	_, err := Start(append(Launch("sleep 1000", ""), Process{Label: "x", Argv: []string{missing}}),
+		"ticket", log)
 	require.ErrorContains(t, err, "start x: ")
 	require.True(t, strings.HasSuffix(err.Error(), "no such file or directory"), err)
 }

@@ -12,8 +12,8 @@ const MaxHostfile = 1 << 20
 // ParseHosts returns the hosts of a list such as "a,user@b".
 func ParseHosts(list string) ([]string, error) { return checkHosts(strings.Split(list, ",")) }
 
-// ReadHostfile returns the hosts of a file with one in each line. It ignores comments after # and, as there
-// is one agent for each host, what MPI's hostfiles have after the name, such as slots=4.
+// ReadHostfile returns the hosts of a file with one in each line. It ignores comments after # and,
+// as there is one agent for each host, what MPI's hostfiles have after the name, such as slots=4.
 func ReadHostfile(text string) ([]string, error) {
 	var hosts []string
 	for line := range strings.Lines(text) {
@@ -35,7 +35,8 @@ func checkHosts(hosts []string) ([]string, error) {
 		case hosts[i] == "" || hosts[i][0] == '-' || strings.ContainsAny(hosts[i], " \t"):
 			return nil, fmt.Errorf("%q is no host", host)
 		case slices.Contains(hosts[:i], hosts[i]):
-			return nil, fmt.Errorf("%q is there twice; each host has one agent, and --ranks-per-host says how many ranks", host)
+			return nil, fmt.Errorf("%q is there twice; each host has one agent, and "+
+				"--ranks-per-host says how many ranks", host)
 		}
 	}
 	return hosts, nil

@@ -8,9 +8,10 @@ type Task struct {
 	Rank, Size int
 }
 
-// taskVariables lists the variables of the engines. Slurm comes last: the processes of mpirun and mpiexec
-// inherit its variables from the daemons that srun started for these, and with them a wrong rank. A batch
-// script of Slurm has SLURM_PROCID and SLURM_NTASKS as well; only a step has SLURM_STEP_NUM_TASKS.
+// taskVariables lists the variables of the engines. Slurm comes last: the processes of mpirun and
+// mpiexec inherit its variables from the daemons that srun started for these, and with them a wrong
+// rank. A batch script of Slurm has SLURM_PROCID and SLURM_NTASKS as well; only a step has
+// SLURM_STEP_NUM_TASKS.
 var taskVariables = []struct{ engine, rank, size string }{
 	{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
 	{"mpiexec", "PMI_RANK", "PMI_SIZE"},

@@ -14,14 +14,20 @@ func TestFindTask(t *testing.T) {
 		found     bool
 	}{
 		{name: "none"},
-		{"a step", map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2"}, Task{"srun", 1, 2}, true},
-		{"a batch script", map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, Task{}, false},
+		{"a step", map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+			"SLURM_NTASKS": "2"}, Task{"srun", 1, 2}, true},
+		{"a batch script", map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},
+			Task{}, false},
 		{"mpirun in an allocation", map[string]string{
-			"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4",
+			"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "SLURM_PROCID": "0",
+			"SLURM_STEP_NUM_TASKS": "4",
 		}, Task{"mpirun", 1, 2}, true},
-		{"hydra in an allocation", map[string]string{"PMI_FD": "9", "PMI_RANK": "2", "PMI_SIZE": "3", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Task{"mpiexec", 2, 3}, true},
+		{"hydra in an allocation", map[string]string{"PMI_FD": "9", "PMI_RANK": "2",
+			"PMI_SIZE": "3", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+			Task{"mpiexec", 2, 3}, true},
 		{"no numbers", map[string]string{"PMI_RANK": "two", "PMI_SIZE": "3"}, Task{}, false},
-		{"a rank beyond the size", map[string]string{"PMI_RANK": "3", "PMI_SIZE": "3"}, Task{}, false},
+		{"a rank beyond the size", map[string]string{"PMI_RANK": "3", "PMI_SIZE": "3"},
+			Task{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			task, found := FindTask(func(name string) string { return c.variables[name] })

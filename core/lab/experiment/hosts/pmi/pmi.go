@@ -19,8 +19,8 @@ type Job struct {
 	valueMax   int
 }
 
-// Open returns the job that this process is a task of, or nil if no launcher offers PMI-1. getenv is
-// [os.Getenv], except in tests.
+// Open returns the job that this process is a task of, or nil if no launcher offers PMI-1. getenv
+// is [os.Getenv], except in tests.
 func Open(getenv func(string) string) (*Job, error) {
 	if getenv("PMI_FD") == "" {
 		return nil, nil
@@ -29,11 +29,13 @@ func Open(getenv func(string) string) (*Job, error) {
 	for i, name := range []string{"PMI_FD", "PMI_RANK", "PMI_SIZE"} {
 		n, err := strconv.Atoi(getenv(name))
 		if err != nil {
-			return nil, fmt.Errorf("read PMI's variables: %s=%q is not a number", name, getenv(name))
+			return nil, fmt.Errorf("read PMI's variables: %s=%q is not a number", name,
+				getenv(name))
 		}
 		numbers[i] = n
 	}
-	j := &Job{Rank: numbers[1], Size: numbers[2], connection: os.NewFile(uintptr(numbers[0]), "PMI_FD")}
+	j := &Job{Rank: numbers[1], Size: numbers[2], connection: os.NewFile(uintptr(numbers[0]),
+		"PMI_FD")}
 	return j, j.begin()
 }
 
@@ -63,9 +65,11 @@ func (j *Job) LongestValue() int { return j.valueMax - 1 }
 func (j *Job) Share(key, value string) (string, error) {
 	if j.Rank == 0 {
 		if len(value) > j.LongestValue() {
-			return "", fmt.Errorf("PMI put %s: %d bytes, and the launcher takes less than %d", key, len(value), j.valueMax)
+			return "", fmt.Errorf("PMI put %s: %d bytes, and the launcher takes less than %d", key,
+				len(value), j.valueMax)
 		}
-		if _, err := j.ask(fmt.Sprintf("put kvsname=%s key=%s value=%s", j.space, key, value), "put_result"); err != nil {
+		if _, err := j.ask(fmt.Sprintf("put kvsname=%s key=%s value=%s", j.space, key, value),
+			"put_result"); err != nil {
 			return "", err
 		}
 	}

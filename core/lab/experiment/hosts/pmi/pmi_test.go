@@ -106,7 +106,8 @@ func TestShareErrors(t *testing.T) {
 	_, err := tasks[0].Share("ticket", strings.Repeat("x", 100))
 	require.EqualError(t, err, "PMI put ticket: 100 bytes, and the launcher takes less than 100")
 	_, err = tasks[0].ask("get kvsname=job.1 key=other", "get_result")
-	require.EqualError(t, err, `PMI get: the launcher answered "cmd=get_result rc=-1 msg=key_not_found"`)
+	require.EqualError(t, err,
+		`PMI get: the launcher answered "cmd=get_result rc=-1 msg=key_not_found"`)
 	_, err = tasks[0].ask("init", "put_result")
 	require.ErrorContains(t, err, `PMI init: the launcher answered "cmd=response_to_init`)
 	require.NoError(t, tasks[0].connection.Close())
@@ -117,6 +118,9 @@ func TestOpen(t *testing.T) {
 	none, err := Open(func(string) string { return "" })
 	require.NoError(t, err)
 	require.Nil(t, none)
-	_, err = Open(func(name string) string { return map[string]string{"PMI_FD": "9", "PMI_RANK": "one"}[name] })
+	_, err = Open(func(name string) string {
+		return map[string]string{"PMI_FD": "9",
+			"PMI_RANK": "one"}[name]
+	})
 	require.EqualError(t, err, `read PMI's variables: PMI_RANK="one" is not a number`)
 }

@@ -11,12 +11,15 @@ const (
 	// Least is the length of the shortest series that is divided. The noise of a shorter one is not
 	// known.
 	Least = 8
-	// shortest is the length of the shortest segment. A level that lasts for two values is two outliers.
+	// shortest is the length of the shortest segment. A level that lasts for two values is two
+	// outliers.
 	shortest = 3
 	// penalty times the logarithm of the length, in units of the variance, is what a segment costs.
-	// Theory has 2 for normal noise whose variance is known, and it is larger because it is estimated.
+	// Theory has 2 for normal noise whose variance is known, and it is larger because it is
+	// estimated.
 	penalty = 5
-	// farthest is how many deviations of the noise a value may be from the median of its neighbourhood.
+	// farthest is how many deviations of the noise a value may be from the median of its
+	// neighbourhood.
 	farthest = 2
 )
 
@@ -36,8 +39,8 @@ func Find(values []float64) []int {
 	return partition(moved(values, noise), noise*noise*penalty*math.Log(float64(len(values))))
 }
 
-// noiseOf returns the standard deviation of the noise: that of a normal distribution whose differences
-// of neighbours have the same median of absolute values.
+// noiseOf returns the standard deviation of the noise: that of a normal distribution whose
+// differences of neighbours have the same median of absolute values.
 func noiseOf(values []float64) float64 {
 	differences := make([]float64, len(values)-1)
 	for i := range differences {
@@ -47,8 +50,8 @@ func noiseOf(values []float64) float64 {
 	return record.Median(differences) / normal / math.Sqrt2
 }
 
-// smallest returns the smallest difference of two neighbours that is not 0, for series of which most
-// values are equal; 0 if all are.
+// smallest returns the smallest difference of two neighbours that is not 0, for series of which
+// most values are equal; 0 if all are.
 func smallest(values []float64) float64 {
 	least := 0.0
 	for i := range len(values) - 1 {
@@ -90,7 +93,8 @@ func partition(values []float64, perSegment float64) []int {
 	for end := shortest; end <= n; end++ {
 		best[end] = math.Inf(1)
 		for _, from := range candidates {
-			if total := best[from] + cost(from, end) + perSegment; end-from >= shortest && total < best[end] {
+			if total := best[from] + cost(from, end) + perSegment; end-from >= shortest &&
+				total < best[end] {
 				best[end], last[end] = total, from
 			}
 		}

@@ -104,7 +104,8 @@ func TestDrift(t *testing.T) {
 func TestPruning(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100 {
-		values := series(r, [2]float64{10, 0}, [2]float64{float64(2 + r.IntN(20)), 3 * r.Float64()}, [2]float64{10, 1})
+		values := series(r, [2]float64{10, 0}, [2]float64{float64(2 + r.IntN(20)), 3 * r.Float64()},
+			[2]float64{10, 1})
 		cost := func(from, to int) float64 {
 			mean, sum := 0.0, 0.0
 			for _, v := range values[from:to] {
@@ -188,10 +189,12 @@ func TestFalseAlarms(t *testing.T) {
 	old, after, found := strings.Cut(rest, mark)
 	require.True(t, found)
 	if *update {
-		require.NoError(t, os.WriteFile(document, []byte(before+mark+table.String()+mark+after), 0o644))
+		require.NoError(t, os.WriteFile(document, []byte(before+mark+table.String()+mark+after),
+			0o644))
 		return
 	}
-	require.Equal(t, table.String(), old, "run go test ./core/lab/judge/history/changepoint -run FalseAlarms -update")
+	require.Equal(t, table.String(), old,
+		"run go test ./core/lab/judge/history/changepoint -run FalseAlarms -update")
 }
 
 func BenchmarkFind(b *testing.B) {

@@ -57,7 +57,8 @@ func (p *parser) instruction(line int, opcode string, operands []string) (func(*
 	}
 	switch {
 	case (opcode == "ld.param.u32" || opcode == "ld.param.u64") && len(operands) == 2:
-		return p.compute(func(a, _ uint64) uint64 { return a }, []string{operands[0], strings.Trim(operands[1], "[]")})
+		return p.compute(func(a, _ uint64) uint64 { return a },
+			[]string{operands[0], strings.Trim(operands[1], "[]")})
 	case opcode == "bra" && len(operands) == 1:
 		target := new(int)
 		p.branches = append(p.branches, branch{line, operands[0], target})
@@ -65,7 +66,8 @@ func (p *parser) instruction(line int, opcode string, operands []string) (func(*
 	case opcode == "ret":
 		return func(t *thread) { t.next = len(p.kernel.code) }, nil
 	}
-	return nil, fmt.Errorf("no instruction %s with %d operands is known here", opcode, len(operands))
+	return nil, fmt.Errorf("no instruction %s with %d operands is known here", opcode,
+		len(operands))
 }
 
 func (p *parser) compute(f func(a, b uint64) uint64, operands []string) (func(*thread), error) {

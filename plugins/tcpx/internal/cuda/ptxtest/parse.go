@@ -51,7 +51,8 @@ var (
 	label     = regexp.MustCompile(`^(\w+):$`)
 	statement = regexp.MustCompile(`^(?:@(!?)(%p\d+) )?([\w.]+)(?: (.+))?;$`)
 	operand   = regexp.MustCompile(`\{[^}]*\}|\[[^]]*\]|[^,\s]+`)
-	ignored   = regexp.MustCompile(`^(?:\.version [\d.]+|\.target sm_\d+|\.address_size 64|[(){}])?$`)
+	ignored   = regexp.MustCompile(
+		`^(?:\.version [\d.]+|\.target sm_\d+|\.address_size 64|[(){}])?$`)
 )
 
 // Parse parses a text with one entry. The error names the first line that is outside the
@@ -118,7 +119,8 @@ func (p *parser) declare(name string) int {
 	return p.names[name]
 }
 
-func (p *parser) statement(number int, negated bool, guard, opcode string, operands []string) (err error) {
+func (p *parser) statement(number int, negated bool, guard, opcode string,
+	operands []string) (err error) {
 	i := instruction{line: number, negated: negated}
 	if guard != "" {
 		i.guarded = true

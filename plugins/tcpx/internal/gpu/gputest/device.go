@@ -33,7 +33,8 @@ func (d *Device) Open() (*Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.thread, d.next = unix.Gettid(), 1<<40
-	d.streams, d.events, d.made = map[cuda.Stream]*stream{}, map[cuda.Event]*event{}, map[string]int{}
+	d.streams, d.events, d.made = map[cuda.Stream]*stream{}, map[cuda.Event]*event{},
+		map[string]int{}
 	if d.failing == "Open" {
 		return nil, fmt.Errorf("fails deliberately: %s", d.failing)
 	}
@@ -108,7 +109,8 @@ func (d *Device) Close() error {
 	err := d.enter("Close")
 	defer d.mu.Unlock()
 	if len(d.streams)+len(d.events)+len(d.regions) > 0 {
-		d.mistake("the device is closed with %d streams, %d events and %d pieces of memory", len(d.streams), len(d.events), len(d.regions))
+		d.mistake("the device is closed with %d streams, %d events and %d pieces of memory",
+			len(d.streams), len(d.events), len(d.regions))
 	}
 	return err
 }

@@ -14,7 +14,8 @@ import (
 var kernel = sync.OnceValues(func() (*ptxtest.Kernel, error) { return ptxtest.Parse(cuda.PTX()) })
 
 // Launch queues the kernel, which reads the descriptors when it runs.
-func (d *Device) Launch(s cuda.Stream, block cuda.Address, count int, source, destination cuda.Address) error {
+func (d *Device) Launch(s cuda.Stream, block cuda.Address, count int,
+	source, destination cuda.Address) error {
 	err := d.enter("Launch")
 	defer d.mu.Unlock()
 	if err != nil {
@@ -36,11 +37,13 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 		return
 	}
 	descriptors := make([]cuda.Descriptor, count)
-	if err := binary.Read(bytes.NewReader(list.memory[at:]), binary.LittleEndian, descriptors); err != nil {
+	if err := binary.Read(bytes.NewReader(list.memory[at:]), binary.LittleEndian,
+		descriptors); err != nil {
 		panic(err) // Descriptor has fixed-size fields
 	}
 	threads := &kernelMemory{device: d}
-	if err := k.Run(cuda.Blocks(count), []uint64{uint64(block), uint64(count), uint64(source), uint64(destination)}, threads); err != nil {
+	if err := k.Run(cuda.Blocks(count), []uint64{uint64(block), uint64(count), uint64(source),
+		uint64(destination)}, threads); err != nil {
 		if d.broken == nil {
 			d.broken = err
 		}
@@ -61,7 +64,8 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 		r.mirror(at, int(piece.Length))
 	}
 	for _, piece := range descriptors {
-		if r, at := d.find(destination+cuda.Address(piece.Destination), int(piece.Length)); r != nil {
+		if r, at := d.find(destination+cuda.Address(piece.Destination), int(piece.Length)); r !=
+			nil {
 			clear(r.written[at : at+int(piece.Length)])
 		}
 	}
@@ -82,7 +86,8 @@ var errAddress = errors.New("a thread has broken the device")
 
 func (m *kernelMemory) find(a uint64, n int) (*region, int, error) {
 	if a%uint64(n) != 0 {
-		m.device.broken = &cuda.Error{Call: "kernel", Code: 716, Name: "CUDA_ERROR_MISALIGNED_ADDRESS", Text: "misaligned address"}
+		m.device.broken = &cuda.Error{Call: "kernel", Code: 716,
+			Name: "CUDA_ERROR_MISALIGNED_ADDRESS", Text: "misaligned address"}
 		return nil, 0, errAddress
 	}
 	if r := m.last; r != nil && r.has(cuda.Address(a), n) {

@@ -19,7 +19,8 @@ func (d *Device) add(memory []byte, pinned bool) cuda.Address {
 	at := d.next
 	// Addresses after a region are unused, so that overruns are detected.
 	d.next += cuda.Address(len(memory)+2*4096) &^ 4095
-	d.regions = append(d.regions, region{address: at, memory: memory, pinned: pinned, written: make([]byte, len(memory))})
+	d.regions = append(d.regions, region{address: at, memory: memory, pinned: pinned,
+		written: make([]byte, len(memory))})
 	return at
 }
 
@@ -148,6 +149,7 @@ func (d *Device) find(a cuda.Address, n int) (*region, int) {
 			return r, int(a - r.address)
 		}
 	}
-	d.broken = &cuda.Error{Call: "kernel", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS", Text: fmt.Sprintf("%d bytes at %#x", n, uint64(a))}
+	d.broken = &cuda.Error{Call: "kernel", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS",
+		Text: fmt.Sprintf("%d bytes at %#x", n, uint64(a))}
 	return nil, 0
 }
