@@ -106,3 +106,28 @@ func TestProbe(t *testing.T) {
 	})
 	require.EqualError(t, err, "test: probe peer 3: the peer does not take part: x")
 }
+
+// TestAdmit checks which ops Post takes, and the errors for the others.
+func TestAdmit(t *testing.T) {
+	type peer struct{}
+	const name = Name("test")
+	peers := NewPeers[peer](4, uint64(7))
+	p, errs := new(peer), name.PeerErrors(2)
+	peers.Add(2, 8, p)
+	op := func(id transport.PeerID, size int) *transport.Op {
+		return &transport.Op{Peer: id, Payload: make([]byte, size)}
+	}
+	require.Nil(t, peers.Admit(op(2, 0)), "before Open")
+	require.ErrorIs(t, peers.Refusal(name, op(2, 0)), transport.ErrPeerDown)
+	peers.Open(2, 10, &errs)
+	require.Same(t, p, peers.Admit(op(2, 10)))
+	require.Nil(t, peers.Admit(op(2, 11)))
+	require.ErrorIs(t, peers.Refusal(name, op(2, 11)), transport.ErrTooLarge)
+	for _, unknown := range []transport.PeerID{0, 3, 1 << 30} {
+		require.Nil(t, peers.Admit(op(unknown, 0)))
+		require.ErrorIs(t, peers.Refusal(name, op(unknown, 0)), transport.ErrPeerDown)
+	}
+	peers.Shut(2)
+	require.Nil(t, peers.Admit(op(2, 0)))
+	require.ErrorIs(t, peers.Refusal(name, op(2, 11)), transport.ErrPeerDown)
+}

@@ -13,9 +13,17 @@ type Peers[P any, Nonce comparable] struct {
 	// ByID has the connections by PeerID, nil if there is none.
 	ByID []*P
 
+	gates   []gate[P] // by PeerID
 	own     Nonce
 	limit   int
 	byNonce map[Nonce]*P
+}
+
+// gate decides what Post takes for a peer.
+type gate[P any] struct {
+	limit  int // bytes of the largest payload; -1 if Post takes nothing
+	peer   *P
+	errors *PeerErrors
 }
 
 // NewPeers returns an empty table for peers numbered below limit. own is the worker's
@@ -51,6 +59,39 @@ func (t *Peers[P, Nonce]) Add(id transport.PeerID, nonce Nonce, p *P) {
 	}
 	t.ByID[id] = p
 	t.byNonce[nonce] = p
+}
+
+// Open makes Admit take payloads of up to limit bytes for a peer that was added. errors are those
+// of the peer.
+func (t *Peers[P, Nonce]) Open(id transport.PeerID, limit int, errors *PeerErrors) {
+	for len(t.gates) <= int(id) {
+		t.gates = append(t.gates, gate[P]{limit: -1})
+	}
+	t.gates[id] = gate[P]{limit: limit, peer: t.ByID[id], errors: errors}
+}
+
+// Shut makes Admit refuse a peer, which is lost.
+func (t *Peers[P, Nonce]) Shut(id transport.PeerID) { t.gates[id].limit = -1 }
+
+// Admit returns the peer to which Post sends an op. It returns nil if Post must refuse the op with
+// the error of Refusal: there is no such peer, the peer is lost, or the payload is too large.
+func (t *Peers[P, Nonce]) Admit(op *transport.Op) *P {
+	if int(op.Peer) >= len(t.gates) || len(op.Payload) > t.gates[op.Peer].limit {
+		return nil
+	}
+	return t.gates[op.Peer].peer
+}
+
+// Refusal returns the error with which Post refuses an op that was not admitted. For an
+// opened peer it does not allocate.
+func (t *Peers[P, Nonce]) Refusal(name Name, op *transport.Op) error {
+	switch {
+	case int(op.Peer) >= len(t.gates) || t.gates[op.Peer].peer == nil:
+		return name.PeerError("post", op.Peer, transport.ErrPeerDown)
+	case t.gates[op.Peer].limit < 0:
+		return t.gates[op.Peer].errors.Down
+	}
+	return t.gates[op.Peer].errors.TooLarge
 }
 
 // Forget removes a nonce: Find returns nil for it, and CheckNonce allows it again. ByID keeps the
