@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -51,7 +52,7 @@ func benchmarkRaw(b *testing.B, options map[string]string, inFlight int) {
 	var near int
 	eventually(b, "the socket of the loop", func() bool {
 		var err error
-		near, _, err = x.settings.sock.AcceptFrom(x.acceptor.Listener)
+		near, _, err = x.settings.sock.AcceptFrom(x.connector.Acceptor.Listener)
 		require.NoError(b, err)
 		return near >= 0
 	})
@@ -214,7 +215,7 @@ func newBenchPair(b *testing.B, threads [2]benchThread, options map[string]strin
 			_, err := ws[i].Poll(nil)
 			return err
 		})
-		return ws[0].byIndex[0].state == up && ws[1].byIndex[0].state == up
+		return ws[0].byIndex[0].State == dial.Up && ws[1].byIndex[0].State == dial.Up
 	})
 	return &benchPair{caller: ws[0], server: ws[1], threads: threads, inFlight: inFlight,
 		payload: payload}

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"transportbench/core/fabric/dial"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -28,27 +29,22 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	return append(w.counters.Append(dst),
 		transport.Stat{Name: "ring_full", Help: "posts that found no room in a connection's " +
 			"ring, or as many calls in flight as the run has", Value: w.counters.full},
-		transport.Stat{Name: "socket_full",
-			Help: "sends of which the socket took a part or nothing, because the peer " +
-				"had not read",
-			Value: w.counters.blocked},
-		transport.Stat{Name: "direct_bytes",
-			Help:  "bytes that were sent from the caller's memory, without a copy to the ring",
-			Value: w.counters.direct},
+		transport.Stat{Name: "socket_full", Help: "sends of which the socket took a part or " +
+			"nothing, because the peer had not read", Value: w.counters.blocked},
+		transport.Stat{Name: "direct_bytes", Help: "bytes that were sent from the caller's " +
+			"memory, without a copy to the ring", Value: w.counters.direct},
 		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)",
 			Value: retransmits},
-		transport.Stat{Name: "setup_ns",
-			Help: "time from Connect until the socket was connected, over all peers; part of no " +
-				"transfer", Value: w.counters.setupNS},
-		transport.Stat{Name: "strangers",
-			Help:  "connections that were closed because they sent no proper hello in time",
-			Value: w.acceptor.Strangers},
+		transport.Stat{Name: "setup_ns", Help: "time from Connect until the socket was " +
+			"connected, over all peers; part of no transfer", Value: w.counters.setupNS},
+		transport.Stat{Name: "strangers", Help: "connections that were closed because they " +
+			"sent no proper hello in time", Value: w.connector.Acceptor.Strangers},
 	)
 }
 
 // retransmits returns how many segments TCP has sent again on a connection that has not ended.
 func (p *peer) retransmits() uint64 {
-	if p.state != up || p.w.settings.network.medium != transport.MediumTCP {
+	if p.State != dial.Up || p.w.settings.network.medium != transport.MediumTCP {
 		return 0
 	}
 	return sock.Retransmits(p.fd)

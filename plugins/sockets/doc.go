@@ -5,13 +5,12 @@
 //	file                  what it does
 //	driver.go options.go  options; opening
 //	network.go            the three families of sockets: addresses, and whether they are available
-//	connect.go hello.go   dialling and accepting; core/fabric/sock.Acceptor refuses strangers
-//	worker*.go calls.go   Post, Flush, Poll; messages and the table of calls
+//	connect.go address.go  the worker's address; connecting, by core/fabric/dial
+//	worker*.go            Post, Flush, Poll; messages
 //	wait.go               sleeping
 //	engine.go             the interface between messages and sockets
 //	epoll*.go             the engine epoll
 //	uring*.go             the engine uring, over internal/uring
-//	probe.go              the floors, over a socket of their own
 //
 // Files named *_datapath.go run inside measured windows: they neither block, lock, log nor
 // allocate.

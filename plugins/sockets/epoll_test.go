@@ -23,7 +23,7 @@ func withPeers(t *testing.T, peers int) (w *worker, fds []int) {
 	eventually(t, "the peers", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.connecting) == 0
+		return len(w.connector.Pending()) == 0
 	})
 	return w, fds
 }
@@ -80,7 +80,7 @@ func TestFailedSend(t *testing.T) {
 		size    int
 		blocked bool // the socket took a part of a message before
 	}{
-		"send": {size: 10}, "lend": {size: leastDirect}, "push": {size: 1 << 20, blocked: true},
+		"send": {size: 10}, "lend": {size: minDirect}, "push": {size: 1 << 20, blocked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := withPeers(t, directPeers+1)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -49,7 +50,7 @@ func openTestWorker(t testing.TB, cfg transport.Config, options map[string]strin
 
 // expecting returns a worker whose peer has nonce zero and is to dial it, and the hello that the
 // peer would send.
-func expecting(t testing.TB, options map[string]string) (*worker, hello) {
+func expecting(t testing.TB, options map[string]string) (*worker, dial.Hello) {
 	t.Helper()
 	w := newTestWorker(t, options)
 	return w, expect(t, w, 0)
@@ -57,16 +58,17 @@ func expecting(t testing.TB, options map[string]string) (*worker, hello) {
 
 // expect adds a peer to a worker, whose nonce is its number: so small that the peer is to dial. It
 // returns the hello that the peer would send.
-func expect(t testing.TB, w *worker, number byte) hello {
+func expect(t testing.TB, w *worker, number byte) dial.Hello {
 	t.Helper()
-	peers := nonce{nonceSize - 1: number}
+	peers := dial.Nonce{dial.NonceSize - 1: number}
 	var own address
 	require.NoError(t, json.Unmarshal(w.Address(), &own))
+	to := dial.Nonce(own.Nonce)
 	own.Nonce = peers[:]
 	encoded, err := json.Marshal(own)
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(context.Background(), transport.PeerID(number), encoded))
-	return hello{To: w.nonce, From: peers}
+	return dial.Hello{To: to, From: peers}
 }
 
 // dialled returns a blocking socket to a worker.
@@ -88,11 +90,11 @@ func dialled(t testing.TB, w *worker) (fd int, port uint32) {
 }
 
 // say connects to a worker as the peer with this hello and writes bytes.
-func say(t testing.TB, w *worker, h hello, said []byte) int {
+func say(t testing.TB, w *worker, h dial.Hello, said []byte) int {
 	t.Helper()
 	fd, port := dialled(t, w)
 	h.Port = port
-	_, err := unix.Write(fd, append(h.encode(), said...))
+	_, err := unix.Write(fd, append(h.Encode(), said...))
 	require.NoError(t, err)
 	return fd
 }
@@ -127,7 +129,7 @@ func testCorruptPeer(t *testing.T, engine string) {
 		"reply to no call":    message(replyBit|1, 0, ""),
 		"reply out of range":  message(replyBit|4, 0, ""),
 		"everything is set":   message(1<<32-1, 1<<32-1, ""),
-		"a hello in a stream": (&hello{}).encode(),
+		"a hello in a stream": (&dial.Hello{}).Encode(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, h := expecting(t, map[string]string{"engine": engine})
@@ -202,15 +204,15 @@ func testStrangers(t *testing.T, engine string) {
 				fd, port := dialled(t, w)
 				fds = append(fds, fd)
 				wrongTo.Port = port
-				said := [][]byte{nil, h.encode()[:20], make([]byte, 1000), wrongTo.encode(),
-					wrongPort.encode()}[i%5]
+				said := [][]byte{nil, h.Encode()[:20], make([]byte, 1000), wrongTo.Encode(),
+					wrongPort.Encode()}[i%5]
 				if len(said) > 0 {
 					_, err := unix.Write(fd, said)
 					require.NoError(t, err)
 				}
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				require.LessOrEqual(t, len(w.acceptor.Waiting), 2+64)
+				require.LessOrEqual(t, len(w.connector.Acceptor.Waiting), 2+64)
 			}
 			fd := say(t, w, h, message(2, 2, "hi"))
 			events := make([]transport.Event, 4)
@@ -222,7 +224,8 @@ func testStrangers(t *testing.T, engine string) {
 			eventually(t, "all strangers to be refused", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return len(w.acceptor.Waiting) == 0 && w.acceptor.Strangers == strangers
+				return len(w.connector.Acceptor.Waiting) == 0 &&
+					w.connector.Acceptor.Strangers == strangers
 			})
 			for _, fd := range append(fds, fd) {
 				require.NoError(t, unix.Close(fd))
@@ -247,15 +250,15 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	eventually(t, "the peer", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return w.byIndex[0].state == up
+		return w.byIndex[0].State == dial.Up
 	})
 	stranger, _ := dialled(t, w)
 	defer unix.Close(stranger)
 	eventually(t, "the stranger", func() bool {
 		require.NoError(t, w.Wait(time.Second))
-		return len(w.acceptor.Waiting) == 1
+		return len(w.connector.Acceptor.Waiting) == 1
 	})
-	_, err := unix.Write(stranger, h.encode()[:20])
+	_, err := unix.Write(stranger, h.Encode()[:20])
 	require.NoError(t, err)
 	before, calls := w.counters.Syscalls, 0
 	for start := time.Now(); time.Since(start) < 100*time.Millisecond; calls++ {
@@ -264,7 +267,7 @@ func testWaitWithStranger(t *testing.T, engine string) {
 	// 10 calls that sleep fill the time; the stranger's bytes end one more early.
 	require.LessOrEqual(t, calls, 30)
 	require.LessOrEqual(t, w.counters.Syscalls-before, uint64(100))
-	require.Len(t, w.acceptor.Waiting, 1)
+	require.Len(t, w.connector.Acceptor.Waiting, 1)
 }
 
 // TestStrangerAfterConnect: a second connection with the peer's hello does not replace the first.
@@ -408,7 +411,7 @@ func framed(t *testing.T) (*worker, *givenEngine) {
 	require.NoError(t, w.engine.close())
 	e := &givenEngine{w: w}
 	w.engine = e
-	w.byIndex[0].state = up
+	w.byIndex[0].State = dial.Up
 	taken, err := w.Post([]transport.Op{{Kind: transport.OpCall}})
 	require.NoError(t, err)
 	require.Equal(t, 1, taken)

@@ -1,7 +1,7 @@
 package sockets
 
 import (
-	"encoding/hex"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -24,7 +25,7 @@ type network struct {
 	// check resolves the options of the network, and reports whether it is available.
 	check func(s *settings, o transport.Values) error
 	// local returns the address on which the worker of an index listens.
-	local func(s *settings, n nonce, index int) unix.Sockaddr
+	local func(s *settings, n dial.Nonce, index int) unix.Sockaddr
 	// announce returns the text of an address that listen returned, as peers reach it.
 	announce func(s *settings, own unix.Sockaddr) (string, error)
 	// parse is the reverse of announce.
@@ -42,7 +43,7 @@ var networks = []network{
 		parse: parseVsock},
 }
 
-func localIP(s *settings, _ nonce, index int) unix.Sockaddr {
+func localIP(s *settings, _ dial.Nonce, index int) unix.Sockaddr {
 	port := s.port
 	if port > 0 {
 		port += index
@@ -111,10 +112,10 @@ func (s *settings) onlyVsock() error {
 // namespace, in which a name disappears with its socket.
 const unixPrefix = "@transportbench-"
 
-func localUnix(_ *settings, n nonce, _ int) unix.Sockaddr {
-	// The name must not tell the nonce: every process of the host can list the names.
-	return &unix.SockaddrUnix{Name: unixPrefix + strconv.Itoa(os.Getpid()) + "-" +
-		hex.EncodeToString(n.public())}
+func localUnix(_ *settings, n dial.Nonce, _ int) unix.Sockaddr {
+	// The name must not reveal the nonce: every process of the host can list the names.
+	public := sha256.Sum256(n[:])
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("%s%d-%x", unixPrefix, os.Getpid(), public[:8])}
 }
 
 func announceUnix(_ *settings, own unix.Sockaddr) (string, error) {
@@ -165,7 +166,7 @@ func (s *settings) checkVsock(o transport.Values) error {
 	return nil
 }
 
-func localVsock(s *settings, _ nonce, index int) unix.Sockaddr {
+func localVsock(s *settings, _ dial.Nonce, index int) unix.Sockaddr {
 	port := uint32(unix.VMADDR_PORT_ANY)
 	if s.port > 0 {
 		port = uint32(s.port + index)
@@ -218,13 +219,13 @@ func (s *settings) listenError(at unix.Sockaddr, err error) error {
 	return fmt.Errorf("listen on vsock port %d: %w", port, err)
 }
 
-// dialError explains why a peer cannot be reached.
-func (p *peer) dialError(err error) error {
+// dialError explains why a peer at an address cannot be reached.
+func dialError(at string, err error) error {
 	if errors.Is(err, unix.ENODEV) {
-		return transport.Unavailable(
-			"network=vsock: nothing on this machine carries vsock to context ID %s; "+
-				"for ranks on one machine load the module vsock_loopback, or use network=unix",
-			strings.SplitN(p.address.At, ":", 2)[0])
+		return transport.Unavailable("network=vsock: nothing on this machine carries vsock to "+
+			"context ID %s; "+
+			"for ranks on one machine load the module vsock_loopback, or use network=unix",
+			strings.SplitN(at, ":", 2)[0])
 	}
-	return fmt.Errorf("connect to %s: %w", p.address.At, err)
+	return fmt.Errorf("connect to %s: %w", at, err)
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 )
 
@@ -16,7 +17,7 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 		return append(dst, transport.Path{Carrier: medium, Overhead: headerSize})
 	}
 	for _, p := range w.byIndex {
-		if p.state != up {
+		if p.State != dial.Up {
 			continue
 		}
 		path := transport.Path{Carrier: medium, Overhead: headerSize, Facts: map[string]string{}}

@@ -135,8 +135,7 @@ func TestVsockWithoutCarrier(t *testing.T) {
 	transporttest.Properties(t, Driver{}, map[string]string{"network": "vsock"}) // or skip
 	w := newTestWorker(t, map[string]string{"network": "vsock", "port": "5999"})
 	require.Contains(t, string(w.Address()), ":5999")
-	p := &peer{address: address{At: "3:5999"}}
-	err := p.dialError(unix.ENODEV)
+	err := dialError("3:5999", unix.ENODEV)
 	require.ErrorIs(t, err, transport.ErrUnavailable)
 	require.ErrorContains(t, err,
 		"context ID 3; for ranks on one machine load the module vsock_loopback")

@@ -28,16 +28,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		return nil
 	}
 	begin := len(list)
-	list = w.acceptor.Interests(list)
-	end := len(list)
-	for _, p := range w.connecting {
-		switch {
-		case p.state == connecting && p.fd >= 0:
-			list = append(list, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLOUT})
-		case p.dialAt > 0:
-			timeout = min(timeout, dialEvery)
-		}
-	}
+	list, arrivals, timeout := w.connector.Interests(list, timeout)
 	w.pollFD = list
 	w.counters.Syscalls++
 	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
@@ -48,7 +39,8 @@ func (w *worker) Wait(timeout time.Duration) error {
 		w.counters.Syscalls++
 		w.notifier.Drain()
 	}
-	if slices.ContainsFunc(list[begin:end], func(p unix.PollFd) bool { return p.Revents != 0 }) {
+	if slices.ContainsFunc(list[begin:begin+arrivals],
+		func(p unix.PollFd) bool { return p.Revents != 0 }) {
 		w.connect()
 	}
 	return nil

@@ -3,6 +3,7 @@ package sockets
 import (
 	"encoding/binary"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 )
 
@@ -17,9 +18,9 @@ const (
 const (
 	// acceptEvery is how many polls pass between two looks at the listener.
 	acceptEvery = 1024
-	// leastDirect is the size from which Post offers a payload to the socket before it copies it to
+	// minDirect is the size from which Post offers a payload to the socket before it copies it to
 	// the ring: the copy then costs about what a system call costs.
-	leastDirect = 32 << 10
+	minDirect = 32 << 10
 )
 
 // Post implements [transport.Worker].
@@ -28,12 +29,9 @@ func (w *worker) Post(ops []transport.Op) (n int, _ error) {
 		return 0, name.Error("post", transport.ErrClosed)
 	}
 	for n < len(ops) {
-		p := w.peers.Get(ops[n].Peer)
-		switch {
-		case p == nil:
-			return n, name.PeerError("post", ops[n].Peer, transport.ErrPeerDown)
-		case p.state == lost:
-			return n, p.errors.Down
+		p := w.peers.Admit(&ops[n])
+		if p == nil {
+			return n, w.peers.Refusal(name, &ops[n])
 		}
 		taken, full, err := p.post(ops[n:])
 		n += taken
@@ -51,36 +49,30 @@ func (w *worker) Post(ops []transport.Op) (n int, _ error) {
 	return n, nil
 }
 
-// post appends messages to the stream, up to the first that goes to another peer, and returns how
-// many. full reports that there is no room for the next one.
+// post appends messages to the stream, up to the first that goes to another peer or is too large,
+// and returns how many. full reports that there is no room for the next one.
 func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
-	o, t, ring, most := &p.out, &p.calls, p.out.ring, p.w.settings.payload
-	for n < len(ops) && ops[n].Peer == p.id {
+	o, ring, limit := &p.out, p.out.ring, p.w.settings.payload
+	for n < len(ops) && ops[n].Peer == p.id && len(ops[n].Payload) <= limit {
 		op := &ops[n]
 		size := len(op.Payload)
-		if size > most {
-			return n, false, p.errors.TooLarge
-		}
 		room := o.posted-o.freed+uint64(headerSize+size) <= uint64(ring.size())
 		var number uint32
 		switch op.Kind {
 		case transport.OpCall:
-			last := len(t.free) - 1
-			if last < 0 || !room {
+			var ok bool
+			if number, ok = p.calls.Next(); !ok || !room {
 				return n, true, nil
 			}
-			number = t.free[last]
-			t.free = t.free[:last]
-			t.tokens[number] = op.Token
-			t.waiting[number] = true
+			p.calls.Begin(number, op.Token)
 		case transport.OpReply:
-			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
+			if !p.requests.Open(op.Token) {
 				return n, false, p.errors.NoCall
 			}
 			if !room {
 				return n, true, nil
 			}
-			p.pendingReplies[op.Token] = false
+			p.requests[op.Token] = false
 			number = uint32(op.Token) | replyBit
 		default:
 			return n, false, p.errors.Unsupported
@@ -88,7 +80,7 @@ func (p *peer) post(ops []transport.Op) (n int, full bool, err error) {
 		n++
 		b := ring.at(o.posted, headerSize+size)
 		binary.LittleEndian.PutUint64(b, uint64(number)<<32|uint64(size))
-		if size >= leastDirect && p.state == up {
+		if size >= minDirect && p.State == dial.Up {
 			p.postDirect(op.Payload)
 			continue
 		}
@@ -117,7 +109,7 @@ func (w *worker) Flush() error {
 	if w.closed {
 		return name.Error("flush", transport.ErrClosed)
 	}
-	if len(w.connecting) > 0 {
+	if len(w.connector.Pending()) > 0 {
 		w.connect()
 	}
 	if len(w.dirty) == 0 {
@@ -125,7 +117,7 @@ func (w *worker) Flush() error {
 	}
 	for _, p := range w.dirty {
 		p.isDirty = false
-		if p.state == up {
+		if p.State == dial.Up {
 			w.engine.send(&p.conn)
 		}
 	}
@@ -145,11 +137,11 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	}
 	w.delivered = w.delivered[:0]
 	w.polls++
-	if len(w.connecting) > 0 {
+	if len(w.connector.Pending()) > 0 {
 		w.connect()
 	} else if w.polls%acceptEvery == 0 {
 		w.counters.Syscalls++
-		if w.acceptor.Ready() {
+		if w.connector.Acceptor.Ready() {
 			w.connect()
 		}
 	}
@@ -180,7 +172,7 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 		read := p.in.read
 		var more bool
 		var err error
-		if p.state == up {
+		if p.State == dial.Up {
 			n, more, err = p.deliver(events, n)
 		}
 		if p.in.read != read {
@@ -207,15 +199,15 @@ func (w *worker) deliver(events []transport.Event) (n int) {
 // deliver hands out messages that have arrived as events from n on. more reports that there is
 // another one and no room for it.
 func (p *peer) deliver(events []transport.Event, n int) (_ int, more bool, err error) {
-	in, t, ring, most := &p.in, &p.calls, p.in.ring, p.w.settings.payload
+	in, ring, limit := &p.in, p.in.ring, p.w.settings.payload
 	read, received := in.read, in.received
 	for received-read >= headerSize {
 		header := binary.LittleEndian.Uint64(ring.at(read, headerSize))
 		size, number := int(uint32(header)), uint32(header>>32)
 		call := number&replyBit == 0
 		number &^= replyBit
-		if size > most || int(number) >= len(p.pendingReplies) ||
-			call && p.pendingReplies[number] || !call && !t.waiting[number] {
+		if size > limit || call && !p.requests.Available(number) ||
+			!call && !p.calls.Waiting(number) {
 			err = transport.ErrCorrupt
 			break
 		}
@@ -234,13 +226,12 @@ func (p *peer) deliver(events []transport.Event, n int) (_ int, more bool, err e
 		e.Payload = ring.at(read+headerSize, size)
 		read += uint64(headerSize + size)
 		if call {
-			p.pendingReplies[number] = true
+			p.requests[number] = true
 			e.Token = transport.Token(number)
 			continue
 		}
-		e.Kind, e.Token = transport.EventResponse, t.tokens[number]
-		t.waiting[number] = false
-		t.free = append(t.free, number)
+		e.Kind, e.Token = transport.EventResponse, p.calls.End(number)
+		p.calls.Release(number)
 	}
 	in.read = read
 	return n, more, err

@@ -1,25 +1,13 @@
 package sockets
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/fabric/dial"
 )
-
-// nonceSize is the bytes of a nonce. Only workers that have a worker's address know its
-// nonce.
-const nonceSize = 16
-
-type nonce [nonceSize]byte
-
-// public returns bytes that tell workers apart and do not tell the nonce.
-func (n nonce) public() []byte {
-	sum := sha256.Sum256(n[:])
-	return sum[:8]
-}
 
 // address is what a worker tells its peers about itself.
 type address struct {
@@ -34,7 +22,7 @@ type address struct {
 
 // decodeAddress reads a peer's address and refuses one that does not fit this side.
 func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
-	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize {
+	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != dial.NonceSize {
 		return a, fmt.Errorf("not an address of this transport: %.40q", encoded)
 	}
 	switch {
@@ -59,40 +47,4 @@ func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
 			s.sock.Address, a.At)
 	}
 	return a, nil
-}
-
-// hello is what the dialling side sends first on a socket, little-endian.
-type hello struct {
-	Magic    uint64
-	To, From nonce // of the accepting and the dialling worker
-	Use      uint32
-	// Port is the local port of the socket, so that nobody else can use the hello again; 0 for Unix
-	// sockets.
-	Port uint32
-}
-
-const helloMagic = 0x316b6373_74627274 // "trbtsck1"
-
-// Values of hello.Use.
-const (
-	useMessages = iota
-	useProbe
-)
-
-// helloSize is the bytes of a hello.
-var helloSize = binary.Size(hello{})
-
-func (h *hello) encode() []byte {
-	h.Magic = helloMagic
-	b, _ := binary.Append(nil, binary.LittleEndian, h) // only types without a fixed size fail
-	return b
-}
-
-// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another
-// port than it says.
-func decodeHello(b []byte, to nonce, port uint32) (h hello, ok bool) {
-	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
-		return h, false
-	}
-	return h, h.Magic == helloMagic && h.To == to && h.Port == port && h.Use <= useProbe
 }
