@@ -72,7 +72,7 @@ func (w *worker) releaseHeld() {
 	for _, p := range w.held {
 		p.isHeld = false
 		p.released = p.parsed &^ (unit - 1)
-		p.calls.free = append(p.calls.free, p.calls.answered...)
+		p.calls.ReleaseAll(p.calls.answered)
 		p.calls.answered = p.calls.answered[:0]
 		if w.settings.readsCredit {
 			p.position.store(packCredit(p.released, p.consumed)) // for the peer's READ

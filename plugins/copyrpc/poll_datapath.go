@@ -256,24 +256,23 @@ func (w *worker) hold(p *peer) {
 // a response to no call, or a request under a number that is in use.
 func (p *peer) accept(id uint32, e *transport.Event) bool {
 	if id&responseBit == 0 {
-		if int(id) >= len(p.unanswered) || p.unanswered[id] {
+		if !p.requests.Available(id) {
 			return false
 		}
-		p.unanswered[id] = true
+		p.requests[id] = true
 		e.Kind = transport.EventRequest
 		e.Token = transport.Token(id)
 		return true
 	}
 	id &^= responseBit
 	t := &p.calls
-	if int(id) >= len(t.waiting) || !t.waiting[id] {
+	if !t.Waiting(id) {
 		return false
 	}
-	t.waiting[id] = false
+	e.Token = t.End(id)
 	t.inFlight--
 	t.answered = append(t.answered, id)
 	e.Kind = transport.EventResponse
-	e.Token = t.tokens[id]
 	return true
 }
 
@@ -287,6 +286,7 @@ func (w *worker) losePeer(p *peer) {
 		w.manager.pending--
 	}
 	p.state = dying
+	w.peers.Shut(p.id)
 	if !p.isReady {
 		w.reportLost(p)
 	}

@@ -21,28 +21,22 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		}
-		p := w.peers.ByID[op.Peer]
-		if p.state > up {
-			return i, p.errors.Down
-		}
-		if len(op.Payload) > w.settings.payload {
-			return i, p.errors.TooLarge
+		p := w.peers.Admit(op)
+		if p == nil {
+			return i, w.peers.Refusal(name, op)
 		}
 		var taken bool
 		switch op.Kind {
 		case transport.OpCall:
 			taken = w.call(p, op)
 		case transport.OpReply:
-			if op.Token >= transport.Token(len(p.unanswered)) || !p.unanswered[op.Token] {
+			if !p.requests.Open(op.Token) {
 				return i, p.errors.NoCall
 			}
 			// The caller promised the room; see cursor. Only with credit: read may it be unknown.
 			if taken = w.append(p, responseBit|uint32(op.Token), op.Payload,
 				w.settings.ring); taken {
-				p.unanswered[op.Token] = false
+				p.requests[op.Token] = false
 			}
 		default:
 			return i, p.errors.Unsupported
@@ -62,17 +56,15 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 // call itself.
 func (w *worker) call(p *peer, op *transport.Op) bool {
 	t := &p.calls
-	if t.inFlight >= t.maxInFlight || len(t.free) == 0 {
+	id, ok := t.Next()
+	if !ok || t.inFlight >= t.maxInFlight {
 		w.counts.noCredit++
 		return false
 	}
-	id := t.free[len(t.free)-1]
 	if !w.append(p, id, op.Payload, w.settings.callSpace) {
 		return false
 	}
-	t.free = t.free[:len(t.free)-1]
-	t.tokens[id] = op.Token
-	t.waiting[id] = true
+	t.Begin(id, op.Token)
 	t.inFlight++
 	return true
 }

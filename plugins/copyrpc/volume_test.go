@@ -37,7 +37,7 @@ func TestTenMillionRequests(t *testing.T) {
 		require.Zero(t, w.endpoint.device.ReceiverNotReady(), "receiver not ready")
 		require.GreaterOrEqual(t, w.receivesPosted, w.settings.receives()*2/3, "receives posted")
 		require.LessOrEqual(t, w.receivesPosted, w.settings.receives(), "receives posted")
-		require.Len(t, p.calls.free, w.settings.calls, "free call numbers")
+		require.Equal(t, w.settings.calls, p.calls.Free(), "free call numbers")
 		require.Zero(t, s.refused, "replies that found no room")
 		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance,
 			"ring space that did not come back")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core/fabric/calltable"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
@@ -131,8 +132,8 @@ type peer struct {
 	// has completed.
 	sweeps int
 
-	calls      callTable
-	unanswered []bool // by call number: a request was delivered and not answered
+	calls    callTable
+	requests calltable.Requests
 
 	isDirty, isBlocked, isReady, isHeld, isOwing bool
 	keepalivePending                             bool
@@ -141,32 +142,18 @@ type peer struct {
 	_ [128]byte // keeps memory of other threads out of the last cache lines
 }
 
-// callTable has the calls of one connection by call number, which goes over the wire. A
-// number stands for the promise of room for the response, so it becomes free only when the
-// response is released.
+// callTable has the calls of one connection. A number stands for the promise of room for the
+// response, so it becomes available only when the response is released.
 type callTable struct {
-	tokens      []transport.Token
-	waiting     []bool   // by number: no response yet
-	free        []uint32 // numbers
-	answered    []uint32 // delivered; free once they are released
+	calltable.Calls
+	answered    []uint32 // delivered; available once they are released
 	inFlight    int
 	maxInFlight int
 }
 
 func newCallTable(calls, maxInFlight int) callTable {
-	t := callTable{tokens: padded[transport.Token](calls), waiting: padded[bool](calls),
-		free: padded[uint32](calls), answered: padded[uint32](calls)[:0], maxInFlight: maxInFlight}
-	for i := range t.free {
-		t.free[i] = uint32(calls - 1 - i)
-	}
-	return t
-}
-
-// padded returns a slice that shares no cache line with other memory. Small slices that
-// two threads write could otherwise lie in one line, which would bounce between them.
-func padded[T any](n int) []T {
-	const margin = 128 // elements, so at least as many bytes
-	return make([]T, margin+n+margin)[margin : margin+n : margin+n]
+	return callTable{Calls: calltable.NewCalls(calls),
+		answered: calltable.Padded[uint32](calls)[:0], maxInFlight: maxInFlight}
 }
 
 // batch is a closed batch that waits for its request.
@@ -200,7 +187,7 @@ func newWorker(e *endpoint) (w *worker, err error) {
 		maxSweeps: s.keepaliveSweeps(e.device.Attributes().Provider)}
 	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
 	for _, list := range []*[]*peer{&w.dirty, &w.blocked, &w.ready, &w.held, &w.owing, &w.corrupt} {
-		*list = padded[*peer](s.peers)[:0]
+		*list = calltable.Padded[*peer](s.peers)[:0]
 	}
 	if w.cq, err = e.device.NewCompletionQueue(s.completions()); err != nil {
 		return nil, err
@@ -260,6 +247,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 		return err
 	}
 	w.peers.Add(id, remote.Nonce, p)
+	w.peers.Open(id, w.settings.payload, &p.errors)
 	return w.manager.open(p, handle)
 }
 
@@ -282,7 +270,7 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		position: doubleWordAt(memory, words+positionOffset),
 		scratch:  doubleWordAt(memory, words+scratchOffset),
 		fetched:  doubleWordAt(memory, words+fetchedOffset),
-		calls:    newCallTable(s.calls, s.calls/2), unanswered: padded[bool](s.calls),
+		calls:    newCallTable(s.calls, s.calls/2), requests: calltable.NewRequests(s.calls),
 		errors: name.PeerErrors(id)}
 	var err error
 	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
