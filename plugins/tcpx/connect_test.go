@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -28,24 +29,24 @@ func alone(t *testing.T, options map[string]string) (w *worker, hello []byte) {
 	opened, err := tr.NewWorker(0)
 	require.NoError(t, err)
 	w = opened.(*worker)
-	var first nonce // the smallest: its owner dials
+	var first dial.Nonce // the smallest: its owner dials
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
 	address, err := json.Marshal(w.settings.announce(first, a.At, a.Data))
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(context.Background(), 0, address))
-	return w, greeting(first, w.nonce)
+	return w, greeting(first, w.own)
 }
 
 // greeting returns the hello of a control socket.
-func greeting(from, to nonce, ports ...uint16) []byte {
-	h := hello{To: to, From: from, Use: useControl}
+func greeting(from, to dial.Nonce, ports ...uint16) []byte {
+	h := dial.Hello{To: to, From: from, Use: dial.Messages}
 	copy(h.Ports[:], ports)
-	return h.encode()
+	return h.Encode()
 }
 
 // helloPort is the offset of hello.Port.
-const helloPort = 8 + 2*nonceSize + 2
+const helloPort = 8 + 2*dial.NonceSize + 4
 
 // dialled returns a socket to a worker on which bytes were sent.
 func dialled(t *testing.T, w *worker, said []byte) int {
@@ -59,10 +60,10 @@ func dialledTo(t *testing.T, w *worker, at netip.AddrPort, said []byte) int {
 	t.Helper()
 	fd, err := w.settings.sock.Dial(at)
 	require.NoError(t, err)
-	if len(said) == helloSize { // a hello names the port that it comes from
+	if len(said) == dial.HelloSize { // a hello names the port that it comes from
 		port, err := sock.LocalPort(fd)
 		require.NoError(t, err)
-		binary.LittleEndian.PutUint16(said[helloPort:], port)
+		binary.LittleEndian.PutUint32(said[helloPort:], uint32(port))
 	}
 	eventually(t, "the bytes to be sent", func() bool {
 		if len(said) > 0 {
@@ -104,26 +105,12 @@ func TestNeverConnected(t *testing.T) {
 				defer func() { require.NoError(t, unix.Close(fd)) }()
 			}
 			untilLost(t, w)
-			require.GreaterOrEqual(t, w.peers.Get(0).waited, int64(w.settings.connectTimeout))
+			require.GreaterOrEqual(t, w.peers.Get(0).Waited(), w.settings.connectTimeout)
 			_, err = w.Post([]transport.Op{{Kind: transport.OpCall}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
-			require.Empty(t, w.connecting)
+			require.Empty(t, w.connector.Pending())
 			require.Equal(t, []int{-1, -1}, w.peers.Get(0).sockets)
 		})
-	}
-}
-
-// TestConnectTimeoutCountsPolls: time in which a worker does not poll does not count.
-func TestConnectTimeoutCountsPolls(t *testing.T) {
-	w, _ := alone(t, map[string]string{"connect-timeout": "1h"})
-	p := w.peers.Get(0)
-	for range 3 {
-		w.lastConnect -= int64(30 * 60 * 1e9) // half an hour
-		before := p.waited
-		_, err := w.Poll(nil)
-		require.NoError(t, err)
-		require.Equal(t, before+longestWait, p.waited)
-		require.Equal(t, connecting, p.state)
 	}
 }
 

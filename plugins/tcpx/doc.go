@@ -6,14 +6,14 @@
 //
 //	layer    files                     what it does
 //	worker   worker*.go                Post, Flush, Poll and Wait; peers; calls and replies
-//	set-up   tcpx.go config.go modes.go fault.go hello.go connect.go
+//	set-up   tcpx.go config.go modes.go fault.go address.go connect.go
 //	                                   options; listening, dialling, matching sockets to peers
 //	stream   stream_*.go               messages as a stream of bytes; the staging ring
 //	window   window*.go                16 requests each way, chunks, credits, helper threads
 //	memory   internal/bounce           bounce pages and unpacking, over internal/cuda, gpu, devmem
 //	sockets  core/fabric/sock          sockets and their system calls
 //	time     time_*.go                 counters, and where the time of a connection goes
-//	floor    probe.go raw.go bulk.go micro.go
+//	floor    raw.go bulk.go micro.go
 //	                                   measurements without messages or without requests
 //
 // Files named *_datapath.go run inside measured windows: they neither block, lock, log nor

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -96,7 +97,7 @@ func TestDataPort(t *testing.T) {
 			a, b := newTestWorker(t, one, i), newTestWorker(t, two, i)
 			meet(t, a, b)
 			for _, w := range []*worker{a, b} {
-				dialled := slices.Compare(w.nonce[:], w.peers.Get(0).address.Nonce) < 0
+				dialled := slices.Compare(w.own[:], w.peers.Get(0).address.Nonce) < 0
 				c := w.peers.Get(0).conn
 				listened, other := ends(t, c.control.fd, dialled)
 				require.NotContains(t, []uint16{testPort, testPort + 1}, listened)
@@ -132,7 +133,7 @@ func TestMoreAddresses(t *testing.T) {
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 8 << 20},
 		options)
 	for _, w := range []*worker{a, b} {
-		if slices.Compare(w.nonce[:], w.peers.Get(0).address.Nonce) > 0 {
+		if slices.Compare(w.own[:], w.peers.Get(0).address.Nonce) > 0 {
 			continue
 		}
 		for lane, to := range []byte{1, 2, 3, 1} { // of the side that dialled
@@ -220,7 +221,7 @@ func TestSteeringNeedsAPort(t *testing.T) {
 // TestMatchData: data sockets are matched by the ports in the hello, whether they come
 // before it or after it.
 func TestMatchData(t *testing.T) {
-	var first nonce
+	var first dial.Nonce
 	for name, before := range map[string]int{"data sockets first": 2, "the hello first": 0,
 		"the hello in between": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -240,22 +241,22 @@ func TestMatchData(t *testing.T) {
 			eventually(t, "those to wait", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return len(w.dataSockets) == before
+				return len(w.connector.dataSockets) == before
 			})
-			fds = append(fds, dialled(t, w, greeting(first, w.nonce, ports[1], ports[0])))
+			fds = append(fds, dialled(t, w, greeting(first, w.own, ports[1], ports[0])))
 			connect(fds[before:2])
 			var lanes []uint16
 			eventually(t, "the connection", func() bool {
 				_, err := w.Poll(nil)
 				require.NoError(t, err)
-				return w.peers.Get(0).state == up
+				return w.peers.Get(0).State == dial.Up
 			})
 			for i := range w.peers.Get(0).conn.lanes {
 				_, port := ends(t, w.peers.Get(0).conn.lanes[i].FD, false)
 				lanes = append(lanes, port)
 			}
 			require.Equal(t, []uint16{ports[1], ports[0]}, lanes)
-			require.Empty(t, w.dataSockets)
+			require.Empty(t, w.connector.dataSockets)
 			require.NoError(t, sock.CloseAll(fds))
 		})
 	}
@@ -268,20 +269,21 @@ func TestMatchDataBeforeConnect(t *testing.T) {
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
 	dataAddress := a.dataAddress(0)
-	later := nonce{1}
+	later := dial.Nonce{1}
 	data, port := bound(t, w)
-	control := dialled(t, w, greeting(later, w.nonce, port))
+	control := dialled(t, w, greeting(later, w.own, port))
 	eventually(t, "the hello", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.acceptor.Waiting) == 1 && len(w.acceptor.Waiting[0].Hello) == helloSize
+		return len(w.connector.Acceptor.Waiting) == 1 &&
+			len(w.connector.Acceptor.Waiting[0].Hello) == dial.HelloSize
 	})
 	dialData(t, w, data)
 	stranger := dialledTo(t, w, dataAddress, nil)
 	eventually(t, "both data sockets", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.dataSockets) == 2
+		return len(w.connector.dataSockets) == 2
 	})
 	w.settings.sock.Timeout = 0
 	eventually(t, "the stranger to be dropped", func() bool {
@@ -289,13 +291,14 @@ func TestMatchDataBeforeConnect(t *testing.T) {
 		require.NoError(t, err)
 		return sock.Peek(stranger) != nil
 	})
-	require.Len(t, w.dataSockets, 1)
+	require.Len(t, w.connector.dataSockets, 1)
 	require.NoError(t, sock.Peek(data))
 	require.NoError(t, unix.Close(control))
 	eventually(t, "the other one to be dropped", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return sock.Peek(data) != nil && len(w.dataSockets)+len(w.acceptor.Waiting) == 0
+		return sock.Peek(data) != nil &&
+			len(w.connector.dataSockets)+len(w.connector.Acceptor.Waiting) == 0
 	})
 	require.NoError(t, sock.CloseAll([]int{data, stranger}))
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
@@ -53,7 +53,7 @@ func meet(tb testing.TB, a, b *worker) {
 			_, err := w.Poll(nil)
 			require.NoError(tb, err)
 		}
-		return a.peers.Get(0).state == up && b.peers.Get(0).state == up
+		return a.peers.Get(0).State == dial.Up && b.peers.Get(0).State == dial.Up
 	})
 }
 
@@ -198,20 +198,20 @@ func TestStrangers(t *testing.T) {
 	w := opened.(*worker)
 	a, err := w.settings.decodeAddress(w.Address())
 	require.NoError(t, err)
-	var stranger nonce
+	var stranger dial.Nonce
 	_, _ = rand.Read(stranger[:])
 	dataAddress := a.dataAddress(0)
-	data := hello{To: w.nonce, From: stranger, Use: 1}
+	data := dial.Hello{To: w.own, From: stranger, Use: 1}
 	hellos := map[string][]byte{
-		"for a data socket": data.encode(),
+		"for a data socket": data.Encode(),
 		"nothing":           nil,
-		"a part":            greeting(stranger, w.nonce)[:20],
-		"noise":             make([]byte, helloSize),
-		"for another":       greeting(w.nonce, stranger),
-		"and goes at once":  greeting(stranger, w.nonce),
+		"a part":            greeting(stranger, w.own)[:20],
+		"noise":             make([]byte, dial.HelloSize),
+		"for another":       greeting(w.own, stranger),
+		"and goes at once":  greeting(stranger, w.own),
 	}
 	fds := []int{dialledTo(t, w, dataAddress, nil),
-		dialledTo(t, w, dataAddress, greeting(stranger, w.nonce, 1, 2, 3))}
+		dialledTo(t, w, dataAddress, greeting(stranger, w.own, 1, 2, 3))}
 	for what, hello := range hellos {
 		fd, err := w.settings.sock.Dial(a.At)
 		require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, "no socket to be left", func() bool {
 		_, err := w.Poll(nil)
 		require.NoError(t, err)
-		return len(w.acceptor.Waiting)+len(w.dataSockets) == 0
+		return len(w.connector.Acceptor.Waiting)+len(w.connector.dataSockets) == 0
 	})
 }
 
@@ -261,10 +261,10 @@ func TestCrowdOfStrangers(t *testing.T) {
 	}
 	meet(t, a, b)
 	for _, w := range []*worker{a, b} {
-		require.LessOrEqual(t, len(w.acceptor.Waiting), 2+strangersHeld)
-		require.LessOrEqual(t, len(w.dataSockets), 4+strangersHeld)
+		require.LessOrEqual(t, len(w.connector.Acceptor.Waiting), 2+strangersHeld)
+		require.LessOrEqual(t, len(w.connector.dataSockets), 4+strangersHeld)
 		eventually(t, "the strangers to be dropped",
-			func() bool { w.connect(); return w.acceptor.Strangers >= 4*strangersHeld-8 })
+			func() bool { w.connect(); return w.connector.Acceptor.Strangers >= 4*strangersHeld-8 })
 	}
 	probe := transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond}
 	require.NoError(t, onTwoThreads(context.Background(),
@@ -289,33 +289,11 @@ func TestStrangersThatLeave(t *testing.T) {
 	at, err := a.settings.decodeAddress(a.Address())
 	require.NoError(t, err)
 	fd := dialledTo(t, a, at.dataAddress(0), []byte("?"))
-	eventually(t, "the stranger", func() bool { a.connect(); return len(a.dataSockets) == 1 })
+	eventually(t, "the stranger",
+		func() bool { a.connect(); return len(a.connector.dataSockets) == 1 })
 	require.NoError(t, unix.Close(fd))
 	eventually(t, "the stranger to be forgotten",
-		func() bool { a.connect(); return len(a.dataSockets) == 0 })
-}
-
-// TestReplayedHello: the hello of a probe opens no second probe.
-func TestReplayedHello(t *testing.T) {
-	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
-	at, err := a.settings.decodeAddress(a.Address())
-	require.NoError(t, err)
-	h := hello{To: a.nonce, From: b.nonce, Use: useProbe}
-	fd := dialledTo(t, a, at.At, h.encode())
-	eventually(t, "the socket of the probe",
-		func() bool { a.connect(); return a.peers.Get(0).probe >= 0 })
-	first := a.peers.Get(0).probe
-	h.Port, err = sock.LocalPort(fd)
-	require.NoError(t, err)
-	replay, err := a.settings.sock.Dial(at.At)
-	require.NoError(t, err)
-	said := h.encode()
-	require.NoError(t, rawExchange(new(atomic.Bool), replay, said, sendHello))
-	eventually(t, "the replay to be dropped",
-		func() bool { a.connect(); return sock.Peek(replay) != nil })
-	require.Equal(t, first, a.peers.Get(0).probe)
-	require.Equal(t, uint64(1), a.acceptor.Strangers)
-	require.NoError(t, sock.CloseAll([]int{fd, replay}))
+		func() bool { a.connect(); return len(a.connector.dataSockets) == 0 })
 }
 
 // TestHalfConnected: a peer that closes before all of its sockets have come is lost.
@@ -407,23 +385,6 @@ func (c *conn) receiveWithoutLanes() error {
 	return c.receiveChunks()
 }
 
-// FuzzHello: every hello that is accepted is the encoding of what was decoded.
-func FuzzHello(f *testing.F) {
-	var to nonce
-	honest := hello{To: to, From: nonce{7}, Use: useControl, Port: 40002,
-		Ports: [maxSockets]uint16{40000, 40001, maxSockets - 1: maxPort}}
-	f.Add(honest.encode())
-	f.Add(honest.encode()[1:])
-	f.Fuzz(func(t *testing.T, said []byte) {
-		h, ok := decodeHello(said, to, 40002)
-		if ok {
-			said[helloPort-1] = 0 // padding
-			copy(said[helloPort+2:], make([]byte, 4))
-			require.Equal(t, h.encode(), said)
-		}
-	})
-}
-
 // FuzzAddress: an address that is accepted has what the code relies on.
 func FuzzAddress(f *testing.F) {
 	s := testSettings(f, nil)
@@ -435,7 +396,7 @@ func FuzzAddress(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Len(t, a.Nonce, nonceSize)
+		require.Len(t, a.Nonce, dial.NonceSize)
 		require.Equal(t, s.sockets, a.Sockets)
 		require.True(t, a.Window >= 1 && a.Window <= requests)
 		require.True(t, a.At.Addr().Is4())

@@ -1,6 +1,7 @@
 package tcpx
 
 import (
+	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 )
@@ -51,7 +52,7 @@ func (p *peer) post(kind uint8, number uint32, payload []byte) bool {
 	if !p.announce(kind, number, len(payload)) {
 		return false
 	}
-	if size >= leastDirect && p.state == up && !c.zeroCopy && c.settings.threads == 0 {
+	if size >= leastDirect && p.State == dial.Up && !c.zeroCopy && c.settings.threads == 0 {
 		p.postDirect(payload)
 		return true
 	}
@@ -286,7 +287,7 @@ func (p *peer) postReceives() {
 
 // headArrived reports whether the oldest announced message has arrived.
 func (p *peer) headArrived() (bool, error) {
-	m := p.conn.announced.head()
+	m := p.conn.announced.Head()
 	if m.inline() {
 		return true, nil
 	}
@@ -296,12 +297,12 @@ func (p *peer) headArrived() (bool, error) {
 // deliver hands out messages that have arrived.
 func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 	announced, in := &p.conn.announced, &p.in
-	for n < len(events) && !announced.empty() {
-		m := announced.head()
+	for n < len(events) && !announced.Empty() {
+		m := announced.Head()
 		number, size, inline := m.offset, int(m.size), m.inline()
 		call := m.kind == recordCall
-		if size > p.w.settings.payload || int(number) >= len(p.pendingReplies) || call &&
-			p.pendingReplies[number] || !call && !p.calls.waiting[number] {
+		if size > p.w.settings.payload || call && !p.requests.Available(number) ||
+			!call && !p.calls.Waiting(number) {
 			return n, errProtocol
 		}
 		if arrived, err := p.headArrived(); !arrived {
@@ -315,26 +316,25 @@ func (p *peer) deliver(events []transport.Event, n int) (int, error) {
 			size, nil, 0
 		switch {
 		case inline:
-			e.Payload = p.conn.inlined.of(announced.first, size)
+			e.Payload = p.conn.inlined.of(announced.First(), size)
 		case in.destination.Host != nil:
 			e.Payload = in.at(in.read, in.offset, size).Host
 			in.skip(size, p.conn.receiveConsumed)
 		default:
 			if p.conn.headers != nil {
-				e.Payload = p.conn.headers.of(announced.first, size)
+				e.Payload = p.conn.headers.of(announced.First(), size)
 			}
 			e.DeviceOffset = in.read*uint64(in.request) + uint64(in.offset)
 			in.skip(size, p.conn.receiveConsumed)
 		}
-		announced.pop()
+		announced.Pop()
 		if call {
-			p.pendingReplies[number] = true
+			p.requests[number] = true
 			e.Token = transport.Token(number)
 			continue
 		}
-		e.Kind, e.Token = transport.EventResponse, p.calls.tokens[number]
-		p.calls.waiting[number] = false
-		p.calls.free = append(p.calls.free, number)
+		e.Kind, e.Token = transport.EventResponse, p.calls.End(number)
+		p.calls.Release(number)
 	}
 	return n, nil
 }

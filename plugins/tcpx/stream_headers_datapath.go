@@ -1,13 +1,16 @@
 package tcpx
 
-import "transportbench/plugins/tcpx/internal/bounce"
+import (
+	"transportbench/core/fabric/queue"
+	"transportbench/plugins/tcpx/internal/bounce"
+)
 
 // headerCache keeps the first bytes of messages whose payloads go to device memory. They
 // are copied out of bounce memory before a request is unpacked: the runtime must see them,
 // and copying them back from the device would block.
 type headerCache struct {
 	messageSlots        // bytes of each message
-	next         uint   // the first message, as announced counts them, of which nothing has come
+	next         uint64 // the first message, as announced counts them, of which nothing has come
 	left         int    // bytes of the message before next that are still to come
 	missing      []byte // of its header
 	found        int    // fragment that had the last byte: the next is mostly near
@@ -17,17 +20,17 @@ type headerCache struct {
 
 // take copies the headers in a request out of bounce memory. Messages are announced before
 // their bytes, and both come in order.
-func (h *headerCache) take(announced *ring[record], memory []byte, r *receiveRequest) error {
+func (h *headerCache) take(announced *queue.Queue[record], memory []byte, r *receiveRequest) error {
 	for at := 0; at < r.total; {
 		if h.left == 0 {
 			// Empty messages are delivered when they are announced, and may be gone.
-			if int(announced.first-h.next) > 0 {
-				h.next = announced.first
+			if int64(announced.First()-h.next) > 0 {
+				h.next = announced.First()
 			}
-			if h.next == announced.last {
+			if h.next == announced.Last() {
 				return errProtocol
 			}
-			h.left = int(announced.at(h.next).size)
+			h.left = int(announced.At(h.next).size)
 			h.missing = h.of(h.next, h.left)
 			h.next++
 			continue
@@ -75,7 +78,7 @@ type messageSlots struct {
 }
 
 // of returns the place for a message of size bytes, or for its first, by its number in announced.
-func (s *messageSlots) of(message uint, size int) []byte {
+func (s *messageSlots) of(message uint64, size int) []byte {
 	at := int(message) & (len(s.memory)/s.size - 1) * s.size
 	n := min(size, s.size)
 	return s.memory[at : at+n : at+n]

@@ -3,6 +3,7 @@ package tcpx
 import (
 	"math/rand/v2"
 	"testing"
+	"transportbench/core/fabric/queue"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,20 +17,22 @@ func TestHeaderCache(t *testing.T) {
 	const size, capacity = 16, 8
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		announced := newRing[record](capacity)
+		announced := queue.New[record](capacity)
 		h := newHeaderCache(size, &announced)
 		var stream []byte // announced and not cut yet
-		want := map[uint][]byte{}
+		want := map[uint64][]byte{}
 		for range 200 {
-			for !announced.full() && random.IntN(3) > 0 {
+			for !announced.Full() && random.IntN(3) > 0 {
 				message := make([]byte, []int{0, 1, 15, 16, 17, 100, 5000}[random.IntN(7)])
-				fill(message, uint64(announced.last))
-				want[announced.last] = message
-				announced.push().size = uint32(len(message))
+				fill(message, uint64(announced.Last()))
+				want[announced.Last()] = message
+				announced.Push().size = uint32(len(message))
 				stream = append(stream, message...)
 			}
 			if len(stream) == 0 {
-				announced.first = announced.last // empty ones
+				for !announced.Empty() {
+					announced.Pop() // empty ones
+				}
 				continue
 			}
 			r := &receiveRequest{total: random.IntN(min(len(stream), 4000)) + 1}
@@ -47,32 +50,32 @@ func TestHeaderCache(t *testing.T) {
 			})
 			require.NoError(t, h.take(&announced, memory, r))
 			stream = stream[r.total:]
-			for left := len(stream); !announced.empty(); { // deliver what has arrived
+			for left := len(stream); !announced.Empty(); { // deliver what has arrived
 				rest := 0
-				for k := announced.first + 1; k != announced.last; k++ {
+				for k := announced.First() + 1; k != announced.Last(); k++ {
 					rest += len(want[k])
 				}
 				if left > rest {
 					break
 				}
-				message := want[announced.first]
+				message := want[announced.First()]
 				require.Equal(t, message[:min(size, len(message))],
-					h.of(announced.first, len(message)), "message %d of seed %d",
-					announced.first, seed)
-				announced.pop()
+					h.of(announced.First(), len(message)), "message %d of seed %d",
+					announced.First(), seed)
+				announced.Pop()
 			}
 		}
-		require.Positive(t, announced.first)
+		require.Positive(t, announced.First())
 	}
 }
 
 // TestHeaderCacheRefuses: bytes without an announced message and requests with a hole are errors.
 func TestHeaderCacheRefuses(t *testing.T) {
-	announced := newRing[record](4)
+	announced := queue.New[record](4)
 	h := newHeaderCache(16, &announced)
 	r := &receiveRequest{total: 10, fragments: []bounce.Fragment{{Length: 10}}}
 	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
-	announced.push().size = 10
+	announced.Push().size = 10
 	r.fragments = []bounce.Fragment{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
 	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
 }

@@ -3,6 +3,7 @@ package tcpx
 import (
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -93,7 +94,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		if p == nil {
 			continue
 		}
-		if p.state == up {
+		if p.State == dial.Up {
 			retransmitted += p.conn.retransmits()
 		}
 		for _, h := range p.conn.helpers {
@@ -132,24 +133,21 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			Help:  "bytes unpacked; over received_bytes, copies per byte after the kernel's",
 			Value: k.unpackedBytes},
 		transport.Stat{Name: "unpacks", Help: "requests unpacked", Value: k.launches},
-		transport.Stat{Name: "descriptors",
-			Help:  "fragments unpacked; over unpacks, descriptors per request",
-			Value: k.descriptors},
+		transport.Stat{Name: "descriptors", Help: "fragments unpacked; over unpacks, " +
+			"descriptors per request", Value: k.descriptors},
 		transport.Stat{Name: "zero_copy_sends", Help: "system calls that sent with MSG_ZEROCOPY",
 			Value: k.calls[sock.ZeroCopySends]},
-		transport.Stat{Name: "zero_copy_copied",
-			Help:  "zero_copy_sends that the kernel copied after all",
-			Value: k.calls[sock.ZeroCopyCopied]},
+		transport.Stat{Name: "zero_copy_copied", Help: "zero_copy_sends that the kernel copied " +
+			"after all", Value: k.calls[sock.ZeroCopyCopied]},
 		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)",
 			Value: retransmitted},
-		transport.Stat{Name: "process_cpu_ns",
-			Help:  "CPU time of the process; over received_bytes, the cost per byte",
-			Value: k.cpuNS},
+		transport.Stat{Name: "process_cpu_ns", Help: "CPU time of the process; over " +
+			"received_bytes, the cost per byte", Value: k.cpuNS},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until all sockets were " +
 			"connected, over all peers; part of no transfer", Value: k.setupNS},
-		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no peer: " +
-			"they sent no proper hello in time, or were listed in none",
-			Value: w.acceptor.Strangers},
+		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no " +
+			"peer: they sent no proper hello in time, or were listed in none",
+			Value: w.connector.Acceptor.Strangers},
 	)
 	for _, part := range []any{bounce.Inner(w.unpacker.Unpacker), w.memory} {
 		if c, counts := part.(bounce.Counter); counts {

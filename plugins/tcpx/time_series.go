@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 )
 
@@ -25,7 +26,7 @@ func (w *worker) StartSeries(parts int, d time.Duration) {
 		length: max(1, int64(d)/int64(max(parts, 1)))}
 	t.next = clock.Now() + t.length
 	for _, p := range w.peers.ByID {
-		if p != nil && p.state != lost {
+		if p != nil && p.State != dial.Lost {
 			t.connections++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/queue"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
@@ -89,11 +90,11 @@ type conn struct {
 	receiveConsumed uint64
 	holding         int // bounce pages
 
-	headers   *headerCache // nil unless messages go to device memory
-	inlined   messageSlots // messages that came on the control socket
-	inline    int          // bytes of the largest message that may leave on it
-	announced ring[record] // messages announced and not delivered
-	messages  uint64       // announced by the peer
+	headers   *headerCache        // nil unless messages go to device memory
+	inlined   messageSlots        // messages that came on the control socket
+	inline    int                 // bytes of the largest message that may leave on it
+	announced queue.Queue[record] // messages announced and not delivered
+	messages  uint64              // announced by the peer
 
 	stall stallTimer
 }
@@ -163,8 +164,8 @@ type lane struct {
 	queued    int    // bytes of the tasks that are to be sent
 	position  uint64 // bytes sent since the beginning
 
-	expected ring[receiveTask]
-	handed   uint   // chunks of expected that the helper has
+	expected queue.Queue[receiveTask]
+	handed   uint64 // chunks of expected that the helper has
 	arrived  uint64 // bytes received since the beginning; counted with a helper only
 }
 
@@ -175,7 +176,7 @@ func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messa
 	c := &conn{settings: s, peerWindow: requests, memory: memory, unpacker: unpacker,
 		counters: counts,
 		control:  newControlSocket(messages, s.inline, s.sendControl),
-		lanes:    make([]lane, s.sockets), announced: newRing[record](messages)}
+		lanes:    make([]lane, s.sockets), announced: queue.New[record](messages)}
 	c.inlined = newMessageSlots(s.inline, &c.announced)
 	c.syscalls.Counts = &counts.calls
 	fragments := bounce.MaxFragments
@@ -187,7 +188,7 @@ func newConn(s *settings, memory bounce.Allocator, unpacker *bounce.Slots, messa
 	}
 	for i := range c.lanes {
 		c.lanes[i] = lane{Data: sock.Data{FD: -1},
-			expected: newRing[receiveTask](requests * s.request / s.chunk)}
+			expected: queue.New[receiveTask](requests * s.request / s.chunk)}
 	}
 	return c
 }

@@ -108,16 +108,16 @@ func (c *conn) handle(r *record, message []byte) error {
 	case recordChunk:
 		return c.expectChunk(r)
 	case recordCall, recordReply:
-		if c.announced.full() || r.tag != c.messages {
+		if c.announced.Full() || r.tag != c.messages {
 			return errProtocol
 		}
 		c.messages++
 		if r.inline() {
-			copy(c.inlined.of(c.announced.last, len(message)), message)
+			copy(c.inlined.of(c.announced.Last(), len(message)), message)
 			c.counters.inlineReceived++
 			c.counters.inlineReceivedBytes += uint64(len(message))
 		}
-		*c.announced.push() = *r
+		*c.announced.Push() = *r
 		return nil
 	case recordRefusal:
 		switch r.index {

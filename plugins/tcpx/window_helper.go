@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/queue"
 	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
 )
@@ -50,7 +51,7 @@ type handoff struct {
 	_              [48]byte
 
 	sendOrders    [laneTasks][]byte // a ring
-	receiveOrders ring[receiveOrder]
+	receiveOrders queue.Queue[receiveOrder]
 
 	// The rest belongs to the helper.
 	data      sock.Data
@@ -92,7 +93,7 @@ func (c *conn) startHelpers(owner *sock.Notifier) error {
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		l.handoff = &handoff{data: l.Data, memory: c.memory.Memory(),
-			receiveOrders: newRing[receiveOrder](len(l.expected.list))}
+			receiveOrders: queue.New[receiveOrder](l.expected.Cap())}
 		h := list[i%len(list)]
 		h.lanes = append(h.lanes, l.handoff)
 	}

@@ -72,7 +72,7 @@ func (h *helper) receive(s *handoff) (bool, error) {
 	if s.receiving.order == s.toReceive.Load() { // pairs with the store in handReceives
 		return false, nil
 	}
-	o := s.receiveOrders.at(uint(s.receiving.order))
+	o := s.receiveOrders.At(s.receiving.order)
 	v := &h.syscalls.Vectors
 	v.Reset()
 	for at := s.receiving.done; at < o.size && !v.Full(); {
@@ -148,8 +148,8 @@ func (c *conn) handReceives() {
 	preallocator, ok := c.memory.(bounce.Preallocator)
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		for ok && l.handed != l.expected.last {
-			t := l.expected.at(l.handed)
+		for ok && l.handed != l.expected.Last() {
+			t := l.expected.At(l.handed)
 			if t.number >= c.receiveReserved {
 				break
 			}
@@ -160,9 +160,9 @@ func (c *conn) handReceives() {
 			for k := range pages {
 				pages[k].Destination = uint32(t.offset + k*pageSize)
 			}
-			*l.handoff.receiveOrders.push() = receiveOrder{pages: pages, size: t.size}
+			*l.handoff.receiveOrders.Push() = receiveOrder{pages: pages, size: t.size}
 			// pairs with the load in receive
-			l.handoff.toReceive.Store(uint64(l.handoff.receiveOrders.last))
+			l.handoff.toReceive.Store(l.handoff.receiveOrders.Last())
 			l.handed++
 			c.counters.calls[sock.Others] += c.helpers[i%len(c.helpers)].notifier.Notify()
 		}
@@ -176,7 +176,7 @@ func (c *conn) takeReceived() {
 		n := int(l.handoff.received.Load() - l.arrived) // pairs with the store in receive
 		l.arrived += uint64(n)
 		for n > 0 {
-			t := l.expected.head()
+			t := l.expected.Head()
 			part := min(n, t.size-t.done)
 			n -= part
 			c.bookReceived(l, part)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -75,7 +76,7 @@ func TestHelpersSleep(t *testing.T) {
 func TestNoWaitWithRoomToSend(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1", "chunk": "4KiB", "request": "256KiB"}, 1<<20)
 	c, l := a.conn, &a.conn.lanes[0]
-	p := &peer{w: &worker{settings: c.settings}, conn: c, state: up}
+	p := &peer{w: &worker{settings: c.settings}, conn: c, Link: dial.Link{State: dial.Up}}
 	waits := func() bool { _, now := p.interests(nil); return !now }
 	data := random(13, 256<<10)
 	err := b.conn.postReceive(b.destination.Slice(0, len(data)), 0)
@@ -115,7 +116,7 @@ func TestNoWaitWithRoomToSend(t *testing.T) {
 func TestNoWaitWithoutPages(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
 	c, pages := b.conn, b.memory.(*bounce.Pages)
-	p := &peer{w: &worker{settings: c.settings}, conn: c, state: up}
+	p := &peer{w: &worker{settings: c.settings}, conn: c, Link: dial.Link{State: dial.Up}}
 	waits := func() bool { _, now := p.interests(nil); return !now }
 	err := c.postReceive(b.destination.Slice(0, len(data1000)), 0)
 	require.NoError(t, err)

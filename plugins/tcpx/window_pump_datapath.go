@@ -57,7 +57,7 @@ const inspectEvery = 256
 func (c *conn) finishPoll() error {
 	if c.polls++; c.polls%inspectEvery == 0 {
 		for i := range c.lanes {
-			if l := &c.lanes[i]; l.expected.empty() {
+			if l := &c.lanes[i]; l.expected.Empty() {
 				c.counters.calls[sock.Others]++
 				if err := sock.Peek(l.FD); err != nil {
 					return c.fail(err)
@@ -73,7 +73,7 @@ func (c *conn) finishPoll() error {
 // until the peer sends something. Sends that only wait to be acknowledged are freed when their
 // memory is needed.
 func (c *conn) idle() bool {
-	return c.err == nil && c.announced.empty() && c.receiveBegun == c.receiveConsumed &&
+	return c.err == nil && c.announced.Empty() && c.receiveBegun == c.receiveConsumed &&
 		c.sendCut == c.sendPosted &&
 		c.idleLanes() && c.control.pending() == 0 &&
 		c.receivePosted-c.receiveConsumed >= uint64(c.settings.receiveWindow)
@@ -118,7 +118,7 @@ func (c *conn) interests(list []unix.PollFd) []unix.PollFd {
 			if l.Notices != l.Sends {
 				c.readNotices(l)
 			}
-			if !l.expected.empty() {
+			if !l.expected.Empty() {
 				events |= unix.POLLIN
 			}
 			if l.taskCount > 0 {

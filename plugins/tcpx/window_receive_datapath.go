@@ -61,10 +61,10 @@ func (c *conn) expectChunk(k *record) error {
 	r.announced += size
 	if size > 0 {
 		l := &c.lanes[k.lane]
-		if l.expected.full() {
+		if l.expected.Full() {
 			return errProtocol
 		}
-		*l.expected.push() = receiveTask{number: number, offset: offset, size: size, last: -1}
+		*l.expected.Push() = receiveTask{number: number, offset: offset, size: size, last: -1}
 	}
 	return nil
 }
@@ -127,10 +127,10 @@ func (c *conn) oldestLane(without int) int {
 	best, oldest := -1, c.receiveReserved
 	for i := range c.lanes {
 		l := &c.lanes[i]
-		if without&(1<<i) != 0 || l.expected.empty() {
+		if without&(1<<i) != 0 || l.expected.Empty() {
 			continue
 		}
-		if number := l.expected.head().number; number < oldest {
+		if number := l.expected.Head().number; number < oldest {
 			best, oldest = i, number
 		}
 	}
@@ -139,7 +139,7 @@ func (c *conn) oldestLane(without int) int {
 
 // receiveLane receives what has come of a lane's oldest chunk.
 func (c *conn) receiveLane(l *lane) (n int, err error) {
-	t := l.expected.head()
+	t := l.expected.Head()
 	r := &c.receives[t.number%requests]
 	var last bounce.Fragment
 	if t.last >= 0 {
@@ -171,7 +171,7 @@ func (c *conn) receiveLane(l *lane) (n int, err error) {
 
 // bookReceived books bytes of a lane's oldest chunk, at most what is left of it.
 func (c *conn) bookReceived(l *lane, n int) {
-	t := l.expected.head()
+	t := l.expected.Head()
 	r := &c.receives[t.number%requests]
 	c.counters.receivedBytes += uint64(n)
 	r.arrived += n
@@ -179,7 +179,7 @@ func (c *conn) bookReceived(l *lane, n int) {
 		r.arrivedAt = clock.Now()
 	}
 	if t.done += n; t.done == t.size {
-		l.expected.pop()
+		l.expected.Pop()
 	}
 }
 

@@ -1,35 +1,35 @@
 package tcpx
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/calltable"
+	"transportbench/core/fabric/dial"
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/queue"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-var _ transport.SilenceReporter = (*worker)(nil)
-
 // worker is one thread's sockets and its connections. worker_datapath.go has what the
 // measured loop calls.
 type worker struct {
-	settings *settings
-	nonce    nonce // tells this worker from every other
-	address  []byte
-	connector
-	epoll    int // the control sockets and the listeners
-	notifier sock.Notifier
-	memory   bounce.Allocator
-	unpacker *bounce.Slots
-	peers    control.Peers[peer, nonce]
+	settings  *settings
+	own       dial.Nonce // tells this worker from every other
+	address   []byte
+	connector connector
+	epoll     int // the control sockets and the listeners
+	notifier  sock.Notifier
+	memory    bounce.Allocator
+	unpacker  *bounce.Slots
+	peers     control.Peers[peer, dial.Nonce]
 
 	dirty     []*peer // posted to since the last Flush
 	lost      control.LostPeers
@@ -47,60 +47,33 @@ type worker struct {
 	counters  counters
 }
 
-// peerState is the state of a connection.
-type peerState uint8
-
-const (
-	connecting peerState = iota
-	up
-	lost
-)
-
 // peer is one connection, with its stream in each direction.
 type peer struct {
+	dial.Link
 	w       *worker
 	id      transport.PeerID
 	address address
-	state   peerState
-	handshake
-	probe int // socket on which the peer wants to probe; -1 for none
-	conn  *conn
-	out   outStream
-	in    inStream
+	sockets []int // not attached yet: the control socket first; -1 for none
+	from    origin
+	conn    *conn
+	out     outStream
+	in      inStream
 
-	calls          pendingCalls
-	pendingReplies []bool // by the number of the peer's call: delivered and not answered
-	isDirty        bool
-	readable       bool
-	errors         control.PeerErrors
-	loss           error // why, in state lost
-}
-
-// pendingCalls are the calls of one connection that have no response yet, by the number
-// that travels over the wire.
-type pendingCalls struct {
-	tokens  []transport.Token
-	waiting []bool
-	free    []uint32
-}
-
-func newPendingCalls(most int) pendingCalls {
-	c := pendingCalls{tokens: make([]transport.Token, most), waiting: make([]bool, most),
-		free: make([]uint32, most)}
-	for i := range c.free {
-		c.free[i] = uint32(most - 1 - i)
-	}
-	return c
+	calls    calltable.Calls
+	requests calltable.Requests
+	isDirty  bool
+	readable bool
+	errors   control.PeerErrors
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, connector: connector{acceptor: sock.Acceptor{Listener: -1}},
-		epoll: -1, notifier: sock.Notifier{FD: -1},
+	w := &worker{settings: s, epoll: -1, notifier: sock.Notifier{FD: -1},
 		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
-		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0, s.peers),
-		releasing: make([]*peer, 0, s.peers)}
-	_, _ = rand.Read(w.nonce[:]) // never fails
-	w.peers = control.NewPeers[peer](maxPeers, w.nonce)
+		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0,
+			s.peers), releasing: make([]*peer, 0, s.peers)}
+	w.connector.Acceptor.Listener = -1
+	w.own = dial.NewNonce()
+	w.peers = control.NewPeers[peer](maxPeers, w.own)
 	if err := w.open(index); err != nil {
 		return nil, errors.Join(err, w.Close(), w.destroy())
 	}
@@ -116,7 +89,8 @@ func (w *worker) open(index int) (err error) {
 		return err
 	}
 	// Each peer has a control socket and one for a probe.
-	w.acceptor = sock.NewAcceptor(fd, &s.sock, helloSize, 2*s.peers)
+	w.connector.Connector = dial.NewConnector(dial.Config{Own: w.own, Sockets: &s.sock,
+		ConnectTimeout: s.connectTimeout}, fd, 2*s.peers, w.find)
 	port := s.dataPort
 	if port > 0 {
 		port += index
@@ -126,16 +100,16 @@ func (w *worker) open(index int) (err error) {
 		if fd, data[i], err = s.listen(address, uint16(port)); err != nil {
 			return err
 		}
-		w.dataListeners = append(w.dataListeners, fd)
+		w.connector.dataListeners = append(w.connector.dataListeners, fd)
 	}
-	if w.address, err = json.Marshal(s.announce(w.nonce, at, data)); err != nil {
+	if w.address, err = json.Marshal(s.announce(w.own, at, data)); err != nil {
 		return err
 	}
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll_create: %w", err)
 	}
-	for _, listener := range append(w.dataListeners[:len(s.data):len(s.data)],
-		w.acceptor.Listener) {
+	for _, listener := range append(w.connector.dataListeners[:len(s.data):len(s.data)],
+		w.connector.Acceptor.Listener) {
 		if err = w.watch(listener, noPeer); err != nil {
 			return err
 		}
@@ -164,29 +138,10 @@ func (w *worker) watch(fd int, id uint32) error {
 	return nil
 }
 
-// Silence implements [transport.SilenceReporter].
-func (w *worker) Silence(id transport.PeerID) error {
-	p := w.peers.Get(id)
-	switch {
-	case p == nil:
-		return nil
-	case p.state == connecting && p.failure != nil:
-		return fmt.Errorf("no connection yet (connect-timeout is %v): %w",
-			w.settings.connectTimeout, p.failure)
-	case p.state == connecting:
-		return fmt.Errorf("no connection with %v yet (connect-timeout is %v)", p.address.At,
-			w.settings.connectTimeout)
-	case p.state == up && sock.Silence(p.conn.control.fd) > 2*time.Second:
-		// else there are answers to keepalive probes
-		return p.silence()
-	}
-	return p.loss
-}
-
-// silence returns for how long no packet has come on the control socket.
-func (p *peer) silence() error {
-	return fmt.Errorf("no packet from %v for %v (timeout is %v)", p.address.At,
-		sock.Silence(p.conn.control.fd).Round(10*time.Millisecond), p.w.settings.sock.Timeout)
+// find returns the peer with a nonce.
+func (w *worker) find(n dial.Nonce) (*peer, bool) {
+	p := w.peers.Find(n)
+	return p, p != nil
 }
 
 // Address implements [transport.Worker].
@@ -195,10 +150,11 @@ func (w *worker) Address() []byte { return w.address }
 // newPeer makes the memory of a connection and posts its receives.
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
-	p = &peer{w: w, id: id, address: a, handshake: newHandshake(s), probe: -1,
-		conn:  newConn(s, w.memory, w.unpacker, 2*s.inFlight, &w.counters),
-		in:    inStream{request: s.request, sizes: make([]int, s.slots)},
-		calls: newPendingCalls(s.inFlight), pendingReplies: make([]bool, s.inFlight),
+	p = &peer{w: w, id: id, address: a, sockets: slices.Repeat([]int{-1}, s.sockets+1),
+		Link: w.connector.NewLink(dial.Nonce(a.Nonce), sock.ToKernel(a.At), a.At.String()),
+		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight,
+			&w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
+		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight),
 		errors: name.PeerErrors(id)}
 	p.conn.peer = id
 	p.conn.peerWindow, p.conn.inline = uint64(a.Window), max(0, min(a.Inline, s.inline))
@@ -220,24 +176,12 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 
 // closeSockets closes the open sockets of a connection, with a farewell if it is up.
 func (p *peer) closeSockets() (err error) {
-	p.dropProbe()
-	p.dialing = nil
+	p.Stop()
 	if p.conn.control.fd >= 0 {
 		return p.conn.close()
 	}
 	p.conn.leave()
-	return p.dropSockets()
-}
-
-// dropSockets closes the sockets that are not attached yet.
-func (p *peer) dropSockets() (err error) {
-	for i, fd := range p.sockets {
-		if fd >= 0 {
-			err = errors.Join(err, unix.Close(fd))
-			p.sockets[i] = -1
-		}
-	}
-	return err
+	return p.CloseSockets()
 }
 
 // Close implements [transport.Worker]. Payloads that Poll handed out stay readable until
@@ -249,17 +193,17 @@ func (w *worker) Close() error {
 	w.closed = true
 	var errs []error
 	for _, p := range w.peers.ByID {
-		if p != nil && p.state != lost {
-			p.state = lost
+		if p != nil && p.State != dial.Lost {
+			p.SetLost(transport.ErrClosed, -1)
 			errs = append(errs, p.closeSockets())
 		}
 	}
-	for _, d := range w.dataSockets {
+	for _, d := range w.connector.dataSockets {
 		_ = unix.Close(d.fd)
 	}
-	w.dataSockets = nil
-	errs = append(errs, w.acceptor.Close())
-	for _, fd := range append(w.dataListeners, w.epoll) {
+	w.connector.dataSockets = nil
+	errs = append(errs, w.connector.Acceptor.Close())
+	for _, fd := range append(w.connector.dataListeners, w.epoll) {
 		if fd >= 0 {
 			errs = append(errs, unix.Close(fd))
 		}
@@ -330,10 +274,10 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (va
 	return true, nil
 }
 
-func newHeaderCache(size int, announced *ring[record]) *headerCache {
+func newHeaderCache(size int, announced *queue.Queue[record]) *headerCache {
 	return &headerCache{messageSlots: newMessageSlots(size, announced)}
 }
 
-func newMessageSlots(size int, announced *ring[record]) messageSlots {
-	return messageSlots{size: size, memory: make([]byte, 2*len(announced.list)*size)}
+func newMessageSlots(size int, announced *queue.Queue[record]) messageSlots {
+	return messageSlots{size: size, memory: make([]byte, 2*announced.Cap()*size)}
 }

@@ -2,11 +2,9 @@ package tcpx
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"transportbench/core/fabric/clock"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -29,14 +27,9 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	}
 	for i := range ops {
 		op := &ops[i]
-		p := w.peers.Get(op.Peer)
-		switch {
-		case p == nil:
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		case p.state == lost:
-			return i, p.errors.Down
-		case len(op.Payload) > w.settings.payload:
-			return i, p.errors.TooLarge
+		p := w.peers.Admit(op)
+		if p == nil {
+			return i, w.peers.Refusal(name, op)
 		}
 		var taken bool
 		switch op.Kind {
@@ -46,12 +39,12 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			}
 			taken = p.postCall(op)
 		case transport.OpReply:
-			if op.Token >= transport.Token(len(p.pendingReplies)) || !p.pendingReplies[op.Token] {
+			if !p.requests.Open(op.Token) {
 				return i, p.errors.NoCall
 			}
-			if taken = p.canReply(len(op.Payload)) &&
-				p.post(recordReply, uint32(op.Token), op.Payload); taken {
-				p.pendingReplies[op.Token] = false
+			if taken = p.canReply(len(op.Payload)) && p.post(recordReply, uint32(op.Token),
+				op.Payload); taken {
+				p.requests[op.Token] = false
 			}
 		default:
 			return i, p.errors.Unsupported
@@ -70,11 +63,10 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 
 // postCall posts a call if there is room for it.
 func (p *peer) postCall(op *transport.Op) bool {
-	t := &p.calls
-	if len(t.free) == 0 {
+	number, ok := p.calls.Next()
+	if !ok {
 		return false
 	}
-	number := t.free[len(t.free)-1]
 	if op.DeviceSlot != 0 {
 		if !p.postDevice(number, op) {
 			return false
@@ -82,9 +74,7 @@ func (p *peer) postCall(op *transport.Op) bool {
 	} else if !p.post(recordCall, number, op.Payload) {
 		return false
 	}
-	t.free = t.free[:len(t.free)-1]
-	t.tokens[number] = op.Token
-	t.waiting[number] = true
+	p.calls.Begin(number, op.Token)
 	return true
 }
 
@@ -93,13 +83,13 @@ func (w *worker) Flush() error {
 	if w.closed {
 		return name.Error("flush", transport.ErrClosed)
 	}
-	if len(w.connecting) > 0 {
+	if len(w.connector.Pending()) > 0 {
 		w.connect()
 	}
 	for _, p := range w.dirty {
 		p.isDirty = false
 		p.out.flushed = p.out.posted
-		if p.state != up || p.send(false) != nil {
+		if p.State != dial.Up || p.send(false) != nil {
 			continue
 		}
 		if c := p.conn; c.credited < c.sendPosted && c.pumpIn() == nil { // the credit may be there
@@ -125,7 +115,7 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 			if at >= count {
 				at -= count
 			}
-			if p := w.peers.ByID[at]; p != nil && p.state == up {
+			if p := w.peers.ByID[at]; p != nil && p.State == dial.Up {
 				n = w.pollPeer(p, events, n)
 			}
 		}
@@ -146,9 +136,9 @@ func (w *worker) findReadable() {
 		w.releaseLost()
 	}
 	many := len(w.peers.ByID) > directPeers
-	arrived := len(w.connecting) > 0 ||
-		rest && len(w.acceptor.Waiting)+len(w.dataSockets) > 0 &&
-			clock.Now()-w.lastConnect > arrivalsEvery
+	arrived := len(w.connector.Pending()) > 0 ||
+		rest && len(w.connector.Acceptor.Waiting)+len(w.connector.dataSockets) > 0 &&
+			w.connector.Since() > arrivalsEvery
 	if many || rest {
 		w.counters.calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {
@@ -210,13 +200,11 @@ func (p *peer) idle() bool { return p.out.cut == p.out.flushed && p.conn.idle() 
 // lose ends a connection. Poll reports the loss, and before it the error if the peer broke
 // the protocol or this side's GPU or NIC has failed.
 func (w *worker) lose(p *peer, err error) {
-	if p.state == lost {
+	if p.State == dial.Lost {
 		return
 	}
-	p.state, p.loss = lost, err
-	if p.conn.control.fd >= 0 && control.Unreachable(err) {
-		p.loss = fmt.Errorf("%w: %w", p.silence(), err)
-	}
+	p.SetLost(err, p.conn.control.fd)
+	w.peers.Shut(p.id)
 	switch {
 	case errors.Is(err, transport.ErrUnavailable):
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))

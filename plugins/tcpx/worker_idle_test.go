@@ -81,7 +81,8 @@ func TestWaitWithStranger(t *testing.T) {
 	read := func(bytes int) func() bool {
 		return func() bool {
 			require.NoError(t, a.Wait(time.Millisecond))
-			return len(a.acceptor.Waiting) == 1 && len(a.acceptor.Waiting[0].Hello) == bytes
+			return len(a.connector.Acceptor.Waiting) == 1 &&
+				len(a.connector.Acceptor.Waiting[0].Hello) == bytes
 		}
 	}
 	eventually(t, "the stranger", read(0))

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -24,14 +25,14 @@ func (w *worker) Wait(timeout time.Duration) error {
 	w.notifier.Begin()
 	defer w.notifier.End()
 	list := append(w.pollFD[:0], unix.PollFd{Fd: int32(w.notifier.FD), Events: unix.POLLIN})
-	for _, listener := range w.dataListeners {
+	for _, listener := range w.connector.dataListeners {
 		list = append(list, unix.PollFd{Fd: int32(listener), Events: unix.POLLIN})
 	}
-	list = w.acceptor.Interests(list)
-	arrivals := len(list)
+	list, waiting, timeout := w.connector.Interests(list, timeout)
+	arrivals := 1 + len(w.connector.dataListeners) + waiting
 	ready := false
 	for _, p := range w.peers.ByID {
-		if p != nil && p.state != lost && !ready {
+		if p != nil && p.State == dial.Up && !ready {
 			list, ready = p.interests(list)
 		}
 	}
@@ -62,12 +63,6 @@ func (w *worker) Wake() { w.notifier.Wake() }
 // held and reads the kernel's zero-copy notices; otherwise sockets with notices would stay ready
 // forever.
 func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
-	for _, d := range p.dialing {
-		list = append(list, unix.PollFd{Fd: int32(d.fd), Events: unix.POLLOUT})
-	}
-	if p.state != up {
-		return list, false
-	}
 	if p.conn.hasWork() || p.canSend() || p.canDeliver() {
 		return list, true
 	}
@@ -76,7 +71,7 @@ func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
 
 // canDeliver reports whether the next message has arrived, or cannot arrive any more.
 func (p *peer) canDeliver() bool {
-	if p.conn.announced.empty() {
+	if p.conn.announced.Empty() {
 		return false
 	}
 	arrived, err := p.headArrived()

@@ -1,18 +1,13 @@
 package tcpx
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"transportbench/core/fabric/dial"
 )
-
-// nonceSize is the bytes of a nonce. Only workers that have a worker's address know its
-// nonce.
-const nonceSize = 16
-
-type nonce [nonceSize]byte
 
 // address is what a worker tells its peers about itself.
 type address struct {
@@ -30,7 +25,7 @@ type address struct {
 	Payload  int              `json:"payload"`
 }
 
-func (s *settings) announce(own nonce, at netip.AddrPort, data []netip.AddrPort) address {
+func (s *settings) announce(own dial.Nonce, at netip.AddrPort, data []netip.AddrPort) address {
 	return address{Nonce: own[:], At: at, Data: data, Mode: s.mode.name, Sockets: s.sockets,
 		Chunk:   s.chunk,
 		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight,
@@ -39,8 +34,8 @@ func (s *settings) announce(own nonce, at netip.AddrPort, data []netip.AddrPort)
 
 // decodeAddress reads a peer's address and refuses one that does not fit this side.
 func (s *settings) decodeAddress(encoded []byte) (a address, err error) {
-	if err := json.Unmarshal(encoded, &a); err != nil || len(a.Nonce) != nonceSize ||
-		!a.At.IsValid() || !a.hasData() {
+	err = json.Unmarshal(encoded, &a)
+	if err != nil || len(a.Nonce) != dial.NonceSize || !a.At.IsValid() || !a.hasData() {
 		return a, fmt.Errorf("not an address of this transport: %.40q", encoded)
 	}
 	for _, field := range []struct {
@@ -88,46 +83,3 @@ func (a *address) hasData() bool {
 
 // dataAddress returns where data socket i arrives.
 func (a *address) dataAddress(i int) netip.AddrPort { return a.Data[i%len(a.Data)] }
-
-// hello is what the dialling side sends first on a control socket and on the sockets of a
-// probe, little-endian. A data socket carries no hello: the NIC puts everything on it where
-// payloads go.
-type hello struct {
-	Magic    uint64
-	To, From nonce // of the accepting and the dialling worker
-	Use      uint8
-	_        uint8
-	// Port is the local port of the socket, so that nobody else can use the hello again.
-	Port uint16
-	_    [4]byte
-	// Ports are the local ports of the connection's data sockets in order, then zeros. Only
-	// control sockets have them.
-	Ports [maxSockets]uint16
-}
-
-const helloMagic = 0x33787063_74627274 // "trbtcpx3"
-
-// Values of hello.Use.
-const (
-	useControl = 0
-	useProbe   = 255
-)
-
-// helloSize is the bytes of a hello.
-var helloSize = binary.Size(hello{})
-
-func (h *hello) encode() []byte {
-	h.Magic = helloMagic
-	b, _ := binary.Append(nil, binary.LittleEndian, h) // only types without a fixed size fail
-	return b
-}
-
-// decodeHello reads a hello. ok is false if it is malformed, for another worker or from another
-// port than it says.
-func decodeHello(b []byte, to nonce, port uint16) (h hello, ok bool) {
-	if _, err := binary.Decode(b, binary.LittleEndian, &h); err != nil || len(b) != helloSize {
-		return h, false
-	}
-	return h, h.Magic == helloMagic && h.To == to && h.Port == port &&
-		(h.Use == useControl || h.Use == useProbe)
-}
