@@ -3,8 +3,6 @@ package calibration
 import (
 	"bytes"
 	"encoding"
-	"encoding/json"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,67 +12,31 @@ import (
 	"time"
 
 	invopop "github.com/invopop/jsonschema"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/schematest"
 	"transportbench/core/lab/store/set"
 )
 
-var update = flag.Bool("update", false, "rewrite the schema from the Go types")
-
-const (
-	schemaPath = "schema.json"
-	schemaID   = "urn:transportbench:calibration:2"
-)
-
-func TestSchemaFile(t *testing.T) {
-	reflector := invopop.Reflector{
-		BaseSchemaID:              schemaID,
-		AllowAdditionalProperties: true, // later minor versions add some
-		Mapper: func(typ reflect.Type) *invopop.Schema {
-			switch {
-			case typ == reflect.TypeFor[set.Set](): // it has its own schema
-				return &invopop.Schema{Type: "object"}
-			case typ != reflect.TypeFor[time.Time]() &&
-				typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
-				return &invopop.Schema{Type: "string"} // whatever its kind
-			}
-			return nil
-		},
-	}
-	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/judge/calibration", "."))
-	schema := reflector.Reflect(new(Document))
-	schema.ID = schemaID
-	schema.Title = "transportbench calibration, version " + SchemaVersion
-	text, err := json.MarshalIndent(schema, "", "  ")
-	require.NoError(t, err)
-	text = append(text, '\n')
-	if *update {
-		require.NoError(t, os.WriteFile(schemaPath, text, 0o644))
-	}
-	committed, err := os.ReadFile(schemaPath)
-	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text),
-		"run go test ./core/lab/judge/calibration -run TestSchemaFile -update")
+var schema = schematest.File{
+	Path: "schema.json", ID: "urn:transportbench:calibration:2",
+	Title:   "transportbench calibration, version " + SchemaVersion,
+	Package: "transportbench/core/lab/judge/calibration", Of: new(Document),
+	Map: func(typ reflect.Type) *invopop.Schema {
+		switch {
+		case typ == reflect.TypeFor[set.Set](): // it has its own schema
+			return &invopop.Schema{Type: "object"}
+		case typ != reflect.TypeFor[time.Time]() &&
+			typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+			return &invopop.Schema{Type: "string"} // whatever its kind
+		}
+		return nil
+	},
 }
 
-// validate checks a document against the schema.
-func validate(t *testing.T, document []byte) {
-	t.Helper()
-	text, err := os.ReadFile(schemaPath)
-	require.NoError(t, err)
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource(schemaID, schema))
-	compiled, err := c.Compile(schemaID)
-	require.NoError(t, err)
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	require.NoError(t, err)
-	require.NoError(t, compiled.Validate(instance))
-}
+func TestSchemaFile(t *testing.T) { schema.Require(t) }
 
 // fileDocument returns a calibration of one experiment with two cells and two rounds.
 func fileDocument() *Document {
@@ -107,7 +69,7 @@ func TestWrittenCalibrationIsRead(t *testing.T) {
 	require.NoError(t, Write(path, d))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	validate(t, text)
+	schema.Follows(t, text)
 	require.Equal(t, 2, strings.Count(string(text), "\n{\"config\""), "one cell a line")
 
 	again, err := Read(path)
@@ -118,7 +80,7 @@ func TestWrittenCalibrationIsRead(t *testing.T) {
 	var empty bytes.Buffer
 	d.Experiments = nil
 	require.NoError(t, d.Encode(&empty))
-	validate(t, empty.Bytes())
+	schema.Follows(t, empty.Bytes())
 	_, err = Parse(empty.Bytes())
 	require.NoError(t, err)
 }

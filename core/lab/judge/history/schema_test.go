@@ -2,51 +2,26 @@ package history
 
 import (
 	"bytes"
-	"encoding/json"
-	"flag"
-	"os"
 	"testing"
 	"time"
 
-	invopop "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/store/schematest"
 )
 
-var update = flag.Bool("update", false, "rewrite schema.json from the Go types")
-
-const schemaID = "urn:transportbench:history:1"
-
-func TestSchemaFile(t *testing.T) {
-	// later minor versions add some
-	reflector := invopop.Reflector{BaseSchemaID: schemaID, AllowAdditionalProperties: true}
-	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/judge/history", "."))
-	schema := reflector.Reflect(new(Document))
-	schema.ID = schemaID
-	schema.Title = "transportbench history, version " + DocumentVersion
-	text, err := json.MarshalIndent(schema, "", "  ")
-	require.NoError(t, err)
-	text = append(text, '\n')
-	if *update {
-		require.NoError(t, os.WriteFile("schema.json", text, 0o644))
-	}
-	committed, err := os.ReadFile("schema.json")
-	require.NoError(t, err)
-	require.Equal(t, string(committed), string(text),
-		"schema.json: run go test ./core/lab/judge/history -run TestSchemaFile -update")
+var schema = schematest.File{
+	Path: "schema.json", ID: "urn:transportbench:history:1",
+	Title:   "transportbench history, version " + DocumentVersion,
+	Package: "transportbench/core/lab/judge/history", Of: new(Document),
 }
+
+func TestSchemaFile(t *testing.T) { schema.Require(t) }
 
 // What is written follows the schema, and what breaks it is found.
 func TestDocumentFollowsTheSchema(t *testing.T) {
-	file, err := os.ReadFile("schema.json")
-	require.NoError(t, err)
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	require.NoError(t, c.AddResource(schemaID, schema))
-	compiled, err := c.Compile(schemaID)
-	require.NoError(t, err)
+	compiled := schema.Compile(t)
 	check := func(h *History, series []Series, edit func(map[string]any)) error {
 		var text bytes.Buffer
 		require.NoError(t, h.Encode(&text, series))

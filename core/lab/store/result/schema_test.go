@@ -1,11 +1,7 @@
 package result
 
 import (
-	"bytes"
 	"encoding"
-	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,62 +11,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/store/schematest"
 )
 
-var update = flag.Bool("update", false, "rewrite schema.json from the Go types")
-
-func TestSchemaFile(t *testing.T) {
-	generated := generateSchema(t)
-	if *update {
-		require.NoError(t, os.WriteFile("schema.json", generated, 0o644))
-	}
-	committed, err := os.ReadFile("schema.json")
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(generated, committed),
-		"schema.json differs from the types: run go test ./core/lab/store/result -run "+
-			"TestSchemaFile -update")
-	if !*update { // the embedded copy is of the last build
-		require.True(t, bytes.Equal(committed, schemaJSON),
-			"the embedded schema differs from the file")
-	}
+var schemaFile = schematest.File{
+	Path: "schema.json", ID: schemaID, Title: "transportbench result, version " + SchemaVersion,
+	Package: "transportbench/core/lab/store/result", Of: new(Result),
+	Map: func(typ reflect.Type) *jsonschema.Schema {
+		// encoding/json writes these as strings whatever their kind.
+		if typ != reflect.TypeFor[time.Time]() &&
+			typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+			return &jsonschema.Schema{Type: "string"}
+		}
+		if typ == reflect.TypeFor[config.Sizes]() {
+			return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+				{Type: "integer"},
+				{Type: "string", Pattern: "^(uniform|histogram):"},
+			}}
+		}
+		return nil
+	},
+	Edit: func(schema *jsonschema.Schema) { describeOptions(schema.Definitions["Config"]) },
 }
 
-func generateSchema(t *testing.T) []byte {
-	t.Helper()
-	textMarshaler := reflect.TypeFor[encoding.TextMarshaler]()
-	reflector := jsonschema.Reflector{
-		BaseSchemaID:              schemaID,
-		AllowAdditionalProperties: true, // later minor versions add some
-		Mapper: func(typ reflect.Type) *jsonschema.Schema {
-			// encoding/json writes these as strings whatever their kind.
-			if typ != reflect.TypeFor[time.Time]() && typ.Implements(textMarshaler) {
-				return &jsonschema.Schema{Type: "string"}
-			}
-			if typ == reflect.TypeFor[config.Sizes]() {
-				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
-					{Type: "integer"},
-					{Type: "string", Pattern: "^(uniform|histogram):"},
-				}}
-			}
-			return nil
-		},
-	}
-	require.NoError(t, reflector.AddGoComments("transportbench/core/lab/store/result", "."))
-	schema := reflector.Reflect(new(Result))
-	describeOptions(t, schema.Definitions["Config"])
-	schema.ID = schemaID
-	schema.Title = "transportbench result, version " + SchemaVersion
-	text, err := json.MarshalIndent(schema, "", "  ")
-	require.NoError(t, err)
-	return append(text, '\n')
-}
+func TestSchemaFile(t *testing.T) { schemaFile.Require(t) }
 
 // describeOptions adds what the table of options says about the fields of a configuration. Bounds
 // are words, because those of other versions may differ.
-func describeOptions(t *testing.T, of *jsonschema.Schema) {
+func describeOptions(of *jsonschema.Schema) {
 	for _, f := range config.Fields() {
-		property, has := of.Properties.Get(strings.ReplaceAll(f.Name, "-", "_"))
-		require.True(t, has, f.Name)
+		property, _ := of.Properties.Get(strings.ReplaceAll(f.Name, "-", "_"))
 		property.Description = f.Help + " (" + f.Range() + ")"
 	}
 }
