@@ -21,6 +21,8 @@ type Plugin struct {
 	Identity result.Plugin
 	Path     string // of its executable
 	Info     transport.Info
+	// Microbenchmarks are the names of its own; none if it is too old to list them.
+	Microbenchmarks []string
 	// Err is why the plugin gave no description.
 	Err error
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.
@@ -133,15 +135,9 @@ func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config
 	if p.Err != nil {
 		return c, p.Unavailable(), nil
 	}
-	matched, err := c.Track.OwnOptions(p.Info, own)
-	if err != nil {
+	if c.Options, err = p.complete(own, c.Track); err != nil {
 		return c, "", err
 	}
-	complete, err := transport.ParseOptions(p.Info.Options, matched)
-	if err != nil {
-		return c, "", err
-	}
-	c.Options = complete.Map()
 	if c.Track == config.TrackMatched {
 		shipped, _, err := config.Resolve(
 			append(slices.Clip(layers), config.Layer{
@@ -149,13 +145,27 @@ func (p *Plugin) Resolve(layers []config.Layer, own map[string]string) (c config
 		if err != nil {
 			return c, "", err
 		}
-		defaults, err := transport.ParseOptions(p.Info.Options, own)
+		defaults, err := p.complete(own, config.TrackShipped)
 		if err != nil {
 			return c, "", err
 		}
-		if shipped.VerifyEvery == c.VerifyEvery && maps.Equal(defaults.Map(), c.Options) {
+		if shipped.VerifyEvery == c.VerifyEvery && maps.Equal(defaults, c.Options) {
 			c.Track = config.TrackShipped
 		}
 	}
 	return c, p.Unavailable(), nil
+}
+
+// complete returns the transport's own options: those of own, those that the track sets, and the
+// defaults.
+func (p *Plugin) complete(own map[string]string, track config.Track) (map[string]string, error) {
+	own, err := track.OwnOptions(p.Info, own)
+	if err != nil {
+		return nil, err
+	}
+	values, err := transport.ParseOptions(p.Info.Options, own)
+	if err != nil {
+		return nil, err
+	}
+	return values.Map(), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"transportbench/core/base/config"
@@ -13,6 +14,7 @@ import (
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
 )
 
 // Job is one of several runs.
@@ -20,6 +22,33 @@ type Job struct {
 	Plugin *Plugin
 	Config config.Config
 	Trace  func([]record.ThreadTrace) // as in [runner.Request]
+}
+
+// Jobs returns a run of c for each plugin, with the options in set that its transport has. An
+// option that none of the transports has is an error.
+func Jobs(plugins []*Plugin, c config.Config, set map[string]string) (jobs []Job, err error) {
+	var known []string
+	for _, p := range plugins {
+		own := map[string]string{}
+		for _, o := range p.Info.Options {
+			known = append(known, o.Name)
+			if value, has := set[o.Name]; has {
+				own[o.Name] = value
+			}
+		}
+		c.Transport = p.Identity.Name
+		if c.Options, err = p.complete(own, c.Track); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, Job{Plugin: p, Config: c})
+	}
+	for name := range set {
+		if !slices.Contains(known, name) {
+			return nil, &transport.OptionError{Option: name, Problem: "unknown" +
+				transport.SuggestionFor(name, known)}
+		}
+	}
+	return jobs, nil
 }
 
 // Done is what became of a job.
@@ -54,6 +83,16 @@ func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 		}
 	}
 	return total
+}
+
+// ExpectedReadings returns about how long a microbenchmark takes that reads for a time, with a
+// process of its own, or one on each of two hosts, for each repeat.
+func (e *Engine) ExpectedReadings(repeats int, reads time.Duration) time.Duration {
+	ranks := 1
+	if e.Place != nil {
+		ranks = 2
+	}
+	return time.Duration(repeats) * (runner.Start(ranks) + reads)
 }
 
 // Screen shows one run: its progress, and what its plugins log.

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/cli"
+	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/set"
 )
@@ -29,7 +32,7 @@ const memoryFile = "CLI_TEST_MEMORY_FILE"
 // of a process that has ended would include that of the process which started it.
 func measureMemory(path string) int {
 	os.Unsetenv(memoryFile) // for plugins, which are this binary too
-	code := Main(os.Args[1:], os.Stdout, os.Stderr)
+	code := cli.Main(os.Args[1:], os.Stdout, os.Stderr)
 	status, err := os.ReadFile("/proc/self/status")
 	if err == nil {
 		_, peak, _ := strings.Cut(string(status), "VmHWM:")
@@ -91,7 +94,7 @@ func someSet(t *testing.T) (dir string) {
 // to a device without one, or a file that only claims to be large.
 func TestSpecialFilesAreRefused(t *testing.T) {
 	good := someSet(t)
-	plugins := pluginDir(t, "fake")
+	plugins := clitest.PluginDir(t, "fake")
 	readers := func(dir string) [][]string {
 		return [][]string{
 			{"diff", dir, good}, {"diff", good, dir}, {"analyze", dir},
@@ -139,7 +142,7 @@ func TestSpecialFilesAreRefused(t *testing.T) {
 			require.NoError(t, c.make(path))
 			for _, args := range c.commands(dir) {
 				p := separately(t, nil, args...)
-				require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+				require.Equal(t, app.ExitUsage, p.code, "%v: %s", args, p.stderr)
 				require.Contains(t, p.stderr, c.says, args)
 				require.Less(t, p.memory, int64(150<<20), args)
 			}
@@ -169,7 +172,7 @@ func TestArgumentsMayBePipes(t *testing.T) {
 	require.Zero(t, p.code, p.stderr)
 	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("throughput<100%\n") },
 		"diff", good, good, "--fail-on-file", "/dev/stdin")
-	require.NotEqual(t, ExitUsage, p.code, p.stderr)
+	require.NotEqual(t, app.ExitUsage, p.code, p.stderr)
 
 	calibration, err := os.ReadFile("../../../../results/v0.6.0/amd-epyc-2core-vm/calibration.json")
 	require.NoError(t, err)
@@ -190,7 +193,7 @@ func TestArgumentsMayBePipes(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel() // each waits for a writer
 			p := separately(t, nil, args...)
-			require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+			require.Equal(t, app.ExitUsage, p.code, "%v: %s", args, p.stderr)
 			require.Contains(t, p.stderr, "it is a pipe to which no process writes", args)
 			require.Equal(t, 1, strings.Count(p.stderr, "\n"), p.stderr)
 		})
@@ -203,7 +206,7 @@ func TestDeepTOML(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("a="+strings.Repeat("[", 1<<20-100)), 0o600))
 	for _, args := range [][]string{{"sweep", path, "--dry-run"}, {"run", "--config", path}} {
 		p := separately(t, nil, args...)
-		require.Equal(t, ExitUsage, p.code, p.stderr)
+		require.Equal(t, app.ExitUsage, p.code, p.stderr)
 		require.Contains(t, p.stderr, "it has more than 16 KiB, the limit for TOML; use YAML")
 	}
 }
@@ -223,7 +226,7 @@ func TestDeepSettings(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		for _, args := range [][]string{{"sweep", path, "--dry-run"}, {"run", "--config", path}} {
 			p := separately(t, nil, args...)
-			require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+			require.Equal(t, app.ExitUsage, p.code, "%v: %s", args, p.stderr)
 			require.Contains(t, p.stderr, "it has more than 32 levels")
 			require.Less(t, p.memory, int64(200<<20), args)
 		}
@@ -241,7 +244,7 @@ func TestEndlessArguments(t *testing.T) {
 		{"run", "--hostfile", "/dev/zero"},
 	} {
 		p := separately(t, nil, args...)
-		require.Equal(t, ExitUsage, p.code, "%v: %s", args, p.stderr)
+		require.Equal(t, app.ExitUsage, p.code, "%v: %s", args, p.stderr)
 		require.Contains(t, p.stderr, "it has more than 1 MiB, the limit for such a file", args)
 		require.Equal(t, 1, strings.Count(p.stderr, "\n"), p.stderr)
 		require.Less(t, p.memory, int64(150<<20), args)
@@ -261,19 +264,20 @@ func TestMemoryIsBounded(t *testing.T) {
 		code int
 		says string
 	}{
-		"empty cells": {set(`{}`), ExitUsage, tooMany},
-		"escaped name": {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), ExitUsage,
+		"empty cells": {set(`{}`), app.ExitUsage, tooMany},
+		"escaped name": {strings.Replace(set(`{}`), `"cells"`, `"cell\u0073"`, 1), app.ExitUsage,
 			tooMany},
-		"long s": {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), ExitUsage, tooMany},
-		"smallest": {set(`{"config":{"transport":"a"},"status":"failed"}`), ExitUsage,
+		"long s": {strings.Replace(set(`{}`), `"cells"`, `"cellſ"`, 1), app.ExitUsage,
 			tooMany},
-		"empty repeats": {manyItems("2.0.0", "run", "repeats", `{}`, size), ExitUsage, tooMany},
-		"old, empty":    {old(`{}`), ExitUsage, tooMany},
-		"old, small":    {old(`{"b":1}`), ExitUsage, tooMany},
-		"old, valid":    {manyRepeats(t, "v0.4.0", size), ExitOK, ""},
-		"zeros": {strings.Repeat("\x00", size), ExitUsage,
+		"smallest": {set(`{"config":{"transport":"a"},"status":"failed"}`), app.ExitUsage,
+			tooMany},
+		"empty repeats": {manyItems("2.0.0", "run", "repeats", `{}`, size), app.ExitUsage, tooMany},
+		"old, empty":    {old(`{}`), app.ExitUsage, tooMany},
+		"old, small":    {old(`{"b":1}`), app.ExitUsage, tooMany},
+		"old, valid":    {manyRepeats(t, "v0.4.0", size), app.ExitOK, ""},
+		"zeros": {strings.Repeat("\x00", size), app.ExitUsage,
 			"line 1 column 1: invalid character"},
-		"many repeats": {manyRepeats(t, "v0.5.0", size), ExitOK, ""},
+		"many repeats": {manyRepeats(t, "v0.5.0", size), app.ExitOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file.json")
@@ -292,7 +296,7 @@ func TestMemoryOfManyPartsIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.json")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	p := separately(t, nil, "history", path)
-	require.Equal(t, ExitUsage, p.code, p.stderr)
+	require.Equal(t, app.ExitUsage, p.code, p.stderr)
 	require.Contains(t, p.stderr, "validating result")
 	require.Less(t, p.memory, int64(16*len(text)+500<<20))
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
@@ -56,7 +58,7 @@ func twoWindows(ctx context.Context, req runner.Request, obs runner.Observer) (*
 	} {
 		obs.Progress(s)
 	}
-	r, err := succeed(ctx, req, obs)
+	r, err := clitest.Succeed(ctx, req, obs)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +81,12 @@ func calls(log string) (lines []string) {
 func TestC2C(t *testing.T) {
 	find, log := fakePerf(t, ":")
 	keep := filepath.Join(t.TempDir(), "kept")
-	c := &command{T: t, run: twoWindows, plugins: []string{"liar"}, perf: find}
-	dir := pluginDir(t, "liar")
-	require.Zero(t, c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar",
-		"--in-flight", "7", "--out", keep, "--json"), c.stderr)
+	c := &clitest.Command{T: t, Run: twoWindows, Plugins: []string{"liar"}, Perf: find}
+	dir := clitest.PluginDir(t, "liar")
+	require.Zero(t, c.Execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar",
+		"--in-flight", "7", "--out", keep, "--json"), c.Stderr)
 	var shown perf.Profile
-	require.NoError(t, json.Unmarshal([]byte(c.stdout), &shown), c.stdout)
+	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &shown), c.Stdout)
 	require.Equal(t, "c2c", shown.Kind)
 	require.Equal(t, 7, shown.Config.InFlight)
 	require.Equal(t, 2, shown.Config.Repeats)
@@ -103,11 +105,11 @@ func TestC2C(t *testing.T) {
 			require.NoError(t, os.Lchown(filepath.Join(keep, name), 65534, 65534))
 		}
 	}
-	c.perf, _ = fakePerf(t, ":")
-	refused := c.execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--out", keep)
+	c.Perf, _ = fakePerf(t, ":")
+	refused := c.Execute("c2c", "--run", "--plugin-dir", dir, "--transport", "liar", "--out", keep)
 	if os.Geteuid() == 0 {
-		require.Equal(t, ExitUsage, refused)
-		require.Contains(t, c.stderr, perf.StatFile+
+		require.Equal(t, app.ExitUsage, refused)
+		require.Contains(t, c.Stderr, perf.StatFile+
 			" is a symbolic link of user 65534; name another file")
 		require.NoFileExists(t, victim)
 	}
@@ -127,29 +129,29 @@ func TestC2C(t *testing.T) {
 		made)
 
 	// A saved run is repeated with its own options.
-	r, err := succeed(t.Context(), runner.Request{}, discard{})
+	r, err := clitest.Succeed(t.Context(), runner.Request{}, discard{})
 	require.NoError(t, err)
 	r.Config = shown.Config
 	r.Config.InFlight, r.Config.Repeats, r.Config.Duration = 9, 6, 1e6
 	path, err := result.Write(t.TempDir(), r)
 	require.NoError(t, err)
 	find, log = fakePerf(t, "echo 'failed: memory events not supported' >&2; exit 255")
-	c.perf = find
-	require.Zero(t, c.execute("c2c", path, "--plugin-dir", dir), c.stderr)
-	require.Contains(t, c.stdout, "9 in flight")
-	require.Contains(t, c.stdout,
+	c.Perf = find
+	require.Zero(t, c.Execute("c2c", path, "--plugin-dir", dir), c.Stderr)
+	require.Contains(t, c.Stdout, "9 in flight")
+	require.Contains(t, c.Stdout,
 		"throughput: 2.00 M op/s under perf stat, 1.00 M op/s in the result, without\n")
-	require.Contains(t, c.stdout,
+	require.Contains(t, c.Stdout,
 		"no HITM table: perf c2c record: failed: memory events not supported (exit status 255)\n")
-	require.Contains(t, c.stdout, "daemon 0")
+	require.Contains(t, c.Stdout, "daemon 0")
 	require.NotContains(t, strings.Join(calls(log), "\n"), "report")
 	require.Contains(t, strings.Join(calls(log), "\n"), "-- sleep 0.400",
 		"windows are long enough for perf")
 
-	require.Equal(t, ExitUsage, c.execute("c2c", path, "--plugin-dir", dir, "--in-flight", "3"))
-	require.Contains(t, c.stderr, "--in-flight: c2c repeats the run of "+path)
-	require.Equal(t, ExitUsage, c.execute("c2c", path, "--run"))
-	require.Contains(t, c.stderr, "leave out --run, or the result")
+	require.Equal(t, app.ExitUsage, c.Execute("c2c", path, "--plugin-dir", dir, "--in-flight", "3"))
+	require.Contains(t, c.Stderr, "--in-flight: c2c repeats the run of "+path)
+	require.Equal(t, app.ExitUsage, c.Execute("c2c", path, "--run"))
+	require.Contains(t, c.Stderr, "leave out --run, or the result")
 }
 
 // discard is an observer that does nothing.
@@ -159,16 +161,16 @@ func (discard) Progress(runner.Status) {}
 
 func TestC2CRefuses(t *testing.T) {
 	missing := errors.New("this machine has no performance monitoring unit; enable it")
-	c := &command{T: t, perf: func() (*perf.Perf, error) { return nil, missing },
-		run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
+	c := &clitest.Command{T: t, Perf: func() (*perf.Perf, error) { return nil, missing },
+		Run: func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
 			t.Error("it ran")
 			return nil, missing
 		}}
-	require.Equal(t, ExitInternal, c.execute("c2c", "--run"))
-	require.Equal(t, fmt.Sprintf("transportbench: c2c: %v\n", missing), c.stderr, "one line")
-	require.Empty(t, c.stdout)
+	require.Equal(t, app.ExitInternal, c.Execute("c2c", "--run"))
+	require.Equal(t, fmt.Sprintf("transportbench: c2c: %v\n", missing), c.Stderr, "one line")
+	require.Empty(t, c.Stdout)
 
-	c.perf = func() (*perf.Perf, error) {
+	c.Perf = func() (*perf.Perf, error) {
 		t.Error("perf was looked for")
 		return nil, missing
 	}
@@ -181,7 +183,7 @@ func TestC2CRefuses(t *testing.T) {
 		"unknown flag --repeats":                            {"--run", "--repeats", "3"},
 		"perf to the ranks of one host":                     {"--run", "--hosts", "a,b"},
 	} {
-		require.Equal(t, ExitUsage, c.execute(append([]string{"c2c"}, args...)...), "%v", args)
-		require.Contains(t, c.stderr, problem)
+		require.Equal(t, app.ExitUsage, c.Execute(append([]string{"c2c"}, args...)...), "%v", args)
+		require.Contains(t, c.Stderr, problem)
 	}
 }

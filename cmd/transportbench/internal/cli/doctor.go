@@ -7,9 +7,14 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
+	"transportbench/cmd/transportbench/internal/agents"
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/catalog"
+	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
@@ -17,9 +22,9 @@ import (
 	"transportbench/core/lab/judge/doctor"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Report what on this machine affects results", Args: noArgs,
+		Use: "doctor", Short: "Report what on this machine affects results", Args: app.NoArgs,
 		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
 libraries. It explains what each means for results and how to fix it, and changes
 nothing. It opens each installed transport once, which says what auto takes here
@@ -29,12 +34,12 @@ With --hosts and the like it also compares the other hosts, and warns where they
 differ.`,
 		Example: `  transportbench doctor
   transportbench doctor --hosts a,b`,
-		RunE: a.withSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
-			differences, err := a.compareHosts(cmd.Context(), s)
+		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
+			differences, err := compareHosts(cmd.Context(), a, s)
 			if err != nil {
 				return err
 			}
-			tried, err := a.tried(cmd.Context(), s)
+			tried, err := tried(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -50,8 +55,8 @@ differ.`,
 				found = append(found, differences...)
 			}
 			if !s.JSON {
-				terminal.Print(a.stdout, findings.Doctor(found))
-			} else if err := writeJSON(a.stdout, found); err != nil {
+				terminal.Print(a.Stdout, findings.Doctor(found))
+			} else if err := app.WriteJSON(a.Stdout, found); err != nil {
 				return err
 			}
 			for _, f := range found {
@@ -68,21 +73,21 @@ differ.`,
 }
 
 // compareHosts compares the other hosts that the settings name, if any.
-func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]doctor.Finding,
+func compareHosts(ctx context.Context, a *app.App, settings *options.Settings) ([]doctor.Finding,
 	error) {
-	s := &session{app: a, settings: settings}
-	if err := s.join(ctx); err != nil || s.cluster == nil {
+	cluster, err := agents.Join(ctx, a, settings)
+	if cluster == nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer cluster.Close()
 	var hosts []doctor.Host
-	for i, name := range s.cluster.Names() {
-		hello := s.cluster.Hellos()[i]
+	for i, name := range cluster.Names() {
+		hello := cluster.Hellos()[i]
 		hosts = append(hosts, doctor.Host{Name: name, Environment: hello.Environment,
 			Interfaces: hello.Interfaces,
 			Libraries:  hello.Libraries, Plugins: map[string]doctor.Plugin{}})
 	}
-	entries, err := a.catalog(ctx, settings.PluginDir)
+	entries, err := catalog.All(ctx, settings.PluginDir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +96,7 @@ func (a *app) compareHosts(ctx context.Context, settings *options.Settings) ([]d
 		if err != nil {
 			return nil, err
 		}
-		descriptions, errs := s.cluster.Descriptions(ctx, e.Name, sum)
+		descriptions, errs := cluster.Descriptions(ctx, e.Name, sum)
 		for i, d := range descriptions {
 			refused := errs[i]
 			if unnamed := errors.Unwrap(refused); unnamed != nil {
@@ -116,19 +121,19 @@ type version struct {
 	RuntimeDigest string `json:"runtime_digest"`
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version and the digest of the runtime", Args: noArgs,
+		Use: "version", Short: "Print the version and the digest of the runtime", Args: app.NoArgs,
 		Long: `version prints what the command was built from. The command rejects plugins with
 another runtime digest, because they measure differently, unless
 --allow-mixed-runtime is set.`,
-		RunE: a.withSettings(func(_ *cobra.Command, s *options.Settings, _ []string) error {
+		RunE: a.WithSettings(func(_ *cobra.Command, s *options.Settings, _ []string) error {
 			v := version{core.Version, core.BuildRevision(), runtime.Version(),
 				runtime.GOOS + "/" + runtime.GOARCH, core.RuntimeDigest()}
 			if s.JSON {
-				return writeJSON(a.stdout, v)
+				return app.WriteJSON(a.Stdout, v)
 			}
-			_, err := fmt.Fprintf(a.stdout,
+			_, err := fmt.Fprintf(a.Stdout,
 				"transportbench %s\nrevision  %s\ngo        %s %s\nruntime   %s\n",
 				v.Version, v.Revision, v.Go, v.Platform, v.RuntimeDigest)
 			return err
@@ -136,4 +141,42 @@ another runtime digest, because they measure differently, unless
 	}
 	options.AddJSON(cmd.Flags())
 	return cmd
+}
+
+// tried returns what auto takes, as a finding for each transport that takes something.
+func tried(ctx context.Context, s *options.Settings) ([]doctor.Finding, error) {
+	entries, err := catalog.All(ctx, s.PluginDir)
+	if err != nil {
+		return nil, err
+	}
+	entries = catalog.Candidates(entries)
+	trials := make([]*listing.Trial, len(entries))
+	room := make(chan struct{}, runtime.NumCPU())
+	var trying sync.WaitGroup
+	for i, e := range entries {
+		trying.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			trials[i] = e.Try(ctx)
+		})
+	}
+	trying.Wait()
+	var findings []doctor.Finding
+	for i, e := range entries {
+		f := doctor.Finding{Name: "auto-" + e.Name, Status: doctor.Note}
+		switch t := trials[i]; {
+		case t == nil:
+			f.Value, f.Meaning = "not available", e.Unavailable()
+		case t.Failed != "":
+			f.Value, f.Meaning = "does not open", t.Failed
+		case t.Reason != "":
+			f.Value, f.Meaning = t.Summary(), t.Reason
+		default:
+			f.Value, f.Meaning, f.Status = t.Summary(),
+				"The default options leave nothing to choose that depends on the machine.",
+				doctor.OK
+		}
+		findings = append(findings, f)
+	}
+	return findings, ctx.Err()
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -25,6 +25,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/clitest"
+	"transportbench/cmd/transportbench/internal/comparison"
+	"transportbench/cmd/transportbench/internal/inspect"
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
@@ -39,8 +43,8 @@ import (
 
 // poison sets the title of a terminal's window, clears it, reverses text, hides text, forges a
 // line, and has markup of HTML.
-const poison = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e\u2066\u200f\u200b\ufeff\r\b\x7f\u2028\t\n" +
-	"forged: line\U000e0041</td><script>"
+const poison = "\x1b]0;owned\a\x1b[2J\u009b31m\u202e\u2066" +
+	"\u200f\u200b\ufeff\r\b\x7f\u2028\t\nforged: line\U000e0041</td><script>"
 
 // hostile is the prefix of the names of plugins that say poison wherever they can.
 const hostile = "hostile"
@@ -56,7 +60,7 @@ func actHostile(name string) {
 	case hostile + "exit":
 		os.Exit(3)
 	}
-	d := &driver{info: transport.Info{
+	d := &clitest.Driver{Described: transport.Info{
 		Name: name, Version: "1" + poison, Summary: poison, Choose: poison,
 		Providers: []string{poison, "b" + poison},
 		Options: []transport.Option{
@@ -68,9 +72,9 @@ func actHostile(name string) {
 	}}
 	switch name {
 	case hostile + "stub":
-		d.info.Unavailable = poison
+		d.Described.Unavailable = poison
 	case hostile + "names":
-		d.info.Options[0].Name, d.info.Matched = poison, map[string]string{poison: poison}
+		d.Described.Options[0].Name, d.Described.Matched = poison, map[string]string{poison: poison}
 	}
 	plugin.Serve(d, func(transport.Driver) record.Control { return new(hostileRank) })
 }
@@ -143,27 +147,28 @@ func requirePrintable(t *testing.T, text, of string) {
 }
 
 // safely runs a command line, and checks what it writes.
-func (c *command) safely(args ...string) int {
+func safely(c *clitest.Command, args ...string) int {
 	c.Helper()
-	code := c.execute(args...)
-	requirePrintable(c.T, c.stdout, fmt.Sprintf("%q", args))
-	requirePrintable(c.T, c.stderr, fmt.Sprintf("%q", args))
+	code := c.Execute(args...)
+	requirePrintable(c.T, c.Stdout, fmt.Sprintf("%q", args))
+	requirePrintable(c.T, c.Stderr, fmt.Sprintf("%q", args))
 	return code
 }
 
 func TestHostilePlugins(t *testing.T) {
 	names := []string{hostile, hostile + "names", hostile + "stub", hostile + "garbage",
 		hostile + "exit"}
-	c := &command{T: t, plugins: names, run: runner.Run}
-	dir := pluginDir(t, names...)
+	c := &clitest.Command{T: t, Plugins: names, Run: runner.Run}
+	dir := clitest.PluginDir(t, names...)
 	for _, format := range []string{"--json=false", "--json"} {
-		require.Zero(t, c.safely("plugins", "list", format))
-		require.Contains(t, c.stdout, hostile)
-		require.Contains(t, c.stdout, `\u202e`)
+		require.Zero(t, safely(c, "plugins", "list", format))
+		require.Contains(t, c.Stdout, hostile)
+		require.Contains(t, c.Stdout, `\u202e`)
 		for _, name := range names {
-			code := c.safely("plugins", "show", name, format)
-			require.Equal(t, name == hostile || name == hostile+"stub", code == ExitOK, c.stderr)
-			require.Regexp(t, `\\\\?(x1b|u202e|udb40)`, c.stdout+c.stderr, "the text is shown")
+			code := safely(c, "plugins", "show", name, format)
+			require.Equal(t, name == hostile || name == hostile+"stub", code == app.ExitOK,
+				c.Stderr)
+			require.Regexp(t, `\\\\?(x1b|u202e|udb40)`, c.Stdout+c.Stderr, "the text is shown")
 		}
 	}
 	for _, line := range [][]string{
@@ -174,48 +179,48 @@ func TestHostilePlugins(t *testing.T) {
 			t.TempDir(), "-v"},
 		{"__complete", "run", "--transport", ""},
 	} {
-		c.safely(append(line, "--plugin-dir", dir)...)
-		require.NotEmpty(t, c.stdout+c.stderr)
+		safely(c, append(line, "--plugin-dir", dir)...)
+		require.NotEmpty(t, c.Stdout+c.Stderr)
 	}
 	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
 		for _, format := range []string{"-v", "--json"} {
-			require.NotZero(t, c.safely("run", "--transport", hostile, "--set", "do="+do,
+			require.NotZero(t, safely(c, "run", "--transport", hostile, "--set", "do="+do,
 				"--repeats", "1", "--duration", "1ms", "--warmup", "0", format))
-			require.Contains(t, c.stderr, `\u202e`, do)
+			require.Contains(t, c.Stderr, `\u202e`, do)
 		}
 	}
-	require.NotZero(t, c.safely("run", "--transport", "all", "--repeats", "1", "-v"))
-	requireFiles(t, c.out)
+	require.NotZero(t, safely(c, "run", "--transport", "all", "--repeats", "1", "-v"))
+	requireFiles(t, c.Out)
 }
 
 // TestLongErrors: without -v, what a plugin says takes two lines of a terminal at most; with it,
 // nothing is left out.
 func TestLongErrors(t *testing.T) {
-	c := &command{T: t, plugins: []string{hostile}, run: runner.Run}
+	c := &clitest.Command{T: t, Plugins: []string{hostile}, Run: runner.Run}
 	whole := strings.ReplaceAll(longText, "\n", "; ")
 	const longest = 700 // with the command's own words around two texts
 	for _, how := range []string{"unavailable", "option", "op", "joined", "log", "die"} {
 		run := []string{"run", "--transport", hostile, "--set", "do=" + longPrefix + how,
 			"--repeats", "1", "--duration", "1ms", "--warmup", "0"}
-		require.NotZero(t, c.execute(run...), how)
-		require.Contains(t, c.stderr, "the device refuses because of this", how)
-		require.Contains(t, c.stderr, "characters left out) ... ", how)
-		for line := range strings.Lines(c.stderr + c.stdout) {
+		require.NotZero(t, c.Execute(run...), how)
+		require.Contains(t, c.Stderr, "the device refuses because of this", how)
+		require.Contains(t, c.Stderr, "characters left out) ... ", how)
+		for line := range strings.Lines(c.Stderr + c.Stdout) {
 			require.Less(t, len(line), longest, "%s: %.1000s", how, line)
 		}
 		if how != "die" { // whose output has lines of its own
-			require.Contains(t, c.stderr, "; install the driver (-v shows the rest)\n", how)
+			require.Contains(t, c.Stderr, "; install the driver (-v shows the rest)\n", how)
 		}
-		require.NotZero(t, c.execute(append(run, "-v")...), how)
+		require.NotZero(t, c.Execute(append(run, "-v")...), how)
 		if how != "die" {
-			require.Contains(t, c.stderr, whole, how)
+			require.Contains(t, c.Stderr, whole, how)
 		}
 	}
 	dir := t.TempDir()
-	require.NotZero(t, c.execute("sweep", "--transport", hostile, "--set", "do="+longPrefix+"op",
+	require.NotZero(t, c.Execute("sweep", "--transport", hostile, "--set", "do="+longPrefix+"op",
 		"--repeats", "1", "--out", dir,
-		"--plugin-dir", pluginDir(t, hostile)))
-	for line := range strings.Lines(c.stderr + c.stdout) {
+		"--plugin-dir", clitest.PluginDir(t, hostile)))
+	for line := range strings.Lines(c.Stderr + c.Stdout) {
 		require.Less(t, len(line), longest, line)
 	}
 	index, err := os.ReadFile(filepath.Join(dir, "index.json"))
@@ -244,9 +249,9 @@ func TestHostilePluginsOnHosts(t *testing.T) {
 	t.Setenv(engine.TicketVariable, ticket.String())
 	hello, err := hosts.NewHello()
 	require.NoError(t, err)
-	c := &command{T: t, plugins: []string{hostile}, run: runner.Run}
+	c := &clitest.Command{T: t, Plugins: []string{hostile}, Run: runner.Run}
 	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
-		dir, served := pluginDir(t, hostile), make(chan error, 1)
+		dir, served := clitest.PluginDir(t, hostile), make(chan error, 1)
 		go func() {
 			conn, err := hosts.Join(context.Background(), ticket, hello, time.Minute)
 			if err == nil {
@@ -254,12 +259,12 @@ func TestHostilePluginsOnHosts(t *testing.T) {
 			}
 			served <- err
 		}()
-		require.NotZero(t, c.safely("run", "--listen", address, "--agents", "1", "--transport",
+		require.NotZero(t, safely(c, "run", "--listen", address, "--agents", "1", "--transport",
 			hostile, "--set", "do="+do,
 			"--repeats", "1", "--duration", "1ms", "--warmup", "0", "-v"))
-		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(hello.Name)+`: rank [01]: .*u202e`, c.stderr,
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(hello.Name)+`: rank [01]: .*u202e`, c.Stderr,
 			"a line of its log")
-		require.Regexp(t, `(?m)^transportbench: .*u202e`, c.stderr, "the error")
+		require.Regexp(t, `(?m)^transportbench: .*u202e`, c.Stderr, "the error")
 		require.ErrorIs(t, <-served, agent.ErrEnded)
 	}
 }
@@ -417,7 +422,7 @@ func TestHostileResults(t *testing.T) {
 		"published": read("published/mooncake-shm.json"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &command{T: t}
+			c := &clitest.Command{T: t}
 			path := hostileFile(t, text, parseSet)
 			lines := [][]string{
 				{"analyze", path}, {"analyze", path, "--json"},
@@ -426,26 +431,26 @@ func TestHostileResults(t *testing.T) {
 					filepath.Join(t.TempDir(), strings.ReplaceAll(poison, "/", ""))},
 				{"calibrate", "show", path},
 			}
-			for _, format := range exportFormats {
+			for _, format := range inspect.ExportFormats {
 				lines = append(lines, []string{"export", path, "--format", format})
 			}
-			for _, format := range diffFormats {
+			for _, format := range comparison.DiffFormats {
 				lines = append(lines, []string{"diff", path, path, "--all", "--format", format},
 					[]string{"diff", path, "--along", "transport", "--format", format},
 					[]string{"diff", path, "--along", "in-flight", "--format", format})
 			}
 			for _, line := range lines {
-				c.safely(line...)
-				require.NotEmpty(t, c.stdout+c.stderr, line)
+				safely(c, line...)
+				require.NotEmpty(t, c.Stdout+c.Stderr, line)
 			}
-			require.Zero(t, c.safely("report", path, "-o", "-"), c.stderr)
-			requirePage(t, c.stdout)
+			require.Zero(t, safely(c, "report", path, "-o", "-"), c.Stderr)
+			requirePage(t, c.Stdout)
 			dir := t.TempDir()
-			for _, format := range exportFormats {
-				c.safely("export", path, "--format", format, "-o", filepath.Join(dir, format))
+			for _, format := range inspect.ExportFormats {
+				safely(c, "export", path, "--format", format, "-o", filepath.Join(dir, format))
 			}
-			c.safely("export", path, "--format", "hdr", "-o", dir+"/histograms/")
-			c.safely("report", path, path, "-o", filepath.Join(dir, "page.html"))
+			safely(c, "export", path, "--format", "hdr", "-o", dir+"/histograms/")
+			safely(c, "report", path, path, "-o", filepath.Join(dir, "page.html"))
 			requireFiles(t, dir)
 			page, err := os.ReadFile(filepath.Join(dir, "page.html"))
 			require.NoError(t, err)
@@ -453,18 +458,18 @@ func TestHostileResults(t *testing.T) {
 		})
 	}
 	t.Run("calibration", func(t *testing.T) {
-		c := &command{T: t}
+		c := &clitest.Command{T: t}
 		path := hostileFile(t, first(machine+"calibration.json", "experiments", 0),
 			func(text []byte) error {
 				_, err := calibration.Parse(text)
 				return err
 			})
-		require.Zero(t, c.safely("calibrate", "show", path), c.stderr)
-		require.Zero(t, c.safely("calibrate", "show", path, "--json"), c.stderr)
-		c.safely("analyze", path)
+		require.Zero(t, safely(c, "calibrate", "show", path), c.Stderr)
+		require.Zero(t, safely(c, "calibrate", "show", path, "--json"), c.Stderr)
+		safely(c, "analyze", path)
 	})
 	t.Run("errors", func(t *testing.T) {
-		c := &command{T: t}
+		c := &clitest.Command{T: t}
 		for name, text := range map[string]string{
 			"sweep.yaml":  "transport: [\"" + `\u001b[2J\u202e` + "\"]\n" + poison + ": 1\n",
 			"broken.yaml": poison, "not.json": poison,
@@ -479,7 +484,7 @@ func TestHostileResults(t *testing.T) {
 				{"calibrate", "show", path}, {"run", "--value-size", "file:" + path},
 				{"diff", path, path, "-v"}, {"report", path},
 			} {
-				require.Equal(t, ExitUsage, c.safely(line...), "%q", line)
+				require.Equal(t, app.ExitUsage, safely(c, line...), "%q", line)
 			}
 		}
 		for _, line := range [][]string{
@@ -488,7 +493,7 @@ func TestHostileResults(t *testing.T) {
 			{"plugins", "show", poison}, {"diff", poison, poison},
 			{"export", poison, "--format", poison}, {"report", poison, "--slo", poison},
 		} {
-			require.NotZero(t, c.safely(line...), "%q", line)
+			require.NotZero(t, safely(c, line...), "%q", line)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -10,46 +10,55 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
 
 // A plugin that reports what cannot be ends the run with 4 and one line that names the rank, the
 // field, the value and its bounds.
 func TestLyingPlugin(t *testing.T) {
-	c := &command{T: t, run: runner.Run, plugins: []string{"liar"}}
-	code := c.execute("run", "--transport", "liar", "--repeats", "1", "--warmup", "0",
+	c := &clitest.Command{T: t, Run: runner.Run, Plugins: []string{"liar"}}
+	code := c.Execute("run", "--transport", "liar", "--repeats", "1", "--warmup", "0",
 		"--duration", "1ms")
-	require.Equal(t, ExitThreshold, code, c.stderr)
-	lines := strings.Split(strings.TrimSpace(c.stderr), "\n")
+	require.Equal(t, app.ExitThreshold, code, c.Stderr)
+	lines := strings.Split(strings.TrimSpace(c.Stderr), "\n")
 	last := lines[len(lines)-1]
 	require.Regexp(t,
 		`^transportbench: rank 1: run: report\.clients\[0\]\.elapsed_ns: 0 is impossible \(at least 1\): the plugin is faulty$`, last)
-	require.Equal(t, 1, strings.Count(c.stderr, "impossible"), c.stderr)
+	require.Equal(t, 1, strings.Count(c.Stderr, "impossible"), c.Stderr)
 
-	c = &command{T: t, run: runner.Run, plugins: []string{"liar"}}
-	code = c.sweep("--transport", "liar", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
-	require.Equal(t, ExitThreshold, code, c.stderr)
-	require.Contains(t, c.stderr, "1 of 1 cells failed; --resume retries them")
+	c = &clitest.Command{T: t, Run: runner.Run, Plugins: []string{"liar"}}
+	code = c.Sweep("--transport", "liar", "--repeats", "1", "--warmup", "0", "--duration", "1ms")
+	require.Equal(t, app.ExitThreshold, code, c.Stderr)
+	require.Contains(t, c.Stderr, "1 of 1 cells failed; --resume retries them")
 }
 
 // JSON has no NaN, so a plugin that computes one cannot send it. That is a lie, too.
 func TestPluginThatComputesNaN(t *testing.T) {
-	c := &command{T: t, run: runner.Run, plugins: []string{"liarnan"}}
-	code := c.execute("run", "--transport", "liarnan", "--repeats", "1", "--warmup", "0",
+	c := &clitest.Command{T: t, Run: runner.Run, Plugins: []string{"liarnan"}}
+	code := c.Execute("run", "--transport", "liarnan", "--repeats", "1", "--warmup", "0",
 		"--duration", "1ms")
-	require.Equal(t, ExitThreshold, code, c.stderr)
+	require.Equal(t, app.ExitThreshold, code, c.Stderr)
 	require.Regexp(t,
-		`(?m)^transportbench: rank 1: run: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
-	require.Equal(t, ExitThreshold, c.execute("micro", "--plugin-dir", pluginDir(t, "liarnan"),
-		"liarnan", "read"), c.stderr)
+		`(?m)^transportbench: rank 1: run: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.Stderr)
+	require.Equal(t, app.ExitThreshold, c.Execute("micro", "--plugin-dir",
+		clitest.PluginDir(t, "liarnan"), "liarnan", "read"), c.Stderr)
 	require.Regexp(t,
-		`(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.stderr)
+		`(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.Stderr)
+}
+
+// serveLiar serves the plugin of that name.
+func serveLiar(name string) {
+	plugin.Serve(&lyingDriver{clitest.Driver{Described: transport.Info{Name: name, Version: "1"}}},
+		newLiar)
 }
 
 // lyingDriver has a microbenchmark that measures nothing.
-type lyingDriver struct{ driver }
+type lyingDriver struct{ clitest.Driver }
 
 func (*lyingDriver) Microbenchmarks() []string { return []string{"read"} }
 

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/cli"
+	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
@@ -20,7 +23,7 @@ import (
 // traced is a run that records a transfer.
 func traced(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result, error) {
 	req.Trace([]record.ThreadTrace{{Transfers: []transport.Transfer{{Size: 1}}}})
-	return succeed(ctx, req, obs)
+	return clitest.Succeed(ctx, req, obs)
 }
 
 // outputs has the commands that write a file which the user names, and the beginning of each file.
@@ -37,18 +40,18 @@ var outputs = map[string]struct {
 }
 
 // eachOutput calls check for each of outputs, with a function that runs the command for a path.
-func eachOutput(t *testing.T, check func(t *testing.T, c *command, flag, begin string,
+func eachOutput(t *testing.T, check func(t *testing.T, c *clitest.Command, flag, begin string,
 	run func(path string) int)) {
-	old, slow := setOf(t, nil, 1e6), setOf(t, nil, 0.5e6)
+	old, slow := clitest.SetOf(t, nil, 1e6), clitest.SetOf(t, nil, 0.5e6)
 	for name, o := range outputs {
 		t.Run(name, func(t *testing.T) {
-			c := &command{T: t, run: traced, plugins: []string{"tcpx"}}
+			c := &clitest.Command{T: t, Run: traced, Plugins: []string{"tcpx"}}
 			check(t, c, o.flag, o.begin, func(path string) int {
 				args := strings.Split(strings.NewReplacer("SET", old, "SLOW", slow).Replace(
 					strings.Join(o.args, "\n")), "\n")
-				code := c.execute(append(args, path)...)
-				if code == ExitRegression {
-					code = ExitOK // it has written the comment
+				code := c.Execute(append(args, path)...)
+				if code == app.ExitRegression {
+					code = app.ExitOK // it has written the comment
 				}
 				return code
 			})
@@ -57,12 +60,12 @@ func eachOutput(t *testing.T, check func(t *testing.T, c *command, flag, begin s
 }
 
 func TestOutputsFollowLinksAndKeepModes(t *testing.T) {
-	eachOutput(t, func(t *testing.T, c *command, _, begin string, run func(string) int) {
+	eachOutput(t, func(t *testing.T, c *clitest.Command, _, begin string, run func(string) int) {
 		dir := t.TempDir()
 		target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 		require.NoError(t, os.WriteFile(target, []byte("old"), 0o600))
 		require.NoError(t, os.Symlink("target", link))
-		require.Zero(t, run(link), c.stderr)
+		require.Zero(t, run(link), c.Stderr)
 		info, err := os.Lstat(link)
 		require.NoError(t, err)
 		require.Equal(t, fs.ModeSymlink, info.Mode().Type())
@@ -76,7 +79,7 @@ func TestOutputsFollowLinksAndKeepModes(t *testing.T) {
 }
 
 func TestOutputsIntoPipes(t *testing.T) {
-	eachOutput(t, func(t *testing.T, c *command, _, begin string, run func(string) int) {
+	eachOutput(t, func(t *testing.T, c *clitest.Command, _, begin string, run func(string) int) {
 		path := filepath.Join(t.TempDir(), "pipe")
 		require.NoError(t, unix.Mkfifo(path, 0o600))
 		got := make(chan string)
@@ -87,7 +90,7 @@ func TestOutputsIntoPipes(t *testing.T) {
 			}
 			got <- string(text)
 		}()
-		require.Zero(t, run(path), c.stderr)
+		require.Zero(t, run(path), c.Stderr)
 		text := <-got
 		require.True(t, strings.HasPrefix(text, begin), "%.100s", text)
 		info, err := os.Lstat(path)
@@ -97,8 +100,8 @@ func TestOutputsIntoPipes(t *testing.T) {
 		// Without a reader, an interrupt ends the command.
 		ctx, interrupt := context.WithCancel(context.Background())
 		interrupt()
-		c.ctx = ctx
-		require.Equal(t, ExitInterrupted, run(path), c.stderr)
+		c.Ctx = ctx
+		require.Equal(t, app.ExitInterrupted, run(path), c.Stderr)
 	})
 }
 
@@ -112,9 +115,9 @@ func TestOutputsOntoADevice(t *testing.T) {
 	} else {
 		f.Close()
 	}
-	eachOutput(t, func(t *testing.T, c *command, flag, _ string, run func(string) int) {
-		require.Equal(t, ExitUsage, run(full), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+full+
+	eachOutput(t, func(t *testing.T, c *clitest.Command, flag, _ string, run func(string) int) {
+		require.Equal(t, app.ExitUsage, run(full), c.Stderr)
+		require.Contains(t, c.Stderr, "transportbench: "+flag+": write "+full+
 			": no space left on device; free some space\n")
 		info, err := os.Lstat(full)
 		require.NoError(t, err)
@@ -133,9 +136,9 @@ func TestOutputsOnAFullDisk(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	path := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(path, make([]byte, 8<<10), 0o600))
-	eachOutput(t, func(t *testing.T, c *command, flag, _ string, run func(string) int) {
-		require.Equal(t, ExitUsage, run(path), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: "+flag+": write "+path+
+	eachOutput(t, func(t *testing.T, c *clitest.Command, flag, _ string, run func(string) int) {
+		require.Equal(t, app.ExitUsage, run(path), c.Stderr)
+		require.Contains(t, c.Stderr, "transportbench: "+flag+": write "+path+
 			": no space left on device; free some space\n")
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -149,27 +152,27 @@ func TestOutputsOnAFullDisk(t *testing.T) {
 // A directory of exported files follows the same rules.
 func TestExportedDirectories(t *testing.T) {
 	for format, name := range map[string]string{"hdr": "service-time.hlog", "otava": "otava.yaml"} {
-		source := committedCell(t, "shm")
+		source := clitest.CommittedCell(t, "shm")
 		if format == "otava" {
 			source = "../../../../results"
 		}
 		dir := t.TempDir()
 		require.NoError(t, os.Symlink("target", filepath.Join(dir, name)))
-		c := &command{T: t}
-		require.Zero(t, c.execute("export", "--format", format, source, "-o", dir+"/"), c.stderr)
+		c := &clitest.Command{T: t}
+		require.Zero(t, c.Execute("export", "--format", format, source, "-o", dir+"/"), c.Stderr)
 		require.FileExists(t, filepath.Join(dir, "target"))
 		require.NoError(t, os.Remove(filepath.Join(dir, "target")))
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "target"), 0o700))
-		require.Equal(t, ExitUsage, c.execute("export", "--format", format, source, "-o", dir+"/"),
-			c.stderr)
-		require.Contains(t, c.stderr, "transportbench: --output: write "+filepath.Join(dir, name)+
+		require.Equal(t, app.ExitUsage, c.Execute("export", "--format", format, source, "-o",
+			dir+"/"), c.Stderr)
+		require.Contains(t, c.Stderr, "transportbench: --output: write "+filepath.Join(dir, name)+
 			": is a directory\n")
 	}
 }
 
 // A histogram that cannot be decoded is an error of the input, wherever the export goes.
 func TestExportOfABrokenHistogram(t *testing.T) {
-	text, err := os.ReadFile(committedCell(t, "shm"))
+	text, err := os.ReadFile(clitest.CommittedCell(t, "shm"))
 	require.NoError(t, err)
 	d, err := result.Parse(text)
 	require.NoError(t, err)
@@ -181,10 +184,10 @@ func TestExportOfABrokenHistogram(t *testing.T) {
 	require.NoError(t, f.Close())
 	out := t.TempDir()
 	for _, to := range [][]string{nil, {"-o", filepath.Join(out, "log")}, {"-o", out}} {
-		c := &command{T: t}
-		require.Equal(t, ExitUsage, c.execute(append([]string{"export", "--format", "hdr", broken},
-			to...)...), c.stderr)
-		require.Contains(t, c.stderr, "transportbench: result "+d.ID+
+		c := &clitest.Command{T: t}
+		require.Equal(t, app.ExitUsage,
+			c.Execute(append([]string{"export", "--format", "hdr", broken}, to...)...), c.Stderr)
+		require.Contains(t, c.Stderr, "transportbench: result "+d.ID+
 			": repeat 1: decoding histogram: ")
 		entries, err := os.ReadDir(out)
 		require.NoError(t, err)
@@ -195,8 +198,8 @@ func TestExportOfABrokenHistogram(t *testing.T) {
 // Standard output that cannot be written is no error of the input.
 func TestExportToAFullStandardOutput(t *testing.T) {
 	var stderr strings.Builder
-	code := Main([]string{"export", setOf(t, nil, 1e6)}, fullWriter{}, &stderr)
-	require.Equal(t, ExitInternal, code, stderr.String())
+	code := cli.Main([]string{"export", clitest.SetOf(t, nil, 1e6)}, fullWriter{}, &stderr)
+	require.Equal(t, app.ExitInternal, code, stderr.String())
 }
 
 type fullWriter struct{}

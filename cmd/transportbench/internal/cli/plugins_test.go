@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -6,12 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/clitest"
 )
 
 // A plugin that another user could replace ends every command that would run plugins, and is listed
 // with the reason.
 func TestExposedPlugins(t *testing.T) {
-	dir := pluginDir(t, "fake", "other")
+	dir := clitest.PluginDir(t, "fake", "other")
 	require.NoError(t, os.Chmod(dir, 0o777))
 	for _, args := range [][]string{
 		{"run", "--transport", "fake"},
@@ -20,12 +23,12 @@ func TestExposedPlugins(t *testing.T) {
 		{"plugins", "show", "fake"},
 		{"micro", "fake"},
 	} {
-		c := &command{T: t}
-		require.Equal(t, ExitUsage, c.execute(append(args, "--plugin-dir", dir)...), args)
-		require.Contains(t, c.stderr, dir+" can be written by every user: chmod o-w "+dir)
-		require.Equal(t, 1, strings.Count(c.stderr, "\n"))
+		c := &clitest.Command{T: t}
+		require.Equal(t, app.ExitUsage, c.Execute(append(args, "--plugin-dir", dir)...), args)
+		require.Contains(t, c.Stderr, dir+" can be written by every user: chmod o-w "+dir)
+		require.Equal(t, 1, strings.Count(c.Stderr, "\n"))
 	}
-	c := &command{T: t}
-	require.Equal(t, ExitOK, c.execute("plugins", "list", "--plugin-dir", dir))
-	require.Contains(t, c.stdout, "can be written by every user")
+	c := &clitest.Command{T: t}
+	require.Equal(t, app.ExitOK, c.Execute("plugins", "list", "--plugin-dir", dir))
+	require.Contains(t, c.Stdout, "can be written by every user")
 }

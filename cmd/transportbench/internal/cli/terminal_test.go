@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"bytes"
@@ -13,6 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/cli"
+	"transportbench/cmd/transportbench/internal/clitest"
 )
 
 // openTerminal returns a terminal of the given width, and the side that reads what is written to
@@ -46,10 +50,10 @@ func TestTextsFitTheTerminal(t *testing.T) {
 		shown <- string(text)
 	}()
 	var stderr bytes.Buffer
-	a := &app{program: "bin/transportbench", args: []string{"analyze", committedSet, "--cell",
-		"shm,in_flight=1"},
-		stdout: terminal, stderr: &stderr, began: time.Now(), run: succeed}
-	require.Zero(t, a.main(context.Background()), stderr.String())
+	a := &app.App{Program: "bin/transportbench", Args: []string{"analyze", clitest.CommittedSet,
+		"--cell", "shm,in_flight=1"},
+		Stdout: terminal, Stderr: &stderr, Began: time.Now(), Run: clitest.Succeed}
+	require.Zero(t, cli.Execute(context.Background(), a), stderr.String())
 	require.NoError(t, terminal.Close())
 	text := <-shown
 	texts := 0

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"transportbench/core/plugin"
-	"transportbench/core/transport"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +17,8 @@ import (
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/plugin"
+	"transportbench/core/transport"
 )
 
 func TestTerminalWraps(t *testing.T) {

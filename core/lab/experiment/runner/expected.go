@@ -37,10 +37,13 @@ const steadyTime = 100 * time.Millisecond
 // v0.5.0; maxRemeasure bounds it.
 const remeasuredShare = 0.1
 
+// Start returns about how long it takes to start, to connect and to close so many ranks.
+func Start(ranks int) time.Duration { return launchBase + time.Duration(ranks)*rankTime }
+
 // Expected returns about how long a run takes.
 func Expected(c config.Config, b Beside) time.Duration {
 	fill := float64(c.TotalKeys()) * (c.ValueSize.Mean() + 64) / usualFill
-	launch := launchBase + time.Duration(c.Ranks)*rankTime +
+	launch := Start(c.Ranks) +
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b)
 	if b.Witness {

@@ -3,6 +3,7 @@ package micro
 import (
 	"context"
 	"slices"
+	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
@@ -73,6 +74,18 @@ func (s *Study) Write(name string) (path string, err error) {
 		return "", nil
 	}
 	return s.set.WriteFile(s.Engine.Dir, name)
+}
+
+// Expected returns how long so many repeats take at least: a measurement may have several readings.
+func (s *Study) Expected(repeats int) time.Duration {
+	readings := len(s.Request.Names)
+	switch {
+	case slices.Contains(s.Request.Names, record.MicroSetup):
+		readings = len(s.Request.Connections)
+	case readings == 0:
+		readings = len(s.Plugin.Microbenchmarks)
+	}
+	return s.Engine.ExpectedReadings(repeats, time.Duration(readings)*s.Request.Duration)
 }
 
 // Run takes every reading so many times, each time in a process of its own. With hosts, it takes

@@ -1,0 +1,315 @@
+// Package agents starts the agents of a run on other hosts, and is one.
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/files"
+	"transportbench/core/base/printable"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/hosts/engine"
+	"transportbench/core/lab/experiment/hosts/pmi"
+	"transportbench/core/plugin/launch"
+)
+
+// starter knows how the agents of a run start.
+type starter struct {
+	processes []engine.Process // none for agents that the user starts
+	agents    int              // 0 for as many as the engine starts
+	listen    string
+	token     hosts.Token // zero for a fresh one
+	job       *pmi.Job    // not nil if this command is all tasks of a job
+}
+
+// Join waits for the hosts of a run, if the settings ask for any; else it returns nil.
+func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.Cluster, error) {
+	g := &gathering{a, settings}
+	st, err := g.starter()
+	switch {
+	case st == nil || err != nil:
+		return nil, err
+	case st.job != nil && st.job.Rank > 0:
+		return nil, g.serveTask(ctx, st)
+	}
+	o := &settings.Hosts
+	return launch.Gather(ctx, launch.Join{
+		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine,
+		AllowMixed: settings.AllowMixed,
+		Timeout:    o.JoinTimeout, RanksPerHost: o.RanksPerHost, Map: o.Map,
+		Start: func(ctx context.Context, ticket hosts.Ticket) (context.Context,
+			*engine.Engine, error) {
+			return g.start(ctx, st, ticket)
+		},
+		Note: func(line string) {
+			if !a.Verbose {
+				line = record.Cut(line)
+			}
+			a.Note("%s", line)
+		},
+		Log: func(host, line string) { fmt.Fprintf(a.Stderr, "%s: %s\n", host, line) },
+	})
+}
+
+// gathering is the start of the hosts of a run.
+type gathering struct {
+	*app.App
+	settings *options.Settings
+}
+
+// Alone refuses other hosts, and several copies, for a command that measures this host; why says
+// so.
+func Alone(settings *options.Settings, why string) error {
+	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
+		return app.Usagef("%s started %d copies of this command, and %s: run it once on each host",
+			task.Engine, task.Size, why)
+	}
+	if settings.Hosts != (options.Hosts{}) {
+		return app.Usagef("%s: leave out the options for other hosts, such as --hosts, also in "+
+			"the environment and the configuration file", why)
+	}
+	return nil
+}
+
+// starter returns how the agents start that the settings ask for, or nil if they ask for none.
+func (g *gathering) starter() (*starter, error) {
+	o := g.settings.Hosts
+	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
+		return g.everyTask(task, o)
+	}
+	var ways []string
+	for _, way := range []struct{ name, value string }{
+		{options.KeyHosts, o.Hosts}, {options.KeyHostfile, o.Hostfile},
+		{options.KeyLaunch, o.Launch},
+	} {
+		if way.value != "" {
+			ways = append(ways, way.name)
+		}
+	}
+	st := &starter{listen: o.Listen, agents: o.Agents}
+	switch {
+	case len(ways) > 1:
+		return nil, app.Usagef("--%s and --%s exclude each other: each starts the agents",
+			ways[0], ways[1])
+	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" &&
+		o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine && o.JoinTimeout == 0:
+		return nil, nil
+	case len(ways) == 0 && o.Listen == "":
+		return nil, app.Usagef("--agents, --join-timeout, --ranks-per-host, --map, " +
+			"--share-machine and --remote-command are for a run on other hosts: add --hosts, " +
+			"--launch or --listen")
+	case len(ways) == 0 && o.Agents == 0:
+		return nil, app.Usagef("--listen needs the number of hosts: --agents 2")
+	case len(ways) == 0 && o.RemoteCommand != "":
+		return nil, app.Usagef("--remote-command is for --hosts, --hostfile and --launch; with " +
+			"--listen, agents are started by hand")
+	case len(ways) == 0:
+		return st, st.readToken()
+	case o.Launch == "" && o.Agents != 0:
+		return nil,
+			app.Usagef("--agents is for --listen and --launch; with --%s, each host has one",
+				ways[0])
+	}
+	if st.listen == "" {
+		st.listen = ":0"
+	}
+	return st, g.plan(st, ways[0])
+}
+
+// readToken takes the token of the ticket in the environment: agents may have it before the run
+// exists.
+func (st *starter) readToken() error {
+	text := os.Getenv(engine.TicketVariable)
+	if text == "" {
+		return nil
+	}
+	ticket, err := hosts.ParseTicket(text)
+	if err != nil {
+		return app.Usagef("%s: %v", engine.TicketVariable, err)
+	}
+	st.token = ticket.Token
+	return nil
+}
+
+// plan sets the processes that start agents.
+func (g *gathering) plan(st *starter, way string) error {
+	o := g.settings.Hosts
+	// The coordinator listens already. If it does not answer an agent, it is gone.
+	command, args := o.RemoteCommand, []string{"agent", "--patience", "5s"}
+	if command == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the path of this command: %w", err)
+		}
+		command = engine.Quote(self)
+		if dir := g.settings.PluginDir; dir != "" {
+			if dir, err = filepath.Abs(dir); err != nil {
+				return err
+			}
+			args = append(args, "--"+options.KeyPluginDir, dir)
+		}
+	}
+	if way == options.KeyLaunch {
+		st.processes = engine.Launch(o.Launch, command, args...)
+		return nil
+	}
+	var list []string
+	var err error
+	if way == options.KeyHosts {
+		list, err = engine.ParseHosts(o.Hosts)
+	} else {
+		list, err = readHostfile(o.Hostfile)
+	}
+	if err != nil {
+		return app.Usagef("--%s: %v", way, err)
+	}
+	st.agents = len(list)
+	st.processes = engine.SSH(list, command, args...)
+	return nil
+}
+
+func readHostfile(path string) ([]string, error) {
+	text, err := files.ReadArgument(path, engine.MaxHostfile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	list, err := engine.ReadHostfile(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
+// everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others
+// only need what rank 0 shares.
+func (g *gathering) everyTask(task engine.Task, o options.Hosts) (*starter, error) {
+	job, err := pmi.Open(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if job == nil || job.Size != task.Size {
+		remedy := "run it once, with --launch \"" + task.Engine + " ...\""
+		if task.Engine == "srun" {
+			remedy += ", or in each task with srun --mpi=pmi2"
+		}
+		return nil,
+			app.Usagef(
+				"%s started %d copies of this command, and each would be a run of its own: %s",
+				task.Engine, task.Size, remedy)
+	}
+	if o.Hosts+o.Hostfile+o.Launch+o.Listen != "" || o.Agents != 0 {
+		return nil, app.Usagef("every task of %s runs this command, so each is a host of the "+
+			"run: leave out --hosts, --hostfile, --launch, --listen and --agents", task.Engine)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the path of this command: %w", err)
+	}
+	args := []string{self, "agent", "--index", "0"}
+	if g.settings.PluginDir != "" {
+		args = append(args, "--"+options.KeyPluginDir, g.settings.PluginDir)
+	}
+	host, err := os.Hostname()
+	return &starter{listen: ":0", agents: task.Size, job: job,
+		processes: []engine.Process{{Label: host, Argv: args}}}, err
+}
+
+// shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks
+// that wait for another that this one has failed.
+const shareTimeout = 15 * time.Second
+
+// share gives rank 0's ticket to all tasks.
+func (st *starter) share(ctx context.Context, ticket string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, shareTimeout,
+		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed; the "+
+			"launcher's lines name it, and srun --kill-on-bad-exit ends the job at once",
+			shareTimeout))
+	defer cancel()
+	type answer struct {
+		ticket string
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		shared, err := st.job.Share("transportbench", ticket)
+		if err == nil {
+			err = st.job.Close()
+		}
+		answers <- answer{shared, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.ticket, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// serveTask makes this task an agent of rank 0's run.
+func (g *gathering) serveTask(ctx context.Context, st *starter) error {
+	text, err := st.share(ctx, "")
+	if err != nil {
+		return err
+	}
+	ticket, err := hosts.ParseTicket(text)
+	if err != nil {
+		return fmt.Errorf("ticket of task 0: %w", err)
+	}
+	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience, st.job.Rank); err !=
+		nil {
+		return err
+	}
+	return app.ErrServed
+}
+
+// start starts the agents. The context that it returns ends if that fails later.
+func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context,
+	*engine.Engine, error) {
+	switch {
+	case st.processes == nil:
+		text := engine.TicketVariable + "=" + ticket.String()
+		if st.token == ticket.Token {
+			text = "with this " + engine.TicketVariable
+		}
+		g.Note("waiting for %d agents; start on each host: %s transportbench agent",
+			st.agents, text)
+		return ctx, nil, nil
+	case st.job != nil:
+		if _, err := st.share(ctx, ticket.Shorten(st.job.LongestValue()).String()); err != nil {
+			return ctx, nil, err
+		}
+	}
+	e, err := engine.Start(st.processes, ticket.String(), func(label, line string) {
+		fmt.Fprintf(g.Stderr, "%s: %s\n", label, printable.Text(line))
+	})
+	if err != nil {
+		return ctx, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-e.Failed():
+			cancel(g.explainEngine(e.Err()))
+		case <-ctx.Done():
+			cancel(nil)
+		}
+	}()
+	return ctx, e, nil
+}
+
+// explainEngine adds the remedy to the error of a host that does not find the command.
+func (g *gathering) explainEngine(err error) error {
+	var exit *engine.ExitError
+	if g.settings.Hosts.Launch == "" && errors.As(err, &exit) && exit.NotFound() {
+		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err,
+			options.KeyRemoteCommand)
+	}
+	return err
+}

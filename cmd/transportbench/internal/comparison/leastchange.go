@@ -1,0 +1,43 @@
+package comparison
+
+import (
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/core/lab/judge/calibration"
+	"transportbench/core/lab/judge/compare"
+)
+
+// LeastChange is the smallest change that counts, from calibrations unless the
+// user has chosen one.
+type LeastChange struct {
+	chosen bool
+	found  []calibration.Found
+}
+
+// FindLeastChange looks for calibrations, unless the user has chosen the least change,
+// and notes those that it cannot use.
+func FindLeastChange(a *app.App, c *Flags, find func() []calibration.Found) LeastChange {
+	if c.floor != "" {
+		return LeastChange{chosen: true}
+	}
+	l := LeastChange{found: find()}
+	noted := map[string]bool{} // a file may be of no use for several machines
+	for _, f := range l.found {
+		for _, why := range f.Unused {
+			if !noted[why] {
+				a.Note("%s", why)
+			}
+			noted[why] = true
+		}
+	}
+	return l
+}
+
+// Of returns the least change that counts with so many repeats, and where it is
+// from if not from the user. apart tells that the sides were measured at
+// different times.
+func (l LeastChange) Of(o compare.Options, repeats int, apart bool) (share float64, from string) {
+	if l.chosen {
+		return o.Floor, ""
+	}
+	return calibration.LeastChange(l.found, repeats, apart, compare.Defaults().Floor)
+}

@@ -1,0 +1,201 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"transportbench/cmd/transportbench/internal/agents"
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/complete"
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/cmd/transportbench/internal/terminal"
+	"transportbench/core/base/files"
+	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/study/perf"
+)
+
+// profiled is the command c2c.
+type profiled struct {
+	*session
+	perf  *perf.Perf
+	dir   string         // of this process alone, in which perf writes
+	saved *result.Result // whose run is repeated; nil with --run
+}
+
+func c2cCommand(a *app.App) *cobra.Command {
+	run := false
+	cmd := &cobra.Command{
+		Use:               "c2c RESULT|--run",
+		Short:             "Show which cache lines the threads of a run pass to each other",
+		ValidArgsFunction: complete.Results,
+		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, with
+Linux's perf attached to the ranks: perf stat in one window and perf c2c in another. It
+shows the instructions per cycle and the cache misses of each thread, and the loads that
+another processor's modified cache line answered (HITM): how many, of which lines, and
+in which functions of which threads.
+
+perf slows the run, so no result is written. c2c needs a processor that counts events,
+which virtual machines often hide, and perf.
+
+` + app.ExitHelp,
+		Example: `  transportbench c2c results/local/shm-kv-20260101T000000Z-0123abcd.json
+  transportbench c2c --run --transport shm --in-flight 32 --clients 4`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := newProfiled(a, cmd, run, args)
+			if err != nil {
+				return err
+			}
+			if p.perf, err = a.Perf(); err != nil {
+				return fmt.Errorf("c2c: %w", err)
+			}
+			return p.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	options.AddRun(flags, nil, "repeats", "launches")
+	options.AddJSON(flags)
+	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
+	flags.Lookup(options.KeyOut).DefValue = ""
+	flags.Lookup(options.KeyOut).Usage = "directory that keeps what perf wrote, for perf c2c report"
+	complete.Flags(cmd)
+	return cmd
+}
+
+// newProfiled checks the command line.
+func newProfiled(a *app.App, cmd *cobra.Command, run bool, args []string) (*profiled, error) {
+	switch {
+	case len(args) > 1:
+		return nil, app.Usagef("c2c takes one result, got %d", len(args))
+	case len(args) == 0 && !run:
+		return nil, app.Usagef("c2c needs a result whose run it repeats, or --run with the flags "+
+			"of run; see %s --help", cmd.CommandPath())
+	case len(args) == 1 && run:
+		return nil, app.Usagef("c2c repeats the run of %s: leave out --run, or the result", args[0])
+	}
+	fixed := map[string]string{"repeats": strconv.Itoa(perf.Windows), "launches": "1"}
+	s, err := open(a, cmd, cmd.Flags(), map[string]string{options.KeyOut: ""}, fixed)
+	if err != nil {
+		return nil, err
+	}
+	s.engine.Beside.StateOnly = true
+	p := &profiled{session: s}
+	if err := agents.Alone(s.settings, "c2c attaches perf to the ranks of one host"); err != nil {
+		return nil, err
+	}
+	if len(args) == 1 {
+		if err := p.repeatRun(cmd, args[0]); err != nil {
+			return nil, err
+		}
+	}
+	switch settings := s.settings; {
+	case len(settings.Transports) != 1 || settings.Transports[0] == options.All:
+		return nil, app.Usagef("--transport: c2c takes one transport")
+	case settings.Config.Duration < perf.LeastWindow:
+		return nil, app.Usagef("--duration: %s is too short for perf to attach (at least %s)",
+			settings.Config.Duration, perf.LeastWindow)
+	}
+	return p, nil
+}
+
+// repeatRun sets what is run to that of a result.
+func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
+	own := options.WithoutRun(cmd.Flags())
+	var given string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if own.Lookup(f.Name) == nil {
+			given = cmp.Or(given, f.Name)
+		}
+	})
+	if given != "" {
+		return app.Usagef("--%s: c2c repeats the run of %s; use --run instead to describe one",
+			given, path)
+	}
+	text, err := files.ReadArgument(path, result.MaxSize)
+	if err != nil {
+		return app.Usagef("reading result %s: %v", path, err)
+	}
+	r, err := result.Parse(text)
+	if err != nil {
+		return app.BadInput(fmt.Errorf("reading result %s: %w", path, err))
+	}
+	switch {
+	case r.Kind != result.KindRun || r.Config.Transport == "":
+		return app.Usagef("%s is no result of a run", path)
+	case len(r.Hosts) > 0:
+		return app.Usagef("%s is of %d hosts, and c2c attaches perf to the ranks of one", path,
+			len(r.Hosts))
+	}
+	c := r.Config
+	c.Repeats, c.Launches = p.settings.Config.Repeats, p.settings.Config.Launches
+	c.Duration = max(c.Duration, perf.LeastWindow)
+	p.saved, p.settings.Config = r, c
+	p.settings.Transports, p.settings.Set = []string{c.Transport}, nil
+	return nil
+}
+
+func (p *profiled) run(ctx context.Context) error {
+	// perf follows links and replaces what it finds, so it writes where nobody else can.
+	if err := files.CheckExposed(os.TempDir()); err != nil {
+		return fmt.Errorf("c2c: making a directory for perf: %w; set TMPDIR to another directory",
+			err)
+	}
+	var err error
+	if p.dir, err = os.MkdirTemp("", "transportbench-c2c-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(p.dir)
+	out := p.settings.Out
+	p.settings.Out = cmp.Or(out, p.dir)
+	if err := p.ready(0); err != nil {
+		return err
+	}
+	jobs, err := (&runs{session: p.session}).jobs(ctx)
+	if err != nil {
+		return err
+	}
+	job := jobs[0]
+	if p.saved != nil {
+		job.Config.Options = p.saved.Config.Options
+	}
+	shown, err := p.profile(ctx, job)
+	if err != nil {
+		return p.settings.Explain(err)
+	}
+	if p.saved != nil {
+		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
+	}
+	if p.settings.JSON {
+		err = app.WriteJSON(p.Stdout, shown)
+	} else {
+		terminal.Print(p.Stdout, shown.Doc())
+	}
+	if out != "" {
+		if err := perf.Keep(p.dir, out); err != nil {
+			return app.BadOutput("--out", err)
+		}
+		p.Note("%s has what perf wrote", out)
+	}
+	if err == nil {
+		err = shown.Err()
+	}
+	return err
+}
+
+// profile makes the run with perf attached.
+func (p *profiled) profile(ctx context.Context, job experiment.Job) (*perf.Profile, error) {
+	progress := terminal.NewProgress(p.Stderr, job.Config.Transport+" "+job.Config.Profile)
+	defer progress.Close()
+	l, err := job.Plugin.Launcher(progress, p.settings.AllowMixed)
+	if err != nil {
+		return nil, err
+	}
+	return p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: job.Plugin, Config: job.Config,
+		Began: p.Began, Launcher: l}, progress, p.dir)
+}

@@ -1,0 +1,165 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"transportbench/cmd/transportbench/internal/agents"
+	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/catalog"
+	"transportbench/cmd/transportbench/internal/options"
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/plugin/host"
+	"transportbench/core/plugin/launch"
+)
+
+// session is a command that measures.
+type session struct {
+	*app.App
+	settings *options.Settings
+	engine   *experiment.Engine
+	cluster  *launch.Cluster // nil to run on this host
+}
+
+// open resolves flags and returns a session that has started nothing. defaults and fixed are as in
+// [options.Resolve].
+func open(a *app.App, cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed map[string]string) (
+	*session, error) {
+	settings, err := a.Settings(cmd, flags, defaults, fixed)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{App: a, settings: settings}
+	s.engine = &experiment.Engine{
+		Make: s.Run, Find: s.findPlugin, Argv: append([]string{"transportbench"}, s.Args...),
+		Began: s.Began,
+		Dir:   settings.Out, Beside: experiment.Beside{Witness: settings.Witness},
+		AllowMixed: settings.AllowMixed, StartTimeout: settings.StartTimeout,
+		Note: func(text string) { s.Note("%s", text) }, Log: s.Stderr,
+	}
+	return s, nil
+}
+
+// openSweep is open for a command that reads what is measured as a sweep. Results go to out below
+// the default directory unless the user chooses another one; if out is empty, the caller chooses.
+func openSweep(a *app.App, cmd *cobra.Command, out string) (*session, error) {
+	if out != "" {
+		out = filepath.Join(options.DefaultOut, out)
+	}
+	return open(a, cmd, options.WithoutRun(cmd.Flags()), map[string]string{options.KeyOut: out},
+		nil)
+}
+
+// join waits for the hosts of the run, if the settings ask for any.
+func (s *session) join(ctx context.Context) (err error) {
+	if s.cluster, err = agents.Join(ctx, s.App, s.settings); s.cluster != nil {
+		s.engine.Place, s.engine.Environment = s.place, s.cluster.Environment(nil)
+	}
+	return err
+}
+
+// leave ends what join started.
+func (s *session) leave() { s.cluster.Close() }
+
+// place puts the ranks of a run on the hosts.
+func (s *session) place(req *runner.Request) error {
+	if req.Began.Equal(s.Began) {
+		req.Steps = s.cluster.Steps()
+	}
+	return s.cluster.Place(req)
+}
+
+// ready checks that results of up to size bytes can be written and that this host can start ranks,
+// and reads what there is to know of it.
+func (s *session) ready(size int64) error {
+	s.engine.Dir = s.settings.Out
+	err := cmp.Or(result.CheckWritable(s.engine.Dir), result.CheckRoom(s.engine.Dir, size))
+	if err != nil {
+		return &config.SourceError{Problem: err.Error(), Err: err}
+	}
+	if err := s.engine.ReadMachine(); err != nil {
+		return err
+	}
+	if err := host.CheckTemp(); err != nil {
+		return app.Usagef("%s", app.OneLine(err))
+	}
+	return nil
+}
+
+// findPlugin finds the plugin of a transport for the engine.
+func (s *session) findPlugin(ctx context.Context, transport string) (*experiment.Plugin, error) {
+	e, err := catalog.FindOne(ctx, s.settings.PluginDir, transport)
+	if err != nil {
+		return nil, err
+	}
+	return s.plugin(e)
+}
+
+// plugin returns an entry as the engine sees it.
+func (s *session) plugin(e *catalog.Entry) (*experiment.Plugin, error) {
+	p := e.Known()
+	p.Launcher = func(log io.Writer, mixed bool) (experiment.Launcher, error) {
+		o := launch.Options{Log: log, Verbose: s.Verbose, AllowMixed: mixed,
+			StartTimeout: s.settings.StartTimeout}
+		if s.cluster != nil {
+			return s.cluster.Launcher(e.Plugin, o)
+		}
+		return launch.Here(e.Plugin, o)
+	}
+	p.Micro = e.Micro
+	var err error
+	p.Identity.SHA256, err = e.SHA256()
+	return p, err
+}
+
+// plugins returns the plugins of the named transports as they are on the hosts of the run: those in
+// dir, unless that is nil.
+func (s *session) plugins(ctx context.Context, names []string, dir *string) ([]*experiment.Plugin,
+	error) {
+	var entries []*catalog.Entry
+	var err error
+	if dir != nil {
+		entries, err = catalog.FindIn(ctx, *dir, names)
+	} else {
+		entries, err = catalog.Find(ctx, s.settings.PluginDir, names)
+	}
+	if err == nil {
+		err = catalog.DescribeOn(ctx, s.cluster, entries)
+	}
+	plugins := make([]*experiment.Plugin, len(entries))
+	for i, e := range entries {
+		if err == nil {
+			plugins[i], err = s.plugin(e)
+		}
+	}
+	return plugins, err
+}
+
+// plan plans a sweep with the plugins in dir, or those of the settings if that is nil. With all, a
+// transport that cannot run here is an error.
+func (s *session) plan(ctx context.Context, spec *experiment.Spec, dir *string,
+	all bool) (sweep experiment.Sweep, err error) {
+	sweep.Spec = spec
+	sweep.Plugins, err = experiment.PluginsOf(spec,
+		func(names []string) ([]*experiment.Plugin, error) {
+			return s.plugins(ctx, names, dir)
+		})
+	if err == nil && all {
+		err = sweep.Plugins.Available()
+	}
+	if err != nil {
+		return sweep, err
+	}
+	if sweep.Plan, err = experiment.Expand(spec, sweep.Plugins); err != nil {
+		return sweep, explainSpec(err)
+	}
+	return sweep, nil
+}
