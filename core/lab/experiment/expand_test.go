@@ -96,6 +96,21 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 	require.Equal(t, fromFile, fromFlags)
 }
 
+// JSON has a key twice as YAML does.
+func TestKeyTwice(t *testing.T) {
+	for text, key := range map[string]string{
+		`{"base": {"keys": 1}, "axes": {"in-flight": [1, 2]}, "base": {}}`:     "base",
+		`{"base": {"keys": 1, "seed": 2, "keys": 3}}`:                          "keys",
+		`{"include": [{"seed": 1}, {"seed": 2}, {"set": {"a": 1, "a": "b"}}]}`: "a",
+	} {
+		_, err := ParseSpec("s.json", []byte(text))
+		require.ErrorContains(t, err, fmt.Sprintf("key %q already defined", key))
+	}
+	_, err := ParseSpec("s.json",
+		[]byte(`{"base": {"keys": "seed"}, "include": [{"seed": 1}, {"seed": 2}]}`))
+	require.NoError(t, err)
+}
+
 func TestBadSpecs(t *testing.T) {
 	for text, want := range map[string]string{
 		"axis: {a: 1}":                `unknown key "axis"; did you mean "axes"?`,

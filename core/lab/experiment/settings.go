@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,12 +47,20 @@ type flatRegistry struct{ viper.DecoderRegistry }
 
 func (r flatRegistry) Decoder(format string) (viper.Decoder, error) {
 	d, err := r.DecoderRegistry.Decoder(format)
-	return flatDecoder{d}, err
+	return flatDecoder{d, format}, err
 }
 
-type flatDecoder struct{ viper.Decoder }
+type flatDecoder struct {
+	viper.Decoder
+	format string
+}
 
 func (d flatDecoder) Decode(text []byte, values map[string]any) error {
+	if d.format == "json" {
+		if key := keyTwice(json.NewDecoder(bytes.NewReader(text))); key != "" {
+			return fmt.Errorf("key %q already defined", key)
+		}
+	}
 	if err := d.Decoder.Decode(text, values); err != nil {
 		return err
 	}
@@ -60,6 +69,45 @@ func (d flatDecoder) Decode(text []byte, values map[string]any) error {
 		return fmt.Errorf("it has more than %d levels", mostLevels)
 	}
 	return nil
+}
+
+// keyTwice returns a key that an object of the next value of JSON has twice, or "". The decoders of
+// the other formats refuse it themselves.
+func keyTwice(d *json.Decoder) string {
+	type object struct {
+		keys  map[string]bool // nil for a list
+		value bool            // the next token is the value of a key
+	}
+	var open []object
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return "" // the decoder that follows says what is wrong
+		}
+		if key, is := token.(string); is && len(open) > 0 {
+			if in := &open[len(open)-1]; in.keys != nil && !in.value {
+				if in.keys[key] {
+					return key
+				}
+				in.keys[key], in.value = true, true
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{keys: map[string]bool{}})
+			continue
+		case json.Delim('['):
+			open = append(open, object{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+		if len(open) == 0 {
+			return ""
+		}
+		open[len(open)-1].value = false
+	}
 }
 
 // exceedsDepth reports whether a value has more than that many levels of maps and lists.

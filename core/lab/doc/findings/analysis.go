@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,23 @@ type AnalyzedCell struct {
 	// analysis uses all windows.
 	Windows     []StateWindows       `json:"windows,omitempty"`
 	Predictions []analyze.Prediction `json:"predictions,omitempty"`
+}
+
+// MarshalJSON gives warnings also the key check, which was that of their name up to version 0.9.
+func (c AnalyzedCell) MarshalJSON() ([]byte, error) {
+	type named struct {
+		result.Finding
+		Check string `json:"check"`
+	}
+	type plain AnalyzedCell
+	both := struct {
+		plain
+		Warnings []named `json:"doubts,omitempty"`
+	}{plain: plain(c)}
+	for _, w := range c.Warnings {
+		both.Warnings = append(both.Warnings, named{w, w.Name})
+	}
+	return json.Marshal(both)
 }
 
 // StateWindows counts the windows of a cell in one state of the machine.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/store/result"
 )
@@ -85,11 +86,11 @@ func TestCalibration(t *testing.T) {
 		}
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 100, out.String())
 	}
-	golden(t, "calibration.txt", out.String())
+	doctest.Golden(t, "calibration.txt", out.String())
 
 	out.Reset()
 	writeMarkdown(&out, Calibration(calibration1()))
-	golden(t, "calibration.md", out.String())
+	doctest.Golden(t, "calibration.md", out.String())
 }
 
 func TestCalibrationWithoutConclusions(t *testing.T) {

@@ -344,6 +344,13 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	out.Gap()
 	out.Remarks(rankingNotes(r))
 	out.Append(tables.GroupedWarnings(r.Warnings))
+	if slices.ContainsFunc(r.Groups, func(g compare.Candidates) bool {
+		return slices.ContainsFunc(g.List, func(c compare.Candidate) bool { return c.State != "" })
+	}) {
+		out.Remark(
+			"best: the median of the windows in the state that is named; by, its interval and " +
+				"the percentages of the groups take in the windows of all states")
+	}
 	out.Remarks([]string{
 		"by, and the percentages of the groups: the best over the other value; the interval is " +
 			"of the shift between the best and the second, which the test is about",

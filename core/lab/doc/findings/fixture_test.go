@@ -2,30 +2,15 @@ package findings
 
 import (
 	"bytes"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/doctor"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
 
 // write writes a document for a plain stream.
 func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
@@ -42,7 +27,7 @@ func TestDoctor(t *testing.T) {
 			Remedy: "mount /proc"},
 		{Name: "rdma", Value: "none", Status: doctor.Note, Meaning: "No hardware numbers."},
 	}))
-	golden(t, "findings.txt", out.String())
+	doctest.Golden(t, "findings.txt", out.String())
 	out.Reset()
 	write(&out, Doctor([]doctor.Finding{{Name: "cores", Value: "2 online", Status: doctor.OK}}))
 	require.Contains(t, out.String(), "Nothing to fix.")

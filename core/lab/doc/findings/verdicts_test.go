@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -20,7 +21,7 @@ func TestVerdicts(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	write(&out, Verdicts(ranking))
-	golden(t, "verdicts.txt", out.String())
+	doctest.Golden(t, "verdicts.txt", out.String())
 
 	lead := 0.2
 	group := compare.Candidates{Cell: "kv", Metric: result.Throughput, List: []compare.Candidate{

@@ -10,7 +10,6 @@ import (
 var (
 	CompareBlocks = compareBlocks
 	Calibrated    = calibrated
-	Update        = update
 )
 
 // StatesApart returns a set of two transports of which the quicker one drew the slow state of the

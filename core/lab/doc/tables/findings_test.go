@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/calibration"
@@ -27,7 +28,7 @@ func TestPublishedCalibration(t *testing.T) {
 		require.NoError(t, err)
 		again := *d
 		require.NoError(t, calibration.Conclude(&again))
-		if *tables.Update {
+		if *doctest.Update {
 			d = &again
 			require.NoError(t, calibration.Write(path, d))
 		}

@@ -2,10 +2,7 @@ package tables
 
 import (
 	"bytes"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,24 +10,12 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
 
 func metric(name string, median float64, bounds ...float64) result.Metric {
 	d := result.Define(name)
@@ -75,7 +60,7 @@ func TestResult(t *testing.T) {
 	var out bytes.Buffer
 	r := sample("shm", "kv", 26.4e6)
 	write(&out, Result(r))
-	golden(t, "result.txt", out.String())
+	doctest.Golden(t, "result.txt", out.String())
 
 	out.Reset()
 	r.Summary[result.Throughput] = metric(result.Throughput, 26.4e6)
@@ -85,7 +70,7 @@ func TestResult(t *testing.T) {
 		result.Finding{Name: "verified", Severity: result.Error, Message: "3 responses were wrong"})
 	r.Incomplete, r.IncompleteReason = true, "interrupted after 1 of 10 repeats"
 	write(&out, Result(r))
-	golden(t, "result_failed.txt", out.String())
+	doctest.Golden(t, "result_failed.txt", out.String())
 
 	for _, c := range []result.Finding{
 		{Name: "oversubscribed", Severity: result.Warning,
@@ -138,7 +123,7 @@ func TestComparison(t *testing.T) {
 	write(&out, Comparison(s))
 	out.WriteString("\n")
 	write(&out, Warnings(s))
-	golden(t, "comparison.txt", out.String())
+	doctest.Golden(t, "comparison.txt", out.String())
 }
 
 // write writes a document for a plain stream.

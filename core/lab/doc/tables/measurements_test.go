@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/transport"
 )
 
@@ -17,5 +18,5 @@ func TestMeasurements(t *testing.T) {
 			Samples: 1000},
 		{Name: "fetch-add-latency", Size: 8, Note: "nic0 has no atomic operations"},
 	}))
-	golden(t, "measurements.txt", out.String())
+	doctest.Golden(t, "measurements.txt", out.String())
 }

@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -85,7 +86,7 @@ func TestMeshes(t *testing.T) {
 	r := meshSample(t, config.TopologyMeshProxied, 2)
 	r.Config.RemoteShare = 0.5
 	write(&out, Result(r))
-	golden(t, "result_proxied.txt", out.String())
+	doctest.Golden(t, "result_proxied.txt", out.String())
 	requireNarrow(t, out.String())
 
 	out.Reset()
@@ -95,7 +96,7 @@ func TestMeshes(t *testing.T) {
 	r.Summary[result.ResponseP50] = metric(result.ResponseP50, 1800, 1700, 1900)
 	r.Summary[result.ScheduleLagP99] = metric(result.ScheduleLagP99, 900, 800, 1000)
 	write(&out, Result(r))
-	golden(t, "result_direct.txt", out.String())
+	doctest.Golden(t, "result_direct.txt", out.String())
 	requireNarrow(t, out.String())
 }
 

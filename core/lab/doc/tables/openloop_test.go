@@ -9,6 +9,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -91,7 +92,7 @@ func TestOpenLoops(t *testing.T) {
 	}
 	var out bytes.Buffer
 	write(&out, Comparison(s))
-	golden(t, "openloop.txt", out.String())
+	doctest.Golden(t, "openloop.txt", out.String())
 	require.NotContains(t, out.String(), "5.5", "a service time is no tail")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/set"
 )
 
@@ -51,7 +52,7 @@ func compareBlocks(t *testing.T, pattern *regexp.Regexp,
 			first, _, _ := bytes.Cut(block[0], []byte("\n"))
 			last := block[0][bytes.LastIndexByte(block[0], '\n')+1:]
 			want := fmt.Sprintf("%s\n%s%s", first, shown(root, block), last)
-			if *update {
+			if *doctest.Update {
 				text = bytes.Replace(text, block[0], []byte(want), 1)
 				require.NoError(t, os.WriteFile(document, text, 0o644))
 				continue

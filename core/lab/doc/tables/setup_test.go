@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -29,7 +30,7 @@ func TestSetup(t *testing.T) {
 	add("old", map[string]float64{})
 	var out bytes.Buffer
 	write(&out, Setup(s))
-	golden(t, "setup.txt", out.String())
+	doctest.Golden(t, "setup.txt", out.String())
 
 	out.Reset()
 	write(&out, Setup(&set.Set{Cells: s.Cells[2:]}))

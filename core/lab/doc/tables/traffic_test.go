@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -47,5 +48,5 @@ func TestTraffic(t *testing.T) {
 		result.StormConnectP99: 4e5, result.StormClose: 5e4,
 	})
 	write(&out, Traffic(s))
-	golden(t, "traffic.txt", out.String())
+	doctest.Golden(t, "traffic.txt", out.String())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -50,7 +51,7 @@ func TestWork(t *testing.T) {
 	add("outside", result.Plugin{Provider: "magic"}, map[string]float64{result.Threads: 2})
 	var out bytes.Buffer
 	write(&out, Work(s))
-	golden(t, "work.txt", out.String())
+	doctest.Golden(t, "work.txt", out.String())
 
 	// A column that says the same in all rows becomes a word below the table.
 	out.Reset()
