@@ -6,12 +6,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if runRank() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{rankRole: serveRank}) {
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -1,29 +1,23 @@
 package copyrpc
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
-// rankVariable makes the test binary one rank: it prints its address, reads the addresses
-// of all ranks, and calls and serves until standard input ends. Each line that it prints
-// is a report.
-const rankVariable = "COPYRPC_TEST_RANK"
+// rankRole is a child that sends its address, receives the addresses of all ranks, and calls and
+// serves until its parent closes. All that it sends are reports.
+const rankRole = "rank"
 
 // rankConfig configures a rank.
 type rankConfig struct {
@@ -45,23 +39,6 @@ type report struct {
 	Stats    map[string]uint64 `json:"stats,omitempty"`
 }
 
-func runRank() bool {
-	text := os.Getenv(rankVariable)
-	if text == "" {
-		return false
-	}
-	var c rankConfig
-	err := json.Unmarshal([]byte(text), &c)
-	if err == nil {
-		err = serveRank(c, os.Stdin, os.Stdout)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	return true
-}
-
 // caller is the loop of a rank. It calls every peer and echoes their requests.
 type caller struct {
 	rankConfig
@@ -72,7 +49,11 @@ type caller struct {
 	report report
 }
 
-func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
+func serveRank(parent *fabrictest.Parent) error {
+	var c rankConfig
+	if err := parent.Config(&c); err != nil {
+		return err
+	}
 	options, err := transport.ParseOptions(schema, c.Options)
 	if err != nil {
 		return err
@@ -88,17 +69,11 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines := bufio.NewReader(in)
-	encoder := json.NewEncoder(out)
-	if err := encoder.Encode(report{Address: string(w.Address())}); err != nil {
-		return err
-	}
-	line, err := lines.ReadBytes('\n')
-	if err != nil {
+	if err := parent.Send(report{Address: string(w.Address())}); err != nil {
 		return err
 	}
 	var addresses []string
-	if err := json.Unmarshal(line, &addresses); err != nil {
+	if err := parent.Receive(&addresses); err != nil {
 		return err
 	}
 	k := &caller{rankConfig: c, w: w, sent: make([]int, c.Ranks), flying: make([]int, c.Ranks),
@@ -111,11 +86,7 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 			}
 		}
 	}
-	var over atomic.Bool
-	go func() {
-		_, _ = lines.ReadByte()
-		over.Store(true)
-	}()
+	over := parent.Ended()
 	for last := (report{}); !over.Load(); {
 		if err := k.step(); err != nil {
 			return err
@@ -123,7 +94,7 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 		if now := k.report; now.Done != last.Done || len(now.Lost) != len(last.Lost) ||
 			now.Answered > last.Answered+500 && c.Calls < 0 {
 			last = now
-			if err := encoder.Encode(now); err != nil {
+			if err := parent.Send(now); err != nil {
 				return err
 			}
 		}
@@ -132,7 +103,7 @@ func serveRank(c rankConfig, in io.Reader, out io.Writer) error {
 	for _, s := range w.(transport.StatsReader).ReadStats(nil) {
 		k.report.Stats[s.Name] = s.Value
 	}
-	return encoder.Encode(k.report)
+	return parent.Send(k.report)
 }
 
 // payload returns the payload of a call: its number, caller and callee, and bytes that
@@ -222,9 +193,8 @@ func (k *caller) take(e transport.Event) error {
 
 // process is a rank as the test sees it.
 type process struct {
+	*fabrictest.Child
 	t       *testing.T
-	command *exec.Cmd
-	in      io.WriteCloser
 	reports chan report
 }
 
@@ -234,38 +204,19 @@ func startRanks(t *testing.T, configs ...rankConfig) []*process {
 	var addresses []string
 	for i, c := range configs {
 		c.Rank, c.Ranks = i, len(configs)
-		text, err := json.Marshal(c)
-		require.NoError(t, err)
-		p := &process{t: t, command: exec.Command(os.Args[0]), reports: make(chan report, 1000)}
-		p.command.Env = append(os.Environ(), rankVariable+"="+string(text))
-		p.command.Stderr = os.Stderr
-		p.in, err = p.command.StdinPipe()
-		require.NoError(t, err)
-		out, err := p.command.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, p.command.Start())
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
+		p := &process{Child: fabrictest.Start(t, rankRole, c), t: t,
+			reports: make(chan report, 1000)}
+		go func() { // a rank must not wait for the test to take its reports
 			defer close(p.reports)
-			lines := bufio.NewScanner(out)
-			lines.Buffer(nil, 1<<20)
-			for lines.Scan() {
-				var r report
-				if json.Unmarshal(lines.Bytes(), &r) == nil {
-					p.reports <- r
-				}
+			for r := (report{}); p.Read(&r) == nil; r = (report{}) {
+				p.reports <- r
 			}
 		}()
-		t.Cleanup(func() { _ = p.command.Process.Kill(); <-read; _ = p.command.Wait() })
 		ranks = append(ranks, p)
 		addresses = append(addresses, p.next("its address").Address)
 	}
-	line, err := json.Marshal(addresses)
-	require.NoError(t, err)
 	for _, p := range ranks {
-		_, err := p.in.Write(append(line, '\n'))
-		require.NoError(t, err)
+		p.Send(addresses)
 	}
 	return ranks
 }
@@ -296,7 +247,7 @@ func (p *process) until(what string, wanted func(report) bool) report {
 // end stops a rank and returns its last report.
 func (p *process) end() (last report) {
 	p.t.Helper()
-	require.NoError(p.t, p.in.Close())
+	p.Close()
 	return p.until("its last report", func(r report) bool { return r.Stats != nil })
 }
 
@@ -363,7 +314,7 @@ func killed(t *testing.T, options map[string]string) {
 	for _, p := range ranks {
 		p.next("calls to be answered")
 	}
-	require.NoError(t, ranks[2].command.Process.Kill())
+	ranks[2].Kill()
 	for _, p := range ranks[:2] {
 		before := p.until("the loss", func(r report) bool { return len(r.Lost) > 0 })
 		require.Equal(t, []int{2}, before.Lost)
@@ -379,6 +330,6 @@ func killedIdle(t *testing.T, options map[string]string) {
 	ranks := startRanks(t, c, c)
 	ranks[0].until("all responses", done)
 	ranks[1].until("all responses", done)
-	require.NoError(t, ranks[1].command.Process.Kill())
+	ranks[1].Kill()
 	ranks[0].until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -13,7 +14,7 @@ import (
 // room. Under the race detector it sends fewer.
 func TestTenMillionRequests(t *testing.T) {
 	requests := 10_000_000
-	if raceDetector {
+	if fabrictest.Race {
 		requests = 500_000
 	}
 	const inFlight = 32

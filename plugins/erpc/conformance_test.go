@@ -6,12 +6,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if runServer() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)

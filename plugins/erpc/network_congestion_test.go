@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -75,7 +76,7 @@ func incast(t *testing.T, clients, calls int, congestion string) (goodput float6
 
 // TestNetworkIncast: congestion control keeps the path to a server in use with sixteen clients.
 func TestNetworkIncast(t *testing.T) {
-	if raceDetector {
+	if fabrictest.Race {
 		t.Skip("single-threaded arithmetic, which the race detector slows down tenfold")
 	}
 	alone, _, _, _ := incast(t, 1, 400, congestionTimely)

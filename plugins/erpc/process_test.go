@@ -1,144 +1,17 @@
 package erpc
 
 import (
-	"bufio"
-	"context"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
-
-// serverVariable turns the test binary into a rank that echoes calls. Its value is the rank's
-// options, "name=value" separated by commas. The rank prints its address, reads its peer's and
-// exits when its standard input ends.
-const serverVariable = "ERPC_TEST_SERVER"
-
-func runServer() bool {
-	text := os.Getenv(serverVariable)
-	if text == "" {
-		return false
-	}
-	if err := serve(text, os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	return true
-}
-
-func serve(text string, in io.Reader, out io.Writer) error {
-	raw := map[string]string{}
-	for _, o := range strings.Split(text, ",") {
-		key, value, _ := strings.Cut(o, "=")
-		raw[key] = value
-	}
-	options, err := transport.ParseOptions(schema, raw)
-	if err != nil {
-		return err
-	}
-	r, err := Driver{}.Open(context.Background(), transport.Config{Rank: 1, Workers: 1, Peers: 1,
-		InFlight: 8, MaxPayload: 1000, Options: options})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	w, err := r.NewWorker(0)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, base64.StdEncoding.EncodeToString(w.Address()))
-	lines := bufio.NewReader(in)
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		return err
-	}
-	address, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
-	if err == nil {
-		err = w.Connect(context.Background(), 0, address)
-	}
-	if err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		_, _ = lines.ReadByte()
-		close(ended)
-	}()
-	events := make([]transport.Event, 16)
-	for {
-		select {
-		case <-ended:
-			return nil
-		default:
-		}
-		n, err := w.Poll(events)
-		if err != nil {
-			return err
-		}
-		for _, e := range events[:n] {
-			if e.Kind == transport.EventPeerLost {
-				return nil
-			}
-			if _,
-				err := w.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer, Token: e.Token,
-				Payload: e.Payload}}); err != nil {
-				return err
-			}
-		}
-		if err := w.Flush(); err != nil {
-			return err
-		}
-	}
-}
-
-// server is a rank in another process.
-type server struct {
-	command *exec.Cmd
-	in      io.WriteCloser
-	address []byte
-}
-
-func startServer(t *testing.T, options map[string]string) *server {
-	var text []string
-	for key, value := range options {
-		text = append(text, key+"="+value)
-	}
-	s := &server{command: exec.Command(os.Args[0])}
-	s.command.Env = append(os.Environ(), serverVariable+"="+strings.Join(text, ","))
-	s.command.Stderr = os.Stderr
-	var err error
-	s.in, err = s.command.StdinPipe()
-	require.NoError(t, err)
-	out, err := s.command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, s.command.Start())
-	t.Cleanup(func() {
-		_ = s.command.Process.Kill()
-		_ = s.command.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	s.address, err = base64.StdEncoding.DecodeString(strings.TrimSpace(line))
-	require.NoError(t, err)
-	return s
-}
-
-// connect connects the worker and the server.
-func (s *server) connect(t *testing.T, w *worker, id transport.PeerID) {
-	require.NoError(t, w.Connect(t.Context(), id, s.address))
-	_, err := fmt.Fprintln(s.in, base64.StdEncoding.EncodeToString(w.Address()))
-	require.NoError(t, err)
-}
 
 // echo makes a number of calls to a peer and waits for all responses.
 func echo(t *testing.T, w *worker, id transport.PeerID, calls int) {
@@ -181,15 +54,14 @@ func TestKilledAndRestarted(t *testing.T) {
 				"peer-timeout": "200ms"}
 			w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000}, mine)[0]
 			for id := range transport.PeerID(2) {
-				s := startServer(t, options)
-				s.connect(t, w, id)
+				s := fabrictest.StartEcho(t, fabrictest.Rank{Options: options, MaxPayload: 1000})
+				s.Connect(w, id)
 				echo(t, w, id, 300)
 				if id == 1 {
 					_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
 					require.NoError(t, err)
 				}
-				require.NoError(t, s.command.Process.Kill())
-				_ = s.command.Wait()
+				s.Kill()
 				awaitLoss(t, w, id)
 				_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
 				require.ErrorIs(t, err, transport.ErrPeerDown)
@@ -208,11 +80,12 @@ func TestStoppedPeerLives(t *testing.T) {
 			w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000},
 				map[string]string{"provider": provider, "keepalive": "10ms",
 					"peer-timeout": "30ms"})[0]
-			s := startServer(t, map[string]string{"provider": provider, "keepalive": "10ms",
-				"peer-timeout": "30ms"})
-			s.connect(t, w, 0)
+			s := fabrictest.StartEcho(t, fabrictest.Rank{MaxPayload: 1000,
+				Options: map[string]string{"provider": provider, "keepalive": "10ms",
+					"peer-timeout": "30ms"}})
+			s.Connect(w, 0)
 			echo(t, w, 0, 10)
-			require.NoError(t, s.command.Process.Signal(syscall.SIGSTOP))
+			s.Pause()
 			events := make([]transport.Event, 16)
 			for began := time.Now(); time.Since(began) < time.Second; {
 				require.NoError(t, w.Wait(10*time.Millisecond))
@@ -220,9 +93,9 @@ func TestStoppedPeerLives(t *testing.T) {
 				require.NoError(t, err)
 				require.Zero(t, n, "the peer is lost")
 			}
-			require.NoError(t, s.command.Process.Signal(syscall.SIGCONT))
+			s.Resume()
 			echo(t, w, 0, 10)
-			require.NoError(t, s.command.Process.Kill())
+			s.Kill()
 			awaitLoss(t, w, 0)
 		})
 	}
@@ -249,10 +122,11 @@ func awaitLoss(t *testing.T, w *worker, id transport.PeerID) {
 func TestBye(t *testing.T) {
 	w := opened(t, 1, transport.Config{InFlight: 8, MaxPayload: 1000},
 		map[string]string{"provider": "udp", "peer-timeout": "1h"})[0]
-	s := startServer(t, map[string]string{"provider": "udp"})
-	s.connect(t, w, 0)
+	s := fabrictest.StartEcho(t, fabrictest.Rank{MaxPayload: 1000,
+		Options: map[string]string{"provider": "udp"}})
+	s.Connect(w, 0)
 	echo(t, w, 0, 10)
-	require.NoError(t, s.in.Close())
+	s.Close()
 	awaitLoss(t, w, 0)
 }
 

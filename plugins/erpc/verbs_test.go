@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -55,11 +56,10 @@ func TestVerbsKilledAndRestarted(t *testing.T) {
 	w := opened(t, 1, transport.Config{Peers: 2, InFlight: 8, MaxPayload: 1000},
 		verbs(t, "keepalive", "50ms", "peer-timeout", "8s"))[0]
 	for id := range transport.PeerID(2) {
-		s := startServer(t, theirs)
-		s.connect(t, w, id)
+		s := fabrictest.StartEcho(t, fabrictest.Rank{Options: theirs, MaxPayload: 1000})
+		s.Connect(w, id)
 		echo(t, w, id, 300)
-		require.NoError(t, s.command.Process.Kill())
-		_ = s.command.Wait()
+		s.Kill()
 		awaitLoss(t, w, id)
 		_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: id}})
 		require.ErrorIs(t, err, transport.ErrPeerDown)

@@ -2,7 +2,6 @@ package grpc
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	gogrpc "google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -35,12 +35,14 @@ func plainStream(_ any, s gogrpc.ServerStream) error {
 }
 
 // servePlain answers until it is killed.
-func servePlain() error {
+func servePlain(p *fabrictest.Parent) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
+	if err := p.Send(l.Addr().String()); err != nil {
+		return err
+	}
 	s := gogrpc.NewServer(gogrpc.ForceServerCodecV2(codec{}))
 	out := filled()
 	s.RegisterService(&gogrpc.ServiceDesc{
@@ -60,7 +62,8 @@ func servePlain() error {
 
 // plain makes calls without this package.
 func plain(b *testing.B, unary bool, depth int) {
-	_, address, _ := startServer(b, plainServer)
+	var address string
+	fabrictest.Start(b, plainServer, nil).Receive(&address)
 	client, err := gogrpc.NewClient(address,
 		gogrpc.WithTransportCredentials(insecure.NewCredentials()),
 		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(codec{})))

@@ -6,12 +6,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if runServer() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{}), plainServer: servePlain}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -24,7 +26,7 @@ func TestConformance(t *testing.T) {
 		"unix":   {"network": "unix", "codec": "protobuf", "write-buffer": "0"},
 		"tls":    {"network": "unix", "calls": "unary", "tls": "true", "max-streams": "64"},
 	} {
-		if raceDetector && (name == "unix" || name == "unary") {
+		if fabrictest.Race && (name == "unix" || name == "unary") {
 			continue // the others share the same memory between goroutines
 		}
 		t.Run(name, func(t *testing.T) {

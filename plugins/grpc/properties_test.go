@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -57,7 +58,7 @@ func TestRefusedOptions(t *testing.T) {
 
 // TestLargePayload sends more than grpc-go's default limit for a received message.
 func TestLargePayload(t *testing.T) {
-	if raceDetector {
+	if fabrictest.Race {
 		t.Skip("the detector is slow with long payloads, and finds nothing more in them")
 	}
 	for _, options := range []map[string]string{{}, {"calls": callsUnary, "codec": codecProtobuf}} {

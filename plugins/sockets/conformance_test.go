@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -34,7 +35,7 @@ func TestConformance(t *testing.T) {
 		"uring tcp":  {"engine": "uring"},
 		"uring unix": {"engine": "uring", "network": "unix"},
 	} {
-		if raceDetector && name != "tcp" && name != "uring tcp" {
+		if fabrictest.Race && name != "tcp" && name != "uring tcp" {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {

@@ -5,14 +5,15 @@ import (
 	"os"
 	"testing"
 
+	"transportbench/core/fabric/fabrictest"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-
-	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if transporttest.ServeProcess(Driver{}) {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -26,8 +27,8 @@ func testKilledProcess(t *testing.T, engine string) {
 	for _, network := range bothNetworks {
 		t.Run(network, func(t *testing.T) {
 			before := descriptors(t)
-			tr, w, pid := transporttest.KillProcess(t, Driver{},
-				map[string]string{"network": network, "engine": engine})
+			tr, w, pid := fabrictest.Kill(t, Driver{},
+				map[string]string{"network": network, "engine": engine}, 4<<20)
 			require.Error(t, w.(*worker).Silence(0))
 			require.NoError(t, tr.Close())
 			require.Equal(t, before, descriptors(t))

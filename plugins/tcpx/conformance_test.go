@@ -6,12 +6,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if transporttest.ServeProcess(Driver{}) {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -42,7 +44,7 @@ func TestConformance(t *testing.T) {
 		"tiny": {"sockets": "2", "chunk": "16KiB", "send-window": "1", "receive-window": "1"},
 		"zero": {"zero-copy": "on", "chunk": "64KiB"},
 	} {
-		if raceDetector && name != "default" && name != "threads" {
+		if fabrictest.Race && name != "default" && name != "threads" {
 			continue // they share nothing between threads that these two do not
 		}
 		t.Run(name, func(t *testing.T) {

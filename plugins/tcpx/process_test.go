@@ -3,9 +3,9 @@ package tcpx
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"transportbench/core/fabric/fabrictest"
 
-	"transportbench/core/transporttest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestKilledProcess kills a peer in the middle of large transfers: Poll reports the loss, and
@@ -13,8 +13,8 @@ import (
 func TestKilledProcess(t *testing.T) {
 	for _, c := range []struct{ sockets, threads string }{{"1", "0"}, {"3", "0"}, {"3", "2"}} {
 		t.Run(c.sockets+" "+c.threads, func(t *testing.T) {
-			tr, opened, _ := transporttest.KillProcess(t, Driver{},
-				map[string]string{"sockets": c.sockets, "threads": c.threads})
+			tr, opened, _ := fabrictest.Kill(t, Driver{},
+				map[string]string{"sockets": c.sockets, "threads": c.threads}, 4<<20)
 			defer tr.Close()
 			w := opened.(*worker)
 			eventually(t, "helpers to let go",

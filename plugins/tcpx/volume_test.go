@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/sock"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func TestThousandTransfers(t *testing.T) {
 // and allocates nothing.
 func TestChunksCostTheSame(t *testing.T) {
 	total := 100_000
-	if raceDetector {
+	if fabrictest.Race {
 		total = 5_000
 	}
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "sockets": "2"}, 1<<20)

@@ -1,31 +1,23 @@
 package rdma_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/rdma"
 )
 
-// childVariable makes the test binary a child process: it prints its endpoint, reads the
-// parent's, and writes back what is written to it.
-const childVariable = "RDMA_TEST_CHILD"
+// echoRole is a child that sends its endpoint, receives the parent's, and writes back what is
+// written to it.
+const echoRole = "echo"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
-		if err := serveChild(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if fabrictest.RunChild(map[string]fabrictest.Role{echoRole: serveChild}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -66,27 +58,26 @@ func newEnd() (*end, error) {
 	return e, err
 }
 
-// exchange exchanges endpoints over two streams and connects.
-func (e *end) exchange(in io.Reader, out io.Writer) (remote reach, err error) {
-	if err := json.NewEncoder(out).Encode(reach{e.qp.Endpoint(), e.region.Remote}); err != nil {
-		return remote, err
-	}
-	if err := json.NewDecoder(in).Decode(&remote); err != nil {
-		return remote, err
-	}
-	return remote, e.qp.Connect(remote.Endpoint, rdma.ConnectOptions{})
-}
+func (e *end) reach() reach { return reach{e.qp.Endpoint(), e.region.Remote} }
 
-func serveChild(in io.Reader, out io.Writer) error {
+func serveChild(p *fabrictest.Parent) error {
 	e, err := newEnd()
 	if err != nil {
 		return err
 	}
-	remote, err := e.exchange(in, out)
-	if err != nil {
+	if err := p.Send(e.reach()); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "connected")
+	var remote reach
+	if err := p.Receive(&remote); err != nil {
+		return err
+	}
+	if err := e.qp.Connect(remote.Endpoint, rdma.ConnectOptions{}); err != nil {
+		return err
+	}
+	if err := p.Send(true); err != nil {
+		return err
+	}
 	completions := make([]rdma.Completion, 8)
 	for {
 		n, err := e.cq.Poll(completions)
@@ -116,29 +107,16 @@ func serveChild(in io.Reader, out io.Writer) error {
 }
 
 // startChild starts a child and connects to it.
-func startChild(t *testing.T) (*end, reach, *exec.Cmd) {
+func startChild(t *testing.T) (e *end, remote reach, child *fabrictest.Child) {
 	e, err := newEnd()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.device.Close()) })
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"=1")
-	child.Stderr = os.Stderr
-	in, err := child.StdinPipe()
-	require.NoError(t, err)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	lines := bufio.NewReader(out)
-	line, err := lines.ReadBytes('\n')
-	require.NoError(t, err)
-	var remote reach
-	require.NoError(t, json.Unmarshal(line, &remote))
+	child = fabrictest.Start(t, echoRole, nil)
+	child.Receive(&remote)
 	require.NoError(t, e.qp.Connect(remote.Endpoint, rdma.ConnectOptions{}))
-	require.NoError(t, json.NewEncoder(in).Encode(reach{e.qp.Endpoint(), e.region.Remote}))
-	connected, err := lines.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "connected\n", connected)
+	child.Send(e.reach())
+	var connected bool
+	child.Receive(&connected)
 	return e, remote, child
 }
 
@@ -183,8 +161,7 @@ func TestBetweenProcesses(t *testing.T) {
 		}
 	}
 
-	require.NoError(t, child.Process.Kill())
-	_ = child.Wait()
+	child.Kill()
 	for {
 		_, err := e.qp.PostSend([]rdma.SendRequest{write})
 		require.NoError(t, err)

@@ -6,11 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
 )
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(testDriver{})}) {
 		return
 	}
 	goleak.VerifyTestMain(m)

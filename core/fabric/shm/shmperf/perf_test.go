@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
@@ -29,13 +30,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// raceDetector is set in builds with the race detector. It sees neither the memory of a measurement
-// nor other processes, and takes most of the time.
-var raceDetector bool
-
+// skipUnderRace skips a test if the race detector is on: it sees neither the memory of a
+// measurement nor other processes, and takes most of the time.
 func skipUnderRace(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if fabrictest.Race {
 		t.Skip("the race detector does not see mapped memory: go test without -race runs it")
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"transportbench/core/fabric/fabrictest"
+
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
-
-// raceEnabled reports that the tests run with the race detector.
-var raceEnabled bool
 
 // patience limits every wait for the browser. Nothing should take a tenth of it.
 const patience = 2 * time.Minute
@@ -79,7 +78,7 @@ type tab struct {
 // newTab opens an empty page, or skips the test if there is no browser.
 func newTab(t testing.TB) *tab {
 	t.Helper()
-	if raceEnabled {
+	if fabrictest.Race {
 		t.Skip("the race detector does not see into the browser; this test runs without it")
 	}
 	chromium.once.Do(startChromium)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
@@ -319,7 +320,7 @@ func TestPublishedFigures(t *testing.T) {
 
 // The limit of the file's size, with histograms, phases and ten repeats in every cell.
 func TestSizeOfTwoHundredCells(t *testing.T) {
-	if raceEnabled {
+	if fabrictest.Race {
 		t.Skip("the size is the same without the race detector, and takes a tenth of the time")
 	}
 	var list []load

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/plugins/tcpx/internal/cuda"
 	"transportbench/plugins/tcpx/internal/gpu"
 )
@@ -50,7 +51,7 @@ func TestUnpackAlignmentsAndLengths(t *testing.T) {
 			"chunk": {[]uint32{512<<10 - 1, 512 << 10, 512<<10 + 1}, []int{0, 8}, 7 << 20},
 			"odd":   {[]uint32{512<<10 - 1}, []int{5}, 1 << 20},
 		} {
-			if raceDetector && name != "short" {
+			if fabrictest.Race && name != "short" {
 				continue // the same calls with an interpreter that is ten times slower
 			}
 			t.Run(fmt.Sprintf("%s/%s", mode, name), func(t *testing.T) {

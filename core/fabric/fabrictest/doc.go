@@ -1,0 +1,4 @@
+// Package fabrictest has what the tests of transports and of their building blocks share: child
+// processes ([Start], and [StartEcho] for one that answers calls), the steps of a test with two
+// ranks ([Connect], [Call], [Next]), and whether the race detector is on ([Race]).
+package fabrictest

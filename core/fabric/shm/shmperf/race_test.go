@@ -1,5 +1,0 @@
-//go:build race
-
-package shmperf
-
-func init() { raceDetector = true }

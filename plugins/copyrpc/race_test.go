@@ -1,5 +1,0 @@
-//go:build race
-
-package copyrpc
-
-const raceDetector = true

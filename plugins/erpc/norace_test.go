@@ -1,5 +1,0 @@
-//go:build !race
-
-package erpc
-
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package sockets
-
-const raceDetector = true
