@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
 
 func TestMain(m *testing.M) {
-	if runChild() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{})}) {
 		return
 	}
 	os.Exit(run(m))
@@ -57,12 +59,7 @@ const patience = time.Minute
 // kill ends an endpoint without telling its peers.
 func kill(t transport.Transport) {
 	e := t.(*endpoint)
-	_ = e.workers.Close(func(workers []*worker) error {
-		for _, w := range workers {
-			w.closed = true
-		}
-		return e.release(workers)
-	})
+	_ = e.workers.Close(e.release)
 }
 
 func conform(t *testing.T, options map[string]string) {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/amlib"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
@@ -241,7 +242,7 @@ func (e *endpoint) Properties() transport.Properties {
 		Medium:       e.medium(),
 		Capabilities: transport.Capabilities{TellsPeerLost: true, Waits: s.worker.WakeUp},
 		Limits: transport.Limits{MaxPayload: maxPayload,
-			InlineSize: min(max(f.Inject-fi.HeaderSize, 0), s.worker.Small), Peers: maxPeers},
+			InlineSize: min(max(f.Inject-amlib.HeaderSize, 0), s.worker.Small), Peers: maxPeers},
 		Libraries: map[string]string{"libfabric": fi.Version()},
 		Notes: map[string]string{
 			"provider version": f.Version, "fabric": f.Fabric, "domain": f.Domain,
@@ -290,8 +291,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.parking != nil {
-		return parkingWorker{w}, nil
+	if e.settings.worker.WakeUp {
+		return waitingWorker{w, amlib.Waiter{W: &w.Worker}}, nil
 	}
 	return w, nil
 }
@@ -308,7 +309,7 @@ func (e *endpoint) Close() error {
 func (e *endpoint) release(workers []*worker) error {
 	e.reaper.Stop()
 	e.watcher.Close()
-	err := control.Each(workers, (*worker).closeAll)
+	err := control.Each(workers, (*worker).release)
 	free := func() {
 		for _, w := range workers {
 			w.library.Destroy()

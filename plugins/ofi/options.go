@@ -1,7 +1,6 @@
 package ofi
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/fabric/amlib"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"
@@ -139,7 +139,7 @@ func (s *settings) environment() map[string]string {
 	variables["FI_OFI_RXM_USE_SRX"] = "1"
 	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers),
 		mostBuffers))
-	if need := w.MaxPayload + fi.HeaderSize; need < mostBuffer {
+	if need := w.MaxPayload + amlib.HeaderSize; need < mostBuffer {
 		size := strconv.Itoa(max((need+63)/64*64, leastBuffer))
 		variables["FI_OFI_RXM_BUFFER_SIZE"], variables["FI_OFI_RXM_EAGER_LIMIT"] = size, size
 	}
@@ -148,10 +148,10 @@ func (s *settings) environment() map[string]string {
 
 // fit adapts the settings to the interface of libfabric that was chosen.
 func (s *settings) fit(f *fi.Interface) error {
-	if need := uint64(s.worker.MaxPayload) + fi.HeaderSize; need > f.Most {
+	if need := uint64(s.worker.MaxPayload) + amlib.HeaderSize; need > f.Most {
 		return fmt.Errorf("%w: payload of %d bytes and a header of %d, the largest message of "+
 			"provider %s is %d bytes",
-			transport.ErrTooLarge, s.worker.MaxPayload, fi.HeaderSize, f.Provider, f.Most)
+			transport.ErrTooLarge, s.worker.MaxPayload, amlib.HeaderSize, f.Provider, f.Most)
 	}
 	if f.Pins() {
 		s.worker.LargeBytes = pinnedBytes
@@ -247,8 +247,8 @@ func rank(f *fi.Interface) int {
 
 // explain says which providers there are if there is none of the requested name.
 func (s *settings) explain(err error) error {
-	var code *fi.Error
-	if !errors.As(err, &code) || code.Code != fi.ErrNoData {
+	code, is := err.(*fi.Error)
+	if !is || code.Code != fi.ErrNoData {
 		return transport.Unavailable("libfabric %s does not start: %w", fi.Version(), err)
 	}
 	var names []string

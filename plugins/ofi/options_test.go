@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/amlib"
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"
 )
@@ -29,7 +31,7 @@ func TestBadInput(t *testing.T) {
 			optionWakeUp, []string{"provider shm", "FI_WAIT_FD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := open(role{Options: c.raw, MaxPayload: 64})
+			_, _, err := open(fabrictest.Rank{Options: c.raw, MaxPayload: 64})
 			require.ErrorIs(t, err, transport.ErrUnavailable)
 			require.NotContains(t, err.Error(), "\n")
 			for _, word := range c.words {
@@ -91,7 +93,7 @@ func TestEnvironment(t *testing.T) {
 func TestFit(t *testing.T) {
 	s := &settings{}
 	s.worker.MaxPayload, s.worker.LargeBytes = 1<<20, largeBytes
-	require.NoError(t, s.fit(&fi.Interface{Most: 1<<20 + fi.HeaderSize}))
+	require.NoError(t, s.fit(&fi.Interface{Most: 1<<20 + amlib.HeaderSize}))
 	require.Equal(t, largeBytes, s.worker.LargeBytes)
 	require.NoError(t, s.fit(&fi.Interface{Most: 1 << 30, MRMode: 1 << 2}))
 	require.Equal(t, pinnedBytes, s.worker.LargeBytes)

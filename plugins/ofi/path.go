@@ -22,11 +22,11 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 		path.Device = f.Domain // libfabric does not tell the port
 	case transport.MediumUDP:
 		own := hostOf(f.Format, w.library.Address())
-		for _, p := range w.peers.ByID {
+		for _, p := range w.Peers.ByID {
 			if p == nil {
 				continue
 			}
-			peer := hostOf(f.Format, p.library)
+			peer := hostOf(f.Format, p.Own.(*peer).library)
 			path.Local, path.Remote = addressOf(f).String(), peer.Addr().String()
 			path.LocalPort, path.RemotePort = own.Port(), peer.Port()
 			dst = append(dst, path)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -14,7 +15,8 @@ func TestPathHasPorts(t *testing.T) {
 	needLibrary(t)
 	var workers [2]*worker
 	for i := range workers {
-		tr, w, err := open(role{Options: map[string]string{optionProvider: "udp"}, MaxPayload: 64})
+		tr, w, err := open(fabrictest.Rank{Options: map[string]string{optionProvider: "udp"},
+			MaxPayload: 64})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, tr.Close()) }()
 		workers[i] = w

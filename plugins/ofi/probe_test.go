@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -17,7 +18,7 @@ func TestLibraryProbe(t *testing.T) {
 	for _, provider := range []string{"shm", "tcp"} {
 		var workers [2]*worker
 		for i := range workers {
-			tr, w, err := open(role{Options: map[string]string{optionProvider: provider},
+			tr, w, err := open(fabrictest.Rank{Options: map[string]string{optionProvider: provider},
 				MaxPayload: 64 << 10})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, tr.Close()) }()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -35,7 +36,8 @@ func TestRegistered(t *testing.T) {
 	}
 	for provider, options := range cases {
 		t.Run(provider, func(t *testing.T) {
-			tr, _, err := open(role{Options: options, MaxPayload: 64 << 10, InFlight: 16})
+			tr, _, err := open(fabrictest.Rank{Options: options, MaxPayload: 64 << 10,
+				InFlight: 16})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, tr.Close()) }()
 			bytes, took := tr.(transport.RegistrationReader).Registered()

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 
+	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
@@ -20,92 +20,55 @@ var (
 	_ transport.Prober = (*worker)(nil)
 )
 
-// worker is one thread's endpoint of libfabric and its connections. worker_datapath.go has the
-// methods that the measured loop calls.
+// worker is one thread's endpoint of libfabric and its connections.
 type worker struct {
+	amlib.Worker
 	endpoint *endpoint
 	library  *fi.Worker
 	nonce    uint64
 	address  []byte
-	limit    int // bytes of payload
-	window   int // calls in flight on one connection
 
-	peers control.Peers[peer, uint64]
-	lost  control.LostPeers // whose ErrCorrupt Poll has returned
-
-	presence *presence
-	gone     atomic.Uint32 // peers whose presence has ended
-	handled  uint32        // of gone
-	grace    int           // polls since it differs from handled, empty ones with their weight
-
+	presence  *presence
 	stream    *floor.StreamPort // for probes of TCP, or nil
 	datagrams *datagram.UDP     // for probes of UDP, or nil
-	parking   *control.Parking  // nil without the option wake-up
-	closed    bool
-	freed     bool // the library's part
-	counts    counts
 }
 
-// counts are the counters that the shim does not have.
-type counts struct {
-	posted, bytes, polled, full, crossings, empty, parked uint64
-	syscalls                                              uint64
-}
-
-// peer is one connection.
+// peer is what a worker keeps for a connection.
 type peer struct {
-	id             transport.PeerID
-	probe          []byte // address of its port for probes
-	library        []byte // libfabric's address
-	remote         datagram.Remote
-	watch          int // handle of the watcher
-	gone           atomic.Bool
-	state          peerState
-	calls          int                            // posted, without a response
-	pendingReplies int                            // requests polled, without a reply
-	sessions       struct{ led, followed uint32 } // of library probes: the last in each role
-	errors         control.PeerErrors
+	probe   []byte // address of its port for probes
+	library []byte // libfabric's address
+	remote  datagram.Remote
+	watch   int // handle of the watcher
 }
-
-type peerState uint8
-
-const (
-	peerUp   peerState = iota
-	peerCut            // broke the protocol or is gone; the shim will report its loss
-	peerLost           // Poll has reported the loss, or LostPeers will
-)
 
 func newWorker(e *endpoint) (_ *worker, err error) {
 	cfg := e.settings.worker
-	w := &worker{
-		endpoint: e, nonce: control.NewNonce(), limit: cfg.MaxPayload, window: cfg.Window,
-		lost: control.NewLostPeers(cfg.Peers),
-	}
-	w.peers = control.NewPeers[peer](cfg.Peers, w.nonce)
+	w := &worker{endpoint: e, nonce: control.NewNonce()}
 	if w.library, err = e.newLibraryWorker(w.nonce); err != nil {
 		return nil, err
 	}
 	e.AddRegistered(w.library.Registered())
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.closeAll())
+			err = errors.Join(err, w.release())
 			w.library.Destroy()
 		}
 	}()
+	if cfg.WakeUp && w.library.Descriptor() < 0 {
+		return nil, e.noDescriptor()
+	}
+	err = w.Init(amlib.Config{Name: name, Peers: cfg.Peers, Window: cfg.Window,
+		MaxPayload: cfg.MaxPayload,
+		Own:        w.nonce, Waits: cfg.WakeUp}, &w.library.Queue, w.library)
+	if err != nil {
+		return nil, err
+	}
 	at := e.presenceAddress()
 	if w.presence, err = newPresence(at, w.nonce, cfg.Peers, e.settings.silence); err != nil {
 		return nil, err
 	}
-	if cfg.WakeUp {
-		if w.library.Descriptor() < 0 {
-			return nil, e.noDescriptor()
-		}
-		if w.parking, err = control.NewParking(w.library.Descriptor()); err != nil {
-			return nil, err
-		}
-	}
 	a := address{
-		nonce: w.nonce, window: uint32(w.window), small: uint32(cfg.Small),
+		nonce: w.nonce, window: uint32(cfg.Window), small: uint32(cfg.Small),
 		most:     uint64(cfg.MaxPayload),
 		provider: e.fabric.Provider, presence: w.presence.address, library: w.library.Address(),
 	}
@@ -136,40 +99,38 @@ func (w *worker) Connect(ctx context.Context, id transport.PeerID, encoded []byt
 }
 
 func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byte) error {
-	if w.closed {
-		return transport.ErrClosed
-	}
-	if err := w.peers.CheckID(id); err != nil {
+	if err := w.CheckPeer(id); err != nil {
 		return err
 	}
 	a, err := decodeAddress(encoded)
 	if err != nil {
 		return err
 	}
-	if err := w.peers.CheckNonce(a.nonce); err != nil {
+	if err := w.Peers.CheckNonce(a.nonce); err != nil {
+		return err
+	}
+	if err := w.CheckWindow(int(a.window)); err != nil {
 		return err
 	}
 	e := w.endpoint
+	cfg := &e.settings.worker
 	switch {
-	case int(a.window) != w.window:
-		return fmt.Errorf("the peer was opened for %d calls in flight and this side for %d: open "+
-			"all ranks with the same", a.window, w.window)
 	case a.provider != e.fabric.Provider:
 		return fmt.Errorf(
 			"the peer uses provider %s and this side %s: set the option %q on all ranks",
 			a.provider, e.fabric.Provider, optionProvider)
-	case int(a.small) != e.settings.worker.Small || int(a.most) != w.limit:
+	case int(a.small) != cfg.Small || int(a.most) != cfg.MaxPayload:
 		return fmt.Errorf("the peer was opened for plain messages of %d bytes and payloads of "+
 			"%d, and this side for %d and %d: open all ranks with the same",
-			a.small, a.most, e.settings.worker.Small, w.limit)
+			a.small, a.most, cfg.Small, cfg.MaxPayload)
 	case len(a.library) != len(w.library.Address()) && e.fabric.Format != fi.FormatText:
 		return errors.New("the peer's address of libfabric has another length: use the same " +
 			"version of libfabric on all ranks")
 	}
-	p := &peer{id: id, probe: a.probe, library: slices.Clone(a.library),
-		errors: name.PeerErrors(id)}
+	own := &peer{probe: a.probe, library: slices.Clone(a.library)}
+	p := w.NewPeer(id, own)
 	if w.datagrams != nil {
-		if p.remote, err = w.datagrams.Open(a.probe); err != nil {
+		if own.remote, err = w.datagrams.Open(a.probe); err != nil {
 			return err
 		}
 	}
@@ -178,55 +139,33 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 		return err
 	}
 	sameHost := e.medium() == transport.MediumMemory
-	if p.watch, err = e.watcher.AddSocket(fd, func() { w.peerGone(p, sameHost) }); err != nil {
+	own.watch, err = e.watcher.AddSocket(fd, func() {
+		if sameHost {
+			fi.ProcessDied()
+		}
+		w.Gone(p)
+	})
+	if err != nil {
 		return err
 	}
 	if err := w.library.Connect(int(id), a.nonce, a.library); err != nil {
-		e.watcher.Remove(p.watch)
+		e.watcher.Remove(own.watch)
 		return fmt.Errorf("provider %s does not take the peer's address: %w",
 			e.fabric.Provider, err)
 	}
-	w.peers.Add(id, a.nonce, p)
+	w.Peers.Add(id, a.nonce, p)
 	return nil
 }
-
-// graceful is how many empty polls a worker makes before it reports a peer whose presence has
-// ended, and busyGraceful how many of any kind, if other peers keep it busy. What the peer sent
-// before is polled first.
-const (
-	graceful     = 64
-	busyGraceful = 64 * graceful
-)
-
-// peerGone is called by the watcher.
-func (w *worker) peerGone(p *peer, sameHost bool) {
-	if sameHost {
-		fi.ProcessDied()
-	}
-	p.gone.Store(true)
-	w.gone.Add(1)
-	if w.parking != nil {
-		w.parking.Wake()
-	}
-}
-
-// drainRounds is how often a closing worker makes progress. The reaper does the rest.
-const drainRounds = 64
 
 // Close implements [transport.Worker]. It goes on with what is queued, and then tells the peers.
 // Payloads of the last Poll stay readable until the transport closes.
 func (w *worker) Close() error {
-	if w.closed {
+	if !w.CloseLibrary(&w.endpoint.reaper) {
 		return nil
 	}
-	w.closed = true
-	w.library.BeginClose()
-	if w.library.Drain(drainRounds) > 0 {
-		w.endpoint.reaper.Add(w.library)
-	}
-	for _, p := range w.peers.ByID {
+	for _, p := range w.Peers.ByID {
 		if p != nil {
-			w.endpoint.watcher.Remove(p.watch)
+			w.endpoint.watcher.Remove(p.Own.(*peer).watch)
 		}
 	}
 	return w.closePorts()
@@ -243,71 +182,45 @@ func (w *worker) closePorts() (err error) {
 	return err
 }
 
-// closeAll closes what Close has left, except for libfabric's objects and the payloads.
-func (w *worker) closeAll() error {
-	w.freed = true
-	err := errors.Join(w.closePorts(), w.presence.close())
-	if w.parking != nil {
-		err = errors.Join(err, w.parking.Close())
+// release frees what Close has left, except for libfabric's objects and the payloads.
+func (w *worker) release() error {
+	first, err := w.Release()
+	if !first {
+		return nil
 	}
-	return err
+	if w.presence != nil {
+		err = errors.Join(err, w.presence.close())
+	}
+	return errors.Join(err, w.closePorts())
 }
 
-// Probe implements [transport.Prober]. The library is libfabric: two loops in C send messages with
-// the payloads from endpoint to endpoint, without the ring, the calls into C, and Go. The floors of
-// providers over TCP and UDP are the kernel's.
+// Probe implements [transport.Prober]. The floors of providers over TCP and UDP are the kernel's.
 func (w *worker) Probe(ctx context.Context, id transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
-	p := w.peers.Get(id)
-	return name.Probe(id, w.closed, p != nil && p.state == peerUp, func() (transport.Floor, error) {
+	return w.Measure(id, func(p *amlib.Peer) (transport.Floor, error) {
+		own := p.Own.(*peer)
 		switch {
 		case probe.Kind == transport.ProbeLibrary:
-			return w.probeLibrary(ctx, p, probe)
+			return w.ProbeLibrary(ctx, p, probe, "libfabric ping-pong in C over "+
+				w.endpoint.fabric.Provider,
+				w.endpoint.settings.worker.MaxPayload)
 		case w.stream != nil:
-			return w.stream.Probe(ctx, p.probe, probe)
+			return w.stream.Probe(ctx, own.probe, probe)
 		case w.datagrams != nil:
-			return w.datagrams.Probe(ctx, p.remote, probe)
+			return w.datagrams.Probe(ctx, own.remote, probe)
 		}
 		return transport.Floor{}, transport.ErrUnsupported
 	})
 }
 
-func (w *worker) probeLibrary(ctx context.Context, p *peer, probe transport.Probe) (transport.Floor,
-	error) {
-	if probe.Forth < 0 || probe.Forth > w.limit || probe.Back < 0 || probe.Back > w.limit {
-		return transport.Floor{}, fmt.Errorf("%w: payloads of %d and %d bytes, the limit is %d",
-			transport.ErrUnsupported, probe.Forth, probe.Back, w.limit)
-	}
-	if !probe.Initiate {
-		session, err := w.library.Follow(ctx, int(p.id), probe.Back, p.sessions.followed)
-		p.sessions.followed = max(p.sessions.followed, session)
-		return transport.Floor{}, err
-	}
-	p.sessions.led++
-	trips, batch, err := w.library.Lead(ctx, int(p.id), p.sessions.led, probe.Forth, probe.Duration)
-	return transport.Floor{
-		Name:      "libfabric ping-pong in C over " + w.endpoint.fabric.Provider,
-		RoundTrip: floor.Median(trips),
-		Samples:   len(trips) * batch,
-	}, err
-}
-
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	var c fi.Counts
-	if !w.freed {
+	if !w.Released() {
 		c = w.library.Counts()
 	}
-	// Enqueue copies each payload. What libfabric does itself cannot be counted.
-	work := control.Work{Copies: w.counts.posted + c.Early, CopiedBytes: w.counts.bytes,
-		Syscalls: w.counts.syscalls}
-	return append(work.Append(dst),
-		transport.Stat{Name: "posted", Help: "messages posted", Value: w.counts.posted},
-		transport.Stat{Name: "polled", Help: "messages polled", Value: w.counts.polled},
-		transport.Stat{Name: "full", Help: "posts that found no room", Value: w.counts.full},
-		transport.Stat{Name: "crossings", Help: "calls into C", Value: w.counts.crossings},
-		transport.Stat{Name: "crossings_empty", Help: "calls into C by polls that found nothing",
-			Value: w.counts.empty},
+	// What libfabric does itself cannot be counted.
+	return w.AppendStats(dst, control.Work{Copies: c.Early},
 		transport.Stat{Name: "injected", Help: "messages that libfabric copied at once",
 			Value: c.Injected},
 		transport.Stat{Name: "retried", Help: "messages that libfabric had no room for (FI_EAGAIN)",
@@ -316,6 +229,11 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: c.Errors},
 		transport.Stat{Name: "strangers",
 			Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
-		transport.Stat{Name: "parked", Help: "waits that slept", Value: w.counts.parked},
 	)
+}
+
+// waitingWorker is a worker with the option wake-up.
+type waitingWorker struct {
+	*worker
+	amlib.Waiter
 }

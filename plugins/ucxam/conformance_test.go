@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -17,7 +18,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if runChild() {
+	if fabrictest.RunChild(map[string]fabrictest.Role{
+		fabrictest.EchoRole: fabrictest.Echo(Driver{}), growRole: grow}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -30,12 +32,7 @@ const patience = time.Minute
 // kill ends an endpoint without telling its peers. That breaks UCX's connections.
 func kill(t transport.Transport) {
 	e := t.(*endpoint)
-	_ = e.workers.Close(func(workers []*worker) error {
-		for _, w := range workers {
-			w.closed = true
-		}
-		return e.release(workers)
-	})
+	_ = e.workers.Close(e.release)
 }
 
 func TestConformance(t *testing.T) {

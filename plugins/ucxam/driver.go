@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/amlib"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
@@ -51,7 +52,7 @@ func (Driver) Info() transport.Info {
 		Providers:    providers,
 		Capabilities: capabilities,
 		Limits: transport.Limits{MaxPayload: maxPayload,
-			InlineSize: smallPayload - ucp.HeaderSize - headerReserve, Peers: maxPeers},
+			InlineSize: smallPayload - amlib.HeaderSize - headerReserve, Peers: maxPeers},
 		Needs:       needs,
 		Options:     schema,
 		Unavailable: missing,
@@ -266,8 +267,8 @@ func (e *endpoint) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.parking != nil {
-		return parkingWorker{w}, nil
+	if e.settings.wakeUp {
+		return waitingWorker{w, amlib.Waiter{W: &w.Worker}}, nil
 	}
 	return w, nil
 }

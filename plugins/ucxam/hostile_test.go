@@ -6,103 +6,42 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/transport"
-	"transportbench/plugins/ucxam/internal/ucp"
+	"transportbench/core/fabric/amlib"
+	"transportbench/core/fabric/amlib/amlibtest"
+	"transportbench/core/fabric/fabrictest"
 )
 
-// hostile connects a worker to a worker of package ucp, which can send what this transport
-// never sends.
-func hostile(t testing.TB) (w *worker, h *ucp.Worker) { return hostileAs(t, func(*address) {}) }
-
-// hostileAs is hostile with another address than the hostile worker's for the other one.
-func hostileAs(t testing.TB, change func(*address)) (w *worker, h *ucp.Worker) {
+// hostile connects a worker to a worker of package ucp alone. change may change the address of the
+// latter that the former gets.
+func hostile(t *testing.T, change func(*address)) amlibtest.Pair {
 	needUCX(t)
 	same := map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=256"}
-	tr, w, err := open(role{Options: same, MaxPayload: 4096})
+	tr, w, err := open(fabrictest.Rank{Options: same})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
-	other, err := transport.ParseOptions(schema, same)
+	other, its, err := open(fabrictest.Rank{Options: same, InFlight: 64, MaxPayload: 8192})
 	require.NoError(t, err)
-	opened, err := Driver{}.Open(t.Context(), transport.Config{Workers: 1, Peers: 1, InFlight: 64,
-		MaxPayload: 8192, Options: other})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	made, err := opened.NewWorker(0)
-	require.NoError(t, err)
-	its := made.(*worker)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	a, err := decodeAddress(its.Address())
 	require.NoError(t, err)
-	a.window = uint32(w.window)
+	window := w.endpoint.settings.worker.Window
+	a.window = uint32(window)
 	change(&a)
 	require.NoError(t, w.Connect(t.Context(), 0, a.encode()))
 	b, err := decodeAddress(w.Address())
 	require.NoError(t, err)
 	_, err = its.ucp.Connect(0, b.nonce, b.ucp)
 	require.NoError(t, err)
-	return w, its.ucp
-}
-
-// cutOff expects count events of h, then ErrCorrupt, the loss and nothing else.
-func cutOff(t *testing.T, w *worker, h *ucp.Worker, count int) {
-	h.Flush()
-	events := make([]transport.Event, 16)
-	for polls := 0; ; polls++ {
-		require.Less(t, polls, 1_000_000, "the peer was not cut off")
-		h.Progress()
-		n, err := w.Poll(events)
-		count -= n
-		if err != nil {
-			require.ErrorIs(t, err, transport.ErrCorrupt)
-			break
-		}
-	}
-	require.Zero(t, count, "messages before the wrong one")
-	require.Equal(t, transport.EventPeerLost, next(t, w).Kind)
-	n, err := w.Poll(events)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	_, err = w.Post([]transport.Op{{Kind: transport.OpCall}})
-	require.ErrorIs(t, err, transport.ErrPeerDown)
+	return amlibtest.Pair{Worker: w, Own: &w.ucp.Queue, Window: window, Peer: &its.ucp.Queue}
 }
 
 func TestHostilePeerIsCutOff(t *testing.T) {
-	t.Run("reply to no call", func(t *testing.T) {
-		w, h := hostile(t)
-		require.True(t, h.Enqueue(0, ucp.Reply, 1, nil))
-		cutOff(t, w, h, 0)
-	})
-	t.Run("more calls than the window", func(t *testing.T) {
-		w, h := hostile(t)
-		for i := range w.window + 1 {
-			require.True(t, h.Enqueue(0, ucp.Call, uint64(i), []byte("call")))
-		}
-		cutOff(t, w, h, w.window)
-	})
-	t.Run("unknown kind", func(t *testing.T) {
-		w, h := hostile(t)
-		require.True(t, h.Enqueue(0, ucp.Lost, 1, nil))
-		cutOff(t, w, h, 0)
-	})
-	t.Run("no kind", func(t *testing.T) {
-		w, h := hostile(t)
-		require.True(t, h.Enqueue(0, 0, 1, nil))
-		cutOff(t, w, h, 0)
-	})
+	honest := func(t *testing.T) amlibtest.Pair { return hostile(t, func(*address) {}) }
+	amlibtest.Hostile(t, honest)
 	t.Run("too large", func(t *testing.T) {
-		w, h := hostile(t)
-		require.True(t, h.Enqueue(0, ucp.Call, 1, make([]byte, 5000)))
-		cutOff(t, w, h, 0)
-	})
-	t.Run("a flood that is never polled", func(t *testing.T) {
-		w, h := hostile(t)
-		for range 1000 {
-			for h.Enqueue(0, ucp.Call, 1, []byte("flood")) {
-			}
-			h.Flush()
-			h.Progress()
-			w.ucp.Progress() // without taking anything
-		}
-		cutOff(t, w, h, w.window)
+		p := honest(t)
+		require.True(t, p.Peer.Enqueue(0, amlib.Call, 1, make([]byte, 5000)))
+		p.RequireCutOff(t, 0)
 	})
 }
 
@@ -110,32 +49,8 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 // the peer's, and the peer stays connected.
 func TestGuessedNonce(t *testing.T) {
 	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
-		w, h := hostileAs(t, func(a *address) { a.nonce ^= 1 << bit })
-		for kind := range ucp.Lost {
-			require.True(t, h.Enqueue(0, kind, 1, []byte("guessed")))
-		}
-		h.Flush()
-		for range 100 {
-			h.Progress()
-			n, err := w.Poll(make([]transport.Event, 16))
-			require.NoError(t, err, "bit %d", bit)
-			require.Zero(t, n, "bit %d", bit)
-		}
-		require.Equal(t, peerUp, w.peers.Get(0).state)
+		hostile(t, func(a *address) { a.nonce ^= 1 << bit }).RequireDeaf(t)
 	}
-}
-
-// TestStrangersAreDropped: messages of a probe are ignored when no probe runs.
-func TestStrangersAreDropped(t *testing.T) {
-	w, h := hostile(t)
-	for kind := ucp.Kind(4); kind <= 6; kind++ {
-		require.True(t, h.Enqueue(0, kind, 1<<40, nil))
-	}
-	require.True(t, h.Enqueue(0, ucp.Call, 9, []byte("honest")))
-	h.Flush()
-	e := next(t, w)
-	require.Equal(t, transport.EventRequest, e.Kind)
-	require.Equal(t, "honest", string(e.Payload))
 }
 
 func TestAddressesThatLie(t *testing.T) {

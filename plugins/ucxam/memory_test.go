@@ -1,14 +1,13 @@
 package ucxam
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -34,71 +33,87 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-func init() { childRoles["grow"] = growFor }
+// growRole is the role of grow. Its config is a growth.
+const growRole = "grow"
+
+// growth is how many messages grow sends and receives.
+type growth struct {
+	fabrictest.Rank
+	Messages int
+}
 
 func checkGrowth(t testing.TB, total int) {
-	r := role{Name: "echo", Options: map[string]string{optionTLS: "posix"}, MaxPayload: 64,
-		InFlight: 32, Size: total, CPU: -1}
-	server, serverAddress := start(t, r)
-	r.Name = "grow"
-	client, clientAddress := start(t, r)
-	server.meet(t, clientAddress)
-	client.meet(t, serverAddress)
-	require.Equal(t, "\"warm\"", client.line(t))
+	g := growth{fabrictest.Rank{Options: map[string]string{optionTLS: "posix"}, MaxPayload: 64,
+		InFlight: 32}, total}
+	server := fabrictest.StartEcho(t, g.Rank)
+	client := fabrictest.Meet(fabrictest.Start(t, growRole, g))
+	server.Join(client.Address)
+	client.Join(server.Address)
+	var grown int
+	client.Receive(&grown)
 	before := [2]int64{resident(t, client), resident(t, server)}
-	_, err := fmt.Fprintln(client.in, "go on")
-	require.NoError(t, err)
-	require.Equal(t, "\"done\"", client.line(t))
+	client.Send("go on")
+	client.Receive(&grown)
+	require.Equal(t, total/2, grown, "calls")
 	after := [2]int64{resident(t, client), resident(t, server)}
 	for i, who := range []string{"client", "server"} {
 		require.Less(t, after[i]-before[i], int64(2<<20), "growth of the %s in bytes", who)
 	}
-	_, err = fmt.Fprintln(client.in, "end")
-	require.NoError(t, err)
 }
 
-// growFor makes a tenth of its calls, waits for a line, and then makes the rest.
-func growFor(r role, w *worker) (any, error) {
-	lines := bufio.NewScanner(os.Stdin)
-	ops := make([]transport.Op, r.InFlight)
+// grow makes a tenth of its calls, sends their number and waits for the parent, and then does so
+// with the rest.
+func grow(p *fabrictest.Parent) error {
+	var g growth
+	if err := p.Config(&g); err != nil {
+		return err
+	}
+	_, w, err := open(g.Rank)
+	if err != nil {
+		return err
+	}
+	if err := p.Join(w); err != nil {
+		return err
+	}
+	ops := make([]transport.Op, g.InFlight)
 	for i := range ops {
 		ops[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
 			Payload: make([]byte, 48)}
 	}
 	events := make([]transport.Event, 64)
-	for _, stretch := range []struct {
-		messages int
-		said     string
-	}{{r.Size / 10, "warm"}, {r.Size, "done"}} {
+	for _, messages := range []int{g.Messages / 10, g.Messages} {
 		// A call and its response are two messages.
-		waiting := len(ops)
-		for left, answered := stretch.messages/2, 0; answered < stretch.messages/2; {
+		waiting, calls := len(ops), messages/2
+		for left, answered := calls, 0; answered < calls; {
 			n, err := w.Post(ops[:min(waiting, left)])
 			if err != nil {
-				return nil, err
+				return err
 			}
 			waiting -= n
 			left -= n
 			if err := w.Flush(); err != nil {
-				return nil, err
+				return err
 			}
 			if n, err = w.Poll(events); err != nil {
-				return nil, err
+				return err
 			}
 			waiting += n
 			answered += n
 		}
-		if err := json.NewEncoder(os.Stdout).Encode(stretch.said); err != nil {
-			return nil, err
+		if err := p.Send(calls); err != nil {
+			return err
 		}
-		lines.Scan()
+		var goOn string
+		if err := p.Receive(&goOn); err != nil {
+			return err
+		}
 	}
-	return nil, nil
+	return nil
 }
 
 // resident returns the resident memory of a child in bytes.
-func resident(t testing.TB, c *child) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.cmd.Process.Pid))
+func resident(t testing.TB, c *fabrictest.Echoer) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.PID))
 	require.NoError(t, err)
 	var size, pages int64
 	_, err = fmt.Sscan(string(text), &size, &pages)

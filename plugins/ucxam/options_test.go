@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 )
@@ -162,18 +163,18 @@ func TestSelf(t *testing.T) {
 	_, w, err := openWith(t, map[string]string{optionTLS: "self", optionErrors: errorsNone})
 	require.NoError(t, err)
 	require.NoError(t, w.Connect(t.Context(), 0, w.Address()))
-	require.Equal(t, "self", w.(*worker).peers.ByID[0].lane.transport)
+	require.Equal(t, "self", w.(*worker).Peers.ByID[0].Own.(*peer).lane.transport)
 	events := make([]transport.Event, 4)
 	for i, size := range []int{0, 1, 64, 4096} {
-		call(t, w.(*worker), transport.Token(i), make([]byte, size))
-		e := next(t, w.(*worker))
+		fabrictest.Call(t, w, transport.Token(i), make([]byte, size))
+		e := fabrictest.Next(t, w)
 		require.Equal(t, transport.EventRequest, e.Kind)
 		require.Len(t, e.Payload, size)
 		_, err = w.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
 			Payload: e.Payload}})
 		require.NoError(t, err)
 		require.NoError(t, w.Flush())
-		e = next(t, w.(*worker))
+		e = fabrictest.Next(t, w)
 		require.Equal(t, transport.EventResponse, e.Kind)
 		require.EqualValues(t, i, e.Token)
 	}

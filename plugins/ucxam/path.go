@@ -17,17 +17,18 @@ const mostHeaders = 256
 // ReadPaths implements [transport.PathReader], from UCX's description of each connection. Large
 // messages may be striped over several ports, each of which is a path.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
-	for _, p := range w.peers.ByID {
+	for _, p := range w.Peers.ByID {
 		if p == nil {
 			continue
 		}
-		path := transport.Path{Carrier: cmp.Or(p.lane.medium(), p.lane.transport),
-			Overhead: mostHeaders, Facts: descriptionOf(p.info)}
+		own := p.Own.(*peer)
+		path := transport.Path{Carrier: cmp.Or(own.lane.medium(), own.lane.transport),
+			Overhead: mostHeaders, Facts: descriptionOf(own.info)}
 		if path.Carrier != transport.MediumVerbs {
 			dst = append(dst, path)
 			continue
 		}
-		for _, device := range portsOf(p.lane, p.info) {
+		for _, device := range portsOf(own.lane, own.info) {
 			name, port, _ := strings.Cut(device, ":")
 			path.Device = name
 			path.Port, _ = strconv.Atoi(port)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/fabrictest"
 )
 
 // listeners returns how many TCP sockets of this process listen.
@@ -82,7 +84,7 @@ func TestBytesWhileOpening(t *testing.T) {
 	same := map[string]string{optionTLS: "tcp", optionDevices: "lo",
 		optionVariables: fmt.Sprintf("UCX_TCP_PORT_RANGE=%d-%d", first, first+ports-1)}
 	for range 100 {
-		tr, _, err := open(role{Options: same})
+		tr, _, err := open(fabrictest.Rank{Options: same})
 		require.NoError(t, err)
 		require.NoError(t, tr.Close())
 	}

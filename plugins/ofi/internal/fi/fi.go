@@ -2,31 +2,9 @@ package fi
 
 import "fmt"
 
-// Kind is the kind of a message.
-type Kind uint32
-
-// The kinds of arrivals, with the values of the shim.
-const (
-	Call  Kind = 1
-	Reply Kind = 2
-	Lost  Kind = 7 // the peer is lost; the token is a Reason
-)
-
-// Reason is why a peer was lost: Closed, Corrupt or a negative error of libfabric.
-type Reason int64
-
-// The reasons that are not errors of libfabric.
-const (
-	Closed  Reason = 0
-	Corrupt Reason = 1
-)
-
 // SharedMemoryName returns the endpoint name with which provider shm makes its file at a path below
 // /dev/shm.
 func SharedMemoryName(path string) string { return "fi_shm://" + path }
-
-// HeaderSize is the size in bytes of the header before each payload.
-const HeaderSize = 16
 
 // Error is an error of libfabric.
 type Error struct {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"transportbench/core/fabric/amlib"
 )
 
 // Missing names what a build with libfabric needs.
@@ -35,35 +37,21 @@ func (c *Context) NewWorker(WorkerConfig, uint64, string) (*Worker, error) {
 	return nil, errMissing
 }
 
-type Worker struct{}
+type Worker struct{ amlib.Queue }
 
-type Arrival struct {
-	Token uint64
-	Size  uint64
-	Peer  uint32
-	Kind  Kind
-}
+func (w *Worker) Address() []byte                     { return nil }
+func (w *Worker) Descriptor() int                     { return -1 }
+func (w *Worker) Connect(int, uint64, []byte) error   { return errMissing }
+func (w *Worker) Cut(int)                             {}
+func (w *Worker) FailReads(int)                       {}
+func (w *Worker) BeginClose()                         {}
+func (w *Worker) Drain(int) int                       { return 0 }
+func (w *Worker) Destroy()                            {}
+func (w *Worker) Arm() bool                           { return false }
+func (w *Worker) Counts() Counts                      { return Counts{} }
+func (w *Worker) Registered() (uint64, time.Duration) { return 0, 0 }
 
-func (a *Arrival) Payload() []byte                          { return nil }
-func (w *Worker) Address() []byte                           { return nil }
-func (w *Worker) Descriptor() int                           { return -1 }
-func (w *Worker) Connect(int, uint64, []byte) error         { return errMissing }
-func (w *Worker) Cut(int)                                   {}
-func (w *Worker) FailReads(int)                             {}
-func (w *Worker) BeginClose()                               {}
-func (w *Worker) Drain(int) int                             { return 0 }
-func (w *Worker) Destroy()                                  {}
-func (w *Worker) Arm() bool                                 { return false }
-func (w *Worker) Counts() Counts                            { return Counts{} }
-func (w *Worker) Registered() (uint64, time.Duration)       { return 0, 0 }
-func (w *Worker) Enqueue(uint32, Kind, uint64, []byte) bool { return false }
-func (w *Worker) Unsent() bool                              { return false }
-func (w *Worker) Flush()                                    {}
-func (w *Worker) Progress()                                 {}
-func (w *Worker) Ready() int                                { return 0 }
-func (w *Worker) Take() *Arrival                            { return nil }
-
-func (w *Worker) Lead(context.Context, int, uint32, int, time.Duration) ([]float64, int, error) {
-	return nil, 0, errMissing
+func (w *Worker) Lead(context.Context, int, uint32, int, time.Duration) ([]float64, error) {
+	return nil, errMissing
 }
 func (w *Worker) Follow(context.Context, int, int, uint32) (uint32, error) { return 0, errMissing }

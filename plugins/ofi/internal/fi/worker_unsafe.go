@@ -11,33 +11,33 @@ import "C"
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 	"unsafe"
+
+	"transportbench/core/fabric/amlib"
 )
 
 // Worker exchanges messages with its peers. One thread at a time may use it.
 type Worker struct {
-	c *C.fb_worker
-	s *C.fb_shared
-
-	// Views of the shim's memory.
-	sends      []C.fb_send
-	ring       []C.fb_arrival
-	small      slots
-	large      slots
-	smallLimit int // bytes of payload
-
+	amlib.Queue
+	c       *C.fb_worker
+	s       *C.fb_shared
 	address []byte
 }
 
-// slots is a view of one of the shim's pools.
-type slots struct {
-	pool *C.fb_pool
-	free []C.uint32_t
-	base unsafe.Pointer
-}
+var _ amlib.Library = (*Worker)(nil)
+
+// The shim's structs have the layout of amlib's.
+var (
+	_ [unsafe.Sizeof(amlib.Header{})]byte         = [unsafe.Sizeof(C.fb_header{})]byte{}
+	_ [unsafe.Sizeof(amlib.Send{})]byte           = [unsafe.Sizeof(C.fb_send{})]byte{}
+	_ [unsafe.Sizeof(amlib.Arrival{})]byte        = [unsafe.Sizeof(C.fb_arrival{})]byte{}
+	_ [unsafe.Offsetof(amlib.Arrival{}.Kind)]byte = [unsafe.Offsetof(C.fb_arrival{}.kind)]byte{}
+	_ [unsafe.Sizeof(amlib.Pool{})]byte           = [unsafe.Sizeof(C.fb_pool{})]byte{}
+	_ [unsafe.Offsetof(amlib.Pool{}.Count)]byte   = [unsafe.Offsetof(C.fb_pool{}.count)]byte{}
+	_ [unsafe.Offsetof(amlib.Shared{}.Nonce)]byte = [unsafe.Offsetof(C.fb_shared{}.nonce)]byte{}
+)
 
 // NewWorker returns a worker. nonce identifies it to its peers. A name that is not empty becomes
 // the endpoint's address.
@@ -55,29 +55,23 @@ func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64, name string) (*Worke
 		text = C.CString(name)
 		defer C.free(unsafe.Pointer(text))
 	}
-	w := &Worker{smallLimit: cfg.Small}
+	w := &Worker{}
 	if err := codeError(C.fb_worker_open(c.c, &native, C.uint64_t(nonce), text, &w.c)); err != nil {
 		return nil, err
 	}
 	w.s = C.fb_worker_shared(w.c)
-	w.small, w.large = viewOf(&w.s.small), viewOf(&w.s.large)
-	w.sends = unsafe.Slice(w.s.sends, int(w.s.small.count)+int(w.s.large.count))
-	w.ring = unsafe.Slice(w.s.ring, int(w.s.mask)+1)
+	w.Queue = amlib.NewQueue(amlib.QueueConfig{Shared: (*amlib.Shared)(unsafe.Pointer(w.s)),
+		Worker: unsafe.Pointer(w.c), Flush: C.fb_flush, Poll: C.fb_poll, SmallLimit: cfg.Small})
 	var length C.size_t
 	address := C.fb_worker_address(w.c, &length)
 	w.address = C.GoBytes(address, C.int(length))
 	return w, nil
 }
 
-func viewOf(p *C.fb_pool) slots {
-	return slots{pool: p, free: unsafe.Slice(p.free, int(p.count)), base: unsafe.Pointer(p.base)}
-}
-
 // Address returns libfabric's address of the worker.
 func (w *Worker) Address() []byte { return w.address }
 
-// Descriptor returns the descriptor that becomes readable when an armed worker has work, or
-// -1 if the provider has none.
+// Descriptor implements [amlib.Library]. It is -1 if the provider has none.
 func (w *Worker) Descriptor() int { return int(C.fb_worker_descriptor(w.c)) }
 
 // Connect connects the worker with this address and nonce under a free number below
@@ -92,24 +86,22 @@ func (w *Worker) Connect(peer int, nonce uint64, address []byte) error {
 	return codeError(C.fb_connect(w.c, C.uint32_t(peer), C.uint64_t(nonce), native))
 }
 
-// Cut ends the connection to a peer. An arrival of kind Lost follows.
+// Cut implements [amlib.Library].
 func (w *Worker) Cut(peer int) { C.fb_cut(w.c, C.uint32_t(peer)) }
 
 // FailReads makes reads of the completion queue fail with an error of libfabric, for tests.
 func (w *Worker) FailReads(code int) { C.fb_fail_reads(w.c, C.int(-code)) }
 
-// BeginClose begins to close the worker. Only Drain and Destroy may be called afterwards; Drain
-// sends what is still pending, and then tells the peers that this worker closes.
+// BeginClose implements [amlib.Library].
 func (w *Worker) BeginClose() { C.fb_begin_close(w.c) }
 
-// Drain makes progress up to rounds times and returns how many messages are still to be sent.
+// Drain implements [amlib.Library].
 func (w *Worker) Drain(rounds int) int { return int(C.fb_drain(w.c, C.uint32_t(rounds))) }
 
-// Destroy frees all memory of the worker, including payloads, without waiting for peers.
+// Destroy implements [amlib.Library].
 func (w *Worker) Destroy() { C.fb_worker_close(w.c) }
 
-// Arm makes the descriptor readable with the next completion. It returns false if there is work
-// already.
+// Arm implements [amlib.Library].
 func (w *Worker) Arm() bool { return C.fb_arm(w.c) != 0 }
 
 // Counts returns the counters.
@@ -126,63 +118,32 @@ func (w *Worker) Registered() (bytes uint64, took time.Duration) {
 	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
 }
 
-// slice is how long a probe stays in C before it checks its context, and maxSlice that of a leader
-// whose round trips take so long that no batch ends within a shorter one, as over a network with a
-// delay.
-const slice, maxSlice = time.Millisecond, 512 * time.Millisecond
-
-// maxTrips is the most batches of round trips that a probe records.
-const maxTrips = 1 << 16
-
-// Lead measures round trips to a peer that follows, for about d after the first one. It
-// returns the mean of each batch in nanoseconds, and the size of a batch. session must be
-// larger than that of any earlier probe, and size, the bytes of a ping, at most
-// WorkerConfig.MaxPayload.
+// Lead implements [amlib.Library]. size is at most WorkerConfig.MaxPayload.
 func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
-	d time.Duration) ([]float64, int, error) {
-	const batch = 16
-	trips := make([]float64, maxTrips)
-	var filled C.uint32_t
+	d time.Duration) ([]float64, error) {
 	var wait C.fb_wait // goes on from slice to slice
-	var begin time.Time
-	within := min(slice, max(d, time.Microsecond))
-	for filled == 0 || filled < maxTrips && time.Since(begin) < d {
-		if ctx.Err() != nil {
-			return nil, 0, context.Cause(ctx)
-		}
+	trips, err := amlib.Lead(ctx, d, func(within time.Duration, trips []float64, filled int) (
+		int, bool) {
+		n := C.uint32_t(filled)
 		lost := C.fb_probe_lead(w.c, C.uint32_t(peer), C.uint32_t(session), C.uint32_t(size),
 			C.uint64_t(within), &wait,
-			(*C.double)(&trips[0]), &filled, maxTrips)
-		if lost != 0 {
-			return nil, 0, errors.New("the peer was lost")
-		}
-		switch {
-		case filled == 0:
-			within = min(2*within, maxSlice)
-		case begin.IsZero():
-			begin = time.Now()
-		}
+			(*C.double)(&trips[0]), &n, C.uint32_t(len(trips)))
+		return int(n), lost != 0
+	})
+	if err == nil {
+		C.fb_probe_end(w.c, C.uint32_t(peer), C.uint32_t(session))
 	}
-	C.fb_probe_end(w.c, C.uint32_t(peer), C.uint32_t(session))
-	return trips[:filled], batch, nil
+	return trips, err
 }
 
-// Follow answers the pings of a leader until the leader ends its session, and returns that
-// session. It ignores sessions up to done. size is that of the answers.
+// Follow implements [amlib.Library].
 func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32,
 	err error) {
 	var current C.uint32_t
 	var wait C.fb_wait
-	for {
-		switch C.fb_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(slice), &wait,
-			C.uint32_t(done), &current) {
-		case 1:
-			return uint32(current), nil
-		case -1:
-			return uint32(current), errors.New("the peer was lost")
-		}
-		if ctx.Err() != nil {
-			return uint32(current), fmt.Errorf("the probe does not end: %w", context.Cause(ctx))
-		}
-	}
+	err = amlib.Follow(ctx, func(within time.Duration) int {
+		return int(C.fb_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(within),
+			&wait, C.uint32_t(done), &current))
+	})
+	return uint32(current), err
 }

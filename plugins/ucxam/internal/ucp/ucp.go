@@ -2,28 +2,6 @@ package ucp
 
 import "fmt"
 
-// Kind is the kind of a message.
-type Kind uint32
-
-// The kinds of arrivals, with the values of the shim.
-const (
-	Call  Kind = 1
-	Reply Kind = 2
-	Lost  Kind = 7 // the peer is lost; the token is a Reason
-)
-
-// Reason is why a peer was lost: Closed, Corrupt or a negative status of UCX.
-type Reason int64
-
-// The reasons that are not statuses of UCX.
-const (
-	Closed  Reason = 0
-	Corrupt Reason = 1
-)
-
-// HeaderSize is the size in bytes of the header before each payload.
-const HeaderSize = 16
-
 // Status is an error of UCX.
 type Status struct {
 	Code int

@@ -1,22 +1,18 @@
-package ofi
+package amlib
 
-import (
-	"transportbench/core/transport"
-	"transportbench/plugins/ofi/internal/fi"
-)
+import "transportbench/core/transport"
 
-// Post implements [transport.Worker]. It copies into the shim's memory and does not call into
-// C.
-func (w *worker) Post(ops []transport.Op) (int, error) {
+// Post implements [transport.Worker]. It copies into the shim's memory and does not call into C.
+func (w *Worker) Post(ops []transport.Op) (int, error) {
 	if w.closed {
-		return 0, name.Error("post", transport.ErrClosed)
+		return 0, w.name.Error("post", transport.ErrClosed)
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
+		if int(op.Peer) >= len(w.Peers.ByID) || w.Peers.ByID[op.Peer] == nil {
+			return i, w.name.PeerError("post", op.Peer, transport.ErrPeerDown)
 		}
-		p := w.peers.ByID[op.Peer]
+		p := w.Peers.ByID[op.Peer]
 		switch {
 		case p.state != peerUp:
 			return i, p.errors.Down
@@ -25,7 +21,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		}
 		switch op.Kind {
 		case transport.OpCall:
-			if p.calls >= w.window || !w.library.Enqueue(uint32(op.Peer), fi.Call, uint64(op.Token),
+			if p.calls >= w.window || !w.queue.Enqueue(uint32(op.Peer), Call, uint64(op.Token),
 				op.Payload) {
 				return i, w.full()
 			}
@@ -34,7 +30,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			if p.pendingReplies == 0 {
 				return i, p.errors.NoCall
 			}
-			if !w.library.Enqueue(uint32(op.Peer), fi.Reply, uint64(op.Token), op.Payload) {
+			if !w.queue.Enqueue(uint32(op.Peer), Reply, uint64(op.Token), op.Payload) {
 				return i, w.full()
 			}
 			p.pendingReplies--
@@ -48,23 +44,23 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 }
 
 // full sends the queue because its slots may be the missing room.
-func (w *worker) full() error {
+func (w *Worker) full() error {
 	w.counts.full++
 	w.send()
 	return nil
 }
 
-func (w *worker) send() {
-	if w.library.Unsent() {
+func (w *Worker) send() {
+	if w.queue.Unsent() {
 		w.counts.crossings++
-		w.library.Flush()
+		w.queue.Flush()
 	}
 }
 
 // Flush implements [transport.Worker].
-func (w *worker) Flush() error {
+func (w *Worker) Flush() error {
 	if w.closed {
-		return name.Error("flush", transport.ErrClosed)
+		return w.name.Error("flush", transport.ErrClosed)
 	}
 	w.send()
 	return nil
@@ -72,14 +68,14 @@ func (w *worker) Flush() error {
 
 // Poll implements [transport.Worker]. It calls into C unless enough has arrived already to
 // fill events.
-func (w *worker) Poll(events []transport.Event) (int, error) {
+func (w *Worker) Poll(events []transport.Event) (int, error) {
 	if w.closed {
-		return 0, name.Error("poll", transport.ErrClosed)
+		return 0, w.name.Error("poll", transport.ErrClosed)
 	}
-	if w.library.Ready() < max(len(events), 1) {
+	if w.queue.Ready() < max(len(events), 1) {
 		w.counts.crossings++
-		w.library.Progress()
-		empty := w.library.Ready() == 0 && w.lost.Len() == 0
+		w.queue.Progress()
+		empty := w.queue.Ready() == 0 && w.lost.Len() == 0
 		if w.gone.Load() != w.handled {
 			w.cutGone(empty)
 		}
@@ -89,40 +85,40 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 		}
 	}
 	n := w.lost.Report(events)
-	for ready := w.library.Ready(); ready > 0 && n < len(events); ready-- {
-		a := w.library.Take()
-		p := w.peers.ByID[a.Peer]
+	for ready := w.queue.Ready(); ready > 0 && n < len(events); ready-- {
+		a := w.queue.Take()
+		p := w.Peers.ByID[a.Peer]
 		e := &events[n]
 		switch {
-		case a.Kind == fi.Call && p.state == peerUp && p.pendingReplies < w.window:
+		case a.Kind == Call && p.state == peerUp && p.pendingReplies < w.window:
 			p.pendingReplies++
 			e.Kind = transport.EventRequest
-		case a.Kind == fi.Reply && p.state == peerUp && p.calls > 0:
+		case a.Kind == Reply && p.state == peerUp && p.calls > 0:
 			p.calls--
 			e.Kind = transport.EventResponse
-		case a.Kind == fi.Lost:
+		case a.Kind == Lost:
 			if p.state == peerLost {
 				continue
 			}
-			corrupt := p.state == peerUp && fi.Reason(a.Token) == fi.Corrupt
+			corrupt := p.state == peerUp && Reason(a.Token) == Corrupt
 			p.state = peerLost
 			if corrupt { // the next Poll reports the loss
-				w.lost.Add(p.id)
+				w.lost.Add(p.ID)
 				w.counts.polled += uint64(n)
 				return n, p.errors.Corrupt
 			}
-			*e = transport.Event{Kind: transport.EventPeerLost, Peer: p.id}
+			*e = transport.Event{Kind: transport.EventPeerLost, Peer: p.ID}
 			n++
 			continue
 		case p.state == peerUp: // more calls than the window has, or a reply without a call
 			p.state = peerCut
-			w.library.Cut(int(p.id))
+			w.library.Cut(int(p.ID))
 			w.counts.polled += uint64(n)
 			return n, p.errors.Corrupt
 		default: // cut off: only its loss is still reported
 			continue
 		}
-		e.Peer = p.id
+		e.Peer = p.ID
 		e.Token = transport.Token(a.Token)
 		e.Payload = a.Payload()
 		e.Size = len(e.Payload)
@@ -132,9 +128,16 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	return n, nil
 }
 
-// cutGone reports the peers whose presence has ended, after some more polls. It is called after
-// each.
-func (w *worker) cutGone(empty bool) {
+// graceful is how many empty polls a worker makes before it reports a peer that is gone, and
+// busyGraceful how many of any kind, if other peers keep it busy. What the peer sent before is
+// polled first.
+const (
+	graceful     = 64
+	busyGraceful = 64 * graceful
+)
+
+// cutGone reports the peers that are gone, after some more polls. It is called after each.
+func (w *Worker) cutGone(empty bool) {
 	if w.grace++; empty {
 		w.grace += busyGraceful/graceful - 1
 	}
@@ -143,10 +146,10 @@ func (w *worker) cutGone(empty bool) {
 	}
 	w.grace = 0
 	w.handled = w.gone.Load()
-	for _, p := range w.peers.ByID {
+	for _, p := range w.Peers.ByID {
 		if p != nil && p.state == peerUp && p.gone.Load() {
 			p.state = peerCut
-			w.library.Cut(int(p.id))
+			w.library.Cut(int(p.ID))
 		}
 	}
 }
