@@ -140,7 +140,7 @@ func (h *heartbeat) unwatch(w *watch) {
 // sees deaths change, so deaths is stored after the marks.
 func (h *heartbeat) beat() {
 	for range batchesPerWatch * (len(h.watches) + 1) {
-		n, err := h.port.Receive(h.packets)
+		n, err := h.port.Receive(h.packets, datagram.Target{})
 		if err != nil || n == 0 {
 			break
 		}

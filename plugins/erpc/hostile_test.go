@@ -241,7 +241,7 @@ func TestOtherOptions(t *testing.T) {
 type flood struct{ datagram.Port }
 
 func (flood) Flush() error { return nil }
-func (flood) Receive(packets []datagram.Packet) (int, error) {
+func (flood) Receive(packets []datagram.Packet, _ datagram.Target) (int, error) {
 	for i := range packets {
 		packets[i] = datagram.Packet{Data: make([]byte, headerSize+beatSize)}
 	}

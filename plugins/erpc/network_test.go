@@ -170,7 +170,7 @@ func (p *simulated) Flush() error {
 	return nil
 }
 
-func (p *simulated) Receive(packets []datagram.Packet) (int, error) {
+func (p *simulated) Receive(packets []datagram.Packet, _ datagram.Target) (int, error) {
 	for _, old := range p.lent {
 		clear(old) // the worker must not use it any more
 	}

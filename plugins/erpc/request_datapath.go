@@ -36,6 +36,7 @@ func (w *worker) startCall(p *session, s *clientSlot, c int32) {
 	size := p.calls[c].size
 	s.exchange = exchange{requestSize: size, requestPackets: packetsOf(size, w.maxData)}
 	s.sent, s.received, s.resendBelow, s.timeouts = 0, 0, 0, 0
+	s.cursor = nil
 	w.counts.calls++
 	p.enqueue(s)
 }

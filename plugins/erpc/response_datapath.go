@@ -45,13 +45,7 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	}
 	w.acceptAnswer(s, now)
 	if x.responsePackets > 1 {
-		whole := p.buffer(p.incoming, s.index, x.responseSize)
-		from, _ := fragment(number-(x.requestPackets-1), x.responseSize, w.maxData)
-		if &whole[from] != &data[0] {
-			copy(whole[from:], data)
-			w.counts.countCopy(len(data))
-		}
-		data = whole
+		data = p.reassemble(w, s, data)
 	}
 	complete := s.received == x.packets()
 	if complete {
@@ -63,36 +57,30 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	return complete
 }
 
-// place asks the port to receive the next packets of a long response where they belong. Of several
-// responses the packets come in turn, so only one is placed.
-func (w *worker) place() {
+// reassemble puts the next packet's data at the slot's cursor, unless the port has received it
+// there, and returns the whole response.
+func (p *session) reassemble(w *worker, s *clientSlot, data []byte) (whole []byte) {
+	whole = p.buffer(p.incoming, s.index, s.exchange.responseSize)
+	if s.cursor == nil {
+		s.cursor = whole
+	}
+	if &s.cursor[0] != &data[0] {
+		copy(s.cursor, data)
+		w.counts.countCopy(len(data))
+	}
+	s.cursor = s.cursor[len(data):]
+	return whole
+}
+
+// cursor returns the memory to which the next packets belong: what is still to come of a long
+// response, once its first packet has come. Of several responses the packets come in turn, so only
+// one is received in place.
+func (w *worker) cursor() []byte {
 	s := w.awaiting
-	if s == nil || s.next != nil || s.exchange.responsePackets < 2 || w.placer == nil {
-		return
+	if s == nil || s.next != nil {
+		return nil
 	}
-	w.placer.Place(w.missing(s), headerSize)
-}
-
-// missing returns the memory for what is still to come of a response whose first packet has come.
-func (w *worker) missing(s *clientSlot) []byte {
-	x := &s.exchange
-	from, _ := fragment(s.received-(x.requestPackets-1), x.responseSize, w.maxData)
-	return s.session.buffer(s.session.incoming, s.index, x.responseSize)[from:]
-}
-
-// isPlaced reports whether a body is where its packet belongs. Another packet may have taken its
-// place, and it that of another; then it has to leave before that comes.
-func (w *worker) isPlaced(h *header, body []byte) bool {
-	number := h.session - w.firstNumber
-	if h.kind != kindResponse || int(number) >= len(w.sessions) || w.sessions[number] == nil {
-		return false
-	}
-	s := w.sessions[number].awaitedBy(h)
-	if s == nil || s.exchange.responsePackets < 2 || int(h.number) != s.received {
-		return false
-	}
-	rest := w.missing(s)
-	return len(rest) > 0 && &rest[0] == &body[0]
+	return s.cursor
 }
 
 // complete makes the event of an answered call and gives its slot to the next call.

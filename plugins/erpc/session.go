@@ -83,12 +83,13 @@ type clientSlot struct {
 	call         int32  // -1 if there is none
 	request      uint32 // number of the last request; each adds the window's size
 	exchange     exchange
-	sent         int   // packets, by the numbers of exchange
-	received     int   // answers
-	resendBelow  int   // packets with lower numbers were sent before
-	inWheel      int   // packets held in the wheel
-	lastProgress int64 // when an answer arrived or a packet left last
-	timeouts     int   // consecutive
+	sent         int    // packets, by the numbers of exchange
+	received     int    // answers
+	cursor       []byte // where the next packet of a long response belongs, up to its end
+	resendBelow  int    // packets with lower numbers were sent before
+	inWheel      int    // packets held in the wheel
+	lastProgress int64  // when an answer arrived or a packet left last
+	timeouts     int    // consecutive
 	sentAt       []int64
 
 	queued     bool // in session.sendQueue

@@ -19,7 +19,6 @@ type worker struct {
 	port      datagram.Port
 	ports     *portFactory    // that made port
 	waiter    datagram.Waiter // nil if the port cannot wait
-	placer    datagram.Placer // nil if the port cannot place
 	heartbeat *heartbeat      // nil in tests without one
 	clock     func() int64    // nanoseconds since an arbitrary start
 	maxData   int             // bytes of data in a packet
@@ -66,8 +65,7 @@ func newWorker(s *settings, port datagram.Port, h *heartbeat, credits int,
 		packets: make([]datagram.Packet, s.batch), lostPeers: control.NewLostPeers(s.peers)}
 	w.key = handshakeKey(w.nonce)
 	w.peers = control.NewPeers[session](maxPeers, w.nonce)
-	w.waiter, _ = datagram.AsWaiter(port)
-	w.placer, _ = port.(datagram.Placer)
+	w.waiter, _ = port.(datagram.Waiter)
 	horizon := int64(float64(credits*port.MTU()) / s.congestion.minRate * 1e9)
 	w.wheel = newWheel(s.bucket, horizon, wheelEntries(s.peers, credits))
 	var err error

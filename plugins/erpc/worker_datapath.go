@@ -78,8 +78,8 @@ func (w *worker) Poll(events []transport.Event) (n int, err error) {
 	}
 	if w.nextPacket == w.packetCount {
 		w.nextPacket = 0
-		w.place()
-		if w.packetCount, err = w.port.Receive(w.packets); err != nil {
+		target := datagram.Target{Memory: w.cursor(), Head: headerSize}
+		if w.packetCount, err = w.port.Receive(w.packets, target); err != nil {
 			err = name.Error("poll", err)
 		}
 	}
@@ -122,8 +122,8 @@ func (w *worker) receive(packet *datagram.Packet, e *transport.Event, now int64)
 		return false
 	}
 	h := parse(packet.Data)
-	if packet.Body != nil && !w.isPlaced(&h, packet.Body) {
-		packet.Gather()
+	if packet.Body != nil && h.kind != kindResponse { // what others send may outlast the response
+		packet.Join()
 	}
 	if h.session == noSession {
 		w.receiveHandshake(&h, packet, now)

@@ -42,7 +42,7 @@ func echo(p datagram.Port, to datagram.Remote, count, size int, stop *atomic.Boo
 	packets := make([]datagram.Packet, 64)
 	body := make([]byte, size)
 	for !stop.Load() {
-		n := must(p.Receive(packets))
+		n := must(p.Receive(packets, datagram.Target{}))
 		for i := range n {
 			for range count {
 				for !p.Send(to, packets[i].Data[:16], body[16:]) {
@@ -75,7 +75,7 @@ func ask(p datagram.Port, to datagram.Remote, inFlight, count int, d time.Durati
 			}
 		}
 		must(0, p.Flush())
-		n := must(p.Receive(packets))
+		n := must(p.Receive(packets, datagram.Target{}))
 		for i := range n {
 			if binary.NativeEndian.Uint32(packets[i].Data) == round {
 				got++

@@ -51,9 +51,10 @@ type Port interface {
 	Flush() error
 
 	// Receive fills packets with up to len(packets) datagrams that have arrived and returns their
-	// number; it does not wait. Their Data is valid until the next Receive, and the caller may
-	// modify it. Receive returns the errors of Flush; the n packets are valid even then.
-	Receive(packets []Packet) (n int, err error)
+	// number; it does not wait. Their bytes are valid until the next Receive, and the caller may
+	// modify them. Bodies may lie in target; the zero Target wants none there. Receive returns the
+	// errors of Flush; the n packets are valid even then.
+	Receive(packets []Packet, target Target) (n int, err error)
 
 	// ReadStats appends the port's counters to dst. Their names depend on the provider. Values
 	// never decrease.
@@ -77,24 +78,27 @@ type Remote uint32
 // Packet is a received datagram.
 type Packet struct {
 	Data   []byte // all of it, or only the head if there is a Body
-	Body   []byte // the rest, where Place of a [Placer] wanted it
+	Body   []byte // the rest, in the memory of a [Target]
 	Source Source
 }
 
-// Gather moves the body behind the head, so that Data is all of the datagram.
-func (p *Packet) Gather() {
+// Join moves the body behind the head, so that Data is all of the datagram.
+func (p *Packet) Join() {
 	p.Data = append(p.Data, p.Body...) // Data has the capacity
 	p.Body = nil
 }
 
-// Placer is a port that can receive bodies where they are needed, which saves a copy.
-type Placer interface {
-	// Place tells where the next datagrams are expected to belong: behind head bytes each, the
-	// bodies of datagrams as long as the MTU follow each other in into. The next Receive puts
-	// bodies there, one part of into for each datagram that it finds, also for others than the
-	// caller expects, whose Body is then there too, and may write to all of into. It does not use
-	// into after the next Receive.
-	Place(into []byte, head int)
+// Target is where the next bodies belong, which saves a copy if they arrive there. It is an offer:
+// a port may ignore it.
+//
+// The bodies of datagrams as long as the MTU, behind Head bytes each, follow each other in Memory.
+// Receive knows no order and no sender: a datagram that it returns as its i-th has its body in
+// Data, or as Body in the i-th part of Memory or a later one. So the caller may move a body to an
+// earlier part once it has handled what lies there. Until the next Receive the port may write to
+// all of Memory.
+type Target struct {
+	Memory []byte
+	Head   int
 }
 
 // Source identifies the sender of a packet as far as the medium does; a forged packet may lie. It
@@ -147,16 +151,6 @@ type Waiter interface {
 	Wait(timeout time.Duration) error
 	// Wake ends the current or next Wait. Any thread may call it.
 	Wake()
-}
-
-// AsWaiter returns p as a [Waiter] if it can wait.
-func AsWaiter(p Port) (Waiter, bool) {
-	if f, ok := p.(*Faulty); ok {
-		w, ok := AsWaiter(f.Port)
-		return faultyWaiter{f, w}, ok
-	}
-	w, ok := p.(Waiter)
-	return w, ok
 }
 
 // Prober is a port that can measure the floor of its medium.

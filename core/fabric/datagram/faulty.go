@@ -36,9 +36,9 @@ const (
 	maxHeld = 128
 )
 
-// Faulty is a [Port] that injects faults into the datagrams of another port, both sent and
+// faulty is a [Port] that injects faults into the datagrams of another port, both sent and
 // received. It works on every provider, needs no privileges and is reproducible, unlike netem.
-type Faulty struct {
+type faulty struct {
 	Port      // whose methods it has unless it defines its own
 	sending   direction
 	receiving direction
@@ -48,7 +48,7 @@ type Faulty struct {
 	closed    bool
 }
 
-var _ Port = (*Faulty)(nil)
+var _ FaultyPort = (*faulty)(nil)
 
 // direction is the state of one direction.
 type direction struct {
@@ -74,15 +74,35 @@ type held struct {
 
 type faultCounts struct{ dropped, corrupted, duplicated, reordered, delayed, spared uint64 }
 
-// NewFaulty returns a port that injects faults into port, which it owns from then on.
-func NewFaulty(port Port, send, receive Faults) (*Faulty, error) {
+// FaultyPort is the port of [NewFaulty].
+type FaultyPort interface {
+	Port
+	Prober
+	// Inject changes the faults for all later datagrams. Held datagrams stay held.
+	Inject(send, receive Faults) error
+}
+
+// NewFaulty returns a port that injects faults into port, which it owns from then on. It is a
+// [Waiter] if port is one.
+func NewFaulty(port Port, send, receive Faults) (FaultyPort, error) {
+	f, err := newFaulty(port, send, receive)
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := port.(Waiter); ok {
+		return waitingFaulty{f, w}, nil
+	}
+	return f, nil
+}
+
+func newFaulty(port Port, send, receive Faults) (*faulty, error) {
 	mtu := port.MTU()
 	memory, err := mapMemory((2*maxHeld + 1) * mtu)
 	if err != nil {
 		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1,
 			mtu, err)
 	}
-	f := &Faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:],
+	f := &faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:],
 		lent: make([]int32, 0, maxHeld)}
 	f.sending.init(memory[:maxHeld*mtu], mtu)
 	f.receiving.init(memory[maxHeld*mtu:2*maxHeld*mtu], mtu)
@@ -101,8 +121,8 @@ func (d *direction) init(memory []byte, mtu int) {
 	}
 }
 
-// Inject changes the faults for all later datagrams. Held datagrams stay held.
-func (f *Faulty) Inject(send, receive Faults) error {
+// Inject implements [FaultyPort].
+func (f *faulty) Inject(send, receive Faults) error {
 	if err := errors.Join(send.check("send"), receive.check("receive")); err != nil {
 		return err
 	}
@@ -134,7 +154,7 @@ func (f Faults) check(direction string) error {
 }
 
 // Release implements [Port]. Held datagrams to the remote are lost.
-func (f *Faulty) Release(r Remote) {
+func (f *faulty) Release(r Remote) {
 	d := &f.sending
 	kept := d.held[:0]
 	for _, h := range d.held {
@@ -150,7 +170,7 @@ func (f *Faulty) Release(r Remote) {
 
 // ReadStats implements [Port]: the counters of the faulty port's own port, which counts sent
 // datagrams after the faults and received ones before them, and those of the faults.
-func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
+func (f *faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 	dst = f.Port.ReadStats(dst)
 	for _, d := range []struct {
 		name   string
@@ -175,7 +195,7 @@ func (f *Faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 }
 
 // Probe implements [Prober]. The floor has no faults.
-func (f *Faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor,
+func (f *faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor,
 	error) {
 	p, ok := f.Port.(Prober)
 	if !ok {
@@ -185,7 +205,7 @@ func (f *Faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (t
 }
 
 // Close implements [Port]. Held datagrams are lost.
-func (f *Faulty) Close() error {
+func (f *faulty) Close() error {
 	if f.closed {
 		return nil
 	}
@@ -193,14 +213,14 @@ func (f *Faulty) Close() error {
 	return errors.Join(f.Port.Close(), unix.Munmap(f.memory))
 }
 
-// faultyWaiter is a Faulty whose port is a [Waiter].
-type faultyWaiter struct {
-	*Faulty
+// waitingFaulty is a faulty port whose port is a [Waiter].
+type waitingFaulty struct {
+	*faulty
 	waiter Waiter
 }
 
 // Wait implements [Waiter]. It returns when the first held datagram is due.
-func (f faultyWaiter) Wait(timeout time.Duration) error {
+func (f waitingFaulty) Wait(timeout time.Duration) error {
 	for _, d := range []*direction{&f.sending, &f.receiving} {
 		for i := range d.held {
 			if d.held[i].after <= d.passed {
@@ -213,4 +233,4 @@ func (f faultyWaiter) Wait(timeout time.Duration) error {
 }
 
 // Wake implements [Waiter].
-func (f faultyWaiter) Wake() { f.waiter.Wake() }
+func (f waitingFaulty) Wake() { f.waiter.Wake() }

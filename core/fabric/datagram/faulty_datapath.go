@@ -77,7 +77,7 @@ func (d *direction) release(take func(*held) bool) {
 }
 
 // Send implements [Port].
-func (f *Faulty) Send(to Remote, head, body []byte) bool {
+func (f *faulty) Send(to Remote, head, body []byte) bool {
 	d := &f.sending
 	if f.closed {
 		return false
@@ -114,7 +114,7 @@ func (f *Faulty) Send(to Remote, head, body []byte) bool {
 }
 
 // sendHeld sends the held datagrams that are due.
-func (f *Faulty) sendHeld() (sent int) {
+func (f *faulty) sendHeld() (sent int) {
 	d := &f.sending
 	d.release(func(h *held) bool {
 		if !f.Port.Send(h.to, d.data(h), nil) {
@@ -128,7 +128,7 @@ func (f *Faulty) sendHeld() (sent int) {
 }
 
 // Flush implements [Port].
-func (f *Faulty) Flush() error {
+func (f *faulty) Flush() error {
 	if f.closed {
 		return ErrClosed
 	}
@@ -136,9 +136,9 @@ func (f *Faulty) Flush() error {
 	return f.Port.Flush()
 }
 
-// Receive implements [Port]. It also sends held datagrams that are due, because a caller that waits
-// for an answer to one of them does not flush.
-func (f *Faulty) Receive(packets []Packet) (n int, err error) {
+// Receive implements [Port]. It puts no bodies into a target. It also sends held datagrams that are
+// due, because a caller that waits for an answer to one of them does not flush.
+func (f *faulty) Receive(packets []Packet, _ Target) (n int, err error) {
 	if f.closed {
 		return 0, ErrClosed
 	}
@@ -159,7 +159,7 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 		n++
 		return true
 	})
-	fresh, err := f.Port.Receive(packets[n:])
+	fresh, err := f.Port.Receive(packets[n:], Target{})
 	for _, p := range packets[n : n+fresh] {
 		if f.pass(&p) {
 			packets[n] = p
@@ -170,7 +170,7 @@ func (f *Faulty) Receive(packets []Packet) (n int, err error) {
 }
 
 // pass injects faults into a received packet and reports whether Receive returns it now.
-func (f *Faulty) pass(p *Packet) bool {
+func (f *faulty) pass(p *Packet) bool {
 	d := &f.receiving
 	if d.happens(d.faults.Drop) {
 		d.counts.dropped++

@@ -14,13 +14,13 @@ import (
 
 // through sends n datagrams from one faulty port to another and returns those that arrived, in
 // order of arrival.
-func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b *Faulty) {
-	var x [2]*Faulty
+func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b waitingFaulty) {
+	var x [2]waitingFaulty
 	for i := range x {
 		f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 1472}), Faults{}, Faults{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		x[i] = f
+		x[i] = f.(waitingFaulty)
 	}
 	a, b = x[0], x[1]
 	to := openTo(t, a, b)
@@ -29,9 +29,9 @@ func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b 
 	require.NoError(t, b.Inject(Faults{}, receive))
 	packets := make([]Packet, 16)
 	poll := func() int {
-		_, err := a.Receive(packets)
+		_, err := a.Receive(packets, Target{})
 		require.NoError(t, err)
-		count, err := b.Receive(packets)
+		count, err := b.Receive(packets, Target{})
 		require.NoError(t, err)
 		for _, p := range packets[:count] {
 			arrived = append(arrived, bytes.Clone(p.Data))
@@ -184,9 +184,7 @@ func TestHeld(t *testing.T) {
 			t.Run(fmt.Sprint(name, f), func(t *testing.T) {
 				arrived, _, b := through(t, 1, sides[0], sides[1])
 				require.Len(t, arrived, 1+int(f.Duplicate))
-				w, ok := AsWaiter(b)
-				require.True(t, ok)
-				require.NoError(t, w.Wait(time.Millisecond))
+				require.NoError(t, b.Wait(time.Millisecond))
 			})
 		}
 	}
@@ -194,7 +192,7 @@ func TestHeld(t *testing.T) {
 
 // TestMaxHeld: when too many datagrams are held the others pass.
 func TestMaxHeld(t *testing.T) {
-	f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
+	f, err := newFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
 		Faults{})
 	require.NoError(t, err)
 	defer f.Close()

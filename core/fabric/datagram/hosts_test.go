@@ -107,9 +107,9 @@ func TestUDPSendsTheRestLater(t *testing.T) {
 	packets, waits := make([]datagram.Packet, 64), 0
 	for deadline := time.Now().Add(30 * time.Second); counted(x[0], "datagrams_sent") <
 		sent; waits++ {
-		waiter, _ := datagram.AsWaiter(x[0])
+		waiter, _ := x[0].(datagram.Waiter)
 		require.NoError(t, waiter.Wait(time.Until(deadline)))
-		_, err := x[0].Receive(packets)
+		_, err := x[0].Receive(packets, datagram.Target{})
 		require.NoError(t, err)
 		require.True(t, time.Now().Before(deadline), "timed out waiting for the rest to be sent")
 	}
@@ -117,7 +117,7 @@ func TestUDPSendsTheRestLater(t *testing.T) {
 	require.Equal(t, 1, counted(x[0], "send_buffer_full"))
 	arrived := 0
 	require.Eventually(t, func() bool {
-		n, err := x[1].Receive(packets)
+		n, err := x[1].Receive(packets, datagram.Target{})
 		require.NoError(t, err)
 		arrived += n
 		return arrived == sent

@@ -39,7 +39,7 @@ func (l *portLink) post(head []byte, size, n int) (sent int) {
 }
 
 func (l *portLink) take(most int) int {
-	n, err := l.port.Receive(l.packets[:most])
+	n, err := l.port.Receive(l.packets[:most], Target{})
 	l.fail(err)
 	kept := 0
 	for i := range n {

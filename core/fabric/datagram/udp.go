@@ -93,7 +93,6 @@ type UDP struct {
 var (
 	_ Port   = (*UDP)(nil)
 	_ Waiter = (*UDP)(nil)
-	_ Placer = (*UDP)(nil)
 )
 
 // udpRemote is a remote with its socket address.

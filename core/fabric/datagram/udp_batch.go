@@ -88,11 +88,9 @@ type udpReceive struct {
 	ask     int  // messages to ask for; grows while there are some
 	unnamed bool // the messages carry no address: they are from the connected remote
 
-	wanted    []byte // what Place was given, for the next Receive
-	head      int    // bytes in front of placed bodies
-	into      []byte // where the first placed messages have their bodies
-	placed    int    // messages
-	placeable int    // bytes of a body of the MTU
+	target    Target // of the last fetch
+	placed    int    // messages whose bodies are in the target, if they are as long as the MTU
+	placeable int    // bytes of such a body
 
 	mayCoalesce bool
 	coalesces   bool // and always will: messages in the queue may already be several datagrams

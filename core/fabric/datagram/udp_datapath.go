@@ -248,7 +248,7 @@ func (p *UDP) sendSegments(run *udpRun) unix.Errno {
 }
 
 // Receive implements [Port].
-func (p *UDP) Receive(packets []Packet) (n int, err error) {
+func (p *UDP) Receive(packets []Packet, target Target) (n int, err error) {
 	if p.closed {
 		return 0, ErrClosed
 	}
@@ -257,9 +257,8 @@ func (p *UDP) Receive(packets []Packet) (n int, err error) {
 	}
 	r := &p.receive
 	if r.next == r.filled && len(packets) > 0 {
-		p.fetch(len(packets))
+		p.fetch(len(packets), target)
 	}
-	r.wanted = nil
 	for n < len(packets) && r.next < r.filled {
 		if p.take(&packets[n]) {
 			n++
@@ -271,7 +270,7 @@ func (p *UDP) Receive(packets []Packet) (n int, err error) {
 // fetch receives at most the given number of messages from the kernel. It asks for one at first, so
 // that a single datagram is answered before the kernel has looked for a second, and for twice as
 // many each time that something was there.
-func (p *UDP) fetch(most int) {
+func (p *UDP) fetch(most int, target Target) {
 	r := &p.receive
 	for i := range r.filled {
 		h := &r.headers[i].header
@@ -280,7 +279,7 @@ func (p *UDP) fetch(most int) {
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
 	most = min(most, r.ask, len(r.headers))
-	r.place(most)
+	r.place(most, target, p.mtu)
 	n, errno := p.receiveUpTo(most)
 	p.counts.syscalls++
 	r.unplace()
@@ -288,6 +287,7 @@ func (p *UDP) fetch(most int) {
 	case 0:
 		p.counts.receiveCalls++
 		r.filled = n
+		p.settle()
 		p.readControl()
 		r.ask = r.nextAsk()
 		if r.ask >= coalesceFrom && r.mayCoalesce && !r.coalesces {
@@ -304,26 +304,21 @@ func (p *UDP) fetch(most int) {
 	r.ask = 1
 }
 
-// Place implements [Placer].
-func (p *UDP) Place(into []byte, head int) {
-	p.receive.wanted, p.receive.head, p.receive.placeable = into, head, p.mtu-head
-}
-
-// place has the bodies of up to the given number of messages received into what Place was given.
-func (r *udpReceive) place(most int) {
+// place has the bodies of up to the given number of messages received into the target.
+func (r *udpReceive) place(most int, target Target, mtu int) {
 	r.placed = 0
-	if len(r.wanted) == 0 {
+	if len(target.Memory) == 0 {
 		return
 	}
-	r.into = r.wanted
-	r.placed = min(most, len(r.into)/r.placeable)
+	r.target, r.placeable = target, mtu-target.Head
+	r.placed = min(most, len(target.Memory)/r.placeable)
 	for i := range r.placed {
 		v := &r.vectors[i]
-		v[0].SetLen(r.head)
-		v[1].Base = &r.into[i*r.placeable]
+		v[0].SetLen(r.target.Head)
+		v[1].Base = &r.target.Memory[i*r.placeable]
 		v[1].SetLen(r.placeable)
 		r.headers[i].header.SetIovlen(2)
-		if end := r.head + r.placeable; end < r.size {
+		if end := r.target.Head + r.placeable; end < r.size {
 			v[2].Base = &r.buffer(i)[end]
 			v[2].SetLen(r.size - end)
 			r.headers[i].header.SetIovlen(3)
@@ -340,8 +335,28 @@ func (r *udpReceive) unplace() {
 	}
 }
 
-// body returns where the body of the i-th message is placed.
-func (r *udpReceive) body(i int) []byte { return r.into[i*r.placeable:][:r.placeable] }
+// settle moves the bodies that Receive does not return in the target behind their heads: those of
+// datagrams shorter than the MTU, and all if a message is several datagrams, which get ahead of the
+// parts of the target.
+func (p *UDP) settle() {
+	r := &p.receive
+	r.placed = min(r.placed, r.filled)
+	several := false
+	for i := range r.placed {
+		several = several || int(r.headers[i].length) > p.mtu
+	}
+	for i := range r.placed {
+		length := int(r.headers[i].length)
+		if more := min(length-r.target.Head, r.placeable); more > 0 && (several || length < p.mtu) {
+			copy(r.buffer(i)[r.target.Head:], r.target.Memory[i*r.placeable:][:more])
+			p.counts.copies++
+			p.counts.copiedBytes += uint64(more)
+		}
+	}
+	if several {
+		r.placed = 0
+	}
+}
 
 // nextAsk returns how many messages to ask for after some have come: twice as many, unless their
 // buffers would leave the cache.
@@ -424,21 +439,15 @@ func (p *UDP) take(packet *Packet) bool {
 	length := int(r.headers[r.next].length)
 	size := min(r.segment, length-r.offset)
 	packet.Body = nil
-	if r.next < r.placed && r.offset == 0 {
-		if length == p.mtu && size == length {
-			packet.Body = r.body(r.next)
-		} else if more := min(length-r.head, r.placeable); more > 0 {
-			copy(r.buffer(r.next)[r.head:], r.body(r.next)[:more])
-			p.counts.copies++
-			p.counts.copiedBytes += uint64(more)
-		}
+	if r.next < r.placed && length == p.mtu {
+		packet.Body = r.target.Memory[r.next*r.placeable:][:r.placeable]
 	}
 	ok := size <= p.mtu && r.headers[r.next].header.Flags&unix.MSG_TRUNC == 0
 	if ok {
 		end := r.offset + size
 		packet.Data = r.buffer(r.next)[r.offset:end:end]
 		if packet.Body != nil {
-			packet.Data = packet.Data[:r.head]
+			packet.Data = packet.Data[:r.target.Head]
 		}
 		if r.unnamed {
 			packet.Source = p.connected.source

@@ -47,7 +47,7 @@ func receiveUntil(t *testing.T, p Port, what string, done func(data []byte, sour
 	t.Helper()
 	packets := make([]Packet, 16)
 	for deadline := time.Now().Add(patience); ; {
-		n, err := p.Receive(packets)
+		n, err := p.Receive(packets, Target{})
 		require.NoError(t, err)
 		for _, packet := range packets[:n] {
 			if done(packet.Data, packet.Source) {
@@ -127,7 +127,7 @@ func TestUDPStrangers(t *testing.T) {
 				// Drain the socket's buffer, which may be small.
 				packets := make([]Packet, 4)
 				for range 2 * 25 { // each may be too long
-					n, err := a.Receive(packets)
+					n, err := a.Receive(packets, Target{})
 					require.NoError(t, err)
 					for _, p := range packets[:n] {
 						require.False(t, sources[p.Source])
@@ -263,7 +263,7 @@ func TestUDPRefusals(t *testing.T) {
 	for deadline := time.Now().Add(patience); counter(a, "refused") == 0; {
 		require.True(t, a.Send(r, []byte("refused"), nil))
 		require.NoError(t, a.Flush())
-		_, err := a.Receive(make([]Packet, 4))
+		_, err := a.Receive(make([]Packet, 4), Target{})
 		require.NoError(t, err)
 		require.True(t, time.Now().Before(deadline), "timed out waiting for a refusal")
 	}
@@ -300,7 +300,7 @@ func TestUDPDrops(t *testing.T) {
 			packets := make([]Packet, 64)
 			// The kernel may be late, and one drop may be several coalesced datagrams.
 			for deadline := time.Now().Add(patience); ; {
-				n, err := b.Receive(packets)
+				n, err := b.Receive(packets, Target{})
 				require.NoError(t, err)
 				for _, p := range packets[:n] {
 					count(p.Data)
@@ -321,7 +321,7 @@ func TestUDPDrops(t *testing.T) {
 					require.NoError(t, a.Flush())
 					sent = time.Now()
 				}
-				n, err := b.Receive(packets)
+				n, err := b.Receive(packets, Target{})
 				require.NoError(t, err)
 				if slices.ContainsFunc(packets[:n],
 					func(p Packet) bool { return string(p.Data) == "after" }) {
@@ -367,7 +367,7 @@ func TestUDPCoalesces(t *testing.T) {
 		}
 		require.NoError(t, a.Flush())
 		for range 8 {
-			_, err := b.Receive(make([]Packet, 16))
+			_, err := b.Receive(make([]Packet, 16), Target{})
 			require.NoError(t, err)
 		}
 		require.True(t, time.Now().Before(deadline),
@@ -377,9 +377,9 @@ func TestUDPCoalesces(t *testing.T) {
 	require.Less(t, counter(b, "receive_calls"), counter(b, "datagrams_received"))
 }
 
-// Bodies of the MTU come where Place wants them, one for each datagram in order, and all others in
-// one piece. Nothing is written to the place after the next Receive.
-func TestUDPPlaces(t *testing.T) {
+// Bodies of the MTU come into the target, one for each datagram in order, and all others in one
+// piece. Nothing is written to the target after the next Receive.
+func TestUDPTarget(t *testing.T) {
 	const mtu, head = 1000, 16
 	for _, offload := range []Offload{OffloadOff, OffloadOn} {
 		a, b := openUDP(t, UDPOptions{MTU: mtu, Offload: offload}),
@@ -404,10 +404,11 @@ func TestUDPPlaces(t *testing.T) {
 				if b.receive.next == b.receive.filled {
 					bodies = nil
 				}
-				if round%4 != 3 {
-					b.Place(into, head)
+				target := Target{into, head}
+				if round%4 == 3 {
+					target = Target{}
 				}
-				n, err := b.Receive(packets)
+				n, err := b.Receive(packets, target)
 				require.NoError(t, err)
 				for _, p := range packets[:n] {
 					if p.Body != nil {
@@ -420,7 +421,7 @@ func TestUDPPlaces(t *testing.T) {
 						}
 						require.NotContains(t, bodies, at, "each has a place of its own")
 						bodies = append(bodies, at)
-						p.Gather()
+						p.Join()
 					}
 					require.Equal(t, datagram(number, sizes[number]), p.Data)
 					number++
@@ -431,8 +432,7 @@ func TestUDPPlaces(t *testing.T) {
 		require.Positive(t, placed)
 
 		clear(into)
-		b.Place(into, head)
-		_, err := b.Receive(packets) // there is nothing
+		_, err := b.Receive(packets, Target{into, head}) // there is nothing
 		require.NoError(t, err)
 		require.True(t, a.Send(to, datagram(7, mtu), nil))
 		require.NoError(t, a.Flush())

@@ -75,7 +75,7 @@ func TestVerbsSendsTheRestLater(t *testing.T) {
 	}
 	packets := make([]datagram.Packet, 64)
 	receive := func(p *datagram.Verbs) []datagram.Packet {
-		n, err := p.Receive(packets)
+		n, err := p.Receive(packets, datagram.Target{})
 		require.NoError(t, err)
 		return packets[:n]
 	}

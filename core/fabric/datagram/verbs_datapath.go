@@ -84,8 +84,8 @@ func (p *Verbs) Flush() error {
 	return p.failed
 }
 
-// Receive implements [Port].
-func (p *Verbs) Receive(packets []Packet) (n int, err error) {
+// Receive implements [Port]. The device puts bodies where their receives are.
+func (p *Verbs) Receive(packets []Packet, _ Target) (n int, err error) {
 	if p.closed {
 		return 0, ErrClosed
 	}

@@ -139,14 +139,14 @@ func controlClosed(t *testing.T, s *Suite) {
 	require.NoError(t, a.Close())
 	require.False(t, a.Send(to, nil, []byte{1}))
 	require.ErrorIs(t, a.Flush(), datagram.ErrClosed)
-	_, err := a.Receive(a.packets)
+	_, err := a.Receive(a.packets, datagram.Target{})
 	require.ErrorIs(t, err, datagram.ErrClosed)
 	_, err = a.Open(b.Address())
 	require.ErrorIs(t, err, datagram.ErrClosed)
 	a.Release(to)
 	require.NotEmpty(t, a.Address())
 	require.NotEmpty(t, a.ReadStats(nil))
-	if w, ok := datagram.AsWaiter(a.Port); ok {
+	if w, ok := a.Port.(datagram.Waiter); ok {
 		w.Wake()
 		require.ErrorIs(t, w.Wait(time.Hour), datagram.ErrClosed)
 	}
@@ -191,7 +191,7 @@ func controlWait(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
 	to, from := a.to(b), b.to(a)
-	w, ok := datagram.AsWaiter(b.Port)
+	w, ok := b.Port.(datagram.Waiter)
 	if !ok {
 		t.Skip("this port cannot wait")
 	}

@@ -78,7 +78,7 @@ func (n *node) to(other *node) datagram.Remote {
 
 // poll receives once.
 func (n *node) poll() {
-	count, err := n.Receive(n.packets)
+	count, err := n.Receive(n.packets, datagram.Target{})
 	require.NoError(n.t, err, "receiving")
 	for _, p := range n.packets[:count] {
 		n.arrived = append(n.arrived, message{string(p.Data), p.Source})

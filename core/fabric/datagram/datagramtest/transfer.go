@@ -174,7 +174,7 @@ func transferOneByOne(t *testing.T, s *Suite) {
 	x := s.nodes(t, 2)
 	a, b := x[0], x[1]
 	to, from := a.to(b), b.to(a)
-	n, err := b.Receive(nil)
+	n, err := b.Receive(nil, datagram.Target{})
 	require.NoError(t, err)
 	require.Zero(t, n)
 	b.packets = b.packets[:1]
@@ -193,7 +193,7 @@ func transferOneByOne(t *testing.T, s *Suite) {
 	}
 	a.flush()
 	time.Sleep(time.Millisecond) // so that there are usually several at once
-	count, err := b.Receive(b.packets)
+	count, err := b.Receive(b.packets, datagram.Target{})
 	require.NoError(t, err)
 	copies := make([]string, count)
 	for i, p := range b.packets[:count] {
@@ -229,7 +229,7 @@ func transferOwnData(t *testing.T, s *Suite) {
 		}
 		a.flush()
 		for range 100 {
-			n, err := b.Receive(b.packets)
+			n, err := b.Receive(b.packets, datagram.Target{})
 			require.NoError(t, err)
 			for _, p := range b.packets[:n] {
 				require.True(t, want[string(p.Data)], "a packet was changed")
@@ -266,8 +266,8 @@ func transferNoAllocation(t *testing.T, s *Suite) {
 		_ = a.Send(to, head, long)
 		_ = a.Flush()
 		for range 20 {
-			_, _ = b.Receive(packets)
-			_, _ = a.Receive(packets)
+			_, _ = b.Receive(packets, datagram.Target{})
+			_, _ = a.Receive(packets, datagram.Target{})
 		}
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
@@ -286,7 +286,7 @@ func transferThreads(t *testing.T, s *Suite) {
 	wait.Go(func() { // answers until it receives "stop"
 		packets := make([]datagram.Packet, 8)
 		for time.Now().Before(deadline) {
-			n, _ := b.Receive(packets)
+			n, _ := b.Receive(packets, datagram.Target{})
 			for _, p := range packets[:n] {
 				if string(p.Data) == "stop" {
 					return
@@ -304,7 +304,7 @@ func transferThreads(t *testing.T, s *Suite) {
 			_ = a.Send(toB, []byte(ping), nil)
 			_ = a.Flush()
 			for sent := time.Now(); !answered && time.Since(sent) < s.resend(); {
-				n, err := a.Receive(packets)
+				n, err := a.Receive(packets, datagram.Target{})
 				require.NoError(t, err)
 				for _, p := range packets[:n] {
 					answered = answered || string(p.Data) == ping
@@ -322,7 +322,7 @@ func transferThreads(t *testing.T, s *Suite) {
 		case <-stopped:
 			ended = true
 		case <-time.After(10 * time.Millisecond):
-			_, _ = a.Receive(packets)
+			_, _ = a.Receive(packets, datagram.Target{})
 		}
 	}
 }
