@@ -1,11 +1,13 @@
 package report
 
 import (
+	"regexp"
 	"slices"
 
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -14,15 +16,16 @@ import (
 type ranking struct {
 	Set    int    `json:"set"`
 	Metric string `json:"metric"`
-	// Floor is the least lead that counts, and From where it is from.
-	Floor float64      `json:"floor"`
-	From  string       `json:"from,omitempty"`
+	// Lead is the least lead that counts, and where it is from.
+	Lead  string       `json:"lead"`
 	Loads []rankedLoad `json:"loads"`
 }
 
 // rankedLoad has the cells of one load, the best first.
 type rankedLoad struct {
-	Load  string       `json:"load"`
+	Load string `json:"load"`
+	// Of is what the limits of its cells are of.
+	Of    string       `json:"of"`
 	Led   bool         `json:"led,omitempty"` // the first is told apart from all others
 	Cells []rankedCell `json:"cells"`
 }
@@ -32,6 +35,9 @@ type rankedCell struct {
 	Cell  int    `json:"cell"`
 	Group string `json:"group"`
 }
+
+// calibrationPath matches a calibration with its path.
+var calibrationPath = regexp.MustCompile(` \(calibration of ([0-9-]+)[^)]*\)`)
 
 // rankings compares the transports within each set, as diff --along transport does. A set that it
 // refuses, such as one with a single transport, has a note instead.
@@ -47,6 +53,10 @@ func (b *builder) rankings() {
 				printable.Text(err.Error()))
 			continue
 		}
+		lead := format.Share(o.Floor)
+		if from != "" {
+			lead += ", " + calibrationPath.ReplaceAllString(from, " (calibration of $1)")
+		}
 		numbers := map[string]int{}
 		for c := range s.Cells {
 			numbers[s.Cells[c].Key("track")] = b.first[i] + c
@@ -55,20 +65,15 @@ func (b *builder) rankings() {
 			numbers[s.Cells[c].Key()] = b.first[i] + c
 		}
 		for g := range r.Groups {
-			b.rank(i, &r.Groups[g], numbers)
-		}
-		for k := range b.doc.Rankings {
-			if b.doc.Rankings[k].Set == i {
-				b.doc.Rankings[k].Floor, b.doc.Rankings[k].From = o.Floor, from
-			}
+			b.rank(i, lead, &r.Groups[g], numbers)
 		}
 	}
 }
 
 // rank adds one load to the ranking by its metric. numbers has the numbers of the set's cells by
 // key.
-func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int) {
-	if group.Metric == result.Throughput && openLoop(group.Cells()[0]) {
+func (b *builder) rank(at int, lead string, group *compare.Candidates, numbers map[string]int) {
+	if group.Metric == result.Throughput && group.Cells()[0].OpenLoop() {
 		return // the schedule sets it
 	}
 	load := rankedLoad{Load: group.Cell, Led: group.Leader != ""}
@@ -78,6 +83,9 @@ func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int
 			cell = numbers[c.Key("track")]
 		}
 		load.Cells = append(load.Cells, rankedCell{cell, group.List[i].Group})
+		if ratio, of := b.floorOf(cell); ratio != nil && load.Of == "" {
+			load.Of = of
+		}
 	}
 	k := slices.IndexFunc(b.doc.Rankings, func(r ranking) bool {
 		return r.Set == at &&
@@ -85,7 +93,7 @@ func (b *builder) rank(at int, group *compare.Candidates, numbers map[string]int
 	})
 	if k < 0 {
 		k = len(b.doc.Rankings)
-		b.doc.Rankings = append(b.doc.Rankings, ranking{Set: at, Metric: group.Metric})
+		b.doc.Rankings = append(b.doc.Rankings, ranking{Set: at, Metric: group.Metric, Lead: lead})
 	}
 	b.doc.Rankings[k].Loads = append(b.doc.Rankings[k].Loads, load)
 }

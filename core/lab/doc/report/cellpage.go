@@ -175,14 +175,6 @@ func (b *builder) figures(cell int) *doc.Doc {
 	return out
 }
 
-// summary returns a cell's summary of one metric, or nil.
-func (b *builder) summary(cell int, name string) *result.Metric {
-	if m, known := b.metric(cell, name); known {
-		return &m
-	}
-	return nil
-}
-
 // slowdowns draws how much each class of traffic is slowed by the others.
 func slowdowns(figures []result.ClassFigures) string {
 	most := 1.0
@@ -218,9 +210,9 @@ func (b *builder) spectrumTable(cell int, d *detail) *table {
 	names := []string{"cell", "time"}
 	var at []int
 	for _, share := range spectrumShares {
-		i := slices.IndexFunc(b.doc.Grid, func(g float64) bool { return g >= share-1e-9 })
+		i := slices.IndexFunc(grid(), func(g float64) bool { return g >= share-1e-9 })
 		at = append(at, i)
-		names = append(names, ">"+shareText(b.doc.Grid[i]))
+		names = append(names, ">"+b.doc.Grid[i].Text)
 	}
 	t := doc.NewTable(names...)
 	for _, of := range []struct {

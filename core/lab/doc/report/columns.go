@@ -11,6 +11,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -37,45 +38,106 @@ func (b *builder) columns() {
 			b.shown = append(b.shown, shown.Cell(cell))
 		}
 	}
-	for _, cell := range b.cells {
-		for _, name := range drawnRepeats {
-			c.Repeats[name] = append(c.Repeats[name], rounded(cell.Samples[name]))
+	b.metrics()
+	for i, cell := range b.cells {
+		for _, name := range drawn {
+			c.Repeats[name] = append(c.Repeats[name], roundedAll(cell.Samples[name]))
 		}
 		c.Series = append(c.Series, b.seriesOf(cell))
 		c.Label = append(c.Label, b.labels.Of(cell.Config))
+		c.Names = append(c.Names, b.label(i))
 		c.Load = append(c.Load, b.load(cell))
-		c.Open = append(c.Open, openLoop(cell))
+		c.Own = append(c.Own, b.own(cell))
+		c.Open = append(c.Open, cell.OpenLoop())
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
 		c.Worst = append(c.Worst, string(worst(cell.Warnings)))
 		c.Warnings = append(c.Warnings, warnings(cell.Warnings))
+		c.Limit, c.Floors = append(c.Limit, b.limit(i)), append(c.Floors, b.floors(i))
+		counted := ""
+		if rate := b.summary(i, result.Throughput); rate != nil {
+			counted = format.Count(rate.N, "repeat")
+		}
+		c.Counted = append(c.Counted, counted)
 	}
-	b.metrics()
+	for i := range d.Series {
+		d.Series[i].Name = d.Series[i].String()
+	}
 }
 
-// drawnRepeats are the metrics of the charts, which draw each repeat behind its median.
-var drawnRepeats = []string{
+// own has a transport's own options of a cell that vary.
+func (b *builder) own(c *set.Cell) string {
+	var parts []string
+	for _, name := range b.varying {
+		own, isOwn := strings.CutPrefix(name, ownPrefix)
+		if value, has := b.named(c, name); isOwn && has {
+			parts = append(parts, own+"="+set.Value(name, value))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// floorOf returns how far a cell is from the floor of the medium, by the ratio that its load
+// allows, and what that is of, or nil.
+func (b *builder) floorOf(cell int) (ratio *result.Metric, of string) {
+	if time := b.summary(cell, result.FloorRatio); time != nil {
+		return time, "p50 / round trip"
+	}
+	return b.summary(cell, result.OpTimeRatio), "time per op / floor"
+}
+
+func (b *builder) limit(cell int) string {
+	if ratio, _ := b.floorOf(cell); ratio != nil {
+		return format.Value(*ratio) + " x"
+	}
+	return ""
+}
+
+// floors has the ratios of a cell to the floor of the medium.
+func (b *builder) floors(cell int) string {
+	var parts []string
+	for _, of := range [][2]string{{result.FloorRatio, "p50"}, {result.OpTimeRatio, "op"}} {
+		if m := b.summary(cell, of[0]); m != nil {
+			parts = append(parts, of[1]+" "+format.Value(*m)+" x the floor")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// drawn are the metrics of charts, which draw their intervals, and each repeat behind its median.
+var drawn = []string{
 	result.Throughput, result.Goodput, result.LatencyP50, result.LatencyP99, result.LatencyP999,
 	result.ResponseP50, result.ResponseP99, result.ResponseP999, result.SetupConnectAll,
 }
 
-// rounded returns samples with four digits, enough to draw them.
-func rounded(samples []float64) []float64 {
+// rounded returns a value with four digits, enough to draw it and to sort by it.
+func rounded(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
+func roundedAll(samples []float64) []float64 {
 	var list []float64
 	for _, v := range samples {
-		short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-		if err != nil {
-			short = v
-		}
-		list = append(list, short)
+		list = append(list, rounded(v))
 	}
 	return list
+}
+
+func roundedOrNil(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	return new(rounded(*v))
 }
 
 // inStates returns what a closed loop did in each state of the machine. An open loop has none: its
 // rate is the load's.
 func inStates(c *set.Cell, states compare.States) (list []inState) {
-	if openLoop(c) {
+	if c.OpenLoop() {
 		return nil
 	}
 	ratios := map[string]*float64{}
@@ -86,11 +148,6 @@ func inStates(c *set.Cell, states compare.States) (list []inState) {
 		list = append(list, inState{m, ratios[m.State]})
 	}
 	return list
-}
-
-// openLoop reports whether a cell is an open loop.
-func openLoop(c *set.Cell) bool {
-	return c.OpenLoop()
 }
 
 // worst returns the highest severity.
@@ -116,7 +173,7 @@ func warnings(list []result.Finding) int {
 // seriesOf returns the series of a cell, and adds a new one. A cell that never ran has no provider
 // and belongs to any series of its transport.
 func (b *builder) seriesOf(c *set.Cell) int {
-	mine := series{c.Transport(), c.Plugin.Provider}
+	mine := series{Transport: c.Transport(), Provider: c.Plugin.Provider}
 	for i, s := range b.doc.Series {
 		if s == mine || mine.Provider == "" && s.Transport == mine.Transport &&
 			c.Status != set.Published {
@@ -207,32 +264,68 @@ func (b *builder) metrics() {
 		lists[i] = s.Cells
 	}
 	for _, name := range set.Metrics(lists...) {
-		def := result.Define(name)
-		m := metricColumn{Name: name, Unit: def.Unit, Better: def.Better, Help: def.Help}
-		for _, c := range b.shown {
-			s, known := c.Metric(name)
-			if !known {
-				m.Median, m.Low, m.High, m.N = append(m.Median, nil), append(m.Low, nil),
-					append(m.High, nil), append(m.N, 0)
-				continue
+		m := metricColumn{result.Define(name), make([]*result.Metric, len(b.cells))}
+		m.Name = name
+		for i, c := range b.shown {
+			if s, known := c.Metric(name); known {
+				s.Unit, s.Better = m.Unit, m.Better
+				m.Values[i] = &s
 			}
-			m.Median, m.Low, m.High, m.N = append(m.Median, &s.Median), append(m.Low, s.Low),
-				append(m.High, s.High), append(m.N, s.N)
 		}
 		b.doc.Metrics = append(b.doc.Metrics, m)
 	}
 }
 
-// metric returns a cell's summary of one metric.
-func (b *builder) metric(cell int, name string) (result.Metric, bool) {
+// column returns a metric of all cells, or nil.
+func (b *builder) column(name string) *metricColumn {
 	for i := range b.doc.Metrics {
-		m := &b.doc.Metrics[i]
-		if m.Name == name && m.Median[cell] != nil {
-			return result.Metric{Unit: m.Unit, Better: m.Better, Median: *m.Median[cell],
-				Low: m.Low[cell], High: m.High[cell], N: m.N[cell]}, true
+		if b.doc.Metrics[i].Name == name {
+			return &b.doc.Metrics[i]
 		}
 	}
-	return result.Metric{}, false
+	return nil
+}
+
+// summary returns a cell's summary of one metric, or nil.
+func (b *builder) summary(cell int, name string) *result.Metric {
+	if m := b.column(name); m != nil {
+		return m.Values[cell]
+	}
+	return nil
+}
+
+// inHeat are the units of the metrics in the heat maps.
+var inHeat = []string{"op/s", "B/s", "ns", "ratio", "token/s", "iteration/s"}
+
+// show writes the metrics for the script: those of the charts and of the heat maps.
+func (b *builder) show(maps []heatMap) {
+	for i := range b.doc.Metrics {
+		m := &b.doc.Metrics[i]
+		isDrawn := slices.Contains(drawn, m.Name)
+		isHeat := m.Better != result.None && slices.Contains(inHeat, m.Unit)
+		if !isDrawn && !isHeat && m.Name != result.Floor {
+			continue
+		}
+		shown := shownMetric{Name: m.Name, Unit: m.Unit, Help: m.Help}
+		for _, v := range m.Values {
+			text, between := "", ""
+			var median, low, high *float64
+			if v != nil {
+				text, between = format.Value(*v), format.Interval(*v)
+				median = new(rounded(v.Median))
+				low, high = roundedOrNil(v.Low), roundedOrNil(v.High)
+			}
+			shown.Text, shown.Interval = append(shown.Text, text), append(shown.Interval, between)
+			shown.Median = append(shown.Median, median)
+			if isDrawn {
+				shown.Low, shown.High = append(shown.Low, low), append(shown.High, high)
+			}
+		}
+		if isHeat {
+			shown.Share, shown.Level = sharesOf(maps, m)
+		}
+		b.doc.Shown = append(b.doc.Shown, shown)
+	}
 }
 
 // curves adds the load curves of each set, or a note for a set without one.
@@ -251,14 +344,24 @@ func (b *builder) curves() {
 			}
 			mine := curve{
 				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell],
-				Label: b.labels.Of(c.Config), Open: c.Open, Axis: c.Axis,
-				Metric: c.Metric, Knee: c.Knee, Most: mostOf(&c, b.Objective != nil),
-				Operating: c.Operating, Message: c.Message,
-				Points: []point{},
+				Label: b.labels.Of(c.Config), Open: c.Open, Metric: c.Metric,
+				Points: []point{}, Knee: -1, Most: -1,
+			}
+			transport := b.doc.Series[mine.Series].Transport
+			mine.Rest = strings.TrimSpace(strings.TrimPrefix(mine.Label, transport))
+			if len(b.sets) > 1 {
+				mine.Rest = b.names[i] + " " + mine.Rest
 			}
 			for _, p := range c.Points {
-				mine.Points = append(mine.Points, point{b.first[i] + p.Cell, p.Load, p.Meets,
-					p.Past, p.Unusable})
+				at := point{b.first[i] + p.Cell, p.Meets, p.Past, p.Unusable}
+				mine.Points = append(mine.Points, at)
+			}
+			if c.Knee != nil {
+				mine.Knee = mine.Points[*c.Knee].Cell
+			}
+			most := mostOf(&c, b.Objective != nil)
+			if most != nil && b.summary(mine.Points[*most].Cell, result.Throughput) != nil {
+				mine.Most = mine.Points[*most].Cell
 			}
 			b.doc.Curves = append(b.doc.Curves, mine)
 		}

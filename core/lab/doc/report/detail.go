@@ -187,6 +187,23 @@ func grid() []float64 {
 	return list
 }
 
+// gridTicks are the grid's places on the axis of a spectrum.
+func gridTicks() (list []tick) {
+	for _, share := range grid() {
+		list = append(list, tick{1 / (1 - share), shareText(share)})
+	}
+	return list
+}
+
+// spectrumTicks are the ticks of the axis: the half, and one for each nine.
+func spectrumTicks() []tick {
+	list := []tick{{2, shareText(0.5)}}
+	for x := 10.0; x <= 1e7; x *= 10 {
+		list = append(list, tick{x, shareText(1 - 1/x)})
+	}
+	return list
+}
+
 // enough is the smallest number of samples above a point of a spectrum.
 const enough = 10
 

@@ -20,7 +20,7 @@ import (
 func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
 	for i := 1; i < len(b.sets); i++ {
-		d := diff{Old: 0, New: i}
+		d := diff{Old: 0, New: i, Sides: b.names[0] + " → " + b.names[i]}
 		o, from := b.Compare, ""
 		o.Floor, from = calibration.LeastChange(b.calibrationsOf(b.sets[0], b.sets[i]),
 			calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0],
@@ -76,11 +76,6 @@ type changeList struct {
 	Rows              []changeRow
 	More              int
 	Summary           string
-}
-
-type tick struct {
-	X    float64
-	Text string
 }
 
 type changeRow struct {

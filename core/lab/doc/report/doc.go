@@ -11,13 +11,14 @@
 //
 // # Decisions
 //
-// Figures keep all their digits, so the page equals an export. They are compressed, because 5,000
+// Samples keep all their digits, so the page equals an export. They are compressed, because 5,000
 // cells would be more than 100 MB of JSON. The page unpacks the overview at once and details when
 // it shows them.
 //
-// The command computes every figure and formats every table, so that tests cover it; the script
-// selects, sorts and arranges. A table travels as rows of HTML and an order for each column, so
-// that the script has no second copy of the rules. Tables of cells that resemble each other are
+// Go computes and formats every figure, so that tests cover it; the script filters, sorts, draws
+// and shows. It formats only the ticks of charts and what a point of a spectrum shows, with the
+// copy of format.Number that TestFormatInBrowser compares with Go's. A table travels as rows of
+// HTML and an order for each column, so that the script has no second copy of the rules. Tables of cells that resemble each other are
 // next to each other in their compressed chunk, because the compressor looks back 32 KB only. A
 // live page fetches the whole report again when files change: sending differences would be a second
 // way to draw everything. [Server] compares names, sizes and times of files, because network file

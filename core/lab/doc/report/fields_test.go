@@ -54,8 +54,8 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 	for name, in := range map[string]int{result.FloorRatio: 0, result.LibraryRatio: 0,
 		result.OpTimeRatio: 1} {
 		at := slices.IndexFunc(p.doc.Metrics, func(m metricColumn) bool { return m.Name == name })
-		require.NotNil(t, p.doc.Metrics[at].Median[in], name)
-		require.Nil(t, p.doc.Metrics[at].Median[1-in], "%s means nothing for the other load", name)
+		require.NotNil(t, p.doc.Metrics[at].Values[in], name)
+		require.Nil(t, p.doc.Metrics[at].Values[1-in], "%s means nothing for the other load", name)
 	}
 	for _, states := range p.doc.Cells.States {
 		require.Len(t, states, 2)

@@ -9,28 +9,25 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// heatMap shows the throughput of series by payload, or by load if the payload does not vary,
-// relative to the best of each column. Its cells do not differ in anything else.
+// heatMap shows series by payload, or by load if the payload does not vary. Its cells do not differ
+// in anything else.
 type heatMap struct {
 	Title   string
-	Columns []heatColumn
+	Columns [][]string // names as words, between which they may wrap
 	Rows    []heatRow
 }
 
-// heatColumn is a column's name as words, between which it may wrap.
-type heatColumn []string
-
+// heatRow has a cell for each column, whose number is -1 if there is none.
 type heatRow struct {
 	Label  string
 	Series int
 	Cells  []heatCell
 }
 
+// heatCell has the throughput of a cell.
 type heatCell struct {
 	Cell        int
-	Label       string
-	X, W, Mid   float64 // percent
-	Level       int     // 0 worst to 6 best; -1 without a figure
+	Level       int // 0 worst to 6 best; -1 without a figure
 	Share, Text string
 }
 
@@ -53,7 +50,65 @@ func (b *builder) heatMaps() []heatMap {
 	for _, title := range order {
 		maps = append(maps, b.heatMap(title, inMap[title], positions))
 	}
+	b.fill(maps)
 	return maps
+}
+
+// fill sets the throughput of the maps' cells.
+func (b *builder) fill(maps []heatMap) {
+	shares, levels := make([]string, len(b.cells)), slices.Repeat([]int{-1}, len(b.cells))
+	if m := b.column(result.Throughput); m != nil {
+		shares, levels = sharesOf(maps, m)
+	}
+	for _, m := range maps {
+		for _, row := range m.Rows {
+			for i := range row.Cells {
+				c := &row.Cells[i]
+				switch {
+				case c.Cell < 0:
+				case levels[c.Cell] < 0:
+					c.Level, c.Share, c.Text = -1, "-", b.doc.Cells.Status[c.Cell]
+				default:
+					rate := b.summary(c.Cell, result.Throughput)
+					c.Level, c.Share, c.Text = levels[c.Cell], shares[c.Cell], format.Value(*rate)
+				}
+			}
+		}
+	}
+}
+
+// sharesOf compares a metric of each cell with the best of its column: in percent, and as a colour
+// or -1.
+func sharesOf(maps []heatMap, m *metricColumn) (shares []string, levels []int) {
+	shares, levels = make([]string, len(m.Values)), slices.Repeat([]int{-1}, len(m.Values))
+	for _, h := range maps {
+		for column := range h.Columns {
+			best := 0.0
+			for _, row := range h.Rows {
+				v := m.in(row.Cells[column])
+				if v > 0 && (best == 0 || (v < best) == (m.Better == result.Lower)) {
+					best = v
+				}
+			}
+			for _, row := range h.Rows {
+				c := row.Cells[column]
+				if c.Cell < 0 || m.Values[c.Cell] == nil {
+					continue
+				}
+				share := shareOf(m.in(c), best, m.Better)
+				shares[c.Cell], levels[c.Cell] = percentOf(share), level(share)
+			}
+		}
+	}
+	return shares, levels
+}
+
+// in returns the median of a cell of the map, or 0 if there is none.
+func (m *metricColumn) in(c heatCell) float64 {
+	if c.Cell < 0 || m.Values[c.Cell] == nil {
+		return 0
+	}
+	return m.Values[c.Cell].Median
 }
 
 // payload is the option of the columns.
@@ -64,13 +119,8 @@ const payload = "value_size"
 // not vary between cells of a profile, the load is the column.
 func (b *builder) heatPosition(cell int, byPayload bool) heatPosition {
 	c := b.cells[cell]
-	p := heatPosition{row: b.doc.Series[b.doc.Cells.Series[cell]].String()}
-	for _, name := range b.varying {
-		own, isOwn := strings.CutPrefix(name, ownPrefix)
-		if value, has := b.named(c, name); isOwn && has {
-			p.row += " " + own + "=" + set.Value(name, value)
-		}
-	}
+	series := b.doc.Series[b.doc.Cells.Series[cell]].Name
+	p := heatPosition{row: strings.TrimSpace(series + " " + b.doc.Cells.Own[cell])}
 	if byPayload {
 		p.column, p.title = set.Value(payload, c.Config[payload]), b.load(c, payload)
 	} else {
@@ -120,43 +170,24 @@ func (b *builder) heatMap(title string, cells []int, positions []heatPosition) h
 	}
 	b.sortColumns(columns, cells, positions)
 	m := heatMap{Title: title}
-	width := 100 / float64(len(columns))
-	best := make([]float64, len(columns))
-	for i, column := range columns {
-		m.Columns = append(m.Columns, columnHead(column))
-		for _, row := range rows {
-			if cell, found := at[heatPosition{title, row, column}]; found {
-				if v, has := b.metric(cell, result.Throughput); has {
-					best[i] = max(best[i], v.Median)
-				}
-			}
-		}
+	for _, column := range columns {
+		m.Columns = append(m.Columns, strings.Fields(column))
 	}
 	for _, row := range rows {
 		r := heatRow{Label: row}
-		for i, column := range columns {
+		for _, column := range columns {
 			cell, found := at[heatPosition{title, row, column}]
 			if !found {
-				continue
-			}
-			r.Series = b.doc.Cells.Series[cell]
-			h := heatCell{Cell: cell, Label: b.doc.Cells.Label[cell], X: width * float64(i),
-				W: width, Mid: width * (float64(i) + 0.5), Level: -1}
-			if v, has := b.metric(cell, result.Throughput); has {
-				share := shareOf(v.Median, best[i], result.Higher)
-				h.Level, h.Share, h.Text = level(share), percentOf(share), format.Value(v)
+				cell = -1
 			} else {
-				h.Share, h.Text = "-", b.doc.Cells.Status[cell]
+				r.Series = b.doc.Cells.Series[cell]
 			}
-			r.Cells = append(r.Cells, h)
+			r.Cells = append(r.Cells, heatCell{Cell: cell})
 		}
 		m.Rows = append(m.Rows, r)
 	}
 	return m
 }
-
-// columnHead lets a name wrap between its options.
-func columnHead(name string) heatColumn { return strings.Fields(name) }
 
 // heatAcross names what the columns of the maps are.
 func (b *builder) heatAcross() string {

@@ -11,9 +11,9 @@ import (
 // all sets, and stored in columns, which is short.
 type document struct {
 	Title        string            `json:"title"`
-	Machine      string            `json:"machine"`
-	Version      string            `json:"version"` // of the commands that measured
-	Date         string            `json:"date"`
+	Machine      string            `json:"-"`
+	Version      string            `json:"-"` // of the commands that measured
+	Date         string            `json:"-"`
 	Live         bool              `json:"live,omitempty"`
 	Objective    string            `json:"objective,omitempty"`
 	Sets         []setInfo         `json:"sets"`
@@ -23,24 +23,34 @@ type document struct {
 	// Axes are the options that vary.
 	Axes  []axis `json:"axes"`
 	Cells cells  `json:"cells"`
-	// Metrics are the summaries of all cells, in the order in which they are shown.
-	Metrics []metricColumn `json:"metrics"`
+	// Metrics are the summaries of all cells, in the order in which they are shown, and Shown those
+	// that the script shows.
+	Metrics []metricColumn `json:"-"`
+	Shown   []shownMetric  `json:"metrics"`
 	Curves  []curve        `json:"curves"`
+	// Scalings are the charts of what depends on an option.
+	Scalings []scaling `json:"scalings"`
 	// Notes list the loads without a curve, and why.
 	Notes []string `json:"notes,omitempty"`
 	// Rankings answer which transport is best for which load, by set and metric. Unranked has the
 	// sets without an answer, and why.
 	Rankings []ranking `json:"rankings"`
 	Unranked []string  `json:"unranked,omitempty"`
-	// Findings are the problems of the figures, and Stacks the parts of times.
-	Findings []findingGroup `json:"-"`
-	Stacks   []stack        `json:"-"`
-	Diffs    []diff         `json:"diffs"`
-	Tables   overviewTables `json:"tables"`
+	// Stacks are the parts of times.
+	Stacks []stack        `json:"-"`
+	Diffs  []diff         `json:"diffs"`
+	Tables overviewTables `json:"tables"`
 	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
-	// Grid has the shares at which spectra are read.
-	Grid []float64 `json:"grid"`
+	// Grid has the shares at which spectra are read, and Ticks are those of their axis.
+	Grid  []tick `json:"grid"`
+	Ticks []tick `json:"ticks"`
+}
+
+// tick is a place on the axis of a chart, with its text.
+type tick struct {
+	X    float64 `json:"x"`
+	Text string  `json:"text"`
 }
 
 // stack is one kind of breakdown: means in ns.
@@ -58,15 +68,13 @@ type stackRow struct {
 
 // setInfo is one of the report's sets.
 type setInfo struct {
-	Name   string `json:"name"`
-	Source string `json:"source"`
-	Date   string `json:"date"`
-	Cells  int    `json:"cells"`
+	Name string `json:"name"`
 }
 
 type series struct {
 	Transport string `json:"transport"`
-	Provider  string `json:"provider,omitempty"`
+	Provider  string `json:"-"`
+	Name      string `json:"name"` // as String
 }
 
 func (s series) String() string {
@@ -88,22 +96,31 @@ type axis struct {
 type cells struct {
 	Set    []int    `json:"set"`
 	Series []int    `json:"series"`
-	Label  []string `json:"label"`
-	Load   []string `json:"load"` // the label without the transport and its own options
+	Label  []string `json:"-"`
+	// Names are the labels, with the set if there are several.
+	Names []string `json:"label"`
+	Load  []string `json:"load"` // the label without the transport and its own options
+	Own   []string `json:"own"`  // the transport's own options that vary
 	// Axes has for each axis the index of each cell's value, or -1.
 	Axes        [][]int `json:"axes"`
-	Environment []int   `json:"environment"`
-	Open        []bool  `json:"open"` // an open loop
+	Environment []int   `json:"-"`
+	Open        []bool  `json:"-"` // an open loop
 	// Connections is how many connections the start of each cell's ranks made on the side that has
 	// most; 0 if unknown.
-	Connections []int `json:"connections"`
+	Connections []int `json:"-"`
 	// States has what each closed loop did in each state of the machine, if the sets saw several.
 	States [][]inState `json:"-"`
 	// StateTexts are the States for people.
 	StateTexts []string `json:"states"`
-	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows].
-	Windows []string `json:"windows"`
-	// Repeats has the samples of each metric of a load curve, and RepeatStates the state of the
+	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows], and
+	// Counted counts the repeats of its throughput.
+	Windows []string `json:"-"`
+	Counted []string `json:"counted"`
+	// Limit is how far a cell is from the floor of the medium, by the ratio that its load allows,
+	// and Floors are both ratios in words.
+	Limit  []string `json:"limit"`
+	Floors []string `json:"floors"`
+	// Repeats has the samples of each metric that charts draw, and RepeatStates the state of the
 	// machine in each, if the sets saw several.
 	Repeats      map[string][][]float64 `json:"repeats"`
 	RepeatStates [][]string             `json:"repeat_states"`
@@ -113,8 +130,8 @@ type cells struct {
 	Worst    []string `json:"worst"`
 	Warnings []int    `json:"warnings"`
 	// Bound and Why are the verdict of the analysis, if any.
-	Bound []string `json:"bound"`
-	Why   []string `json:"why"`
+	Bound []string `json:"-"`
+	Why   []string `json:"-"`
 }
 
 // inState is the median throughput of a cell in one state of the machine, with the ratio to the
@@ -124,45 +141,58 @@ type inState struct {
 	Ratio *float64 `json:"ratio,omitempty"`
 }
 
-// metricColumn is one metric of all cells; null for cells without it.
+// metricColumn is one metric of all cells; nil for cells without it.
 type metricColumn struct {
-	Name   string        `json:"name"`
-	Unit   string        `json:"unit"`
-	Better result.Better `json:"better"`
-	Help   string        `json:"help"`
-	Median []*float64    `json:"median"`
-	Low    []*float64    `json:"low"`
-	High   []*float64    `json:"high"`
-	N      []int         `json:"n"`
+	result.Definition
+	Values []*result.Metric
+}
+
+// shownMetric has one metric of all cells for the script. Texts are empty and numbers null for
+// cells without it.
+type shownMetric struct {
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	Help     string   `json:"help"`
+	Text     []string `json:"text"`
+	Interval []string `json:"interval"`
+	// Share and Level compare a cell with the best of its column in the heat map: in percent, and
+	// as a colour or -1. A metric without them is not in the heat maps.
+	Share []string `json:"share,omitempty"`
+	Level []int    `json:"level,omitempty"`
+	// Median is rounded to four digits, by which the script draws and sorts. Low and High are its
+	// interval if charts draw the metric.
+	Median []*float64 `json:"median"`
+	Low    []*float64 `json:"low,omitempty"`
+	High   []*float64 `json:"high,omitempty"`
 }
 
 // curve is one configuration with several loads.
 type curve struct {
-	Series    int                      `json:"series"`
-	Set       int                      `json:"set"`
-	Label     string                   `json:"label"`
-	Open      bool                     `json:"open"`
-	Axis      string                   `json:"axis"`
-	Metric    string                   `json:"metric"`
-	Points    []point                  `json:"points"`
-	Knee      *int                     `json:"knee,omitempty"`
-	Most      *int                     `json:"most,omitempty"` // the point for the first part
-	Operating []analyze.OperatingPoint `json:"operating"`
-	Message   string                   `json:"message"`
+	Series int     `json:"series"`
+	Set    int     `json:"set"`
+	Label  string  `json:"-"`
+	Rest   string  `json:"rest"` // the label without the transport, with the set if there are several
+	Open   bool    `json:"open"`
+	Metric string  `json:"-"`
+	Points []point `json:"points"`
+	Knee   int     `json:"knee"` // the cell, or -1
+	// Most is the cell for the first part, or -1, and Card shows it.
+	Most int    `json:"most"`
+	Card string `json:"card,omitempty"`
 }
 
 type point struct {
 	Cell     int    `json:"cell"`
-	Load     string `json:"load"`
-	Meets    string `json:"meets,omitempty"`
+	Meets    string `json:"-"`
 	Past     bool   `json:"past,omitempty"`
 	Unusable string `json:"unusable,omitempty"`
 }
 
 // diff is the comparison of two of the report's sets.
 type diff struct {
-	Old int `json:"old"`
-	New int `json:"new"`
+	Old   int    `json:"-"`
+	New   int    `json:"-"`
+	Sides string `json:"sides"` // names of both
 	// Refused is why the sets were not compared.
 	Refused string          `json:"refused,omitempty"`
 	err     error           // as Refused

@@ -17,7 +17,6 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
@@ -71,12 +70,8 @@ func TestFilters(t *testing.T) {
 	b.await(`document.getElementById("shown").textContent === "20 of 30 cells"`)
 	require.Equal(t, "14,14,14", eval[string](b, points))
 	require.Equal(t, 4, eval[int](b, `document.querySelectorAll(".card").length`))
-	require.Zero(t,
-		eval[int](b,
-			`[...document.querySelectorAll(".heat-row:not(.off)")].filter((r) => r.getAttribute("aria-label").startsWith("copyrpc")).length`))
-	require.Zero(t,
-		eval[int](b,
-			`[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
+	require.Zero(t, eval[int](b, `[...document.querySelectorAll(".heat tbody tr:not([hidden])")].filter((r) => r.textContent.trim().startsWith("copyrpc")).length`))
+	require.Zero(t, eval[int](b, `[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
 
 	name := eval[string](b,
 		`[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
@@ -99,8 +94,7 @@ func TestScalesAndMetrics(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
 	// Go draws the heat map with throughput; redrawn in the browser it is the same.
-	text :=
-		`[...document.querySelectorAll(".heat-row a")].map((a) => a.getAttribute("class") + a.textContent + a.getAttribute("aria-label")).join("|")`
+	text := `[...document.querySelectorAll(".heat a")].map((a) => a.className + a.textContent).join("|")`
 	drawn := eval[string](b, text)
 	require.Contains(t, drawn, "100%")
 	eval[bool](b, `paintHeat(); true`)
@@ -184,8 +178,7 @@ func TestCellPage(t *testing.T) {
 	b.open(page)
 	for _, cell := range []int{0, 17, 29} {
 		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
-		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`,
-			doc.Cells.Label[cell]))
+		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`, doc.Cells.Names[cell]))
 		text := eval[string](b, `document.getElementById("page").innerText`)
 		for _, part := range []string{"Analysis", "Figures", "Checks", "Raw samples",
 			"Configuration", "Environment", "Some CPU", "in_flight", "Percentiles"} {
@@ -274,14 +267,7 @@ func TestFormatInBrowser(t *testing.T) {
 	for _, unit := range []string{"ns", "op/s", "B/s", "ratio", "ns/op", "token/s"} {
 		for e := -6.0; e < 12; e += 0.37 {
 			v := math.Pow(10, e)
-			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)),
-				append(want, format.Number(v, unit))
-			low, high := v*0.97, v*1.2
-			m := result.Metric{Unit: unit, Median: v, Low: &low, High: &high, N: 7}
-			calls = append(calls,
-				fmt.Sprintf("interval({unit: %q, median: %v, low: %v, high: %v, n: 7})", unit, v,
-					low, high))
-			want = append(want, format.Interval(m))
+			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)), append(want, format.Number(v, unit))
 		}
 	}
 	// Values halfway between two figures, and next to that.
@@ -363,10 +349,6 @@ const contrasts = `(() => {
   const channels = (c) => { const m = c.match(/[\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
   const light = (m) => { const [r, g, b] = m.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const behind = (e) => {
-    if (e.namespaceURI.endsWith("svg")) {
-      const rect = e.closest("a")?.querySelector("rect");
-      if (rect && getComputedStyle(rect).fill !== "none") return channels(getComputedStyle(rect).fill);
-    }
     for (; e; e = e.parentElement) { const c = channels(getComputedStyle(e).backgroundColor); if (c) return c; }
     return [255, 255, 255];
   };

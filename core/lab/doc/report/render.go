@@ -48,8 +48,9 @@ var loadStatic = sync.OnceValue(func() *static {
 		return b.String()
 	}
 	s := &static{
-		body: template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).
-			Parse(read("history.html", "documents.html", "page.html"))),
+		body: template.Must(template.New("page").
+			Funcs(template.FuncMap{"breakable": breakable}).
+			Parse(read("card.html", "history.html", "documents.html", "page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
 	}

@@ -60,10 +60,11 @@ type Page struct {
 // reads the results of all cells. A cell whose result cannot be read has no details, and its page
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
-	b := &builder{Options: o, sets: sets, doc: &document{Live: o.Live, ChunkSize: chunkSize,
-		Grid: grid(),
+	b := &builder{Options: o, sets: sets, doc: &document{
+		Live: o.Live, ChunkSize: chunkSize, Grid: gridTicks(), Ticks: spectrumTicks(),
 		// The script needs a list, even if it is empty, instead of null.
-		Axes: []axis{}, Metrics: []metricColumn{}, Cells: cells{Axes: [][]int{}}}}
+		Axes: []axis{}, Shown: []shownMetric{}, Cells: cells{Axes: [][]int{}},
+	}}
 	for _, s := range sets {
 		s.Sort()
 	}
@@ -78,11 +79,15 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	}
 	b.describe()
 	b.curves()
+	if err := b.cards(); err != nil {
+		return nil, err
+	}
 	b.rankings()
 	b.diffs()
-	b.findings()
+	b.scalings()
 	p := &Page{doc: b.doc, chunks: b.chunks}
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
+	b.show(p.heat)
 	p.phases = b.breakdowns()
 	p.changes, p.least = b.changeLists(), b.leastChanges()
 	var err error
@@ -92,9 +97,10 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	if p.documents, err = b.documents(); err != nil {
 		return nil, err
 	}
-	b.doc.Tables = overviewTables{All: b.allCells(), Curves: b.curveTable(),
-		Findings: b.findingTable(), Machines: b.machineTables(), Stacks: b.stackTables(),
-		Changes: b.changeTables()}
+	b.doc.Tables = overviewTables{
+		All: b.allCells(), Heat: b.heatTable(), Curves: b.curveTable(), Findings: b.findingTable(),
+		Machines: b.machineTables(), Stacks: b.stackTables(), Changes: b.changeTables(),
+	}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
 	p.traces, p.warmups = b.allTraces(), b.warmups()
@@ -184,7 +190,6 @@ func (b *builder) describe() {
 		}
 	}
 	for i, s := range b.sets {
-		start := time.Time{}
 		for c := range s.Cells {
 			cell := &s.Cells[c]
 			if cell.Status == set.Published {
@@ -196,17 +201,13 @@ func (b *builder) describe() {
 				add(&versions, version)
 			}
 			if at := cell.StartedAt; !at.IsZero() {
-				start = earliest(start, at)
 				from = earliest(from, at)
 				if at.After(to) {
 					to = at
 				}
 			}
 		}
-		if start.IsZero() {
-			start = s.CreatedAt
-		}
-		b.doc.Sets = append(b.doc.Sets, setInfo{b.names[i], s.Source, day(start), len(s.Cells)})
+		b.doc.Sets = append(b.doc.Sets, setInfo{b.names[i]})
 	}
 	b.doc.Machine = cmp.Or(strings.Join(machines, "; "), "an unknown machine")
 	b.doc.Version = strings.Join(versions, ", ")

@@ -25,7 +25,7 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// The page has the same samples, medians and intervals as export writes, unrounded.
+// The figures of the page are of the samples that export writes, and formatted as in the terminal.
 func TestFiguresAreThoseOfExport(t *testing.T) {
 	for name, s := range map[string]*set.Set{"committed": committed(t),
 		"fixture": fakeSet(t, loads(), 7, 1)} {
@@ -35,10 +35,20 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 			require.NoError(t, export.CSV(&text, s))
 			rows, err := csv.NewReader(&text).ReadAll()
 			require.NoError(t, err)
-			page := rendered(t, build(t, s))
-			var doc document
-			unpacked(t, page, "data", &doc)
-			require.Len(t, doc.Cells.Label, len(s.Cells))
+			p := build(t, s)
+			var onPage document
+			unpacked(t, rendered(t, p), "data", &onPage)
+			require.Len(t, onPage.Cells.Names, len(s.Cells))
+			for _, m := range onPage.Shown {
+				for i, v := range metricIn(t, p.doc, m.Name).Values {
+					if v == nil {
+						require.Nil(t, m.Median[i])
+						continue
+					}
+					require.Equal(t, format.Value(*v), m.Text[i])
+					require.Equal(t, format.Interval(*v), m.Interval[i])
+				}
+			}
 			shown := compare.ShownOf(s)
 
 			repeat := columnOf(t, rows[0], "repeat")
@@ -60,18 +70,18 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 				}
 			}
 			for i, want := range exported {
-				require.Equal(t, want, s.Cells[i].Samples, doc.Cells.Label[i])
-				for _, m := range doc.Metrics {
+				require.Equal(t, want, s.Cells[i].Samples, p.doc.Cells.Label[i])
+				for _, m := range p.doc.Metrics {
 					if len(want[m.Name]) == 0 {
-						require.Nil(t, m.Median[i])
+						require.Nil(t, m.Values[i])
 						continue
 					}
 					// the percentile of all windows together
 					if strings.HasPrefix(m.Name, "response_") {
 						p, known := s.Cells[i].Pooled[m.Name]
-						require.Equal(t, known, m.Median[i] != nil)
+						require.Equal(t, known, m.Values[i] != nil)
 						if known {
-							require.Equal(t, p.Value, *m.Median[i])
+							require.Equal(t, p.Value, m.Values[i].Median)
 						}
 						continue
 					}
@@ -79,10 +89,7 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 					if c := &s.Cells[i]; shown.State(c) != "" {
 						summary, _ = shown.Cell(c).Metric(m.Name)
 					}
-					require.Equal(t, summary.Median, *m.Median[i])
-					require.Equal(t, summary.Low, m.Low[i])
-					require.Equal(t, summary.High, m.High[i])
-					require.Equal(t, summary.N, m.N[i])
+					require.Equal(t, summary, *m.Values[i])
 					compared++
 				}
 			}
@@ -106,10 +113,8 @@ func columnOf(t *testing.T, header []string, name string) int {
 // fewer than ten samples remain.
 func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	s := fakeSet(t, loads()[:1], 6, 1)
-	page := rendered(t, build(t, s))
-	var doc document
-	unpacked(t, page, "data", &doc)
-	d := detailsIn(t, page, &doc)[0]
+	p := build(t, s)
+	d := detailsIn(t, rendered(t, p), p.doc)[0]
 	results, err := s.Results(&s.Cells[0])
 	require.NoError(t, err)
 	var encoded []string
@@ -120,11 +125,11 @@ func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 24000, merged.Count())
 	for i, v := range d.Service {
-		require.Equal(t, merged.Quantile(doc.Grid[i]), v)
+		require.Equal(t, merged.Quantile(grid()[i]), v)
 	}
-	last := doc.Grid[len(d.Service)-1]
+	last := grid()[len(d.Service)-1]
 	require.GreaterOrEqual(t, 24000*(1-last), 10.0)
-	require.Less(t, 24000*(1-doc.Grid[len(d.Service)]), 10.0)
+	require.Less(t, 24000*(1-grid()[len(d.Service)]), 10.0)
 	require.Empty(t, d.Response)
 }
 
@@ -153,17 +158,16 @@ func TestObjectiveChoosesTheStrip(t *testing.T) {
 	require.NoError(t, err)
 	chosen := 0
 	for _, c := range p.doc.Curves {
-		if c.Most == nil || c.Open {
+		if c.Most < 0 || c.Open {
 			continue
 		}
 		chosen++
 		m := metricIn(t, p.doc, result.LatencyP99)
 		most := metricIn(t, p.doc, result.Throughput)
-		at := c.Points[*c.Most].Cell
-		require.Less(t, *m.Median[at], 3000.0)
+		require.Less(t, m.Values[c.Most].Median, 3000.0)
 		for _, point := range c.Points {
-			if *m.High[point.Cell] < 3000 {
-				require.LessOrEqual(t, *most.Median[point.Cell], *most.Median[at])
+			if *m.Values[point.Cell].High < 3000 {
+				require.LessOrEqual(t, most.Values[point.Cell].Median, most.Values[c.Most].Median)
 			}
 		}
 	}
@@ -204,7 +208,7 @@ func TestSeveralSets(t *testing.T) {
 		require.Equal(t, 1, p.doc.Cells.Set[at])
 		if c.Metric == result.Throughput && !p.doc.Cells.Open[at] {
 			require.Equal(t, compare.Worse, c.Verdict, c.Cell)
-			require.Equal(t, *metricIn(t, p.doc, result.Throughput).Median[at], c.New.Median)
+			require.Equal(t, metricIn(t, p.doc, result.Throughput).Values[at].Median, c.New.Median)
 		}
 	}
 	require.Nil(t, p.doc.Diffs[1].Report)
@@ -284,12 +288,9 @@ func hostileSet(t testing.TB) *set.Set {
 func TestUnreadableResults(t *testing.T) {
 	s := fakeSet(t, loads()[:2], 6, 1)
 	require.NoError(t, os.Remove(filepath.Join(s.Source, s.Cells[0].Files[0].Name)))
-	page := rendered(t, build(t, s))
-	var doc document
-	unpacked(t, page, "data", &doc)
-	require.Contains(t, strings.Join(detailsIn(t, page, &doc)[0].parts, ""),
-		"results of this cell cannot be read")
-	require.NotNil(t, metricIn(t, &doc, result.Throughput).Median[0])
+	p := build(t, s)
+	require.Contains(t, strings.Join(detailsIn(t, rendered(t, p), p.doc)[0].parts, ""), "results of this cell cannot be read")
+	require.NotNil(t, metricIn(t, p.doc, result.Throughput).Values[0])
 }
 
 func TestNothingToReport(t *testing.T) {
@@ -311,8 +312,8 @@ func TestPublishedFigures(t *testing.T) {
 	p := build(t, sets...)
 	require.Contains(t, p.Title(), "published figures")
 	for _, m := range p.doc.Metrics {
-		for i := range m.Low {
-			require.Nil(t, m.Low[i])
+		for _, v := range m.Values {
+			require.True(t, v == nil || v.Low == nil)
 		}
 	}
 	rendered(t, p)

@@ -129,7 +129,7 @@ func TestServerTellsOfChanges(t *testing.T) {
 	_, body := get(t, s.url, "")
 	var doc document
 	unpacked(t, []byte(body), "data", &doc)
-	require.Len(t, doc.Cells.Label, 1)
+	require.Len(t, doc.Cells.Names, 1)
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events",
 		http.NoBody)
@@ -147,7 +147,7 @@ func TestServerTellsOfChanges(t *testing.T) {
 	require.Equal(t, "event: changed", lines.Text())
 	_, body = get(t, s.url, "")
 	unpacked(t, []byte(body), "data", &doc)
-	require.Len(t, doc.Cells.Label, 2)
+	require.Len(t, doc.Cells.Names, 2)
 	require.NoError(t, s.stop())
 	for lines.Scan() { // the stream ends
 	}
@@ -218,11 +218,11 @@ func TestServerBeforeAndBesideASweep(t *testing.T) {
 	_, body = get(t, s.url, "")
 	var doc document
 	unpacked(t, []byte(body), "data", &doc)
-	require.Len(t, doc.Cells.Label, 1)
+	require.Len(t, doc.Cells.Names, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.json"), []byte(`{"half`), 0o600))
 	_, body = get(t, s.url, "")
 	unpacked(t, []byte(body), "data", &doc)
-	require.Len(t, doc.Cells.Label, 1)
+	require.Len(t, doc.Cells.Names, 1)
 
 	_, err := NewServer(t.Context(), filepath.Join(dir, "none"), Options{}, time.Second)
 	require.ErrorContains(t, err, "none")

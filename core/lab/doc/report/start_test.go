@@ -98,7 +98,7 @@ func TestConnectionsInBrowser(t *testing.T) {
 	require.NoError(t, err)
 	b := newTab(t)
 	b.open(rendered(t, build(t, s)))
-	lines := `scalingLines("connections", "setup_connect_all")`
+	lines := `scalingLines(report.doc.scalings.find((s) => s.title.startsWith("Connections")))`
 	require.Equal(t, 2, eval[int](b, lines+".length"), "a line for each transport, without a floor")
 	require.Equal(t, []float64{1, 100, 1024, 1000, 100_000, 1_024_000},
 		eval[[]float64](b, `(() => { const p = `+lines+
@@ -131,14 +131,10 @@ func TestNetworksInBrowser(t *testing.T) {
 	require.NoError(t, err)
 	b := newTab(t)
 	b.open(rendered(t, build(t, s)))
-	points := func(name, metric string) [][]float64 {
-		return eval[[][]float64](b, `scalingLines("`+name+`", "`+metric+
-			`").map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
+	points := func(title string) [][]float64 {
+		return eval[[][]float64](b, `scalingLines(report.doc.scalings.find((s) => s.title === "`+title+`")).map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
 	}
-	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}},
-		points("loss", "latency_p99"), "with no delay, and with 500 us")
-	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}},
-		points("delay", "goodput"), "without loss, and with 1%")
-	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`),
-		"Loss against p99")
+	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}}, points("Loss against p99"), "with no delay, and with 500 us")
+	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}}, points("Delay against goodput"), "without loss, and with 1%")
+	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`), "Loss against p99")
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
@@ -13,7 +14,9 @@ import (
 
 // overviewTables are those of the overview, which the script shows where the page has their names.
 type overviewTables struct {
-	All      *table   `json:"all"`
+	All *table `json:"all"`
+	// Heat has the ratios of each cell. The script adds the metric of the heat maps.
+	Heat     *table   `json:"heat"`
 	Curves   *table   `json:"curves"`
 	Findings *table   `json:"findings"`
 	Machines []*table `json:"machines"`
@@ -30,9 +33,7 @@ type titled struct {
 }
 
 // has reports whether any cell has a metric.
-func (b *builder) has(metric string) bool {
-	return slices.ContainsFunc(b.doc.Metrics, func(m metricColumn) bool { return m.Name == metric })
-}
+func (b *builder) has(metric string) bool { return b.column(metric) != nil }
 
 // ratioColumns are the ratios to floors. A cell has those that mean something for its load.
 var ratioColumns = [][2]string{
@@ -90,6 +91,28 @@ func (b *builder) allCells() *table {
 		t.Row(append(row, b.checksEntry(cell))...)
 	}
 	return tableHTML("Every cell", t, b.numbers()...)
+}
+
+// heatTable has two empty columns for a metric and its interval.
+func (b *builder) heatTable() *table {
+	names := []string{"cell", ">", ">95% interval"}
+	columns := slices.DeleteFunc(slices.Clone(ratioColumns), func(c [2]string) bool {
+		return !b.has(c[0])
+	})
+	helps := map[string]string{}
+	for _, c := range columns {
+		names = append(names, ">"+c[1])
+		helps[c[1]] = result.Define(c[0]).Help
+	}
+	t := doc.NewTable(names...).Explain(helps)
+	for cell := range b.cells {
+		row := []any{b.link(cell), "", ""}
+		for _, c := range columns {
+			row = append(row, doc.MedianOf(b.summary(cell, c[0])))
+		}
+		t.Row(row...)
+	}
+	return tableHTML("The figures of the heat map", t, b.numbers()...)
 }
 
 // numbers are those of all cells.
@@ -217,14 +240,17 @@ func (b *builder) changeTables() []*titled {
 // findingTable has the problems of the figures. The script counts and shows the cells that the
 // filters leave.
 func (b *builder) findingTable() *table {
-	t := doc.NewTable("finding", "severity", ">cells", "first message", "which").Wrap(1,
-		"first message")
+	t := doc.NewTable("finding", "severity", ">cells", "message", "which").Wrap(1, "message")
 	var groups [][]int
-	for _, f := range b.doc.Findings {
-		groups = append(groups, f.Cells)
-		t.Row(doc.Judged(f.Severity, f.Check, 0),
-			doc.Judged("", string(f.Severity), float64(slices.Index(severities, f.Severity))),
-			len(f.Cells), f.Example, "")
+	for _, f := range b.findings() {
+		var cells []int
+		for _, number := range f.Cells {
+			cell, _ := strconv.Atoi(number) // as findings wrote it
+			cells = append(cells, cell)
+		}
+		groups = append(groups, cells)
+		severity := doc.Judged("", string(f.Severity), float64(severityOf(f.Severity)))
+		t.Row(doc.Judged(f.Severity, f.Check, 0), severity, len(cells), f.Message, "")
 	}
 	all := tableHTML("Problems of the figures", t)
 	all.Groups = groups

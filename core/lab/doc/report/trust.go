@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // trustRow shows one check: how far each cell is from its limit.
@@ -133,50 +135,27 @@ func measureText(value float64, unit string) string {
 	return format.Digits(value)
 }
 
-// findingGroup is a problem of some cells.
-type findingGroup struct {
-	Check    string
-	Severity result.Severity
-	Cells    []int
-	Example  string // of the first cell
-}
-
 // severities are in ascending order; the first is that of cells without findings.
 var severities = []result.Severity{"", result.Info, result.Warning, result.Error}
 
-// findings groups the findings of checks and analyses by severity, then by the number of cells.
-func (b *builder) findings() {
-	type kind struct {
-		check    string
-		severity result.Severity
-	}
-	at := map[kind]int{}
-	list := []findingGroup{}
-	add := func(cell int, check string, severity result.Severity, message string) {
-		k := kind{check, severity}
-		i, known := at[k]
-		if !known {
-			i = len(list)
-			at[k] = i
-			list = append(list, findingGroup{Check: check, Severity: severity, Example: message})
-		}
-		if g := &list[i]; len(g.Cells) == 0 || g.Cells[len(g.Cells)-1] != cell {
-			g.Cells = append(g.Cells, cell)
-		}
-	}
+// findings groups the findings of checks and analyses by severity, then by the number of cells. A
+// group names its cells by their numbers.
+func (b *builder) findings() []set.GroupedWarning {
+	groups := set.WarningGroups{Info: true}
 	for i, c := range b.cells {
-		for _, d := range c.Warnings {
-			add(i, d.Name, d.Severity, d.Message)
-		}
+		list := c.Warnings
 		if a := b.briefs[i].analysis; a != nil {
-			for _, f := range a.Findings {
-				add(i, f.Name, f.Severity, f.Message)
-			}
+			list = append(slices.Clone(list), a.Findings...)
+		}
+		for _, f := range list {
+			groups.Add("", strconv.Itoa(i), f)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y findingGroup) int {
-		return cmp.Or(slices.Index(severities, y.Severity)-slices.Index(severities, x.Severity),
-			len(y.Cells)-len(x.Cells))
+	list := groups.List()
+	slices.SortStableFunc(list, func(x, y set.GroupedWarning) int {
+		return cmp.Or(severityOf(y.Severity)-severityOf(x.Severity), len(y.Cells)-len(x.Cells))
 	})
-	b.doc.Findings = list
+	return list
 }
+
+func severityOf(s result.Severity) int { return slices.Index(severities, s) }

@@ -40,7 +40,12 @@ func WarningsOfBoth(old, new *Set) []GroupedWarning {
 
 // WarningGroups collects failed checks. Those of the same check whose messages differ only in
 // numbers become one.
-type WarningGroups struct{ list []*warningGroup }
+type WarningGroups struct {
+	// Info keeps checks that only inform.
+	Info bool
+
+	list []*warningGroup
+}
 
 type warningGroup struct {
 	GroupedWarning
@@ -61,9 +66,9 @@ func (g *WarningGroups) AddSet(side string, s *Set, labels Labels) {
 	}
 }
 
-// Add adds one failed check of a cell. It leaves out checks that only inform.
+// Add adds one failed check of a cell.
 func (g *WarningGroups) Add(side, cell string, w result.Finding) {
-	if w.Severity == result.Info {
+	if w.Severity == result.Info && !g.Info {
 		return
 	}
 	words, numbers := splitNumbers(w.Message)

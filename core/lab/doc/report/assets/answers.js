@@ -4,12 +4,6 @@ const rankingTitles = { throughput: "throughput", latency_p50: "service time p50
 const rowsInShort = 8;
 let rankedBy = "throughput", allRows = false;
 
-// limitOf returns how far a cell is from the floor of the medium, by the ratio that its load allows.
-function limitOf(cell) {
-  const time = metricOf(cell, "floor_ratio"), op = metricOf(cell, "op_time_ratio");
-  return time || op ? { ratio: time || op, of: time ? "p50 / round trip" : "time per op / floor" } : null;
-}
-
 function drawAnswers() {
   const host = document.getElementById("answers-figure"), d = report.doc;
   const metrics = [...new Set(d.rankings.map((r) => r.metric))];
@@ -51,24 +45,23 @@ function rankingFigure(rankings) {
   const cell = (l, s) => {
     const at = l.cells.findIndex((c) => d.cells.series[c.cell] === s);
     if (at < 0) return el("td", { class: "right quiet" }, "-");
-    const c = l.cells[at], limit = limitOf(c.cell), m = metricOf(c.cell, metric);
-    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + c.cell, title: `${labelOf(c.cell)}: ${value(m)} (${interval(m)})${report.doc.cells.states[c.cell] ? "; " + report.doc.cells.states[c.cell] : ""}` }, short(m.median, m.unit)),
-      el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, c.group),
-      el("span", { class: "limit" }, markOf(c.cell), " ", limit ? digits(limit.ratio.median) + " x" : "\u00a0"));
+    const { cell, group } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
+    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
+      el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, group),
+      el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
   };
-  const unit = (l) => limitOf(l.cells[0].cell)?.of;
   const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ranking" },
     el("table", { class: "ranking" }, el("caption", {}, caption),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), d.sets.length > 1 ? el("th", { scope: "col" }, "set") : null, columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
-      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, unit(l) ? el("span", { class: "limit" }, unit(l)) : null), d.sets.length > 1 ? el("td", {}, d.sets[l.set].name) : null, columns.map((s) => cell(l, s))))))),
+      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, l.of ? el("span", { class: "limit" }, l.of) : null), d.sets.length > 1 ? el("td", {}, d.sets[l.set].name) : null, columns.map((s) => cell(l, s))))))),
     folds ? el("button", { type: "button", class: "more-loads", onclick: () => { allRows = !allRows; drawAnswers(); } }, allRows ? "fewer rows" : sets.size > 1 ? `all ${count(loads.length, "load")} of ${sets.size} sets` : `all ${count(loads.length, "load")}`) : null);
 }
 
 // markOf marks a figure that must not be used, or that has a warning.
 function markOf(cell) {
   const c = report.doc.cells;
-  if (c.worst[cell] === "error") return el("span", { class: "mark error", title: "failed: do not use" }, "failed");
+  if (failed(cell)) return el("span", { class: "mark error", title: "failed: do not use" }, "failed");
   return c.warnings[cell] ? el("span", { class: "mark warning", title: count(c.warnings[cell], "warning") }, "!") : null;
 }
 
@@ -82,7 +75,7 @@ function trustList(shown) {
   const lines = [
     [el("strong", { class: bad ? "error" : null }, `${measured - bad} of ${count(shownCells.length, "cell")} usable`), bad ? `, ${count(bad, "failed cell")} must not be used` : "", warned ? `, ${warned} with ` : "", warned ? el("a", { href: "#trust" }, "warnings") : ""],
     repeats.length ? [el("strong", {}, few === many ? count(few, "repeat") : `${few} to ${many} repeats`), ` of each${few < 5 ? ", too few to tell most differences apart" : ""}${states ? "; the machine changed between states, which comparisons take into account" : ""}`] : null,
-    loads ? [el("strong", {}, `${loads - undecided} of ${count(loads, "load")}`), ` with a clear best${shown.length ? `: it leads all others by more than ${digits(100 * shown[0].floor)}%` : ""}${shown[0].from ? `, ${shown[0].from.replace(/ \(calibration of ([0-9-]+)[^)]*\)/g, " (calibration of $1)")}` : ""}`] : null,
+    loads ? [el("strong", {}, `${loads - undecided} of ${count(loads, "load")}`), ` with a clear best: it leads all others by more than ${shown[0].lead}`] : null,
   ];
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
 }
@@ -92,10 +85,9 @@ function changesInShort() {
   const d = report.doc;
   if (!d.diffs.length) return [];
   const line = (x) => {
-    const names = `${d.sets[x.old].name} → ${d.sets[x.new].name}: `;
-    if (x.refused) return [names, el("span", { class: "warning" }, "not compared: "), x.refused];
+    if (x.refused) return [x.sides + ": ", el("span", { class: "warning" }, "not compared: "), x.refused];
     const list = x.verdicts || [], all = list.reduce((n, v) => n + v.count, 0);
-    return [names, ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.verdict.toLowerCase() }, `${v.count} ${v.verdict}`)]), ` of ${count(all, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
+    return [x.sides + ": ", ...list.flatMap((v, i) => [i ? ", " : "", el("span", { class: "verdict " + v.verdict.toLowerCase() }, `${v.count} ${v.verdict}`)]), ` of ${count(all, "comparison")} (`, el("a", { href: "#changes" }, "each change"), ")"];
   };
   return [el("h3", {}, "What changed"), el("ul", { class: "trust-list changed" }, d.diffs.map((x) => el("li", {}, line(x))))];
 }

@@ -29,7 +29,7 @@ function show(cellPage) {
 function drawSpectrumOf(figure, cell, detail) {
   const curves = spectrumCurves(cell, detail).map((c) => ({ ...c, dash: c.kind === "response" ? [6, 4] : [] }));
   drawChart(figure, { label: "Percentile spectrum", height: 260, curves, levels: floorsOf([cell]),
-    x: { title: "percentile: 1/(1-p), logarithmic", log: true, text: (v) => shareText(1 - 1 / v), ticks: tens }, y: { title: "time", log: true, text: (v) => number(v, "ns") } });
+    x: { title: "percentile: 1/(1-p), logarithmic", log: true, ticks: report.doc.ticks }, y: { title: "time", log: true, text: (v) => number(v, "ns") } });
 }
 
 // drawRepeats draws the throughput of each repeat in the order of measurement.
@@ -38,6 +38,6 @@ function drawRepeats(figure, cell) {
   if (!dots.length || !m) return;
   if (states.length && !figure.previousElementSibling?.classList.contains("legend")) figure.before(stateLegend(states));
   drawChart(figure, { label: "Throughput of each repeat", height: 200, levels: [{ y: m.median, text: "median" }],
-    curves: [{ series: report.doc.cells.series[cell], dash: [0, 9999], shape: "circle", points: dots.map((d, i) => ({ x: i + 1, y: d.y, cell, color: stateColor(d.state), lines: [`repeat ${i + 1}: ${number(d.y, m.unit)}`, d.state && "the machine was " + d.state].filter(Boolean) })) }],
-    x: { title: "repeat", range: [0.5, dots.length + 0.5], text: String, ticks: () => dots.map((_, i) => i + 1) }, y: { title: "throughput (op/s)", text: (v) => short(v, "op/s") } });
+    curves: [{ series: report.doc.cells.series[cell], dash: [0, 9999], shape: "circle", points: dots.map((d, i) => ({ x: i + 1, y: d.y, cell, color: stateColor(d.state), lines: [`repeat ${i + 1}: ${number(d.y, "op/s")}`, d.state && "the machine was " + d.state].filter(Boolean) })) }],
+    x: { title: "repeat", range: [0.5, dots.length + 0.5], ticks: dots.map((_, i) => ({ x: i + 1, text: String(i + 1) })) }, y: { title: "throughput (op/s)", text: (v) => short(v) } });
 }

@@ -68,8 +68,8 @@ function rangeOf(points, axis, log) {
   return [0, Math.min(to, high * 1.3) * 1.06 || 1];
 }
 
-// drawChart draws spec into host: {label, height, x, y, curves}. An axis has title, log and
-// text(v), and may have ticks(low, high). A curve has series, dash, shape and points {x, y, xl, xh,
+// drawChart draws spec into host: {label, height, x, y, curves}. An axis has title, log, and text(v) or
+// ticks {x, text}. A curve has series, dash, shape and points {x, y, xl, xh,
 // yl, yh, cell, lines, crossed, past}.
 function drawChart(host, spec) {
   const chart = { host, spec, zoom: null, at: -1 };
@@ -86,8 +86,8 @@ function drawChart(host, spec) {
   const axis = (which, extra) => ({
     scale: which, stroke: () => color("--quiet"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
     label: spec[which].title, labelSize: 18, grid: { stroke: () => color("--grid"), width: 1 }, ticks: { stroke: () => color("--grid"), size: 4 },
-    values: (u, list) => list.map(spec[which].text),
-    ...(spec[which].log || spec[which].ticks ? { splits: (u, i, low, high) => (spec[which].ticks || logSplits)(low, high), filter: (u, list) => list } : {}), ...extra,
+    values: (u, list) => list.map(spec[which].ticks ? (v) => spec[which].ticks.find((t) => t.x === v).text : spec[which].text),
+    ...(spec[which].log || spec[which].ticks ? { splits: (u, i, low, high) => spec[which].ticks?.map((t) => t.x).filter((x) => x >= low && x <= high) || logSplits(low, high), filter: (u, list) => list } : {}), ...extra,
   });
   const scale = (which) => ({ time: false, distr: spec[which].log ? 3 : 1, range: () => (chart.zoom || chart.full)[which] });
   chart.plot = new uPlot({

@@ -1,5 +1,6 @@
 "use strict";
-// Decompressing figures, and formatting them as core/lab/store/format does.
+// Decompressing what Go has made, and the one formatter: of ticks, and of what a chart shows when pointed
+// at.
 
 const report = { doc: null, metrics: new Map(), chunks: new Map() };
 
@@ -28,11 +29,12 @@ async function detailOf(cell) {
   return { ...chunk.cells[i], html: chunk.parts.map((list) => list[i]).join("") };
 }
 
-// metricOf returns a cell's summary of a metric, or null.
+// metricOf returns a metric of a cell, as Go has formatted it, or null.
 function metricOf(cell, name) {
   const m = report.metrics.get(name);
   if (!m || m.median[cell] === null) return null;
-  return { name, unit: m.unit, better: m.better, median: m.median[cell], low: m.low[cell], high: m.high[cell], n: m.n[cell] };
+  const text = m.text[cell], interval = m.interval[cell];
+  return { median: m.median[cell], low: m.low?.[cell], high: m.high?.[cell], text, line: `${name} ${text} (${interval})` };
 }
 
 const scales = {
@@ -51,6 +53,12 @@ function scaleFor(value, list) {
   let best = list[0];
   for (const s of list.slice(1)) if (Math.abs(value) >= s[0] * 0.9995) best = s;
   return best;
+}
+
+// number formats as core/lab/store/format does.
+function number(value, unit) {
+  const [list, suffix] = scalesOf(unit), s = scaleFor(value, list), name = s[1] + suffix;
+  return digits(value / s[0]) + (name ? " " + name : "");
 }
 
 // fixed is toFixed, but rounds half to even, as Go does. It compares all digits that a double of
@@ -73,37 +81,10 @@ function digits(value) {
   return short + "e-" + exponent.slice(1).padStart(2, "0");
 }
 
-function number(value, unit) {
-  const [list, suffix] = scalesOf(unit), s = scaleFor(value, list), name = s[1] + suffix;
-  return digits(value / s[0]) + (name ? " " + name : "");
-}
-
-function value(m) { return m ? number(m.median, m.unit) : "-"; }
-
-function interval(m) {
-  if (!m) return "-";
-  if (m.n <= 1) return "measured once";
-  if (m.low == null || m.high == null) return `no interval from ${m.n} repeats`;
-  const s = scaleFor(m.median, scalesOf(m.unit)[0]);
-  return digits(m.low / s[0]) + " to " + digits(m.high / s[0]);
-}
-
-function intervalWithUnit(m) {
-  const [list, suffix] = scalesOf(m.unit), name = scaleFor(m.median, list)[1] + suffix;
-  return interval(m) + (m.n > 1 && m.low !== null && m.high !== null && name ? " " + name : "");
-}
-
 function count(n, what) { return n === 1 ? "1 " + what : n + " " + what + "s"; }
 
-function seriesName(i) {
-  const s = report.doc.series[i];
-  return s.provider ? `${s.transport} (${s.provider})` : s.transport;
-}
+function seriesName(i) { return report.doc.series[i].name; }
 
-// labelOf returns a cell's label, with its set if there are several.
-function labelOf(cell) {
-  const c = report.doc.cells;
-  return report.doc.sets.length > 1 ? `${report.doc.sets[c.set[cell]].name}: ${c.label[cell]}` : c.label[cell];
-}
+function labelOf(cell) { return report.doc.cells.label[cell]; }
 
 function failed(cell) { return report.doc.cells.worst[cell] === "error"; }

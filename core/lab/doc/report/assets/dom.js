@@ -25,40 +25,6 @@ function swatch(series) { return el("span", { class: "sw s" + (series % 8), "ari
 
 const rowsAtOnce = 100;
 
-// table makes a table of columns {name, help, right, long, text(row) or node(row), key(row)}; long
-// columns have sentences. A click on a column's name sorts by key. It shows rowsAtOnce rows first.
-function table(caption, columns, rows) {
-  let shown = rowsAtOnce, order = rows, by = -1, down = false;
-  const body = el("tbody"), more = el("p", { class: "note" });
-  const heads = columns.map((c, i) => {
-    const head = { scope: "col", class: c.right ? "right" : null, title: c.help };
-    if (!c.key) return el("th", head, c.name);
-    return el("th", head,
-      el("button", { type: "button", onclick: () => sortBy(i) }, c.name));
-  });
-  function sortBy(i) {
-    down = by === i ? !down : false;
-    by = i;
-    const key = columns[i].key;
-    order = [...rows].sort((a, b) => compareKeys(key(a), key(b)) * (down ? -1 : 1));
-    heads.forEach((h, j) => (j === i ? h.setAttribute("aria-sort", down ? "descending" : "ascending") : h.removeAttribute("aria-sort")));
-    draw();
-  }
-  function draw() {
-    body.replaceChildren(...order.slice(0, shown).map((row) =>
-      el("tr", {}, columns.map((c, i) => {
-        const content = c.node ? c.node(row) : c.text(row);
-        return i === 0 ? el("th", { scope: "row" }, content) : el("td", { class: c.right ? "right" : c.long ? "long" : null }, content);
-      }))));
-    more.hidden = order.length <= shown;
-    more.replaceChildren(`${Math.min(shown, order.length)} of ${order.length} rows. `,
-      el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
-  }
-  draw();
-  return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body)), more);
-}
-
 function compareKeys(a, b) {
   if (a === null || a === undefined) return 1;
   if (b === null || b === undefined) return -1;
@@ -84,30 +50,27 @@ function sortable(table, rows, draw) {
 }
 
 // fillTable shows a table that Go has made: its rows of visible cells, rowsAtOnce first, in the order that
-// the reader chooses.
-function fillTable(host, t) {
+// the reader chooses. complete may fill in each row, and the head as row -1.
+function fillTable(host, t, complete) {
   let shown = rowsAtOnce, order = [...t.rows.keys()];
   const box = el("div", { class: "scroll", tabindex: "0", role: "region" }), more = el("p", { class: "note" });
   box.innerHTML = t.open;
   const made = box.querySelector("table"), body = made.tBodies[0];
   box.setAttribute("aria-label", made.caption.textContent);
+  const rowsOf = (list) => {
+    const rows = el("tbody");
+    rows.innerHTML = list.map((i) => t.rows[i]).join("");
+    if (complete) list.forEach((i, k) => complete(rows.rows[k], i));
+    return [...rows.rows];
+  };
   const draw = () => {
     const list = order.filter((i) => (t.groups ? t.groups[i].some(visible) : !t.cells || t.cells[i] < 0 || visible(t.cells[i])));
-    body.innerHTML = list.slice(0, shown).map((i) => t.rows[i]).join("");
-    if (t.groups) [...body.rows].forEach((row, k) => {
-      const cells = t.groups[list[k]].filter(visible);
-      row.cells[2].textContent = cells.length;
-      row.lastElementChild.append(el("details", {}, el("summary", {}, "cells"), el("ul", { class: "cells" }, cells.slice(0, rowsAtOnce).map((c) => el("li", {}, cellLink(c))))));
-    });
+    body.replaceChildren(...rowsOf(list.slice(0, shown)));
     more.hidden = list.length <= shown;
     more.replaceChildren(`${Math.min(shown, list.length)} of ${list.length} rows. `, el("button", { type: "button", onclick: () => { shown += 5 * rowsAtOnce; draw(); } }, "more"));
   };
-  const all = () => {
-    const rows = el("tbody");
-    rows.innerHTML = t.rows.join("");
-    return [...rows.rows];
-  };
-  sortable(made, all, (by) => { order = by; draw(); });
+  complete?.(made.tHead.rows[0], -1);
+  sortable(made, () => rowsOf([...t.rows.keys()]), (by) => { order = by; draw(); });
   draw();
   host.append(box, more);
 }
@@ -146,20 +109,6 @@ function folded(id, title, make) {
     fill();
   }
   return d;
-}
-
-function metricColumn(name, title) {
-  return { name: title || name, help: report.metrics.get(name)?.help, right: true, text: (cell) => value(metricOf(cell, name)), key: (cell) => metricOf(cell, name)?.median ?? null };
-}
-
-function intervalColumn(name) {
-  return { name: "95% interval", right: true, text: (cell) => interval(metricOf(cell, name)) };
-}
-
-// choice is a labelled row of radio buttons that looks like one control.
-function choice(name, label, options, now, pick) {
-  return el("fieldset", { class: "choice" }, el("legend", {}, label), options.map(([v, text]) =>
-    el("label", {}, el("input", { type: "radio", name, value: v, checked: v === now, onchange: () => pick(v) }), el("span", {}, text))));
 }
 
 function toggle(label, on, pick) {

@@ -21,17 +21,10 @@ function applyFilter() {
   shownCells = report.doc.cells.label.map((_, i) => i).filter(visible);
   const on = new Set(shownCells);
   for (const e of document.querySelectorAll("#main [data-c]")) e.classList.toggle("off", !on.has(Number(e.dataset.c)));
-  for (const row of document.querySelectorAll(".heat-row")) {
-    const none = !row.querySelector("a:not(.off)");
-    row.classList.toggle("off", none);
-    row.previousElementSibling.classList.toggle("off", none);
-  }
-  let maps = 0;
-  for (const map of document.querySelectorAll("[data-map]")) {
-    map.hidden = !map.querySelector(".heat-row:not(.off)");
-    if (!map.hidden) maps++;
-  }
-  document.getElementById("heat-none").hidden = maps > 0;
+  for (const row of document.querySelectorAll(".heat tbody tr")) row.hidden = !row.querySelector("a:not(.off)");
+  const maps = [...document.querySelectorAll("figure.heat")];
+  for (const map of maps) map.hidden = !map.querySelector("tbody tr:not([hidden])");
+  document.getElementById("heat-none").hidden = maps.some((map) => !map.hidden);
   for (const list of document.querySelectorAll("[data-bars]")) {
     list.hidden = list.querySelector("[data-c]") !== null && !list.querySelector("[data-c]:not(.off)");
     shorten(list);

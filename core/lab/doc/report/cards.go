@@ -1,0 +1,94 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
+)
+
+// card has the point of a curve for the first part.
+type card struct {
+	Cell, Series     int
+	Name, Set        string
+	Rate, Interval   string
+	Facts            []fact
+	Load, Bound, Why string
+	Outcome          doc.Cell
+}
+
+// fact is a line of a card.
+type fact struct{ Name, Text string }
+
+// cards draws the card of each curve that has a point for the first part.
+func (b *builder) cards() error {
+	for i := range b.doc.Curves {
+		c := &b.doc.Curves[i]
+		if c.Most < 0 {
+			continue
+		}
+		var text bytes.Buffer
+		if err := loadStatic().body.ExecuteTemplate(&text, "card", b.cardOf(c)); err != nil {
+			return err
+		}
+		c.Card = text.String()
+	}
+	return nil
+}
+
+func (b *builder) cardOf(c *curve) card {
+	cells, cell := &b.doc.Cells, c.Most
+	value := func(name string) string {
+		if m := b.summary(cell, name); m != nil {
+			return format.Value(*m)
+		}
+		return ""
+	}
+	rate := *b.summary(cell, result.Throughput)
+	made := card{
+		Cell: cell, Series: c.Series % 8, Name: b.doc.Series[c.Series].Name,
+		Rate: format.Value(rate), Interval: format.Interval(rate),
+		Bound: cells.Bound[cell], Why: cells.Why[cell], Outcome: b.checksEntry(cell),
+	}
+	if len(b.sets) > 1 {
+		made.Set = b.names[c.Set]
+	}
+	if rate.Low != nil && rate.N > 1 {
+		_, unit, _ := strings.Cut(made.Rate, " ")
+		made.Interval += " " + unit
+	}
+	if windows := cells.Windows[cell]; windows != "" {
+		made.Interval += " in " + windows + " windows"
+	}
+	fact := func(name, before, text, after string) {
+		if text != "" {
+			made.Facts = append(made.Facts, fact{name, before + text + after})
+		}
+	}
+	if c.Open {
+		times := "p50 " + cmp.Or(value(result.ResponseP50), "-") +
+			", p99 " + cmp.Or(value(result.ResponseP99), "-")
+		if far := value(result.ResponseP999); far != "" {
+			times += ", p99.9 " + far
+		}
+		fact("response", "", times, "")
+	} else {
+		fact("service", "p50 ", cmp.Or(value(result.LatencyP50), "-"), "")
+	}
+	if time := value(result.FloorRatio); time != "" {
+		fact("floor", "p50 is ", time, " x")
+	} else {
+		fact("floor", "an op takes ", value(result.OpTimeRatio), " x")
+	}
+	fact("library", "p50 is ", value(result.LibraryRatio), " x")
+	if share := b.summary(cell, result.HarnessShare); share != nil {
+		fact("harness", "", percentOf(share.Median), " of an op")
+	}
+	fact("states", "", cells.StateTexts[cell], "")
+	_, load, _ := strings.Cut(cells.Label[cell], " ")
+	made.Load = cmp.Or(load, "the only one")
+	return made
+}
