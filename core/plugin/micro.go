@@ -16,6 +16,7 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 )
 
@@ -51,7 +52,7 @@ func measure(ctx context.Context, driver transport.Driver, text string,
 		return fmt.Errorf("micro: %w", err)
 	}
 	name := driver.Info().Name
-	options, err := transport.ParseOptions(driver.Info().Options, request.Options)
+	options, err := suggest.ParseOptions(driver.Info().Options, request.Options)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func measure(ctx context.Context, driver transport.Driver, text string,
 	for _, wanted := range request.Names {
 		if !slices.Contains(known, wanted) {
 			return fmt.Errorf("%s has no microbenchmark %q%s; it has %s, and %s alone", name,
-				wanted, transport.SuggestionFor(wanted, append(known, record.MicroSetup)),
+				wanted, suggest.For(wanted, append(known, record.MicroSetup)),
 				strings.Join(known, ", "), record.MicroSetup)
 		}
 	}

@@ -101,10 +101,7 @@ func setUpOnce(ctx context.Context, driver transport.Driver, options transport.V
 	if err := connectAll(ctx, &serving, &calling, &r.RankSetup); err != nil {
 		return nil, err
 	}
-	if reader, ok := calling.transport.(transport.RegistrationReader); ok {
-		bytes, took := reader.Registered()
-		r.RegisteredBytes, r.RegisterNS = bytes, uint64(max(took, 0))
-	}
+	r.ReadRegistrations(calling.transport)
 	return r, callAll(ctx, &serving, &calling, &r.RankSetup)
 }
 

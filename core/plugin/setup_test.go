@@ -33,8 +33,9 @@ type slowingTransport struct {
 	driver slowingDriver
 }
 
-func (t slowingTransport) Registered() (bytes uint64, took time.Duration) {
-	return 1 << 20, time.Duration(*t.driver.opened)
+func (t slowingTransport) ReadStats(dst []transport.Stat) []transport.Stat {
+	return append(dst, transport.Stat{Name: transport.StatRegisteredBytes, Value: 1 << 20},
+		transport.Stat{Name: transport.StatRegisterTime, Value: uint64(*t.driver.opened)})
 }
 
 func (t slowingTransport) Close() error {

@@ -9,14 +9,13 @@ type Capabilities struct {
 	Waits bool `json:"waits"`
 	// TellsPeerLost promises an [EventPeerLost] for a peer that closes or dies.
 	TellsPeerLost bool `json:"tells_peer_lost"`
-	// Traces promises that workers implement [Tracer].
+	// Traces promises that workers implement [Recorder] and record transfers.
 	Traces bool `json:"traces,omitempty"`
 	// DeviceMemory declares that payloads may stay in device memory except for their first
-	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceReader].
+	// Config.HostPrefix bytes (see [Event]), and promises that workers implement [DeviceWorker].
 	DeviceMemory bool `json:"device_memory"`
-	// DeviceSend declares that payloads of calls are sent from device memory, and promises that
-	// workers implement [DeviceSender]. The runtime then keeps the values of its clients there. It
-	// is declared only with DeviceMemory.
+	// DeviceSend declares that payloads of calls are sent from device memory. The runtime then
+	// keeps the values of its clients there. It is declared only with DeviceMemory.
 	DeviceSend bool `json:"device_send,omitempty"`
 	// Goroutines declares that goroutines of the transport carry the messages: a worker passes
 	// messages to them and takes messages from them. They, and the worker's Post, Flush and Poll

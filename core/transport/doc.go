@@ -30,9 +30,16 @@
 //
 // # Optional parts
 //
-// A transport may declare [Capabilities] and implement [Waiter], [StatsReader], [Prober],
-// [SeriesReader], [DeviceReader] and [DeviceSender] on its workers and [Microbenchmarker] on its
-// driver. The runtime works without them.
+// A transport may declare [Capabilities], and its workers may implement interfaces beyond [Worker].
+// The runtime works without them:
+//
+//   - [Waiter]: sleep until something arrives
+//   - [StatsReader]: counters, of transports too
+//   - [PathReader]: what carries the bytes, and why a peer is silent
+//   - [Recorder]: the course of a window, and the steps of transfers
+//   - [DeviceWorker]: payloads in device memory
+//   - [Prober]: floors of the medium
+//   - [Microbenchmarker], of the driver: costs of the medium's parts
 //
 // Package core/transporttest has a test for every clause of this contract.
 //

@@ -5,22 +5,6 @@ import (
 	"time"
 )
 
-// A [Worker] may implement the interfaces below, a [Transport] RegistrationReader, and a [Driver]
-// Microbenchmarker. Each is here because the runtime or the command uses it and plugins can import
-// this package only, even if today a single transport implements it:
-//
-//   - Waiter, StatsReader and Prober: most transports
-//   - SilenceReporter: erpc and tcpx, between whose ranks a link can fail
-//   - SeriesReader: tcpx; for any transport whose stalls change within a window, as congestion
-//     control makes them
-//   - PathReader: every transport that can tell
-//   - RegistrationReader: copyrpc, erpc, ofi and ucxam, whose devices or libraries reach registered
-//     memory only
-//   - DeviceReader: tcpx; part of Capabilities.DeviceMemory, without which the runtime could not
-//     verify payloads in device memory
-//   - DeviceSender: tcpx; part of Capabilities.DeviceSend
-//   - Microbenchmarker: copyrpc, shm and tcpx
-
 // Waiter is implemented by workers that can block until there is something to poll.
 type Waiter interface {
 	// Wait blocks until Poll may have an event, until Wake is called, or until timeout has
@@ -31,19 +15,13 @@ type Waiter interface {
 	Wake()
 }
 
-// SilenceReporter is implemented by workers that know why nothing comes from a peer.
-type SilenceReporter interface {
-	// Silence returns why a peer is lost or, if it is not, since when nothing has come from it. It
-	// names the peer's address and the option that limits the time. It returns nil if the peer
-	// answers, or if the worker does not know. It is called on the worker's thread.
-	Silence(peer PeerID) error
-}
-
-// StatsReader is implemented by workers with counters. The names are the transport's own, except
-// for those of [WorkStats], and the values never decrease.
+// StatsReader is implemented by workers with counters, and by transports that register memory with
+// a device or a library. The names are the transport's own, except for those of [WorkStats] and the
+// Stat constants. The values never decrease.
 type StatsReader interface {
-	// ReadStats appends the worker's counters to dst. It is called on the worker's thread before
-	// and after each measured window.
+	// ReadStats appends the counters to dst. On a worker, it is called on the worker's thread
+	// before and after each measured window. On a transport, any goroutine calls it after the
+	// workers have connected, and only [StatRegisteredBytes] and [StatRegisterTime] are read.
 	ReadStats(dst []Stat) []Stat
 }
 
@@ -57,14 +35,64 @@ type Stat struct {
 	Level bool `json:"level,omitempty"`
 }
 
-// SeriesReader is implemented by workers that record quantities over the course of a window.
-type SeriesReader interface {
-	// StartSeries starts a recording of about d, divided into parts of equal length, and drops the
-	// last one. It is called on the worker's thread before a measured window, and may allocate.
-	StartSeries(parts int, d time.Duration)
-	// ReadSeries appends what was recorded since the last StartSeries to dst. It is called on
-	// the worker's thread, outside measured windows.
-	ReadSeries(dst []Series) []Series
+// The counters of a transport that registers memory with a device or a library.
+const (
+	StatRegisteredBytes = "registered_bytes" // bytes registered since Open
+	StatRegisterTime    = "register_ns"      // the time that it took, in nanoseconds
+)
+
+// StatValue returns the value of the counter with a name, or 0 if there is none.
+func StatValue(list []Stat, name string) uint64 {
+	for i := range list {
+		if list[i].Name == name {
+			return list[i].Value
+		}
+	}
+	return 0
+}
+
+// PathReader is implemented by workers that know the paths to their peers: what carries their
+// bytes, and why nothing comes from a peer.
+type PathReader interface {
+	// ReadPaths appends the worker's paths to dst. What it states comes from the library, the
+	// device or the open connections, never from the options alone. It is called once on the
+	// worker's thread, outside measured windows, after the first calls. The runtime completes each
+	// statement with what the kernel knows of the path, and the host compares it with the counters
+	// of the kernel.
+	ReadPaths(dst []Path) []Path
+	// Silence returns why a peer is lost or, if it is not, since when nothing has come from it. It
+	// names the peer's address and the option that limits the time. It returns nil if the peer
+	// answers, or if the worker does not know. It is called on the worker's thread.
+	Silence(peer PeerID) error
+}
+
+// Recorder is implemented by workers that record the course of a window: quantities such as the
+// share of the time that a stall takes, and the steps of single transfers. It is for transports
+// whose performance changes within a window, as congestion control makes it.
+type Recorder interface {
+	// StartRecording begins a recording and drops the last one. It is called on the worker's thread
+	// before a measured window, and may allocate.
+	StartRecording(Recording)
+	// ReadRecording returns what was recorded since the last StartRecording; nothing before the
+	// first. It is called on the worker's thread, outside measured windows.
+	ReadRecording() Recorded
+}
+
+// Recording is what a [Recorder] is to record.
+type Recording struct {
+	// Parts is the number of parts of equal length into which series divide a window, and Window is
+	// about how long the window takes.
+	Parts  int
+	Window time.Duration
+	// Transfers is how many transfers to record, the first ones that end. It is 0 unless the
+	// transport declares [Capabilities.Traces].
+	Transfers int
+}
+
+// Recorded is what a [Recorder] has recorded.
+type Recorded struct {
+	Series    []Series
+	Transfers []Transfer
 }
 
 // Series is one quantity over the course of a window.
@@ -78,18 +106,8 @@ type Series struct {
 	Values []float64 `json:"values" bound:"<=$slices,each<=exact"`
 }
 
-// Tracer is implemented by workers that can record the steps of their transfers. A transfer is what
-// the transport moves at a time: several messages, one, or a part of one.
-type Tracer interface {
-	// StartTrace records the first n transfers that end from now on, and drops the last recording.
-	// It is called on the worker's thread before a measured window, and may allocate.
-	StartTrace(n int)
-	// ReadTrace appends what was recorded since the last StartTrace to dst. It is called on the
-	// worker's thread, outside measured windows.
-	ReadTrace(dst []Transfer) []Transfer
-}
-
-// Transfer is one transfer with its steps.
+// Transfer is one transfer with its steps. A transfer is what the transport moves at a time:
+// several messages, one, or a part of one.
 type Transfer struct {
 	Peer PeerID `json:"peer" bound:"any"`
 	// Lane names what only one transfer has at a time, such as a slot of a ring.
@@ -107,30 +125,19 @@ type Step struct {
 	Begin int64  `json:"begin_unix_ns" bound:"<=int64"` // as End
 }
 
-// RegistrationReader may be implemented by transports that register memory with a device or a
-// library.
-type RegistrationReader interface {
-	// Registered returns how many bytes were registered since Open, and the time that it took. Any
-	// goroutine may call it.
-	Registered() (bytes uint64, took time.Duration)
-}
-
-// DeviceReader is implemented by workers that leave payloads in device memory.
-type DeviceReader interface {
+// DeviceWorker is implemented by workers of transports that declare [Capabilities.DeviceMemory].
+// Its methods block, and are called on the worker's thread, outside measured windows.
+type DeviceWorker interface {
 	// ReadDevice copies the first len(into) bytes of a payload, at most Event.Size, from device
-	// memory; peer and offset are those of the event. It blocks, and is called on the worker's
-	// thread, outside measured windows.
+	// memory; peer and offset are those of the event.
 	//
 	// A payload can be read until the next Poll. After that, valid reports whether the device
 	// memory still holds it; if not, into has no meaning.
 	ReadDevice(peer PeerID, offset uint64, into []byte) (valid bool, err error)
-}
 
-// DeviceSender is implemented by workers that send payloads from device memory. Its methods block,
-// and are called on the worker's thread, outside measured windows.
-type DeviceSender interface {
 	// ReserveDevice reserves device memory for payloads of up to size bytes, in slots 1 to slots.
-	// It is called at most once, and Close of the transport frees the memory.
+	// It is called at most once, and only with [Capabilities.DeviceSend]. Close of the transport
+	// frees the memory.
 	ReserveDevice(slots uint16, size int) error
 	// WriteDevice copies a payload to a slot. Calls that Post took before keep the bytes that the
 	// slot had then. A slot can be posted any number of times, to any peers.

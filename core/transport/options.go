@@ -61,9 +61,7 @@ type value struct {
 // an unknown name, a value of the wrong type, and a value out of bounds.
 func ParseOptions(schema []Option, raw map[string]string) (Values, error) {
 	v := Values{values: make(map[string]value, len(schema))}
-	names := make([]string, 0, len(schema))
 	for _, o := range schema {
-		names = append(names, o.Name)
 		text, given := raw[o.Name]
 		if !given {
 			text = o.Default
@@ -76,8 +74,7 @@ func ParseOptions(schema []Option, raw map[string]string) (Values, error) {
 	}
 	for name := range raw {
 		if _, known := v.values[name]; !known {
-			return Values{}, &OptionError{Option: name, Problem: "unknown" +
-				SuggestionFor(name, names)}
+			return Values{}, &OptionError{Option: name, Problem: "unknown"}
 		}
 	}
 	return v, nil
@@ -128,7 +125,7 @@ func (t OptionType) Kind() string {
 func (o *Option) Check(text string, number float64) (problem string) {
 	switch {
 	case len(o.Allowed) > 0 && !slices.Contains(o.Allowed, text):
-		return fmt.Sprintf("%q is not one of %s%s", text, o.Range(), SuggestionFor(text, o.Allowed))
+		return fmt.Sprintf("%q is not one of %s", text, o.Range())
 	case (o.Min != 0 || o.Max != 0) && !(number >= float64(o.Min) && number <= float64(o.Max)):
 		// also NaN
 		return fmt.Sprintf("%s is out of range (%s)", text, o.Range())

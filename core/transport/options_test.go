@@ -41,10 +41,9 @@ func TestParseOptionsRefuses(t *testing.T) {
 		option  string
 		problem string
 	}{
-		"unknown": {map[string]string{"rnig": "x"}, "rnig", `unknown; did you mean "ring"?`},
-		"far off": {map[string]string{"zzzzzzzz": "x"}, "zzzzzzzz", "unknown"},
+		"unknown": {map[string]string{"rnig": "x"}, "rnig", "unknown"},
 		"not allowed": {map[string]string{"ring": "onesded"}, "ring",
-			`"onesded" is not one of lamport, onesided; did you mean "onesided"?`},
+			`"onesded" is not one of lamport, onesided`},
 		"not an int": {map[string]string{"slots": "many"}, "slots",
 			`"many" is not a whole number`},
 		"too small": {map[string]string{"slots": "1"}, "slots", "1 is out of range (4 to 1024)"},

@@ -1,15 +1,5 @@
 package transport
 
-// PathReader is implemented by workers that state what carries their bytes. The runtime completes
-// each statement with what the kernel knows of it, and the host compares it with the counters of
-// the kernel.
-type PathReader interface {
-	// ReadPaths appends the worker's paths to dst. What it states comes from the library, the
-	// device or the open connections, never from the options alone. It is called once on the
-	// worker's thread, outside measured windows, after the first calls.
-	ReadPaths(dst []Path) []Path
-}
-
 // Path is one way that bytes take between a worker and its peers.
 type Path struct {
 	// Carrier is one of the media of [Properties], or a name of the transport's own.

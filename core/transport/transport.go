@@ -213,7 +213,7 @@ const (
 // Op is one message to post.
 type Op struct {
 	Kind OpKind
-	// DeviceSlot, if not 0, is the slot of a [DeviceSender] that has the whole payload of a call;
+	// DeviceSlot, if not 0, is the slot of a [DeviceWorker] that has the whole payload of a call;
 	// Payload then has only its first bytes, which are sent in place of the slot's.
 	DeviceSlot uint16
 	Peer       PeerID
@@ -237,7 +237,7 @@ const (
 
 // Event is one arrival. Size is the length of the payload in bytes. If the payload stays in
 // device memory, Payload has only its first Config.HostPrefix bytes, or all of it if it is not
-// longer, and a [DeviceReader] reads the whole at DeviceOffset.
+// longer, and a [DeviceWorker] reads the whole at DeviceOffset.
 type Event struct {
 	Kind         EventKind
 	Peer         PeerID

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 )
 
@@ -34,8 +35,8 @@ func clauses() []clause {
 	return slices.Concat(infoClauses, openClauses, connectClauses, echoClauses,
 		postClauses, flowClauses, flushClauses, pollClauses, callClauses, threadClauses,
 		peerClauses,
-		closeClauses, errorClauses, waitClauses, statsClauses, seriesClauses, traceClauses,
-		probeClauses, deviceClauses,
+		closeClauses, errorClauses, waitClauses, statsClauses, pathClauses, seriesClauses,
+		traceClauses, probeClauses, deviceClauses,
 		microClauses, allocClauses)
 }
 
@@ -48,7 +49,7 @@ func clauseNamed(name string) (clause, error) {
 		}
 		names = append(names, c.name)
 	}
-	return clause{}, fmt.Errorf("no clause %q%s", name, transport.SuggestionFor(name, names))
+	return clause{}, fmt.Errorf("no clause %q%s", name, suggest.For(name, names))
 }
 
 // traits are the declarations of an open transport.
@@ -59,8 +60,8 @@ type traits struct {
 	waiter     bool
 	prober     bool
 	stats      bool
-	series     bool
-	tracer     bool
+	paths      bool
+	recorder   bool
 	micro      bool
 }
 
@@ -82,10 +83,11 @@ var (
 		func(tr traits) bool { return !tr.properties.Capabilities.Goroutines }}
 	needsInFlight = need{"Limits.InFlight",
 		func(tr traits) bool { return tr.properties.Limits.InFlight > 0 }}
-	needsProber = need{"Prober", func(tr traits) bool { return tr.prober }}
-	needsSeries = need{"SeriesReader", func(tr traits) bool { return tr.series }}
-	needsTracer = need{"Capabilities.Traces",
-		func(tr traits) bool { return tr.properties.Capabilities.Traces && tr.tracer }}
+	needsProber   = need{"Prober", func(tr traits) bool { return tr.prober }}
+	needsPaths    = need{"PathReader", func(tr traits) bool { return tr.paths }}
+	needsRecorder = need{"Recorder", func(tr traits) bool { return tr.recorder }}
+	needsTraces   = need{"Capabilities.Traces",
+		func(tr traits) bool { return tr.properties.Capabilities.Traces && tr.recorder }}
 	needsMicro = need{"Microbenchmarker", func(tr traits) bool { return tr.micro }}
 	needsStats = need{"StatsReader", func(tr traits) bool { return tr.stats }}
 	needsKill  = need{"Suite.Kill", func(tr traits) bool { return tr.killable }}
@@ -114,8 +116,8 @@ func survey(s *Suite) (traits, error) {
 		_, tr.waiter = worker.(transport.Waiter)
 		_, tr.prober = worker.(transport.Prober)
 		_, tr.stats = worker.(transport.StatsReader)
-		_, tr.series = worker.(transport.SeriesReader)
-		_, tr.tracer = worker.(transport.Tracer)
+		_, tr.paths = worker.(transport.PathReader)
+		_, tr.recorder = worker.(transport.Recorder)
 		_, tr.micro = s.Driver.(transport.Microbenchmarker)
 	}})
 	if failed {

@@ -34,11 +34,17 @@ var needsDevice = need{"Capabilities.DeviceMemory",
 var needsDeviceSend = need{"Capabilities.DeviceSend",
 	func(tr traits) bool { return tr.properties.Capabilities.DeviceSend }}
 
-func (n *node) reserve(slots uint16) transport.DeviceSender {
-	sender, ok := n.worker.(transport.DeviceSender)
+// device returns the worker's device memory.
+func (n *node) device() transport.DeviceWorker {
+	device, ok := n.worker.(transport.DeviceWorker)
 	if !ok {
-		n.trial.fatalf("%s: declares device_send but does not implement DeviceSender", n.name)
+		n.trial.fatalf("%s: declares device memory but does not implement DeviceWorker", n.name)
 	}
+	return device
+}
+
+func (n *node) reserve(slots uint16) transport.DeviceWorker {
+	sender := n.device()
 	require.NoError(n.trial, sender.ReserveDevice(slots, n.cluster.layout.maxPayload),
 		"ReserveDevice")
 	return sender
@@ -73,11 +79,7 @@ func (n *node) fetch(e *transport.Event) {
 }
 
 func (n *node) read(e *transport.Event, into []byte) (valid bool) {
-	reader, ok := n.worker.(transport.DeviceReader)
-	if !ok {
-		n.trial.fatalf("%s: declares device memory but does not implement DeviceReader", n.name)
-	}
-	valid, err := reader.ReadDevice(e.Peer, e.DeviceOffset, into)
+	valid, err := n.device().ReadDevice(e.Peer, e.DeviceOffset, into)
 	require.NoError(n.trial, err, "ReadDevice")
 	return valid
 }

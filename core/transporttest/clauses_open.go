@@ -36,7 +36,7 @@ var openClauses = []clause{
 			"integrity checks."},
 	{name: "open/capabilities", run: openCapabilities,
 		says: "Info's capabilities hold with the default options, and a worker is a Waiter if " +
-			"and only if Waits is declared, and a Tracer if Traces is."},
+			"and only if Waits is declared, and a Recorder if Traces is."},
 	{name: "open/worker-indices", run: openWorkerIndices,
 		says: "NewWorker takes the indices 0 to Workers-1, each once, and makes a separate " +
 			"worker for each."},
@@ -178,8 +178,8 @@ func openCapabilities(t *trial) {
 	require.Equal(t, properties.Capabilities.Waits, t.traits.waiter,
 		"Capabilities.Waits against whether the worker implements Waiter")
 	if properties.Capabilities.Traces {
-		require.True(t, t.traits.tracer,
-			"Capabilities.Traces is declared, and the worker does not implement Tracer")
+		require.True(t, t.traits.recorder,
+			"Capabilities.Traces is declared, and the worker does not implement Recorder")
 	}
 }
 

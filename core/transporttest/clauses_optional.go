@@ -26,19 +26,27 @@ var statsClauses = []clause{
 			"system calls, and every payload is copied by Post or by the kernel."},
 }
 
+var pathClauses = []clause{
+	{name: "path/stated", run: pathStated, needs: []need{needsPaths},
+		says: "ReadPaths appends the paths of a worker that has made calls, each with " +
+			"its carrier."},
+	{name: "path/silence", run: pathSilence, needs: []need{needsPaths},
+		says: "Silence returns nil for a peer that answers."},
+}
+
 var seriesClauses = []clause{
-	{name: "series/values", run: seriesValues, needs: []need{needsSeries},
-		says: "ReadSeries appends series with distinct names, help, and one finite value for " +
+	{name: "series/values", run: seriesValues, needs: []need{needsRecorder},
+		says: "A recording has series with distinct names, help, and one finite value for " +
 			"each part."},
-	{name: "series/restart", run: seriesRestart, needs: []need{needsSeries},
-		says: "ReadSeries appends nothing before StartSeries, and only the recording since the " +
-			"last one."},
+	{name: "series/restart", run: seriesRestart, needs: []need{needsRecorder},
+		says: "ReadRecording returns nothing before StartRecording, and only the recording since " +
+			"the last one."},
 }
 
 var traceClauses = []clause{
-	{name: "trace/steps", run: traceSteps, needs: []need{needsTracer},
-		says: "ReadTrace appends the transfers since the last StartTrace, as many as that asked " +
-			"for, with their connection, and steps in the order of time."},
+	{name: "trace/steps", run: traceSteps, needs: []need{needsTraces},
+		says: "A recording has the transfers since StartRecording, as many as that asked for, " +
+			"with their connection, and steps in the order of time."},
 }
 
 var microClauses = []clause{
@@ -160,30 +168,56 @@ func statsWork(t *trial) {
 	}
 }
 
-// series reads the recording of a node, behind a series that is not the transport's.
-func (n *node) series() []transport.Series {
-	first := transport.Series{Name: "first"}
-	all := n.worker.(transport.SeriesReader).ReadSeries([]transport.Series{first})
-	require.NotEmpty(n.trial, all)
-	require.Equal(n.trial, first, all[0], "the argument of ReadSeries")
-	return all[1:]
+func pathStated(t *trial) {
+	c, a, b := t.pair(layout{})
+	a.call(0, pattern(1, 16))
+	c.drain()
+	for _, n := range []*node{a, b} {
+		first := transport.Path{Carrier: "first"}
+		paths := n.worker.(transport.PathReader).ReadPaths([]transport.Path{first})
+		require.Equal(t, first, paths[0], "the argument of ReadPaths")
+		require.Greater(t, len(paths), 1, "paths of a worker that has made calls")
+		for _, p := range paths {
+			require.NotEmpty(t, p.Carrier, "the carrier of a path")
+			require.GreaterOrEqual(t, p.Overhead, 0, "the overhead of a path")
+		}
+	}
 }
 
-func (n *node) startSeries(parts int) {
-	// nothing is left out, however busy the machine
-	n.worker.(transport.SeriesReader).StartSeries(parts, time.Minute)
+func pathSilence(t *trial) {
+	c, a, b := t.pair(layout{})
+	for i := range uint64(3) {
+		a.call(0, pattern(i, 16))
+		b.call(0, pattern(i, 16))
+		c.drain()
+		for _, n := range []*node{a, b} {
+			require.NoError(t, n.worker.(transport.PathReader).Silence(0),
+				"Silence of a peer that answers")
+		}
+	}
+}
+
+func (n *node) record(parts, transfers int) {
+	n.worker.(transport.Recorder).StartRecording(transport.Recording{
+		Parts: parts, Window: time.Minute, // nothing is left out, however busy the machine
+		Transfers: transfers,
+	})
+}
+
+func (n *node) recorded() transport.Recorded {
+	return n.worker.(transport.Recorder).ReadRecording()
 }
 
 func seriesValues(t *trial) {
 	c, a, _ := t.pair(layout{})
 	const parts = 7
-	a.startSeries(parts)
+	a.record(parts, 0)
 	for i := range uint64(20) {
 		a.call(0, pattern(i, c.layout.maxPayload)) // some have series of large messages only
 		c.drain()
 	}
-	list := a.series()
-	require.NotEmpty(t, list, "series after StartSeries")
+	list := a.recorded().Series
+	require.NotEmpty(t, list, "series after StartRecording")
 	seen := map[string]bool{}
 	for _, s := range list {
 		require.NotEmpty(t, s.Name, "a series' name")
@@ -202,13 +236,13 @@ func seriesRestart(t *trial) {
 	c, a, _ := t.pair(layout{})
 	a.call(0, pattern(1, 16))
 	c.drain()
-	require.Empty(t, a.series(), "series before StartSeries")
+	require.Empty(t, a.recorded().Series, "series before StartRecording")
 	for _, parts := range []int{3, 5} {
-		a.startSeries(parts)
+		a.record(parts, 0)
 		a.call(0, pattern(2, 16))
 		c.drain()
-		for _, s := range a.series() {
-			require.Len(t, s.Values, parts, "the values of series %q since the last StartSeries",
+		for _, s := range a.recorded().Series {
+			require.Len(t, s.Values, parts, "the values of series %q since the last StartRecording",
 				s.Name)
 		}
 	}
@@ -216,7 +250,6 @@ func seriesRestart(t *trial) {
 
 func traceSteps(t *trial) {
 	c, a, _ := t.pair(layout{})
-	worker := a.worker.(transport.Tracer)
 	calls := func(n int) {
 		for i := range n {
 			a.call(0, pattern(uint64(i), c.layout.maxPayload)) // some trace large messages only
@@ -224,16 +257,14 @@ func traceSteps(t *trial) {
 		}
 	}
 	calls(1)
-	require.Empty(t, worker.ReadTrace(nil), "transfers before StartTrace")
+	require.Empty(t, a.recorded().Transfers, "transfers before StartRecording")
 	for _, most := range []int{3, 1} {
-		worker.StartTrace(most)
+		a.record(1, most)
 		began := time.Now().UnixNano()
 		calls(2 * most)
-		first := transport.Transfer{Lane: "first"}
-		list := worker.ReadTrace([]transport.Transfer{first})
-		require.Equal(t, first, list[0], "the argument of ReadTrace")
-		require.Len(t, list[1:], most, "transfers since StartTrace")
-		for _, one := range list[1:] {
+		list := a.recorded().Transfers
+		require.Len(t, list, most, "transfers since StartRecording")
+		for _, one := range list {
 			require.Zero(t, one.Peer, "the peer of a transfer")
 			require.NotEmpty(t, one.Lane, "the lane of a transfer")
 			require.GreaterOrEqual(t, one.Size, 0, "the size of a transfer")

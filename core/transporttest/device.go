@@ -11,12 +11,12 @@ import (
 const deviceSlots = 256
 
 // Device is [Memory] with payloads that stay in device memory: only their first Config.HostPrefix
-// bytes are in host memory, and the whole is read through [transport.DeviceReader].
+// bytes are in host memory, and the whole is read through [transport.DeviceWorker].
 type Device struct {
 	Memory
 	// Damage, if set, may change each payload in device memory. The threads of all workers call it.
 	Damage func(payload []byte)
-	// Sends adds [transport.DeviceSender].
+	// Sends declares [transport.Capabilities.DeviceSend].
 	Sends bool
 }
 
@@ -100,7 +100,7 @@ func (w *deviceWorker) Poll(events []transport.Event) (int, error) {
 	return n, err
 }
 
-// ReadDevice implements [transport.DeviceReader].
+// ReadDevice implements [transport.DeviceWorker].
 func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte) (valid bool,
 	err error) {
 	if w.count-offset > deviceSlots {
@@ -110,13 +110,13 @@ func (w *deviceWorker) ReadDevice(_ transport.PeerID, offset uint64, into []byte
 	return true, nil
 }
 
-// ReserveDevice implements [transport.DeviceSender].
+// ReserveDevice implements [transport.DeviceWorker].
 func (w *deviceWorker) ReserveDevice(slots uint16, size int) error {
 	w.sources, w.whole = make([][]byte, int(slots)+1), make([]byte, size)
 	return nil
 }
 
-// WriteDevice implements [transport.DeviceSender].
+// WriteDevice implements [transport.DeviceWorker].
 func (w *deviceWorker) WriteDevice(slot uint16, payload []byte) error {
 	w.sources[slot] = append(w.sources[slot][:0], payload...)
 	return nil

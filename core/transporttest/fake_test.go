@@ -148,7 +148,7 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
 		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
 		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats,
-		readSeries: m.ReadSeries, readTrace: m.ReadTrace}
+		readPaths: m.ReadPaths, silence: m.Silence, recorded: m.ReadRecording}
 	if t.driver.fake.worker != nil {
 		t.driver.fake.worker(w)
 	}
@@ -171,18 +171,19 @@ type fakeWorker struct {
 	index     int
 	handedOut []byte // payloads of the last Poll, with handOut
 
-	address    func() []byte
-	connect    func(context.Context, transport.PeerID, []byte) error
-	post       func([]transport.Op) (int, error)
-	flush      func() error
-	poll       func([]transport.Event) (int, error)
-	close      func() error
-	wait       func(time.Duration) error
-	wake       func()
-	probe      func(context.Context, transport.PeerID, transport.Probe) (transport.Floor, error)
-	readStats  func([]transport.Stat) []transport.Stat
-	readSeries func([]transport.Series) []transport.Series
-	readTrace  func([]transport.Transfer) []transport.Transfer
+	address   func() []byte
+	connect   func(context.Context, transport.PeerID, []byte) error
+	post      func([]transport.Op) (int, error)
+	flush     func() error
+	poll      func([]transport.Event) (int, error)
+	close     func() error
+	wait      func(time.Duration) error
+	wake      func()
+	probe     func(context.Context, transport.PeerID, transport.Probe) (transport.Floor, error)
+	readStats func([]transport.Stat) []transport.Stat
+	readPaths func([]transport.Path) []transport.Path
+	silence   func(transport.PeerID) error
+	recorded  func() transport.Recorded
 }
 
 func (w *fakeWorker) Address() []byte { return w.address() }
@@ -196,12 +197,9 @@ func (w *fakeWorker) Close() error                                    { return w
 func (w *fakeWorker) Wait(timeout time.Duration) error                { return w.wait(timeout) }
 func (w *fakeWorker) Wake()                                           { w.wake() }
 func (w *fakeWorker) ReadStats(dst []transport.Stat) []transport.Stat { return w.readStats(dst) }
-func (w *fakeWorker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
-	return w.readTrace(dst)
-}
-func (w *fakeWorker) ReadSeries(dst []transport.Series) []transport.Series {
-	return w.readSeries(dst)
-}
+func (w *fakeWorker) ReadPaths(dst []transport.Path) []transport.Path { return w.readPaths(dst) }
+func (w *fakeWorker) Silence(peer transport.PeerID) error             { return w.silence(peer) }
+func (w *fakeWorker) ReadRecording() transport.Recorded               { return w.recorded() }
 func (w *fakeWorker) Probe(ctx context.Context, peer transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	return w.probe(ctx, peer, probe)

@@ -99,7 +99,7 @@ var openFakes = []fake{
 		says:  "implements Waiter",
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} }},
 	{name: "declares Traces but does not implement it", clause: "open/capabilities",
-		says: "does not implement Tracer",
+		says: "does not implement Recorder",
 		info: declareTraces, properties: func(p *transport.Properties) {
 			p.Capabilities.Traces = true
 		},

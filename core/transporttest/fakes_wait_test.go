@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -173,56 +174,61 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
+	{name: "states no path", clause: "path/stated", says: "paths of a worker that has made calls",
+		worker: func(w *fakeWorker) {
+			w.readPaths = func(dst []transport.Path) []transport.Path { return dst }
+		}},
+	{name: "states a path without a carrier", clause: "path/stated", says: "the carrier of a path",
+		worker: func(w *fakeWorker) {
+			w.readPaths = func(dst []transport.Path) []transport.Path {
+				return append(dst, transport.Path{})
+			}
+		}},
+	{name: "calls a peer silent that answers", clause: "path/silence",
+		says: "Silence of a peer that answers",
+		worker: func(w *fakeWorker) {
+			w.silence = func(transport.PeerID) error { return errors.New("nothing came") }
+		}},
 	{name: "has a value too few", clause: "series/values", says: "the values of series",
 		worker: func(w *fakeWorker) {
-			w.readSeries = func(dst []transport.Series) []transport.Series {
-				dst = w.memoryWorker.ReadSeries(dst)
-				s := &dst[len(dst)-1]
-				s.Values = s.Values[1:]
-				return dst
-			}
+			w.editRecording(func(r *transport.Recorded) {
+				r.Series[0].Values = r.Series[0].Values[1:]
+			})
 		}},
 	{name: "divides by the number of polls", clause: "series/values", says: "has the value NaN",
 		worker: func(w *fakeWorker) {
-			w.readSeries = func(dst []transport.Series) []transport.Series {
-				dst = w.memoryWorker.ReadSeries(dst)
-				dst[len(dst)-1].Values[0] = math.NaN()
-				return dst
-			}
+			w.editRecording(func(r *transport.Recorded) { r.Series[0].Values[0] = math.NaN() })
 		}},
-	{name: "traces all", clause: "trace/steps", says: "transfers since StartTrace",
+	{name: "traces all", clause: "trace/steps", says: "transfers since StartRecording",
 		info: declareTraces, properties: func(p *transport.Properties) {
 			p.Capabilities.Traces = true
 		},
 		worker: func(w *fakeWorker) {
-			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
-				dst = w.memoryWorker.ReadTrace(dst)
-				return append(dst, dst[min(1, len(dst)):]...)
-			}
+			w.editRecording(func(r *transport.Recorded) {
+				r.Transfers = append(r.Transfers, r.Transfers...)
+			})
 		}},
 	{name: "traces backwards", clause: "trace/steps", says: "the end of a transfer",
 		info: declareTraces, properties: func(p *transport.Properties) {
 			p.Capabilities.Traces = true
 		},
 		worker: func(w *fakeWorker) {
-			w.readTrace = func(dst []transport.Transfer) []transport.Transfer {
-				dst = w.memoryWorker.ReadTrace(dst)
-				if len(dst) > 1 {
-					dst[len(dst)-1].End--
+			w.editRecording(func(r *transport.Recorded) {
+				if n := len(r.Transfers); n > 0 {
+					r.Transfers[n-1].End--
 				}
-				return dst
-			}
+			})
 		}},
 	{name: "keeps the first recording", clause: "series/restart",
-		says: "since the last StartSeries",
+		says: "since the last StartRecording",
 		worker: func(w *fakeWorker) {
 			var first []transport.Series
-			w.readSeries = func(dst []transport.Series) []transport.Series {
+			w.editRecording(func(r *transport.Recorded) {
 				if first == nil {
-					first = w.memoryWorker.ReadSeries(nil)
+					first = r.Series
 				}
-				return append(dst, first...)
-			}
+				r.Series = first
+			})
 		}},
 	{name: "has two microbenchmarks with one name", clause: "micro/names",
 		says:  "two microbenchmarks with one name",
@@ -314,4 +320,13 @@ var optionalFakes = []fake{
 				return w.memoryWorker.Poll(events)
 			}
 		}},
+}
+
+// editRecording changes what was recorded.
+func (w *fakeWorker) editRecording(edit func(*transport.Recorded)) {
+	w.recorded = func() transport.Recorded {
+		r := w.memoryWorker.ReadRecording()
+		edit(&r)
+		return r
+	}
 }

@@ -269,6 +269,14 @@ func (w *memoryWorker) Wake() {
 	}
 }
 
+// ReadPaths implements [transport.PathReader].
+func (w *memoryWorker) ReadPaths(dst []transport.Path) []transport.Path {
+	return append(dst, transport.Path{Carrier: transport.MediumMemory})
+}
+
+// Silence implements [transport.PathReader]. A peer in the same process does not fall silent.
+func (w *memoryWorker) Silence(transport.PeerID) error { return nil }
+
 // memoryPings is the [floor.Medium] of a connection: one word for each direction.
 type memoryPings struct{ in, out *atomic.Uint64 }
 

@@ -29,7 +29,7 @@ type memoryWorker struct {
 	posted, polled, flushes, shorts uint64
 	work                            control.Work
 
-	recorded  []float64     // events by part of a window; nil before StartSeries
+	recorded  []float64     // events by part of a window; nil before StartRecording
 	recording time.Time     // its start
 	partOf    time.Duration // length of a part
 
@@ -190,25 +190,19 @@ func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: w.shorts})
 }
 
-// StartSeries implements [transport.SeriesReader].
-func (w *memoryWorker) StartSeries(parts int, d time.Duration) {
-	w.recorded, w.recording, w.partOf = make([]float64, parts), time.Now(),
-		max(d/time.Duration(parts), 1)
+// StartRecording implements [transport.Recorder].
+func (w *memoryWorker) StartRecording(r transport.Recording) {
+	w.recorded, w.recording = make([]float64, r.Parts), time.Now()
+	w.partOf = max(r.Window/time.Duration(r.Parts), 1)
+	w.trace = make([]transport.Transfer, 0, r.Transfers)
 }
 
-// ReadSeries implements [transport.SeriesReader].
-func (w *memoryWorker) ReadSeries(dst []transport.Series) []transport.Series {
-	if w.recorded == nil {
-		return dst
+// ReadRecording implements [transport.Recorder].
+func (w *memoryWorker) ReadRecording() (r transport.Recorded) {
+	if w.recorded != nil {
+		r.Series = []transport.Series{{Name: "polled", Help: "events returned by Poll",
+			Values: slices.Clone(w.recorded)}}
 	}
-	return append(dst, transport.Series{Name: "polled", Help: "events returned by Poll",
-		Values: slices.Clone(w.recorded)})
-}
-
-// StartTrace implements [transport.Tracer].
-func (w *memoryWorker) StartTrace(n int) { w.trace = make([]transport.Transfer, 0, n) }
-
-// ReadTrace implements [transport.Tracer].
-func (w *memoryWorker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
-	return append(dst, w.trace...)
+	r.Transfers = slices.Clone(w.trace)
+	return r
 }

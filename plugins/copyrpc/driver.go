@@ -99,8 +99,10 @@ type endpoint struct {
 	open    []*worker // for tick
 }
 
-// Registered implements [transport.RegistrationReader].
-func (e *endpoint) Registered() (bytes uint64, took time.Duration) { return e.device.Registered() }
+// ReadStats implements [transport.StatsReader].
+func (e *endpoint) ReadStats(dst []transport.Stat) []transport.Stat {
+	return e.device.ReadStats(dst)
+}
 
 // checkDevice checks the settings against the device's limits.
 func (e *endpoint) checkDevice() error {

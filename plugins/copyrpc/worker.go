@@ -401,6 +401,10 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	)
 }
 
+// Silence implements [transport.PathReader]. The device finds a silent peer, and its completion
+// says so.
+func (w *worker) Silence(transport.PeerID) error { return nil }
+
 // ReadPaths implements [transport.PathReader].
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	p := w.endpoint.device.Attributes().Path()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
 
 	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/datagram"
@@ -130,12 +129,12 @@ func (e *endpoint) Properties() transport.Properties {
 	return p
 }
 
-// Registered implements [transport.RegistrationReader]. UDP registers nothing.
-func (e *endpoint) Registered() (bytes uint64, took time.Duration) {
+// ReadStats implements [transport.StatsReader]. UDP registers nothing.
+func (e *endpoint) ReadStats(dst []transport.Stat) []transport.Stat {
 	if e.ports.device == nil {
-		return 0, 0
+		return dst
 	}
-	return e.ports.device.Registered()
+	return e.ports.device.ReadStats(dst)
 }
 
 // NewWorker implements [transport.Transport].

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"transportbench/core/fabric/datagram"
+	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -30,7 +31,7 @@ const (
 
 func openPorts(s *settings) (*portFactory, error) {
 	if s.provider == providerUDP {
-		address, err := transport.LocalAddress("address", s.address)
+		address, err := control.LocalAddress("address", s.address)
 		if err != nil {
 			return nil, err
 		}

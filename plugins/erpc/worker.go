@@ -52,8 +52,8 @@ type worker struct {
 }
 
 var (
-	_ transport.Waiter          = (*worker)(nil)
-	_ transport.SilenceReporter = (*worker)(nil)
+	_ transport.Waiter     = (*worker)(nil)
+	_ transport.PathReader = (*worker)(nil)
 )
 
 // newWorker returns a worker, which owns the port if there is no error.
@@ -187,7 +187,7 @@ func (w *worker) nextTimer() int64 {
 	return at
 }
 
-// Silence implements [transport.SilenceReporter].
+// Silence implements [transport.PathReader].
 func (w *worker) Silence(id transport.PeerID) error {
 	p := w.peers.Get(id)
 	switch {

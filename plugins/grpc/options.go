@@ -157,7 +157,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}
 	if s.network == networkTCP {
 		var err error
-		if s.address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+		if s.address, err = control.LocalAddress("address", o.String("address")); err != nil {
 			return nil, err
 		}
 	}

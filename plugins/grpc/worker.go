@@ -26,9 +26,9 @@ import (
 )
 
 var (
-	_ transport.Worker          = (*worker)(nil)
-	_ transport.Waiter          = (*worker)(nil)
-	_ transport.SilenceReporter = (*worker)(nil)
+	_ transport.Worker     = (*worker)(nil)
+	_ transport.Waiter     = (*worker)(nil)
+	_ transport.PathReader = (*worker)(nil)
 )
 
 // worker is the gRPC server of one polling loop, and its connections. worker_datapath.go has what
@@ -386,7 +386,7 @@ func (p *peer) disconnect() {
 // cause returns why a connection has ended, or nil.
 func (p *peer) cause() error { return context.Cause(p.ctx) }
 
-// Silence implements [transport.SilenceReporter].
+// Silence implements [transport.PathReader].
 func (w *worker) Silence(id transport.PeerID) error {
 	p := w.peers.Get(id)
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/fabric/amlib"
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"
 )
@@ -214,7 +215,7 @@ func (s *settings) choose() (l *fi.List, index int, err error) {
 	case index < 0:
 		err = refuse(optionDomain, "provider %s has no domain %q here; it has %s%s", provider,
 			s.domain,
-			strings.Join(domains, ", "), transport.SuggestionFor(s.domain, domains))
+			strings.Join(domains, ", "), suggest.For(s.domain, domains))
 	}
 	return l, index, err
 }
@@ -267,5 +268,5 @@ func (s *settings) explain(err error) error {
 	}
 	return refuse(optionProvider, "libfabric %s has no provider %q here%s; it has %s%s",
 		fi.Version(), s.provider, filter,
-		strings.Join(names, ", "), transport.SuggestionFor(s.provider, names))
+		strings.Join(names, ", "), suggest.For(s.provider, names))
 }

@@ -10,6 +10,9 @@ import (
 // the layer above it, ours, and the messages of a rendezvous.
 const mostHeaders = 512
 
+// Silence implements [transport.PathReader]. libfabric does not tell.
+func (w *worker) Silence(transport.PeerID) error { return nil }
+
 // ReadPaths implements [transport.PathReader], from the attributes of the interface that libfabric
 // opened.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {

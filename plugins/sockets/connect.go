@@ -116,9 +116,9 @@ func (w *worker) Probe(ctx context.Context, id transport.PeerID, probe transport
 	})
 }
 
-var _ transport.SilenceReporter = (*worker)(nil)
+var _ transport.PathReader = (*worker)(nil)
 
-// Silence implements [transport.SilenceReporter].
+// Silence implements [transport.PathReader].
 func (w *worker) Silence(id transport.PeerID) error {
 	if p := w.peers.Get(id); p != nil {
 		return p.Silence(p.fd)

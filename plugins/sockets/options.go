@@ -161,7 +161,7 @@ func (s *settings) checkIP(o transport.Values) (err error) {
 	if err := s.onlyVsock(); err != nil {
 		return err
 	}
-	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+	if s.sock.Address, err = control.LocalAddress("address", o.String("address")); err != nil {
 		return err
 	}
 	return sock.CheckCongestion("congestion-control", s.sock.Congestion)

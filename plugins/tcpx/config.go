@@ -326,7 +326,7 @@ func resolveOptions(o transport.Values) (*settings, error) {
 			s.threads, s.mode.name)
 	}
 	var err error
-	if s.sock.Address, err = transport.LocalAddress("address", o.String("address")); err != nil {
+	if s.sock.Address, err = control.LocalAddress("address", o.String("address")); err != nil {
 		return nil, err
 	}
 	if err := s.resolveMore(o.String("more-addresses")); err != nil {
@@ -343,7 +343,7 @@ func (s *settings) resolveMore(text string) error {
 		return nil
 	}
 	for one := range strings.SplitSeq(text, "+") {
-		a, err := transport.LocalAddress(option, one)
+		a, err := control.LocalAddress(option, one)
 		switch {
 		case err != nil:
 			return err

@@ -10,9 +10,9 @@ import (
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-var _ transport.DeviceSender = (*worker)(nil)
+var _ transport.DeviceWorker = (*worker)(nil)
 
-// ReserveDevice implements [transport.DeviceSender].
+// ReserveDevice implements [transport.DeviceWorker].
 func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
 	d := &w.source
 	switch {
@@ -31,7 +31,7 @@ func (w *worker) ReserveDevice(slots uint16, size int) (err error) {
 	return nil
 }
 
-// WriteDevice implements [transport.DeviceSender].
+// WriteDevice implements [transport.DeviceWorker].
 func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 	d := &w.source
 	switch {

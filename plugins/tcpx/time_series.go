@@ -2,14 +2,13 @@ package tcpx
 
 import (
 	"strings"
-	"time"
 
 	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 )
 
-var _ transport.SeriesReader = (*worker)(nil)
+var _ transport.Recorder = (*worker)(nil)
 
 // timeSeries is where time went in each part of a window.
 type timeSeries struct {
@@ -20,10 +19,12 @@ type timeSeries struct {
 	connections int
 }
 
-// StartSeries implements [transport.SeriesReader].
-func (w *worker) StartSeries(parts int, d time.Duration) {
-	t := timeSeries{parts: make([]timeBreakdown, parts),
-		length: max(1, int64(d)/int64(max(parts, 1)))}
+// StartRecording implements [transport.Recorder].
+func (w *worker) StartRecording(r transport.Recording) {
+	t := timeSeries{
+		parts:  make([]timeBreakdown, r.Parts),
+		length: max(1, int64(r.Window)/int64(max(r.Parts, 1))),
+	}
 	t.next = clock.Now() + t.length
 	for _, p := range w.peers.ByID {
 		if p != nil && p.State != dial.Lost {
@@ -31,11 +32,13 @@ func (w *worker) StartSeries(parts int, d time.Duration) {
 		}
 	}
 	w.counters.series = t
+	w.counters.trace = make([]traced, 0, r.Transfers)
 }
 
-// ReadSeries implements [transport.SeriesReader].
-func (w *worker) ReadSeries(dst []transport.Series) []transport.Series {
-	return w.counters.series.read(dst)
+// ReadRecording implements [transport.Recorder].
+func (w *worker) ReadRecording() transport.Recorded {
+	return transport.Recorded{Series: w.counters.series.read(nil),
+		Transfers: w.counters.transfers()}
 }
 
 // read appends the parts as shares and means. It leaves out reasons that never occurred.

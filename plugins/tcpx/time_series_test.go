@@ -12,7 +12,7 @@ import (
 // byName returns a worker's series by name.
 func byName(w *worker) map[string]transport.Series {
 	found := map[string]transport.Series{}
-	for _, s := range w.ReadSeries(nil) {
+	for _, s := range w.ReadRecording().Series {
 		found[s.Name] = s
 	}
 	return found
@@ -22,9 +22,10 @@ func byName(w *worker) map[string]transport.Series {
 func TestTrace(t *testing.T) {
 	const parts = 8
 	a, b := connectedWorkers(t, transport.Config{Peers: 1, InFlight: 4, MaxPayload: 1 << 20}, nil)
-	require.Empty(t, a.ReadSeries(nil), "before anything was traced")
-	a.StartSeries(parts, time.Hour) // all is in the first part
-	b.StartSeries(parts, time.Nanosecond)
+	require.Empty(t, a.ReadRecording().Series, "before anything was traced")
+	// all is in the first part
+	a.StartRecording(transport.Recording{Parts: parts, Window: time.Hour})
+	b.StartRecording(transport.Recording{Parts: parts, Window: time.Nanosecond})
 	for range 20 {
 		oneCall(t, a, b, 1<<20)
 	}

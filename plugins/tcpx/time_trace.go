@@ -8,8 +8,6 @@ import (
 	"transportbench/core/transport"
 )
 
-var _ transport.Tracer = (*worker)(nil)
-
 // traced is a request that has ended, with the times at which it passed its steps by the clock of
 // the process.
 type traced struct {
@@ -36,25 +34,22 @@ var (
 		"to be acknowledged"}}
 )
 
-// StartTrace implements [transport.Tracer].
-func (w *worker) StartTrace(n int) { w.counters.trace = make([]traced, 0, n) }
-
-// ReadTrace implements [transport.Tracer].
-func (w *worker) ReadTrace(dst []transport.Transfer) []transport.Transfer {
+// transfers returns the trace.
+func (k *counters) transfers() (list []transport.Transfer) {
 	start := time.Now().UnixNano() - clock.Now() // of the process's clock
-	for i := range w.counters.trace {
-		t := &w.counters.trace[i]
+	for i := range k.trace {
+		t := &k.trace[i]
 		one := transport.Transfer{Peer: t.peer, Lane: fmt.Sprintf("%s %d", t.kind.name, t.slot),
 			Size: t.size}
 		at := t.times[0]
-		for k, step := range t.kind.steps {
-			at = max(at, t.times[k]) // a step that was passed before the trace began has no time
+		for i, step := range t.kind.steps {
+			at = max(at, t.times[i]) // a step that was passed before the trace began has no time
 			one.Steps = append(one.Steps, transport.Step{Name: step, Begin: start + at})
 		}
 		one.End = start + max(at, t.times[len(t.kind.steps)])
-		dst = append(dst, one)
+		list = append(list, one)
 	}
-	return dst
+	return list
 }
 
 // tracing reports whether there is room for another request in the trace.

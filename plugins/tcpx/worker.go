@@ -240,9 +240,7 @@ func (w *worker) freeMemory(p *peer) error {
 	return errors.Join(w.freeStaging(p.out.staging), w.unpacker.Free(p.in.destination))
 }
 
-var _ transport.DeviceReader = (*worker)(nil)
-
-// ReadDevice implements [transport.DeviceReader]. An offset is a position in the requests
+// ReadDevice implements [transport.DeviceWorker]. An offset is a position in the requests
 // that a connection has received, each counted as full.
 func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (valid bool,
 	err error) {

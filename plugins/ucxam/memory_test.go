@@ -125,7 +125,8 @@ func resident(t testing.TB, c *fabrictest.Echoer) int64 {
 func TestRegistered(t *testing.T) {
 	tr, _, err := openWith(t, map[string]string{optionTLS: "posix"}) // 4 calls in flight of 4 KiB
 	require.NoError(t, err)
-	bytes, took := tr.(transport.RegistrationReader).Registered()
-	require.GreaterOrEqual(t, bytes, uint64(4*4096))
-	require.Positive(t, took)
+	stats := tr.(transport.StatsReader).ReadStats(nil)
+	require.GreaterOrEqual(t, transport.StatValue(stats, transport.StatRegisteredBytes),
+		uint64(4*4096))
+	require.Positive(t, transport.StatValue(stats, transport.StatRegisterTime))
 }

@@ -14,6 +14,9 @@ import (
 // messages of a rendezvous.
 const mostHeaders = 256
 
+// Silence implements [transport.PathReader]. UCX does not tell.
+func (w *worker) Silence(transport.PeerID) error { return nil }
+
 // ReadPaths implements [transport.PathReader], from UCX's description of each connection. Large
 // messages may be striped over several ports, each of which is a path.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {

@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )
@@ -44,7 +45,7 @@ func (s *settings) resolveVariables(o transport.Values, environ []string, crosse
 			return &transport.OptionError{Option: optionVariables,
 				Problem: fmt.Sprintf("UCX %s has no variable %s%s%s",
 					ucp.Version(), prefix, name,
-					transport.SuggestionFor(name, slices.Sorted(maps.Keys(known))))}
+					suggest.For(name, slices.Sorted(maps.Keys(known))))}
 		}
 		if option, ok := ownOptions[name]; ok && o.String(option) != "" {
 			return &transport.OptionError{Option: option,

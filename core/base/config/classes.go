@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Class is a class of traffic: some clients of each calling rank with a load of their own.
@@ -113,7 +113,7 @@ func parseClass(text string) (Class, error) {
 			}
 		default:
 			err = fmt.Errorf("%q is not one of %s%s", shorten(key),
-				strings.Join(classOptions(), ", "), transport.SuggestionFor(key, classOptions()))
+				strings.Join(classOptions(), ", "), suggest.For(key, classOptions()))
 		}
 		if err != nil {
 			return c, fmt.Errorf("class %s: %s: %w", shorten(name), shorten(key), err)

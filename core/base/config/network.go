@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Network is what the network between ranks does to packets, in the format of [Network.String]. The
@@ -132,7 +132,7 @@ func parseNetwork(text string) (p Impairments, err error) {
 			p.Rate, err = parseRateOfNetwork(value)
 		default:
 			err = fmt.Errorf("%q is not one of %s%s", shorten(name), strings.Join(names, ", "),
-				transport.SuggestionFor(name, names))
+				suggest.For(name, names))
 		}
 		if err != nil {
 			return p, err

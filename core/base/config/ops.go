@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // The names of operations, in [Mix] and [Pattern].
@@ -151,7 +151,7 @@ func checkOps(names []string) error {
 	for i, name := range names {
 		if known := OpNames(); !slices.Contains(known, name) {
 			return fmt.Errorf("%q is not one of %s%s", name, strings.Join(known, ", "),
-				transport.SuggestionFor(name, known))
+				suggest.For(name, known))
 		}
 		if slices.Contains(names[:i], name) {
 			return fmt.Errorf("%s is given twice", name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/cpulist"
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // CPUs chooses the processors of the polling threads by their role: "daemons=2,clients=3-18". The
@@ -58,7 +58,7 @@ func parseCPUs(text string) (daemons, clients []int, err error) {
 		if role != roleDaemons && role != roleClients {
 			return nil, nil, fmt.Errorf("%q is not one of %s, %s%s", shorten(name), roleDaemons,
 				roleClients,
-				transport.SuggestionFor(name, []string{roleDaemons, roleClients}))
+				suggest.For(name, []string{roleDaemons, roleClients}))
 		}
 		if parts[role] != nil {
 			return nil, nil, fmt.Errorf("%s are given twice", role)

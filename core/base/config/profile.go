@@ -5,7 +5,7 @@ import (
 	"maps"
 	"strings"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Profile is a named set of option values. It overrides the defaults; files, environment variables
@@ -148,5 +148,5 @@ func ProfileByName(name string) (Profile, error) {
 	}
 	names := profileNames()
 	return Profile{}, &Error{Option: "profile", Problem: fmt.Sprintf("%q is not one of %s%s",
-		name, strings.Join(names, ", "), transport.SuggestionFor(name, names))}
+		name, strings.Join(names, ", "), suggest.For(name, names))}
 }

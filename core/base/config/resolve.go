@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Layer is what one source says about options.
@@ -132,7 +132,7 @@ func (r *resolution) read(layers []Layer) error {
 			}
 			if !IsOption(name) {
 				return &SourceError{Source: l.Source(given), Problem: "unknown option" +
-					transport.SuggestionFor(given, Names())}
+					suggest.For(given, Names())}
 			}
 			texts[name], r.from[name], r.origins[name] = text, i+1, l.Source(given)
 		}

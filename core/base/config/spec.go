@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 )
 
@@ -173,7 +174,10 @@ func (f *Field) check(c *Config) (problem string) {
 			return err.Error()
 		}
 	}
-	return f.Check(text, 0)
+	if problem = f.Check(text, 0); problem != "" {
+		problem += suggest.For(text, f.Allowed)
+	}
+	return problem
 }
 
 // prefixFile marks a value-size that names the file of a histogram.

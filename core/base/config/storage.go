@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Delay is the time that the storage behind the store takes for one value: fixed, or a
@@ -133,7 +133,7 @@ func parseDelay(text string) (p delay, err error) {
 		high = low
 	default:
 		return p, fmt.Errorf("%q is not one of %s%s", shorten(form), strings.Join(forms, ", "),
-			transport.SuggestionFor(form, forms))
+			suggest.For(form, forms))
 	}
 	if p.low, err = time.ParseDuration(low); err == nil {
 		p.high, err = time.ParseDuration(high)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // Traffic is a pattern of traffic: which rank each call goes to. The zero value leaves that to the
@@ -107,7 +107,7 @@ func (t *Traffic) Set(text string) error {
 	if !IsTraffic(name) {
 		names := TrafficNames()
 		return fmt.Errorf("%q is not one of %s%s", shorten(text), strings.Join(names, ", "),
-			transport.SuggestionFor(name, trafficNames()))
+			suggest.For(name, trafficNames()))
 	}
 	switch name {
 	case TrafficIncast:

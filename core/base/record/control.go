@@ -185,7 +185,7 @@ type Window struct {
 	// Only is the number of the only class of traffic whose clients call, from 1; 0 is all.
 	Only int `json:"only,omitempty"`
 	// Trace asks for the steps of so many transfers of each worker that can record them
-	// ([transport.Tracer]).
+	// ([transport.Recorder]).
 	Trace int `json:"trace,omitempty"`
 }
 

@@ -28,3 +28,12 @@ type RankSetup struct {
 	// kernel completes it. It is empty if the transport does not state it.
 	Paths []transport.Path `json:"paths,omitempty" bound:"<=1024"`
 }
+
+// ReadRegistrations sets what a transport registered, if it counts that.
+func (s *RankSetup) ReadRegistrations(of transport.Transport) {
+	if reader, ok := of.(transport.StatsReader); ok {
+		stats := reader.ReadStats(nil)
+		s.RegisteredBytes = transport.StatValue(stats, transport.StatRegisteredBytes)
+		s.RegisterNS = transport.StatValue(stats, transport.StatRegisterTime)
+	}
+}

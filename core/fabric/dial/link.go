@@ -125,7 +125,7 @@ func (l *Link) greet() (done bool, err error) {
 
 // Silence explains why nothing comes from the peer: it returns why the connection is not up yet,
 // for how long no packet has come on a socket that is up, or the loss; nil if packets come. It
-// implements [transport.SilenceReporter].
+// implements [transport.PathReader].
 func (l *Link) Silence(fd int) error {
 	timeout := l.config.ConnectTimeout
 	switch {

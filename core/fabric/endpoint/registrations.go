@@ -3,10 +3,12 @@ package endpoint
 import (
 	"sync/atomic"
 	"time"
+
+	"transportbench/core/transport"
 )
 
 // Registrations counts memory that was registered with a device or a library. Embedded in a
-// transport it implements [transport.RegistrationReader]. The zero value is ready for use, and any
+// transport it implements [transport.StatsReader]. The zero value is ready for use, and any
 // goroutine may call its methods.
 type Registrations struct{ bytes, ns atomic.Uint64 }
 
@@ -16,7 +18,11 @@ func (r *Registrations) AddRegistered(size uint64, took time.Duration) {
 	r.ns.Add(uint64(max(took, 0)))
 }
 
-// Registered returns how many bytes were registered, and the time that it took.
-func (r *Registrations) Registered() (bytes uint64, took time.Duration) {
-	return r.bytes.Load(), time.Duration(r.ns.Load())
+// ReadStats implements [transport.StatsReader].
+func (r *Registrations) ReadStats(dst []transport.Stat) []transport.Stat {
+	return append(dst,
+		transport.Stat{Name: transport.StatRegisteredBytes, Value: r.bytes.Load(),
+			Help: "bytes of memory that were registered with a device or a library"},
+		transport.Stat{Name: transport.StatRegisterTime, Value: r.ns.Load(),
+			Help: "the time that it took"})
 }

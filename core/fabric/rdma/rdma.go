@@ -3,6 +3,8 @@ package rdma
 import (
 	"fmt"
 	"time"
+
+	"transportbench/core/transport"
 )
 
 // Access is a set of rights that peers have to a region's memory. The own device may
@@ -202,8 +204,9 @@ type Device interface {
 	// names it.
 	Allocate(size int, access Access) (*Region, error)
 
-	// Registered returns how many bytes Allocate has returned, and how long that took.
-	Registered() (bytes uint64, took time.Duration)
+	// ReadStats appends how many bytes Allocate has returned, and how long that took: the counters
+	// of a transport, as [transport.StatsReader] has them.
+	ReadStats(dst []transport.Stat) []transport.Stat
 
 	// NewCompletionQueue makes a queue of at least capacity entries (ibv_create_cq(3)). If
 	// more requests and receives are outstanding than it has entries, it overruns and is

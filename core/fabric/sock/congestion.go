@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 )
 
@@ -57,7 +58,7 @@ func CheckCongestion(option, control string) error {
 	}
 	return &transport.OptionError{Option: option,
 		Problem: fmt.Sprintf("the kernel refuses %q (%v); it has %s%s", control, err,
-			strings.Join(available, ", "), transport.SuggestionFor(control, available))}
+			strings.Join(available, ", "), suggest.For(control, available))}
 }
 
 // tryCongestion returns nil if the kernel accepts a congestion control.

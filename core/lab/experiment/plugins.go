@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -163,7 +164,7 @@ func (p *Plugin) complete(own map[string]string, track config.Track) (map[string
 	if err != nil {
 		return nil, err
 	}
-	values, err := transport.ParseOptions(p.Info.Options, own)
+	values, err := suggest.ParseOptions(p.Info.Options, own)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
@@ -45,7 +46,7 @@ func Jobs(plugins []*Plugin, c config.Config, set map[string]string) (jobs []Job
 	for name := range set {
 		if !slices.Contains(known, name) {
 			return nil, &transport.OptionError{Option: name, Problem: "unknown" +
-				transport.SuggestionFor(name, known)}
+				suggest.For(name, known)}
 		}
 	}
 	return jobs, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cast"
 
 	"transportbench/core/base/config"
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // MaxCells is the largest number of cells of a sweep.
@@ -101,7 +101,7 @@ func ParseSpec(name string, data []byte) (*Spec, error) {
 		}
 	}
 	for key := range all {
-		return nil, fmt.Errorf("unknown key %q%s", key, transport.SuggestionFor(key, known))
+		return nil, fmt.Errorf("unknown key %q%s", key, suggest.For(key, known))
 	}
 	return s, s.Check()
 }
@@ -134,7 +134,7 @@ func (s *Spec) Check() error {
 		return fmt.Errorf("repeats: %d is out of range (1 to 10000)", s.Repeats)
 	case s.Order != Interleaved && s.Order != Sequential:
 		return fmt.Errorf("order: %q is not %s or %s%s", s.Order, Interleaved, Sequential,
-			transport.SuggestionFor(s.Order, []string{Interleaved, Sequential}))
+			suggest.For(s.Order, []string{Interleaved, Sequential}))
 	case s.Limit < 0 || s.CellLimit < 0:
 		return errors.New("limit: a time limit is negative")
 	}

@@ -21,7 +21,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
-	"transportbench/core/transport"
+	"transportbench/core/fabric/suggest"
 )
 
 // EnvPluginPath lists directories with plugins, separated by colons.
@@ -180,7 +180,7 @@ func Find(name string, dirs []string) (*Plugin, error) {
 		names[i] = p.Name
 	}
 	problem := fmt.Sprintf("there is no plugin %q in %s", name, strings.Join(dirs, ", "))
-	switch hint := transport.SuggestionFor(name, names); {
+	switch hint := suggest.For(name, names); {
 	case hint != "":
 		problem += hint
 	case len(names) > 0:

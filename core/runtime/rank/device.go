@@ -20,7 +20,7 @@ const maxInspected = 1 << 12
 // deviceLog records the values that peers have written to device memory. They are verified
 // after the window, because copying them to the host would be measured.
 type deviceLog struct {
-	reader transport.DeviceReader
+	reader transport.DeviceWorker
 	list   [maxInspected]deviceValue // circular
 	count  uint64                    // all values since the window began
 	buffer []byte                    // off the Go heap; as large as the largest request
@@ -55,7 +55,7 @@ func checkDeviceWorkload(cfg *config.Config) error {
 
 // newDeviceLog returns the log of a daemon whose worker leaves payloads in device memory.
 func newDeviceLog(cfg *config.Config, worker transport.Worker) (*deviceLog, error) {
-	reader, ok := worker.(transport.DeviceReader)
+	reader, ok := worker.(transport.DeviceWorker)
 	if !ok {
 		return nil, fmt.Errorf("transport %s leaves payloads in device memory and cannot read "+
 			"them back, so nothing would be verified: %w",
@@ -103,12 +103,12 @@ func (l *deviceLog) inspect() error {
 // moveToDevice moves the values of all requests to device memory, from which the transport sends
 // them. The host's copies are erased, so that only the device has the bytes that daemons verify.
 func (c *client) moveToDevice() error {
-	sender, ok := c.worker.(transport.DeviceSender)
+	sender, ok := c.worker.(transport.DeviceWorker)
 	slots := len(c.calls)
 	switch {
 	case !ok:
 		return fmt.Errorf(
-			"transport %s declares device_send and its workers are no DeviceSender: %w",
+			"transport %s declares device_send and its workers are no DeviceWorker: %w",
 			c.cfg.Transport, transport.ErrUnsupported)
 	case !c.replays:
 		return fmt.Errorf("transport %s sends values from device memory, and this workload "+

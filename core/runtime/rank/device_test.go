@@ -76,7 +76,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 // finds it, because the value comes from there and nowhere else.
 func TestValuesAreSentFromDeviceMemory(t *testing.T) {
 	driver := wrapped{&transporttest.Device{Sends: true},
-		func(w transport.Worker) transport.Worker { return damagedSource{w} }}
+		func(w transport.Worker) transport.Worker { return damagedSource{deviceWorkerOf(w)} }}
 	cfg := deviceConfig()
 	cfg.Service = config.ServiceSink
 	first, _ := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
@@ -84,21 +84,23 @@ func TestValuesAreSentFromDeviceMemory(t *testing.T) {
 	require.Zero(t, first.Daemons[0].Device.Verified)
 }
 
-// damagedSource is a worker that writes another last byte to device memory.
-type damagedSource struct{ transport.Worker }
-
-func (d damagedSource) ReserveDevice(slots uint16, size int) error {
-	return d.Worker.(transport.DeviceSender).ReserveDevice(slots, size)
+// deviceWorker is a worker with device memory.
+type deviceWorker struct {
+	transport.Worker
+	transport.DeviceWorker
 }
+
+func deviceWorkerOf(w transport.Worker) deviceWorker {
+	return deviceWorker{w, w.(transport.DeviceWorker)}
+}
+
+// damagedSource is a worker that writes another last byte to device memory.
+type damagedSource struct{ deviceWorker }
 
 func (d damagedSource) WriteDevice(slot uint16, payload []byte) error {
 	damaged := slices.Clone(payload)
 	damaged[len(damaged)-1] ^= 1
-	return d.Worker.(transport.DeviceSender).WriteDevice(slot, damaged)
-}
-
-func (d damagedSource) ReadDevice(peer transport.PeerID, offset uint64, into []byte) (bool, error) {
-	return d.Worker.(transport.DeviceReader).ReadDevice(peer, offset, into)
+	return d.deviceWorker.WriteDevice(slot, damaged)
 }
 
 // TestDamageInDeviceMemoryIsFound damages the header, the ends of the value, and exchanges values.
@@ -127,12 +129,12 @@ func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 type blind struct{ transport.Worker }
 
 // forgetful overwrites device memory at once.
-type forgetful struct{ transport.Worker }
+type forgetful struct{ deviceWorker }
 
 func (forgetful) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) { return false, nil }
 
 // broken has a device that fails.
-type broken struct{ transport.Worker }
+type broken struct{ deviceWorker }
 
 func (broken) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) {
 	return false, errors.New("the device is gone")
@@ -140,14 +142,15 @@ func (broken) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) {
 
 func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 	ranks := cluster(t, wrapped{&transporttest.Device{},
-		func(w transport.Worker) transport.Worker { return forgetful{w} }}, deviceConfig(),
+		func(w transport.Worker) transport.Worker { return forgetful{deviceWorkerOf(w)} }},
+		deviceConfig(),
 		config.IdleYield)
 	first, _ := runUntil(t, ranks, 1, 100)
 	require.Positive(t, first.Daemons[0].Device.Values)
 	require.Zero(t, first.Daemons[0].Device.Verified, "the check `verified` makes an error of that")
 
 	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker {
-		return broken{w}
+		return broken{deviceWorkerOf(w)}
 	}}, deviceConfig(), config.IdleYield)
 	_, _, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
 	require.ErrorContains(t, err, "copy a value from device memory: the device is gone")

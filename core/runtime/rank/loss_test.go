@@ -15,6 +15,8 @@ type silentWorker struct{ transport.Worker }
 
 func (silentWorker) Silence(transport.PeerID) error { return errSilent }
 
+func (silentWorker) ReadPaths(dst []transport.Path) []transport.Path { return dst }
+
 var errSilent = errors.New("no answer from 10.0.0.2 for 5s")
 
 // TestExplainLoss: an error with its reason keeps all that it wraps and all that wraps it.

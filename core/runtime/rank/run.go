@@ -244,8 +244,7 @@ type threadWindow struct {
 	run      *windowRun
 	length   time.Duration
 	counters *workerCounters
-	recorder transport.SeriesReader // nil if the worker has none
-	tracer   transport.Tracer       // nil if the worker is none, or the window asks for no trace
+	recorder transport.Recorder // nil if the worker is none
 	before   *usage
 	process  machine.ProcessTime
 	report   record.ThreadReport
@@ -255,10 +254,7 @@ func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun,
 	length time.Duration) *threadWindow {
 	w := &threadWindow{r: r, t: t, result: result, run: run, length: length,
 		counters: newWorkerCounters(t.worker)}
-	w.recorder, _ = t.worker.(transport.SeriesReader)
-	if run.trace > 0 {
-		w.tracer, _ = t.worker.(transport.Tracer)
-	}
+	w.recorder, _ = t.worker.(transport.Recorder)
 	return w
 }
 
@@ -266,10 +262,8 @@ func (r *Rank) newThreadWindow(t *thread, result *threadResult, run *windowRun,
 func (w *threadWindow) begin() {
 	w.counters.begin()
 	if w.recorder != nil {
-		w.recorder.StartSeries(record.Slices, w.length)
-	}
-	if w.tracer != nil {
-		w.tracer.StartTrace(w.run.trace)
+		w.recorder.StartRecording(transport.Recording{Parts: record.Slices, Window: w.length,
+			Transfers: w.run.trace})
 	}
 	w.before = w.t.usage()
 	if w.t == w.r.threads[0] {
@@ -299,10 +293,9 @@ func (w *threadWindow) finish(err error) {
 		result.client = &client
 	}
 	if w.recorder != nil {
-		result.setSeries(w.recorder.ReadSeries(nil))
-	}
-	if w.tracer != nil {
-		result.setTrace(w.tracer.ReadTrace(nil))
+		recorded := w.recorder.ReadRecording()
+		result.setSeries(recorded.Series)
+		result.setTrace(recorded.Transfers)
 	}
 	if err != nil {
 		result.err = explainLoss(w.t.worker, err)
@@ -322,8 +315,8 @@ func explainLoss(w transport.Worker, err error) error {
 
 // explain adds to an error why nothing comes from a peer, if the worker knows.
 func explain(w transport.Worker, peer transport.PeerID, err error) error {
-	if reporter, ok := w.(transport.SilenceReporter); ok {
-		if reason := reporter.Silence(peer); reason != nil {
+	if reader, ok := w.(transport.PathReader); ok {
+		if reason := reader.Silence(peer); reason != nil {
 			return fmt.Errorf("%w: %w", err, reason)
 		}
 	}

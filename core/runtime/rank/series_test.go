@@ -12,23 +12,24 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// recorder is a worker that records the calls of StartSeries.
+// recorder is a worker that records the calls of StartRecording.
 type recorder struct {
 	transport.Worker
 	windows []time.Duration
 	parts   int
 }
 
-func (w *recorder) StartSeries(parts int, d time.Duration) {
-	w.windows, w.parts = append(w.windows, d), parts
+func (w *recorder) StartRecording(r transport.Recording) {
+	w.windows, w.parts = append(w.windows, r.Window), r.Parts
 }
 
-func (w *recorder) ReadSeries(dst []transport.Series) []transport.Series {
+func (w *recorder) ReadRecording() transport.Recorded {
 	values := make([]float64, w.parts)
 	for i := range values {
 		values[i] = 1.0 / 3
 	}
-	return append(dst, transport.Series{Name: "third", Help: "of it", Values: values})
+	return transport.Recorded{Series: []transport.Series{
+		{Name: "third", Help: "of it", Values: values}}}
 }
 
 // TestSeriesAreRecorded checks that reports have the series of each window, in three digits.

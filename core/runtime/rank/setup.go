@@ -28,10 +28,7 @@ func (r *Rank) setupReport() *record.RankSetup {
 	}
 	s := r.setup
 	r.setup = nil
-	if reader, ok := r.transport.(transport.RegistrationReader); ok {
-		bytes, took := reader.Registered()
-		s.RegisteredBytes, s.RegisterNS = bytes, uint64(max(took, 0))
-	}
+	s.ReadRegistrations(r.transport)
 	var first []uint64
 	for _, t := range r.threads {
 		s.Connections += t.connects.count

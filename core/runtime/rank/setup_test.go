@@ -34,7 +34,10 @@ func (t slowTransport) NewWorker(index int) (transport.Worker, error) {
 	return &slowWorker{Worker: w, called: map[transport.PeerID]bool{}}, err
 }
 
-func (slowTransport) Registered() (bytes uint64, took time.Duration) { return 1 << 20, step }
+func (slowTransport) ReadStats(dst []transport.Stat) []transport.Stat {
+	return append(dst, transport.Stat{Name: transport.StatRegisteredBytes, Value: 1 << 20},
+		transport.Stat{Name: transport.StatRegisterTime, Value: uint64(step)})
+}
 
 type slowWorker struct {
 	transport.Worker

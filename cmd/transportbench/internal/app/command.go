@@ -3,8 +3,8 @@ package app
 import (
 	"github.com/spf13/cobra"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/transport"
 )
 
 // Group returns a command that only holds others.
@@ -45,7 +45,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 		return Usagef("%s takes no arguments, got %q%s", cmd.Name(), args[0],
-			transport.SuggestionFor(args[0], names))
+			suggest.For(args[0], names))
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func Takes(least, most int, what string) cobra.PositionalArgs {
 // Suggestion returns the end of a message about a wrong word: the nearest known
 // word, if one is near, and where all are listed.
 func Suggestion(cmd *cobra.Command, word string, known []string) string {
-	if near := transport.SuggestionFor(word, known); near != "" {
+	if near := suggest.For(word, known); near != "" {
 		return near + " See " + cmd.CommandPath() + " --help"
 	}
 	return "; see " + cmd.CommandPath() + " --help"

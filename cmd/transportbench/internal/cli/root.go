@@ -29,10 +29,10 @@ import (
 	"transportbench/cmd/transportbench/internal/spin"
 	"transportbench/core"
 	"transportbench/core/base/printable"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/study/perf"
 	"transportbench/core/plugin/host"
-	"transportbench/core/transport"
 )
 
 // Main runs the command line args, without the program's name, and returns the
@@ -132,7 +132,7 @@ func flagError(a *app.App, cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		hint := app.Suggestion(cmd, "--"+name, names)
-		if transport.SuggestionFor("--"+name, names) == "" {
+		if suggest.For("--"+name, names) == "" {
 			hint = cmp.Or(ownOption(a, cmd, name), hint)
 		}
 		return app.Usagef("unknown flag --%s%s", name, hint)
@@ -157,7 +157,7 @@ func ownOption(a *app.App, cmd *cobra.Command, name string) string {
 		}
 	}
 	names := slices.Sorted(maps.Keys(owners))
-	hint := transport.SuggestionFor(name, names)
+	hint := suggest.For(name, names)
 	for _, option := range names {
 		if strings.Contains(hint, strconv.Quote(option)) {
 			of := strings.Fields(owners[option])

@@ -17,11 +17,11 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/transport"
 )
 
 // Flags has the flags that diff and ab share.
@@ -105,7 +105,7 @@ func (c *Flags) Options() (compare.Options, error) {
 	}
 	if !slices.Contains(DiffFormats, c.Format) {
 		return o, app.Usagef("--format: %q is not one of %s%s", c.Format,
-			strings.Join(DiffFormats, ", "), transport.SuggestionFor(c.Format, DiffFormats))
+			strings.Join(DiffFormats, ", "), suggest.For(c.Format, DiffFormats))
 	}
 	if c.comment != "" && c.Format != FormatGitHub {
 		return o, app.Usagef("--comment needs --format %s", FormatGitHub)

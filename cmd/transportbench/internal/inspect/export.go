@@ -17,11 +17,11 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/transport"
 )
 
 var ExportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table", formatOtava}
@@ -65,7 +65,7 @@ func exportCommand(a *app.App) *cobra.Command {
 			if !slices.Contains(ExportFormats, format) {
 				return app.Usagef("--format: %q is not one of %s%s", format,
 					strings.Join(ExportFormats, ", "),
-					transport.SuggestionFor(format, ExportFormats))
+					suggest.For(format, ExportFormats))
 			}
 			if format == formatOtava {
 				return exportOtava(cmd.Context(), args[0], output)

@@ -18,13 +18,13 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/export"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/transport"
 )
 
 // historyFlags are those of commands that read a history.
@@ -42,7 +42,7 @@ func (f *historyFlags) options() (history.Options, error) {
 	for _, name := range o.Metrics {
 		if !slices.Contains(names, name) {
 			return o, app.Usagef("--metric: there is no metric %q%s", name,
-				transport.SuggestionFor(name, names))
+				suggest.For(name, names))
 		}
 	}
 	var err error

@@ -18,12 +18,12 @@ import (
 	"transportbench/core/base/cpulist"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/micro"
-	"transportbench/core/transport"
 )
 
 // microDuration is the default time of one measurement.
@@ -239,7 +239,7 @@ func checkNames(p *experiment.Plugin, names []string) error {
 		if len(known) > 0 && name != record.MicroSetup && !slices.Contains(known, name) {
 			return app.Usagef("%s has no microbenchmark %q%s; it has %s, and %s alone",
 				p.Identity.Name, name,
-				transport.SuggestionFor(name, append(slices.Clone(known), record.MicroSetup)),
+				suggest.For(name, append(slices.Clone(known), record.MicroSetup)),
 				strings.Join(known, ", "), record.MicroSetup)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
@@ -189,7 +190,7 @@ func readSpec(flags *pflag.FlagSet, args []string) (spec *experiment.Spec, name 
 				return nil, "", app.Usagef("%s: no such file, and the built-in sweeps are %s%s",
 					file,
 					strings.Join(results.Names(), ", "),
-					transport.SuggestionFor(file, results.Names()))
+					suggest.For(file, results.Names()))
 			} else if err != nil {
 				return nil, "", app.Usagef("%s: %v", file, err)
 			}
@@ -257,7 +258,7 @@ func explainSpec(err error) error {
 	var own *transport.OptionError
 	switch {
 	case errors.As(err, &unknown):
-		return app.Usagef("%v%s", err, transport.SuggestionFor(unknown.Name,
+		return app.Usagef("%v%s", err, suggest.For(unknown.Name,
 			append(config.Names(), unknown.Own...)))
 	case errors.As(err, &setting), errors.As(err, &own):
 		return err

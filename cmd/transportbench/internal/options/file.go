@@ -15,8 +15,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/transport"
 )
 
 // file is the content of a configuration file.
@@ -102,7 +102,7 @@ func readKeys(path, option string, known []string) (map[string]any, error) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(known, key) {
 			return nil, &config.SourceError{Source: path, Problem: fmt.Sprintf("unknown key %q%s",
-				key, transport.SuggestionFor(key, known))}
+				key, suggest.For(key, known))}
 		}
 	}
 	return values, nil

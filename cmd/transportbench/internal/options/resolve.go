@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/transport"
 )
@@ -152,7 +153,7 @@ func (r *resolver) settings(s *Settings) error {
 			given[f.Name], r.origins[f.Name] = text, source
 		}
 	}
-	v, err := transport.ParseOptions(schema, given)
+	v, err := suggest.ParseOptions(schema, given)
 	var wrong *transport.OptionError
 	if errors.As(err, &wrong) {
 		return &config.SourceError{Source: r.origins.Source(wrong.Option), Problem: wrong.Problem,
@@ -279,7 +280,7 @@ func checkEnvironment(environ []string) error {
 		name, _, _ := strings.Cut(entry, "=")
 		if strings.HasPrefix(name, prefix) && !slices.Contains(known, name) {
 			return &config.SourceError{Source: name, Problem: "unknown variable" +
-				transport.SuggestionFor(name, known)}
+				suggest.For(name, known)}
 		}
 	}
 	return nil

@@ -297,6 +297,10 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	)
 }
 
+// Silence implements [transport.PathReader]. Memory does not fall silent: a peer is lost when its
+// process ends.
+func (w *worker) Silence(transport.PeerID) error { return nil }
+
 // ReadPaths implements [transport.PathReader]. The kernel knows the segments.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	return append(dst, transport.Path{Carrier: transport.MediumMemory})

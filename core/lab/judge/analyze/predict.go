@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/transport"
 )
 
 // Prediction is the model's prediction for another configuration.
@@ -86,7 +86,7 @@ func (m *Model) Predict(change string) (Prediction, error) {
 			return Prediction{}, fmt.Errorf("%q is not of the form name=value", part)
 		case !known:
 			return Prediction{}, fmt.Errorf("%q cannot be changed%s; use %s", name,
-				transport.SuggestionFor(name, names), Changes)
+				suggest.For(name, names), Changes)
 		}
 		if err := set(&changed, value); err != nil {
 			return Prediction{}, fmt.Errorf("%s: %w", name, err)

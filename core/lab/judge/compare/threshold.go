@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/transport"
 )
 
 // Threshold is a limit for a metric in the cells that match a pattern.
@@ -101,7 +101,7 @@ func CheckMetric(name string) error {
 		}
 		names = append(names, d.Name)
 	}
-	hint := transport.SuggestionFor(name, names)
+	hint := suggest.For(name, names)
 	// a percentile alone
 	if slices.Contains(names, "latency_"+name) && slices.Contains(names, "response_"+name) {
 		hint = fmt.Sprintf("; did you mean %q or %q?", "latency_"+name, "response_"+name)

@@ -16,13 +16,13 @@ import (
 	"transportbench/core/base/parallel"
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
-	"transportbench/core/transport"
 )
 
 // History is a list of sets in the order of their time.
@@ -418,7 +418,7 @@ func (h *History) Cell(text string) (id, label string, err error) {
 		}
 		known = append(known, label)
 	}
-	return "", "", fmt.Errorf("there is no cell %q%s", text, transport.SuggestionFor(text, known))
+	return "", "", fmt.Errorf("there is no cell %q%s", text, suggest.For(text, known))
 }
 
 // Unaccepted counts the changes for the worse that nobody has accepted.

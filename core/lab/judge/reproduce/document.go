@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/viper"
 
+	"transportbench/core/fabric/suggest"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/transport"
 )
 
 // Document describes how the figures of a document are measured again, and its tables.
@@ -117,8 +117,8 @@ var ErrUnknown = errors.New("there is no such document")
 // Load reads a document.
 func Load(files fs.FS, name string) (*Document, error) {
 	if names := Names(files); !slices.Contains(names, name) {
-		return nil, fmt.Errorf("%q: %w%s; there are %s", name, ErrUnknown,
-			transport.SuggestionFor(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%q: %w%s; there are %s", name, ErrUnknown, suggest.For(name, names),
+			strings.Join(names, ", "))
 	}
 	text, err := fs.ReadFile(files, path.Join(tables, name+".yaml"))
 	if err != nil {

@@ -1,24 +1,26 @@
-package transport
+package endpoint
 
 import (
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+
+	"transportbench/core/transport"
 )
 
 // LocalAddress parses the text of an option that selects an IP address of this host: either the
 // address, or a network such as 10.0.0.0/24, which stands for this host's address in it, so that
 // ranks on several hosts can share the option. LocalAddress does not check that this host has an
-// address that is given as such; binding to it does. Errors are an [*OptionError], unless this
-// host's addresses cannot be listed.
+// address that is given as such; binding to it does. Errors are an [*transport.OptionError], unless
+// this host's addresses cannot be listed.
 func LocalAddress(option, text string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a.Unmap(), nil
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Addr{}, &OptionError{Option: option,
+		return netip.Addr{}, &transport.OptionError{Option: option,
 			Problem: fmt.Sprintf("%q is neither an IP address nor a network such as 10.0.0.0/24",
 				text)}
 	}
@@ -29,7 +31,7 @@ func LocalAddress(option, text string) (netip.Addr, error) {
 	}
 	a, has := within(network, local)
 	if !a.IsValid() {
-		return a, &OptionError{Option: option,
+		return a, &transport.OptionError{Option: option,
 			Problem: fmt.Sprintf("this host has no address in %v; it has %s", network,
 				strings.Join(has, ", "))}
 	}

@@ -1,9 +1,11 @@
-package transport
+package endpoint
 
 import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"transportbench/core/transport"
 
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +28,7 @@ func TestLocalAddress(t *testing.T) {
 		"203.0.113.0/24": "this host has no address in 203.0.113.0/24; it has 127.0.0.1",
 	} {
 		_, err := LocalAddress("address", text)
-		var wrong *OptionError
+		var wrong *transport.OptionError
 		require.ErrorAs(t, err, &wrong, text)
 		require.Equal(t, "address", wrong.Option)
 		require.Contains(t, wrong.Problem, want, text)
