@@ -12,6 +12,7 @@ import (
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
+	"transportbench/plugins/tcpx/internal/conn"
 )
 
 // BenchmarkWork runs both sides of a stream, and of the raw loop, on one thread and counts the
@@ -31,8 +32,8 @@ func BenchmarkWork(b *testing.B) {
 				raw, ours := [2]float64{math.Inf(1), math.Inf(1)},
 					[2]float64{math.Inf(1), math.Inf(1)}
 				for range transporttest.Rounds("TCPX_ROUNDS", 15) {
-					least(&raw, rawWork(b, s, source))
-					least(&ours, work(b, s, source))
+					better(&raw, rawWork(b, s, source))
+					better(&ours, work(b, s, source))
 				}
 				b.ReportMetric(raw[0], "raw-send-us/chunk")
 				b.ReportMetric(raw[1], "raw-receive-us/chunk")
@@ -44,8 +45,8 @@ func BenchmarkWork(b *testing.B) {
 	}
 }
 
-// least keeps the reading whose longer side took the least time.
-func least(best *[2]float64, now [2]float64) {
+// better keeps the reading whose longer side took the least time.
+func better(best *[2]float64, now [2]float64) {
 	if max(now[0], now[1]) < max(best[0], best[1]) {
 		*best = now
 	}
@@ -56,38 +57,38 @@ const workChunks = 256
 
 // work returns the CPU time per chunk in microseconds, of the sender and the receiver.
 func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
-	from, to, err := newBulkSides(s, footprint)
+	from, to, err := newSides(s, footprint)
 	require.NoError(b, err)
 	defer func() {
-		require.NoError(b, from.close())
-		require.NoError(b, to.close())
+		require.NoError(b, from.Close())
+		require.NoError(b, to.Close())
 	}()
-	touch(to.destination.Host[:footprint])
+	touch(to.Destination.Host[:footprint])
 	parts := s.parts(source, s.request)
-	sends, receives := from.conn, to.conn
+	sends, receives := &from.Out, &to.In
 	step := func(times *[2]float64) {
 		at := threadTime()
-		for sends.freeSend() {
+		for sends.Free() {
 		}
-		for sends.sendPosted-sends.sendFreed < uint64(s.sendWindow) {
-			err := sends.postSend(parts(), 0, sends.sendPosted)
+		for sends.UnderWay() < s.sendWindow {
+			err := sends.Post(parts(), 0, sends.Posted())
 			require.NoError(b, err)
 		}
-		for before := uint64(1); before != from.counters.sentBytes; {
-			before = from.counters.sentBytes
-			require.NoError(b, from.progress())
+		for before := uint64(1); before != from.Counters.SentBytes; {
+			before = from.Counters.SentBytes
+			require.NoError(b, from.Progress())
 		}
 		sent := threadTime()
-		for receives.receivePosted-receives.receiveConsumed < uint64(s.receiveWindow) {
-			slot := int(receives.receivePosted) % (footprint / s.request)
-			err := receives.postReceive(to.destination.Slice(slot*s.request, s.request),
-				receives.receivePosted)
+		for receives.Posted()-receives.Consumed() < uint64(s.receiveWindow) {
+			slot := int(receives.Posted()) % (footprint / s.request)
+			err := receives.Post(to.Destination.Slice(slot*s.request, s.request),
+				receives.Posted())
 			require.NoError(b, err)
 		}
-		for before := uint64(1); before != to.counters.receivedBytes; {
-			before = to.counters.receivedBytes
-			require.NoError(b, to.progress())
-			for consumed(to) {
+		for before := uint64(1); before != to.Counters.ReceivedBytes; {
+			before = to.Counters.ReceivedBytes
+			require.NoError(b, to.Progress())
+			for consumed(b, receives) {
 			}
 		}
 		times[0] += float64((sent - at).Nanoseconds())
@@ -95,11 +96,18 @@ func work(b *testing.B, s *settings, source []byte) (times [2]float64) {
 	}
 	for range 2 { // the first warms up
 		times = [2]float64{}
-		for until := to.counters.consumes + workChunks; to.counters.consumes < until; {
+		for until := to.Counters.Consumes + workChunks; to.Counters.Consumes < until; {
 			step(&times)
 		}
 	}
 	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
+}
+
+// consumed consumes the oldest receive and reports whether it could.
+func consumed(b *testing.B, in *conn.Receiver) bool {
+	_, ok, err := in.Consume()
+	require.NoError(b, err)
+	return ok
 }
 
 // rawWork is work for the raw loop, with as many bytes in flight.

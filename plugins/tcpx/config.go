@@ -16,6 +16,7 @@ import (
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/conn"
 	"transportbench/plugins/tcpx/internal/cuda"
 )
 
@@ -25,15 +26,13 @@ const (
 
 	// requests is how many requests a connection holds in each direction. It is a power
 	// of two, and the unpacker has as many slots.
-	requests = bounce.UnpackSlots
+	requests = conn.Requests
 	// pageSize is the unit of bounce memory.
 	pageSize = bounce.PageSize
-	// laneTasks is how many chunks may wait to be sent on one data socket.
-	laneTasks = 6
 
 	maxRequest  = 4 << 20
 	maxInline   = 16 << 10
-	maxSockets  = 16
+	maxSockets  = conn.MaxLanes
 	maxPeers    = 256
 	maxInFlight = 1 << 16
 	maxPayload  = 1 << 30
@@ -260,7 +259,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
 	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
-	s.inline = max(0, min(s.inline, s.payload, inlineInFlight/(2*s.inFlight)-recordSize))
+	s.inline = max(0, min(s.inline, s.payload, inlineInFlight/(2*s.inFlight)-conn.RecordSize))
 	// sendOneTag finds only records
 	if s.onGPU() || s.mode.newAllocator != nil || s.fault == faultOneTag {
 		s.inline = 0
@@ -430,6 +429,27 @@ func lockable() (limit uint64, unlimited bool) {
 		return 0, true
 	}
 	return r.Cur, false
+}
+
+// conn returns the configuration of connections on which the peer may announce so many messages
+// before they are delivered; 0 for one that carries none.
+func (s *settings) conn(messages int) *conn.Config {
+	c := &conn.Config{
+		Chunk: s.chunk, Request: s.request, Lanes: s.sockets, Threads: s.threads,
+		LeastLoaded: s.leastLoaded, SendWindow: s.sendWindow, ReceiveWindow: s.receiveWindow,
+		Unpack: s.unpack != unpackNone, Fragments: bounce.MaxFragments,
+		Inline: s.inline, Messages: messages, SendControl: s.sendControl,
+	}
+	if s.mode.newAllocator == nil { // each fragment is a page
+		c.Fragments = s.request / pageSize
+	}
+	if messages > 0 {
+		c.Slots = s.slots
+		if s.onGPU() {
+			c.HostPrefix = s.hostPrefix
+		}
+	}
+	return c
 }
 
 func refuse(option, format string, args ...any) error {

@@ -9,6 +9,7 @@ import (
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
+	"transportbench/plugins/tcpx/internal/conn"
 )
 
 func TestMain(m *testing.M) {
@@ -25,8 +26,8 @@ func kill(t transport.Transport) {
 	_ = t.(*endpoint).workers.Close(func(workers []*worker) error {
 		for _, w := range workers {
 			for _, p := range w.peers.ByID {
-				p.conn.err = errFarewell // so that none is sent
-				_ = p.conn.close()
+				p.conn.Fail(conn.ErrFarewell) // so that none is sent
+				_ = p.conn.Close()
 			}
 			_, _ = w.Close(), w.destroy()
 		}

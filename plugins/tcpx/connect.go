@@ -117,7 +117,7 @@ func (w *worker) begin(id transport.PeerID, encoded []byte) error {
 		return err
 	}
 	if err := w.connector.Begin(p); err != nil {
-		p.conn.leave()
+		p.conn.Leave()
 		return errors.Join(err, w.freeMemory(p))
 	}
 	w.peers.Add(id, p.Nonce, p)
@@ -192,7 +192,7 @@ func (p *peer) Attach() (isUp bool, err error) {
 // attach gives a peer's sockets to its conn, which is up then.
 func (p *peer) attach() error {
 	w, controlFD := p.w, p.sockets[0]
-	err := p.conn.attach(controlFD, p.sockets[1:])
+	err := p.conn.Attach(controlFD, p.sockets[1:])
 	for i := range p.sockets {
 		p.sockets[i] = -1
 	}
@@ -200,13 +200,13 @@ func (p *peer) attach() error {
 	if err != nil {
 		return err
 	}
-	w.counters.setupNS += uint64(clock.Now() - p.Began())
+	w.counters.SetupNS += uint64(clock.Now() - p.Began())
 	if w.settings.zeroCopyTo(p.address.At.Addr()) {
-		if err := p.conn.useZeroCopy(); err != nil {
+		if err := p.conn.UseZeroCopy(); err != nil {
 			return err
 		}
 	}
-	if err := p.conn.startHelpers(&w.notifier); err != nil {
+	if err := p.conn.StartHelpers(&w.notifier); err != nil {
 		return err
 	}
 	return w.watch(controlFD, uint32(p.id))
@@ -301,7 +301,7 @@ var _ transport.PathReader = (*worker)(nil)
 // Silence implements [transport.PathReader].
 func (w *worker) Silence(id transport.PeerID) error {
 	if p := w.peers.Get(id); p != nil {
-		return p.Silence(p.conn.control.fd)
+		return p.Silence(p.conn.ControlFD())
 	}
 	return nil
 }

@@ -13,10 +13,17 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
-// failingMemory is bounce memory whose NIC has failed.
-type failingMemory struct{ bounce.Allocator }
+// failingMemory is bounce memory whose NIC fails.
+type failingMemory struct {
+	bounce.Allocator
+	failing bool
+}
 
-func (failingMemory) Receive(int, int, bounce.Fragment, []bounce.Fragment) (uint32, int, error) {
+func (m *failingMemory) Receive(fd, want int, last bounce.Fragment, more []bounce.Fragment) (uint32,
+	int, error) {
+	if !m.failing {
+		return m.Allocator.Receive(fd, want, last, more)
+	}
 	return 0, 0, transport.Unavailable("mode devmem: %w", devmem.ErrTokens)
 }
 
@@ -32,11 +39,21 @@ func TestOwnFailuresAreReported(t *testing.T) {
 	}
 	t.Run("NIC", func(t *testing.T) {
 		overPlainTCP(t)
+		var first *failingMemory
+		m := &modes[len(modes)-1]
+		bound := m.newAllocator
+		m.newAllocator = func(s *settings) (bounce.Allocator, error) {
+			inner, err := bound(s)
+			f := &failingMemory{Allocator: inner}
+			if first == nil {
+				first = f
+			}
+			return f, err
+		}
 		a, b := pairOf(t, map[string]string{"mode": "devmem"}, nil)
 		b.post(t, []byte("payload"))
 		a.await(t, b)
-		a.worker.memory = failingMemory{a.worker.memory}
-		a.worker.peers.Get(0).conn.memory = a.worker.memory
+		first.failing = true
 		lost(t, a, b,
 			"tcpx: poll peer 0: unavailable: mode devmem: the kernel took back fewer pieces")
 	})

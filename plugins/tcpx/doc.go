@@ -1,76 +1,69 @@
 // Package tcpx is a transport over TCP for bulk data, modelled on TCPX (GPUDirect TCPX,
-// google/nccl-plugin-gpudirecttcpx): bytes arrive in bounce memory, scattered over pages,
-// and are unpacked to their destination while the next ones arrive.
+// google/nccl-plugin-gpudirecttcpx): bytes arrive in bounce memory, scattered over pages, and are
+// unpacked to their destination while the next ones arrive.
 //
 // # Layers
 //
-//	layer    files                     what it does
-//	worker   worker*.go                Post, Flush, Poll and Wait; peers; calls and replies
-//	set-up   tcpx.go config.go modes.go fault.go address.go connect.go
-//	                                   options; listening, dialling, matching sockets to peers
-//	stream   stream_*.go               messages as a stream of bytes; the staging ring
-//	window   window*.go                16 requests each way, chunks, credits, helper threads
-//	memory   internal/bounce           bounce pages and unpacking, over internal/cuda, gpu, devmem
-//	sockets  core/fabric/sock          sockets and their system calls
-//	time     time_*.go                 counters, and where the time of a connection goes
-//	floor    raw.go bulk.go micro.go
-//	                                   measurements without messages or without requests
+//	package          what it does
+//	tcpx             options; peers; calls and replies; micro-benchmarks and the floor
+//	internal/conn    one connection: a stream of bytes each way, in requests and chunks
+//	internal/bounce  bounce memory and unpacking, in the host or, over gpu, cuda and devmem, with
+//	                 a GPU or a NIC that fills device memory
 //
-// Files named *_datapath.go run inside measured windows: they neither block, lock, log nor
-// allocate.
+// Shared with other transports are core/fabric/dial (connecting), calltable (call numbers) and sock
+// (sockets). Files named *_datapath.go run inside measured windows: they neither block, lock, log
+// nor allocate.
 //
-// A [transport.Worker] has one peer for each connection. A peer has a stream of bytes in each
-// direction (outStream, inStream) over one conn, the window. A conn has one control socket for
-// records of 24 bytes and small messages, and one or more data sockets (lanes) that carry only
-// payload. The conn keeps 16 requests in each direction; `go doc -u ./plugins/tcpx conn` explains
-// their cursors. Payload leaves in conn.pumpOut and arrives in conn.pumpIn, or in the helpers that
-// these direct, and nowhere else.
+// A [transport.Worker] has one peer for each connection, and a peer has one [conn.Conn]: a control
+// socket for small messages and for records of 24 bytes, and data sockets (lanes) that carry only
+// payload.
 //
-// # How a call travels
+// # A call of 1 MiB, from Post to the event
 //
-// The client's worker, from Post to the wire (files: worker_datapath.go, stream_datapath.go,
-// window_pump_datapath.go, window_send_datapath.go):
+// The words, from large to small: a message is a call or a reply. Messages follow each other in a
+// stream of bytes. The stream is cut into requests of 512 KiB (option request), of which up to 16
+// are under way. A request is cut into chunks (option chunk, the same size by default), and a chunk
+// is sent over one lane. A chunk arrives in pages of 4 KiB.
 //
-//  1. worker.Post takes a number for the call from pendingCalls and calls peer.post.
-//  2. peer.post puts a recordCall (number, size) into the control socket's buffer and copies the
-//     payload to the staging ring. Of a payload of 32 KiB or more, the bytes that fill requests are
-//     not copied if the sockets take them at once: peer.postDirect lends the payload to the conn,
-//     runs steps 4 to 6, and copies the rest. A payload of at most settings.inline bytes goes into
-//     the control socket's buffer, behind the record; of the steps below it takes 6, 7 and 11 only.
-//     A payload in the GPU's memory goes through peer.postDevice (stream_device_datapath.go): the
-//     GPU copies it to the staging ring, and peer.copyOut tells step 4 how far that is.
-//  3. worker.Flush marks the stream as flushed up to here and calls peer.send.
-//  4. peer.send cuts the stream into requests while the send window has room
-//     (conn.postSend). A full request is cut at once, a shorter one at a Flush.
-//  5. conn.pumpOut takes requests for which the server has sent a credit; assignChunks
-//     cuts them into chunks, assigns each chunk to a lane with a free task, and puts a
-//     recordChunk for it into the control socket's buffer.
-//  6. conn.pumpOut flushes the control socket, so that the records precede the bytes, and sendLanes
-//     sends the chunks. With the option threads, helpers send the chunks.
+// The client, file by file:
 //
-// The server's worker, from the wire to an event (files: worker_datapath.go,
-// window_pump_datapath.go, window_control_datapath.go, window_receive_datapath.go,
-// stream_datapath.go):
+//  1. worker_datapath.go: Post finds the peer of the call.
+//  2. messages_datapath.go: postCall takes a number for it.
+//  3. conn/messages_datapath.go: Conn.Post announces the message with a record on the control
+//     socket: its number and its size. A message of up to 1 KiB (option inline) follows its record,
+//     and that is all.
+//  4. conn/stream_datapath.go: Sender.Write appends the payload to the stream. From 32 KiB on it
+//     lends the payload to the next steps, and copies to the staging ring only what the sockets do
+//     not take at once; Flush takes the steps again for these bytes. cutRequests cuts two requests
+//     of 512 KiB.
+//  5. conn/sender_datapath.go: assignChunks takes the requests for which the server has sent a
+//     credit. It puts a record for each chunk on the control socket, and makes the chunk a task of
+//     a lane.
+//  6. conn/lane_datapath.go: polling.send sends the tasks; with the option threads, helpers do
+//     (conn/helper_datapath.go).
 //
-//  7. worker.Poll calls peer.progress, which calls conn.pumpIn. readControl handles records: a
-//     recordCall goes to conn.announced, a recordChunk to its lane as an expected chunk.
-//  8. receiveChunks reserves bounce pages for the request and receives each expected
-//     chunk from its lane into pages (bounce.Allocator.Receive).
-//  9. When all bytes of a request are in bounce memory, launch starts to unpack them to the
-//     destination ring (bounce.Unpacker.Launch), and collect checks whether that is done.
-//  10. peer.receive consumes the request, which gives its pages back, and posts a new
-//     receive: a recordCredit in the control socket's buffer.
-//  11. peer.deliver hands out the oldest announced message as an event once all of its bytes are
-//     consumed. The payload points into the destination ring. The next Poll releases it; only then
-//     may a new receive use that part of the ring.
+// The server:
 //
-// The reply takes the same way back from step 1, with recordReply; the credit of step 10 leaves
-// with it. When the client needs room, it frees requests and their part of the staging ring
-// (conn.freeSend). A request can be freed once TCP has acknowledged it, or once the server has sent
-// the credit for the request one receive window later.
+//  7. worker_datapath.go: Poll calls progress of each peer, which calls Conn.Receive.
+//  8. conn/control_datapath.go: readControl gives the record of the message to Conn.announced, and
+//     those of the chunks to Receiver.expect, which notes what comes on which lane.
+//  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
+//  10. conn/lane_datapath.go: polling.receive reads the lanes into the pages.
+//  11. conn/receiver_datapath.go: launch has a complete request unpacked to the destination ring,
+//     directly behind the one before, and collect asks whether that is done. Refill consumes the
+//     request: its pages are free again, and a new receive is posted, whose credit leaves with the
+//     next send.
+//  12. messages_datapath.go: deliver makes an event of the message once all of it is consumed. The
+//     payload lies in the destination ring until the next Poll.
+//
+// The reply takes the same way back. The client frees a request once the server has all of it:
+// TCP has acknowledged it, or the server has sent the credit for the request one window later
+// (Sender.Free).
 //
 // # Modes
 //
-// The mode decides what bounce memory is and what unpacks it; see modes.go and package
-// bounce. Mode host needs no hardware and is the default.
+// The mode decides what bounce memory is and what unpacks it; see package bounce. Mode host needs
+// no hardware and is the default. In mode gpu payloads stay in the GPU's memory; with
+// send-memory=device they come from there, too: the GPU copies them to the staging ring
+// (device_datapath.go).
 package tcpx

@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/conn"
 	"transportbench/plugins/tcpx/internal/gpu"
 )
 
@@ -50,9 +51,9 @@ const oneTag = 99
 // sendOneTag is [sock.SendBytes] for control sockets, but it changes the tags of chunks.
 // What waits to be sent ends with a whole record; the first may be sent in part already.
 func sendOneTag(fd int, b []byte) (int, error) {
-	for end := len(b); end >= recordSize; end -= recordSize {
-		if r := b[end-recordSize : end]; r[0] == recordChunk {
-			binary.LittleEndian.PutUint64(r[recordTag:], oneTag)
+	for end := len(b); end >= conn.RecordSize; end -= conn.RecordSize {
+		if r := b[end-conn.RecordSize : end]; conn.IsChunk(r) {
+			binary.LittleEndian.PutUint64(r[conn.RecordTag:], oneTag)
 		}
 	}
 	return sock.SendBytes(fd, b)

@@ -15,6 +15,7 @@ import (
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/conn"
 	"transportbench/plugins/tcpx/internal/cuda"
 	"transportbench/plugins/tcpx/internal/gpu"
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
@@ -117,6 +118,14 @@ type side struct {
 	events   []transport.Event
 }
 
+// destination returns the first size bytes of the destination ring.
+func (s *side) destination(t *testing.T, size int) bounce.Buffer {
+	t.Helper()
+	kept, ok := s.worker.peers.Get(0).conn.In.Kept(0, size)
+	require.True(t, ok)
+	return kept
+}
+
 // testHead is how many bytes of each payload the host sees.
 const testHead = 4
 
@@ -202,14 +211,14 @@ func TestTheFourMistakes(t *testing.T) {
 			a.post(t, make([]byte, 2*4096))
 		}
 		require.Equal(t, transport.EventPeerLost, a.await(t, b).Kind)
-		require.ErrorIs(t, a.worker.peers.Get(0).conn.err, errNoFreeRequest)
+		require.ErrorIs(t, a.worker.peers.Get(0).conn.Err, conn.ErrNoFreeRequest)
 	})
 	t.Run(faultOneTag, func(t *testing.T) {
 		a, b := pairOf(t, map[string]string{"mode": "gpu"}, map[string]string{"fault": faultOneTag})
 		a.post(t, []byte("payload"))
 		_, err := a.poll(t, b)
 		require.ErrorIs(t, err, transport.ErrCorrupt)
-		require.ErrorIs(t, a.worker.peers.Get(0).conn.err, errTagMismatch)
+		require.ErrorIs(t, a.worker.peers.Get(0).conn.Err, conn.ErrTagMismatch)
 	})
 	t.Run(faultEarlyConsume, func(t *testing.T) {
 		var late *gputest.Device // the last that a opens is its worker's
@@ -230,7 +239,7 @@ func TestTheFourMistakes(t *testing.T) {
 		clear(a.worker.memory.Memory()) // as the next requests will
 		got := make([]byte, len(payload))
 		require.NoError(t, a.worker.unpacker.Unpacker.(*bounce.GPU).Read(got,
-			a.worker.peers.Get(0).in.destination))
+			a.destination(t, len(got))))
 		require.NotEqual(t, payload, got, "the fault does no harm")
 	})
 }
@@ -272,7 +281,7 @@ func TestSendsAfterTheCopy(t *testing.T) {
 					_, err := a.worker.Poll(a.events)
 					require.NoError(t, err)
 				}
-				require.Zero(t, a.worker.peers.Get(0).conn.sendPosted,
+				require.Zero(t, a.worker.peers.Get(0).conn.Out.Posted(),
 					"a request is sent before the GPU has copied it")
 				sender.Hold(false)
 			}
@@ -408,7 +417,12 @@ func TestStreamOnGPU(t *testing.T) {
 					options(t, map[string]string{"mode": "gpu", "unpack": unpack, "chunk": "64KiB",
 						"sockets": "2"}))
 				require.NoError(t, err)
-				a, b, err := newBulkSides(s, 64*s.request)
+				var unpacker *bounce.Slots // of the receiver, in the end
+				a, b, err := conn.NewSides(s.conn(0), &s.sock, false, 64*s.request,
+					func() (memory bounce.Allocator, _ *bounce.Slots, err error) {
+						memory, unpacker, err = s.newBounce()
+						return memory, unpacker, err
+					})
 				require.NoError(t, err)
 				source := make([]byte, size)
 				fill(source, 1)
@@ -417,24 +431,24 @@ func TestStreamOnGPU(t *testing.T) {
 				sent := make(chan error, 1)
 				go func() {
 					rest := source
-					sent <- a.send(&stopped, 0, func() (part []byte) {
+					sent <- a.SendAll(&stopped, 0, func() (part []byte) {
 						part, rest = rest[:min(s.request, len(rest))],
 							rest[min(s.request, len(rest)):]
 						return part
 					})
 				}()
-				n, err := b.receive(&stopped, 0, func(number uint64) bounce.Buffer {
-					return b.destination.Slice(int(number)%64*s.request, s.request)
+				n, err := b.ReceiveAll(&stopped, 0, func(number uint64) bounce.Buffer {
+					return b.Destination.Slice(int(number)%64*s.request, s.request)
 				})
 				require.NoError(t, err)
 				require.NoError(t, <-sent)
 				require.Equal(t, size, n)
 
 				got := make([]byte, size)
-				require.NoError(t, b.unpacker.Unpacker.(*bounce.GPU).Read(got, b.destination))
+				require.NoError(t, unpacker.Unpacker.(*bounce.GPU).Read(got, b.Destination))
 				require.Equal(t, unpack != unpackNone, bytes.Equal(source, got))
 				counts := map[string]uint64{}
-				for _, s := range b.unpacker.Unpacker.(*bounce.GPU).Counters(nil) {
+				for _, s := range unpacker.Unpacker.(*bounce.GPU).Counters(nil) {
 					counts[s.Name] = s.Value
 				}
 				switch unpack {
@@ -448,8 +462,8 @@ func TestStreamOnGPU(t *testing.T) {
 				default:
 					require.Zero(t, counts["gpu_launches"]+counts["gpu_copies"])
 				}
-				require.NoError(t, a.close())
-				require.NoError(t, b.close())
+				require.NoError(t, a.Close())
+				require.NoError(t, b.Close())
 			})
 		}
 	}
@@ -459,4 +473,50 @@ func TestStreamOnGPU(t *testing.T) {
 func fill(b []byte, seed uint64) {
 	random := rand.NewChaCha8([32]byte{byte(seed)})
 	_, _ = random.Read(b) // it returns no error
+}
+
+// TestReadDevice: payloads stay for a while, and ReadDevice reports those that are gone.
+func TestReadDevice(t *testing.T) {
+	fakeGPUs(t)
+	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "64KiB"}, nil)
+	var offsets []uint64
+	payload := make([]byte, 300) // each goes alone, and so takes a slot
+	into := make([]byte, len(payload))
+	there := 0
+	for i := range 300 {
+		fill(payload, uint64(i))
+		a.post(t, payload)
+		e := b.await(t, a)
+		require.Equal(t, payload[:testHead], e.Payload)
+		offsets = append(offsets, e.DeviceOffset)
+		_, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token}})
+		require.NoError(t, err)
+		require.NoError(t, b.worker.Flush())
+		a.await(t, b)
+	}
+	for i := len(offsets) - 1; i >= 0; i-- {
+		valid, err := b.worker.ReadDevice(0, offsets[i], into)
+		require.NoError(t, err)
+		if !valid {
+			break
+		}
+		there++
+		fill(payload, uint64(i))
+		require.Equal(t, payload, into)
+	}
+	require.GreaterOrEqual(t, there, keptMessages)
+	require.Less(t, there, len(offsets))
+
+	_, err := b.worker.ReadDevice(7, 0, into)
+	require.ErrorIs(t, err, transport.ErrPeerDown)
+	_, err = b.worker.ReadDevice(0, offsets[len(offsets)-1],
+		make([]byte, b.worker.settings.payload+1))
+	require.ErrorIs(t, err, transport.ErrTooLarge)
+	require.NoError(t, b.endpoint.Close())
+	_, err = b.worker.ReadDevice(0, 0, into)
+	require.ErrorIs(t, err, transport.ErrClosed)
+
+	host, _ := pairOf(t, nil, nil)
+	_, err = host.worker.ReadDevice(0, 0, into)
+	require.ErrorIs(t, err, transport.ErrUnsupported)
 }

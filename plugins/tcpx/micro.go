@@ -104,7 +104,7 @@ func (m microbenchmark) run(ctx context.Context, s settings, source []byte,
 	if err != nil {
 		return result, err
 	}
-	result.Samples, result.Bandwidth = int(r.receive.consumes), r.bandwidth()
+	result.Samples, result.Bandwidth = int(r.receive.Consumes), r.bandwidth()
 	result.Rate = r.bandwidth() / float64(s.chunk)
 	return result, nil
 }

@@ -99,22 +99,23 @@ func TestDataPort(t *testing.T) {
 			for _, w := range []*worker{a, b} {
 				dialled := slices.Compare(w.own[:], w.peers.Get(0).address.Nonce) < 0
 				c := w.peers.Get(0).conn
-				listened, other := ends(t, c.control.fd, dialled)
+				listened, other := ends(t, c.ControlFD(), dialled)
 				require.NotContains(t, []uint16{testPort, testPort + 1}, listened)
 				require.NotContains(t, []uint16{testPort, testPort + 1}, other)
-				for lane := range c.lanes {
-					listened, other := ends(t, c.lanes[lane].FD, dialled)
+				for lane := range len(c.Sockets()) - 1 {
+					listened, other := ends(t, c.Sockets()[1+lane], dialled)
 					require.Equal(t, uint16(testPort+i), listened)
 					require.NotContains(t, []uint16{testPort, testPort + 1}, other)
-					info, err := unix.GetsockoptTCPInfo(c.lanes[lane].FD, unix.IPPROTO_TCP,
+					info, err := unix.GetsockoptTCPInfo(c.Sockets()[1+lane], unix.IPPROTO_TCP,
 						unix.TCP_INFO)
 					require.NoError(t, err)
 					require.Zero(t, info.Bytes_received, "before there is a message")
 				}
 			}
 			// The lanes have the same order on both sides.
-			for lane := range a.peers.Get(0).conn.lanes {
-				near, far := a.peers.Get(0).conn.lanes[lane].FD, b.peers.Get(0).conn.lanes[lane].FD
+			for lane := range len(a.peers.Get(0).conn.Sockets()) - 1 {
+				near, far := a.peers.Get(0).conn.Sockets()[1+lane],
+					b.peers.Get(0).conn.Sockets()[1+lane]
 				own, err := unix.Getsockname(near)
 				require.NoError(t, err)
 				require.Equal(t, own, unix.Sockaddr(peerOf(t, far)))
@@ -138,12 +139,12 @@ func TestMoreAddresses(t *testing.T) {
 		}
 		for lane, to := range []byte{1, 2, 3, 1} { // of the side that dialled
 			require.Equal(t, [4]byte{127, 0, 0, to},
-				peerOf(t, w.peers.Get(0).conn.lanes[lane].FD).Addr)
+				peerOf(t, w.peers.Get(0).conn.Sockets()[1+lane]).Addr)
 		}
 	}
 	oneCall(t, a, b, 8<<20)
-	for lane := range a.peers.Get(0).conn.lanes {
-		info, err := unix.GetsockoptTCPInfo(a.peers.Get(0).conn.lanes[lane].FD, unix.IPPROTO_TCP,
+	for lane := range len(a.peers.Get(0).conn.Sockets()) - 1 {
+		info, err := unix.GetsockoptTCPInfo(a.peers.Get(0).conn.Sockets()[1+lane], unix.IPPROTO_TCP,
 			unix.TCP_INFO)
 		require.NoError(t, err)
 		require.Greater(t, info.Bytes_received+info.Bytes_acked, uint64(1<<20), "lane %d", lane)
@@ -251,8 +252,8 @@ func TestMatchData(t *testing.T) {
 				require.NoError(t, err)
 				return w.peers.Get(0).State == dial.Up
 			})
-			for i := range w.peers.Get(0).conn.lanes {
-				_, port := ends(t, w.peers.Get(0).conn.lanes[i].FD, false)
+			for i := range len(w.peers.Get(0).conn.Sockets()) - 1 {
+				_, port := ends(t, w.peers.Get(0).conn.Sockets()[1+i], false)
 				lanes = append(lanes, port)
 			}
 			require.Equal(t, []uint16{ports[1], ports[0]}, lanes)

@@ -20,9 +20,8 @@ func TestKilledProcess(t *testing.T) {
 			eventually(t, "helpers to let go",
 				func() bool { w.releaseLost(); return len(w.releasing) == 0 })
 			requireAllPages(t, w.memory, w.settings)
-			require.Equal(t, -1, w.peers.Get(0).conn.control.fd, "the control socket")
-			for i := range w.peers.Get(0).conn.lanes {
-				require.Equal(t, -1, w.peers.Get(0).conn.lanes[i].FD, "data socket %d", i)
+			for i, fd := range w.peers.Get(0).conn.Sockets() {
+				require.Equal(t, -1, fd, "socket %d", i)
 			}
 		})
 	}

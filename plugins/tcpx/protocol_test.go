@@ -3,6 +3,7 @@ package tcpx
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/bounce"
 )
 
 // connectedWorkers makes two connected workers that have each other as peer 0.
@@ -57,67 +57,90 @@ func meet(tb testing.TB, a, b *worker) {
 	})
 }
 
+// record is a control record as it travels; see package conn.
+type record struct {
+	Kind, Lane          uint8
+	Index               uint16
+	Size, Offset, Total uint32
+	Tag                 uint64
+}
+
+// Kinds of records, and the reasons of a refusal.
+const (
+	recordCredit  = 1
+	recordChunk   = 2
+	recordCall    = 3
+	recordReply   = 4
+	recordRefusal = 5
+
+	refusalTag       = 1
+	refusalTruncated = 2
+)
+
 // lie makes a worker send records to its peer that no honest worker sends.
-func lie(liar *worker, records ...record) {
-	c := liar.peers.Get(0).conn
+func lie(t *testing.T, liar *worker, records ...record) {
+	t.Helper()
 	for _, r := range records {
-		c.control.put(r)
+		b, err := binary.Append(nil, binary.LittleEndian, r)
+		require.NoError(t, err)
+		n, err := sock.SendBytes(liar.peers.Get(0).conn.ControlFD(), b)
+		require.NoError(t, err)
+		require.Len(t, b, n)
 	}
-	c.control.flush()
 }
 
 // TestLies: if a peer breaks the protocol, Poll returns ErrCorrupt once and reports the loss
 // once, and the worker goes on.
 func TestLies(t *testing.T) {
 	const request, payload = 512 << 10, 1 << 20
-	chunk := record{kind: recordChunk, index: 0, size: 100, total: 100}
+	chunk := record{Kind: recordChunk, Index: 0, Size: 100, Total: 100}
 	with := func(r record, change func(*record)) record { change(&r); return r }
 	for what, records := range map[string][]record{
-		"an unknown kind":            {{kind: 99}},
+		"an unknown kind":            {{Kind: 99}},
 		"no kind":                    {{}},
-		"a credit out of order":      {{kind: recordCredit, index: 5}},
-		"a credit beyond the ring":   {{kind: recordCredit}},
-		"a chunk of a later request": {with(chunk, func(r *record) { r.index = 3 })},
-		"a chunk of no data socket":  {with(chunk, func(r *record) { r.lane = 1 })},
-		"a chunk that begins late":   {with(chunk, func(r *record) { r.offset = 10 })},
-		"a chunk that ends late":     {with(chunk, func(r *record) { r.total = 99 })},
-		"a chunk of nothing":         {with(chunk, func(r *record) { r.size = 0 })},
+		"a credit out of order":      {{Kind: recordCredit, Index: 5}},
+		"a credit beyond the ring":   {{Kind: recordCredit}},
+		"a chunk of a later request": {with(chunk, func(r *record) { r.Index = 3 })},
+		"a chunk of no data socket":  {with(chunk, func(r *record) { r.Lane = 1 })},
+		"a chunk that begins late":   {with(chunk, func(r *record) { r.Offset = 10 })},
+		"a chunk that ends late":     {with(chunk, func(r *record) { r.Total = 99 })},
+		"a chunk of nothing":         {with(chunk, func(r *record) { r.Size = 0 })},
 		"another total later on": {with(chunk, func(r *record) {
-			r.size, r.total = 4096,
+			r.Size, r.Total = 4096,
 				5000
-		}), with(chunk, func(r *record) { r.offset, r.total = 4096, 6000 })},
-		"a chunk that is less than pages": {with(chunk, func(r *record) { r.total = 200 })},
+		}), with(chunk, func(r *record) { r.Offset, r.Total = 4096, 6000 })},
+		"a chunk that is less than pages": {with(chunk, func(r *record) { r.Total = 200 })},
 		"a request larger than its room": {with(chunk,
-			func(r *record) { r.size, r.total = request+1, request+1 })},
+			func(r *record) { r.Size, r.Total = request+1, request+1 })},
 		"4 GiB": {with(chunk,
-			func(r *record) { r.size, r.offset, r.total = 1<<32-1, 0, 1<<32-1 })},
-		"another tag":                      {with(chunk, func(r *record) { r.tag = 1 })},
-		"an inline message that is longer": {{kind: recordCall, size: 10, total: 11}},
-		"an inline message too large":      {{kind: recordCall, size: 4096, total: 4096}},
-		"a message out of order":           {{kind: recordCall, tag: 7}},
-		"a message larger than the run's":  {{kind: recordCall, size: payload + 1}},
-		"a call of no number":              {{kind: recordCall, offset: 4}},
-		"a call twice": {{kind: recordCall, offset: 1},
-			{kind: recordCall, offset: 1, tag: 1}},
-		"a reply to nothing":        {{kind: recordReply, offset: 0}},
+			func(r *record) { r.Size, r.Offset, r.Total = 1<<32-1, 0, 1<<32-1 })},
+		"another tag":                      {with(chunk, func(r *record) { r.Tag = 1 })},
+		"an inline message that is longer": {{Kind: recordCall, Size: 10, Total: 11}},
+		"an inline message too large":      {{Kind: recordCall, Size: 4096, Total: 4096}},
+		"a message out of order":           {{Kind: recordCall, Tag: 7}},
+		"a message larger than the run's":  {{Kind: recordCall, Size: payload + 1}},
+		"a call of no number":              {{Kind: recordCall, Offset: 4}},
+		"a call twice": {{Kind: recordCall, Offset: 1},
+			{Kind: recordCall, Offset: 1, Tag: 1}},
+		"a reply to nothing":        {{Kind: recordReply, Offset: 0}},
 		"more messages than can be": make([]record, 0),
-		"a message that ends in two": {{kind: recordCall, size: 150}, chunk,
-			with(chunk, func(r *record) { r.index, r.tag = 1, 1 })},
-		"a refusal for a tag":             {{kind: recordRefusal, index: refusalTag}},
-		"a refusal for its size":          {{kind: recordRefusal, index: refusalTruncated}},
-		"a refusal for an unknown reason": {{kind: recordRefusal, index: 77}},
+		"a message that ends in two": {{Kind: recordCall, Size: 150}, chunk,
+			with(chunk, func(r *record) { r.Index, r.Tag = 1, 1 })},
+		"a refusal for a tag":             {{Kind: recordRefusal, Index: refusalTag}},
+		"a refusal for its size":          {{Kind: recordRefusal, Index: refusalTruncated}},
+		"a refusal for an unknown reason": {{Kind: recordRefusal, Index: 77}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			victim, liar := connectedWorkers(t,
 				transport.Config{Peers: 2, InFlight: 4, MaxPayload: payload}, nil)
 			if len(records) == 0 {
 				for i := range uint64(100) {
-					records = append(records, record{kind: recordCall, size: 100, tag: i})
+					records = append(records, record{Kind: recordCall, Size: 100, Tag: i})
 				}
 			}
-			lie(liar, records...)
+			lie(t, liar, records...)
 			if what == "a message that ends in two" {
-				_, err := sock.SendBytes(liar.peers.Get(0).conn.lanes[0].FD, make([]byte, 200))
+				_, err := sock.SendBytes(liar.peers.Get(0).conn.Sockets()[1], make([]byte, 200))
 				require.NoError(t, err)
 			}
 			events := make([]transport.Event, 4)
@@ -144,33 +167,6 @@ func TestLies(t *testing.T) {
 			require.ErrorIs(t, err, transport.ErrPeerDown)
 		})
 	}
-}
-
-// TestUnreadCredits: a peer that uses up receives and does not read their credits is refused
-// before the room for credits is used up.
-func TestUnreadCredits(t *testing.T) {
-	s := testSettings(t, nil)
-	in, err := bounce.NewPages(s.request, 1)
-	require.NoError(t, err)
-	u, err := bounce.NewSlots(in, bounce.NewHost(0))
-	require.NoError(t, err)
-	c := newConn(s, in, u, 0, &counters{})
-	for i := range uint64(10_000) {
-		if err = c.postReceive(bounce.Buffer{}, i); err != nil {
-			break
-		}
-		require.NoError(t, c.handle(&record{kind: recordChunk, index: uint16(i % requests), tag: i},
-			nil))
-		require.NoError(t, c.receiveChunks())
-		number, _, ok, err := c.consume()
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.Equal(t, i, number)
-	}
-	require.ErrorIs(t, err, transport.ErrCorrupt)
-	require.ErrorIs(t, c.err, transport.ErrCorrupt, "the connection is over")
-	require.True(t, c.release(true))
-	require.NoError(t, in.Close())
 }
 
 // TestFarewellIsNoLie: a peer that closes is lost without an error.
@@ -321,68 +317,6 @@ func TestProbeGivenUp(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = b.Probe(ctx, 0, transport.Probe{Kind: transport.ProbeMedium, Duration: 1})
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
-}
-
-// FuzzControl: a connection accepts or refuses whatever a peer sends over the control socket,
-// and keeps its invariants.
-func FuzzControl(f *testing.F) {
-	seed := func(records ...record) {
-		var b []byte
-		for _, r := range records {
-			one := make([]byte, recordSize)
-			r.put(one)
-			b = append(b, one...)
-			if r.inline() {
-				b = append(b, make([]byte, r.total)...)
-			}
-		}
-		f.Add(b)
-	}
-	seed(record{kind: recordCredit, size: 4096})
-	seed(record{kind: recordChunk, size: 100, total: 100}, record{kind: recordCall, size: 100})
-	seed(record{kind: recordChunk, size: 4096, total: 8192},
-		record{kind: recordChunk, offset: 4096, size: 4096, total: 8192})
-	seed(record{kind: recordCall, size: 64, total: 64}, record{kind: recordCall, offset: 1, tag: 1,
-		size: 100}, record{kind: recordChunk, size: 100, total: 100})
-	f.Fuzz(func(t *testing.T, said []byte) {
-		s := testSettings(t, map[string]string{"chunk": "4KiB", "request": "8KiB"})
-		s.inline = 64
-		in, err := bounce.NewPages(s.request, 1)
-		require.NoError(t, err)
-		u, err := bounce.NewSlots(in, bounce.NewHost(0))
-		require.NoError(t, err)
-		c := newConn(s, in, u, 4, &counters{})
-		destination := make([]byte, requests*s.request)
-		for i := range requests {
-			err := c.postReceive(bounce.Buffer{Host: destination[i*s.request:][:s.request],
-				Size: s.request}, uint64(i))
-			require.NoError(t, err)
-		}
-		for len(said) > 0 {
-			n := copy(c.control.in[c.control.filled:], said[:min(len(said), recordSize)])
-			c.control.filled += n
-			said = said[n:]
-			if c.handleRecords() != nil {
-				break
-			}
-			require.LessOrEqual(t, c.credited-c.sendCut, uint64(requests))
-			require.LessOrEqual(t, c.receiveBegun, c.receivePosted)
-			require.LessOrEqual(t, c.receiveReserved, c.receiveBegun)
-			require.NoError(t, c.receiveWithoutLanes())
-		}
-		c.err = errProtocol
-		require.True(t, c.release(true))
-		requireAllPages(t, in, s)
-		require.NoError(t, in.Close())
-	})
-}
-
-// receiveWithoutLanes is receiveChunks without lanes.
-func (c *conn) receiveWithoutLanes() error {
-	lanes := c.lanes
-	c.lanes = nil
-	defer func() { c.lanes = lanes }()
-	return c.receiveChunks()
 }
 
 // FuzzAddress: an address that is accepted has what the code relies on.

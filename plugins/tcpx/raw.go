@@ -15,6 +15,7 @@ import (
 	"transportbench/core/fabric/sock"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/conn"
 )
 
 // The floor uses the same sockets and the same source, and nothing else. One side sends
@@ -31,7 +32,7 @@ func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (i
 			return err
 		}
 		b = b[n:]
-		if err := stepped(stopped, &wait, n == 0); err != nil {
+		if err := conn.Stepped(stopped, &wait, n == 0); err != nil {
 			return err
 		}
 	}
@@ -99,7 +100,7 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte,
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := stepped(stopped, &wait, !moved); err != nil {
+		if err := conn.Stepped(stopped, &wait, !moved); err != nil {
 			return bytes, err
 		}
 	}
@@ -127,7 +128,7 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 			bytes += n
 			moved = moved || n > 0
 		}
-		if err := stepped(stopped, &wait, !moved); err != nil {
+		if err := conn.Stepped(stopped, &wait, !moved); err != nil {
 			return bytes, err
 		}
 	}

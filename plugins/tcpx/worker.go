@@ -12,17 +12,18 @@ import (
 	"transportbench/core/fabric/calltable"
 	"transportbench/core/fabric/dial"
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/queue"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
+	"transportbench/plugins/tcpx/internal/conn"
 )
 
 // worker is one thread's sockets and its connections. worker_datapath.go has what the
 // measured loop calls.
 type worker struct {
 	settings  *settings
-	own       dial.Nonce // tells this worker from every other
+	config    *conn.Config // of all connections
+	own       dial.Nonce   // tells this worker from every other
 	address   []byte
 	connector connector
 	epoll     int // the control sockets and the listeners
@@ -44,7 +45,7 @@ type worker struct {
 
 	closed    bool
 	destroyed bool
-	counters  counters
+	counters  conn.Counters
 }
 
 // peer is one connection, with its stream in each direction.
@@ -55,9 +56,9 @@ type peer struct {
 	address address
 	sockets []int // not attached yet: the control socket first; -1 for none
 	from    origin
-	conn    *conn
-	out     outStream
-	in      inStream
+	conn    *conn.Conn
+	staging []byte       // the ring of conn.Out
+	copies  deviceCopies // to staging, with send-memory=device
 
 	calls    calltable.Calls
 	requests calltable.Requests
@@ -67,8 +68,9 @@ type peer struct {
 }
 
 func newWorker(s *settings, index int) (*worker, error) {
-	w := &worker{settings: s, epoll: -1, notifier: sock.Notifier{FD: -1},
-		ready: make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
+	w := &worker{settings: s, config: s.conn(2 * s.inFlight), epoll: -1,
+		notifier: sock.Notifier{FD: -1},
+		ready:    make([]unix.EpollEvent, s.peers+2), lost: control.NewLostPeers(s.peers),
 		dirty: make([]*peer, 0, s.peers), failures: make([]error, 0,
 			s.peers), releasing: make([]*peer, 0, s.peers)}
 	w.connector.Acceptor.Listener = -1
@@ -151,36 +153,33 @@ func (w *worker) Address() []byte { return w.address }
 func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	s := w.settings
 	p = &peer{w: w, id: id, address: a, sockets: slices.Repeat([]int{-1}, s.sockets+1),
-		Link: w.connector.NewLink(dial.Nonce(a.Nonce), sock.ToKernel(a.At), a.At.String()),
-		conn: newConn(s, w.memory, w.unpacker, 2*s.inFlight,
-			&w.counters), in: inStream{request: s.request, sizes: make([]int, s.slots)},
+		Link:  w.connector.NewLink(dial.Nonce(a.Nonce), sock.ToKernel(a.At), a.At.String()),
+		conn:  conn.New(w.config, id, w.memory, w.unpacker, &w.counters),
 		calls: calltable.NewCalls(s.inFlight), requests: calltable.NewRequests(s.inFlight),
 		errors: name.PeerErrors(id)}
-	p.conn.peer = id
-	p.conn.peerWindow, p.conn.inline = uint64(a.Window), max(0, min(a.Inline, s.inline))
-	if s.onGPU() && s.hostPrefix > 0 {
-		p.conn.headers = newHeaderCache(s.hostPrefix, &p.conn.announced)
-	}
-	if p.out.staging, err = w.newStaging(); err != nil {
+	p.conn.Meet(a.Window, a.Inline)
+	if p.staging, err = w.newStaging(); err != nil {
 		return nil, err
 	}
-	if p.in.destination, err = w.unpacker.Allocate(s.slots * s.request); err != nil {
-		return nil, errors.Join(err, w.freeStaging(p.out.staging))
-	}
 	if s.deviceSend {
-		p.out.copies.waiting = make([]deviceRest, s.inFlight)
+		p.copies = newDeviceCopies(p)
+		p.conn.Out.SetStaging(p.staging, p.copies.advance)
+	} else {
+		p.conn.Out.SetStaging(p.staging, nil)
 	}
-	p.postReceives()
+	if err = p.conn.In.Allocate(); err != nil {
+		return nil, errors.Join(err, w.freeStaging(p.staging))
+	}
 	return p, nil
 }
 
 // closeSockets closes the open sockets of a connection, with a farewell if it is up.
 func (p *peer) closeSockets() (err error) {
 	p.Stop()
-	if p.conn.control.fd >= 0 {
-		return p.conn.close()
+	if p.conn.ControlFD() >= 0 {
+		return p.conn.Close()
 	}
-	p.conn.leave()
+	p.conn.Leave()
 	return p.CloseSockets()
 }
 
@@ -220,7 +219,7 @@ func (w *worker) destroy() error {
 	var errs []error
 	for _, p := range w.peers.ByID {
 		if p != nil {
-			p.conn.release(true)
+			p.conn.Release(true)
 		}
 	}
 	errs = append(errs, w.notifier.Close())
@@ -237,7 +236,7 @@ func (w *worker) destroy() error {
 }
 
 func (w *worker) freeMemory(p *peer) error {
-	return errors.Join(w.freeStaging(p.out.staging), w.unpacker.Free(p.in.destination))
+	return errors.Join(w.freeStaging(p.staging), p.conn.In.Free())
 }
 
 // ReadDevice implements [transport.DeviceWorker]. An offset is a position in the requests
@@ -260,22 +259,12 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (va
 	if len(into) > w.settings.payload {
 		return false, name.PeerError("read", id, transport.ErrTooLarge)
 	}
-	request := uint64(w.settings.request)
-	number := offset / request
-	// a receive posted since may have its slot
-	if p.conn.receivePosted-number > uint64(w.settings.slots) {
+	kept, valid := p.conn.In.Kept(offset, len(into))
+	if !valid {
 		return false, nil
 	}
-	if err := from.Read(into, p.in.at(number, int(offset%request), len(into))); err != nil {
+	if err := from.Read(into, kept); err != nil {
 		return false, name.PeerError("read", id, err)
 	}
 	return true, nil
-}
-
-func newHeaderCache(size int, announced *queue.Queue[record]) *headerCache {
-	return &headerCache{messageSlots: newMessageSlots(size, announced)}
-}
-
-func newMessageSlots(size int, announced *queue.Queue[record]) messageSlots {
-	return messageSlots{size: size, memory: make([]byte, 2*announced.Cap()*size)}
 }

@@ -7,6 +7,7 @@ import (
 	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/conn"
 )
 
 const (
@@ -42,15 +43,12 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 			if !p.requests.Open(op.Token) {
 				return i, p.errors.NoCall
 			}
-			if taken = p.canReply(len(op.Payload)) && p.post(recordReply, uint32(op.Token),
-				op.Payload); taken {
-				p.requests[op.Token] = false
-			}
+			taken = p.postReply(op)
 		default:
 			return i, p.errors.Unsupported
 		}
 		if !taken {
-			w.counters.full++
+			w.counters.Full++
 			return i, nil
 		}
 		if !p.isDirty {
@@ -59,23 +57,6 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		}
 	}
 	return len(ops), nil
-}
-
-// postCall posts a call if there is room for it.
-func (p *peer) postCall(op *transport.Op) bool {
-	number, ok := p.calls.Next()
-	if !ok {
-		return false
-	}
-	if op.DeviceSlot != 0 {
-		if !p.postDevice(number, op) {
-			return false
-		}
-	} else if !p.post(recordCall, number, op.Payload) {
-		return false
-	}
-	p.calls.Begin(number, op.Token)
-	return true
 }
 
 // Flush implements [transport.Worker]. An error of a connection is left to the next Poll.
@@ -88,12 +69,13 @@ func (w *worker) Flush() error {
 	}
 	for _, p := range w.dirty {
 		p.isDirty = false
-		p.out.flushed = p.out.posted
-		if p.State != dial.Up || p.send(false) != nil {
+		c := p.conn
+		c.Out.Flush()
+		if p.State != dial.Up || c.Send(false) != nil {
 			continue
 		}
-		if c := p.conn; c.credited < c.sendPosted && c.pumpIn() == nil { // the credit may be there
-			_ = p.send(false)
+		if c.Out.WaitsForCredit() && c.Receive() == nil { // the credit may be there
+			_ = c.Send(false)
 		}
 	}
 	w.dirty = w.dirty[:0]
@@ -140,7 +122,7 @@ func (w *worker) findReadable() {
 		rest && len(w.connector.Acceptor.Waiting)+len(w.connector.dataSockets) > 0 &&
 			w.connector.Since() > arrivalsEvery
 	if many || rest {
-		w.counters.calls[sock.Others]++
+		w.counters.Calls[sock.Others]++
 		for i := range sock.Ready(w.epoll, w.ready) {
 			if id := uint32(w.ready[i].Fd); id == noPeer {
 				arrived = true
@@ -162,8 +144,8 @@ func (w *worker) findReadable() {
 // pollPeer takes back what the last Poll handed out, makes progress with one peer and
 // delivers what has arrived.
 func (w *worker) pollPeer(p *peer, events []transport.Event, n int) int {
-	p.in.released = p.in.read
-	if len(w.peers.ByID) > directPeers && !p.readable && p.idle() {
+	p.conn.In.Release()
+	if len(w.peers.ByID) > directPeers && !p.readable && p.conn.Idle() {
 		return n
 	}
 	p.readable = false
@@ -178,43 +160,23 @@ func (w *worker) pollPeer(p *peer, events []transport.Event, n int) int {
 	return n
 }
 
-// progress moves bytes in both directions. The receives that it posts are announced by
-// the next pumpOut: with a reply, if there is one, so that they cost no packet.
-func (p *peer) progress() error {
-	c := p.conn
-	if err := c.pumpIn(); err != nil {
-		return err
-	}
-	if err := p.send(c.mayHoldCredits()); err != nil {
-		return err
-	}
-	if err := c.finishPoll(); err != nil {
-		return err
-	}
-	return p.receive()
-}
-
-// idle reports whether a poll finds nothing until the peer sends something.
-func (p *peer) idle() bool { return p.out.cut == p.out.flushed && p.conn.idle() }
-
 // lose ends a connection. Poll reports the loss, and before it the error if the peer broke
 // the protocol or this side's GPU or NIC has failed.
 func (w *worker) lose(p *peer, err error) {
 	if p.State == dial.Lost {
 		return
 	}
-	p.SetLost(err, p.conn.control.fd)
+	p.SetLost(err, p.conn.ControlFD())
 	w.peers.Shut(p.id)
 	switch {
 	case errors.Is(err, transport.ErrUnavailable):
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))
-	case errors.Is(err, transport.ErrCorrupt) || err == errTagMismatch || err == errTruncated:
+	case errors.Is(err, transport.ErrCorrupt) || err == conn.ErrTagMismatch ||
+		err == conn.ErrTruncated:
 		w.failures = append(w.failures, p.errors.Corrupt)
 	}
 	w.lost.Add(p.id)
-	if p.conn.err == nil {
-		p.conn.err = err
-	}
+	p.conn.Fail(err)
 	_ = p.closeSockets()
 	w.releasing = append(w.releasing, p)
 	w.releaseLost()
@@ -224,7 +186,7 @@ func (w *worker) lose(p *peer, err error) {
 func (w *worker) releaseLost() {
 	left := w.releasing[:0]
 	for _, p := range w.releasing {
-		if !p.conn.release(false) {
+		if !p.conn.Release(false) {
 			left = append(left, p)
 		}
 	}

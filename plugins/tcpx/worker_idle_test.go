@@ -45,7 +45,7 @@ func TestIdlePeers(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, n)
 		}
-		return a.peers.Get(0).idle() && b.peers.Get(0).idle()
+		return a.peers.Get(0).conn.Idle() && b.peers.Get(0).conn.Idle()
 	})
 }
 
@@ -61,7 +61,8 @@ func TestWaitWaits(t *testing.T) {
 			n, err := w.Poll(make([]transport.Event, 4))
 			require.NoError(t, err)
 			require.Zero(t, n)
-			list, now := w.peers.Get(0).interests(nil)
+			c := w.peers.Get(0).conn
+			now, list := c.HasWork(), c.Interests(nil)
 			ready, err := unix.Poll(list, 0)
 			require.NoError(t, err)
 			quiet = quiet && !now && ready == 0

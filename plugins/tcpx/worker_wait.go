@@ -33,20 +33,23 @@ func (w *worker) Wait(timeout time.Duration) error {
 	ready := false
 	for _, p := range w.peers.ByID {
 		if p != nil && p.State == dial.Up && !ready {
-			list, ready = p.interests(list)
+			// While only the unpacker is pending, which wakes no thread, Poll has work, too.
+			if ready = p.conn.HasWork(); !ready {
+				list = p.conn.Interests(list)
+			}
 		}
 	}
 	w.pollFD = list
 	if ready {
 		return nil
 	}
-	w.counters.calls[sock.Others]++
+	w.counters.Calls[sock.Others]++
 	limit := unix.NsecToTimespec(int64(max(timeout, 0)))
 	if _, err := unix.Ppoll(list, &limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return name.Error("wait", err)
 	}
 	if list[0].Revents != 0 {
-		w.counters.calls[sock.Others]++
+		w.counters.Calls[sock.Others]++
 		w.notifier.Drain()
 	}
 	if slices.ContainsFunc(list[1:arrivals], func(p unix.PollFd) bool { return p.Revents != 0 }) {
@@ -57,23 +60,3 @@ func (w *worker) Wait(timeout time.Duration) error {
 
 // Wake implements [transport.Waiter].
 func (w *worker) Wake() { w.notifier.Wake() }
-
-// interests appends the sockets that a peer waits for. ready reports that Poll has work already, or
-// that only the unpacker is pending; it wakes no thread. interests also sends the credits that were
-// held and reads the kernel's zero-copy notices; otherwise sockets with notices would stay ready
-// forever.
-func (p *peer) interests(list []unix.PollFd) (_ []unix.PollFd, ready bool) {
-	if p.conn.hasWork() || p.canSend() || p.canDeliver() {
-		return list, true
-	}
-	return p.conn.interests(list), false
-}
-
-// canDeliver reports whether the next message has arrived, or cannot arrive any more.
-func (p *peer) canDeliver() bool {
-	if p.conn.announced.Empty() {
-		return false
-	}
-	arrived, err := p.headArrived()
-	return arrived || err != nil
-}

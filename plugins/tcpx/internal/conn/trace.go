@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ var (
 )
 
 // transfers returns the trace.
-func (k *counters) transfers() (list []transport.Transfer) {
+func (k *Counters) transfers() (list []transport.Transfer) {
 	start := time.Now().UnixNano() - clock.Now() // of the process's clock
 	for i := range k.trace {
 		t := &k.trace[i]
@@ -53,10 +53,10 @@ func (k *counters) transfers() (list []transport.Transfer) {
 }
 
 // tracing reports whether there is room for another request in the trace.
-func (k *counters) tracing() bool { return len(k.trace) < cap(k.trace) }
+func (k *Counters) tracing() bool { return len(k.trace) < cap(k.trace) }
 
 // traceRequest records a request that has ended, if there is room for it.
-func (k *counters) traceRequest(t traced) {
+func (k *Counters) traceRequest(t traced) {
 	if k.tracing() {
 		k.trace = append(k.trace, t)
 	}

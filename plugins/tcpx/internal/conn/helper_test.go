@@ -1,10 +1,9 @@
-package tcpx
+package conn
 
 import (
 	"bytes"
 	"testing"
 
-	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -17,22 +16,18 @@ func TestHelpersServe(t *testing.T) {
 		"request": "256KiB"}, 1<<20)
 	data := random(11, 200_001)
 	require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
-	for _, e := range []*bulkSide{a, b} {
-		require.Len(t, e.conn.helpers, 2)
-		require.Equal(t, []*handoff{e.conn.lanes[0].handoff, e.conn.lanes[2].handoff},
-			e.conn.helpers[0].lanes)
-		require.Equal(t, []*handoff{e.conn.lanes[1].handoff}, e.conn.helpers[1].lanes)
-		require.Zero(t, e.counters.calls[sock.Sends]+e.counters.calls[sock.Receives],
+	for _, e := range []*Side{a, b} {
+		d := e.driver.(*helpers)
+		require.Len(t, d.list, 2)
+		require.Equal(t, []*handoff{d.lanes[0].handoff, d.lanes[2].handoff}, d.list[0].lanes)
+		require.Equal(t, []*handoff{d.lanes[1].handoff}, d.list[1].lanes)
+		require.Zero(t, e.Counters.Calls[sock.Sends]+e.Counters.Calls[sock.Receives],
 			"calls of the polling thread")
 	}
 	eventually(t, "calls to be published", func() bool {
-		for _, h := range a.conn.helpers {
-			a.conn.takeCounts(h)
-		}
-		for _, h := range b.conn.helpers {
-			b.conn.takeCounts(h)
-		}
-		return a.counters.calls[sock.Sends] >= 13 && b.counters.calls[sock.Receives] >= 13
+		a.driver.count()
+		b.driver.count()
+		return a.Counters.Calls[sock.Sends] >= 13 && b.Counters.Calls[sock.Receives] >= 13
 	})
 }
 
@@ -41,8 +36,8 @@ func TestHelpersServe(t *testing.T) {
 func TestHelpersSleep(t *testing.T) {
 	a, b := pair(t, map[string]string{"sockets": "2", "threads": "2"}, 1<<20)
 	asleep := func() bool {
-		for _, e := range []*bulkSide{a, b} {
-			for _, h := range e.conn.helpers {
+		for _, e := range []*Side{a, b} {
+			for _, h := range e.driver.(*helpers).list {
 				if !h.notifier.Waiting() {
 					return false
 				}
@@ -56,18 +51,18 @@ func TestHelpersSleep(t *testing.T) {
 		require.True(t, bytes.Equal(data, exchange(t, a, b, data)), "round %d", round)
 	}
 	// The receiver's helper waits for bytes that are announced and have not come.
-	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
+	err := b.In.Post(b.Destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
 	require.NoError(t,
-		b.conn.handle(&record{kind: recordChunk, index: uint16(b.conn.receiveBegun % requests),
+		b.handle(&record{kind: recordChunk, index: uint16(b.In.begun() % Requests),
 			size: 1000, total: 1000, tag: 9}, nil))
-	require.NoError(t, b.progress())
+	require.NoError(t, b.Progress())
 	eventually(t, "all helpers to sleep", asleep)
-	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)
+	_, err = sock.SendBytes(a.lanes[0].FD, data1000)
 	require.NoError(t, err)
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == b.conn.receivePosted
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == b.In.Posted()
 	})
 }
 
@@ -75,39 +70,41 @@ func TestHelpersSleep(t *testing.T) {
 // for it any more. The worker must not sleep while there is room to send.
 func TestNoWaitWithRoomToSend(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1", "chunk": "4KiB", "request": "256KiB"}, 1<<20)
-	c, l := a.conn, &a.conn.lanes[0]
-	p := &peer{w: &worker{settings: c.settings}, conn: c, Link: dial.Link{State: dial.Up}}
-	waits := func() bool { _, now := p.interests(nil); return !now }
+	l := &a.lanes[0]
+	waits := func() bool { return !a.HasWork() }
 	data := random(13, 256<<10)
-	err := b.conn.postReceive(b.destination.Slice(0, len(data)), 0)
+	err := b.In.Post(b.Destination.Slice(0, len(data)), 0)
 	require.NoError(t, err)
 	eventually(t, "the credit", func() bool {
-		require.NoError(t, b.progress())
-		require.NoError(t, c.readControl())
-		return c.credited == 1
+		require.NoError(t, b.Progress())
+		require.NoError(t, a.readControl())
+		return a.Out.credits.Last() == 1
 	})
 	require.True(t, waits())
-	err = c.postSend(data, 0, 0)
+	err = a.Out.Post(data, 0, 0)
 	require.NoError(t, err)
 	for _, want := range []bool{true, false} { // all tasks are taken then
-		assigned, err := c.assignChunks()
+		assigned, err := a.Out.assignChunks()
 		require.NoError(t, err)
 		require.Equal(t, want, assigned)
 	}
-	eventually(t, "the helper", func() bool { return l.handoff.sent.Load() == laneTasks*4<<10 })
+	eventually(t, "the helper",
+		func() bool { return a.driver.(*helpers).lanes[0].sent.Load() == laneTasks*4<<10 })
 	require.False(t, waits(), "the helper has sent")
-	require.True(t, c.takeSent())
-	require.False(t, c.helped())
+	sent, err := a.driver.send()
+	require.NoError(t, err)
+	require.True(t, sent)
+	require.False(t, a.driver.unbooked())
 	require.False(t, waits(), "tasks are free")
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == 1 && l.taskCount == 0
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 1 && l.tasks.Empty()
 	})
 	require.True(t, waits(), "all is sent")
-	p.out.flushed = 1
+	a.Out.flushed = 1
 	require.False(t, waits(), "there is room in the window")
-	c.settings.sendWindow = 1
+	a.config.SendWindow = 0
 	require.True(t, waits(), "there is none")
 }
 
@@ -115,26 +112,25 @@ func TestNoWaitWithRoomToSend(t *testing.T) {
 // and wakes no thread.
 func TestNoWaitWithoutPages(t *testing.T) {
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
-	c, pages := b.conn, b.memory.(*bounce.Pages)
-	p := &peer{w: &worker{settings: c.settings}, conn: c, Link: dial.Link{State: dial.Up}}
-	waits := func() bool { _, now := p.interests(nil); return !now }
-	err := c.postReceive(b.destination.Slice(0, len(data1000)), 0)
+	pages := b.memory.(*bounce.Pages)
+	waits := func() bool { return !b.HasWork() }
+	err := b.In.Post(b.Destination.Slice(0, len(data1000)), 0)
 	require.NoError(t, err)
-	require.NoError(t, c.handle(&record{kind: recordChunk, size: 1000, total: 1000}, nil))
-	all := (requests + c.settings.peers) * c.settings.request / pageSize
+	require.NoError(t, b.handle(&record{kind: recordChunk, size: 1000, total: 1000}, nil))
+	all := (Requests + 1) * b.config.Request / pageSize
 	require.True(t, pages.Reserve(all, false), "by another connection")
-	require.NoError(t, b.progress())
-	require.Zero(t, c.receiveReserved)
+	require.NoError(t, b.Progress())
+	require.Equal(t, 1, b.In.waiting)
 	require.False(t, waits())
 	pages.Give(nil, all)
-	require.NoError(t, b.progress())
+	require.NoError(t, b.Progress())
 	require.True(t, waits(), "for the bytes")
-	_, err = sock.SendBytes(a.conn.lanes[0].FD, data1000)
+	_, err = sock.SendBytes(a.lanes[0].FD, data1000)
 	require.NoError(t, err)
 	eventually(t, "the helper", func() bool { return !waits() })
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, b.progress())
-		return c.receiveLaunched == 1
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 1
 	})
 }
 
@@ -142,7 +138,7 @@ func TestNoWaitWithoutPages(t *testing.T) {
 // sent since do not acknowledge earlier ones.
 func TestAcknowledgedBehindHelpers(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	l := &a.conn.lanes[0]
+	l := &a.lanes[0]
 	more := make([]byte, 1<<20)
 	eventually(t, "the socket to be full", func() bool {
 		n, err := sock.SendBytes(l.FD, more)
@@ -151,11 +147,11 @@ func TestAcknowledgedBehindHelpers(t *testing.T) {
 	})
 	r := &sendRequest{lanes: 1}
 	r.marks[0].position, l.position = 1000, 1000
-	require.False(t, a.conn.acknowledged(r, 0))
+	require.False(t, a.Out.acknowledged(r, 0))
 	eventually(t, "all to be acknowledged", func() bool {
-		_, err := sock.ReceiveBytes(b.conn.lanes[0].FD, more)
+		_, err := sock.ReceiveBytes(b.lanes[0].FD, more)
 		require.NoError(t, err)
-		return a.conn.acknowledged(r, 0)
+		return a.Out.acknowledged(r, 0)
 	})
 }
 
@@ -169,24 +165,24 @@ func TestHelperWakesTheWorker(t *testing.T) {
 	none.Notify()
 
 	a, b := pair(t, map[string]string{"threads": "1"}, 1<<20)
-	require.False(t, b.conn.helped())
-	err := b.conn.postReceive(b.destination.Slice(0, 1000), 9)
+	require.False(t, b.driver.unbooked())
+	err := b.In.Post(b.Destination.Slice(0, 1000), 9)
 	require.NoError(t, err)
-	err = a.conn.postSend(data1000, 0, 9)
+	err = a.Out.Post(data1000, 0, 9)
 	require.NoError(t, err)
 	eventually(t, "the sender's helper", func() bool {
-		require.NoError(t, b.progress())
-		if a.conn.helped() {
+		require.NoError(t, b.Progress())
+		if a.driver.unbooked() {
 			return true
 		}
-		require.NoError(t, a.progress())
-		return a.counters.sentBytes > 0
+		require.NoError(t, a.Progress())
+		return a.Counters.SentBytes > 0
 	})
 	eventually(t, "the receiver's helper", func() bool {
-		if b.conn.helped() {
+		if b.driver.unbooked() {
 			return true
 		}
-		require.NoError(t, b.progress())
-		return b.counters.receivedBytes > 0
+		require.NoError(t, b.Progress())
+		return b.Counters.ReceivedBytes > 0
 	})
 }

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"transportbench/core/fabric/queue"
@@ -28,7 +28,7 @@ func (h *headerCache) take(announced *queue.Queue[record], memory []byte, r *rec
 				h.next = announced.First()
 			}
 			if h.next == announced.Last() {
-				return errProtocol
+				return ErrProtocol
 			}
 			h.left = int(announced.At(h.next).size)
 			h.missing = h.of(h.next, h.left)
@@ -39,7 +39,7 @@ func (h *headerCache) take(announced *queue.Queue[record], memory []byte, r *rec
 		for to := at; to < at+n && len(h.missing) > 0; {
 			copied := h.copyFrom(memory, r.fragments, to)
 			if copied == 0 {
-				return errProtocol
+				return ErrProtocol
 			}
 			to += copied
 		}
@@ -82,4 +82,10 @@ func (s *messageSlots) of(message uint64, size int) []byte {
 	at := int(message) & (len(s.memory)/s.size - 1) * s.size
 	n := min(size, s.size)
 	return s.memory[at : at+n : at+n]
+}
+
+// newMessageSlots returns the places of messages, of which so many may be announced and not
+// delivered. Their number is a power of two.
+func newMessageSlots(size, messages int) messageSlots {
+	return messageSlots{size: size, memory: make([]byte, 2*messages*size)}
 }

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"math/rand/v2"
@@ -18,7 +18,7 @@ func TestHeaderCache(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		announced := queue.New[record](capacity)
-		h := newHeaderCache(size, &announced)
+		h := &headerCache{messageSlots: newMessageSlots(size, announced.Cap())}
 		var stream []byte // announced and not cut yet
 		want := map[uint64][]byte{}
 		for range 200 {
@@ -72,56 +72,10 @@ func TestHeaderCache(t *testing.T) {
 // TestHeaderCacheRefuses: bytes without an announced message and requests with a hole are errors.
 func TestHeaderCacheRefuses(t *testing.T) {
 	announced := queue.New[record](4)
-	h := newHeaderCache(16, &announced)
+	h := &headerCache{messageSlots: newMessageSlots(16, announced.Cap())}
 	r := &receiveRequest{total: 10, fragments: []bounce.Fragment{{Length: 10}}}
 	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
 	announced.Push().size = 10
 	r.fragments = []bounce.Fragment{{Length: 5}, {Source: 5, Length: 4, Destination: 6}}
 	require.ErrorIs(t, h.take(&announced, make([]byte, 100), r), transport.ErrCorrupt)
-}
-
-// TestReadDevice: payloads stay for a while, and ReadDevice reports those that are gone.
-func TestReadDevice(t *testing.T) {
-	fakeGPUs(t)
-	a, b := pairOf(t, map[string]string{"mode": "gpu", "chunk": "64KiB"}, nil)
-	var offsets []uint64
-	payload := make([]byte, 300) // each goes alone, and so takes a slot
-	into := make([]byte, len(payload))
-	there := 0
-	for i := range 300 {
-		fill(payload, uint64(i))
-		a.post(t, payload)
-		e := b.await(t, a)
-		require.Equal(t, payload[:testHead], e.Payload)
-		offsets = append(offsets, e.DeviceOffset)
-		_, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token}})
-		require.NoError(t, err)
-		require.NoError(t, b.worker.Flush())
-		a.await(t, b)
-	}
-	for i := len(offsets) - 1; i >= 0; i-- {
-		valid, err := b.worker.ReadDevice(0, offsets[i], into)
-		require.NoError(t, err)
-		if !valid {
-			break
-		}
-		there++
-		fill(payload, uint64(i))
-		require.Equal(t, payload, into)
-	}
-	require.GreaterOrEqual(t, there, keptMessages)
-	require.Less(t, there, len(offsets))
-
-	_, err := b.worker.ReadDevice(7, 0, into)
-	require.ErrorIs(t, err, transport.ErrPeerDown)
-	_, err = b.worker.ReadDevice(0, offsets[len(offsets)-1],
-		make([]byte, b.worker.settings.payload+1))
-	require.ErrorIs(t, err, transport.ErrTooLarge)
-	require.NoError(t, b.endpoint.Close())
-	_, err = b.worker.ReadDevice(0, 0, into)
-	require.ErrorIs(t, err, transport.ErrClosed)
-
-	host, _ := pairOf(t, nil, nil)
-	_, err = host.worker.ReadDevice(0, 0, into)
-	require.ErrorIs(t, err, transport.ErrUnsupported)
 }

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"bytes"
@@ -17,30 +17,30 @@ import (
 )
 
 // pair makes two sides of a bulk transfer; the second can receive size bytes.
-func pair(tb testing.TB, options map[string]string, size int) (a, b *bulkSide) {
+func pair(tb testing.TB, options map[string]string, size int) (a, b *Side) {
 	tb.Helper()
-	a, b, err := newBulkSides(testSettings(tb, options), max(pow2.Ceil(size), mirror.Unit))
+	a, b, err := newTestSides(tb, options, max(pow2.Ceil(size), mirror.Unit))
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
-		require.NoError(tb, a.close())
-		require.NoError(tb, b.close())
+		require.NoError(tb, a.Close())
+		require.NoError(tb, b.Close())
 		for range bounce.UnpackSlots {
 			_, free := b.unpacker.Take()
 			require.True(tb, free, "all slots of the unpacker are free")
 		}
-		requireAllPages(tb, b.memory, b.conn.settings)
+		requireAllPages(tb, b.memory, b.config.Request)
 	})
 	return a, b
 }
 
 // requireAllPages takes all pages of bounce memory in the host, which must be free.
-func requireAllPages(tb testing.TB, memory bounce.Allocator, s *settings) {
+func requireAllPages(tb testing.TB, memory bounce.Allocator, request int) {
 	tb.Helper()
 	p, ok := memory.(*bounce.Pages)
 	if !ok {
 		return
 	}
-	pages := (requests + s.peers) * s.request / pageSize
+	pages := (Requests + 1) * request / pageSize
 	require.False(tb, p.Reserve(pages+1, false))
 	require.True(tb, p.Reserve(pages, false), "pages are still reserved")
 	seen := map[uint32]bool{}
@@ -51,8 +51,8 @@ func requireAllPages(tb testing.TB, memory bounce.Allocator, s *settings) {
 }
 
 // consumed consumes the oldest receive and reports whether it could.
-func consumed(b *bulkSide) bool {
-	_, _, ok, err := b.conn.consume()
+func consumed(b *Side) bool {
+	_, ok, err := b.In.Consume()
 	return ok && err == nil
 }
 
@@ -78,73 +78,74 @@ func random(seed uint64, size int) []byte {
 }
 
 // exchange sends data as one request and returns what arrived.
-func exchange(t *testing.T, a, b *bulkSide, data []byte) []byte {
+func exchange(t *testing.T, a, b *Side, data []byte) []byte {
 	t.Helper()
-	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, b.conn.settings.request), 5))
-	require.NoError(t, a.conn.postSend(data, 0, 5))
+	require.NoError(t, b.In.Post(b.Destination.Slice(0, b.config.Request), 5))
+	require.NoError(t, a.Out.Post(data, 0, 5))
 	size := 0
 	eventually(t, "the request to arrive", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
 		var ok bool
 		var err error
-		_, size, ok, err = b.conn.consume()
+		size, ok, err = b.In.Consume()
 		require.NoError(t, err)
 		return ok
 	})
 	awaitFreed(t, a, b)
-	return b.destination.Host[:size]
+	return b.Destination.Host[:size]
 }
 
 // awaitFreed waits until the oldest send is acknowledged.
-func awaitFreed(t *testing.T, a, b *bulkSide) {
+func awaitFreed(t *testing.T, a, b *Side) {
 	t.Helper()
 	eventually(t, "the acknowledgement", func() bool {
-		require.NoError(t, b.progress())
-		require.NoError(t, a.progress())
-		return a.conn.freeSend()
+		require.NoError(t, b.Progress())
+		require.NoError(t, a.Progress())
+		return a.Out.Free()
 	})
 }
 
 func TestSeventeenthPostFails(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	for i := range uint64(requests) {
-		require.NoError(t, a.conn.postSend(make([]byte, 8), 0, i))
-		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 8), i))
+	for i := range uint64(Requests) {
+		require.NoError(t, a.Out.Post(make([]byte, 8), 0, i))
+		require.NoError(t, b.In.Post(b.Destination.Slice(0, 8), i))
 	}
-	require.ErrorIs(t, a.conn.postSend(make([]byte, 8), 0, requests), errNoFreeRequest)
-	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8), requests), errNoFreeRequest)
+	require.ErrorIs(t, a.Out.Post(make([]byte, 8), 0, Requests), ErrNoFreeRequest)
+	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 
 	// Receives that have arrived and are not consumed count, too.
 	eventually(t, "all receives", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == requests
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == Requests
 	})
-	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8), requests), errNoFreeRequest)
+	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8), Requests), ErrNoFreeRequest)
 	require.True(t, consumed(b))
-	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 8), requests))
+	require.NoError(t, b.In.Post(b.Destination.Slice(0, 8), Requests))
 }
 
 // TestInOrder: sends are freed and receives consumed in the order of posting, each once and
 // only when it is done.
 func TestInOrder(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	require.False(t, a.conn.freeSend(), "nothing is posted")
+	require.False(t, a.Out.Free(), "nothing is posted")
 	require.False(t, consumed(b))
 	for i := range uint64(3) {
-		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 64), i))
-		require.NoError(t, a.conn.postSend(make([]byte, 60+int(i)), 0, i))
+		require.NoError(t, b.In.Post(b.Destination.Slice(0, 64), i))
+		require.NoError(t, a.Out.Post(make([]byte, 60+int(i)), 0, i))
 	}
-	require.False(t, a.conn.freeSend(), "nothing is sent")
+	require.False(t, a.Out.Free(), "nothing is sent")
 	require.False(t, consumed(b), "nothing has arrived")
 	eventually(t, "the receives", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == 3
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 3
 	})
 	for i := range uint64(3) {
-		number, size, ok, err := b.conn.consume()
+		number := b.In.Consumed()
+		size, ok, err := b.In.Consume()
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, i, number)
@@ -152,10 +153,10 @@ func TestInOrder(t *testing.T) {
 	}
 	require.False(t, consumed(b), "all are consumed")
 	for i := range uint64(3) {
-		require.Equal(t, i, a.conn.sendFreed)
+		require.Equal(t, i, a.Out.requests.First())
 		awaitFreed(t, a, b)
 	}
-	require.False(t, a.conn.freeSend(), "all are freed")
+	require.False(t, a.Out.Free(), "all are freed")
 }
 
 // TestMismatch: if the two sides disagree, the connection ends on both with the same error.
@@ -165,53 +166,53 @@ func TestMismatch(t *testing.T) {
 		size    int
 		want    error
 	}{
-		"tag":       {8, 64, errTagMismatch},
-		"truncated": {7, 65, errTruncated},
+		"tag":       {8, 64, ErrTagMismatch},
+		"truncated": {7, 65, ErrTruncated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, nil, 1<<20)
-			require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 64), 7))
-			require.NoError(t, a.conn.postSend(make([]byte, c.size), 0, c.sendTag))
+			require.NoError(t, b.In.Post(b.Destination.Slice(0, 64), 7))
+			require.NoError(t, a.Out.Post(make([]byte, c.size), 0, c.sendTag))
 			var sendErr, receiveErr error
 			eventually(t, "both errors", func() bool {
 				if sendErr == nil {
-					sendErr = a.progress()
+					sendErr = a.Progress()
 				}
 				if receiveErr == nil {
-					receiveErr = b.progress()
+					receiveErr = b.Progress()
 				}
 				return sendErr != nil && receiveErr != nil
 			})
 			require.ErrorIs(t, sendErr, c.want)
 			require.ErrorIs(t, receiveErr, c.want)
-			require.ErrorIs(t, a.conn.postSend(nil, 0, 9), c.want, "the connection is over")
-			require.Zero(t, a.counters.sentBytes, "bytes sent")
+			require.ErrorIs(t, a.Out.Post(nil, 0, 9), c.want, "the connection is over")
+			require.Zero(t, a.Counters.SentBytes, "bytes sent")
 		})
 	}
 }
 
 func TestTooLargeWhenPosted(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "8KiB"}, 1<<20)
-	require.ErrorIs(t, a.conn.postSend(make([]byte, 8<<10+1), 0, 1), errRequestSize)
-	require.ErrorIs(t, b.conn.postReceive(b.destination.Slice(0, 8<<10+1), 1), errRequestSize)
+	require.ErrorIs(t, a.Out.Post(make([]byte, 8<<10+1), 0, 1), ErrRequestSize)
+	require.ErrorIs(t, b.In.Post(b.Destination.Slice(0, 8<<10+1), 1), ErrRequestSize)
 }
 
 // TestNothingIsSentWithoutCredit: the receiver's announcement releases the sender.
 func TestNothingIsSentWithoutCredit(t *testing.T) {
 	a, b := pair(t, nil, 1<<20)
-	require.NoError(t, a.conn.postSend(random(1, 1000), 0, 1))
+	require.NoError(t, a.Out.Post(random(1, 1000), 0, 1))
 	for range 1000 {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
 	}
-	require.Zero(t, a.counters.sentBytes)
-	require.Zero(t, a.conn.sendCut)
-	require.Positive(t, a.counters.time[reasonCredit], "time that waited for credit")
-	require.NoError(t, b.conn.postReceive(b.destination.Slice(0, 1000), 1))
+	require.Zero(t, a.Counters.SentBytes)
+	require.Zero(t, a.Out.credits.First())
+	require.Positive(t, a.Counters.time[reasonCredit], "time that waited for credit")
+	require.NoError(t, b.In.Post(b.Destination.Slice(0, 1000), 1))
 	eventually(t, "the bytes", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == 1
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 1
 	})
 }
 
@@ -221,23 +222,23 @@ func TestBusyReceiverIsNotLost(t *testing.T) {
 	a, b := pair(t, map[string]string{"timeout": "200ms", "socket-buffer": "64KiB"}, 4<<20)
 	data := random(8, 512<<10)
 	for i := range uint64(4) {
-		require.NoError(t, b.conn.postReceive(b.destination.Slice(int(i)*len(data), len(data)), i))
-		require.NoError(t, a.conn.postSend(data, 0, i))
+		require.NoError(t, b.In.Post(b.Destination.Slice(int(i)*len(data), len(data)), i))
+		require.NoError(t, a.Out.Post(data, 0, i))
 	}
 	eventually(t, "the credits", func() bool {
-		require.NoError(t, b.progress())
-		require.NoError(t, a.progress())
-		return a.counters.sentBytes > 0
+		require.NoError(t, b.Progress())
+		require.NoError(t, a.Progress())
+		return a.Counters.SentBytes > 0
 	})
 	for start := time.Now(); time.Since(start) < 1500*time.Millisecond; time.Sleep(
 		time.Millisecond) {
-		require.NoError(t, a.progress())
+		require.NoError(t, a.Progress())
 	}
-	require.Less(t, a.counters.sentBytes, uint64(4*len(data)))
+	require.Less(t, a.Counters.SentBytes, uint64(4*len(data)))
 	eventually(t, "all bytes", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == 4
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 4
 	})
 }
 
@@ -265,9 +266,9 @@ func TestSizes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(options), func(t *testing.T) {
 			a, b := pair(t, options, 2<<20)
-			data := random(3, a.conn.settings.request+64)
-			for i, size := range sizes(a.conn.settings.request) {
-				if size > a.conn.settings.request {
+			data := random(3, a.config.Request+64)
+			for i, size := range sizes(a.config.Request) {
+				if size > a.config.Request {
 					continue
 				}
 				part := data[i*5%61:][:size]
@@ -283,17 +284,17 @@ func TestBorrowedPart(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2"}, 1<<20)
 	data := random(4, 64<<10)
 	for _, first := range []int{0, 1, 4095, 4096, 10000, len(data)} {
-		require.NoError(t, b.conn.postReceive(b.destination.Slice(0, len(data)), 1))
+		require.NoError(t, b.In.Post(b.Destination.Slice(0, len(data)), 1))
 		staged := make([]byte, len(data))
 		copy(staged, data[:first])
-		a.conn.borrowed, a.conn.borrowedAt = data[first:], uint64(1000+first)
-		require.NoError(t, a.conn.postSend(staged, 1000, 1))
+		a.Out.borrowed, a.Out.borrowedAt = data[first:], uint64(1000+first)
+		require.NoError(t, a.Out.Post(staged, 1000, 1))
 		eventually(t, "the request", func() bool {
-			require.NoError(t, a.progress())
-			require.NoError(t, b.progress())
+			require.NoError(t, a.Progress())
+			require.NoError(t, b.Progress())
 			return consumed(b)
 		})
-		require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "borrowed from %d on",
+		require.True(t, bytes.Equal(data, b.Destination.Host[:len(data)]), "borrowed from %d on",
 			first)
 		awaitFreed(t, a, b)
 	}
@@ -308,8 +309,8 @@ func TestStriping(t *testing.T) {
 			data := random(5, 512<<10)
 			require.True(t, bytes.Equal(data, exchange(t, a, b, data)))
 			total := 0
-			for i := range a.conn.lanes {
-				sent := int(a.conn.lanes[i].position)
+			for i := range a.lanes {
+				sent := int(a.lanes[i].position)
 				require.Positive(t, sent, "bytes over socket %d", i)
 				if striping == stripeRoundRobin {
 					require.Equal(t, len(data)/4, sent, "bytes over socket %d", i)
@@ -324,17 +325,24 @@ func TestStriping(t *testing.T) {
 // TestLeastLoaded: the lane with the fewest bytes to send is chosen, and a lane without a free
 // task never is.
 func TestLeastLoaded(t *testing.T) {
-	a, b := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2",
+	a, _ := pair(t, map[string]string{"chunk": "4KiB", "request": "64KiB", "sockets": "2",
 		"striping": "least-loaded"}, 1<<20)
-	a.conn.lanes[0].queued = 1 << 20
-	require.Equal(t, 1, a.conn.chooseLane())
-	a.conn.lanes[1].taskCount = laneTasks
-	require.Equal(t, 0, a.conn.chooseLane(), "the other has no task slot")
-	a.conn.lanes[0].taskCount = laneTasks
-	require.Equal(t, -1, a.conn.chooseLane())
-	a.conn.lanes[0] = lane{Data: a.conn.lanes[0].Data, expected: a.conn.lanes[0].expected}
-	a.conn.lanes[1].taskCount = 0
-	_ = b
+	a.lanes[0].queued = 1 << 20
+	require.Equal(t, 1, a.Out.chooseLane())
+	fill := func(l *lane) {
+		for l.tasks.Len() < laneTasks {
+			l.tasks.Push()
+		}
+	}
+	fill(&a.lanes[1])
+	require.Equal(t, 0, a.Out.chooseLane(), "the other has no task slot")
+	fill(&a.lanes[0])
+	require.Equal(t, -1, a.Out.chooseLane())
+	for i := range a.lanes { // so that nothing is sent
+		for !a.lanes[i].tasks.Empty() {
+			a.lanes[i].tasks.Pop()
+		}
+	}
 }
 
 // TestKilledDataSocket: a data socket that fails in the middle of a transfer ends the connection
@@ -347,32 +355,32 @@ func TestKilledDataSocket(t *testing.T) {
 			a, b := pair(t, map[string]string{"sockets": "2", "threads": threads,
 				"unpack-workers": "1"}, 8<<20)
 			data := random(6, 512<<10)
-			for i := range uint64(requests) {
-				err := b.conn.postReceive(b.destination.Slice(int(i)*len(data), len(data)), i)
+			for i := range uint64(Requests) {
+				err := b.In.Post(b.Destination.Slice(int(i)*len(data), len(data)), i)
 				require.NoError(t, err)
-				err = a.conn.postSend(data, 0, i)
+				err = a.Out.Post(data, 0, i)
 				require.NoError(t, err)
 			}
 			eventually(t, "bytes to arrive", func() bool {
-				require.NoError(t, a.progress())
-				require.NoError(t, b.progress())
-				return b.counters.receivedBytes > 1<<20
+				require.NoError(t, a.Progress())
+				require.NoError(t, b.Progress())
+				return b.Counters.ReceivedBytes > 1<<20
 			})
-			victim := map[string]*bulkSide{"sender": a, "receiver": b}[side].conn.lanes[1].FD
+			victim := map[string]*Side{"sender": a, "receiver": b}[side].lanes[1].FD
 			require.NoError(t, unix.Shutdown(victim, unix.SHUT_RDWR))
 			var errs [2]error
 			eventually(t, "both errors", func() bool {
 				if errs[0] == nil {
-					errs[0] = a.progress()
+					errs[0] = a.Progress()
 				}
 				if errs[1] == nil {
-					errs[1] = b.progress()
+					errs[1] = b.Progress()
 				}
 				if errs[0] != nil { // what the owner of a connection does then
-					require.NoError(t, a.conn.close())
+					require.NoError(t, a.Conn.Close())
 				}
 				if errs[1] != nil {
-					require.NoError(t, b.conn.close())
+					require.NoError(t, b.Conn.Close())
 				}
 				return errs[0] != nil && errs[1] != nil
 			})

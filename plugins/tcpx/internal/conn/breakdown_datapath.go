@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"transportbench/core/fabric/clock"
@@ -84,67 +84,64 @@ var reasons = [breakdownCount]struct{ name, help, remedy string }{
 const works = 3
 
 // worked returns the thread's work times from the counters: sending, receiving, unpacking.
-func (k *counters) worked() [works]uint64 {
-	return [works]uint64{k.calls[sock.SendNS], k.calls[sock.ReceiveNS], k.unpackCallNS}
+func (k *Counters) worked() [works]uint64 {
+	return [works]uint64{k.Calls[sock.SendNS], k.Calls[sock.ReceiveNS], k.UnpackCallNS}
 }
 
 // workReasons are the reasons of worked, in its order.
 var workReasons = [works]stallReason{reasonSending, reasonReceiving, reasonUnpacking}
 
-// stallTimer books the time of a connection.
-type stallTimer struct {
-	last       int64 // until when time is booked; 0 while nothing is under way
-	windowFull bool  // the stream has bytes that the send window keeps back
-	worked     [works]uint64
-	received   uint64 // bytes
+// timer books the time of a connection.
+type timer struct {
+	last     int64 // until when time is booked; 0 while nothing is under way
+	worked   [works]uint64
+	received uint64 // bytes
 }
 
-// begin starts booking when there is something to do.
-func (s *stallTimer) begin(c *conn, now int64) {
-	if s.last == 0 {
-		s.last, s.received, s.worked = now, c.counters.receivedBytes, c.counters.worked()
+// begin starts booking when there is something to do. now is 0 if the time is not known.
+func (t *timer) begin(c *Conn, now int64) {
+	if t.last != 0 {
+		return
 	}
-}
-
-// waitForWindow notes that the send window is full.
-func (s *stallTimer) waitForWindow(c *conn) {
-	s.windowFull = true
-	s.begin(c, clock.Now())
+	if now == 0 {
+		now = clock.Now()
+	}
+	t.last, t.received, t.worked = now, c.counters.ReceivedBytes, c.counters.worked()
 }
 
 // book adds the time since the last poll to what it went into, and to the occupancy of the
 // windows.
-func (s *stallTimer) book(c *conn) {
-	if s.last == 0 {
+func (t *timer) book(c *Conn) {
+	if t.last == 0 {
 		return
 	}
-	sends, flight, pending := c.sendPosted-c.sendFreed, c.receiveBegun-c.receiveLaunched,
-		c.receiveLaunched-c.receiveConsumed
+	sends, pending := uint64(c.Out.requests.Len()), uint64(c.In.pending)
+	flight := uint64(c.In.arriving + c.In.waiting)
 	now := clock.Now()
 	k := c.counters
-	passed := uint64(now - s.last)
-	s.last = now
-	if c.sendCut == c.sendPosted && flight == 0 && pending == 0 && !s.windowFull && c.idleLanes() {
-		s.last = 0
+	passed := uint64(now - t.last)
+	t.last = now
+	if c.Out.uncut() == 0 && flight == 0 && pending == 0 && !c.Out.windowFull && c.idleLanes() {
+		t.last = 0
 	}
 	var part timeBreakdown
 	stalled := passed
 	total := k.worked()
 	for i := range total {
-		worked := min(total[i]-s.worked[i], stalled)
+		worked := min(total[i]-t.worked[i], stalled)
 		part[workReasons[i]] = worked
 		stalled -= worked
 	}
-	s.worked = total
-	received := k.receivedBytes != s.received
-	s.received = k.receivedBytes
+	t.worked = total
+	received := k.ReceivedBytes != t.received
+	t.received = k.ReceivedBytes
 	part[busyTime] = passed
 	part[sendOccupancy], part[flightOccupancy], part[pendingOccupancy] = passed*sends,
 		passed*flight, passed*pending
-	if int(sends) >= c.settings.sendWindow {
+	if int(sends) >= c.config.SendWindow {
 		part[sendFullTime] = passed
 	}
-	if int(flight+pending) >= c.settings.receiveWindow {
+	if int(flight+pending) >= c.config.ReceiveWindow {
 		part[receiveFullTime] = passed
 	}
 	if reason, stalls := c.sendStall(); stalls {
@@ -177,43 +174,47 @@ func (t *timeBreakdown) addShare(part *timeBreakdown, n int64) {
 }
 
 // sendStall returns what stalls the sends, nearest to the wire first.
-func (c *conn) sendStall() (reason stallReason, stalls bool) {
+func (c *Conn) sendStall() (reason stallReason, stalls bool) {
 	for i := range c.lanes {
-		switch l := &c.lanes[i]; {
-		case l.taskCount > 0 && l.NoMemory:
+		l := &c.lanes[i]
+		if l.tasks.Empty() {
+			continue
+		}
+		switch {
+		case l.NoMemory:
 			return reasonNoBuffers, true
-		case l.taskCount > 0 && l.Full:
+		case l.Full:
 			return reasonAgain, true
-		case l.taskCount > 0 && l.handoff != nil:
+		case c.driver.threads() > 0:
 			return reasonSending, true // its helper is at work
 		}
 	}
-	switch {
-	case c.credited < c.sendPosted:
+	switch out := &c.Out; {
+	case out.WaitsForCredit():
 		return reasonCredit, true
-	case c.sendCut < c.sendPosted:
+	case out.uncut() > 0:
 		return reasonTasks, true
-	case c.stall.windowFull && c.sendPosted-c.sendFreed == requests:
+	case out.windowFull && out.requests.Full():
 		return reasonPool, true
-	case c.stall.windowFull:
+	case out.windowFull:
 		return reasonWindow, true
 	}
 	return 0, false
 }
 
-// receiveStall returns what stalls the receives, nearest to the wire first. received
-// reports whether bytes have come.
-func (c *conn) receiveStall(received bool) (reason stallReason, stalls bool) {
-	switch {
-	case c.receiveReserved < c.receiveBegun:
+// receiveStall returns what stalls the receives, nearest to the wire first. received reports
+// whether bytes have come.
+func (c *Conn) receiveStall(received bool) (reason stallReason, stalls bool) {
+	switch in := &c.In; {
+	case in.waiting > 0:
 		return reasonPages, true
-	case c.launchable():
+	case in.complete():
 		return reasonSlots, true
-	case c.receiveLaunched < c.receiveReserved && received && len(c.helpers) > 0:
+	case in.arriving > 0 && received && c.driver.threads() > 0:
 		return reasonReceiving, true
-	case c.receiveLaunched < c.receiveReserved:
+	case in.arriving > 0:
 		return reasonData, true
-	case c.receiveConsumed < c.receiveLaunched && c.receives[c.receiveConsumed%requests].slot >= 0:
+	case in.pending > 0 && in.requests.Head().slot >= 0:
 		return reasonUnpack, true
 	}
 	return 0, false

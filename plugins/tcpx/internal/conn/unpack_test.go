@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"bytes"
@@ -62,10 +62,10 @@ func (p poisonedPages) Give(fragments []bounce.Fragment, reserved int) {
 }
 
 // slow makes a side unpack slowly and poison what it gives back.
-func slow(e *bulkSide, ripe func(slot int) bool) *slowUnpacker {
+func slow(e *Side, ripe func(slot int) bool) *slowUnpacker {
 	u := &slowUnpacker{Unpacker: e.unpacker.Unpacker, ripe: ripe}
 	e.unpacker.Unpacker = u
-	e.conn.memory = poisonedPages{e.memory.(*bounce.Pages)}
+	e.In.memory = poisonedPages{e.memory.(*bounce.Pages)}
 	return u
 }
 
@@ -73,33 +73,33 @@ func slow(e *bulkSide, ripe func(slot int) bool) *slowUnpacker {
 // compares.
 func transferOnce(t *testing.T, options map[string]string, data []byte, delay time.Duration) {
 	t.Helper()
-	a, b, err := newBulkSides(testSettings(t, options), max(pow2.Ceil(len(data)), mirror.Unit))
+	a, b, err := newTestSides(t, options, max(pow2.Ceil(len(data)), mirror.Unit))
 	require.NoError(t, err)
 	defer func() {
-		require.NoError(t, a.close())
-		require.NoError(t, b.close())
-		requireAllPages(t, b.memory, b.conn.settings)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		requireAllPages(t, b.memory, b.config.Request)
 	}()
 	u := slow(b, nil)
 	u.ripe = func(slot int) bool { return time.Since(u.held[slot].launched) >= delay }
-	s := a.conn.settings
+	request := a.config.Request
 	var stopped atomic.Bool
 	var sendErr error
 	var both sync.WaitGroup
 	both.Go(func() {
 		left := data
-		sendErr = a.send(&stopped, 1000, func() (part []byte) {
-			part, left = left[:min(len(left), s.request)], left[min(len(left), s.request):]
+		sendErr = a.SendAll(&stopped, 1000, func() (part []byte) {
+			part, left = left[:min(len(left), request)], left[min(len(left), request):]
 			return part
 		})
 		if sendErr != nil {
 			stopped.Store(true)
 		}
 	})
-	whole := b.destination.Size / 2
-	size, err := b.receive(&stopped, 1000, func(number uint64) bounce.Buffer {
-		at := min(int(number)*s.request, whole)
-		return b.destination.Slice(at, min(s.request, b.destination.Size-at))
+	whole := b.Destination.Size / 2
+	size, err := b.ReceiveAll(&stopped, 1000, func(number uint64) bounce.Buffer {
+		at := min(int(number)*request, whole)
+		return b.Destination.Slice(at, min(request, b.Destination.Size-at))
 	})
 	if err != nil {
 		stopped.Store(true)
@@ -108,7 +108,7 @@ func transferOnce(t *testing.T, options map[string]string, data []byte, delay ti
 	require.NoError(t, err)
 	require.NoError(t, sendErr)
 	require.Equal(t, len(data), size)
-	require.True(t, bytes.Equal(data, b.destination.Host[:len(data)]), "the bytes")
+	require.True(t, bytes.Equal(data, b.Destination.Host[:len(data)]), "the bytes")
 }
 
 // TestConsumeIsGated: a request whose unpack takes 50 ms cannot be consumed before, and its pages
@@ -118,34 +118,34 @@ func TestConsumeIsGated(t *testing.T) {
 	u := slow(b, nil)
 	u.ripe = func(slot int) bool { return time.Since(u.held[slot].launched) >= 50*time.Millisecond }
 	const each = 300_001
-	data := random(1, requests*each)
-	for i := range uint64(requests) {
-		err := b.conn.postReceive(b.destination.Slice(int(i)*each, each), i)
+	data := random(1, Requests*each)
+	for i := range uint64(Requests) {
+		err := b.In.Post(b.Destination.Slice(int(i)*each, each), i)
 		require.NoError(t, err)
-		err = a.conn.postSend(data[int(i)*each:][:each], 0, i)
+		err = a.Out.Post(data[int(i)*each:][:each], 0, i)
 		require.NoError(t, err)
 	}
 	refused := 0
-	for i := range uint64(requests) {
+	for i := range uint64(Requests) {
 		eventually(t, "a request to be consumed", func() bool {
-			require.NoError(t, a.progress())
-			require.NoError(t, b.progress())
-			if b.conn.receiveLaunched <= i {
+			require.NoError(t, a.Progress())
+			require.NoError(t, b.Progress())
+			if b.In.firstArriving() <= i {
 				return false
 			}
 			if consumed(b) {
 				return true
 			}
-			require.Positive(t, b.conn.holding, "pages while a request is being unpacked")
+			require.Positive(t, b.In.pages, "pages while a request is being unpacked")
 			refused++
 			return false
 		})
 		require.True(t, bytes.Equal(data[int(i)*each:][:each],
-			b.destination.Host[int(i)*each:][:each]), "request %d", i)
+			b.Destination.Host[int(i)*each:][:each]), "request %d", i)
 	}
 	require.Positive(t, refused, "consumes that were refused")
-	require.Positive(t, b.counters.unpackNS, "time that unpacking took")
-	require.Zero(t, b.conn.holding)
+	require.Positive(t, b.Counters.UnpackNS, "time that unpacking took")
+	require.Zero(t, b.In.pages)
 }
 
 // TestUngatedWouldShow: TestConsumeIsGated can fail, because pages that are given back before the
@@ -155,16 +155,16 @@ func TestUngatedWouldShow(t *testing.T) {
 	var late bool
 	slow(b, func(int) bool { return late })
 	data := random(2, 100_000)
-	err := b.conn.postReceive(b.destination.Slice(0, len(data)), 1)
+	err := b.In.Post(b.Destination.Slice(0, len(data)), 1)
 	require.NoError(t, err)
-	err = a.conn.postSend(data, 0, 1)
+	err = a.Out.Post(data, 0, 1)
 	require.NoError(t, err)
 	eventually(t, "the unpack to be launched", func() bool {
-		require.NoError(t, a.progress())
-		require.NoError(t, b.progress())
-		return b.conn.receiveLaunched == 1
+		require.NoError(t, a.Progress())
+		require.NoError(t, b.Progress())
+		return b.In.firstArriving() == 1
 	})
-	r := &b.conn.receives[0]
+	r := b.In.requests.At(0)
 	fragments := append([]bounce.Fragment(nil), r.fragments...)
 	for _, f := range fragments {
 		for i := range pageSize {
@@ -173,10 +173,10 @@ func TestUngatedWouldShow(t *testing.T) {
 	}
 	late = true
 	eventually(t, "the unpack", func() bool {
-		require.NoError(t, b.conn.collect())
+		require.NoError(t, b.In.collect())
 		return r.slot < 0
 	})
-	require.False(t, bytes.Equal(data, b.destination.Host[:len(data)]))
+	require.False(t, bytes.Equal(data, b.Destination.Host[:len(data)]))
 }
 
 // TestWindowFills: with a receiver that unpacks slowly all 16 receives are in use, and with a
@@ -194,33 +194,33 @@ func TestWindowFills(t *testing.T) {
 		noting := &notingUnpacker{slowUnpacker: u, note: func(slot int) { launched[slot] = step }}
 		b.unpacker.Unpacker = noting
 		data := random(1, 4<<10)
-		size := uint64(a.conn.settings.sendWindow)
+		size := uint64(a.config.SendWindow)
 		eventually(t, "all requests", func() bool {
 			step++
-			for b.conn.receivePosted < work && b.conn.receivePosted-b.conn.receiveConsumed < size {
-				err := b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted)
+			for b.In.Posted() < work && b.In.Posted()-b.In.Consumed() < size {
+				err := b.In.Post(b.Destination.Slice(0, len(data)), b.In.Posted())
 				require.NoError(t, err)
 			}
-			for a.conn.sendPosted < work && a.conn.sendPosted-a.conn.sendFreed < size {
-				err := a.conn.postSend(data, 0, a.conn.sendPosted)
+			for a.Out.Posted() < work && a.Out.Posted()-a.Out.requests.First() < size {
+				err := a.Out.Post(data, 0, a.Out.Posted())
 				require.NoError(t, err)
 			}
-			require.NoError(t, a.progress())
-			require.NoError(t, b.progress())
-			for a.conn.freeSend() {
+			require.NoError(t, a.Progress())
+			require.NoError(t, b.Progress())
+			for a.Out.Free() {
 			}
 			for consumed(b) {
 			}
-			return b.conn.receiveConsumed == work
+			return b.In.Consumed() == work
 		})
 		steps[window] = step
 		if window == "16" {
-			require.EqualValues(t, requests, b.counters.receivePeak, "peak of the receive window")
-			require.EqualValues(t, requests, b.counters.pendingPeak,
+			require.EqualValues(t, Requests, b.Counters.ReceivePeak, "peak of the receive window")
+			require.EqualValues(t, Requests, b.Counters.PendingPeak,
 				"peak of receives being unpacked")
 		} else {
-			require.EqualValues(t, 1, b.counters.receivePeak)
-			require.EqualValues(t, 1, a.counters.sendPeak)
+			require.EqualValues(t, 1, b.Counters.ReceivePeak)
+			require.EqualValues(t, 1, a.Counters.SendPeak)
 		}
 	}
 	require.GreaterOrEqual(t, steps["1"], work*unpackSteps, "steps with a window of one")
@@ -246,17 +246,17 @@ func TestScatter(t *testing.T) {
 	var monotonic, requestsSeen int
 	for i, size := range []int{512 << 10, 512<<10 - 1, 500_001, 4097, 512 << 10} {
 		data := random(uint64(i), size)
-		err := b.conn.postReceive(b.destination.Slice(0, 512<<10), 1)
+		err := b.In.Post(b.Destination.Slice(0, 512<<10), 1)
 		require.NoError(t, err)
-		err = a.conn.postSend(data, 0, 1)
+		err = a.Out.Post(data, 0, 1)
 		require.NoError(t, err)
 		var list []bounce.Fragment
-		number := b.conn.receiveConsumed
+		number := b.In.Consumed()
 		eventually(t, "the request", func() bool {
-			require.NoError(t, a.progress())
-			require.NoError(t, b.progress())
-			if b.conn.receiveLaunched == number+1 && list == nil {
-				list = append(list, b.conn.receives[number%requests].fragments...)
+			require.NoError(t, a.Progress())
+			require.NoError(t, b.Progress())
+			if b.In.firstArriving() == number+1 && list == nil {
+				list = append(list, b.In.requests.At(number).fragments...)
 			}
 			return consumed(b)
 		})
@@ -284,8 +284,8 @@ func TestScatter(t *testing.T) {
 		if requestsSeen++; rising {
 			monotonic++
 		}
-		require.True(t, bytes.Equal(data, b.destination.Host[:size]))
+		require.True(t, bytes.Equal(data, b.Destination.Host[:size]))
 		awaitFreed(t, a, b)
 	}
-	require.Zero(t, monotonic, "requests of %d whose fragments lay in order", requestsSeen)
+	require.Zero(t, monotonic, "Requests of %d whose fragments lay in order", requestsSeen)
 }

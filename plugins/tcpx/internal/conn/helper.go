@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"runtime"
@@ -12,31 +12,44 @@ import (
 	"transportbench/plugins/tcpx/internal/bounce"
 )
 
-// helper is a thread of a connection that makes the system calls of some of its lanes,
-// and nothing else.
+// helpers is the [driver] with threads of its own. Lane i belongs to helper i modulo their number.
 //
-// The polling thread hands over chunks: bytes to send, or pages to receive into. Their
-// memory stays as it is until they are done. The helper only counts the bytes that it
-// moved; so the two share counters and no lock.
+// The polling thread hands over chunks: bytes to send, or pages to receive into. Their memory stays
+// as it is until they are done. A helper only counts the bytes that it moved; so the two share
+// counters and no lock.
+type helpers struct {
+	conn  *Conn
+	list  []*helper // those that have not ended
+	lanes []helperLane
+}
+
+// helperLane is what the polling thread knows of a lane that a helper serves.
+type helperLane struct {
+	*handoff
+	helper  *helper
+	handed  uint64 // chunks of lane.expected that the helper has
+	arrived uint64 // bytes received since the beginning
+}
+
+// helper is a thread that makes the system calls of some lanes, and nothing else.
 type helper struct {
 	lanes    []*handoff
 	syscalls sock.Syscalls
 	counts   sock.Counts
-	// published are counts as the polling thread can read them, and taken what it has
-	// read.
+	// published are counts as the polling thread can read them, and taken what it has read.
 	published [sock.CountKinds]atomic.Uint64
 	taken     sock.Counts
 
 	notifier sock.Notifier // wakes the helper
 	owner    *sock.Notifier
-	stop     atomic.Bool
+	ending   atomic.Bool
 	ended    chan struct{}
 	poll     []unix.PollFd
 }
 
-// handoff is what the polling thread and a helper share of a lane. The polling thread
-// writes an order and then counts it; the helper reads the count and then the order. The
-// polling thread reuses an order's memory only after the order's bytes are counted.
+// handoff is what the polling thread and a helper share of a lane. The polling thread writes an
+// order and then counts it; the helper reads the count and then the order. The polling thread
+// reuses an order's memory only after the order's bytes are counted.
 type handoff struct {
 	toSend    atomic.Uint64 // orders, by the polling thread
 	toReceive atomic.Uint64
@@ -72,49 +85,44 @@ type orderCursor struct {
 	done  int
 }
 
-// startHelpers starts the threads that serve the lanes, if there are to be any. owner
-// wakes the polling thread; nil if that never sleeps.
-func (c *conn) startHelpers(owner *sock.Notifier) error {
-	if c.settings.threads == 0 {
-		return nil
-	}
-	var list []*helper
-	for range c.settings.threads {
+// startHelpers starts the threads that serve the lanes of a connection. owner wakes the polling
+// thread; nil if that never sleeps.
+func startHelpers(c *Conn, owner *sock.Notifier) (*helpers, error) {
+	d := &helpers{conn: c, lanes: make([]helperLane, len(c.lanes))}
+	for range c.config.Threads {
 		h := &helper{ended: make(chan struct{}), owner: owner}
 		if err := h.notifier.Open(); err != nil {
-			for _, h := range list {
+			for _, h := range d.list {
 				_ = h.notifier.Close()
 			}
-			return err
+			return nil, err
 		}
 		h.syscalls.Counts = &h.counts
-		list = append(list, h)
+		d.list = append(d.list, h)
 	}
 	for i := range c.lanes {
-		l := &c.lanes[i]
-		l.handoff = &handoff{data: l.Data, memory: c.memory.Memory(),
-			receiveOrders: queue.New[receiveOrder](l.expected.Cap())}
-		h := list[i%len(list)]
-		h.lanes = append(h.lanes, l.handoff)
+		l, h := &c.lanes[i], d.list[i%len(d.list)]
+		d.lanes[i] = helperLane{helper: h, handoff: &handoff{data: l.Data,
+			memory:        c.In.memory.Memory(),
+			receiveOrders: queue.New[receiveOrder](l.expected.Cap())}}
+		h.lanes = append(h.lanes, d.lanes[i].handoff)
 	}
-	c.helpers = list
-	for _, h := range list {
+	for _, h := range d.list {
 		h.poll = make([]unix.PollFd, 0, len(h.lanes)+1)
 		go h.run()
 	}
-	return nil
+	return d, nil
 }
 
-// stopHelpers makes the helpers end and reports whether all have; with wait it waits for
-// them. They end within one system call that does not block.
-func (c *conn) stopHelpers(wait bool) bool {
-	for _, h := range c.helpers {
-		if !h.stop.Swap(true) {
+// stop implements [driver]. Helpers end within one system call that does not block.
+func (d *helpers) stop(wait bool) bool {
+	for _, h := range d.list {
+		if !h.ending.Swap(true) {
 			h.notifier.Wake()
 		}
 	}
-	for len(c.helpers) > 0 {
-		h := c.helpers[0]
+	for len(d.list) > 0 {
+		h := d.list[0]
 		if wait {
 			<-h.ended
 		}
@@ -123,22 +131,22 @@ func (c *conn) stopHelpers(wait bool) bool {
 		default:
 			return false
 		}
-		c.takeCounts(h)
+		d.countOne(h)
 		_ = h.notifier.Close()
-		c.helpers = c.helpers[1:]
+		d.list = d.list[1:]
 	}
 	return true
 }
 
-// helperSpin is how long a helper looks for work before it sleeps, in nanoseconds: about
-// what a wake-up costs.
+// helperSpin is how long a helper looks for work before it sleeps, in nanoseconds: about what a
+// wake-up costs.
 const helperSpin = 10_000
 
-// run serves the lanes until it is told to stop. The thread ends with it.
+// run serves the lanes until it is told to end. The thread ends with it.
 func (h *helper) run() {
 	runtime.LockOSThread()
 	defer close(h.ended)
-	for busy := clock.Now(); !h.stop.Load(); {
+	for busy := clock.Now(); !h.ending.Load(); {
 		if h.serve() {
 			busy = clock.Now()
 		} else if clock.Now()-busy > helperSpin {
@@ -153,7 +161,7 @@ func (h *helper) run() {
 func (h *helper) sleep() {
 	h.notifier.Begin()
 	defer h.notifier.End()
-	if h.serve() || h.stop.Load() {
+	if h.serve() || h.ending.Load() {
 		return
 	}
 	h.poll = append(h.poll[:0], unix.PollFd{Fd: int32(h.notifier.FD), Events: unix.POLLIN})
@@ -172,8 +180,8 @@ func (h *helper) sleep() {
 	}
 }
 
-// awaited returns the events that a lane waits for. The polling thread finds it out when
-// a lane without orders is closed.
+// awaited returns the events that a lane waits for. The polling thread finds out when a lane
+// without orders is closed.
 func (s *handoff) awaited() (events int16) {
 	if s.failed.Load() {
 		return 0

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import (
 	"fmt"
@@ -43,29 +43,29 @@ func TestChunksCostTheSame(t *testing.T) {
 	a, b := pair(t, map[string]string{"chunk": "4KiB", "sockets": "2"}, 1<<20)
 	data := random(7, 4<<10)
 	one := func() {
-		for a.conn.sendPosted-a.conn.sendFreed < requests &&
-			b.conn.receivePosted-b.conn.receiveConsumed < requests {
-			if b.conn.postReceive(b.destination.Slice(0, len(data)), b.conn.receivePosted) != nil ||
-				a.conn.postSend(data, 0, a.conn.sendPosted) != nil {
+		for a.Out.Posted()-a.Out.requests.First() < Requests &&
+			b.In.Posted()-b.In.Consumed() < Requests {
+			if b.In.Post(b.Destination.Slice(0, len(data)), b.In.Posted()) != nil ||
+				a.Out.Post(data, 0, a.Out.Posted()) != nil {
 				panic("a request was refused")
 			}
 		}
-		if a.progress() != nil || b.progress() != nil {
+		if a.Progress() != nil || b.Progress() != nil {
 			panic("the connection failed")
 		}
 		for consumed(b) {
 		}
-		for a.conn.freeSend() {
+		for a.Out.Free() {
 		}
 	}
 	perChunk := func(chunks uint64) (calls float64) {
-		before := a.counters.calls[sock.Sends] + b.counters.calls[sock.Receives]
-		from := b.counters.consumes
-		for b.counters.consumes < from+chunks {
+		before := a.Counters.Calls[sock.Sends] + b.Counters.Calls[sock.Receives]
+		from := b.Counters.Consumes
+		for b.Counters.Consumes < from+chunks {
 			one()
 		}
-		return float64(a.counters.calls[sock.Sends]+b.counters.calls[sock.Receives]-before) /
-			float64(b.counters.consumes-from)
+		return float64(a.Counters.Calls[sock.Sends]+b.Counters.Calls[sock.Receives]-before) /
+			float64(b.Counters.Consumes-from)
 	}
 	// Take the minimum of several runs: while the kernel is late with what was sent, the receiver
 	// finds nothing.
@@ -80,7 +80,7 @@ func TestChunksCostTheSame(t *testing.T) {
 	perChunk(uint64(total) - 2000)
 	eventually(t, "the last chunks to take as few calls as the first",
 		func() bool { return perChunk(200) <= first+0.5 })
-	require.LessOrEqual(t, b.counters.receivePeak, uint64(requests))
+	require.LessOrEqual(t, b.Counters.ReceivePeak, uint64(Requests))
 	require.Zero(t, testing.AllocsPerRun(100, one), "allocations")
 }
 
@@ -97,8 +97,8 @@ func transfers(t *testing.T, from, to, most int) {
 		chunk, sockets := pageSize<<dice.IntN(8), 1+dice.IntN(6)
 		options := map[string]string{
 			"chunk": fmt.Sprint(chunk), "request": fmt.Sprint(chunk << dice.IntN(3)),
-			"send-window":    fmt.Sprint(1 + dice.IntN(requests)),
-			"receive-window": fmt.Sprint(1 + dice.IntN(requests)),
+			"send-window":    fmt.Sprint(1 + dice.IntN(Requests)),
+			"receive-window": fmt.Sprint(1 + dice.IntN(Requests)),
 			"sockets":        fmt.Sprint(sockets), "threads": fmt.Sprint(dice.IntN(sockets + 1)),
 			"striping":       pick(stripeRoundRobin, stripeLeastLoaded),
 			"unpack-workers": fmt.Sprint(dice.IntN(4)), "zero-copy": pick(zeroCopyOff, zeroCopyOff,

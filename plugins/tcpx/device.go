@@ -45,8 +45,8 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 	}
 	// Copies that have started end before Write begins; the others have to be started.
 	for _, p := range w.peers.ByID {
-		for p != nil && p.out.copies.count > 0 && p.conn.err == nil {
-			p.copyOut()
+		for p != nil && !p.copies.waiting.Empty() && p.conn.Err == nil {
+			p.copies.advance()
 			runtime.Gosched()
 		}
 	}

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import "encoding/binary"
 
@@ -41,9 +41,16 @@ type record struct {
 }
 
 const (
-	recordSize = 24
-	recordTag  = 16 // offset of the tag
+	// RecordSize is the bytes of a record.
+	RecordSize = 24
+	// RecordTag is the offset of the tag in a record.
+	RecordTag = 16
+
+	recordSize = RecordSize
 )
+
+// IsChunk reports whether an encoded record announces a chunk.
+func IsChunk(b []byte) bool { return b[0] == recordChunk }
 
 // inline reports whether the message of a record follows it on the control socket.
 func (r *record) inline() bool {
@@ -57,7 +64,7 @@ func (r *record) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[4:], r.size)
 	binary.LittleEndian.PutUint32(b[8:], r.offset)
 	binary.LittleEndian.PutUint32(b[12:], r.total)
-	binary.LittleEndian.PutUint64(b[recordTag:], r.tag)
+	binary.LittleEndian.PutUint64(b[RecordTag:], r.tag)
 }
 
 func (r *record) get(b []byte) {
@@ -67,5 +74,5 @@ func (r *record) get(b []byte) {
 	r.size = binary.LittleEndian.Uint32(b[4:])
 	r.offset = binary.LittleEndian.Uint32(b[8:])
 	r.total = binary.LittleEndian.Uint32(b[12:])
-	r.tag = binary.LittleEndian.Uint64(b[recordTag:])
+	r.tag = binary.LittleEndian.Uint64(b[RecordTag:])
 }

@@ -1,4 +1,4 @@
-package tcpx
+package conn
 
 import "transportbench/core/fabric/sock"
 
@@ -19,15 +19,24 @@ type controlSocket struct {
 // room for credits, of which there are as many as requests, and for a refusal or farewell.
 const (
 	roomForLast    = 2 * recordSize
-	roomForCredits = requests*recordSize + roomForLast
+	roomForCredits = Requests*recordSize + roomForLast
 	roomForChunks  = roomForCredits + 64*recordSize
 )
+
+func newControlSocket(c *Config) controlSocket {
+	return controlSocket{fd: -1, send: c.SendControl,
+		in:  make([]byte, 512*recordSize+c.Messages*c.Inline),
+		out: make([]byte, 2*c.Messages*(recordSize+c.Inline)+2*roomForChunks)}
+}
 
 // pending returns how many bytes wait to be sent.
 func (s *controlSocket) pending() int { return s.tail - s.head }
 
 // room returns how many bytes can be put.
 func (s *controlSocket) room() int { return len(s.out) - s.pending() }
+
+// hasRoomForChunk reports whether the record of another chunk can be put.
+func (s *controlSocket) hasRoomForChunk() bool { return s.room() >= roomForCredits+recordSize }
 
 // put appends a record and the message that follows it, if any. There must be room for both.
 func (s *controlSocket) put(r record, message ...byte) {
@@ -57,7 +66,7 @@ func (s *controlSocket) flush() {
 }
 
 // readControl reads the control socket and handles the records that have come.
-func (c *conn) readControl() error {
+func (c *Conn) readControl() error {
 	s := &c.control
 	n, err := sock.ReceiveBytes(s.fd, s.in[s.filled:])
 	s.calls++
@@ -70,15 +79,15 @@ func (c *conn) readControl() error {
 }
 
 // handleRecords handles the records in the control socket's buffer that are complete.
-func (c *conn) handleRecords() error {
+func (c *Conn) handleRecords() error {
 	s, at := &c.control, 0
 	for s.filled-at >= recordSize {
 		var r record
 		r.get(s.in[at:])
 		end := at + recordSize
 		if r.inline() {
-			if r.total != r.size || int(r.size) > c.settings.inline {
-				return errProtocol
+			if r.total != r.size || int(r.size) > c.config.Inline {
+				return ErrProtocol
 			}
 			if end += int(r.size); end > s.filled {
 				break
@@ -94,48 +103,31 @@ func (c *conn) handleRecords() error {
 }
 
 // handle handles one record, with the message that follows it if that is inline.
-func (c *conn) handle(r *record, message []byte) error {
+func (c *Conn) handle(r *record, message []byte) error {
 	switch r.kind {
 	case recordCredit:
-		// The peer uses a slot of its ring again only after it has consumed what came
-		// for it before.
-		if c.credited-c.sendCut >= requests || uint64(r.index) != c.credited%requests {
-			return errProtocol
-		}
-		c.credits[r.index] = credit{tag: r.tag, size: int(r.size)}
-		c.credited++
-		return nil
+		return c.Out.addCredit(r)
 	case recordChunk:
-		return c.expectChunk(r)
+		return c.In.expect(r)
 	case recordCall, recordReply:
-		if c.announced.Full() || r.tag != c.messages {
-			return errProtocol
-		}
-		c.messages++
-		if r.inline() {
-			copy(c.inlined.of(c.announced.Last(), len(message)), message)
-			c.counters.inlineReceived++
-			c.counters.inlineReceivedBytes += uint64(len(message))
-		}
-		*c.announced.Push() = *r
-		return nil
+		return c.announced(r, message)
 	case recordRefusal:
 		switch r.index {
 		case refusalTag:
-			return errTagMismatch
+			return ErrTagMismatch
 		case refusalTruncated:
-			return errTruncated
+			return ErrTruncated
 		}
-		return errProtocol
+		return ErrProtocol
 	case recordFarewell:
-		return errFarewell
+		return ErrFarewell
 	default:
-		return errProtocol
+		return ErrProtocol
 	}
 }
 
 // refuse tells the peer why this side ends the connection, and returns err.
-func (c *conn) refuse(reason uint16, err error) error {
+func (c *Conn) refuse(reason uint16, err error) error {
 	c.control.put(record{kind: recordRefusal, index: reason})
 	c.control.flush()
 	return err

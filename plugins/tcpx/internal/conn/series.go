@@ -1,14 +1,11 @@
-package tcpx
+package conn
 
 import (
 	"strings"
 
 	"transportbench/core/fabric/clock"
-	"transportbench/core/fabric/dial"
 	"transportbench/core/transport"
 )
-
-var _ transport.Recorder = (*worker)(nil)
 
 // timeSeries is where time went in each part of a window.
 type timeSeries struct {
@@ -19,26 +16,18 @@ type timeSeries struct {
 	connections int
 }
 
-// StartRecording implements [transport.Recorder].
-func (w *worker) StartRecording(r transport.Recording) {
-	t := timeSeries{
-		parts:  make([]timeBreakdown, r.Parts),
-		length: max(1, int64(r.Window)/int64(max(r.Parts, 1))),
-	}
-	t.next = clock.Now() + t.length
-	for _, p := range w.peers.ByID {
-		if p != nil && p.State != dial.Lost {
-			t.connections++
-		}
-	}
-	w.counters.series = t
-	w.counters.trace = make([]traced, 0, r.Transfers)
+// StartRecording begins to book time in parts of a window, of which each connection has its share,
+// and to trace requests.
+func (k *Counters) StartRecording(r transport.Recording, connections int) {
+	length := max(1, int64(r.Window)/int64(max(r.Parts, 1)))
+	k.series = timeSeries{parts: make([]timeBreakdown, r.Parts), length: length,
+		next: clock.Now() + length, connections: connections}
+	k.trace = make([]traced, 0, r.Transfers)
 }
 
-// ReadRecording implements [transport.Recorder].
-func (w *worker) ReadRecording() transport.Recorded {
-	return transport.Recorded{Series: w.counters.series.read(nil),
-		Transfers: w.counters.transfers()}
+// ReadRecording returns what was recorded since StartRecording.
+func (k *Counters) ReadRecording() transport.Recorded {
+	return transport.Recorded{Series: k.series.read(nil), Transfers: k.transfers()}
 }
 
 // read appends the parts as shares and means. It leaves out reasons that never occurred.

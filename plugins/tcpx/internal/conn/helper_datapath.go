@@ -1,0 +1,224 @@
+package conn
+
+import (
+	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/sock"
+	"transportbench/plugins/tcpx/internal/bounce"
+)
+
+// The helper's side.
+
+// serve makes a call on each lane that has an order, and reports whether bytes moved or a
+// lane failed.
+func (h *helper) serve() (moved bool) {
+	for _, s := range h.lanes {
+		if s.failed.Load() {
+			continue
+		}
+		sent, err := h.send(s)
+		received := false
+		if err == nil {
+			received, err = h.receive(s)
+		}
+		if err != nil {
+			s.failure = err
+			s.failed.Store(true) // pairs with the load in failure
+		}
+		moved = moved || sent || received || err != nil
+	}
+	if moved {
+		h.counts[sock.Others] += h.owner.Notify()
+		h.publish()
+	}
+	return moved
+}
+
+// publish lets the polling thread see the counts.
+func (h *helper) publish() {
+	for i := range h.counts {
+		h.published[i].Store(h.counts[i])
+	}
+}
+
+// send sends what the socket takes of the oldest order.
+func (h *helper) send(s *handoff) (bool, error) {
+	d := &s.data
+	if d.Notices != d.Sends {
+		before := d.Notices
+		if h.syscalls.ReadNotices(d); d.Notices != before {
+			s.notices.Store(d.Notices)
+			h.counts[sock.Others] += h.owner.Notify()
+		}
+	}
+	if s.sending.order == s.toSend.Load() { // pairs with the store in assigned
+		return false, nil
+	}
+	order := s.sendOrders[s.sending.order%laneTasks]
+	n, err := h.syscalls.Send(d, order[s.sending.done:], nil)
+	s.full.Store(d.Full)
+	s.noMemory.Store(d.NoMemory)
+	s.sends.Store(d.Sends)
+	s.notices.Store(d.Notices)
+	if n == 0 {
+		return false, err
+	}
+	s.sending.advance(n, len(order))
+	s.sent.Store(s.sent.Load() + uint64(n)) // pairs with the load in send
+	return true, nil
+}
+
+// receive receives what has come for the oldest order.
+func (h *helper) receive(s *handoff) (bool, error) {
+	if s.receiving.order == s.toReceive.Load() { // pairs with the store in handReceives
+		return false, nil
+	}
+	o := s.receiveOrders.At(s.receiving.order)
+	v := &h.syscalls.Vectors
+	v.Reset()
+	for at := s.receiving.done; at < o.size && !v.Full(); {
+		f := &o.pages[at/pageSize]
+		from := f.Source + uint32(at%pageSize)
+		end := f.Source + f.Length
+		v.Add(s.memory[from:end])
+		at += int(end - from)
+	}
+	begin := clock.Now()
+	n, err := v.Receive(s.data.FD)
+	h.syscalls.CountReceive(begin)
+	if n == 0 {
+		return false, err
+	}
+	s.receiving.advance(n, o.size)
+	s.received.Store(s.received.Load() + uint64(n)) // pairs with the load in bookReceived
+	return true, nil
+}
+
+// advance moves the cursor n bytes forward in an order of size bytes.
+func (p *orderCursor) advance(n, size int) {
+	if p.done += n; p.done == size {
+		p.order++
+		p.done = 0
+	}
+}
+
+// The polling thread's side.
+
+// assigned implements [driver]. It hands a chunk to the helper of the lane.
+func (d *helpers) assigned(l *lane, chunk []byte) {
+	s := &d.lanes[l.index]
+	order := s.toSend.Load()
+	s.sendOrders[order%laneTasks] = chunk
+	s.toSend.Store(order + 1) // pairs with the load in helper.send
+	d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
+}
+
+// send implements [driver]. It books what helpers have sent.
+func (d *helpers) send() (any bool, _ error) {
+	for i := range d.lanes {
+		l, s := &d.conn.lanes[i], &d.lanes[i]
+		n := int(s.sent.Load() - l.position) // pairs with the store in helper.send
+		l.Full, l.NoMemory = s.full.Load(), s.noMemory.Load()
+		l.Sends, l.Notices = s.sends.Load(), s.notices.Load()
+		if n > 0 {
+			d.conn.Out.bookSent(l, n)
+			any = true
+		}
+	}
+	return any, nil
+}
+
+// receive implements [driver]. It hands chunks that have pages to helpers, and books what these
+// have received.
+func (d *helpers) receive() error {
+	d.handReceives()
+	d.bookReceived()
+	return nil
+}
+
+// handReceives hands chunks of receives that have pages to helpers.
+func (d *helpers) handReceives() {
+	in := &d.conn.In
+	preallocator, ok := in.memory.(bounce.Preallocator)
+	for i := range d.lanes {
+		l, s := &d.conn.lanes[i], &d.lanes[i]
+		for ok && s.handed != l.expected.Last() {
+			t := l.expected.At(s.handed)
+			if t.number >= in.firstWaiting() {
+				break
+			}
+			r := in.requests.At(t.number)
+			have := len(r.fragments)
+			r.fragments = preallocator.Preallocate(t.size, r.fragments)
+			pages := r.fragments[have:]
+			for k := range pages {
+				pages[k].Destination = uint32(t.offset + k*pageSize)
+			}
+			*s.receiveOrders.Push() = receiveOrder{pages: pages, size: t.size}
+			s.toReceive.Store(s.receiveOrders.Last()) // pairs with the load in helper.receive
+			s.handed++
+			d.conn.counters.Calls[sock.Others] += s.helper.notifier.Notify()
+		}
+	}
+}
+
+// bookReceived books what helpers have received.
+func (d *helpers) bookReceived() {
+	for i := range d.lanes {
+		l, s := &d.conn.lanes[i], &d.lanes[i]
+		n := int(s.received.Load() - s.arrived) // pairs with the store in helper.receive
+		s.arrived += uint64(n)
+		for n > 0 {
+			t := l.expected.Head()
+			part := min(n, t.size-t.done)
+			n -= part
+			d.conn.In.bookReceived(l, part)
+		}
+	}
+}
+
+// readNotices implements [driver].
+func (d *helpers) readNotices(l *lane) { l.Notices = d.lanes[l.index].notices.Load() }
+
+// failure implements [driver].
+func (d *helpers) failure() error {
+	for i := range d.lanes {
+		if s := &d.lanes[i]; s.failed.Load() { // pairs with the store in serve
+			return s.handoff.failure
+		}
+	}
+	return nil
+}
+
+// unbooked implements [driver].
+func (d *helpers) unbooked() bool {
+	for i := range d.lanes {
+		l, s := &d.conn.lanes[i], &d.lanes[i]
+		if s.sent.Load() != l.position || s.received.Load() != s.arrived || s.failed.Load() ||
+			!d.conn.Out.requests.Empty() && s.notices.Load() != l.Notices {
+			return true
+		}
+	}
+	return false
+}
+
+// awaited implements [driver]. Helpers wait for the lane's bytes, and wake this thread.
+func (*helpers) awaited(*lane) int16 { return 0 }
+
+// threads implements [driver].
+func (d *helpers) threads() int { return len(d.list) }
+
+// count implements [driver].
+func (d *helpers) count() {
+	for _, h := range d.list {
+		d.countOne(h)
+	}
+}
+
+// countOne adds what a helper has counted since the last time.
+func (d *helpers) countOne(h *helper) {
+	for i := range h.published {
+		n := h.published[i].Load()
+		d.conn.counters.Calls[i] += n - h.taken[i]
+		h.taken[i] = n
+	}
+}

@@ -1,0 +1,405 @@
+package conn
+
+import (
+	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/queue"
+	"transportbench/plugins/tcpx/internal/bounce"
+)
+
+// Receiver is the stream from the peer. It arrives in requests, which are unpacked one behind the
+// other into a destination ring.
+//
+// A receive is posted before its bytes come: that is the peer's credit. Receives are numbered from
+// 0, and number n has index n%16 on the wire. Those in the ring form four groups, oldest first:
+//
+//	pending   all bytes are in bounce memory; they are being unpacked, or are
+//	arriving  has bounce pages; bytes may come
+//	waiting   the peer has announced its first chunk, and there are no pages
+//	posted    announced to the peer, which has announced nothing
+//
+// A receive passes from group to group in order, and leaves the ring when it is consumed: that
+// gives its pages back.
+type Receiver struct {
+	requests                   queue.Queue[receiveRequest]
+	pending, arriving, waiting int // sizes of the groups
+	pages                      int // bounce pages that the requests have
+
+	destination bounce.Buffer // a ring that is mapped twice in a row
+	sizes       []int         // by slot of the ring: bytes of the request that was consumed
+	read        uint64        // the receive in which the next message begins
+	offset      int           // and where in it
+	released    uint64        // receives before this one may be overwritten
+
+	conn     *Conn
+	memory   bounce.Allocator
+	unpacker *bounce.Slots
+	headers  *headerCache // nil unless messages go to device memory
+}
+
+// receiveRequest is one receive.
+type receiveRequest struct {
+	tag       uint64
+	to        bounce.Buffer
+	total     int // as the sender announced it
+	announced int // bytes in announced chunks
+	arrived   int
+	reserved  int // bounce pages
+	slot      int // of the unpacker; -1 if none is in use
+
+	fragments []bounce.Fragment
+
+	posted, arrivedAt, launchedAt, unpackedAt int64
+}
+
+func newReceiver(c *Conn, memory bounce.Allocator, unpacker *bounce.Slots) Receiver {
+	r := Receiver{conn: c, memory: memory, unpacker: unpacker,
+		requests: queue.New[receiveRequest](Requests), sizes: make([]int, c.config.Slots)}
+	for i := range uint64(Requests) {
+		r.requests.At(i).fragments = make([]bounce.Fragment, 0, c.config.Fragments)
+	}
+	if c.config.HostPrefix > 0 {
+		r.headers = &headerCache{messageSlots: newMessageSlots(c.config.HostPrefix,
+			c.messages.announced.Cap())}
+	}
+	return r
+}
+
+// firstArriving, firstWaiting and begun are the numbers of the first receive behind the groups
+// pending, arriving and waiting.
+func (r *Receiver) firstArriving() uint64 { return r.requests.First() + uint64(r.pending) }
+func (r *Receiver) firstWaiting() uint64  { return r.firstArriving() + uint64(r.arriving) }
+func (r *Receiver) begun() uint64         { return r.firstWaiting() + uint64(r.waiting) }
+
+// underWay returns how many receives have begun.
+func (r *Receiver) underWay() int { return r.pending + r.arriving + r.waiting }
+
+// waitsForPages reports whether a receive has begun and has no pages.
+func (r *Receiver) waitsForPages() bool { return r.waiting > 0 }
+
+// complete reports whether the next receive to be unpacked has arrived.
+func (r *Receiver) complete() bool {
+	if r.arriving == 0 {
+		return false
+	}
+	q := r.requests.At(r.firstArriving())
+	return q.arrived == q.total
+}
+
+// Posted returns how many receives were posted, and Consumed how many of them were consumed.
+func (r *Receiver) Posted() uint64   { return r.requests.Last() }
+func (r *Receiver) Consumed() uint64 { return r.requests.First() }
+
+// Post posts a receive into a buffer under a tag. Its credit leaves with what is sent next.
+func (r *Receiver) Post(to bounce.Buffer, tag uint64) error {
+	c := r.conn
+	switch {
+	case c.Err != nil:
+		return c.Err
+	case r.requests.Full():
+		return ErrNoFreeRequest
+	case to.Size > c.config.Request:
+		return ErrRequestSize
+	case c.control.room() < recordSize+roomForLast:
+		// An honest peer leaves room for a ring of credits. This one makes receives complete and
+		// never reads the control socket.
+		return c.fail(ErrProtocol)
+	}
+	number := r.requests.Last()
+	q := r.requests.Push()
+	*q = receiveRequest{tag: tag, to: to, slot: -1, posted: clock.Now(), fragments: q.fragments[:0]}
+	k := c.counters
+	k.Receives++
+	k.ReceivePeak = max(k.ReceivePeak, uint64(r.requests.Len()))
+	c.control.put(record{kind: recordCredit, index: uint16(number % Requests),
+		size: uint32(to.Size), tag: tag})
+	return nil
+}
+
+// expect handles the record of a chunk that is coming.
+func (r *Receiver) expect(k *record) error {
+	c := r.conn
+	number := r.begun()
+	// The chunk belongs to the last receive that has begun, until all of it is announced.
+	if r.underWay() > 0 {
+		if last := r.requests.At(number - 1); last.announced < last.total {
+			number--
+		}
+	}
+	q := r.requests.At(number)
+	offset, size, total := int(k.offset), int(k.size), int(k.total)
+	switch {
+	case number == r.requests.Last() || uint64(k.index) != number%Requests ||
+		int(k.lane) >= len(c.lanes),
+		offset != q.announced, offset+size > total, size == 0 && total > 0,
+		offset > 0 && total != q.total,
+		// A chunk begins a page, and pages are reserved by the bytes of a request.
+		size%pageSize != 0 && offset+size < total:
+		return ErrProtocol
+	case k.tag != q.tag:
+		return c.refuse(refusalTag, ErrTagMismatch)
+	case total > q.to.Size:
+		return c.refuse(refusalTruncated, ErrTruncated)
+	}
+	if offset == 0 {
+		q.total, q.arrivedAt = total, clock.Now()
+		c.timer.begin(c, q.arrivedAt)
+		r.waiting++
+	}
+	q.announced += size
+	if size > 0 {
+		l := &c.lanes[k.lane]
+		if l.expected.Full() {
+			return ErrProtocol
+		}
+		*l.expected.Push() = receiveTask{number: number, offset: offset, size: size, last: -1}
+	}
+	return nil
+}
+
+// receiveChunks reserves pages for the receives that wait for them, receives what has come, and has
+// complete receives unpacked.
+func (r *Receiver) receiveChunks() error {
+	if r.underWay() == 0 {
+		return nil
+	}
+	for r.waiting > 0 {
+		q := r.requests.At(r.firstWaiting())
+		pages := (q.total + pageSize - 1) / pageSize
+		if !r.memory.Reserve(pages, r.pages > 0) {
+			break
+		}
+		q.reserved = pages
+		r.pages += pages
+		r.waiting--
+		r.arriving++
+	}
+	if err := r.conn.driver.receive(); err != nil {
+		return err
+	}
+	if err := r.launch(); err != nil {
+		return err
+	}
+	return r.collect()
+}
+
+// bookReceived books bytes of a lane's oldest chunk, at most what is left of it.
+func (r *Receiver) bookReceived(l *lane, n int) {
+	t := l.expected.Head()
+	q := r.requests.At(t.number)
+	r.conn.counters.ReceivedBytes += uint64(n)
+	q.arrived += n
+	if q.arrived == q.total {
+		q.arrivedAt = clock.Now()
+	}
+	if t.done += n; t.done == t.size {
+		l.expected.Pop()
+	}
+}
+
+// launch begins to unpack complete receives, in order, while the unpacker has slots.
+func (r *Receiver) launch() error {
+	k := r.conn.counters
+	for r.complete() {
+		q := r.requests.At(r.firstArriving())
+		if q.total > 0 && r.conn.config.Unpack {
+			slot, free := r.unpacker.Take()
+			if !free {
+				return nil
+			}
+			begin := clock.Now()
+			if err := r.unpack(q, slot); err != nil {
+				r.unpacker.Return(slot)
+				return err
+			}
+			k.UnpackCallNS += uint64(clock.Now() - begin)
+			q.slot, q.launchedAt = slot, begin
+		} else {
+			q.unpackedAt = clock.Now()
+			q.launchedAt = q.unpackedAt
+		}
+		r.arriving--
+		r.pending++
+		k.PendingPeak = max(k.PendingPeak, uint64(r.pending))
+	}
+	return nil
+}
+
+// unpack launches one receive in a slot of the unpacker.
+func (r *Receiver) unpack(q *receiveRequest, slot int) error {
+	if r.headers != nil {
+		if err := r.headers.take(&r.conn.messages.announced, r.memory.Memory(), q); err != nil {
+			return err
+		}
+	}
+	if err := r.unpacker.Launch(slot, q.fragments, q.to); err != nil {
+		return err
+	}
+	k := r.conn.counters
+	k.Launches++
+	k.Descriptors += uint64(len(q.fragments))
+	k.UnpackedBytes += uint64(q.total)
+	return nil
+}
+
+// collect takes back the slots of receives that are unpacked.
+func (r *Receiver) collect() error {
+	for n := r.requests.First(); n < r.firstArriving(); n++ {
+		q := r.requests.At(n)
+		if q.slot < 0 {
+			continue
+		}
+		done, err := r.unpacker.Done(q.slot)
+		if !done || err != nil {
+			return err
+		}
+		r.unpacker.Return(q.slot)
+		q.slot, q.unpackedAt = -1, clock.Now()
+	}
+	return nil
+}
+
+// Consume ends the oldest receive if it is unpacked, and gives its pages back. It returns the
+// size of the receive.
+func (r *Receiver) Consume() (size int, ok bool, err error) {
+	if r.pending == 0 {
+		return 0, false, nil
+	}
+	c, q := r.conn, r.requests.Head()
+	if q.slot >= 0 {
+		if err := r.collect(); err != nil || q.slot >= 0 {
+			return 0, false, c.fail(err)
+		}
+	}
+	now := clock.Now()
+	c.counters.bookConsumed(q, now)
+	c.counters.traceRequest(traced{c.peer, &receiveTrace, r.requests.First() % Requests, q.total,
+		[...]int64{q.posted, q.arrivedAt, q.launchedAt, q.unpackedAt, now}})
+	size = q.total
+	r.recycle(q)
+	r.pending--
+	r.requests.Pop()
+	return size, true, nil
+}
+
+// recycle gives the pages of a receive back.
+func (r *Receiver) recycle(q *receiveRequest) {
+	r.memory.Give(q.fragments, q.reserved)
+	r.pages -= q.reserved
+	q.reserved, q.fragments, q.to = 0, q.fragments[:0], bounce.Buffer{}
+}
+
+// release gives everything back once nothing is being unpacked, and reports whether it has; with
+// wait it waits for that.
+func (r *Receiver) release(wait bool) bool {
+	for !r.requests.Empty() {
+		q := r.requests.Head()
+		if q.slot >= 0 {
+			if !r.unpacker.Abandon(q.slot, wait) {
+				return false
+			}
+			q.slot = -1
+		}
+		r.recycle(q)
+		r.requests.Pop()
+	}
+	r.pending, r.arriving, r.waiting = 0, 0, 0
+	return true
+}
+
+// The stream. Receive n is unpacked to slot n modulo len(sizes) of the destination ring. What
+// follows a full request is in the next slot, and so directly behind it: a message is contiguous.
+
+// Allocate makes the destination ring and posts the first receives.
+func (r *Receiver) Allocate() (err error) {
+	r.destination, err = r.unpacker.Allocate(len(r.sizes) * r.conn.config.Request)
+	if err == nil {
+		r.postReceives()
+	}
+	return err
+}
+
+// Free releases the destination ring. Nothing may be under way.
+func (r *Receiver) Free() error { return r.unpacker.Free(r.destination) }
+
+// at returns size bytes of the destination ring from an offset of a receive on.
+func (r *Receiver) at(number uint64, offset, size int) bounce.Buffer {
+	slot := int(number % uint64(len(r.sizes)))
+	return r.destination.Slice(slot*r.conn.config.Request+offset, size)
+}
+
+// Kept returns size bytes of the stream in device memory from a position on, in which each receive
+// counts as full. ok is false if a receive that was posted since may have overwritten them.
+func (r *Receiver) Kept(position uint64, size int) (b bounce.Buffer, ok bool) {
+	request := uint64(r.conn.config.Request)
+	number := position / request
+	if r.requests.Last()-number > uint64(len(r.sizes)) {
+		return bounce.Buffer{}, false
+	}
+	return r.at(number, int(position%request), size), true
+}
+
+// Release lets new receives overwrite the messages that were delivered.
+func (r *Receiver) Release() { r.released = r.read }
+
+// Refill consumes what is unpacked and posts new receives in its place. Their credits leave with
+// what is sent next: with a reply, if there is one, so that they cost no packet.
+func (r *Receiver) Refill() error {
+	for {
+		number := r.requests.First()
+		size, ok, err := r.Consume()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		r.sizes[number%uint64(len(r.sizes))] = size
+	}
+	r.postReceives()
+	return nil
+}
+
+// postReceives posts as many receives as the window and the destination ring allow.
+func (r *Receiver) postReceives() {
+	config := r.conn.config
+	for r.requests.Len() < config.ReceiveWindow &&
+		r.requests.Last()-r.released < uint64(len(r.sizes)) {
+		number := r.requests.Last()
+		if r.Post(r.at(number, 0, config.Request), number) != nil {
+			return // the next Receive finds the error
+		}
+	}
+}
+
+// size returns the bytes of a receive that was consumed.
+func (r *Receiver) size(number uint64) int { return r.sizes[number%uint64(len(r.sizes))] }
+
+// arrived reports whether the next size bytes of the stream are in receives that were consumed.
+func (r *Receiver) arrived(size int) (bool, error) {
+	if size == 0 {
+		return true, nil
+	}
+	request := r.conn.config.Request
+	left := r.offset + size
+	end := r.read + uint64((left+request-1)/request)
+	if r.requests.First() < end {
+		return false, nil
+	}
+	for n := r.read; n < end; n++ {
+		// A message continues only behind a full request.
+		if r.size(n) < min(left, request) {
+			return false, ErrProtocol
+		}
+		left -= request
+	}
+	return true, nil
+}
+
+// skip moves behind a message of size bytes that has arrived.
+func (r *Receiver) skip(size int) {
+	r.offset += size
+	for r.read < r.requests.First() && r.offset >= r.size(r.read) {
+		r.offset -= r.size(r.read)
+		r.read++
+	}
+}

@@ -1,0 +1,173 @@
+package conn
+
+// minDirect is the size from which Write sends a payload without copying it to the staging ring
+// first: the copy then costs about what a system call costs.
+const minDirect = 32 << 10
+
+// SetStaging gives the stream its staging ring: memory that is mapped twice in a row. filled
+// returns the position up to which the stream is there; nil if Write fills it.
+func (s *Sender) SetStaging(ring []byte, filled func() uint64) {
+	s.staging, s.filled = ring,
+		filled
+}
+
+func (s *Sender) size() uint64 { return uint64(len(s.staging) / 2) }
+
+// At returns size bytes of the staging ring from a position on.
+func (s *Sender) At(position, size uint64) []byte { return s.staging[position%s.size():][:size] }
+
+// End returns the position of the end of the stream.
+func (s *Sender) End() uint64 { return s.posted }
+
+// hasRoom reports whether the staging ring has room for size bytes; it frees requests to find some.
+func (s *Sender) hasRoom(size uint64) bool {
+	if s.posted+size-s.freed > s.size()/2 {
+		s.freeAll()
+	}
+	return s.posted+size-s.freed <= s.size()
+}
+
+// Skip appends size bytes that the caller puts into the staging ring by itself. There must be room.
+func (s *Sender) Skip(size int) { s.posted += uint64(size) }
+
+// Write appends a payload, for which there must be room. Of a large one, the bytes that fill
+// requests are not copied if the sockets take them at once.
+func (s *Sender) Write(payload []byte) {
+	c, size := s.conn, uint64(len(payload))
+	if size >= minDirect && c.control.fd >= 0 && !c.zeroCopy && c.config.Threads == 0 {
+		s.writeDirect(payload)
+		return
+	}
+	copy(s.At(s.posted, size), payload)
+	s.posted += size
+	c.counters.Staged += size
+	if size > 0 {
+		c.counters.Stagings++
+	}
+}
+
+// writeDirect sends what the sockets take of a payload straight from where it is, and copies the
+// rest to the staging ring.
+func (s *Sender) writeDirect(payload []byte) {
+	c := s.conn
+	s.borrowed, s.borrowedAt = payload, s.posted
+	s.posted += uint64(len(payload))
+	before := c.counters.SentBytes
+	_ = c.Send(true) // the next Receive finds the error
+	// Chunks that were not sent in full, and then everything that is no chunk yet.
+	for i := range c.lanes {
+		tasks := &c.lanes[i].tasks
+		for n := tasks.First(); n < tasks.Last(); n++ {
+			t := tasks.At(n)
+			s.copyToStaging(t.request.at+uint64(t.offset+t.done),
+				t.request.at+uint64(t.offset+t.size))
+		}
+	}
+	unassigned := s.cut
+	if s.uncut() > 0 {
+		r := s.requests.At(s.credits.First())
+		unassigned = r.at + uint64(r.assigned)
+	}
+	s.copyToStaging(unassigned, s.posted)
+	s.borrowed = nil
+	c.counters.Direct += c.counters.SentBytes - before
+}
+
+// copyToStaging copies the stream from one position to another to the staging ring, as far as it is
+// borrowed.
+func (s *Sender) copyToStaging(from, to uint64) {
+	if from = max(from, s.borrowedAt); from < to {
+		copy(s.At(from, to-from), s.borrowed[from-s.borrowedAt:to-s.borrowedAt])
+		s.conn.counters.Staged += to - from
+		s.conn.counters.Stagings++
+	}
+}
+
+// Flush lets all that was written be sent.
+func (s *Sender) Flush() { s.flushed = s.posted }
+
+// WaitsForCredit reports whether a request waits for the peer's credit.
+func (s *Sender) WaitsForCredit() bool { return s.credits.Last() < s.requests.Last() }
+
+// cutRequests cuts the stream into requests as far as the send window allows.
+func (s *Sender) cutRequests() error {
+	c, request := s.conn, uint64(s.conn.config.Request)
+	s.windowFull = false
+	filled := s.posted
+	if s.filled != nil {
+		filled = s.filled()
+	}
+	for c.Err == nil && (s.posted-s.cut >= request || s.cut < s.flushed) {
+		if !s.windowOpen() {
+			s.windowFull = true
+			c.timer.begin(c, 0)
+			break
+		}
+		size := request
+		if s.posted-s.cut < size {
+			size = s.flushed - s.cut
+		}
+		if s.cut+size > filled {
+			break // a GPU still copies a part of the request
+		}
+		if err := s.Post(s.At(s.cut, size), s.cut, s.requests.Last()); err != nil {
+			return err
+		}
+		s.cut += size
+	}
+	return nil
+}
+
+// windowOpen reports whether the send window has room; it frees requests to find some.
+func (s *Sender) windowOpen() bool {
+	window := s.conn.config.SendWindow
+	if s.requests.Len() >= window {
+		s.freeAll()
+	}
+	return s.requests.Len() < window
+}
+
+// freeAll frees the requests that are acknowledged, and their part of the staging ring.
+func (s *Sender) freeAll() {
+	for !s.requests.Empty() && s.Free() {
+	}
+}
+
+// CanReply reports whether a reply of size bytes can leave with the next Send. A call may wait for
+// the window or the peer's receives, because its caller polls for the response; the thread that
+// replies may never poll again. A reply that takes more than a window is accepted when nothing else
+// is under way, and its sender must poll.
+func (s *Sender) CanReply(size int) bool {
+	c, config := s.conn, s.conn.config
+	if size <= c.messages.maxInline {
+		return !c.control.full
+	}
+	if s.filled != nil && s.filled() < s.posted {
+		return false // it would be sent after the copies, by a later poll
+	}
+	if c.driver.unbooked() {
+		_, _ = c.driver.send()
+	}
+	if !c.idleLanes() {
+		return false
+	}
+	need := (int(s.posted-s.cut) + size + config.Request - 1) / config.Request
+	if s.free() < need {
+		s.freeAll()
+	}
+	return s.free() >= need || s.cut == s.posted && s.requests.Empty() && need > config.SendWindow
+}
+
+// free returns how many requests can be sent now.
+func (s *Sender) free() int {
+	credited := s.credits.Last() - min(s.credits.Last(), s.requests.Last())
+	return min(s.conn.config.SendWindow-s.requests.Len(), int(credited))
+}
+
+// canSend reports whether there is something to send and room for it. A Post may have freed
+// requests and left the stream waiting.
+func (s *Sender) canSend() bool {
+	return s.cut < s.flushed && s.requests.Len() < s.conn.config.SendWindow ||
+		!s.credits.Empty() && s.uncut() > 0 && s.chooseLane() >= 0 &&
+			s.conn.control.hasRoomForChunk()
+}
