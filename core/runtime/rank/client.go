@@ -36,26 +36,26 @@ type client struct {
 	buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // in buffers
 	replays  bool
-	alike    bool // replays, and calls are issued without a schedule, traces and iterations
-	echoes   bool // replayed echoes, without iterations and traffic
-	cursor   int  // the call that replaying issues next, unless it is in flight
-	// if not replays: calls ready to be issued, in the order in which they were drawn
-	prepared queue
-	// ops are the calls to post. If they are consecutive and replayed, they are a part of requests,
-	// else of loose.
-	ops, loose []transport.Op
-	events     []transport.Event
-	seen       []seenVersion
-	seenMask   uint64
-	inFlight   int
-	nonce      uint64
+	order    callOrder
+	drawn    *drawnOrder // order unless replays, else nil
+	loop     callLoop
+	ops      []transport.Op // the calls to post, but of a replayedLoop
+	events   []transport.Event
+	// complete verifies, counts and records the responses among events.
+	complete func(c *client, events []transport.Event, now uint64)
+	// eachCall means that a recorder needs to know of each call that is issued.
+	eachCall  bool
+	flushEach bool // the doorbell rings for each call
+	seen      []seenVersion
+	seenMask  uint64
+	inFlight  int
+	nonce     uint64
 	// drainLimit bounds the wait for calls in flight at the end of a window.
 	drainLimit time.Duration
 
 	route      route
 	trace      *trace      // nil unless mesh-proxied
 	schedule   *schedule   // nil for a closed loop
-	freed      uint64      // ticks: when an open loop that was full had a free call again
 	open       *openTimes  // nil for a closed loop
 	mesh       *meshTimes  // nil unless a mesh
 	peers      *peerTimes  // nil unless operations count by who was called
@@ -121,6 +121,13 @@ type seenVersion struct {
 }
 
 const maxSeen = 1 << 20
+
+const (
+	// The number of events of one Poll is the number of messages that can arrive, within these
+	// bounds.
+	minPollBatch = 64
+	maxPollBatch = 1024
+)
 
 // drainLimit is generous, because a machine or a link that stalls for seconds has not lost a call.
 // It is longer than the default timeouts of the transports, which know best whether a peer is gone.
@@ -209,7 +216,7 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		service: serviceOf(cfg), calls: make([]call, calls),
 		requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
 		buffers: buffers, stride: stride,
-		loose:  make([]transport.Op, 0, cfg.InFlight),
+		ops:    make([]transport.Op, 0, cfg.InFlight),
 		events: make([]transport.Event, max(minPollBatch, min(cfg.InFlight, maxPollBatch))),
 		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		nonce: uint64(number) << 40, drainLimit: drainLimit,
@@ -233,19 +240,14 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		c.open = &openTimes{response: newTiming(), lag: newTiming(),
 			intended: make([]uint64, calls), late: make([]uint64, calls)}
 	}
-	if !replays {
-		c.prepared = newQueue(calls)
-	}
 	if !cfg.Proxied() {
 		c.stager = newStager(c.clock, c.readCost, w.clientPeer(w.rank, local), cfg.Seed)
 	}
-	c.ops = c.loose
-	c.alike = replays && !cfg.Proxied() && c.iterations == nil && c.schedule == nil
-	c.echoes = c.service == serviceEcho && replays && c.iterations == nil && c.peers == nil
+	c.chooseLoop()
 	for i := range c.calls {
 		c.requests[i].Kind = transport.OpCall
 		c.requests[i].Token = transport.Token(i)
-		c.prepare(uint32(i))
+		c.prepare(i)
 	}
 	if replays {
 		for i := range cfg.InFlight {
@@ -253,6 +255,45 @@ func newClientOf(w wiring, number int, idle string, worker transport.Worker, cal
 		}
 	}
 	return c, nil
+}
+
+// callOrder is the order in which a client issues its calls: a [replayOrder] or a [drawnOrder].
+type callOrder interface {
+	// next removes and returns the call to issue. Fewer than Config.InFlight must be in flight, so
+	// there is one.
+	next() int
+	// putBack makes a call that was issued the next again.
+	putBack(index int)
+	// upcoming returns the call that is issued after ahead others; ok is false if it is not known.
+	upcoming(ahead int) (index int, ok bool)
+}
+
+// chooseLoop chooses how the client issues its calls and verifies their responses.
+func (c *client) chooseLoop() {
+	replay := &replayOrder{calls: c.calls}
+	if c.order = replay; !c.replays {
+		c.drawn = newDrawnOrder(len(c.calls))
+		c.order = c.drawn
+	}
+	switch {
+	case c.schedule != nil:
+		c.loop = &openLoop{client: c, callOrder: c.order}
+	case c.replays:
+		c.loop = &replayedLoop{client: c, replayOrder: replay}
+	default:
+		c.loop = &drawnLoop{client: c, drawnOrder: c.drawn}
+	}
+	c.flushEach = c.cfg.Flush == config.FlushImmediate
+	c.eachCall = c.iterations != nil || c.cfg.Proxied()
+	c.complete = completeEach
+	if c.iterations == nil && c.peers == nil {
+		switch c.service {
+		case serviceEcho:
+			c.complete = completeEchoes
+		case serviceStore:
+			c.complete = completeStore
+		}
+	}
 }
 
 // newGenerator returns the generator of a client; number is its number among those of all ranks.

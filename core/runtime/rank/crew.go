@@ -96,7 +96,7 @@ func (c *crew) run(s *state, windows []*threadWindow) (errs []error) {
 				return nil
 			}
 			silent = false
-			err := m.turn()
+			err := m.turn(s)
 			found = found || m.idle.found
 			return err
 		})
@@ -115,10 +115,10 @@ func (c *crew) run(s *state, windows []*threadWindow) (errs []error) {
 }
 
 // turn is one measured iteration of a client whose thread serves others besides.
-func (c *client) turn() error {
+func (c *client) turn(s *state) error {
 	c.gaps.restart()
 	c.idle.turns, c.idle.found = true, false
-	err := c.step(true)
+	err := c.loop.run(s, 1)
 	c.idle.turns = false
 	return err
 }

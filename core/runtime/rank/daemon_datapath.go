@@ -83,9 +83,7 @@ func (d *daemon) stopped() error {
 // step is one iteration of the loop.
 func (d *daemon) step() error {
 	d.counts.loops++
-	if d.gaps.pass() {
-		d.gaps.lookNow()
-	}
+	d.gaps.beginIteration()
 	if d.loop.sampler.take() {
 		d.loop.start()
 	}

@@ -11,10 +11,11 @@
 //   - rank.go, thread.go, run.go: the control path (prepare, connect, run, close), the polling
 //     threads, and a window from start to report
 //   - wiring.go: which thread is connected to which, and where a client sends a key
-//   - client.go, client_datapath.go: the client and its loop; schedule.go has the open loop's
-//     arrivals, iterations.go the timing of iterations,
-//     peers.go the counts by rank, storm.go
-//     connections that come and go
+//   - client.go, client_requests.go, client_window.go: the client, its requests, and a window
+//   - replayed_datapath.go, drawn_datapath.go, open_datapath.go: the three loops of a client, and
+//     client_datapath.go what they share; schedule.go has the open loop's arrivals, iterations.go
+//     the timing of iterations, peers.go the counts by rank
+//   - storm.go: connections that come and go
 //   - daemon.go, daemon_datapath.go: the daemon and its loop; proxy.go adds the links to local
 //     clients in mesh-proxied, device.go the check of values in device memory
 //   - idle.go: spin, yield or park; stats.go and looptimer.go: sampling and timing; gaps.go: times

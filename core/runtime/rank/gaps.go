@@ -35,8 +35,8 @@ const (
 	lookWithin = 4 * time.Microsecond
 )
 
-// gapWatch finds the gaps between the iterations of a loop. The loop calls pass in each iteration,
-// and look if pass returns true or if it has read the clock anyway. Time that the loop gives away,
+// gapWatch finds the gaps between the iterations of a loop. The loop calls beginIteration in each,
+// and look if it has read the clock anyway. Time that the loop gives away,
 // for example by parking, is not a gap: restart and parked leave it out.
 type gapWatch struct {
 	left   uint32 // iterations until the next look
@@ -159,10 +159,13 @@ func (g *gapWatch) limitOf(kind gapKind) uint64 {
 	}
 }
 
-// pass counts an iteration and reports whether to look at the clock.
-func (g *gapWatch) pass() bool {
-	g.left--
-	return g.left == 0
+// beginIteration counts an iteration, and looks at the clock if that is due. It returns the
+// reading, or 0.
+func (g *gapWatch) beginIteration() uint64 {
+	if g.left--; g.left == 0 {
+		return g.lookNow()
+	}
+	return 0
 }
 
 // look takes a reading of the clock.
@@ -174,7 +177,7 @@ func (g *gapWatch) look(now uint64) {
 	g.last = now
 }
 
-// lookNow looks at the clock when pass returned true, and returns the reading.
+// lookNow looks at the clock and returns the reading.
 func (g *gapWatch) lookNow() uint64 {
 	now := g.clock.Now()
 	switch spent := now - g.last; {

@@ -64,7 +64,7 @@ func TestGaps(t *testing.T) {
 			}
 			loop := func(steps int) {
 				for range steps {
-					require.NoError(t, errors.Join(client.step(busy), daemon.step()))
+					require.NoError(t, errors.Join(client.step(true), daemon.step()))
 				}
 			}
 			loop(1000)

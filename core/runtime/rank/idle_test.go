@@ -32,7 +32,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 		w.asked = nil
 		client.inFlight, client.schedule.due = inFlight, 1+client.clock.Ticks(left)
 		for range 2 * parkAfter {
-			require.NoError(t, client.rest(1))
+			require.NoError(t, client.loop.(*openLoop).rest(1))
 		}
 		return w.asked
 	}

@@ -214,18 +214,12 @@ func (o *overhead) measureClient(every int, d time.Duration) (float64, error) {
 	c.counts = clientCounts{}
 	var s state
 	s.advance(record.StateMeasuring)
-	if err := c.load(c.clock.Now()); err != nil {
+	if err := c.loop.begin(c.clock.Now()); err != nil {
 		return 0, err
 	}
 	cost, err := inParts(c.clock, d, func(n int) (uint64, error) {
-		for range n {
-			if s.measuring() { // as in run
-				if err := c.step(true); err != nil {
-					return 0, err
-				}
-			}
-		}
-		return c.counts.ops, nil
+		err := c.loop.run(&s, n)
+		return c.counts.ops, err
 	})
 	return cost, errors.Join(err, c.drain(&s))
 }

@@ -352,6 +352,22 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// step runs one iteration of the client's loop, or of its drain.
+func (c *client) step(measuring bool) error {
+	if !measuring {
+		c.loop.takeBack()
+		return c.drainOnce()
+	}
+	measured.advance(record.StateMeasuring)
+	return c.loop.run(&measured, 1)
+}
+
+// measured is the state of a window that measures.
+var measured state
+
+// load begins the load.
+func (c *client) load(now uint64) error { return c.loop.begin(now) }
+
 // drainInTest drains the calls in flight, with the daemon on the same thread.
 func (c *client) drainInTest(d *daemon) error {
 	for c.inFlight > 0 {

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -200,4 +201,68 @@ func unslot(w transport.Worker) transport.Worker {
 		return s.Worker
 	}
 	return w
+}
+
+// withholder keeps the response with a token back until release is set.
+type withholder struct {
+	transport.Worker
+	token    transport.Token
+	withheld []transport.Event
+	release  bool
+}
+
+func (w *withholder) Poll(events []transport.Event) (int, error) {
+	if w.release && len(w.withheld) > 0 {
+		events[0], w.withheld = w.withheld[0], nil
+		return 1, nil
+	}
+	n, err := w.Worker.Poll(events)
+	for i, e := range events[:n] {
+		if e.Kind == transport.EventResponse && e.Token == w.token && !w.release {
+			e.Payload = append([]byte(nil), e.Payload...)
+			w.withheld = append(w.withheld, e)
+			return i + copy(events[i:], events[i+1:n]), err
+		}
+	}
+	return n, err
+}
+
+// TestReplaySkipsACallInFlight withholds one response for several passes, with a worker that takes
+// all calls and with one that takes some. All other calls are issued in each pass.
+func TestReplaySkipsACallInFlight(t *testing.T) {
+	for _, service := range []config.Service{config.ServiceStore, config.ServiceEcho} {
+		for _, scarce := range []bool{false, true} {
+			cfg := testConfig()
+			cfg.Service, cfg.ReadRatio = service, 1
+			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
+			issued := make([]int, len(client.calls))
+			posts := observer{client.worker, func(op *transport.Op) { issued[op.Token]++ }}
+			hold := &withholder{Worker: posts, token: 5}
+			client.worker = hold
+			if scarce {
+				client.worker = &stingy{Worker: hold}
+			}
+			client.begin(1, time.Hour)
+			require.NoError(t, client.load(1))
+			const passes = 3
+			for client.counts.ops < uint64(passes*len(client.calls)) {
+				require.NoError(t, errors.Join(client.step(true), daemon.step()))
+				if !scarce {
+					require.Equal(t, cfg.InFlight, client.inFlight)
+				}
+			}
+			require.Empty(t, client.failures())
+			for token, n := range issued {
+				if token == int(hold.token) {
+					require.Equal(t, 1, n)
+				} else {
+					require.InDelta(t, passes, n, 1, "call %d", token)
+				}
+			}
+			hold.release = true
+			require.NoError(t, client.drainInTest(daemon))
+			require.Zero(t, client.counts.unknownToken)
+		}
+	}
 }

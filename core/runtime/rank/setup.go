@@ -65,34 +65,3 @@ func (r *Rank) paths(ctx context.Context) []transport.Path {
 	}
 	return carrier.Describe(stated)
 }
-
-// firstTries bounds the calls that callFirst makes for each connection: requests are drawn, so some
-// connections are called several times before another is called once.
-const firstTries = 8
-
-// callFirst makes the first call on each of the client's connections, one at a time, and notes how
-// long it took.
-func (c *client) callFirst(s *state) error {
-	connections := int(c.route.ranks * c.route.daemons)
-	called := make(map[transport.PeerID]bool, connections)
-	for tries := 0; len(called) < connections && tries < firstTries*connections &&
-		s.measuring(); tries++ {
-		start, answered := c.clock.Now(), c.counts.drained
-		c.issueMany(1, start)
-		peer := c.ops[0].Peer
-		if err := c.post(); err != nil {
-			return err
-		}
-		if err := c.drain(s); err != nil {
-			return err
-		}
-		if c.inFlight > 0 {
-			return c.unanswered("that were the first on a connection", c.drainLimit)
-		}
-		if c.counts.drained > answered && !called[peer] {
-			called[peer] = true
-			c.first = append(c.first, max(c.clock.Nanos(c.clock.Now()-start), 1))
-		}
-	}
-	return nil
-}

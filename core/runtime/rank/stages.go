@@ -272,7 +272,7 @@ func (s *stager) afterStep(c *client, now uint64) {
 // others.
 func (s *stager) arm(c *client) {
 	ahead := max(rehearsals, 2*c.cfg.InFlight) + int(s.random.below(uint64(c.cfg.InFlight)))
-	index, ok := c.upcoming(ahead)
+	index, ok := c.order.upcoming(ahead)
 	if !ok {
 		return
 	}

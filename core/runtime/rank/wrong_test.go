@@ -89,10 +89,12 @@ func TestResponsesToNobody(t *testing.T) {
 	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
 		return spoiler{w, func(e *transport.Event) { e.Token += 1 << 40 }}
 	}}
-	ranks := cluster(t, driver, testConfig(), config.IdleYield)
+	cfg := testConfig()
+	cfg.InFlight = 1
+	ranks := cluster(t, driver, cfg, config.IdleYield)
 	client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
 	client.begin(1, time.Hour)
-	client.issue(1)
+	require.NoError(t, client.load(1))
 	for client.counts.unknownToken == 0 {
 		require.NoError(t, errors.Join(client.step(true), daemon.step()))
 	}
@@ -140,6 +142,6 @@ func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	server, clients := runUntil(t, ranks, 1, 100)
 	require.Empty(t, clients[0].Clients[0].Failures)
 	require.Zero(t, clients[0].Clients[0].Lost)
-	require.LessOrEqual(t, client.prepared.len(), 16)
+	require.Zero(t, client.inFlight)
 	require.Zero(t, server.Daemons[0].Rejected)
 }

@@ -1,0 +1,251 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+)
+
+// callLoop decides which calls a client issues in a window, and when. A client has one of
+// [replayedLoop], [drawnLoop] and [openLoop].
+type callLoop interface {
+	// begin begins the load: a closed loop issues all the calls that it keeps in flight.
+	begin(now uint64) error
+	// run runs n iterations, or fewer if the window ends.
+	//
+	// An iteration polls once and handles the events: it ends the calls that they answer, issues
+	// others, posts those, and only then verifies the responses, so that the harness works while
+	// the transport does. If it finds responses it reads the clock once. The reading ends the calls
+	// that the poll completed and starts the next ones, for all calls alike.
+	run(s *state, n int) error
+	// takeBack withdraws the calls that the worker has not taken. They will be issued next.
+	takeBack()
+}
+
+// run runs one window. It calls atBegin when measuring begins and atEnd when it ends, and
+// returns when no call is in flight any more or the drain's deadline has passed.
+func (c *client) run(s *state, atBegin, atEnd func()) error {
+	if err := c.settle(s); err != nil {
+		return err
+	}
+	for s.now() == record.StateReady {
+		if err := c.idle.pause(); err != nil {
+			return err
+		}
+	}
+	err := c.enter(s, atBegin)
+	if err == nil && c.silent {
+		stayOut(s)
+	}
+	for err == nil && s.measuring() {
+		err = c.loop.run(s, 1<<30)
+	}
+	c.leave(atEnd)
+	if err != nil {
+		return err
+	}
+	return c.drain(s)
+}
+
+// settle waits for the calls that the last window gave up on. They count as in flight until they
+// are answered: issuing others besides would exceed the room that the daemons have for requests.
+func (c *client) settle(s *state) error {
+	if err := c.drain(s); err != nil {
+		return err
+	}
+	if c.inFlight > 0 {
+		return c.unanswered("of the last window", 2*c.drainLimit)
+	}
+	return nil
+}
+
+// enter begins to measure.
+func (c *client) enter(s *state, atBegin func()) error {
+	c.entered = false
+	if c.callsFirst {
+		if err := c.callFirst(s); err != nil {
+			return err
+		}
+	}
+	atBegin()
+	c.counts = clientCounts{}
+	c.gaps.begin()
+	start := c.clock.Now()
+	c.counted = start
+	c.slices.start(start)
+	c.live.begin(start, c.schedule)
+	c.entered, c.began = true, start
+	if c.silent {
+		return nil
+	}
+	return c.loop.begin(start)
+}
+
+// leave ends measuring, if enter has begun it.
+func (c *client) leave(atEnd func()) {
+	if !c.entered {
+		return
+	}
+	now := c.clock.Now()
+	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	c.counts.window = max(now-c.began, c.clock.Ticks(time.Nanosecond)+1)
+	c.counts.found = c.counts.polls - c.counts.empty
+	c.count(now)
+	if c.schedule != nil && !c.silent {
+		c.open.scheduled += c.schedule.overdue(now)
+	}
+	c.gaps.stop()
+	c.live.end(now)
+	atEnd()
+}
+
+// stayOut waits for the end of a window without calling.
+func stayOut(s *state) {
+	for s.measuring() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// drain waits for the calls in flight, at most drainLimit, and counts the rest as lost.
+func (c *client) drain(s *state) error {
+	c.loop.takeBack()
+	if c.stager != nil {
+		c.stager.abandon() // the latency of a call that ends after the window is dropped, too
+	}
+	deadline := c.clock.Now() + c.clock.Ticks(c.drainLimit)
+	for c.inFlight > 0 && s.now() != record.StateStopped && c.clock.Now() < deadline {
+		if err := c.drainOnce(); err != nil {
+			return err
+		}
+	}
+	c.counts.lost = uint64(c.inFlight)
+	return nil
+}
+
+// drainOnce polls once and discards the responses.
+func (c *client) drainOnce() error {
+	n, err := c.worker.Poll(c.events)
+	if err != nil {
+		return err
+	}
+	c.counts.polls++
+	if n == 0 {
+		c.counts.empty++
+		return c.idle.pause()
+	}
+	c.idle.busy()
+	now := c.clock.Now()
+	for i := range c.events[:n] {
+		if err := c.discard(&c.events[i], now); err != nil {
+			return err
+		}
+	}
+	c.live.publish(c.counts.ops, now)
+	return nil
+}
+
+// discard ends the call that an event answers.
+func (c *client) discard(e *transport.Event, now uint64) error {
+	switch {
+	case e.Kind != transport.EventResponse:
+		return c.unexpected(e)
+	case !c.awaits(e):
+		c.counts.unknownToken++
+		return nil
+	}
+	c.counts.drained++
+	c.inFlight--
+	index := int(e.Token)
+	c.free(index)
+	if c.iterations != nil {
+		c.iterations.complete(c.clock, uint32(index), now, false)
+	}
+	if !c.replays {
+		c.prepare(index)
+	}
+	return nil
+}
+
+// takeBack is [callLoop.takeBack] for the calls in ops.
+func (c *client) takeBack() {
+	for i := len(c.ops) - 1; i >= 0; i-- {
+		index := int(c.ops[i].Token)
+		c.withdraw(index)
+		c.order.putBack(index)
+	}
+	c.ops = c.ops[:0]
+}
+
+// withdraw makes a call free that was issued and is not posted.
+func (c *client) withdraw(index int) {
+	c.free(index)
+	c.inFlight--
+	if call := &c.calls[index]; call.op == workload.ReadModifyWrite {
+		c.prepareRead(call, index)
+	}
+}
+
+// free makes a call free whose latency is not recorded, and drops its trace.
+func (c *client) free(index int) {
+	call := &c.calls[index]
+	call.state = callFree
+	if call.flags&callTraced != 0 {
+		call.flags &^= callTraced
+		c.trace.end(0, 0)
+	}
+}
+
+// firstTries bounds the calls that callFirst makes for each connection: requests are drawn, so some
+// connections are called several times before another is called once.
+const firstTries = 8
+
+// callFirst makes the first call on each of the client's connections, one at a time, and notes how
+// long it took.
+func (c *client) callFirst(s *state) error {
+	connections := int(c.route.ranks * c.route.daemons)
+	called := make(map[transport.PeerID]bool, connections)
+	for range firstTries * connections {
+		if len(called) == connections || !s.measuring() {
+			break
+		}
+		start, answered := c.clock.Now(), c.counts.drained
+		index := c.order.next()
+		peer := c.requests[index].Peer
+		c.issueCopy(index, start)
+		if err := c.post(); err != nil {
+			return err
+		}
+		if err := c.drain(s); err != nil {
+			return err
+		}
+		if c.inFlight > 0 {
+			return c.unanswered("that were the first on a connection", c.drainLimit)
+		}
+		if c.counts.drained > answered && !called[peer] {
+			called[peer] = true
+			c.first = append(c.first, max(c.clock.Nanos(c.clock.Now()-start), 1))
+		}
+	}
+	return nil
+}
+
+// unanswered returns the error of calls that have no answer.
+func (c *client) unanswered(which string, within time.Duration) error {
+	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
+	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, "+
+		"or the far side stalls", c.inFlight, which, within)
+	return explain(c.worker, c.requests[first].Peer, err)
+}
+
+func (c *client) unexpected(e *transport.Event) error {
+	if e.Kind == transport.EventPeerLost {
+		return &transport.OpError{
+			Transport: c.cfg.Transport, Op: "call", Peer: e.Peer, Err: transport.ErrPeerDown,
+		}
+	}
+	return fmt.Errorf("client: unexpected event of kind %d: %w", e.Kind, transport.ErrUnsupported)
+}
