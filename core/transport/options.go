@@ -22,6 +22,10 @@ const (
 	TypeFloat    OptionType = "float" // 0.5; of options of a run
 )
 
+// Auto is the value by which options leave a choice to the transport. Properties.Chosen has what it
+// took.
+const Auto = "auto"
+
 // Option is one entry of a transport's schema, from which flags, help and documentation are made.
 type Option struct {
 	Name    string     `json:"name" bound:">=1,<=256"` // lower case, words joined by hyphens

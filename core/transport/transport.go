@@ -45,6 +45,11 @@ type Info struct {
 	// Matched has the options that turn off checks of payloads which the transport makes itself,
 	// for comparisons in which the runtime checks all payloads of all transports.
 	Matched map[string]string `json:"matched,omitempty" bound:"any"`
+	// Roles has the options that mean something to the host.
+	Roles Roles `json:"roles,omitzero"`
+	// PerPacket has the options with which every datagram is one packet. The host sets those that
+	// have their defaults in an emulated network, which impairs packets.
+	PerPacket map[string]string `json:"per_packet,omitempty" bound:"any"`
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
 	Unavailable string `json:"unavailable,omitempty" bound:"any"`
@@ -148,6 +153,7 @@ const (
 	MediumUDP    = "udp"    // the kernel's
 	MediumTCP    = "tcp"    // the kernel's
 	MediumUnix   = "unix"   // the kernel's stream sockets of one host
+	MediumVsock  = "vsock"  // between virtual machines and their host
 	MediumVerbs  = "verbs"  // an RDMA device
 )
 

@@ -16,6 +16,9 @@ var infoClauses = []clause{
 	{name: "info/options", run: infoOptions,
 		says: "Every option has a name of words joined by hyphens, help, and a default that " +
 			"parses; unknown names do not parse."},
+	{name: "info/roles", run: infoRoles,
+		says: "Every option that has a role exists and has the role's type, and the options of " +
+			"Matched and PerPacket parse."},
 	{name: "info/limits", run: infoLimits,
 		says: "MaxPayload and Peers are positive, InlineSize is at most MaxPayload, and no limit " +
 			"is negative."},
@@ -85,6 +88,17 @@ func infoOptions(t *trial) {
 	var wrong *transport.OptionError
 	_, err = transport.ParseOptions(options, map[string]string{"no-such-option": ""})
 	require.ErrorAs(t, err, &wrong, "parsing an unknown option")
+}
+
+func infoRoles(t *trial) {
+	info := t.suite.Driver.Info()
+	require.NoError(t, info.Roles.Check(info.Options), "Info.Roles")
+	for what, options := range map[string]map[string]string{
+		"Matched": info.Matched, "PerPacket": info.PerPacket,
+	} {
+		_, err := transport.ParseOptions(info.Options, options)
+		require.NoError(t, err, "the options of Info.%s", what)
+	}
 }
 
 func infoLimits(t *trial) {

@@ -86,6 +86,22 @@ var openFakes = []fake{
 				transport.Option{Name: "medium", Type: transport.TypeString, Default: "auto",
 					Help: "of the bytes"})
 		}},
+	{name: "has a role for an option that it lacks", clause: "info/roles",
+		says: "there is no option",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Roles.Address = "adress" }},
+	{name: "has a role for an option of another type", clause: "info/roles", says: "is of type",
+		info: func(_ *fakeDriver, info *transport.Info) { info.Roles.Device = "ring-size" }},
+	{name: "imitates half of a network", clause: "info/roles", says: "imitate a network together",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Options = append(info.Options,
+				transport.Option{Name: "drop", Type: transport.TypeInt, Default: "0",
+					Help: "faults"})
+			info.Roles.Drop = "drop"
+		}},
+	{name: "matches with an option that it lacks", clause: "info/roles", says: "Info.Matched",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.Matched = map[string]string{"checksum": "off"}
+		}},
 	{name: "says that auto took auto", clause: "open/chosen", says: "of option",
 		properties: func(p *transport.Properties) {
 			p.Chosen = map[string]string{"ring-size": "auto"}

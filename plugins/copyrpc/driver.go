@@ -42,6 +42,7 @@ func (Driver) Info() transport.Info {
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
 		Needs:        transport.Needs{WorkerFiles: 3, PeerFiles: 3},
 		Options:      schema,
+		Roles:        transport.Roles{Provider: "provider", Device: "device"},
 	}
 }
 

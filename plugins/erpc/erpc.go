@@ -42,6 +42,10 @@ func (Driver) Info() transport.Info {
 		Needs:   transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
 		Matched: map[string]string{"checksum": checkHeader},
 		Options: schema,
+		Roles: transport.Roles{Provider: "provider", Device: "device", Address: "address",
+			Drop: "fault-drop", Reorder: "fault-reorder", Delay: "fault-delay",
+			DelayBy: "fault-delay-by"},
+		PerPacket: map[string]string{"offload": "off"},
 	}
 }
 

@@ -27,6 +27,7 @@ func (Driver) Info() transport.Info {
 			Peers: maxPeers},
 		Needs:   transport.Needs{WorkerFiles: 3, PeerFiles: 1},
 		Options: schema,
+		Roles:   transport.Roles{Provider: "network", Address: "address"},
 	}
 }
 

@@ -28,6 +28,7 @@ func (Driver) Info() transport.Info {
 			Peers: maxPeers},
 		Needs:   transport.Needs{WorkerFiles: 4, PeerFiles: 2},
 		Options: schema,
+		Roles:   transport.Roles{Device: "interface", Address: "address", Streams: "sockets"},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,8 +42,8 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 	}
 	mechanism, err := networkMechanism()
 	switch {
-	case err != nil && imitatesNetworks(info):
-		faults, err := faultsOf(c.Network.Impairments(), err)
+	case err != nil && info.Roles.Drop != "":
+		faults, err := faultsOf(info.Roles, c.Network.Impairments(), err)
 		if err != nil {
 			return err
 		}
@@ -61,12 +60,14 @@ func (e *Engine) impair(req *runner.Request, info transport.Info) error {
 	req.ImpairedBy = mechanism
 	req.Launcher, req.Network = own.In(n), n
 	c.Options = maps.Clone(c.Options)
-	if strings.HasPrefix(c.Options["address"], "127.") {
-		c.Options["address"] = network.Prefix
+	if strings.HasPrefix(c.Options[info.Roles.Address], "127.") {
+		c.Options[info.Roles.Address] = network.Prefix
 	}
 	// The kernel would impair datagrams that it gets as one as if they were one packet.
-	if c.Options["offload"] == "auto" {
-		c.Options["offload"] = "off"
+	for _, o := range info.Options {
+		if value, has := info.PerPacket[o.Name]; has && c.Options[o.Name] == o.Default {
+			c.Options[o.Name] = value
+		}
 	}
 	return nil
 }
@@ -75,16 +76,12 @@ func wrongNetwork(problem string) error {
 	return &config.Error{Option: "network", Problem: problem}
 }
 
-// imitatesNetworks reports whether a transport has the options that faultsOf sets.
-func imitatesNetworks(info transport.Info) bool {
-	return slices.ContainsFunc(info.Options,
-		func(o transport.Option) bool { return o.Name == "fault-drop" })
-}
-
 // faultsOf returns the options by which a transport that sends datagrams has the impairments of a
 // network itself. It draws each fault when it sends a datagram and again when it receives it.
 // missing is why there is no network.
-func faultsOf(p config.Impairments, missing error) (map[string]string, error) {
+func faultsOf(roles transport.Roles, p config.Impairments, missing error) (
+	map[string]string, error,
+) {
 	for name, set := range map[string]bool{"jitter": p.Jitter > 0, "rate": p.Rate > 0} {
 		if set {
 			return nil,
@@ -96,9 +93,9 @@ func faultsOf(p config.Impairments, missing error) (map[string]string, error) {
 	once := func(share float64) string { // in millionths, so that two draws have the share
 		return strconv.Itoa(int(math.Round(1e6 * (1 - math.Sqrt(1-share)))))
 	}
-	faults := map[string]string{"fault-drop": once(p.Loss), "fault-reorder": once(p.Reorder)}
+	faults := map[string]string{roles.Drop: once(p.Loss), roles.Reorder: once(p.Reorder)}
 	if p.Delay > 0 {
-		faults["fault-delay"], faults["fault-delay-by"] = "1000000", fmt.Sprint(p.Delay/2)
+		faults[roles.Delay], faults[roles.DelayBy] = "1000000", fmt.Sprint(p.Delay/2)
 	}
 	return faults, nil
 }

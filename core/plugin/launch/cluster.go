@@ -20,6 +20,7 @@ import (
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/agent"
 	"transportbench/core/plugin/host"
+	"transportbench/core/transport"
 )
 
 // Cluster is the hosts of a run that are not this one.
@@ -147,10 +148,11 @@ func (c *Cluster) Place(req *runner.Request) error {
 			Witness: c.remotes[i],
 		}
 		if several {
-			h.Options = ownAddress(req.Config.Options, a.Address)
+			h.Options = ownAddress(req.Roles, req.Config.Options, a.Address)
 			options := maps.Clone(req.Config.Options)
 			maps.Copy(options, h.Options)
-			h.Device, h.Reach = a.Device(options), a.Reach(options).String()
+			h.Device = a.Device(req.Roles, options)
+			h.Reach = a.Reach(req.Roles, options).String()
 		}
 		req.Hosts = append(req.Hosts, h)
 	}
@@ -180,13 +182,16 @@ func (c *Cluster) Environment(list []int) machine.Environment {
 }
 
 // ownAddress returns the address of a host as the transport's option, if the option exists and has
-// its default: loopback does not reach other machines.
-func ownAddress(given map[string]string, address netip.Addr) map[string]string {
-	const option, network, tcp = "address", "network", "tcp"
-	if given[option] != loopback || given[network] != "" && given[network] != tcp {
+// its default: loopback does not reach other machines. A medium of one host has no address.
+func ownAddress(roles transport.Roles, given map[string]string, a netip.Addr) map[string]string {
+	switch given[roles.Provider] {
+	case transport.MediumMemory, transport.MediumUnix, transport.MediumVsock:
 		return nil
 	}
-	return map[string]string{option: address.String()}
+	if roles.Address == "" || given[roles.Address] != loopback {
+		return nil
+	}
+	return map[string]string{roles.Address: a.String()}
 }
 
 // loopback is the default address of the transports that have one.

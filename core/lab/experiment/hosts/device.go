@@ -6,41 +6,41 @@ import (
 	"strings"
 
 	"transportbench/core/base/machine"
+	"transportbench/core/transport"
 )
 
 // Device returns the network device that carries the traffic of a transport with these options on
 // this host. It returns nil if the options do not tell, as where the transport chooses among RDMA
 // devices.
-func (h *Hello) Device(options map[string]string) *machine.NetworkDevice {
-	// as the transports call it
-	for _, option := range []string{"device", "interface", "domain", "net-devices"} {
-		if value := options[option]; value != "" {
-			return h.named(value)
-		}
+func (h *Hello) Device(roles transport.Roles, options map[string]string) *machine.NetworkDevice {
+	if name := options[roles.Device]; name != "" {
+		return h.named(name)
 	}
-	if _, chooses := options["device"]; chooses && len(h.Environment.Identity.RDMA) > 0 {
-		switch options["provider"] {
-		case "verbs":
-			if rdma := h.Environment.Identity.RDMA; len(rdma) == 1 {
+	rdma := h.Environment.Identity.RDMA
+	if roles.Device != "" && roles.Provider != "" && len(rdma) > 0 {
+		switch options[roles.Provider] {
+		case transport.MediumVerbs:
+			if len(rdma) == 1 {
 				return h.named(rdma[0].Name)
 			}
 			return nil
-		case "", "auto":
+		case "", transport.Auto:
 			return nil
 		}
 	}
-	return h.at(options["address"])
+	return h.at(options[roles.Address])
 }
 
 // Reach returns the address at which other hosts reach a transport with these options on this host:
 // the option's, or the one of an interface in the option's network, or else the one by which the
 // host joined.
-func (h *Hello) Reach(options map[string]string) netip.Addr {
-	if given, err := netip.ParseAddr(options["address"]); err == nil && !given.IsUnspecified() {
+func (h *Hello) Reach(roles transport.Roles, options map[string]string) netip.Addr {
+	text := options[roles.Address]
+	if given, err := netip.ParseAddr(text); err == nil && !given.IsUnspecified() {
 		return given
 	}
-	if network, err := netip.ParsePrefix(options["address"]); err == nil {
-		if d := h.at(options["address"]); d != nil {
+	if network, err := netip.ParsePrefix(text); err == nil {
+		if d := h.at(text); d != nil {
 			return d.Addresses[slices.IndexFunc(d.Addresses,
 				func(a netip.Addr) bool { return network.Contains(a.WithZone("")) })]
 		}

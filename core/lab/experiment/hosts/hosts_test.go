@@ -22,6 +22,7 @@ import (
 
 	"transportbench/core"
 	"transportbench/core/base/machine"
+	"transportbench/core/transport"
 )
 
 // fakeHello is the hello of a host.
@@ -627,7 +628,7 @@ func TestDevice(t *testing.T) {
 		{},
 	} {
 		h.Environment.Identity.RDMA = rdma[:c.rdma]
-		d := h.Device(c.options)
+		d := h.Device(rolesOf(c.options), c.options)
 		if c.name == "" {
 			require.Nil(t, d, c.options)
 			continue
@@ -636,6 +637,21 @@ func TestDevice(t *testing.T) {
 		require.Equal(t, c.name, d.Name, c.options)
 		require.Equal(t, c.node, d.Node, c.options)
 	}
+}
+
+// rolesOf returns the roles of a transport with these options.
+func rolesOf(options map[string]string) (r transport.Roles) {
+	for option := range options {
+		switch option {
+		case "address":
+			r.Address = option
+		case "provider":
+			r.Provider = option
+		default:
+			r.Device = option
+		}
+	}
+	return r
 }
 
 func TestNewHello(t *testing.T) {
@@ -660,7 +676,8 @@ func TestReach(t *testing.T) {
 		"": "192.168.0.7", "0.0.0.0": "192.168.0.7", "10.0.9.9": "10.0.9.9",
 		"10.0.0.0/16": "10.0.1.7", "10.9.0.0/16": "192.168.0.7",
 	} {
-		require.Equal(t, want, h.Reach(map[string]string{"address": address}).String(), address)
+		require.Equal(t, want, h.Reach(transport.Roles{Address: "address"},
+			map[string]string{"address": address}).String(), address)
 	}
 }
 
@@ -684,7 +701,8 @@ func FuzzHello(f *testing.F) {
 			require.NotEmpty(t, h.Name)
 			require.NotContains(t, h.Name, "\x1b")
 			require.NotEmpty(t, h.CPUs)
-			_ = h.Device(map[string]string{"address": "10.0.0.0/8", "device": h.Name})
+			_ = h.Device(transport.Roles{Address: "address", Device: "device"},
+				map[string]string{"address": "10.0.0.0/8", "device": h.Name})
 			c := &Coordinator{agents: []*Agent{{Hello: h, joined: true}}}
 			agents, err := c.complete()
 			require.Equal(t, h.Tasks == 1, len(agents) == 1 && err == nil)

@@ -75,6 +75,7 @@ type Request struct {
 	Capabilities transport.Capabilities
 	Limits       transport.Limits
 	Needs        transport.Needs
+	Roles        transport.Roles
 	System       machine.Limits
 
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.

@@ -38,10 +38,15 @@ func Info(info *transport.Info) error {
 			return wrong(place+".default", quoted(o.Default), err.Error())
 		}
 	}
-	if len(info.Matched) > 0 {
-		if _, err := transport.ParseOptions(info.Options, info.Matched); err != nil {
-			return wrong("info.matched", fmt.Sprint(len(info.Matched), " options"), err.Error())
+	for place, options := range map[string]map[string]string{
+		"info.matched": info.Matched, "info.per_packet": info.PerPacket,
+	} {
+		if _, err := transport.ParseOptions(info.Options, options); err != nil {
+			return wrong(place, fmt.Sprint(len(options), " options"), err.Error())
 		}
+	}
+	if err := info.Roles.Check(info.Options); err != nil {
+		return wrong("info.roles", "a role", err.Error())
 	}
 	return nil
 }
