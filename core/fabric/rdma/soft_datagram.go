@@ -11,9 +11,8 @@ import (
 // The wire of a UD queue pair has a datagram ring for each sender, which the sender fills and
 // the receiver drains. A full ring drops datagrams, as a switch does.
 const (
-	datagramRingAlgorithm = ring.FastForward
-	datagramRingSlots     = 256
-	datagramRingArena     = 256 << 10
+	datagramRingSlots = 256
+	datagramRingArena = 256 << 10
 )
 
 var (
@@ -30,7 +29,7 @@ func datagramRingMemory(wire []byte, i int) []byte {
 type softPeer struct {
 	softLink
 	qkey uint32 // of the peer's endpoint
-	ring *ring.Producer
+	ring *ring.FastForwardProducer
 }
 
 // AddPeer implements [QueuePair]. It claims a datagram ring until the peer's queue pair closes.
@@ -50,7 +49,7 @@ func (q *softQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	return PeerHandle(len(q.peers) - 1), nil
 }
 
-func claimDatagramRing(segment *shm.Segment, wire words) (*ring.Producer, error) {
+func claimDatagramRing(segment *shm.Segment, wire words) (*ring.FastForwardProducer, error) {
 	rings := uint64(wire.load32(wireDepth))
 	if uint64(len(segment.Bytes())) != wireHeaderSize+rings*uint64(datagramRingSize) {
 		return nil,
@@ -63,8 +62,8 @@ func claimDatagramRing(segment *shm.Segment, wire words) (*ring.Producer, error)
 			return nil, fmt.Errorf("%w: all %d peers of its queue pair are taken", ErrPeer, rings)
 		}
 		if wire.swap64(wireClaim, index, index+1) {
-			return ring.NewProducer(datagramRingMemory(segment.Bytes(), int(index)),
-				datagramRingAlgorithm, datagramRingGeometry)
+			return ring.NewFastForwardProducer(datagramRingMemory(segment.Bytes(), int(index)),
+				datagramRingGeometry)
 		}
 	}
 }

@@ -122,7 +122,7 @@ type softQueuePair struct {
 	copies, copiedBytes, syscalls uint64 // see WorkOf
 
 	// UD.
-	rings        []*ring.Consumer
+	rings        []*ring.FastForwardConsumer
 	ringsClaimed int // rings that senders have claimed, as of the last Poll
 	nextRing     int // ring with which the next Poll starts
 	peers        []softPeer
@@ -206,10 +206,10 @@ func (q *softQueuePair) makeWire(depth int) (err error) {
 		return nil
 	}
 	q.claimed = true
-	q.rings = make([]*ring.Consumer, depth)
+	q.rings = make([]*ring.FastForwardConsumer, depth)
 	for i := range q.rings {
-		q.rings[i], err = ring.NewConsumer(datagramRingMemory(q.segment.Bytes(), i),
-			datagramRingAlgorithm, datagramRingGeometry)
+		q.rings[i], err = ring.NewFastForwardConsumer(datagramRingMemory(q.segment.Bytes(), i),
+			datagramRingGeometry)
 		if err != nil {
 			return errors.Join(err, q.segment.Close())
 		}

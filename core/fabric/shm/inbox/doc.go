@@ -29,12 +29,11 @@
 // of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
 //
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
-//     ringLink.post (link.go), which calls [ring.Producer.Push]. Push copies the call, with
-//     its token, into the next slot of the client's ring in the server's inbox.
+//     [ring.Producer.Push] of its connection. Push copies the call, with its token, into the next slot of the client's ring in the server's inbox.
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
 //     algorithms Push has made the call visible. If the ring is armed, Flush then notifies the
 //     server.
-//  3. Server: worker.Poll goes through its active rings. worker.drain calls [ring.Consumer.Pop]
+//  3. Server: worker.Poll goes through its active rings. worker.drain calls [ring.Consumer.Drain]
 //     until the ring is empty or the events are full, and returns the call as an EventRequest with
 //     the same token. The payload is not copied: it lies in the ring until the next Poll.
 //  4. Server: the runtime serves the request and posts the reply under that token. Steps 1

@@ -5,103 +5,63 @@ import (
 	"transportbench/core/transport"
 )
 
-// link moves the messages of one connection. Its outbound half, in the peer's inbox,
-// exists from Connect on. Its inbound half, in the worker's own inbox, is known once the
-// peer has claimed a region there. The errors are those of package ring.
-type link interface {
-	// join adds the inbound half. It is called before drain.
-	join(in inbound)
-	post(op *transport.Op) error
-	publish()
-	// drain fills events with what has arrived. Payloads are valid until release or
-	// the next drain.
-	drain(peer transport.PeerID, events []transport.Event) (int, error)
-	release()
-	empty() bool
-	// copied returns how many payloads drain has copied, and their bytes.
-	copied() (payloads, bytes uint64)
+// A connection has an outbound half in the peer's inbox, a [ring.Producer], which exists from Connect
+// on, and an inbound half in the worker's own inbox, which is known once the peer has claimed a
+// region there. With rings, each carries the calls and replies of one direction. With call slots, a
+// [slotLink] is both halves.
+
+// inbound is the half of a connection on which messages arrive; see [ring.Consumer].
+type inbound interface {
+	Drain(peer transport.PeerID, events []transport.Event) (n int, err error)
+	Empty() bool
+	Release()
 }
 
-// inbound is the half of a link in the worker's own inbox: an answerer with call slots, a
-// consumer otherwise.
-type inbound struct {
-	consumer *ring.Consumer
-	answerer *ring.Answerer
-}
-
-// newLink returns a link with its outbound half in the memory of a claimed ring.
-func newLink(memory []byte, s settings) (link, error) {
-	if s.inplace {
-		caller, err := ring.NewCaller(memory, s.calls)
-		return &slotLink{caller: caller}, err
+// newOutbound returns the outbound half in the memory of a claimed region. slots is the same if it
+// has call slots, or nil.
+func newOutbound(memory []byte, s settings) (out ring.Producer, slots *slotLink, err error) {
+	if !s.inplace {
+		out, err = ring.NewProducer(memory, s.algorithm, s.geometry)
+		return out, nil, err
 	}
-	producer, err := ring.NewProducer(memory, s.algorithm, s.geometry)
-	return &ringLink{out: producer}, err
+	slots = &slotLink{}
+	slots.caller, err = ring.NewCaller(memory, s.calls)
+	return slots, slots, err
 }
 
-// newInbound returns the inbound half for the peer that claims this ring.
-func newInbound(memory []byte, s settings) (in inbound, err error) {
-	if s.inplace {
-		in.answerer, err = ring.NewAnswerer(memory, s.calls)
-	} else {
-		in.consumer, err = ring.NewConsumer(memory, s.algorithm, s.geometry)
+// newInbound returns the half that the peer uses which claims this region: an answerer with call
+// slots, a consumer otherwise.
+func newInbound(memory []byte, s settings) (in inbound, answerer *ring.Answerer, err error) {
+	if !s.inplace {
+		in, err = ring.NewConsumer(memory, s.algorithm, s.geometry)
+		return in, nil, err
 	}
-	return in, err
+	answerer, err = ring.NewAnswerer(memory, s.calls)
+	return nil, answerer, err
 }
-
-// ringLink has one ring per direction, which carries calls and replies.
-type ringLink struct {
-	out *ring.Producer
-	in  *ring.Consumer
-}
-
-func (l *ringLink) join(in inbound) { l.in = in.consumer }
-
-func (l *ringLink) post(op *transport.Op) error {
-	return l.out.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload)
-}
-
-func (l *ringLink) publish() { l.out.Publish() }
-
-func (l *ringLink) drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
-	var m ring.Message
-	for n < len(events) {
-		ok, err := l.in.Pop(&m)
-		if !ok {
-			return n, err
-		}
-		fill(&events[n], peer, &m)
-		n++
-	}
-	return n, nil
-}
-
-func (l *ringLink) release()    { l.in.Release() }
-func (l *ringLink) empty() bool { return l.in.Empty() }
-
-func (l *ringLink) copied() (payloads, bytes uint64) { return 0, 0 }
 
 // slotLink has call slots for the calls of each side; a reply overwrites its call.
 type slotLink struct {
 	caller   *ring.Caller
-	answerer *ring.Answerer
+	answerer *ring.Answerer // nil until the peer's region is known
 }
 
-func (l *slotLink) join(in inbound) { l.answerer = in.answerer }
-
-func (l *slotLink) post(op *transport.Op) error {
-	if op.Kind == transport.OpCall {
-		return l.caller.Call(uint64(op.Token), op.Payload)
+// Push implements [ring.Producer]: a call, or a reply to one.
+func (l *slotLink) Push(kind ring.Kind, token uint64, payload []byte) error {
+	if kind == ring.KindA {
+		return l.caller.Call(token, payload)
 	}
 	if l.answerer == nil { // no request was polled yet
 		return ring.ErrNoCall
 	}
-	return l.answerer.Reply(uint64(op.Token), op.Payload)
+	return l.answerer.Reply(token, payload)
 }
 
-func (l *slotLink) publish() {}
+// Publish implements [ring.Producer]. Calls and replies are visible at once.
+func (l *slotLink) Publish() {}
 
-func (l *slotLink) drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+// Drain implements [inbound].
+func (l *slotLink) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
 	var m ring.Message
 	for n < len(events) {
 		ok, err := l.answerer.Pop(&m)
@@ -125,9 +85,13 @@ func (l *slotLink) drain(peer transport.PeerID, events []transport.Event) (n int
 	return n, nil
 }
 
-func (l *slotLink) release()    {} // the ring package alternates between buffers
-func (l *slotLink) empty() bool { return l.answerer.Empty() && l.caller.Empty() }
+// Empty implements [inbound].
+func (l *slotLink) Empty() bool { return l.answerer.Empty() && l.caller.Empty() }
 
+// Release implements [inbound]. The ring package alternates between buffers.
+func (l *slotLink) Release() {}
+
+// copied returns how many payloads Drain has copied, and their bytes.
 func (l *slotLink) copied() (payloads, bytes uint64) {
 	payloads, bytes = l.caller.Copied()
 	if l.answerer != nil {

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 
@@ -126,7 +127,8 @@ type peer struct {
 	id       transport.PeerID
 	inbox    *inbox // the peer's
 	index    int    // of the region that this worker has claimed there
-	link     link
+	out      ring.Producer
+	slots    *slotLink // out with call slots, or nil
 	armed    *atomic.Uint32
 	dirty    bool
 	lost     bool
@@ -137,15 +139,16 @@ type peer struct {
 
 // region is one region of the worker's own inbox, into which a peer writes.
 type region struct {
-	index   int
-	in      inbound
-	armed   *atomic.Uint32
-	closed  *atomic.Uint32
-	peer    *peer // nil until both sides have connected
-	idle    uint32
-	active  bool
-	held    bool // in delivered
-	closing bool // report the peer lost once the ring is empty
+	index    int
+	in       inbound        // nil with call slots until peer is known
+	answerer *ring.Answerer // with call slots
+	armed    *atomic.Uint32
+	closed   *atomic.Uint32
+	peer     *peer // nil until both sides have connected
+	idle     uint32
+	active   bool
+	held     bool // in delivered
+	closing  bool // report the peer lost once the ring is empty
 }
 
 func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
@@ -162,12 +165,12 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 		dirty:     make([]*peer, 0, s.peers), lost: endpoint.NewLostPeers(s.peers),
 	}
 	for i := range w.regions {
-		half, err := newInbound(in.memory(i), s)
+		half, answerer, err := newInbound(in.memory(i), s)
 		if err != nil {
 			return nil, errors.Join(err, in.segment.Close())
 		}
 		w.regions[i] = &region{
-			index: i, in: half,
+			index: i, in: half, answerer: answerer,
 			armed: in.word32(i, armedOffset), closed: in.word32(i, closedOffset),
 		}
 	}
@@ -226,7 +229,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (*peer, error) {
 	if p.inbox, err = openInbox(a, w.settings); err == nil {
 		if p.index, err = p.inbox.claim(w.inbox.nonce); err == nil {
 			p.armed = p.inbox.word32(p.index, armedOffset)
-			p.link, err = newLink(p.inbox.memory(p.index), w.settings)
+			p.out, p.slots, err = newOutbound(p.inbox.memory(p.index), w.settings)
 		}
 	}
 	if err != nil {
@@ -273,8 +276,8 @@ func (w *worker) work() endpoint.Work {
 	sum := endpoint.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes,
 		Syscalls: c.syscalls, Doorbells: c.notifications}
 	for _, p := range w.peers.ByID {
-		if p != nil {
-			payloads, bytes := p.link.copied()
+		if p != nil && p.slots != nil {
+			payloads, bytes := p.slots.copied()
 			sum.Copies += payloads
 			sum.CopiedBytes += bytes
 		}

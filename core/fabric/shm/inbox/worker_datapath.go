@@ -31,7 +31,7 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
 			return i, p.errors.Unsupported
 		}
-		if err := p.link.post(op); err != nil {
+		if err := p.out.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload); err != nil {
 			return i, w.refused(p, err)
 		}
 		w.counts.posted++
@@ -52,7 +52,7 @@ func (w *worker) refused(p *peer, err error) error {
 	switch err {
 	case ring.ErrFull:
 		// Publish what is pushed, so that the peer can make room.
-		p.link.publish()
+		p.out.Publish()
 		w.counts.full++
 		return nil
 	case ring.ErrTooLong:
@@ -72,7 +72,7 @@ func (w *worker) Flush() error {
 	}
 	for _, p := range w.dirty {
 		p.dirty = false
-		p.link.publish()
+		p.out.Publish()
 		// The processor may execute this load before the publish. The owner of the
 		// ring runs a barrier for both sides between arming and looking again
 		// (retireIdle, Wait): either it sees what was published, or this load sees the
@@ -93,7 +93,7 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	}
 	for _, r := range w.delivered {
 		r.held = false
-		r.peer.link.release()
+		r.in.Release()
 	}
 	w.delivered = w.delivered[:0]
 	if sequence := w.inbox.notifier.sequence.Load(); sequence != w.sequence {
@@ -135,7 +135,7 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 
 // drain moves messages from a ring to events.
 func (w *worker) drain(r *region, events []transport.Event) (n int, err error) {
-	n, err = r.peer.link.drain(r.peer.id, events)
+	n, err = r.in.Drain(r.peer.id, events)
 	if err != nil {
 		w.lose(r.peer)
 		return n, r.peer.errors.Corrupt
@@ -154,7 +154,7 @@ func (w *worker) drain(r *region, events []transport.Event) (n int, err error) {
 // idle for long; then it returns true.
 func (w *worker) retireIdle(r *region, at int) bool {
 	if r.closing {
-		if !r.peer.link.empty() { // drain of call slots may look at the oldest call only
+		if !r.in.Empty() { // Drain of call slots may look at the oldest call only
 			return false
 		}
 		w.lose(r.peer)
@@ -168,7 +168,7 @@ func (w *worker) retireIdle(r *region, at int) bool {
 	r.armed.Store(1)
 	shm.Barrier() // pairs with Flush
 	w.counts.syscalls++
-	if !r.peer.link.empty() && r.armed.CompareAndSwap(1, 0) {
+	if !r.in.Empty() && r.armed.CompareAndSwap(1, 0) {
 		return false
 	}
 	w.counts.armed++
@@ -229,7 +229,9 @@ func (w *worker) activate(r *region) {
 			}
 			return
 		}
-		r.peer.link.join(r.in)
+		if slots := r.peer.slots; slots != nil {
+			slots.answerer, r.in = r.answerer, slots
+		}
 	}
 	if r.peer.lost {
 		return
@@ -264,7 +266,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 	shm.Barrier() // pairs with Flush
 	w.counts.syscalls++
 	for _, r := range w.active {
-		if r.closing || !r.peer.link.empty() {
+		if r.closing || !r.in.Empty() {
 			for _, r := range w.active {
 				r.armed.Store(0)
 			}

@@ -35,8 +35,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 type pair struct {
-	producer *ring.Producer
-	consumer *ring.Consumer
+	producer ring.Producer
+	consumer ring.Consumer
 }
 
 func newPair(b *testing.B, a ring.Algorithm) pair {
@@ -113,7 +113,7 @@ func benchmarkRoundTrip(b *testing.B, a ring.Algorithm, depth int) {
 }
 
 // echo answers every call until it is stopped. It ends with stop set.
-func echo(calls *ring.Consumer, replies *ring.Producer, stop *atomic.Bool) error {
+func echo(calls ring.Consumer, replies ring.Producer, stop *atomic.Bool) error {
 	defer stop.Store(true)
 	var m ring.Message
 	for !stop.Load() {
@@ -142,7 +142,7 @@ func echo(calls *ring.Consumer, replies *ring.Producer, stop *atomic.Bool) error
 
 // keepInFlight makes count calls, up to depth in flight. A call that finds the ring full is not in
 // flight.
-func keepInFlight(calls *ring.Producer, replies *ring.Consumer, depth, count int,
+func keepInFlight(calls ring.Producer, replies ring.Consumer, depth, count int,
 	stop *atomic.Bool) error {
 	payload := make([]byte, 32)
 	inFlight := 0

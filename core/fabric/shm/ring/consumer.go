@@ -1,21 +1,27 @@
 package ring
 
-import "transportbench/core/fabric/shm"
+import (
+	"transportbench/core/fabric/shm"
+	"transportbench/core/transport"
+)
 
-// Consumer is the reading side of a ring. It belongs to one thread.
-type Consumer struct {
-	side
-	popped   uint64 // messages handed out
-	tail     uint64 // Lamport: messages known to be published
-	reported uint64 // Onesided: value of head in shared memory
-
-	arenaSize    uint64
-	arenaPopped  int // bytes of spilled payloads handed out since the last report
-	arenaQuarter int
+// Consumer is the reading side of a ring. It belongs to one thread. Payloads lie in the ring and are
+// valid until Release; the other side can still write to them, so copy a byte if you read it more
+// than once.
+type Consumer interface {
+	// Pop puts the next message into m; ok is false if there is none. It does not allocate. It
+	// returns ErrCorrupt.
+	Pop(m *Message) (ok bool, err error)
+	// Drain is Pop into events of this peer, whose kinds have the numbers of message kinds, until
+	// none is left or the events are full. It returns their number.
+	Drain(peer transport.PeerID, events []transport.Event) (n int, err error)
+	// Empty reports whether no message is left to pop. A corrupt ring is not empty.
+	Empty() bool
+	// Release returns the slots of all popped messages to the producer.
+	Release()
 }
 
-// Message is one message. Its payload lies in the ring and is valid until Release. The other side
-// can still write to it, so copy a byte if you read it more than once.
+// Message is one message.
 //
 // Pop fills a Message that the caller provides. A returned value would be stored field by
 // field and then copied with wide loads, which stall on the narrow stores.
@@ -26,114 +32,266 @@ type Message struct {
 }
 
 // NewConsumer returns the reading side of a ring; see [NewProducer] for the memory.
-func NewConsumer(b []byte, a Algorithm, g Geometry) (*Consumer, error) {
-	s, err := newSide(b, a, g)
+func NewConsumer(b []byte, a Algorithm, g Geometry) (Consumer, error) {
+	c, err := newConsumer(b, g)
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{side: s, arenaSize: uint64(g.Arena), arenaQuarter: g.Arena / 4}, nil
-}
-
-// ready reports whether the next message has arrived in its slot.
-func (c *Consumer) ready(slot uintptr) (bool, error) {
-	switch c.algorithm {
-	case Lamport:
-		if c.popped != c.tail {
-			return true, nil
-		}
-		tail := c.load64(tailOffset) // pairs with the producer's store in Publish
-		if tail-c.popped > c.slots {
-			return false, ErrCorrupt
-		}
-		c.tail = tail
-		return tail != c.popped, nil
+	switch a {
 	case FastForward:
-		flag := c.load32(slot + flagOffset) // pairs with the producer's store in Push
-		if flag > 1 {
-			return false, ErrCorrupt
-		}
-		// If all slots are handed out and not released, the flag belongs to the
-		// previous lap.
-		return flag == 1 && c.popped-c.released < c.slots, nil
+		return &FastForwardConsumer{c}, nil
+	case Onesided:
+		return &onesidedConsumer{consumer: c}, nil
 	default:
-		flag := c.load32(slot + flagOffset) // pairs with the producer's store in Push
-		generation := c.generation(c.popped)
-		if flag == generation {
-			return true, nil
-		}
-		if flag != generation-1 {
-			return false, ErrCorrupt
-		}
-		return false, nil
+		return &lamportConsumer{consumer: c}, nil
 	}
 }
 
-// Pop puts the next message into m; ok is false if there is none. It does not allocate.
-// It returns ErrCorrupt.
-func (c *Consumer) Pop(m *Message) (ok bool, err error) {
+// consumer is what the consumers of all algorithms have in common.
+type consumer struct {
+	side
+	popped uint64 // messages handed out
+
+	arenaSize    uint64
+	arenaPopped  int // bytes of spilled payloads handed out since the last report
+	arenaQuarter int
+}
+
+func newConsumer(b []byte, g Geometry) (consumer, error) {
+	s, err := newSide(b, g)
+	return consumer{side: s, arenaSize: uint64(g.Arena), arenaQuarter: g.Arena / 4}, err
+}
+
+// take returns the next message, which has arrived. ok is false if it is corrupt.
+func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 	slot := c.slot(c.popped)
-	if ok, err = c.ready(slot); !ok || err != nil {
-		return false, err
-	}
 	kind, length, spilled := unpackMeta(*c.plain32(slot + metaOffset))
 	if kind != KindA && kind != KindB {
-		return false, ErrCorrupt
+		return 0, 0, nil, false
 	}
-	m.Kind = kind
-	m.Token = *c.plain64(slot + tokenOffset)
-	if !spilled {
-		if length > InlineSize {
-			return false, ErrCorrupt
+	if spilled {
+		if payload, ok = c.spilled(slot, length); !ok {
+			return 0, 0, nil, false
 		}
-		m.Payload = c.slice(slot+payloadOffset, length)
 	} else {
-		offset := *c.plain64(slot + payloadOffset)
-		if length > c.maxPayload || offset > c.arenaSize || uint64(length) > c.arenaSize-offset {
-			return false, ErrCorrupt
+		if length > InlineSize {
+			return 0, 0, nil, false
 		}
-		m.Payload = c.slice(c.arenaBase+uintptr(offset), length)
-		c.arenaPopped += length + arenaAlign
-	}
-	if c.algorithm == FastForward {
-		// Release will write to the line, and would wait for its ownership then. To request lines
-		// of later slots here or in Push costs more than it gains: it takes them away from the side
-		// that still uses them.
-		shm.PrefetchWrite(c.plain32(slot))
+		payload = c.slice(slot+payloadOffset, length)
 	}
 	c.popped++
+	return kind, *c.plain64(slot + tokenOffset), payload, true
+}
+
+// spilled returns the payload of a message that has it in the arena.
+func (c *consumer) spilled(slot uintptr, length int) (payload []byte, ok bool) {
+	offset := *c.plain64(slot + payloadOffset)
+	if length > c.maxPayload || offset > c.arenaSize || uint64(length) > c.arenaSize-offset {
+		return nil, false
+	}
+	c.arenaPopped += length + arenaAlign
+	return c.slice(c.arenaBase+uintptr(offset), length), true
+}
+
+// pop is Pop for a message that has arrived.
+func (c *consumer) pop(m *Message) (ok bool, err error) {
+	if m.Kind, m.Token, m.Payload, ok = c.take(); !ok {
+		return false, ErrCorrupt
+	}
 	return true, nil
 }
 
-// Empty reports whether no message is left to pop. A corrupt ring is not empty.
-func (c *Consumer) Empty() bool {
-	ready, err := c.ready(c.slot(c.popped))
+// drain is one step of Drain for a message that has arrived. It assigns field by field because a
+// literal would be built on the stack with narrow stores, and the wide loads that copy it would
+// stall on them.
+func (c *consumer) drain(peer transport.PeerID, e *transport.Event) error {
+	kind, token, payload, ok := c.take()
+	if !ok {
+		return ErrCorrupt
+	}
+	e.Kind = transport.EventKind(kind)
+	e.Peer = peer
+	e.Token = transport.Token(token)
+	e.Payload = payload
+	e.Size = len(payload)
+	return nil
+}
+
+// lamportConsumer is the consumer of [Lamport].
+type lamportConsumer struct {
+	consumer
+	tail uint64 // messages known to be published
+}
+
+// ready reports whether the next message has arrived.
+func (c *lamportConsumer) ready() (bool, error) {
+	if c.popped != c.tail {
+		return true, nil
+	}
+	tail := c.load64(tailOffset) // pairs with the producer's store in Publish
+	if tail-c.popped > c.slots {
+		return false, ErrCorrupt
+	}
+	c.tail = tail
+	return tail != c.popped, nil
+}
+
+// Pop implements [Consumer].
+func (c *lamportConsumer) Pop(m *Message) (ok bool, err error) {
+	if ok, err = c.ready(); !ok {
+		return false, err
+	}
+	return c.pop(m)
+}
+
+// Drain implements [Consumer].
+func (c *lamportConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+	for ; n < len(events); n++ {
+		if ok, err := c.ready(); !ok {
+			return n, err
+		}
+		if err := c.drain(peer, &events[n]); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Empty implements [Consumer].
+func (c *lamportConsumer) Empty() bool {
+	ready, err := c.ready()
 	return !ready && err == nil
 }
 
-// Release returns the slots of all popped messages to the producer. Their payloads are
-// no longer valid.
-func (c *Consumer) Release() {
+// Release implements [Consumer].
+func (c *lamportConsumer) Release() {
+	if c.released != c.popped {
+		c.released = c.popped
+		c.store64(headOffset, c.popped) // pairs with the load in readHead
+	}
+}
+
+// onesidedConsumer is the consumer of [Onesided].
+type onesidedConsumer struct {
+	consumer
+	reported uint64 // value of head in shared memory
+}
+
+// ready reports whether the next message has arrived.
+func (c *onesidedConsumer) ready() (bool, error) {
+	flag := c.load32(c.slot(c.popped) + flagOffset) // pairs with the producer's store in Push
+	generation := c.generation(c.popped)
+	if flag == generation {
+		return true, nil
+	}
+	if flag != generation-1 {
+		return false, ErrCorrupt
+	}
+	return false, nil
+}
+
+// Pop implements [Consumer].
+func (c *onesidedConsumer) Pop(m *Message) (ok bool, err error) {
+	if ok, err = c.ready(); !ok {
+		return false, err
+	}
+	return c.pop(m)
+}
+
+// Drain implements [Consumer].
+func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+	for ; n < len(events); n++ {
+		if ok, err := c.ready(); !ok {
+			return n, err
+		}
+		if err := c.drain(peer, &events[n]); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Empty implements [Consumer].
+func (c *onesidedConsumer) Empty() bool {
+	ready, err := c.ready()
+	return !ready && err == nil
+}
+
+// Release implements [Consumer].
+func (c *onesidedConsumer) Release() {
+	c.released = c.popped
+	if c.popped-c.reported >= c.slots/4 ||
+		c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
+		c.store64(headOffset, c.popped) // pairs with the load in readHead
+		c.reported = c.popped
+		c.arenaPopped = 0
+	}
+}
+
+// FastForwardConsumer is the consumer of [FastForward].
+type FastForwardConsumer struct{ consumer }
+
+// NewFastForwardConsumer is [NewConsumer] for that algorithm.
+func NewFastForwardConsumer(b []byte, g Geometry) (*FastForwardConsumer, error) {
+	c, err := newConsumer(b, g)
+	return &FastForwardConsumer{c}, err
+}
+
+// ready reports whether the next message has arrived.
+func (c *FastForwardConsumer) ready() (bool, error) {
+	flag := c.load32(c.slot(c.popped) + flagOffset) // pairs with the producer's store in Push
+	if flag > 1 {
+		return false, ErrCorrupt
+	}
+	// If all slots are handed out and not released, the flag belongs to the previous lap.
+	return flag == 1 && c.popped-c.released < c.slots, nil
+}
+
+// prefetch requests the line of the next message, to which Release will write and whose ownership
+// it would wait for then. To request lines of later slots here or in Push costs more than it gains:
+// it takes them away from the side that still uses them.
+func (c *FastForwardConsumer) prefetch() { shm.PrefetchWrite(c.plain32(c.slot(c.popped))) }
+
+// Pop implements [Consumer].
+func (c *FastForwardConsumer) Pop(m *Message) (ok bool, err error) {
+	if ok, err = c.ready(); !ok {
+		return false, err
+	}
+	c.prefetch()
+	return c.pop(m)
+}
+
+// Drain implements [Consumer].
+func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+	for ; n < len(events); n++ {
+		if ok, err := c.ready(); !ok {
+			return n, err
+		}
+		c.prefetch()
+		if err := c.drain(peer, &events[n]); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Empty implements [Consumer].
+func (c *FastForwardConsumer) Empty() bool {
+	ready, err := c.ready()
+	return !ready && err == nil
+}
+
+// Release implements [Consumer].
+func (c *FastForwardConsumer) Release() {
 	first := c.released
 	if first == c.popped {
 		return
 	}
 	c.released = c.popped
-	switch c.algorithm {
-	case Lamport:
-		c.store64(headOffset, c.popped) // pairs with the load in reclaim
-	case FastForward:
-		// The producer waits for the oldest of these slots. So only that store, the
-		// last one, must be ordered; it pairs with the load in Push.
-		for position := first + 1; position != c.popped; position++ {
-			*c.plain32(c.slot(position) + flagOffset) = 0
-		}
-		c.store32(c.slot(first)+flagOffset, 0)
-	case Onesided:
-		if c.popped-c.reported >= c.slots/4 || c.arenaPopped >= c.arenaQuarter &&
-			c.arenaPopped > 0 {
-			c.store64(headOffset, c.popped) // pairs with the load in reclaim
-			c.reported = c.popped
-			c.arenaPopped = 0
-		}
+	// The producer waits for the oldest of these slots. So only that store, the last one, must be
+	// ordered; it pairs with the load in Push.
+	for position := first + 1; position != c.popped; position++ {
+		*c.plain32(c.slot(position) + flagOffset) = 0
 	}
+	c.store32(c.slot(first)+flagOffset, 0)
 }

@@ -128,7 +128,6 @@ func (g Geometry) MaxPayload() int { return max(InlineSize, g.Arena/4) }
 // side is what the producer and the consumer of a ring have in common.
 type side struct {
 	memory
-	algorithm  Algorithm
 	lapShift   uint8
 	mask       uint64
 	slots      uint64
@@ -137,7 +136,7 @@ type side struct {
 	arenaBase  uintptr
 }
 
-func newSide(b []byte, a Algorithm, g Geometry) (side, error) {
+func newSide(b []byte, g Geometry) (side, error) {
 	if err := g.Check(); err != nil {
 		return side{}, err
 	}
@@ -146,7 +145,7 @@ func newSide(b []byte, a Algorithm, g Geometry) (side, error) {
 		return side{}, err
 	}
 	return side{
-		memory: m, algorithm: a, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
+		memory: m, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
 		lapShift:   uint8(bits.TrailingZeros(uint(g.Slots))),
 		maxPayload: g.MaxPayload(),
 		arenaBase:  uintptr(slotsOffset + g.Slots*SlotSize),

@@ -1,10 +1,38 @@
 package ring
 
 // Producer is the writing side of a ring. It belongs to one thread.
-type Producer struct {
+type Producer interface {
+	// Push copies a message into the ring. It does not allocate. It returns ErrFull, ErrTooLong or
+	// ErrCorrupt.
+	Push(kind Kind, token uint64, payload []byte) error
+	// Publish makes everything pushed visible to the consumer. It is a release store: it does not
+	// order later loads, which the processor may execute first. It does nothing for the algorithms
+	// whose messages are visible once they are pushed.
+	Publish()
+}
+
+// NewProducer returns the writing side of a ring in b, which must be all zero, aligned to
+// 64 bytes, and shared with one consumer of the same algorithm and geometry. b must stay
+// mapped for as long as the ring is used.
+func NewProducer(b []byte, a Algorithm, g Geometry) (Producer, error) {
+	p, err := newProducer(b, g)
+	if err != nil {
+		return nil, err
+	}
+	switch a {
+	case FastForward:
+		return &FastForwardProducer{p}, nil
+	case Onesided:
+		return &onesidedProducer{p}, nil
+	default:
+		return &lamportProducer{producer: p}, nil
+	}
+}
+
+// producer is what the producers of all algorithms have in common.
+type producer struct {
 	side
-	pushed    uint64 // messages written
-	published uint64 // messages made visible
+	pushed uint64 // messages written
 
 	arena      arena
 	spills     []spill // of messages not known to be released, oldest first, circular
@@ -18,77 +46,30 @@ type spill struct {
 	end      uint64 // position in the arena after its payload
 }
 
-// NewProducer returns the writing side of a ring in b, which must be all zero, aligned to
-// 64 bytes, and shared with one consumer of the same algorithm and geometry. b must stay
-// mapped for as long as the ring is used.
-func NewProducer(b []byte, a Algorithm, g Geometry) (*Producer, error) {
-	s, err := newSide(b, a, g)
+func newProducer(b []byte, g Geometry) (producer, error) {
+	s, err := newSide(b, g)
 	if err != nil {
-		return nil, err
+		return producer{}, err
 	}
-	p := &Producer{side: s, arena: arena{size: uint64(g.Arena)}}
+	p := producer{side: s, arena: arena{size: uint64(g.Arena)}}
 	if g.Arena > 0 {
 		p.spills = make([]spill, g.Slots)
 	}
 	return p, nil
 }
 
-// Push copies a message into the ring. With Lamport it is visible to the consumer after
-// Publish, with the other algorithms at once. Push does not allocate. It returns ErrFull,
-// ErrTooLong or ErrCorrupt.
-func (p *Producer) Push(kind Kind, token uint64, payload []byte) error {
-	position := p.pushed
-	slot := p.slot(position)
-	switch {
-	case p.algorithm == FastForward:
-		// Pairs with the consumer's store in Release, which comes after its reads
-		// of the slot.
-		if flag := p.load32(slot + flagOffset); flag != 0 {
-			if flag != 1 {
-				return ErrCorrupt
-			}
-			return ErrFull
-		}
-	case position-p.released >= p.slots:
-		if err := p.reclaim(); err != nil {
-			return err
-		}
-		if position-p.released >= p.slots {
-			return ErrFull
-		}
-	}
-	if len(payload) <= InlineSize {
-		*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), false)
-		*p.plain64(slot + tokenOffset) = token
-		copy(p.slice(slot+payloadOffset, InlineSize), payload)
-	} else if err := p.spill(slot, kind, token, payload); err != nil {
-		return err
-	}
-	p.pushed = position + 1
-	switch p.algorithm {
-	case FastForward:
-		p.store32(slot+flagOffset, 1) // pairs with the load in ready
-		p.published = p.pushed
-	case Onesided:
-		p.store32(slot+flagOffset, p.generation(position)) // pairs with the load in ready
-		p.published = p.pushed
-	}
-	return nil
+// putInline writes a message with a payload of at most InlineSize bytes.
+func (p *producer) putInline(slot uintptr, kind Kind, token uint64, payload []byte) {
+	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), false)
+	*p.plain64(slot + tokenOffset) = token
+	copy(p.slice(slot+payloadOffset, InlineSize), payload)
 }
 
-// spill is Push for a payload that does not fit into a slot.
-func (p *Producer) spill(slot uintptr, kind Kind, token uint64, payload []byte) error {
-	if len(payload) > p.maxPayload {
-		return ErrTooLong
-	}
+// putSpilled writes a message with a longer payload. It returns false if the arena has no room.
+func (p *producer) putSpilled(slot uintptr, kind Kind, token uint64, payload []byte) bool {
 	offset, end, ok := p.arena.reserve(len(payload))
 	if !ok || p.nextSpill-p.firstSpill == p.slots {
-		if err := p.reclaim(); err != nil {
-			return err
-		}
-		if offset, end, ok = p.arena.reserve(len(payload)); !ok {
-			return ErrFull
-		}
+		return false
 	}
 	p.arena.next = end
 	p.spills[p.nextSpill&p.mask] = spill{position: p.pushed, end: end}
@@ -97,36 +78,11 @@ func (p *Producer) spill(slot uintptr, kind Kind, token uint64, payload []byte) 
 	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), true)
 	*p.plain64(slot + tokenOffset) = token
 	*p.plain64(slot + payloadOffset) = offset
-	return nil
+	return true
 }
 
-// Publish makes everything pushed visible to the consumer. It is a release store: it
-// does not order later loads, which the processor may execute first.
-func (p *Producer) Publish() {
-	if p.published == p.pushed {
-		return
-	}
-	p.store64(tailOffset, p.pushed) // pairs with the load in ready
-	p.published = p.pushed
-}
-
-// reclaim updates released from the shared memory and frees the arena up to there.
-func (p *Producer) reclaim() error {
-	if p.algorithm == FastForward {
-		// Pushing into a slot again proved that its previous message was released.
-		if p.pushed-p.released > p.slots {
-			p.released = p.pushed - p.slots
-		}
-		for p.released < p.pushed && p.load32(p.slot(p.released)+flagOffset) == 0 {
-			p.released++
-		}
-	} else {
-		head := p.load64(headOffset) // pairs with the consumer's store in Release
-		if head-p.released > p.published-p.released {
-			return ErrCorrupt
-		}
-		p.released = head
-	}
+// freeSpills frees the arena up to the message before released.
+func (p *producer) freeSpills() {
 	for p.firstSpill != p.nextSpill {
 		oldest := p.spills[p.firstSpill&p.mask]
 		if oldest.position >= p.released {
@@ -135,5 +91,149 @@ func (p *Producer) reclaim() error {
 		p.arena.freed = oldest.end
 		p.firstSpill++
 	}
+}
+
+// readHead updates released from the consumer's head, which is at most published.
+func (p *producer) readHead(published uint64) error {
+	head := p.load64(headOffset) // pairs with the consumer's store in Release
+	if head-p.released > published-p.released {
+		return ErrCorrupt
+	}
+	p.released = head
+	p.freeSpills()
 	return nil
 }
+
+// lamportProducer is the producer of [Lamport].
+type lamportProducer struct {
+	producer
+	published uint64 // messages made visible
+}
+
+// Push implements [Producer].
+func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
+	if p.pushed-p.released >= p.slots {
+		if err := p.readHead(p.published); err != nil {
+			return err
+		}
+		if p.pushed-p.released >= p.slots {
+			return ErrFull
+		}
+	}
+	slot := p.slot(p.pushed)
+	if len(payload) <= InlineSize {
+		p.putInline(slot, kind, token, payload)
+	} else if err := p.spill(p.published, slot, kind, token, payload); err != nil {
+		return err
+	}
+	p.pushed++
+	return nil
+}
+
+// Publish implements [Producer].
+func (p *lamportProducer) Publish() {
+	if p.published == p.pushed {
+		return
+	}
+	p.store64(tailOffset, p.pushed) // pairs with the load in ready
+	p.published = p.pushed
+}
+
+// onesidedProducer is the producer of [Onesided].
+type onesidedProducer struct{ producer }
+
+// Push implements [Producer].
+func (p *onesidedProducer) Push(kind Kind, token uint64, payload []byte) error {
+	position := p.pushed
+	if position-p.released >= p.slots {
+		if err := p.readHead(position); err != nil {
+			return err
+		}
+		if position-p.released >= p.slots {
+			return ErrFull
+		}
+	}
+	slot := p.slot(position)
+	if len(payload) <= InlineSize {
+		p.putInline(slot, kind, token, payload)
+	} else if err := p.spill(position, slot, kind, token, payload); err != nil {
+		return err
+	}
+	p.pushed = position + 1
+	p.store32(slot+flagOffset, p.generation(position)) // pairs with the load in ready
+	return nil
+}
+
+// Publish implements [Producer].
+func (p *onesidedProducer) Publish() {}
+
+// spill is Push for a payload that does not fit into a slot, in a ring with a head.
+func (p *producer) spill(published uint64, slot uintptr, kind Kind, token uint64,
+	payload []byte) error {
+	if len(payload) > p.maxPayload {
+		return ErrTooLong
+	}
+	if p.putSpilled(slot, kind, token, payload) {
+		return nil
+	}
+	if err := p.readHead(published); err != nil {
+		return err
+	}
+	if !p.putSpilled(slot, kind, token, payload) {
+		return ErrFull
+	}
+	return nil
+}
+
+// FastForwardProducer is the producer of [FastForward].
+type FastForwardProducer struct{ producer }
+
+// NewFastForwardProducer is [NewProducer] for that algorithm.
+func NewFastForwardProducer(b []byte, g Geometry) (*FastForwardProducer, error) {
+	p, err := newProducer(b, g)
+	return &FastForwardProducer{p}, err
+}
+
+// Push implements [Producer].
+func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) error {
+	slot := p.slot(p.pushed)
+	// Pairs with the consumer's store in Release, which comes after its reads of the slot.
+	if flag := p.load32(slot + flagOffset); flag != 0 {
+		if flag != 1 {
+			return ErrCorrupt
+		}
+		return ErrFull
+	}
+	if len(payload) <= InlineSize {
+		p.putInline(slot, kind, token, payload)
+	} else if err := p.spill(slot, kind, token, payload); err != nil {
+		return err
+	}
+	p.pushed++
+	p.store32(slot+flagOffset, 1) // pairs with the load in ready
+	return nil
+}
+
+func (p *FastForwardProducer) spill(slot uintptr, kind Kind, token uint64, payload []byte) error {
+	if len(payload) > p.maxPayload {
+		return ErrTooLong
+	}
+	if p.putSpilled(slot, kind, token, payload) {
+		return nil
+	}
+	// Pushing into a slot again proved that its previous message was released.
+	if p.pushed-p.released > p.slots {
+		p.released = p.pushed - p.slots
+	}
+	for p.released < p.pushed && p.load32(p.slot(p.released)+flagOffset) == 0 {
+		p.released++
+	}
+	p.freeSpills()
+	if !p.putSpilled(slot, kind, token, payload) {
+		return ErrFull
+	}
+	return nil
+}
+
+// Publish implements [Producer].
+func (p *FastForwardProducer) Publish() {}

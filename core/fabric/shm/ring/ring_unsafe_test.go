@@ -19,7 +19,7 @@ func alignedMemory(n int) []byte {
 	return b[skip : skip+n]
 }
 
-func newRing(t testing.TB, a Algorithm, g Geometry) (*Producer, *Consumer) {
+func newRing(t testing.TB, a Algorithm, g Geometry) (Producer, Consumer) {
 	b := alignedMemory(g.Bytes())
 	p, err := NewProducer(b, a, g)
 	require.NoError(t, err)

@@ -34,8 +34,6 @@ const (
 
 var (
 	meshGeometry = ring.Geometry{Slots: ringSlots}
-	// meshAlgorithm makes messages visible at once, which suits calls that wait for each other.
-	meshAlgorithm = ring.FastForward
 )
 
 // mesh measures each kind of mesh with 2, 4 and 8 nodes.
@@ -205,14 +203,15 @@ func (n *node) meshNode() error {
 
 // ringLinks has a ring to and from each other node.
 type ringLinks struct {
-	out []*ring.Producer // nil for the node itself
-	in  []*ring.Consumer
+	// FastForward makes messages visible at once, which suits calls that wait for each other.
+	out []*ring.FastForwardProducer // nil for the node itself
+	in  []*ring.FastForwardConsumer
 	m   ring.Message
 	buf [meshPayload]byte
 }
 
 func (n *node) newRingLinks() (*ringLinks, error) {
-	l := &ringLinks{out: make([]*ring.Producer, n.Nodes), in: make([]*ring.Consumer, n.Nodes)}
+	l := &ringLinks{out: make([]*ring.FastForwardProducer, n.Nodes), in: make([]*ring.FastForwardConsumer, n.Nodes)}
 	size := meshGeometry.Bytes()
 	between := func(from, to int) []byte { return n.body[(from*n.Nodes+to)*size:][:size] }
 	for peer := range n.Nodes {
@@ -220,12 +219,10 @@ func (n *node) newRingLinks() (*ringLinks, error) {
 			continue
 		}
 		var err error
-		if l.out[peer], err = ring.NewProducer(between(n.Node, peer), meshAlgorithm,
-			meshGeometry); err != nil {
+		if l.out[peer], err = ring.NewFastForwardProducer(between(n.Node, peer), meshGeometry); err != nil {
 			return nil, err
 		}
-		if l.in[peer], err = ring.NewConsumer(between(peer, n.Node), meshAlgorithm,
-			meshGeometry); err != nil {
+		if l.in[peer], err = ring.NewFastForwardConsumer(between(peer, n.Node), meshGeometry); err != nil {
 			return nil, err
 		}
 	}

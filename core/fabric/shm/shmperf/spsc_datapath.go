@@ -63,7 +63,7 @@ func (n *node) measureFloor() error {
 
 // rings returns a producer of one ring of the body and a consumer of the other. Node 0 produces
 // into the first.
-func (n *node) rings() (*ring.Producer, *ring.Consumer, error) {
+func (n *node) rings() (ring.Producer, ring.Consumer, error) {
 	a, err := ring.ParseAlgorithm(n.Variant)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func (n *node) stream() error {
 }
 
 // produce pushes messages until the measurement is over.
-func (n *node) produce(producer *ring.Producer) error {
+func (n *node) produce(producer ring.Producer) error {
 	var payload [spscPayload]byte
 	for token := uint64(0); n.phase.Load() != over; {
 		first := token
@@ -219,7 +219,7 @@ func (n *node) call() error {
 }
 
 // answer echoes calls until the measurement is over.
-func (n *node) answer(producer *ring.Producer, consumer *ring.Consumer) error {
+func (n *node) answer(producer ring.Producer, consumer ring.Consumer) error {
 	var m ring.Message
 	for n.phase.Load() != over {
 		answered := false
