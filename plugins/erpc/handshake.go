@@ -206,6 +206,7 @@ func (w *worker) lose(p *session, reason error) {
 		w.connecting--
 	}
 	p.state = lost
+	w.peers.Shut(p.id)
 	for i := range p.slots {
 		w.stopAwaiting(&p.slots[i])
 	}

@@ -125,6 +125,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, address []byt
 		}
 	}
 	w.peers.Add(id, peer.Nonce, p)
+	w.peers.Open(id, w.settings.payload, &p.errors)
 	if int(p.localNumber) == len(w.sessions) {
 		w.sessions = append(w.sessions, nil)
 	}

@@ -16,15 +16,9 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	now := w.clock()
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		}
-		p := w.peers.ByID[op.Peer]
-		if p.state == lost {
-			return i, p.errors.Down
-		}
-		if len(op.Payload) > w.settings.payload {
-			return i, p.errors.TooLarge
+		p := w.peers.Admit(op)
+		if p == nil {
+			return i, w.peers.Refusal(name, op)
 		}
 		switch op.Kind {
 		case transport.OpCall:

@@ -263,6 +263,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 		}
 	})
 	w.peers.Add(id, a.Nonce, p)
+	w.peers.Open(id, s.payload, &p.errors)
 	switch {
 	case s.unary:
 		w.group.Go(p.watch)

@@ -15,15 +15,9 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
-			return i, name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		}
-		p := w.peers.ByID[op.Peer]
-		switch {
-		case p.state == peerLost:
-			return i, p.errors.Down
-		case len(op.Payload) > w.settings.payload:
-			return i, p.errors.TooLarge
+		p := w.peers.Admit(op)
+		if p == nil {
+			return i, w.peers.Refusal(name, op)
 		}
 		taken := false
 		switch op.Kind {
@@ -122,6 +116,7 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 				continue
 			}
 			p.state = peerLost
+			w.peers.Shut(p.id)
 			if corrupt { // the next Poll reports the loss
 				w.lost.Add(p.id)
 				return n, p.errors.Corrupt

@@ -153,7 +153,7 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 		return fmt.Errorf("provider %s does not take the peer's address: %w",
 			e.fabric.Provider, err)
 	}
-	w.Peers.Add(id, a.nonce, p)
+	w.Enter(p, a.nonce)
 	return nil
 }
 

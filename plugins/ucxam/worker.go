@@ -104,7 +104,7 @@ func (w *worker) connect(id transport.PeerID, encoded []byte) error {
 	}
 	own := &peer{info: info, probe: slices.Clone(a.probe)}
 	p := w.NewPeer(id, own)
-	w.Peers.Add(id, a.nonce, p)
+	w.Enter(p, a.nonce)
 	if own.lane, err = laneOf(info); err == nil && own.lane.transport != w.endpoint.lane.transport {
 		err = transport.Unavailable("the transport was opened for %s and UCX chose %s for this "+
 			"peer: set the option %q or %q to a transport that reaches all peers",

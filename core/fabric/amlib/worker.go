@@ -132,14 +132,20 @@ func (w *Worker) CheckWindow(window int) error {
 		window, w.window)
 }
 
-// NewPeer returns a connection to enter into Peers.
+// NewPeer returns a connection for [Worker.Enter].
 func (w *Worker) NewPeer(id transport.PeerID, own any) *Peer {
 	return &Peer{ID: id, Own: own, errors: w.name.PeerErrors(id)}
 }
 
+// Enter enters a connection to the worker with this nonce.
+func (w *Worker) Enter(p *Peer, nonce uint64) {
+	w.Peers.Add(p.ID, nonce, p)
+	w.Peers.Open(p.ID, w.limit, &p.errors)
+}
+
 // Refuse ends a connection with which Connect has failed. Poll does not report it.
 func (w *Worker) Refuse(p *Peer) {
-	p.state = peerLost
+	w.end(p, peerLost)
 	w.library.Cut(int(p.ID))
 }
 

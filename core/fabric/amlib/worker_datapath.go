@@ -9,15 +9,9 @@ func (w *Worker) Post(ops []transport.Op) (int, error) {
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.Peers.ByID) || w.Peers.ByID[op.Peer] == nil {
-			return i, w.name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		}
-		p := w.Peers.ByID[op.Peer]
-		switch {
-		case p.state != peerUp:
-			return i, p.errors.Down
-		case len(op.Payload) > w.limit:
-			return i, p.errors.TooLarge
+		p := w.Peers.Admit(op)
+		if p == nil {
+			return i, w.Peers.Refusal(w.name, op)
 		}
 		switch op.Kind {
 		case transport.OpCall:
@@ -101,7 +95,7 @@ func (w *Worker) Poll(events []transport.Event) (int, error) {
 				continue
 			}
 			corrupt := p.state == peerUp && Reason(a.Token) == Corrupt
-			p.state = peerLost
+			w.end(p, peerLost)
 			if corrupt { // the next Poll reports the loss
 				w.lost.Add(p.ID)
 				w.counts.polled += uint64(n)
@@ -111,8 +105,7 @@ func (w *Worker) Poll(events []transport.Event) (int, error) {
 			n++
 			continue
 		case p.state == peerUp: // more calls than the window has, or a reply without a call
-			p.state = peerCut
-			w.library.Cut(int(p.ID))
+			w.cut(p)
 			w.counts.polled += uint64(n)
 			return n, p.errors.Corrupt
 		default: // cut off: only its loss is still reported
@@ -148,8 +141,19 @@ func (w *Worker) cutGone(empty bool) {
 	w.handled = w.gone.Load()
 	for _, p := range w.Peers.ByID {
 		if p != nil && p.state == peerUp && p.gone.Load() {
-			p.state = peerCut
-			w.library.Cut(int(p.ID))
+			w.cut(p)
 		}
 	}
+}
+
+// cut ends a connection, whose loss the shim will report.
+func (w *Worker) cut(p *Peer) {
+	w.end(p, peerCut)
+	w.library.Cut(int(p.ID))
+}
+
+// end makes Post refuse the peer.
+func (w *Worker) end(p *Peer, state peerState) {
+	p.state = state
+	w.Peers.Shut(p.ID)
 }

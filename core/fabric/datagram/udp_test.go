@@ -398,11 +398,12 @@ func TestUDPTarget(t *testing.T) {
 			}
 			require.NoError(t, a.Flush())
 			clear(into)
-			var bodies []int // offsets in into, of this Receive
+			var bodies []int // offsets in into, of this fetch
+			since := 0       // datagrams of this fetch
 			for number, deadline := 0, time.Now().Add(patience); number < len(sizes); {
 				require.True(t, time.Now().Before(deadline))
 				if b.receive.next == b.receive.filled {
-					bodies = nil
+					bodies, since = nil, 0
 				}
 				target := Target{into, head}
 				if round%4 == 3 {
@@ -420,11 +421,13 @@ func TestUDPTarget(t *testing.T) {
 							at += mtu - head
 						}
 						require.NotContains(t, bodies, at, "each has a place of its own")
+						require.GreaterOrEqual(t, at, since*(mtu-head), "before the part of its turn")
 						bodies = append(bodies, at)
 						p.Join()
 					}
 					require.Equal(t, datagram(number, sizes[number]), p.Data)
 					number++
+					since++
 				}
 			}
 			require.Zero(t, bytes.Count(into[8*(mtu-head):], []byte{1}), "not a whole part")

@@ -205,6 +205,7 @@ func (w *worker) connect(id transport.PeerID, address []byte) error {
 		return err
 	}
 	w.peers.Add(id, a.Nonce, p)
+	w.peers.Open(id, w.settings.maxPayload(), &p.errors)
 	// The peer may have notified before this worker knew it.
 	early := w.unmatched
 	w.unmatched = w.unmatched[:0]

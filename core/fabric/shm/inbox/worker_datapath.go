@@ -21,12 +21,9 @@ func (w *worker) Post(ops []transport.Op) (int, error) {
 	}
 	for i := range ops {
 		op := &ops[i]
-		if int(op.Peer) >= len(w.peers.ByID) || w.peers.ByID[op.Peer] == nil {
-			return i, w.settings.name.PeerError("post", op.Peer, transport.ErrPeerDown)
-		}
-		p := w.peers.ByID[op.Peer]
-		if p.lost {
-			return i, p.errors.Down
+		p := w.peers.Admit(op)
+		if p == nil {
+			return i, w.peers.Refusal(w.settings.name, op)
 		}
 		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
 			return i, p.errors.Unsupported
@@ -55,8 +52,6 @@ func (w *worker) refused(p *peer, err error) error {
 		p.out.Publish()
 		w.counts.full++
 		return nil
-	case ring.ErrTooLong:
-		return p.errors.TooLarge
 	case ring.ErrNoCall:
 		return p.errors.NoCall
 	default:
@@ -247,6 +242,7 @@ func (w *worker) activate(r *region) {
 func (w *worker) lose(p *peer) {
 	if !p.lost {
 		p.lost = true
+		w.peers.Shut(p.id)
 		w.lost.Add(p.id)
 	}
 }
