@@ -111,9 +111,9 @@ func describePlugin(name string) int {
 	case "ucxam", "ofi", "tcpx", "copyrpc", "erpc", "sockets":
 		// the options that built-in sweeps set
 		d.Described.Options, d.Described.Capabilities.Traces = nil, name == "tcpx"
-		defaults := map[string]string{"address": "127.0.0.1"}
+		defaults := map[string]string{"address": "127.0.0.1", "provider": "auto", "ring": "4MiB"}
 		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"},
-			"copyrpc": {"ring"}, "erpc": {"address"}, "sockets": {"address"},
+			"copyrpc": {"ring"}, "erpc": {"address", "provider"}, "sockets": {"address"},
 			"tcpx": {"address", "sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
 			d.Described.Options = append(d.Described.Options,
 				transport.Option{Name: option, Type: transport.TypeString,
