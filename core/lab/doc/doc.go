@@ -7,6 +7,8 @@ package doc
 import (
 	"fmt"
 	"strings"
+
+	"transportbench/core/lab/store/result"
 )
 
 // Doc is a document: its blocks in the order in which people read them.
@@ -44,6 +46,8 @@ type Text struct {
 	Indent int
 	// Hang indents the lines after the first of a paragraph; 0 is 2.
 	Hang int
+	// Severity is that of what the text says. The text up to its first colon stands for it.
+	Severity result.Severity
 	// Title begins the text, emphasized where the format can, before Text.
 	Title string
 }
@@ -107,6 +111,11 @@ func (d *Doc) Paragraph(format string, args ...any) {
 // Note adds a paragraph that is an item of a list where the format has lists.
 func (d *Doc) Note(format string, args ...any) {
 	d.Add(Text{Kind: Note, Text: words(format, args)})
+}
+
+// Finding adds a text of a kind that says what was found, behind the word for how bad it is.
+func (d *Doc) Finding(kind Kind, severity result.Severity, text string) {
+	d.Add(Text{Kind: kind, Severity: severity, Text: string(severity) + ": " + text})
 }
 
 // Item adds an item of a list below a line.

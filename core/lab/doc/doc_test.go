@@ -28,7 +28,7 @@ func sample() *Doc {
 
 func shown(t *testing.T, d *Doc, width int) string {
 	var out bytes.Buffer
-	require.NoError(t, WriteText(&out, d, width))
+	require.NoError(t, WriteText(&out, d, Screen{Width: width}))
 	return out.String()
 }
 
@@ -146,5 +146,22 @@ func TestMarkdownEscapes(t *testing.T) {
 func TestProse(t *testing.T) {
 	for width, want := range map[int]int{0: prose, 60: 59, 200: prose, 5: Narrowest} {
 		require.Equal(t, want, screen{width: width}.prose())
+	}
+}
+
+func TestWrapLine(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"short", "short"},
+		{"warning: drift: the rate falls by a lot within each window",
+			"warning: drift: the rate falls\n  by a lot within each window"},
+		{"      --flag string   the help of this flag is long",
+			"      --flag string   the help\n        of this flag is long"},
+		{"  -v  the help of this flag is long enough",
+			"  -v  the help of this flag is\n      long enough"},
+		{"results in /a/path/that/is/longer/than/the/line and more",
+			"results in\n  /a/path/that/is/longer/than/the/line\n  and more"},
+		{"größe größe größe größe größe größe", "größe größe größe größe größe\n  größe"},
+	} {
+		require.Equal(t, c.want, WrapLine(c.line, 30), c.line)
 	}
 }

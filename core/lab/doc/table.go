@@ -128,6 +128,9 @@ type Cell struct {
 	Link string
 }
 
+// Good is the severity of good news.
+const Good result.Severity = "good"
+
 // Judged returns the cell of a text about something of a severity. Cells sort by value.
 func Judged(severity result.Severity, text string, value float64) Cell {
 	return Cell{Type: Severity, Text: text, Value: value, Severity: severity}

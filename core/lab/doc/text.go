@@ -5,13 +5,16 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/store/result"
 )
 
 const (
@@ -21,12 +24,17 @@ const (
 	Narrowest = 30
 )
 
-// WriteText writes a document for a terminal of so many columns, or for a plain stream if width is
-// 0. Tables have no frames, which reads well in a terminal, a log and a mail. A narrow terminal
-// leaves columns out, and a line says which.
-func WriteText(w io.Writer, d *Doc, width int) error {
+// Screen is what a text is written for. The zero value is a plain stream.
+type Screen struct {
+	Width  int  // the columns of a terminal; 0 if it is none
+	Colour bool // severities are coloured
+}
+
+// WriteText writes a document as plain text. Tables have no frames, which reads well in a terminal,
+// a log and a mail. A narrow terminal leaves columns out, and a line says which.
+func WriteText(w io.Writer, d *Doc, to Screen) error {
 	var out bytes.Buffer
-	s := screen{&out, width}
+	s := screen{&out, to.Width, to.Colour}
 	s.blocks(d.Blocks)
 	_, err := out.WriteTo(w)
 	return err
@@ -34,7 +42,27 @@ func WriteText(w io.Writer, d *Doc, width int) error {
 
 type screen struct {
 	*bytes.Buffer
-	width int // 0 if it is no terminal
+	width  int // 0 if it is no terminal
+	colour bool
+}
+
+// The colours of cells and texts by their severity.
+var (
+	cellColours = map[result.Severity]text.Color{
+		result.Error: text.FgRed, result.Warning: text.FgYellow, Good: text.FgGreen,
+	}
+	textColours = map[result.Severity]text.Colors{
+		result.Error: {text.FgRed, text.Bold}, result.Warning: {text.FgYellow},
+		Good: {text.FgGreen},
+	}
+)
+
+// coloured returns a text in the colour of its severity.
+func (s screen) coloured(line string, colour interface{ EscapeSeq() string }, has bool) string {
+	if !s.colour || !has || line == "" {
+		return line
+	}
+	return colour.EscapeSeq() + line + text.Reset.EscapeSeq()
 }
 
 // prose returns the length of a line of text: less on a narrower terminal.
@@ -69,19 +97,35 @@ func (s screen) text(t Text) {
 	}
 	switch t.Kind {
 	case Paragraph, Note:
-		s.paragraph(0, cmp.Or(t.Hang, 2), line)
+		s.paragraph(0, cmp.Or(t.Hang, 2), line, t.Severity)
 	case Item:
-		s.paragraph(t.Indent, 2, "- "+line)
+		s.paragraph(t.Indent, 2, "- "+line, "")
 	default:
-		fmt.Fprintln(s, line)
+		if s.width > 0 {
+			line = WrapLine(line, s.width-1)
+		}
+		fmt.Fprintln(s, s.judged(line, t.Severity))
 	}
+}
+
+// judged colours a text up to its first colon.
+func (s screen) judged(line string, severity result.Severity) string {
+	word, rest, found := strings.Cut(line, ":")
+	colours, has := textColours[severity]
+	if !found || !has {
+		return line
+	}
+	return s.coloured(word, colours, true) + ":" + rest
 }
 
 // paragraph wraps and writes a text. It indents all lines by indent, and those after the first by
 // hang more.
-func (s screen) paragraph(indent, hang int, message string) {
+func (s screen) paragraph(indent, hang int, message string, severity result.Severity) {
 	for i, line := range strings.Split(text.WrapSoft(message, s.prose()-indent-hang), "\n") {
-		if i == 1 {
+		switch i {
+		case 0:
+			line = s.judged(line, severity)
+		case 1:
 			indent += hang
 		}
 		fmt.Fprintf(s, "%s%s\n", strings.Repeat(" ", indent), strings.TrimRight(line, " "))
@@ -98,7 +142,9 @@ func (s screen) table(t *Table) {
 			if most := t.Columns[i].Most; most > 0 {
 				line = text.WrapSoft(line, most)
 			}
-			cells[i], g.widths[i] = line, max(g.widths[i], text.LongestLineLen(line))
+			colour, has := cellColours[c.Severity]
+			cells[i], g.widths[i] = s.coloured(line, colour, has),
+				max(g.widths[i], text.LongestLineLen(line))
 		}
 		return cells
 	})
@@ -121,7 +167,7 @@ func (s screen) table(t *Table) {
 	// The padding of the last column is cut off the line below the header.
 	fmt.Fprintln(s, strings.Replace(w.Render(), "---\n", "-\n", 1))
 	if len(left) > 0 {
-		s.paragraph(0, 2, "left out on this narrow terminal: "+strings.Join(left, ", "))
+		s.paragraph(0, 2, "left out on this narrow terminal: "+strings.Join(left, ", "), "")
 	}
 }
 
@@ -213,4 +259,38 @@ func (g *grid) share(texts []int, room int) {
 			g.configs[i].WidthMax, g.configs[i].WidthMaxEnforcer = least+more, text.WrapSoft
 		}
 	}
+}
+
+// entry matches the beginning of a line that has a name and then, in another column, a text.
+var entry = regexp.MustCompile(`^ +\S.*?  +`)
+
+// WrapLine breaks a line between words so that it fits so many columns. Later parts are indented
+// below the line's text.
+func WrapLine(line string, width int) string {
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	hang := indent + 2
+	if name := utf8.RuneCountInString(entry.FindString(line)); name > 0 && name <= width*2/3 {
+		hang = name
+	}
+	if width-hang < 10 { // nothing is gained
+		return line
+	}
+	var parts []string
+	rest := []rune(line)
+	for room, at := width, indent+1; len(rest) > room; room, at = width-hang, 1 {
+		end := room
+		for end > at && rest[end] != ' ' {
+			end--
+		}
+		if end <= at { // a word that is longer than the line stays whole
+			for end = room; end < len(rest) && rest[end] != ' '; end++ {
+			}
+		}
+		parts = append(parts, strings.TrimRight(string(rest[:end]), " "))
+		rest = []rune(strings.TrimLeft(string(rest[end:]), " "))
+	}
+	if len(rest) > 0 {
+		parts = append(parts, string(rest))
+	}
+	return strings.Join(parts, "\n"+strings.Repeat(" ", hang))
 }

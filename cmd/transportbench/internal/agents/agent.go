@@ -24,6 +24,7 @@ import (
 // joinPatience is how long an agent tries to reach the coordinator, which may start later.
 const joinPatience = 30 * time.Second
 
+// Command returns the command agent.
 func Command(a *app.App) *cobra.Command {
 	join, patience, index := "", joinPatience, -1
 	cmd := &cobra.Command{

@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,7 @@ func (w *CheckedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// safeWriter escapes what could command a terminal, and then fits and colours it for one.
+// safeWriter escapes what could command a terminal, and then fits it for one.
 type safeWriter struct {
 	*printable.Writer
 	terminal io.Writer
@@ -66,18 +67,18 @@ func screened(w io.Writer) safeWriter {
 }
 
 // Flush writes what is held back.
-func (w safeWriter) Flush() {
-	_ = w.Writer.Flush()
+func (w safeWriter) Flush() error {
+	err := w.Writer.Flush()
 	if t, is := w.terminal.(*terminal.Terminal); is {
-		_ = t.Flush()
+		err = cmp.Or(err, t.Flush())
 	}
+	return err
 }
 
 // Main runs the command that root returns, and returns the exit code.
 func (a *App) Main(ctx context.Context, root func() *cobra.Command) int {
 	stdout, stderr := screened(a.Stdout), screened(a.Stderr)
-	defer stdout.Flush()
-	defer stderr.Flush()
+	defer func() { _ = stderr.Flush() }()
 	out := &CheckedWriter{Writer: stdout}
 	a.Stdout, a.Stderr = out, stderr
 	cmd := root()
@@ -88,8 +89,8 @@ func (a *App) Main(ctx context.Context, root func() *cobra.Command) int {
 	if errors.Is(err, ErrServed) {
 		err = nil
 	}
-	if err == nil && out.Err != nil {
-		err = fmt.Errorf("write to standard output: %w", out.Err)
+	if lost := cmp.Or(out.Err, stdout.Flush()); err == nil && lost != nil {
+		err = fmt.Errorf("write to standard output: %w", lost)
 	}
 	if err != nil {
 		reportError(a.Stderr, err, a.Verbose)

@@ -1,3 +1,5 @@
+// Package clitest runs command lines in tests, with fake plugins, which are the test's own binary, and
+// fake runs.
 package clitest
 
 import (
@@ -129,9 +131,13 @@ func describePlugin(name string) int {
 	return 0
 }
 
+// Driver describes a plugin and opens no transport.
 type Driver struct{ Described transport.Info }
 
+// Info implements [transport.Driver].
 func (d *Driver) Info() transport.Info { return d.Described }
+
+// Open implements [transport.Driver].
 func (d *Driver) Open(context.Context, transport.Config) (transport.Transport, error) {
 	return nil, transport.ErrUnsupported
 }
@@ -232,6 +238,7 @@ func Succeed(_ context.Context, req runner.Request, obs runner.Observer) (*resul
 	}, nil
 }
 
+// FailWith returns a run that fails.
 func FailWith(err error) func(context.Context, runner.Request, runner.Observer) (*result.Result,
 	error) {
 	return func(context.Context, runner.Request, runner.Observer) (*result.Result, error) {
@@ -239,6 +246,7 @@ func FailWith(err error) func(context.Context, runner.Request, runner.Observer) 
 	}
 }
 
+// Distrust is a run that fails a check.
 func Distrust(ctx context.Context, req runner.Request, obs runner.Observer) (*result.Result,
 	error) {
 	r, err := Succeed(ctx, req, obs)
@@ -315,10 +323,12 @@ func TooFew(s *set.Set) {
 }
 
 const (
+	// CommittedSet is a set of results of another version.
 	CommittedSet = "../../../../results/v0.2.0/amd-epyc-2core-vm"
 	Published    = "../../../../results/published/"
 )
 
+// CommittedCell returns the path of a result of CommittedSet.
 func CommittedCell(t *testing.T, transport string) string {
 	t.Helper()
 	paths, err := filepath.Glob(CommittedSet + "/cells/" + transport + "-*.json")

@@ -46,9 +46,11 @@ const (
 	formatJUnit    = "junit"
 )
 
+// DiffFormats are the names of the formats.
 var DiffFormats = []string{FormatTable, FormatMarkdown, FormatJSON, FormatCSV, FormatGitHub,
 	formatJUnit}
 
+// Add adds the flags of every comparison.
 func (c *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
 	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed "+
@@ -173,6 +175,7 @@ func Share(text string) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
+// Underscored returns names of metrics as results have them.
 func Underscored(names []string) []string {
 	var list []string
 	for _, name := range names {

@@ -24,6 +24,7 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
+// ExportFormats are the names of the formats of export.
 var ExportFormats = []string{"csv", "benchfmt", "hdr", "openmetrics", "json", "table", formatOtava}
 
 // formatOtava is of many sets.

@@ -50,7 +50,7 @@ func TestPluginOptionsFit(t *testing.T) {
 }
 
 // write writes a document for a plain stream.
-func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
+func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, doc.Screen{}) }
 
 func TestCalibrationLeft(t *testing.T) {
 	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{

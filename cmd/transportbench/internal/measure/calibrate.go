@@ -150,6 +150,7 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	}
 	d, err := s.runCalibration(ctx, f, m)
 	if err != nil {
+		//nolint:errorlint // explained wraps err, if it is another
 		if explained := explainCalibration(err); explained != err {
 			return explained
 		}

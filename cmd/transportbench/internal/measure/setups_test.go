@@ -42,7 +42,7 @@ func TestSetupPhases(t *testing.T) {
 	require.InDelta(t, 300, phases[7].Median, 1e-9, "of one connection")
 	require.InDelta(t, 1.0/10_220, phases[0].Trend.Slope, 1e-6)
 	var out bytes.Buffer
-	require.NoError(t, doc.WriteText(&out, micro.SetupPhases(phases), 0))
+	require.NoError(t, doc.WriteText(&out, micro.SetupPhases(phases), doc.Screen{}))
 	require.Regexp(t, `(?m)^ +1  setup_open .* 400 +\+3\.91% \(.*\)  gets slower$`, out.String())
 	require.Regexp(t, `(?m)^ +setup_register +1\.00 us/MiB .*no trend$`, out.String())
 	require.Regexp(t, `(?m)^ +setup_connect .*gets faster$`, out.String())

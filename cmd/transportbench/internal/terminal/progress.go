@@ -33,15 +33,21 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) screen {
-	terminal, raw := unwrapped(out)
-	if terminal == nil {
-		terminal, _ = OnTerminal(raw).(*Terminal)
-	}
 	var width func() int
-	if terminal != nil {
-		width = terminal.width
+	if t := terminalOf(out); t != nil {
+		width = t.width
 	}
+	_, raw := unwrapped(out)
 	return screen{out: out, raw: raw, width: width}
+}
+
+// terminalOf returns the terminal that w writes to, or nil.
+func terminalOf(w io.Writer) *Terminal {
+	t, raw := unwrapped(w)
+	if t == nil {
+		t, _ = OnTerminal(raw).(*Terminal)
+	}
+	return t
 }
 
 // unwrapped returns the innermost of the writers around w, and the [Terminal] among them or nil.
@@ -321,11 +327,20 @@ func (p *SweepProgress) Again(s experiment.Status, reason, log string) {
 
 // Cell implements [experiment.Watcher].
 func (p *SweepProgress) Cell(s experiment.Status, c *set.Cell) {
-	text := string(c.Status) + ": " + c.Reason
-	if c.Status == set.Measured {
-		text = cellSummary(c)
+	text, severity := string(c.Status)+": "+c.Reason, result.Error
+	switch c.Status {
+	case set.Measured:
+		text, severity = cellSummary(c)
+	case set.Unavailable:
+		severity = ""
 	}
-	fmt.Fprintf(p, "%s: %s (%d of %d)\n", s.Label, text, s.Done, s.Cells)
+	d := new(doc.Doc)
+	d.Add(doc.Text{Severity: severity,
+		Text: fmt.Sprintf("%s: %s (%d of %d)", s.Label, text, s.Done, s.Cells)})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	Print(p.out, d)
 }
 
 // shortNames are what stands before the figures of a cell.
@@ -333,7 +348,8 @@ var shortNames = map[string]string{
 	result.LatencyP50: "p50 ", result.ResponseP50: "response p50 ", result.ResponseP99: "p99 ",
 }
 
-func cellSummary(c *set.Cell) string {
+// cellSummary returns what was measured of a cell, and the worst of its failed checks.
+func cellSummary(c *set.Cell) (text string, worst result.Severity) {
 	var parts []string
 	names := []string{result.Throughput, result.LatencyP50}
 	if c.OpenLoop() {
@@ -345,7 +361,8 @@ func cellSummary(c *set.Cell) string {
 		}
 	}
 	if len(c.Warnings) > 0 {
-		parts = append(parts, tables.CellChecks(c))
+		checks := tables.CellChecks(c)
+		parts, worst = append(parts, checks.Text), checks.Severity
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", "), worst
 }

@@ -2,20 +2,19 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"transportbench/core/lab/doc"
 )
 
-// Terminal shows text on a terminal: it wraps long lines between words, and colours verdicts and
-// failed checks. A document of JSON passes unchanged.
+// Terminal shows text on a terminal: it wraps long lines between words. A document of JSON passes
+// unchanged.
 type Terminal struct {
 	out    io.Writer
 	width  func() int
@@ -25,6 +24,7 @@ type Terminal struct {
 	line     []byte // begun
 	started  bool
 	verbatim bool
+	err      error // of a document that was lost
 }
 
 // OnTerminal returns a [Terminal] if w is a terminal, else w. NO_COLOR (no-color.org) turns colours
@@ -48,11 +48,36 @@ func Verbatim(w io.Writer) {
 
 // Print writes a document on w, which may be a terminal.
 func Print(w io.Writer, d *doc.Doc) {
-	width := 0
-	if s := newScreen(w); s.width != nil {
-		width = s.width()
+	t := terminalOf(w)
+	if t == nil {
+		_ = doc.WriteText(w, d, doc.Screen{}) // the command keeps the first error of its output
+		return
 	}
-	_ = doc.WriteText(w, d, width) // the command keeps the first error of its output
+	// Colours are sequences that the writers around t would escape. The document's texts are
+	// escaped.
+	flush(w)
+	if err := doc.WriteText(t, d, doc.Screen{Width: t.width(), Colour: t.colour}); err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.err = cmp.Or(t.err, err)
+	}
+}
+
+// flush writes what the writers around a terminal hold back.
+func flush(w io.Writer) {
+	for {
+		if _, is := w.(*Terminal); is {
+			return
+		}
+		if f, is := w.(interface{ Flush() error }); is {
+			_ = f.Flush()
+		}
+		outer, ok := w.(interface{ Unwrap() io.Writer })
+		if !ok {
+			return
+		}
+		w = outer.Unwrap()
+	}
 }
 
 // Unwrap returns the terminal, for control sequences of the program's own.
@@ -85,78 +110,19 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes an incomplete line.
+// Flush writes an incomplete line. Its error is the first one since the terminal was opened.
 func (t *Terminal) Flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, err := io.WriteString(t.out, t.show(string(t.line)))
 	t.line = nil
-	return err
+	return cmp.Or(t.err, err)
 }
 
 func (t *Terminal) show(line string) string {
-	if width := max(t.width()-1, doc.Narrowest); text.StringWidth(line) > width {
-		line = wrapLine(line, width)
-	}
-	if t.colour {
-		line = coloured(line)
-	}
-	return line
-}
-
-// entry matches the beginning of a line that has a name and then, in another column, a text.
-var entry = regexp.MustCompile(`^ +\S.*?  +`)
-
-// wrapLine breaks a line between words. Later parts are indented below the line's text.
-func wrapLine(line string, width int) string {
-	indent := len(line) - len(strings.TrimLeft(line, " "))
-	hang := indent + 2
-	if name := utf8.RuneCountInString(entry.FindString(line)); name > 0 && name <= width*2/3 {
-		hang = name
-	}
-	if width-hang < 10 { // nothing is gained
-		return line
-	}
-	var parts []string
-	rest := []rune(line)
-	for room, at := width, indent+1; len(rest) > room; room, at = width-hang, 1 {
-		end := room
-		for end > at && rest[end] != ' ' {
-			end--
-		}
-		if end <= at { // a word that is longer than the line stays whole
-			for end = room; end < len(rest) && rest[end] != ' '; end++ {
-			}
-		}
-		parts = append(parts, strings.TrimRight(string(rest[:end]), " "))
-		rest = []rune(strings.TrimLeft(string(rest[end:]), " "))
-	}
-	if len(rest) > 0 {
-		parts = append(parts, string(rest))
-	}
-	return strings.Join(parts, "\n"+strings.Repeat(" ", hang))
-}
-
-// highlights are what a terminal shows in colour: the first group of each match.
-var highlights = []struct {
-	pattern *regexp.Regexp
-	colour  text.Colors
-}{
-	{regexp.MustCompile(`^(error|OVERSUBSCRIBED): `), text.Colors{text.FgRed, text.Bold}},
-	{regexp.MustCompile(`^(warning): `), text.Colors{text.FgYellow}},
-	{regexp.MustCompile(`(?:^|\s)(WORSE|INCOMPARABLE|\d+ FAILED|failed)(?:[\s,:]|$)`),
-		text.Colors{text.FgRed}},
-	{regexp.MustCompile(`(?:^|\s)(BETTER)(?:[\s,]|$)`), text.Colors{text.FgGreen}},
-	{regexp.MustCompile(`(?:^|\s)(AMBIGUOUS|\d+ warnings?)(?:[\s,]|$)`),
-		text.Colors{text.FgYellow}},
-}
-
-func coloured(line string) string {
-	for _, h := range highlights {
-		if m := h.pattern.FindStringSubmatchIndex(line); m != nil {
-			line = line[:m[2]] + h.colour.EscapeSeq() + line[m[2]:m[3]] + text.Reset.EscapeSeq() +
-				line[m[3]:]
-		}
+	width := max(t.width()-1, doc.Narrowest)
+	if text.StringWidthWithoutEscSequences(line) > width {
+		return doc.WrapLine(line, width)
 	}
 	return line
 }

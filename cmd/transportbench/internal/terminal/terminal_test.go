@@ -13,61 +13,49 @@ import (
 
 	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/plugin"
 	"transportbench/core/transport"
 )
 
-func TestTerminalWraps(t *testing.T) {
-	for _, c := range []struct{ line, want string }{
-		{"short", "short"},
-		{"warning: drift: the rate falls by a lot within each window",
-			"warning: drift: the rate falls\n  by a lot within each window"},
-		{"      --flag string   the help of this flag is long",
-			"      --flag string   the help\n        of this flag is long"},
-		{"  -v  the help of this flag is long enough",
-			"  -v  the help of this flag is\n      long enough"},
-		{"results in /a/path/that/is/longer/than/the/line and more",
-			"results in\n  /a/path/that/is/longer/than/the/line\n  and more"},
-		{"größe größe größe größe größe größe", "größe größe größe größe größe\n  größe"},
-	} {
-		require.Equal(t, c.want, wrapLine(c.line, 30), c.line)
-	}
-}
-
+// Severities are coloured on a terminal, and what looks like a colour is not.
 func TestTerminalColours(t *testing.T) {
-	const red, green, yellow, off = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
-	for line, want := range map[string]string{
-		"error: verified: shm: wrong": "\x1b[31;1merror" + off + ": verified: shm: wrong",
-		"OVERSUBSCRIBED: 2 threads":   "\x1b[31;1mOVERSUBSCRIBED" + off + ": 2 threads",
-		"warning: drift: shm":         yellow + "warning" + off + ": drift: shm",
-		"shm kv  p50  +30%  WORSE":    "shm kv  p50  +30%  " + red + "WORSE" + off,
-		"shm kv  p50  -30%  BETTER  by": "shm kv  p50  -30%  " + green + "BETTER" +
-			off + "  by",
-		"kv  tcpx  800 K op/s  1 FAILED, ok": "kv  tcpx  800 K op/s  " + red + "1 FAILED" +
-			off + ", ok",
-		"kv  tcpx  800 K op/s  2 warnings": "kv  tcpx  800 K op/s  " + yellow +
-			"2 warnings" + off,
-		"tcpx kv: failed: rank 1: no answer": "tcpx kv: " + red + "failed" + off +
-			": rank 1: no answer",
-		`{"verdict": "WORSE"}, NOTWORSE`: `{"verdict": "WORSE"}, NOTWORSE`,
-	} {
+	const red, bold, green, yellow, off = "\x1b[31m", "\x1b[31;1m", "\x1b[32m", "\x1b[33m",
+		"\x1b[0m"
+	d := new(doc.Doc)
+	d.Finding(doc.Note, result.Error, "verified: shm: wrong\x1b[2J")
+	d.Finding(doc.Paragraph, result.Warning, "drift: shm")
+	d.Line("BETTER or WORSE")
+	table := doc.NewTable("cell", "verdict")
+	table.Row("shm", doc.Cell{Text: "WORSE", Severity: result.Error})
+	table.Row("ofi", doc.Cell{Text: "BETTER", Severity: doc.Good})
+	d.Add(table)
+	want := bold + "error" + off + `: verified: shm: wrong\x1b[2J` + "\n" + yellow +
+		"warning" + off +
+		": drift: shm\nBETTER or WORSE\ncell  verdict\n-------------\nshm   " + red +
+		"WORSE" + off +
+		"\nofi   " + green + "BETTER" + off + "\n"
+	for _, colour := range []bool{true, false} {
 		var out bytes.Buffer
-		w := &Terminal{out: &out, width: func() int { return 100 }, colour: true}
-		_, err := fmt.Fprint(w, "first\n"+line) // the line is not complete
+		w := &Terminal{out: &out, width: func() int { return 100 }, colour: colour}
+		safe := printable.NewWriter(w)
+		_, err := safe.Write([]byte("first\n"))
 		require.NoError(t, err)
-		require.Equal(t, "first\n", out.String())
+		Print(safe, d)
+		require.NoError(t, safe.Flush())
 		require.NoError(t, w.Flush())
-		require.Equal(t, "first\n"+want, out.String())
-
-		out.Reset()
-		w.colour = false
-		_, err = fmt.Fprintln(w, line)
-		require.NoError(t, err)
-		require.Equal(t, line+"\n", out.String())
+		shown := strings.TrimPrefix(out.String(), "first\n")
+		if !colour {
+			for _, sequence := range []string{red, bold, green, yellow, off} {
+				want = strings.ReplaceAll(want, sequence, "")
+			}
+		}
+		require.Equal(t, want, shown)
 	}
 }
 
@@ -88,8 +76,8 @@ func TestTerminalLeavesDocumentsAlone(t *testing.T) {
 	Verbatim(&out) // nothing to do
 }
 
-// terminalOf returns a terminal of the given width, and what it shows.
-func terminalOf(width int) (*Terminal, *bytes.Buffer) {
+// terminalWith returns a terminal of the given width, and what it shows.
+func terminalWith(width int) (*Terminal, *bytes.Buffer) {
 	var out bytes.Buffer
 	return &Terminal{out: &out, width: func() int { return width }}, &out
 }
@@ -118,7 +106,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		{Name: "erpc", Path: "/a/long/path/to/the/plugins/transport-erpc",
 			Unavailable: "libraries are missing: install them with apt, and try again"}}
 	for _, width := range []int{60, 80, 100, 160} {
-		out, shown := terminalOf(width)
+		out, shown := terminalWith(width)
 		Print(out, tables.Comparison(s))
 		Print(out, tables.Work(s))
 		Print(out, findings.Ranking(ranking))

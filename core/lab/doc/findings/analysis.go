@@ -346,7 +346,7 @@ func writeFindings(out *doc.Doc, list []result.Finding) {
 		out.Line("no findings against these figures")
 	}
 	for _, f := range list {
-		out.Paragraph("%s: %s: %s", f.Severity, f.Name, f.Message)
+		out.Finding(doc.Paragraph, f.Severity, f.Name+": "+f.Message)
 	}
 }
 

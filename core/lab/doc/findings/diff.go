@@ -76,13 +76,23 @@ func changeTable(changes []*compare.Change, states bool) *doc.Table {
 			p = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
 		}
 		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians),
-			doc.Change(c.Change), changeInterval(c), p, string(c.Verdict)}
+			doc.Change(c.Change), changeInterval(c), p, verdictCell(c.Verdict)}
 		if states {
 			row = append(row, byState(c.States))
 		}
 		t.Row(row...)
 	}
 	return t
+}
+
+// verdictCell returns the cell of a verdict.
+func verdictCell(v compare.Verdict) doc.Cell {
+	severities := map[compare.Verdict]result.Severity{
+		compare.Worse: result.Error, compare.Incomparable: result.Error,
+		compare.Ambiguous: result.Warning,
+		compare.Better:    doc.Good,
+	}
+	return doc.Cell{Text: string(v), Severity: severities[v]}
 }
 
 // columnsNote explains the columns that a reader could take for each other.

@@ -13,7 +13,7 @@ import (
 )
 
 // write writes a document for a plain stream.
-func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
+func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, doc.Screen{}) }
 
 func writeMarkdown(w io.Writer, d *doc.Doc) { _, _ = io.WriteString(w, doc.Markdown(d)) }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
@@ -179,16 +180,16 @@ func commits(h *history.History, c history.Change) string {
 	return short(from) + ".." + short(to)
 }
 
-func historyVerdict(s *history.Series, c history.Change) string {
+func historyVerdict(s *history.Series, c history.Change) doc.Cell {
 	switch {
 	case c.Blessed != nil:
-		return "accepted by " + c.Blessed.Who + ": " + c.Blessed.Why
+		return doc.CellOf("accepted by " + c.Blessed.Who + ": " + c.Blessed.Why)
 	case c.Worse:
-		return "WORSE"
+		return verdictCell(compare.Worse)
 	case s.Better == result.None:
-		return "changed"
+		return doc.CellOf("changed")
 	}
-	return "BETTER"
+	return verdictCell(compare.Better)
 }
 
 // sparkline draws at most sparklineMost values between the least and the most of a series.

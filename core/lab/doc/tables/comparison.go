@@ -236,16 +236,27 @@ func sampled[T any](c *set.Cell, metric string, show func(result.Metric) T) doc.
 	return doc.CellOf(show(m))
 }
 
-// CellChecks counts the failed checks of a cell by severity. Being incomplete counts once.
-func CellChecks(c *set.Cell) string {
-	var severities []result.Severity
+// CellChecks counts the failed checks of a cell by severity, of which it has the worst. Being
+// incomplete counts once.
+func CellChecks(c *set.Cell) doc.Cell {
+	counts := map[result.Severity]int{}
 	for _, d := range c.Warnings {
-		if c.Incomplete && d.Name == "complete" || d.Scope == result.ScopeMachine {
-			continue
+		if !(c.Incomplete && d.Name == "complete") && d.Scope != result.ScopeMachine {
+			counts[d.Severity]++
 		}
-		severities = append(severities, d.Severity)
 	}
-	return checkSummary(severities, c.Incomplete)
+	var parts []string
+	var worst result.Severity
+	if n := counts[result.Warning]; n > 0 {
+		parts, worst = append(parts, format.Count(n, "warning")), result.Warning
+	}
+	if n := counts[result.Error]; n > 0 {
+		parts, worst = slices.Insert(parts, 0, fmt.Sprintf("%d FAILED", n)), result.Error
+	}
+	if c.Incomplete {
+		parts = append(parts, "incomplete")
+	}
+	return doc.Cell{Text: cmp.Or(strings.Join(parts, ", "), "ok"), Severity: worst}
 }
 
 // loads names what cells measure, without the transport.
@@ -285,7 +296,7 @@ func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	for _, d := range machineFacts(s.Cells) {
-		out.Paragraph("%s: this machine: %s: %s", d.Severity, d.Name, d.Message)
+		out.Finding(doc.Paragraph, d.Severity, "this machine: "+d.Name+": "+d.Message)
 	}
 	var g set.WarningGroups
 	labels := set.LabelsOf(s.Cells)

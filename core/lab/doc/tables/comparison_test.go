@@ -35,7 +35,7 @@ func TestMachineFactsOnce(t *testing.T) {
 	require.Equal(t, `info: this machine: spare_processor: 2 threads take all 2 processors
 warning: drift: shm, erpc: the rate falls
 `, out.String())
-	require.Equal(t, "1 warning", CellChecks(&s.Cells[0]))
+	require.Equal(t, "1 warning", CellChecks(&s.Cells[0]).Text)
 	write(&out, Oversubscribed(s))
 	require.NotContains(t, out.String(), "OVERSUBSCRIBED")
 	shared := fact
@@ -49,7 +49,7 @@ warning: drift: shm, erpc: the rate falls
 		"OVERSUBSCRIBED: 2 threads take all 2 processors. "), out.String())
 	require.Equal(t, 1, strings.Count(out.String(), "OVERSUBSCRIBED"))
 	s.Cells[0].Warnings = []result.Finding{fact}
-	require.Equal(t, "ok", CellChecks(&s.Cells[0]))
+	require.Equal(t, "ok", CellChecks(&s.Cells[0]).Text)
 }
 
 // The tables of a set with one rank and several have the slowdown.

@@ -45,13 +45,13 @@ func TestMediansInCommonState(t *testing.T) {
 	ranking, err := compare.Along(both, "transport", compare.Defaults())
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, doc.WriteText(&out, findings.Ranking(ranking), 0))
+	require.NoError(t, doc.WriteText(&out, findings.Ranking(ranking), doc.Screen{}))
 	require.Regexp(t, `quick 3\.00 M op/s near +\+50\.0% `, out.String())
 	require.Contains(t, out.String(), "\nall throughput: quick a, slow b +50.0%\n")
 
 	report, err := compare.Diff(old, new, compare.Defaults())
 	require.NoError(t, err)
 	out.Reset()
-	require.NoError(t, doc.WriteText(&out, findings.Diff(report, true), 0))
+	require.NoError(t, doc.WriteText(&out, findings.Diff(report, true), doc.Screen{}))
 	require.Regexp(t, `throughput +2\.00 M op/s near +3\.00 M op/s near +\+50\.0%`, out.String())
 }

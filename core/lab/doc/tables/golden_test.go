@@ -127,7 +127,7 @@ func TestComparison(t *testing.T) {
 }
 
 // write writes a document for a plain stream.
-func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, 0) }
+func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, doc.Screen{}) }
 
 func TestUnits(t *testing.T) {
 	for want, got := range map[string]string{

@@ -155,5 +155,5 @@ func TestFailedRepeatIsOneLine(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out.String(), "signal: killed"))
 	all := set.New()
 	require.NoError(t, all.Add(r))
-	require.Equal(t, "incomplete", CellChecks(&all.Cells[0]))
+	require.Equal(t, "incomplete", CellChecks(&all.Cells[0]).Text)
 }

@@ -96,9 +96,10 @@ func Oversubscribed(s *set.Set) *doc.Doc {
 }
 
 func writeOversubscribed(out *doc.Doc, message string) {
-	out.Paragraph("OVERSUBSCRIBED: %s. Throughput and latencies are those of the scheduler and "+
-		"not of the transport. "+
-		"Use a core for each polling thread, or fewer threads.", message)
+	out.Add(doc.Text{Kind: doc.Paragraph, Severity: result.Error, Text: "OVERSUBSCRIBED: " +
+		message +
+		". Throughput and latencies are those of the scheduler and not of the transport. " +
+		"Use a core for each polling thread, or fewer threads."})
 	out.Gap()
 }
 
@@ -224,7 +225,7 @@ func Checks(r *result.Result) *doc.Doc {
 	}
 	failed := failedChecks(r)
 	for _, c := range failed {
-		out.Line("%s: %s: %s", c.Severity, c.Name, c.Message)
+		out.Finding(doc.Line, c.Severity, c.Name+": "+c.Message)
 	}
 	if len(failed) == 0 {
 		out.Line("%s passed, none failed", format.Count(len(r.Checks), "check"))
@@ -256,26 +257,4 @@ func failedChecks(r *result.Result) []result.Finding {
 		}
 	}
 	return failed
-}
-
-// checkSummary counts failed checks by severity.
-func checkSummary(failed []result.Severity, incomplete bool) string {
-	counts := map[result.Severity]int{}
-	for _, severity := range failed {
-		counts[severity]++
-	}
-	var parts []string
-	if n := counts[result.Error]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d FAILED", n))
-	}
-	if n := counts[result.Warning]; n > 0 {
-		parts = append(parts, format.Count(n, "warning"))
-	}
-	if incomplete {
-		parts = append(parts, "incomplete")
-	}
-	if len(parts) == 0 {
-		return "ok"
-	}
-	return strings.Join(parts, ", ")
 }

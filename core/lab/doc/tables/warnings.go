@@ -13,12 +13,12 @@ func GroupedWarnings(list []set.GroupedWarning) *doc.Doc {
 	out := new(doc.Doc)
 	for i := range list {
 		d := &list[i]
-		parts := []string{string(d.Severity)}
+		var parts []string
 		if len(d.Sides) > 0 {
 			parts = append(parts, strings.Join(d.Sides, " and "))
 		}
-		line := strings.Join(append(parts, d.Check, someOf(d.Cells), d.Message), ": ")
-		out.Note(line)
+		out.Finding(doc.Note, d.Severity,
+			strings.Join(append(parts, d.Check, someOf(d.Cells), d.Message), ": "))
 	}
 	return out
 }

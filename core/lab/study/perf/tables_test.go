@@ -25,7 +25,7 @@ func TestC2C(t *testing.T) {
 	c.Sharing, err = ParseC2C(read("c2c.txt"))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	require.NoError(t, doc.WriteText(&out, c.Doc(), 0))
+	require.NoError(t, doc.WriteText(&out, c.Doc(), doc.Screen{}))
 	want, err := os.ReadFile("testdata/tables.txt")
 	require.NoError(t, err)
 	require.Equal(t, string(want), out.String())
@@ -34,14 +34,14 @@ func TestC2C(t *testing.T) {
 
 	out.Reset()
 	c.Sharing.Lines = nil
-	require.NoError(t, doc.WriteText(&out, c.Doc(), 0))
+	require.NoError(t, doc.WriteText(&out, c.Doc(), doc.Screen{}))
 	require.Contains(t, out.String(), "Load Local HITM")
 	require.Contains(t, out.String(), "\nno cache line is shared\n")
 
 	out.Reset()
 	c = &Profile{Transport: "shm", Config: config.Default(), NoThreads: "perf stat: no",
 		NoSharing: "perf c2c record: no"}
-	require.NoError(t, doc.WriteText(&out, c.Doc(), 0))
+	require.NoError(t, doc.WriteText(&out, c.Doc(), doc.Screen{}))
 	require.Contains(t, out.String(),
 		"\n\nno counts of threads: perf stat: no\n\nno HITM table: perf c2c record: no\n")
 	require.NotContains(t, out.String(), "throughput")
