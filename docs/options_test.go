@@ -16,10 +16,11 @@ import (
 func optionsTable() string {
 	var table strings.Builder
 	fmt.Fprint(&table,
-		"<!-- options -->\n| option | value | default | range | |\n|---|---|---|---|---|\n")
+		"<!-- options -->\n| option | value | default | range | | beside others "+
+			"|\n|---|---|---|---|---|---|\n")
 	for _, f := range config.Fields() {
-		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s | %s |\n", f.Name, f.Form, f.Default,
-			strings.TrimPrefix(f.Range(), "any"), f.Help)
+		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s | %s | %s |\n", f.Name, f.Form, f.Default,
+			strings.TrimPrefix(f.Range(), "any"), f.Help, f.Beside())
 	}
 	fmt.Fprint(&table, "<!-- end of options -->")
 	return table.String()

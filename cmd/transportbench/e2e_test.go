@@ -250,8 +250,9 @@ func TestBadLoads(t *testing.T) {
 		"--rate: 0 op/s is out of range": {"--rate", "0"},
 		"--remote-share: 1.5 is out of range (0 to 1)": {"--remote-share", "1.5", "--topology",
 			"mesh-direct"},
-		"--remote-share: has no effect in client-server": {"--remote-share", "0.5"},
-		"--idle: park does not work with mesh": {"--idle", "park", "--topology",
+		"--remote-share: cannot be combined with --topology=client-server, " +
+			"where every": {"--remote-share", "0.5"},
+		"--idle: park cannot be combined with --topology=mesh": {"--idle", "park", "--topology",
 			"mesh-proxied"},
 		`--topology: "mesh" is not one of`:     {"--topology", "mesh"},
 		"--daemons: 9 daemons for 8 keys":      {"--daemons", "9", "--keys", "8"},

@@ -38,12 +38,16 @@ var fields = complete([]Field{
 		allowed(topologies()...)),
 	option(optionRanks, "number of processes", bounds(1, MaxRanks), size),
 	option("servers", "client-server: ranks that serve, the first ones; the others call",
-		bounds(0, MaxRanks-1)),
+		bounds(0, MaxRanks-1),
+		conflicts(optionTopology, "where every rank serves", TopologyMeshDirect,
+			TopologyMeshProxied),
+		conflicts(optionTraffic, "which chooses the ranks that serve")),
 	option("daemons", "polling threads per serving rank", bounds(1, MaxThreads), size),
 	option(optionClients, "client threads per calling rank", bounds(1, MaxThreads), size),
 	option(optionInFlight, "calls in flight per client", bounds(1, MaxInFlight), size),
 	option(optionService, "what a daemon does: store (reads and writes of a key-value store), "+
-		"echo (returns the message) or sink (drops writes)", allowed(services()...)),
+		"echo (returns the message) or sink (drops writes)", allowed(services()...),
+		sets(optionReadRatio, optionMix, optionPattern)),
 	option("keys", "distinct keys per serving rank", bounds(1, MaxKeys), size),
 	option("tokens-per-block", "tokens per value; 0 is none", bounds(0, MaxTokens), size),
 	option(optionBytesPerToken, "makes a value tokens-per-block times as large; 0 uses value-size",
@@ -69,9 +73,11 @@ var fields = complete([]Field{
 	option("hot-share", "hotspot: share of requests to hot keys", bounds(0, 1)),
 	option("seed", "seed of the workload; the same seed gives the same operations"),
 	option("read-delay", "time that the storage takes to read a value: "+orList(DelayForms())+
-		" (median and p99); lookups do not wait for it", form("delay"), examples(DelayForms()...)),
+		" (median and p99); lookups do not wait for it", form("delay"), examples(DelayForms()...),
+		conflicts(optionService, "which has no storage", string(ServiceEcho), string(ServiceSink))),
 	option("write-delay", "time that the storage takes to write a value, in the same forms",
-		form("delay"), examples(DelayForms()...)),
+		form("delay"), examples(DelayForms()...),
+		conflicts(optionService, "which has no storage", string(ServiceEcho), string(ServiceSink))),
 	option("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit",
 		bounds(0, MaxStorageLanes)),
 	option("network",
@@ -80,13 +86,19 @@ var fields = complete([]Field{
 		form("impairments,..."), examples("none", "loss=0%", "loss=1%", "delay=50us")),
 	option("remote-share",
 		"mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys",
-		form("share")),
+		form("share"),
+		conflicts(optionTopology, "where every request goes to a rank that serves",
+			TopologyClientServer),
+		conflicts(optionTraffic, "which chooses the rank of each call")),
 	option(optionTraffic, "which rank each call goes to, instead of the keys: "+
 		orList(TrafficNames())+"; also --pattern",
-		form("pattern"), examples(TrafficNames()...), aliases(IsTraffic, optionPattern)),
+		form("pattern"), examples(TrafficNames()...), aliases(IsTraffic, optionPattern),
+		sets(optionRanks, optionTopology)),
 	option(optionClass, "class of traffic, repeatable: some clients of each rank with a load of "+
 		"their own, as in rpc:64B,in-flight=1,slo=50us or bulk:1MiB,rate=500,clients=2",
-		form("name:size,..."), separator("")),
+		form("name:size,..."), separator(""),
+		sets(optionClients, optionInFlight, optionService, optionValueSize, optionBytesPerToken,
+			optionPattern, optionRate)),
 	option(optionRate, "open-loop load of all clients together: 5000, 200k, 1.5M, or max to find "+
 		"the capacity; closed keeps calls in flight instead",
 		form("op/s"), examples(closedLoop, maximum)),
@@ -96,16 +108,28 @@ var fields = complete([]Field{
 		"when the doorbell rings: loop (once per iteration), or immediate (after each message)",
 		allowed(FlushLoop, FlushImmediate)),
 	option("interleave", "mesh-proxied: none (a daemon polls ranks and clients, then sends) or "+
-		"send-poll (it sends after each of the two)", form("order"), allowed(Interleaves()...)),
+		"send-poll (it sends after each of the two)", form("order"), allowed(Interleaves()...),
+		conflicts(optionTopology, "where a daemon sends after each poll",
+			TopologyClientServer, TopologyMeshDirect),
+		conflicts("flush", "which sends each message at once", FlushImmediate)),
 	option("delegate", "a client calls one daemon of a rank, which passes requests on to the "+
-		"daemon that owns the key"),
+		"daemon that owns the key",
+		conflicts(optionService, "which keeps no keys", string(ServiceEcho), string(ServiceSink))),
 	option("idle", "what a thread with nothing to do does: auto, spin, yield or park",
-		allowed(IdleAuto, IdleSpin, IdleYield, IdlePark)),
+		allowed(IdleAuto, IdleSpin, IdleYield, IdlePark),
+		conflictOf([]string{IdlePark}, optionTopology,
+			"where a daemon waits for clients and for other ranks at the same time",
+			TopologyMeshProxied),
+		conflictOf([]string{IdlePark}, "delegate",
+			"where a daemon waits for peers and for the other daemons at the same time")),
 	option("pin", "pin each polling thread to a core"),
 	option("cpus", "processors of the polling threads, such as daemons=2,clients=3-18; those of "+
 		"a role are taken in turn, in the order of the ranks; auto spreads threads over cores",
-		form("role=list,...")),
-	option("numa", "use the processors of one NUMA node; any uses all", form("node")),
+		form("role=list,..."),
+		conflicts("pin", "which lets threads move", "false")),
+	option("numa", "use the processors of one NUMA node; any uses all", form("node"),
+		conflicts("pin", "which lets threads move", "false"),
+		conflicts("cpus", "which chooses each processor")),
 	option(optionWarmup, "longest load before the first repeat; ends when throughput is steady",
 		bounds(0, int64(MaxDuration))),
 	option("duration", "time of one repeat", bounds(int64(time.Millisecond), int64(MaxDuration))),
@@ -114,7 +138,8 @@ var fields = complete([]Field{
 	option("launches", "starts of the ranks, each for a part of the repeats; 0 starts them for "+
 		"each repeat, 1 only once", bounds(0, MaxRepeats)),
 	option(optionTrack, "integrity checks: shipped (each transport as by default) or matched "+
-		"(all payloads verified by the runtime, none by a transport)", allowed(tracks()...)),
+		"(all payloads verified by the runtime, none by a transport)", allowed(tracks()...),
+		sets(optionVerifyEvery)),
 	option(optionVerifyEvery, "verify one value in this many in full; 1 verifies all",
 		bounds(1, 1<<30)),
 	option("sample-every", "time one operation in this many; 0 keeps the cost under 2%",
@@ -140,9 +165,23 @@ func allowed(values ...string) property {
 }
 func examples(values ...string) property { return func(f *Field) { f.Examples = values } }
 func replaces(names ...string) property  { return func(f *Field) { f.Replaces = names } }
+func sets(names ...string) property      { return func(f *Field) { f.Sets = names } }
 func bounds(low, high int64) property    { return func(f *Field) { f.Min, f.Max = low, high } }
-func size(f *Field)                      { f.isSize = true }
-func separator(text string) property     { return func(f *Field) { f.Separator = text } }
+
+// conflicts adds a conflict with values of another option, or with all but its default without any.
+func conflicts(with, why string, values ...string) property {
+	return conflictOf(nil, with, why, values...)
+}
+
+// conflictOf is conflicts for some values of the option itself.
+func conflictOf(own []string, with, why string, values ...string) property {
+	return func(f *Field) {
+		f.Conflicts = append(f.Conflicts, Conflict{own, with, values, why})
+	}
+}
+
+func size(f *Field)                  { f.isSize = true }
+func separator(text string) property { return func(f *Field) { f.Separator = text } }
 
 // form sets the placeholder that help shows after the name. If it ends in ",...", a value may have
 // commas.

@@ -152,19 +152,6 @@ func checkPlacement(c *Config) *Error {
 		return &Error{"network",
 			fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks,
 				MaxNetworkRanks)}
-	case c.CPUs != "" && !c.Pin:
-		return &Error{"cpus", "needs threads that are pinned; leave --pin=false out"}
-	case c.NUMA != "" && !c.Pin:
-		return &Error{"numa", "needs threads that are pinned; leave --pin=false out"}
-	case c.CPUs != "" && c.NUMA != "":
-		return &Error{"numa",
-			"cannot be combined with --cpus, which chooses each processor; leave one of them out"}
-	case c.Servers != 0 && c.Mesh():
-		return &Error{"servers", "has no effect in a mesh, where every rank serves; leave it " +
-			"out, or use --topology client-server"}
-	case c.Servers != 0 && c.Traffic != "":
-		return &Error{"servers", fmt.Sprintf("cannot be combined with the traffic %s, which "+
-			"chooses the ranks that serve; leave one of them out", c.Traffic)}
 	case c.Servers.count() >= c.Ranks && !c.Mesh():
 		return &Error{"servers",
 			fmt.Sprintf("%d serving ranks leave none of %d ranks to call; use --ranks %d or more",
@@ -172,20 +159,6 @@ func checkPlacement(c *Config) *Error {
 	case c.Delegate && c.Daemons < 2:
 		return &Error{"delegate", "has no effect with one daemon in each rank, which owns all " +
 			"keys of its rank; use --daemons 2 or more, or leave it out"}
-	case c.Delegate && c.Service != ServiceStore:
-		return &Error{"delegate",
-			fmt.Sprintf(
-				"has no effect with the service %s, which keeps no keys; leave one of them out",
-				c.Service)}
-	case c.Delegate && c.Idle == IdlePark:
-		return &Error{"idle", "park does not work with --delegate, where a daemon waits for " +
-			"peers and for the other daemons at the same time; use auto, spin or yield"}
-	case c.Interleave != "" && !c.Proxied():
-		return &Error{"interleave", fmt.Sprintf("has no effect in %s, where a daemon sends after "+
-			"each poll; use --topology mesh-proxied, or leave it out", c.Topology)}
-	case c.Interleave != "" && c.Flush == FlushImmediate:
-		return &Error{"interleave", "has no effect with --flush immediate, which sends each " +
-			"message at once; leave one of them out"}
 	}
 	return nil
 }

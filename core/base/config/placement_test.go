@@ -90,11 +90,11 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 		"--interleave: \"poll\" is not one of": func(c *Config) {
 			c.Interleave = "poll"
 		},
-		"--cpus: needs threads that are pinned": func(c *Config) {
+		"--cpus: cannot be combined with --pin=false": func(c *Config) {
 			c.CPUs,
 				c.Pin = "daemons=0,clients=1", false
 		},
-		"--numa: needs threads that are pinned": func(c *Config) {
+		"--numa: cannot be combined with --pin=false": func(c *Config) {
 			c.NUMA,
 				c.Pin = "0", false
 		},
@@ -105,11 +105,12 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 		"--servers: 1024 is out of range": func(c *Config) {
 			c.Servers = 1024
 		},
-		"--servers: has no effect in a mesh": func(c *Config) {
+		"--servers: cannot be combined with --topology=mesh-direct, where every rank serves; use " +
+			"--topology client-server, or leave it out": func(c *Config) {
 			c.Servers,
 				c.Topology = 2, TopologyMeshDirect
 		},
-		"--servers: cannot be combined with the traffic incast:2": func(c *Config) {
+		"--servers: cannot be combined with --traffic=incast:2": func(c *Config) {
 			c.Servers,
 				c.Ranks, c.Traffic = 2, 3, "incast:2"
 		},
@@ -119,19 +120,19 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 		"--delegate: has no effect with one daemon": func(c *Config) {
 			c.Delegate = true
 		},
-		"--delegate: has no effect with the service echo": func(c *Config) {
+		"--delegate: cannot be combined with --service=echo": func(c *Config) {
 			c.Delegate,
 				c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1
 		},
-		"--idle: park does not work with --delegate": func(c *Config) {
+		"--idle: park cannot be combined with --delegate=true": func(c *Config) {
 			c.Delegate,
 				c.Daemons, c.Idle = true, 2, IdlePark
 		},
-		"--interleave: has no effect in mesh-direct": func(c *Config) {
+		"--interleave: cannot be combined with --topology=mesh-direct": func(c *Config) {
 			c.Topology,
 				c.Interleave = TopologyMeshDirect, InterleaveSendPoll
 		},
-		"--interleave: has no effect with --flush immediate": func(c *Config) {
+		"--interleave: cannot be combined with --flush=immediate": func(c *Config) {
 			c.Topology, c.Interleave, c.Flush = TopologyMeshProxied, InterleaveSendPoll,
 				FlushImmediate
 		},
@@ -148,4 +149,27 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 	require.Equal(t, 3, c.ServingRanks())
 	require.Equal(t, 2, c.CallingRanks())
 	require.True(t, c.Serves(2) && !c.Calls(2) && c.Calls(3) && !c.Serves(3))
+}
+
+// Conflicts name options and values that there are, and why.
+func TestConflicts(t *testing.T) {
+	conflicts := 0
+	for _, f := range Fields() {
+		for _, c := range f.Conflicts {
+			conflicts++
+			require.NotEmpty(t, c.Why, f.Name)
+			require.Subset(t, f.Allowed, c.Own, f.Name)
+			other := FieldByName(c.With)
+			require.NotNil(t, other, c.With)
+			if len(other.Allowed) > 0 {
+				require.Subset(t, other.Allowed, c.Values, f.Name)
+			}
+			require.Contains(t, f.Beside(), "not with "+c.With)
+		}
+		for _, name := range append(f.Sets, f.Replaces...) {
+			require.True(t, IsOption(name), name)
+			require.True(t, f.Overrules(name), name)
+		}
+	}
+	require.Greater(t, conflicts, 10)
 }

@@ -30,9 +30,26 @@ type Field struct {
 	// Replaces names the options that have no effect beside this one. In a lower layer they are
 	// reset.
 	Replaces []string
+	// Sets names the options whose values follow from this one, unless the same layer or a higher
+	// one sets them.
+	Sets []string
+	// Conflicts are other options beside which this one has no meaning.
+	Conflicts []Conflict
 
 	index  []int // of the field in Config
 	isSize bool  // it determines how large a run is
+}
+
+// Conflict is another option beside which an option has no meaning.
+type Conflict struct {
+	// Own are the values of the option that conflict; without any, all but its default.
+	Own []string
+	// With is the other option, and Values its values that conflict; without any, all but its
+	// default.
+	With   string
+	Values []string
+	// Why is a clause about the other option: "which chooses the rank of each call".
+	Why string
 }
 
 // Fields returns every option of a run, in the order of docs/options.md. The caller must not change
@@ -89,6 +106,62 @@ func (f *Field) Split(text string) []string {
 		return strings.Split(text, ";")
 	}
 	return strings.Split(text, f.Separator)
+}
+
+// Beside returns what the field replaces, and what it cannot stand beside, or "".
+func (f *Field) Beside() string {
+	var parts []string
+	if over := slices.Concat(f.Replaces, f.Sets); len(over) > 0 {
+		parts = append(parts, "replaces "+strings.Join(over, ", "))
+	}
+	for _, c := range f.Conflicts {
+		part := strings.Join(append(slices.Clone(c.Own), "not with "+c.With), ": ")
+		parts = append(parts, strings.TrimSpace(part+" "+strings.Join(c.Values, ", ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Overrules reports whether the field replaces or sets another option.
+func (f *Field) Overrules(option string) bool {
+	return slices.Contains(f.Replaces, option) || slices.Contains(f.Sets, option)
+}
+
+// checkConflicts returns an error for an option that has no meaning beside another one.
+func checkConflicts(c *Config) *Error {
+	for i := range fields {
+		f := &fields[i]
+		for _, conflict := range f.Conflicts {
+			other := FieldByName(conflict.With)
+			if f.among(c, conflict.Own) && other.among(c, conflict.Values) {
+				return &Error{f.Name, conflict.problem(f, other, other.Show(c))}
+			}
+		}
+	}
+	return nil
+}
+
+// among reports whether the value of the field is one of values, or not its default without any.
+func (f *Field) among(c *Config, values []string) bool {
+	text := f.Show(c)
+	return slices.Contains(values, text) || len(values) == 0 && text != f.Default
+}
+
+// problem returns what is wrong with a field beside the value of another one, and the remedy.
+func (x *Conflict) problem(f, other *Field, value string) string {
+	remedy := "leave one of them out"
+	instead := func(f *Field, values []string) {
+		rest := slices.DeleteFunc(slices.Clone(f.Allowed),
+			func(v string) bool { return slices.Contains(values, v) })
+		if len(values) > 0 && len(rest) == 1 {
+			remedy = fmt.Sprintf("use --%s %s, or leave it out", f.Name, rest[0])
+		} else if len(values) > 0 && len(rest) > 1 {
+			remedy = fmt.Sprintf("use --%s %s, or leave it out", f.Name, orList(rest))
+		}
+	}
+	instead(other, x.Values)
+	instead(f, x.Own)
+	return strings.TrimSpace(fmt.Sprintf("%s cannot be combined with --%s=%s, %s; %s",
+		strings.Join(x.Own, ""), other.Name, value, x.Why, remedy))
 }
 
 // setter is a value that parses itself.

@@ -176,11 +176,6 @@ func checkStorage(c *Config) *Error {
 		if d.delay == "" {
 			continue
 		}
-		if c.Service != ServiceStore {
-			return &Error{d.option,
-				fmt.Sprintf("service %s has no storage; use --service store or leave it out",
-					c.Service)}
-		}
 		calls := c.TotalClients() * c.InFlight
 		if rounds := (calls + max(c.StorageLanes, 1) - 1) / max(c.StorageLanes, 1); c.StorageLanes >
 			0 && time.Duration(rounds) > maxStorageDrain/max(d.delay.Mean(), 1) {

@@ -51,7 +51,7 @@ func TestCheckStorage(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
 		"--storage-lanes: has no effect without": func(c *Config) { c.StorageLanes = 4 },
 		"--storage-lanes: -1 is out of range":    func(c *Config) { c.StorageLanes = -1 },
-		"--read-delay: service echo has no": func(c *Config) {
+		"--read-delay: cannot be combined with --service=echo": func(c *Config) {
 			c.Service, c.ReadRatio,
 				c.ReadDelay = ServiceEcho, 1, "1ms"
 		},

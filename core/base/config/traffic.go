@@ -184,9 +184,6 @@ func checkTraffic(c *Config) *Error {
 	case c.Ranks < least:
 		return &Error{"traffic", fmt.Sprintf("%s needs %d ranks or more; use --ranks %d", c.Traffic,
 			least, trafficRanks)}
-	case c.RemoteShare != ByHash:
-		return &Error{"remote-share", fmt.Sprintf("cannot be combined with the traffic %s, which "+
-			"chooses the rank of each call; leave one of them out", c.Traffic)}
 	}
 	return nil
 }

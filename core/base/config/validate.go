@@ -20,6 +20,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	for _, check := range []func(*Config) *Error{
+		checkConflicts,
 		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement,
 		checkTokens, checkLoad, checkTraffic, checkTrack,
 	} {
@@ -118,18 +119,11 @@ func checkTokens(c *Config) *Error {
 // BlockSize returns the bytes of a block of tokens, or 0 if Config.BytesPerToken is 0.
 func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerToken }
 
-// checkLoad checks the options of meshes and open loops.
+// checkLoad checks that there are ranks to call.
 func checkLoad(c *Config) *Error {
-	switch {
-	case c.RemoteShare != ByHash && !c.Mesh():
-		return &Error{"remote-share", "has no effect in client-server, where every request goes " +
-			"to a rank that serves; use --topology mesh-direct or mesh-proxied, or leave it out"}
-	case c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1:
+	if c.RemoteShare != ByHash && c.RemoteShare > 0 && c.Ranks == 1 {
 		return &Error{"remote-share", "has no effect with one rank, where every request is " +
 			"local; use --ranks 2 or more, or leave it out"}
-	case c.Proxied() && c.Idle == IdlePark:
-		return &Error{"idle", "park does not work with mesh-proxied, where a daemon waits for " +
-			"clients and for other ranks at the same time; use auto, spin or yield"}
 	}
 	return nil
 }

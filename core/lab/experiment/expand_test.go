@@ -111,6 +111,24 @@ func TestKeyTwice(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What an option of an axis replaces in the base has no effect, and the plan says so.
+func TestReplacedBase(t *testing.T) {
+	for text, want := range map[string][]string{
+		"base: {clients: 4, seed: 2}\naxes: {class: [\"rpc:64B\"]}": {
+			"base: clients=4 has no effect with class=rpc:64B"},
+		"base: {topology: client-server, service: echo}\naxes: {traffic: [all-to-all, fan-out]}": {
+			"base: topology=client-server has no effect with traffic=all-to-all"},
+		"base: {mix: \"read:0.5,insert:0.5\"}\naxes: {service: [store, echo]}": {
+			"base: mix=read:0.5,insert:0.5 has no effect with service=echo"},
+		"base: {clients: 1}\naxes: {class: [\"rpc:64B\"], in-flight: [1]}": nil,
+		"base: {clients: 4}\naxes: {clients: [1, 2]}":                      nil,
+	} {
+		p, err := Expand(parse(t, text), known)
+		require.NoError(t, err, text)
+		require.Equal(t, want, p.Notes, text)
+	}
+}
+
 func TestBadSpecs(t *testing.T) {
 	for text, want := range map[string]string{
 		"axis: {a: 1}":                `unknown key "axis"; did you mean "axes"?`,

@@ -124,6 +124,7 @@ func Expand(s *Spec, all Plugins) (*Plan, error) {
 		}); err != nil {
 			return err
 		}
+		p.noteReplaced(s.Base, &cell)
 		at[cell.ID] = len(p.Cells)
 		if p.Cells = append(p.Cells, cell); len(p.Cells) > MaxCells {
 			return fmt.Errorf("there are more than %d cells", MaxCells)
@@ -179,6 +180,25 @@ func (p *Plan) noteSame(first, again *Cell) {
 	if len(differs) > 0 {
 		p.note("%s with %s is the load of another cell; it is measured once",
 			again.Config.Transport, settingsText(differs))
+	}
+}
+
+// noteReplaced notes the options of the base that an option of an axis or a flag replaces in a
+// cell.
+func (p *Plan) noteReplaced(base map[string]string, c *Cell) {
+	for _, option := range slices.Sorted(maps.Keys(base)) {
+		f := config.FieldByName(option)
+		if f == nil || c.given[option] != base[option] ||
+			f.Same(base[option], f.Show(&c.Config)) {
+			continue
+		}
+		for _, other := range slices.Sorted(maps.Keys(c.given)) {
+			of := config.FieldByName(other)
+			if of != nil && c.given[other] != base[other] && of.Overrules(option) {
+				p.note("base: %s=%s has no effect with %s=%s", option, base[option], other,
+					c.given[other])
+			}
+		}
 	}
 }
 

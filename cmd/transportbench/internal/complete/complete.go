@@ -142,7 +142,7 @@ func Columns(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellC
 func Side(_ *cobra.Command, _ []string, begun string) (names []string, _ cobra.ShellCompDirective) {
 	first := begun[:strings.LastIndexByte(begun, ' ')+1]
 	for _, f := range config.Fields() {
-		names = append(names, first+f.Name+"=\t"+f.Help)
+		names = append(names, strings.TrimSuffix(first+f.Name+"=\t"+f.Help+"; "+f.Beside(), "; "))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -247,7 +247,7 @@ func (s *session) notes(plan *experiment.Plan) {
 		s.Note("%s", text)
 	}
 	if more := len(plan.Notes) - most; more > 0 {
-		s.Note("%d more points of the axes are the loads of other cells", more)
+		s.Note("%d more notes like these are left out", more)
 	}
 }
 

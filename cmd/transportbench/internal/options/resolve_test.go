@@ -263,7 +263,7 @@ func TestTraffic(t *testing.T) {
 			"use --topology client-server"},
 		{"--pattern hotspot:0.5 --ranks 2", "", "", "", 0, "needs 3 ranks or more"},
 		{"--pattern all-to-all --remote-share 0.5", "", "", "", 0,
-			"--remote-share: cannot be combined with the traffic all-to-all"},
+			"--remote-share: cannot be combined with --traffic=all-to-all"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			g := given{args: strings.Fields(c.args)}
