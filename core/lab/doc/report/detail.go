@@ -2,16 +2,15 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"transportbench/core/base/parallel"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/result"
@@ -33,41 +32,31 @@ type brief struct {
 	made     int // connections
 }
 
-// details reads the results of all cells and compresses their details, one chunk at a time to save
-// memory.
+// details reads the results of all cells and compresses their details, as many chunks at a time as
+// there are processors, to save memory.
 func (b *builder) details(ctx context.Context) error {
-	b.briefs = make([]brief, len(b.cells))
-	running := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for from := 0; from < len(b.cells); from += chunkSize {
-		list := make([]*cellPage, min(chunkSize, len(b.cells)-from))
-		var working sync.WaitGroup
-		for i := range list {
-			running <- struct{}{}
-			working.Go(func() {
-				defer func() { <-running }()
-				cell := from + i
-				d, known := b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
-				list[i], b.briefs[cell] = b.pageOf(cell, &d), known
-			})
-		}
-		working.Wait()
+	n := len(b.cells)
+	b.briefs, b.chunks = make([]brief, n), make([][]byte, (n+chunkSize-1)/chunkSize)
+	err := parallel.Each(len(b.chunks), func(at int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		packed, err := pack(newChunk(list))
-		if err != nil {
-			return err
+		var pages []*cellPage
+		for cell := at * chunkSize; cell < min(n, (at+1)*chunkSize); cell++ {
+			d, known := b.cache.detailOf(b.sets[b.doc.Cells.Set[cell]], b.cells[cell])
+			pages, b.briefs[cell] = append(pages, b.pageOf(cell, &d)), known
 		}
-		b.chunks = append(b.chunks, packed)
-		for i := range list {
-			b.doc.Cells.Connections = append(b.doc.Cells.Connections, b.briefs[from+i].made)
-			if a := b.briefs[from+i].analysis; a != nil {
-				b.doc.Cells.Bound[from+i], b.doc.Cells.Why[from+i] = string(a.Verdict.Bound),
-					a.Verdict.Why
-			}
+		var err error
+		b.chunks[at], err = pack(newChunk(pages))
+		return err
+	})
+	for cell, brief := range b.briefs {
+		b.doc.Cells.Connections = append(b.doc.Cells.Connections, brief.made)
+		if a := brief.analysis; a != nil {
+			b.doc.Cells.Bound[cell], b.doc.Cells.Why[cell] = string(a.Verdict.Bound), a.Verdict.Why
 		}
 	}
-	return nil
+	return err
 }
 
 // detailOf reads the results of a cell.
@@ -118,9 +107,6 @@ func detailOf(s *set.Set, c *set.Cell) (detail, brief) {
 	}
 	if known.analysis, err = analyze.Results(results); err != nil {
 		d.Problem = "This cell cannot be analyzed: " + printable.Text(err.Error())
-	} else if _, err := json.Marshal(known.analysis); err != nil { // NaN or infinity
-		d.Problem, known.analysis = "The analysis of this cell cannot be shown: "+
-			printable.Text(err.Error()), nil
 	}
 	d.Analysis = known.analysis
 	return d, known

@@ -18,9 +18,9 @@
 // Go computes and formats every figure, so that tests cover it; the script filters, sorts, draws
 // and shows. It formats only the ticks of charts and what a point of a spectrum shows, with the
 // copy of format.Number that TestFormatInBrowser compares with Go's. A table travels as rows of
-// HTML and an order for each column, so that the script has no second copy of the rules. Tables of cells that resemble each other are
-// next to each other in their compressed chunk, because the compressor looks back 32 KB only. A
-// live page fetches the whole report again when files change: sending differences would be a second
-// way to draw everything. [Server] compares names, sizes and times of files, because network file
-// systems send no inotify events.
+// HTML and an order for each column, so that the script has no second copy of the rules. Tables of
+// cells that resemble each other are next to each other in their compressed chunk, because the
+// compressor looks back 32 KB only. A live page fetches the whole report again when files change:
+// sending differences would be a second way to draw everything. [Server] compares names, sizes and
+// times of files, because network file systems send no inotify events.
 package report

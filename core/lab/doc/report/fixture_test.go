@@ -266,6 +266,12 @@ func unpacked(t testing.TB, page []byte, id string, into any) {
 	require.NoError(t, err)
 	text, err := io.ReadAll(z)
 	require.NoError(t, err)
+	line, text, _ := bytes.Cut(text, []byte("\n"))
+	var phrases []string
+	require.NoError(t, json.Unmarshal(line, &phrases))
+	for i, phrase := range phrases {
+		text = bytes.ReplaceAll(text, []byte{byte(1 + i)}, []byte(phrase))
+	}
 	require.NoError(t, json.Unmarshal(text, into))
 }
 

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -117,22 +118,38 @@ func (p *Page) Render(w io.Writer) error {
 	return b.Flush()
 }
 
-// pack returns a value as compressed JSON.
+// phrases are what most of the page repeats, in JSON. A packed text has a control character for
+// each, which JSON does not have: this saves the compressor two bytes for most cells of tables.
+var phrases = []string{
+	`</td><td class=\"right\">`, `</td><td>`, `</th><td class=\"right\">`, `</th><td>`,
+	`</td></tr>\n<tr><th scope=\"row\">`, `","<tr><th scope=\"row\">`, `<a href=\"#cell-`,
+}
+
+// phrasing replaces the phrases.
+var phrasing = sync.OnceValue(func() *strings.Replacer {
+	var pairs []string
+	for i, phrase := range phrases {
+		pairs = append(pairs, phrase, string(rune(1+i)))
+	}
+	return strings.NewReplacer(pairs...)
+})
+
+// pack returns a value as compressed JSON, after a line with the phrases in it.
 func pack(v any) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	e := json.NewEncoder(z)
+	var text strings.Builder
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := errors.Join(json.NewEncoder(z).Encode(phrases), e.Encode(v)); err != nil {
 		return nil, fmt.Errorf("encoding the report: %w", err)
 	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	_, err = phrasing().WriteString(z, text.String())
+	err = errors.Join(err, z.Close())
+	return b.Bytes(), err
 }
 
 // encoded returns packed data as text for HTML.

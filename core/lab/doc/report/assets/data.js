@@ -9,7 +9,8 @@ async function unpack(id) {
   const bytes = new Uint8Array(packed.length);
   for (let i = 0; i < packed.length; i++) bytes[i] = packed.charCodeAt(i);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  const text = await new Response(stream).text(), at = text.indexOf("\n"), phrases = JSON.parse(text.slice(0, at));
+  return JSON.parse(text.slice(at + 1).replace(/[\x01-\x08]/g, (c) => phrases[c.charCodeAt(0) - 1]));
 }
 
 async function loadDocument() {
