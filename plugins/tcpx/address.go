@@ -26,7 +26,7 @@ type address struct {
 }
 
 func (s *settings) announce(own dial.Nonce, at netip.AddrPort, data []netip.AddrPort) address {
-	return address{Nonce: own[:], At: at, Data: data, Mode: s.mode.name, Sockets: s.sockets,
+	return address{Nonce: own[:], At: at, Data: data, Mode: s.memory.Mode(), Sockets: s.sockets,
 		Chunk:   s.chunk,
 		Request: s.request, Window: s.receiveWindow, Inline: s.inline, InFlight: s.inFlight,
 		Payload: s.payload}

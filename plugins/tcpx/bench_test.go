@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -154,6 +155,15 @@ func rawWork(b *testing.B, s *settings, source []byte) (times [2]float64) {
 		}
 	}
 	return [2]float64{times[0] / workChunks / 1e3, times[1] / workChunks / 1e3}
+}
+
+// threadTime returns the CPU time of this thread. getrusage(2) may count in ticks; this is exact.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // testSettings resolves options.

@@ -17,7 +17,6 @@ import (
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/conn"
-	"transportbench/plugins/tcpx/internal/cuda"
 )
 
 const (
@@ -67,15 +66,16 @@ const (
 // schema has the options of the transport, those of the modes last.
 var schema = append([]transport.Option{
 	{
-		Name: "mode", Type: transport.TypeString, Default: modes[0].name,
-		Allowed: append(modeNames(), modeAuto),
+		Name: "mode", Type: transport.TypeString, Default: bounce.Modes()[0],
+		Allowed: append(bounce.Modes(), bounce.ModeAuto),
 		Help: "where payloads arrive: in host they arrive in pages of memory and processors " +
 			"unpack them; in gpu a GPU unpacks the pages into its memory; in devmem the NIC " +
 			"fills a dmabuf; auto takes the last of these that this machine supports and reports " +
 			"what it took",
 	},
 	{
-		Name: "unpack", Type: transport.TypeString, Default: unpackAuto, Allowed: unpackKinds(),
+		Name: "unpack", Type: transport.TypeString, Default: bounce.UnpackAuto,
+		Allowed: bounce.Unpackers(),
 		Help: "what unpacks; auto is the default of the mode; none leaves the bytes in bounce " +
 			"memory, to show what unpacking costs, and works in `transportbench micro tcpx` only",
 	},
@@ -175,52 +175,16 @@ var schema = append([]transport.Option{
 			"for example because the link is down",
 	},
 	faultOption,
-}, modeOptions()...)
-
-// modeNames returns the values of the option mode, without auto.
-func modeNames() (names []string) {
-	for i := range modes {
-		names = append(names, modes[i].name)
-	}
-	return names
-}
-
-func modeOptions() (options []transport.Option) {
-	for i := range modes {
-		options = append(options, modes[i].options...)
-	}
-	return options
-}
-
-func unpackKinds() []string {
-	kinds := []string{unpackAuto}
-	for i := range modes {
-		for _, kind := range modes[i].unpacks {
-			if !slices.Contains(kinds, kind) {
-				kinds = append(kinds, kind)
-			}
-		}
-	}
-	return kinds
-}
+}, bounce.Options...)
 
 // settings is a [transport.Config], resolved and checked.
 type settings struct {
-	options transport.Values
-	mode    *mode
-	unpack  string // never auto
-	fault   string
-	// deviceSend means that calls may have their payloads in the GPU's memory.
-	deviceSend bool
-	sock       sock.Options
+	memory bounce.Setup
+	fault  string
+	sock   sock.Options
 	// sendControl sends on control sockets; a fault replaces it.
 	sendControl func(fd int, b []byte) (int, error)
 
-	device   cuda.Description // of the GPU, once it was opened
-	autoNote string           // what mode auto took and why; else empty
-
-	unpackWorkers  int
-	launch         string // launchAsync or launchSync
 	chunk          int
 	request        int
 	sendWindow     int
@@ -235,12 +199,11 @@ type settings struct {
 	data           []netip.Addr // of data sockets: the address, and those of further NICs
 	connectTimeout time.Duration
 
-	peers      int
-	inFlight   int
-	payload    int // bytes of the largest message
-	staging    int // bytes of a connection's staging ring
-	hostPrefix int // bytes of each message that the host sees in device memory modes
-	slots      int // requests that fit a connection's destination ring
+	peers    int
+	inFlight int
+	payload  int // bytes of the largest message
+	staging  int // bytes of a connection's staging ring
+	slots    int // requests that fit a connection's destination ring
 }
 
 func resolve(cfg transport.Config) (*settings, error) {
@@ -258,10 +221,10 @@ func resolve(cfg transport.Config) (*settings, error) {
 				cfg.Workers, last, s.dataPort-last+maxPort)
 	}
 	s.peers, s.inFlight, s.payload = max(cfg.Peers, 1), max(cfg.InFlight, 1), max(cfg.MaxPayload, 1)
-	s.hostPrefix = min(max(cfg.HostPrefix, 0), s.payload)
+	s.memory.Peers, s.memory.HostPrefix = s.peers, min(max(cfg.HostPrefix, 0), s.payload)
 	s.inline = max(0, min(s.inline, s.payload, inlineInFlight/(2*s.inFlight)-conn.RecordSize))
 	// sendOneTag finds only records
-	if s.onGPU() || s.mode.newAllocator != nil || s.fault == faultOneTag {
+	if s.memory.OnGPU() || s.memory.ByNIC() || s.fault == faultOneTag {
 		s.inline = 0
 	}
 	// A message is posted whole or not at all, so there must be room for the largest one
@@ -271,7 +234,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// window of requests to come, rounded up to mirror.Unit bytes.
 	const unit = mirror.Unit / pageSize
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + unit) &^ (unit - 1)
-	if s.onGPU() {
+	if s.memory.OnGPU() {
 		kept := min(keptMessages*s.payload, keptBytes) / s.request
 		s.slots = bounce.WholeSlots(s.slots+kept, s.request)
 	}
@@ -292,16 +255,13 @@ const (
 
 // resolveOptions resolves what does not depend on the run.
 func resolveOptions(o transport.Values) (*settings, error) {
-	s := &settings{options: o,
-		unpack: o.String("unpack"), unpackWorkers: o.Int("unpack-workers"),
-		launch: o.String("unpack-launch"),
-		chunk:  o.Size("chunk"), request: o.Size("request"),
+	s := &settings{
+		chunk: o.Size("chunk"), request: o.Size("request"),
 		sendWindow: o.Int("send-window"), receiveWindow: o.Int("receive-window"),
 		inline: o.Size("inline"), sockets: o.Int("sockets"), threads: o.Int("threads"),
 		leastLoaded: o.String("striping") == stripeLeastLoaded,
 		zeroCopy:    o.String("zero-copy"), fault: o.String("fault"),
-		hotSource: o.String("source") ==
-			sourceHot,
+		hotSource:      o.String("source") == sourceHot,
 		connectTimeout: o.Duration("connect-timeout"), dataPort: o.Int("data-port"),
 		sock: sock.Options{Congestion: o.String("congestion-control"),
 			Buffer: o.Size("socket-buffer"), Timeout: o.Duration("timeout")},
@@ -311,23 +271,21 @@ func resolveOptions(o transport.Values) (*settings, error) {
 		return nil, err
 	}
 	s.applyFault()
-	if err := s.resolveMode(o.String("mode")); err != nil {
+	s.memory = bounce.Setup{Request: s.request, Peers: 1, Workers: o.Int("unpack-workers"),
+		Sync: o.String("unpack-launch") == launchSync, Fault: s.fault,
+		Patience: s.sock.Timeout, DataPort: s.dataPort}
+	if err := s.memory.Resolve(o); err != nil {
 		return nil, err
 	}
-	if s.deviceSend = o.String("send-memory") == sendDevice; s.deviceSend &&
-		(s.mode.name != modeGPU || !s.onGPU()) {
-		return nil, refuse("send-memory",
-			"device needs mode=gpu with a GPU that unpacks, and this is mode=%s with unpack=%s",
-			s.mode.name, s.unpack)
-	}
-	if s.threads > 0 && s.mode.newAllocator != nil {
+	if s.threads > 0 && s.memory.ByNIC() {
 		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0",
-			s.threads, s.mode.name)
+			s.threads, s.memory.Mode())
 	}
 	var err error
 	if s.sock.Address, err = control.LocalAddress("address", o.String("address")); err != nil {
 		return nil, err
 	}
+	s.memory.IPv6 = s.sock.Address.Is6()
 	if err := s.resolveMore(o.String("more-addresses")); err != nil {
 		return nil, err
 	}
@@ -359,9 +317,9 @@ func (s *settings) resolveMore(text string) error {
 	case len(s.data) > s.sockets:
 		return refuse(option, "%d addresses for %d data sockets; set sockets to %d or more",
 			len(s.data), s.sockets, len(s.data))
-	case s.mode.newAllocator != nil:
+	case s.memory.ByNIC():
 		return refuse(option, "in mode %s the bounce memory is that of one NIC; leave it out",
-			s.mode.name)
+			s.memory.Mode())
 	}
 	return nil
 }
@@ -437,16 +395,13 @@ func (s *settings) conn(messages int) *conn.Config {
 	c := &conn.Config{
 		Chunk: s.chunk, Request: s.request, Lanes: s.sockets, Threads: s.threads,
 		LeastLoaded: s.leastLoaded, SendWindow: s.sendWindow, ReceiveWindow: s.receiveWindow,
-		Unpack: s.unpack != unpackNone, Fragments: bounce.MaxFragments,
+		Unpack: s.memory.Unpack != bounce.UnpackNone, Fragments: s.memory.MaxFragments(),
 		Inline: s.inline, Messages: messages, SendControl: s.sendControl,
-	}
-	if s.mode.newAllocator == nil { // each fragment is a page
-		c.Fragments = s.request / pageSize
 	}
 	if messages > 0 {
 		c.Slots = s.slots
-		if s.onGPU() {
-			c.HostPrefix = s.hostPrefix
+		if s.memory.OnGPU() {
+			c.HostPrefix = s.memory.HostPrefix
 		}
 	}
 	return c
@@ -464,7 +419,7 @@ func (s *settings) limits() transport.Limits {
 
 func (s *settings) capabilities() transport.Capabilities {
 	c := capabilities
-	c.DeviceMemory, c.DeviceSend = s.onGPU(), s.deviceSend
+	c.DeviceMemory, c.DeviceSend = s.memory.OnGPU(), s.memory.DeviceSend
 	return c
 }
 

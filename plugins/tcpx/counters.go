@@ -28,13 +28,13 @@ func (w *worker) conns() (list []*conn.Conn) {
 func (w *worker) work(conns []*conn.Conn) control.Work {
 	k, s := &w.counters, w.settings
 	sum := k.Work(conns)
-	if s.mode.name != modeDevmem {
+	if !s.memory.ByNIC() {
 		sum.KernelBytes += k.ReceivedBytes
 	}
-	if s.unpack == unpackCPU {
+	if s.memory.Unpack == bounce.UnpackCPU {
 		sum.Copies += k.Descriptors
 		sum.CopiedBytes += k.UnpackedBytes
-		sum.HelperThreads += uint64(s.unpackWorkers)
+		sum.HelperThreads += uint64(s.memory.Workers)
 	}
 	return sum
 }
@@ -73,9 +73,9 @@ const maxHeaders = 8 * conn.RecordSize
 // ReadPaths implements [transport.PathReader]. The kernel knows both ends of the connections.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	p := transport.Path{Carrier: transport.MediumTCP, Overhead: maxHeaders,
-		Facts: map[string]string{"mode": w.settings.mode.name}}
-	if w.settings.mode.name == modeDevmem {
-		p.Facts["device_memory_of"] = w.settings.options.String("interface")
+		Facts: map[string]string{"mode": w.settings.memory.Mode()}}
+	if w.settings.memory.ByNIC() {
+		p.Facts["device_memory_of"] = w.settings.memory.NIC()
 	}
 	return append(dst, p)
 }

@@ -5,7 +5,6 @@ import (
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/conn"
-	"transportbench/plugins/tcpx/internal/gpu"
 )
 
 // deviceSource is the GPU memory of a worker from which it sends payloads.
@@ -45,7 +44,7 @@ type deviceCopy struct {
 
 func newDeviceCopies(p *peer) deviceCopies {
 	return deviceCopies{peer: p, waiting: queue.New[deviceRest](p.w.settings.inFlight),
-		started: queue.New[deviceCopy](gpu.Requests)}
+		started: queue.New[deviceCopy](bounce.MaxCopies)}
 }
 
 // post appends a call whose payload is in a slot of the GPU's memory to the stream if there is room

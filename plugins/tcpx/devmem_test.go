@@ -40,15 +40,15 @@ func TestOwnFailuresAreReported(t *testing.T) {
 	t.Run("NIC", func(t *testing.T) {
 		overPlainTCP(t)
 		var first *failingMemory
-		m := &modes[len(modes)-1]
-		bound := m.newAllocator
-		m.newAllocator = func(s *settings) (bounce.Allocator, error) {
-			inner, err := bound(s)
-			f := &failingMemory{Allocator: inner}
+		before := openMemory
+		t.Cleanup(func() { openMemory = before })
+		openMemory = func(s *bounce.Setup) (bounce.Allocator, *bounce.Slots, error) {
+			memory, unpacker, err := before(s)
+			f := &failingMemory{Allocator: memory}
 			if first == nil {
 				first = f
 			}
-			return f, err
+			return f, unpacker, err
 		}
 		a, b := pairOf(t, map[string]string{"mode": "devmem"}, nil)
 		b.post(t, []byte("payload"))
@@ -79,15 +79,11 @@ func TestOwnFailuresAreReported(t *testing.T) {
 // overPlainTCP runs mode devmem without a binding: all bytes come as those of a flow that is
 // steered to another queue.
 func overPlainTCP(t *testing.T) {
-	bound := modes
-	t.Cleanup(func() { modes = bound })
-	modes = append([]mode{}, modes...)
-	m := &modes[len(modes)-1]
-	require.Equal(t, modeDevmem, m.name)
-	m.available = func(*settings) error { return nil }
-	m.newAllocator = func(s *settings) (bounce.Allocator, error) {
-		c := s.dmabuf()
-		return bounce.NewDmabuf(&devmem.Binding{ID: 7, Memory: make([]byte, c.Memory())}, c), nil
+	bound := bounce.Hooks
+	t.Cleanup(func() { bounce.Hooks = bound })
+	bounce.Hooks.CheckNIC = func(*bounce.Setup) error { return nil }
+	bounce.Hooks.OpenNIC = func(o devmem.Options) (*devmem.Binding, error) {
+		return &devmem.Binding{ID: 7, Memory: make([]byte, o.Size+o.Extra)}, nil
 	}
 }
 

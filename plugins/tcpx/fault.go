@@ -5,8 +5,8 @@ import (
 
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/conn"
-	"transportbench/plugins/tcpx/internal/gpu"
 )
 
 // Values of the option fault: the four mistakes in the document that this transport is
@@ -14,13 +14,13 @@ import (
 const (
 	faultNone = "none"
 	// streams made per request; closing the unpacker fails
-	faultFreshStreams = string(gpu.FreshStreams)
+	faultFreshStreams = bounce.FreshStreams
 	// posts beyond the window; the 17th request is refused
 	faultNoWindow = "no-window"
 	// bounce pages given back too early; bytes are wrong
-	faultEarlyConsume = string(gpu.EarlyConsume)
+	faultEarlyConsume = bounce.EarlyConsume
 	// requests sent before their copies from the GPU end; bytes are wrong
-	faultEarlySend = string(gpu.EarlySend)
+	faultEarlySend = bounce.EarlySend
 	// the same tag for all requests; the receiver refuses them
 	faultOneTag = "one-tag"
 )

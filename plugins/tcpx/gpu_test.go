@@ -21,7 +21,7 @@ import (
 	"transportbench/plugins/tcpx/internal/gpu/gputest"
 )
 
-// fakeGPUs makes openDevice open fake GPUs, none of which may report a mistake at the end.
+// fakeGPUs makes modes open fake GPUs, none of which may report a mistake at the end.
 func fakeGPUs(t *testing.T) {
 	t.Helper()
 	var mu sync.Mutex
@@ -41,9 +41,9 @@ func fakeGPUs(t *testing.T) {
 }
 
 func replaceDevice(t *testing.T, open func(int) (gpu.Device, error)) {
-	before := openDevice
-	openDevice = open
-	t.Cleanup(func() { openDevice = before })
+	before := bounce.Hooks.OpenGPU
+	bounce.Hooks.OpenGPU = open
+	t.Cleanup(func() { bounce.Hooks.OpenGPU = before })
 }
 
 // needGPU skips the test if there is no GPU, with the loader's or the driver's message.
@@ -51,7 +51,7 @@ func needGPU(t *testing.T) {
 	t.Helper()
 	s, err := resolveOptions(options(t, map[string]string{"mode": "gpu"}))
 	require.NoError(t, err)
-	if err := gpuAvailable(s); err != nil {
+	if err := s.memory.Available(); err != nil {
 		t.Skip(err)
 	}
 }
@@ -384,7 +384,7 @@ func TestUnavailableModes(t *testing.T) {
 	}
 	_, err := Driver{}.Open(t.Context(),
 		transport.Config{Options: options(t,
-			map[string]string{"mode": "auto", "unpack": unpackKernel})})
+			map[string]string{"mode": "auto", "unpack": string(gpu.Kernel)})})
 	require.ErrorContains(t, err, `option "mode": auto finds none`)
 	require.ErrorContains(t, err, "libcuda.so.1: cannot open shared object file")
 
@@ -409,7 +409,8 @@ func TestUnavailableModes(t *testing.T) {
 // every byte, none brings none.
 func TestStreamOnGPU(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T){"fake": fakeGPUs, "real": needGPU} {
-		for _, unpack := range []string{unpackKernel, unpackCopyEngine, unpackNone} {
+		for _, unpack := range []string{string(gpu.Kernel), string(gpu.CopyEngine),
+			bounce.UnpackNone} {
 			t.Run(name+"/"+unpack, func(t *testing.T) {
 				prepare(t)
 				const size = 1<<20 + 12345
@@ -420,7 +421,7 @@ func TestStreamOnGPU(t *testing.T) {
 				var unpacker *bounce.Slots // of the receiver, in the end
 				a, b, err := conn.NewSides(s.conn(0), &s.sock, false, 64*s.request,
 					func() (memory bounce.Allocator, _ *bounce.Slots, err error) {
-						memory, unpacker, err = s.newBounce()
+						memory, unpacker, err = s.memory.Open()
 						return memory, unpacker, err
 					})
 				require.NoError(t, err)
@@ -446,16 +447,16 @@ func TestStreamOnGPU(t *testing.T) {
 
 				got := make([]byte, size)
 				require.NoError(t, unpacker.Unpacker.(*bounce.GPU).Read(got, b.Destination))
-				require.Equal(t, unpack != unpackNone, bytes.Equal(source, got))
+				require.Equal(t, unpack != bounce.UnpackNone, bytes.Equal(source, got))
 				counts := map[string]uint64{}
 				for _, s := range unpacker.Unpacker.(*bounce.GPU).Counters(nil) {
 					counts[s.Name] = s.Value
 				}
 				switch unpack {
-				case unpackKernel:
+				case string(gpu.Kernel):
 					require.Equal(t, uint64(17), counts["gpu_launches"], "one for each request")
 					require.Zero(t, counts["gpu_copies"])
-				case unpackCopyEngine:
+				case string(gpu.CopyEngine):
 					require.Equal(t, counts["gpu_descriptors"], counts["gpu_copies"],
 						"one for each fragment")
 					require.GreaterOrEqual(t, counts["gpu_copies"], uint64(size/pageSize))

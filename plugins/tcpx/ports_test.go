@@ -204,21 +204,6 @@ func TestDataPortRange(t *testing.T) {
 	require.Contains(t, wrong.Problem, "use 65533 or less")
 }
 
-// TestSteeringNeedsAPort: a NIC's rule needs a fixed port.
-func TestSteeringNeedsAPort(t *testing.T) {
-	options := map[string]string{"interface": "eth7", "address": "::1"}
-	err := checkSteering(testSettings(t, options))
-	require.ErrorIs(t, err, transport.ErrUnavailable)
-	require.ErrorContains(t, err, "set data-port=5201, for example, and then ethtool -N eth7 "+
-		"flow-type tcp6 dst-port PORT queue N")
-	options["data-port"], options["queue"] = "5300", "15"
-	s := testSettings(t, options)
-	require.NoError(t, checkSteering(s))
-	require.Equal(t,
-		"ethtool -N eth7 flow-type tcp6 dst-port 5300 queue 15, and again with src-port",
-		s.steering())
-}
-
 // TestMatchData: data sockets are matched by the ports in the hello, whether they come
 // before it or after it.
 func TestMatchData(t *testing.T) {

@@ -2,7 +2,6 @@ package tcpx
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,81 +17,74 @@ import (
 	"transportbench/plugins/tcpx/internal/conn"
 )
 
-// The floor uses the same sockets and the same source, and nothing else. One side sends
-// chunks over the sockets in turn; the other reads them all into one buffer.
+// The raw stream uses the same sockets and the same source as a connection, and nothing else. One
+// side sends chunks over the sockets in turn; the other reads them all into one buffer.
 
-// rawMessage is the size of a ping in bytes: one number.
-const rawMessage = 8
-
-// rawExchange sends or receives all of b.
-func rawExchange(stopped *atomic.Bool, fd int, b []byte, do func(int, []byte) (int, error)) error {
-	for wait := (spin.Wait{}); len(b) > 0; {
-		n, err := do(fd, b)
-		if err != nil {
-			return err
-		}
-		b = b[n:]
-		if err := conn.Stepped(stopped, &wait, n == 0); err != nil {
-			return err
-		}
+// rawStream measures round trips over one socket between two threads of this process, and then a
+// stream over as many as a connection has, for half of d each. It returns the bandwidth of the
+// stream in bytes per second.
+func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration) (
+	f transport.Floor, bandwidth float64, err error) {
+	near, far, err := s.sock.Pairs(1 + s.sockets) // the first is for the round trips
+	if err != nil {
+		return f, 0, err
 	}
-	return nil
-}
-
-// rawPingPong is the [floor.Medium] of one socket.
-type rawPingPong struct {
-	stopped *atomic.Bool
-	fd      int
-	in      [rawMessage]byte
-	filled  int // bytes of in
-}
-
-func newRawPingPong(stopped *atomic.Bool, fd int) *floor.PingPong {
-	return &floor.PingPong{Name: "raw TCP ping-pong",
-		Medium: &rawPingPong{stopped: stopped, fd: fd}}
-}
-
-func (m *rawPingPong) Post(number uint64) error {
-	var b [rawMessage]byte
-	binary.LittleEndian.PutUint64(b[:], number)
-	return rawExchange(m.stopped, m.fd, b[:], sock.SendBytes)
-}
-
-func (m *rawPingPong) Take() (number uint64, ok bool, err error) {
-	n, err := sock.ReceiveBytes(m.fd, m.in[m.filled:])
-	if m.filled += n; err != nil || m.filled < rawMessage {
-		return 0, false, err
+	defer func() { err = errors.Join(err, sock.CloseAll(near), sock.CloseAll(far)) }()
+	ping := transport.Probe{Kind: transport.ProbeMedium, Duration: d / 2}
+	var start, end time.Time
+	var sent, received int
+	err = onTwoThreads(ctx,
+		func(ctx context.Context) (err error) {
+			lead := ping
+			lead.Initiate = true
+			if f, err = floor.ProbeStream(ctx, near[0], lead); err != nil {
+				return err
+			}
+			stopped, release := stoppedBy(ctx)
+			defer release()
+			start = time.Now()
+			sent, err = rawSend(stopped, near[1:], s, source, d/2)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			if _, err = floor.ProbeStream(ctx, far[0], ping); err != nil {
+				return err
+			}
+			stopped, release := stoppedBy(ctx)
+			defer release()
+			received, err = rawReceive(stopped, far[1:], make([]byte, s.chunk))
+			end = time.Now()
+			return err
+		})
+	if err == nil && sent != received {
+		err = fmt.Errorf("%d bytes were sent and %d received", sent, received)
 	}
-	m.filled = 0
-	return binary.LittleEndian.Uint64(m.in[:]), true, nil
+	return f, float64(received) / end.Sub(start).Seconds(), err
 }
 
-// rawSend sends chunks over the sockets for about d, waits until the sockets have taken them
-// all, and returns how many bytes they were.
-func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte,
+// rawSend sends chunks over the sockets for about d, ends the streams, and returns how many bytes
+// the sockets have taken.
+func rawSend(stopped *atomic.Bool, sockets []int, s *settings, source []byte,
 	d time.Duration) (bytes int, err error) {
-	unsent := make([][]byte, len(fds))
+	open := slices.Clone(sockets)
+	unsent := make([][]byte, len(open))
 	parts := s.parts(source, s.chunk)
 	start := time.Now()
 	var wait spin.Wait
-	for ending, open := false, len(fds); open > 0; {
+	for ending := false; len(open) > 0; {
 		moved := false
-		for i, fd := range fds {
-			if fd < 0 {
-				continue
-			}
+		for i := 0; i < len(open); i++ {
 			if len(unsent[i]) == 0 {
 				if ending = ending || time.Since(start) > d && bytes > 0; ending {
-					if err := unix.Shutdown(fd, unix.SHUT_WR); err != nil {
+					if err := unix.Shutdown(open[i], unix.SHUT_WR); err != nil {
 						return bytes, fmt.Errorf("shutdown: %w", err)
 					}
-					fds[i] = -1
-					open--
-					continue
+					open, unsent = slices.Delete(open, i, i+1), slices.Delete(unsent, i, i+1)
+					break
 				}
 				unsent[i] = parts()
 			}
-			n, err := sock.SendBytes(fd, unsent[i])
+			n, err := sock.SendBytes(open[i], unsent[i])
 			if err != nil {
 				return bytes, err
 			}
@@ -108,21 +100,18 @@ func rawSend(stopped *atomic.Bool, fds []int, s *settings, source []byte,
 }
 
 // rawReceive reads from the sockets until all have ended, and returns how many bytes came.
-func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err error) {
-	ended := make([]bool, len(fds))
+func rawReceive(stopped *atomic.Bool, sockets []int, buffer []byte) (bytes int, err error) {
+	open := slices.Clone(sockets)
 	var wait spin.Wait
-	for open := len(fds); open > 0; {
+	for len(open) > 0 {
 		moved := false
-		for i, fd := range fds {
-			if ended[i] {
-				continue
-			}
+		for i, fd := range open {
 			n, err := sock.ReceiveBytes(fd, buffer)
-			switch {
-			case errors.Is(err, sock.ErrClosed):
-				ended[i] = true
-				open--
-			case err != nil:
+			if errors.Is(err, sock.ErrClosed) {
+				open = slices.Delete(open, i, i+1)
+				break
+			}
+			if err != nil {
 				return bytes, err
 			}
 			bytes += n
@@ -133,79 +122,4 @@ func rawReceive(stopped *atomic.Bool, fds []int, buffer []byte) (bytes int, err 
 		}
 	}
 	return bytes, nil
-}
-
-// rawFloor is the reading of rawLead.
-type rawFloor struct {
-	transport.Floor
-	bandwidth float64 // bytes per second
-	bytes     int     // of the stream
-	sender    time.Duration
-	receiver  time.Duration // processor times of the stream; the receiver's in rawStream alone
-}
-
-// rawLead measures over connected sockets, which end with it, half of d each: round
-// trips on the first, then a stream over all.
-func rawLead(ctx context.Context, fds []int, s *settings, source []byte,
-	d time.Duration) (f rawFloor, err error) {
-	stopped, release := stoppedBy(ctx)
-	defer release()
-	if f.Floor, err = newRawPingPong(stopped, fds[0]).Run(ctx, true, d/2); err != nil {
-		return f, err
-	}
-	start, before := time.Now(), threadTime()
-	f.bytes, err = rawSend(stopped, slices.Clone(fds), s, source, d/2)
-	if err != nil {
-		return f, err
-	}
-	f.sender = threadTime() - before
-	var total [rawMessage]byte
-	if err := rawExchange(stopped, fds[0], total[:], sock.ReceiveBytes); err != nil {
-		return f, err
-	}
-	if got := binary.LittleEndian.Uint64(total[:]); got != uint64(f.bytes) {
-		return f, fmt.Errorf("%d bytes were sent and the peer says it received %d", f.bytes, got)
-	}
-	f.bandwidth = float64(f.bytes) / time.Since(start).Seconds()
-	return f, nil
-}
-
-// rawFollow is the other side of rawLead. It returns the processor time of the stream.
-func rawFollow(ctx context.Context, fds []int, s *settings) (processor time.Duration, err error) {
-	stopped, release := stoppedBy(ctx)
-	defer release()
-	if _, err := newRawPingPong(stopped, fds[0]).Run(ctx, false, 0); err != nil {
-		return 0, err
-	}
-	before := threadTime()
-	bytes, err := rawReceive(stopped, fds, make([]byte, s.chunk))
-	if err != nil {
-		return 0, err
-	}
-	processor = threadTime() - before
-	var total [rawMessage]byte
-	binary.LittleEndian.PutUint64(total[:], uint64(bytes))
-	return processor, rawExchange(stopped, fds[0], total[:], sock.SendBytes)
-}
-
-// rawStream is the floor between two threads of this process.
-func rawStream(ctx context.Context, s *settings, source []byte, d time.Duration) (f rawFloor,
-	err error) {
-	near, far, err := s.sock.Pairs(s.sockets)
-	if err != nil {
-		return f, err
-	}
-	var receiver time.Duration
-	defer func() { err = errors.Join(err, sock.CloseAll(near), sock.CloseAll(far)) }()
-	err = onTwoThreads(ctx,
-		func(ctx context.Context) (err error) {
-			f, err = rawLead(ctx, near, s, source, d)
-			return err
-		},
-		func(ctx context.Context) (err error) {
-			receiver, err = rawFollow(ctx, far, s)
-			return err
-		})
-	f.receiver = receiver
-	return f, err
 }

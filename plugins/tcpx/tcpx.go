@@ -8,6 +8,7 @@ import (
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
+	"transportbench/plugins/tcpx/internal/bounce"
 )
 
 // Driver opens the tcpx transport.
@@ -22,7 +23,7 @@ func (Driver) Info() transport.Info {
 		Summary:      "requests in chunks over striped TCP sockets, into bounce pages and unpacked",
 		Choose:       "for large payloads over TCP, into the memory of a GPU or of the host",
 		Groups:       []transport.Group{transport.GroupGPU, transport.GroupSockets},
-		Providers:    modeNames(),
+		Providers:    bounce.Modes(),
 		Capabilities: capabilities,
 		Limits: transport.Limits{MaxPayload: maxPayload, InFlight: maxInFlight,
 			Peers: maxPeers},
@@ -46,15 +47,15 @@ func open(cfg transport.Config) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.unpack == unpackNone {
+	if s.memory.Unpack == bounce.UnpackNone {
 		return nil, refuse("unpack", "none leaves payloads in bounce memory, where no worker "+
 			"reads them; use it with `transportbench micro tcpx`")
 	}
-	if err := s.mode.available(s); err != nil {
+	if err := s.memory.Available(); err != nil {
 		return nil, err
 	}
-	if s.autoNote != "" && cfg.Logger != nil {
-		cfg.Logger.Info("tcpx: mode auto took " + s.autoNote)
+	if s.memory.AutoNote != "" && cfg.Logger != nil {
+		cfg.Logger.Info("tcpx: mode auto took " + s.memory.AutoNote)
 	}
 	limit, unlimited := lockable()
 	if err := s.checkLocked(max(cfg.Workers, 1), limit, unlimited); err != nil {
@@ -73,10 +74,10 @@ type endpoint struct {
 func (e *endpoint) Properties() transport.Properties {
 	s := e.settings
 	p := transport.Properties{
-		Provider: s.mode.name, Medium: transport.MediumTCP, Capabilities: s.capabilities(),
+		Provider: s.memory.Mode(), Medium: transport.MediumTCP, Capabilities: s.capabilities(),
 		Limits: s.limits(),
 		Notes: map[string]string{
-			"unpack":             s.unpack,
+			"unpack":             s.memory.Unpack,
 			"congestion_control": sock.CongestionInForce(s.sock.Congestion),
 			"sockets":            fmt.Sprint(s.sockets),
 			"chunk":              transport.FormatSize(int64(s.chunk)),
@@ -84,7 +85,21 @@ func (e *endpoint) Properties() transport.Properties {
 				s.receiveWindow),
 		},
 	}
-	s.describe(&p)
+	if s.fault != faultNone {
+		p.Notes["fault"] = s.fault
+	}
+	p.Chosen = map[string]string{}
+	s.memory.Describe(&p)
+	if s.zeroCopy == zeroCopyAuto {
+		p.Chosen["zero-copy"] = zeroCopyOn
+		if !s.zeroCopyTo(s.sock.Address) {
+			p.Chosen["zero-copy"] = zeroCopyOff
+		}
+	}
+	p.Integrity = "TCP's checksum"
+	if s.sock.Address.IsLoopback() {
+		p.Integrity = "none: the loopback computes no TCP checksum"
+	}
 	return p
 }
 

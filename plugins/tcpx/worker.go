@@ -119,14 +119,17 @@ func (w *worker) open(index int) (err error) {
 	if err = w.notifier.Open(); err != nil {
 		return err
 	}
-	if w.memory, w.unpacker, err = s.newBounce(); err == nil {
-		if s.deviceSend {
+	if w.memory, w.unpacker, err = openMemory(&s.memory); err == nil {
+		if s.memory.DeviceSend {
 			w.source.open(w.unpacker.Unpacker)
 		}
 		bounce.MoreThreads(s.peers * s.threads)
 	}
 	return err
 }
+
+// openMemory makes the bounce memory of a worker; tests replace it.
+var openMemory = (*bounce.Setup).Open
 
 // noPeer is the epoll data of the listeners.
 const noPeer = ^uint32(0)
@@ -161,7 +164,7 @@ func (w *worker) newPeer(id transport.PeerID, a address) (p *peer, err error) {
 	if p.staging, err = w.newStaging(); err != nil {
 		return nil, err
 	}
-	if s.deviceSend {
+	if s.memory.DeviceSend {
 		p.copies = newDeviceCopies(p)
 		p.conn.Out.SetStaging(p.staging, p.copies.advance)
 	} else {
@@ -253,7 +256,7 @@ func (w *worker) ReadDevice(id transport.PeerID, offset uint64, into []byte) (va
 	from, ok := bounce.Inner(w.unpacker.Unpacker).(bounce.Reader)
 	if !ok {
 		return false, name.PeerError("read", id,
-			fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.mode.name,
+			fmt.Errorf("mode %s: payloads are in the host's memory: %w", w.settings.memory.Mode(),
 				transport.ErrUnsupported))
 	}
 	if len(into) > w.settings.payload {

@@ -1,4 +1,3 @@
-// Package queue has a queue of bounded size for one thread.
 package queue
 
 import "transportbench/core/fabric/pow2"

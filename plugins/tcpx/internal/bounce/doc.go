@@ -10,6 +10,9 @@
 //	gpu     [Pages]     [GPU]: a kernel or the copy engine of a GPU copies
 //	devmem  [Dmabuf]    [Host] or [GPU]
 //
+// [Setup] resolves the mode and its options, and opens both. Nothing else imports the packages
+// gpu, cuda and devmem.
+//
 // The *_datapath.go files run inside measured windows: they neither block, lock nor
 // allocate.
 package bounce

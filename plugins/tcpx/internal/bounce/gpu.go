@@ -128,3 +128,6 @@ func (g *GPU) Close() error {
 	g.closed = true
 	return errors.Join(g.unpacker.Check(), g.unpacker.Close())
 }
+
+// MaxCopies is how many copies of [GPU.CopyOut] may be under way.
+const MaxCopies = gpu.Requests

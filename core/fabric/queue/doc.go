@@ -1,0 +1,2 @@
+// Package queue has a queue of bounded size for one thread.
+package queue
