@@ -30,10 +30,27 @@ type Stat struct {
 	Name  string `json:"name" bound:">=1,<=256"`
 	Help  string `json:"help" bound:"any"`
 	Value uint64 `json:"value" bound:"<=exact"`
+	// Means is what the counter means to the host, which knows no transport's names. A time has a
+	// name that ends in _ns.
+	Means Meaning `json:"means,omitempty" bound:"=|shortage|retransmission|stranger"`
 	// Level marks the value as a level, such as a number of threads or a peak. Results have a
 	// level as it is at the end of a window, and other counters' growth in the window.
 	Level bool `json:"level,omitempty"`
 }
+
+// Meaning is what a counter means to the host.
+type Meaning string
+
+// The meanings.
+const (
+	// MeansShortage counts waits and refusals, or their time, because something had run out:
+	// credit, room in a ring or a socket, receives.
+	MeansShortage Meaning = "shortage"
+	// MeansRetransmission counts messages that were lost or sent again, or parts of them.
+	MeansRetransmission Meaning = "retransmission"
+	// MeansStranger counts packets or connections that belong to no peer, and were rejected.
+	MeansStranger Meaning = "stranger"
+)
 
 // The counters of a transport that registers memory with a device or a library.
 const (

@@ -16,7 +16,7 @@ import (
 
 var statsClauses = []clause{
 	{name: "stats/names", run: statsNames, needs: []need{needsStats},
-		says: "The counters have distinct names and help, the same each time."},
+		says: "The counters have distinct names, help and known meanings, the same each time."},
 	{name: "stats/append", run: statsAppend, needs: []need{needsStats},
 		says: "ReadStats appends to its argument."},
 	{name: "stats/grow", run: statsGrow, needs: []need{needsStats},
@@ -80,6 +80,9 @@ func statsNames(t *trial) {
 		require.False(t, seen[s.Name], "counter %q is there twice", s.Name)
 		seen[s.Name] = true
 		require.NotEmpty(t, s.Help, "the help of counter %q", s.Name)
+		require.Contains(t, []transport.Meaning{"", transport.MeansShortage,
+			transport.MeansRetransmission, transport.MeansStranger}, s.Means,
+			"the meaning of counter %q", s.Name)
 	}
 	a.call(0, pattern(1, 16))
 	c.drain()

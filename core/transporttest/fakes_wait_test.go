@@ -174,6 +174,15 @@ var optionalFakes = []fake{
 				return dst
 			}
 		}},
+	{name: "has a counter of an unknown meaning", clause: "stats/names",
+		says: "the meaning of counter",
+		worker: func(w *fakeWorker) {
+			w.readStats = func(dst []transport.Stat) []transport.Stat {
+				dst = w.memoryWorker.ReadStats(dst)
+				dst[len(dst)-1].Means = "trouble"
+				return dst
+			}
+		}},
 	{name: "states no path", clause: "path/stated", says: "paths of a worker that has made calls",
 		worker: func(w *fakeWorker) {
 			w.readPaths = func(dst []transport.Path) []transport.Path { return dst }

@@ -227,7 +227,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: c.Retried},
 		transport.Stat{Name: "failed", Help: "operations that libfabric completed with an error",
 			Value: c.Errors},
-		transport.Stat{Name: "strangers",
+		transport.Stat{Name: "strangers", Means: transport.MeansStranger,
 			Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
 	)
 }

@@ -27,18 +27,22 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		retransmits += p.retransmits()
 	}
 	return append(w.counters.Append(dst),
-		transport.Stat{Name: "ring_full", Help: "posts that found no room in a connection's " +
-			"ring, or as many calls in flight as the run has", Value: w.counters.full},
-		transport.Stat{Name: "socket_full", Help: "sends of which the socket took a part or " +
-			"nothing, because the peer had not read", Value: w.counters.blocked},
+		transport.Stat{Name: "ring_full", Means: transport.MeansShortage,
+			Help: "posts that found no room in a connection's " +
+				"ring, or as many calls in flight as the run has", Value: w.counters.full},
+		transport.Stat{Name: "socket_full", Means: transport.MeansShortage,
+			Help: "sends of which the socket took a part or " +
+				"nothing, because the peer had not read", Value: w.counters.blocked},
 		transport.Stat{Name: "direct_bytes", Help: "bytes that were sent from the caller's " +
 			"memory, without a copy to the ring", Value: w.counters.direct},
-		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)",
+		transport.Stat{Name: "retransmits", Means: transport.MeansRetransmission,
+			Help:  "segments that TCP sent again (TCP_INFO)",
 			Value: retransmits},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until the socket was " +
 			"connected, over all peers; part of no transfer", Value: w.counters.setupNS},
-		transport.Stat{Name: "strangers", Help: "connections that were closed because they " +
-			"sent no proper hello in time", Value: w.connector.Acceptor.Strangers},
+		transport.Stat{Name: "strangers", Means: transport.MeansStranger,
+			Help: "connections that were closed because they " +
+				"sent no proper hello in time", Value: w.connector.Acceptor.Strangers},
 	)
 }
 

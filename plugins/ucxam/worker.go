@@ -170,7 +170,8 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	}
 	// What UCX does itself cannot be counted.
 	return w.AppendStats(dst, control.Work{Copies: c.Copied, CopiedBytes: c.CopiedBytes},
-		transport.Stat{Name: "sends_pending", Help: "messages that UCX did not send at once",
+		transport.Stat{Name: "sends_pending", Means: transport.MeansShortage,
+			Help:  "messages that UCX did not send at once",
 			Value: c.Pended},
 		transport.Stat{Name: "rendezvous", Help: "messages that were announced and then fetched",
 			Value: c.Rendezvous},
@@ -178,7 +179,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: c.Copied},
 		transport.Stat{Name: "kept", Help: "payloads read in UCX's memory, without a copy",
 			Value: c.Kept},
-		transport.Stat{Name: "strangers",
+		transport.Stat{Name: "strangers", Means: transport.MeansStranger,
 			Help: "dropped messages that no connected peer can have sent", Value: c.Strangers},
 	)
 }

@@ -187,8 +187,12 @@ func (f *faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 			{"delayed", "datagrams delayed on purpose", d.counts.delayed},
 			{"spared", "faults omitted because too many datagrams were held", d.counts.spared},
 		} {
-			dst = append(dst, transport.Stat{Name: "fault_" + d.name + "_" + c.fault, Help: c.help,
-				Value: c.value})
+			s := transport.Stat{Name: "fault_" + d.name + "_" + c.fault, Help: c.help,
+				Value: c.value}
+			if c.fault == "dropped" {
+				s.Means = transport.MeansRetransmission
+			}
+			dst = append(dst, s)
 		}
 	}
 	return dst

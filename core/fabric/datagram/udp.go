@@ -481,7 +481,7 @@ func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 				"buffer full", Value: c.sendCalls},
 		transport.Stat{Name: "send_errors", Help: "datagrams lost because the kernel refused them",
 			Value: c.sendErrors},
-		transport.Stat{Name: "send_buffer_full",
+		transport.Stat{Name: "send_buffer_full", Means: transport.MeansShortage,
 			Help:  "times a datagram had to wait because the socket's send buffer was full",
 			Value: c.full},
 		transport.Stat{Name: "segmented",
@@ -502,7 +502,7 @@ func (p *UDP) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: c.coalesced},
 		transport.Stat{Name: "datagrams_too_long",
 			Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
-		transport.Stat{Name: "receive_drops",
+		transport.Stat{Name: "receive_drops", Means: transport.MeansRetransmission,
 			Help:  "packets that the kernel dropped because the socket's receive buffer was full",
 			Value: c.drops},
 	)

@@ -432,7 +432,7 @@ func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
 			Value: c.doorbells},
 		transport.Stat{Name: "sends_signaled", Help: "datagrams that asked for a completion",
 			Value: c.signaled},
-		transport.Stat{Name: "send_queue_full",
+		transport.Stat{Name: "send_queue_full", Means: transport.MeansShortage,
 			Help: "times a datagram had to wait because the send queue was full", Value: c.full},
 		transport.Stat{Name: "datagrams_received", Help: "datagrams received", Value: c.received},
 		transport.Stat{Name: "bytes_received", Help: "bytes of these datagrams",
@@ -442,7 +442,7 @@ func (p *Verbs) ReadStats(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "receive_refills", Help: "postlists of receives", Value: c.refills},
 		transport.Stat{Name: "datagrams_too_long",
 			Help: "datagrams dropped because they exceeded the MTU", Value: c.truncated},
-		transport.Stat{Name: "receive_drops",
+		transport.Stat{Name: "receive_drops", Means: transport.MeansRetransmission,
 			Help: "datagrams of all ports of the device that found no receive, if the device " +
 				"counts them", Value: notReady},
 	)

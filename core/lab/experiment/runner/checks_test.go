@@ -331,8 +331,9 @@ func TestChecksFail(t *testing.T) {
 			func(e *evidence) { e.Closing = []error{nil, errors.New("rank 1: close: stuck")} }, 1,
 			"rank 1: close: stuck"},
 		{"strangers", func(e *evidence) {
-			client(e).Transport = []transport.Stat{{Name: "strangers", Value: 20_000},
-				{Name: "forged", Value: 4_000}}
+			client(e).Transport = []transport.Stat{
+				{Name: "strangers", Means: transport.MeansStranger, Value: 20_000},
+				{Name: "forged", Means: transport.MeansStranger, Value: 4_000}}
 		}, 0.002, "24000 packets or connections of strangers came"},
 		{"interval", func(e *evidence) { e.Result.Repeats = e.Result.Repeats[:5] }, 5,
 			"use --repeats 6 or more"},

@@ -122,19 +122,15 @@ func (e *evidence) pressureOverhead() []Overhead {
 		"; give the transport more room, or have fewer calls in flight"}}
 }
 
-// scarce lists parts of names of transports' counters that count a shortage.
-var scarce = []string{"credit", "full", "stall", "retransmi", "receiver_not_ready", "held",
-	"sends_pending", "drop"}
-
-// transportOverheads returns the transport's own counters of shortages, per operation of the
-// repeats.
+// transportOverheads returns the transport's own counters of shortages and retransmissions, per
+// operation of the repeats.
 func (e *evidence) transportOverheads() []Overhead {
 	stats, ops := e.stats()
 	var list []Overhead
 	for name, s := range stats {
 		grown := s.value
-		if ops == 0 || !(grown > 0) || !slices.ContainsFunc(scarce,
-			func(part string) bool { return strings.Contains(name, part) }) {
+		if ops == 0 || !(grown > 0) || s.means != transport.MeansShortage &&
+			s.means != transport.MeansRetransmission {
 			continue
 		}
 		o := Overhead{Name: name}
@@ -159,6 +155,7 @@ func (e *evidence) transportOverheads() []Overhead {
 
 type stat struct {
 	help  string
+	means transport.Meaning
 	value float64
 }
 
@@ -171,7 +168,7 @@ func (e *evidence) stats() (sum map[string]stat, ops float64) {
 		has = has || len(list) > 0
 		for _, s := range list {
 			if !s.Level {
-				sum[s.Name] = stat{s.Help, sum[s.Name].value + float64(s.Value)}
+				sum[s.Name] = stat{s.Help, s.Means, sum[s.Name].value + float64(s.Value)}
 			}
 		}
 	}

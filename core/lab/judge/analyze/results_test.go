@@ -333,7 +333,8 @@ func TestOverheads(t *testing.T) {
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) { c.BackPressure = 1000 })
 		for i := range r.Repeats { // counted in each window
 			c := &r.Repeats[i].Ranks[1].Clients[0]
-			c.Transport = []transport.Stat{{Name: "ring_full", Help: "no slot", Value: 1000},
+			c.Transport = []transport.Stat{
+				{Name: "ring_full", Help: "no slot", Means: transport.MeansShortage, Value: 1000},
 				{Name: "posted", Value: 10}, {Name: "full_peak", Value: 10, Level: true}}
 		}
 	})

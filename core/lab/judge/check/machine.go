@@ -394,7 +394,7 @@ func checkStrangers(e Evidence) result.Finding {
 	strangers, ops := uint64(0), uint64(0)
 	count := func(stats []transport.Stat) {
 		for _, s := range stats {
-			if s.Name == "strangers" || s.Name == "forged" {
+			if s.Means == transport.MeansStranger {
 				strangers += s.Value
 			}
 		}

@@ -69,6 +69,7 @@ func (d *Document) Result() (*Result, error) {
 	if err := validate(d.text, partSize); err != nil {
 		return nil, err
 	}
+	r.addMeanings()
 	// Analyses take time and memory for each rank, client and call.
 	var size *config.Error
 	if errors.As(r.Config.CheckSizes(), &size) {

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/endpoint"
@@ -84,7 +86,8 @@ func (k *Counters) Append(dst []transport.Stat, conns []*Conn, strangers uint64)
 	k.CPUNS = max(k.CPUNS, processTime())
 	return append(dst,
 		transport.Stat{Name: "messages", Help: "messages posted", Value: k.Messages},
-		transport.Stat{Name: "full", Help: "posts that found no room", Value: k.Full},
+		transport.Stat{Name: "full", Means: transport.MeansShortage,
+			Help: "posts that found no room", Value: k.Full},
 		transport.Stat{Name: "sends",
 			Help: "requests sent; messages over sends is the messages per request", Value: k.Sends},
 		transport.Stat{Name: "receives", Help: "requests announced", Value: k.Receives},
@@ -119,14 +122,16 @@ func (k *Counters) Append(dst []transport.Stat, conns []*Conn, strangers uint64)
 			Value: k.Calls[sock.ZeroCopySends]},
 		transport.Stat{Name: "zero_copy_copied", Help: "zero_copy_sends that the kernel copied " +
 			"after all", Value: k.Calls[sock.ZeroCopyCopied]},
-		transport.Stat{Name: "retransmits", Help: "segments that TCP sent again (TCP_INFO)",
+		transport.Stat{Name: "retransmits", Means: transport.MeansRetransmission,
+			Help:  "segments that TCP sent again (TCP_INFO)",
 			Value: retransmits},
 		transport.Stat{Name: "process_cpu_ns", Help: "CPU time of the process; over " +
 			"received_bytes, the cost per byte", Value: k.CPUNS},
 		transport.Stat{Name: "setup_ns", Help: "time from Connect until all sockets were " +
 			"connected, over all peers; part of no transfer", Value: k.SetupNS},
-		transport.Stat{Name: "strangers", Help: "sockets closed because they belong to no " +
-			"peer: they sent no proper hello in time, or were listed in none",
+		transport.Stat{Name: "strangers", Means: transport.MeansStranger,
+			Help: "sockets closed because they belong to no " +
+				"peer: they sent no proper hello in time, or were listed in none",
 			Value: strangers},
 	)
 }
@@ -148,9 +153,10 @@ func (k *Counters) AppendTimes(dst []transport.Stat) []transport.Stat {
 		transport.Stat{Name: "pending_window_ns",
 			Help:  "receives being unpacked times time; over busy_ns, their mean",
 			Value: k.time[pendingOccupancy]},
-		transport.Stat{Name: "send_window_full_ns", Help: "time in which the send window was full",
+		transport.Stat{Name: "send_window_full_ns", Means: transport.MeansShortage,
+			Help:  "time in which the send window was full",
 			Value: k.time[sendFullTime]},
-		transport.Stat{Name: "receive_window_full_ns",
+		transport.Stat{Name: "receive_window_full_ns", Means: transport.MeansShortage,
 			Help:  "time in which all receives of the window had begun",
 			Value: k.time[receiveFullTime]},
 		transport.Stat{Name: "send_window_peak", Help: "most sends under way at once",
@@ -177,8 +183,11 @@ func (k *Counters) AppendTimes(dst []transport.Stat) []transport.Stat {
 			Value: k.Calls[sock.ReceiveNS]},
 	)
 	for i := firstReason; i < breakdownCount; i++ {
-		dst = append(dst, transport.Stat{Name: reasons[i].name, Help: reasons[i].help,
-			Value: k.time[i]})
+		s := transport.Stat{Name: reasons[i].name, Help: reasons[i].help, Value: k.time[i]}
+		if !slices.Contains(workReasons[:], stallReason(i)) {
+			s.Means = transport.MeansShortage
+		}
+		dst = append(dst, s)
 	}
 	return dst
 }
