@@ -2,7 +2,7 @@
 // it, and passing messages through it, between threads and between processes.
 //
 //   - allocate: the system calls that make a segment, each apart, and an arena that needs none.
-//   - lookup: the ways to find a buffer by its name.
+//   - lookup: the ways to find the segment that holds an address.
 //   - transfer: copies in and out, and buffers handed over by reference.
 //   - spsc: rings with one producer and one consumer.
 //   - mesh: all nodes send to all others.

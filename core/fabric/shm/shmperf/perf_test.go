@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +105,7 @@ func TestAllocate(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	cut(t, &lookupCounts, 10, 20_000)
+	cut(t, &lookupCounts, 1, 1000)
 	all := readings(t, "lookup")
 	require.Len(t, all, 2*2*4)
 	for name, m := range all {
@@ -111,30 +113,54 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A finder that finds nothing, or something else, is an error.
-// Names that are missing cannot be told by their length.
-func TestMissingNames(t *testing.T) {
-	for _, count := range lookupCounts {
-		require.Len(t, drawQueries(count, false)[0].name, len(bufferName(0)))
+// Mappings do not overlap, are apart by a page at least, and are in no order of their addresses.
+func TestSegments(t *testing.T) {
+	list := drawSegments(1000, rand.New(rand.NewPCG(1, 2)))
+	less := func(i, j int) bool { return list[i].remote < list[j].remote }
+	require.False(t, sort.SliceIsSorted(list, less))
+	sort.Slice(list, less)
+	for i := range list[1:] {
+		require.GreaterOrEqual(t, list[i+1].remote-list[i].remote, uint64(segmentSize+pageSize))
+		require.Zero(t, list[i].remote%pageSize)
 	}
 }
 
+// Every way finds the same as the others, in segments, at their ends and beside them.
+func TestFinders(t *testing.T) {
+	for _, count := range []int{1, 2, 1000} {
+		random := rand.New(rand.NewPCG(uint64(count), 3))
+		list := drawSegments(count, random)
+		queries := append(list.queries(true, random), list.queries(false, random)...)
+		for i, s := range list {
+			for _, offset := range []uint64{0, segmentSize - 1} {
+				queries = append(queries,
+					query{s.remote + offset, uint64(i), offset, s.local + offset, true})
+			}
+			queries = append(queries,
+				query{address: s.remote - 1, segment: uint64(count)},
+				query{address: s.remote + segmentSize, segment: uint64(i), offset: segmentSize})
+		}
+		names, find := list.finders()
+		for i := range find {
+			for _, q := range queries {
+				require.NoError(t, q.check(find[i](&q)), names[i])
+			}
+		}
+	}
+}
+
+// A finder that finds nothing, or something else, is an error.
 func TestLookupChecks(t *testing.T) {
 	b := &bench{Options: Options{Duration: time.Millisecond}, ctx: t.Context()}
+	random := rand.New(rand.NewPCG(1, 2))
+	list := drawSegments(10, random)
 	for _, hit := range []bool{true, false} {
-		_, err := b.find(func(q *query) (uint64, bool) { return q.offset + 1, true },
-			drawQueries(10, hit), 10)
+		_, err := b.find(func(q *query) (uint64, bool) { return q.local + 1, true },
+			list.queries(hit, random))
 		require.ErrorContains(t, err, "(found: true), want")
 	}
-	_, err := b.find(func(*query) (uint64, bool) { return 0, false }, drawQueries(10, true), 10)
+	_, err := b.find(func(*query) (uint64, bool) { return 0, false }, list.queries(true, random))
 	require.ErrorContains(t, err, "(found: false), want")
-	_, find := finders(10)
-	for _, f := range find {
-		_, err := b.find(f, drawQueries(10, true), 10)
-		require.NoError(t, err)
-		_, err = b.find(f, drawQueries(10, false), 10)
-		require.NoError(t, err)
-	}
 }
 
 func TestTransfer(t *testing.T) {

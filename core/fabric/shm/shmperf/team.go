@@ -36,16 +36,16 @@ type job struct {
 	CPUs     []int
 	Duration time.Duration
 	Body     int // bytes of memory after the control words
-	Count    int // of lookup and transfer: names, and bytes
+	Count    int // of transfer: bytes
 	Huge     bool
 }
 
 // works has what a node does, by name.
 var works = map[string]func(*node) error{
-	"stream": (*node).stream,
-	"call":   (*node).call,
-	"mesh":   (*node).meshNode,
-	"lookup": (*node).lookups, "transfer": (*node).transfers,
+	"stream":   (*node).stream,
+	"call":     (*node).call,
+	"mesh":     (*node).meshNode,
+	"transfer": (*node).transfers,
 }
 
 // The control words of a team, in bytes from the start of its memory.
