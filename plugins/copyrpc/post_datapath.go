@@ -170,16 +170,9 @@ func (w *worker) writeOpen(p *peer) bool {
 		return false
 	}
 	p.startBatch()
-	p.written = p.cursor.start
-	p.sent++
-	p.toldReleased, p.toldConsumed = p.released, p.consumed
 	w.counts.doorbells++
-	w.counts.batches++
-	w.counts.messages += uint64(b.count)
-	w.counts.sizes.Add(uint32(b.count))
-	if b.length <= uint32(w.settings.inline) {
-		w.counts.inline++
-	}
+	w.wrote(p, &b)
+	p.tell(1)
 	return true
 }
 
@@ -266,26 +259,36 @@ func (w *worker) signal(p *peer) rdma.SendFlags {
 // batchesPosted records that the first n closed batches are written.
 func (w *worker) batchesPosted(p *peer, n int) {
 	for i := range n {
-		b := &p.closed[i]
-		p.written = b.start + uint64(b.span)
-		if b.count == paddingCount {
-			w.counts.padding++
-			continue
-		}
-		w.counts.batches++
-		w.counts.messages += uint64(b.count)
-		w.counts.sizes.Add(uint32(b.count))
-		if w.requests[i].Flags&rdma.Inline != 0 {
-			w.counts.inline++
-		}
+		w.wrote(p, &p.closed[i])
 	}
 	if n > 0 {
-		p.sent += uint32(n)
-		p.toldReleased, p.toldConsumed = p.released, p.consumed
+		p.tell(n)
 	}
 	if p.closedCount -= n; p.closedCount > 0 {
 		copy(p.closed[:], p.closed[n:n+p.closedCount])
 	}
+}
+
+// wrote records that a batch is written.
+func (w *worker) wrote(p *peer, b *batch) {
+	p.written = b.start + uint64(b.span)
+	if b.count == paddingCount {
+		w.counts.padding++
+		return
+	}
+	w.counts.batches++
+	w.counts.messages += uint64(b.count)
+	w.counts.sizes.Add(uint32(b.count))
+	if int(b.length) <= w.settings.inline {
+		w.counts.inline++
+	}
+}
+
+// tell records that so many batches consume receives of the peer, and that their headers have told
+// it what this side has released and consumed.
+func (p *peer) tell(batches int) {
+	p.sent += uint32(batches)
+	p.toldReleased, p.toldConsumed = p.released, p.consumed
 }
 
 // retry writes the batches that had to wait.
