@@ -120,6 +120,14 @@ race() {
 	tests ./core/lab/doc/report -race -run 'Server|Listen'
 }
 
+# plain_cgo runs the conformance suite over libraries in C that are called as decision 0030 rejects, so that
+# this still works on the day that it has to.
+plain_cgo() {
+	[ -n "$tags" ] || return 0
+	local tags=$tags,plaincgo
+	tests "./plugins/ofi ./plugins/ucxam" -short -run '^TestConformance$/^(shm|posix)$'
+}
+
 # faults inflicts random schedules on runs. One that fails is never run again by chance: the seed
 # that it prints replays it.
 faults() {
@@ -150,6 +158,7 @@ case ${1:-} in
 	step "command and documents" tests "./cmd/transportbench ./docs/..." -short -p 1
 	step "packages" tests "$(packages)" -short
 	CGO_ENABLED=1 step "race" race
+	step "plain cgo" plain_cgo
 	;;
 long)
 	step "benchmarks" benchmarks

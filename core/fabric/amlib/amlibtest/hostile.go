@@ -1,4 +1,3 @@
-// Package amlibtest tests workers of package amlib against peers that break the protocol.
 package amlibtest
 
 import (

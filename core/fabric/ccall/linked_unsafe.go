@@ -1,3 +1,5 @@
+//go:build !plaincgo
+
 package ccall
 
 import "unsafe"

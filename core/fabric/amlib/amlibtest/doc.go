@@ -1,0 +1,2 @@
+// Package amlibtest tests workers of package amlib against peers that break the protocol.
+package amlibtest

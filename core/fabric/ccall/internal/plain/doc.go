@@ -1,0 +1,2 @@
+// Package plain calls C functions through cgo.
+package plain
