@@ -34,7 +34,7 @@ tests() {
 }
 
 step "verbs device: conformance"
-tests core/fabric/rdma "$work/rdma.test"
+tests core/fabric/rdma/devices "$work/devices.test"
 step "the path: what sysfs says and the ports count"
 tests core/base/carrier "$work/carrier.test"
 step "networks: netem, and the relay beside it"

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/fabric/fabrictest/hosts"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
-	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/fabric/fabrictest/hosts"
 	"transportbench/core/lab/store/result"
 )
 

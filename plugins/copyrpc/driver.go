@@ -10,6 +10,7 @@ import (
 
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/fabric/rdma/rdmaperf"
 	"transportbench/core/transport"
 )
@@ -52,7 +53,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	device, err := rdma.Open(s.device)
+	device, err := devices.Open(s.device)
 	if err != nil {
 		return nil, name.Error("open", err)
 	}

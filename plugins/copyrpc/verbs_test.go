@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -37,7 +38,7 @@ var (
 // verbs returns the options of the device under test.
 func verbs(t *testing.T, more ...string) map[string]string {
 	name := os.Getenv(deviceVariable)
-	d, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
+	d, err := devices.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
 	if name == "" && errors.Is(err, rdma.ErrUnavailable) {
 		t.Skipf("%v; make test-rdma runs it on Soft-RoCE", err)
 	}
@@ -134,7 +135,7 @@ func TestVerbsLinkDownAndUp(t *testing.T) {
 	for _, p := range ranks {
 		p.until("the loss", func(r report) bool { return len(r.Lost) == 1 })
 	}
-	_, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: local.Options["device"],
+	_, err := devices.Open(rdma.Options{Provider: rdma.Verbs, Device: local.Options["device"],
 		GIDIndex: rdma.AnyGID})
 	require.ErrorIs(t, err, rdma.ErrUnavailable)
 	require.ErrorContains(t, err, "port 1 is down")

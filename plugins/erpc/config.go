@@ -10,6 +10,7 @@ import (
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -268,7 +269,7 @@ func (s *settings) chooseProvider() error {
 		s.provider = providerVerbs
 		probe := s.device
 		probe.Provider = rdma.Verbs
-		device, err := rdma.Open(probe)
+		device, err := devices.Open(probe)
 		if err != nil {
 			s.provider, s.auto = providerUDP,
 				"udp, because verbs are not available: "+strings.TrimPrefix(err.Error(), "rdma: ")

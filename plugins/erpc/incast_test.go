@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/fabric/fabrictest/hosts"
 	"transportbench/core/transport"
 )
 

@@ -8,6 +8,7 @@ import (
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -41,7 +42,7 @@ func openPorts(s *settings) (*portFactory, error) {
 		return nil, fmt.Errorf("%w: %d peers of one worker exceed the limit of provider %s, %d",
 			transport.ErrUnsupported, s.peers, s.provider, datagram.VerbsMaxPeers)
 	}
-	device, err := rdma.Open(s.device)
+	device, err := devices.Open(s.device)
 	if err != nil {
 		return nil, err
 	}

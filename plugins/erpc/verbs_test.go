@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -26,7 +27,7 @@ const (
 // verbs returns the options of the device under test, followed by more.
 func verbs(t *testing.T, more ...string) map[string]string {
 	name := os.Getenv(deviceVariable)
-	d, err := rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
+	d, err := devices.Open(rdma.Options{Provider: rdma.Verbs, Device: name, GIDIndex: rdma.AnyGID})
 	if name == "" && errors.Is(err, rdma.ErrUnavailable) {
 		t.Skipf("%v; make test-rdma runs it on Soft-RoCE", err)
 	}

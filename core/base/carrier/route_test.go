@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"transportbench/core/base/record"
-	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/fabric/fabrictest/hosts"
 	"transportbench/core/transport"
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/rdma"
+	rdmadevices "transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -33,7 +34,7 @@ type verbsSide struct {
 func openVerbs(t *testing.T, name string, size int) (s verbsSide) {
 	t.Helper()
 	var err error
-	s.Device, err = rdma.Open(rdma.Options{Provider: rdma.Verbs, Device: name,
+	s.Device, err = rdmadevices.Open(rdma.Options{Provider: rdma.Verbs, Device: name,
 		GIDIndex: rdma.AnyGID})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Device.Close()) })

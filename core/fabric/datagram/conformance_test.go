@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/datagram"
-	"transportbench/core/fabric/datagram/datagramtest"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -39,7 +39,7 @@ func (p onDevice) Close() error { return errors.Join(p.Verbs.Close(), p.device.C
 
 func verbs(device rdma.Options, o datagram.VerbsOptions) func() (datagram.Port, error) {
 	return func() (datagram.Port, error) {
-		d, err := rdma.Open(device)
+		d, err := devices.Open(device)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func TestUDPConformance(t *testing.T) {
 			if name == "ipv6" {
 				needIPv6(t)
 			}
-			datagramtest.Run(t, datagramtest.Suite{Open: udp(o)})
+			runSuite(t, suite{Open: udp(o)})
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestSoftConformance(t *testing.T) {
 			Inline: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{
+			runSuite(t, suite{
 				Open: verbs(rdma.Options{Provider: rdma.Soft}, o)})
 		})
 	}
@@ -169,11 +169,11 @@ func TestFaultyConformance(t *testing.T) {
 		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{}),
 	} {
 		t.Run(name+"-unharmed", func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{
+			runSuite(t, suite{
 				Open: faulty(open, datagram.Faults{}, datagram.Faults{})})
 		})
 		t.Run(name+"-bad", func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{Open: faulty(open, bad, bad), Lossy: true})
+			runSuite(t, suite{Open: faulty(open, bad, bad), Lossy: true})
 		})
 	}
 }

@@ -17,5 +17,5 @@
 // [Port.Send], [Port.Flush] and [Port.Receive] never block, lock or allocate. The other methods
 // belong to the control path and may block.
 //
-// Package core/fabric/datagram/datagramtest has a named test for every clause.
+// suite_test.go and the files beside it have a named test for every clause.
 package datagram

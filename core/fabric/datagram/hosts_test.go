@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram"
-	"transportbench/core/fabric/datagram/datagramtest"
-	"transportbench/core/fabric/datagram/datagramtest/hosts"
+	"transportbench/core/fabric/fabrictest/hosts"
 )
 
 // TestUDPBetweenHosts runs the conformance suite with every second port on another host.
@@ -31,7 +30,7 @@ func TestUDPBetweenHosts(t *testing.T) {
 			}
 			a, b := hosts.Pair(t, c.wire)
 			opened := 0
-			datagramtest.Run(t, datagramtest.Suite{Open: func() (p datagram.Port, err error) {
+			runSuite(t, suite{Open: func() (p datagram.Port, err error) {
 				h := []*hosts.Host{a, b}[opened%2]
 				opened++
 				o := c.options

@@ -8,6 +8,7 @@ import (
 
 	"transportbench/core/fabric/datagram"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 )
 
 // limitedInline is a device that grants little inline data.
@@ -37,7 +38,7 @@ func TestInline(t *testing.T) {
 		{grants: 100, asked: 101},
 		{grants: 0, asked: -1, inline: "0"},
 	} {
-		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
+		d, err := devices.Open(rdma.Options{Provider: rdma.Soft})
 		require.NoError(t, err)
 		p, err := datagram.OpenVerbs(limitedInline{d, test.grants},
 			datagram.VerbsOptions{Inline: test.asked})

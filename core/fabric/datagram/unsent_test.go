@@ -8,6 +8,7 @@ import (
 
 	"transportbench/core/fabric/datagram"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 )
 
 // counted returns the value of a port's counter, or -1.
@@ -50,18 +51,18 @@ func (q *fullPair) PostSend(requests []rdma.SendRequest) (int, error) {
 // completion, unchanged and before later ones.
 func TestVerbsSendsTheRestLater(t *testing.T) {
 	var x [2]*datagram.Verbs
-	var devices [2]*fullDevice
+	var full [2]*fullDevice
 	for i := range x {
-		d, err := rdma.Open(rdma.Options{Provider: rdma.Soft})
+		d, err := devices.Open(rdma.Options{Provider: rdma.Soft})
 		require.NoError(t, err)
 		defer d.Close()
-		devices[i] = &fullDevice{Device: d}
-		x[i], err = datagram.OpenVerbs(devices[i], datagram.VerbsOptions{SignalInterval: 1})
+		full[i] = &fullDevice{Device: d}
+		x[i], err = datagram.OpenVerbs(full[i], datagram.VerbsOptions{SignalInterval: 1})
 		require.NoError(t, err)
 		defer x[i].Close()
 	}
 	a, b := x[0], x[1]
-	pair := devices[0].made[len(devices[0].made)-1] // the first is the probe's
+	pair := full[0].made[len(full[0].made)-1] // the first is the probe's
 	to, err := a.Open(b.Address())
 	require.NoError(t, err)
 	back, err := b.Open(a.Address())

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram"
-	"transportbench/core/fabric/datagram/datagramtest"
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 )
 
 // verbsVariable names the device that make test-rdma tests. If it is set, a test that finds no
@@ -22,7 +22,7 @@ const verbsVariable = "RDMA_TEST_DEVICE"
 func TestVerbsConformance(t *testing.T) {
 	device := rdma.Options{Provider: rdma.Verbs, Device: os.Getenv(verbsVariable),
 		GIDIndex: rdma.AnyGID}
-	d, err := rdma.Open(device)
+	d, err := devices.Open(device)
 	if device.Device == "" && errors.Is(err, rdma.ErrUnavailable) {
 		t.Skipf("%v; make test-rdma runs it on Soft-RoCE", err)
 	}
@@ -34,7 +34,7 @@ func TestVerbsConformance(t *testing.T) {
 			Inline: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			datagramtest.Run(t, datagramtest.Suite{Open: verbs(device, o),
+			runSuite(t, suite{Open: verbs(device, o),
 				Timeout: 2 * time.Minute})
 		})
 	}

@@ -1,17 +1,17 @@
-// Package rdma is a small interface to RDMA in the shape of verbs. Two devices implement
-// it:
+// Package rdma is a small interface to RDMA in the shape of verbs, and its implementation over
+// libibverbs. There are two devices:
 //
 //   - verbs: an RDMA device of this machine through libibverbs (InfiniBand, RoCE,
-//     Soft-RoCE), in builds with the tag ibverbs.
-//   - soft: a software device over shared memory between processes of one host. It keeps
-//     the rules of verbs: each immediate and each SEND consumes a receive; a message that
-//     finds none is not delivered; immediates have 32 bits; queues are bounded; keys and
-//     bounds of one-sided access are checked; datagrams have 40 bytes of GRH before the
-//     payload.
+//     Soft-RoCE), in builds with the tag ibverbs ([OpenVerbs]).
+//   - soft: a software device over shared memory between processes of one host, in package
+//     soft. It keeps the rules of verbs: each immediate and each SEND consumes a receive; a
+//     message that finds none is not delivered; immediates have 32 bits; queues are bounded;
+//     keys and bounds of one-sided access are checked; datagrams have 40 bytes of GRH before
+//     the payload.
 //
 // # Use
 //
-// [Open] opens a device. A program then
+// Open of package devices opens either. A program then
 //
 //  1. makes a completion queue, if it shares receives a shared receive queue, and queue
 //     pairs: reliable connected (RC) or unreliable datagram (UD),
@@ -20,8 +20,8 @@
 //     [QueuePair.Connect] (RC) or [QueuePair.AddPeer] (UD) with the peer's,
 //  4. posts receives and requests, and polls the completion queue.
 //
-// A thread with nothing to poll can sleep on a [Notifier]. example_test.go runs both sides in
-// one process.
+// A thread with nothing to poll can sleep on a [Notifier]. The example of package devices
+// runs both sides in one process.
 //
 // # Threads
 //

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+
+	"transportbench/core/fabric/shm"
 )
 
 // Endpoint is what a peer needs to reach a queue pair, for its Connect or AddPeer. It can
@@ -64,4 +66,13 @@ func (e *Endpoint) UnmarshalBinary(b []byte) error {
 	}
 	e.Provider, e.Soft = Soft, &SoftEndpoint{}
 	return json.Unmarshal(b[endpointSize:], e.Soft)
+}
+
+// SoftEndpoint is the part of an [Endpoint] that only the soft device has.
+type SoftEndpoint struct {
+	Boot      string  `json:"boot"` // boot ID, which identifies the host
+	Device    uint64  `json:"device"`
+	Directory shm.Ref `json:"directory"`
+	Wire      shm.Ref `json:"wire"`
+	Nonce     uint64  `json:"nonce"` // of the wire
 }

@@ -151,7 +151,8 @@ func TestIsProbe(t *testing.T) {
 	require.False(t, IsProbe(0x7fff_ffff))
 }
 
-func TestLoopOfTheSoftDevice(t *testing.T) {
-	_, err := NewLoop(&softQueuePair{}, LoopConfig{})
+// TestLoopWithoutC: a queue pair that is not of verbs has no loop in C.
+func TestLoopWithoutC(t *testing.T) {
+	_, err := NewLoop(struct{ QueuePair }{}, LoopConfig{})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"transportbench/core/fabric/rdma/internal/objects"
 	"transportbench/core/transport"
 )
 
@@ -26,7 +27,7 @@ var (
 	// ErrQueueFull means that a queue has no room. Poll completions and try again.
 	ErrQueueFull = errors.New("queue is full")
 	// ErrClosed means that the device or object is closed.
-	ErrClosed = errors.New("closed")
+	ErrClosed = objects.ErrClosed
 	// ErrInvalid means that no device accepts this request or setting.
 	ErrInvalid = errors.New("invalid")
 	// ErrPeer means that an endpoint belongs to no live queue pair that fits.
@@ -49,73 +50,60 @@ type Options struct {
 	GIDIndex int
 }
 
-// Open opens a device. Soft replaces missing verbs only if the provider is Auto and the
-// options name neither a device nor a port; Attributes.Fallback has the reason then.
-func Open(o Options) (Device, error) {
-	switch o.Provider {
-	case Soft:
-		if o.Device != "" {
-			return nil, fmt.Errorf("%w: the soft provider has no device %q", ErrInvalid, o.Device)
-		}
-		return openSoft("")
-	case Verbs:
-		return openVerbs(o)
-	case Auto, "":
-		device, err := openVerbs(o)
-		if err == nil {
-			return device, nil
-		}
-		if o.Device != "" || o.Port != 0 || !errors.Is(err, ErrUnavailable) {
-			return nil, err
-		}
-		return openSoft(err.Error())
-	default:
-		return nil, fmt.Errorf("%w: provider %q is not one of %s, %s, %s", ErrInvalid, o.Provider,
-			Auto, Verbs, Soft)
-	}
-}
-
-func invalid(format string, args ...any) error {
+// Invalid returns an error that wraps ErrInvalid.
+func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 }
 
-var errNotifierLate = invalid(
-	"notifier of a completion queue that already has a notifier or queue pairs")
+// The errors of requests and settings that no device accepts. They wrap ErrInvalid, and are made
+// here because PostSend must not allocate.
+var (
+	ErrSharedReceives = Invalid(
+		"PostReceive of a queue pair with a shared receive queue: post to that queue")
+	ErrNotConnected   = Invalid("request on a queue pair that is not connected")
+	ErrInlineLength   = Invalid("inline request over the MaxInline of the queue pair")
+	ErrOpcode         = Invalid("opcode that this type of queue pair does not support")
+	ErrNoPeer         = Invalid("datagram to a peer without AddPeer")
+	ErrDatagramLength = Invalid("datagram over the MTU")
+	ErrAtomic         = Invalid("atomic operation that is not of 8 bytes at an aligned address")
+	ErrNotifierLate   = Invalid(
+		"notifier of a completion queue that already has a notifier or queue pairs")
+)
 
-// check returns an error for a configuration that the device does not accept.
-func (c *QueuePairConfig) check(a Attributes) error {
+// Check returns an error for a configuration that the device does not accept.
+func (c *QueuePairConfig) Check(a Attributes) error {
 	switch {
 	case c.Type < ReliableConnected || c.Type > DynamicallyConnected:
-		return invalid("%v", c.Type)
+		return Invalid("%v", c.Type)
 	case c.Type == DynamicallyConnected && a.Provider == Soft:
-		return invalid("the soft device has no dynamically connected queue pairs")
+		return Invalid("the soft device has no dynamically connected queue pairs")
 	case c.Type == DynamicallyConnected && c.Shared == nil:
-		return invalid("DC queue pair without a shared receive queue")
+		return Invalid("DC queue pair without a shared receive queue")
 	case c.Completions == nil:
-		return invalid("queue pair without a completion queue")
+		return Invalid("queue pair without a completion queue")
 	case c.SendDepth < 1 || c.SendDepth > a.MaxSendDepth:
-		return invalid("send queue of %d requests: %s has 1 to %d", c.SendDepth, a.Name,
+		return Invalid("send queue of %d requests: %s has 1 to %d", c.SendDepth, a.Name,
 			a.MaxSendDepth)
 	case c.Shared == nil && c.ReceiveDepth < 1 || c.ReceiveDepth > a.MaxReceiveDepth:
-		return invalid("receive queue of %d requests: %s has 1 to %d", c.ReceiveDepth, a.Name,
+		return Invalid("receive queue of %d requests: %s has 1 to %d", c.ReceiveDepth, a.Name,
 			a.MaxReceiveDepth)
 	case c.MaxInline < 0:
-		return invalid("inline size of %d bytes", c.MaxInline)
+		return Invalid("inline size of %d bytes", c.MaxInline)
 	}
 	return nil
 }
 
-// checkCapacity returns an error for a queue that the device cannot make.
-func (a Attributes) checkCapacity(queue string, capacity, most int) error {
+// CheckCapacity returns an error for a queue that the device cannot make.
+func (a Attributes) CheckCapacity(queue string, capacity, most int) error {
 	if capacity < 1 || capacity > most {
-		return invalid("%s of %d entries: %s has 1 to %d", queue, capacity, a.Name, most)
+		return Invalid("%s of %d entries: %s has 1 to %d", queue, capacity, a.Name, most)
 	}
 	return nil
 }
 
-// checkRemote returns an error for a remote that a queue pair with this endpoint cannot
+// CheckRemote returns an error for a remote that a queue pair with this endpoint cannot
 // reach.
-func (e Endpoint) checkRemote(remote Endpoint) error {
+func (e Endpoint) CheckRemote(remote Endpoint) error {
 	switch {
 	case remote.Provider != e.Provider:
 		return fmt.Errorf("%w: its provider is %q, this one's %q", ErrPeer, remote.Provider,
@@ -126,13 +114,13 @@ func (e Endpoint) checkRemote(remote Endpoint) error {
 	return nil
 }
 
-// complete checks the options and fills in defaults.
-func (o ConnectOptions) complete(local, remote Endpoint) (ConnectOptions, error) {
+// Complete checks the options and fills in defaults.
+func (o ConnectOptions) Complete(local, remote Endpoint) (ConnectOptions, error) {
 	within := func(name string, value *int, low, high, standard int) error {
 		if *value == 0 {
 			*value = standard
 		} else if *value < low || *value > high {
-			return invalid("%s of %d: want %d to %d", name, *value, low, high)
+			return Invalid("%s of %d: want %d to %d", name, *value, low, high)
 		}
 		return nil
 	}
@@ -151,10 +139,10 @@ func (o ConnectOptions) complete(local, remote Endpoint) (ConnectOptions, error)
 		o.MTU = min(local.MTU, remote.MTU)
 	}
 	if _, ok := mtuCode(o.MTU); !ok {
-		return o, invalid("path MTU of %d bytes: want 256, 512, 1024, 2048 or 4096", o.MTU)
+		return o, Invalid("path MTU of %d bytes: want 256, 512, 1024, 2048 or 4096", o.MTU)
 	}
 	if o.MTU > local.MTU || o.MTU > remote.MTU {
-		return o, invalid("path MTU of %d bytes: the ports have %d and %d", o.MTU, local.MTU,
+		return o, Invalid("path MTU of %d bytes: the ports have %d and %d", o.MTU, local.MTU,
 			remote.MTU)
 	}
 	return o, nil

@@ -374,17 +374,17 @@ type Region struct {
 	Address  uint64 // of Bytes, for requests
 	LocalKey uint32
 	Remote   RemoteRegion // for peers
-	close    func() error
+	Free     func() error // the device's part of Close
 }
 
 // Close ends the registration and unmaps the memory. It is idempotent, and implied by the
 // device's Close.
 func (r *Region) Close() error {
-	if r.close == nil {
+	if r.Free == nil {
 		return nil
 	}
-	err := r.close()
-	r.close, r.Bytes = nil, nil
+	err := r.Free()
+	r.Free, r.Bytes = nil, nil
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/rdma/internal/ibverbs"
+	"transportbench/core/fabric/rdma/internal/objects"
 	"transportbench/core/transport"
 )
 
@@ -28,10 +29,11 @@ type verbsDevice struct {
 	gid        [16]byte
 	notReady   uint64 // the hardware's count at Open
 
-	children
+	objects.Set
 }
 
-func openVerbs(o Options) (Device, error) {
+// OpenVerbs opens a device of verbs. Package devices chooses between the providers.
+func OpenVerbs(o Options) (Device, error) {
 	names, err := ibverbs.Devices()
 	if err != nil {
 		return nil, transport.Unavailable(
@@ -64,7 +66,7 @@ func openDevice(name string, o Options) (*verbsDevice, error) {
 	if err != nil {
 		return nil, transport.Unavailable("open RDMA device %s: %w", name, err)
 	}
-	d := &verbsDevice{context: context, children: newChildren()}
+	d := &verbsDevice{context: context, Set: objects.New()}
 	if err := d.choose(name, o); err != nil {
 		return nil, errors.Join(err, context.Close())
 	}
@@ -189,7 +191,7 @@ func (d *verbsDevice) ReceiverNotReady() uint64 { return d.countNotReady() - d.n
 
 // Close implements [Device].
 func (d *verbsDevice) Close() error {
-	errs, first := d.closeAll()
+	errs, first := d.CloseAll()
 	if !first {
 		return nil
 	}
@@ -199,9 +201,9 @@ func (d *verbsDevice) Close() error {
 // Allocate implements [Device].
 func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	if size < 1 {
-		return nil, invalid("region of %d bytes", size)
+		return nil, Invalid("region of %d bytes", size)
 	}
-	if d.isClosed() {
+	if d.IsClosed() {
 		return nil, ErrClosed
 	}
 	began := time.Now()
@@ -217,9 +219,9 @@ func (d *verbsDevice) Allocate(size int, access Access) (*Region, error) {
 	d.AddRegistered(uint64(size), time.Since(began))
 	r := &Region{Bytes: bytes, Address: memory.Address, LocalKey: memory.LocalKey,
 		Remote: RemoteRegion{Address: memory.Address, Key: memory.RemoteKey, Length: uint64(size)}}
-	r.close = func() error {
-		d.disown(r)
+	r.Free = func() error {
+		d.Disown(r)
 		return errors.Join(memory.Deregister(), unix.Munmap(bytes))
 	}
-	return r, d.adopt(r, closeMemory)
+	return r, d.Adopt(r, objects.Memory)
 }

@@ -31,7 +31,7 @@ func (q *verbsQueuePair) newLoopEnd(c LoopConfig) (loopEnd, error) {
 		return nil, ErrClosed
 	}
 	if q.loop != nil {
-		return nil, invalid("second loop of a queue pair")
+		return nil, Invalid("second loop of a queue pair")
 	}
 	var srq *ibverbs.SRQ
 	if s, ok := q.config.Shared.(*verbsReceiveQueue); ok {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core/fabric/rdma/internal/objects"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -26,9 +28,9 @@ func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		c, ok := queue.(*verbsCompletionQueue)
 		switch {
 		case !ok || c.device != d:
-			return nil, invalid("completion queue of another device")
+			return nil, Invalid("completion queue of another device")
 		case c.notifier != nil || c.pairs > 0:
-			return nil, errNotifierLate
+			return nil, ErrNotifierLate
 		}
 		n.queues = append(n.queues, c)
 	}
@@ -41,7 +43,7 @@ func (d *verbsDevice) NewNotifier(queues ...CompletionQueue) (Notifier, error) {
 		c.notifier = n
 		n.ready = append(n.ready, unix.PollFd{Fd: int32(c.cq.Channel()), Events: unix.POLLIN})
 	}
-	return n, d.adopt(n, closeQueuePairs)
+	return n, d.Adopt(n, objects.QueuePairs)
 }
 
 // Wait implements [Notifier]. A completion between the last Poll and the request for an
@@ -96,6 +98,6 @@ func (n *verbsNotifier) Close() error {
 	for _, c := range n.queues {
 		c.notifier = nil
 	}
-	n.device.disown(n)
+	n.device.Disown(n)
 	return unix.Close(int(n.ready[0].Fd))
 }

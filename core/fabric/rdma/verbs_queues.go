@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"transportbench/core/fabric/rdma/internal/ibverbs"
+	"transportbench/core/fabric/rdma/internal/objects"
 )
 
 type verbsCompletionQueue struct {
@@ -21,7 +22,7 @@ type verbsCompletionQueue struct {
 
 // NewCompletionQueue implements [Device].
 func (d *verbsDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) {
-	if err := d.attributes.checkCapacity("completion queue", capacity,
+	if err := d.attributes.CheckCapacity("completion queue", capacity,
 		d.attributes.MaxCompletions); err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (d *verbsDevice) NewCompletionQueue(capacity int) (CompletionQueue, error) 
 		return nil, err
 	}
 	c := &verbsCompletionQueue{device: d, cq: cq}
-	return c, d.adopt(c, closeQueues)
+	return c, d.Adopt(c, objects.Queues)
 }
 
 func (c *verbsCompletionQueue) Close() error {
@@ -38,7 +39,7 @@ func (c *verbsCompletionQueue) Close() error {
 		return nil
 	}
 	c.closed = true
-	c.device.disown(c)
+	c.device.Disown(c)
 	return c.cq.Close()
 }
 
@@ -50,7 +51,7 @@ type verbsReceiveQueue struct {
 
 // NewSharedReceiveQueue implements [Device].
 func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, error) {
-	if err := d.attributes.checkCapacity("shared receive queue", capacity,
+	if err := d.attributes.CheckCapacity("shared receive queue", capacity,
 		d.attributes.MaxShared); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (d *verbsDevice) NewSharedReceiveQueue(capacity int) (SharedReceiveQueue, e
 		return nil, err
 	}
 	s := &verbsReceiveQueue{device: d, srq: srq}
-	return s, d.adopt(s, closeQueues)
+	return s, d.Adopt(s, objects.Queues)
 }
 
 func (s *verbsReceiveQueue) Close() error {
@@ -67,7 +68,7 @@ func (s *verbsReceiveQueue) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.device.disown(s)
+	s.device.Disown(s)
 	return s.srq.Close()
 }
 
@@ -84,13 +85,13 @@ type verbsQueuePair struct {
 
 // NewQueuePair implements [Device].
 func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
-	if err := c.check(d.attributes); err != nil {
+	if err := c.Check(d.attributes); err != nil {
 		return nil, err
 	}
 	a := &d.attributes
 	cq, ok := c.Completions.(*verbsCompletionQueue)
 	if !ok || cq.device != d {
-		return nil, invalid("completion queue of another device")
+		return nil, Invalid("completion queue of another device")
 	}
 	o := ibverbs.PairConfig{Datagrams: c.Type == UnreliableDatagram, Atomics: a.Atomics &&
 		c.Type != UnreliableDatagram, CQ: cq.cq, Send: c.SendDepth, Receive: c.ReceiveDepth,
@@ -100,13 +101,13 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	if c.Shared != nil {
 		srq, ok := c.Shared.(*verbsReceiveQueue)
 		if !ok || srq.device != d {
-			return nil, invalid("shared receive queue of another device")
+			return nil, Invalid("shared receive queue of another device")
 		}
 		o.SRQ = srq.srq
 	}
 	pair, err := d.context.NewPair(o)
 	if err != nil && o.Dynamic {
-		return nil, invalid("make DC queue pair on %s: %w", a.Name, err)
+		return nil, Invalid("make DC queue pair on %s: %w", a.Name, err)
 	}
 	if err != nil {
 		return nil, d.explainNoPair(o, err)
@@ -114,7 +115,7 @@ func (d *verbsDevice) NewQueuePair(c QueuePairConfig) (QueuePair, error) {
 	cq.pairs++
 	q := &verbsQueuePair{device: d, pair: pair, config: c, sequence: rand.Uint32() & (1<<24 - 1),
 		shared: c.Shared != nil, ready: c.Type != ReliableConnected}
-	return q, d.adopt(q, closeQueuePairs)
+	return q, d.Adopt(q, objects.QueuePairs)
 }
 
 // explainNoPair returns the error of a failed NewPair. If the inline size was the cause, it
@@ -141,7 +142,7 @@ func (d *verbsDevice) explainNoPair(o ibverbs.PairConfig, err error) error {
 			high = middle
 		}
 	}
-	return invalid("inline size of %d bytes: %s grants %d at most", wanted, d.attributes.Name, low)
+	return Invalid("inline size of %d bytes: %s grants %d at most", wanted, d.attributes.Name, low)
 }
 
 func (q *verbsQueuePair) MaxInline() int { return q.pair.Inline }
@@ -160,7 +161,7 @@ func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 	if q.closed {
 		return p, ErrClosed
 	}
-	if err := q.Endpoint().checkRemote(remote); err != nil {
+	if err := q.Endpoint().CheckRemote(remote); err != nil {
 		return p, err
 	}
 	if len(remote.GID) != len(p.GID) {
@@ -176,12 +177,12 @@ func (q *verbsQueuePair) path(remote Endpoint) (ibverbs.Path, error) {
 // Connect implements [QueuePair].
 func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error {
 	if q.config.Type != ReliableConnected {
-		return invalid("Connect of a %v queue pair", q.config.Type)
+		return Invalid("Connect of a %v queue pair", q.config.Type)
 	}
 	if q.ready {
-		return invalid("Connect of a queue pair that is connected")
+		return Invalid("Connect of a queue pair that is connected")
 	}
-	o, err := options.complete(q.Endpoint(), remote)
+	o, err := options.Complete(q.Endpoint(), remote)
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error 
 	p.Timeout, p.Retries, p.NotReadyRetries, p.NotReadyTimer = o.Timeout, o.Retries,
 		o.ReceiverNotReadyRetries, o.ReceiverNotReadyTimer
 	if p.Reads = o.ReadsInFlight; p.Reads > q.device.attributes.MaxReadsInFlight {
-		return invalid("number of READs in flight of %d: %s has %d at most", p.Reads,
+		return Invalid("number of READs in flight of %d: %s has %d at most", p.Reads,
 			q.device.attributes.Name, q.device.attributes.MaxReadsInFlight)
 	}
 	if err := q.pair.Connect(p); err != nil {
@@ -206,7 +207,7 @@ func (q *verbsQueuePair) Connect(remote Endpoint, options ConnectOptions) error 
 // AddPeer implements [QueuePair].
 func (q *verbsQueuePair) AddPeer(remote Endpoint) (PeerHandle, error) {
 	if q.config.Type == ReliableConnected {
-		return 0, invalid("AddPeer of a %v queue pair", q.config.Type)
+		return 0, Invalid("AddPeer of a %v queue pair", q.config.Type)
 	}
 	p, err := q.path(remote)
 	if err != nil {
@@ -225,7 +226,7 @@ func (q *verbsQueuePair) Close() error {
 		return nil
 	}
 	q.closed = true
-	q.device.disown(q)
+	q.device.Disown(q)
 	if q.loop != nil {
 		q.loop.Close()
 	}

@@ -57,7 +57,7 @@ func (q *verbsQueuePair) PostReceive(requests []ReceiveRequest) (int, error) {
 	case q.closed:
 		return 0, ErrClosed
 	case q.shared:
-		return 0, errSharedReceives
+		return 0, ErrSharedReceives
 	case len(requests) == 0:
 		return 0, nil
 	}
@@ -71,7 +71,7 @@ func (q *verbsQueuePair) PostSend(requests []SendRequest) (int, error) {
 	case q.closed:
 		return 0, ErrClosed
 	case !q.ready:
-		return 0, errNotConnected
+		return 0, ErrNotConnected
 	case len(requests) == 0:
 		return 0, nil
 	}
@@ -92,15 +92,15 @@ func postError(code int) error {
 	case int(unix.ENOMEM), int(unix.ENOSPC), int(unix.EAGAIN):
 		return ErrQueueFull
 	case ibverbs.BadInline:
-		return errInlineLength
+		return ErrInlineLength
 	case ibverbs.BadOpcode:
-		return errOpcode
+		return ErrOpcode
 	case ibverbs.BadPeer:
-		return errNoPeer
+		return ErrNoPeer
 	case ibverbs.BadAtomic:
-		return errAtomic
+		return ErrAtomic
 	case ibverbs.BadDatagram:
-		return errDatagramLength
+		return ErrDatagramLength
 	default:
 		return errPost
 	}

@@ -4,26 +4,14 @@ import "transportbench/core/fabric/endpoint"
 
 // workCounter is implemented by the queue pairs and notifiers of the soft device, which do in
 // software what a device does.
-type workCounter interface{ work() endpoint.Work }
+type workCounter interface{ Work() endpoint.Work }
 
 // WorkOf returns the copies and system calls that a queue pair or a notifier has made. Those of
 // verbs make none that can be counted here: a device copies, and libibverbs makes the system
 // calls.
 func WorkOf(object any) endpoint.Work {
 	if c, ok := object.(workCounter); ok {
-		return c.work()
+		return c.Work()
 	}
 	return endpoint.Work{}
 }
-
-func (q *softQueuePair) work() endpoint.Work {
-	return endpoint.Work{Copies: q.copies, CopiedBytes: q.copiedBytes, Syscalls: q.syscalls}
-}
-
-// copied counts a copy of a payload.
-func (q *softQueuePair) copied(bytes int) {
-	q.copies++
-	q.copiedBytes += uint64(bytes)
-}
-
-func (n *softNotifier) work() endpoint.Work { return endpoint.Work{Syscalls: n.syscalls} }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -92,7 +93,7 @@ const (
 
 func (b benchmark) side(stopped *atomic.Bool) (s *side, err error) {
 	s = &side{benchmark: b, stopped: stopped}
-	if s.device, err = rdma.Open(b.options.Device); err != nil {
+	if s.device, err = devices.Open(b.options.Device); err != nil {
 		return nil, err
 	}
 	s.soft = s.device.Attributes().Provider == rdma.Soft

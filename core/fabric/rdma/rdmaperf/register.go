@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/rdma"
+	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
 )
 
@@ -29,7 +30,7 @@ func memory(ctx context.Context, o Options, wanted func(name string) bool,
 	if !wanted(register) && !wanted(deregister) {
 		return nil
 	}
-	device, err := rdma.Open(o.Device)
+	device, err := devices.Open(o.Device)
 	if err != nil {
 		return err
 	}

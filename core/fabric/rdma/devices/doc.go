@@ -1,0 +1,2 @@
+// Package devices opens RDMA devices of any provider.
+package devices

@@ -1,0 +1,2 @@
+// Package objects has the open objects of an RDMA device, which close with it in order.
+package objects

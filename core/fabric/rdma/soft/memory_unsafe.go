@@ -1,0 +1,86 @@
+package soft
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"transportbench/core/fabric/shm"
+)
+
+// words gives access to shared memory by offset. Offsets come from the layout and are in
+// bounds because newWords checked the size.
+type words struct{ base unsafe.Pointer }
+
+func newWords(memory []byte, need int) (words, error) {
+	if len(memory) < need {
+		return words{}, fmt.Errorf("shared memory has %d bytes, needs %d", len(memory), need)
+	}
+	return words{unsafe.Pointer(unsafe.SliceData(memory))}, nil
+}
+
+func (m words) load32(offset uintptr) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Add(m.base, offset)))
+}
+
+func (m words) load64(offset uintptr) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Add(m.base, offset)))
+}
+
+// prefetch starts to load a cache line that will be read.
+func (m words) prefetch(offset uintptr) { _ = m.load64(offset) }
+
+func (m words) store32(offset uintptr, v uint32) {
+	shm.StoreRelease32((*uint32)(unsafe.Add(m.base, offset)), v)
+}
+
+func (m words) store64(offset uintptr, v uint64) {
+	shm.StoreRelease64((*uint64)(unsafe.Add(m.base, offset)), v)
+}
+
+func (m words) swap64(offset uintptr, old, v uint64) bool {
+	return atomic.CompareAndSwapUint64((*uint64)(unsafe.Add(m.base, offset)), old, v)
+}
+
+// Plain accesses are ordered by the atomic access to the first word of a slot: they come
+// before the store that publishes the slot and after the load that sees it.
+
+func (m words) plain32(offset uintptr) *uint32 { return (*uint32)(unsafe.Add(m.base, offset)) }
+func (m words) plain64(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(m.base, offset)) }
+
+func (m words) slice(offset uintptr, n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(m.base, offset)), n)
+}
+
+// copyWords is copyShort into shared memory.
+func (m words) copyWords(offset uintptr, from []byte) {
+	copyShort(m.slice(offset, len(from)), from)
+}
+
+// copyShort copies a short slice eight bytes at a time, for two reasons: the source was
+// often just written in words, or the target is about to be read in words. A load that is
+// wider than the store it reads from cannot be forwarded and waits until the store reaches
+// the cache. to must be at least as long as from.
+func copyShort(to, from []byte) {
+	t, f := unsafe.Pointer(unsafe.SliceData(to)), unsafe.Pointer(unsafe.SliceData(from))
+	n := uintptr(len(from))
+	i := uintptr(0)
+	for ; i+8 <= n; i += 8 {
+		*(*uint64)(unsafe.Add(t, i)) = *(*uint64)(unsafe.Add(f, i))
+	}
+	for ; i < n; i++ {
+		*(*byte)(unsafe.Add(t, i)) = *(*byte)(unsafe.Add(f, i))
+	}
+}
+
+// addressOf returns the address of memory in this process.
+func addressOf(memory []byte) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
+}
+
+// bytesAt returns the memory of an inline request, which need not be registered. The caller
+// must own it, as with verbs.
+func bytesAt(address uint64, n int) []byte {
+	p := uintptr(address)
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+}
