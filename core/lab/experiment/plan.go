@@ -87,8 +87,22 @@ func (p *Plan) undescribed() (transports []string) {
 
 // Expand returns the cells of s: every point of the axes that no exclusion matches, and the
 // inclusions. It drops options that a cell's transport does not have, and keeps one of several
-// cells with the same configuration.
+// cells with the same configuration. Its error is a [*SpecError].
 func Expand(s *Spec, all Plugins) (*Plan, error) {
+	p, err := expand(s, all)
+	if err != nil {
+		return nil, &SpecError{err}
+	}
+	return p, nil
+}
+
+// SpecError is a mistake in a [Spec].
+type SpecError struct{ Err error }
+
+func (e *SpecError) Error() string { return e.Err.Error() }
+func (e *SpecError) Unwrap() error { return e.Err }
+
+func expand(s *Spec, all Plugins) (*Plan, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}

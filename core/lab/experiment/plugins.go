@@ -60,13 +60,8 @@ type Plugins map[string]*Plugin
 // allTransports stands for all transports in a [Spec].
 const allTransports = "all"
 
-// PluginsOf returns the plugins of the transports that a spec names. find finds them, and those of
-// "all".
-func PluginsOf(s *Spec, find func(names []string) ([]*Plugin, error)) (Plugins, error) {
-	list, err := find(s.Transports())
-	if err != nil {
-		return nil, err
-	}
+// pluginsOf returns plugins by name.
+func pluginsOf(list []*Plugin) (Plugins, error) {
 	all := Plugins{}
 	for _, p := range list {
 		// whether it can run here is not known
@@ -79,8 +74,8 @@ func PluginsOf(s *Spec, find func(names []string) ([]*Plugin, error)) (Plugins, 
 	return all, nil
 }
 
-// Available returns the error of the first transport that cannot run here, or nil.
-func (all Plugins) Available() error {
+// available returns the error of the first transport that cannot run here, or nil.
+func (all Plugins) available() error {
 	for _, name := range all.transports() {
 		if err := all[name].Problem(); err != nil {
 			return err

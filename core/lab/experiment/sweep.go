@@ -58,6 +58,22 @@ type Sweep struct {
 	Resume bool
 }
 
+// NewSweep plans a sweep with the plugins of its transports. With all, one that cannot run here is
+// an error.
+func NewSweep(spec *Spec, plugins []*Plugin, all bool) (s Sweep, err error) {
+	s.Spec = spec
+	if s.Plugins, err = pluginsOf(plugins); err != nil {
+		return s, err
+	}
+	if all {
+		if err := s.Plugins.available(); err != nil {
+			return s, err
+		}
+	}
+	s.Plan, err = Expand(spec, s.Plugins)
+	return s, err
+}
+
 // Outcome is the result of a sweep.
 type Outcome struct {
 	Set      *set.Set
@@ -135,9 +151,8 @@ type sweep struct {
 	began     time.Time
 	outOfTime bool
 
-	current        int           // number of the current run, from 1
-	planned, spent time.Duration // for the runs made so far
-	left           time.Duration // planned for the runs to come
+	current int // number of the current run, from 1
+	pace    Pace
 }
 
 func labels(p *Plan) []string {
@@ -168,7 +183,7 @@ func (s *sweep) all(ctx context.Context) error {
 	runs := s.Plan.runs()
 	for _, r := range runs {
 		if !s.skip(r) {
-			s.left += s.Plan.Cells[r.cell].Expected(s.beside)
+			s.pace.ToCome += s.Plan.Cells[r.cell].Expected(s.beside)
 		}
 	}
 	for i, r := range runs {
@@ -223,13 +238,13 @@ func (s *sweep) run(ctx context.Context, r run) error {
 		s.watcher.Again(s.status(r), failure.Reason, log)
 		err = nil
 	}
-	s.planned, s.spent, s.left = s.planned+expected, s.spent+time.Since(began), s.left-expected
+	s.pace.Made(expected, time.Since(began))
 	if err != nil {
 		if failure.Reason == "" {
 			failure = failureOf(err)
 		}
 		s.fail(r.cell, failure)
-		s.left -= expected * time.Duration(s.Plan.Repeats-len(cell.done)-1)
+		s.pace.ToCome -= expected * time.Duration(s.Plan.Repeats-len(cell.done)-1)
 		return nil
 	}
 	measured.Capacity = capacity
@@ -301,14 +316,10 @@ func (s *sweep) fail(i int, f Failure) {
 }
 
 func (s *sweep) status(r run) Status {
-	left := s.left
-	if s.planned > 0 {
-		left = time.Duration(float64(left) * float64(s.spent) / float64(s.planned))
-	}
 	return Status{
 		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.Plan.Repeats,
 		Run: s.current, Runs: len(s.Plan.Cells) * s.Plan.Repeats,
-		Cells: len(s.Plan.Cells), Done: s.complete() + len(s.failures), Left: max(left, 0),
+		Cells: len(s.Plan.Cells), Done: s.complete() + len(s.failures), Left: max(s.pace.Left(), 0),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package clitest runs command lines in tests, with fake plugins, which are the test's own binary, and
-// fake runs.
+// Package clitest runs command lines in tests, with fake runs and with fake plugins, which are the
+// test's own binary.
 package clitest
 
 import (
@@ -325,7 +325,8 @@ func TooFew(s *set.Set) {
 const (
 	// CommittedSet is a set of results of another version.
 	CommittedSet = "../../../../results/v0.2.0/amd-epyc-2core-vm"
-	Published    = "../../../../results/published/"
+	// Published has the figures of documents.
+	Published = "../../../../results/published/"
 )
 
 // CommittedCell returns the path of a result of CommittedSet.

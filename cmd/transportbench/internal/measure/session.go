@@ -145,21 +145,12 @@ func (s *session) plugins(ctx context.Context, names []string, dir *string) ([]*
 
 // plan plans a sweep with the plugins in dir, or those of the settings if that is nil. With all, a
 // transport that cannot run here is an error.
-func (s *session) plan(ctx context.Context, spec *experiment.Spec, dir *string,
-	all bool) (sweep experiment.Sweep, err error) {
-	sweep.Spec = spec
-	sweep.Plugins, err = experiment.PluginsOf(spec,
-		func(names []string) ([]*experiment.Plugin, error) {
-			return s.plugins(ctx, names, dir)
-		})
-	if err == nil && all {
-		err = sweep.Plugins.Available()
-	}
+func (s *session) plan(ctx context.Context, spec *experiment.Spec, dir *string, all bool) (
+	experiment.Sweep, error) {
+	plugins, err := s.plugins(ctx, spec.Transports(), dir)
 	if err != nil {
-		return sweep, err
+		return experiment.Sweep{}, err
 	}
-	if sweep.Plan, err = experiment.Expand(spec, sweep.Plugins); err != nil {
-		return sweep, explainSpec(err)
-	}
-	return sweep, nil
+	sweep, err := experiment.NewSweep(spec, plugins, all)
+	return sweep, explainSpec(err)
 }

@@ -253,10 +253,13 @@ func (s *session) notes(plan *experiment.Plan) {
 
 // explainSpec returns an error about a sweep's options as one of usage.
 func explainSpec(err error) error {
+	var spec *experiment.SpecError
 	var unknown *experiment.UnknownOptionError
 	var setting *config.Error
 	var own *transport.OptionError
 	switch {
+	case !errors.As(err, &spec):
+		return err
 	case errors.As(err, &unknown):
 		return app.Usagef("%v%s", err, suggest.For(unknown.Name,
 			append(config.Names(), unknown.Own...)))

@@ -142,9 +142,10 @@ func Title(r *result.Result) string {
 	if c.Traffic != "" {
 		title += ", traffic " + c.Traffic.String()
 	}
-	if c.Rate == config.RateMax {
+	switch c.Load() {
+	case config.LoadCapacity:
 		title += ", open loop at its capacity"
-	} else if c.Rate > 0 {
+	case config.LoadOpen:
 		title += fmt.Sprintf(", open loop of %s (%s)", format.Rate(float64(c.Rate)), c.Arrival)
 	}
 	return title
@@ -165,7 +166,7 @@ func Load(c config.Config) string {
 
 // calls describes the calls of a client, or of those of each class.
 func calls(c *config.Config) string {
-	if len(c.Classes) > 0 {
+	if c.Load() == config.LoadClasses {
 		return "classes " + c.Classes.String()
 	}
 	return fmt.Sprintf("%d in flight, %s", c.InFlight, values(c.ValueSize))

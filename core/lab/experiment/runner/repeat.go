@@ -110,7 +110,8 @@ func (b *bench) nothingDone(r *result.Repeat) bool {
 			due += c.Open.Scheduled
 		}
 	}
-	return ops == 0 && (due > 0 || b.cfg.Rate == 0)
+	load := b.cfg.Load()
+	return ops == 0 && (due > 0 || load == config.LoadClosed || load == config.LoadClasses)
 }
 
 // starved returns why a window measured next to nothing: a rank had no processor, or if nothing was

@@ -146,9 +146,12 @@ func ResultSize(cfg *config.Config, repeats int) int64 {
 		perSchedule       = 28 << 10
 		perScheduleClient = 16 << 10
 	)
-	clients, schedules := cfg.TotalClients(), len(cfg.Classes)
-	if cfg.Rate != 0 {
-		schedules = max(schedules, 1)
+	clients, schedules := cfg.TotalClients(), 1
+	switch cfg.Load() {
+	case config.LoadClosed:
+		schedules = 0
+	case config.LoadClasses:
+		schedules = len(cfg.Classes)
 	}
 	one := perRepeat + (clients+cfg.ServingRanks()*cfg.Daemons)*perThread
 	one += schedules*perSchedule + min(schedules, 1)*clients*perScheduleClient

@@ -96,8 +96,7 @@ type calibrator struct {
 	journal *journal
 	began   time.Time
 
-	planned, spent time.Duration // for the launches made so far
-	left           time.Duration // planned for the launches to come
+	pace experiment.Pace
 }
 
 // begin makes the plan and opens or creates the journal.
@@ -203,9 +202,9 @@ func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
 func (c *calibrator) measureAll(ctx context.Context) error {
 	launches := c.plan.launches()
 	todo, left := c.journal.left(c.plan)
-	c.left = left
+	c.pace.ToCome = left
 	if c.Resume {
-		c.Resumed(c.plan, todo, c.left)
+		c.Resumed(c.plan, todo, left)
 	}
 	for len(launches) > 0 {
 		first := launches[0].Experiment
@@ -242,7 +241,7 @@ func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) e
 		expected, began := e.expected(l.Cell), time.Now()
 		m, err := c.try(ctx, &e.Cells[l.Cell], experiment.Status{
 			Label: e.Name, Repeat: l.Round + 1, Repeats: e.Rounds,
-			Run: len(c.journal.done) + 1, Runs: c.plan.Launches(), Left: c.timeLeft(),
+			Run: len(c.journal.done) + 1, Runs: c.plan.Launches(), Left: c.pace.Left(),
 		})
 		if err != nil {
 			return err
@@ -251,7 +250,7 @@ func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) e
 			return fmt.Errorf("loading the processors: %w", err)
 		}
 		took := time.Since(began)
-		c.planned, c.spent, c.left = c.planned+expected, c.spent+took, c.left-expected
+		c.pace.Made(expected, took)
 		m.launch, m.TookS = l, took.Seconds()
 		m.Window.Launch = l.Round
 		if err := c.journal.add(m); err != nil {
@@ -259,14 +258,6 @@ func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) e
 		}
 	}
 	return nil
-}
-
-// timeLeft scales what is planned for the launches to come by how long the others took.
-func (c *calibrator) timeLeft() time.Duration {
-	if c.planned == 0 {
-		return c.left
-	}
-	return time.Duration(float64(c.left) * float64(c.spent) / float64(c.planned))
 }
 
 // try makes one launch, again if it fails. It counts the failures.
