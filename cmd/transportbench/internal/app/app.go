@@ -1,4 +1,3 @@
-// Package app is what all commands share: their streams, settings, errors and exit codes.
 package app
 
 import (

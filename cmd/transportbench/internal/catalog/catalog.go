@@ -1,4 +1,3 @@
-// Package catalog finds the installed plugins of transports and asks what they are.
 package catalog
 
 import (

@@ -49,6 +49,7 @@ func TestPluginThatComputesNaN(t *testing.T) {
 		clitest.PluginDir(t, "liarnan"), "liarnan", "read"), c.Stderr)
 	require.Regexp(t,
 		`(?m)^transportbench: plugin liarnan: its answer: NaN is impossible \(a finite number\): the plugin is faulty$`, c.Stderr)
+	require.Contains(t, c.Stderr, "1 repeat of each measurement, at least ")
 }
 
 // serveLiar serves the plugin of that name.

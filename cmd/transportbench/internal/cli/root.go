@@ -61,10 +61,10 @@ func Execute(ctx context.Context, a *app.App) int {
 }
 
 func rootCommand(a *app.App) *cobra.Command {
-	root := app.Group("transportbench", "Compare RPC transports apples to apples",
-		app.Group("plugins", "List and show transports", pluginsListCommand(a),
+	root := group("transportbench", "Compare RPC transports apples to apples",
+		group("plugins", "List and show transports", pluginsListCommand(a),
 			pluginsShowCommand(a)),
-		app.Group("profiles", "List and show named loads", profilesListCommand(a),
+		group("profiles", "List and show named loads", profilesListCommand(a),
 			profilesShowCommand(a)),
 		agents.Command(a), doctorCommand(a), versionCommand(a), spin.Command(a.Stdout))
 	root.AddCommand(measure.Commands(a)...)
@@ -82,7 +82,7 @@ profile, else from defaults.
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return app.UnknownCommand(cmd, args)
+			return unknownCommand(cmd, args)
 		}
 		return greet(a, cmd)
 	}
@@ -94,9 +94,48 @@ profile, else from defaults.
 	})
 	root.InitDefaultCompletionCmd(a.Args...)
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
-		app.MakeGroup(completion)
+		makeGroup(completion)
 	}
 	return root
+}
+
+// group returns a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short}
+	cmd.AddCommand(commands...)
+	makeGroup(cmd)
+	return cmd
+}
+
+// makeGroup lets cmd show its help when it is called alone, and suggest a name
+// for an unknown command below it.
+func makeGroup(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownCommand(cmd, args)
+	}
+}
+
+// unknownCommand returns the error of a command that is not below cmd.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return app.Usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(),
+		suggestion(cmd, args[0], names))
+}
+
+// suggestion returns the end of a message about a wrong word: the nearest known
+// word, if one is near, and where all are listed.
+func suggestion(cmd *cobra.Command, word string, known []string) string {
+	if near := suggest.For(word, known); near != "" {
+		return near + " See " + cmd.CommandPath() + " --help"
+	}
+	return "; see " + cmd.CommandPath() + " --help"
 }
 
 // greet tells a newcomer which commands to type first.
@@ -131,13 +170,13 @@ func flagError(a *app.App, cmd *cobra.Command, err error) error {
 		name := unknown.GetSpecifiedName()
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		hint := app.Suggestion(cmd, "--"+name, names)
+		hint := suggestion(cmd, "--"+name, names)
 		if suggest.For("--"+name, names) == "" {
 			hint = cmp.Or(ownOption(a, cmd, name), hint)
 		}
 		return app.Usagef("unknown flag --%s%s", name, hint)
 	}
-	return app.Usagef("%s%s", strings.TrimSuffix(err.Error(), "."), app.Suggestion(cmd, "", nil))
+	return app.Usagef("%s%s", strings.TrimSuffix(err.Error(), "."), suggestion(cmd, "", nil))
 }
 
 // ownOption returns the end of a message about an unknown flag that is nearly a transport's own

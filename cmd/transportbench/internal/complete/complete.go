@@ -1,4 +1,3 @@
-// Package complete completes words of a command line in a shell.
 package complete
 
 import (

@@ -1,4 +1,3 @@
-// Package inspect has the commands that read results and measure nothing.
 package inspect
 
 import (

@@ -151,7 +151,6 @@ func (r *reproduction) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.notes(sweep.Plan)
 	sweep.Dir = filepath.Join(r.settings.Out, reproducedRuns)
 	r.runs = &sweepRun{Sweep: sweep}
 	return nil

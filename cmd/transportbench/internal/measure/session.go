@@ -152,5 +152,9 @@ func (s *session) plan(ctx context.Context, spec *experiment.Spec, dir *string, 
 		return experiment.Sweep{}, err
 	}
 	sweep, err := experiment.NewSweep(spec, plugins, all)
-	return sweep, explainSpec(err)
+	if err != nil {
+		return sweep, explainSpec(err)
+	}
+	s.notes(sweep.Plan)
+	return sweep, nil
 }

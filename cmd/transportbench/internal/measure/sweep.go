@@ -139,7 +139,6 @@ func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (r
 		return nil, err
 	}
 	r.Resume, r.name = f.resume, cmp.Or(name, r.Plan.Digest()[:8])
-	s.notes(r.Plan)
 	return r, nil
 }
 

@@ -1,4 +1,3 @@
-// Package spin keeps processors busy with processes of this program.
 package spin
 
 import (

@@ -1,4 +1,3 @@
-// Package doctest compares what is written with golden files, for tests.
 package doctest
 
 import (

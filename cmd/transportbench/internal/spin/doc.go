@@ -1,0 +1,2 @@
+// Package spin keeps processors busy with processes of this program.
+package spin

@@ -1,0 +1,2 @@
+// Package doctest compares what is written with golden files, for tests.
+package doctest
