@@ -46,16 +46,16 @@ type Config struct {
 }
 
 var (
-	// ErrNoFreeRequest: all 16 requests are in use. Nothing was posted.
+	// ErrNoFreeRequest means that all 16 requests are in use. Nothing was posted.
 	ErrNoFreeRequest = errors.New("no free request: all 16 are in use")
-	// ErrRequestSize: a request is larger than the connection was made for.
+	// ErrRequestSize means that a request is larger than the connection was made for.
 	ErrRequestSize = errors.New("request too large")
-	// ErrTagMismatch: the two sides posted different tags. The connection is over.
+	// ErrTagMismatch means that the two sides posted different tags. The connection is over.
 	ErrTagMismatch = errors.New("tag mismatch")
-	// ErrTruncated: the receive is smaller than the send. The connection is over.
+	// ErrTruncated means that the receive is smaller than the send. The connection is over.
 	ErrTruncated = errors.New("truncated: the receive is smaller than the send")
-	// ErrFarewell: the peer, or this side, closed the connection.
+	// ErrFarewell means that the peer, or this side, closed the connection.
 	ErrFarewell = errors.New("the connection was closed")
-	// ErrProtocol: the peer violated the protocol. The connection is over.
+	// ErrProtocol means that the peer violated the protocol. The connection is over.
 	ErrProtocol = fmt.Errorf("tcpx: %w", transport.ErrCorrupt)
 )
