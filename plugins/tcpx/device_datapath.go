@@ -84,7 +84,7 @@ func (d *deviceCopies) advance() uint64 {
 		r := d.waiting.Head()
 		// The first of the ring's two mappings is pinned, so no copy crosses its end.
 		ring := len(d.peer.staging) / 2
-		begin := int(r.at % uint64(ring))
+		begin := int(out.Offset(r.at))
 		size := min(r.size, settings.chunk, ring-begin)
 		number := source.gpu.CopyOut(d.peer.staging[begin:begin+size], source.memory, r.from)
 		if number == 0 {

@@ -29,6 +29,7 @@ type Receiver struct {
 	read        uint64        // the receive in which the next message begins
 	offset      int           // and where in it
 	released    uint64        // receives before this one may be overwritten
+	first       uint64        // the receive that is in the first slot
 
 	conn     *Conn
 	memory   bounce.Allocator
@@ -85,8 +86,10 @@ func (r *Receiver) complete() bool {
 	return q.arrived == q.total
 }
 
-// Posted returns how many receives were posted, and Consumed how many of them were consumed.
-func (r *Receiver) Posted() uint64   { return r.requests.Last() }
+// Posted returns how many receives were posted.
+func (r *Receiver) Posted() uint64 { return r.requests.Last() }
+
+// Consumed returns how many receives were consumed.
 func (r *Receiver) Consumed() uint64 { return r.requests.First() }
 
 // Post posts a receive into a buffer under a tag. Its credit leaves with what is sent next.
@@ -207,6 +210,9 @@ func (r *Receiver) launch() error {
 				return nil
 			}
 			begin := clock.Now()
+			if len(r.sizes) > 0 {
+				q.to = r.place(q.total)
+			}
 			if err := r.unpack(q, slot); err != nil {
 				r.unpacker.Return(slot)
 				return err
@@ -306,8 +312,8 @@ func (r *Receiver) release(wait bool) bool {
 	return true
 }
 
-// The stream. Receive n is unpacked to slot n modulo len(sizes) of the destination ring. What
-// follows a full request is in the next slot, and so directly behind it: a message is contiguous.
+// The stream. Each receive is unpacked to the slot of the destination ring behind that of the one
+// before. What follows a full request is so directly behind it: a message is contiguous.
 
 // Allocate makes the destination ring and posts the first receives.
 func (r *Receiver) Allocate() (err error) {
@@ -323,8 +329,19 @@ func (r *Receiver) Free() error { return r.unpacker.Free(r.destination) }
 
 // at returns size bytes of the destination ring from an offset of a receive on.
 func (r *Receiver) at(number uint64, offset, size int) bounce.Buffer {
-	slot := int(number % uint64(len(r.sizes)))
+	slot := int((number - r.first) % uint64(len(r.sizes)))
 	return r.destination.Slice(slot*r.conn.config.Request+offset, size)
+}
+
+// place returns the memory for the next receive to be unpacked. While nothing else is in the ring of
+// a host, that is the first slot, which is still in the caches: the ring is larger than they are.
+// Device memory keeps old messages as long as it can.
+func (r *Receiver) place(size int) bounce.Buffer {
+	number := r.firstArriving()
+	if r.destination.Host != nil && r.released == number && r.offset == 0 {
+		r.first = number
+	}
+	return r.at(number, 0, size)
 }
 
 // Kept returns size bytes of the stream in device memory from a position on, in which each receive
@@ -365,7 +382,7 @@ func (r *Receiver) postReceives() {
 	for r.requests.Len() < config.ReceiveWindow &&
 		r.requests.Last()-r.released < uint64(len(r.sizes)) {
 		number := r.requests.Last()
-		if r.Post(r.at(number, 0, config.Request), number) != nil {
+		if r.Post(bounce.Buffer{Size: config.Request}, number) != nil {
 			return // the next Receive finds the error
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // stream is flushed. Once the peer has sent a credit for a request, it is cut into chunks, each of
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
-// Positions count the bytes of the stream from its beginning. Byte i is at i modulo the size of the
-// staging ring, unless it was sent straight from the caller's memory.
+// Positions count the bytes of the stream from its beginning. The staging ring holds what is between
+// freed and posted, except for what was sent straight from the caller's memory.
 type Sender struct {
 	requests queue.Queue[sendRequest] // posted and not freed
 	// credits are those of requests that are not cut into chunks yet. As many were popped as
@@ -24,6 +24,7 @@ type Sender struct {
 	flushed uint64 // position up to which the stream is to be sent
 	cut     uint64 // position up to which it is cut into requests
 	freed   uint64 // position up to which the peer has it
+	first   uint64 // position that is at the begin of the staging ring
 
 	// borrowed is memory of the caller of Write that holds the stream from position borrowedAt on;
 	// nil outside of Write. The staging ring holds what is before.

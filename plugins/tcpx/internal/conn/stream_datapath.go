@@ -13,14 +13,24 @@ func (s *Sender) SetStaging(ring []byte, filled func() uint64) {
 
 func (s *Sender) size() uint64 { return uint64(len(s.staging) / 2) }
 
-// At returns size bytes of the staging ring from a position on.
-func (s *Sender) At(position, size uint64) []byte { return s.staging[position%s.size():][:size] }
+// Offset returns where in the staging ring a position of the stream is.
+func (s *Sender) Offset(position uint64) uint64 { return (position - s.first) % s.size() }
+
+// at returns size bytes of the staging ring from a position on.
+func (s *Sender) at(position, size uint64) []byte { return s.staging[s.Offset(position):][:size] }
 
 // End returns the position of the end of the stream.
 func (s *Sender) End() uint64 { return s.posted }
 
 // hasRoom reports whether the staging ring has room for size bytes; it frees requests to find some.
+// While the ring is empty, the stream goes on at its begin, which is still in the caches: the ring
+// is larger than they are.
 func (s *Sender) hasRoom(size uint64) bool {
+	for s.freed != s.posted && s.credits.Last() > s.requests.First()+s.peerWindow && s.Free() {
+	}
+	if s.freed == s.posted {
+		s.first = s.posted
+	}
 	if s.posted+size-s.freed > s.size()/2 {
 		s.freeAll()
 	}
@@ -38,7 +48,7 @@ func (s *Sender) Write(payload []byte) {
 		s.writeDirect(payload)
 		return
 	}
-	copy(s.At(s.posted, size), payload)
+	copy(s.at(s.posted, size), payload)
 	s.posted += size
 	c.counters.Staged += size
 	if size > 0 {
@@ -77,7 +87,7 @@ func (s *Sender) writeDirect(payload []byte) {
 // borrowed.
 func (s *Sender) copyToStaging(from, to uint64) {
 	if from = max(from, s.borrowedAt); from < to {
-		copy(s.At(from, to-from), s.borrowed[from-s.borrowedAt:to-s.borrowedAt])
+		copy(s.at(from, to-from), s.borrowed[from-s.borrowedAt:to-s.borrowedAt])
 		s.conn.counters.Staged += to - from
 		s.conn.counters.Stagings++
 	}
@@ -110,7 +120,7 @@ func (s *Sender) cutRequests() error {
 		if s.cut+size > filled {
 			break // a GPU still copies a part of the request
 		}
-		if err := s.Post(s.At(s.cut, size), s.cut, s.requests.Last()); err != nil {
+		if err := s.Post(s.at(s.cut, size), s.cut, s.requests.Last()); err != nil {
 			return err
 		}
 		s.cut += size

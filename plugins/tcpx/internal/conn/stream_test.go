@@ -142,3 +142,49 @@ func TestStream(t *testing.T) {
 	in.skip(110)
 	at(5, 0)
 }
+
+// TestRingsBeginAgain: while a ring is empty, the stream goes on at its begin, and otherwise behind
+// what is in it. A ring in device memory always goes on.
+func TestRingsBeginAgain(t *testing.T) {
+	const request = 100
+	for _, host := range []bool{true, false} {
+		in := Receiver{conn: &Conn{config: &Config{Request: request}}, sizes: make([]int, 4),
+			requests: queue.New[receiveRequest](Requests)}
+		if host {
+			in.destination.Host = make([]byte, 2*4*request)
+		}
+		in.destination.Size = 2 * 4 * request
+		arrive := func(size int) (slot int) {
+			in.place(size)
+			slot = int((in.requests.First() - in.first) % 4)
+			in.sizes[in.requests.First()%4] = size
+			in.requests.Push()
+			in.requests.Pop()
+			return slot
+		}
+		slots := []int{arrive(request), arrive(30)} // a message of 130 bytes
+		in.skip(130)
+		slots = append(slots, arrive(40)) // the payload may still be read
+		in.skip(40)
+		in.Release()
+		slots = append(slots, arrive(50), arrive(10)) // two messages
+		in.skip(50)
+		in.Release()
+		slots = append(slots, arrive(20)) // the message of 10 bytes was not delivered
+		if host {
+			require.Equal(t, []int{0, 1, 2, 0, 1, 2}, slots)
+		} else {
+			require.Equal(t, []int{0, 1, 2, 3, 0, 1}, slots)
+		}
+	}
+	s := Sender{staging: make([]byte, 2*1000), requests: queue.New[sendRequest](Requests)}
+	for range 3 {
+		require.True(t, s.hasRoom(600))
+		require.Zero(t, s.Offset(s.posted), "the ring is empty")
+		s.posted += 600
+		require.True(t, s.hasRoom(400))
+		require.EqualValues(t, 600, s.Offset(s.posted), "behind 600 bytes")
+		require.False(t, s.hasRoom(401))
+		s.freed = s.posted
+	}
+}
