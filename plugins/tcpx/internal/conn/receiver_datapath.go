@@ -333,8 +333,8 @@ func (r *Receiver) at(number uint64, offset, size int) bounce.Buffer {
 	return r.destination.Slice(slot*r.conn.config.Request+offset, size)
 }
 
-// place returns the memory for the next receive to be unpacked. While nothing else is in the ring of
-// a host, that is the first slot, which is still in the caches: the ring is larger than they are.
+// place returns the memory for the next receive to be unpacked. While nothing else is in a ring of
+// the host, that is the first slot, which is still in the caches: the ring is larger than they are.
 // Device memory keeps old messages as long as it can.
 func (r *Receiver) place(size int) bounce.Buffer {
 	number := r.firstArriving()

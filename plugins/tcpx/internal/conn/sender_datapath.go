@@ -11,8 +11,8 @@ import (
 // stream is flushed. Once the peer has sent a credit for a request, it is cut into chunks, each of
 // which becomes a task of a lane. It is freed when the peer has it all.
 //
-// Positions count the bytes of the stream from its beginning. The staging ring holds what is between
-// freed and posted, except for what was sent straight from the caller's memory.
+// Positions count the bytes of the stream from its beginning. The staging ring holds what is from
+// freed to posted, except for what was sent straight from the caller's memory.
 type Sender struct {
 	requests queue.Queue[sendRequest] // posted and not freed
 	// credits are those of requests that are not cut into chunks yet. As many were popped as
