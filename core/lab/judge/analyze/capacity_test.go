@@ -124,6 +124,23 @@ func TestSlowdowns(t *testing.T) {
 	require.InEpsilon(t, 15.77e6, list[1].Alone.Median, 0.001)
 	require.InEpsilon(t, 2e6, list[1].All.Median, 0.001)
 	require.Contains(t, list[1].Cell, "remote_share=1")
+
+	// It is that of the rates beside it, whichever states of the machine the windows were in.
+	far := func(c *set.Cell, from int) {
+		for i := range c.Samples[result.Throughput] {
+			w := set.Window{BounceBefore: 50, BounceAfter: 50}
+			if i >= from {
+				w = set.Window{BounceBefore: 500, BounceAfter: 500}
+				c.Samples[result.Throughput][i] /= 4
+			}
+			c.Windows = append(c.Windows, w)
+		}
+	}
+	far(&s.Cells[0], 1)
+	far(&s.Cells[1], len(s.Cells[1].Samples[result.Throughput])-1)
+	split := SlowdownsOf(s)[0]
+	require.InEpsilon(t, split.Alone.Median/split.All.Median, split.Ratio, 1e-9)
+	require.InEpsilon(t, 4*15.77/4.46, split.Ratio, 0.02)
 }
 
 func TestObjective(t *testing.T) {

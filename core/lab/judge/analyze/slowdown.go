@@ -14,8 +14,9 @@ type Slowdown struct {
 	Cell  string        `json:"cell"`
 	Alone result.Metric `json:"alone"` // the throughput of the one rank
 	All   result.Metric `json:"all"`   // the throughput of all ranks together
-	// Ratio is Alone over All, above 1 if the ranks are slower together than the one. Low and High
-	// are its 95% interval, absent if there are too few values for one.
+	// Ratio is the median of Alone over that of All, above 1 if the ranks are slower together than
+	// the one. Low and High are its 95% interval, absent if there are too few values for one. All
+	// windows count, as they do for the rates and for reproduce, whatever the state of the machine.
 	Ratio float64  `json:"ratio"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
@@ -27,7 +28,7 @@ const slowdownAlpha = 0.05
 // SlowdownsOf returns the slowdown of each closed loop on a mesh of several ranks that the set also
 // has with one rank. The share of remote requests may differ: one rank has none.
 func SlowdownsOf(s *set.Set) []Slowdown {
-	labels, states := set.LabelsOf(s.Cells), compare.FindStates(s)
+	labels := set.LabelsOf(s.Cells)
 	alone := map[string]*set.Cell{}
 	key := func(c *set.Cell) string {
 		return fmt.Sprintf("%d %s %s %s", c.Environment, c.Plugin.Provider, c.Plugin.RuntimeDigest,
@@ -51,16 +52,20 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		}
 		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput},
 			compare.Values{Cell: one, Metric: result.Throughput},
-			compare.Ratio, states, slowdownAlpha)
+			compare.Ratio, compare.States{}, slowdownAlpha)
 		if !ok {
 			continue
 		}
-		list = append(list, Slowdown{
-			Cell:  labels.Of(c.Config),
-			Alone: result.Summarize(result.Throughput, one.Samples[result.Throughput]),
-			All:   result.Summarize(result.Throughput, c.Samples[result.Throughput]),
-			Ratio: shift.Value, Low: shift.Low, High: shift.High,
-		})
+		rate := func(c *set.Cell) result.Metric {
+			return result.Summarize(result.Throughput, c.Samples[result.Throughput])
+		}
+		d := Slowdown{Cell: labels.Of(c.Config), Alone: rate(one), All: rate(c)}
+		d.Ratio = d.Alone.Median / d.All.Median
+		if shift.Low != nil { // of the shift, which may be another estimate than the medians' ratio
+			low, high := min(*shift.Low, d.Ratio), max(*shift.High, d.Ratio)
+			d.Low, d.High = &low, &high
+		}
+		list = append(list, d)
 	}
 	return list
 }
