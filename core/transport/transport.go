@@ -50,6 +50,9 @@ type Info struct {
 	// PerPacket has the options with which every datagram is one packet. The host sets those that
 	// have their defaults in an emulated network, which impairs packets.
 	PerPacket map[string]string `json:"per_packet,omitempty" bound:"any"`
+	// References are benchmarks of the field, for --witness: the first that fits a run measures it.
+	// Without one that fits, the host takes that of the medium, if it has one.
+	References []Reference `json:"references,omitempty" bound:"<=64"`
 	// Unavailable is the reason why Open always fails in this build, and the remedy, such as for
 	// a plugin that was built without its native library. It is empty if Open can succeed.
 	Unavailable string `json:"unavailable,omitempty" bound:"any"`
@@ -139,9 +142,9 @@ type Properties struct {
 	// Uncounted names the library that copies, checksums or makes system calls for the transport
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
 	Uncounted string `json:"uncounted,omitempty" bound:"any"`
-	// Port is the port of an RDMA device that the transport opened for all of its workers; nil
-	// without one.
-	Port *Path `json:"port,omitempty"`
+	// Reference has the values of placeholders in Info.References that only the open transport
+	// knows, such as the RDMA device.
+	Reference map[string]string `json:"reference,omitempty" bound:"<=64,key>=1,key<=256,each<=256"`
 }
 
 // NoteAuto is the name of the note that says why the transport took what Properties.Chosen has.

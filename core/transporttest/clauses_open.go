@@ -1,7 +1,9 @@
 package transporttest
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,10 @@ var infoClauses = []clause{
 	{name: "info/roles", run: infoRoles,
 		says: "Every option that has a role exists and has the role's type, and the options of " +
 			"Matched and PerPacket parse."},
+	{name: "info/references", run: infoReferences,
+		says: "Every reference has a tool and a reading, and its placeholders have values " +
+			"that the " +
+			"host or Properties.Reference knows."},
 	{name: "info/limits", run: infoLimits,
 		says: "MaxPayload and Peers are positive, InlineSize is at most MaxPayload, and no limit " +
 			"is negative."},
@@ -98,6 +104,31 @@ func infoRoles(t *trial) {
 	} {
 		_, err := transport.ParseOptions(info.Options, options)
 		require.NoError(t, err, "the options of Info.%s", what)
+	}
+}
+
+// hostPlaceholders are those of references that the host fills in.
+var hostPlaceholders = []string{"address", "port", "size", "messages", "in-flight", "provider",
+	"streams"}
+
+var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
+
+func infoReferences(t *trial) {
+	var used []string
+	for i := range t.traits.info.References {
+		r := &t.traits.info.References[i]
+		require.NoError(t, r.Check(), "Info.References")
+		text := strings.Join(slices.Concat(r.Server, r.Client,
+			slices.Collect(maps.Values(r.Environment))), " ")
+		for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
+			used = append(used, found[1])
+			require.Regexp(t, optionName, found[1], "a placeholder of reference %s", r.Name)
+		}
+	}
+	for name, value := range t.traits.properties.Reference {
+		require.Contains(t, used, name, "a value of Properties.Reference that no reference uses")
+		require.NotContains(t, hostPlaceholders, name, "a value that the host has")
+		require.NotEmpty(t, value, "the value of {%s}", name)
 	}
 }
 

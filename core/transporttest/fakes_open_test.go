@@ -102,6 +102,14 @@ var openFakes = []fake{
 		info: func(_ *fakeDriver, info *transport.Info) {
 			info.Matched = map[string]string{"checksum": "off"}
 		}},
+	{name: "declares a reference without a figure", clause: "info/references",
+		says: `has no group "value"`,
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.References = []transport.Reference{{Tool: "ping", Reading: "time=(.*) ms"}}
+		}},
+	{name: "gives a value that no reference uses", clause: "info/references",
+		says:       "no reference uses",
+		properties: func(p *transport.Properties) { p.Reference = map[string]string{"lane": "x"} }},
 	{name: "says that auto took auto", clause: "open/chosen", says: "of option",
 		properties: func(p *transport.Properties) {
 			p.Chosen = map[string]string{"ring-size": "auto"}

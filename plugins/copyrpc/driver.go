@@ -11,6 +11,7 @@ import (
 	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
+	"transportbench/core/fabric/rdma/perftest"
 	"transportbench/core/fabric/rdma/rdmaperf"
 	"transportbench/core/transport"
 )
@@ -43,6 +44,7 @@ func (Driver) Info() transport.Info {
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
 		Needs:        transport.Needs{WorkerFiles: 3, PeerFiles: 3},
 		Options:      schema,
+		References:   perftest.References("ib_write"),
 		Roles:        transport.Roles{Provider: "provider", Device: "device"},
 	}
 }
@@ -169,8 +171,7 @@ func (e *endpoint) Properties() transport.Properties {
 		p.Medium = transport.MediumVerbs
 		p.Integrity = "the device's checksum of each packet (ICRC)"
 		p.Uncounted = "libibverbs"
-		port := a.Path()
-		p.Port = &port
+		p.Reference = perftest.Device(a.Path())
 		p.Notes["gid"] = fmt.Sprintf("%s (index %d)", a.GID, a.GIDIndex)
 		if s.device.Provider == rdma.Auto {
 			p.Notes[transport.NoteAuto] = fmt.Sprintf("verbs because port %d of %s is up",

@@ -10,6 +10,7 @@ import (
 	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/rdma/perftest"
 	"transportbench/core/transport"
 )
 
@@ -39,9 +40,10 @@ func (Driver) Info() transport.Info {
 		Capabilities: capabilities,
 		Limits: transport.Limits{MaxPayload: maxMessage, InFlight: maxInFlight,
 			Peers: maxPeers},
-		Needs:   transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
-		Matched: map[string]string{"checksum": checkHeader},
-		Options: schema,
+		Needs:      transport.Needs{WorkerFiles: 6, WorkerMemory: 4 << 20},
+		Matched:    map[string]string{"checksum": checkHeader},
+		Options:    schema,
+		References: perftest.References("ib_send", "--connection=UD"),
 		Roles: transport.Roles{Provider: "provider", Device: "device", Address: "address",
 			Drop: "fault-drop", Reorder: "fault-reorder", Delay: "fault-delay",
 			DelayBy: "fault-delay-by"},
@@ -127,8 +129,7 @@ func (e *endpoint) Properties() transport.Properties {
 	if s.provider == providerVerbs {
 		p.Integrity += ", and the device's checksum of each packet (ICRC)"
 		p.Uncounted = "libibverbs"
-		port := e.ports.device.Attributes().Path()
-		p.Port = &port
+		p.Reference = perftest.Device(e.ports.device.Attributes().Path())
 	}
 	return p
 }

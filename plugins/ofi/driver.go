@@ -56,6 +56,7 @@ func (Driver) Info() transport.Info {
 		Limits:       transport.Limits{MaxPayload: maxPayload, Peers: maxPeers},
 		Needs:        needs,
 		Options:      schema,
+		References:   references,
 		Roles:        transport.Roles{Provider: optionProvider, Device: optionDomain},
 		Unavailable:  missing,
 	}

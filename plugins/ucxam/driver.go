@@ -55,6 +55,7 @@ func (Driver) Info() transport.Info {
 			InlineSize: smallPayload - amlib.HeaderSize - headerReserve, Peers: maxPeers},
 		Needs:       needs,
 		Options:     schema,
+		References:  references,
 		Roles:       transport.Roles{Device: optionDevices},
 		Unavailable: missing,
 	}

@@ -134,7 +134,7 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 		Plugin:       p.Identity,
 		Environment:  e.Environment,
 		Capabilities: p.Info.Capabilities, Limits: p.Info.Limits, Needs: p.Info.Needs,
-		Roles:        p.Info.Roles,
+		Roles: p.Info.Roles, References: p.Info.References,
 		System:       e.Limits,
 		OneProbe:     p.OneProbe,
 		Beside:       e.Beside,

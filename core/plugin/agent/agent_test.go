@@ -45,7 +45,7 @@ func TestWitness(t *testing.T) {
 	load := witness.Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 8, InFlight: 1,
 		Address: "127.0.0.1",
 		Daemon:  witness.End{CPU: -1}, Client: witness.End{CPU: -1}}
-	w, missing := witness.Find(t.Context(), load, p, p)
+	w, missing := witness.Find(t.Context(), nil, load, p, p)
 	require.Empty(t, missing)
 	reading, err := w.Measure(t.Context())
 	require.NoError(t, err)
@@ -63,10 +63,10 @@ func TestWitness(t *testing.T) {
 	requireGone()
 
 	_, missing = witness.Find(t.Context(),
-		witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
+		nil, witness.Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1}, p, p)
 	require.Equal(t, "no benchmark of the field measures round trips of shm over memory", missing)
 	load.Address = "--help"
-	_, missing = witness.Find(t.Context(), load, p, p)
+	_, missing = witness.Find(t.Context(), nil, load, p, p)
 	require.Equal(t, `host h1: "--help" cannot be passed to a benchmark of the field`, missing)
 
 	load.Address = "127.0.0.1"

@@ -24,6 +24,7 @@ import (
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/accept"
 	"transportbench/core/plugin/internal/wire"
+	"transportbench/core/transport"
 )
 
 // An end that is alive but answers nothing, such as a stopped process, is given up after both
@@ -277,11 +278,28 @@ func (s *server) Witness(ctx context.Context, request []byte) ([]byte, error) {
 	if err := accept.Decode(request, "request", &r); err != nil {
 		return nil, err
 	}
-	reply, err := s.tools.Witness(ctx, r)
+	declared, err := s.references(ctx, r.Load)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.tools.Take(ctx, declared, r)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(reply)
+}
+
+// references returns what this host's copy of the load's plugin declares.
+func (s *server) references(ctx context.Context, of witness.Load) ([]transport.Reference, error) {
+	if of.SHA256 == "" {
+		return nil, nil
+	}
+	p, err := s.find(wire.PluginRequest{Name: of.Transport, SHA256: of.SHA256})
+	if err != nil {
+		return nil, err
+	}
+	description, err := p.Describe(ctx)
+	return description.Info.References, err
 }
 
 // End implements [wire.Agent].

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"net/netip"
 	"time"
 
 	"transportbench/core/base/config"
@@ -47,11 +48,13 @@ func Expected(c config.Config, b Beside) time.Duration {
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b)
 	if b.Witness {
-		forth, back := c.Payloads()
-		find, reading := witness.Expected(witness.Load{
-			Transport: c.Transport, Options: c.Options,
-			Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: c.CallsPerPair(),
-		})
+		bound := "" // what the transport declares is not known yet
+		for _, value := range c.Options {
+			if _, err := netip.ParseAddr(value); err == nil {
+				bound = value
+			}
+		}
+		find, reading := witness.Expected(nil, witnessLoad(c, bound))
 		launch += find
 		window += 2 * reading
 	}

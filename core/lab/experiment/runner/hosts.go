@@ -63,7 +63,7 @@ func (r *Request) hosts() []Host {
 		State: func(_ context.Context, cpus []int) (State, error) {
 			return State{root.CPUTimes(cpus), root.FrequencyRatio(cpus), root.OOMKills()}, nil
 		},
-		Witness: new(witness.Local),
+		Witness: &witness.Local{References: r.References},
 	}}
 }
 

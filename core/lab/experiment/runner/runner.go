@@ -76,6 +76,7 @@ type Request struct {
 	Limits       transport.Limits
 	Needs        transport.Needs
 	Roles        transport.Roles
+	References   []transport.Reference
 	System       machine.Limits
 
 	// OneProbe is set if the plugin is of a version whose only probe is that of the floor.

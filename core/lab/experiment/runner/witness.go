@@ -3,9 +3,9 @@ package runner
 import (
 	"cmp"
 	"context"
-	"maps"
 	"time"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -28,27 +28,28 @@ func (b *bench) findWitness(ctx context.Context) {
 	serving, calling := b.req.hostOf(server.Rank), b.req.hostOf(caller.Rank)
 	hosts := b.req.hosts()
 	opened := b.prepared[server.Rank].Properties
-	options := maps.Clone(b.cfg.Options)
-	if options == nil {
-		options = map[string]string{}
-	}
-	maps.Copy(options, opened.Chosen)
-	forth, back := b.cfg.Payloads()
 	address := ""
 	if serving != calling {
 		address = hosts[serving].Reach
 	}
-	b.witness, b.unwitnessed = witness.Find(ctx, witness.Load{
-		Transport: b.cfg.Transport, Provider: opened.Provider, Medium: opened.Medium,
-		Options: options,
-		Size:    int(max(forth, back)), Smaller: int(min(forth, back)),
-		InFlight: b.cfg.CallsPerPair(),
-		Address:  address,
-		Daemon:   witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Port: opened.Port},
-		Client: witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])),
-			Port: b.prepared[caller.Rank].Properties.Port},
-	}, hosts[serving].Witness, hosts[calling].Witness)
+	load := witnessLoad(b.cfg, b.cfg.Options[b.req.Roles.Address])
+	load.SHA256, load.Streams = b.req.Plugin.SHA256, b.cfg.Options[b.req.Roles.Streams]
+	load.Provider, load.Medium, load.Address = opened.Provider, opened.Medium, address
+	load.Daemon = witness.End{CPU: b.cpuOf(server.Rank, server.Daemon), Reference: opened.Reference}
+	load.Client = witness.End{CPU: b.cpuOf(caller.Rank, b.indexOf(pairs[0])),
+		Reference: b.prepared[caller.Rank].Properties.Reference}
+	b.witness, b.unwitnessed = witness.Find(ctx, b.req.References, load, hosts[serving].Witness,
+		hosts[calling].Witness)
 	b.progress.extend(2 * time.Duration(b.cfg.Repeats) * b.witness.Expected())
+}
+
+// witnessLoad returns what is known before a run of the load for its witness.
+func witnessLoad(c config.Config, bound string) witness.Load {
+	forth, back := c.Payloads()
+	return witness.Load{
+		Transport: c.Transport, Bound: bound,
+		Size: int(max(forth, back)), Smaller: int(min(forth, back)), InFlight: c.CallsPerPair(),
+	}
 }
 
 // cpuOf returns the processor of a polling thread.

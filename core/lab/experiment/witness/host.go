@@ -53,24 +53,31 @@ type Reply struct {
 	Reading transport.Floor `json:"reading,omitzero"`
 }
 
-// Local runs tools on this host. The zero value is ready to use.
+// Local runs tools on this host. The zero value runs those of media.
 type Local struct {
-	custom *tool // instead of the load's
+	// References are what the transport declares.
+	References []transport.Reference
 	// running is held by those who wait for a command, and by StepRest alone.
 	running sync.RWMutex
 }
 
-// Witness implements [Host]. The command line comes from this program's own table: a request
-// chooses the tool by the load, and fills in names, numbers and addresses.
-func (l *Local) Witness(ctx context.Context, r Request) (reply Reply, err error) {
+// Witness implements [Host].
+func (l *Local) Witness(ctx context.Context, r Request) (Reply, error) {
+	return l.Take(ctx, l.References, r)
+}
+
+// Take takes a step with what a transport declares. The command line comes from this host's own
+// plugin or from the table of media: a request chooses the tool by the load, and fills in names,
+// numbers and addresses.
+func (l *Local) Take(ctx context.Context, references []transport.Reference, r Request) (
+	reply Reply, err error,
+) {
 	if err := r.check(); err != nil {
 		return Reply{}, err
 	}
-	t := l.custom
-	if t == nil {
-		if t, err = toolFor(&r.Load); err != nil {
-			return Reply{}, err
-		}
+	t, err := referenceFor(references, &r.Load)
+	if err != nil {
+		return Reply{}, err
 	}
 	if r.Step == StepRest {
 		l.Rest()
@@ -80,23 +87,23 @@ func (l *Local) Witness(ctx context.Context, r Request) (reply Reply, err error)
 	defer l.running.RUnlock()
 	switch r.Step {
 	case StepFind:
-		if _, err := exec.LookPath(t.name); err != nil {
-			return Reply{}, errors.New(t.absent())
+		if _, err := exec.LookPath(t.Tool); err != nil {
+			return Reply{}, errors.New(absent(t))
 		}
-		reply.Version = t.readVersion(ctx)
+		reply.Version = readVersion(ctx, t)
 	case StepPort:
 		reply.Port, err = freePort()
 	case StepServe:
-		server, _ := t.lines(&r)
+		server, _ := lines(t, &r.Load, r.Port)
 		_, err = runTool(ctx, server)
 	case StepCall:
-		_, client := t.lines(&r)
+		_, client := lines(t, &r.Load, r.Port)
 		output, failure := runTool(ctx, client)
 		if failure != nil {
-			return Reply{}, fmt.Errorf("%s: %w: %s", t.name, failure, lastLine(output))
+			return Reply{}, fmt.Errorf("%s: %w: %s", t.Tool, failure, lastLine(output))
 		}
 		// A tool may end with 0 though it found no server.
-		reply.Reading, err = t.reading(&r.Load, output)
+		reply.Reading, err = read(t, &r.Load, output)
 	default:
 		err = fmt.Errorf("%q is no step of a witness", r.Step)
 	}
@@ -115,15 +122,9 @@ var word = regexp.MustCompile(`^([A-Za-z0-9_.:^\\][-A-Za-z0-9_.:,/@^\\=]*)?$`)
 
 // check refuses a load that has more than names, numbers and addresses.
 func (r *Request) check() error {
-	words := []string{r.Load.Provider, r.Load.Address}
-	// that the tools get
-	for _, option := range []string{"address", "net-devices", "sockets", "tls"} {
-		words = append(words, r.Load.Options[option])
-	}
+	words := []string{r.Load.Provider, r.Load.Address, r.Load.Streams}
 	for _, end := range []*End{&r.Load.Daemon, &r.Load.Client} {
-		if end.Port != nil {
-			words = append(words, end.Port.Device, end.Port.Facts[transport.FactGIDIndex])
-		}
+		words = slices.AppendSeq(words, maps.Values(end.Reference))
 	}
 	for _, w := range words {
 		if !word.MatchString(w) {
@@ -131,14 +132,6 @@ func (r *Request) check() error {
 		}
 	}
 	return nil
-}
-
-// lines returns the whole command lines of the server and of the client, which a user can repeat.
-func (t *tool) lines(r *Request) (server, client []string) {
-	server, client = t.commands(&r.Load, strconv.Itoa(r.Port))
-	environment := t.environment(&r.Load)
-	return onCPU(r.Load.Daemon.CPU, within(environment, server)),
-		onCPU(r.Load.Client.CPU, within(environment, client))
 }
 
 // runTool runs a command until it ends, or ctx. It returns what the command printed.
@@ -158,19 +151,6 @@ func command(ctx context.Context, line []string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	return cmd
-}
-
-// within returns a command line that runs with variables of the environment, so that a user can
-// repeat it.
-func within(environment map[string]string, line []string) []string {
-	if len(environment) == 0 {
-		return line
-	}
-	whole := []string{"env"}
-	for _, name := range slices.Sorted(maps.Keys(environment)) {
-		whole = append(whole, name+"="+environment[name])
-	}
-	return append(whole, line...)
 }
 
 // onCPU returns a command line that runs on one processor.

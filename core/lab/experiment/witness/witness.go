@@ -15,12 +15,15 @@ import (
 
 // Load is what a witness has to measure.
 type Load struct {
-	// Transport, Provider and Medium are those of the run, and Options the options of the
-	// transport, with what it chose for those that left the choice to it.
-	Transport string            `json:"transport"`
-	Provider  string            `json:"provider"`
-	Medium    string            `json:"medium"`
-	Options   map[string]string `json:"options"`
+	// Transport, Provider and Medium are those of the run. SHA256 is that of the plugin, by which
+	// another host finds what the transport declares.
+	Transport string `json:"transport"`
+	SHA256    string `json:"sha256,omitempty"`
+	Provider  string `json:"provider"`
+	Medium    string `json:"medium"`
+	// Bound and Streams are the options of these roles, or empty.
+	Bound   string `json:"bound,omitempty"`
+	Streams string `json:"streams,omitempty"`
 	// Size is the number of payload bytes of the larger message of a call, Smaller that of the
 	// other, and InFlight the calls that a client and a daemon have in flight.
 	Size     int `json:"size"`
@@ -35,13 +38,13 @@ type Load struct {
 // End is the place of one end of a pair on its host.
 type End struct {
 	CPU int `json:"cpu"` // -1 for any
-	// Port is the port of an RDMA device that the run opened, or nil.
-	Port *transport.Path `json:"port,omitempty"`
+	// Reference is that of the rank's properties.
+	Reference map[string]string `json:"reference,omitempty"`
 }
 
 // Witness is a tool and how it is run.
 type Witness struct {
-	tool     *tool
+	tool     *transport.Reference
 	load     Load
 	daemon   Host
 	client   Host
@@ -51,56 +54,59 @@ type Witness struct {
 }
 
 // Find returns the witness of a load between two hosts, or the reason why there is none, in one
-// line with the remedy.
-func Find(ctx context.Context, load Load, daemon, client Host) (w *Witness, missing string) {
-	t, err := toolFor(&load)
+// line with the remedy. references are what the transport declares.
+func Find(ctx context.Context, references []transport.Reference, load Load, daemon, client Host) (
+	w *Witness, missing string,
+) {
+	r, err := referenceFor(references, &load)
 	if err != nil {
 		return nil, err.Error()
 	}
-	w = &Witness{tool: t, load: load, daemon: daemon, client: client, patience: patience}
+	w = &Witness{tool: r, load: load, daemon: daemon, client: client, patience: patience}
 	for _, host := range []Host{daemon, client} {
 		found, err := host.Witness(ctx, Request{Step: StepFind, Load: load})
 		if err != nil {
 			return nil, err.Error()
 		}
 		if w.version != "" && w.version != found.Version {
-			return nil,
-				fmt.Sprintf(
-					"%s is of version %s on one host and of %s on the other: install the same",
-					t.name, w.version, found.Version)
+			return nil, fmt.Sprintf("%s is of version %s on one host and of %s on the other: "+
+				"install the same", r.Tool, w.version, found.Version)
 		}
 		w.version = found.Version
 	}
 	return w, ""
 }
 
-// toolFor returns the tool that measures a load.
-func toolFor(load *Load) (*tool, error) {
-	at := slices.IndexFunc(tools, func(t tool) bool { return t.measures(load) })
-	if at < 0 {
-		return nil, errors.New("no benchmark of the field measures " + load.describe())
+// referenceFor returns the benchmark that measures a load.
+func referenceFor(declared []transport.Reference, load *Load) (*transport.Reference, error) {
+	for _, list := range [][]transport.Reference{declared, media} {
+		for i := range list {
+			if measures(&list[i], load) {
+				return &list[i], nil
+			}
+		}
 	}
-	return &tools[at], nil
+	return nil, errors.New("no benchmark of the field measures " + load.describe())
 }
 
 // Expected returns about how long it takes to find the witness of a load, and one reading of it:
 // the longest of the installed tools that may be it, because what the transport is opened on is not
 // known before a run.
-func Expected(load Load) (find, reading time.Duration) {
-	media := []string{transport.MediumMemory}
-	if load.Options["address"] != "" {
-		media = append(media, transport.MediumUDP, transport.MediumTCP)
+func Expected(references []transport.Reference, load Load) (find, reading time.Duration) {
+	over := []string{transport.MediumMemory}
+	if load.Bound != "" {
+		over = append(over, transport.MediumUDP, transport.MediumTCP)
 	}
 	if devices, _ := os.ReadDir("/sys/class/infiniband"); len(devices) > 0 {
-		media = append(media, transport.MediumVerbs)
+		over = append(over, transport.MediumVerbs)
 	}
-	for _, load.Medium = range media {
-		t, err := toolFor(&load)
+	for _, load.Medium = range over {
+		r, err := referenceFor(references, &load)
 		if err != nil {
 			continue
 		}
-		if _, err := exec.LookPath(t.name); err == nil {
-			find, reading = max(find, t.finding), max(reading, t.takes)
+		if _, err := exec.LookPath(r.Tool); err == nil {
+			find, reading = findTime, max(reading, r.Takes)
 		}
 	}
 	return find, reading
@@ -111,12 +117,7 @@ func (w *Witness) Expected() time.Duration {
 	if w == nil {
 		return 0
 	}
-	return w.tool.takes
-}
-
-// absent says that the tool is not installed.
-func (t *tool) absent() string {
-	return fmt.Sprintf("%s is not installed: apt install %s", t.name, t.pkg)
+	return w.tool.Takes
 }
 
 func (l *Load) describe() string {
@@ -132,7 +133,7 @@ func (l *Load) describe() string {
 
 // Result returns the tool, its version and its last command lines.
 func (w *Witness) Result() *result.Witness {
-	return &result.Witness{Tool: w.tool.name, Version: w.version, Server: slices.Clone(w.lines[0]),
+	return &result.Witness{Tool: w.tool.Tool, Version: w.version, Server: slices.Clone(w.lines[0]),
 		Client: slices.Clone(w.lines[1])}
 }
 
@@ -165,7 +166,7 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 		return transport.Floor{}, err
 	}
 	request.Port = found.Port
-	w.lines[0], w.lines[1] = w.tool.lines(&request)
+	w.lines[0], w.lines[1] = lines(w.tool, &request.Load, request.Port)
 
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -203,7 +204,7 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 				return transport.Floor{}, ctx.Err()
 			}
 			if last == nil {
-				last = fmt.Errorf("%s did not end", w.tool.name)
+				last = fmt.Errorf("%s did not end", w.tool.Tool)
 			}
 			return transport.Floor{}, fmt.Errorf("%w; it had %v", last, w.patience)
 		}

@@ -14,10 +14,21 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/rdma/perftest"
 	"transportbench/core/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// declared are references as transports declare them.
+var declared = append(perftest.References("ib_write"), transport.Reference{
+	Tool: "ucx_perftest", Package: "ucx-utils", Version: []string{"ucx_info", "-v"},
+	Name: "ucx_perftest ucp_am_bw", Medium: "gpu", Depth: transport.DepthSeveral, Pad: 8,
+	Server: []string{"-p", "{port}"}, Client: []string{"-p", "{port}", "{address}", "-s", "{size}"},
+	Environment: map[string]string{"UCX_TLS": "{tls}", "UCX_NET_DEVICES": "{net-devices}"},
+	Takes:       time.Second, Reading: `rate (?P<value>[\d.]+) of (?P<samples>\d+)`,
+	Quantity: transport.MessageRate, Unit: 1,
+})
 
 func TestFind(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
@@ -25,26 +36,22 @@ func TestFind(t *testing.T) {
 		load Load
 		says string
 	}{
-		"shm": {Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1},
+		"memory": {Load{Transport: "shm", Medium: transport.MediumMemory, InFlight: 1},
 			"no benchmark of the field measures round trips of shm over memory"},
 		"deep": {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 32},
 			"no benchmark of the field measures 32 messages in flight of erpc over udp"},
-		"ucxam": {Load{Transport: "ucxam", Provider: "posix", InFlight: 32},
+		"library": {Load{Medium: "gpu", InFlight: 32},
 			"ucx_perftest is not installed: apt install ucx-utils"},
-		"ofi": {Load{Transport: "ofi", Provider: "shm", InFlight: 1},
-			"fi_pingpong is not installed: apt install libfabric-bin"},
-		"copyrpc": {Load{Transport: "copyrpc", Medium: transport.MediumVerbs, InFlight: 1},
+		"verbs": {Load{Medium: transport.MediumVerbs, InFlight: 1},
 			"ib_write_lat is not installed: apt install perftest"},
-		"erpc verbs": {Load{Transport: "erpc", Medium: transport.MediumVerbs, InFlight: 1},
-			"ib_send_lat is not installed: apt install perftest"},
-		"erpc, deep": {Load{Transport: "erpc", Medium: transport.MediumVerbs, InFlight: 8},
-			"ib_send_bw is not installed: apt install perftest"},
-		"erpc": {Load{Transport: "erpc", Medium: transport.MediumUDP, InFlight: 1},
+		"verbs, deep": {Load{Medium: transport.MediumVerbs, InFlight: 8},
+			"ib_write_bw is not installed: apt install perftest"},
+		"udp": {Load{Medium: transport.MediumUDP, InFlight: 1},
 			"sockperf is not installed: apt install sockperf"},
-		"one over TCP": {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 32,
-			InFlight: 1}, "sockperf is not installed: apt install sockperf"},
-		"large": {Load{Transport: "tcpx", Medium: transport.MediumTCP, Size: 1 << 20,
-			InFlight: 4}, "iperf3 is not installed: apt install iperf3"},
+		"one over TCP": {Load{Medium: transport.MediumTCP, Size: 32, InFlight: 1},
+			"sockperf is not installed: apt install sockperf"},
+		"large": {Load{Medium: transport.MediumTCP, Size: 1 << 20, InFlight: 4},
+			"iperf3 is not installed: apt install iperf3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, missing := find(t, c.load)
@@ -56,55 +63,46 @@ func TestFind(t *testing.T) {
 
 // find finds the witness of a load on this host.
 func find(t *testing.T, load Load) (*Witness, string) {
-	here := new(Local)
-	return Find(t.Context(), load, here, here)
+	here := &Local{References: declared}
+	return Find(t.Context(), declared, load, here, here)
 }
 
 // The outputs have the columns that the tools print, with figures that cannot be mistaken for each
 // other.
 func TestReadings(t *testing.T) {
-	one, many := Load{Transport: "copyrpc", Size: 64, InFlight: 1},
-		Load{Size: 1 << 20, Smaller: 1 << 19, InFlight: 8}
+	one := Load{Size: 64, InFlight: 1}
+	many := Load{Size: 1 << 20, Smaller: 1 << 19, InFlight: 8}
 	for name, c := range map[string]struct {
-		read   func(*Load, []byte) (transport.Floor, error)
+		of     *transport.Reference
 		load   Load
 		output string
 		want   transport.Floor
 	}{
-		"ucx_perftest, a round trip": {perftestReading, one,
-			"iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr," +
-				"overall_mr\n" +
-				"1000,0.2,0.3,0.4,5,6,7,8\n4000,0.155,0.3,0.4,5,6,7,8\n",
-			transport.Floor{Name: "ucx_perftest ucp_am_lat", RoundTrip: 310, Samples: 4000}},
-		"ucx_perftest, a rate": {perftestReading, many,
-			"1562,0.140,inf,651.2,0.00,767.8,0,2000000\n",
-			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 750, Samples: 1562}},
-		"fi_pingpong": {pingpongReading, Load{Size: 64, InFlight: 1, Provider: "shm"},
-			"bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n64  " +
-				"    20k     =20k     2.4m        0.02s     110.1       0.58       1.72\n",
-			transport.Floor{Name: "fi_pingpong", RoundTrip: 1160, Samples: 20_000}},
-		"ib_write_lat": {toolNamed("ib_write_lat").reading, one,
-			" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]   " +
-				" t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]\n" +
-				" 64      5000          1.01           9.02         1.25               1.30      " +
-				"     0.10            1.90                   3.30\n",
+		"ib_write_lat": {&declared[0], one,
+			" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]\n" +
+				" 64      5000          1.01           9.02         1.25               1.30  " +
+				"         " +
+				"0.10            1.90                   3.30\n",
 			transport.Floor{Name: "ib_write_lat", RoundTrip: 2500, Samples: 5000}},
-		"ib_write_bw": {toolNamed("ib_write_bw").reading, many,
-			" #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n " +
-				"64         5000             7.00               6.00               0.250000\n",
+		"ib_write_bw": {&declared[1], many,
+			" #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n" +
+				" 64         5000             7.00               6.00               0.250000\n",
 			transport.Floor{Name: "ib_write_bw", PerOp: 6000, Samples: 5000}},
-		"sockperf": {sockperfReading, one,
-			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains " +
-				"673.56 observations\n" +
-				"sockperf: ---> percentile 90.000 =    4.101\nsockperf: ---> percentile 50.000 = " +
-				"   3.915\n",
+		"the last of two": {&declared[2], many, "rate 1 of 10\nrate 2000000 of 1562\n",
+			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 750, Samples: 1562}},
+		"sockperf": {&media[0], one,
+			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains 673.56 " +
+				"observations\nsockperf: ---> percentile 90.000 =    4.101\n" +
+				"sockperf: ---> percentile 50.000 =    3.915\n",
 			transport.Floor{Name: "sockperf ping-pong", RoundTrip: 7830, Samples: 67356}},
-		"iperf3": {iperfReading, many,
-			`{"end":{"sum_sent":{"bits_per_second":1},"sum_received":{"bytes":1048576000,"bits_per_second":8388608000}}}`,
+		"iperf3": {&media[2], many,
+			`{"end":{"sum_sent":{"bytes":5,"bits_per_second":1},"sum_received":{"bytes":1048576000,` +
+				`"bits_per_second":8388608000}}}`,
 			transport.Floor{Name: "iperf3", PerOp: 1e6, Samples: 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.read(&c.load, []byte(c.output))
+			require.NoError(t, c.of.Check())
+			got, err := read(c.of, &c.load, []byte(c.output))
 			require.NoError(t, err)
 			require.InDelta(t, c.want.RoundTrip, got.RoundTrip, 1e-6)
 			require.InDelta(t, c.want.PerOp, got.PerOp, 1e-6)
@@ -113,20 +111,11 @@ func TestReadings(t *testing.T) {
 
 			for _, wrong := range []string{"", "usage: something\nno such host\n",
 				"0,0,0,0,0,0,0,0", `{"error":"unable to connect"}`} {
-				_, err = c.read(&c.load, []byte(wrong))
+				_, err = read(c.of, &c.load, []byte(wrong))
 				require.Error(t, err, wrong)
 			}
 		})
 	}
-}
-
-func toolNamed(name string) *tool {
-	for i := range tools {
-		if tools[i].name == name {
-			return &tools[i]
-		}
-	}
-	return nil
 }
 
 // fakeTool puts a shell script in place of sockperf, which writes into its directory.
@@ -138,7 +127,7 @@ func fakeTool(t *testing.T, server, client string) (dir string, load Load) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return dir, Load{Transport: "erpc", Medium: transport.MediumUDP, Size: 100, InFlight: 1,
 		Daemon: End{CPU: -1}, Client: End{CPU: -1},
-		Options: map[string]string{"address": "127.0.0.9"}}
+		Bound: "127.0.0.9"}
 }
 
 // requireEnded requires that the server of the tool is gone.
@@ -212,52 +201,47 @@ func TestServerThatEnds(t *testing.T) {
 	require.ErrorContains(t, err, "sockperf: exit status 3: bad option; its server has ended")
 }
 
-func TestOptions(t *testing.T) {
-	port := func(device string, port int, gid, link string) *transport.Path {
-		return &transport.Path{Device: device, Port: port,
-			Facts: map[string]string{transport.FactGIDIndex: gid, transport.FactLinkLayer: link}}
+func TestLines(t *testing.T) {
+	port := func(device string, number int, gid, link string) map[string]string {
+		return perftest.Device(transport.Path{Device: device, Port: number,
+			Facts: map[string]string{
+				transport.FactGIDIndex: gid, transport.FactLinkLayer: link}})
 	}
-	load := Load{Transport: "copyrpc", Medium: transport.MediumVerbs, Size: 8, InFlight: 1,
-		Options: map[string]string{"device": "", "port": "0"},
-		Daemon:  End{Port: port("mlx5_0", 2, "0", "InfiniBand")},
-		Client:  End{Port: port("mlx5_7", 1, "0", "InfiniBand")}}
-	server, client := toolNamed("ib_write_lat").commands(&load, "7")
-	common := []string{"ib_write_lat", "--port=7", "--size=8", "--iters=5000", "--CPU-freq"}
+	load := Load{Medium: transport.MediumVerbs, Size: 1, InFlight: 1,
+		Daemon: End{CPU: -1, Reference: port("mlx5_0", 2, "0", "InfiniBand")},
+		Client: End{CPU: 3, Reference: port("mlx5_7", 1, "0", "InfiniBand")}}
+	server, client := lines(&declared[0], &load, 7)
+	common := []string{"ib_write_lat", "--port=7", "--size=2", "--iters=5000", "--CPU-freq"}
 	require.Equal(t, append(slices.Clone(common), "--ib-dev=mlx5_0", "--ib-port=2"), server)
-	require.Equal(t, append(slices.Clone(common), "--ib-dev=mlx5_7", "--ib-port=1", "127.0.0.1"),
-		client)
+	require.Equal(t, append(append([]string{"taskset", "-c", "3"}, common...),
+		"--ib-dev=mlx5_7", "--ib-port=1", "127.0.0.1"), client)
 
-	load = Load{InFlight: 16, Size: 64, Daemon: End{Port: port("rxe0", 1, "3", "Ethernet")},
-		Address: "10.1.0.2"}
-	server, client = toolNamed("ib_send_bw").commands(&load, "7")
-	require.Equal(t, []string{"ib_send_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq",
-		"--connection=UD", "--tx-depth=16", "--ib-dev=rxe0", "--ib-port=1", "--gid-index=3"},
-		server)
+	load = Load{InFlight: 16, Size: 64, Address: "10.1.0.2",
+		Daemon: End{CPU: -1, Reference: port("rxe0", 1, "3", "Ethernet")}}
+	server, client = lines(&declared[1], &load, 7)
+	require.Equal(t, []string{"ib_write_bw", "--port=7", "--size=64", "--iters=5000", "--CPU-freq",
+		"--tx-depth=16", "--ib-dev=rxe0", "--ib-port=1", "--gid-index=3"}, server)
 	require.Equal(t, "10.1.0.2", client[len(client)-1], "the server's host is another one")
 
-	load = Load{Provider: "tcp", InFlight: 64, Size: 4 << 20}
-	_, client = perftest(&load, "7")
-	require.Equal(t, []string{"ucx_perftest", "-p", "7", "127.0.0.1", "-t", "ucp_am_bw", "-s",
-		"4194304", "-n", "100", "-w", "1000", "-f", "-v"}, client)
+	load = Load{InFlight: 64, Size: 4 << 20, Client: End{CPU: -1,
+		Reference: map[string]string{"tls": "tcp,self"}}}
+	_, client = lines(&declared[2], &load, 7)
+	require.Equal(t, []string{"env", "UCX_TLS=tcp,self", "ucx_perftest", "-p", "7", "127.0.0.1",
+		"-s", "4194304"}, client)
+	require.Equal(t, "100", load.rounds())
 
-	load.Options = map[string]string{"sockets": "4"}
-	_, client = iperf(&load, "7")
-	require.Contains(t, strings.Join(client, " "), "--parallel 4")
-	require.Equal(t, []string{"taskset", "-c", "3", "x"}, onCPU(3, []string{"x"}))
-	require.Equal(t, []string{"env", "A=1", "B=2", "x"},
-		within(map[string]string{"B": "2", "A": "1"}, []string{"x"}))
-	for chosen, want := range map[string]string{"": "rc_x,self", "auto": "rc_x,self",
-		"rc_mlx5": "rc_x,self", "rc,sm": "rc,sm"} {
-		load := Load{Provider: "rc_mlx5", Options: map[string]string{"tls": chosen}}
-		require.Equal(t, want, load.lanes(), "RC needs UD to set up its connections")
+	for streams, want := range map[string]string{"": "--parallel 1", "4": "--parallel 4"} {
+		load.Streams = streams
+		_, client = lines(&media[2], &load, 7)
+		require.Contains(t, strings.Join(client, " "), want)
 	}
 	for _, c := range []struct {
 		size, smaller int
 		want          float64
 	}{{8, 0, 2}, {4096, 64, 2}, {16384, 0, 1.25}, {16384, 16384, 2}} {
 		load := Load{Size: c.size, Smaller: c.smaller}
-		require.InDelta(t, c.want, load.messages(), 1e-9, "messages of a call with %d and %d bytes",
-			c.size, c.smaller)
+		require.InDelta(t, c.want, load.messages(), 1e-9,
+			"messages of a call with %d and %d bytes", c.size, c.smaller)
 	}
 	require.NoError(t, enough(transport.Floor{Samples: leastSamples}))
 	require.ErrorContains(t, enough(transport.Floor{Name: "x", Samples: 1}),
@@ -275,15 +259,13 @@ func TestHostileRequests(t *testing.T) {
 	require.NoError(t, err)
 	for name, spoil := range map[string]func(*Request){
 		"option":   func(r *Request) { r.Load.Address = "--file=/etc/passwd" },
-		"commands": func(r *Request) { r.Load.Options = map[string]string{"tls": "tcp; reboot"} },
+		"commands": func(r *Request) { r.Load.Streams = "4; reboot" },
 		"lines": func(r *Request) {
-			r.Load.Options = map[string]string{"net-devices": "eth0\nLD_PRELOAD=x"}
+			r.Load.Daemon.Reference = map[string]string{"net-devices": "eth0\nLD_PRELOAD=x"}
 		},
 		"substitute": func(r *Request) { r.Load.Provider = "$(reboot)" },
-		"file":       func(r *Request) { r.Load.Daemon.Port = &transport.Path{Device: "/dev/sda"} },
-		"GID": func(r *Request) {
-			r.Load.Client.Port = &transport.Path{
-				Facts: map[string]string{transport.FactGIDIndex: "-1 x"}}
+		"file": func(r *Request) {
+			r.Load.Client.Reference = map[string]string{"ib-dev": "/dev/sda"}
 		},
 		"step": func(r *Request) { r.Step = "shell" },
 		"tool": func(r *Request) { r.Load.Medium = "tape" },

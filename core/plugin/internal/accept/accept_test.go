@@ -57,9 +57,8 @@ var lies = []struct {
 	{"prepared.cpus", nil, func(h *honest) { h.Prepared.CPUs = nil }},
 	{"prepared.cpus[0]", nil, func(h *honest) { h.Prepared.CPUs[0] = "\x1b[2J" }},
 	{"prepared.properties.provider", nil, func(h *honest) { h.Prepared.Properties.Provider = "" }},
-	{"prepared.properties.port.device", nil, func(h *honest) {
-		h.Prepared.Properties.Port = &transport.Path{Carrier: "verbs",
-			Device: strings.Repeat("x", 5000)}
+	{`prepared.properties.reference["ib-dev"]`, nil, func(h *honest) {
+		h.Prepared.Properties.Reference = map[string]string{"ib-dev": strings.Repeat("x", 5000)}
 	}},
 	{"prepared.properties.limits.max_payload", nil,
 		func(h *honest) { h.Prepared.Properties.Limits.MaxPayload = -1 }},

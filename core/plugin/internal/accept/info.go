@@ -45,6 +45,11 @@ func Info(info *transport.Info) error {
 			return wrong(place, fmt.Sprint(len(options), " options"), err.Error())
 		}
 	}
+	for i := range info.References {
+		if err := info.References[i].Check(); err != nil {
+			return wrong(fmt.Sprintf("info.references[%d]", i), "a reference", err.Error())
+		}
+	}
 	if err := info.Roles.Check(info.Options); err != nil {
 		return wrong("info.roles", "a role", err.Error())
 	}
