@@ -273,10 +273,7 @@ func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.An
 		c := &s.Cells[i]
 		list[i] = findings.AnalyzedCell{Cell: labels.Of(c.Config), Config: c.Config,
 			Status: c.Status, Reason: c.Reason, Warnings: c.Warnings}
-		for _, in := range states.Divide(c.Windows) {
-			list[i].Windows = append(list[i].Windows,
-				findings.StateWindows{State: in.State, Windows: len(in.Windows)})
-		}
+		list[i].Windows = findings.WindowsOf(states, c)
 		results, err := s.Results(c)
 		if err != nil {
 			return nil, app.BadInput(err)

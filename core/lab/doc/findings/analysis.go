@@ -11,6 +11,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -86,6 +87,15 @@ func (c AnalyzedCell) MarshalJSON() ([]byte, error) {
 type StateWindows struct {
 	State   string `json:"state"`
 	Windows int    `json:"windows"`
+}
+
+// WindowsOf counts the windows of a cell in each state of the machine. It returns nil if the
+// machine showed one state only.
+func WindowsOf(states compare.States, c *set.Cell) (list []StateWindows) {
+	for _, in := range states.Divide(c.Windows) {
+		list = append(list, StateWindows{State: in.State, Windows: len(in.Windows)})
+	}
+	return list
 }
 
 // windows describes the windows of a cell by state: "6 near, 4 far".

@@ -132,9 +132,9 @@ func changes(out *doc.Doc, h *history.History, list []history.Series) {
 		">change", "verdict")
 	for _, l := range lines {
 		c := l.change
-		t.Row(h.Sets[c.Set].Label, commits(h, c), l.series.Load, l.series.Transport,
+		t.Row(h.Sets[c.Set].Label, Commits(h, c), l.series.Load, l.series.Transport,
 			l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit),
-			change(c.Share), historyVerdict(l.series, c))
+			change(c.Share), HistoryVerdict(l.series, c))
 	}
 	out.Add(t)
 }
@@ -171,8 +171,8 @@ func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	}
 }
 
-// commits names the range of commits in which a change came, as git log takes it.
-func commits(h *history.History, c history.Change) string {
+// Commits names the range of commits in which a change came, as git log takes it.
+func Commits(h *history.History, c history.Change) string {
 	from, to := h.Sets[c.Before].Revision, h.Sets[c.Set].Revision
 	if from == "" || to == "" {
 		return "-"
@@ -180,7 +180,8 @@ func commits(h *history.History, c history.Change) string {
 	return short(from) + ".." + short(to)
 }
 
-func historyVerdict(s *history.Series, c history.Change) doc.Cell {
+// HistoryVerdict judges a change of a series, or returns who has accepted it, and why.
+func HistoryVerdict(s *history.Series, c history.Change) doc.Cell {
 	switch {
 	case c.Blessed != nil:
 		return doc.CellOf("accepted by " + c.Blessed.Who + ": " + c.Blessed.Why)

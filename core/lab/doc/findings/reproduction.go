@@ -16,9 +16,17 @@ func Reproduction(c *reproduce.Comparison) *doc.Doc {
 		"each of its own machine", c.Source)
 	for i := range c.Tables {
 		out.Gap()
-		reproduced(out, &c.Tables[i])
+		out.Append(ReproducedTable(&c.Tables[i]))
 	}
 	out.Gap()
+	out.Append(ReproductionNotes(c))
+	return out
+}
+
+// ReproductionNotes returns the loads that meet the objectives of a document, what is wrong with
+// its figures, and what is missing.
+func ReproductionNotes(c *reproduce.Comparison) *doc.Doc {
+	out := new(doc.Doc)
 	if len(c.Objectives) > 0 {
 		out.Line("The load with the highest throughput that meets each objective")
 		objectives(out, c.Objectives)
@@ -36,7 +44,9 @@ func Reproduction(c *reproduce.Comparison) *doc.Doc {
 	return out
 }
 
-func reproduced(out *doc.Doc, t *reproduce.ComparedTable) {
+// ReproducedTable returns one table of a document.
+func ReproducedTable(t *reproduce.ComparedTable) *doc.Doc {
+	out := new(doc.Doc)
 	header := []string{t.Row, ""}
 	for _, name := range t.Columns {
 		header = append(header, ">"+name)
@@ -76,6 +86,7 @@ func reproduced(out *doc.Doc, t *reproduce.ComparedTable) {
 	for _, text := range texts {
 		out.Add(doc.Text{Kind: doc.Paragraph, Text: text, Hang: 3})
 	}
+	return out
 }
 
 func ratio(x float64) string {

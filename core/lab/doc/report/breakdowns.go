@@ -60,8 +60,8 @@ func (b *builder) breakdowns() []breakdown {
 		b.doc.Stacks[at].add(cell, d)
 	}
 	for cell, brief := range b.briefs {
-		if brief.analysis != nil {
-			for _, d := range brief.analysis.Breakdowns {
+		if brief.Analysis != nil {
+			for _, d := range brief.Analysis.Breakdowns {
 				add(cell, d)
 			}
 		}
@@ -70,8 +70,8 @@ func (b *builder) breakdowns() []breakdown {
 		list[i].explainRest()
 	}
 	for cell, brief := range b.briefs {
-		if brief.start != nil {
-			add(cell, *brief.start)
+		if brief.Start != nil {
+			add(cell, *brief.Start)
 		}
 	}
 	for i, s := range b.sets {

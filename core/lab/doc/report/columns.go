@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
@@ -35,6 +37,7 @@ func (b *builder) columns() {
 			c.RepeatStates = append(c.RepeatStates,
 				stateNames(cell, result.Throughput, shown.States))
 			c.Windows = append(c.Windows, shown.Windows(cell))
+			b.counts = append(b.counts, findings.WindowsOf(shown.States, cell))
 			b.shown = append(b.shown, shown.Cell(cell))
 		}
 	}
@@ -102,6 +105,19 @@ func (b *builder) floors(cell int) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// statesText has the throughput and the ratio to the floor in each state of the machine.
+func statesText(states []inState) string {
+	var parts []string
+	for _, s := range states {
+		text := s.State + " " + format.Value(s.Metric)
+		if s.Ratio != nil {
+			text += ", " + format.Digits(*s.Ratio) + " x the floor"
+		}
+		parts = append(parts, text+" ("+format.Count(s.Metric.N, "window")+")")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // drawn are the metrics of charts, which draw their intervals, and each repeat behind its median.
@@ -236,8 +252,8 @@ func (b *builder) machines() {
 }
 
 // machineTables describe the environments.
-func (b *builder) machineTables() []*table {
-	list := []*table{}
+func (b *builder) machineTables() []*cellpage.Table {
+	list := []*cellpage.Table{}
 	for i, e := range b.doc.Environments {
 		caption := "Machine"
 		if len(b.doc.Environments) > 1 {
@@ -252,7 +268,7 @@ func (b *builder) machineTables() []*table {
 				t.Row(name, cmp.Or(of.pairs[name], "-"), of.role)
 			}
 		}
-		list = append(list, tableHTML(caption, t))
+		list = append(list, cellpage.NewTable(caption, t))
 	}
 	return list
 }

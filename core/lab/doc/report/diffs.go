@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/history"
@@ -72,7 +73,7 @@ type changeList struct {
 	Metric, Better    string
 	BandX, BandW      float64 // the changes that do not count, in percent
 	Zero              float64
-	Ticks             []tick
+	Ticks             []cellpage.Tick
 	Rows              []changeRow
 	More              int
 	Summary           string
@@ -158,10 +159,10 @@ func changesOf(d diff, metric string) changeList {
 	for _, change := range []float64{0, 1, -0.5, 0.5, -0.25, 0.1, -0.1, 0.05, -0.05, 3, -0.75,
 		9, -0.9} {
 		if x := at(change); math.Abs(math.Log1p(change)) <= reach && farFrom(l.Ticks, x) {
-			l.Ticks = append(l.Ticks, tick{x, tickText(change)})
+			l.Ticks = append(l.Ticks, cellpage.Tick{X: x, Text: tickText(change)})
 		}
 	}
-	slices.SortFunc(l.Ticks, func(a, b tick) int { return cmp.Compare(a.X, b.X) })
+	slices.SortFunc(l.Ticks, func(a, b cellpage.Tick) int { return cmp.Compare(a.X, b.X) })
 	for _, i := range shown {
 		l.Rows = append(l.Rows, rowOf(&d.Report.Changes[i], d.Cells[i], at))
 	}
@@ -175,8 +176,8 @@ func tickText(change float64) string {
 	return fmt.Sprintf("%+.0f%%", 100*change)
 }
 
-func farFrom(ticks []tick, x float64) bool {
-	return !slices.ContainsFunc(ticks, func(t tick) bool { return math.Abs(t.X-x) < 9 })
+func farFrom(ticks []cellpage.Tick, x float64) bool {
+	return !slices.ContainsFunc(ticks, func(t cellpage.Tick) bool { return math.Abs(t.X-x) < 9 })
 }
 
 func rowOf(c *compare.Change, cell int, at func(float64) float64) changeRow {

@@ -2,26 +2,29 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
 )
 
 // documentPart shows the tables of a document with our figures and the published ones.
 type documentPart struct {
-	*reproduce.Comparison
+	Source string
+	Notes  template.HTML
 	Tables []documentTable
 }
 
+// documentTable has the charts of a table, and the table.
 type documentTable struct {
-	Title, Row string
-	Columns    []string
-	Charts     []documentChart
-	Lines      []documentLine // of the table
-	Remarks    []string
+	Title  string
+	Charts []documentChart
+	HTML   template.HTML
 }
 
 // documentChart is a column of a table: over another column, or with a row for each line.
@@ -44,12 +47,6 @@ type documentRow struct {
 
 type documentMark struct{ X, W float64 }
 
-// documentLine is a row of the table.
-type documentLine struct {
-	Name, Side, Floor, Remark string
-	Figures                   []string
-}
-
 // documents compares the sets with the documents whose published figures they have.
 func (b *builder) documents() ([]documentPart, error) {
 	var list []documentPart
@@ -62,7 +59,8 @@ func (b *builder) documents() ([]documentPart, error) {
 			if err != nil {
 				return nil, err
 			}
-			part := documentPart{Comparison: c}
+			notes := template.HTML(doc.HTML(findings.ReproductionNotes(c)))
+			part := documentPart{Source: c.Source, Notes: notes}
 			for t := range c.Tables {
 				part.Tables = append(part.Tables, tableOf(&c.Tables[t], b.first[i]))
 			}
@@ -74,8 +72,8 @@ func (b *builder) documents() ([]documentPart, error) {
 
 // tableOf draws a table. Its cells are numbered from first.
 func tableOf(t *reproduce.ComparedTable, first int) documentTable {
-	ours, theirs, remarks := t.Remarks()
-	drawn := documentTable{Title: t.Title, Row: t.Row, Columns: t.Columns, Remarks: remarks}
+	table := template.HTML(doc.HTML(findings.ReproducedTable(t)))
+	drawn := documentTable{Title: t.Title, HTML: table}
 	along := slices.Index(t.Columns, t.Along)
 	for column, name := range t.Columns {
 		if column == along {
@@ -92,29 +90,7 @@ func tableOf(t *reproduce.ComparedTable, first int) documentTable {
 			drawn.Charts = append(drawn.Charts, chart)
 		}
 	}
-	for i := range t.Lines {
-		l := &t.Lines[i]
-		side := "ours"
-		if l.Provider != "" {
-			side += ", " + l.Provider
-		}
-		drawn.Lines = append(drawn.Lines, lineOf(l.Name, side, &l.Ours, ours[i]))
-		if l.Theirs.Any() {
-			drawn.Lines = append(drawn.Lines, lineOf(l.Name, "published", &l.Theirs, theirs[i]))
-		}
-	}
 	return drawn
-}
-
-func lineOf(name, side string, s *reproduce.Side, remark string) documentLine {
-	line := documentLine{Name: name, Side: side, Floor: "-", Remark: remark}
-	for _, f := range s.Figures {
-		line.Figures = append(line.Figures, f.String())
-	}
-	if s.XFloor > 0 {
-		line.Floor = format.Number(s.XFloor, "ratio")
-	}
-	return line
 }
 
 // axisOf is a logarithmic axis.

@@ -22,6 +22,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -276,15 +277,15 @@ func unpacked(t testing.TB, page []byte, id string, into any) {
 }
 
 // detailsIn returns the details of all cells of a page.
-func detailsIn(t testing.TB, page []byte, doc *document) []*cellPage {
+func detailsIn(t testing.TB, page []byte, doc *document) []*cellpage.Page {
 	t.Helper()
-	var all []*cellPage
+	var all []*cellpage.Page
 	for i := range int(math.Ceil(float64(len(doc.Cells.Label)) / float64(doc.ChunkSize))) {
-		var list chunk
+		var list cellpage.Chunk
 		unpacked(t, page, fmt.Sprintf("chunk-%d", i), &list)
 		for at, p := range list.Cells {
 			for _, part := range list.Parts {
-				p.parts = append(p.parts, part[at])
+				p.Parts = append(p.Parts, part[at])
 			}
 		}
 		all = append(all, list.Cells...)

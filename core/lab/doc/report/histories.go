@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -154,23 +154,15 @@ func historyMarkAt(from, to history.Set, x float64) historyMark {
 }
 
 func levelMark(h *history.History, s *history.Series, c history.Change, x float64) historyMark {
-	from, to := h.Sets[c.Before], h.Sets[c.Set]
-	m := historyMarkAt(from, to, x)
-	m.Verb, m.Class = "changed", "changed"
+	m := historyMarkAt(h.Sets[c.Before], h.Sets[c.Set], x)
 	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit),
 		format.Number(c.New, s.Unit), 100*c.Share)
-	switch {
-	case c.Blessed != nil:
-		m.Class, m.Verb = "accepted", printable.Text("accepted by "+c.Blessed.Who+": "+
-			c.Blessed.Why)
-	case c.Worse:
-		m.Class, m.Verb = "worse", "WORSE"
-	case s.Better != result.None:
-		m.Class, m.Verb = "better", "BETTER"
+	if commits := findings.Commits(h, c); commits != "-" {
+		m.Text += ", commits " + commits
 	}
-	if from.Revision != "" && to.Revision != "" {
-		m.Text += ", commits " + from.Revision[:min(10, len(from.Revision))] + ".." +
-			to.Revision[:min(10, len(to.Revision))]
+	m.Verb = printable.Text(findings.HistoryVerdict(s, c).Text)
+	if m.Class = strings.ToLower(m.Verb); c.Blessed != nil {
+		m.Class = "accepted"
 	}
 	return m
 }

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -43,14 +43,8 @@ type document struct {
 	// ChunkSize is the number of cells whose details are compressed together.
 	ChunkSize int `json:"chunk_size"`
 	// Grid has the shares at which spectra are read, and Ticks are those of their axis.
-	Grid  []tick `json:"grid"`
-	Ticks []tick `json:"ticks"`
-}
-
-// tick is a place on the axis of a chart, with its text.
-type tick struct {
-	X    float64 `json:"x"`
-	Text string  `json:"text"`
+	Grid  []cellpage.Tick `json:"grid"`
+	Ticks []cellpage.Tick `json:"ticks"`
 }
 
 // stack is one kind of breakdown: means in ns.
@@ -206,44 +200,4 @@ type diff struct {
 type verdictCount struct {
 	Verdict compare.Verdict `json:"verdict"`
 	Count   int             `json:"count"`
-}
-
-// detail has what the page of one cell shows besides its summary.
-type detail struct {
-	Config    map[string]string
-	Plugin    any
-	StartedAt string
-	Samples   map[string][]float64
-	Warnings  []result.Finding
-	Runs      []run
-	// Service and Response are the values of the merged histograms at the grid's shares in ns. They
-	// end where fewer than ten samples remain.
-	Service  []float64
-	Response []float64
-	// Rates are the operations per second in each slice of each repeat.
-	Rates    [][]float64
-	Analysis *analyze.Analysis
-	// Loops are what the daemons of each rank did in their loops.
-	Loops []result.RankLoop
-	// Start has the phases of a start of the ranks.
-	Start *analyze.Breakdown
-	// Classes are the classes of traffic, and Flows the pairs of ranks of a pattern.
-	Classes []result.ClassFigures
-	Flows   []result.Flow
-	// Problem is why details are missing.
-	Problem string
-}
-
-// run is one result of a cell.
-type run struct {
-	ID         string
-	File       string
-	StartedAt  string
-	Argv       []string
-	ImpairedBy result.Mechanism
-	Tool       result.Tool
-	Placement  []result.Placement
-	Setup      result.Setup
-	Checks     []result.Finding
-	Incomplete string
 }

@@ -11,11 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/base/parallel"
+	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -36,7 +40,7 @@ type Options struct {
 	// Live makes a page that asks its server for changes.
 	Live bool
 
-	cache *cache // of details, for a page that is built repeatedly
+	cache *cellpage.Cache // of details, for a page that is built repeatedly
 }
 
 // Page is a report that is ready for [Page.Render].
@@ -61,7 +65,7 @@ type Page struct {
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{
-		Live: o.Live, ChunkSize: chunkSize, Grid: gridTicks(), Ticks: spectrumTicks(),
+		Live: o.Live, ChunkSize: chunkSize, Grid: cellpage.GridTicks(), Ticks: cellpage.Ticks(),
 		// The script needs a list, even if it is empty, instead of null.
 		Axes: []axis{}, Shown: []shownMetric{}, Cells: cells{Axes: [][]int{}},
 	}}
@@ -131,7 +135,50 @@ type builder struct {
 	naming  map[string][]string // transport to the options that are axes of its cells
 	labels  set.Labels
 	chunks  [][]byte
-	briefs  []brief // of each cell
+	briefs  []cellpage.Brief          // of each cell
+	counts  [][]findings.StateWindows // of each cell
+}
+
+// chunkSize is the number of cells whose details are compressed together. Opening a cell's page
+// decompresses that many.
+const chunkSize = 16
+
+// details reads the results of all cells and compresses their details, as many chunks at a time as
+// there are processors, to save memory.
+func (b *builder) details(ctx context.Context) error {
+	n := len(b.cells)
+	b.briefs, b.chunks = make([]cellpage.Brief, n), make([][]byte, (n+chunkSize-1)/chunkSize)
+	var metrics []result.Definition
+	for i := range b.doc.Metrics {
+		metrics = append(metrics, b.doc.Metrics[i].Definition)
+	}
+	err := parallel.Each(len(b.chunks), func(at int) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var pages []*cellpage.Page
+		for cell := at * chunkSize; cell < min(n, (at+1)*chunkSize); cell++ {
+			c := &b.doc.Cells
+			d := b.cache.Read(b.sets[c.Set[cell]], b.cells[cell])
+			pages = append(pages, cellpage.NewPage(&cellpage.Cell{
+				Cell: b.cells[cell], Number: cell, Series: c.Series[cell], Last: cell == n-1,
+				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,
+				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.StateTexts[cell],
+				Counts: b.counts[cell], Environment: c.Environment[cell], Metrics: metrics,
+			}, &d))
+			b.briefs[cell] = d.Brief
+		}
+		var err error
+		b.chunks[at], err = pack(cellpage.NewChunk(pages))
+		return err
+	})
+	for cell, brief := range b.briefs {
+		b.doc.Cells.Connections = append(b.doc.Cells.Connections, brief.Made)
+		if a := brief.Analysis; a != nil {
+			b.doc.Cells.Bound[cell], b.doc.Cells.Why[cell] = string(a.Verdict.Bound), a.Verdict.Why
+		}
+	}
+	return err
 }
 
 // calibrationsOf returns the last calibration of each machine of the sets.
@@ -197,7 +244,7 @@ func (b *builder) describe() {
 			} else if m := machineOf(s.Machine(cell)); m != "" {
 				add(&machines, m)
 			}
-			for _, version := range b.briefs[b.first[i]+c].versions {
+			for _, version := range b.briefs[b.first[i]+c].Versions {
 				add(&versions, version)
 			}
 			if at := cell.StartedAt; !at.IsZero() {

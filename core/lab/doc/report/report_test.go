@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/base/config"
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/lab/doc/export"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
@@ -125,11 +125,11 @@ func TestSpectrumIsOfMergedHistograms(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 24000, merged.Count())
 	for i, v := range d.Service {
-		require.Equal(t, merged.Quantile(grid()[i]), v)
+		require.Equal(t, merged.Quantile(cellpage.Grid()[i]), v)
 	}
-	last := grid()[len(d.Service)-1]
+	last := cellpage.Grid()[len(d.Service)-1]
 	require.GreaterOrEqual(t, 24000*(1-last), 10.0)
-	require.Less(t, 24000*(1-grid()[len(d.Service)]), 10.0)
+	require.Less(t, 24000*(1-cellpage.Grid()[len(d.Service)]), 10.0)
 	require.Empty(t, d.Response)
 }
 
@@ -289,7 +289,7 @@ func TestUnreadableResults(t *testing.T) {
 	s := fakeSet(t, loads()[:2], 6, 1)
 	require.NoError(t, os.Remove(filepath.Join(s.Source, s.Cells[0].Files[0].Name)))
 	p := build(t, s)
-	require.Contains(t, strings.Join(detailsIn(t, rendered(t, p), p.doc)[0].parts, ""), "results of this cell cannot be read")
+	require.Contains(t, strings.Join(detailsIn(t, rendered(t, p), p.doc)[0].Parts, ""), "results of this cell cannot be read")
 	require.NotNil(t, metricIn(t, p.doc, result.Throughput).Values[0])
 }
 
@@ -338,16 +338,7 @@ func TestSizeOfTwoHundredCells(t *testing.T) {
 	t.Logf("%d bytes", len(page))
 }
 
-func TestRates(t *testing.T) {
-	r := fake(t, loads()[0], 1, 1, 1)
-	r.Config.Duration = config.Duration(2 * time.Second)
-	r.Repeats[0].Ranks[1].Clients[0].Slices = []uint64{10, 20, 30, 40}
-	second := r.Repeats[0].Ranks[1].Clients[0]
-	second.Slices = []uint64{1, 1, 1, 1}
-	r.Repeats[0].Ranks[1].Clients = append(r.Repeats[0].Ranks[1].Clients, second)
-	require.Equal(t, [][]float64{{22, 42, 62, 82}}, ratesOf(r)) // in 0.5 s each
-	r.Repeats[0].Ranks[1].Clients[1].Slices = nil
-	require.Empty(t, ratesOf(r), "a window that was cut short")
+func TestTraces(t *testing.T) {
 	require.Equal(t, []float64{0.5, 1.5}, meanTrace([][]float64{{1, 3}, {10, 30}}))
 	require.Nil(t, meanTrace([][]float64{{0, 0}}))
 	require.Equal(t, []float64{0.5, 1, 1.5}, relative([]float64{5, 10, 15}))
@@ -391,8 +382,8 @@ func TestWarmups(t *testing.T) {
 		"Of 3 warm-ups, 2 ended because the throughput was steady and 1 ended at their time " +
 			"limit; they lasted 210 ms to 900 ms.": {steady, limit, steady},
 	} {
-		b := &builder{briefs: make([]brief, 1)}
-		b.briefs[0].warmups = ends
+		b := &builder{briefs: make([]cellpage.Brief, 1)}
+		b.briefs[0].Warmups = ends
 		require.Equal(t, want, b.warmups())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -17,20 +18,20 @@ import (
 // scaling draws a metric over what varies, with a line for each configuration that has several
 // values of it.
 type scaling struct {
-	Title  string        `json:"title"`
-	X      string        `json:"x"` // title of the axis
-	Log    bool          `json:"log,omitempty"`
-	Metric string        `json:"metric"`
-	Ticks  []tick        `json:"ticks"`
-	Lines  []scalingLine `json:"lines"`
-	Table  *table        `json:"table"`
+	Title  string          `json:"title"`
+	X      string          `json:"x"` // title of the axis
+	Log    bool            `json:"log,omitempty"`
+	Metric string          `json:"metric"`
+	Ticks  []cellpage.Tick `json:"ticks"`
+	Lines  []*scalingLine  `json:"lines"`
+	Table  *cellpage.Table `json:"table"`
 }
 
 // scalingLine is a configuration. Its points have the metric of their cells.
 type scalingLine struct {
 	Series int            `json:"series"`
+	Set    int            `json:"set"`
 	Rest   string         `json:"rest"` // its other options
-	Name   string         `json:"name"`
 	Points []scalingPoint `json:"points"`
 }
 
@@ -111,12 +112,12 @@ func (b *builder) scalings() {
 		}
 		for _, l := range s.Lines {
 			for _, p := range l.Points {
-				if at := (tick{p.X, o.text(p.X)}); !slices.Contains(s.Ticks, at) {
+				if at := (cellpage.Tick{X: p.X, Text: o.text(p.X)}); !slices.Contains(s.Ticks, at) {
 					s.Ticks = append(s.Ticks, at)
 				}
 			}
 		}
-		slices.SortFunc(s.Ticks, func(x, y tick) int { return cmp.Compare(x.X, y.X) })
+		slices.SortFunc(s.Ticks, func(x, y cellpage.Tick) int { return cmp.Compare(x.X, y.X) })
 		s.Table = b.scalingTable(o, s.Lines)
 		b.doc.Scalings = append(b.doc.Scalings, s)
 	}
@@ -192,13 +193,9 @@ func impairment(text string) float64 {
 }
 
 // scalingLines returns the configurations with several values of what o is over.
-func (b *builder) scalingLines(o *over) []scalingLine {
-	type line struct {
-		set int
-		scalingLine
-	}
-	var lines []*line
-	known := map[string]*line{}
+func (b *builder) scalingLines(o *over) []*scalingLine {
+	var lines []*scalingLine
+	known := map[string]*scalingLine{}
 	for cell, c := range b.cells {
 		x, besides, ok := b.x(o, cell)
 		m := b.summary(cell, o.metric)
@@ -214,7 +211,7 @@ func (b *builder) scalingLines(o *over) []scalingLine {
 			}
 		}
 		at, series := b.doc.Cells.Set[cell], b.doc.Cells.Series[cell]
-		l := &line{set: at, scalingLine: scalingLine{Series: series, Rest: strings.Join(rest, " ")}}
+		l := &scalingLine{Series: series, Set: at, Rest: strings.Join(rest, " ")}
 		key := fmt.Sprint(at, series, l.Rest)
 		if known[key] == nil {
 			known[key] = l
@@ -227,34 +224,18 @@ func (b *builder) scalingLines(o *over) []scalingLine {
 		}
 		known[key].Points = append(known[key].Points, p)
 	}
-	rests := map[string]bool{}
 	for _, l := range lines {
 		slices.SortStableFunc(l.Points, func(p, q scalingPoint) int {
 			return cmp.Compare(p.X, q.X)
 		})
 	}
-	lines = slices.DeleteFunc(lines, func(l *line) bool {
+	return slices.DeleteFunc(lines, func(l *scalingLine) bool {
 		return l.Points[0].X == l.Points[len(l.Points)-1].X
 	})
-	for _, l := range lines {
-		rests[l.Rest] = true
-	}
-	var list []scalingLine
-	for _, l := range lines {
-		l.Name = b.doc.Series[l.Series].Name
-		if len(b.sets) > 1 {
-			l.Name = b.names[l.set] + " " + l.Name
-		}
-		if len(rests) > 1 {
-			l.Name = strings.TrimSpace(l.Name + " " + l.Rest)
-		}
-		list = append(list, l.scalingLine)
-	}
-	return list
 }
 
 // scalingTable has the points of a scaling.
-func (b *builder) scalingTable(o *over, lines []scalingLine) *table {
+func (b *builder) scalingTable(o *over, lines []*scalingLine) *cellpage.Table {
 	names := []string{"cell", ">" + o.name, ">" + o.metric, ">95% interval"}
 	if !o.plain() {
 		names = append(names, ">floor")
@@ -277,5 +258,5 @@ func (b *builder) scalingTable(o *over, lines []scalingLine) *table {
 			cells = append(cells, p.Cell)
 		}
 	}
-	return tableHTML(o.title, t, cells...)
+	return cellpage.NewTable(o.title, t, cells...)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
 )
@@ -40,7 +41,7 @@ type Server struct {
 // NewServer returns a server for the set at path that checks for changes at the interval every. A
 // directory may still be empty. NewServer fails if path is a file that cannot be shown.
 func NewServer(ctx context.Context, path string, o Options, every time.Duration) (*Server, error) {
-	o.Live, o.cache = true, new(cache)
+	o.Live, o.cache = true, new(cellpage.Cache)
 	s := &Server{path: path, options: o, every: every, news: make(chan struct{})}
 	if _, err := s.render(ctx); err != nil {
 		if info, failed := os.Stat(path); failed != nil || !info.IsDir() {
@@ -152,7 +153,7 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.page, err
 	}
-	s.options.cache.sweep()
+	s.options.cache.Sweep()
 	var text strings.Builder
 	if err := page.Render(&text); err != nil {
 		return s.page, err

@@ -8,35 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/base/record"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
-// The phases of a start are those of the slowest rank, means over the launches, stacked and without
-// a rest that nothing explains.
-func TestStart(t *testing.T) {
-	slower := result.Setup{CloseMS: 0.4,
-		Ranks: []record.RankSetup{{OpenNS: 35e5, ConnectAllNS: 5e5, RegisterNS: 5e5}}}
-	b := startOf([]*result.Result{
-		// an older version's has no ranks
-		{Launches: []result.Launch{{Setup: fakeSetup}, {Setup: result.Setup{CloseMS: 1}}}},
-		{Launches: []result.Launch{{Setup: slower}}},
-	})
-	means := map[string]float64{}
-	for _, p := range b.Parts {
-		means[p.Label()] = p.Mean
-	}
-	require.Equal(t, map[string]float64{"open: register": 5e5, "open": 2e6, "connect": 4e5,
-		"first call": 2.5e4, "close": 3e5}, means)
-	require.InDelta(t, 3.225e6, b.Whole, 1)
-	require.Nil(t, startOf([]*result.Result{{Launches: []result.Launch{{}}}}))
-}
-
 func TestStartOnThePage(t *testing.T) {
 	p := build(t, fakeSet(t, loads()[:2], 2, 1))
 	phase := p.phases[len(p.phases)-1]
-	require.Equal(t, startTitle, phase.Title)
+	require.Equal(t, cellpage.StartTitle, phase.Title)
 	var names, texts []string
 	for _, part := range phase.Legend {
 		names = append(names, part.Name)
@@ -51,7 +31,7 @@ func TestStartOnThePage(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, p))
 	require.Contains(t, eval[string](b, `document.getElementById("phases-table").innerText`),
-		startTitle)
+		cellpage.StartTitle)
 	eval[bool](b, `(() => { location.hash = "#cell-1"; return true; })()`)
 	b.await(`document.getElementById("page").innerText.includes("What a start takes")`)
 	text := eval[string](b, `document.getElementById("page").innerText`)

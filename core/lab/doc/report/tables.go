@@ -7,6 +7,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
+	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -14,12 +15,12 @@ import (
 
 // overviewTables are those of the overview, which the script shows where the page has their names.
 type overviewTables struct {
-	All *table `json:"all"`
+	All *cellpage.Table `json:"all"`
 	// Heat has the ratios of each cell. The script adds the metric of the heat maps.
-	Heat     *table   `json:"heat"`
-	Curves   *table   `json:"curves"`
-	Findings *table   `json:"findings"`
-	Machines []*table `json:"machines"`
+	Heat     *cellpage.Table   `json:"heat"`
+	Curves   *cellpage.Table   `json:"curves"`
+	Findings *cellpage.Table   `json:"findings"`
+	Machines []*cellpage.Table `json:"machines"`
 	// Stacks are the parts of times, and Changes those of each comparison that was made.
 	Stacks  []*titled `json:"stacks"`
 	Changes []*titled `json:"changes"`
@@ -27,9 +28,9 @@ type overviewTables struct {
 
 // titled is a table that is folded below its title.
 type titled struct {
-	Title string `json:"title"`
-	Table *table `json:"table"`
-	HTML  string `json:"html,omitempty"` // what is below the table
+	Title string          `json:"title"`
+	Table *cellpage.Table `json:"table"`
+	HTML  string          `json:"html,omitempty"` // what is below the table
 }
 
 // has reports whether any cell has a metric.
@@ -43,7 +44,7 @@ var ratioColumns = [][2]string{
 }
 
 // allCells is the table of all cells.
-func (b *builder) allCells() *table {
+func (b *builder) allCells() *cellpage.Table {
 	columns := [][2]string{{result.LatencyP50, "service p50"}}
 	if b.has(result.ResponseP99) {
 		columns = append(columns, [2]string{result.ResponseP50, "response p50"},
@@ -90,11 +91,11 @@ func (b *builder) allCells() *table {
 		}
 		t.Row(append(row, b.checksEntry(cell))...)
 	}
-	return tableHTML("Every cell", t, b.numbers()...)
+	return cellpage.NewTable("Every cell", t, b.numbers()...)
 }
 
 // heatTable has two empty columns for a metric and its interval.
-func (b *builder) heatTable() *table {
+func (b *builder) heatTable() *cellpage.Table {
 	names := []string{"cell", ">", ">95% interval"}
 	columns := slices.DeleteFunc(slices.Clone(ratioColumns), func(c [2]string) bool {
 		return !b.has(c[0])
@@ -112,7 +113,18 @@ func (b *builder) heatTable() *table {
 		}
 		t.Row(row...)
 	}
-	return tableHTML("The figures of the heat map", t, b.numbers()...)
+	return cellpage.NewTable("The figures of the heat map", t, b.numbers()...)
+}
+
+// link is a link to a cell's page.
+func (b *builder) link(cell int) doc.Cell { return cellpage.Link(cell, b.label(cell)) }
+
+// label returns a cell's label, with its set if there are several.
+func (b *builder) label(cell int) string {
+	if len(b.sets) > 1 {
+		return b.names[b.doc.Cells.Set[cell]] + ": " + b.doc.Cells.Label[cell]
+	}
+	return b.doc.Cells.Label[cell]
 }
 
 // numbers are those of all cells.
@@ -147,7 +159,7 @@ func (b *builder) checksEntry(cell int) doc.Cell {
 }
 
 // curveTable has the points of all load curves.
-func (b *builder) curveTable() *table {
+func (b *builder) curveTable() *cellpage.Table {
 	names := []string{"cell", "loop", ">throughput", ">95% interval", ">p50", ">95% interval",
 		">p99", ">95% interval", ">p99.9", ">95% interval", "past the peak"}
 	if b.Objective != nil {
@@ -179,7 +191,7 @@ func (b *builder) curveTable() *table {
 			cells = append(cells, p.Cell)
 		}
 	}
-	return tableHTML("Throughput and latency of every load", t, cells...)
+	return cellpage.NewTable("Throughput and latency of every load", t, cells...)
 }
 
 // stackTables has the parts of times of each breakdown.
@@ -204,7 +216,7 @@ func (b *builder) stackTables() []*titled {
 			cells = append(cells, r.Cell)
 		}
 		list = append(list, &titled{Title: s.Title + ", as a table",
-			Table: tableHTML(s.Title+": means", t, cells...)})
+			Table: cellpage.NewTable(s.Title+": means", t, cells...)})
 	}
 	return list
 }
@@ -225,10 +237,10 @@ func (b *builder) changeTables() []*titled {
 			t := all.Blocks[at].(*doc.Table)
 			for row, cell := range d.Cells {
 				if cell >= 0 {
-					t.Rows[row][0] = linkTo(cell, t.Rows[row][0].Text)
+					t.Rows[row][0] = cellpage.Link(cell, t.Rows[row][0].Text)
 				}
 			}
-			changes.Table = tableHTML("Changes", t, d.Cells...)
+			changes.Table = cellpage.NewTable("Changes", t, d.Cells...)
 			all.Blocks = slices.Delete(all.Blocks, at, at+1)
 		}
 		changes.HTML = doc.HTML(all)
@@ -239,7 +251,7 @@ func (b *builder) changeTables() []*titled {
 
 // findingTable has the problems of the figures. The script counts and shows the cells that the
 // filters leave.
-func (b *builder) findingTable() *table {
+func (b *builder) findingTable() *cellpage.Table {
 	t := doc.NewTable("finding", "severity", ">cells", "message", "which").Wrap(1, "message")
 	var groups [][]int
 	for _, f := range b.findings() {
@@ -252,7 +264,7 @@ func (b *builder) findingTable() *table {
 		severity := doc.Judged("", string(f.Severity), float64(severityOf(f.Severity)))
 		t.Row(doc.Judged(f.Severity, f.Check, 0), severity, len(cells), f.Message, "")
 	}
-	all := tableHTML("Problems of the figures", t)
+	all := cellpage.NewTable("Problems of the figures", t)
 	all.Groups = groups
 	return all
 }

@@ -38,7 +38,7 @@ func (b *builder) allTraces() []traces {
 	var overRepeats, inWindows [][]float64
 	for i, c := range b.cells {
 		overRepeats = append(overRepeats, relative(c.Samples[result.Throughput]))
-		inWindows = append(inWindows, meanTrace(b.briefs[i].rates))
+		inWindows = append(inWindows, meanTrace(b.briefs[i].Rates))
 	}
 	var list []traces
 	for _, t := range []struct {
@@ -132,7 +132,7 @@ func (b *builder) warmups() string {
 	var lasted []float64
 	steady := 0
 	for _, brief := range b.briefs {
-		for _, w := range brief.warmups {
+		for _, w := range brief.Warmups {
 			lasted = append(lasted, w.LastedMS*1e6)
 			if w.Ended == result.WarmupSteady {
 				steady++

@@ -28,8 +28,8 @@ function scalingLines(s) {
 }
 
 function legendOfScaling(lines) {
-  const own = lines.filter((l) => !l.floor), list = own.slice(0, 12);
-  return el("ul", { class: "legend plain" }, list.map((l) => el("li", {}, key(l.series, l.dash, l.shape), l.name)),
+  const d = report.doc, own = lines.filter((l) => !l.floor), rests = new Set(own.map((l) => l.rest)).size > 1, list = own.slice(0, 12);
+  return el("ul", { class: "legend plain" }, list.map((l) => el("li", {}, key(l.series, l.dash, l.shape), [d.sets.length > 1 ? d.sets[l.set].name : "", seriesName(l.series), rests ? l.rest : ""].filter(Boolean).join(" "))),
     own.length > list.length ? el("li", {}, `and ${own.length - list.length} more`) : null,
     lines.some((l) => l.floor) ? el("li", {}, key(-1, [2, 3]), "floor of each, above it") : null);
 }

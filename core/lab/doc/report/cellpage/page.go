@@ -1,4 +1,4 @@
-package report
+package cellpage
 
 import (
 	"encoding/json"
@@ -18,30 +18,47 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// cellPage is the page of one cell: HTML with places for charts, which the script fills.
-type cellPage struct {
-	// Service and Response are those of the detail, for the chart of percentiles, and Spectrum is
-	// their table.
+// Cell is a cell with what its page shows of the overview.
+type Cell struct {
+	*set.Cell
+	Number, Series int
+	Last           bool   // of the report
+	Label          string // with the set if there are several
+	SeriesName     string
+	// Shown has the windows whose figures are shown, and Windows names them.
+	Shown   *set.Cell
+	Windows string
+	// States are the figures in each state of the machine, and Counts its windows in each.
+	States      string
+	Counts      []findings.StateWindows
+	Environment int // index of the machine's table, or -1
+	Metrics     []result.Definition
+}
+
+// Page is the page of one cell: HTML with places for charts, which the script fills.
+type Page struct {
+	// Service and Response are for the chart of percentiles, and Spectrum is their table.
 	Service  []float64 `json:"service,omitempty"`
 	Response []float64 `json:"response,omitempty"`
-	Spectrum *table    `json:"spectrum,omitempty"`
+	Spectrum *Table    `json:"spectrum,omitempty"`
 
-	parts []string // HTML
+	Parts []string `json:"-"` // HTML
 }
 
-// chunk has the pages of some cells. Parts has the first part of each, then the second of each:
+// Chunk has the pages of some cells. Parts has the first part of each, then the second of each:
 // parts that resemble each other are next to each other, which compresses better.
-type chunk struct {
-	Cells []*cellPage `json:"cells"`
-	Parts [][]string  `json:"parts"`
+type Chunk struct {
+	Cells []*Page    `json:"cells"`
+	Parts [][]string `json:"parts"`
 }
 
-func newChunk(pages []*cellPage) chunk {
-	c := chunk{Cells: pages}
-	for at := range pages[0].parts {
+// NewChunk returns the chunk of pages.
+func NewChunk(pages []*Page) Chunk {
+	c := Chunk{Cells: pages}
+	for at := range pages[0].Parts {
 		var list []string
 		for _, p := range pages {
-			list = append(list, p.parts[at])
+			list = append(list, p.Parts[at])
 		}
 		c.Parts = append(c.Parts, list)
 	}
@@ -50,179 +67,147 @@ func newChunk(pages []*cellPage) chunk {
 
 // part adds a section with a document, below the place of a chart. It is left out if it has
 // neither.
-func (p *cellPage) part(title, chart string, content *doc.Doc) {
+func (p *Page) part(title, chart string, content *doc.Doc) {
 	text := chart + doc.HTML(content)
 	if text != "" {
 		text = "<section><h3>" + title + "</h3>" + text + "</section>"
 	}
-	p.parts = append(p.parts, text)
+	p.Parts = append(p.Parts, text)
 }
 
-// pageOf makes the page of a cell.
-func (b *builder) pageOf(cell int, d *detail) *cellPage {
-	c := &b.doc.Cells
-	p := &cellPage{Service: d.Service, Response: d.Response, parts: []string{b.headOf(cell, d)}}
+// NewPage makes the page of a cell.
+func NewPage(c *Cell, d *Details) *Page {
+	p := &Page{Service: d.service, Response: d.response, Parts: []string{headOf(c, d)}}
 	analysis, loops, start := new(doc.Doc), new(doc.Doc), new(doc.Doc)
 	if d.Analysis != nil {
-		analysis = findings.Analyze(&findings.Analysis{
-			Cells: []findings.AnalyzedCell{{Cell: b.label(cell), Analysis: d.Analysis}}}, false)
+		analysis = findings.Analyze(&findings.Analysis{Cells: []findings.AnalyzedCell{
+			{Cell: c.Label, Analysis: d.Analysis, Windows: c.Counts},
+		}}, false)
 	}
 	p.part("Analysis", "", analysis)
-	p.part("Figures", "", b.figures(cell))
-	p.part("Classes of traffic", slowdowns(d.Classes), tables.Classes(d.Classes))
-	p.part("Pairs of ranks", "", tables.Flows(d.Flows, 0))
+	p.part("Figures", "", figures(c))
+	p.part("Classes of traffic", slowdowns(d.classes), tables.Classes(d.classes))
+	p.part("Pairs of ranks", "", tables.Flows(d.flows, 0))
 	spectrum, repeats := "", ""
-	if p.Spectrum = b.spectrumTable(cell, d); p.Spectrum != nil {
+	if p.Spectrum = spectrumTable(c, d); p.Spectrum != nil {
 		spectrum =
 			`<figure class="later" data-chart="spectrum"></figure><details class="table"><summary>The percentiles, as a table</summary><div data-table="spectrum"></div></details>`
 	}
 	p.part("Percentiles, all repeats merged", spectrum, new(doc.Doc))
-	if len(c.Repeats[result.Throughput][cell]) > 1 {
+	if len(c.Samples[result.Throughput]) > 1 {
 		repeats = `<figure class="later" data-chart="repeats"></figure>`
 	}
 	p.part("Repeats", repeats, new(doc.Doc))
-	if len(d.Loops) > 0 {
-		loops = tables.RankLoops(d.Loops, math.MaxInt)
+	if len(d.loops) > 0 {
+		loops = tables.RankLoops(d.loops, math.MaxInt)
 	}
 	p.part("The daemons' loop", "", loops)
 	if d.Start != nil {
 		start = findings.Breakdown(d.Start)
 	}
-	p.part(startTitle, "", start)
-	p.part("Checks", "", checks(d))
-	p.part("Raw samples", "", b.samples(d))
+	p.part(StartTitle, "", start)
+	p.part("Checks", "", checks(c, d))
+	p.part("Raw samples", "", samples(c))
 	p.part("Rates within windows", "", rates(d.Rates))
-	p.part("Configuration", "", pairs("Options as resolved", d.Config))
+	p.part("Configuration", "", pairs("Options as resolved", c.Config))
 	machine := `<p class="note">The machine is unknown.</p>`
-	if e := c.Environment[cell]; e >= 0 {
-		machine = fmt.Sprintf(`<div data-machine="%d"></div>`, e)
+	if c.Environment >= 0 {
+		machine = fmt.Sprintf(`<div data-machine="%d"></div>`, c.Environment)
 	}
-	p.part("Environment", machine, pairs("Plugin", flat(d.Plugin)))
+	p.part("Environment", machine, pairs("Plugin", flat(d.plugin)))
 	runs := new(doc.Doc)
-	for i := range d.Runs {
-		runs.Append(runDoc(&d.Runs[i]))
+	for i, r := range d.results {
+		file := "-"
+		if i < len(c.Files) {
+			file = c.Files[i].Name
+		}
+		runs.Append(runDoc(r, file))
 	}
 	p.part("Runs", "", runs)
 	return p
 }
 
 // headOf is what is above the sections: links to other pages, and the name of the cell.
-func (b *builder) headOf(cell int, d *detail) string {
+func headOf(c *Cell, d *Details) string {
 	head := `<p><a href="#back" id="back">← all cells</a> `
-	if cell > 0 {
-		head += fmt.Sprintf(`<a href="#cell-%d">previous</a> `, cell-1)
+	if c.Number > 0 {
+		head += fmt.Sprintf(`<a href="#cell-%d">previous</a> `, c.Number-1)
 	}
-	if cell+1 < len(b.cells) {
-		head += fmt.Sprintf(`<a href="#cell-%d">next</a>`, cell+1)
+	if !c.Last {
+		head += fmt.Sprintf(`<a href="#cell-%d">next</a>`, c.Number+1)
 	}
+	about := []string{c.SeriesName, c.Plugin.Version, moment(c.StartedAt)}
+	if c.Status != set.Measured {
+		about = append(about, string(c.Status)+": "+c.Reason)
+	}
+	about = slices.DeleteFunc(about, func(s string) bool { return s == "" })
 	head += fmt.Sprintf(
 		`</p><h2 tabindex="-1"><span class="sw s%d" aria-hidden="true"></span>%s</h2><p class="meta">%s</p>`,
-		b.doc.Cells.Series[cell]%8, escape(b.label(cell)),
-		escape(strings.Join(b.aboutCell(cell, d), " · ")))
-	if d.Problem != "" {
-		head += `<p class="notice">` + escape(d.Problem) + `</p>`
+		c.Series%8, escape(c.Label), escape(strings.Join(about, " · ")))
+	if d.problem != "" {
+		head += `<p class="notice">` + escape(d.problem) + `</p>`
 	}
 	return head
 }
 
-// label returns a cell's label, with its set if there are several.
-func (b *builder) label(cell int) string {
-	if len(b.sets) > 1 {
-		return b.names[b.doc.Cells.Set[cell]] + ": " + b.doc.Cells.Label[cell]
-	}
-	return b.doc.Cells.Label[cell]
-}
-
-// aboutCell returns the line below the title of a cell's page.
-func (b *builder) aboutCell(cell int, d *detail) []string {
-	c := b.cells[cell]
-	about := []string{b.doc.Series[b.doc.Cells.Series[cell]].String(), c.Plugin.Version,
-		d.StartedAt}
-	if c.Status != set.Measured {
-		about = append(about, string(c.Status)+": "+c.Reason)
-	}
-	return slices.DeleteFunc(about, func(s string) bool { return s == "" })
-}
-
-// statesText has the throughput and the ratio to the floor in each state of the machine.
-func statesText(states []inState) string {
-	var parts []string
-	for _, s := range states {
-		text := s.State + " " + format.Value(s.Metric)
-		if s.Ratio != nil {
-			text += ", " + format.Digits(*s.Ratio) + " x the floor"
-		}
-		parts = append(parts, text+" ("+format.Count(s.Metric.N, "window")+")")
-	}
-	return strings.Join(parts, "; ")
-}
-
 // figures has the summaries of a cell.
-func (b *builder) figures(cell int) *doc.Doc {
+func figures(c *Cell) *doc.Doc {
 	out := new(doc.Doc)
-	if states := b.doc.Cells.StateTexts[cell]; states != "" {
-		out.Paragraph("Throughput in the machine's states: %s", states)
+	if c.States != "" {
+		out.Paragraph("Throughput in the machine's states: %s", c.States)
 	}
 	caption := "Medians over the repeats; response times of open loops over all windows together"
-	if windows := b.doc.Cells.Windows[cell]; windows != "" {
-		caption = "Medians over " + windows + " windows"
+	if c.Windows != "" {
+		caption = "Medians over " + c.Windows + " windows"
 	}
 	var names []string
-	for i := range b.doc.Metrics {
-		names = append(names, b.doc.Metrics[i].Name)
+	for _, m := range c.Metrics {
+		names = append(names, m.Name)
 	}
-	out.Append(tables.Figures(caption, b.shown[cell], names))
+	out.Append(tables.Figures(caption, c.Shown, names))
 	return out
 }
 
 // slowdowns draws how much each class of traffic is slowed by the others.
 func slowdowns(figures []result.ClassFigures) string {
-	most := 1.0
-	for _, f := range figures {
-		if f.Slowdown != nil {
-			most = max(most, f.Slowdown.Median)
-		}
-	}
 	var names []string
-	var rows strings.Builder
+	var bars []Bar
 	for _, f := range figures {
 		if !slices.Contains(names, f.Class) {
 			names = append(names, f.Class)
 		}
 		if f.Slowdown != nil {
-			fmt.Fprintf(&rows,
-				`<div class="bar-row"><span class="bar-label">%s</span><svg class="bar" role="img" aria-label="%[1]s: %s"><rect width="%.6g%%" y="2" height="16" class="s%d"/><line class="zero" x1="%.6g%%" x2="%[5]g%%" y1="0" y2="20"/></svg><span class="bar-value">%[2]s</span></div>`,
-				escape(f.Class+" "+f.Metric), format.Value(*f.Slowdown), 100*f.Slowdown.Median/most,
-				slices.Index(names, f.Class)%8, 100/most)
+			bars = append(bars, Bar{
+				Label: f.Class + " " + f.Metric, Text: format.Value(*f.Slowdown),
+				Value: f.Slowdown.Median, Class: fmt.Sprintf("s%d", slices.Index(names, f.Class)%8),
+			})
 		}
 	}
-	if rows.Len() == 0 {
-		return ""
-	}
-	return `<figure class="bars slowdowns"><figcaption>How many times worse a class is with the others than alone; 1, the dashed line, is no difference</figcaption>` + rows.String() + `</figure>`
+	return Bars("slowdowns", "How many times worse a class is with the others than alone; 1, the "+
+		"dashed line, is no difference", 1, bars)
 }
 
 // spectrumShares are the percentiles of the tables of spectra.
 var spectrumShares = []float64{0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999}
 
 // spectrumTable has the percentiles of a cell, or is nil without any.
-func (b *builder) spectrumTable(cell int, d *detail) *table {
-	names := []string{"cell", "time"}
+func spectrumTable(c *Cell, d *Details) *Table {
+	names, grid := []string{"cell", "time"}, Grid()
 	var at []int
 	for _, share := range spectrumShares {
-		i := slices.IndexFunc(grid(), func(g float64) bool { return g >= share-1e-9 })
+		i := slices.IndexFunc(grid, func(g float64) bool { return g >= share-1e-9 })
 		at = append(at, i)
-		names = append(names, ">"+b.doc.Grid[i].Text)
+		names = append(names, ">"+Share(grid[i]))
 	}
 	t := doc.NewTable(names...)
 	for _, of := range []struct {
 		kind   string
 		values []float64
-	}{{"service", d.Service}, {"response", d.Response}} {
+	}{{"service", d.service}, {"response", d.response}} {
 		if len(of.values) == 0 {
 			continue
 		}
-		row := []any{b.link(cell), of.kind}
+		row := []any{Link(c.Number, c.Label), of.kind}
 		for _, i := range at {
 			if i < len(of.values) {
 				row = append(row, doc.Time(of.values[i]))
@@ -235,18 +220,16 @@ func (b *builder) spectrumTable(cell int, d *detail) *table {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	return tableHTML("Merged percentiles", t)
+	return NewTable("Merged percentiles", t)
 }
 
-// link is a link to a cell's page.
-func (b *builder) link(cell int) doc.Cell { return linkTo(cell, b.label(cell)) }
-
-func linkTo(cell int, label string) doc.Cell {
+// Link is a link to a cell's page.
+func Link(cell int, label string) doc.Cell {
 	return doc.Cell{Text: label, Link: "#cell-" + strconv.Itoa(cell)}
 }
 
-// shareText formats 0.999 as 99.9%.
-func shareText(share float64) string {
+// Share formats 0.999 as 99.9%.
+func Share(share float64) string {
 	nines := 0
 	if share >= 0.9 {
 		nines = max(0, int(math.Ceil(-math.Log10(1-share)-1e-9))-1)
@@ -260,17 +243,15 @@ func shareText(share float64) string {
 
 // checks lists all checks, the failed ones first, with what the set found besides. The analysis has
 // its own findings.
-func checks(d *detail) *doc.Doc {
+func checks(c *Cell, d *Details) *doc.Doc {
 	out := new(doc.Doc)
 	var all []result.Finding
 	known := map[string]bool{}
-	for _, r := range d.Runs {
-		for _, c := range r.Checks {
-			all = append(all, c)
-			known[c.Name] = known[c.Name] || !c.OK
-		}
+	for _, check := range d.Checks {
+		all = append(all, check)
+		known[check.Name] = known[check.Name] || !check.OK
 	}
-	for _, w := range d.Warnings {
+	for _, w := range c.Warnings {
 		if !known[w.Name] {
 			all = append(all, w)
 		}
@@ -301,9 +282,9 @@ func rankOK(c result.Finding) int {
 }
 
 // samples has one value per repeat.
-func (b *builder) samples(d *detail) *doc.Doc {
+func samples(c *Cell) *doc.Doc {
 	most := 0
-	for _, values := range d.Samples {
+	for _, values := range c.Samples {
 		most = max(most, len(values))
 	}
 	names := []string{"metric", "unit"}
@@ -311,14 +292,13 @@ func (b *builder) samples(d *detail) *doc.Doc {
 		names = append(names, ">"+strconv.Itoa(i))
 	}
 	t := doc.NewTable(names...)
-	for i := range b.doc.Metrics {
-		m := &b.doc.Metrics[i]
-		if d.Samples[m.Name] == nil {
+	for _, m := range c.Metrics {
+		if c.Samples[m.Name] == nil {
 			continue
 		}
 		row := []any{m.Name, m.Unit}
 		for at := range most {
-			if values := d.Samples[m.Name]; at < len(values) {
+			if values := c.Samples[m.Name]; at < len(values) {
 				row = append(row, unrounded(values[at]))
 			} else {
 				row = append(row, "")
@@ -391,16 +371,18 @@ func pairs(caption string, values map[string]string) *doc.Doc {
 	return out
 }
 
-func runDoc(r *run) *doc.Doc {
+func runDoc(r *result.Result, file string) *doc.Doc {
 	out := new(doc.Doc)
 	out.Paragraph("%s", strings.Join(r.Argv, " "))
-	if r.Incomplete != "" {
-		out.Paragraph("Incomplete: %s", r.Incomplete)
+	why := r.IncompleteReason
+	if f := r.Failure; f != nil {
+		why = strings.TrimSpace(
+			fmt.Sprintf("%s: rank %d, %s: %s", why, f.Rank, f.Operation, f.Error))
 	}
-	about := map[string]string{"file": "-", "started": r.StartedAt}
-	if r.File != "" {
-		about["file"] = r.File
+	if why != "" {
+		out.Paragraph("Incomplete: %s", why)
 	}
+	about := map[string]string{"file": file, "started": moment(r.StartedAt)}
 	if r.ImpairedBy != "" {
 		about["network impaired by"] = string(r.ImpairedBy)
 	}

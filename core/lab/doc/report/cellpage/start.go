@@ -1,4 +1,4 @@
-package report
+package cellpage
 
 import (
 	"math"
@@ -37,7 +37,7 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 	if launches == 0 {
 		return nil
 	}
-	b := &analyze.Breakdown{Name: startTitle, Title: startTitle}
+	b := &analyze.Breakdown{Name: StartTitle, Title: StartTitle}
 	add := func(name, inside, help string, sum float64) {
 		if sum > 0 {
 			b.Parts = append(b.Parts, analyze.Part{Name: name, Inside: inside, Mean: sum / launches,
@@ -57,7 +57,8 @@ func startOf(results []*result.Result) *analyze.Breakdown {
 	return b
 }
 
-const startTitle = "What a start takes"
+// StartTitle is the title of the phases of a start.
+const StartTitle = "What a start takes"
 
 // connectionsOf returns how many sides of connections the rank with most of them made in a start; 0
 // if the results do not say.

@@ -1,4 +1,4 @@
-package report
+package cellpage
 
 import (
 	"html/template"
@@ -6,9 +6,9 @@ import (
 	"transportbench/core/lab/doc"
 )
 
-// table is a table of the page, as HTML. The script shows the rows that the filters leave, in the
+// Table is a table of the page, as HTML. The script shows the rows that the filters leave, in the
 // order that the reader chooses.
-type table struct {
+type Table struct {
 	Open string   `json:"open"` // all before the rows
 	Rows []string `json:"rows"`
 	// Cells has the number of each row's cell, or -1; it is empty if no filter applies.
@@ -18,10 +18,10 @@ type table struct {
 	Groups [][]int `json:"groups,omitempty"`
 }
 
-// tableHTML renders a table; row i is about cells[i].
-func tableHTML(caption string, t *doc.Table, cells ...int) *table {
+// NewTable renders a table; row i is about cells[i].
+func NewTable(caption string, t *doc.Table, cells ...int) *Table {
 	open, rows := doc.HTMLTable(t, caption)
-	return &table{Open: open, Rows: rows, Cells: cells}
+	return &Table{Open: open, Rows: rows, Cells: cells}
 }
 
 func escape(s string) string { return template.HTMLEscapeString(s) }
