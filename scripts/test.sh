@@ -105,14 +105,13 @@ race() {
 		^TestConformance/^alloc$
 		^TestConformance/.*/^alloc$
 		^TestSyscalls$
-		^TestRankTest(IsAPermutationTest|AgreesWithTheLibrary|OfLargeTiedSamples|OfLargeSamples)$
-		^Test(IntervalBelongsToTheTest|IntervalCovers|IntervalsBelongToTheVerdicts|StratifiedInterval)$
+		^TestIntervalsBelongToTheVerdicts$
 		^TestWindowOfAStarvedDaemon$
 		^TestMesh$/./^(one_in_flight|large_values|all_operations|a_pattern|sink)$
 		^TestClientServer$/^(zipfian|empty_values|one_key|writes_only|lookups_and_inserts|some_checksums|echo_of_sizes_from_0|sink,_some_checksums)$
 		^TestNetwork(Faults|RateIsEnforced|Incast|Star|Large)$
 		^Test(EqualTransportsAreNotToldApart|InterleavedEqualSides|UnequallyDrawnStatesMakeNoDifference)$
-		^Test(ShiftOfLargeSamples|ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
+		^Test(ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
 		^TestConformanceSlow$/^(times|bimodal|short_delay|exponential|delay|rate)$
 	TESTS
 	)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"pgregory.net/rapid"
+
 	"transportbench/core/base/config"
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -52,7 +53,7 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		}
 		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput},
 			compare.Values{Cell: one, Metric: result.Throughput},
-			compare.Ratio, compare.States{}, slowdownAlpha)
+			ranktest.Ratio, compare.States{}, slowdownAlpha)
 		if !ok {
 			continue
 		}

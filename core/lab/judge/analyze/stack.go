@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -105,7 +106,7 @@ func (b *stackBuilder) add(name string, c *set.Cell, metric string) {
 	l.Time.Unit, l.Adds = "ns", l.Time.Median
 	if b.last.Cell != nil {
 		l.Adds -= b.Layers[len(b.Layers)-1].Time.Median
-		if shift, ok := compare.NewShift(b.last, now, compare.Subtract, b.states, stackAlpha); ok {
+		if shift, ok := compare.NewShift(b.last, now, ranktest.Subtract, b.states, stackAlpha); ok {
 			l.Low, l.High = shift.Low, shift.High
 		}
 	}

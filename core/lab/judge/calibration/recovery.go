@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -86,7 +87,7 @@ func (e *Experiment) added(quantity, metric, base string,
 		}
 		shift, ok := compare.NewShift(compare.Values{Cell: reference, Metric: base},
 			compare.Values{Cell: c, Metric: metric},
-			compare.Subtract, states, intervalAlpha)
+			ranktest.Subtract, states, intervalAlpha)
 		if !ok {
 			continue
 		}
@@ -263,6 +264,6 @@ func throughputRatio(a, b *set.Cell, states compare.States) (ratio Estimate, win
 	values := func(c *set.Cell) compare.Values {
 		return compare.Values{Cell: c, Metric: result.Throughput}
 	}
-	shift, ok := compare.NewShift(values(a), values(b), compare.Ratio, states, intervalAlpha)
+	shift, ok := compare.NewShift(values(a), values(b), ranktest.Ratio, states, intervalAlpha)
 	return newEstimate(shift), shift.A, ok
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aclements/go-moremath/stats"
 
 	"transportbench/core/base/parallel"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -297,7 +298,7 @@ func floorMoved(p pair, states States) string {
 		return ""
 	}
 	const much = 0.1
-	ratio, low, high := shift(c.blocks, 0.05)
+	ratio, low, high := ranktest.Shift(c.blocks, 0.05)
 	if math.Abs(ratio-1) < much || low <= 1 && high >= 1 {
 		return ""
 	}
@@ -326,13 +327,14 @@ func (c *Change) fill(metric string, a, b sample, states States, floor float64) 
 	note, prevents := within.overlap()
 	c.AddNote(note)
 	if prevents {
-		ratio, _, _ := shift(blocks{{sorted(a.values), sorted(b.values)}}, 1)
+		ratio, _, _ := ranktest.Shift(ranktest.Blocks{{A: sorted(a.values), B: sorted(b.values)}},
+			1)
 		c.Change, c.Verdict = new(ratio-1), Ambiguous
 		return
 	}
 	c.blocks = within.blocks
-	ratio, _, _ := shift(c.blocks, 1)
-	c.Change, c.P = new(ratio-1), new(c.blocks.outside(ratio, floor))
+	ratio, _, _ := ranktest.Shift(c.blocks, 1)
+	c.Change, c.P = new(ratio-1), new(c.blocks.Outside(ratio, floor))
 }
 
 // AddNote adds to what a reader of the change should know; note may be empty.
@@ -396,7 +398,7 @@ func judge(changes []Change, o Options) {
 			tested, p = append(tested, i), append(p, *c.P)
 		}
 	}
-	adjusted, levels := holm(p, o.Alpha)
+	adjusted, levels := ranktest.Holm(p, o.Alpha)
 	last := o.Alpha
 	if len(levels) > 0 {
 		last = slices.Max(levels)
@@ -422,7 +424,7 @@ func (c *Change) interval(level float64) {
 	if len(c.blocks) == 0 {
 		return
 	}
-	if _, low, high := shift(c.blocks, level); low > 0 {
+	if _, low, high := ranktest.Shift(c.blocks, level); low > 0 {
 		c.Low, c.High = new(low-1), new(high-1)
 	}
 }
@@ -435,7 +437,7 @@ func (r *Report) Precision(c *Change) float64 {
 	if len(c.blocks) == 0 {
 		return math.Inf(1)
 	}
-	_, low, high := shift(c.blocks, r.Alpha/float64(max(1, r.Tests)))
+	_, low, high := ranktest.Shift(c.blocks, r.Alpha/float64(max(1, r.Tests)))
 	return (high - low) / 2
 }
 
@@ -488,8 +490,8 @@ func (c *Change) withholdForClock(o Options) {
 // verdict: no outcome could have been significant at its level.
 func (c *Change) explain(level float64) {
 	switch {
-	case c.Verdict != Ambiguous || c.Better == result.None || c.blocks.least() < level:
-	case len(c.States) == 0 || least(c.Old.N, c.New.N) >= level:
+	case c.Verdict != Ambiguous || c.Better == result.None || c.blocks.SmallestP() < level:
+	case len(c.States) == 0 || ranktest.SmallestP(c.Old.N, c.New.N) >= level:
 		c.TooLittle = true
 	default:
 		c.AddNote("too few windows in the same states of the machine for a verdict")
@@ -497,7 +499,7 @@ func (c *Change) explain(level float64) {
 }
 
 // Needed returns how many repeats each side needs for one of the report's tests to be significant.
-func (r *Report) Needed() int { return repeatsFor(r.Alpha, r.Tests) }
+func (r *Report) Needed() int { return ranktest.RepeatsFor(r.Alpha, r.Tests) }
 
 // means returns the geometric mean of the changes for each transport and metric.
 func means(changes []Change) []Mean {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"transportbench/core/base/parallel"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 )
 
@@ -69,7 +70,7 @@ func (t *thresholdTest) detectable(alpha float64) detectable {
 // shift. The interval of a shift moves with it, so the change is found if its end is at the limit.
 // It returns nil if there are too few values for an interval.
 func (c *Change) beyond(limit float64, above bool, alpha float64) *float64 {
-	ratio, low, high := shift(c.blocks, alpha)
+	ratio, low, high := ranktest.Shift(c.blocks, alpha)
 	end := high
 	if above {
 		end = low

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -39,7 +40,7 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 				case Worse:
 					worse++
 				}
-				if c.blocks.outside(1+*c.Change, 0) < o.Alpha && math.Abs(*c.Change) >= o.Floor {
+				if c.blocks.Outside(1+*c.Change, 0) < o.Alpha && math.Abs(*c.Change) >= o.Floor {
 					byEstimate++
 				}
 			}
@@ -198,7 +199,7 @@ func TestIntervalsBelongToTheVerdicts(t *testing.T) {
 			excludes := c.Low != nil && (*c.Low > o.Floor || *c.High < -o.Floor)
 			require.Equal(t, c.Verdict == Better || c.Verdict == Worse, excludes, "%s %v %v %v",
 				c.Verdict, *c.Low, *c.High, *c.PHolm)
-			if _, low, high := shift(c.blocks, o.Alpha); !excludes &&
+			if _, low, high := ranktest.Shift(c.blocks, o.Alpha); !excludes &&
 				(low > 1+o.Floor || high < 1-o.Floor) {
 				more++
 			}
@@ -243,7 +244,8 @@ func TestEqualTransportsAreNotToldApart(t *testing.T) {
 					p = append(p, *c.P)
 				}
 			}
-			if adjusted, _ := holm(p, o.Alpha); len(p) > 0 && slices.Min(adjusted) < o.Alpha {
+			if adjusted, _ := ranktest.Holm(p, o.Alpha); len(p) > 0 &&
+				slices.Min(adjusted) < o.Alpha {
 				wrongBest++
 			}
 		}

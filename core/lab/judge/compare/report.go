@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -92,8 +93,8 @@ type Change struct {
 	// Accepted is set if somebody has accepted that the change is Worse.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 
-	step   float64 // of the clock, in ns, if the metric is read from it; else 0
-	blocks blocks  // in which the values were compared; nil if they were not
+	step   float64         // of the clock, in ns, if the metric is read from it; else 0
+	blocks ranktest.Blocks // in which the values were compared; nil if they were not
 }
 
 // Acceptance says who has accepted a change for the worse, and why.

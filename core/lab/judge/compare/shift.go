@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/set"
 )
 
@@ -21,23 +22,14 @@ type Shift struct {
 	A, B int
 }
 
-// Relation relates a value of b to one of a. It ascends in b and descends in a, because the
-// interval of a shift depends on that.
-type Relation func(a, b float64) float64
-
-// Ratio returns b over a. Both are above 0.
-func Ratio(a, b float64) float64 { return b / a }
-
-// Subtract returns b minus a.
-func Subtract(a, b float64) float64 { return b - a }
-
 // NewShift estimates how b relates to a. ok is false if no state of the machine has values of both.
-func NewShift(a, b Values, relation Relation, states States, alpha float64) (shift Shift, ok bool) {
+func NewShift(a, b Values, relation ranktest.Relation, states States, alpha float64) (shift Shift,
+	ok bool) {
 	c := newComparison(newSample(a.Cell, a.Metric), newSample(b.Cell, b.Metric), states)
 	if len(c.blocks) == 0 {
 		return Shift{}, false
 	}
-	value, low, high := shiftBy(c.blocks, alpha, relation)
+	value, low, high := ranktest.ShiftBy(c.blocks, alpha, relation)
 	shift = Shift{Value: value, A: c.comparedA, B: c.comparedB}
 	if !math.IsInf(low, 0) {
 		shift.Low, shift.High = &low, &high

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 )
 
@@ -20,7 +21,8 @@ func TestShiftWithinStates(t *testing.T) {
 		for i := range b.Samples[result.Throughput] {
 			b.Samples[result.Throughput][i] += 100
 		}
-		s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract,
+		s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput},
+			ranktest.Subtract,
 			FindStates(newSet(a, b)), 0.05)
 		require.True(t, ok)
 		require.InDelta(t, 100, s.Value, 60)
@@ -34,12 +36,14 @@ func TestShiftWithinStates(t *testing.T) {
 
 func TestShiftOfTooFew(t *testing.T) {
 	a, b := cell(nil, 100, 101, 102), cell(nil, 110, 111, 112)
-	s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput}, Subtract,
+	s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput},
+		ranktest.Subtract,
 		States{}, 0.05)
 	require.True(t, ok)
 	require.InDelta(t, 10, s.Value, 1e-9)
 	require.Nil(t, s.Low)
 	require.Nil(t, s.High)
-	_, ok = NewShift(Values{&a, result.Throughput}, Values{&b, "other"}, Subtract, States{}, 0.05)
+	_, ok = NewShift(Values{&a, result.Throughput}, Values{&b, "other"}, ranktest.Subtract,
+		States{}, 0.05)
 	require.False(t, ok)
 }

@@ -150,102 +150,6 @@ func TestPowerWithinStates(t *testing.T) {
 	require.GreaterOrEqual(t, inside, trials*92/100)
 }
 
-// The p-value is that of all ways to deal the values of each block between the sides, with the
-// weights of van Elteren.
-func TestStratifiedRankTestIsAPermutationTest(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 1))
-	for try := range 60 {
-		step := float64(try%2) * 20
-		var s blocks
-		for range 2 + r.IntN(2) {
-			centre := 1000 * math.Pow(5, float64(r.IntN(2)))
-			s = append(s, block{sortedSample(r, 1+r.IntN(3), centre, 0.02, step),
-				sortedSample(r, 1+r.IntN(3), centre*1.02, 0.02, step)})
-		}
-		weights := s.weights()
-		observed := 0
-		for i, b := range s {
-			observed += weights[i] * wins(b.a, b.b)
-		}
-		below, above, total := 0, 0, 0
-		for _, w := range dealt(s, weights) {
-			total++
-			if w <= observed {
-				below++
-			}
-			if w >= observed {
-				above++
-			}
-		}
-		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), twoSided(s),
-			1e-9, "%v", s)
-		require.InDelta(t, min(1, 2/float64(total)), s.least(), 1e-9)
-	}
-}
-
-// dealt returns the statistic of each way to deal the values of each block.
-func dealt(s blocks, weights []int) []int {
-	if len(s) == 0 {
-		return []int{0}
-	}
-	all := slices.Concat(s[0].a, s[0].b)
-	rest := dealt(s[1:], weights[1:])
-	var list []int
-	for chosen := range 1 << len(all) {
-		var x, y []float64
-		for i, v := range all {
-			if chosen>>i&1 == 1 {
-				x = append(x, v)
-			} else {
-				y = append(y, v)
-			}
-		}
-		if len(x) != len(s[0].a) {
-			continue
-		}
-		for _, w := range rest {
-			list = append(list, w+weights[0]*wins(x, y))
-		}
-	}
-	return list
-}
-
-// The interval excludes 1 exactly where the stratified test rejects, and where the exact test ends
-// the normal approximation goes on.
-func TestStratifiedInterval(t *testing.T) {
-	r := rand.New(rand.NewPCG(6, 1))
-	for range 150 {
-		var s blocks
-		for state := range 2 + r.IntN(3) {
-			centre := 1000 * math.Pow(5, float64(state))
-			s = append(s, block{
-				sortedSample(r, 1+r.IntN(8), centre, 0.02, 0),
-				sortedSample(r, 1+r.IntN(8), centre*(1+0.02*r.NormFloat64()), 0.02, 0),
-			})
-		}
-		ratio, low, high := shift(s, 0.05)
-		require.LessOrEqual(t, low, ratio)
-		require.LessOrEqual(t, ratio, high)
-		require.Equal(t, twoSided(s) <= 0.05, low > 1 || high < 1, "%v", s)
-	}
-	var large blocks
-	for state := range 3 {
-		centre := 1000 * math.Pow(5, float64(state))
-		large = append(large, block{sortedSample(r, 40, centre, 0.02, 0),
-			sortedSample(r, 50, centre*1.004, 0.02, 0)})
-	}
-	weights := large.weights()
-	require.True(t, large.exact(weights, false))
-	statistic := 0
-	var ranked []rankedBlock
-	for i, b := range large {
-		ranked = append(ranked, rank(b))
-		statistic += weights[i] * ranked[i].statistic
-	}
-	fewer, more := normalTest(ranked, weights, statistic)
-	require.InDelta(t, twoSided(large), 2*min(fewer, more), 0.01)
-}
-
 // Interleaved sides are compared within about five rounds each, so a drift that is far larger than
 // the change does not hide it.
 func TestRounds(t *testing.T) {
@@ -269,7 +173,7 @@ func TestRounds(t *testing.T) {
 		within := newComparison(newSample(&a, result.Throughput), newSample(&b, result.Throughput),
 			States{})
 		require.Len(t, within.blocks, 4)
-		require.Len(t, within.blocks[0].a, roundsPerBlock)
+		require.Len(t, within.blocks[0].A, roundsPerBlock)
 		if one(t, newSet(a), newSet(b), o).Verdict == Better {
 			found++
 		}

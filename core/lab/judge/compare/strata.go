@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -91,7 +92,7 @@ func shareRounds(a, b sample) bool {
 
 // comparison is what the values of two samples can be compared in.
 type comparison struct {
-	blocks blocks
+	blocks ranktest.Blocks
 	// states has the values of both samples by state, in order of appearance; one entry named "" if
 	// there are no states to tell apart.
 	states []stateValues
@@ -131,24 +132,24 @@ func newComparison(a, b sample, states States) comparison {
 // addState adds the blocks of one state.
 func (c *comparison) addState(state string, a, b sample, states States, rounds bool) {
 	v := stateValues{state: state}
-	var current block
-	var list blocks
+	var current ranktest.Block
+	var list ranktest.Blocks
 	for i := range max(len(a.values), len(b.values)) {
 		if i < len(a.values) && a.state(i, states) == state {
-			v.a, current.a = append(v.a, a.values[i]), append(current.a, a.values[i])
+			v.a, current.A = append(v.a, a.values[i]), append(current.A, a.values[i])
 		}
 		if i < len(b.values) && b.state(i, states) == state {
-			v.b, current.b = append(v.b, b.values[i]), append(current.b, b.values[i])
+			v.b, current.B = append(v.b, b.values[i]), append(current.B, b.values[i])
 		}
-		if rounds && min(len(current.a), len(current.b)) >= roundsPerBlock {
-			list, current = append(list, current), block{}
+		if rounds && min(len(current.A), len(current.B)) >= roundsPerBlock {
+			list, current = append(list, current), ranktest.Block{}
 		}
 	}
 	if n := len(list); n > 0 { // the rest is too short for a block
-		list[n-1].a, list[n-1].b = append(list[n-1].a, current.a...),
-			append(list[n-1].b, current.b...)
+		list[n-1].A, list[n-1].B = append(list[n-1].A, current.A...),
+			append(list[n-1].B, current.B...)
 	} else {
-		list = blocks{current}
+		list = ranktest.Blocks{current}
 	}
 	if len(v.a)+len(v.b) > 0 {
 		c.states = append(c.states, v)
@@ -157,8 +158,8 @@ func (c *comparison) addState(state string, a, b sample, states States, rounds b
 		return
 	}
 	for _, one := range list {
-		slices.Sort(one.a)
-		slices.Sort(one.b)
+		slices.Sort(one.A)
+		slices.Sort(one.B)
 		c.blocks = append(c.blocks, one)
 	}
 	c.comparedA, c.comparedB = c.comparedA+len(v.a), c.comparedB+len(v.b)
@@ -202,7 +203,7 @@ func (c *comparison) changes(metric string) []StateChange {
 			change.New = new(result.Summarize(metric, s.b).Median)
 		}
 		if len(s.a) > 0 && len(s.b) > 0 {
-			ratio, _, _ := shift(blocks{{sorted(s.a), sorted(s.b)}}, 0.05)
+			ratio, _, _ := ranktest.Shift(ranktest.Blocks{{A: sorted(s.a), B: sorted(s.b)}}, 0.05)
 			change.Change = new(ratio - 1)
 		}
 		list = append(list, change)

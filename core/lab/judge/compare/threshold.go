@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"transportbench/core/fabric/suggest"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -173,7 +174,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 					t.Limit, t.Above}
 				tests = append(tests, test)
 				if p = append(p, 1); c.P != nil {
-					p[len(p)-1] = c.blocks.beyond(1+t.Limit, t.Above)
+					p[len(p)-1] = c.blocks.Beyond(1+t.Limit, t.Above)
 				}
 			case t.Above && value > t.Limit || !t.Above && value < t.Limit:
 				list = append(list, Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric,
@@ -181,7 +182,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 			}
 		}
 	}
-	adjusted, levels := holm(p, o.Alpha)
+	adjusted, levels := ranktest.Holm(p, o.Alpha)
 	counts.Tests = len(tests)
 	for i, test := range tests {
 		c := test.change
@@ -191,15 +192,16 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]
 			list = append(list, test.breach)
-		case c.P != nil && c.blocks.least()/2 < levels[i]: // another change could have failed
-		case !c.OneLaunch && len(c.States) > 0 && least(c.Old.N, c.New.N)/2 < levels[i]:
+		case c.P != nil && c.blocks.SmallestP()/2 < levels[i]: // another change could have failed
+		case !c.OneLaunch && len(c.States) > 0 && ranktest.SmallestP(c.Old.N, c.New.N)/2 <
+			levels[i]:
 			counts.StatesApart++
 		default:
 			counts.TooLittle++
 		}
 	}
 	if counts.TooLittle > 0 {
-		counts.Needed = repeatsFor(2*o.Alpha, len(tests)) // of one-sided tests
+		counts.Needed = ranktest.RepeatsFor(2*o.Alpha, len(tests)) // of one-sided tests
 	}
 	return list, counts, detectables
 }

@@ -1,4 +1,4 @@
-package compare
+package ranktest
 
 import (
 	"cmp"
@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// block has values that may be compared with each other: some of each side, sorted.
-type block struct{ a, b []float64 }
+// Block has values that may be compared with each other: some of each side, sorted.
+type Block struct{ A, B []float64 }
 
-// blocks are two samples in blocks. Each block has values of both sides.
-type blocks []block
+// Blocks are two samples in blocks. Each block has values of both sides.
+type Blocks []Block
 
 // The bounds up to which p is exact.
 const (
@@ -24,30 +24,30 @@ const (
 	exactRange = 200_000
 )
 
-// outside returns the two-sided p-value of the ratio of b to a being within the limits 1-least and
+// Outside returns the two-sided p-value of the ratio of b to a being within the limits 1-least and
 // 1+least. ratio is its estimate, which decides the limit that is tested: the test against the
 // other cannot reject. With least 0 it is the test of no difference. It returns 1 if there are no
 // blocks.
-func (s blocks) outside(ratio, least float64) float64 {
+func (s Blocks) Outside(ratio, least float64) float64 {
 	if ratio > 1 {
-		return min(1, 2*s.beyond(1+least, true))
+		return min(1, 2*s.Beyond(1+least, true))
 	}
-	return min(1, 2*s.beyond(1-least, false))
+	return min(1, 2*s.Beyond(1-least, false))
 }
 
-// beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is
+// Beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is
 // set, else of its being at least the limit. If the ratio is the limit, a times the limit and b are
 // exchangeable, so their rank test has its level there.
-func (s blocks) beyond(limit float64, above bool) float64 {
+func (s Blocks) Beyond(limit float64, above bool) float64 {
 	if limit <= 0 { // no ratio is below 0
 		return 1
 	}
 	if limit != 1 {
-		scaled := make(blocks, len(s))
+		scaled := make(Blocks, len(s))
 		for i, one := range s {
-			scaled[i] = block{make([]float64, len(one.a)), one.b}
-			for j, x := range one.a {
-				scaled[i].a[j] = x * limit
+			scaled[i] = Block{make([]float64, len(one.A)), one.B}
+			for j, x := range one.A {
+				scaled[i].A[j] = x * limit
 			}
 		}
 		s = scaled
@@ -64,7 +64,7 @@ func (s blocks) beyond(limit float64, above bool) float64 {
 // more are the probabilities that a wins as few or as many pairs as it does. With one block it is
 // the Mann-Whitney test. It is a permutation test within blocks, exact with and without ties;
 // beyond the bounds above it uses the normal approximation. It returns 1 if there are no blocks.
-func rankTest(s blocks) (fewer, more float64) {
+func rankTest(s Blocks) (fewer, more float64) {
 	if len(s) == 0 {
 		return 1, 1
 	}
@@ -85,7 +85,7 @@ func rankTest(s blocks) (fewer, more float64) {
 	}
 	d := distribution{1}
 	for i, r := range ranked {
-		d = d.plus(permutations(r.doubled, len(s[i].a), 2), weights[i])
+		d = d.plus(permutations(r.doubled, len(s[i].A), 2), weights[i])
 	}
 	return d.tails(statistic)
 }
@@ -93,16 +93,16 @@ func rankTest(s blocks) (fewer, more float64) {
 // weights returns the weights of van Elteren, 1/(n+m+1), as small whole numbers. They have the
 // greatest power against a shift that is the same in all blocks. Rounding them costs power only:
 // the test is exact for any weights.
-func (s blocks) weights() []int {
+func (s Blocks) weights() []int {
 	const precision = 4
 	largest := 0
 	for _, b := range s {
-		largest = max(largest, len(b.a)+len(b.b)+1)
+		largest = max(largest, len(b.A)+len(b.B)+1)
 	}
 	list := make([]int, len(s))
 	divisor := 0
 	for i, b := range s {
-		list[i] = int(math.Round(float64(precision*largest) / float64(len(b.a)+len(b.b)+1)))
+		list[i] = int(math.Round(float64(precision*largest) / float64(len(b.A)+len(b.B)+1)))
 		divisor = gcd(divisor, list[i])
 	}
 	for i := range list {
@@ -119,13 +119,13 @@ func gcd(a, b int) int {
 }
 
 // exact reports whether the distribution of the statistic is small enough to compute.
-func (s blocks) exact(weights []int, tied bool) bool {
+func (s Blocks) exact(weights []int, tied bool) bool {
 	most, values := exactUntied, 0
 	if tied {
 		most = exactTied
 	}
 	for i, b := range s {
-		product := len(b.a) * len(b.b)
+		product := len(b.A) * len(b.B)
 		if values += weights[i] * product; product > most {
 			return false
 		}
@@ -147,17 +147,17 @@ type rankedBlock struct {
 }
 
 // rank ranks the values of a block.
-func rank(b block) rankedBlock {
-	r := rankedBlock{n: len(b.a), m: len(b.b)}
+func rank(b Block) rankedBlock {
+	r := rankedBlock{n: len(b.A), m: len(b.B)}
 	total := r.n + r.m
 	values := make([]float64, 0, total)
 	inA := make([]bool, 0, total)
 	for i, j := 0, 0; i < r.n || j < r.m; {
-		if j == r.m || i < r.n && b.a[i] <= b.b[j] {
-			values, inA = append(values, b.a[i]), append(inA, true)
+		if j == r.m || i < r.n && b.A[i] <= b.B[j] {
+			values, inA = append(values, b.A[i]), append(inA, true)
 			i++
 		} else {
-			values, inA = append(values, b.b[j]), append(inA, false)
+			values, inA = append(values, b.B[j]), append(inA, false)
 			j++
 		}
 	}
@@ -229,21 +229,21 @@ var untiedCache sync.Map
 
 // untied returns the distribution of the statistic, not doubled, of blocks without ties. It depends
 // on their sizes only.
-func untied(s blocks, weights []int) distribution {
+func untied(s Blocks, weights []int) distribution {
 	var key strings.Builder
 	for i, b := range s {
-		fmt.Fprintf(&key, "%d %d %d,", len(b.a), len(b.b), weights[i])
+		fmt.Fprintf(&key, "%d %d %d,", len(b.A), len(b.B), weights[i])
 	}
 	if d, known := untiedCache.Load(key.String()); known {
 		return d.(distribution)
 	}
 	d := distribution{1}
 	for i, b := range s {
-		ranks := make([]int, len(b.a)+len(b.b))
+		ranks := make([]int, len(b.A)+len(b.B))
 		for r := range ranks {
 			ranks[r] = r + 1
 		}
-		d = d.plus(permutations(ranks, len(b.a), 1), weights[i])
+		d = d.plus(permutations(ranks, len(b.A), 1), weights[i])
 	}
 	untiedCache.Store(key.String(), d)
 	return d
@@ -302,23 +302,23 @@ func choose(n, k int) float64 {
 	return math.Round(c)
 }
 
-// least returns the smallest p that two samples of these sizes can have.
-func least(n, m int) float64 { return min(1, 2/choose(n+m, n)) }
+// SmallestP returns the smallest p that two samples of these sizes can have.
+func SmallestP(n, m int) float64 { return min(1, 2/choose(n+m, n)) }
 
-// least returns the smallest p that samples in these blocks can have.
-func (s blocks) least() float64 {
+// SmallestP returns the smallest p that samples in these blocks can have.
+func (s Blocks) SmallestP() float64 {
 	p := 2.0
 	for _, b := range s {
-		p /= choose(len(b.a)+len(b.b), len(b.a))
+		p /= choose(len(b.A)+len(b.B), len(b.A))
 	}
 	return min(1, p)
 }
 
-// repeatsFor returns the least number of repeats a side with which one of several tests can get
+// RepeatsFor returns the least number of repeats a side with which one of several tests can get
 // below alpha.
-func repeatsFor(alpha float64, tests int) int {
+func RepeatsFor(alpha float64, tests int) int {
 	n := 1
-	for n < 1000 && least(n, n)*float64(max(tests, 1)) >= alpha {
+	for n < 1000 && SmallestP(n, n)*float64(max(tests, 1)) >= alpha {
 		n++
 	}
 	return n
@@ -327,7 +327,7 @@ func repeatsFor(alpha float64, tests int) int {
 // margin returns the weight of the smallest pairs that lie outside of the interval, which is that
 // of the largest: the largest k for which the probability that the statistic is below k is at most
 // alpha/2. It is 0 if the samples are too small for any interval.
-func (s blocks) margin(weights []int, alpha float64) int {
+func (s Blocks) margin(weights []int, alpha float64) int {
 	if s.exact(weights, false) {
 		sum := 0.0
 		d := untied(s, weights)
@@ -340,7 +340,7 @@ func (s blocks) margin(weights []int, alpha float64) int {
 	}
 	mean, variance := 0.0, 0.0
 	for i, b := range s {
-		n, m, w := float64(len(b.a)), float64(len(b.b)), float64(weights[i])
+		n, m, w := float64(len(b.A)), float64(len(b.B)), float64(weights[i])
 		mean += w * n * m / 2
 		variance += w * w * n * m * (n + m + 1) / 12
 	}
@@ -350,34 +350,44 @@ func (s blocks) margin(weights []int, alpha float64) int {
 // mostForPairs is the largest sample size of which shiftBy takes all pairs.
 const mostForPairs = 500
 
-// shift returns how b relates to a as a ratio; see shiftBy. All values are positive. If the samples
+// Relation relates a value of b to one of a. It ascends in b and descends in a, because the
+// interval of a shift depends on that.
+type Relation func(a, b float64) float64
+
+// Ratio returns b over a. Both are above 0.
+func Ratio(a, b float64) float64 { return b / a }
+
+// Subtract returns b minus a.
+func Subtract(a, b float64) float64 { return b - a }
+
+// Shift returns how b relates to a as a ratio; see shiftBy. All values are positive. If the samples
 // are too small for an interval, low is 0 and high infinite.
-func shift(s blocks, alpha float64) (ratio, low, high float64) {
-	ratio, low, high = shiftBy(s, alpha, Ratio)
+func Shift(s Blocks, alpha float64) (ratio, low, high float64) {
+	ratio, low, high = ShiftBy(s, alpha, Ratio)
 	return ratio, max(low, 0), high
 }
 
-// shiftBy returns how b relates to a: the weighted median of the relations of each value of b to
+// ShiftBy returns how b relates to a: the weighted median of the relations of each value of b to
 // each of a in the same block, and its interval at 1-alpha, which excludes no change if the test's
 // p is below alpha. With one block it is the Hodges-Lehmann estimate. If the samples are too small
 // for an interval, that is infinite. There must be a block.
-func shiftBy(s blocks, alpha float64, relation Relation) (value, low, high float64) {
-	few := make(blocks, len(s))
+func ShiftBy(s Blocks, alpha float64, relation Relation) (value, low, high float64) {
+	few := make(Blocks, len(s))
 	count := 0
 	for i, b := range s {
-		few[i] = block{thinned(b.a), thinned(b.b)}
-		count += len(few[i].a) * len(few[i].b)
+		few[i] = Block{thinned(b.A), thinned(b.B)}
+		count += len(few[i].A) * len(few[i].B)
 	}
 	weights := few.weights()
 	pairs := make([]weighted, 0, count)
 	total := 0
 	for i, b := range few {
-		for _, y := range b.b {
-			for _, x := range b.a {
+		for _, y := range b.B {
+			for _, x := range b.A {
 				pairs = append(pairs, weighted{relation(x, y), weights[i]})
 			}
 		}
-		total += weights[i] * len(b.a) * len(b.b)
+		total += weights[i] * len(b.A) * len(b.B)
 	}
 	slices.SortFunc(pairs, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
 	value = (valueAt(pairs, (total+1)/2) + valueAt(pairs, total/2+1)) / 2
@@ -417,11 +427,11 @@ func thinned(sorted []float64) []float64 {
 	return few
 }
 
-// holm adjusts p-values for the number of tests. The family-wise error rate stays below alpha
+// Holm adjusts p-values for the number of tests. The family-wise error rate stays below alpha
 // however the tests depend on each other (Holm 1979). levels are those at which it tested each
 // p-value: alpha over the number of tests for the smallest, over one less for the next, and so on
 // up to the first that is not rejected, which has its level in common with the rest.
-func holm(p []float64, alpha float64) (adjusted, levels []float64) {
+func Holm(p []float64, alpha float64) (adjusted, levels []float64) {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

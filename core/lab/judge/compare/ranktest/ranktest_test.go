@@ -1,4 +1,4 @@
-package compare
+package ranktest
 
 import (
 	"math"
@@ -12,10 +12,10 @@ import (
 )
 
 // alone returns two sorted samples as one block.
-func alone(a, b []float64) blocks { return blocks{{a, b}} }
+func alone(a, b []float64) Blocks { return Blocks{{a, b}} }
 
 // twoSided returns the p-value of the test of no difference.
-func twoSided(s blocks) float64 {
+func twoSided(s Blocks) float64 {
 	fewer, more := rankTest(s)
 	return min(1, 2*min(fewer, more))
 }
@@ -93,7 +93,7 @@ func TestRankTestOfLargeTiedSamples(t *testing.T) {
 
 // exactly is the exact p-value of samples with ties.
 func exactly(a, b []float64) float64 {
-	r := rank(block{a, b})
+	r := rank(Block{a, b})
 	below, above := permutations(r.doubled, len(a), 2).tails(r.statistic)
 	return min(1, 2*min(below, above))
 }
@@ -126,11 +126,11 @@ func TestRankTestOfLargeSamples(t *testing.T) {
 }
 
 func TestLeast(t *testing.T) {
-	require.InDelta(t, 2.0/184756, least(10, 10), 1e-12)
-	require.InDelta(t, least(10, 10), twoSided(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+	require.InDelta(t, 2.0/184756, SmallestP(10, 10), 1e-12)
+	require.InDelta(t, SmallestP(10, 10), twoSided(alone([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
 		[]float64{11, 12, 13, 14, 15, 16, 17, 18, 19, 20})), 1e-12)
-	require.Equal(t, 4, repeatsFor(0.05, 1)) // 3 against 3 reach 0.1
-	require.Equal(t, 11, repeatsFor(0.05, 10_000))
+	require.Equal(t, 4, RepeatsFor(0.05, 1)) // 3 against 3 reach 0.1
+	require.Equal(t, 11, RepeatsFor(0.05, 10_000))
 }
 
 // The interval excludes 1 exactly where the test rejects.
@@ -140,12 +140,12 @@ func TestIntervalBelongsToTheTest(t *testing.T) {
 		n, m := 4+r.IntN(46), 4+r.IntN(46)
 		a, b := sortedSample(r, n, 1000, 0.02, 0),
 			sortedSample(r, m, 1000*(1+0.02*r.NormFloat64()), 0.02, 0)
-		ratio, low, high := shift(alone(a, b), 0.05)
+		ratio, low, high := Shift(alone(a, b), 0.05)
 		require.LessOrEqual(t, low, ratio)
 		require.LessOrEqual(t, ratio, high)
 		require.Equal(t, twoSided(alone(a, b)) <= 0.05, low > 1 || high < 1, "%v %v", a, b)
 	}
-	_, low, high := shift(alone([]float64{1, 2, 3}, []float64{1, 2, 3}), 0.05)
+	_, low, high := Shift(alone([]float64{1, 2, 3}, []float64{1, 2, 3}), 0.05)
 	require.Zero(t, low)
 	require.True(t, math.IsInf(high, 1))
 }
@@ -156,7 +156,7 @@ func TestIntervalCovers(t *testing.T) {
 		covered := 0
 		const trials = 200
 		for range trials {
-			_, low, high := shift(alone(sortedSample(r, n, 1000, 0.02, 0),
+			_, low, high := Shift(alone(sortedSample(r, n, 1000, 0.02, 0),
 				sortedSample(r, n, 1050, 0.02, 0)), 0.05)
 			if low <= 1.05 && 1.05 <= high {
 				covered++
@@ -168,7 +168,7 @@ func TestIntervalCovers(t *testing.T) {
 
 func TestShiftOfLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	ratio, low, high := shift(alone(sortedSample(r, 2000, 1000, 0.02, 0),
+	ratio, low, high := Shift(alone(sortedSample(r, 2000, 1000, 0.02, 0),
 		sortedSample(r, 2000, 1100, 0.02, 0)), 0.05)
 	require.InDelta(t, 1.1, ratio, 0.005)
 	require.Less(t, low, ratio)
@@ -177,13 +177,13 @@ func TestShiftOfLargeSamples(t *testing.T) {
 
 func TestHolm(t *testing.T) {
 	// The worked example of the method's page in R: p.adjust(p, "holm").
-	adjusted, levels := holm([]float64{0.01, 0.02, 0.03, 0.04}, 0.05)
+	adjusted, levels := Holm([]float64{0.01, 0.02, 0.03, 0.04}, 0.05)
 	require.InDeltaSlice(t, []float64{0.04, 0.06, 0.06, 0.06}, adjusted, 1e-12)
 	require.InDeltaSlice(t, []float64{0.0125, 0.05 / 3, 0.05 / 3, 0.05 / 3}, levels, 1e-12)
-	adjusted, levels = holm([]float64{0.15, 0.001, 0.9}, 0.05)
+	adjusted, levels = Holm([]float64{0.15, 0.001, 0.9}, 0.05)
 	require.InDeltaSlice(t, []float64{0.3, 0.003, 0.9}, adjusted, 1e-12)
 	require.InDeltaSlice(t, []float64{0.025, 0.05 / 3, 0.025}, levels, 1e-12)
-	adjusted, levels = holm(nil, 0.05)
+	adjusted, levels = Holm(nil, 0.05)
 	require.Empty(t, adjusted)
 	require.Empty(t, levels)
 }
@@ -198,4 +198,100 @@ func BenchmarkRankTest(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The p-value is that of all ways to deal the values of each block between the sides, with the
+// weights of van Elteren.
+func TestStratifiedRankTestIsAPermutationTest(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 1))
+	for try := range 60 {
+		step := float64(try%2) * 20
+		var s Blocks
+		for range 2 + r.IntN(2) {
+			centre := 1000 * math.Pow(5, float64(r.IntN(2)))
+			s = append(s, Block{sortedSample(r, 1+r.IntN(3), centre, 0.02, step),
+				sortedSample(r, 1+r.IntN(3), centre*1.02, 0.02, step)})
+		}
+		weights := s.weights()
+		observed := 0
+		for i, b := range s {
+			observed += weights[i] * wins(b.A, b.B)
+		}
+		below, above, total := 0, 0, 0
+		for _, w := range dealt(s, weights) {
+			total++
+			if w <= observed {
+				below++
+			}
+			if w >= observed {
+				above++
+			}
+		}
+		require.InDelta(t, min(1, 2*float64(min(below, above))/float64(total)), twoSided(s),
+			1e-9, "%v", s)
+		require.InDelta(t, min(1, 2/float64(total)), s.SmallestP(), 1e-9)
+	}
+}
+
+// dealt returns the statistic of each way to deal the values of each block.
+func dealt(s Blocks, weights []int) []int {
+	if len(s) == 0 {
+		return []int{0}
+	}
+	all := slices.Concat(s[0].A, s[0].B)
+	rest := dealt(s[1:], weights[1:])
+	var list []int
+	for chosen := range 1 << len(all) {
+		var x, y []float64
+		for i, v := range all {
+			if chosen>>i&1 == 1 {
+				x = append(x, v)
+			} else {
+				y = append(y, v)
+			}
+		}
+		if len(x) != len(s[0].A) {
+			continue
+		}
+		for _, w := range rest {
+			list = append(list, w+weights[0]*wins(x, y))
+		}
+	}
+	return list
+}
+
+// The interval excludes 1 exactly where the stratified test rejects, and where the exact test ends
+// the normal approximation goes on.
+func TestStratifiedInterval(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	for range 150 {
+		var s Blocks
+		for state := range 2 + r.IntN(3) {
+			centre := 1000 * math.Pow(5, float64(state))
+			s = append(s, Block{
+				sortedSample(r, 1+r.IntN(8), centre, 0.02, 0),
+				sortedSample(r, 1+r.IntN(8), centre*(1+0.02*r.NormFloat64()), 0.02, 0),
+			})
+		}
+		ratio, low, high := Shift(s, 0.05)
+		require.LessOrEqual(t, low, ratio)
+		require.LessOrEqual(t, ratio, high)
+		require.Equal(t, twoSided(s) <= 0.05, low > 1 || high < 1, "%v", s)
+	}
+	var large Blocks
+	for state := range 3 {
+		centre := 1000 * math.Pow(5, float64(state))
+		large = append(large, Block{sortedSample(r, 40, centre, 0.02, 0),
+			sortedSample(r, 50, centre*1.004, 0.02, 0)})
+	}
+	weights := large.weights()
+	require.True(t, large.exact(weights, false))
+	statistic := 0
+	var ranked []rankedBlock
+	for i, b := range large {
+		ranked = append(ranked, rank(b))
+		statistic += weights[i] * ranked[i].statistic
+	}
+	fewer, more := normalTest(ranked, weights, statistic)
+	require.InDelta(t, twoSided(large), 2*min(fewer, more), 0.01)
 }
