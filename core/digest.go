@@ -25,7 +25,8 @@ import (
 //go:embed fabric/floor/*.s fabric/pow2/*.go
 //go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
-//go:embed runtime/kv/*.go runtime/rank/*.go runtime/workload/*.go
+//go:embed runtime/client/*.go runtime/daemon/*.go runtime/kv/*.go runtime/loop/*.go
+//go:embed runtime/rank/*.go runtime/wiring/*.go runtime/workload/*.go
 //go:embed transport/*.go
 var sources embed.FS
 

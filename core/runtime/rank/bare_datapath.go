@@ -9,6 +9,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/floor"
 	spinning "transportbench/core/fabric/spin"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 )
 
@@ -31,7 +32,7 @@ const (
 type bare struct {
 	ctx     context.Context
 	worker  transport.Worker
-	idle    *idler
+	idle    *loop.Idler
 	wait    spinning.Wait
 	stopped *atomic.Bool
 	peer    transport.PeerID
@@ -61,7 +62,7 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 		calls = max(probe.InFlight, 1)
 	}
 	b.ops = make([]transport.Op, 0, calls)
-	b.events = make([]transport.Event, min(max(calls, minPollBatch), maxPollBatch))
+	b.events = make([]transport.Event, min(max(calls, loop.MinBatch), loop.MaxBatch))
 	if !probe.Initiate {
 		return transport.Floor{}, b.follow()
 	}
@@ -69,11 +70,11 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 }
 
 // idler returns what the thread's loop does when it finds nothing.
-func (t *thread) idler() *idler {
+func (t *thread) idler() *loop.Idler {
 	if t.daemon != nil {
-		return &t.daemon.idle
+		return t.daemon.Idler()
 	}
-	return &t.client.idle
+	return t.client.Idler()
 }
 
 // lead measures for about d after the other side has answered the first call.
@@ -179,7 +180,7 @@ func (b *bare) poll() ([]transport.Event, error) {
 			return nil, context.Cause(b.ctx)
 		}
 		b.wait.Idle()
-		err = b.idle.pause()
+		err = b.idle.Pause()
 	} else {
 		b.wait.Found()
 	}

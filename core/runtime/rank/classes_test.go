@@ -26,14 +26,14 @@ func TestClassesOfTraffic(t *testing.T) {
 	require.Len(t, clients, len(sizes))
 	for _, only := range []int{0, 2, 3, 1, 0} {
 		for _, c := range clients {
-			c.live.reset()
+			c.Live.Reset()
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			for i, c := range clients {
 				for only == 0 || cfg.ClassOf(i) == only-1 {
-					if c.live.count.Load() > 10 {
+					if c.Live.Count.Load() > 10 {
 						break
 					}
 					time.Sleep(time.Millisecond)

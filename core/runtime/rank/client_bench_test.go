@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/wiring"
 )
 
 // BenchmarkClient is the client's part of BenchmarkOverhead for the other loops: open ones, and
@@ -40,8 +42,8 @@ func BenchmarkClient(b *testing.B) {
 				cfg.Keys = min(cfg.Keys, overheadKeys)
 				null, err := newNullServer(cfg)
 				require.NoError(b, err)
-				w := wiring{cfg, 1, nil}
-				client, err := newClientOf(w, 0, config.IdleSpin, null, n, replayed)
+				w := wiring.Wiring{Config: cfg, Rank: 1}
+				client, err := client.NewWith(w, 0, config.IdleSpin, null, n, replayed)
 				require.NoError(b, err)
 				least := math.MaxFloat64
 				o := &overhead{client: client}

@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
 )
 
 // crew is the clients of a rank that share a processor and yield it to each other. One OS thread
@@ -63,62 +64,12 @@ func (r *Rank) runCrew(c *crew, results []threadResult, run *windowRun, length t
 		windows[i] = r.newThreadWindow(t, &results[t.id.Client-first], run, length)
 		run.entered.Done()
 	}
-	errs := c.run(&r.state, windows)
+	members := make([]client.Member, len(windows))
+	for i, w := range windows {
+		members[i] = client.Member{Client: w.t.client, AtBegin: w.begin, AtEnd: w.end}
+	}
+	errs := client.RunTogether(&r.state, members, func() { r.advance(record.StateStopped) })
 	for i, w := range windows {
 		w.finish(errs[i])
 	}
-}
-
-// run is client.run for all members. What one of them does outside of the measured time, it does
-// alone: the others wait, and their responses with them.
-func (c *crew) run(s *state, windows []*threadWindow) (errs []error) {
-	errs = make([]error, len(windows))
-	// each calls f for all members until one fails; then the window is over for all.
-	each := func(f func(*client, *threadWindow) error) {
-		for i, w := range windows {
-			if errs[i] == nil && s.now() != record.StateStopped {
-				if errs[i] = f(w.t.client, w); errs[i] != nil {
-					w.r.advance(record.StateStopped)
-				}
-			}
-		}
-	}
-	idle := &windows[0].t.client.idle
-	each(func(m *client, _ *threadWindow) error { return m.settle(s) })
-	for s.now() == record.StateReady {
-		idle.yieldCore()
-	}
-	each(func(m *client, w *threadWindow) error { return m.enter(s, w.begin) })
-	for s.measuring() {
-		found, silent := false, true
-		each(func(m *client, _ *threadWindow) error {
-			if m.silent {
-				return nil
-			}
-			silent = false
-			err := m.turn(s)
-			found = found || m.idle.found
-			return err
-		})
-		if silent {
-			stayOut(s)
-		}
-		if idle.streak++; !found || idle.streak >= busyYield {
-			idle.yieldCore()
-		}
-	}
-	for _, w := range windows {
-		w.t.client.leave(w.end)
-	}
-	each(func(m *client, _ *threadWindow) error { return m.drain(s) })
-	return errs
-}
-
-// turn is one measured iteration of a client whose thread serves others besides.
-func (c *client) turn(s *state) error {
-	c.gaps.restart()
-	c.idle.turns, c.idle.found = true, false
-	err := c.loop.run(s, 1)
-	c.idle.turns = false
-	return err
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -51,22 +53,22 @@ func TestDelegation(t *testing.T) {
 					}
 					ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 					for _, d := range daemonsOf(ranks) {
-						d.worker = wrap(d.worker)
-						d.out.worker = d.worker
-						g := d.delegation
-						g.siblings = wrap(g.siblings)
-						g.out.worker = g.siblings
+						d.Worker = wrap(d.Worker)
+						d.Out.Worker = d.Worker
+						g := d.Delegation
+						g.Siblings = wrap(g.Siblings)
+						g.Out.Worker = g.Siblings
 					}
 					runOnOneThread(t, ranks, 300)
 					sent, served := uint64(0), uint64(0)
 					for _, d := range daemonsOf(ranks) {
-						require.Zero(t, d.counts.outcomes[kv.OutcomeRejected])
-						require.Positive(t, d.counts.requests, "every daemon owns keys")
-						require.Equal(t, d.counts.incoming+d.counts.local+d.counts.forSiblings,
-							d.counts.requests+d.counts.delegated)
-						require.True(t, d.out.empty() && d.delegation.out.empty())
-						require.Len(t, d.delegation.forwards.free, len(d.delegation.forwards.list))
-						sent, served = sent+d.counts.delegated, served+d.counts.forSiblings
+						require.Zero(t, d.Counts.Outcomes[kv.OutcomeRejected])
+						require.Positive(t, d.Counts.Requests, "every daemon owns keys")
+						require.Equal(t, d.Counts.Incoming+d.Counts.Local+d.Counts.ForSiblings,
+							d.Counts.Requests+d.Counts.Delegated)
+						require.True(t, d.Out.Empty() && d.Delegation.Out.Empty())
+						require.Len(t, d.Delegation.Forwards.Free, len(d.Delegation.Forwards.List))
+						sent, served = sent+d.Counts.Delegated, served+d.Counts.ForSiblings
 					}
 					require.Equal(t, sent, served)
 					require.Positive(t, sent)
@@ -76,7 +78,7 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-func daemonsOf(ranks []*Rank) (list []*daemon) {
+func daemonsOf(ranks []*Rank) (list []*daemon.Daemon) {
 	for _, r := range ranks {
 		for _, t := range r.threads {
 			if t.daemon != nil {
@@ -120,20 +122,6 @@ func TestDelegatingWindow(t *testing.T) {
 	}
 }
 
-// TestDelegationToOneDaemon checks that a client calls one daemon of each rank.
-func TestDelegationToOneDaemon(t *testing.T) {
-	cfg := delegating(config.TopologyMeshDirect)
-	for number := range 2 * cfg.Clients {
-		r := newRoute(wiring{cfg: cfg, rank: number / cfg.Clients}, number)
-		for drawn := range cfg.TotalKeys() {
-			key, owner, peer := r.choose(uint64(drawn))
-			require.EqualValues(t, drawn, key)
-			require.EqualValues(t, kv.RankOf(key, cfg.Ranks), owner)
-			require.EqualValues(t, int(owner)*cfg.Daemons+number%cfg.Clients%cfg.Daemons, peer)
-		}
-	}
-}
-
 // TestDelegationBeyondLimit checks that a peer with more open requests than the run allows is an
 // error, and no failure of the process.
 func TestDelegationBeyondLimit(t *testing.T) {
@@ -146,41 +134,41 @@ func TestDelegationBeyondLimit(t *testing.T) {
 	}
 	var err error
 	for i := 0; err == nil; i++ {
-		require.LessOrEqual(t, i, len(d.delegation.forwards.list))
-		err = d.take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.out)
+		require.LessOrEqual(t, i, len(d.Delegation.Forwards.List))
+		err = d.Take(&transport.Event{Kind: transport.EventRequest, Payload: request}, &d.Out)
 	}
 	require.ErrorContains(t, err, "more open requests than")
-	for !d.out.full() {
-		d.out.add()
+	for !d.Out.Full() {
+		d.Out.Add()
 	}
-	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse})
+	_, err = d.Delegation.Forwards.Respond(&transport.Event{Kind: transport.EventResponse})
 	require.ErrorContains(t, err, "more open requests than")
-	_, err = d.delegation.forwards.respond(&transport.Event{Kind: transport.EventResponse,
+	_, err = d.Delegation.Forwards.Respond(&transport.Event{Kind: transport.EventResponse,
 		Token: 1 << 40})
 	require.ErrorIs(t, err, transport.ErrCorrupt)
-	d.out.ops, d.delegation.out.ops = nil, nil
+	d.Out.Ops, d.Delegation.Out.Ops = nil, nil
 }
 
 func TestDelegationDoesNotAllocate(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), delegating(config.TopologyClientServer),
 		config.IdleYield)
 	runOnOneThread(t, ranks, 100)
-	var clients []*client
+	var clients []*client.Client
 	for _, r := range ranks {
 		clients = append(clients, r.clients()...)
 	}
 	daemons := daemonsOf(ranks)
 	for _, c := range clients {
-		c.begin(4, 1<<40)
-		require.NoError(t, c.load(1))
+		c.Begin(hour(4))
+		require.NoError(t, c.Load(1))
 	}
 	require.Zero(t, testing.AllocsPerRun(1, func() {
 		for range 10_000 {
 			for _, c := range clients {
-				require.NoError(t, c.step(true))
+				require.NoError(t, iterate(c, true))
 			}
 			for _, d := range daemons {
-				require.NoError(t, d.step())
+				require.NoError(t, d.Step())
 			}
 		}
 	}))

@@ -8,7 +8,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
@@ -122,55 +123,33 @@ func checkOperations(t *testing.T, cfg config.Config, c record.ClientReport) {
 	}
 }
 
-// TestRemoteShare counts the ranks that requests go to.
-func TestRemoteShare(t *testing.T) {
-	cfg := meshConfig(config.TopologyMeshDirect)
-	cfg.Ranks, cfg.RemoteShare = 4, 0.25
-	r := newRoute(wiring{cfg: cfg, rank: 2}, 7)
-	const draws = 100_000
-	to := make([]int, cfg.Ranks)
-	for i := range draws {
-		key, owner, peer := r.choose(uint64(i % cfg.TotalKeys()))
-		require.EqualValues(t, kv.RankOf(key, cfg.Ranks), peer)
-		require.Equal(t, peer != 2, r.remote(owner))
-		to[peer]++
-	}
-	for rank, count := range to {
-		want := 0.25 / 3
-		if rank == 2 {
-			want = 0.75
-		}
-		require.InEpsilon(t, want*draws, count, 0.05)
-	}
-}
-
 // TestMeshDoesNotAllocate runs requests through clients, links, daemons and the transport on one
 // thread.
 func TestMeshDoesNotAllocate(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
-	var clients []*client
-	var daemons []*daemon
+	var clients []*client.Client
+	var daemons []*daemon.Daemon
 	for _, r := range ranks {
 		daemons = append(daemons, r.threads[0].daemon)
 		clients = append(clients, r.threads[1].client)
-		r.threads[1].client.begin(4, 1<<40)
-		require.NoError(t, r.threads[1].client.load(1))
+		r.threads[1].client.Begin(hour(4))
+		require.NoError(t, r.threads[1].client.Load(1))
 	}
 	step := func(measuring bool) {
 		for i := range clients {
-			require.NoError(t, clients[i].step(measuring))
-			require.NoError(t, daemons[i].step())
+			require.NoError(t, iterate(clients[i], measuring))
+			require.NoError(t, daemons[i].Step())
 		}
 	}
 	allocations := testing.AllocsPerRun(1, func() {
-		for clients[0].counts.ops < 100_000 {
+		for clients[0].Counts.Ops < 100_000 {
 			step(true)
 		}
 	})
 	require.Zero(t, allocations)
-	require.Positive(t, clients[0].mesh.stages[0].samples)
-	for clients[0].inFlight+clients[1].inFlight > 0 {
+	require.Positive(t, clients[0].Mesh.Stages[0].Samples)
+	for clients[0].InFlight+clients[1].InFlight > 0 {
 		step(false)
 	}
 }
@@ -187,16 +166,16 @@ func TestSendPoll(t *testing.T) {
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 		for _, r := range ranks { // each client calls the other rank
 			c := r.threads[1].client
-			c.begin(1, 1<<40)
-			require.NoError(t, c.load(1))
+			c.Begin(hour(1))
+			require.NoError(t, c.Load(1))
 		}
 		near, far := ranks[0].threads[0].daemon, ranks[1].threads[0].daemon
-		require.NoError(t, far.step()) // forwards its client's call to near
+		require.NoError(t, far.Step()) // forwards its client's call to near
 		var order []string
-		near.worker = ordered{near.worker, "poll", &order}
-		near.out.worker = near.worker
-		near.proxy.links = ordered{near.proxy.links, "scan", &order}
-		require.NoError(t, near.step())
+		near.Worker = ordered{near.Worker, "poll", &order}
+		near.Out.Worker = near.Worker
+		near.Proxy.Links = ordered{near.Proxy.Links, "scan", &order}
+		require.NoError(t, near.Step())
 		require.Equal(t, want, order)
 	}
 }
@@ -225,32 +204,7 @@ func TestResponsesToNoForward(t *testing.T) {
 	d := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].threads[0].daemon
 	for _, token := range []transport.Token{0, 1 << 40} {
 		event := transport.Event{Kind: transport.EventResponse, Token: token}
-		require.ErrorIs(t, d.respond(&event), transport.ErrCorrupt)
+		require.ErrorIs(t, d.Respond(&event), transport.ErrCorrupt)
 	}
-	require.Len(t, d.proxy.forwards.free, len(d.proxy.forwards.list))
-}
-
-func TestWiring(t *testing.T) {
-	direct := wiring{cfg: meshConfig(config.TopologyMeshDirect), rank: 1}
-	direct.cfg.Ranks, direct.cfg.Daemons, direct.cfg.Clients = 3, 2, 4
-	require.Equal(t, 6, direct.workers())
-	require.Equal(t, 12, direct.peers())
-	peer, err := direct.peer(record.Thread{Rank: 1, Daemon: 0, Client: -1},
-		record.Thread{Rank: 2, Daemon: -1, Client: 3})
-	require.NoError(t, err)
-	require.EqualValues(t, 11, peer)
-
-	proxied := wiring{cfg: direct.cfg, rank: 1}
-	proxied.cfg.Topology = config.TopologyMeshProxied
-	require.Equal(t, 2, proxied.workers())
-	require.Equal(t, 2, proxied.peers())
-	for far, want := range map[int]transport.PeerID{0: 0, 2: 1} {
-		peer, err := proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1},
-			record.Thread{Rank: far, Daemon: 1, Client: -1})
-		require.NoError(t, err)
-		require.Equal(t, want, peer)
-	}
-	_, err = proxied.peer(record.Thread{Rank: 1, Daemon: 1, Client: -1},
-		record.Thread{Rank: 0, Daemon: 0, Client: -1})
-	require.ErrorContains(t, err, "have no connection")
+	require.Len(t, d.Proxy.Forwards.Free, len(d.Proxy.Forwards.List))
 }

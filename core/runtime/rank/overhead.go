@@ -12,7 +12,11 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
 )
@@ -100,25 +104,17 @@ func (r *Rank) apart() (daemons, clients []*thread) {
 // batch returns the mean number of calls that a poll of the last window, which may be the warm-up,
 // completed at the client or brought to the daemon, of polls that found any; 0 if there was none.
 func (t *thread) batch() float64 {
-	calls, polls := uint64(0), uint64(0)
 	if t.daemon != nil {
-		n := &t.daemon.atEnd
-		calls, polls = n.requests, n.loops-n.empty
-	} else {
-		n := &t.client.counts
-		calls, polls = n.ops, n.found
+		return t.daemon.Batch()
 	}
-	if polls == 0 {
-		return 0
-	}
-	return float64(calls) / float64(polls)
+	return t.client.Batch()
 }
 
 // overhead is the loop of a client or a daemon on a null transport. It is made once, because that
 // takes longer than measuring it.
 type overhead struct {
-	client *client // of the requests, for a daemon
-	daemon *daemon // nil to measure the client
+	client *client.Client // of the requests, for a daemon
+	daemon *daemon.Daemon // nil to measure the client
 
 	verifyNS, stampNS float64
 }
@@ -131,7 +127,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	batch float64) (o *overhead, err error) {
 	cfg := plan.Config
 	n, replayed := cfg.Requests()
-	open := wiring{cfg: cfg}.openRequests()
+	open := wiring.Wiring{Config: cfg}.OpenRequests()
 	if open == 0 { // one rank of mesh-proxied: its own clients' requests
 		open = cfg.CallsPerConnection()
 	}
@@ -148,7 +144,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 		n, _ = cfg.Requests()
 	}
 	if isDaemon {
-		cfg.InFlight = min(open, maxPollBatch)
+		cfg.InFlight = min(open, loop.MaxBatch)
 	}
 	if batch > 0 { // the null transports answer and bring all calls at once
 		cfg.InFlight = min(cfg.InFlight, max(1, int(math.Round(batch))))
@@ -168,36 +164,34 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	if err != nil {
 		return nil, err
 	}
-	if o.client, err = newClientOf(wiring{cfg, 1, plan.Kinds}, 0, plan.Idle, null, n,
-		replayed); err != nil {
+	w := wiring.Wiring{Config: cfg, Rank: 1, Kinds: plan.Kinds}
+	if o.client, err = client.NewWith(w, 0, plan.Idle, null, n, replayed); err != nil {
 		return nil, err
 	}
 	if isDaemon {
-		worker := newNullClient(o.client)
-		if o.daemon, err = newDaemon(wiring{cfg: cfg}, 0, plan.Idle, worker); err != nil {
+		worker := &nullClient{requests: o.client.Payloads(), batch: cfg.InFlight}
+		o.daemon, err = daemon.New(wiring.Wiring{Config: cfg}, 0, plan.Idle, worker)
+		if err != nil {
 			return o, err
 		}
 		// The rate floor of memory reads its payloads too: that is when they arrive. Those of
 		// sockets and devices do not.
-		o.daemon.sink.Unread = properties.Medium == transport.MediumMemory
-		if properties.Capabilities.DeviceMemory {
-			worker.device = true
-			o.daemon.device = &deviceLog{}
-		}
+		worker.device = properties.Capabilities.DeviceMemory
+		o.daemon.LeaveValues(worker.device, properties.Medium == transport.MediumMemory)
 		return o, nil
 	}
-	o.stampNS = sampleCost(o.client.clock)
+	o.stampNS = client.SampleCost(machine.Calibrated())
 	if cfg.Service == config.ServiceStore && cfg.ReadsValues() {
-		o.verifyNS = verifyCost(null, o.client) / float64(cfg.VerifyEvery)
+		o.verifyNS = verifyCost(null, &cfg) / float64(cfg.VerifyEvery)
 	}
 	return o, nil
 }
 
 func (o *overhead) close() error {
 	if o.daemon == nil {
-		return o.client.close()
+		return o.client.Close()
 	}
-	return errors.Join(o.daemon.close(), o.client.close())
+	return errors.Join(o.daemon.Close(), o.client.Close())
 }
 
 // measure returns the nanoseconds of an operation: the median over parts of d.
@@ -210,33 +204,30 @@ func (o *overhead) measure(every int, d time.Duration) (float64, error) {
 
 func (o *overhead) measureClient(every int, d time.Duration) (float64, error) {
 	c := o.client
-	c.begin(every, d)
-	c.counts = clientCounts{}
-	var s state
-	s.advance(record.StateMeasuring)
-	if err := c.loop.begin(c.clock.Now()); err != nil {
+	c.Begin(client.Window{SampleEvery: every, Duration: d})
+	var s loop.State
+	s.Advance(record.StateMeasuring)
+	clock := machine.Calibrated()
+	if err := c.Load(clock.Now()); err != nil {
 		return 0, err
 	}
-	cost, err := inParts(c.clock, d, func(n int) (uint64, error) {
-		err := c.loop.run(&s, n)
-		return c.counts.ops, err
-	})
-	return cost, errors.Join(err, c.drain(&s))
+	cost, err := inParts(clock, d, func(n int) (uint64, error) { return c.Iterate(&s, n) })
+	return cost, errors.Join(err, c.Drain(&s))
 }
 
 func (o *overhead) measureDaemon(d time.Duration) (float64, error) {
-	var s state
-	s.advance(record.StateMeasuring)
-	o.daemon.begin()
-	return inParts(o.daemon.clock, d, func(n int) (uint64, error) {
+	var s loop.State
+	s.Advance(record.StateMeasuring)
+	o.daemon.Begin()
+	return inParts(machine.Calibrated(), d, func(n int) (uint64, error) {
 		for range n {
-			if s.measuring() { // as in run
-				if err := o.daemon.step(); err != nil {
+			if s.Measuring() { // as in run
+				if err := o.daemon.Step(); err != nil {
 					return 0, err
 				}
 			}
 		}
-		return o.daemon.counts.requests, nil
+		return o.daemon.Requests(), nil
 	})
 }
 
@@ -279,20 +270,24 @@ func inParts(clock *machine.Clock, d time.Duration, steps func(n int) (uint64, e
 }
 
 // verifyCost measures how many nanoseconds the checksum adds to the check of one response.
-func verifyCost(null *nullServer, c *client) float64 {
+func verifyCost(null *nullServer, cfg *config.Config) float64 {
+	clock, size := machine.Calibrated(), kv.AnySize
+	if cfg.ValueSize.Fixed() {
+		size = cfg.ValueSize.Max()
+	}
 	const budget = time.Millisecond / 20
 	cost := func(sum bool) float64 {
-		start, limit := c.clock.Now(), c.clock.Ticks(budget)
+		start, limit := clock.Now(), clock.Ticks(budget)
 		rounds, elapsed := 0, uint64(0)
 		for n := 1; elapsed < limit; n = min(2*n, 16) { // large values take long
 			for range n {
-				key := uint64(rounds) % uint64(c.cfg.Keys)
-				kv.Check(null.entry(key), key, 0, int(c.readSize), sum)
+				key := uint64(rounds) % uint64(cfg.Keys)
+				kv.Check(null.entry(key), key, 0, size, sum)
 				rounds++
 			}
-			elapsed = c.clock.Now() - start
+			elapsed = clock.Now() - start
 		}
-		return float64(c.clock.Nanos(elapsed)) / float64(rounds)
+		return float64(clock.Nanos(elapsed)) / float64(rounds)
 	}
 	// Interruptions only make a measurement longer, so take the minimum.
 	with, without := cost(true), cost(false)
@@ -308,7 +303,7 @@ type nullServer struct {
 	nullWorker
 	posted  []transport.Op // since the last poll: the client's, or copied
 	copied  []transport.Op
-	service service
+	service loop.Service
 	headers [][kv.HeaderSize]byte // responses of a sink
 	next    int                   // in headers, circular
 	stride  int
@@ -319,10 +314,13 @@ type nullServer struct {
 // nullWorker has the methods that do nothing.
 type nullWorker struct{}
 
-func (nullWorker) Address() []byte                                         { return nil }
+func (nullWorker) Address() []byte { return nil }
+
 func (nullWorker) Connect(context.Context, transport.PeerID, []byte) error { return nil }
-func (nullWorker) Flush() error                                            { return nil }
-func (nullWorker) Close() error                                            { return nil }
+
+func (nullWorker) Flush() error { return nil }
+
+func (nullWorker) Close() error { return nil }
 
 var (
 	_ transport.Worker = (*nullServer)(nil)
@@ -331,10 +329,10 @@ var (
 
 func newNullServer(cfg config.Config) (*nullServer, error) {
 	w := &nullServer{
-		copied: make([]transport.Op, 0, cfg.InFlight), service: serviceOf(cfg),
+		copied: make([]transport.Op, 0, cfg.InFlight), service: loop.ServiceOf(cfg),
 		headers: make([][kv.HeaderSize]byte, cfg.InFlight), stride: cfg.LargestMessage(),
 	}
-	if w.service != serviceStore {
+	if w.service != loop.ServiceStore {
 		return w, nil
 	}
 	store, err := kv.NewStore(cfg.Keys, cfg.ValueSize.Max())
@@ -377,7 +375,7 @@ func (w *nullServer) Post(ops []transport.Op) (int, error) {
 }
 
 func (w *nullServer) response(request []byte) []byte {
-	if w.service == serviceSink {
+	if w.service == loop.ServiceSink {
 		header := &w.headers[w.next]
 		if w.next++; w.next == len(w.headers) {
 			w.next = 0
@@ -404,7 +402,7 @@ func (w *nullServer) Poll(events []transport.Event) (int, error) {
 	for i := range ops {
 		op, e := &ops[i], &events[i]
 		response := op.Payload
-		if w.service != serviceEcho {
+		if w.service != loop.ServiceEcho {
 			response = w.response(response)
 		}
 		e.Kind = transport.EventResponse
@@ -430,15 +428,6 @@ type nullClient struct {
 	batch    int  // requests that can be open
 	open     int  // requests without a reply
 	device   bool // deliver only the header
-}
-
-// newNullClient returns a worker with the requests of a client.
-func newNullClient(c *client) *nullClient {
-	w := &nullClient{batch: c.cfg.InFlight}
-	for i := range c.calls {
-		w.requests = append(w.requests, c.requests[i].Payload)
-	}
-	return w
 }
 
 func (w *nullClient) Post(ops []transport.Op) (int, error) {

@@ -12,6 +12,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -66,12 +67,12 @@ func BenchmarkOverhead(b *testing.B) {
 
 // nullCost measures the calls that a loop makes to its null transport, without the loop.
 func nullCost(b *testing.B, o *overhead, d time.Duration) float64 {
-	w, events, ops := o.client.worker, o.client.events, o.client.requests[:o.client.cfg.InFlight]
+	w, events, ops := o.client.Worker, o.client.Events, o.client.Requests[:o.client.Config.InFlight]
 	if o.daemon != nil {
-		w, events = o.daemon.worker, o.daemon.events
+		w, events = o.daemon.Worker, o.daemon.Events
 	}
 	done := uint64(0)
-	cost, err := inParts(o.client.clock, d, func(n int) (uint64, error) {
+	cost, err := inParts(machine.Calibrated(), d, func(n int) (uint64, error) {
 		for range n {
 			found, err := w.Poll(events)
 			if err == nil {
@@ -103,7 +104,7 @@ func TestOverheadReadsWhatTheFloorReads(t *testing.T) {
 		o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, true,
 			transport.Properties{Medium: medium}, 0)
 		require.NoError(t, err)
-		require.Equal(t, unread, o.daemon.sink.Unread, medium)
+		require.Equal(t, unread, o.daemon.Sink.Unread, medium)
 		require.NoError(t, o.close())
 	}
 }
@@ -122,7 +123,7 @@ func TestOverheadOfLargePayloads(t *testing.T) {
 			o, err := newOverhead(record.Plan{Config: cfg, Idle: config.IdleSpin}, isDaemon,
 				transport.Properties{}, 0)
 			require.NoError(t, err)
-			require.LessOrEqual(t, len(o.client.buffers), overheadBytes)
+			require.LessOrEqual(t, len(o.client.Buffers), overheadBytes)
 			cost, err := o.measure(1, time.Millisecond)
 			require.NoError(t, err)
 			require.Positive(t, cost)
@@ -168,24 +169,24 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 			require.NoError(t, err)
 		}
 		o := ranks[0].threads[0].overhead
-		for o.daemon.worker.(*nullClient).open > 0 {
-			require.NoError(t, o.daemon.step())
+		for o.daemon.Worker.(*nullClient).open > 0 {
+			require.NoError(t, o.daemon.Step())
 		}
-		served := o.daemon.counts.requests
-		require.NoError(t, o.daemon.step())
-		require.EqualValues(t, want, o.daemon.counts.requests-served)
+		served := o.daemon.Counts.Requests
+		require.NoError(t, o.daemon.Step())
+		require.EqualValues(t, want, o.daemon.Counts.Requests-served)
 
 		c := ranks[1].threads[0].overhead.client
-		require.NoError(t, c.load(c.clock.Now()))
-		done := c.counts.ops
-		require.NoError(t, c.step(true))
-		require.EqualValues(t, want, c.counts.ops-done)
+		require.NoError(t, c.Load(c.Clock.Now()))
+		done := c.Counts.Ops
+		require.NoError(t, iterate(c, true))
+		require.EqualValues(t, want, c.Counts.Ops-done)
 	}
 	for batch, want := range map[float64]int{0: 8, 0.2: 1, 2.6: 3, 100: 8} {
 		o, err := newOverhead(record.Plan{Config: testConfig(), Idle: config.IdleSpin}, false,
 			transport.Properties{}, batch)
 		require.NoError(t, err)
-		require.Equal(t, want, o.client.cfg.InFlight, batch)
+		require.Equal(t, want, o.client.Config.InFlight, batch)
 		require.NoError(t, o.close())
 	}
 }
@@ -254,12 +255,12 @@ func TestWindowOfAStarvedDaemon(t *testing.T) {
 		transport.Properties{Medium: transport.MediumMemory}, 0)
 	require.NoError(t, err)
 	defer o.close()
-	var over state
-	over.advance(record.StateStopped)
+	var over loop.State
+	over.Advance(record.StateStopped)
 	for range 1 << 12 { // some are within a step of the clock
-		o.daemon.begin()
-		require.NoError(t, o.daemon.run(&over, func() {}, func() {}))
-		require.Positive(t, o.daemon.report(record.ThreadReport{}).ElapsedNS)
+		o.daemon.Begin()
+		require.NoError(t, o.daemon.Run(&over, func() {}, func() {}))
+		require.Positive(t, o.daemon.Report(record.ThreadReport{}).ElapsedNS)
 	}
 }
 

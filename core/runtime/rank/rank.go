@@ -16,7 +16,11 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm/inbox"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring"
 	"transportbench/core/transport"
 )
 
@@ -31,7 +35,7 @@ type Rank struct {
 	links     *inbox.Transport // nil unless mesh-proxied
 	siblings  *inbox.Transport // nil unless daemons delegate
 	shared    *shared          // nil until prepared
-	state     state
+	state     loop.State
 	setup     *record.RankSetup // until the report of the first window
 	// sampleEvery is the latency sampling of the last window, or after a warm-up that of the next;
 	// 0 if there was none.
@@ -51,7 +55,9 @@ func New(driver transport.Driver, logger *slog.Logger) *Rank {
 	return &Rank{driver: driver, logger: logger, setup: new(record.RankSetup)}
 }
 
-func (r *Rank) wiring() wiring { return wiring{r.plan.Config, r.plan.Rank, r.plan.Kinds} }
+func (r *Rank) wiring() wiring.Wiring {
+	return wiring.Wiring{Config: r.plan.Config, Rank: r.plan.Rank, Kinds: r.plan.Kinds}
+}
 
 // Prepare implements [record.Control]. The plan comes from another process, so Prepare
 // validates it; the rest of the runtime relies on that.
@@ -125,10 +131,10 @@ func (r *Rank) open(ctx context.Context) error {
 		return err
 	}
 	w, needs := r.wiring(), r.driver.Info().Needs
-	machine.ReserveFiles(w.workers() * (needs.WorkerFiles + w.peers()*needs.PeerFiles))
+	machine.ReserveFiles(w.Workers() * (needs.WorkerFiles + w.Peers()*needs.PeerFiles))
 	began := time.Now()
 	r.transport, err = r.driver.Open(ctx, transport.Config{
-		Rank: r.plan.Rank, Workers: w.workers(), Peers: w.peers(),
+		Rank: r.plan.Rank, Workers: w.Workers(), Peers: w.Peers(),
 		InFlight:   cfg.CallsPerConnection(),
 		MaxPayload: cfg.LargestMessage(), HostPrefix: kv.HeaderSize, Crosses: r.plan.Crosses,
 		Options: options, Logger: r.logger,
@@ -210,22 +216,22 @@ func (r *Rank) prepareThread(t *thread, index int) (affinity string, err error) 
 		t.counters = openCounters()
 	}
 	if !t.id.IsDaemon() {
-		t.client, err = newClient(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client,
+		t.client, err = client.New(w, cfg.CallerNumber(r.plan.Rank)*cfg.Clients+t.id.Client,
 			r.plan.Idle, worker)
 		if err == nil && !t.locked {
-			t.client.idle.share()
+			t.client.ParkAtOnce()
 		}
 		if err == nil && r.transport.Properties().Capabilities.DeviceSend {
-			err = t.client.moveToDevice()
+			err = t.client.MoveToDevice()
 		}
 		return affinity, err
 	}
-	t.daemon, err = newDaemon(w, t.id.Daemon, r.plan.Idle, worker)
+	t.daemon, err = daemon.New(w, t.id.Daemon, r.plan.Idle, worker)
 	if err == nil && !t.locked {
-		t.daemon.idle.share()
+		t.daemon.ParkAtOnce()
 	}
 	if err == nil && r.deviceMemory() {
-		t.daemon.device, err = newDeviceLog(&cfg, worker)
+		err = t.daemon.VerifyDevice()
 	}
 	return affinity, err
 }
@@ -239,12 +245,12 @@ func (r *Rank) Connect(ctx context.Context, workers []record.RankWorkers) error 
 	began := time.Now()
 	err := r.each(ctx, func(t *thread) error {
 		r.shareTraces(t)
-		if t.client != nil && w.cfg.Proxied() {
+		if t.client != nil && w.Config.Proxied() {
 			return nil
 		}
-		for _, c := range w.connections(t.id, all) {
+		for _, c := range w.Connections(t.id, all) {
 			start := time.Now()
-			if err := t.worker.Connect(ctx, c.peer, c.address); err != nil {
+			if err := t.worker.Connect(ctx, c.Peer, c.Address); err != nil {
 				return err
 			}
 			t.connects.add(time.Since(start))
@@ -276,7 +282,7 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (transport.Floor, 
 	if at < 0 {
 		return transport.Floor{}, fmt.Errorf("probe: rank %d has no %v", r.plan.Rank, probe.Near)
 	}
-	peer, err := r.wiring().peer(probe.Near, probe.Far)
+	peer, err := r.wiring().Peer(probe.Near, probe.Far)
 	if err != nil {
 		return transport.Floor{}, fmt.Errorf("probe: %w", err)
 	}
@@ -308,11 +314,11 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
 	}
 	if probe.Kind == record.ProbeTransport || probe.Kind == record.ProbeTransportRate {
 		reading, err := t.probeBare(ctx, peer, probe)
-		return reading, explainLoss(t.worker, err)
+		return reading, loop.ExplainLoss(t.worker, err)
 	}
 	if prober, ok := t.worker.(transport.Prober); ok {
 		floor, err := prober.Probe(ctx, peer, probe.Probe)
-		return floor, explainLoss(t.worker, err)
+		return floor, loop.ExplainLoss(t.worker, err)
 	}
 	return transport.Floor{}, transport.NewOpError(r.plan.Config.Transport, "probe",
 		transport.ErrUnsupported)
@@ -334,7 +340,7 @@ func (r *Rank) Advance(_ context.Context, to record.State) error {
 
 // advance moves the state and wakes parked threads.
 func (r *Rank) advance(to record.State) {
-	r.state.advance(to)
+	r.state.Advance(to)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed { // the workers' memory may be unmapped

@@ -3,7 +3,6 @@ package rank
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -16,6 +15,9 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -152,7 +154,7 @@ func stopWhen(t *testing.T, ranks []*Rank, samples uint64) {
 	done := func() bool {
 		for _, r := range ranks {
 			for _, c := range r.clients() {
-				if c.live.count.Load() < samples {
+				if c.Live.Count.Load() < samples {
 					return false
 				}
 			}
@@ -177,7 +179,7 @@ func runUntil(t *testing.T, ranks []*Rank, sampleEvery int, samples uint64) (fir
 	others []record.Report) {
 	for _, r := range ranks { // drop the samples of the last window
 		for _, c := range r.clients() {
-			c.live.reset()
+			c.Live.Reset()
 		}
 	}
 	stopped := make(chan struct{})
@@ -338,40 +340,42 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 		cfg.InFlight, cfg.Flush = 32, flush
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
-		client.begin(8, time.Hour)
-		require.NoError(t, client.load(1))
+		client.Begin(hour(8))
+		require.NoError(t, client.Load(1))
 		var loop error
 		allocations := testing.AllocsPerRun(1, func() {
-			for client.counts.ops < 1_000_000 && loop == nil {
-				loop = errors.Join(client.step(true), daemon.step())
+			for client.Counts.Ops < 1_000_000 && loop == nil {
+				loop = errors.Join(iterate(client, true), daemon.Step())
 			}
 		})
 		require.NoError(t, loop)
 		require.Zero(t, allocations)
-		require.NoError(t, client.drainInTest(daemon))
+		require.NoError(t, drainInTest(client, daemon))
 	}
 }
 
-// step runs one iteration of the client's loop, or of its drain.
-func (c *client) step(measuring bool) error {
+// hour is a window that records one latency of sampleEvery.
+func hour(sampleEvery int) client.Window {
+	return client.Window{SampleEvery: sampleEvery, Duration: time.Hour}
+}
+
+// iterate runs one iteration of the client's loop, or of its drain.
+func iterate(c *client.Client, measuring bool) error {
 	if !measuring {
-		c.loop.takeBack()
-		return c.drainOnce()
+		return c.DrainOnce()
 	}
-	measured.advance(record.StateMeasuring)
-	return c.loop.run(&measured, 1)
+	measured.Advance(record.StateMeasuring)
+	_, err := c.Iterate(&measured, 1)
+	return err
 }
 
 // measured is the state of a window that measures.
-var measured state
-
-// load begins the load.
-func (c *client) load(now uint64) error { return c.loop.begin(now) }
+var measured loop.State
 
 // drainInTest drains the calls in flight, with the daemon on the same thread.
-func (c *client) drainInTest(d *daemon) error {
-	for c.inFlight > 0 {
-		if err := errors.Join(c.step(false), d.step()); err != nil {
+func drainInTest(c *client.Client, d *daemon.Daemon) error {
+	for c.InFlight > 0 {
+		if err := errors.Join(iterate(c, false), d.Step()); err != nil {
 			return err
 		}
 	}
@@ -445,7 +449,7 @@ func TestSamplingCountsProcessorTime(t *testing.T) {
 	require.InDelta(t, 100, busyPerOp([]record.ClientReport{idle, slow, quick}), 1e-9)
 	require.InDelta(t, 1e5, busyPerOp([]record.ClientReport{{ElapsedNS: 1e9, Reads: 1e4}}), 1e-9,
 		"elapsed time if the processor time is not known")
-	require.Greater(t, sampleEveryFor(20, 100), sampleEveryFor(20, 1e5))
+	require.Greater(t, loop.SampleEveryFor(20, 100), loop.SampleEveryFor(20, 1e5))
 }
 
 func TestProbe(t *testing.T) {
@@ -552,23 +556,4 @@ func TestPrepareRefuses(t *testing.T) {
 		"0 processors for 1 polling threads")
 	require.ErrorContains(t, prepare(func(p *record.Plan) { p.CPUs = []int{1 << 12} }),
 		"--pin=false")
-}
-
-func TestSampler(t *testing.T) {
-	for _, every := range []int{1, 2, 7, 64, 1000} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			s := newSampler(every, 42)
-			const ops = 2_000_000
-			taken := 0
-			for range ops {
-				if s.take() {
-					taken++
-				}
-			}
-			require.InEpsilon(t, float64(ops)/float64(every), float64(taken), 0.05)
-		})
-	}
-	require.Equal(t, 1, sampleEveryFor(10, 1000))
-	require.Equal(t, 32, sampleEveryFor(30, 100))
-	require.LessOrEqual(t, 30/float64(sampleEveryFor(30, 30)), 30*stampBudget)
 }

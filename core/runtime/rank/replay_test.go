@@ -3,9 +3,7 @@ package rank
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,33 +81,6 @@ func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 	}
 }
 
-// TestReplayHasTheDistribution checks that the requests of a client are as the options say: the
-// share of reads within four standard deviations, and keys that pass a chi-squared test.
-func TestReplayHasTheDistribution(t *testing.T) {
-	cfg := config.Default()
-	n, replayed := cfg.Requests()
-	require.True(t, replayed)
-	null, err := newNullServer(cfg)
-	require.NoError(t, err)
-	for number := range 8 {
-		c, err := newClient(wiring{cfg: cfg, rank: 1}, number, config.IdleSpin, null)
-		require.NoError(t, err)
-		reads, keys := 0.0, make([]float64, cfg.Keys)
-		for i := range c.calls {
-			reads += float64(c.calls[i].reads)
-			keys[c.calls[i].key]++
-		}
-		require.NoError(t, c.close())
-		require.InDelta(t, 0.5*float64(n), reads, 4*math.Sqrt(0.25*float64(n)))
-		chi, expected := 0.0, float64(n)/float64(cfg.Keys)
-		for _, count := range keys {
-			chi += (count - expected) * (count - expected) / expected
-		}
-		freedom := float64(cfg.Keys - 1)
-		require.InDelta(t, freedom, chi, 4*math.Sqrt(2*freedom))
-	}
-}
-
 // slots is a worker whose payloads arrive in slots that are used again. In each message of lose,
 // one word of the value stays what it was.
 type slots struct {
@@ -169,19 +140,19 @@ func TestReplayDetectsLostParts(t *testing.T) {
 				client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
 				lost := 0
 				if cfg.ReadRatio == 0 {
-					daemon.worker = newSlots(daemon.worker, n, 7, &lost)
+					daemon.Worker = newSlots(daemon.Worker, n, 7, &lost)
 				} else {
-					client.worker = newSlots(client.worker, n, 7, &lost)
+					client.Worker = newSlots(client.Worker, n, 7, &lost)
 				}
-				client.begin(1, time.Hour)
-				require.NoError(t, client.load(1))
-				for client.counts.ops < 20_000 {
-					require.NoError(t, client.step(true))
-					require.NoError(t, daemon.step())
+				client.Begin(hour(1))
+				require.NoError(t, client.Load(1))
+				for client.Counts.Ops < 20_000 {
+					require.NoError(t, iterate(client, true))
+					require.NoError(t, daemon.Step())
 				}
 				require.Positive(t, lost)
-				found := c.wrong(daemon.counts.outcomes[kv.OutcomeRejected],
-					client.counts.failures[kv.FailureChecksum])
+				found := c.wrong(daemon.Counts.Outcomes[kv.OutcomeRejected],
+					client.Counts.Failures[kv.FailureChecksum])
 				// values that nobody writes stay the same, so a slot may get the same one again
 				same := 0.0
 				if cfg.ReadRatio == 1 && cfg.Service == config.ServiceStore {
@@ -189,8 +160,8 @@ func TestReplayDetectsLostParts(t *testing.T) {
 				}
 				require.InDelta(t, lost, float64(found), float64(2*cfg.InFlight)+same,
 					"%d slots", n)
-				client.worker, daemon.worker = unslot(client.worker), unslot(daemon.worker)
-				require.NoError(t, client.drainInTest(daemon))
+				client.Worker, daemon.Worker = unslot(client.Worker), unslot(daemon.Worker)
+				require.NoError(t, drainInTest(client, daemon))
 			})
 		}
 	}
@@ -236,23 +207,23 @@ func TestReplaySkipsACallInFlight(t *testing.T) {
 			cfg.Service, cfg.ReadRatio = service, 1
 			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 			client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
-			issued := make([]int, len(client.calls))
-			posts := observer{client.worker, func(op *transport.Op) { issued[op.Token]++ }}
+			issued := make([]int, len(client.Calls))
+			posts := observer{client.Worker, func(op *transport.Op) { issued[op.Token]++ }}
 			hold := &withholder{Worker: posts, token: 5}
-			client.worker = hold
+			client.Worker = hold
 			if scarce {
-				client.worker = &stingy{Worker: hold}
+				client.Worker = &stingy{Worker: hold}
 			}
-			client.begin(1, time.Hour)
-			require.NoError(t, client.load(1))
+			client.Begin(hour(1))
+			require.NoError(t, client.Load(1))
 			const passes = 3
-			for client.counts.ops < uint64(passes*len(client.calls)) {
-				require.NoError(t, errors.Join(client.step(true), daemon.step()))
+			for client.Counts.Ops < uint64(passes*len(client.Calls)) {
+				require.NoError(t, errors.Join(iterate(client, true), daemon.Step()))
 				if !scarce {
-					require.Equal(t, cfg.InFlight, client.inFlight)
+					require.Equal(t, cfg.InFlight, client.InFlight)
 				}
 			}
-			require.Empty(t, client.failures())
+			require.Empty(t, client.Failures())
 			for token, n := range issued {
 				if token == int(hold.token) {
 					require.Equal(t, 1, n)
@@ -261,8 +232,8 @@ func TestReplaySkipsACallInFlight(t *testing.T) {
 				}
 			}
 			hold.release = true
-			require.NoError(t, client.drainInTest(daemon))
-			require.Zero(t, client.counts.unknownToken)
+			require.NoError(t, drainInTest(client, daemon))
+			require.Zero(t, client.Counts.UnknownToken)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"transportbench/core/base/carrier"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 )
 
@@ -52,7 +54,7 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(),
 	collections, threads, began := machine.GCCycles(), machine.ReadThreadTimes(), time.Now()
 	measuring := make(chan struct{})
 	r.mu.Lock()
-	r.state.reset()
+	r.state.Reset()
 	r.measuring = measuring
 	r.mu.Unlock()
 	sampleEvery := window.SampleEvery
@@ -108,7 +110,7 @@ var clockStep = sync.OnceValue(func() float64 { return machine.Calibrated().Step
 // clockCost is the time of one clock reading in nanoseconds.
 var clockCost = sync.OnceValue(func() float64 {
 	clock := machine.Calibrated()
-	return float64(clock.Nanos(readCost(clock)*1024)) / 1024
+	return float64(clock.Nanos(loop.ReadCost(clock)*1024)) / 1024
 })
 
 // pauseCollector turns the collector off until restore, unless the heap reaches memoryLimit.
@@ -190,11 +192,13 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 		run.entered.Add(1)
 		if t.client != nil {
 			calling.Add(1)
-			t.client.begin(sampleEvery, window.Duration)
-			t.client.silent = window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client)
-			t.client.callsFirst = window.Warmup && r.setup != nil && !r.plan.Config.Proxied()
+			t.client.Begin(client.Window{
+				SampleEvery: sampleEvery, Duration: window.Duration,
+				Silent:     window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client),
+				FirstCalls: window.Warmup && r.setup != nil && !r.plan.Config.Proxied(),
+			})
 		} else {
-			t.daemon.begin()
+			t.daemon.Begin()
 		}
 	}
 	done := func(t *thread) {
@@ -230,9 +234,9 @@ func (r *Rank) runThread(t *thread, result *threadResult, run *windowRun, window
 	w := r.newThreadWindow(t, result, run, window)
 	run.entered.Done()
 	if t.daemon != nil {
-		w.finish(t.daemon.run(&r.state, w.begin, w.end))
+		w.finish(t.daemon.Run(&r.state, w.begin, w.end))
 	} else {
-		w.finish(t.client.run(&r.state, w.begin, w.end))
+		w.finish(t.client.Run(&r.state, w.begin, w.end))
 	}
 }
 
@@ -284,11 +288,11 @@ func (w *threadWindow) end() {
 func (w *threadWindow) finish(err error) {
 	result := w.result
 	if w.t.daemon != nil {
-		daemon := w.t.daemon.report(w.report)
+		daemon := w.t.daemon.Report(w.report)
 		daemon.Transport = w.counters.window()
 		result.daemon = &daemon
 	} else {
-		client := w.t.client.report(w.report)
+		client := w.t.client.Report(w.report)
 		client.Transport = w.counters.window()
 		result.client = &client
 	}
@@ -298,29 +302,9 @@ func (w *threadWindow) finish(err error) {
 		result.setTrace(recorded.Transfers)
 	}
 	if err != nil {
-		result.err = explainLoss(w.t.worker, err)
+		result.err = loop.ExplainLoss(w.t.worker, err)
 		w.r.advance(record.StateStopped)
 	}
-}
-
-// explainLoss adds to an error about a lost peer why it was lost, if the worker knows.
-func explainLoss(w transport.Worker, err error) error {
-	var op *transport.OpError
-	if !errors.Is(err, transport.ErrPeerDown) || !errors.As(err, &op) ||
-		op.Peer == transport.NoPeer {
-		return err
-	}
-	return explain(w, op.Peer, err)
-}
-
-// explain adds to an error why nothing comes from a peer, if the worker knows.
-func explain(w transport.Worker, peer transport.PeerID, err error) error {
-	if reader, ok := w.(transport.PathReader); ok {
-		if reason := reader.Silence(peer); reason != nil {
-			return fmt.Errorf("%w: %w", err, reason)
-		}
-	}
-	return err
 }
 
 // supervise moves the window through its states until all threads are done, and reports
@@ -360,7 +344,7 @@ func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-
 			ticker.Stop()
 			var last record.Progress
 			if !begin.IsZero() {
-				last = progressOf(clients, time.Since(begin))
+				last = client.Progress(clients, time.Since(begin))
 			}
 			last.Drained = true
 			progress(last)
@@ -369,14 +353,14 @@ func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-
 			cancelled = nil
 			r.advance(record.StateStopped)
 		case <-ticker.C:
-			if r.state.measuring() && !begin.IsZero() {
-				progress(progressOf(clients, time.Since(begin)))
+			if r.state.Measuring() && !begin.IsZero() {
+				progress(client.Progress(clients, time.Since(begin)))
 			}
 		}
 	}
 }
 
-func (r *Rank) clients() (list []*client) {
+func (r *Rank) clients() (list []*client.Client) {
 	for _, t := range r.threads {
 		if t.client != nil {
 			list = append(list, t.client)
@@ -394,7 +378,7 @@ func (r *Rank) adviseSampling(clients []record.ClientReport) int {
 	if len(clients) == 0 {
 		return 0
 	}
-	return sampleEveryFor(sampleCost(machine.Calibrated()), busyPerOp(clients))
+	return loop.SampleEveryFor(client.SampleCost(machine.Calibrated()), busyPerOp(clients))
 }
 
 // busyPerOp returns the shortest processor time per op of any client, in nanoseconds. It uses
@@ -410,25 +394,3 @@ func busyPerOp(clients []record.ClientReport) float64 {
 	}
 	return least
 }
-
-// state is the record.State of the running window. It has its cache lines to itself, because
-// every loop reads it in every iteration and it is written a few times per window.
-type state struct {
-	_ [128]byte
-	v atomic.Uint32
-	_ [124]byte
-}
-
-// advance moves to a later state; an earlier one has no effect.
-func (s *state) advance(to record.State) {
-	for {
-		now := s.v.Load()
-		if now >= uint32(to) || s.v.CompareAndSwap(now, uint32(to)) {
-			return
-		}
-	}
-}
-
-func (s *state) reset()            { s.v.Store(uint32(record.StateReady)) }
-func (s *state) now() record.State { return record.State(s.v.Load()) }
-func (s *state) measuring() bool   { return s.now() == record.StateMeasuring }

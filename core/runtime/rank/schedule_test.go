@@ -1,49 +1,16 @@
 package rank
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
-	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
-
-func TestScheduleKeepsItsRate(t *testing.T) {
-	clock := machine.Calibrated()
-	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
-		cfg := testConfig()
-		cfg.Rate, cfg.Arrival, cfg.Ranks, cfg.Clients = 1e6, arrival, 3, 2 // 250k each
-		p := newSchedule(cfg, clock, 1)
-		p.begin(1000)
-		const n = 200_000
-		gap := clock.Hertz() / 250_000
-		sum, squares, last := 0.0, 0.0, p.due
-		for range n {
-			p.next()
-			d := float64(p.due-last) / gap
-			sum += d
-			squares += d * d
-			last = p.due
-		}
-		mean := sum / n
-		deviation := math.Sqrt(max(0, squares/n-mean*mean)) // which rounding may take below 0
-		require.InDelta(t, 1, mean, 0.02)
-		if arrival == config.ArrivalPoisson {
-			require.InDelta(t, 1, deviation, 0.05, "exponential gaps deviate by their mean")
-		} else {
-			require.InDelta(t, 0, deviation, 0.01)
-		}
-		require.EqualValues(t, 0, p.overdue(p.due-1))
-		require.EqualValues(t, 1, p.overdue(p.due))
-		require.EqualValues(t, 11, p.overdue(p.due+uint64(10.5*gap)))
-	}
-}
 
 // staller delays one poll by stall, after it has delivered a number of events.
 type staller struct {
@@ -69,7 +36,7 @@ func TestStallShowsInResponseTime(t *testing.T) {
 	cfg.InFlight, cfg.Rate, cfg.Arrival = 1, rate, config.ArrivalConstant
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 	client := ranks[1].threads[0].client
-	client.worker = &staller{client.worker, 1000, stall}
+	client.Worker = &staller{client.Worker, 1000, stall}
 	_, others := runUntil(t, ranks, 1, samples)
 	report := others[0].Clients[0]
 
@@ -110,63 +77,4 @@ func TestRateBeyondReach(t *testing.T) {
 	_, others := runUntil(t, ranks, 1, 1000)
 	report := others[0].Clients[0]
 	require.Greater(t, report.Open.Scheduled, 2*(report.Reads+report.Writes))
-}
-
-func TestSliceCounter(t *testing.T) {
-	var s sliceCounter
-	s.reset(20 * record.Slices)
-	s.start(1000)
-	for tick := range uint64(20 * record.Slices) {
-		s.record(1000+tick, tick+1)
-	}
-	list := s.report()
-	require.Len(t, list, record.Slices)
-	for _, ops := range list {
-		require.EqualValues(t, 20, ops)
-	}
-	s.reset(20 * record.Slices)
-	s.start(0)
-	s.record(30, 7)
-	require.Nil(t, s.report(), "cut short")
-	s.record(20*record.Slices-1, 9)
-	require.Equal(t, uint64(7), s.report()[1])
-	require.Equal(t, uint64(2), s.report()[record.Slices-1])
-}
-
-func TestTrace(t *testing.T) {
-	var tr trace
-	tr.begin(77)
-	require.True(t, tr.traced(77))
-	require.False(t, tr.traced(78))
-	tr.picked.Store(20)
-	tr.flushed.Store(25)
-	_, ok := tr.end(10, 100)
-	require.False(t, ok, "it never completed here")
-	tr.begin(77)
-	tr.picked.Store(20)
-	tr.flushed.Store(25)
-	tr.completed.Store(90)
-	stages, ok := tr.end(10, 100)
-	require.True(t, ok)
-	require.Equal(t, [4]uint64{10, 5, 65, 10}, stages)
-	require.False(t, tr.traced(77))
-}
-
-// TestBurnTakesItsTime checks that over many calls a burn takes at least its time, even if the
-// clock's steps are longer.
-func TestBurnTakesItsTime(t *testing.T) {
-	clock := machine.Calibrated()
-	b := newBurner(clock, 30*time.Nanosecond)
-	const calls = 100_000
-	start := clock.Now()
-	for range calls {
-		b.spend(1)
-	}
-	spent := clock.Nanos(clock.Now() - start)
-	// The time of the calls outside the spin counts as well.
-	require.GreaterOrEqual(t, spent, uint64(calls*30*95/100))
-	require.LessOrEqual(t, b.debt, int64(0))
-
-	var none burner
-	none.spend(1) // must not use its nil clock
 }

@@ -35,7 +35,7 @@ func (r *Rank) setupReport() *record.RankSetup {
 		s.ConnectNS += t.connects.sum
 		s.ConnectMaxNS = max(s.ConnectMaxNS, t.connects.longest)
 		if t.client != nil {
-			first = append(first, t.client.first...)
+			first = append(first, t.client.FirstCalls()...)
 		}
 	}
 	if n := len(first); n > 0 {

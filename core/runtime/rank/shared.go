@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 )
 
@@ -34,7 +36,7 @@ const (
 	// The parts of a segment begin at a multiple of two cache lines, because processors fetch lines
 	// in pairs.
 	sharedHeader = 128
-	daemonMemory = 512
+	daemonMemory = loop.CallTraceMemory
 	pairMemory   = 256
 	pairControl  = 128 // offset of the second line
 	sharedPage   = 4096
@@ -196,4 +198,34 @@ func (s *shared) close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// shareTraces connects a thread with the traces of the daemons on its host.
+func (r *Rank) shareTraces(t *thread) {
+	// The stages have no wait for the storage, and no second daemon.
+	if cfg := &r.plan.Config; cfg.Proxied() || cfg.Stored() || cfg.Delegate {
+		return
+	}
+	if t.daemon != nil {
+		if memory, missing := r.shared.daemon(t.id); missing == "" {
+			t.daemon.ShareTrace(loop.NewCallTrace(memory))
+		}
+		return
+	}
+	c, w := t.client, r.wiring()
+	if machine.Calibrated().Fallback() != "" {
+		c.NoTraces("the ticks of the processes' clocks are not comparable: " +
+			machine.Calibrated().Fallback())
+		return
+	}
+	for rank := range w.Config.ServingRanks() {
+		for i := range w.Config.Daemons {
+			if memory, missing := r.shared.daemon(
+				record.Thread{Rank: rank, Daemon: i, Client: -1}); missing == "" {
+				c.ShareTrace(w.DaemonPeer(rank, i), loop.NewCallTrace(memory))
+			} else {
+				c.NoTraces(missing)
+			}
+		}
+	}
 }

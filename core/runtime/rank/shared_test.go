@@ -106,7 +106,7 @@ func TestSharedPairs(t *testing.T) {
 			for _, caller := range ranks[r].threads {
 				for _, other := range ranks {
 					for _, server := range other.threads {
-						if _, err := ranks[r].wiring().peer(caller.id, server.id); err != nil ||
+						if _, err := ranks[r].wiring().Peer(caller.id, server.id); err != nil ||
 							!server.id.IsDaemon() || caller.id.IsDaemon() && !cfg.Proxied() {
 							continue
 						}

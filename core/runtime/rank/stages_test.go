@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest"
 )
@@ -19,7 +20,7 @@ import (
 // taken, on the client's thread.
 type serviceTimes struct {
 	transport.Worker
-	client  *client
+	client  *client.Client
 	calls   uint64          // whose stages were taken
 	service uint64          // ticks: the sum of their service times
 	summed  uint64          // ticks: client.counts.latencySum
@@ -33,15 +34,15 @@ func (w *serviceTimes) Poll(events []transport.Event) (int, error) {
 }
 
 func (w *serviceTimes) note() {
-	if n := &w.client.counts; n.latencySum > w.summed && w.ended != nil {
-		w.ended[n.latencySum-w.summed] = true
-		w.summed = n.latencySum
+	if n := &w.client.Counts; n.LatencySum > w.summed && w.ended != nil {
+		w.ended[n.LatencySum-w.summed] = true
+		w.summed = n.LatencySum
 	}
-	s := w.client.stager
-	if taken := s.stages[0].samples; taken > w.calls {
+	s := w.client.Stages
+	if taken := s.Stages[0].Samples; taken > w.calls {
 		w.calls = taken
-		w.service += s.done - s.started
-		if w.ended != nil && !w.ended[s.done-s.started] {
+		w.service += s.Done - s.Started
+		if w.ended != nil && !w.ended[s.Done-s.Started] {
 			w.missing++
 		}
 	}
@@ -52,12 +53,12 @@ func (w *serviceTimes) check(t *testing.T) {
 	w.note()
 	require.Zero(t, w.missing)
 	sum := uint64(0)
-	for _, stage := range w.client.stager.stages {
-		require.Equal(t, w.calls, stage.samples)
-		sum += stage.sum
+	for _, stage := range w.client.Stages.Stages {
+		require.Equal(t, w.calls, stage.Samples)
+		sum += stage.Sum
 	}
 	require.LessOrEqual(t, sum, w.service)
-	require.GreaterOrEqual(t, sum+w.calls*stampedStages*w.client.stager.readCost, w.service)
+	require.GreaterOrEqual(t, sum+w.calls*client.StampedStages*w.client.Stages.ReadCost, w.service)
 }
 
 // TestStages checks that the stages of calls add up to the service times of these calls, but for
@@ -89,8 +90,8 @@ func TestStages(t *testing.T) {
 			var times []*serviceTimes
 			for _, r := range ranks {
 				for _, c := range r.clients() {
-					w := &serviceTimes{Worker: c.worker, client: c}
-					c.worker = w
+					w := &serviceTimes{Worker: c.Worker, client: c}
+					c.Worker = w
 					times = append(times, w)
 				}
 			}
@@ -101,7 +102,7 @@ func TestStages(t *testing.T) {
 					if cfg.InFlight == 1 {
 						w.ended = map[uint64]bool{}
 					}
-					w.client.stager.every = 4
+					w.client.Stages.Every = 4
 				}
 				first, others, err := runAll(t, ranks,
 					record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1})
@@ -161,15 +162,15 @@ func TestStagesSplitACall(t *testing.T) {
 		cfg.InFlight = 2
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
-		c.client.Worker, c.daemon.Worker = client.worker, daemon.worker
-		client.worker, daemon.worker, daemon.out.worker = &c.client, &c.daemon, &c.daemon
-		client.stager.every = 1
-		client.begin(1, time.Hour)
-		require.NoError(t, client.load(client.clock.Now()))
-		for client.stager.stages[0].samples < calls {
-			require.NoError(t, errors.Join(client.step(true), daemon.step()))
+		c.client.Worker, c.daemon.Worker = client.Worker, daemon.Worker
+		client.Worker, daemon.Worker, daemon.Out.Worker = &c.client, &c.daemon, &c.daemon
+		client.Stages.Every = 1
+		client.Begin(hour(1))
+		require.NoError(t, client.Load(client.Clock.Now()))
+		for client.Stages.Stages[0].Samples < calls {
+			require.NoError(t, errors.Join(iterate(client, true), daemon.Step()))
 		}
-		r := client.report(record.ThreadReport{})
+		r := client.Report(record.ThreadReport{})
 		require.Len(t, r.Stages, len(record.DirectStages))
 		for _, name := range record.DirectStages {
 			require.Contains(t, r.Stages, name)
@@ -184,7 +185,7 @@ func TestStagesSplitACall(t *testing.T) {
 			}
 		}
 		require.Positive(t, r.StageNS)
-		require.NoError(t, client.drainInTest(daemon))
+		require.NoError(t, drainInTest(client, daemon))
 	}
 }
 
@@ -199,31 +200,31 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 		cfg := testConfig()
 		shape(&cfg)
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
-		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
-		client.begin(1, time.Hour)
-		client.counted = client.clock.Now()
-		start := client.counted
-		require.NoError(t, client.load(start))
-		for client.counts.ops < 2000 {
-			require.NoError(t, errors.Join(client.step(true), daemon.step()))
+		daemon, caller := ranks[0].threads[0].daemon, ranks[1].threads[0].client
+		caller.Begin(hour(1))
+		caller.Counted = caller.Clock.Now()
+		start := caller.Counted
+		require.NoError(t, caller.Load(start))
+		for caller.Counts.Ops < 2000 {
+			require.NoError(t, errors.Join(iterate(caller, true), daemon.Step()))
 		}
-		end := client.clock.Now()
-		client.count(end)
-		client.counts.found = client.counts.polls - client.counts.empty
-		client.counts.window = end - start
+		end := caller.Clock.Now()
+		caller.Count(end)
+		caller.Counts.Found = caller.Counts.Polls - caller.Counts.Empty
+		caller.Counts.Window = end - start
 		rest := uint64(0)
-		for i := range client.calls {
-			if s := &client.calls[i]; s.state == callInFlight {
-				rest += end - s.started
+		for i := range caller.Calls {
+			if s := &caller.Calls[i]; s.State == client.InFlight {
+				rest += end - s.Started
 			}
 		}
-		require.Equal(t, client.counts.ops, client.counts.samples)
-		require.Equal(t, client.counts.inFlight, client.counts.latencySum+rest, name)
-		r := client.report(record.ThreadReport{})
-		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-client.clock.Nanos(rest), 3,
+		require.Equal(t, caller.Counts.Ops, caller.Counts.Samples)
+		require.Equal(t, caller.Counts.InFlight, caller.Counts.LatencySum+rest, name)
+		r := caller.Report(record.ThreadReport{})
+		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-caller.Clock.Nanos(rest), 3,
 			"each of the three is rounded to nanoseconds")
 		require.Positive(t, r.BusyNS)
-		require.NoError(t, client.drainInTest(daemon))
+		require.NoError(t, drainInTest(caller, daemon))
 	}
 }
 
@@ -238,17 +239,17 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	ranks := cluster(t, driver, cfg, config.IdleYield)
 	_, others := runUntil(t, ranks, 1, 100)
 	client, r := ranks[1].threads[0].client, others[0].Clients[0]
-	n := &client.counts
+	n := &client.Counts
 	require.Positive(t, r.Drained)
 	require.Equal(t, r.Ops()+r.Drained, r.Polls-r.EmptyPolls, "one by one")
-	require.Positive(t, n.busyTimed)
-	perTimed := float64(r.Ops()) / float64(n.busyTimed)
-	require.InDelta(t, float64(client.clock.Nanos(n.busyTicks))*perTimed, float64(r.BusyNS),
+	require.Positive(t, n.BusyTimed)
+	perTimed := float64(r.Ops()) / float64(n.BusyTimed)
+	require.InDelta(t, float64(client.Clock.Nanos(n.BusyTicks))*perTimed, float64(r.BusyNS),
 		1+perTimed, "both are rounded to nanoseconds")
 
-	client.readCost = 1 << 40 // as if a reading took all the time
+	client.ReadCost = 1 << 40 // as if a reading took all the time
 	_, others = runUntil(t, ranks, 1, 100)
-	require.Positive(t, n.busyTimed)
+	require.Positive(t, n.BusyTimed)
 	require.Zero(t, others[0].Clients[0].BusyNS)
 }
 
@@ -283,16 +284,4 @@ func TestProcessorTime(t *testing.T) {
 	} { // the second is around the first
 		require.GreaterOrEqual(t, float64(window.monotonic), float64(window.elapsed)*0.999)
 	}
-}
-
-// TestCallsOfATraceAreNotCounted: the distance to the next trace counts from the end of the last.
-func TestCallsOfATraceAreNotCounted(t *testing.T) {
-	s := newStager(machine.Calibrated(), 0, 0, 1)
-	s.left = 100
-	require.True(t, s.waits(30))
-	s.state = stagerFlying
-	require.False(t, s.waits(30))
-	s.state = stagerIdle
-	require.True(t, s.waits(69))
-	require.False(t, s.waits(1))
 }

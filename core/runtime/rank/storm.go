@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
 )
 
@@ -25,7 +26,7 @@ type storm struct {
 	clock *machine.Clock
 
 	report        record.StormReport
-	connect, shut *timing
+	connect, shut *loop.Timing
 }
 
 // stormTimeout bounds one connection.
@@ -40,7 +41,7 @@ func (r *Rank) newStorm() *storm {
 	}
 	every := time.Duration(float64(cfg.CallingRanks()) / rate * float64(time.Second))
 	s := &storm{size: kv.HeaderSize + cfg.ValueSize.Min(), every: every,
-		clock: machine.Calibrated(), connect: newTiming(), shut: newTiming()}
+		clock: machine.Calibrated(), connect: loop.NewTiming(), shut: loop.NewTiming()}
 	s.open = func(ctx context.Context, rank int) (transport.Transport, error) {
 		options, err := transport.ParseOptions(r.driver.Info().Options, cfg.Options)
 		if err != nil {
@@ -79,7 +80,7 @@ func (s *storm) run(ctx context.Context, measuring func() bool) *record.StormRep
 	}
 	s.report.Due = max(uint64(seen/s.every)+1, s.report.Connections+s.report.Failed)
 	s.report.Leaked = max(0, descriptors()-before)
-	s.report.Connect, s.report.Close = s.connect.report(s.clock), s.shut.report(s.clock)
+	s.report.Connect, s.report.Close = s.connect.Report(s.clock), s.shut.Report(s.clock)
 	return &s.report
 }
 
@@ -95,8 +96,8 @@ func (s *storm) once(ctx context.Context) (err error) {
 			err = errors.Join(err, closers[len(closers)-1-i]())
 		}
 		if err == nil {
-			s.connect.record(s.clock, connected-start)
-			s.shut.record(s.clock, s.clock.Now()-connected)
+			s.connect.Record(s.clock, connected-start)
+			s.shut.Record(s.clock, s.clock.Now()-connected)
 		}
 	}()
 	var workers [2]transport.Worker
@@ -191,10 +192,10 @@ func (r *Rank) startStorm(ctx context.Context,
 	}
 	done := make(chan *record.StormReport, 1)
 	go func() {
-		for r.state.now() == record.StateReady {
+		for r.state.Now() == record.StateReady {
 			time.Sleep(time.Millisecond)
 		}
-		done <- s.run(ctx, r.state.measuring)
+		done <- s.run(ctx, r.state.Measuring)
 	}()
 	return func() *record.StormReport { return <-done }
 }

@@ -8,6 +8,8 @@ import (
 
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/transport"
 )
 
@@ -22,8 +24,8 @@ type thread struct {
 	crew   *crew // the clients that have this OS thread in common; nil for others
 
 	worker   transport.Worker // a client of mesh-proxied has a link here
-	daemon   *daemon          // nil for a client
-	client   *client          // nil for a daemon
+	daemon   *daemon.Daemon   // nil for a client
+	client   *client.Client   // nil for a daemon
 	overhead *overhead        // nil until it is measured
 	counters *counters
 	connects connects
@@ -113,10 +115,10 @@ func (t *thread) release() error {
 		errs = append(errs, t.counters.close())
 	}
 	if t.daemon != nil {
-		errs = append(errs, t.daemon.close())
+		errs = append(errs, t.daemon.Close())
 	}
 	if t.client != nil {
-		errs = append(errs, t.client.close())
+		errs = append(errs, t.client.Close())
 	}
 	if t.overhead != nil {
 		errs = append(errs, t.overhead.close())

@@ -9,7 +9,8 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/client"
+	"transportbench/core/runtime/daemon"
 	"transportbench/core/transporttest"
 )
 
@@ -71,7 +72,7 @@ func TestKindsOfCalls(t *testing.T) {
 			if thread.client == nil {
 				continue
 			}
-			c := thread.client.report(record.ThreadReport{})
+			c := thread.client.Report(record.ThreadReport{})
 			require.Empty(t, c.Peers)
 			require.Len(t, c.Kinds, int(record.CallKinds))
 			var ops, samples uint64
@@ -93,29 +94,29 @@ func TestKindsOfCalls(t *testing.T) {
 
 // runOnOneThread runs a window in which every client completes that many operations.
 func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
-	var clients []*client
-	var daemons []*daemon
+	var clients []*client.Client
+	var daemons []*daemon.Daemon
 	for _, r := range ranks {
 		for _, thread := range r.threads {
 			if thread.daemon != nil {
-				thread.daemon.begin()
+				thread.daemon.Begin()
 				daemons = append(daemons, thread.daemon)
 				continue
 			}
-			thread.client.begin(4, time.Hour)
-			require.NoError(t, thread.client.load(1))
+			thread.client.Begin(hour(4))
+			require.NoError(t, thread.client.Load(1))
 			clients = append(clients, thread.client)
 		}
 	}
 	for busy := true; busy; {
 		busy = false
 		for _, c := range clients {
-			measuring := c.counts.ops < ops
-			require.NoError(t, c.step(measuring))
-			busy = busy || measuring || c.inFlight > 0
+			measuring := c.Counts.Ops < ops
+			require.NoError(t, iterate(c, measuring))
+			busy = busy || measuring || c.InFlight > 0
 		}
 		for _, d := range daemons {
-			require.NoError(t, d.step())
+			require.NoError(t, d.Step())
 		}
 	}
 }
@@ -129,13 +130,13 @@ func checkTraffic(t *testing.T, cfg config.Config, ranks []*Rank) {
 		for _, thread := range r.threads {
 			if d := thread.daemon; d != nil {
 				daemons++
-				if served[rank] += d.counts.requests; cfg.Proxied() {
-					served[rank] -= d.counts.local
+				if served[rank] += d.Counts.Requests; cfg.Proxied() {
+					served[rank] -= d.Counts.Local
 				}
 				continue
 			}
 			clients++
-			c := thread.client.report(record.ThreadReport{})
+			c := thread.client.Report(record.ThreadReport{})
 			drained += c.Drained
 			checkPeers(t, cfg, rank, &c)
 			for _, p := range c.Peers {
@@ -179,9 +180,9 @@ func checkPeers(t *testing.T, cfg config.Config, rank int, c *record.ClientRepor
 		require.InDelta(t, float64(ops)/float64(cfg.Turns()), float64(c.Iterations.Samples),
 			float64(2*cfg.InFlight))
 	}
-	if share := cfg.Traffic.Share(); share > 0 && rank != hotRank {
+	if share := cfg.Traffic.Share(); share > 0 && rank != 0 {
 		requests, _ := cfg.Requests()
-		requireShare(t, share, c.Peers[hotRank].Count, ops, requests)
+		requireShare(t, share, c.Peers[0].Count, ops, requests)
 	}
 }
 
@@ -191,44 +192,4 @@ func requireShare(t *testing.T, share float64, count, n uint64, distinct int) {
 	t.Helper()
 	deviation := math.Sqrt(share * (1 - share) / float64(min(n, uint64(distinct))))
 	require.InDelta(t, share, float64(count)/float64(n), 5*deviation, "of %d", n)
-}
-
-// TestTrafficRoutes draws the ranks that requests go to.
-func TestTrafficRoutes(t *testing.T) {
-	cfg := meshConfig(config.TopologyMeshDirect)
-	cfg.Ranks, cfg.Daemons, cfg.Clients = 5, 2, 3
-	draw := func(rank, client, draws int) (to []int, order []uint64) {
-		r := newRoute(wiring{cfg: cfg, rank: rank}, rank*cfg.Clients+client)
-		to = make([]int, cfg.Ranks)
-		for i := range draws {
-			key, owner, peer := r.choose(uint64(i % cfg.TotalKeys()))
-			require.EqualValues(t, kv.RankOf(key, cfg.Ranks), owner)
-			require.EqualValues(t, int(owner)*cfg.Daemons+kv.DaemonOf(key, cfg.Daemons), peer)
-			to[owner]++
-			order = append(order, owner)
-		}
-		return to, order
-	}
-
-	cfg.Traffic = config.TrafficAllToAll
-	to, order := draw(2, 0, 400)
-	require.Equal(t, []int{100, 100, 0, 100, 100}, to)
-	require.Equal(t, []uint64{3, 4, 0, 1, 3}, order[:5])
-	_, order = draw(2, 1, 2)
-	require.Equal(t, []uint64{4, 0}, order, "the clients of a rank do not begin with the same rank")
-	_, order = draw(4, 0, 2)
-	require.Equal(t, []uint64{0, 1}, order)
-
-	cfg.Traffic = "hotspot:0.7"
-	const draws = 100_000
-	to, _ = draw(3, 0, draws)
-	again, _ := draw(3, 0, draws)
-	require.Equal(t, to, again, "the seed decides")
-	for rank, share := range []float64{0.7, 0.1, 0.1, 0, 0.1} {
-		requireShare(t, share, uint64(to[rank]), draws, draws)
-	}
-	to, _ = draw(hotRank, 0, draws)
-	for rank, share := range []float64{0, 0.25, 0.25, 0.25, 0.25} {
-		requireShare(t, share, uint64(to[rank]), draws, draws)
-	}
 }

@@ -18,7 +18,8 @@ func newWorkerCounters(w transport.Worker) *workerCounters {
 }
 
 func (c *workerCounters) begin() { c.before = c.read(c.before) }
-func (c *workerCounters) end()   { c.after = c.read(c.after) }
+
+func (c *workerCounters) end() { c.after = c.read(c.after) }
 
 func (c *workerCounters) read(into []transport.Stat) []transport.Stat {
 	if c.reader == nil {

@@ -68,18 +68,18 @@ func TestWrongTwice(t *testing.T) {
 	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
 	daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 	take := func(ops uint64) {
-		client.begin(1, time.Hour)
-		require.NoError(t, client.load(1))
-		for client.counts.ops < ops {
-			require.NoError(t, errors.Join(client.step(true), daemon.step()))
+		client.Begin(hour(1))
+		require.NoError(t, client.Load(1))
+		for client.Counts.Ops < ops {
+			require.NoError(t, errors.Join(iterate(client, true), daemon.Step()))
 		}
-		require.NoError(t, client.drainInTest(daemon))
+		require.NoError(t, drainInTest(client, daemon))
 	}
 	take(100)
-	require.EqualValues(t, 50, client.counts.sums)
-	client.worker = spoiler{client.worker, func(e *transport.Event) { e.Payload = e.Payload[:7] }}
+	require.EqualValues(t, 50, client.Counts.Sums)
+	client.Worker = spoiler{client.Worker, func(e *transport.Event) { e.Payload = e.Payload[:7] }}
 	take(100)
-	report := client.report(record.ThreadReport{})
+	report := client.Report(record.ThreadReport{})
 	require.Zero(t, report.VerifiedKeys)
 	require.GreaterOrEqual(t, report.Failures[kv.FailureShort.String()], uint64(200))
 }
@@ -93,13 +93,13 @@ func TestResponsesToNobody(t *testing.T) {
 	cfg.InFlight = 1
 	ranks := cluster(t, driver, cfg, config.IdleYield)
 	client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
-	client.begin(1, time.Hour)
-	require.NoError(t, client.load(1))
-	for client.counts.unknownToken == 0 {
-		require.NoError(t, errors.Join(client.step(true), daemon.step()))
+	client.Begin(hour(1))
+	require.NoError(t, client.Load(1))
+	for client.Counts.UnknownToken == 0 {
+		require.NoError(t, errors.Join(iterate(client, true), daemon.Step()))
 	}
-	require.Equal(t, map[string]uint64{"unknown token": 1}, client.failures())
-	client.inFlight = 0
+	require.Equal(t, map[string]uint64{"unknown token": 1}, client.Failures())
+	client.InFlight = 0
 }
 
 // holder polls nothing while holding is set.
@@ -122,8 +122,8 @@ func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	}}
 	ranks := cluster(t, driver, testConfig(), config.IdleYield)
 	client := ranks[1].threads[0].client
-	client.worker = holder{client.worker, &holding}
-	client.drainLimit = 10 * time.Millisecond
+	client.Worker = holder{client.Worker, &holding}
+	client.DrainLimit = 10 * time.Millisecond
 
 	holding.Store(true)
 	_, clients, err := runAll(t, ranks, record.Window{Duration: 10 * time.Millisecond,
@@ -138,10 +138,10 @@ func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	require.Zero(t, clients[0].Clients[0].ElapsedNS, "it did not measure")
 
 	holding.Store(false)
-	client.drainLimit = 10 * time.Second
+	client.DrainLimit = 10 * time.Second
 	server, clients := runUntil(t, ranks, 1, 100)
 	require.Empty(t, clients[0].Clients[0].Failures)
 	require.Zero(t, clients[0].Clients[0].Lost)
-	require.Zero(t, client.inFlight)
+	require.Zero(t, client.InFlight)
 	require.Zero(t, server.Daemons[0].Rejected)
 }

@@ -1,0 +1,376 @@
+package client
+
+import (
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+)
+
+// This file has what the three loops of a client have in common: a call from its issue to the
+// verified response.
+
+// issueCopy issues a call and appends a copy of its request to the ops to post. Fewer than
+// Config.InFlight calls must be in flight.
+func (c *Client) issueCopy(index int, now uint64) {
+	call := &c.Calls[index]
+	call.State = InFlight
+	call.Started = now
+	call.minVersion = c.newest(call.key)
+	n := len(c.ops)
+	c.ops = c.ops[:n+1]
+	c.ops[n] = c.Requests[index]
+	c.InFlight++
+	if c.eachCall {
+		c.recordIssue(index, now)
+	}
+}
+
+// post posts ops, rings the doorbell, and keeps those that the worker did not take.
+func (c *Client) post() error {
+	if c.flushEach {
+		n, err := c.postEach(c.ops)
+		c.ops = c.ops[:copy(c.ops, c.ops[n:])]
+		return err
+	}
+	n, err := c.Worker.Post(c.ops)
+	if err != nil {
+		return err
+	}
+	c.Counts.posted += uint64(n)
+	if n < len(c.ops) {
+		c.Counts.backPressure++
+		n = copy(c.ops, c.ops[n:])
+	} else {
+		n = 0
+	}
+	c.ops = c.ops[:n]
+	return c.Worker.Flush()
+}
+
+// postEach posts ops with a doorbell for each, and returns how many the worker took.
+func (c *Client) postEach(ops []transport.Op) (taken int, err error) {
+	for taken < len(ops) && err == nil {
+		var n int
+		if n, err = c.Worker.Post(ops[taken : taken+1]); n == 0 {
+			break
+		}
+		taken++
+		err = c.Worker.Flush()
+	}
+	c.Counts.posted += uint64(taken)
+	if taken < len(ops) {
+		c.Counts.backPressure++
+	}
+	return taken, err
+}
+
+// awaits reports whether an event is the response to a call in flight.
+func (c *Client) awaits(e *transport.Event) bool {
+	return e.Token < transport.Token(len(c.Calls)) && c.Calls[e.Token].State == InFlight
+}
+
+// accept ends the calls that events answer. It clears the kind of the other events, so that
+// complete skips them.
+func (c *Client) accept(events []transport.Event, now uint64) error {
+	ended := 0
+	for i := range events {
+		e := &events[i]
+		if e.Kind == transport.EventResponse && e.Token < transport.Token(len(c.Calls)) {
+			call := &c.Calls[e.Token]
+			if call.State == InFlight && call.flags&(callTraced|callReading) == 0 {
+				call.State = callAnswered
+				ended++
+				continue
+			}
+		}
+		if err := c.acceptRare(e, now); err != nil {
+			return err
+		}
+		if e.Kind == transport.EventResponse {
+			ended++
+		}
+	}
+	c.InFlight -= ended
+	return nil
+}
+
+// acceptRare accepts an event that is not the plain response to a call. It clears the event's kind
+// if no call in flight has the event's token, or if it answers the read of a read-modify-write.
+func (c *Client) acceptRare(e *transport.Event, now uint64) error {
+	switch {
+	case e.Kind != transport.EventResponse:
+		return c.unexpected(e)
+	case !c.awaits(e):
+		c.Counts.UnknownToken++
+		e.Kind = 0
+		return nil
+	}
+	call := &c.Calls[e.Token]
+	if call.flags&callReading != 0 {
+		c.modify(call, e)
+		e.Kind = 0
+		return nil
+	}
+	c.endTrace(call, now)
+	call.State = callAnswered
+	return nil
+}
+
+// modify appends the write of a read-modify-write whose read was answered to the ops to post.
+func (c *Client) modify(call *call, e *transport.Event) {
+	version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(c.readSize),
+		c.sumDue(1, e.Size))
+	if failure != kv.FailureNone {
+		c.Counts.Failures[failure]++
+	} else {
+		c.Counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
+		call.minVersion = version
+	}
+	call.flags &^= callReading
+	c.nonce++
+	c.Counts.summed += uint64(call.written)
+	index := int(e.Token)
+	c.Requests[index].Payload = kv.EncodePut(c.buffer(index), call.key, int(call.written), c.nonce)
+	c.ops = append(c.ops, c.Requests[index])
+}
+
+// completeEchoes verifies and counts the responses among events. It takes the short way for those
+// with which nothing is wrong, if neither a verification in full nor a latency is due.
+func completeEchoes(c *Client, events []transport.Event, now uint64) {
+	for done := 0; done < len(events); done++ {
+		first, plain := done, min(len(events), done+int(c.verify)-1, done+int(c.sampler.Left)-1)
+		bytes := 0
+		for done < plain {
+			e := &events[done]
+			if e.Kind != transport.EventResponse {
+				break
+			}
+			request := c.Requests[e.Token].Payload
+			if !kv.SameEcho(e.Payload, request) {
+				break
+			}
+			c.Calls[e.Token].State = callFree
+			bytes += len(request) - kv.HeaderSize
+			done++
+		}
+		ops := uint64(done - first)
+		c.verify -= uint32(ops)
+		c.sampler.Left -= uint32(ops)
+		c.Counts.Ops += ops
+		c.Counts.byOp[workload.Read] += ops
+		c.Counts.bytes += 2 * uint64(bytes) // forth and back
+		if done == len(events) {
+			return
+		}
+		c.completeOne(&events[done], now)
+	}
+}
+
+// completeStore is completeEchoes for the responses of a store. The short way has the verifications
+// in full that are due.
+func completeStore(c *Client, events []transport.Event, now uint64) {
+	for {
+		plain := min(len(events), int(c.sampler.Left)-1)
+		ops, bytes, verify := uint64(0), uint64(0), c.verify
+		sums, summed := uint64(0), uint64(0)
+		for i := range events[:plain] {
+			e := &events[i]
+			if e.Kind != transport.EventResponse {
+				continue
+			}
+			call := &c.Calls[e.Token]
+			call.State = callFree
+			ops++
+			c.Counts.byOp[call.op]++
+			verify -= uint32(call.reads)
+			version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(call.wantSize),
+				verify == 0)
+			if verify == 0 {
+				verify = uint32(c.Config.VerifyEvery)
+				sums++
+				summed += uint64(max(len(e.Payload)-kv.HeaderSize, 0))
+			}
+			if failure != kv.FailureNone {
+				c.Counts.wrong++
+				c.Counts.Failures[failure]++
+				continue
+			}
+			bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
+			c.see(call.key, version)
+		}
+		c.verify = verify
+		c.sampler.Left -= uint32(ops)
+		c.Counts.Ops += ops
+		c.Counts.Sums += sums
+		c.Counts.summed += summed
+		c.Counts.bytes += bytes
+		if plain == len(events) {
+			return
+		}
+		c.completeOne(&events[plain], now)
+		events = events[plain+1:]
+	}
+}
+
+// completeEach is completeEchoes without a short way: for a sink, and with recorders of each call.
+func completeEach(c *Client, events []transport.Event, now uint64) {
+	for i := range events {
+		c.completeOne(&events[i], now)
+	}
+}
+
+// completeOne verifies, counts and records one response. It does not branch on the operation:
+// operations come in random order, so such a branch is mispredicted every other time.
+func (c *Client) completeOne(e *transport.Event, now uint64) {
+	if e.Kind != transport.EventResponse {
+		return
+	}
+	call := &c.Calls[e.Token]
+	call.State = callFree
+	c.Counts.Ops++
+	c.Counts.byOp[call.op]++
+	if c.peers != nil {
+		c.peers.ops[c.peers.of[e.Token]]++
+	}
+	if failure := c.check(call, e); failure != kv.FailureNone {
+		c.Counts.wrong++
+		c.Counts.Failures[failure]++
+	} else {
+		c.Counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
+	}
+	if c.sampler.Take() {
+		c.record(int(e.Token), now)
+	}
+	if c.iterations != nil {
+		c.iterations.complete(c.Clock, uint32(e.Token), now, true)
+	}
+}
+
+// check verifies a response.
+func (c *Client) check(call *call, e *transport.Event) kv.Failure {
+	switch c.service {
+	case loop.ServiceEcho:
+		return kv.CheckEcho(e.Payload, c.Requests[e.Token].Payload, c.sumDue(1, len(e.Payload)))
+	case loop.ServiceSink:
+		return kv.CheckSink(e.Payload, c.Requests[e.Token].Payload)
+	}
+	version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(call.wantSize),
+		c.sumDue(call.reads, len(e.Payload)))
+	if failure == kv.FailureNone {
+		c.see(call.key, version)
+	}
+	return failure
+}
+
+// see notes the version of a key in a response.
+func (c *Client) see(key uint64, version uint32) {
+	if seen := &c.seen[key&c.seenMask]; seen.key != key || int32(version-seen.version) > 0 {
+		seen.key, seen.version = key, version
+	}
+}
+
+// newest returns the newest version of a key that the client has seen, or 0.
+func (c *Client) newest(key uint64) uint32 {
+	if seen := &c.seen[key&c.seenMask]; seen.key == key {
+		return seen.version
+	}
+	return 0
+}
+
+// sumDue counts read, 1 for a response with a value and 0 for others, and reports whether to
+// verify a response of size bytes in full. Responses without a value do not count, because with a
+// pattern the ones that are due could all be without.
+func (c *Client) sumDue(read uint8, size int) bool {
+	if c.verify -= uint32(read); c.verify != 0 {
+		return false
+	}
+	c.sum(size)
+	return true
+}
+
+// sum counts a verification in full.
+//
+//go:noinline
+func (c *Client) sum(size int) {
+	c.verify = uint32(c.Config.VerifyEvery)
+	c.Counts.Sums++
+	c.Counts.summed += uint64(max(size-kv.HeaderSize, 0))
+}
+
+// drawAgain draws the next requests of the calls that events have ended.
+func (c *Client) drawAgain(events []transport.Event) {
+	for i := range events {
+		if e := &events[i]; e.Kind == transport.EventResponse {
+			c.prepare(int(e.Token))
+		}
+	}
+}
+
+// recordBusy records the time of an iteration that began at began and found responses.
+func (c *Client) recordBusy(began uint64) {
+	spent := c.Clock.Now() - began
+	c.Counts.BusyTimed++
+	c.Counts.BusyTicks += spent - min(spent, c.ReadCost)
+	c.Gaps.Work(spent)
+}
+
+// Count adds the calls in flight since the last time to their integral over the window.
+func (c *Client) Count(now uint64) {
+	c.Counts.InFlight += uint64(c.InFlight) * (now - c.Counted)
+	c.Counted = now
+}
+
+// recordIssue tells the recorders of each call that one is issued.
+func (c *Client) recordIssue(index int, now uint64) {
+	call := &c.Calls[index]
+	if c.trace != nil && c.traced.Take() &&
+		call.flags&(callRemote|callReading) == callRemote && c.trace.Word.Load() == 0 {
+		call.flags |= callTraced
+		c.trace.Begin(loop.FirstWord(c.Requests[index].Payload))
+	}
+	if c.iterations != nil {
+		c.iterations.issue(uint32(index), now)
+	}
+}
+
+// endTrace records the stages of a traced request. It runs before the next call is issued, because
+// that call may use the trace.
+func (c *Client) endTrace(call *call, now uint64) {
+	call.flags &^= callTraced
+	if stages, ok := c.trace.End(call.Started, now); ok {
+		for i, spent := range stages {
+			c.Mesh.Stages[i].Record(c.Clock, spent)
+		}
+	}
+}
+
+// record records the latency of a sampled call.
+func (c *Client) record(index int, now uint64) {
+	call := &c.Calls[index]
+	ticks := now - call.Started
+	ns := c.Clock.Nanos(ticks)
+	c.ByOp[call.op].Record(ns)
+	c.Counts.Samples++
+	c.Counts.LatencySum += ticks
+	c.slices.record(now, c.Counts.Ops)
+	c.Live.record(ns)
+	if c.open != nil {
+		c.open.response.Record(c.Clock, now-c.open.intended[index])
+		c.open.lag.Record(c.Clock, c.open.late[index])
+	}
+	if c.Mesh != nil {
+		c.recordMesh(call, ticks)
+	}
+	if c.peers != nil {
+		c.peers.times[c.peers.of[index]].Record(c.Clock, ticks)
+	}
+}
+
+func (c *Client) recordMesh(call *call, ticks uint64) {
+	if call.flags&callRemote == 0 {
+		c.Mesh.local.Record(c.Clock, ticks)
+		return
+	}
+	c.Mesh.remote.Record(c.Clock, ticks)
+}

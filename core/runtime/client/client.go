@@ -1,0 +1,497 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/fabric/pow2"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+)
+
+// Client is one client thread: a worker and a stream of requests. [config.Config.Requests] says how
+// many calls it has, and whether their requests are drawn once and replayed. If they are drawn as
+// it goes, there are twice as many as may be in flight, so that a prepared call is ready whenever
+// one completes. client_datapath.go has its loop.
+type Client struct {
+	Config    config.Config
+	Worker    transport.Worker
+	Idle      loop.Idler
+	generator *workload.Generator
+	Clock     *machine.Clock
+
+	// readSize is the length of every value that is read, or kv.AnySize.
+	readSize int32
+	request  workload.Request
+
+	service  loop.Service
+	Calls    []call
+	Requests []transport.Op // by call; if replays, the first ones again after the last
+	Buffers  []byte         // off the Go heap; one payload for each call
+	stride   int            // in buffers
+	replays  bool
+	order    callOrder
+	drawn    *drawnOrder // order unless replays, else nil
+	loop     callLoop
+	ops      []transport.Op // the calls to post, but of a replayedLoop
+	Events   []transport.Event
+	// complete verifies, counts and records the responses among events.
+	complete func(c *Client, events []transport.Event, now uint64)
+	// eachCall means that a recorder needs to know of each call that is issued.
+	eachCall  bool
+	flushEach bool // the doorbell rings for each call
+	seen      []seenVersion
+	seenMask  uint64
+	InFlight  int
+	nonce     uint64
+	// DrainLimit bounds the wait for calls in flight at the end of a window.
+	DrainLimit time.Duration
+
+	route      route
+	trace      *loop.LinkTrace // nil unless mesh-proxied
+	Schedule   *schedule       // nil for a closed loop
+	open       *openTimes      // nil for a closed loop
+	Mesh       *meshTimes      // nil unless a mesh
+	peers      *peerTimes      // nil unless operations count by who was called
+	iterations *iterations     // nil without iterations
+
+	ReadCost uint64 // ticks of one reading of the clock
+
+	burner  burner
+	verify  uint32       // values to read until the next checksum is verified
+	sampler loop.Sampler // of completed calls, whose latencies to record
+	traced  loop.Sampler // of issued calls, in mesh-proxied
+	Gaps    loop.GapWatch
+	Stages  *stager // nil in mesh-proxied
+	window  Window
+	first   []uint64 // nanoseconds
+	Counted uint64   // ticks: up to here, counts.inFlight has the calls in flight
+	entered bool     // the window has begun
+	began   uint64   // ticks: its begin
+
+	Counts counts
+	slices sliceCounter
+	ByOp   [workload.NumOps]*record.Recorder // latencies; nil for operations that the load lacks
+	Live   live
+}
+
+// call is one call. Its index is its token. Two fill a cache line.
+type call struct {
+	key        uint64
+	Started    uint64 // ticks
+	written    uint32 // bytes of the value to send
+	wantSize   int32  // of the response's value, or kv.AnySize
+	minVersion uint32 // the newest version of the key that this client had seen
+	op         workload.Op
+	reads      uint8 // 1 for a read, else 0
+	State      callState
+	flags      uint8
+}
+
+type callState uint8
+
+const (
+	callFree     callState = iota // ready to be issued
+	InFlight                      // issued and not answered
+	callAnswered                  // its response is not verified yet
+)
+
+// The flags of a call.
+const (
+	callRemote  = 1 << iota // another rank owns the key
+	callTraced              // its trace is being taken
+	callReading             // a read-modify-write whose read has no response yet
+)
+
+// seenVersion is the newest version of a key that this client has seen. The table is
+// direct-mapped: with more keys than entries, keys that share an entry evict each other, and
+// an evicted key is not checked for stale versions.
+type seenVersion struct {
+	key     uint64
+	version uint32
+}
+
+const maxSeen = 1 << 20
+
+// drainLimit is generous, because a machine or a link that stalls for seconds has not lost a call.
+// It is longer than the default timeouts of the transports, which know best whether a peer is gone.
+const drainLimit = 12 * time.Second
+
+// counts are the counts of one window.
+type counts struct {
+	Ops, bytes                  uint64
+	byOp                        [workload.NumOps]uint64
+	Sums                        uint64 // responses whose checksum was verified
+	summed                      uint64 // bytes of values whose checksum was computed
+	wrong                       uint64 // ops with a failure; a read-modify-write can have two
+	backPressure, Polls, Empty  uint64
+	drained, Lost, posted       uint64
+	Failures                    [kv.NumFailures]uint64
+	UnknownToken                uint64
+	Samples, LatencySum, Window uint64 // latencySum and window in ticks
+	Found                       uint64 // polls in the window that returned responses
+	InFlight                    uint64 // ticks: calls in flight, integrated over the window
+	// iterations that found responses and were timed, and their time
+	BusyTimed, BusyTicks uint64
+}
+
+// meshTimes are the times that only a client of a mesh records.
+type meshTimes struct {
+	local, remote *loop.Timing
+	Stages        [4]*loop.Timing // of a proxied request; nil unless mesh-proxied
+}
+
+func newMeshTimes(cfg config.Config) *meshTimes {
+	if !cfg.Mesh() {
+		return nil
+	}
+	m := &meshTimes{local: loop.NewTiming(), remote: loop.NewTiming()}
+	if cfg.Proxied() {
+		for i := range m.Stages {
+			m.Stages[i] = loop.NewTiming()
+		}
+	}
+	return m
+}
+
+func (m *meshTimes) reset() {
+	m.local.Reset()
+	m.remote.Reset()
+	for _, stage := range m.Stages {
+		if stage != nil {
+			stage.Reset()
+		}
+	}
+}
+
+// openTimes are the times that only an open-loop client records.
+type openTimes struct {
+	response, lag *loop.Timing
+	scheduled     uint64
+	// By call, in ticks: when it was due, and how late it was issued.
+	intended, late []uint64
+}
+
+// New returns a client on a worker. number is its number among the clients of all ranks
+// and seeds its requests.
+func New(w wiring.Wiring, number int, idle string, worker transport.Worker) (*Client, error) {
+	cfg := w.Config.OfClient(number % w.Config.Clients)
+	calls, replays := cfg.Requests()
+	return NewWith(w, number, idle, worker, calls, replays)
+}
+
+// NewWith returns a client with that many calls.
+func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, calls int,
+	replays bool) (*Client, error) {
+	local := number % w.Config.Clients
+	cfg := w.Config.OfClient(local)
+	stride := (cfg.LargestMessage() + 63) &^ 63
+	buffers, err := unix.Mmap(-1, 0, stride*calls, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return nil,
+			fmt.Errorf("map %d bytes for %d requests: %w; lower --in-flight or --value-size",
+				stride*calls, calls, err)
+	}
+	entries := pow2.Ceil(min(cfg.TotalKeys(), maxSeen))
+	c := &Client{
+		Config: cfg, Worker: worker, generator: newGenerator(cfg, number),
+		Clock: machine.Calibrated(),
+		route: newRoute(w, number), Mesh: newMeshTimes(cfg),
+		service: loop.ServiceOf(cfg), Calls: make([]call, calls),
+		Requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
+		Buffers: buffers, stride: stride,
+		ops:    make([]transport.Op, 0, cfg.InFlight),
+		Events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
+		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
+		nonce: uint64(number) << 40, DrainLimit: drainLimit,
+		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
+	}
+	if cfg.ValueSize.Fixed() {
+		c.readSize = int32(cfg.ValueSize.Max())
+	}
+	for op := range c.ByOp {
+		if plain := workload.Op(op) <= workload.Write; plain || c.mixed() {
+			c.ByOp[op] = record.NewRecorder()
+		}
+	}
+	c.Gaps = loop.NewGapWatch(c.Clock)
+	c.Live.every = c.Clock.Ticks(LiveEvery)
+	c.Live.silences = newSilences(c.Clock)
+	c.ReadCost = loop.ReadCost(c.Clock)
+	c.Idle = loop.NewIdler(idle, worker, &c.Gaps)
+	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
+	if c.Schedule = newSchedule(cfg, c.Clock, number); c.Schedule != nil {
+		c.open = &openTimes{response: loop.NewTiming(), lag: loop.NewTiming(),
+			intended: make([]uint64, calls), late: make([]uint64, calls)}
+	}
+	if !cfg.Proxied() {
+		c.Stages = newStager(c.Clock, c.ReadCost, w.ClientPeer(w.Rank, local), cfg.Seed)
+	}
+	c.chooseLoop()
+	for i := range c.Calls {
+		c.Requests[i].Kind = transport.OpCall
+		c.Requests[i].Token = transport.Token(i)
+		c.prepare(i)
+	}
+	if replays {
+		for i := range cfg.InFlight {
+			c.Requests = append(c.Requests, c.Requests[i])
+		}
+	}
+	return c, nil
+}
+
+// callOrder is the order in which a client issues its calls: a [replayOrder] or a [drawnOrder].
+type callOrder interface {
+	// next removes and returns the call to issue. Fewer than Config.InFlight must be in flight, so
+	// there is one.
+	next() int
+	// putBack makes a call that was issued the next again.
+	putBack(index int)
+	// upcoming returns the call that is issued after ahead others; ok is false if it is not known.
+	upcoming(ahead int) (index int, ok bool)
+}
+
+// chooseLoop chooses how the client issues its calls and verifies their responses.
+func (c *Client) chooseLoop() {
+	replay := &replayOrder{calls: c.Calls}
+	if c.order = replay; !c.replays {
+		c.drawn = newDrawnOrder(len(c.Calls))
+		c.order = c.drawn
+	}
+	switch {
+	case c.Schedule != nil:
+		c.loop = &openLoop{Client: c, callOrder: c.order}
+	case c.replays:
+		c.loop = &replayedLoop{Client: c, replayOrder: replay}
+	default:
+		c.loop = &drawnLoop{Client: c, drawnOrder: c.drawn}
+	}
+	c.flushEach = c.Config.Flush == config.FlushImmediate
+	c.eachCall = c.iterations != nil || c.Config.Proxied()
+	c.complete = completeEach
+	if c.iterations == nil && c.peers == nil {
+		switch c.service {
+		case loop.ServiceEcho:
+			c.complete = completeEchoes
+		case loop.ServiceStore:
+			c.complete = completeStore
+		}
+	}
+}
+
+// newGenerator returns the generator of a client; number is its number among those of all ranks.
+func newGenerator(cfg config.Config, number int) *workload.Generator {
+	if cfg.Service != config.ServiceStore {
+		cfg.ReadRatio = 0 // each request has a value
+	}
+	return workload.New(cfg, number)
+}
+
+// mixed reports whether the load has a mix or a pattern of operations.
+func (c *Client) mixed() bool { return len(c.Config.Mix)+len(c.Config.Pattern) > 0 }
+
+// Close frees the memory of the requests.
+func (c *Client) Close() error { return unix.Munmap(c.Buffers) }
+
+// FirstCalls returns the times of the first calls on each connection so far, in nanoseconds.
+func (c *Client) FirstCalls() []uint64 { return c.first }
+
+// ParkAtOnce is called for a client whose loop is a goroutine.
+func (c *Client) ParkAtOnce() { c.Idle.Share() }
+
+// Idler returns what the client's loop does when it finds nothing.
+func (c *Client) Idler() *loop.Idler { return &c.Idle }
+
+// ShareTrace has the client take calls to a daemon apart with a trace that they share.
+func (c *Client) ShareTrace(daemon transport.PeerID, t *loop.CallTrace) {
+	c.Stages.share(daemon, t)
+}
+
+// NoTraces has the client report why it takes no calls apart.
+func (c *Client) NoTraces(why string) { c.Stages.missing = why }
+
+// TraceLinks has the client take calls over a proxy apart with a trace that they share.
+func (c *Client) TraceLinks(t *loop.LinkTrace) { c.trace = t }
+
+// Batch returns the mean number of calls that a poll of the last window completed, of polls that
+// found any; 0 if there was none.
+func (c *Client) Batch() float64 {
+	if c.Counts.Found == 0 {
+		return 0
+	}
+	return float64(c.Counts.Ops) / float64(c.Counts.Found)
+}
+
+// Payloads returns the client's requests, which change when a call is drawn again.
+func (c *Client) Payloads() [][]byte {
+	list := make([][]byte, len(c.Calls))
+	for i := range list {
+		list[i] = c.Requests[i].Payload
+	}
+	return list
+}
+
+// Window is what a client does in a window.
+type Window struct {
+	SampleEvery int // records one latency of so many
+	Duration    time.Duration
+	Silent      bool // makes no calls, because the window is another class's alone
+	FirstCalls  bool // begins with a first call on each connection, and times it
+}
+
+// Begin resets the records before a window.
+func (c *Client) Begin(w Window) {
+	c.window = w
+	for _, h := range c.ByOp {
+		if h != nil {
+			h.Reset()
+		}
+	}
+	if c.iterations != nil {
+		c.iterations.begin()
+	}
+	c.Live.Reset()
+	c.slices.reset(c.Clock.Ticks(w.Duration))
+	c.sampler = loop.NewSampler(w.SampleEvery, c.nonce+c.Config.Seed)
+	c.traced = c.sampler
+	if c.Stages != nil {
+		c.Stages.begin()
+	}
+	c.verify = uint32(c.Config.VerifyEvery)
+	c.Counts = counts{} // the window may fail before it begins to measure
+	if c.Mesh != nil {
+		c.Mesh.reset()
+	}
+	if c.peers != nil {
+		c.peers.reset()
+	}
+	if c.open != nil {
+		c.open.response.Reset()
+		c.open.lag.Reset()
+		c.open.scheduled = 0
+	}
+}
+
+// Report returns what the client recorded in the window.
+func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
+	n := &c.Counts
+	r := record.ClientReport{
+		ElapsedNS: c.Clock.Nanos(n.Window),
+		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
+		Writes: n.byOp[workload.Write] + n.byOp[workload.Insert] +
+			n.byOp[workload.ReadModifyWrite],
+		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.Lost,
+		VerifiedKeys: n.Ops - n.wrong, VerifiedSums: n.Sums, ChecksummedBytes: n.summed,
+		BackPressure: n.backPressure, Polls: n.Polls, EmptyPolls: n.Empty,
+		Samples: n.Samples, Thread: thread, Failures: c.Failures(), Slices: c.slices.report(),
+	}
+	r.InFlightNS = c.Clock.Nanos(n.InFlight)
+	if n.BusyTimed > 0 {
+		r.BusyNS = uint64(float64(c.Clock.Nanos(n.BusyTicks)) / float64(n.BusyTimed) * float64(
+			n.Found))
+	}
+	c.Gaps.Report(&r.Thread)
+	r.Silences = c.Live.silences.report(n.Window, n.Ops, c.Config.InFlight)
+	c.reportStages(&r)
+	if n.Samples > 0 {
+		r.MeanNS = float64(c.Clock.Nanos(n.LatencySum)) / float64(n.Samples)
+	}
+	c.reportLatencies(&r)
+	if c.Mesh != nil {
+		c.reportMesh(&r)
+	}
+	if c.peers != nil {
+		c.peers.report(c.Clock, &r)
+	}
+	if o := c.open; o != nil {
+		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.Report(c.Clock),
+			Lag: o.lag.Report(c.Clock)}
+	}
+	return r
+}
+
+func (c *Client) reportLatencies(r *record.ClientReport) {
+	all, reads, writes := record.NewHistogram(), record.NewHistogram(), record.NewHistogram()
+	for op, recorder := range c.ByOp {
+		if recorder == nil {
+			continue
+		}
+		h := recorder.Histogram()
+		all.Merge(h)
+		switch {
+		case workload.Op(op) == workload.Read:
+			reads = h
+		case workload.Op(op).Writes():
+			writes.Merge(h)
+		}
+		if count := c.Counts.byOp[op]; c.mixed() && count > 0 {
+			if r.Operations == nil {
+				r.Operations = map[string]record.OperationReport{}
+			}
+			r.Operations[workload.Op(op).String()] = record.OperationReport{Count: count,
+				Latency: record.TimingReport{Histogram: h.Encode(), MeanNS: h.Mean(),
+					Samples: h.Count()}}
+		}
+	}
+	r.Latency, r.ReadLatency, r.WriteLatency = all.Encode(), reads.Encode(), writes.Encode()
+	if c.iterations != nil {
+		times, firsts := c.iterations.times.Report(c.Clock), c.iterations.firsts.Report(c.Clock)
+		r.Iterations, r.FirstParts = &times, &firsts
+	}
+}
+
+func (c *Client) reportMesh(r *record.ClientReport) {
+	local, remote := c.Mesh.local.Report(c.Clock), c.Mesh.remote.Report(c.Clock)
+	r.Local, r.Remote = &local, &remote
+	for i, stage := range c.Mesh.Stages {
+		if stage == nil || stage.Samples == 0 {
+			continue
+		}
+		if r.Stages == nil {
+			r.Stages = map[string]record.TimingReport{}
+		}
+		r.Stages[record.StageNames[i]] = stage.Report(c.Clock)
+	}
+}
+
+// reportStages reports the stages of calls over the transport, and settles their sampling.
+func (c *Client) reportStages(r *record.ClientReport) {
+	s := c.Stages
+	if s == nil {
+		return
+	}
+	r.NoStages = s.missing
+	if s.Stages[0].Samples > 0 {
+		r.Stages = map[string]record.TimingReport{}
+		r.StageNS = float64(c.Clock.Nanos(s.ReadCost*StampedStages*1024)) / 1024
+		for i, stage := range s.Stages {
+			r.Stages[record.DirectStages[i]] = stage.Report(c.Clock)
+		}
+	}
+	if ops := c.Counts.Ops; ops > 0 {
+		s.Every = loop.SampleEveryFor(stageCost, float64(r.Thread.Busy(r.ElapsedNS))/float64(ops))
+	}
+}
+
+func (c *Client) Failures() map[string]uint64 {
+	m := map[string]uint64{}
+	for f := kv.FailureNone + 1; f < kv.NumFailures; f++ {
+		if c.Counts.Failures[f] > 0 {
+			m[f.String()] = c.Counts.Failures[f]
+		}
+	}
+	if c.Counts.UnknownToken > 0 {
+		m["unknown token"] = c.Counts.UnknownToken
+	}
+	return m
+}

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"fmt"
+	"math"
+
+	"transportbench/core/runtime/kv"
+	"transportbench/core/transport"
+)
+
+// MoveToDevice moves the values of all requests to device memory, from which the transport sends
+// them. The host's copies are erased, so that only the device has the bytes that daemons verify.
+func (c *Client) MoveToDevice() error {
+	sender, ok := c.Worker.(transport.DeviceWorker)
+	slots := len(c.Calls)
+	switch {
+	case !ok:
+		return fmt.Errorf(
+			"transport %s declares device_send and its workers are no DeviceWorker: %w",
+			c.Config.Transport, transport.ErrUnsupported)
+	case !c.replays:
+		return fmt.Errorf("transport %s sends values from device memory, and this workload "+
+			"writes its requests as it goes: %w by this runtime; "+
+			"use one whose requests are replayed, such as --profile bulk, or transport options "+
+			"that send from host memory", c.Config.Transport, transport.ErrUnsupported)
+	case slots > math.MaxUint16:
+		return fmt.Errorf("transport %s sends values from device memory, which has slots for %d "+
+			"requests, and this client has %d: %w; lower --keys or --in-flight",
+			c.Config.Transport, math.MaxUint16, slots, transport.ErrUnsupported)
+	}
+	if err := sender.ReserveDevice(uint16(slots), c.Config.LargestMessage()); err != nil {
+		return err
+	}
+	for i := range c.Calls {
+		request := &c.Requests[i]
+		if len(request.Payload) <= kv.HeaderSize {
+			continue
+		}
+		request.DeviceSlot = uint16(i + 1)
+		if err := sender.WriteDevice(request.DeviceSlot, request.Payload); err != nil {
+			return err
+		}
+		clear(request.Payload[kv.HeaderSize:])
+		request.Payload = request.Payload[:kv.HeaderSize]
+	}
+	copy(c.Requests[slots:], c.Requests) // the first ones are there again
+	return nil
+}

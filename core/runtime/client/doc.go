@@ -1,0 +1,14 @@
+// Package client is the measured client: one thread, or one of several on a thread, that keeps
+// calls in flight over a worker, verifies the responses and records latencies.
+//
+// A [Client] has one of three loops, which is chosen when it is made. Each is a file:
+//
+//   - replayed_datapath.go: a closed loop whose requests are drawn once and sent again in order
+//   - drawn_datapath.go: a closed loop that draws each request as it goes
+//   - open_datapath.go: an open loop, whose calls are due at a rate
+//
+// calls_datapath.go has what the loops share, a call from its issue to the verified response. Every
+// window counts operations and samples latencies. The other recorders are there or not for the
+// whole run: the stages of calls (stages.go), counts by the rank that was called (peers.go), whole
+// iterations (iterations.go), and the times of open loops and meshes.
+package client

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/loop"
+)
+
+// recentSamples is the number of latencies of a client in the live view; a power of two.
+const recentSamples = 256
+
+// live has the figures of a client that the control side may read while the loop runs. The loop
+// writes ops when it counts some, but at most once in liveEvery, and the latencies as it samples
+// them.
+type live struct {
+	_      [128]byte
+	ops    atomic.Uint64
+	Count  atomic.Uint64
+	recent [recentSamples]atomic.Uint32 // nanoseconds
+
+	// The rest is the loop's alone.
+	due      uint64 // ticks: when ops may be written again
+	every    uint64 // ticks
+	silences silences
+}
+
+// LiveEvery is less than 1% of a round of progress in a warm-up, and makes the cost of writing ops
+// vanish.
+const LiveEvery = 50 * time.Microsecond
+
+// publish sets ops, unless that was done a moment ago.
+func (l *live) publish(ops, now uint64) {
+	if now >= l.due {
+		if now-l.due >= l.silences.limit {
+			l.silences.add(now - l.due)
+		}
+		l.ops.Store(ops)
+		l.due = now + l.every
+	}
+}
+
+// begin starts a window, end ends it.
+func (l *live) begin(now uint64, s *schedule) {
+	gap := 0.0
+	if s != nil {
+		gap = s.gap
+	}
+	l.silences.begin(gap)
+	l.due = now
+}
+
+func (l *live) end(now uint64) {
+	if now > l.due && now-l.due >= l.silences.limit {
+		l.silences.add(now - l.due)
+	}
+	l.silences.limit = loop.NoLimit
+}
+
+func (l *live) record(ns uint64) {
+	n := l.Count.Load()
+	l.recent[n%recentSamples].Store(uint32(min(ns, 1<<32-1)))
+	l.Count.Store(n + 1)
+}
+
+func (l *live) Reset() {
+	l.ops.Store(0)
+	l.Count.Store(0)
+	l.due = 0
+}
+
+// Progress sums up the live figures of a rank's clients.
+func Progress(clients []*Client, elapsed time.Duration) record.Progress {
+	p := record.Progress{Elapsed: elapsed}
+	var recent []uint32
+	for _, c := range clients {
+		p.Ops += c.Live.ops.Load()
+		for i := range min(c.Live.Count.Load(), recentSamples) {
+			recent = append(recent, c.Live.recent[i].Load())
+		}
+	}
+	if len(recent) > 0 {
+		slices.Sort(recent)
+		p.RecentP50 = float64(recent[len(recent)/2])
+		p.RecentP99 = float64(recent[len(recent)*99/100])
+	}
+	return p
+}
+
+// SampleCost measures the cost of recording one latency, in nanoseconds: an entry in the histogram
+// and one in the live view.
+func SampleCost(clock *machine.Clock) float64 {
+	h, l := record.NewRecorder(), &live{}
+	ticks := loop.Undisturbed(clock, func(i uint64) {
+		ns := clock.Nanos(100 + i%64)
+		h.Record(ns)
+		l.record(ns)
+	})
+	return float64(clock.Nanos(uint64(ticks*1024))) / 1024
+}
+
+// sliceCounter counts the operations in each slice of the window, so that drift shows. It is
+// updated at sampled operations only.
+type sliceCounter struct {
+	length uint64 // ticks
+	next   uint64 // ticks: the end of the current slice
+	at     int
+	done   [record.Slices]uint64 // operations completed by the end of each slice
+}
+
+func (s *sliceCounter) reset(window uint64) { *s = sliceCounter{length: window / record.Slices} }
+
+func (s *sliceCounter) start(now uint64) { s.next = now + s.length }
+
+// record sets the number of operations completed by now.
+func (s *sliceCounter) record(now, ops uint64) {
+	for now >= s.next && s.at < record.Slices-1 {
+		// Operations since the last sample count in the earlier slice.
+		s.at++
+		s.done[s.at] = s.done[s.at-1]
+		s.next += s.length
+	}
+	s.done[s.at] = ops
+}
+
+// report returns the operations of each slice, or nil if the window was cut short.
+func (s *sliceCounter) report() []uint64 {
+	if s.at < record.Slices-1 {
+		return nil
+	}
+	list := make([]uint64, record.Slices)
+	before := uint64(0)
+	for i, done := range s.done {
+		list[i] = done - min(before, done)
+		before = done
+	}
+	return list
+}

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"time"
+
+	"transportbench/core/runtime/loop"
+)
+
+// openLoop is the loop of a client that issues calls at a rate, whatever the transport answers. A
+// call that is due while as many as may be are in flight is issued late; that delay is part of its
+// response time.
+type openLoop struct {
+	*Client
+	callOrder
+	// freeSince is when the client had room for a call again after it was full, in ticks.
+	freeSince uint64
+}
+
+// run is [callLoop.run].
+func (l *openLoop) run(s *loop.State, n int) error {
+	c := l.Client
+	for ; n > 0 && s.Measuring(); n-- {
+		began := c.Gaps.BeginIteration()
+		if len(c.ops) > 0 {
+			if err := c.post(); err != nil {
+				return err
+			}
+		}
+		found, err := c.Worker.Poll(c.Events)
+		if err != nil {
+			return err
+		}
+		c.Counts.Polls++
+		if found == 0 {
+			c.Counts.Empty++
+		} else {
+			c.Idle.Busy()
+		}
+		events, now := c.Events[:found], c.Clock.Now()
+		c.Gaps.Look(now)
+		c.Count(now)
+		full, waiting := c.InFlight == c.Config.InFlight, len(c.ops)
+		if err := c.accept(events, now); err != nil {
+			return err
+		}
+		if full {
+			l.freeSince = now
+		}
+		l.issueDue(now)
+		if c.Stages != nil && c.Stages.state != stagerIdle {
+			c.Stages.beforePost(now)
+		}
+		if len(c.ops) > 0 {
+			c.burner.spend(len(c.ops) - waiting)
+			if err := c.post(); err != nil {
+				return err
+			}
+		}
+		if found == 0 {
+			if err := l.Rest(now); err != nil {
+				return err
+			}
+			continue
+		}
+		c.complete(c, events, now)
+		if !c.replays {
+			c.drawAgain(events)
+		}
+		c.Live.publish(c.Counts.Ops, now)
+		if c.Stages != nil && !c.Stages.waits(found) {
+			c.Stages.afterStep(c, now)
+		}
+		if began != 0 {
+			c.recordBusy(began)
+		}
+	}
+	return nil
+}
+
+// issueDue issues the calls that are due while there is room in flight.
+func (l *openLoop) issueDue(now uint64) {
+	c := l.Client
+	for l.Schedule.Due <= now && c.InFlight < c.Config.InFlight {
+		due := l.Schedule.Due
+		l.Schedule.next()
+		c.open.scheduled++
+		index := l.next()
+		c.issueCopy(index, now)
+		c.open.intended[index] = due
+		c.open.late[index] = now - max(due, l.freeSince)
+	}
+}
+
+// Rest waits after an empty iteration. With nothing in flight it sleeps until a call is due; with
+// calls in flight it waits as a closed loop does, but not past the time at which the next call is
+// due if there is room for it.
+func (l *openLoop) Rest(now uint64) error {
+	if l.InFlight == l.Config.InFlight {
+		return l.Idle.Pause()
+	}
+	if l.Schedule.Due <= now {
+		return nil
+	}
+	left := time.Duration(l.Clock.Nanos(l.Schedule.Due - now))
+	if l.InFlight > 0 {
+		return l.Idle.PauseUntil(left)
+	}
+	return l.Idle.Sleep(left)
+}
+
+// begin is [callLoop.begin].
+func (l *openLoop) begin(now uint64) error {
+	l.Schedule.begin(now)
+	l.freeSince = now
+	return nil
+}

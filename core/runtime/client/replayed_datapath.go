@@ -1,0 +1,208 @@
+package client
+
+import (
+	"transportbench/core/runtime/loop"
+	"transportbench/core/transport"
+)
+
+// replayedLoop is the closed loop of a client whose requests are drawn once and sent again and
+// again in the same order. It issues a call for each response. The requests of consecutive calls
+// lie side by side in memory, so it posts them from there.
+type replayedLoop struct {
+	*Client
+	*replayOrder
+	waiting int // calls before the cursor that the worker has not taken yet
+}
+
+// run is [callLoop.run].
+func (l *replayedLoop) run(s *loop.State, n int) error {
+	c := l.Client
+	for ; n > 0 && s.Measuring(); n-- {
+		began := c.Gaps.BeginIteration()
+		if l.waiting > 0 {
+			if err := l.post(); err != nil {
+				return err
+			}
+		}
+		found, err := c.Worker.Poll(c.Events)
+		if err != nil {
+			return err
+		}
+		c.Counts.Polls++
+		if found == 0 {
+			c.Counts.Empty++
+			if err := c.Idle.Pause(); err != nil {
+				return err
+			}
+			continue
+		}
+		c.Idle.Busy()
+		events, now := c.Events[:found], c.Clock.Now()
+		c.Gaps.Look(now)
+		waiting, done := l.waiting, 0
+		if waiting == 0 && !c.eachCall {
+			done = l.replace(events, now)
+		}
+		if done < found || c.InFlight < c.Config.InFlight {
+			if err := c.accept(events[done:], now); err != nil {
+				return err
+			}
+			if err := l.issue(now); err != nil {
+				return err
+			}
+		}
+		if c.Stages != nil && c.Stages.state != stagerIdle {
+			c.Stages.beforePost(now)
+		}
+		if l.waiting > 0 {
+			c.burner.spend(l.waiting - waiting)
+			if err := l.post(); err != nil {
+				return err
+			}
+		}
+		c.complete(c, events, now)
+		c.Live.publish(c.Counts.Ops, now)
+		if c.Stages != nil && !c.Stages.waits(found) {
+			c.Stages.afterStep(c, now)
+		}
+		if began != 0 {
+			c.recordBusy(began)
+		}
+	}
+	return nil
+}
+
+// replace ends the calls that events answer and issues the next ones in their place. It returns the
+// number of events that it handled: all, until one is not the response to a call in flight, the
+// next call is still in flight after a whole pass, or the calls start again.
+func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
+	c, calls, first := l.Client, l.Client.Calls, l.cursor
+	for n < len(events) {
+		e, next := &events[n], first+n
+		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) ||
+			next >= len(calls) {
+			break
+		}
+		ended, issued := &calls[e.Token], &calls[next]
+		if ended.State != InFlight || issued.State != callFree {
+			break
+		}
+		ended.State = callAnswered
+		issued.State = InFlight
+		issued.Started = now
+		if c.service == loop.ServiceStore {
+			issued.minVersion = c.newest(issued.key)
+		}
+		n++
+	}
+	l.waiting += n
+	if l.cursor = first + n; l.cursor == len(calls) {
+		l.cursor = 0
+	}
+	return n
+}
+
+// issue issues calls until as many as may be are in flight. It posts those before a call that is
+// still in flight after a whole pass, and skips that one, unless the worker does not take them.
+func (l *replayedLoop) issue(now uint64) error {
+	c := l.Client
+	for c.InFlight < c.Config.InFlight {
+		call := &c.Calls[l.cursor]
+		if call.State != callFree {
+			if l.waiting > 0 {
+				if err := l.post(); err != nil || l.waiting > 0 {
+					return err
+				}
+			}
+			l.cursor = l.after(l.cursor)
+			continue
+		}
+		call.State = InFlight
+		call.Started = now
+		call.minVersion = c.newest(call.key)
+		if c.eachCall {
+			c.recordIssue(l.cursor, now)
+		}
+		l.cursor = l.after(l.cursor)
+		l.waiting++
+		c.InFlight++
+	}
+	return nil
+}
+
+// post posts the calls that wait. After the last request, the first ones are in memory again.
+func (l *replayedLoop) post() error {
+	c, first := l.Client, l.cursor-l.waiting
+	if first < 0 {
+		first += len(c.Calls)
+	}
+	ops := c.Requests[first : first+l.waiting]
+	if c.flushEach {
+		n, err := c.postEach(ops)
+		l.waiting -= n
+		return err
+	}
+	n, err := c.Worker.Post(ops)
+	if err != nil {
+		return err
+	}
+	c.Counts.posted += uint64(n)
+	if l.waiting -= n; l.waiting > 0 {
+		c.Counts.backPressure++
+	}
+	return c.Worker.Flush()
+}
+
+// begin is [callLoop.begin].
+func (l *replayedLoop) begin(now uint64) error {
+	if err := l.issue(now); err != nil {
+		return err
+	}
+	return l.post()
+}
+
+// takeBack is [callLoop.takeBack].
+func (l *replayedLoop) takeBack() {
+	for ; l.waiting > 0; l.waiting-- {
+		l.cursor = l.before(l.cursor)
+		l.withdraw(l.cursor)
+	}
+	l.Client.takeBack()
+}
+
+// replayOrder is the order of calls that are replayed.
+type replayOrder struct {
+	calls  []call
+	cursor int // the call that is issued next, unless it is in flight
+}
+
+// next returns the call to issue. It skips calls that are still in flight after a whole pass.
+func (o *replayOrder) next() int {
+	for o.calls[o.cursor].State != callFree {
+		o.cursor = o.after(o.cursor)
+	}
+	index := o.cursor
+	o.cursor = o.after(index)
+	return index
+}
+
+func (o *replayOrder) after(index int) int {
+	if index++; index == len(o.calls) {
+		return 0
+	}
+	return index
+}
+
+func (o *replayOrder) before(index int) int {
+	if index == 0 {
+		index = len(o.calls)
+	}
+	return index - 1
+}
+
+func (o *replayOrder) putBack(index int) { o.cursor = index }
+
+func (o *replayOrder) upcoming(ahead int) (index int, ok bool) {
+	index = (o.cursor + ahead) % len(o.calls)
+	return index, o.calls[index].State == callFree
+}

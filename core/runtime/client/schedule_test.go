@@ -1,0 +1,84 @@
+package client
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+)
+
+func TestScheduleKeepsItsRate(t *testing.T) {
+	clock := machine.Calibrated()
+	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
+		cfg := testConfig()
+		cfg.Rate, cfg.Arrival, cfg.Ranks, cfg.Clients = 1e6, arrival, 3, 2 // 250k each
+		p := newSchedule(cfg, clock, 1)
+		p.begin(1000)
+		const n = 200_000
+		gap := clock.Hertz() / 250_000
+		sum, squares, last := 0.0, 0.0, p.Due
+		for range n {
+			p.next()
+			d := float64(p.Due-last) / gap
+			sum += d
+			squares += d * d
+			last = p.Due
+		}
+		mean := sum / n
+		deviation := math.Sqrt(max(0, squares/n-mean*mean)) // which rounding may take below 0
+		require.InDelta(t, 1, mean, 0.02)
+		if arrival == config.ArrivalPoisson {
+			require.InDelta(t, 1, deviation, 0.05, "exponential gaps deviate by their mean")
+		} else {
+			require.InDelta(t, 0, deviation, 0.01)
+		}
+		require.EqualValues(t, 0, p.overdue(p.Due-1))
+		require.EqualValues(t, 1, p.overdue(p.Due))
+		require.EqualValues(t, 11, p.overdue(p.Due+uint64(10.5*gap)))
+	}
+}
+
+func TestSliceCounter(t *testing.T) {
+	var s sliceCounter
+	s.reset(20 * record.Slices)
+	s.start(1000)
+	for tick := range uint64(20 * record.Slices) {
+		s.record(1000+tick, tick+1)
+	}
+	list := s.report()
+	require.Len(t, list, record.Slices)
+	for _, ops := range list {
+		require.EqualValues(t, 20, ops)
+	}
+	s.reset(20 * record.Slices)
+	s.start(0)
+	s.record(30, 7)
+	require.Nil(t, s.report(), "cut short")
+	s.record(20*record.Slices-1, 9)
+	require.Equal(t, uint64(7), s.report()[1])
+	require.Equal(t, uint64(2), s.report()[record.Slices-1])
+}
+
+// TestBurnTakesItsTime checks that over many calls a burn takes at least its time, even if the
+// clock's steps are longer.
+func TestBurnTakesItsTime(t *testing.T) {
+	clock := machine.Calibrated()
+	b := newBurner(clock, 30*time.Nanosecond)
+	const calls = 100_000
+	start := clock.Now()
+	for range calls {
+		b.spend(1)
+	}
+	spent := clock.Nanos(clock.Now() - start)
+	// The time of the calls outside the spin counts as well.
+	require.GreaterOrEqual(t, spent, uint64(calls*30*95/100))
+	require.LessOrEqual(t, b.debt, int64(0))
+
+	var none burner
+	none.spend(1) // must not use its nil clock
+}

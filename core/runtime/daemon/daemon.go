@@ -1,0 +1,265 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring"
+	"transportbench/core/runtime/workload"
+	"transportbench/core/transport"
+)
+
+// Daemon is one serving thread: a worker, the part of the store that it owns, and in
+// mesh-proxied the links of its rank's clients. daemon_datapath.go has its loop, and proxy.go
+// its work for those clients.
+type Daemon struct {
+	cfg     config.Config
+	rank    int
+	idle    loop.Idler
+	clock   *machine.Clock
+	service loop.Service
+	echoes  bool      // the service is the echo, and replies are flushed once per iteration
+	store   *kv.Store // nil unless the service is the store
+	Sink    kv.Sink
+
+	Worker  transport.Worker
+	Events  []transport.Event
+	Out     outbox // replies to peers, and forwarded calls of local clients
+	headers [][kv.HeaderSize]byte
+	next    int // in headers, circular
+
+	Proxy      *proxy      // nil unless mesh-proxied
+	Delegation *delegation // nil unless the daemons of the rank delegate
+	Storage    *storage    // nil without delays
+	device     *deviceLog  // nil unless payloads stay in device memory
+
+	Counts counts
+	// atEnd is a copy of counts at the end of the window.
+	atEnd counts
+	start uint64
+	ended bool
+	// early counts the requests served before the window, which come from ranks that began earlier.
+	early  uint64
+	loop   loopTimer
+	Gaps   loop.GapWatch
+	tracer tracer
+}
+
+// counts are the counts of one window.
+type counts struct {
+	loops, empty, Requests, flushes, backPressure         uint64
+	Outcomes                                              [kv.NumOutcomes]uint64 // of the requests
+	window                                                uint64                 // ticks
+	fromClients, Local, remote, responses, Incoming, held uint64                 // mesh-proxied
+	// passed on to daemons of the rank, and served for them
+	Delegated, ForSiblings uint64
+	// PUTs whose value stays in device memory
+	left  uint64
+	store kv.Work
+}
+
+// New returns the daemon with that index within its rank, and fills its store with the
+// keys that it owns.
+func New(w wiring.Wiring, index int, idle string, worker transport.Worker) (*Daemon, error) {
+	var store *kv.Store
+	if w.Config.Service == config.ServiceStore {
+		var err error
+		if store, err = newStore(w, index); err != nil {
+			return nil, err
+		}
+	}
+	open := w.OpenCalls()
+	serves := open
+	if w.Config.Delegate {
+		serves *= w.Config.Daemons
+	}
+	d := &Daemon{
+		cfg: w.Config, rank: w.Rank, Worker: worker, clock: machine.Calibrated(),
+		service: loop.ServiceOf(w.Config), echoes: w.Config.Service == config.ServiceEcho &&
+			w.Config.Flush == config.FlushLoop,
+		store: store, Sink: kv.Sink{VerifyEvery: w.Config.VerifyEvery},
+		Events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
+		Out:    newOutbox(worker, open),
+		// One for each request of peers, clients and siblings that can be open.
+		headers: make([][kv.HeaderSize]byte, serves),
+		Gaps:    loop.NewGapWatch(machine.Calibrated()),
+	}
+	if w.Config.Stored() {
+		d.Storage = newStorage(d.clock, w.Config, w.Rank*w.Config.Daemons+index, serves)
+	}
+	d.loop = newLoopTimer(d.clock, &d.Gaps)
+	d.idle = loop.NewIdler(idle, worker, &d.Gaps)
+	return d, d.Out.keepFor(w.Config)
+}
+
+// keepFor maps room for payloads that cannot wait for the next poll: those of an echo, and of what
+// the daemons of a rank pass on to each other.
+func (o *outbox) keepFor(cfg config.Config) (err error) {
+	if cfg.Service != config.ServiceEcho && !cfg.Delegate {
+		return nil
+	}
+	o.stride = cfg.LargestMessage()
+	size := o.stride * cap(o.Ops)
+	o.kept, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf(
+			"map %d bytes for replies that wait: %w; lower --in-flight or --value-size", size, err)
+	}
+	return nil
+}
+
+func (o *outbox) close() error {
+	if o.kept == nil {
+		return nil
+	}
+	return unix.Munmap(o.kept)
+}
+
+// newStore returns the store of one daemon of a rank, filled with the keys that it owns.
+func newStore(w wiring.Wiring, index int) (*kv.Store, error) {
+	cfg := w.Config
+	owns := func(key uint64) bool {
+		return kv.RankOf(key, cfg.ServingRanks()) == w.Rank &&
+			kv.DaemonOf(key, cfg.Daemons) == index
+	}
+	owned := 0
+	for key := range uint64(cfg.TotalKeys()) {
+		if owns(key) {
+			owned++
+		}
+	}
+	store, err := kv.NewStore(max(owned, 1), cfg.ValueSize.Max())
+	if err != nil {
+		return nil, fmt.Errorf("make a store of %d keys: %w; lower --keys or --value-size",
+			owned, err)
+	}
+	store.VerifyEvery = cfg.VerifyEvery
+	sizes := workload.NewSizes(cfg.ValueSize)
+	for key := range uint64(cfg.TotalKeys()) {
+		if owns(key) {
+			if err := store.Fill(key, sizes.At(key)); err != nil {
+				_ = store.Close()
+				return nil, fmt.Errorf("fill the store: %w", err)
+			}
+		}
+	}
+	return store, nil
+}
+
+// ParkAtOnce is called for a daemon whose loop is a goroutine.
+func (d *Daemon) ParkAtOnce() { d.idle.Share() }
+
+// Idler returns what the daemon's loop does when it finds nothing.
+func (d *Daemon) Idler() *loop.Idler { return &d.idle }
+
+// ShareTrace has the daemon stamp the calls that clients trace.
+func (d *Daemon) ShareTrace(t *loop.CallTrace) { d.tracer.trace = t }
+
+// VerifyDevice has the daemon verify values that its worker leaves in device memory.
+func (d *Daemon) VerifyDevice() (err error) {
+	d.device, err = newDeviceLog(&d.cfg, d.Worker)
+	return err
+}
+
+// ServeLinks has the daemon serve the clients of its rank over links, and forward calls for them.
+func (d *Daemon) ServeLinks(w wiring.Wiring, links transport.Worker,
+	traces []*loop.LinkTrace) error {
+	d.Proxy = newProxy(w, links, traces)
+	return d.Proxy.out.keepFor(w.Config)
+}
+
+// Delegate has the daemon with that index pass requests on to its siblings and serve theirs.
+func (d *Daemon) Delegate(w wiring.Wiring, index int, siblings transport.Worker) (err error) {
+	d.Delegation, err = newDelegation(w, index, siblings)
+	return err
+}
+
+// LeaveValues has the daemon serve values that a null transport does not bring: in device memory,
+// or with unread ones that the floor of the medium has read.
+func (d *Daemon) LeaveValues(device, unread bool) {
+	d.Sink.Unread = unread
+	if device {
+		d.device = &deviceLog{}
+	}
+}
+
+// Requests returns the number of requests that the daemon has served in the window.
+func (d *Daemon) Requests() uint64 { return d.Counts.Requests }
+
+// Batch returns the mean number of requests that a poll of the last window brought, of polls that
+// found any; 0 if there was none.
+func (d *Daemon) Batch() float64 {
+	n := &d.atEnd
+	if n.loops == n.empty {
+		return 0
+	}
+	return float64(n.Requests) / float64(n.loops-n.empty)
+}
+
+// Close frees the memory of the daemon.
+func (d *Daemon) Close() (err error) {
+	if d.store != nil {
+		err = d.store.Close()
+	}
+	if d.device != nil {
+		err = errors.Join(err, d.device.close())
+	}
+	if d.Proxy != nil {
+		err = errors.Join(err, d.Proxy.out.close())
+	}
+	if d.Delegation != nil {
+		err = errors.Join(err, d.Delegation.Out.close())
+	}
+	return errors.Join(err, d.Out.close())
+}
+
+// Begin resets the records before a window.
+func (d *Daemon) Begin() {
+	// the window may fail before it begins to measure
+	d.atEnd, d.Counts, d.early = counts{}, counts{}, 0
+	d.loop.begin()
+}
+
+func (d *Daemon) Report(thread record.ThreadReport) record.DaemonReport {
+	n := &d.atEnd
+	r := record.DaemonReport{
+		ElapsedNS: d.clock.Nanos(n.window), Loops: n.loops, EmptyLoops: n.empty,
+		Requests: n.Requests,
+		Gets:     n.Outcomes[kv.OutcomeGet], Puts: n.Outcomes[kv.OutcomePut],
+		Lookups: n.Outcomes[kv.OutcomeLookup], Rejected: n.Outcomes[kv.OutcomeRejected],
+		Served:      d.early + d.Counts.Requests,
+		StoredBytes: n.store.StoredBytes, ChecksummedBytes: n.store.ChecksummedBytes,
+		Flushes: n.flushes, BackPressure: n.backPressure, Thread: thread,
+	}
+	if d.Proxy != nil {
+		r.Proxy = &record.ProxyReport{
+			FromClients: n.fromClients, Local: n.Local, Remote: n.remote,
+			Responses: n.responses, Incoming: n.Incoming, Held: n.held,
+		}
+	}
+	if d.Delegation != nil {
+		r.Delegation = &record.DelegationReport{Sent: n.Delegated, Served: n.ForSiblings}
+	}
+	if d.device != nil {
+		device := d.device.report
+		device.Values = n.left
+		r.Device = &device
+	}
+	if d.Storage != nil {
+		r.Storage = d.Storage.AtEnd.report(d.clock, d.Storage.limit)
+	}
+	d.Gaps.Report(&r.Thread)
+	d.loop.report(&r)
+	if n.loops > 0 {
+		d.loop.settle(float64(thread.Busy(r.ElapsedNS)) / float64(n.loops))
+	}
+	return r
+}

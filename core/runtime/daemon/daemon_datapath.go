@@ -1,0 +1,446 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/transport"
+)
+
+// Run runs the loop of one window: poll, serve, scan, flush. It serves from the start until the
+// state is stopped, and counts while it is measuring.
+func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
+	for s.Now() == record.StateReady {
+		if err := d.Step(); err != nil {
+			return err
+		}
+	}
+	atBegin()
+	d.early = d.Counts.Requests
+	d.Counts, d.ended = counts{store: d.work()}, false
+	if d.device != nil {
+		d.device.begin()
+	}
+	if d.Storage != nil {
+		d.Storage.begin()
+	}
+	d.loop.reset()
+	d.Gaps.Begin()
+	d.start = d.clock.Now()
+	for {
+		if now := s.Now(); now != record.StateMeasuring {
+			if !d.ended {
+				d.end(atEnd)
+			}
+			if now == record.StateStopped {
+				return d.stopped()
+			}
+		}
+		if err := d.Step(); err != nil {
+			if !d.ended {
+				d.end(atEnd)
+			}
+			return err
+		}
+	}
+}
+
+// end ends the window: later requests are served but not counted.
+func (d *Daemon) end(atEnd func()) {
+	d.ended = true
+	// A thread that had no processor ends its window as it begins it, within one step of the clock.
+	d.Counts.window = max(d.clock.Now()-d.start, d.clock.Ticks(time.Nanosecond)+1)
+	d.Counts.store = d.work().Since(d.Counts.store)
+	d.atEnd = d.Counts
+	if d.Storage != nil {
+		d.Storage.End()
+	}
+	d.loop.stop()
+	d.Gaps.Stop()
+	atEnd()
+}
+
+// work returns what the service has done with values so far.
+func (d *Daemon) work() kv.Work {
+	if d.store == nil {
+		return d.Sink.Work()
+	}
+	return d.store.Work()
+}
+
+// stopped runs after the last request: it verifies values in device memory.
+func (d *Daemon) stopped() error {
+	if d.device == nil {
+		return nil
+	}
+	return d.device.inspect()
+}
+
+// Step is one iteration of the loop.
+func (d *Daemon) Step() error {
+	d.Counts.loops++
+	d.Gaps.BeginIteration()
+	if d.loop.sampler.Take() {
+		d.loop.start()
+	}
+	n := 0
+	// Responses waiting for room in the clients' links point into the events of the last Poll.
+	if d.Proxy == nil || d.Proxy.out.Empty() {
+		var err error
+		if n, err = d.Worker.Poll(d.Events); err != nil {
+			return err
+		}
+	}
+	if d.loop.timing {
+		d.loop.stamp(phasePoll)
+	}
+	traced := -1
+	if n > 0 {
+		if d.tracer.trace != nil && d.tracer.trace.Word.Load() != 0 {
+			traced = d.tracer.find(d.clock, d.Events[:n])
+		}
+		served := 0
+		if d.echoes && traced < 0 {
+			served = d.echo(n)
+		}
+		if served < n {
+			if err := d.serve(d.Events[served:n], traced); err != nil {
+				return err
+			}
+		}
+	}
+	found := n
+	if d.Storage != nil && d.Storage.Open() {
+		m, err := d.complete()
+		if err != nil {
+			return err
+		}
+		found += m
+	}
+	if d.loop.timing {
+		d.loop.stamp(phaseServe)
+	}
+	if d.Proxy != nil {
+		m, err := d.scan()
+		if err != nil {
+			return err
+		}
+		found += m
+	}
+	if d.Delegation != nil {
+		m, err := d.pollSiblings()
+		if err != nil {
+			return err
+		}
+		found += m
+	}
+	if d.loop.timing && (d.Proxy != nil || d.Delegation != nil) {
+		d.loop.stamp(phaseScan)
+	}
+	waiting := d.waiting()
+	if waiting > 0 {
+		if err := d.flushAll(); err != nil {
+			return err
+		}
+	}
+	if d.loop.timing {
+		d.loop.stamp(phaseFlush)
+		d.loop.finish(n > 0, found+waiting > 0)
+	}
+	if traced >= 0 && d.tracer.posted != 0 {
+		d.tracer.publish(&d.Events[traced])
+	}
+	if found == 0 && d.waiting() == waiting {
+		if waiting == 0 {
+			d.Counts.empty++
+		}
+		// The client that must make room may need this core.
+		if d.Storage != nil && d.Storage.Open() {
+			return d.idle.PauseUntil(d.Storage.left())
+		}
+		return d.idle.Pause()
+	}
+	d.idle.Busy()
+	return nil
+}
+
+// waiting returns the number of ops that are not posted yet.
+func (d *Daemon) waiting() int {
+	n := len(d.Out.Ops)
+	if d.Proxy != nil {
+		n += len(d.Proxy.out.Ops)
+	}
+	if d.Delegation != nil {
+		n += len(d.Delegation.Out.Ops)
+	}
+	return n
+}
+
+// serve handles the events of a poll: it answers requests from the store and passes responses
+// to the clients that wait for them. traced is the index of the event whose stages are taken, or
+// -1.
+func (d *Daemon) serve(events []transport.Event, traced int) error {
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Kind == transport.EventRequest:
+			if d.Out.Full() {
+				return fmt.Errorf(
+					"serve: peers have more open requests than the %d that the run allows",
+					cap(d.Out.Ops))
+			}
+			d.Counts.Incoming++
+			if err := d.Take(e, &d.Out); err != nil {
+				return err
+			}
+			if i == traced {
+				d.tracer.serve(d.clock)
+			}
+		case e.Kind == transport.EventResponse && d.Proxy != nil:
+			if err := d.Respond(e); err != nil {
+				return err
+			}
+		case e.Kind == transport.EventPeerLost:
+			if d.Proxy != nil { // clients' calls to it have failed
+				return &transport.OpError{Transport: d.cfg.Transport, Op: "call", Peer: e.Peer,
+					Err: transport.ErrPeerDown}
+			}
+			continue // its own rank reports the reason
+		default:
+			return fmt.Errorf("daemon: unexpected event of kind %d: %w", e.Kind,
+				transport.ErrUnsupported)
+		}
+		if err := d.flushIfImmediate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// echo answers the first of found events as long as they are echoes, and returns their number. It
+// is answer without what echoes do not need.
+func (d *Daemon) echo(found int) (n int) {
+	events, waiting := d.Events[:found], len(d.Out.Ops)
+	replies := d.Out.Ops[:cap(d.Out.Ops)]
+	for n < len(events) && waiting+n < len(replies) {
+		e, reply := &events[n], &replies[waiting+n]
+		if e.Kind != transport.EventRequest || !kv.IsEcho(e.Payload) {
+			break
+		}
+		reply.Kind = transport.OpReply
+		reply.Peer = e.Peer
+		reply.Token = e.Token
+		reply.Payload = e.Payload
+		n++
+	}
+	d.Out.Ops = d.Out.Ops[:waiting+n]
+	d.Counts.Incoming += uint64(n)
+	d.Counts.Requests += uint64(n)
+	d.Counts.Outcomes[kv.OutcomeGet] += uint64(n)
+	return n
+}
+
+// serveLater serves a request, or passes it on to the storage. The reply goes to out.
+func (d *Daemon) serveLater(e *transport.Event, out *outbox) {
+	if d.Storage == nil || !d.delay(e, out) {
+		d.answer(e, out)
+	}
+}
+
+// answer serves a request and adds the reply to out. The reply points at an entry of the store,
+// which the worker copies when it takes the reply, at the request, which an echo returns, or at a
+// header; there are as many headers as requests can be open.
+func (d *Daemon) answer(e *transport.Event, out *outbox) {
+	d.Counts.Requests++
+	reply := out.Add()
+	reply.Kind = transport.OpReply
+	reply.Peer = e.Peer
+	reply.Token = e.Token
+	if d.service == loop.ServiceEcho && kv.IsEcho(e.Payload) {
+		d.Counts.Outcomes[kv.OutcomeGet]++
+		reply.Payload = e.Payload
+		return
+	}
+	payload, outcome := d.serveOne(e)
+	d.Counts.Outcomes[outcome]++
+	reply.Payload = payload
+}
+
+// serveOne returns the response to a request that is not an echo.
+func (d *Daemon) serveOne(e *transport.Event) (response []byte, outcome kv.Outcome) {
+	header := &d.headers[d.next]
+	if d.next++; d.next == len(d.headers) {
+		d.next = 0
+	}
+	if d.device != nil && len(e.Payload) < e.Size {
+		if d.service == loop.ServiceSink {
+			response, outcome = d.Sink.ServeHead(e.Payload, e.Size, header)
+		} else {
+			response, outcome = d.store.ServeHead(e.Payload, e.Size, header)
+		}
+		if outcome == kv.OutcomePut {
+			d.device.add(e)
+			d.Counts.left++
+		}
+		return response, outcome
+	}
+	switch d.service {
+	case loop.ServiceStore:
+		return d.store.Serve(e.Payload, header)
+	case loop.ServiceSink:
+		return d.Sink.Serve(e.Payload, header)
+	}
+	return kv.RejectEcho(header)
+}
+
+func (d *Daemon) flushIfImmediate() error {
+	if d.cfg.Flush != config.FlushImmediate {
+		return nil
+	}
+	return d.flushAll()
+}
+
+// flushAll flushes the daemon's ops and those of its proxy and to its siblings.
+func (d *Daemon) flushAll() error {
+	err := d.flush(&d.Out)
+	if err == nil && d.Proxy != nil {
+		err = d.flushProxy()
+	}
+	if err == nil && d.Delegation != nil {
+		err = d.flush(&d.Delegation.Out)
+	}
+	return err
+}
+
+// flushProxy flushes the calls that a proxy forwards, after the daemon's own ops.
+func (d *Daemon) flushProxy() error {
+	if d.Proxy.held = !d.Out.Empty(); !d.Proxy.held {
+		d.Proxy.flushed(d.clock)
+	}
+	return d.flush(&d.Proxy.out)
+}
+
+// flush posts the ops of out and rings the doorbell.
+func (d *Daemon) flush(out *outbox) error {
+	if out.Empty() {
+		return nil
+	}
+	if d.store != nil && d.store.Resized() {
+		d.refresh()
+	}
+	if d.tracer.served != 0 {
+		d.tracer.post(d.clock)
+	}
+	d.Counts.flushes++
+	if n, err := out.Worker.Post(out.Ops); err != nil || n < len(out.Ops) {
+		return d.flushShort(out, n, err)
+	}
+	out.Ops, out.copied, out.posted = out.Ops[:0], 0, false
+	return out.Worker.Flush()
+}
+
+// flushShort is flush after a Post that took n ops and not all. It drops replies to a lost peer
+// and fails for calls to one. What the worker does not take, for lack of room, stays.
+func (d *Daemon) flushShort(out *outbox, n int, err error) error {
+	for {
+		out.posted = out.posted || n > 0
+		if err != nil {
+			if !errors.Is(err, transport.ErrPeerDown) || out.Ops[n].Kind != transport.OpReply {
+				return err
+			}
+			n++
+		}
+		out.drop(n)
+		if err == nil || out.Empty() {
+			break
+		}
+		n, err = out.Worker.Post(out.Ops)
+	}
+	if !out.Empty() {
+		d.Counts.backPressure++
+		if out.kept != nil {
+			out.keep()
+		}
+	}
+	if !out.posted {
+		return nil
+	}
+	out.posted = false
+	return out.Worker.Flush()
+}
+
+// refresh updates replies that are not posted yet after a PUT changed the length of an entry.
+func (d *Daemon) refresh() {
+	d.Out.refresh(d.store)
+	if d.Proxy != nil {
+		d.Proxy.out.refresh(d.store)
+	}
+	if d.Delegation != nil {
+		d.Delegation.Out.refresh(d.store)
+	}
+	d.store.Settle()
+}
+
+// outbox has the ops of a daemon that a worker has not taken yet, in order. Their payloads must
+// not change until it has.
+type outbox struct {
+	Worker transport.Worker
+	Ops    []transport.Op
+	posted bool // since the last doorbell
+	// kept has room for the payloads of all ops, off the Go heap. It is nil if they stay valid
+	// until a worker takes them.
+	kept   []byte
+	stride int // in kept
+	next   int // in kept, circular
+	copied int // the first ops, whose payloads are in kept
+}
+
+func newOutbox(w transport.Worker, room int) outbox {
+	return outbox{Worker: w, Ops: make([]transport.Op, 0, room)}
+}
+
+func (o *outbox) Empty() bool { return len(o.Ops) == 0 }
+
+func (o *outbox) Full() bool { return len(o.Ops) == cap(o.Ops) }
+
+// Add appends an op; the outbox must not be full. The caller sets it field by field: a literal
+// is built on the stack with narrow stores and copied with wide loads, which stall on them.
+func (o *outbox) Add() *transport.Op {
+	o.Ops = o.Ops[:len(o.Ops)+1]
+	return &o.Ops[len(o.Ops)-1]
+}
+
+// drop removes the first n ops.
+func (o *outbox) drop(n int) {
+	o.Ops = o.Ops[:copy(o.Ops, o.Ops[n:])]
+	o.copied -= min(o.copied, n)
+}
+
+// keep copies payloads that point into the events of the last poll, because the next poll may
+// come before the worker takes them. Ops leave in order, so their places are circular.
+func (o *outbox) keep() {
+	for i := range o.Ops[o.copied:] {
+		op := &o.Ops[o.copied+i]
+		place := o.kept[o.next*o.stride : (o.next+1)*o.stride]
+		op.Payload = place[:copy(place, op.Payload)]
+		if o.next++; o.next == cap(o.Ops) {
+			o.next = 0
+		}
+	}
+	o.copied = len(o.Ops)
+}
+
+// refresh looks up the entries that replies point at again. Responses from other ranks are not
+// entries of the store and stay as they are.
+func (o *outbox) refresh(store *kv.Store) {
+	for i := range o.Ops {
+		if op := &o.Ops[i]; op.Kind == transport.OpReply && len(op.Payload) >= kv.HeaderSize {
+			op.Payload = store.Refresh(op.Payload)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package loop
+
+import (
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
+)
+
+// Timing collects the samples of one duration.
+type Timing struct {
+	histogram *record.Recorder // nanoseconds
+	Sum       uint64           // ticks
+	Samples   uint64
+}
+
+func NewTiming() *Timing { return &Timing{histogram: record.NewRecorder()} }
+
+func (t *Timing) Reset() {
+	t.histogram.Reset()
+	t.Sum, t.Samples = 0, 0
+}
+
+func (t *Timing) Record(clock *machine.Clock, ticks uint64) {
+	t.histogram.Record(clock.Nanos(ticks))
+	t.Sum += ticks
+	t.Samples++
+}
+
+func (t *Timing) Report(clock *machine.Clock) record.TimingReport {
+	r := record.TimingReport{Samples: t.Samples, Histogram: t.histogram.Histogram().Encode()}
+	if t.Samples > 0 {
+		r.MeanNS = float64(clock.Nanos(t.Sum)) / float64(t.Samples)
+	}
+	return r
+}
+
+// Sampler chooses the ops to time: on average one of every ops, at random distances, so that
+// sampling does not fall into step with batches.
+type Sampler struct {
+	Every  uint32
+	Left   uint32
+	random Random
+}
+
+func NewSampler(every int, seed uint64) Sampler {
+	s := Sampler{Every: uint32(max(every, 1)), random: NewRandom(seed, 0, drawSamples)}
+	s.next()
+	return s
+}
+
+// next draws the distance to the next sample: uniform from 1 to 2*every-1.
+func (s *Sampler) next() {
+	if s.Every == 1 {
+		s.Left = 1
+		return
+	}
+	s.Left = 1 + uint32(s.random.Below(uint64(2*s.Every-1)))
+}
+
+// Take counts one op and reports whether it is sampled.
+func (s *Sampler) Take() bool {
+	if s.Left--; s.Left != 0 {
+		return false
+	}
+	s.next()
+	return true
+}
+
+// ReadCost measures one clock reading, in ticks.
+func ReadCost(clock *machine.Clock) uint64 {
+	return uint64(Undisturbed(clock, func(uint64) { clock.Now() }) - Undisturbed(clock,
+		func(uint64) {}))
+}
+
+// Undisturbed returns the ticks that f takes: the minimum over several batches, one of which
+// ran without interruption.
+func Undisturbed(clock *machine.Clock, f func(uint64)) float64 {
+	const batches, rounds = 16, 256
+	least := ^uint64(0)
+	for range batches {
+		start := clock.Now()
+		for i := range uint64(rounds) {
+			f(i)
+		}
+		least = min(least, clock.Now()-start)
+	}
+	return float64(least) / rounds
+}
+
+// stampBudget is the share of an op's time that timing may cost. It is half of what the
+// result's check allows, because a window can be faster than the warm-up was.
+const stampBudget = 0.01
+
+// SampleEveryFor returns the sampling, a power of two, that keeps cost within the budget for
+// ops that take opTime on average. Both are in nanoseconds.
+func SampleEveryFor(cost, opTime float64) int {
+	every := 1
+	for every < 1<<20 && cost/float64(every) > stampBudget*opTime {
+		every *= 2
+	}
+	return every
+}
