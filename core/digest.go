@@ -23,7 +23,7 @@ import (
 //go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/record/*.go
 //go:embed fabric/clock/*.go fabric/clock/*.s fabric/endpoint/*.go fabric/floor/*.go
 //go:embed fabric/floor/*.s fabric/pow2/*.go
-//go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s
+//go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s fabric/suggest/*.go
 //go:embed fabric/shm/*.go fabric/shm/*.s fabric/shm/inbox/*.go fabric/shm/ring/*.go
 //go:embed runtime/client/*.go runtime/daemon/*.go runtime/kv/*.go runtime/loop/*.go
 //go:embed runtime/rank/*.go runtime/wiring/*.go runtime/workload/*.go
