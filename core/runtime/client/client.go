@@ -99,9 +99,10 @@ type call struct {
 type callState uint8
 
 const (
-	callFree     callState = iota // ready to be issued
-	InFlight                      // issued and not answered
-	callAnswered                  // its response is not verified yet
+	callFree callState = iota // ready to be issued
+	// InFlight is the state of a call that is issued and not answered.
+	InFlight     // issued and not answered
+	callAnswered // its response is not verified yet
 )
 
 // The flags of a call.
@@ -483,6 +484,7 @@ func (c *Client) reportStages(r *record.ClientReport) {
 	}
 }
 
+// Failures returns the number of each failure in the window, without those that are 0.
 func (c *Client) Failures() map[string]uint64 {
 	m := map[string]uint64{}
 	for f := kv.FailureNone + 1; f < kv.NumFailures; f++ {

@@ -71,10 +71,10 @@ func (s *schedule) draw() float64 {
 // burner spins for a known time before each call of a client. It slows a transport down by a
 // known amount, against which comparisons are tested.
 type burner struct {
-	clock *machine.Clock
-	perOp int64 // ticks
-	debt  int64 // ticks; negative after a burn that took too long
-	most  int64 // ticks: the largest excess that is credited to the next burn
+	clock     *machine.Clock
+	perOp     int64 // ticks
+	debt      int64 // ticks; negative after a burn that took too long
+	maxExcess int64 // ticks: the largest excess that is credited to the next burn
 }
 
 // maxCredit is longer than any step of a clock. A larger excess was not a step but an
@@ -83,7 +83,7 @@ const maxCredit = 200 * time.Nanosecond
 
 func newBurner(clock *machine.Clock, perOp time.Duration) burner {
 	return burner{clock: clock, perOp: int64(clock.Ticks(perOp)),
-		most: int64(clock.Ticks(maxCredit))}
+		maxExcess: int64(clock.Ticks(maxCredit))}
 }
 
 // spend spins for n calls. The clock advances in steps, so a burn takes too long by part of a
@@ -103,7 +103,7 @@ func (b *burner) burn(n int) {
 	start := b.clock.Now()
 	for {
 		if spent := int64(b.clock.Now() - start); spent >= b.debt {
-			b.debt = max(b.debt-spent, -b.most)
+			b.debt = max(b.debt-spent, -b.maxExcess)
 			return
 		}
 	}

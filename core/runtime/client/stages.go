@@ -31,7 +31,7 @@ type stager struct {
 
 const (
 	directStages = 6
-	// The first of them end with a stamp that other calls do not take.
+	// StampedStages of them end with a stamp that other calls do not take.
 	StampedStages = 4
 	// collectLimit is longer than a daemon takes to store its stamps, unless it stalls.
 	collectLimit = 10 * time.Millisecond

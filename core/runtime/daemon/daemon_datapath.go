@@ -105,7 +105,7 @@ func (d *Daemon) Step() error {
 			traced = d.tracer.find(d.clock, d.Events[:n])
 		}
 		served := 0
-		if d.echoes && traced < 0 {
+		if d.batchEcho && traced < 0 {
 			served = d.echo(n)
 		}
 		if served < n {

@@ -43,7 +43,7 @@ type stored struct {
 type storageCounts struct {
 	Served     [2]uint64 // reads and writes
 	busy, wait uint64    // ticks
-	mostQueued int
+	maxQueued  int
 }
 
 // newStorage returns the storage of the daemon with that number. It has room for open requests.
@@ -101,7 +101,7 @@ func (s *storage) add(r stored, now uint64) {
 	}
 	s.queue[at] = r
 	s.queued++
-	s.counts.mostQueued = max(s.counts.mostQueued, s.queued)
+	s.counts.maxQueued = max(s.counts.maxQueued, s.queued)
 }
 
 // start gives a request a lane from a time on.
@@ -149,24 +149,24 @@ func (s *storage) removeFirst() {
 	s.active[0] = s.active[last]
 	s.active = s.active[:last]
 	for i := 0; ; {
-		least := i
+		earliest := i
 		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if s.active[child].due < s.active[least].due {
-				least = child
+			if s.active[child].due < s.active[earliest].due {
+				earliest = child
 			}
 		}
-		if least == i {
+		if earliest == i {
 			return
 		}
-		s.active[i], s.active[least] = s.active[least], s.active[i]
-		i = least
+		s.active[i], s.active[earliest] = s.active[earliest], s.active[i]
+		i = earliest
 	}
 }
 
 func (c *storageCounts) report(clock *machine.Clock, lanes int) *record.StorageReport {
 	return &record.StorageReport{
 		Lanes: lanes, Reads: c.Served[0], Writes: c.Served[1],
-		BusyNS: clock.Nanos(c.busy), WaitNS: clock.Nanos(c.wait), MostQueued: c.mostQueued,
+		BusyNS: clock.Nanos(c.busy), WaitNS: clock.Nanos(c.wait), MostQueued: c.maxQueued,
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	ordinaryShare = 0.25
 	// keptGaps is the number of gaps of a window that are recorded one by one.
 	keptGaps = 8
-	// A loop looks at the clock at least once in lookEvery iterations, and more often if these
+	// A loop looks at the clock at shortest once in lookEvery iterations, and more often if these
 	// take longer than lookWithin. Looks cost less than half a nanosecond per iteration.
 	lookEvery  = 32
 	lookWithin = 4 * time.Microsecond
@@ -96,6 +96,7 @@ type gapEvidence struct {
 	collections uint64
 }
 
+// NewGapWatch returns a watch that is outside of a window.
 func NewGapWatch(clock *machine.Clock) GapWatch {
 	return GapWatch{
 		clock: clock, left: 1, stride: 1, limit: NoLimit, within: clock.Ticks(lookWithin),
@@ -197,16 +198,16 @@ func (g *GapWatch) Restart() {
 	g.last = g.clock.Now()
 }
 
-// parked leaves out the time since the last look, in which the thread was parked for most at most.
+// parked leaves out the time since the last look, in which the thread was parked for at most limit.
 // What goes far beyond that is a gap: the wait was over, and the thread got no processor.
-func (g *GapWatch) parked(most time.Duration) {
+func (g *GapWatch) parked(limit time.Duration) {
 	g.away = true
 	now := g.clock.Now()
-	if g.limit == NoLimit || now-g.last < g.clock.Ticks(most+SleepMargin) {
+	if g.limit == NoLimit || now-g.last < g.clock.Ticks(limit+SleepMargin) {
 		g.last = now
 		return
 	}
-	g.last += g.clock.Ticks(most)
+	g.last += g.clock.Ticks(limit)
 	g.gap(now, true)
 }
 
@@ -243,13 +244,13 @@ func (g *GapWatch) keep(gap listedGap) {
 }
 
 func (g *GapWatch) shortest() *listedGap {
-	least := &g.list[0]
+	shortest := &g.list[0]
 	for i := range g.list {
-		if g.list[i].ForNS < least.ForNS {
-			least = &g.list[i]
+		if g.list[i].ForNS < shortest.ForNS {
+			shortest = &g.list[i]
 		}
 	}
-	return least
+	return shortest
 }
 
 func (g *GapWatch) evidence() (e gapEvidence) {

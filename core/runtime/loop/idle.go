@@ -39,6 +39,7 @@ const (
 	busyYield = 32
 )
 
+// NewIdler returns the idle strategy of a loop that polls w.
 func NewIdler(strategy string, w transport.Worker, gaps *GapWatch) Idler {
 	i := Idler{yield: strategy == config.IdleYield, after: ParkAfter, gaps: gaps}
 	if strategy == config.IdlePark {
@@ -119,9 +120,9 @@ func (i *Idler) PauseUntil(left time.Duration) error {
 	return i.wait(min(left-SleepMargin, ParkLimit))
 }
 
-func (i *Idler) wait(most time.Duration) error {
-	err := i.waiter.Wait(most)
-	i.gaps.parked(most)
+func (i *Idler) wait(limit time.Duration) error {
+	err := i.waiter.Wait(limit)
+	i.gaps.parked(limit)
 	return err
 }
 

@@ -26,6 +26,7 @@ func NewRandom(seed, number, use uint64) Random {
 	return r
 }
 
+// Next draws 64 bits.
 func (r *Random) Next() uint64 {
 	r.state ^= r.state >> 12
 	r.state ^= r.state << 25

@@ -5,21 +5,23 @@ import (
 )
 
 const (
-	// The number of events of one Poll is the number of messages that can arrive, within these
+	// MinBatch and MaxBatch bound the events of one Poll, which are the number of messages that can arrive, within these
 	// bounds.
 	MinBatch = 64
-	MaxBatch = 1024
+	MaxBatch = 1024 // events
 )
 
 // Service is config.Service as a number.
 type Service uint8
 
 const (
+	// ServiceStore is the key-value store.
 	ServiceStore Service = iota
 	ServiceEcho
 	ServiceSink
 )
 
+// ServiceOf returns the service of a configuration.
 func ServiceOf(cfg config.Config) Service {
 	switch cfg.Service {
 	case config.ServiceEcho:

@@ -24,8 +24,11 @@ func (s *State) Advance(to record.State) {
 	}
 }
 
+// Reset returns to the state before a window.
 func (s *State) Reset() { s.v.Store(uint32(record.StateReady)) }
 
+// Now returns the state.
 func (s *State) Now() record.State { return record.State(s.v.Load()) }
 
+// Measuring reports whether the window measures.
 func (s *State) Measuring() bool { return s.Now() == record.StateMeasuring }

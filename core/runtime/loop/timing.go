@@ -12,19 +12,23 @@ type Timing struct {
 	Samples   uint64
 }
 
+// NewTiming returns a Timing without samples.
 func NewTiming() *Timing { return &Timing{histogram: record.NewRecorder()} }
 
+// Reset drops all samples.
 func (t *Timing) Reset() {
 	t.histogram.Reset()
 	t.Sum, t.Samples = 0, 0
 }
 
+// Record adds a sample. It does not allocate.
 func (t *Timing) Record(clock *machine.Clock, ticks uint64) {
 	t.histogram.Record(clock.Nanos(ticks))
 	t.Sum += ticks
 	t.Samples++
 }
 
+// Report returns the samples in nanoseconds.
 func (t *Timing) Report(clock *machine.Clock) record.TimingReport {
 	r := record.TimingReport{Samples: t.Samples, Histogram: t.histogram.Histogram().Encode()}
 	if t.Samples > 0 {
@@ -41,6 +45,7 @@ type Sampler struct {
 	random Random
 }
 
+// NewSampler returns a sampler of one op of every.
 func NewSampler(every int, seed uint64) Sampler {
 	s := Sampler{Every: uint32(max(every, 1)), random: NewRandom(seed, 0, drawSamples)}
 	s.next()
@@ -75,15 +80,15 @@ func ReadCost(clock *machine.Clock) uint64 {
 // ran without interruption.
 func Undisturbed(clock *machine.Clock, f func(uint64)) float64 {
 	const batches, rounds = 16, 256
-	least := ^uint64(0)
+	shortest := ^uint64(0)
 	for range batches {
 		start := clock.Now()
 		for i := range uint64(rounds) {
 			f(i)
 		}
-		least = min(least, clock.Now()-start)
+		shortest = min(shortest, clock.Now()-start)
 	}
-	return float64(least) / rounds
+	return float64(shortest) / rounds
 }
 
 // stampBudget is the share of an op's time that timing may cost. It is half of what the

@@ -11,7 +11,7 @@
 //
 //   - rank.go, thread.go, run.go: prepare, connect, run and close; the polling threads; and a
 //     window from start to report
-//   - crew.go: clients that share a thread; storm.go: connections that come and go
+//   - group.go: clients that share a thread; storm.go: connections that come and go
 //   - links.go: the shared memory between the threads of a rank; shared.go: that between the ranks
 //     of a host, for probes and traces
 //   - overhead.go: the cost of the loops themselves; bare_datapath.go: that of the transport

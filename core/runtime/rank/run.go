@@ -26,9 +26,9 @@ const (
 	// windows.
 	progressEvery = time.Second
 	// warmupProgressEvery is short, so that the host soon sees steady throughput. With shorter
-	// windows it is as short as they are, down to leastProgressEvery.
+	// windows it is as short as they are, down to minProgressEvery.
 	warmupProgressEvery = 10 * time.Millisecond
-	leastProgressEvery  = 2 * time.Millisecond
+	minProgressEvery    = 2 * time.Millisecond
 	// warmupSampling feeds the live view only; the latencies of a warm-up are dropped.
 	warmupSampling = 64
 	// memoryLimit bounds the Go heap while the collector is off.
@@ -210,17 +210,17 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 		}
 	}
 	for i, t := range r.threads {
-		if t.crew.follows(t) {
+		if t.group.follows(t) {
 			continue // its leader's turn is everyone's
 		}
 		go func() {
 			t.work <- func() {
-				if t.crew != nil {
-					r.runCrew(t.crew, run.results[i:], run, window.Duration)
+				if t.group != nil {
+					r.runGroup(t.group, run.results[i:], run, window.Duration)
 				} else {
 					r.runThread(t, &run.results[i], run, window.Duration)
 				}
-				for _, member := range t.crew.members(t) {
+				for _, member := range t.group.members(t) {
 					done(member)
 				}
 			}
@@ -314,7 +314,7 @@ func (r *Rank) supervise(ctx context.Context, window record.Window, measuring <-
 	every := progressEvery
 	if window.Warmup {
 		every = max(min(warmupProgressEvery, time.Duration(r.plan.Config.Duration)),
-			leastProgressEvery)
+			minProgressEvery)
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -385,12 +385,12 @@ func (r *Rank) adviseSampling(clients []record.ClientReport) int {
 // processor time because clients that share a processor spend most of an op's elapsed time
 // off it, and stamps cost processor time.
 func busyPerOp(clients []record.ClientReport) float64 {
-	least := math.Inf(1)
+	shortest := math.Inf(1)
 	for i := range clients {
 		c := &clients[i]
 		if ops := c.Ops(); ops > 0 {
-			least = min(least, float64(c.Thread.Busy(c.ElapsedNS))/float64(ops))
+			shortest = min(shortest, float64(c.Thread.Busy(c.ElapsedNS))/float64(ops))
 		}
 	}
-	return least
+	return shortest
 }

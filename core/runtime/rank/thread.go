@@ -21,7 +21,7 @@ type thread struct {
 	locked bool
 	work   chan func()
 	done   chan struct{}
-	crew   *crew // the clients that have this OS thread in common; nil for others
+	group  *group // the clients that have this OS thread in common; nil for others
 
 	worker   transport.Worker // a client of mesh-proxied has a link here
 	daemon   *daemon.Daemon   // nil for a client
@@ -92,7 +92,7 @@ func get[T any](ctx context.Context, t *thread, f func() (T, error)) (value T, e
 // reports. Call it after the worker is made, so that threads of a native library do not
 // inherit the name and the affinity.
 func (t *thread) pin() (affinity string, err error) {
-	if t.locked && !t.crew.follows(t) {
+	if t.locked && !t.group.follows(t) {
 		// a sandbox may have no such file, and only profilers look at it
 		_ = machine.NameThread(t.id.Name())
 	}
@@ -128,7 +128,7 @@ func (t *thread) release() error {
 
 // end waits for the last function and ends the thread, for all that share it.
 func (t *thread) end() {
-	if t.crew.follows(t) {
+	if t.group.follows(t) {
 		return
 	}
 	close(t.work)
@@ -192,7 +192,7 @@ type usage struct {
 }
 
 func (t *thread) usage() *usage {
-	u := &usage{counters: t.counters, sharing: t.crew.size(), locked: t.locked,
+	u := &usage{counters: t.counters, sharing: t.group.size(), locked: t.locked,
 		events: t.counters.read()}
 	if u.locked {
 		u.thread, u.err = machine.ReadThreadUsage()

@@ -94,28 +94,28 @@ func (w Wiring) Peer(near, far record.Thread) (transport.PeerID, error) {
 	return 0, fmt.Errorf("%v and %v have no connection in %s", near, far, w.Config.Topology)
 }
 
-// connection is one peer of a worker.
-type connection struct {
+// Connection is one peer of a worker.
+type Connection struct {
 	Peer    transport.PeerID
 	Address []byte
 }
 
 // Connections returns the peers of a thread of this rank; all has the workers of all ranks.
-func (w Wiring) Connections(near record.Thread, all []record.RankWorkers) []connection {
-	var list []connection
+func (w Wiring) Connections(near record.Thread, all []record.RankWorkers) []Connection {
+	var list []Connection
 	for _, far := range all {
 		switch {
 		case w.Config.Proxied():
 			if far.Rank != w.Rank {
-				list = append(list, connection{w.RankPeer(far.Rank), far.Daemons[near.Daemon]})
+				list = append(list, Connection{w.RankPeer(far.Rank), far.Daemons[near.Daemon]})
 			}
 		case near.IsDaemon():
 			for i, address := range far.Clients {
-				list = append(list, connection{w.ClientPeer(far.Rank, i), address})
+				list = append(list, Connection{w.ClientPeer(far.Rank, i), address})
 			}
 		default:
 			for i, address := range far.Daemons {
-				list = append(list, connection{w.DaemonPeer(far.Rank, i), address})
+				list = append(list, Connection{w.DaemonPeer(far.Rank, i), address})
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 // Sizes draws sizes of values. It is immutable, so threads may share it.
 type Sizes struct {
-	least, span uint64       // of a range; the span of a single size is 1
-	table       []sizeBucket // of a histogram
+	min, span uint64       // of a range; the span of a single size is 1
+	table     []sizeBucket // of a histogram
 }
 
 // sizeBucket is an entry of an alias table, with its own size and that of its alias.
@@ -20,7 +20,7 @@ type sizeBucket struct {
 
 // NewSizes returns the sizes that c describes.
 func NewSizes(c config.Sizes) *Sizes {
-	s := &Sizes{least: uint64(c.Min()), span: uint64(c.Max()-c.Min()) + 1}
+	s := &Sizes{min: uint64(c.Min()), span: uint64(c.Max()-c.Min()) + 1}
 	histogram := c.Histogram()
 	if histogram == nil {
 		return s
@@ -46,7 +46,7 @@ func (s *Sizes) vary() bool { return s.span > 1 }
 func (s *Sizes) of(x uint64) int {
 	if s.table == nil {
 		offset, _ := bits.Mul64(x, s.span)
-		return int(s.least + offset)
+		return int(s.min + offset)
 	}
 	i, fraction := bits.Mul64(x, uint64(len(s.table)))
 	b := &s.table[i]

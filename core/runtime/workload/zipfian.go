@@ -58,8 +58,8 @@ func (z *zipfian) sure(k, width uint64) uint64 {
 	if width == 1 {
 		return math.MaxUint64
 	}
-	least := math.Pow(float64(k)/float64(k+width-1), z.theta)
-	return uint64(least * (1 - 1e-9) * (1 << 64))
+	lowest := math.Pow(float64(k)/float64(k+width-1), z.theta)
+	return uint64(lowest * (1 - 1e-9) * (1 << 64))
 }
 
 // next draws a rank from 0 to n-1.

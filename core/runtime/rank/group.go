@@ -8,26 +8,26 @@ import (
 	"transportbench/core/runtime/client"
 )
 
-// crew is the clients of a rank that share a processor and yield it to each other. One OS thread
+// group is the clients of a rank that share a processor and yield it to each other. One OS thread
 // serves them in turn: an iteration of the next one costs nanoseconds, and a switch of threads
 // microseconds. Each is a client as any other, with its own worker, calls, clock and report.
-type crew struct {
+type group struct {
 	threads []*thread
 }
 
-// follows reports whether t is in the crew and another began it. A nil crew has nobody.
-func (c *crew) follows(t *thread) bool { return c != nil && c.threads[0] != t }
+// follows reports whether t is in the group and another began it. A nil group is empty.
+func (c *group) follows(t *thread) bool { return c != nil && c.threads[0] != t }
 
-// size returns how many clients share the thread; it is 1 for a nil crew.
-func (c *crew) size() int {
+// size returns how many clients share the thread; it is 1 for a nil group.
+func (c *group) size() int {
 	if c == nil {
 		return 1
 	}
 	return len(c.threads)
 }
 
-// members returns the threads of the crew, or t alone for a nil crew.
-func (c *crew) members(t *thread) []*thread {
+// members returns the threads of the group, or t alone for a nil group.
+func (c *group) members(t *thread) []*thread {
 	if c == nil {
 		return []*thread{t}
 	}
@@ -44,20 +44,20 @@ func (r *Rank) addThread(id record.Thread, cpu int) (t *thread) {
 		if other.cpu != cpu || other.id.IsDaemon() {
 			continue
 		}
-		if other.crew == nil {
-			other.crew = &crew{threads: []*thread{other}}
+		if other.group == nil {
+			other.group = &group{threads: []*thread{other}}
 		}
 		t = other.join(id)
-		t.crew = other.crew
-		t.crew.threads = append(t.crew.threads, t)
+		t.group = other.group
+		t.group.threads = append(t.group.threads, t)
 		return t
 	}
 	return startThread(id, cpu, true)
 }
 
-// runCrew runs the window of a crew, on its thread. results are those of the rank from the first
+// runGroup runs the window of a group, on its thread. results are those of the rank from the first
 // member on.
-func (r *Rank) runCrew(c *crew, results []threadResult, run *windowRun, length time.Duration) {
+func (r *Rank) runGroup(c *group, results []threadResult, run *windowRun, length time.Duration) {
 	first := c.threads[0].id.Client
 	windows := make([]*threadWindow, len(c.threads))
 	for i, t := range c.threads {

@@ -17,9 +17,9 @@ import (
 	"transportbench/core/transporttest"
 )
 
-// TestCrew: clients that yield one processor to each other have one OS thread, which serves all of
+// TestGroup: clients that yield one processor to each other have one OS thread, which serves all of
 // them, and each reports its own calls.
-func TestCrew(t *testing.T) {
+func TestGroup(t *testing.T) {
 	allowed, err := machine.AllowedCPUs()
 	require.NoError(t, err)
 	for name, set := range map[string]func(*config.Config){
@@ -64,20 +64,20 @@ func TestCrew(t *testing.T) {
 	}
 }
 
-// TestNoCrew: clients on processors of their own, or that do not yield, have threads of their own.
-func TestNoCrew(t *testing.T) {
+// TestNoGroup: clients on processors of their own, or that do not yield, have threads of their own.
+func TestNoGroup(t *testing.T) {
 	for _, idle := range []string{config.IdleSpin, config.IdlePark, config.IdleYield} {
 		cfg := testConfig()
 		cfg.Clients = 3
 		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, idle)
 		for _, thread := range ranks[1].threads {
-			require.Nil(t, thread.crew)
+			require.Nil(t, thread.group)
 		}
 	}
 }
 
-// TestCrewFails: the failure of one client ends the window of all, and is the rank's.
-func TestCrewFails(t *testing.T) {
+// TestGroupFails: the failure of one client ends the window of all, and is the rank's.
+func TestGroupFails(t *testing.T) {
 	allowed, err := machine.AllowedCPUs()
 	require.NoError(t, err)
 	cfg := testConfig()
