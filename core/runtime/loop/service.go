@@ -1,14 +1,12 @@
 package loop
 
-import (
-	"transportbench/core/base/config"
-)
+import "transportbench/core/base/config"
 
 const (
-	// MinBatch and MaxBatch bound the events of one Poll, which are the number of messages that can arrive, within these
-	// bounds.
+	// MinBatch and MaxBatch bound the number of events of one Poll, which is otherwise the number
+	// of messages that can arrive.
 	MinBatch = 64
-	MaxBatch = 1024 // events
+	MaxBatch = 1024
 )
 
 // Service is config.Service as a number.
