@@ -6,16 +6,20 @@ const (
 	// MinBatch and MaxBatch bound the number of events of one Poll, which is otherwise the number
 	// of messages that can arrive.
 	MinBatch = 64
+	// MaxBatch is the upper bound.
 	MaxBatch = 1024
 )
 
 // Service is config.Service as a number.
 type Service uint8
 
+// The services of a daemon.
 const (
 	// ServiceStore is the key-value store.
 	ServiceStore Service = iota
+	// ServiceEcho returns each request.
 	ServiceEcho
+	// ServiceSink takes values and keeps none.
 	ServiceSink
 )
 
