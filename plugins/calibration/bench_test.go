@@ -38,13 +38,13 @@ func BenchmarkDelay(b *testing.B) {
 	const calls = 64
 	for _, delay := range []time.Duration{10, 20, 50, 100, 200, 500, 2000, 10_000} {
 		b.Run(delay.String(), func(b *testing.B) {
-			least := func(in injection) float64 {
+			minimum := func(in injection) float64 {
 				w, err := newWorker(&prompt{}, in, 1, 64, 1)
 				require.NoError(b, err)
 				defer w.held.close()
 				ops, events := []transport.Op{{Kind: transport.OpCall, Payload: make([]byte, 32)}},
 					make([]transport.Event, 64)
-				least := math.Inf(1)
+				minimum := math.Inf(1)
 				for range max(b.N/calls, 200) {
 					began := clock.Now()
 					for range calls {
@@ -53,14 +53,14 @@ func BenchmarkDelay(b *testing.B) {
 							n, _ = w.Poll(events)
 						}
 					}
-					least = min(least, float64(clock.Now()-began)/calls)
+					minimum = min(minimum, float64(clock.Now()-began)/calls)
 				}
-				return least
+				return minimum
 			}
 			var in injection
-			without := least(in)
+			without := minimum(in)
 			in.delay.mean = int64(delay)
-			b.ReportMetric((least(in)-without)/float64(delay), "seen/injected")
+			b.ReportMetric((minimum(in)-without)/float64(delay), "seen/injected")
 		})
 	}
 }

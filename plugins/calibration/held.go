@@ -36,9 +36,9 @@ type ticket struct {
 }
 
 func newHeld(maxPayload, events int) (*held, error) {
-	const least, unit = 8, 64
+	const minimum, unit = 8, 64
 	stride := (maxPayload + unit - 1) &^ (unit - 1)
-	n := max(least, min(2*events, maxHeldBytes/stride))
+	n := max(minimum, min(2*events, maxHeldBytes/stride))
 	memory, err := unix.Mmap(-1, 0, n*stride, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {

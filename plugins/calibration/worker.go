@@ -58,7 +58,7 @@ func newWorker(sound soundWorker, in injection, seed uint64, maxPayload, events 
 		return nil, err
 	}
 	w := &worker{soundWorker: sound, injection: in, held: h, boot: boot,
-		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate, clock.Now()), gap: leastGap,
+		random: rand.New(rand.NewPCG(seed, 0)), pace: newPace(in.rate, clock.Now()), gap: minGap,
 		lose: newEvery(in.lose), corrupt: newEvery(in.corrupt), duplicate: newEvery(in.duplicate)}
 	if in.path == pathDetour {
 		if w.detour, err = newDetour(); err != nil {

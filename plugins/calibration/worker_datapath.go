@@ -9,10 +9,10 @@ import (
 
 const (
 	// The bounds of worker.gap, in nanoseconds. A longer gap is a thread that gave its core away.
-	leastGap = 100
-	mostGap  = 1000
-	// mostStep bounds worker.step, in nanoseconds. An interrupt makes a step longer.
-	mostStep = 100
+	minGap = 100
+	maxGap = 1000
+	// maxStep bounds worker.step, in nanoseconds. An interrupt makes a step longer.
+	maxStep = 100
 	// wakeMargin is how many nanoseconds before its end a wait ends, because the kernel may let a
 	// thread sleep 50 us longer than it asks for (timer slack, prctl(2)).
 	wakeMargin = 60e3
@@ -80,7 +80,7 @@ func (w *worker) until(now, due int64) int64 {
 	for early := w.random.Int64N(parts); (due-now)*parts > early*w.step; {
 		last := now
 		now = clock.Now()
-		w.step = min(now-last, mostStep)
+		w.step = min(now-last, maxStep)
 	}
 	return now
 }
@@ -107,7 +107,7 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 	}
 	now := clock.Now()
 	if w.polled != 0 {
-		w.gap = min(now-w.polled, mostGap)
+		w.gap = min(now-w.polled, maxGap)
 	}
 	kept := 0
 	for i := range events[:n] {

@@ -35,7 +35,7 @@ func BenchmarkPath(b *testing.B) {
 			events := make([]transport.Event, 64)
 			b.ReportAllocs()
 			b.ResetTimer()
-			least := math.MaxFloat64
+			minimum := math.MaxFloat64
 			for done := 0; done < b.N; done += 32 * batch {
 				start := time.Now()
 				for range 32 {
@@ -47,9 +47,9 @@ func BenchmarkPath(b *testing.B) {
 						got += must(caller.Poll(events))
 					}
 				}
-				least = min(least, float64(time.Since(start))/float64(32*batch))
+				minimum = min(minimum, float64(time.Since(start))/float64(32*batch))
 			}
-			b.ReportMetric(least, "least-ns")
+			b.ReportMetric(minimum, "least-ns")
 		})
 	}
 }
@@ -175,8 +175,8 @@ func BenchmarkTwoThreads(b *testing.B) {
 					before := bounce()
 					load := newLoad(caller, c.peers, c.inFlight, c.payload)
 					// outweighs the calls that waited during the probes
-					least := 20 * c.peers * c.inFlight
-					for done, ops := 0, least; done < b.N; {
+					minimum := 20 * c.peers * c.inFlight
+					for done, ops := 0, minimum; done < b.N; {
 						start := time.Now()
 						answered := load.drive(ops)
 						perOp := float64(time.Since(start)) / float64(answered)
@@ -184,7 +184,7 @@ func BenchmarkTwoThreads(b *testing.B) {
 						after := bounce()
 						found = append(found, slice{perOp, (before + after) / 2})
 						before = after
-						ops = max(least, int(float64(sliceTime)/perOp))
+						ops = max(minimum, int(float64(sliceTime)/perOp))
 					}
 				})
 				wait.Wait()
@@ -225,7 +225,7 @@ func (s sliced) report(b *testing.B) {
 }
 
 func probe(line *atomic.Uint64, initiate bool) float64 {
-	f, err := floor.Bounce(context.Background(), line, initiate, 50*time.Microsecond)
+	f, err := floor.CacheLine(context.Background(), line, initiate, 50*time.Microsecond)
 	if err != nil {
 		panic(err)
 	}

@@ -11,12 +11,12 @@ func packCredit(released uint64, consumed uint32) uint64 {
 // restore takes credit that the peer returns. It ignores credit older than what is known
 // and returns false if the peer returns more than was used.
 func (p *peer) restore(units, receives uint32) bool {
-	if n := units - uint32(p.freed/unit); int32(n) > 0 {
-		freed := p.freed + uint64(n)*unit
-		if freed > p.written {
+	if n := units - uint32(p.peerReleased/unit); int32(n) > 0 {
+		released := p.peerReleased + uint64(n)*unit
+		if released > p.written {
 			return false
 		}
-		p.freed = freed
+		p.peerReleased = released
 	}
 	if n := receives - p.returned; int32(n) > 0 {
 		if n > p.sent-p.returned {

@@ -42,13 +42,13 @@
 // Positions are byte counts that only grow; the low bits are the offset in the ring. This is
 // one direction, with the ring laid out from left to right:
 //
-//	   freed     released     parsed      arrived     written   cursor.start  cursor.next
+//	peerReleased released     parsed      arrived     written   cursor.start  cursor.next
 //	     |           |           |           |           |            |            |
 //	free | released, | payloads  | arrived,  | in flight | closed     | open batch | free
 //	     | not told  | in use    | not read  |           | batches    |            |
 //
-// The sender keeps freed, written and the cursor; the receiver keeps released, parsed and
-// arrived. Credit moves freed to released, a completion moves arrived to written. A batch
+// The sender keeps peerReleased, written and the cursor; the receiver keeps released, parsed and
+// arrived. Credit moves peerReleased to released, a completion moves arrived to written. A batch
 // never straddles the end of the ring: a padding batch covers the rest. See ring.go for the
 // wire format and for the proof that a reply always finds room.
 //

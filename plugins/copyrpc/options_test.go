@@ -74,13 +74,13 @@ func TestCursor(t *testing.T) {
 		promises := size / 2 / int(space)
 		largest := int(space) - headerSize - messageHeader
 		var c cursor
-		var freed uint64         // released by the peer
+		var peerReleased uint64  // released by the peer
 		var ends []uint64        // of the messages in the ring, oldest first
 		var isReply []bool       // of the same messages
 		owed, unreleased := 0, 0 // promises: for open requests, and for replies in the ring
 		put := func(payload int) {
 			p := c.put(messageSpace(payload), size)
-			require.LessOrEqual(rt, p.end()-freed, uint64(size),
+			require.LessOrEqual(rt, p.end()-peerReleased, uint64(size),
 				"the message overwrites what is not released")
 			require.Equal(rt, p.start/size, (p.next-1)/size,
 				"the batch straddles the end of the ring")
@@ -97,7 +97,8 @@ func TestCursor(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"call": func(rt *rapid.T) {
 				n := payload.Draw(rt, "payload")
-				if c.put(messageSpace(n), size).end()-freed <= size-uint64(promises+1)*space {
+				if c.put(messageSpace(n), size).end()-peerReleased <= size-
+					uint64(promises+1)*space {
 					put(n)
 					isReply = append(isReply, false)
 				}
@@ -121,7 +122,7 @@ func TestCursor(t *testing.T) {
 			},
 			"release": func(*rapid.T) {
 				if len(ends) > 0 {
-					freed = ends[0] &^ (unit - 1)
+					peerReleased = ends[0] &^ (unit - 1)
 					if isReply[0] {
 						unreleased--
 					}

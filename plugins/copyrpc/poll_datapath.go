@@ -113,7 +113,7 @@ func (w *worker) arrive(p *peer, immediate uint32) bool {
 	}
 	if size := int(immediate) * unit; size > prefetchFrom {
 		at := int(p.arrived-uint64(size)) & (len(p.receiveRing) - 1)
-		shm.Prefetch(p.receiveRing[at:min(at+min(size, prefetchMost), len(p.receiveRing))])
+		shm.Prefetch(p.receiveRing[at:min(at+min(size, maxPrefetch), len(p.receiveRing))])
 	}
 	return !p.isReady && p.state <= up
 }
@@ -122,7 +122,7 @@ func (w *worker) arrive(p *peer, immediate uint32) bool {
 // cost less than the request, and a core has no room for more misses than 32.
 const (
 	prefetchFrom = 128
-	prefetchMost = 2 << 10
+	maxPrefetch  = 2 << 10
 )
 
 // deliverArrived delivers what has just arrived. Messages that do not fit into events make

@@ -75,7 +75,7 @@ func (w *worker) append(p *peer, id uint32, payload []byte, available uint64) bo
 	size := w.settings.ring
 	space := messageSpace(len(payload))
 	at, ok := p.cursor.fits(space, size)
-	if end := roundUp(at + space); !ok || end-p.freed > available {
+	if end := roundUp(at + space); !ok || end-p.peerReleased > available {
 		return w.appendSlow(p, id, payload, available)
 	}
 	p.cursor.next = at + space
@@ -90,9 +90,9 @@ func (w *worker) append(p *peer, id uint32, payload []byte, available uint64) bo
 func (w *worker) appendSlow(p *peer, id uint32, payload []byte, available uint64) bool {
 	size := w.settings.ring
 	to := p.cursor.put(messageSpace(len(payload)), size)
-	if to.end()-p.freed > available {
+	if to.end()-p.peerReleased > available {
 		w.seekCredit(p)
-		if to.end()-p.freed > available {
+		if to.end()-p.peerReleased > available {
 			w.counts.ringFull++
 			return false
 		}
@@ -204,7 +204,7 @@ func (w *worker) write(p *peer) {
 		w.counts.blocked++
 	}
 	// Early, so that the position arrives before the credit runs out.
-	if w.settings.readsCredit && (p.cursor.start-p.freed > w.settings.callSpace*3/4 ||
+	if w.settings.readsCredit && (p.cursor.start-p.peerReleased > w.settings.callSpace*3/4 ||
 		p.sent-p.returned > uint32(w.settings.batches)/2) {
 		w.readPosition(p)
 	}

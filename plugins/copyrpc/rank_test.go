@@ -277,8 +277,8 @@ func clientServer(t *testing.T, clients, calls int, options map[string]string) {
 		require.Zero(t, r.Stats["receiver_not_ready"], "receiver not ready at rank %d", i)
 		batches, messages := uint64(0), uint64(0) // by size
 		for name, n := range r.Stats {
-			if most, is := transport.BatchSizeOf(name); is {
-				batches, messages = batches+n, messages+n*uint64(most)
+			if maximum, is := transport.BatchSizeOf(name); is {
+				batches, messages = batches+n, messages+n*uint64(maximum)
 			}
 		}
 		require.Equal(t, r.Stats["batches"], batches, "batches by size")

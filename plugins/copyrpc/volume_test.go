@@ -40,7 +40,7 @@ func TestTenMillionRequests(t *testing.T) {
 		require.LessOrEqual(t, w.receivesPosted, w.settings.receives(), "receives posted")
 		require.Equal(t, w.settings.calls, p.calls.Free(), "free call numbers")
 		require.Zero(t, s.refused, "replies that found no room")
-		require.Less(t, p.cursor.start-p.freed, w.settings.ring/8+w.settings.allowance,
+		require.Less(t, p.cursor.start-p.peerReleased, w.settings.ring/8+w.settings.allowance,
 			"ring space that did not come back")
 		require.LessOrEqual(t, p.sent-p.returned, uint32(w.settings.batches)/2,
 			"receives that did not come back")

@@ -93,20 +93,20 @@ type peer struct {
 	qp        rdma.QueuePair
 
 	// The send ring, and the peer's receive ring that it is written to.
-	sendRing    []byte
-	localRing   uint64 // address of sendRing
-	remoteRing  uint64 // address of the peer's receive ring
-	remoteKey   uint32
-	cursor      cursor
-	openCount   uint32 // messages in the open batch
-	closed      [maxClosed]batch
-	closedCount int    // batches in closed that wait for their request
-	written     uint64 // everything before is written to the peer
-	freed       uint64 // the peer has released everything before
-	unsignaled  int    // requests since the last signaled one
-	sent        uint32 // batches written
-	returned    uint32 // of their receives, known to be posted again
-	readPending bool   // an RDMA READ of the peer's position is in flight
+	sendRing     []byte
+	localRing    uint64 // address of sendRing
+	remoteRing   uint64 // address of the peer's receive ring
+	remoteKey    uint32
+	cursor       cursor
+	openCount    uint32 // messages in the open batch
+	closed       [maxClosed]batch
+	closedCount  int    // batches in closed that wait for their request
+	written      uint64 // everything before is written to the peer
+	peerReleased uint64 // the peer has released everything before
+	unsignaled   int    // requests since the last signaled one
+	sent         uint32 // batches written
+	returned     uint32 // of their receives, known to be posted again
+	readPending  bool   // an RDMA READ of the peer's position is in flight
 
 	// The receive ring.
 	receiveRing  []byte

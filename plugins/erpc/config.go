@@ -325,16 +325,16 @@ const (
 
 // checkMemory returns an error if options that are each in range take too much memory together.
 func (s *settings) checkMemory(credits, maxData int) error {
-	if most := maxEntries / wheelEntries(s.peers, 1); credits > most {
+	if maximum := maxEntries / wheelEntries(s.peers, 1); credits > maximum {
 		return optionError("credits",
 			"%d for each of %d peers exceed the pacing wheel's %d packets; use at most %d",
-			credits, s.peers, maxEntries, most)
+			credits, s.peers, maxEntries, maximum)
 	}
-	if most := maxTimestamps / s.timestamps(credits, maxData); s.window > most {
+	if maximum := maxTimestamps / s.timestamps(credits, maxData); s.window > maximum {
 		return optionError("window",
 			"%d slots of %d packets each exceed %d timestamps; use at most %d, a larger mtu or "+
 				"fewer credits",
-			s.window, s.timestamps(credits, maxData), maxTimestamps, pow2.Ceil(most+1)/2)
+			s.window, s.timestamps(credits, maxData), maxTimestamps, pow2.Ceil(maximum+1)/2)
 	}
 	return nil
 }

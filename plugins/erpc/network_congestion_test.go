@@ -71,7 +71,7 @@ func incast(t *testing.T, clients, calls int, congestion string) (goodput float6
 		m.requireAtRest()
 	}
 	port := server.w.port.(*simulated)
-	return float64(clients*calls*16<<10) / float64(took) * 1e9, port.dropped, timeouts, port.most
+	return float64(clients*calls*16<<10) / float64(took) * 1e9, port.dropped, timeouts, port.maximum
 }
 
 // TestNetworkIncast: congestion control keeps the path to a server in use with sixteen clients.

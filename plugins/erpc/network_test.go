@@ -45,7 +45,7 @@ type simulated struct {
 	room    int     // bytes of the queue
 	free    int64   // when the queue will be empty
 	dropped uint64  // because the queue was full
-	most    int64   // longest wait in the queue
+	maximum int64   // longest wait in the queue
 	closed  bool
 }
 
@@ -112,7 +112,7 @@ func (n *network) carry(f flight) {
 				to.dropped++
 				continue
 			}
-			to.most = max(to.most, waits)
+			to.maximum = max(to.maximum, waits)
 			to.free = max(to.free, n.now) + int64(float64(len(f.data)+28)*1e9/to.rate)
 			f.at = to.free + n.delay
 		}

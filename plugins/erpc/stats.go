@@ -7,13 +7,13 @@ import (
 
 // counts are the counters of ReadStats.
 type counts struct {
-	calls, requests, backlogged, backlogFull, noCredit, rfrs        uint64
-	timeouts, retransmitted, duplicates, repeated, stale            uint64
-	outOfOrder, malformed, corrupt, forged, strangers, early        uint64
-	refused, handshakes, abandoned, parked                          uint64
-	bypassed, paced, rateBypassed, rateSamples, rateFell, rateLeast uint64
-	rateSum                                                         uint64
-	copies, copiedBytes, checksummed                                uint64
+	calls, requests, backlogged, backlogFull, noCredit, rfrs      uint64
+	timeouts, retransmitted, duplicates, repeated, stale          uint64
+	outOfOrder, malformed, corrupt, forged, strangers, early      uint64
+	refused, handshakes, abandoned, parked                        uint64
+	bypassed, paced, rateBypassed, rateSamples, rateFell, minRate uint64
+	rateSum                                                       uint64
+	copies, copiedBytes, checksummed                              uint64
 }
 
 // countCopy counts a copy of a payload, or of a packet's part of it.
@@ -92,7 +92,7 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 			"per second; divided by rate_samples, the mean rate", Value: c.rateSum},
 		transport.Stat{Name: "rate_fell", Help: "updates that lowered the rate", Value: c.rateFell},
 		transport.Stat{Name: "rate_least", Help: "updates after which the rate was the minimum",
-			Value: c.rateLeast},
+			Value: c.minRate},
 	)
 	return w.port.ReadStats(dst)
 }

@@ -75,7 +75,7 @@ func (w *worker) measure(p *session, now, rtt int64) {
 	w.counts.rateSamples++
 	w.counts.rateSum += uint64(p.timely.rate)
 	if p.timely.rate == c.minRate {
-		w.counts.rateLeast++
+		w.counts.minRate++
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	maxPayload  = 1 << 30
 	maxPeers    = 1024
 	maxInFlight = 1 << 16
-	leastWindow = 64 << 10 // grpc-go ignores smaller windows
+	minWindow   = 64 << 10 // grpc-go ignores smaller windows
 )
 
 // Values of the options.
@@ -141,7 +141,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}
 	for option, window := range map[string]int32{"stream-window": s.streamWindow,
 		"connection-window": s.connectionWindow} {
-		if window != 0 && window < leastWindow {
+		if window != 0 && window < minWindow {
 			return nil, &transport.OptionError{Option: option, Problem: fmt.Sprintf(
 				"%d is below 64KiB, which grpc-go would use instead; use 64KiB or more, or 0",
 				window)}
@@ -190,7 +190,7 @@ func (s *settings) notes() map[string]string {
 			return "adaptive"
 		}
 		// either option ends the adapting of both
-		return transport.FormatSize(int64(max(n, leastWindow)))
+		return transport.FormatSize(int64(max(n, minWindow)))
 	}
 	n := map[string]string{
 		"windows": fmt.Sprintf("stream %s, connection %s", window(s.streamWindow),

@@ -20,9 +20,9 @@ type slot struct {
 	unsent *atomic.Int64 // of a stream: the outbox's; nil of others
 }
 
-// leastSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room
+// minSlot is the initial size of a slot's memory. grpc-go gives memory back only if it has room
 // for more than 1 KiB.
-const leastSlot = 1<<10 + 64
+const minSlot = 1<<10 + 64
 
 // fill copies a message into the slot. A header of k and token precedes it if k is not 0.
 func (s *slot) fill(k kind, token uint64, payload []byte) {
@@ -30,8 +30,8 @@ func (s *slot) fill(k kind, token uint64, payload []byte) {
 	if k != 0 {
 		size += headerSize
 	}
-	if cap(s.data) < max(size, leastSlot) {
-		s.data = make([]byte, max(size, leastSlot))
+	if cap(s.data) < max(size, minSlot) {
+		s.data = make([]byte, max(size, minSlot))
 	}
 	s.data = s.data[:size]
 	into := s.data

@@ -12,7 +12,7 @@ type address struct {
 	nonce    uint64 // in the headers of the worker's messages
 	window   uint32 // calls in flight
 	small    uint32 // bytes of the largest payload of a plain message
-	most     uint64 // bytes of the largest payload
+	maximum  uint64 // bytes of the largest payload
 	provider string
 	presence string
 	probe    []byte // of the port for probes; empty without one
@@ -31,7 +31,7 @@ func (a *address) encode() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, a.nonce)
 	b = binary.LittleEndian.AppendUint32(b, a.window)
 	b = binary.LittleEndian.AppendUint32(b, a.small)
-	b = binary.LittleEndian.AppendUint64(b, a.most)
+	b = binary.LittleEndian.AppendUint64(b, a.maximum)
 	for _, field := range [][]byte{[]byte(a.provider), []byte(a.presence), a.probe, a.library} {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(field)))
 		b = append(b, field...)
@@ -50,10 +50,10 @@ func decodeAddress(b []byte) (*address, error) {
 		return nil, errors.New("the address is damaged: wrong checksum")
 	}
 	a := &address{
-		nonce:  binary.LittleEndian.Uint64(rest),
-		window: binary.LittleEndian.Uint32(rest[8:]),
-		small:  binary.LittleEndian.Uint32(rest[12:]),
-		most:   binary.LittleEndian.Uint64(rest[16:]),
+		nonce:   binary.LittleEndian.Uint64(rest),
+		window:  binary.LittleEndian.Uint32(rest[8:]),
+		small:   binary.LittleEndian.Uint32(rest[12:]),
+		maximum: binary.LittleEndian.Uint64(rest[16:]),
 	}
 	rest = rest[24:]
 	var fields [4][]byte

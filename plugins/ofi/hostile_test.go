@@ -90,7 +90,7 @@ func TestAddressesThatLie(t *testing.T) {
 		"cut short":           other.Address()[:len(other.Address())-1],
 		"another window":      changed(func(a *address) { a.window++ }),
 		"another eager limit": changed(func(a *address) { a.small++ }),
-		"another payload":     changed(func(a *address) { a.most++ }),
+		"another payload":     changed(func(a *address) { a.maximum++ }),
 		"another provider":    changed(func(a *address) { a.provider = "tcp;ofi_rxm" }),
 		"no nonce":            changed(func(a *address) { a.nonce = 0 }),
 		"no presence":         changed(func(a *address) { a.presence = "@transportbench-nobody" }),

@@ -98,11 +98,11 @@ func resolve(cfg transport.Config) (*settings, error) {
 		return nil, err
 	}
 	o := cfg.Options
-	most := max(cfg.MaxPayload, 1)
+	maximum := max(cfg.MaxPayload, 1)
 	return &settings{
 		worker: fi.WorkerConfig{
-			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1), MaxPayload: most,
-			Small: min(o.Size(optionEager), most), LargeBytes: largeBytes,
+			Peers: max(cfg.Peers, 1), Window: max(cfg.InFlight, 1), MaxPayload: maximum,
+			Small: min(o.Size(optionEager), maximum), LargeBytes: largeBytes,
 			Bound: o.Int(optionBound), WakeUp: o.Bool(optionWakeUp),
 		},
 		provider: o.String(optionProvider),
@@ -112,13 +112,13 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}, nil
 }
 
-// leastUniverse is the least number of peers that libfabric is told to expect.
-const leastUniverse = 64
+// minUniverse is the least number of peers that libfabric is told to expect.
+const minUniverse = 64
 
 // Buffers of ofi_rxm: the bytes of one, and how many it posts on an RDMA device.
 const (
-	leastBuffer, mostBuffer   = 1 << 10, 16 << 10
-	leastBuffers, mostBuffers = 1 << 7, 1 << 12
+	minBuffer, maxBuffer   = 1 << 10, 16 << 10
+	minBuffers, maxBuffers = 1 << 7, 1 << 12
 )
 
 // environment returns the variables for libfabric, which are of a process. Its cache of registered
@@ -128,7 +128,7 @@ func (s *settings) environment() map[string]string {
 	w := &s.worker
 	variables := map[string]string{
 		"FI_MR_CACHE_MONITOR": "disabled", "FI_LOG_PROV": "none",
-		"FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, leastUniverse)),
+		"FI_UNIVERSE_SIZE": strconv.Itoa(max(w.Peers, minUniverse)),
 	}
 	if s.provider != providerAuto && !strings.HasPrefix(s.provider, "verbs") {
 		return variables
@@ -138,10 +138,10 @@ func (s *settings) environment() map[string]string {
 	// github.com/ofiwg/libfabric/issues/11828). The shared ones stay in memory. They need to be no
 	// larger than the messages, up to ofi_rxm's own size, and not more than these.
 	variables["FI_OFI_RXM_USE_SRX"] = "1"
-	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, leastBuffers),
-		mostBuffers))
-	if need := w.MaxPayload + amlib.HeaderSize; need < mostBuffer {
-		size := strconv.Itoa(max((need+63)/64*64, leastBuffer))
+	variables["FI_OFI_RXM_MSG_RX_SIZE"] = strconv.Itoa(min(max(2*w.Peers*w.Window, minBuffers),
+		maxBuffers))
+	if need := w.MaxPayload + amlib.HeaderSize; need < maxBuffer {
+		size := strconv.Itoa(max((need+63)/64*64, minBuffer))
 		variables["FI_OFI_RXM_BUFFER_SIZE"], variables["FI_OFI_RXM_EAGER_LIMIT"] = size, size
 	}
 	return variables
@@ -149,10 +149,10 @@ func (s *settings) environment() map[string]string {
 
 // fit adapts the settings to the interface of libfabric that was chosen.
 func (s *settings) fit(f *fi.Interface) error {
-	if need := uint64(s.worker.MaxPayload) + amlib.HeaderSize; need > f.Most {
+	if need := uint64(s.worker.MaxPayload) + amlib.HeaderSize; need > f.MaxMessage {
 		return fmt.Errorf("%w: payload of %d bytes and a header of %d, the largest message of "+
 			"provider %s is %d bytes",
-			transport.ErrTooLarge, s.worker.MaxPayload, amlib.HeaderSize, f.Provider, f.Most)
+			transport.ErrTooLarge, s.worker.MaxPayload, amlib.HeaderSize, f.Provider, f.MaxMessage)
 	}
 	if f.Pins() {
 		s.worker.LargeBytes = pinnedBytes

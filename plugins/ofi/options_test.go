@@ -93,11 +93,11 @@ func TestEnvironment(t *testing.T) {
 func TestFit(t *testing.T) {
 	s := &settings{}
 	s.worker.MaxPayload, s.worker.LargeBytes = 1<<20, largeBytes
-	require.NoError(t, s.fit(&fi.Interface{Most: 1<<20 + amlib.HeaderSize}))
+	require.NoError(t, s.fit(&fi.Interface{MaxMessage: 1<<20 + amlib.HeaderSize}))
 	require.Equal(t, largeBytes, s.worker.LargeBytes)
-	require.NoError(t, s.fit(&fi.Interface{Most: 1 << 30, MRMode: 1 << 2}))
+	require.NoError(t, s.fit(&fi.Interface{MaxMessage: 1 << 30, MRMode: 1 << 2}))
 	require.Equal(t, pinnedBytes, s.worker.LargeBytes)
-	err := s.fit(&fi.Interface{Provider: "usnic", Most: 1 << 20})
+	err := s.fit(&fi.Interface{Provider: "usnic", MaxMessage: 1 << 20})
 	require.ErrorIs(t, err, transport.ErrTooLarge)
 	require.ErrorContains(t, err, "the largest message of provider usnic is 1048576 bytes")
 }

@@ -6,9 +6,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// mostHeaders is the most bytes that libfabric adds to a message: the headers of a provider and of
+// maxHeaders is the most bytes that libfabric adds to a message: the headers of a provider and of
 // the layer above it, ours, and the messages of a rendezvous.
-const mostHeaders = 512
+const maxHeaders = 512
 
 // Silence implements [transport.PathReader]. libfabric does not tell.
 func (w *worker) Silence(transport.PeerID) error { return nil }
@@ -17,7 +17,7 @@ func (w *worker) Silence(transport.PeerID) error { return nil }
 // opened.
 func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	e, f := w.endpoint, &w.endpoint.fabric
-	path := transport.Path{Carrier: cmp.Or(e.medium(), f.Provider), Overhead: mostHeaders,
+	path := transport.Path{Carrier: cmp.Or(e.medium(), f.Provider), Overhead: maxHeaders,
 		Facts: map[string]string{"provider": f.Provider, "fabric": f.Fabric, "domain": f.Domain,
 			"endpoint": f.Endpoint, "protocol": f.Protocol}}
 	switch path.Carrier {

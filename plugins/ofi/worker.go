@@ -69,7 +69,7 @@ func newWorker(e *endpoint) (_ *worker, err error) {
 	}
 	a := address{
 		nonce: w.nonce, window: uint32(cfg.Window), small: uint32(cfg.Small),
-		most:     uint64(cfg.MaxPayload),
+		maximum:  uint64(cfg.MaxPayload),
 		provider: e.fabric.Provider, presence: w.presence.address, library: w.library.Address(),
 	}
 	switch medium := e.medium(); {
@@ -119,10 +119,10 @@ func (w *worker) connect(ctx context.Context, id transport.PeerID, encoded []byt
 		return fmt.Errorf(
 			"the peer uses provider %s and this side %s: set the option %q on all ranks",
 			a.provider, e.fabric.Provider, optionProvider)
-	case int(a.small) != cfg.Small || int(a.most) != cfg.MaxPayload:
+	case int(a.small) != cfg.Small || int(a.maximum) != cfg.MaxPayload:
 		return fmt.Errorf("the peer was opened for plain messages of %d bytes and payloads of "+
 			"%d, and this side for %d and %d: open all ranks with the same",
-			a.small, a.most, cfg.Small, cfg.MaxPayload)
+			a.small, a.maximum, cfg.Small, cfg.MaxPayload)
 	case len(a.library) != len(w.library.Address()) && e.fabric.Format != fi.FormatText:
 		return errors.New("the peer's address of libfabric has another length: use the same " +
 			"version of libfabric on all ranks")

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 )
 
 // engine moves the bytes of one worker's connections between their sockets and their streams.
@@ -75,14 +75,14 @@ func (s *inStream) room() int { return s.ring.size() - int(s.received-s.released
 type ring []byte
 
 func newRing(size int) (ring, error) {
-	memory, err := mirror.New("transportbench-sockets", size)
+	memory, err := doublemap.New("transportbench-sockets", size)
 	if err != nil {
 		return nil, fmt.Errorf("memory of a connection: %w", err)
 	}
 	return memory, nil
 }
 
-func (r ring) free() error { return mirror.Free(r) }
+func (r ring) free() error { return doublemap.Free(r) }
 
 func (r ring) size() int { return len(r) / 2 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"transportbench/core/fabric/doublemap"
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -129,7 +129,7 @@ func resolve(cfg transport.Config) (*settings, error) {
 	// While the peer does not poll, a ring takes all calls that may be in flight, if they are
 	// small.
 	s.buffer = pow2.Ceil(max(o.Size("buffer"), 2*(headerSize+s.payload), s.inFlight*smallMessage,
-		mirror.Unit))
+		doublemap.Unit))
 	if s.engine == engineUring {
 		if err := uring.Check(); err != nil {
 			return nil, err

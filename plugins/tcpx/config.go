@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/doublemap"
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/mirror"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -229,10 +229,10 @@ func resolve(cfg transport.Config) (*settings, error) {
 	}
 	// A message is posted whole or not at all, so there must be room for the largest one
 	// beside another that is being sent.
-	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, mirror.Unit))
+	s.staging = pow2.Ceil(max(s.sendWindow*s.request, 2*s.payload, doublemap.Unit))
 	// One message that is being assembled, those that the last Poll handed out, and a
-	// window of requests to come, rounded up to mirror.Unit bytes.
-	const unit = mirror.Unit / pageSize
+	// window of requests to come, rounded up to doublemap.Unit bytes.
+	const unit = doublemap.Unit / pageSize
 	s.slots = ((s.payload+s.request-1)/s.request + 2*requests + unit) &^ (unit - 1)
 	if s.memory.OnGPU() {
 		kept := min(keptMessages*s.payload, keptBytes) / s.request

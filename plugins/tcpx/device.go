@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 )
@@ -74,10 +74,10 @@ func (d *deviceSource) close() error {
 
 // newStaging makes the staging ring of a connection, pinned if the GPU copies to it.
 func (w *worker) newStaging() ([]byte, error) {
-	staging, err := mirror.New("transportbench-tcpx-staging", w.settings.staging)
+	staging, err := doublemap.New("transportbench-tcpx-staging", w.settings.staging)
 	if err == nil && w.source.gpu != nil {
 		if err = w.source.gpu.Pin(staging[:len(staging)/2]); err != nil {
-			err = errors.Join(err, mirror.Free(staging))
+			err = errors.Join(err, doublemap.Free(staging))
 		}
 	}
 	return staging, err
@@ -87,5 +87,5 @@ func (w *worker) freeStaging(staging []byte) (err error) {
 	if w.source.gpu != nil {
 		err = w.source.gpu.Unpin(staging[:len(staging)/2])
 	}
-	return errors.Join(err, mirror.Free(staging))
+	return errors.Join(err, doublemap.Free(staging))
 }

@@ -10,9 +10,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// mostHeaders is the most bytes that UCX adds to an active message: its own header, ours, and the
+// maxHeaders is the most bytes that UCX adds to an active message: its own header, ours, and the
 // messages of a rendezvous.
-const mostHeaders = 256
+const maxHeaders = 256
 
 // Silence implements [transport.PathReader]. UCX does not tell.
 func (w *worker) Silence(transport.PeerID) error { return nil }
@@ -26,7 +26,7 @@ func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 		}
 		own := p.Own.(*peer)
 		path := transport.Path{Carrier: cmp.Or(own.lane.medium(), own.lane.transport),
-			Overhead: mostHeaders, Facts: descriptionOf(own.info)}
+			Overhead: maxHeaders, Facts: descriptionOf(own.info)}
 		if path.Carrier != transport.MediumVerbs {
 			dst = append(dst, path)
 			continue

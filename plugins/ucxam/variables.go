@@ -115,8 +115,8 @@ func (s *settings) tcpAlone() bool {
 // length depends only on what is equal on all ranks, because UCX assumes without a check that the
 // peer's queue is as long as its own.
 func (s *settings) fifo() int {
-	const least, most, peers = 64, 4096, 4 // UCX has 8 KiB behind each entry
-	return min(max(pow2.Ceil(2*peers*s.worker.Window), least), most)
+	const minimum, maximum, peers = 64, 4096, 4 // UCX has 8 KiB behind each entry
+	return min(max(pow2.Ceil(2*peers*s.worker.Window), minimum), maximum)
 }
 
 // layout returns a checksum of the variables that must be equal on both sides of a

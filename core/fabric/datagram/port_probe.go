@@ -26,7 +26,7 @@ type portLink struct {
 	to      Remote
 	from    Source
 	zeros   []byte
-	packets [probeMost]Packet
+	packets [maxProbe]Packet
 	err     error
 }
 
@@ -38,8 +38,8 @@ func (l *portLink) post(head []byte, size, n int) (sent int) {
 	return sent
 }
 
-func (l *portLink) take(most int) int {
-	n, err := l.port.Receive(l.packets[:most], Target{})
+func (l *portLink) take(maximum int) int {
+	n, err := l.port.Receive(l.packets[:maximum], Target{})
 	l.fail(err)
 	kept := 0
 	for i := range n {

@@ -18,7 +18,7 @@ type link interface {
 	// post sends n datagrams of size bytes that begin with head and returns how many it sent.
 	post(head []byte, size, n int) int
 	// take receives up to most datagrams and returns their number.
-	take(most int) int
+	take(maximum int) int
 	// head returns the beginning of the i-th of them, probeSize bytes or less.
 	head(i int) []byte
 }
@@ -50,8 +50,8 @@ const (
 	// bytes in flight in each direction: more would overrun a socket
 	probeStream = 1 << 20
 	// bytes of a queue that a short datagram takes, with the kernel's records
-	probeLeast = 1 << 10
-	probeMost  = 64 // datagrams of one call
+	minProbe = 1 << 10
+	maxProbe = 64 // datagrams of one call
 	// empty polls before fewer requests are answered than asked for
 	probeHold      = 32
 	probeSlice     = 100 * time.Microsecond // least time for which one way to batch is measured
@@ -66,9 +66,9 @@ const (
 // drain takes what an abandoned probe has left in the queue, and no more than fits into one:
 // strangers may send without end.
 func drain(l link) {
-	const datagrams = 4 * udpDefaultBuffer / probeLeast
+	const datagrams = 4 * udpDefaultBuffer / minProbe
 	for taken := 0; taken < datagrams; {
-		n := l.take(probeMost)
+		n := l.take(maxProbe)
 		if n == 0 {
 			return
 		}
@@ -142,8 +142,8 @@ func shapeOf(payload, mtu int) shape {
 }
 
 // room returns how many bytes a message takes in a queue of datagrams, in which even a short
-// datagram takes about probeLeast.
-func (s shape) room() int { return (s.count-1)*max(s.size, probeLeast) + max(s.last, probeLeast) }
+// datagram takes about minProbe.
+func (s shape) room() int { return (s.count-1)*max(s.size, minProbe) + max(s.last, minProbe) }
 
 // measure is one side of [Prober.Probe]. last is the nonce of the last probe that this side
 // answered, whose datagrams may still be in flight.
@@ -156,8 +156,8 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe,
 		return f, fmt.Errorf("mtu: %d is too small for a probe; use at least %d", mtu, probeSize)
 	}
 	p := &probe{link: l, mtu: mtu, forth: shapeOf(asked.Forth, mtu), back: shapeOf(asked.Back, mtu)}
-	if most := probeStream / mtu; asked.Forth < 0 || asked.Back < 0 ||
-		max(p.forth.count, p.back.count) > max(most, 1) {
+	if maximum := probeStream / mtu; asked.Forth < 0 || asked.Back < 0 ||
+		max(p.forth.count, p.back.count) > max(maximum, 1) {
 		return f, fmt.Errorf("%w: payloads of %d and %d bytes overrun a queue of datagrams",
 			transport.ErrUnsupported, asked.Forth, asked.Back)
 	}
@@ -209,7 +209,7 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 	if p.forth.count == 1 {
 		h.count = p.back.count
 		for sent < n {
-			m := p.post(h, p.forth.last, min(n-sent, probeMost))
+			m := p.post(h, p.forth.last, min(n-sent, maxProbe))
 			if sent += m; m == 0 {
 				break
 			}
@@ -220,7 +220,7 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 		part := h
 		part.count = 0
 		for left := p.forth.count - 1; left > 0; {
-			m := p.post(part, p.forth.size, min(left, probeMost))
+			m := p.post(part, p.forth.size, min(left, maxProbe))
 			if left -= m; m == 0 {
 				return sent
 			}
@@ -235,11 +235,11 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 
 // most returns how many datagrams to receive at once with a number of requests in flight. A single
 // one has a cheaper system call, and no look for a second.
-func (p *probe) most(requests int) int {
+func (p *probe) maximum(requests int) int {
 	if requests*p.back.count == 1 {
 		return 1
 	}
-	return probeMost
+	return maxProbe
 }
 
 // pingPong is the [floor.Medium] of a probe: one message at a time.
@@ -254,7 +254,7 @@ func (m pingPong) Post(number uint64) error {
 
 func (m pingPong) Take() (number uint64, ok bool, err error) {
 	var h probeHead
-	n := m.link.take(m.most(1))
+	n := m.link.take(m.maximum(1))
 	if n > 0 {
 		m.wait.Found()
 	}
@@ -307,7 +307,7 @@ func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 		}
 		total += n
 	}
-	return transport.Floor{PerOp: floor.LeastMedian(times), Samples: total}
+	return transport.Floor{PerOp: floor.MinMedian(times), Samples: total}
 }
 
 // slice keeps requests in flight for about d and returns how many were answered in which time.
@@ -318,7 +318,7 @@ func (p *probe) slice(d time.Duration, requests int, way batching) (ops int,
 	start := time.Now()
 	heard := start
 	first := -1 // requests that were answered when the clock began
-	most := p.most(requests)
+	maximum := p.maximum(requests)
 	for looks := 0; !p.stopped.Load(); looks++ {
 		for n := requests - inFlight; n >= way.group; n = requests - inFlight {
 			if way.split {
@@ -333,7 +333,7 @@ func (p *probe) slice(d time.Duration, requests int, way batching) (ops int,
 				break
 			}
 		}
-		n := p.link.take(most)
+		n := p.link.take(maximum)
 		p.polled(n > 0)
 		var h probeHead
 		for i := range n {
@@ -357,7 +357,7 @@ func (p *probe) slice(d time.Duration, requests int, way batching) (ops int,
 			p.number++
 			inFlight, waiting, heard = 0, 0, now
 			requests, patience = max(requests/2, 1), min(2*patience, probeMaxPatience)
-			way.group, most = min(way.group, requests), p.most(requests)
+			way.group, maximum = min(way.group, requests), p.maximum(requests)
 		}
 		switch {
 		case first < 0 && got >= requests:
@@ -378,7 +378,7 @@ func (p *probe) end() {
 	for range probeFarewells {
 		p.post(probeHead{kind: probeOver, alone: true}, probeSize, 1)
 		for sent := time.Now(); !p.stopped.Load() && time.Since(sent) < patience; {
-			n := p.link.take(probeMost)
+			n := p.link.take(maxProbe)
 			p.polled(n > 0)
 			for i := range n {
 				if h.get(p.link.head(i)) && h.kind == probeEnded && h.nonce == p.nonce {
@@ -394,9 +394,9 @@ func (p *probe) end() {
 func (p *probe) answer(last *uint64) (over bool) {
 	// sum has the requests that are answered together, and their answers in count
 	var h, sum probeHead
-	most, requests, held := 1, 0, 0
+	maximum, requests, held := 1, 0, 0
 	for !p.stopped.Load() {
-		n := p.link.take(most)
+		n := p.link.take(maximum)
 		p.polled(n > 0)
 		for i := range n {
 			if !h.get(p.link.head(i)) || h.kind != probeRequest && h.kind != probeOver ||
@@ -420,8 +420,8 @@ func (p *probe) answer(last *uint64) (over bool) {
 			}
 			// Requests of an abandoned probe arrive before those of the current one.
 			p.nonce = h.nonce
-			if most = probeMost; h.alone {
-				most = 1
+			if maximum = maxProbe; h.alone {
+				maximum = 1
 			}
 			switch {
 			case h.count == 0: // the rest of the request follows
@@ -452,15 +452,15 @@ func (p *probe) answer(last *uint64) (over bool) {
 func (p *probe) reply(h *probeHead) {
 	answer := probeHead{kind: probeAnswer, nonce: h.nonce, number: h.number}
 	for h.count > 0 {
-		size, n := h.size, min(h.count, probeMost)
+		size, n := h.size, min(h.count, maxProbe)
 		if p.back.count > 1 {
 			// An answer's long datagrams, then its last.
-			size, n = p.back.size, min(h.count%p.back.count, probeMost)
+			size, n = p.back.size, min(h.count%p.back.count, maxProbe)
 			if n == 0 {
 				n = p.back.count
 			}
 			if n > 1 {
-				n = min(n-1, probeMost)
+				n = min(n-1, maxProbe)
 			} else {
 				size = p.back.last
 			}

@@ -45,10 +45,10 @@ func (l *lossyLink) post(head []byte, _, n int) int {
 	return n
 }
 
-func (l *lossyLink) take(most int) int {
+func (l *lossyLink) take(maximum int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(most, len(*l.in))
+	n := min(maximum, len(*l.in))
 	l.heads = append(l.heads[:0], (*l.in)[:n]...)
 	*l.in = (*l.in)[n:]
 	return n
@@ -202,20 +202,20 @@ func (*countingLink) head(int) []byte { return nil }
 // answered.
 type batchLink struct {
 	*lossyLink
-	batch, inFlight, most int
+	batch, inFlight, maximum int
 }
 
 func (l *batchLink) post(head []byte, size, n int) int {
 	if head[4] == probeRequest || head[4] == probeAnswer {
 		l.batch = max(l.batch, n)
 		l.inFlight += n
-		l.most = max(l.most, l.inFlight)
+		l.maximum = max(l.maximum, l.inFlight)
 	}
 	return l.lossyLink.post(head, size, n)
 }
 
-func (l *batchLink) take(most int) int {
-	n := l.lossyLink.take(most)
+func (l *batchLink) take(maximum int) int {
+	n := l.lossyLink.take(maximum)
 	l.inFlight -= n
 	return n
 }
@@ -235,7 +235,7 @@ func follow(t *testing.T, l link, mtu int) (end func()) {
 // TestProbeInFlight: as many messages are in flight as asked for if their bytes fit, whatever the
 // MTU.
 func TestProbeInFlight(t *testing.T) {
-	for inFlight, most := range map[int]int{1: 1, 32: 32, 1 << 20: 1 << 10} {
+	for inFlight, maximum := range map[int]int{1: 1, 32: 32, 1 << 20: 1 << 10} {
 		l, far := lossyLinks(0, 1<<20)
 		a := &batchLink{lossyLink: l}
 		end := follow(t, far, UDPMaxMTU)
@@ -246,10 +246,10 @@ func TestProbeInFlight(t *testing.T) {
 		end()
 		require.NoError(t, err)
 		require.Positive(t, f.PerOp)
-		require.Equal(t, min(inFlight, probeMost), a.batch)
-		require.GreaterOrEqual(t, a.most, most)
+		require.Equal(t, min(inFlight, maxProbe), a.batch)
+		require.GreaterOrEqual(t, a.maximum, maximum)
 	}
-	require.Equal(t, 2000+probeLeast, shapeOf(2100, 2000).room(),
+	require.Equal(t, 2000+minProbe, shapeOf(2100, 2000).room(),
 		"a short datagram takes more than its bytes")
 }
 

@@ -270,7 +270,7 @@ func (p *UDP) Receive(packets []Packet, target Target) (n int, err error) {
 // fetch receives at most the given number of messages from the kernel. It asks for one at first, so
 // that a single datagram is answered before the kernel has looked for a second, and for twice as
 // many each time that something was there.
-func (p *UDP) fetch(most int, target Target) {
+func (p *UDP) fetch(maximum int, target Target) {
 	r := &p.receive
 	for i := range r.filled {
 		h := &r.headers[i].header
@@ -278,9 +278,9 @@ func (p *UDP) fetch(most int, target Target) {
 		h.SetControllen(len(r.controls[i]))
 	}
 	r.next, r.filled, r.offset = 0, 0, 0
-	most = min(most, r.ask, len(r.headers))
-	r.place(most, target, p.mtu)
-	n, errno := p.receiveUpTo(most)
+	maximum = min(maximum, r.ask, len(r.headers))
+	r.place(maximum, target, p.mtu)
+	n, errno := p.receiveUpTo(maximum)
 	p.counts.syscalls++
 	r.unplace()
 	switch errno {
@@ -305,13 +305,13 @@ func (p *UDP) fetch(most int, target Target) {
 }
 
 // place has the bodies of up to the given number of messages received into the target.
-func (r *udpReceive) place(most int, target Target, mtu int) {
+func (r *udpReceive) place(maximum int, target Target, mtu int) {
 	r.placed = 0
 	if len(target.Memory) == 0 {
 		return
 	}
 	r.target, r.placeable = target, mtu-target.Head
-	r.placed = min(most, len(target.Memory)/r.placeable)
+	r.placed = min(maximum, len(target.Memory)/r.placeable)
 	for i := range r.placed {
 		v := &r.vectors[i]
 		v[0].SetLen(r.target.Head)
@@ -382,12 +382,12 @@ func (p *UDP) enableCoalescing() {
 }
 
 // receiveUpTo receives at most the given number of messages with the cheapest system call for it.
-func (p *UDP) receiveUpTo(most int) (n int, errno unix.Errno) {
+func (p *UDP) receiveUpTo(maximum int) (n int, errno unix.Errno) {
 	r := &p.receive
 	r.unnamed = false
 	switch {
-	case most > 1:
-		return receiveMessages(p.fd, r.headers[:most])
+	case maximum > 1:
+		return receiveMessages(p.fd, r.headers[:maximum])
 	case r.coalesces || r.placed > 0:
 		return 1, receiveMessage(p.fd, &r.headers[0])
 	}

@@ -100,17 +100,17 @@ type udpLink struct {
 	out      []byte
 	in       []byte
 	stride   int
-	sends    [probeMost]messageHeader
-	receives [probeMost]messageHeader
+	sends    [maxProbe]messageHeader
+	receives [maxProbe]messageHeader
 	outward  unix.Iovec // shared: all datagrams of a call are the same
-	inward   [probeMost]unix.Iovec
+	inward   [maxProbe]unix.Iovec
 }
 
 func newUDPLink(fd, mtu int) *udpLink {
 	l := &udpLink{fd: fd, out: make([]byte, mtu), stride: (mtu+63)&^63 + bufferSkew}
-	l.in = make([]byte, probeMost*l.stride)
+	l.in = make([]byte, maxProbe*l.stride)
 	l.outward.Base = &l.out[0]
-	for i := range probeMost {
+	for i := range maxProbe {
 		l.sends[i].header.Iov = &l.outward
 		l.sends[i].header.SetIovlen(1)
 		l.inward[i].Base = &l.in[i*l.stride]
@@ -130,15 +130,15 @@ func (l *udpLink) post(head []byte, size, n int) int {
 		return 1
 	}
 	l.outward.SetLen(size)
-	sent, errno := sendMessages(l.fd, l.sends[:min(n, probeMost)])
+	sent, errno := sendMessages(l.fd, l.sends[:min(n, maxProbe)])
 	if errno != 0 {
 		return 0
 	}
 	return sent
 }
 
-func (l *udpLink) take(most int) int {
-	if most == 1 {
+func (l *udpLink) take(maximum int) int {
+	if maximum == 1 {
 		length, errno := receiveFrom(l.fd, l.in[:l.stride], nil)
 		if errno != 0 {
 			return 0
@@ -146,7 +146,7 @@ func (l *udpLink) take(most int) int {
 		l.receives[0].length = uint32(min(length, l.stride))
 		return 1
 	}
-	n, errno := receiveMessages(l.fd, l.receives[:min(most, probeMost)])
+	n, errno := receiveMessages(l.fd, l.receives[:min(maximum, maxProbe)])
 	if errno != 0 {
 		return 0
 	}

@@ -421,7 +421,8 @@ func TestUDPTarget(t *testing.T) {
 							at += mtu - head
 						}
 						require.NotContains(t, bodies, at, "each has a place of its own")
-						require.GreaterOrEqual(t, at, since*(mtu-head), "before the part of its turn")
+						require.GreaterOrEqual(t, at, since*(mtu-head),
+							"before the part of its turn")
 						bodies = append(bodies, at)
 						p.Join()
 					}
@@ -499,7 +500,7 @@ func (l *fuzzLink) post(head []byte, size, n int) int {
 	require.GreaterOrEqual(l.t, size, len(head))
 	require.LessOrEqual(l.t, size, 1000)
 	require.Positive(l.t, n)
-	require.LessOrEqual(l.t, n, probeMost)
+	require.LessOrEqual(l.t, n, maxProbe)
 	return n
 }
 

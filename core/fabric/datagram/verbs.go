@@ -123,10 +123,10 @@ func OpenVerbs(device rdma.Device, o VerbsOptions) (*Verbs, error) {
 	p := &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	// The probe's queues do not follow the port's, which may be too shallow for one message: while
 	// the receiver is preempted, all its datagrams need receives.
-	o.Batch, o.SignalInterval = probeMost, 1
+	o.Batch, o.SignalInterval = maxProbe, 1
 	a := device.Attributes()
-	o.SendDepth, o.ReceiveDepth = min(2*probeMost, a.MaxSendDepth),
-		min(4*probeMost, a.MaxReceiveDepth)
+	o.SendDepth, o.ReceiveDepth = min(2*maxProbe, a.MaxSendDepth),
+		min(4*maxProbe, a.MaxReceiveDepth)
 	p.probe = &Verbs{options: o, device: device, handles: map[string]rdma.PeerHandle{}}
 	if err := errors.Join(p.probe.open(), p.open()); err != nil {
 		return nil, errors.Join(fmt.Errorf("UD queue pair on %s: %w", device.Attributes().Name,

@@ -31,10 +31,11 @@ func (p *Verbs) Probe(ctx context.Context, to Remote, probe transport.Probe) (tr
 		return transport.Floor{}, err
 	}
 	o := &p.probe.options
-	if most := o.ReceiveDepth*o.MTU - transport.ProbeHeader; max(probe.Forth, probe.Back) > most {
+	maximum := o.ReceiveDepth*o.MTU - transport.ProbeHeader
+	if max(probe.Forth, probe.Back) > maximum {
 		return transport.Floor{},
 			fmt.Errorf("%w: payloads of %d and %d bytes; a probe of this queue pair has at most %d",
-				transport.ErrUnsupported, probe.Forth, probe.Back, most)
+				transport.ErrUnsupported, probe.Forth, probe.Back, maximum)
 	}
 	f, err := probePort(ctx, p.probe, remote, probe, &p.probed)
 	switch {

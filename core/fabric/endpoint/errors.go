@@ -30,7 +30,7 @@ func (n Name) PeerError(op string, peer transport.PeerID, err error) error {
 // CheckLimits returns an error if a transport cannot open with a configuration because of its
 // limits. A limit of 0 is none.
 func CheckLimits(cfg transport.Config, limits transport.Limits) error {
-	exceeds := func(n, most int) bool { return most > 0 && n > most }
+	exceeds := func(n, maximum int) bool { return maximum > 0 && n > maximum }
 	switch {
 	case exceeds(cfg.MaxPayload, limits.MaxPayload):
 		return fmt.Errorf("%w: payloads of %d bytes, and the limit is %d", transport.ErrTooLarge,

@@ -15,17 +15,17 @@ import (
 // same bytes come back. A payload of one byte more than the largest size is refused.
 func Sizes(t *testing.T, driver transport.Driver, options map[string]string, sizes ...int) {
 	t.Helper()
-	most := 0
+	maximum := 0
 	for _, size := range sizes {
-		most = max(most, size)
+		maximum = max(maximum, size)
 	}
-	_, w, _ := Connect(t, driver, Rank{Options: options, MaxPayload: most})
-	payload := make([]byte, most)
+	_, w, _ := Connect(t, driver, Rank{Options: options, MaxPayload: maximum})
+	payload := make([]byte, maximum)
 	for i := range payload {
 		payload[i] = byte(i * 7 >> 3)
 	}
 	for i, size := range sizes {
-		at := min(i, most-size) // another alignment each time
+		at := min(i, maximum-size) // another alignment each time
 		sent := payload[at : at+size]
 		Call(t, w, transport.Token(i), sent)
 		e := Next(t, w)
@@ -33,7 +33,7 @@ func Sizes(t *testing.T, driver transport.Driver, options map[string]string, siz
 		require.EqualValues(t, i, e.Token)
 		require.True(t, bytes.Equal(sent, e.Payload), "payload of %d bytes", size)
 	}
-	_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, most+1)}})
+	_, err := w.Post([]transport.Op{{Kind: transport.OpCall, Payload: make([]byte, maximum+1)}})
 	require.ErrorIs(t, err, transport.ErrTooLarge)
 }
 

@@ -7,7 +7,7 @@
 //   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport
 //     lends, or one of its own.
 //   - [PingPong]: round trips over any medium that can post and take a number.
-//   - [Bounce]: one cache line, as a record of the machine's state.
+//   - [CacheLine]: one cache line, as a record of the machine's state.
 //
 // The floors of UDP are those of the ports of core/fabric/datagram, and those of verbs the loops of
 // core/fabric/rdma.

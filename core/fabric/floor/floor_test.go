@@ -99,13 +99,13 @@ func (m *farAway) Take() (uint64, bool, error) { return m.number, !time.Now().Be
 func TestPingPongFarAway(t *testing.T) {
 	const delay = 120 * time.Microsecond
 	p := &PingPong{Medium: &farAway{delay: delay}}
-	least := math.Inf(1)
-	for tries := 0; tries < 100 && least > 1.2*float64(delay); tries++ {
+	minimum := math.Inf(1)
+	for tries := 0; tries < 100 && minimum > 1.2*float64(delay); tries++ {
 		reading, err := p.Run(t.Context(), true, 2*time.Millisecond)
 		require.NoError(t, err)
-		least = min(least, reading.RoundTrip)
+		minimum = min(minimum, reading.RoundTrip)
 	}
-	require.InDelta(t, float64(delay), least, 0.2*float64(delay))
+	require.InDelta(t, float64(delay), minimum, 0.2*float64(delay))
 }
 
 func TestPingPongAlone(t *testing.T) {
@@ -179,17 +179,17 @@ func TestMedian(t *testing.T) {
 	require.InDelta(t, 2, Median([]float64{3, 1, 2}), 0)
 }
 
-func TestBounce(t *testing.T) {
+func TestCacheLine(t *testing.T) {
 	var line atomic.Uint64
 	for range 2 { // on the same line
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		var far sync.WaitGroup
 		far.Go(func() {
-			reading, err := Bounce(ctx, &line, false, 0)
+			reading, err := CacheLine(ctx, &line, false, 0)
 			require.NoError(t, err)
 			require.Zero(t, reading)
 		})
-		reading, err := Bounce(ctx, &line, true, time.Millisecond)
+		reading, err := CacheLine(ctx, &line, true, time.Millisecond)
 		require.NoError(t, err)
 		far.Wait()
 		require.Positive(t, reading.RoundTrip)
@@ -199,28 +199,28 @@ func TestBounce(t *testing.T) {
 	}
 }
 
-func TestBounceAlone(t *testing.T) {
+func TestCacheLineAlone(t *testing.T) {
 	for _, initiate := range []bool{true, false} {
 		var line atomic.Uint64
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		_, err := Bounce(ctx, &line, initiate, time.Millisecond)
+		_, err := CacheLine(ctx, &line, initiate, time.Millisecond)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 	}
 }
 
-// TestBounceCancelled cancels both sides at random moments, repeatedly on the same line, while a
+// TestCacheLineCancelled cancels both sides at random moments, repeatedly on the same line, while a
 // hostile peer writes into it.
-func TestBounceCancelled(t *testing.T) {
+func TestCacheLineCancelled(t *testing.T) {
 	var line atomic.Uint64
 	for i := range 60 {
 		ctx, cancel := context.WithCancel(context.Background())
 		var sides sync.WaitGroup
 		for _, initiate := range []bool{true, false} {
-			sides.Go(func() { _, _ = Bounce(ctx, &line, initiate, time.Hour) })
+			sides.Go(func() { _, _ = CacheLine(ctx, &line, initiate, time.Hour) })
 		}
 		for range i % 7 {
-			line.Store(bounceOver)
+			line.Store(wordOver)
 			time.Sleep(100 * time.Microsecond)
 		}
 		cancel()
@@ -229,8 +229,8 @@ func TestBounceCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var far sync.WaitGroup
-	far.Go(func() { _, _ = Bounce(ctx, &line, false, 0) })
-	reading, err := Bounce(ctx, &line, true, time.Millisecond)
+	far.Go(func() { _, _ = CacheLine(ctx, &line, false, 0) })
+	reading, err := CacheLine(ctx, &line, true, time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, reading.RoundTrip)
 	far.Wait()
@@ -254,8 +254,8 @@ func TestAloneSleeps(t *testing.T) {
 	l := lines(t, 1<<16)
 	for _, initiate := range []bool{true, false} {
 		for name, probe := range map[string]func(context.Context) (transport.Floor, error){
-			"bounce": func(ctx context.Context) (transport.Floor, error) {
-				return Bounce(ctx, new(atomic.Uint64), initiate, time.Second)
+			"cache line": func(ctx context.Context) (transport.Floor, error) {
+				return CacheLine(ctx, new(atomic.Uint64), initiate, time.Second)
 			},
 			"lines": func(ctx context.Context) (transport.Floor, error) {
 				return l.Probe(ctx, transport.Probe{Kind: transport.ProbeMedium, Initiate: initiate,

@@ -60,13 +60,13 @@ const (
 // fastest depends on the processor, on the distance between the cores and on the payload, so a
 // probe alternates between them, and the fastest is the floor.
 const (
-	lineGroup    = 1<<16 - 1 // answer when this many have arrived
-	linePauses   = 1 << 16   // pause between two looks for the next one
-	linePrefetch = 1 << 17   // request the lines of the next answer before they are written
-	lineChunked  = 1 << 18   // publish long messages in chunks
-	lineLast     = 1 << 19   // the probe is over
-	lineBounce   = 1 << 20   // after the answer, bounce one line lineTrips times
-	lineBypass   = 1 << 21   // write with stores that bypass the caches
+	lineGroup     = 1<<16 - 1 // answer when this many have arrived
+	linePauses    = 1 << 16   // pause between two looks for the next one
+	linePrefetch  = 1 << 17   // request the lines of the next answer before they are written
+	lineChunked   = 1 << 18   // publish long messages in chunks
+	lineLast      = 1 << 19   // the probe is over
+	lineAlternate = 1 << 20   // after the answer, alternate on one line lineTrips times
+	lineBypass    = 1 << 21   // write with stores that bypass the caches
 	// go round in all of the memory, not only in that of the messages in flight
 	lineWide = 1 << 22
 )
@@ -225,12 +225,12 @@ func (s *lineSide) post(tag uint64, count int) {
 // prefetch requests the lines of the next count messages to write, as far as a core can have
 // requests under way.
 func (s *lineSide) prefetch(tag uint64, count int) {
-	const most = 16
+	const maximum = 16
 	l := s.out
-	for range min(count, most) {
+	for range min(count, maximum) {
 		b := l.slot()
 		l.advance(tag)
-		for at := 0; at < min(len(b), most*LineSize); at += LineSize {
+		for at := 0; at < min(len(b), maximum*LineSize); at += LineSize {
 			shm.PrefetchWrite(word32(b, at))
 		}
 	}
@@ -333,7 +333,7 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	trip(1) // waits for the other side
 	ways := s.ways(1)
 	if s.in.lines == 1 && s.out.lines == 1 {
-		ways = append(ways, lineBounce|1, lineBounce|linePauses|1)
+		ways = append(ways, lineAlternate|1, lineAlternate|linePauses|1)
 	}
 	times := make([][]float64, len(ways))
 	samples := 0
@@ -345,8 +345,8 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 		way := samples % len(ways)
 		trip(ways[way]) // the other side learns how to wait
 		before = time.Since(start)
-		if ways[way]&lineBounce != 0 {
-			s.bounce(ways[way], s.out.memory, 0)
+		if ways[way]&lineAlternate != 0 {
+			s.alternate(ways[way], s.out.memory, 0)
 		} else {
 			for range trips {
 				trip(ways[way])
@@ -359,12 +359,12 @@ func (s *lineSide) pingPong(d time.Duration) transport.Floor {
 	if s.longest() > 1 {
 		name = fmt.Sprintf("cache-line ping-pong of %d and %d lines", s.out.lines, s.in.lines)
 	}
-	return transport.Floor{Name: name, RoundTrip: LeastMedian(times), Samples: samples * trips}
+	return transport.Floor{Name: name, RoundTrip: MinMedian(times), Samples: samples * trips}
 }
 
-// bounce has both sides write one word in turn, the initiator with side 0. It is the fastest for
+// alternate has both sides write one word in turn, the initiator with side 0. It is the fastest for
 // messages of a line if the threads share a core: there is less to do for each.
-func (s *lineSide) bounce(tag uint64, memory []byte, side uint64) {
+func (s *lineSide) alternate(tag uint64, memory []byte, side uint64) {
 	const offset = 32 // in the line of the first message
 	line, pauses := word(memory, offset), tag&linePauses != 0
 	first := s.out.number + s.in.number // not yet in the line
@@ -403,7 +403,7 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 	slices.SortFunc(groups, func(a, b int) int { return cmp.Compare(b, a) })
 	ways := s.ways(slices.Compact(groups)...)
 	if inFlight == 1 && s.in.lines == 1 && s.out.lines == 1 {
-		ways = append(ways, lineBounce|1, lineBounce|linePauses|1)
+		ways = append(ways, lineAlternate|1, lineAlternate|linePauses|1)
 	}
 	times := make([][]float64, len(ways))
 	total := 0
@@ -414,8 +414,8 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 		if ways[way]&lineWide != 0 {
 			slice = d / lineWideShare
 		}
-		if ways[way]&lineBounce != 0 {
-			measure = s.bounceSlice
+		if ways[way]&lineAlternate != 0 {
+			measure = s.alternateSlice
 		}
 		n, elapsed := measure(ways[way], inFlight, slice)
 		if n == 0 {
@@ -424,33 +424,33 @@ func (s *lineSide) stream(d time.Duration, inFlight int) transport.Floor {
 		times[way] = append(times[way], float64(elapsed)/float64(n))
 		total += n
 	}
-	return transport.Floor{Name: "cache-line stream", PerOp: LeastMedian(times), Samples: total}
+	return transport.Floor{Name: "cache-line stream", PerOp: MinMedian(times), Samples: total}
 }
 
 // Another reports whether a probe takes another slice: until d is over, and beyond that until each
 // of its ways has three, but not for much longer.
 func Another(turn, ways int, elapsed, d time.Duration) bool {
-	return turn < ways || elapsed < d || turn < 3*ways && elapsed < mostOvertime*d
+	return turn < ways || elapsed < d || turn < 3*ways && elapsed < maxOvertime*d
 }
 
-// LeastMedian returns the least of the medians of lists of times, one list for each way.
-func LeastMedian(times [][]float64) (least float64) {
+// MinMedian returns the least of the medians of lists of times, one list for each way.
+func MinMedian(times [][]float64) (minimum float64) {
 	for _, list := range times {
-		if m := Median(list); m > 0 && (least == 0 || m < least) {
-			least = m
+		if m := Median(list); m > 0 && (minimum == 0 || m < minimum) {
+			minimum = m
 		}
 	}
-	return least
+	return minimum
 }
 
-// bounceSlice is slice with the bounce of one line.
-func (s *lineSide) bounceSlice(tag uint64, _ int, d time.Duration) (ops int,
+// alternateSlice is slice on one line that both write.
+func (s *lineSide) alternateSlice(tag uint64, _ int, d time.Duration) (ops int,
 	elapsed time.Duration) {
 	for elapsed < d && !s.stopped.Load() {
 		s.post(tag, 1)
 		s.take(tag, 1)
 		start := time.Now()
-		s.bounce(tag, s.out.memory, 0)
+		s.alternate(tag, s.out.memory, 0)
 		elapsed += time.Since(start)
 		ops += lineTrips
 	}
@@ -562,8 +562,8 @@ func (s *lineSide) follow() (over bool) {
 		pauses = tag&linePauses != 0
 		if pending++; pending >= min(int(tag&lineGroup), slots) {
 			s.post(tag, pending)
-			if tag&lineBounce != 0 {
-				s.bounce(tag, s.in.memory, 1)
+			if tag&lineAlternate != 0 {
+				s.alternate(tag, s.in.memory, 1)
 			}
 			if tag&linePrefetch != 0 {
 				s.prefetch(tag, pending)

@@ -112,9 +112,9 @@ func TestLinesGivenUp(t *testing.T) {
 	probeLines(t, l, transport.Probe{Kind: transport.ProbeMedium, Duration: time.Millisecond})
 }
 
-// BenchmarkLinesOverBounce shows what the ping-pong of one line each way takes over the bounce of a
-// single line.
-func BenchmarkLinesOverBounce(b *testing.B) {
+// BenchmarkLinesOverCacheLine shows what the ping-pong of one line each way takes over the
+// alternation on a single line.
+func BenchmarkLinesOverCacheLine(b *testing.B) {
 	l := lines(b, 1<<20)
 	var ratios []float64
 	var line struct {
@@ -124,12 +124,12 @@ func BenchmarkLinesOverBounce(b *testing.B) {
 	}
 	for range 40 {
 		var far sync.WaitGroup
-		far.Go(func() { _, _ = Bounce(b.Context(), &line.word, false, 0) })
-		bounce, err := Bounce(b.Context(), &line.word, true, 500*time.Microsecond)
+		far.Go(func() { _, _ = CacheLine(b.Context(), &line.word, false, 0) })
+		one, err := CacheLine(b.Context(), &line.word, true, 500*time.Microsecond)
 		far.Wait()
 		require.NoError(b, err)
 		ratios = append(ratios, probeLines(b, l, transport.Probe{Kind: transport.ProbeMedium,
-			Duration: time.Millisecond}).RoundTrip/bounce.RoundTrip)
+			Duration: time.Millisecond}).RoundTrip/one.RoundTrip)
 	}
 	b.ReportMetric(Median(ratios), "lines/bounce")
 }

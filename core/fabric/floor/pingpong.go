@@ -46,11 +46,11 @@ type PingPong struct {
 // lastNumber is the bit that is set in the number that ends a ping-pong.
 const lastNumber = 1 << 63
 
-// Run goes on beyond its time for leastTimes batches, but not beyond that many times its time: with
+// Run goes on beyond its time for minTimes batches, but not beyond that many times its time: with
 // fewer, a machine that takes the processor away would leave no median.
 const (
-	leastTimes   = 100
-	mostOvertime = 4
+	minTimes    = 100
+	maxOvertime = 4
 )
 
 // warmups is how many batches are dropped: the first waits for the other side, and
@@ -104,8 +104,8 @@ func (p *PingPong) lead(stopped *atomic.Bool, d time.Duration) (times []float64,
 	before := time.Now()
 	joined := before
 	patience := min(p.LostAfter, firstLostAfter)
-	for len(times) <= warmups || before.Sub(joined) < d || len(times) < leastTimes &&
-		before.Sub(joined) < mostOvertime*d {
+	for len(times) <= warmups || before.Sub(joined) < d || len(times) < minTimes &&
+		before.Sub(joined) < maxOvertime*d {
 		whole := true
 		for range batch {
 			p.number++

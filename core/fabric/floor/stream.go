@@ -285,7 +285,7 @@ func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
 		}
 		if n, _, err := s.pull(); n > 0 || err != nil {
 			return transport.Floor{Name: "raw " + streamKind(s.fd) + " stream",
-				PerOp: LeastMedian(times), Samples: total}, err
+				PerOp: MinMedian(times), Samples: total}, err
 		}
 	}
 	return transport.Floor{}, nil

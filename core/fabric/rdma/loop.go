@@ -73,9 +73,9 @@ type loopMessages struct {
 
 // loopSlice is what C measures in one call: until duration is over or most messages are answered.
 type loopSlice struct {
-	window, group, most int
-	farewell            bool
-	duration, patience  time.Duration
+	window, group, maximum int
+	farewell               bool
+	duration, patience     time.Duration
 }
 
 // loopMaker is implemented by the queue pairs that have a loop in C.
@@ -103,7 +103,7 @@ const (
 	loopPatience    = 2 * time.Millisecond
 	loopMaxPatience = 200 * time.Millisecond
 	loopFarewells   = 25 // takes some seconds
-	loopMostTrips   = 1 << 30
+	loopMaxTrips    = 1 << 30
 	loopNonces      = 1<<15 - 1
 )
 
@@ -215,7 +215,7 @@ func (s *loopSide) stopped() bool {
 
 // join waits for the other side. RC loses nothing after that, and long messages may take long.
 func (s *loopSide) join() error {
-	_, _, err := s.slice(loopSlice{window: 1, group: 1, most: 1, duration: time.Hour})
+	_, _, err := s.slice(loopSlice{window: 1, group: 1, maximum: 1, duration: time.Hour})
 	if s.config.MTU == 0 {
 		s.patience = loopMaxPatience
 	}
@@ -224,7 +224,7 @@ func (s *loopSide) join() error {
 
 // medium measures batches of round trips.
 func (s *loopSide) medium(d time.Duration) (transport.Floor, error) {
-	one := loopSlice{window: 1, group: 1, most: loopBatch, duration: time.Hour}
+	one := loopSlice{window: 1, group: 1, maximum: loopBatch, duration: time.Hour}
 	if err := s.join(); err != nil {
 		return transport.Floor{}, err
 	}
@@ -250,7 +250,7 @@ func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) 
 	if err := s.join(); err != nil {
 		return transport.Floor{}, err
 	}
-	o := loopSlice{window: inFlight, most: loopMostTrips}
+	o := loopSlice{window: inFlight, maximum: loopMaxTrips}
 	o.duration = max(d/time.Duration(4*len(groups)), loopSliceTime)
 	total := 0
 	for start, turn := time.Now(), 0; !s.stopped() &&
@@ -266,13 +266,13 @@ func (s *loopSide) rate(d time.Duration, inFlight int) (transport.Floor, error) 
 		}
 		total += ops
 	}
-	return transport.Floor{Name: s.config.Name + " stream", PerOp: floor.LeastMedian(times),
+	return transport.Floor{Name: s.config.Name + " stream", PerOp: floor.MinMedian(times),
 		Samples: total}, nil
 }
 
 // farewell ends the probe at the other side, which may have left already.
 func (s *loopSide) farewell() error {
-	o := loopSlice{window: 1, group: 1, most: 1, farewell: true, patience: s.patience}
+	o := loopSlice{window: 1, group: 1, maximum: 1, farewell: true, patience: s.patience}
 	for range loopFarewells {
 		result, _, _, err := s.end.lead(o)
 		// after a loss it would drop the answer, which comes once

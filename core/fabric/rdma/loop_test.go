@@ -51,7 +51,7 @@ func (e *fakeEnd) lead(s loopSlice) (loopResult, int, time.Duration, error) {
 	if r != loopDone {
 		return r, 0, 0, nil
 	}
-	ops := min(s.most, 1000)
+	ops := min(s.maximum, 1000)
 	return r, ops, time.Duration(ops) * e.trip / time.Duration(s.window), nil
 }
 

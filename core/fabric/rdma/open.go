@@ -94,9 +94,9 @@ func (c *QueuePairConfig) Check(a Attributes) error {
 }
 
 // CheckCapacity returns an error for a queue that the device cannot make.
-func (a Attributes) CheckCapacity(queue string, capacity, most int) error {
-	if capacity < 1 || capacity > most {
-		return Invalid("%s of %d entries: %s has 1 to %d", queue, capacity, a.Name, most)
+func (a Attributes) CheckCapacity(queue string, capacity, maximum int) error {
+	if capacity < 1 || capacity > maximum {
+		return Invalid("%s of %d entries: %s has 1 to %d", queue, capacity, a.Name, maximum)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (l *verbsLoop) stop() { l.loop.Stop() }
 
 func (l *verbsLoop) lead(s loopSlice) (loopResult, int, time.Duration, error) {
 	code, ops, elapsed := l.loop.Lead(ibverbs.LoopSlice{Window: uint32(s.window),
-		Group: uint32(s.group), Most: uint32(s.most),
+		Group: uint32(s.group), Max: uint32(s.maximum),
 		Farewell: s.farewell, Duration: uint64(s.duration), Patience: uint64(s.patience)})
 	result, err := l.result(code)
 	return result, int(ops), time.Duration(elapsed), err

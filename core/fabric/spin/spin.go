@@ -16,13 +16,13 @@ const (
 	callLooks     = 32
 
 	// A thread spins for spinTimes its longest recent wait before it sleeps for the first time, at
-	// least leastSpin and at most mostSpin, and for firstSpin until it knows a wait. Otherwise the
+	// least minSpin and at most maxSpin, and for firstSpin until it knows a wait. Otherwise the
 	// sleep would count as part of a long round trip. Later in the same wait it sleeps after each
-	// leastSpin. The loops in C of UCX and ibverbs have the same constants.
+	// minSpin. The loops in C of UCX and ibverbs have the same constants.
 	spinTimes = 4
-	leastSpin = 100 * time.Microsecond
+	minSpin   = 100 * time.Microsecond
 	firstSpin = time.Millisecond
-	mostSpin  = 2 * time.Millisecond
+	maxSpin   = 2 * time.Millisecond
 	rest      = 50 * time.Microsecond
 
 	// spinMemory is for how many times its length the longest wait counts. A window of messages
@@ -81,7 +81,7 @@ func (w *Wait) FoundAfter(looks int) {
 func (w *Wait) learn() {
 	now := clock.Now()
 	if took := now - w.began; spinTimes*took > w.spin || now > w.until {
-		w.spin = min(spinTimes*took, int64(mostSpin))
+		w.spin = min(spinTimes*took, int64(maxSpin))
 		w.until = now + spinMemory*took
 	}
 	w.began = 0
@@ -97,10 +97,10 @@ func (w *Wait) spun() {
 		} else if now > w.until {
 			w.spin = 0
 		}
-		w.began, w.sleep = now, now+max(w.spin, int64(leastSpin))
+		w.began, w.sleep = now, now+max(w.spin, int64(minSpin))
 	case now >= w.sleep:
 		t := unix.NsecToTimespec(int64(rest))
 		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // EINTR: it looks again
-		w.sleep = clock.Now() + int64(leastSpin)
+		w.sleep = clock.Now() + int64(minSpin)
 	}
 }

@@ -309,7 +309,7 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
 		case ofMemory:
 			return lines.Probe(ctx, probe.Probe)
 		default:
-			return floor.Bounce(ctx, line, probe.Initiate, probe.Duration)
+			return floor.CacheLine(ctx, line, probe.Initiate, probe.Duration)
 		}
 	}
 	if probe.Kind == record.ProbeTransport || probe.Kind == record.ProbeTransportRate {

@@ -152,7 +152,7 @@ func (s *side) connect(other *side) error {
 			p.peer, err = p.AddPeer(remote)
 		} else {
 			err = p.Connect(remote, rdma.ConnectOptions{MTU: s.options.MTU,
-				ReadsInFlight: min(s.device.Attributes().MaxReadsInFlight, mostReads)})
+				ReadsInFlight: min(s.device.Attributes().MaxReadsInFlight, maxReads)})
 		}
 		if err != nil {
 			return err
@@ -161,8 +161,8 @@ func (s *side) connect(other *side) error {
 	return nil
 }
 
-// mostReads is the largest number of READs in flight of [rdma.ConnectOptions].
-const mostReads = 128
+// maxReads is the largest number of READs in flight of [rdma.ConnectOptions].
+const maxReads = 128
 
 func (s *side) close() error {
 	if s == nil || s.device == nil {

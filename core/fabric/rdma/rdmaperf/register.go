@@ -21,8 +21,8 @@ const (
 // areas are the sizes of registered memory, in bytes.
 var areas = []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}
 
-// mostAreas bounds how often an area is registered.
-const mostAreas = 1000
+// maxAreas bounds how often an area is registered.
+const maxAreas = 1000
 
 // memory measures the registration of memory, one area at a time.
 func memory(ctx context.Context, o Options, wanted func(name string) bool,
@@ -39,7 +39,7 @@ func memory(ctx context.Context, o Options, wanted func(name string) bool,
 	for _, size := range areas {
 		var on, off []float64
 		for began := time.Now(); len(on) == 0 || time.Since(began) < o.Duration &&
-			len(on) < mostAreas; {
+			len(on) < maxAreas; {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

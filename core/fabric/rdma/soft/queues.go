@@ -103,12 +103,12 @@ type queuePair struct {
 	// Unix ns at which the next message first found no receive; 0 if it did not
 	notReadySince int64
 
-	// The send queue. Requests from scanned to posted have not completed; those from freed
+	// The send queue. Requests from scanned to posted have not completed; those from retired
 	// on occupy their entries.
-	entries                []sendEntry
-	reads                  []rdma.SendRequest // by index of the entry: pending READs
-	mask, depth            uint64
-	posted, scanned, freed uint64
+	entries                  []sendEntry
+	reads                    []rdma.SendRequest // by index of the entry: pending READs
+	mask, depth              uint64
+	posted, scanned, retired uint64
 
 	// RC: the peer and its wire.
 	peer       peerLink

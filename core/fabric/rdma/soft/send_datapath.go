@@ -57,7 +57,7 @@ func (q *queuePair) PostSend(requests []rdma.SendRequest) (int, error) {
 func (q *queuePair) postShort(r *rdma.SendRequest) bool {
 	if r.Opcode != rdma.WriteWithImmediate || r.Flags != rdma.Inline ||
 		int(r.Length) > q.config.MaxInline ||
-		q.posted-q.freed >= q.depth || !q.usable() {
+		q.posted-q.retired >= q.depth || !q.usable() {
 		return false
 	}
 	at := q.slots.offset(q.sent)
@@ -90,7 +90,7 @@ func (q *queuePair) post(r *rdma.SendRequest) error {
 		return rdma.ErrClosed
 	case q.peer.remote == nil && !datagrams:
 		return rdma.ErrNotConnected
-	case q.posted-q.freed >= q.depth:
+	case q.posted-q.retired >= q.depth:
 		return rdma.ErrQueueFull
 	case r.Flags&rdma.Inline != 0 && int(r.Length) > q.config.MaxInline:
 		return rdma.ErrInlineLength
@@ -384,7 +384,7 @@ func (q *queuePair) complete(completions []rdma.Completion) (n int) {
 		if !e.signaled && e.status == rdma.StatusOK {
 			continue
 		}
-		q.freed = q.scanned
+		q.retired = q.scanned
 		c := &completions[n]
 		c.ID = e.id
 		c.QueuePair = q.config.Cookie

@@ -67,10 +67,10 @@ type settings struct {
 // to make progress, and for two windows of calls up to a limit that keeps a run with
 // many peers within a laptop's memory.
 const (
-	leastArena  = 256 << 10
-	leastBuffer = 4 << 10
-	mostArena   = 64 << 20
-	leastSlots  = 64
+	minArena  = 256 << 10
+	minBuffer = 4 << 10
+	maxArena  = 64 << 20
+	minSlots  = 64
 )
 
 func resolve(cfg Config) (settings, error) {
@@ -122,7 +122,7 @@ func (s *settings) resolveCalls(cfg Config) error {
 	if cfg.Arena != 0 {
 		buffer = cfg.Arena / (perSlot * slots) &^ (unit - 1)
 	}
-	s.calls = ring.CallGeometry{Slots: slots, Buffer: max(buffer, leastBuffer)}
+	s.calls = ring.CallGeometry{Slots: slots, Buffer: max(buffer, minBuffer)}
 	if err := s.calls.Check(); err != nil {
 		return &transport.OptionError{Option: "slots", Problem: err.Error()}
 	}
@@ -132,11 +132,11 @@ func (s *settings) resolveCalls(cfg Config) error {
 func (s *settings) resolveRing(cfg Config) error {
 	slots, arena := cfg.Slots, cfg.Arena
 	if slots == 0 {
-		slots = min(MaxSlots, pow2.Ceil(max(leastSlots, 2*cfg.InFlight)))
+		slots = min(MaxSlots, pow2.Ceil(max(minSlots, 2*cfg.InFlight)))
 	}
 	if arena == 0 {
-		arena = max(leastArena, pow2.Ceil(4*cfg.MaxPayload),
-			min(mostArena, pow2.Ceil(2*cfg.InFlight*cfg.MaxPayload)))
+		arena = max(minArena, pow2.Ceil(4*cfg.MaxPayload),
+			min(maxArena, pow2.Ceil(2*cfg.InFlight*cfg.MaxPayload)))
 	}
 	s.geometry = ring.Geometry{Slots: slots, Arena: arena}
 	if err := s.geometry.Check(); err != nil {

@@ -29,7 +29,8 @@
 // of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
 //
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
-//     [ring.Producer.Push] of its connection. Push copies the call, with its token, into the next slot of the client's ring in the server's inbox.
+//     [ring.Producer.Push] of its connection. Push copies the call, with its token, into the next
+//     slot of the client's ring in the server's inbox.
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
 //     algorithms Push has made the call visible. If the ring is armed, Flush then notifies the
 //     server.

@@ -5,10 +5,10 @@ import (
 	"transportbench/core/transport"
 )
 
-// A connection has an outbound half in the peer's inbox, a [ring.Producer], which exists from Connect
-// on, and an inbound half in the worker's own inbox, which is known once the peer has claimed a
-// region there. With rings, each carries the calls and replies of one direction. With call slots, a
-// [slotLink] is both halves.
+// A connection has an outbound half in the peer's inbox, a [ring.Producer], which exists from
+// Connect on, and an inbound half in the worker's own inbox, which is known once the peer has
+// claimed a region there. With rings, each carries the calls and replies of one direction. With
+// call slots, a [slotLink] is both halves.
 
 // inbound is the half of a connection on which messages arrive; see [ring.Consumer].
 type inbound interface {

@@ -81,8 +81,8 @@ func bounce(b *testing.B) float64 {
 	defer cancel()
 	var reading transport.Floor
 	var err, theirs error
-	far := onCPU(1, func() { _, theirs = floor.Bounce(ctx, &line.v, false, 0) })
-	<-onCPU(0, func() { reading, err = floor.Bounce(ctx, &line.v, true, 5*time.Millisecond) })
+	far := onCPU(1, func() { _, theirs = floor.CacheLine(ctx, &line.v, false, 0) })
+	<-onCPU(0, func() { reading, err = floor.CacheLine(ctx, &line.v, true, 5*time.Millisecond) })
 	<-far
 	if err := errors.Join(err, theirs); err != nil {
 		b.Fatal(err)

@@ -5,9 +5,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// Consumer is the reading side of a ring. It belongs to one thread. Payloads lie in the ring and are
-// valid until Release; the other side can still write to them, so copy a byte if you read it more
-// than once.
+// Consumer is the reading side of a ring. It belongs to one thread. Payloads lie in the ring and
+// are valid until Release; the other side can still write to them, so copy a byte if you read it
+// more than once.
 type Consumer interface {
 	// Pop puts the next message into m; ok is false if there is none. It does not allocate. It
 	// returns ErrCorrupt.
@@ -145,7 +145,8 @@ func (c *lamportConsumer) Pop(m *Message) (ok bool, err error) {
 }
 
 // Drain implements [Consumer].
-func (c *lamportConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+func (c *lamportConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
+	err error) {
 	for ; n < len(events); n++ {
 		if ok, err := c.ready(); !ok {
 			return n, err
@@ -199,7 +200,8 @@ func (c *onesidedConsumer) Pop(m *Message) (ok bool, err error) {
 }
 
 // Drain implements [Consumer].
-func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
+	err error) {
 	for ; n < len(events); n++ {
 		if ok, err := c.ready(); !ok {
 			return n, err
@@ -262,7 +264,8 @@ func (c *FastForwardConsumer) Pop(m *Message) (ok bool, err error) {
 }
 
 // Drain implements [Consumer].
-func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
+	err error) {
 	for ; n < len(events); n++ {
 		if ok, err := c.ready(); !ok {
 			return n, err

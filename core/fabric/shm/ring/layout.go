@@ -175,9 +175,9 @@ func unpackMeta(meta uint32) (kind Kind, length int, spilled bool) {
 // arena allocates from a circular area and frees in the order of allocation. Positions
 // only grow; their offset in the area is the position modulo size.
 type arena struct {
-	size  uint64
-	next  uint64 // where the next allocation starts
-	freed uint64 // everything before is free
+	size uint64
+	next uint64 // where the next allocation starts
+	tail uint64 // everything before is free
 }
 
 // reserve returns the offset of n free bytes that do not straddle the end of the area,
@@ -189,5 +189,5 @@ func (a *arena) reserve(n int) (offset, end uint64, ok bool) {
 		start += left
 	}
 	end = start + need
-	return start & (a.size - 1), end, end-a.freed <= a.size
+	return start & (a.size - 1), end, end-a.tail <= a.size
 }

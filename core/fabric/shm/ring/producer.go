@@ -88,7 +88,7 @@ func (p *producer) freeSpills() {
 		if oldest.position >= p.released {
 			break
 		}
-		p.arena.freed = oldest.end
+		p.arena.tail = oldest.end
 		p.firstSpill++
 	}
 }

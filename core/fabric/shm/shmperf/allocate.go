@@ -126,7 +126,7 @@ func (b *bench) allocate() error {
 func (b *bench) segments(m *maker, size int) error {
 	var all [steps]times
 	var made, lived times
-	for start := time.Now(); len(lived) < leastTimes || time.Since(start) < b.Duration; {
+	for start := time.Now(); len(lived) < minTimes || time.Since(start) < b.Duration; {
 		if err := b.ctx.Err(); err != nil {
 			return err
 		}

@@ -211,7 +211,8 @@ type ringLinks struct {
 }
 
 func (n *node) newRingLinks() (*ringLinks, error) {
-	l := &ringLinks{out: make([]*ring.FastForwardProducer, n.Nodes), in: make([]*ring.FastForwardConsumer, n.Nodes)}
+	l := &ringLinks{out: make([]*ring.FastForwardProducer, n.Nodes),
+		in: make([]*ring.FastForwardConsumer, n.Nodes)}
 	size := meshGeometry.Bytes()
 	between := func(from, to int) []byte { return n.body[(from*n.Nodes+to)*size:][:size] }
 	for peer := range n.Nodes {
@@ -219,10 +220,12 @@ func (n *node) newRingLinks() (*ringLinks, error) {
 			continue
 		}
 		var err error
-		if l.out[peer], err = ring.NewFastForwardProducer(between(n.Node, peer), meshGeometry); err != nil {
+		if l.out[peer], err = ring.NewFastForwardProducer(between(n.Node, peer),
+			meshGeometry); err != nil {
 			return nil, err
 		}
-		if l.in[peer], err = ring.NewFastForwardConsumer(between(peer, n.Node), meshGeometry); err != nil {
+		if l.in[peer], err = ring.NewFastForwardConsumer(between(peer, n.Node),
+			meshGeometry); err != nil {
 			return nil, err
 		}
 	}
@@ -292,8 +295,8 @@ type queueLinks struct {
 	buf  [meshPayload]byte
 }
 
-// replyBit tells replies from calls in the kind of a queue's message, which has the sender
-// otherwise.
+// replyBit marks a reply in the kind of a message of a queue. The other bits are the sender's
+// number.
 const replyBit = 1 << 31
 
 func (n *node) newQueueLinks() (*queueLinks, error) {

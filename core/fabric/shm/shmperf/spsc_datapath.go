@@ -56,7 +56,7 @@ func (b *bench) spsc() error {
 
 // measureFloor bounces a cache line between nodes 0 and 1.
 func (n *node) measureFloor() error {
-	f, err := floor.Bounce(n.ctx, shm.Word64(n.memory, bounceOffset), n.Node == 0, bounceTime)
+	f, err := floor.CacheLine(n.ctx, shm.Word64(n.memory, bounceOffset), n.Node == 0, bounceTime)
 	n.floor = f.RoundTrip
 	return err
 }
@@ -170,7 +170,7 @@ func (n *node) call() error {
 		return n.answer(producer, consumer)
 	}
 	if n.InFlight == 1 {
-		n.least = 2 * callBatch // one whole batch
+		n.minimum = 2 * callBatch // one whole batch
 	}
 	var payload [spscPayload]byte
 	var m ring.Message

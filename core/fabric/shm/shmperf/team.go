@@ -69,15 +69,15 @@ const (
 // node is one node of a team.
 type node struct {
 	job
-	ctx    context.Context
-	memory []byte
-	body   []byte
-	phase  *atomic.Uint32
-	yields bool // nodes share processors
-	wait   spin.Wait
-	looks  int
-	joined int
-	least  uint64 // operations that a window has, even if it takes longer
+	ctx     context.Context
+	memory  []byte
+	body    []byte
+	phase   *atomic.Uint32
+	yields  bool // nodes share processors
+	wait    spin.Wait
+	looks   int
+	joined  int
+	minimum uint64 // operations that a window has, even if it takes longer
 
 	// of node 0
 	floor     float64   // round trip of a cache line
@@ -154,7 +154,8 @@ func (n *node) window(step func() (operations uint64, err error)) error {
 			switch passed := time.Since(began); {
 			case phase == warming && passed >= n.Duration/5:
 				seen = measuring
-			case phase == measuring && passed >= n.Duration && operations-first >= max(n.least, 1):
+			case phase == measuring && passed >= n.Duration &&
+				operations-first >= max(n.minimum, 1):
 				seen = over
 			}
 			n.phase.Store(seen)

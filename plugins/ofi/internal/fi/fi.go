@@ -39,19 +39,19 @@ var mrModes = []struct {
 
 // Interface is one of libfabric's interfaces to a provider.
 type Interface struct {
-	Provider string // "shm", "tcp;ofi_rxm"
-	Version  string // of the provider
-	Fabric   string // "shm", "127.0.0.1/32"
-	Domain   string // "shm", "lo", "mlx5_0"
-	Endpoint string // type of its endpoints: "FI_EP_RDM"
-	Protocol string // that they speak: "FI_PROTO_RXM"
-	Format   int    // of addresses
-	Address  []byte // of this side, in that format; may be empty
-	Inject   int    // bytes that libfabric copies at once
-	Sends    int    // that libfabric takes before one completes
-	Receives int    // that can be posted
-	Most     uint64 // bytes of the largest message
-	MRMode   uint64
+	Provider   string // "shm", "tcp;ofi_rxm"
+	Version    string // of the provider
+	Fabric     string // "shm", "127.0.0.1/32"
+	Domain     string // "shm", "lo", "mlx5_0"
+	Endpoint   string // type of its endpoints: "FI_EP_RDM"
+	Protocol   string // that they speak: "FI_PROTO_RXM"
+	Format     int    // of addresses
+	Address    []byte // of this side, in that format; may be empty
+	Inject     int    // bytes that libfabric copies at once
+	Sends      int    // that libfabric takes before one completes
+	Receives   int    // that can be posted
+	MaxMessage uint64 // bytes of the largest message
+	MRMode     uint64
 }
 
 // mrLocal is FI_MR_LOCAL.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 )
 
 // States of a slot of [Host].
@@ -70,12 +70,12 @@ func (u *Host) Register(bounce []byte) error {
 
 // Allocate implements [Unpacker].
 func (u *Host) Allocate(size int) (Buffer, error) {
-	ring, err := mirror.New("transportbench-tcpx-destination", size)
+	ring, err := doublemap.New("transportbench-tcpx-destination", size)
 	return Buffer{Host: ring, Size: len(ring)}, err
 }
 
 // Free implements [Unpacker].
-func (u *Host) Free(b Buffer) error { return mirror.Free(b.Host) }
+func (u *Host) Free(b Buffer) error { return doublemap.Free(b.Host) }
 
 // Close implements [Unpacker].
 func (u *Host) Close() error {

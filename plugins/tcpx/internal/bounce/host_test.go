@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +57,7 @@ func TestUnpackAlignments(t *testing.T) {
 func TestUnpackWorkers(t *testing.T) {
 	for _, workers := range []int{1, 3, UnpackSlots} {
 		u := NewHost(workers)
-		bounce, err := mirror.New("transportbench-tcpx-test", UnpackSlots*PageSize)
+		bounce, err := doublemap.New("transportbench-tcpx-test", UnpackSlots*PageSize)
 		require.NoError(t, err)
 		bounce = bounce[:UnpackSlots*PageSize]
 		copy(bounce, random(uint64(workers), len(bounce)))
@@ -93,7 +93,7 @@ func TestUnpackWorkers(t *testing.T) {
 		require.NoError(t, u.Close())
 		require.True(t, bytes.Equal(bounce[:PageSize], destination[:PageSize]),
 			"launched before close")
-		require.NoError(t, mirror.Free(bounce[:2*len(bounce)]))
+		require.NoError(t, doublemap.Free(bounce[:2*len(bounce)]))
 	}
 }
 

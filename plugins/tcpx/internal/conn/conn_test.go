@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 	"transportbench/core/fabric/pow2"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -19,7 +19,7 @@ import (
 // pair makes two sides of a bulk transfer; the second can receive size bytes.
 func pair(tb testing.TB, options map[string]string, size int) (a, b *Side) {
 	tb.Helper()
-	a, b, err := newTestSides(tb, options, max(pow2.Ceil(size), mirror.Unit))
+	a, b, err := newTestSides(tb, options, max(pow2.Ceil(size), doublemap.Unit))
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, a.Close())

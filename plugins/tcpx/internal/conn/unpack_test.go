@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"transportbench/core/fabric/mirror"
+	"transportbench/core/fabric/doublemap"
 	"transportbench/core/fabric/pow2"
 	"transportbench/plugins/tcpx/internal/bounce"
 
@@ -73,7 +73,7 @@ func slow(e *Side, ripe func(slot int) bool) *slowUnpacker {
 // compares.
 func transferOnce(t *testing.T, options map[string]string, data []byte, delay time.Duration) {
 	t.Helper()
-	a, b, err := newTestSides(t, options, max(pow2.Ceil(len(data)), mirror.Unit))
+	a, b, err := newTestSides(t, options, max(pow2.Ceil(len(data)), doublemap.Unit))
 	require.NoError(t, err)
 	defer func() {
 		require.NoError(t, a.Close())

@@ -36,9 +36,9 @@ type LoopMessages struct{ Parts, Part, Last, Expected, Nonce, LastNonce uint32 }
 
 // LoopSlice is one call of Lead.
 type LoopSlice struct {
-	Window, Group, Most uint32
-	Farewell            bool
-	Duration, Patience  uint64
+	Window, Group, Max uint32
+	Farewell           bool
+	Duration, Patience uint64
 }
 
 // NewLoop makes a loop. srq is nil if the queue pair has its own receive queue.
@@ -74,7 +74,7 @@ func (l *Loop) stopFlag() *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointe
 // Lead measures one slice.
 func (l *Loop) Lead(s LoopSlice) (result int, ops, elapsed uint64) {
 	c := l.loop
-	c.window, c.group, c.most = C.uint32_t(s.Window), C.uint32_t(s.Group), C.uint32_t(s.Most)
+	c.window, c.group, c.most = C.uint32_t(s.Window), C.uint32_t(s.Group), C.uint32_t(s.Max)
 	c.duration, c.patience, c.farewell = C.uint64_t(s.Duration), C.uint64_t(s.Patience), 0
 	if s.Farewell {
 		c.farewell, c.parts, c.part, c.last, c.expected = 1, 1, 0, 0, 1

@@ -10,20 +10,20 @@ import (
 	"transportbench/core/transport"
 )
 
-// Values of a bounced word besides the counter itself.
+// Values of the word besides the counter itself.
 const (
-	bounceIdle = 0
-	bounceOver = ^uint64(0)
+	wordIdle = 0
+	wordOver = ^uint64(0)
 )
 
-// bounceBatch is how many round trips are timed together. Reading the clock costs about a
+// wordBatch is how many round trips are timed together. Reading the clock costs about a
 // hundredth of them at most.
-const bounceBatch = 128
+const wordBatch = 128
 
-// bounceBatches is how many batches of each way Bounce goes on for beyond its time.
-const bounceBatches = 16
+// wordBatches is how many batches of each way CacheLine goes on for beyond its time.
+const wordBatches = 16
 
-// Bounce measures the least that two threads can do to each other in shared memory: one
+// CacheLine measures the least that two threads can do to each other in shared memory: one
 // writes a word in a cache line and waits until the other has answered in it. Both sides
 // call it on the same word, which is zero and has its cache line to itself, one with
 // initiate true. That side measures for about d after the other has joined and returns
@@ -36,43 +36,43 @@ const bounceBatches = 16
 // between two looks. A tight loop sees the answer sooner, but each look takes the line
 // away from the thread that is about to write it. Which way is faster depends on the
 // processor and on the distance between the cores; the faster one is the floor.
-func Bounce(ctx context.Context, line *atomic.Uint64, initiate bool,
+func CacheLine(ctx context.Context, line *atomic.Uint64, initiate bool,
 	d time.Duration) (transport.Floor, error) {
 	// The loops check a private flag because the peer may overwrite the line at any time.
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
 	if !initiate {
-		if !bounceBack(line, &stopped) {
+		if !answerWord(line, &stopped) {
 			return transport.Floor{}, context.Cause(ctx)
 		}
 		return transport.Floor{}, nil
 	}
 	// The first batch waits for the other side and is not measured.
-	value, ok := bounceForth(line, 1, &stopped)
+	value, ok := writeWord(line, 1, &stopped)
 	var batches [2][]float64
 	for start := time.Now(); ok; {
 		before := time.Since(start)
 		few := min(len(batches[0]), len(batches[1]))
-		if few > 0 && before >= d && (few >= bounceBatches || before >= mostOvertime*d) {
+		if few > 0 && before >= d && (few >= wordBatches || before >= maxOvertime*d) {
 			break
 		}
 		way := &batches[waits(value)]
-		if value, ok = bounceForth(line, value, &stopped); ok {
-			*way = append(*way, float64(time.Since(start)-before)/bounceBatch)
+		if value, ok = writeWord(line, value, &stopped); ok {
+			*way = append(*way, float64(time.Since(start)-before)/wordBatch)
 		}
 	}
 	if !ok {
-		line.Store(bounceIdle)
+		line.Store(wordIdle)
 		return transport.Floor{}, context.Cause(ctx)
 	}
-	line.Store(bounceOver)
+	line.Store(wordOver)
 	// The other side stores zero once it has seen the end.
-	for wait := (spin.Wait{}); line.Load() != bounceIdle && !stopped.Load(); wait.Idle() {
+	for wait := (spin.Wait{}); line.Load() != wordIdle && !stopped.Load(); wait.Idle() {
 	}
 	return transport.Floor{
 		Name:      "cache-line bounce",
 		RoundTrip: min(fasterHalf(batches[0]), fasterHalf(batches[1])),
-		Samples:   (len(batches[0]) + len(batches[1])) * bounceBatch,
+		Samples:   (len(batches[0]) + len(batches[1])) * wordBatch,
 	}, nil
 }
 
@@ -84,14 +84,14 @@ func fasterHalf(times []float64) float64 {
 
 // waits returns how the batch of a value waits: 1 with a pause, 0 without. Both sides
 // derive it from the value.
-func waits(value uint64) uint64 { return value / (2 * bounceBatch) & 1 }
+func waits(value uint64) uint64 { return value / (2 * wordBatch) & 1 }
 
-// bounceForth writes odd numbers and waits for the even ones; ok is false if it was
+// writeWord writes odd numbers and waits for the even ones; ok is false if it was
 // stopped.
-func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next uint64, ok bool) {
+func writeWord(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next uint64, ok bool) {
 	pauses := waits(value) == 1
 	var wait spin.Wait
-	for range bounceBatch {
+	for range wordBatch {
 		line.Store(value)
 		looks := 0
 		for ; line.Load() != value+1; looks++ {
@@ -109,20 +109,20 @@ func bounceForth(line *atomic.Uint64, value uint64, stopped *atomic.Bool) (next 
 	return value, true
 }
 
-// bounceBack answers until the initiator ends the run. It returns false if it was
+// answerWord answers until the initiator ends the run. It returns false if it was
 // stopped before.
-func bounceBack(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
-	last := uint64(bounceIdle)
+func answerWord(line *atomic.Uint64, stopped *atomic.Bool) (over bool) {
+	last := uint64(wordIdle)
 	pauses := false
 	var wait spin.Wait
 	for looks := 0; !stopped.Load(); looks++ {
 		wait.IdleAfter(looks)
 		seen := line.Load()
 		switch {
-		case seen == bounceOver && last != bounceIdle: // not left over from an earlier run
-			line.Store(bounceIdle)
+		case seen == wordOver && last != wordIdle: // not left over from an earlier run
+			line.Store(wordIdle)
 			return true
-		case seen != bounceOver && seen != last && seen&1 == 1:
+		case seen != wordOver && seen != last && seen&1 == 1:
 			last = seen + 1
 			line.Store(last)
 			wait.FoundAfter(looks)
