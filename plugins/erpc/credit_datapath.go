@@ -8,14 +8,15 @@ package erpc
 func (p *session) enqueue(s *clientSlot) {
 	if !s.queued {
 		s.queued = true
-		p.sendQueue.push(int32(s.index))
+		*p.sendQueue.Push() = s
 	}
 }
 
 // pump sends the packets of the session's slots, one of each slot in turn, while there are credits.
 func (w *worker) pump(p *session, now int64) {
-	for p.credits > 0 && !p.sendQueue.empty() {
-		s := &p.slots[p.sendQueue.pop()]
+	for p.credits > 0 && !p.sendQueue.Empty() {
+		s := *p.sendQueue.Head()
+		p.sendQueue.Pop()
 		s.queued = false
 		if s.call < 0 || s.sent >= s.exchange.packets() {
 			continue // it was answered while it was queued
@@ -29,7 +30,7 @@ func (w *worker) pump(p *session, now int64) {
 		w.startAwaiting(s)
 		w.pace(s, number, now)
 	}
-	if !p.sendQueue.empty() {
+	if !p.sendQueue.Empty() {
 		w.counts.noCredit++
 	}
 }

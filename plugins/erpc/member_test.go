@@ -206,7 +206,7 @@ func (m *member) requireAtRest() {
 		require.Equal(m.t, p.maxCredits, p.credits, "credits")
 		require.Len(m.t, p.freeSlots, len(p.slots), "free slots")
 		require.Len(m.t, p.freeCalls, len(p.calls), "free calls")
-		require.True(m.t, p.backlog.empty())
+		require.True(m.t, p.backlog.Empty())
 		for i := range p.slots {
 			require.Zero(m.t, p.slots[i].inWheel, "packets of a slot in the wheel")
 		}

@@ -16,7 +16,7 @@ func (w *worker) postCall(p *session, op *transport.Op, now int64) bool {
 	w.counts.countCopy(len(op.Payload))
 	last = len(p.freeSlots) - 1
 	if last < 0 {
-		p.backlog.push(c)
+		*p.backlog.Push() = c
 		w.counts.backlogged++
 		return true
 	}

@@ -91,9 +91,11 @@ func (w *worker) complete(p *session, s *clientSlot, data []byte, e *transport.E
 	p.freeCalls = append(p.freeCalls, s.call)
 	s.call = -1
 	w.stopAwaiting(s)
-	if p.backlog.empty() {
+	if p.backlog.Empty() {
 		p.freeSlots = append(p.freeSlots, int32(s.index))
 		return
 	}
-	w.startCall(p, s, p.backlog.pop())
+	next := *p.backlog.Head()
+	p.backlog.Pop()
+	w.startCall(p, s, next)
 }

@@ -8,7 +8,7 @@ import (
 
 	"transportbench/core/fabric/datagram"
 	control "transportbench/core/fabric/endpoint"
-	"transportbench/core/fabric/pow2"
+	"transportbench/core/fabric/queue"
 	"transportbench/core/transport"
 )
 
@@ -39,8 +39,8 @@ type session struct {
 	inWheel    int // packets of both sides
 	slots      []clientSlot
 	freeSlots  []int32
-	sendQueue  fifo // slots that have packets to send
-	backlog    fifo // calls that wait for a slot
+	sendQueue  queue.Queue[*clientSlot] // slots that have packets to send
+	backlog    queue.Queue[int32]       // calls that wait for a slot
 	calls      []call
 	freeCalls  []int32
 	timely     timely
@@ -117,27 +117,6 @@ const (
 // slotOf returns the index of the slot that a request number belongs to.
 func (p *session) slotOf(request uint32) int { return int(request) & (len(p.slots) - 1) }
 
-// fifo is a ring of numbers. Its capacity is a power of two.
-type fifo struct {
-	items      []int32
-	head, tail uint32
-}
-
-func newFifo(n int) fifo { return fifo{items: make([]int32, pow2.Ceil(n))} }
-
-func (f *fifo) empty() bool { return f.head == f.tail }
-
-func (f *fifo) push(i int32) {
-	f.items[f.tail&uint32(len(f.items)-1)] = i
-	f.tail++
-}
-
-func (f *fifo) pop() int32 {
-	i := f.items[f.head&uint32(len(f.items)-1)]
-	f.head++
-	return i
-}
-
 // newSession makes a session with its buffers. Their pages take memory only when they are used.
 func (w *worker) newSession(id transport.PeerID) (*session, error) {
 	s := w.settings
@@ -146,9 +125,9 @@ func (w *worker) newSession(id transport.PeerID) (*session, error) {
 		id: id, localNumber: w.freeNumber(), localKey: uint32(secret),
 		credits: w.credits, maxCredits: w.credits, timely: timely{rate: s.congestion.linkRate},
 		slots: make([]clientSlot, s.window), freeSlots: stackOf(s.window),
-		sendQueue: newFifo(s.window),
+		sendQueue: queue.New[*clientSlot](s.window),
 		calls:     make([]call, s.inFlight), freeCalls: stackOf(s.inFlight),
-		backlog:     newFifo(s.inFlight),
+		backlog:     queue.New[int32](s.inFlight),
 		serverSlots: make([]serverSlot, s.window), stride: (s.payload + 63) &^ 63,
 		errors: name.PeerErrors(id),
 	}
