@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 

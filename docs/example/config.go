@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 

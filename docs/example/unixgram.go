@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/calltable"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )

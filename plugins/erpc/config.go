@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"

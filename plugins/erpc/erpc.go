@@ -8,8 +8,8 @@ import (
 	"maps"
 
 	"transportbench/core/fabric/clock"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma/perftest"
 	"transportbench/core/transport"
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"

@@ -1,7 +1,7 @@
 package erpc
 
 import (
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 )
 

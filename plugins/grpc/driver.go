@@ -5,7 +5,7 @@ import (
 
 	gogrpc "google.golang.org/grpc"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 

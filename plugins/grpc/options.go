@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 )
 
 // dialSocket dials a worker, and tries again while no packet gets to its host.

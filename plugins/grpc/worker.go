@@ -20,7 +20,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/amlib"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"transportbench/core/fabric/amlib"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"

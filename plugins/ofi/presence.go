@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/plugins/ofi/internal/fi"
 )

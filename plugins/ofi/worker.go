@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"transportbench/core/fabric/amlib"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 	"transportbench/plugins/ofi/internal/fi"

@@ -1,8 +1,8 @@
 package sockets
 
 import (
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/dial"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )

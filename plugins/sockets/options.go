@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/doublemap"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"

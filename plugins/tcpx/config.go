@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/doublemap"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"

@@ -1,8 +1,8 @@
 package tcpx
 
 import (
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/dial"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"
 	"transportbench/plugins/tcpx/internal/conn"

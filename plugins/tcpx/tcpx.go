@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"

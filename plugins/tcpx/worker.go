@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/calltable"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/dial"
-	control "transportbench/core/fabric/endpoint"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 	"transportbench/plugins/tcpx/internal/bounce"

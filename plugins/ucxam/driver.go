@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/amlib"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"

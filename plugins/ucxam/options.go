@@ -3,7 +3,7 @@ package ucxam
 import (
 	"time"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"
 )

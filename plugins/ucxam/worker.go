@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"transportbench/core/fabric/amlib"
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 	"transportbench/plugins/ucxam/internal/ucp"

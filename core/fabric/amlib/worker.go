@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	control "transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/transport"
 )

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 
@@ -27,7 +27,7 @@ type Port interface {
 	// dense and which Release frees. It does not wait for that port, and may be called again for
 	// the same address. A port receives what its open remotes send; what others send it may receive
 	// or drop. Open returns an error with the remedy for an address of another provider or another
-	// MTU, and if the path's MTU is too small. Its error is [endpoint.Unreachable] while there is
+	// MTU, and if the path's MTU is too small. Its error is [control.Unreachable] while there is
 	// no route to the port. It does not keep address.
 	Open(address []byte) (Remote, error)
 
@@ -62,7 +62,7 @@ type Port interface {
 
 	// Work returns what the port has done for its datagrams: the copies of bodies, the system
 	// calls and the doorbells. ReadStats leaves it out, so that the port's user can add its own.
-	Work() endpoint.Work
+	Work() control.Work
 
 	// Notes returns settings in force that the options do not show, such as the socket buffer sizes
 	// that the kernel granted.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/spin"
 	"transportbench/core/transport"
@@ -168,7 +168,7 @@ func measure(ctx context.Context, l link, mtu int, asked transport.Probe,
 		}
 		return f, err
 	}
-	p.nonce = endpoint.NewNonce()
+	p.nonce = control.NewNonce()
 	if asked.Kind == transport.ProbeMedium {
 		pings := floor.PingPong{Medium: pingPong{p}, Wait: &p.wait, LostAfter: probeLost}
 		f, err = pings.Run(ctx, true, asked.Duration)

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
 
@@ -457,9 +457,9 @@ type udpCounts struct {
 }
 
 // Work implements [Port].
-func (p *UDP) Work() endpoint.Work {
+func (p *UDP) Work() control.Work {
 	c := &p.counts
-	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Syscalls: c.syscalls,
+	return control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Syscalls: c.syscalls,
 		KernelBytes: c.sentBytes + c.receivedBytes}
 }
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/transport"
 )
@@ -411,9 +411,9 @@ type verbsCounts struct {
 }
 
 // Work implements [Port]. It includes what a soft device does.
-func (p *Verbs) Work() endpoint.Work {
+func (p *Verbs) Work() control.Work {
 	c := &p.counts
-	return endpoint.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.
+	return control.Work{Copies: c.copies, CopiedBytes: c.copiedBytes, Doorbells: c.doorbells}.
 		Plus(rdma.WorkOf(p.qp)).Plus(rdma.WorkOf(p.notifier))
 }
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/floor"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -173,7 +173,7 @@ func (c *Connector[P]) keepDialing(p P, now int64) (done bool, err error) {
 		done, err = l.greet()
 	}
 	// EAGAIN: the queue of a Unix socket is full of the connections of others.
-	if !endpoint.Unreachable(err) && !errors.Is(err, unix.EAGAIN) {
+	if !control.Unreachable(err) && !errors.Is(err, unix.EAGAIN) {
 		return done, err
 	}
 	l.failure, l.again, l.dialing, l.dialled = err, now+int64(dialEvery), nil, false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/clock"
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 )
 
@@ -147,7 +147,7 @@ func (l *Link) noPacket(fd int) error {
 
 // SetLost records why a connection is lost. fd is its socket, or -1 if it was not up.
 func (l *Link) SetLost(err error, fd int) {
-	if fd >= 0 && endpoint.Unreachable(err) {
+	if fd >= 0 && control.Unreachable(err) {
 		err = fmt.Errorf("%w: %w", l.noPacket(fd), err)
 	}
 	l.State, l.Loss = Lost, err

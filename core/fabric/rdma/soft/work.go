@@ -1,10 +1,10 @@
 package soft
 
-import "transportbench/core/fabric/endpoint"
+import "transportbench/core/fabric/control"
 
 // Work is for [rdma.WorkOf].
-func (q *queuePair) Work() endpoint.Work {
-	return endpoint.Work{Copies: q.copies, CopiedBytes: q.copiedBytes, Syscalls: q.syscalls}
+func (q *queuePair) Work() control.Work {
+	return control.Work{Copies: q.copies, CopiedBytes: q.copiedBytes, Syscalls: q.syscalls}
 }
 
 // copied counts a copy of a payload.
@@ -14,4 +14,4 @@ func (q *queuePair) copied(bytes int) {
 }
 
 // Work is for [rdma.WorkOf].
-func (n *softNotifier) Work() endpoint.Work { return endpoint.Work{Syscalls: n.syscalls} }
+func (n *softNotifier) Work() control.Work { return control.Work{Syscalls: n.syscalls} }

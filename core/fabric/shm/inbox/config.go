@@ -3,7 +3,7 @@ package inbox
 import (
 	"fmt"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
@@ -52,7 +52,7 @@ type Config struct {
 
 // settings is a checked Config.
 type settings struct {
-	name      endpoint.Name
+	name      control.Name
 	auto      bool // the choice of the ring was left to resolve
 	inplace   bool
 	calls     ring.CallGeometry // if inplace
@@ -82,7 +82,7 @@ func resolve(cfg Config) (settings, error) {
 		return settings{}, fmt.Errorf("%w: %d peers per worker, the limit is %d",
 			transport.ErrUnsupported, cfg.Peers, MaxPeers)
 	}
-	s := settings{name: endpoint.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1),
+	s := settings{name: control.Name(cfg.Name), backing: cfg.Backing, peers: max(cfg.Peers, 1),
 		hotRings: cfg.HotRings}
 	var err error
 	name := cfg.Ring

@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
@@ -17,7 +17,7 @@ import (
 type Transport struct {
 	settings settings
 	watch    *shm.Watcher
-	workers  *endpoint.Workers[worker]
+	workers  *control.Workers[worker]
 }
 
 var _ transport.Transport = (*Transport)(nil)
@@ -26,7 +26,7 @@ var _ transport.Transport = (*Transport)(nil)
 // options do not fit the counts, and an error that wraps [transport.ErrUnavailable] if the
 // kernel lacks membarrier(2).
 func Open(cfg Config) (*Transport, error) {
-	name := endpoint.Name(cfg.Name)
+	name := control.Name(cfg.Name)
 	s, err := resolve(cfg)
 	if err != nil {
 		return nil, name.Error("open", err)
@@ -38,7 +38,7 @@ func Open(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	return &Transport{settings: s, watch: watch, workers: endpoint.NewWorkers[worker](name,
+	return &Transport{settings: s, watch: watch, workers: control.NewWorkers[worker](name,
 		cfg.Workers)}, nil
 }
 
@@ -86,7 +86,7 @@ func (t *Transport) NewWorker(index int) (transport.Worker, error) {
 func (t *Transport) Close() error {
 	return t.workers.Close(func(workers []*worker) error {
 		t.watch.Close()
-		return endpoint.Each(workers, func(w *worker) error {
+		return control.Each(workers, func(w *worker) error {
 			return errors.Join(w.Close(), w.unmap())
 		})
 	})
@@ -100,15 +100,15 @@ type worker struct {
 	inbox    *inbox
 	address  []byte
 
-	peers   endpoint.Peers[peer, uint64] // by PeerID, and by the nonce of the peer's inbox
-	regions []*region                    // by region of the own inbox
+	peers   control.Peers[peer, uint64] // by PeerID, and by the nonce of the peer's inbox
+	regions []*region                   // by region of the own inbox
 
 	active    []*region // Poll looks at these
 	first     int       // index in active where the next Poll starts
 	delivered []*region // payloads of the last Poll lie in these rings
 	unmatched []*region // notified before Connect was called with their peer's address
 	dirty     []*peer   // posted to since the last Flush
-	lost      endpoint.LostPeers
+	lost      control.LostPeers
 	sequence  uint32 // of the notifier, as last seen
 
 	closed bool
@@ -134,7 +134,7 @@ type peer struct {
 	lost     bool
 	watching int // handle at the watcher, or 0
 	died     atomic.Bool
-	errors   endpoint.PeerErrors
+	errors   control.PeerErrors
 }
 
 // region is one region of the worker's own inbox, into which a peer writes.
@@ -158,11 +158,11 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 	}
 	w := &worker{
 		settings: s, watch: watch, inbox: in,
-		peers:   endpoint.NewPeers[peer](MaxPeers, in.nonce),
+		peers:   control.NewPeers[peer](MaxPeers, in.nonce),
 		regions: make([]*region, s.peers),
 		active:  make([]*region, 0, s.peers), delivered: make([]*region, 0, s.peers),
 		unmatched: make([]*region, 0, s.peers),
-		dirty:     make([]*peer, 0, s.peers), lost: endpoint.NewLostPeers(s.peers),
+		dirty:     make([]*peer, 0, s.peers), lost: control.NewLostPeers(s.peers),
 	}
 	for i := range w.regions {
 		half, answerer, err := newInbound(in.memory(i), s)
@@ -272,9 +272,9 @@ func (w *worker) unmap() error {
 }
 
 // work returns what the worker has done for its messages.
-func (w *worker) work() endpoint.Work {
+func (w *worker) work() control.Work {
 	c := &w.counts
-	sum := endpoint.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes,
+	sum := control.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes,
 		Syscalls: c.syscalls, Doorbells: c.notifications}
 	for _, p := range w.peers.ByID {
 		if p != nil && p.slots != nil {

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
@@ -41,8 +41,8 @@ type Counters struct {
 // Work returns what the worker, its helpers and its copiers have done for the messages of its
 // connections. It leaves out copies that a GPU makes, and bytes that were received or unpacked,
 // because that depends on the mode.
-func (k *Counters) Work(conns []*Conn) endpoint.Work {
-	sum := endpoint.Work{
+func (k *Counters) Work(conns []*Conn) control.Work {
+	sum := control.Work{
 		Copies:      k.Stagings + k.InlineSent + k.InlineReceived,
 		CopiedBytes: k.Staged + k.InlineSentBytes + k.InlineReceivedBytes,
 		Syscalls:    k.Calls[sock.Sends] + k.Calls[sock.Receives] + k.Calls[sock.Others],

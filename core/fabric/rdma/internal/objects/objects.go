@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync"
 
-	"transportbench/core/fabric/endpoint"
+	"transportbench/core/fabric/control"
 )
 
 // ErrClosed is the error of a closed device.
@@ -18,7 +18,7 @@ type Set struct {
 	Closed  bool // the device is
 	objects map[io.Closer]int
 
-	endpoint.Registrations
+	control.Registrations
 }
 
 // New returns an empty set.

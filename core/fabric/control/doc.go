@@ -1,4 +1,4 @@
-// Package endpoint holds the control path that all transports share: the
+// Package control holds the control path that all transports share: the
 // registry behind Transport.NewWorker and Close ([Workers]), the table of
 // connections behind Worker.Connect ([Peers]), the errors that workers return
 // ([Name], [PeerErrors]), the check of limits ([CheckLimits]), the queue of lost peers
@@ -8,4 +8,4 @@
 // Post, Flush and Poll stay in each transport: they index [Peers.ByID] and return
 // errors that were made when the peer connected, and call nothing else here but
 // [LostPeers.Report].
-package endpoint
+package control
