@@ -1,6 +1,7 @@
 package ofi
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -248,8 +249,8 @@ func rank(f *fi.Interface) int {
 
 // explain says which providers there are if there is none of the requested name.
 func (s *settings) explain(err error) error {
-	code, is := err.(*fi.Error)
-	if !is || code.Code != fi.ErrNoData {
+	var code *fi.Error
+	if !errors.As(err, &code) || code.Code != fi.ErrNoData {
 		return transport.Unavailable("libfabric %s does not start: %w", fi.Version(), err)
 	}
 	var names []string

@@ -14,7 +14,8 @@ func TestReferences(t *testing.T) {
 		output string
 		want   transport.Figure
 	}{
-		{"iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n" +
+		{"iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw," +
+			"avg_mr,overall_mr\n" +
 			"1000,0.2,0.3,0.4,5,6,7,8\n4000,0.155,0.3,0.4,5,6,7,8\n",
 			transport.Figure{Value: 155, Samples: 4000}},
 		{"1562,0.140,inf,651.2,0.00,767.8,0,2000000\n",
