@@ -96,13 +96,14 @@ step() {
 }
 
 # beside NAME COMMAND... starts a step that runs beside the next ones, until join. Its output comes when it
-# has ended. One of the two sides has to wait or to compile: runs that measure disturb each other.
+# has ended. It has the lowest priority, so that it takes the processors only while the others wait.
 beside() {
 	beside_name=$1
 	shift
 	set -m # its processes become a group, for end_beside
 	{
 		began=$SECONDS
+		renice -n 19 -p "$BASHPID" >/dev/null
 		"$@"
 		printf '%5d s  %s, beside others\n' $((SECONDS - began)) "$beside_name" >>"$scratch/times"
 	} >"$scratch/beside" 2>&1 &

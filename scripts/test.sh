@@ -4,7 +4,7 @@
 #	test.sh         scripts, build, lint, all tests in short mode, the race detector
 #	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
 #
-# The scripts' tests run beside the linter. The last lines list the time of each
+# What needs no quiet runs beside the rest, with the lowest priority. The last lines list the time of each
 # step, what went untested and why, and the tests that passed only when run again.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -53,7 +53,7 @@ summary() {
 }
 trap summary EXIT
 
-# tests PACKAGES ARGUMENTS... runs go test; the step "lint" has vetted all packages. It never runs again a data
+# tests PACKAGES ARGUMENTS... runs go test; lint.sh vets all packages. It never runs again a data
 # race or a package that fails as a whole.
 tests() {
 	local packages=$1 report status=0
@@ -73,15 +73,18 @@ guest() {
 	sed -n 's/^these run again: //p' bin/rdma/guest.log 2>/dev/null | tr '|' '\n' | sed 's/^/verbs: /' >>"$rerun" || true
 }
 
-scripts_tests() { for script in scripts/*_test.sh; do "$script"; done; }
+scripts_and_lint() {
+	for script in scripts/*_test.sh; do "$script"; done
+	scripts/lint.sh
+}
 
 # benchmarks runs each once: one that hangs or fails is a fault. go test itself stops
 # counting its -timeout before benchmarks begin, and runs one package at a time.
 benchmarks() {
 	local packages
 	mapfile -t packages < <(grep -rlE '^func Benchmark' --include='*_test.go' core plugins cmd | xargs -n1 dirname | sort -u)
-	timeout --kill-after 10 600 go test -vet=off -short -tags "$tags" -run '^$' -bench . -benchtime 1x "${packages[@]/#/./}" ||
-		die "benchmarks failed, or were not done in 600 seconds"
+	timeout --kill-after 10 900 go test -vet=off -short -tags "$tags" -run '^$' -bench . -benchtime 1x "${packages[@]/#/./}" ||
+		die "benchmarks failed, or were not done in 900 seconds"
 }
 
 # packages prints the packages whose tests run without the race detector, and not one at a time. The host's
@@ -147,26 +150,31 @@ long_tests_step() {
 		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
 }
 
+# small_steps runs what needs processors but no quiet: it goes beside steps that often wait.
+small_steps() {
+	benchmarks
+	scripts/fuzz.sh "${FUZZTIME:-3s}"
+	scripts/test-arm64.sh
+}
+
 case ${1:-} in
 '')
 	step "build" scripts/build.sh
-	beside "scripts" scripts_tests
-	step "lint" scripts/lint.sh
-	join
+	beside "scripts, lint" scripts_and_lint
 	# One package at a time where real runs spin on every processor.
 	step "command and documents" tests "./cmd/transportbench ./docs/..." -short -p 1
+	join
 	step "packages" tests "$(packages)" -short
 	CGO_ENABLED=1 step "race" race
 	step "plain cgo" plain_cgo
 	;;
 long)
-	step "benchmarks" benchmarks
-	step "fuzz" scripts/fuzz.sh "${FUZZTIME:-3s}"
+	beside "benchmarks, fuzz, arm64" small_steps
 	step "verbs" guest
-	step "arm64" scripts/test-arm64.sh
 	step "faults" faults
 	step "kubernetes" kubernetes
 	step "long tests" long_tests_step
+	join
 	;;
 *) die "usage: test.sh [long]" ;;
 esac
