@@ -88,7 +88,7 @@ var openFakes = []fake{
 		}},
 	{name: "has a role for an option that it lacks", clause: "info/roles",
 		says: "there is no option",
-		info: func(_ *fakeDriver, info *transport.Info) { info.Roles.Address = "adress" }},
+		info: func(_ *fakeDriver, info *transport.Info) { info.Roles.Address = "addrss" }},
 	{name: "has a role for an option of another type", clause: "info/roles", says: "is of type",
 		info: func(_ *fakeDriver, info *transport.Info) { info.Roles.Device = "ring-size" }},
 	{name: "imitates half of a network", clause: "info/roles", says: "imitate a network together",

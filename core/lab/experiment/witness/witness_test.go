@@ -91,8 +91,8 @@ func TestReadings(t *testing.T) {
 		"the last of two": {&declared[2], many, "rate 1 of 10\nrate 2000000 of 1562\n",
 			transport.Floor{Name: "ucx_perftest ucp_am_bw", PerOp: 750, Samples: 1562}},
 		"sockperf": {&media[0], one,
-			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains 673.56 " +
-				"observations\nsockperf: ---> percentile 90.000 =    4.101\n" +
+			"sockperf: \x1b[2;35mTotal 67356 observations\x1b[0m; each percentile contains " +
+				"673.56 observations\nsockperf: ---> percentile 90.000 =    4.101\n" +
 				"sockperf: ---> percentile 50.000 =    3.915\n",
 			transport.Floor{Name: "sockperf ping-pong", RoundTrip: 7830, Samples: 67356}},
 		"iperf3": {&media[2], many,
