@@ -179,6 +179,8 @@ func TestNoPlaceForFiles(t *testing.T) {
 	i.requireRefused(t, "KiB are free: "+full+
 		": no space left on device; free some space or choose another directory with --out")
 
+	// Whatever the size of a page, there is less room than that.
+	require.NoError(t, os.WriteFile(filepath.Join(full, "other"), make([]byte, 160<<10), 0o600))
 	page := filepath.Join(full, "report.html")
 	i = command(t, "report", committed, "-o", page)
 	i.requireRefused(t, "transportbench: --output: write "+page+

@@ -78,9 +78,13 @@ func missingLibrary(line string) string {
 	return fmt.Sprintf("%s is missing: install its package, or set LD_LIBRARY_PATH", library)
 }
 
-// startError explains why the kernel cannot execute a plugin's file.
+// startError explains why the kernel cannot execute a plugin's file, or why there is no place to
+// start it from.
 func startError(plugin, path string, err error) error {
+	var setup *SetupError
 	switch {
+	case errors.As(err, &setup):
+		return err
 	case errors.Is(err, unix.ENOEXEC):
 		return fmt.Errorf(
 			"plugin %s: %s is not a program for this machine: build the plugin here (make build)",

@@ -77,10 +77,8 @@ func newRunDir() (*runDir, error) {
 		d, err = newRunDirIn(tempDir())
 	}
 	if err != nil {
-		return nil,
-			fmt.Errorf(
-				"making a directory for a plugin's socket: %w; set TMPDIR to another directory",
-				err)
+		return nil, &SetupError{fmt.Errorf("making a directory for a plugin's socket: %w; set "+
+			"TMPDIR to another directory", err)}
 	}
 	return d, nil
 }
