@@ -155,8 +155,8 @@ func (d *documents) run(t *testing.T, page, block string) {
 		}
 		d.seen[line] = true
 		if name := native.FindString(line); name != "" {
-			if _, err := os.Stat(filepath.Join(repository, "bin/plugins/transport-"+name)); err !=
-				nil {
+			if _, err := os.Stat(filepath.Join(repository, "bin/plugins/transport-"+
+				name)); err != nil {
 				t.Logf("not run, because make build has not built transport %s: %s", name, line)
 				continue
 			}

@@ -57,8 +57,8 @@ func callBothSides(t *trial) {
 // takesDepthUnpolled posts as many calls as fit, without polling.
 func takesDepthUnpolled(c *cluster, n *node) {
 	for i := range c.depth() {
-		if _, err := n.tryPost([]transport.Op{n.newCall(0, pattern(uint64(i)<<40, 24))}); err !=
-			nil {
+		call := n.newCall(0, pattern(uint64(i)<<40, 24))
+		if _, err := n.tryPost([]transport.Op{call}); err != nil {
 			c.trial.fatalf("%s: Post while the peer's calls are in flight: %v", n.name, err)
 		}
 	}

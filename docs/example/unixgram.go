@@ -130,8 +130,8 @@ func newWorker(e *endpoint) (*worker, error) {
 	if w.checker, err = unix.Socket(unix.AF_UNIX, kind, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w", err), unix.Close(w.socket))
 	}
-	if err := unix.Bind(w.socket, &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}); err !=
-		nil {
+	if err := unix.Bind(w.socket, &unix.SockaddrUnix{
+		Name: string(w.address[nonceSize:])}); err != nil {
 		return nil, errors.Join(fmt.Errorf("bind: %w", err), w.Close())
 	}
 	return w, nil

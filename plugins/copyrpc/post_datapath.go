@@ -214,8 +214,8 @@ func (w *worker) write(p *peer) {
 // open, so that messages posted meanwhile join it. That bounds closed at maxClosed: one
 // batch that waits, one up to the end of the ring, the padding, one behind it.
 func (p *peer) mayClose() bool {
-	return p.openCount > 0 && (p.closedCount == 0 || p.closed[p.closedCount-1].count ==
-		paddingCount)
+	return p.openCount > 0 && (p.closedCount == 0 ||
+		p.closed[p.closedCount-1].count == paddingCount)
 }
 
 // peerReceives returns for how many batches the peer has receives.

@@ -38,8 +38,8 @@ func (w *worker) receiveResponse(p *session, h *header, data []byte, e *transpor
 	}
 	x := &s.exchange
 	number := s.received
-	if v := x.checkResponse(h, len(data), number, s.sent, w.maxData, w.settings.payload); v !=
-		inOrder {
+	if v := x.checkResponse(h, len(data), number, s.sent, w.maxData,
+		w.settings.payload); v != inOrder {
 		w.countRejected(v, &w.counts.duplicates)
 		return false
 	}

@@ -365,8 +365,7 @@ func TestCancelledCalls(t *testing.T) {
 			poll()
 		} else {
 			require.Eventually(t, func() bool {
-				return a.peers.Get(1).waiting[kindCall-1].Load() ==
-					1
+				return a.peers.Get(1).waiting[kindCall-1].Load() == 1
 			}, time.Minute, time.Millisecond)
 		}
 		cancel()

@@ -93,8 +93,8 @@ func (p *peer) carry(s stream) error {
 			return err
 		}
 		var err error
-		if m.kind, m.token, m.bytes, err = parseFrame(m.bytes, p.worker.settings.payload); err ==
-			nil {
+		if m.kind, m.token, m.bytes, err = parseFrame(m.bytes,
+			p.worker.settings.payload); err == nil {
 			err = p.count(m.kind)
 		}
 		if err != nil {

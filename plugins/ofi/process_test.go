@@ -163,8 +163,8 @@ func TestBusyWorkerHearsOfLoss(t *testing.T) {
 	}
 	e := meet(t, busy, w)
 	c.Kill()
-	for deadline := time.Now().Add(10 * time.Second); e.Kind !=
-		transport.EventPeerLost; e = fabrictest.Next(t, w) {
+	deadline := time.Now().Add(10 * time.Second)
+	for ; e.Kind != transport.EventPeerLost; e = fabrictest.Next(t, w) {
 		require.True(t, time.Now().Before(deadline), "the loss was not reported in 10 s")
 		fabrictest.Post(t, w, transport.Op{Kind: transport.OpReply, Peer: 1, Token: e.Token})
 		fabrictest.Call(t, busy, fabrictest.Next(t, busy).Token, nil)

@@ -51,8 +51,8 @@ func (w *worker) WriteDevice(slot uint16, payload []byte) error {
 		}
 	}
 	if len(payload) > 0 {
-		if err := d.gpu.Write(d.memory.Slice((int(slot)-1)*d.stride, len(payload)), payload); err !=
-			nil {
+		if err := d.gpu.Write(d.memory.Slice((int(slot)-1)*d.stride, len(payload)),
+			payload); err != nil {
 			return name.Error("write device memory", err)
 		}
 	}

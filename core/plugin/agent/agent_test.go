@@ -78,8 +78,7 @@ func TestWitness(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(dir, "pid"))
-		return err ==
-			nil
+		return err == nil
 	}, 10*time.Second, time.Millisecond)
 	p.Close()
 	require.Error(t, <-served)

@@ -67,8 +67,8 @@ func BenchmarkServe(b *testing.B) {
 			i := uint64(0)
 			for b.Loop() {
 				// Not in order, as the processor would learn it.
-				if _, outcome := s.Serve(requests[i*0x9e3779b97f4a7c15>>54], &header); outcome ==
-					OutcomeRejected {
+				if _, outcome := s.Serve(requests[i*0x9e3779b97f4a7c15>>54],
+					&header); outcome == OutcomeRejected {
 					b.Fatal("rejected")
 				}
 				i++

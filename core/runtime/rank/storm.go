@@ -123,8 +123,8 @@ func (s *storm) once(ctx context.Context) (err error) {
 // call sends one request from client to server and waits for its echo.
 func (s *storm) call(ctx context.Context, client, server transport.Worker) error {
 	payload := make([]byte, s.size)
-	if err := post(ctx, client, transport.Op{Kind: transport.OpCall, Payload: payload}); err !=
-		nil {
+	if err := post(ctx, client, transport.Op{Kind: transport.OpCall,
+		Payload: payload}); err != nil {
 		return err
 	}
 	events := make([]transport.Event, 4)

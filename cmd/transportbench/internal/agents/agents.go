@@ -261,8 +261,8 @@ func (g *gathering) serveTask(ctx context.Context, st *starter) error {
 	if err != nil {
 		return fmt.Errorf("ticket of task 0: %w", err)
 	}
-	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience, st.job.Rank); err !=
-		nil {
+	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience,
+		st.job.Rank); err != nil {
 		return err
 	}
 	return app.ErrServed

@@ -141,8 +141,8 @@ func bless(a *app.App, dir string, b history.Blessing) error {
 		return app.Usagef("--why: give the reason for which the change is right")
 	}
 	if b.Metric != "" {
-		if _, err := (&historyFlags{metrics: []string{b.Metric}, floor: "0"}).options(); err !=
-			nil {
+		if _, err := (&historyFlags{metrics: []string{b.Metric}, floor: "0"}).
+			options(); err != nil {
 			return err
 		}
 	}

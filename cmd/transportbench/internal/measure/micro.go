@@ -145,8 +145,8 @@ func newMicro(a *app.App, cmd *cobra.Command, f *microFlags, args []string) (*se
 		return nil, nil, app.Usagef("%s: measure it alone, without other measurements",
 			record.MicroSetup)
 	}
-	if err := checkConnections(f.connections, cmd.Flags().Changed("connections") && !setup); err !=
-		nil {
+	alone := cmd.Flags().Changed("connections") && !setup
+	if err := checkConnections(f.connections, alone); err != nil {
 		return nil, nil, err
 	}
 	initial := map[string]string{"duration": microDuration, "repeats": "1", options.KeyOut: ""}

@@ -80,8 +80,8 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 	r.layers[1] = config.Layer{Values: file.values, Origin: file.source}
 	s := &Settings{File: file.path}
 	general := r.general()
-	if s.Config, s.origins, err = config.Resolve(slices.Insert(general, 1, Profiles())...); err !=
-		nil {
+	if s.Config, s.origins, err = config.Resolve(
+		slices.Insert(general, 1, Profiles())...); err != nil {
 		return nil, err
 	}
 	r.origins = s.origins

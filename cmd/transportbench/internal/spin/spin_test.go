@@ -115,8 +115,7 @@ func TestKilledLoad(t *testing.T) {
 	var pids []int
 	require.Eventually(t, func() bool {
 		pids = spinning(t, cmd.Process.Pid)
-		return len(pids) ==
-			1
+		return len(pids) == 1
 	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, cmd.Process.Kill())
 	require.Eventually(t, func() bool {

@@ -100,8 +100,8 @@ func openInbox(a address, s settings) (*inbox, error) {
 		return nil, errors.Join(err, segment.Close())
 	}
 	s.peers = int(shm.Word64(segment.Bytes(), regionsOffset).Load())
-	if s.peers < 1 || s.peers > MaxPeers || headerSize+s.peers*regionSize(s) !=
-		len(segment.Bytes()) {
+	if s.peers < 1 || s.peers > MaxPeers ||
+		headerSize+s.peers*regionSize(s) != len(segment.Bytes()) {
 		return nil,
 			errors.Join(
 				fmt.Errorf("the peer's inbox claims %d regions, which does not match its size",

@@ -90,8 +90,8 @@ func eachHistogram(s *set.Set, use func(*set.Cell, time.Time, time.Duration,
 					return fmt.Errorf("result %s: repeat %d: decoding histogram: %w", r.ID,
 						repeat.Index, err)
 				}
-				if err := use(c, repeat.StartedAt, time.Duration(r.Config.Duration), h); err !=
-					nil {
+				if err := use(c, repeat.StartedAt, time.Duration(r.Config.Duration),
+					h); err != nil {
 					return err
 				}
 			}

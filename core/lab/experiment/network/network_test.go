@@ -85,8 +85,9 @@ func send(t *testing.T, n *Network, from, to *net.UDPConn, count int,
 		require.NoError(t, to.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 		if _, err := to.Read(b); err != nil {
 			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			if now := n.Counters().Since(before); int(now.Delivered+now.Dropped+now.Overflowed) ==
-				count && len(order) == int(now.Delivered) {
+			now := n.Counters().Since(before)
+			passed := int(now.Delivered + now.Dropped + now.Overflowed)
+			if passed == count && len(order) == int(now.Delivered) {
 				require.NoError(t, <-sent)
 				return order, took
 			}

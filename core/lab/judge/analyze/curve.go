@@ -142,8 +142,7 @@ func varyingAxes(s *set.Set, cells []int, open bool) []string {
 	var axes []string
 	for _, name := range loadAxes[open] {
 		if slices.ContainsFunc(cells, func(i int) bool {
-			return s.Cells[i].Config[name] !=
-				s.Cells[cells[0]].Config[name]
+			return s.Cells[i].Config[name] != s.Cells[cells[0]].Config[name]
 		}) {
 			axes = append(axes, name)
 		}

@@ -64,8 +64,8 @@ func (c *Client) options() []grpc.CallOption {
 func call[Value any](ctx context.Context, c *Client, name string, request any) (Value, error) {
 	var text answer
 	var answered reply[Value]
-	if err := c.conn.Invoke(ctx, method(c.service, name), request, &text, c.options()...); err !=
-		nil {
+	if err := c.conn.Invoke(ctx, method(c.service, name), request, &text,
+		c.options()...); err != nil {
 		return answered.Value, c.statusError(ctx, name, err)
 	}
 	if err := accept.Decode(text, strings.ToLower(name), &answered); err != nil {

@@ -108,8 +108,8 @@ func (r *Ring) SetFile(file, fd int) error {
 	r.file = int32(fd) // on the heap, where it does not move
 	a := resourceUpdate{offset: uint32(file), data: uint64(uintptr(unsafe.Pointer(&r.file))),
 		count: 1}
-	if err := r.register(registerFilesUpdate2, unsafe.Pointer(&a), int(unsafe.Sizeof(a))); err !=
-		nil {
+	if err := r.register(registerFilesUpdate2, unsafe.Pointer(&a),
+		int(unsafe.Sizeof(a))); err != nil {
 		return fmt.Errorf("io_uring_register file: %w", err)
 	}
 	return nil

@@ -81,8 +81,8 @@ func FuzzControl(f *testing.F) {
 		}
 		same := make([]Piece, 8)
 		m, err := Control(again, binding, size, same)
-		if err != nil || m != n || [8]Piece(same) !=
-			[8]Piece(append(append([]Piece{}, pieces[:n]...), make([]Piece, 8-n)...)) {
+		if err != nil || m != n || [8]Piece(same) != [8]Piece(
+			append(append([]Piece{}, pieces[:n]...), make([]Piece, 8-n)...)) {
 			t.Fatalf("%+v became %+v: %v", pieces[:n], same[:m], err)
 		}
 	})

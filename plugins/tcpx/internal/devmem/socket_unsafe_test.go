@@ -53,8 +53,7 @@ func TestReceiveOrdinaryBytes(t *testing.T) {
 	require.NoError(t, sender.Close())
 	require.Eventually(t, func() bool {
 		n, _, err = r.Receive(socket, buffers, 16)
-		return err ==
-			nil
+		return err == nil
 	}, time.Minute, time.Millisecond)
 	require.Zero(t, n, "the end of the stream")
 }

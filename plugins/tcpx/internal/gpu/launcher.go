@@ -177,8 +177,8 @@ func (u *Unpacker) start(j *job, stream cuda.Stream) error {
 		}
 		u.counts.copies.Add(1)
 		from := u.bounce[d.Source : uint64(d.Source)+uint64(d.Length)]
-		if err := u.device.CopyIn(stream, j.destination+cuda.Address(d.Destination), from); err !=
-			nil {
+		if err := u.device.CopyIn(stream, j.destination+cuda.Address(d.Destination),
+			from); err != nil {
 			return err
 		}
 	}

@@ -139,8 +139,8 @@ type Port struct {
 // Port returns the state of a port, counted from 1.
 func (c *Context) Port(number int) (Port, error) {
 	var a C.struct_ibv_port_attr
-	if err := check("ibv_query_port", C.tb_query_port(c.context, C.uint8_t(number), &a)); err !=
-		nil {
+	if err := check("ibv_query_port", C.tb_query_port(c.context, C.uint8_t(number),
+		&a)); err != nil {
 		return Port{}, err
 	}
 	return Port{Active: a.state == C.IBV_PORT_ACTIVE,

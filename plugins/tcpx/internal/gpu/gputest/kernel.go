@@ -64,8 +64,8 @@ func (d *Device) run(block cuda.Address, count int, source, destination cuda.Add
 		r.mirror(at, int(piece.Length))
 	}
 	for _, piece := range descriptors {
-		if r, at := d.find(destination+cuda.Address(piece.Destination), int(piece.Length)); r !=
-			nil {
+		if r, at := d.find(destination+cuda.Address(piece.Destination),
+			int(piece.Length)); r != nil {
 			clear(r.written[at : at+int(piece.Length)])
 		}
 	}
