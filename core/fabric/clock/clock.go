@@ -33,6 +33,8 @@ func Now() int64 {
 // all power states and of the same value on all processors.
 func UseTicks(perTick uint64) {
 	c := &counted{perTick: perTick, ticks: Ticks()}
-	c.at = int64(time.Since(start)) // after the counter, so that Now does not go back
+	// After the counter, so that Now does not go back; and not before Now by an earlier counter,
+	// which runs ahead if its thread was interrupted here.
+	c.at = max(int64(time.Since(start)), Now())
 	counter.Store(c)                // pairs with the load in Now
 }
