@@ -32,8 +32,6 @@ var namedHere = map[string]string{
 	"core/plugin/internal/accept/info.go": "an example in an error",
 	"core/lab/judge/doctor/devices.go": "still to do: which transports use a " +
 		"native library",
-	"core/lab/experiment/runner/hosts.go": "still to do: which transports " +
-		"cross machines",
 	"core/lab/study/stack/stack.go":                        "still to do: the transport with rings",
 	"cmd/transportbench/internal/cli/root.go":              "an example in the help",
 	"cmd/transportbench/internal/comparison/comparison.go": "an example in the help",

@@ -19,8 +19,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: version,
 		Summary: "gRPC (grpc-go) over TCP or Unix sockets, streams or unary calls",
-		Choose: "for services whose clients, tools and TLS are gRPC's, where 100 us a call " +
-			"are no matter",
+		Choose: "for services whose clients, tools and TLS are gRPC's, if 100 us a call is " +
+			"acceptable",
 		Groups:       []transport.Group{transport.GroupSockets},
 		Providers:    []string{networkTCP, networkUnix},
 		Capabilities: capabilities,

@@ -36,5 +36,5 @@ func UseTicks(perTick uint64) {
 	// After the counter, so that Now does not go back; and not before Now by an earlier counter,
 	// which runs ahead if its thread was interrupted here.
 	c.at = max(int64(time.Since(start)), Now())
-	counter.Store(c)                // pairs with the load in Now
+	counter.Store(c) // pairs with the load in Now
 }

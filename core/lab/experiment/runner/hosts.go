@@ -225,7 +225,7 @@ func (r *Request) checkCrossing(prepared []record.Prepared) error {
 			return fmt.Errorf("%s: %w", r.Config.Transport, transport.Unavailable(
 				"it was opened on %s (provider %s), which does not cross machines, and the ranks "+
 					"are on %s: choose another provider or network (plugins show %s), or a "+
-					"transport such as erpc, tcpx or sockets",
+					"transport made for sockets or RDMA (plugins list)",
 				m, p.Properties.Provider, r.hostNames(), r.Config.Transport))
 		}
 	}
@@ -239,8 +239,8 @@ func (r *Request) checkNetworked(prepared []record.Prepared) error {
 		if m := p.Properties.Medium; m != transport.MediumTCP && m != transport.MediumUDP {
 			return fmt.Errorf("--network: %w", transport.Unavailable(
 				"%s was opened on %s (provider %s), which does not pass the kernel's network: "+
-					"choose a provider that does (plugins show %s), such as --set tls=tcp for "+
-					"ucxam, or a transport such as erpc, tcpx or sockets",
+					"choose a provider that does (plugins show %s), or a transport made for "+
+					"sockets (plugins list)",
 				r.Config.Transport, m, p.Properties.Provider, r.Config.Transport))
 		}
 	}
