@@ -183,11 +183,12 @@ func (s *Spec) noteTwice(p *Plan) {
 }
 
 // noteSame notes a point of the axes that is the cell of another one. Options that the transport
-// does not have make no such point.
+// does not have make no such point, nor does the track: the tables of the results say which
+// transports have only one.
 func (p *Plan) noteSame(first, again *Cell) {
 	differs := map[string]string{}
 	for option, value := range again.given {
-		if before, has := first.given[option]; !has || before != value {
+		if before, has := first.given[option]; option != "track" && (!has || before != value) {
 			differs[option] = value
 		}
 	}

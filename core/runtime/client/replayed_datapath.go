@@ -47,7 +47,7 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 			if err := c.accept(events[done:], now); err != nil {
 				return err
 			}
-			if err := l.issue(now); err != nil {
+			if waiting, err = l.issue(now, waiting); err != nil {
 				return err
 			}
 		}
@@ -103,15 +103,18 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 }
 
 // issue issues calls until as many as may be are in flight. It posts those before a call that is
-// still in flight after a whole pass, and skips that one, unless the worker does not take them.
-func (l *replayedLoop) issue(now uint64) error {
+// still in flight after a whole pass, and skips that one, unless the worker does not take them. Of
+// the waiting calls, the first burned were burned for already; it returns how many are then.
+func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
 	for c.InFlight < c.Config.InFlight {
 		call := &c.Calls[l.cursor]
 		if call.State != callFree {
 			if l.waiting > 0 {
-				if err := l.post(); err != nil || l.waiting > 0 {
-					return err
+				c.burner.spend(l.waiting - burned)
+				err := l.post()
+				if burned = l.waiting; err != nil || burned > 0 {
+					return burned, err
 				}
 			}
 			l.cursor = l.after(l.cursor)
@@ -127,7 +130,7 @@ func (l *replayedLoop) issue(now uint64) error {
 		l.waiting++
 		c.InFlight++
 	}
-	return nil
+	return burned, nil
 }
 
 // post posts the calls that wait. After the last request, the first ones are in memory again.
@@ -155,7 +158,7 @@ func (l *replayedLoop) post() error {
 
 // begin is [callLoop.begin].
 func (l *replayedLoop) begin(now uint64) error {
-	if err := l.issue(now); err != nil {
+	if _, err := l.issue(now, 0); err != nil {
 		return err
 	}
 	return l.post()

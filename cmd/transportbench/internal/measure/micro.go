@@ -237,10 +237,9 @@ func checkNames(p *experiment.Plugin, names []string) error {
 	known := p.Microbenchmarks
 	for _, name := range names {
 		if len(known) > 0 && name != record.MicroSetup && !slices.Contains(known, name) {
-			return app.Usagef("%s has no microbenchmark %q%s; it has %s, and %s alone",
-				p.Identity.Name, name,
-				suggest.For(name, append(slices.Clone(known), record.MicroSetup)),
-				strings.Join(known, ", "), record.MicroSetup)
+			return app.Usagef("%s has no microbenchmark %q; it has %s, and %s alone%s",
+				p.Identity.Name, name, strings.Join(known, ", "), record.MicroSetup,
+				suggest.For(name, append(slices.Clone(known), record.MicroSetup)))
 		}
 	}
 	return nil

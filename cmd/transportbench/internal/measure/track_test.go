@@ -39,6 +39,7 @@ axes:
 	require.NoError(t, err)
 	plan, err := experiment.Expand(spec, m)
 	require.NoError(t, err)
+	require.Empty(t, plan.Notes, "nothing is wrong with a file that asks for both tracks")
 	var cells []string
 	for _, c := range plan.Cells {
 		cells = append(cells, c.Config.Transport+" "+c.Config.Profile+" "+c.Config.Track.String()+
