@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/transport"
 )
 
 // screen shows nothing.
@@ -95,5 +98,18 @@ func TestExpected(t *testing.T) {
 	bare := e.Expected(list)
 	require.Greater(t, bare, windows)
 	e.Beside = runner.Beside{}
-	require.Greater(t, e.Expected(list), bare, "overhead and floors")
+	without := e.Expected(list)
+	require.Greater(t, without, bare, "overhead and floors")
+
+	// A reading of the tool that a transport declares stands on both sides of each window.
+	tools := t.TempDir()
+	t.Setenv("PATH", tools)
+	require.NoError(t, os.WriteFile(filepath.Join(tools, "measures"), nil, 0o755))
+	list[0].Plugin.Info.References = []transport.Reference{{Tool: "measures",
+		Depth: transport.DepthAny, Takes: time.Second}}
+	e.Beside.Witness = true
+	readings := 2 * time.Duration(list[0].Config.Repeats) * time.Second
+	require.GreaterOrEqual(t, e.Expected(list), without+readings)
+	list[0].Plugin.Info.References[0].Tool = "absent"
+	require.Equal(t, without, e.Expected(list))
 }

@@ -71,7 +71,11 @@ type PairedResult struct {
 
 // Expected returns about how long the fewest repeats of the test take.
 func (t *PairedTest) Expected(b Beside) time.Duration {
-	p := Plan{Cells: []Cell{{Config: t.A.Config}, {Config: t.B.Config}}, Repeats: t.MinRepeats}
+	p := Plan{Repeats: t.MinRepeats}
+	for _, side := range []*Side{&t.A, &t.B} {
+		p.Cells = append(p.Cells, Cell{Config: side.Config,
+			declared: &side.Plugins[side.Config.Transport].Info})
+	}
 	return p.Expected(b)
 }
 

@@ -17,8 +17,10 @@ import (
 
 // pairedTest compares 1 with 2 calls in flight, of throughputs a and b with a relative spread.
 func pairedTest(r *rand.Rand, a, b, spread float64) *PairedTest {
+	plugins := Plugins{config.Default().Transport: {}}
 	d := &PairedTest{
-		A: Side{Config: config.Default()}, B: Side{Config: config.Default()},
+		A:        Side{Config: config.Default(), Plugins: plugins},
+		B:        Side{Config: config.Default(), Plugins: plugins},
 		StopRule: compare.StopRule{Within: 0.01, MinRepeats: 6, MaxRepeats: 100},
 		Compare:  compare.Defaults(),
 		Begin:    func(string, int) runner.Observer { return nil },

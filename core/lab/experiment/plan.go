@@ -17,6 +17,7 @@ import (
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // Cell is one configuration of a sweep.
@@ -31,6 +32,7 @@ type Cell struct {
 	Reference int     `json:"reference,omitempty"`
 
 	isReference bool
+	declared    *transport.Info // of the plugin
 	flat        map[string]string
 	given       map[string]string // the options that the sweep sets and the transport has
 }
@@ -387,7 +389,7 @@ func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cel
 			}
 		}
 	}
-	c.given = maps.Clone(own)
+	c.declared, c.given = &p.Info, maps.Clone(own)
 	for _, l := range layers {
 		maps.Copy(c.given, l.Values)
 	}
@@ -462,7 +464,7 @@ func (c *Cell) Expected(b runner.Beside) time.Duration {
 	}
 	one := c.Config
 	one.Repeats = 1
-	return runner.Expected(one, b)
+	return runner.Expected(one, c.declared, b)
 }
 
 // Expected returns about how long the sweep takes.

@@ -80,7 +80,7 @@ func (e *Engine) Expected(jobs []Job) (total time.Duration) {
 		j := &jobs[i]
 		if req, err := e.request(Run{Plugin: j.Plugin, Config: j.Config}); err == nil &&
 			runner.Check(req) == nil {
-			total += runner.Expected(j.Config, e.Beside)
+			total += runner.Expected(j.Config, &j.Plugin.Info, e.Beside)
 		}
 	}
 	return total

@@ -29,6 +29,12 @@ import (
 	"transportbench/core/transport"
 )
 
+// references are the tools that real transports declare, with the times that they take.
+var references = map[string]transport.Reference{
+	"ucxam": {Tool: "ucx_perftest", Depth: transport.DepthAny, Takes: 120 * time.Millisecond},
+	"ofi":   {Tool: "fi_pingpong", Depth: transport.DepthOne, Takes: 390 * time.Millisecond},
+}
+
 // Main runs the tests of a package whose binary is a plugin, too: under a plugin's name it answers
 // `describe`. It is also the hidden command that loads a processor, and a process that starts one.
 // act, unless it is nil, may be another process, of whose plugin it gets the name, or an empty one.
@@ -118,6 +124,16 @@ func describePlugin(name string) int {
 			d.Described.Options = append(d.Described.Options,
 				transport.Option{Name: option, Type: transport.TypeString,
 					Default: defaults[option], Help: "of the real transport"})
+			if option == "address" {
+				d.Described.Roles.Address = option
+			}
+		}
+		if declared, has := references[name]; has {
+			declared.Package, declared.Version = "tools", []string{declared.Tool}
+			declared.Name, declared.Unit = declared.Tool, 1
+			declared.Reading, declared.Quantity = `(?P<samples>.+) (?P<value>.+)`,
+				transport.HalfRoundTrip
+			d.Described.References = []transport.Reference{declared}
 		}
 	case "other":
 		d.Described.Options = []transport.Option{{Name: "pages", Type: transport.TypeInt,

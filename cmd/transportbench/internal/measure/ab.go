@@ -102,6 +102,9 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 		return app.Usagef("--%s: ab takes one value; put options that differ into --a and --b",
 			base.Axes[0].Name)
 	}
+	if err := s.check(); err != nil {
+		return err
+	}
 	if err := s.join(cmd.Context()); err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func compareSides(a *app.App, cmd *cobra.Command, f *abFlags) error {
 	if err := s.resolve(cmd.Context(), b1, base, f.b); err != nil {
 		return err
 	}
-	if err := s.ready(experiment.Size([]experiment.Job{{Config: a1.Config},
+	if err := s.room(experiment.Size([]experiment.Job{{Config: a1.Config},
 		{Config: b1.Config}})); err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func (r *runs) missingCells() []set.Cell {
 // all runs the selected transports. An interrupt ends it early, and is
 // returned separately because complete results remain.
 func (r *runs) all(ctx context.Context) (interrupted, err error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	if err := r.join(ctx); err != nil {
 		return nil, err
 	}
@@ -164,7 +167,7 @@ func (r *runs) all(ctx context.Context) (interrupted, err error) {
 		return nil, err
 	}
 	size := experiment.Size(jobs)
-	if err := r.ready(size); err != nil {
+	if err := r.room(size); err != nil {
 		return nil, err
 	}
 	if lasts := r.engine.Expected(jobs); lasts >= longRun {

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"path/filepath"
@@ -77,12 +76,11 @@ func (s *session) place(req *runner.Request) error {
 	return s.cluster.Place(req)
 }
 
-// ready checks that results of up to size bytes can be written and that this host can start ranks,
-// and reads what there is to know of it.
-func (s *session) ready(size int64) error {
+// check checks that results can be written and that this host can start ranks, and reads what there
+// is to know of it. Commands that know their directory check before other hosts join.
+func (s *session) check() error {
 	s.engine.Dir = s.settings.Out
-	err := cmp.Or(result.CheckWritable(s.engine.Dir), result.CheckRoom(s.engine.Dir, size))
-	if err != nil {
+	if err := result.CheckWritable(s.engine.Dir); err != nil {
 		return &config.SourceError{Problem: err.Error(), Err: err}
 	}
 	if err := s.engine.ReadMachine(); err != nil {
@@ -92,6 +90,22 @@ func (s *session) ready(size int64) error {
 		return app.Usagef("%s", app.OneLine(err))
 	}
 	return nil
+}
+
+// room checks that there is room for results of up to size bytes.
+func (s *session) room(size int64) error {
+	if err := result.CheckRoom(s.engine.Dir, size); err != nil {
+		return &config.SourceError{Problem: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// ready is check, and then room.
+func (s *session) ready(size int64) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.room(size)
 }
 
 // findPlugin finds the plugin of a transport for the engine.

@@ -1,11 +1,11 @@
 package runner
 
 import (
-	"net/netip"
 	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/witness"
+	"transportbench/core/transport"
 )
 
 // Beside says what a run measures beside its windows.
@@ -41,20 +41,15 @@ const remeasuredShare = 0.1
 // Start returns about how long it takes to start, to connect and to close so many ranks.
 func Start(ranks int) time.Duration { return launchBase + time.Duration(ranks)*rankTime }
 
-// Expected returns about how long a run takes.
-func Expected(c config.Config, b Beside) time.Duration {
+// Expected returns about how long a run takes. declared is what its transport says of itself.
+func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration {
 	fill := float64(c.TotalKeys()) * (c.ValueSize.Mean() + 64) / usualFill
 	launch := Start(c.Ranks) +
 		time.Duration(fill*float64(time.Second)) + min(time.Duration(c.Warmup), steadyTime)
 	window := windowTime(c, b)
 	if b.Witness {
-		bound := "" // what the transport declares is not known yet
-		for _, value := range c.Options {
-			if _, err := netip.ParseAddr(value); err == nil {
-				bound = value
-			}
-		}
-		find, reading := witness.Expected(nil, witnessLoad(c, bound))
+		find, reading := witness.Expected(declared.References,
+			witnessLoad(c, c.Options[declared.Roles.Address]))
 		launch += find
 		window += 2 * reading
 	}
