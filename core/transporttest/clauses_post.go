@@ -46,8 +46,7 @@ func postCopies(t *trial) {
 	c, a, b := t.pair(layout{})
 	b.onRequest = func(e transport.Event) {
 		payload := slices.Clone(e.Payload)
-		taken,
-			err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
+		taken, err := b.worker.Post([]transport.Op{{Kind: transport.OpReply, Peer: e.Peer,
 			Token: e.Token, Payload: payload}})
 		require.NoError(t, err, "Post of a reply")
 		overwrite(payload)

@@ -25,8 +25,7 @@ func inDevice(f fake, spoil func(*faultyDevice)) fake {
 func sending(f fake, spoil func(*faultyDevice)) fake {
 	f = inDevice(f, spoil)
 	f.properties = func(p *transport.Properties) {
-		p.Capabilities.DeviceMemory,
-			p.Capabilities.DeviceSend = true, true
+		p.Capabilities.DeviceMemory, p.Capabilities.DeviceSend = true, true
 	}
 	return f
 }

@@ -54,8 +54,7 @@ func TestWaitForAnyPeer(t *testing.T) {
 			require.Equal(t, 1, n)
 			require.Equal(t, transport.PeerID(id), events[0].Peer)
 
-			taken,
-				err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: events[0].Peer,
+			taken, err := w.Post([]transport.Op{{Kind: transport.OpCall, Peer: events[0].Peer,
 				Payload: make([]byte, 1<<20)}})
 			require.NoError(t, err)
 			require.Equal(t, 1, taken)
@@ -85,8 +84,7 @@ func TestFailedSend(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, _ := withPeers(t, directPeers+1)
 			post := func() {
-				taken,
-					err := w.Post([]transport.Op{
+				taken, err := w.Post([]transport.Op{
 					{Kind: transport.OpCall, Peer: 1, Payload: make([]byte, c.size)}})
 				require.NoError(t, err)
 				require.Equal(t, 1, taken)

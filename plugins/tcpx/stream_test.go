@@ -18,8 +18,7 @@ func TestInlineMessagesKeepTheirPlace(t *testing.T) {
 	require.Equal(t, 1024, limit)
 	sizes := []int{10, limit, limit + 1, 1, 100_000, 0, limit, 40_000, 7}
 	for i, size := range sizes {
-		taken,
-			err := a.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(i),
+		taken, err := a.Post([]transport.Op{{Kind: transport.OpCall, Token: transport.Token(i),
 			Payload: bytes.Repeat([]byte{byte(i)}, size)}})
 		require.NoError(t, err)
 		require.Equal(t, 1, taken)

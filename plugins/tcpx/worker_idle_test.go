@@ -20,8 +20,7 @@ func oneCall(t *testing.T, a, b *worker, size int) {
 		n, err := b.Poll(events)
 		require.NoError(t, err)
 		for _, e := range events[:n] {
-			taken,
-				err := b.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
+			taken, err := b.Post([]transport.Op{{Kind: transport.OpReply, Token: e.Token,
 				Payload: make([]byte, size)}})
 			require.NoError(t, err)
 			require.Equal(t, 1, taken)

@@ -92,29 +92,23 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 		},
 		"--launches: 11 is out of range (0 to 10)": func(c *Config) { c.Launches = 11 },
 		"--daemons: 3 daemons for 2 keys": func(c *Config) {
-			c.Daemons,
-				c.Keys = 3, 2
+			c.Daemons, c.Keys = 3, 2
 		},
 		"--pattern: cannot be combined with a mix": func(c *Config) {
-			c.Mix,
-				c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}}
+			c.Mix, c.Pattern = Mix{{OpRead, 1}}, Pattern{{OpRead, 1}}
 		},
 		"--hot-keys: 1 of the keys leaves no cold keys": func(c *Config) {
-			c.Distribution,
-				c.HotKeys = DistributionHotspot, 1
+			c.Distribution, c.HotKeys = DistributionHotspot, 1
 		},
 		"--bytes-per-token: needs --tokens-per-block": func(c *Config) { c.BytesPerToken = 4 },
 		"--value-size: differs from the 512 of": func(c *Config) {
-			c.TokensPerBlock,
-				c.BytesPerToken = 128, 4
+			c.TokensPerBlock, c.BytesPerToken = 128, 4
 		},
 		"--ranks: 0 is out of range (1 to 1024)": func(c *Config) {
-			c.Topology,
-				c.Ranks = TopologyMeshDirect, 0
+			c.Topology, c.Ranks = TopologyMeshDirect, 0
 		},
 		"--remote-share: has no effect with one rank": func(c *Config) {
-			c.Topology, c.Ranks,
-				c.RemoteShare = TopologyMeshDirect, 1, 1
+			c.Topology, c.Ranks, c.RemoteShare = TopologyMeshDirect, 1, 1
 		},
 		`--pattern: "reed" is not one of`: func(c *Config) {
 			c.Pattern = Pattern{{"reed", 1}}

@@ -68,8 +68,7 @@ func TestPlacementOptions(t *testing.T) {
 	}
 
 	for text, want := range map[string]Interleave{"none": "", "send-poll": InterleaveSendPoll} {
-		c, _,
-			err := Resolve(Layer{Values: map[string]string{"interleave": text,
+		c, _, err := Resolve(Layer{Values: map[string]string{"interleave": text,
 			"topology": TopologyMeshProxied}})
 		require.NoError(t, err)
 		require.Equal(t, want, c.Interleave)
@@ -91,28 +90,23 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 			c.Interleave = "poll"
 		},
 		"--cpus: cannot be combined with --pin=false": func(c *Config) {
-			c.CPUs,
-				c.Pin = "daemons=0,clients=1", false
+			c.CPUs, c.Pin = "daemons=0,clients=1", false
 		},
 		"--numa: cannot be combined with --pin=false": func(c *Config) {
-			c.NUMA,
-				c.Pin = "0", false
+			c.NUMA, c.Pin = "0", false
 		},
 		"--numa: cannot be combined with --cpus": func(c *Config) {
-			c.CPUs,
-				c.NUMA = "daemons=0,clients=1", "0"
+			c.CPUs, c.NUMA = "daemons=0,clients=1", "0"
 		},
 		"--servers: 1024 is out of range": func(c *Config) {
 			c.Servers = 1024
 		},
 		"--servers: cannot be combined with --topology=mesh-direct, where every rank serves; use " +
 			"--topology client-server, or leave it out": func(c *Config) {
-			c.Servers,
-				c.Topology = 2, TopologyMeshDirect
+			c.Servers, c.Topology = 2, TopologyMeshDirect
 		},
 		"--servers: cannot be combined with --traffic=incast:2": func(c *Config) {
-			c.Servers,
-				c.Ranks, c.Traffic = 2, 3, "incast:2"
+			c.Servers, c.Ranks, c.Traffic = 2, 3, "incast:2"
 		},
 		"--servers: 2 serving ranks leave none of 2 ranks to call;": func(c *Config) {
 			c.Servers = 2
@@ -121,16 +115,13 @@ func TestPlacementOptionsThatExcludeOthers(t *testing.T) {
 			c.Delegate = true
 		},
 		"--delegate: cannot be combined with --service=echo": func(c *Config) {
-			c.Delegate,
-				c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1
+			c.Delegate, c.Daemons, c.Service, c.ReadRatio = true, 2, ServiceEcho, 1
 		},
 		"--idle: park cannot be combined with --delegate=true": func(c *Config) {
-			c.Delegate,
-				c.Daemons, c.Idle = true, 2, IdlePark
+			c.Delegate, c.Daemons, c.Idle = true, 2, IdlePark
 		},
 		"--interleave: cannot be combined with --topology=mesh-direct": func(c *Config) {
-			c.Topology,
-				c.Interleave = TopologyMeshDirect, InterleaveSendPoll
+			c.Topology, c.Interleave = TopologyMeshDirect, InterleaveSendPoll
 		},
 		"--interleave: cannot be combined with --flush=immediate": func(c *Config) {
 			c.Topology, c.Interleave, c.Flush = TopologyMeshProxied, InterleaveSendPoll,

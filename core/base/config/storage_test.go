@@ -52,13 +52,11 @@ func TestCheckStorage(t *testing.T) {
 		"--storage-lanes: has no effect without": func(c *Config) { c.StorageLanes = 4 },
 		"--storage-lanes: -1 is out of range":    func(c *Config) { c.StorageLanes = -1 },
 		"--read-delay: cannot be combined with --service=echo": func(c *Config) {
-			c.Service, c.ReadRatio,
-				c.ReadDelay = ServiceEcho, 1, "1ms"
+			c.Service, c.ReadRatio, c.ReadDelay = ServiceEcho, 1, "1ms"
 		},
 		"--write-delay: \"soon\" is not a delay": func(c *Config) { c.WriteDelay = "soon" },
 		"--read-delay: 1000 calls in flight": func(c *Config) {
-			c.InFlight, c.ReadDelay,
-				c.StorageLanes = 1000, "20ms", 2
+			c.InFlight, c.ReadDelay, c.StorageLanes = 1000, "20ms", 2
 		},
 	} {
 		c := Default()

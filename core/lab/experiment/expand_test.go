@@ -77,8 +77,7 @@ func TestSpecOfEveryFormatIsTheSame(t *testing.T) {
 	toml, err := ParseSpec("s.toml", []byte("repeats = 3\nlimit = \"1m\"\n[base]\nin-flight = "+
 		"4\n[axes]\ntransport = [\"shm\", \"erpc\"]\n"))
 	require.NoError(t, err)
-	json,
-		err := ParseSpec("s.json",
+	json, err := ParseSpec("s.json",
 		[]byte(
 			`{"repeats": 3, "limit": "1m", "base": {"in-flight": 4}, "axes": {"transport": ["shm", "erpc"]}}`))
 	require.NoError(t, err)

@@ -30,8 +30,7 @@ func TestDelegation(t *testing.T) {
 			require.NoError(t, c.ValueSize.Set("uniform:0-3000"))
 		},
 		"delays": func(c *config.Config) {
-			c.ReadDelay, c.WriteDelay,
-				c.StorageLanes = "20us", "exponential:10us", 2
+			c.ReadDelay, c.WriteDelay, c.StorageLanes = "20us", "exponential:10us", 2
 		},
 	}
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshDirect,

@@ -28,8 +28,7 @@ func TestGroup(t *testing.T) {
 		"open loop":   func(c *config.Config) { c.Rate = 2000 },
 		"mesh-direct": func(c *config.Config) { c.Topology = config.TopologyMeshDirect },
 		"mesh-proxied": func(c *config.Config) {
-			c.Topology,
-				c.InFlight = config.TopologyMeshProxied, 1
+			c.Topology, c.InFlight = config.TopologyMeshProxied, 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

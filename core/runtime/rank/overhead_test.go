@@ -26,8 +26,7 @@ func BenchmarkOverhead(b *testing.B) {
 		set  func(*config.Config)
 	}{
 		{"echo", func(c *config.Config) {
-			c.Service, c.ReadRatio,
-				c.VerifyEvery = config.ServiceEcho, 1, 16
+			c.Service, c.ReadRatio, c.VerifyEvery = config.ServiceEcho, 1, 16
 		}},
 		{"pingpong", func(c *config.Config) { c.ReadRatio = 1 }},
 		{"kv", func(*config.Config) {}},

@@ -35,8 +35,7 @@ func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"uniform": func(*config.Config) {},
 		"zipfian": func(c *config.Config) {
-			c.Distribution,
-				c.ReadRatio = config.DistributionZipfian, 0.9
+			c.Distribution, c.ReadRatio = config.DistributionZipfian, 0.9
 		},
 		"sequential": func(c *config.Config) {
 			c.Distribution = config.DistributionSequential

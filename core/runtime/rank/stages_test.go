@@ -70,8 +70,7 @@ func TestStages(t *testing.T) {
 		"immediate flush": func(c *config.Config) { c.Flush = config.FlushImmediate },
 		"many":            func(c *config.Config) { c.Ranks, c.Daemons, c.Clients = 3, 2, 2 },
 		"mesh": func(c *config.Config) {
-			c.Topology,
-				c.RemoteShare = config.TopologyMeshDirect, 0.5
+			c.Topology, c.RemoteShare = config.TopologyMeshDirect, 0.5
 		},
 		"echo": func(c *config.Config) {
 			c.Service, c.ReadRatio = config.ServiceEcho,

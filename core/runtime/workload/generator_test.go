@@ -97,8 +97,7 @@ func TestReadRatio(t *testing.T) {
 		for _, ratio := range []float64{0, 0.05, 0.5, 0.95, 1} {
 			t.Run(fmt.Sprintf("%s/%g", distribution, ratio), func(t *testing.T) {
 				g := generator(t, 0, func(c *config.Config) {
-					c.Distribution,
-						c.ReadRatio = distribution, ratio
+					c.Distribution, c.ReadRatio = distribution, ratio
 				})
 				reads := 0.0
 				for _, r := range draw(g, draws) {
@@ -119,8 +118,7 @@ func TestReadRatio(t *testing.T) {
 func TestReadsAreIndependentOfKeys(t *testing.T) {
 	for _, distribution := range []string{config.DistributionUniform, config.DistributionZipfian} {
 		g := generator(t, 0, func(c *config.Config) {
-			c.Distribution, c.Keys,
-				c.ReadRatio = distribution, 37, 0.3
+			c.Distribution, c.Keys, c.ReadRatio = distribution, 37, 0.3
 		})
 		table := newTable(2, 37)
 		for _, r := range draw(g, 400_000) {

@@ -57,8 +57,7 @@ func TestHotspotIsHotspot(t *testing.T) {
 func TestHotspotTestCanFail(t *testing.T) {
 	edit := func(share float64) func(*config.Config) {
 		return func(f *config.Config) {
-			f.Distribution, f.Keys,
-				f.HotShare = config.DistributionHotspot, 100, share
+			f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share
 		}
 	}
 	want := hotspotProbabilities(100, 20, 0.8)
@@ -71,14 +70,12 @@ func TestHotspotTestCanFail(t *testing.T) {
 
 func TestHotspotEnds(t *testing.T) {
 	g := generator(t, 0, func(f *config.Config) {
-		f.Distribution,
-			f.Keys = config.DistributionHotspot, 1
+		f.Distribution, f.Keys = config.DistributionHotspot, 1
 	})
 	require.Equal(t, []uint64{1000}, countKeys(g, 1, 1000))
 	for share, hot := range map[float64]bool{0: false, 1: true} {
 		g := generator(t, 0, func(f *config.Config) {
-			f.Distribution, f.Keys,
-				f.HotShare = config.DistributionHotspot, 100, share
+			f.Distribution, f.Keys, f.HotShare = config.DistributionHotspot, 100, share
 		})
 		p := newPermutation(100)
 		isHot := map[uint64]bool{}
@@ -182,8 +179,7 @@ func TestSequentialIsSequential(t *testing.T) {
 	}
 	// The distribution is uniform and more even than chance, with a chi-squared of 0.
 	even := countKeys(generator(t, 0, func(f *config.Config) {
-		f.Distribution,
-			f.Keys = config.DistributionSequential, 100
+		f.Distribution, f.Keys = config.DistributionSequential, 100
 	}), 100, 10_000)
 	probability := make([]float64, 100)
 	for i := range probability {

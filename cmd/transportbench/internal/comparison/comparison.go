@@ -242,8 +242,7 @@ func (c *Flags) writeComment(ctx context.Context, report *compare.Report) error 
 		return err
 	}
 	err := files.Write(ctx, c.comment, func(w io.Writer) error {
-		_,
-			err := text.WriteTo(w)
+		_, err := text.WriteTo(w)
 		return err
 	})
 	return app.BadOutput("--comment", err)

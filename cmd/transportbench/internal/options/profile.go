@@ -45,8 +45,7 @@ func Profiles() config.Layer {
 
 // ProfileConfig applies a profile to the defaults. Its error names the wrong option.
 func ProfileConfig(p config.Profile) (config.Config, error) {
-	c, _,
-		err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) {
+	c, _, err := config.Resolve(config.Layer{Profile: func(string) (config.Profile, error) {
 		return p,
 			nil
 	}, ReadFile: files.ReadArgument})

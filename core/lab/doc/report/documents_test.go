@@ -65,5 +65,6 @@ func TestDocumentRows(t *testing.T) {
 	require.InDelta(t, 50, rows[0].Theirs.W, 1e-9)
 	require.Nil(t, rows[1].Ours)
 	require.InDelta(t, 100, rows[1].Theirs.X, 1e-9)
-	require.Equal(t, 5, strings.Count(string(drawn.HTML), "<tr>"), "two rows of each line, and the head")
+	require.Equal(t, 5, strings.Count(string(drawn.HTML), "<tr>"),
+		"two rows of each line, and the head")
 }

@@ -70,8 +70,12 @@ func TestFilters(t *testing.T) {
 	b.await(`document.getElementById("shown").textContent === "20 of 30 cells"`)
 	require.Equal(t, "14,14,14", eval[string](b, points))
 	require.Equal(t, 4, eval[int](b, `document.querySelectorAll(".card").length`))
-	require.Zero(t, eval[int](b, `[...document.querySelectorAll(".heat tbody tr:not([hidden])")].filter((r) => r.textContent.trim().startsWith("copyrpc")).length`))
-	require.Zero(t, eval[int](b, `[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
+	require.Zero(t,
+		eval[int](b,
+			`[...document.querySelectorAll(".heat tbody tr:not([hidden])")].filter((r) => r.textContent.trim().startsWith("copyrpc")).length`))
+	require.Zero(t,
+		eval[int](b,
+			`[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
 
 	name := eval[string](b,
 		`[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
@@ -94,7 +98,8 @@ func TestScalesAndMetrics(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
 	// Go draws the heat map with throughput; redrawn in the browser it is the same.
-	text := `[...document.querySelectorAll(".heat a")].map((a) => a.className + a.textContent).join("|")`
+	text :=
+		`[...document.querySelectorAll(".heat a")].map((a) => a.className + a.textContent).join("|")`
 	drawn := eval[string](b, text)
 	require.Contains(t, drawn, "100%")
 	eval[bool](b, `paintHeat(); true`)
@@ -178,7 +183,8 @@ func TestCellPage(t *testing.T) {
 	b.open(page)
 	for _, cell := range []int{0, 17, 29} {
 		eval[bool](b, fmt.Sprintf(`location.hash = "cell-%d"; true`, cell))
-		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`, doc.Cells.Names[cell]))
+		b.await(fmt.Sprintf(`document.querySelector("#page h2")?.textContent === %q`,
+			doc.Cells.Names[cell]))
 		text := eval[string](b, `document.getElementById("page").innerText`)
 		for _, part := range []string{"Analysis", "Figures", "Checks", "Raw samples",
 			"Configuration", "Environment", "Some CPU", "in_flight", "Percentiles"} {
@@ -267,7 +273,8 @@ func TestFormatInBrowser(t *testing.T) {
 	for _, unit := range []string{"ns", "op/s", "B/s", "ratio", "ns/op", "token/s"} {
 		for e := -6.0; e < 12; e += 0.37 {
 			v := math.Pow(10, e)
-			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)), append(want, format.Number(v, unit))
+			calls, want = append(calls, fmt.Sprintf("number(%v, %q)", v, unit)),
+				append(want, format.Number(v, unit))
 		}
 	}
 	// Values halfway between two figures, and next to that.

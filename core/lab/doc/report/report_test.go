@@ -289,7 +289,8 @@ func TestUnreadableResults(t *testing.T) {
 	s := fakeSet(t, loads()[:2], 6, 1)
 	require.NoError(t, os.Remove(filepath.Join(s.Source, s.Cells[0].Files[0].Name)))
 	p := build(t, s)
-	require.Contains(t, strings.Join(detailsIn(t, rendered(t, p), p.doc)[0].Parts, ""), "results of this cell cannot be read")
+	require.Contains(t, strings.Join(detailsIn(t, rendered(t, p), p.doc)[0].Parts, ""),
+		"results of this cell cannot be read")
 	require.NotNil(t, metricIn(t, p.doc, result.Throughput).Values[0])
 }
 

@@ -44,7 +44,8 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 			want := group.List[i]
 			for _, m := range p.doc.Metrics {
 				if m.Name == group.Metric {
-					require.Equal(t, want.Metric.Median, m.Values[cell].Median, "%s %s", p.doc.Cells.Label[cell], group.Metric)
+					require.Equal(t, want.Metric.Median, m.Values[cell].Median, "%s %s",
+						p.doc.Cells.Label[cell], group.Metric)
 					require.Equal(t, want.Metric.N, m.Values[cell].N)
 				}
 			}

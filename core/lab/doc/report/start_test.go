@@ -112,9 +112,13 @@ func TestNetworksInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, s)))
 	points := func(title string) [][]float64 {
-		return eval[[][]float64](b, `scalingLines(report.doc.scalings.find((s) => s.title === "`+title+`")).map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
+		return eval[[][]float64](b, `scalingLines(report.doc.scalings.find((s) => s.title === "`+
+			title+`")).map((l) => [...l.points.map((p) => p.x), ...l.points.map((p) => p.y)])`)
 	}
-	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}}, points("Loss against p99"), "with no delay, and with 500 us")
-	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}}, points("Delay against goodput"), "without loss, and with 1%")
-	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`), "Loss against p99")
+	require.ElementsMatch(t, [][]float64{{0, 1, 10, 1000, 2000, 3000}, {0, 1, 5000, 4000}},
+		points("Loss against p99"), "with no delay, and with 500 us")
+	require.ElementsMatch(t, [][]float64{{0, 0.5, 1e6, 2e5}, {0, 0.5, 5e5, 2.5e5}},
+		points("Delay against goodput"), "without loss, and with 1%")
+	require.Contains(t, eval[string](b, `document.getElementById("scaling").innerText`),
+		"Loss against p99")
 }

@@ -52,8 +52,7 @@ func loopEvents(out *doc.Doc, ranks []result.RankLoop) {
 	var events []string
 	for _, name := range result.LoopEvents() {
 		if slices.ContainsFunc(ranks, func(l result.RankLoop) bool {
-			_,
-				has := l.PerLoop[name]
+			_, has := l.PerLoop[name]
 			return has
 		}) {
 			events = append(events, name)

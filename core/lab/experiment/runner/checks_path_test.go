@@ -101,8 +101,7 @@ var pathCases = []checkCase{
 	{"path", func(e *evidence) {
 		statePorts(e, "mlx5_0", "mlx5_1", 1)
 		each(e, func(r *result.Repeat) {
-			r.Ranks[0].Carried.Counters,
-				r.Ranks[1].Carried.Counters = nil, nil
+			r.Ranks[0].Carried.Counters, r.Ranks[1].Carried.Counters = nil, nil
 		})
 	}, 1, "verbs over mlx5_0/1, verbs over mlx5_1/1: in 6 windows, the RDMA port carried 0 B of " +
 		"128 MB"},
@@ -168,8 +167,7 @@ func TestPathPasses(t *testing.T) {
 				}
 			})
 			each(e, func(r *result.Repeat) {
-				r.Ranks[0].Carried,
-					r.Ranks[1].Carried = &record.Carried{}, &record.Carried{}
+				r.Ranks[0].Carried, r.Ranks[1].Carried = &record.Carried{}, &record.Carried{}
 			})
 		}, "not judged: tcp over lo: the windows carried too little"},
 		"nothing stated": {func(*evidence) {}, "does not state what carries its bytes"},

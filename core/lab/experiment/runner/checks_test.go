@@ -278,8 +278,7 @@ func TestChecksFail(t *testing.T) {
 		}, 0.05, "no processor is left"},
 		{"fairness", func(e *evidence) {
 			each(e, func(r *result.Repeat) {
-				r.Ranks[1].Clients[1].Reads,
-					r.Ranks[1].Clients[1].Writes = 0, 100_000
+				r.Ranks[1].Clients[1].Reads, r.Ranks[1].Clients[1].Writes = 0, 100_000
 			})
 		}, 0.1 / 0.55, "0.18 of the median client's rate; latencies are those of the others"},
 		{"storm", func(e *evidence) {
@@ -831,8 +830,7 @@ func TestRateAllowsForCallsInFlight(t *testing.T) {
 	require.Contains(t, f.Message, "use a lower --rate")
 	// more than can be in flight
 	each(&e, func(r *result.Repeat) {
-		r.Ranks[1].Clients[0].Reads,
-			r.Ranks[1].Clients[0].Drained = 500, 1000
+		r.Ranks[1].Clients[0].Reads, r.Ranks[1].Clients[0].Drained = 500, 1000
 	})
 	require.False(t, findCheck(t, e, "rate").OK)
 }

@@ -44,12 +44,10 @@ func TestLimits(t *testing.T) {
 			c.ValueSize, p.Properties.Limits.MaxPayload = config.FixedSize(1<<20), 0
 		}, "", ""},
 		{"as many in flight", func(c *config.Config, p *record.Prepared) {
-			c.InFlight,
-				p.Properties.Limits.InFlight = 8, 8
+			c.InFlight, p.Properties.Limits.InFlight = 8, 8
 		}, "", ""},
 		{"too many in flight", func(c *config.Config, p *record.Prepared) {
-			c.InFlight,
-				p.Properties.Limits.InFlight = 9, 8
+			c.InFlight, p.Properties.Limits.InFlight = 9, 8
 		},
 			"in-flight", "use --in-flight 8 or less"},
 		{"too many clients", func(c *config.Config, p *record.Prepared) {
@@ -57,8 +55,7 @@ func TestLimits(t *testing.T) {
 		},
 			"clients", "each daemon would have 2 clients"},
 		{"too many daemons", func(c *config.Config, p *record.Prepared) {
-			c.Daemons,
-				p.Properties.Limits.Peers = 3, 2
+			c.Daemons, p.Properties.Limits.Peers = 3, 2
 		},
 			"daemons", "each client would have 3 daemons, but transport shm takes 2 connections " +
 				"a worker; use fewer ranks or daemons"},
@@ -87,8 +84,7 @@ func TestLimits(t *testing.T) {
 			"3 clients with 4 calls in flight each share a connection, but transport shm takes 11"},
 		{"park", func(c *config.Config, p *record.Prepared) { c.Idle = config.IdlePark }, "", ""},
 		{"cannot park", func(c *config.Config, p *record.Prepared) {
-			c.Idle,
-				p.Waits = config.IdlePark, false
+			c.Idle, p.Waits = config.IdlePark, false
 		},
 			"idle", "cannot park a thread; use --idle auto"},
 	} {

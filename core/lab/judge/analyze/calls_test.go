@@ -154,8 +154,7 @@ func TestProcessorTime(t *testing.T) {
 	require.Nil(t, analysed(t, nil).Processor)
 	a := analysed(t, func(r *result.Result) {
 		each(r, func(d *record.DaemonReport, c *record.ClientReport) {
-			d.BusyNS,
-				c.BusyNS = 6e8, 4e8
+			d.BusyNS, c.BusyNS = 6e8, 4e8
 		})
 		for i := range r.Repeats {
 			r.Repeats[i].Ranks[0].Process.CPUNS = 1_500_000_000 // half a second of it in helpers

@@ -183,8 +183,7 @@ func TestVerdicts(t *testing.T) {
 			[]string{"8000 polling threads share 2 processors", "2.00 us", "1.00 M op/s at most"}},
 		{"disturbed", func(r *result.Result) {
 			each(r, func(d *record.DaemonReport, c *record.ClientReport) {
-				d.Thread.CPUNS,
-					c.Thread.CPUNS = 4e8, 4e8
+				d.Thread.CPUNS, c.Thread.CPUNS = 4e8, 4e8
 			})
 		},
 			ByProcessors, []string{"had a processor only 40% of the time"}},

@@ -26,8 +26,7 @@ func TestCompareHosts(t *testing.T) {
 	require.Equal(t, []Finding{{Name: "hosts", Value: "the same on a, bb and c", Status: OK,
 		Meaning: "Ranks find the same on each host."}}, alike)
 
-	unlike,
-		err := Compare([]Host{like("a", same),
+	unlike, err := Compare([]Host{like("a", same),
 		like("b", func(e *machine.Environment) { e.Volatile.Governor = "powersave" }),
 		like("c", func(e *machine.Environment) {
 			e.Identity.CPUs = 4

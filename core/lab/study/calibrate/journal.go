@@ -98,8 +98,7 @@ func createJournal(dir string, h header) (*journal, error) {
 	}
 	// The file appears with a complete header, so that every journal can be resumed.
 	if err := files.Replace(j.path, func(w io.Writer) error {
-		_,
-			err := w.Write(append(text, '\n'))
+		_, err := w.Write(append(text, '\n'))
 		return err
 	}); err != nil {
 		return nil, j.failed(err)

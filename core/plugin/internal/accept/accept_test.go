@@ -398,8 +398,7 @@ func TestFailureWinsOverItsReport(t *testing.T) {
 	for name, edit := range map[string]func(*record.Report){
 		"nothing recorded": func(r *record.Report) { *r = record.Report{} },
 		"no time": func(r *record.Report) {
-			r.Clients[0].ElapsedNS, r.Clients[0].Reads,
-				r.Clients[0].Writes = 0, 0, 0
+			r.Clients[0].ElapsedNS, r.Clients[0].Reads, r.Clients[0].Writes = 0, 0, 0
 		},
 		"an invalid report": func(r *record.Report) { r.Clients[0].Reads = math.MaxUint64 },
 	} {

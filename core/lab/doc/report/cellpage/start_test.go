@@ -43,7 +43,8 @@ func TestRates(t *testing.T) {
 		}
 		return result.Repeat{Ranks: []record.Report{report}}
 	}
-	r := &result.Result{Repeats: []result.Repeat{window([]uint64{10, 20, 30, 40}, []uint64{1, 1, 1, 1})}}
+	r := &result.Result{Repeats: []result.Repeat{
+		window([]uint64{10, 20, 30, 40}, []uint64{1, 1, 1, 1})}}
 	r.Config.Duration = config.Duration(2 * time.Second)
 	require.Equal(t, [][]float64{{22, 42, 62, 82}}, ratesOf(r)) // in 0.5 s each
 	r.Repeats[0] = window([]uint64{10, 20, 30, 40}, nil)
