@@ -7,7 +7,7 @@ import (
 	"transportbench/core/transport"
 )
 
-// Parts of the names of counters, for results of transports that did not say what a counter means.
+// Parts of the names of counters.
 var (
 	shortageNames = []string{"credit", "full", "stall", "receiver_not_ready", "held",
 		"sends_pending"}
@@ -15,26 +15,25 @@ var (
 	strangerNames = []string{"strangers", "forged"}
 )
 
-// addMeanings tells the meaning of counters by their names, if no counter of the result has one.
+// addMeanings tells the meaning of counters by their names in results of schema 2.0 and before,
+// which did not have it.
 func (r *Result) addMeanings() {
-	var lists [][]transport.Stat
+	if r.MigratedFrom == "" && !strings.HasPrefix(r.SchemaVersion, "2.0.") {
+		return
+	}
 	for i := range r.Repeats {
 		for _, c := range r.Repeats[i].Clients() {
-			lists = append(lists, c.Transport)
+			nameMeanings(c.Transport)
 		}
 		for _, d := range r.Repeats[i].Daemons() {
-			lists = append(lists, d.Transport)
+			nameMeanings(d.Transport)
 		}
 	}
-	for _, list := range lists {
-		if slices.ContainsFunc(list, func(s transport.Stat) bool { return s.Means != "" }) {
-			return
-		}
-	}
-	for _, list := range lists {
-		for i := range list {
-			list[i].Means = meaningOf(list[i].Name)
-		}
+}
+
+func nameMeanings(list []transport.Stat) {
+	for i := range list {
+		list[i].Means = meaningOf(list[i].Name)
 	}
 }
 

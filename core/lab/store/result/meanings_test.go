@@ -9,11 +9,11 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestMeanings: counters of results that say nothing of their meaning get it by their names, and
-// those of other results keep what they say.
+// TestMeanings: counters of results of a schema without meanings get them by their names, and those
+// of later results keep what their transports say, or do not say.
 func TestMeanings(t *testing.T) {
-	of := func(stats ...transport.Stat) *Result {
-		r := new(Result)
+	of := func(version string, stats ...transport.Stat) *Result {
+		r := &Result{SchemaVersion: version}
 		r.Repeats = []Repeat{{Ranks: []record.Report{{
 			Clients: []record.ClientReport{{Transport: stats}}}}}}
 		r.addMeanings()
@@ -24,10 +24,12 @@ func TestMeanings(t *testing.T) {
 		"receive_drops": transport.MeansRetransmission, "forged": transport.MeansStranger,
 		"posted": "",
 	} {
-		r := of(transport.Stat{Name: name})
+		r := of("2.0.0", transport.Stat{Name: name})
 		require.Equal(t, want, r.Repeats[0].Clients()[0].Transport[0].Means, name)
 	}
-	r := of(transport.Stat{Name: "room", Means: transport.MeansShortage},
-		transport.Stat{Name: "full"})
-	require.Empty(t, r.Repeats[0].Clients()[0].Transport[1].Means)
+	r := of(SchemaVersion, transport.Stat{Name: "full"})
+	require.Empty(t, r.Repeats[0].Clients()[0].Transport[0].Means)
+	r.MigratedFrom = "1.3.0"
+	r.addMeanings()
+	require.Equal(t, transport.MeansShortage, r.Repeats[0].Clients()[0].Transport[0].Means)
 }

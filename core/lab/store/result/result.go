@@ -15,7 +15,7 @@ import (
 )
 
 // SchemaVersion is the version that this package writes.
-const SchemaVersion = "2.0.0"
+const SchemaVersion = "2.1.0"
 
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/result"
@@ -182,35 +180,16 @@ func (d *Details) spectra(repeats []result.Repeat) error {
 
 // spectrum returns the values of the merged histograms at the shares of the grid.
 func spectrum(encoded []string) ([]float64, error) {
-	var merged *hdrhistogram.Histogram
-	for _, text := range encoded {
-		if text == "" {
-			continue
-		}
-		h, err := hdrhistogram.Decode([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("decoding histogram: %w", err)
-		}
-		if merged == nil {
-			merged = h
-		} else {
-			merged.Merge(h)
-		}
+	merged, err := result.Histograms(encoded...)
+	if err != nil {
+		return nil, err
 	}
-	if merged == nil {
-		return nil, nil
-	}
-	var percents []float64
+	var values []float64
 	for _, share := range Grid() {
-		if float64(merged.TotalCount())*(1-share) < enough {
+		if float64(merged.Count())*(1-share) < enough {
 			break
 		}
-		percents = append(percents, 100*share)
-	}
-	at := merged.ValueAtPercentiles(percents)
-	var values []float64
-	for _, p := range percents {
-		values = append(values, float64(at[p]))
+		values = append(values, float64(merged.Quantile(share)))
 	}
 	return values, nil
 }
