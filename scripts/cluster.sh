@@ -2,9 +2,10 @@
 # A cluster of hosts for tests: network, host name, IPC, processes and mounts of each are namespaces
 # of this machine, and a bridge joins them. Run it as root.
 #
-#	cluster.sh [-s] [-k] N               hosts h0 ... hN-1 at 10.78.0.1, 10.78.0.2, ..., until standard input ends
-#	cluster.sh [-s] [-k] N COMMAND...    the same, runs COMMAND on h0, and ends with its exit status
+#	cluster.sh [-o] [-s] [-k] N               hosts h0 ... hN-1 at 10.78.0.1, 10.78.0.2, ..., until standard input ends
+#	cluster.sh [-o] [-s] [-k] N COMMAND...    the same, runs COMMAND on h0, and ends with its exit status
 #
+#	-o  hosts are containers of one machine: they have its boot ID
 #	-s  starts Slurm: the controller on h0, a node on each host
 #	-k  starts sshd on each host; root may log in from each to each, by the names of the hosts
 #
@@ -20,12 +21,13 @@ fail() {
 	exit 1
 }
 
-slurm="" ssh=""
-while getopts sk option; do
+one="" slurm="" ssh=""
+while getopts osk option; do
 	case $option in
+	o) one=1 ;;
 	s) slurm=1 ;;
 	k) ssh=1 ;;
-	*) fail "usage: cluster.sh [-s] [-k] N [COMMAND...]" ;;
+	*) fail "usage: cluster.sh [-o] [-s] [-k] N [COMMAND...]" ;;
 	esac
 done
 if [ -z "${CLUSTER_INSIDE:-}" ]; then
@@ -62,7 +64,9 @@ until_true() {
 start_host() {
 	local name=h$1 outer
 	mkdir -p "$state/$name"
-	cat /proc/sys/kernel/random/uuid >"$state/$name/boot_id" # machines are told apart by it
+	local id=/proc/sys/kernel/random/uuid # machines are told apart by their boot IDs
+	[ -z "$one" ] || id=/proc/sys/kernel/random/boot_id
+	cat "$id" >"$state/$name/boot_id"
 	setpriv --pdeathsig KILL unshare --net --uts --ipc --pid --mount --fork --kill-child --mount-proc sh -ec "
 		hostname $name
 		mount --bind $state/hosts /etc/hosts

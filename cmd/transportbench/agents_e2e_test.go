@@ -439,6 +439,29 @@ func TestAgents(t *testing.T) {
 	})
 }
 
+// TestAgentsInContainers runs ranks in network namespaces of one machine, as in pods of a node: they
+// use the addresses by which they joined, and share out the processors of the machine.
+func TestAgentsInContainers(t *testing.T) {
+	inLongTests(t)
+	h := startNamespaces(t, 3, "-o")
+	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--share-machine", "--idle", "yield")
+	h.join(t, 1, ticket)
+	h.join(t, 2, ticket)
+	run.end(t) // checks of the rate may fail
+	r, err := result.Parse(run.stdout.Bytes())
+	require.NoError(t, err, run.output.String())
+	requireVerified(t, r)
+	require.Len(t, r.Hosts, 2)
+	require.Equal(t, r.Hosts[0].Machine, r.Hosts[1].Machine)
+	for _, host := range r.Hosts {
+		require.Equal(t, host.Address, host.Options["address"])
+	}
+	if processors := len(r.Hosts[0].CPUs); processors > 1 {
+		require.NotEqual(t, r.Placement[0].CPUs, r.Placement[1].CPUs)
+	}
+	h.requireIdle(t)
+}
+
 // TestAgentsOfOneMachine joins sixteen agents, whose ranks all connect to each other, and requires
 // the times that docs/hosts.md draws its curve from.
 func TestAgentsOfOneMachine(t *testing.T) {

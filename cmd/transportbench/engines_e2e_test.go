@@ -259,6 +259,26 @@ func TestEngines(t *testing.T) {
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
 }
 
+// TestLostHostsOfSlurm cuts a host off whose task srun then cannot end: srun waits for it, and when
+// it has ended, Slurm has no job left.
+func TestLostHostsOfSlurm(t *testing.T) {
+	inLongTests(t)
+	c := startCluster(t, 3)
+	run := c.start(t, 0, nil, "run", "--launch", "srun -N2 -w h1,h2 --ntasks-per-node=1",
+		"--transport", "tcpx", "--json", "--out", t.TempDir(), "--duration", "500ms", "--warmup",
+		"20ms", "--repeats", "200", "--launches", "1")
+	run.output.await(t, "repeat 2 of 200")
+	c.cable(t, 2, "down")
+	require.Equal(t, 1, run.end(t))
+	require.Contains(t, run.output.String(), "host h2 is lost: ")
+	require.Contains(t, run.output.String(), "srun: Job step aborted")
+	require.NotContains(t, run.output.String(), "killed")
+	require.Eventually(t, func() bool { // the job completes once Slurm has given up the node
+		_, jobs, _ := c.run(t, "squeue", "--noheader")
+		return jobs == ""
+	}, 40*time.Second, 200*time.Millisecond, "a job is left")
+}
+
 // requireHosts checks the result of a run on two hosts.
 func requireHosts(t *testing.T, status int, stdout, stderr string, hosts [2]string) {
 	t.Helper()

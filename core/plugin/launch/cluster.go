@@ -83,7 +83,7 @@ func Gather(ctx context.Context, j Join) (*Cluster, error) {
 			err = withReason(engine, err)
 		}
 		coordinator.Close()
-		engine.Stop()
+		engine.Stop(coordinator.Step())
 		return nil, err
 	}
 	c := &Cluster{coordinator: coordinator, engine: engine, agents: agents}
@@ -139,8 +139,8 @@ func (c *Cluster) Place(req *runner.Request) error {
 	names, several := c.Names(), c.several()
 	for i, a := range c.agents {
 		h := runner.Host{
-			Name: names[i], Machine: a.BootID, Address: a.Remote, CPUs: a.CPUs,
-			Environment: a.Environment, Limits: a.Limits,
+			Name: names[i], Machine: a.BootID, Network: a.Network, Address: a.Remote,
+			CPUs: a.CPUs, Environment: a.Environment, Limits: a.Limits,
 			State: func(ctx context.Context, cpus []int) (runner.State, error) {
 				state, err := c.remotes[i].State(ctx, cpus)
 				return runner.State(state), err
@@ -197,10 +197,13 @@ func ownAddress(roles transport.Roles, given map[string]string, a netip.Addr) ma
 // loopback is the default address of the transports that have one.
 const loopback = "127.0.0.1"
 
-// several reports whether the agents are on more than one machine.
+// several reports whether the agents have more than one network, so that loopback does not reach
+// all of them: they are on several machines, or in several namespaces of one.
 func (c *Cluster) several() bool {
-	return slices.ContainsFunc(c.agents,
-		func(a *hosts.Agent) bool { return a.BootID != c.agents[0].BootID })
+	first := c.agents[0]
+	return slices.ContainsFunc(c.agents, func(a *hosts.Agent) bool {
+		return a.BootID != first.BootID || a.Network != first.Network
+	})
 }
 
 // explain adds to the error of a run the host that does not answer, because a rank may notice that
@@ -275,7 +278,7 @@ func (c *Cluster) Close() {
 		_ = a.Conn.Close()
 	}
 	c.coordinator.Close()
-	c.engine.Stop()
+	c.engine.Stop(c.coordinator.Step())
 }
 
 // Steps returns what was done before the first run.

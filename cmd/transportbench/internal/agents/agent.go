@@ -95,6 +95,7 @@ func serveCoordinator(ctx context.Context, a *app.App, s *options.Settings, tick
 		return err
 	}
 	hello.Index, hello.Libraries = index, doctor.Libraries()
+	hello.Step = engine.FindStep(os.Getenv)
 	if task, found := engine.FindTask(os.Getenv); found && index < 0 {
 		hello.Index, hello.Tasks = task.Rank, task.Size
 	}

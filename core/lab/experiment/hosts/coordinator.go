@@ -137,6 +137,16 @@ func Listen(address string, options Options) (*Coordinator, error) {
 // Ticket returns what agents need to join.
 func (c *Coordinator) Ticket() Ticket { return c.ticket }
 
+// Step returns the step of Slurm that the agents belong to, or "" if none belongs to one.
+func (c *Coordinator) Step() (step string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.agents {
+		step = cmp.Or(step, a.Step)
+	}
+	return step
+}
+
 // Wait returns n agents once they have joined, or if n is 0, as many as the engine of the first
 // says that it started. They are in the order of the engine that started them, or else of their
 // hosts' names. Agents that join later are refused. Wait fails if ctx ends, if an agent is lost

@@ -16,6 +16,7 @@ import (
 	"transportbench/core"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/experiment/hosts/engine"
 )
 
 // Hello is what an agent says of itself when it joins.
@@ -24,11 +25,15 @@ type Hello struct {
 	Runtime string `json:"runtime"` // the digest of the measured runtime that it was built from
 	Name    string `json:"name"`    // the host's
 	BootID  string `json:"boot_id"` // the same for all agents on one machine
+	// Network is the same for all agents of a machine that are in one network namespace.
+	Network string `json:"network"`
 	PID     int    `json:"pid"`
 	// Index is the agent's number in the order of the engine that started it; -1 if there is none.
 	Index int `json:"index"`
 	// Tasks is the number of agents that the engine started; 0 if it does not tell.
 	Tasks int `json:"tasks,omitempty"`
+	// Step is the step of Slurm that the agent belongs to, as "JOB.STEP"; or "".
+	Step string `json:"step,omitempty"`
 	// Address is the host's in its connection to the coordinator.
 	Address     netip.Addr          `json:"address"`
 	Environment machine.Environment `json:"environment"`
@@ -68,6 +73,9 @@ func NewHello() (Hello, error) {
 	if h.Name, err = os.Hostname(); err != nil {
 		return h, err
 	}
+	if h.Network, err = os.Readlink("/proc/self/ns/net"); err != nil {
+		return h, err
+	}
 	h.Interfaces = machine.Interfaces()
 	h.CPUs, err = machine.AllowedTopology()
 	if err == nil {
@@ -89,6 +97,8 @@ func (h *Hello) check() error {
 		return errors.New("it has an impossible version")
 	case h.Index < -1 || h.Index >= mostAgents || h.Tasks < 0 || h.Tasks > mostAgents:
 		return fmt.Errorf("it has an impossible number %d of %d agents", h.Index, h.Tasks)
+	case h.Step != "" && !engine.IsStep(h.Step):
+		return fmt.Errorf("%.30q is no step of Slurm", h.Step)
 	case len(environment) > longestEnvironment:
 		return fmt.Errorf("its environment takes %d bytes; at most %d are allowed",
 			len(environment), longestEnvironment)
@@ -99,6 +109,8 @@ func (h *Hello) check() error {
 		slices.ContainsFunc(slices.Collect(maps.Values(h.Libraries)),
 			func(v string) bool { return len(v) > longestVersion }):
 		return errors.New("it has impossible libraries")
+	case len(h.Network) > longestName:
+		return errors.New("it has an impossible network namespace")
 	case h.BootID == "" || len(h.BootID) > longestName:
 		return errors.New(
 			"it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")

@@ -24,6 +24,8 @@ type Host struct {
 	// Machine is the boot ID: hosts with the same one, such as containers, share processors and
 	// memory.
 	Machine string
+	// Network is the network namespace on its machine.
+	Network string
 	// Address is the host's in its connection to this one.
 	Address     string
 	CPUs        []machine.CPU // on which polling threads may be placed
@@ -147,6 +149,15 @@ func (r *Request) machines() int {
 	return len(seen)
 }
 
+// networks returns the number of network namespaces that have a rank, on all machines.
+func (r *Request) networks() int {
+	seen := map[[2]string]bool{}
+	for _, h := range r.used() {
+		seen[[2]string{r.hosts()[h].Machine, r.hosts()[h].Network}] = true
+	}
+	return len(seen)
+}
+
 // pool is a set of processors and the ranks that share it: those of all hosts that are on one
 // machine and may use the same processors.
 type pool struct {
@@ -195,7 +206,7 @@ func (r *Request) processorsOf(rank int) int { return len(r.hosts()[r.hostOf(ran
 
 // setOptions gives the plans the options of their hosts.
 func (r *Request) setOptions(plans []record.Plan) {
-	crosses := r.machines() > 1
+	crosses := r.networks() > 1 // containers on one machine may have no memory in common
 	for rank := range plans {
 		plans[rank].Crosses = crosses
 		own := r.hosts()[r.hostOf(rank)].Options

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -64,32 +66,40 @@ func Quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 
 const (
 	// of a failed process, in its error; srun ends with four on what it did then
-	tailLines = 5
-	// before a process that should end gets a signal, and then another
-	patience    = 3 * time.Second
-	outputDelay = time.Second // for output of a process that has ended
+	tailLines   = 5
+	patience    = 3 * time.Second  // before a process that should end gets SIGTERM
+	killDelay   = 10 * time.Second // until it gets SIGKILL, unless it says that it takes longer
+	outputDelay = time.Second      // for output of a process that has ended
+	cancelTime  = 5 * time.Second  // for scancel
 )
+
+// launcherWaits matches what srun writes after SIGTERM. It waits KillWait of slurm.conf and two
+// seconds for its tasks; killed earlier, it leaves its allocation behind.
+var launcherWaits = regexp.MustCompile(`Waiting up to (\d{1,4}) seconds`)
 
 // Engine is a set of running processes.
 type Engine struct {
-	log      func(label, line string)
-	running  sync.WaitGroup
-	failed   chan struct{} // closed with the first error
-	patience time.Duration
+	log       func(label, line string)
+	running   sync.WaitGroup
+	failed    chan struct{} // closed with the first error
+	patience  time.Duration
+	killDelay time.Duration
 
 	mu     sync.Mutex
-	groups map[int]bool // process groups that run
+	groups map[int]bool  // process groups that run
+	waits  time.Duration // how long a process says that it waits for its tasks
 	first  error
 }
 
 // Start starts processes, which hand ticket to their agents. log gets each line of their output and
 // may be called concurrently.
 func Start(processes []Process, ticket string, log func(label, line string)) (*Engine, error) {
-	e := &Engine{log: log, failed: make(chan struct{}), patience: patience, groups: map[int]bool{}}
+	e := &Engine{log: log, failed: make(chan struct{}), patience: patience, killDelay: killDelay,
+		groups: map[int]bool{}}
 	for _, p := range processes {
 		if err := e.start(p, ticket); err != nil {
 			e.signal(syscall.SIGTERM)
-			e.Stop()
+			e.Stop("")
 			return nil, err
 		}
 	}
@@ -177,6 +187,12 @@ func (e *Engine) pass(label string, output io.Reader) (last []string) {
 		}
 		if text := strings.TrimPrefix(strings.TrimSpace(string(line)), label+": "); text != "" {
 			e.log(label, text)
+			if found := launcherWaits.FindStringSubmatch(text); found != nil {
+				seconds, _ := strconv.Atoi(found[1])
+				e.mu.Lock()
+				e.waits = time.Duration(seconds) * time.Second
+				e.mu.Unlock()
+			}
 			if strings.Trim(text, "-") == "" {
 				continue // a rule, of Open MPI
 			}
@@ -235,9 +251,11 @@ func (e *Engine) Err() error {
 	return e.first
 }
 
-// Stop waits until all processes have ended, which they do soon after their agents. It ends those
-// that do not. A nil engine has none.
-func (e *Engine) Stop() {
+// Stop waits until all processes have ended, which they do soon after their agents. It sends SIGTERM
+// to those that do not, and SIGKILL if that does not end them. Before SIGKILL it cancels the job of
+// step, the agents' step of Slurm or "": srun could not do so any more. A nil engine has no
+// processes.
+func (e *Engine) Stop(step string) {
 	if e == nil {
 		return
 	}
@@ -246,15 +264,40 @@ func (e *Engine) Stop() {
 		e.running.Wait()
 		close(ended)
 	}()
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	endsWithin := func(limit time.Duration) bool {
 		select {
 		case <-ended:
-			return
-		case <-time.After(e.patience):
-			e.signal(signal)
+			return true
+		case <-time.After(limit):
+			return false
 		}
 	}
+	if endsWithin(e.patience) {
+		return
+	}
+	e.signal(syscall.SIGTERM)
+	if endsWithin(e.killDelay) || endsWithin(e.stillWaits()) {
+		return
+	}
+	if job := cancels(step, os.Getenv); job != "" {
+		cancelJob(job)
+	}
+	e.signal(syscall.SIGKILL)
 	<-ended
+}
+
+// stillWaits returns how long after killDelay a process still waits for its tasks.
+func (e *Engine) stillWaits() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.waits
+}
+
+// cancelJob cancels a job or step of Slurm; its failure is Slurm's to report.
+func cancelJob(job string) {
+	ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
+	defer cancel()
+	_ = exec.CommandContext(ctx, "scancel", "--", job).Run()
 }
 
 func (e *Engine) signal(signal syscall.Signal) {

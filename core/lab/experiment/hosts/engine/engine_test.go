@@ -44,7 +44,7 @@ func TestLaunch(t *testing.T) {
 	require.NoError(t, err)
 	<-e.Failed()
 	failure := e.Err()
-	e.Stop()
+	e.Stop("")
 	require.Len(t, lines(), 3)
 	require.Equal(t, "sh: agent two words and ticket-1", lines()[0])
 	require.Equal(t, "sh: HOME;TRANSPORTBENCH_TICKET", lines()[1])
@@ -61,7 +61,7 @@ func TestLaunchFails(t *testing.T) {
 	require.NoError(t, err)
 	<-e.Failed()
 	failure := e.Err()
-	e.Stop()
+	e.Stop("")
 	require.EqualError(t, failure,
 		"sh failed: exit status 7: line 2; line 3; line 4; line 5; line 6")
 	var exit *ExitError
@@ -86,7 +86,7 @@ func TestSSH(t *testing.T) {
 	log, lines := record()
 	e, err := Start(SSH([]string{"a", "root@b"}, "echo plain", "it's"), "ticket-2", log)
 	require.NoError(t, err)
-	e.Stop()
+	e.Stop("")
 	require.ElementsMatch(t, []string{
 		`a: -T -o BatchMode=yes -o ConnectTimeout=10 -- a echo plain 'it'\''s' '--join' '-' '--index' '0' TICKET ticket-2 ENV`,
 		"a: plain it's --join - --index 0",
@@ -102,11 +102,31 @@ func TestStop(t *testing.T) {
 		"ticket", log)
 	require.NoError(t, err)
 	require.NoError(t, e.Err())
-	e.patience = 50 * time.Millisecond
+	e.patience, e.killDelay = 50*time.Millisecond, 50*time.Millisecond
 	require.Eventually(t, func() bool { return len(lines()) > 0 }, time.Minute, time.Millisecond)
-	e.Stop()
+	e.Stop("")
 	require.EqualError(t, e.Err(), "sh failed: signal: killed: begun")
 	require.Equal(t, []string{"sh: begun"}, lines(), "labelled once")
+}
+
+// TestStopCancelsTheJob: srun that must be killed leaves its allocation behind, so the job goes
+// first, after the time that srun says it needs.
+func TestStopCancelsTheJob(t *testing.T) {
+	scancel := script(t, "scancel", `echo "$@" >"$(dirname "$0")/cancelled"`)
+	t.Setenv("PATH", filepath.Dir(scancel)+":"+os.Getenv("PATH"))
+	t.Setenv("SLURM_JOB_ID", "")
+	log, lines := record()
+	e, err := Start(Launch(`sh -c 'trap "echo Waiting up to 1 seconds for job step to finish." TERM
+		echo begun; while :; do sleep 0.01; done'`, ""), "ticket", log)
+	require.NoError(t, err)
+	e.patience, e.killDelay = 50*time.Millisecond, 50*time.Millisecond
+	require.Eventually(t, func() bool { return len(lines()) > 0 }, time.Minute, time.Millisecond)
+	began := time.Now()
+	e.Stop("12.3")
+	require.GreaterOrEqual(t, time.Since(began), time.Second)
+	cancelled, err := os.ReadFile(filepath.Join(filepath.Dir(scancel), "cancelled"))
+	require.NoError(t, err)
+	require.Equal(t, "-- 12\n", string(cancelled))
 }
 
 func TestStartFails(t *testing.T) {

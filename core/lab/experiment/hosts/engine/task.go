@@ -1,6 +1,9 @@
 package engine
 
-import "strconv"
+import (
+	"regexp"
+	"strconv"
+)
 
 // Task is the place of this process among those that an engine started together.
 type Task struct {
@@ -29,4 +32,32 @@ func FindTask(getenv func(string) string) (Task, bool) {
 		}
 	}
 	return Task{}, false
+}
+
+// FindStep returns the step of Slurm that this process belongs to, as "JOB.STEP", or "".
+func FindStep(getenv func(string) string) string {
+	step := getenv("SLURM_JOB_ID") + "." + getenv("SLURM_STEP_ID")
+	if !IsStep(step) {
+		return ""
+	}
+	return step
+}
+
+var stepForm = regexp.MustCompile(`^(\d{1,10})\.\d{1,10}$`)
+
+// IsStep reports whether text has the form of FindStep.
+func IsStep(text string) bool { return stepForm.MatchString(text) }
+
+// cancels returns what scancel has to cancel so that nothing of an agent's step is left: the job
+// that srun made for it, or the step alone if this process runs in the same job. It returns "" for
+// no step and for this process's own.
+func cancels(step string, getenv func(string) string) string {
+	form := stepForm.FindStringSubmatch(step)
+	switch {
+	case form == nil || step == FindStep(getenv):
+		return ""
+	case form[1] == getenv("SLURM_JOB_ID"):
+		return step
+	}
+	return form[1]
 }

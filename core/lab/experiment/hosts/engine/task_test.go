@@ -36,3 +36,19 @@ func TestFindTask(t *testing.T) {
 		})
 	}
 }
+
+// TestCancels: what srun started outside a job is a job; in a job it is a step of the user's.
+func TestCancels(t *testing.T) {
+	for _, c := range []struct{ step, job, own, want string }{
+		{"12.0", "", "", "12"},
+		{"12.0", "12", "", "12.0"},
+		{"12.0", "12", "0", ""},
+		{"12.0", "7", "0", "12"},
+		{"", "12", "", ""},
+		{"--user", "", "", ""},
+	} {
+		own := map[string]string{"SLURM_JOB_ID": c.job, "SLURM_STEP_ID": c.own}
+		require.Equal(t, c.want, cancels(c.step, func(name string) string { return own[name] }),
+			c)
+	}
+}
