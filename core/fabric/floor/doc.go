@@ -6,6 +6,7 @@
 //     floors.
 //   - [ProbeStream] and [StreamPort]: TCP and other stream sockets, over a socket that a transport
 //     lends, or one of its own.
+//   - [Messages]: both floors over any medium that can post and take messages.
 //   - [PingPong]: round trips over any medium that can post and take a number.
 //   - [CacheLine]: one cache line, as a record of the machine's state.
 //

@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,16 +16,9 @@ import (
 // ErrStreamEnded is the error of a probe whose other side has closed its socket.
 var ErrStreamEnded = errors.New("the other side of the probe has closed its socket")
 
-const (
-	// streamBuffer is how much one call sends or receives at most, unless a message is longer. It
-	// stays in a core's cache.
-	streamBuffer = 256 << 10
-	// streamHold is how often a follower finds nothing before it answers fewer messages than the
-	// initiator asked for, because the rest does not come.
-	streamHold = 32
-	// streamSlice is the least time for which one way to batch is measured before the next.
-	streamSlice = 300 * time.Microsecond
-)
+// streamBuffer is how much one call sends or receives at most, unless a message is longer. It stays
+// in a core's cache.
+const streamBuffer = 256 << 10
 
 // ProbeStream is one side of a probe over a connected, non-blocking stream socket, which belongs to
 // the probe: the round trips of one message, or messages under way in both directions. There is
@@ -39,17 +30,10 @@ func ProbeStream(ctx context.Context, fd int, probe transport.Probe) (transport.
 		return transport.Floor{}, err
 	}
 	defer context.AfterFunc(ctx, func() { s.stopped.Store(true) })()
-	var reading transport.Floor
-	switch {
-	case probe.Kind == transport.ProbeMedium:
-		p := PingPong{Name: "raw " + streamKind(fd) + " ping-pong", Medium: s, Wait: &s.wait}
-		if reading, err = p.Run(ctx, probe.Initiate, probe.Duration); err == nil {
-			err = s.finish()
-		}
-	case probe.Initiate:
-		reading, err = s.lead(max(probe.InFlight, 1), probe.Duration)
-	default:
-		err = s.follow()
+	m := Messages{Name: "raw " + streamKind(fd), Medium: s, Wait: &s.wait}
+	reading, err := m.Probe(ctx, probe)
+	if err == nil {
+		err = s.finish()
 	}
 	if err == nil && s.stopped.Load() {
 		reading, err = transport.Floor{}, context.Cause(ctx)
@@ -140,7 +124,8 @@ type stream struct {
 	stopped atomic.Bool
 	wait    spin.Wait // until bytes move
 
-	out    []byte // whole messages of outSize
+	out    []byte // whole messages of outLen
+	word   uint64 // their first
 	outLen int    // bytes of a message
 	next   int    // offset in out of what is sent next
 	unsent int    // bytes to send
@@ -170,8 +155,10 @@ func newStream(fd int, probe transport.Probe) (*stream, error) {
 	return s, nil
 }
 
-// mark makes the first word of all messages value.
+// mark makes the first word of all messages value. It is called with nothing unsent: a side posts
+// another word once the last one is answered.
 func (s *stream) mark(value uint64) {
+	s.word = value
 	for at := 0; at < len(s.out); at += s.outLen {
 		binary.LittleEndian.PutUint64(s.out[at:], value)
 	}
@@ -231,137 +218,24 @@ func (s *stream) pull() (messages int, head uint64, err error) {
 	return messages, head, err
 }
 
-// Post implements [Medium].
-func (s *stream) Post(number uint64) error {
-	s.next = 0
-	s.mark(number)
-	s.unsent = s.outLen
-	return s.push()
+// Post implements [MessageMedium]. Take and finish send what it posts.
+func (s *stream) Post(word uint64, n int) (int, error) {
+	if s.unsent == 0 {
+		s.next = 0
+	}
+	if word != s.word {
+		s.mark(word)
+	}
+	s.unsent += n * s.outLen
+	return n, nil
 }
 
-// Take implements [Medium].
-func (s *stream) Take() (number uint64, ok bool, err error) {
-	if s.unsent > 0 { // the rest of a long message
-		if err := s.push(); err != nil {
-			return 0, false, err
-		}
+// Take implements [MessageMedium].
+func (s *stream) Take() (n int, word uint64, err error) {
+	if err := s.push(); err != nil {
+		return 0, 0, err
 	}
-	n, number, err := s.pull()
-	return number, n > 0, err
-}
-
-// streamOver is the first word of the message that ends a probe. Others have the number of messages
-// that are to be answered together.
-const streamOver = ^uint64(0)
-
-// lead measures the time per message with inFlight of them under way. Which batches are the fastest
-// depends on what a system call costs next to a message: the fastest is the floor.
-func (s *stream) lead(inFlight int, d time.Duration) (transport.Floor, error) {
-	groups := []int{inFlight, max(inFlight/2, 1), max(inFlight/4, 1), 1}
-	groups = slices.Compact(groups)
-	times := make([][]float64, len(groups))
-	slice := max(d/time.Duration(4*len(groups)), streamSlice)
-	total := 0
-	if _, _, err := s.slice(1, inFlight, 0); err != nil { // waits for the other side
-		return transport.Floor{}, err
-	}
-	for start, turn := time.Now(), 0; !s.stopped.Load() &&
-		Another(turn, len(groups), time.Since(start), d); turn++ {
-		way := turn % len(groups)
-		n, elapsed, err := s.slice(groups[way], inFlight, slice)
-		if err != nil {
-			return transport.Floor{}, err
-		}
-		if n > 0 {
-			times[way] = append(times[way], float64(elapsed)/float64(n))
-		}
-		total += n
-	}
-	s.mark(streamOver)
-	s.next, s.unsent = 0, s.outLen
-	for ; !s.stopped.Load(); s.wait.IdleCall() {
-		if err := s.push(); err != nil {
-			return transport.Floor{}, err
-		}
-		if n, _, err := s.pull(); n > 0 || err != nil {
-			return transport.Floor{Name: "raw " + streamKind(s.fd) + " stream",
-				PerOp: MinMedian(times), Samples: total}, err
-		}
-	}
-	return transport.Floor{}, nil
-}
-
-// slice keeps messages under way for about d, posts them as soon as group of them may be posted,
-// and returns how many were answered in which time. It begins and ends with nothing under way.
-func (s *stream) slice(group, inFlight int, d time.Duration) (ops int, elapsed time.Duration,
-	err error) {
-	s.mark(uint64(group))
-	s.next = 0
-	sent, got := 0, 0
-	var start time.Time
-	first := -1 // messages that were answered when the clock began
-	for !s.stopped.Load() {
-		if free := inFlight - (sent - got); free >= group && elapsed == 0 {
-			s.unsent += free * s.outLen
-			sent += free
-		}
-		if err := s.push(); err != nil {
-			return 0, 0, err
-		}
-		n, _, err := s.pull()
-		if err != nil {
-			return 0, 0, err
-		}
-		if n == 0 {
-			s.wait.IdleCall()
-			continue
-		}
-		got += n
-		switch {
-		case elapsed > 0: // drains
-		case first < 0:
-			if got >= inFlight {
-				first, start = got, time.Now()
-			}
-		default:
-			if t := time.Since(start); t >= d {
-				ops, elapsed = got-first, max(t, 1)
-			}
-		}
-		if elapsed > 0 && got == sent {
-			return ops, elapsed, nil
-		}
-	}
-	return 0, 0, nil
-}
-
-// follow answers messages until the last.
-func (s *stream) follow() error {
-	pending := 0
-	group := uint64(1)
-	for looks := 0; !s.stopped.Load(); looks++ {
-		n, head, err := s.pull()
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			looks = 0
-			pending += n
-			group = head
-		}
-		if pending > 0 && (uint64(pending) >= group || looks >= streamHold || group == streamOver) {
-			s.unsent += pending * s.outLen
-			pending = 0
-		}
-		if group == streamOver {
-			return s.finish()
-		}
-		if err := s.push(); err != nil {
-			return err
-		}
-		s.wait.IdleCall()
-	}
-	return nil
+	return s.pull()
 }
 
 // streamSend sends without waiting and returns how much the socket took.
