@@ -1,6 +1,8 @@
 package inbox
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if fabrictest.RunChild(map[string]fabrictest.Role{
-		fabrictest.EchoRole: fabrictest.Echo(testDriver{})}) {
+		fabrictest.EchoRole: fabrictest.Echo(testDriver{}), stepsRole: stepsChild}) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -26,24 +28,38 @@ func testConfig() Config {
 	}
 }
 
-// connected returns two workers of this process, connected to each other as peer 0.
+// connect opens two transports with one worker each, connected to each other as peer 0.
+func connect(cfg Config) (a, b *worker, closeBoth func(), err error) {
+	workers := make([]*worker, 2)
+	var transports []*Transport
+	for i := range workers {
+		tr, err := Open(cfg)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		transports = append(transports, tr)
+		w, err := tr.NewWorker(0)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		workers[i] = w.(*worker)
+	}
+	a, b = workers[0], workers[1]
+	err = errors.Join(a.Connect(context.Background(), 0, b.Address()),
+		b.Connect(context.Background(), 0, a.Address()))
+	return a, b, func() { _ = errors.Join(transports[0].Close(), transports[1].Close()) }, err
+}
+
+// connected is connect with a change to testConfig. The transports are closed with the test.
 func connected(t testing.TB, change func(*Config)) (a, b *worker) {
 	cfg := testConfig()
 	if change != nil {
 		change(&cfg)
 	}
-	workers := make([]*worker, 2)
-	for i := range workers {
-		tr, err := Open(cfg)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, tr.Close()) })
-		w, err := tr.NewWorker(0)
-		require.NoError(t, err)
-		workers[i] = w.(*worker)
-	}
-	require.NoError(t, workers[0].Connect(t.Context(), 0, workers[1].Address()))
-	require.NoError(t, workers[1].Connect(t.Context(), 0, workers[0].Address()))
-	return workers[0], workers[1]
+	a, b, closeBoth, err := connect(cfg)
+	require.NoError(t, err)
+	t.Cleanup(closeBoth)
+	return a, b
 }
 
 func withRing(name string) func(*Config) { return func(c *Config) { c.Ring = name } }
