@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +18,9 @@ import (
 
 	"github.com/spf13/viper"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/lab/store/result"
 )
 
@@ -104,6 +108,41 @@ func (c *cluster) watchTickets(t *testing.T) {
 		require.Empty(t, seen, "a process with the ticket in its arguments")
 		require.Positive(t, looks)
 	})
+}
+
+// listenToSwitch records what passes between the hosts, as who listens on the network can. The
+// function that it returns waits for a ticket.
+func (c *cluster) listenToSwitch(t *testing.T) (ticket func() string) {
+	opened := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this function
+		space, err := os.Open("/proc/" + c.script + "/ns/net")
+		if err == nil {
+			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
+		}
+		fd := -1
+		if err == nil {
+			fd, _ = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
+				int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})))
+		}
+		opened <- fd
+	}()
+	fd := <-opened
+	require.NotEqual(t, -1, fd)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	limit := unix.Timeval{Sec: 20}
+	require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit))
+	form := regexp.MustCompile(`tb1-[0-9a-f]{32}@[0-9.:,]*:[0-9]+`)
+	return func() string {
+		frame := make([]byte, 1<<16)
+		for {
+			n, err := unix.Read(fd, frame)
+			require.NoError(t, err, "no ticket passed: the test sees nothing")
+			if seen := form.Find(frame[:n]); seen != nil {
+				return string(seen)
+			}
+		}
+	}
 }
 
 // TestEngines runs ranks on several hosts, which the engines of Debian's packages start.
@@ -229,6 +268,48 @@ func TestEngines(t *testing.T) {
 		for _, text := range []string{problems.String(), r.IncompleteReason} {
 			require.Regexp(t, `host h[01] is lost: its agent ended; srun .*CANCELLED`, text)
 		}
+		c.requireIdle(t)
+	})
+	t.Run("a ticket that was seen", func(t *testing.T) {
+		wait := filepath.Join(c.tmp, "wait.sh")
+		allowed := filepath.Join(c.tmp, "allowed")
+		require.NoError(t, os.WriteFile(wait, []byte("#!/bin/sh\nuntil [ -e "+allowed+
+			" ]; do sleep 0.05; done\nexec \"$@\"\n"), 0o755))
+		for engine, launch := range map[string]string{
+			"srun":   "srun -N2 -w h1,h2 --ntasks-per-node=1 ",
+			"mpirun": "mpirun --map-by node --bind-to none -n 2 --host h1,h2 ",
+		} {
+			_ = os.Remove(allowed)
+			wire := c.listenToSwitch(t)
+			run := c.on(0, run("--launch", launch+wait)...)
+			var out bytes.Buffer
+			problems := &output{changed: make(chan struct{}, 1)}
+			run.Stdout, run.Stderr, run.WaitDelay = &out, problems, 10*time.Second
+			require.NoError(t, run.Start())
+			ticket := wire()
+			stranger := c.on(2, "env", "TRANSPORTBENCH_TICKET="+ticket, tool, "agent",
+				"--patience", "1ms")
+			says, err := stranger.CombinedOutput()
+			require.Error(t, err, engine)
+			require.Contains(t, string(says), "it does not know the token of this run", engine)
+			require.NoError(t, os.WriteFile(allowed, nil, 0o644))
+			_ = run.Wait()
+			requireHosts(t, run.ProcessState.ExitCode(), out.String(), problems.String(),
+				[2]string{"h1", "h2"})
+		}
+		c.requireIdle(t)
+	})
+	t.Run("no secret", func(t *testing.T) {
+		apart := filepath.Join(c.tmp, "apart.sh") // hosts that share no home
+		require.NoError(t, os.WriteFile(apart, []byte("#!/bin/sh\nexec unshare --mount sh -c '"+
+			"mount -t tmpfs none "+filepath.Join(c.tmp, "transportbench")+
+			" && exec \"$@\"' sh \"$@\"\n"), 0o755))
+		status, _, stderr := c.run(t, run("--launch", "srun -N2 --ntasks-per-node=1 "+apart)...)
+		require.Equal(t, 1, status)
+		require.Contains(t, stderr, "copy that file here from the coordinator's host")
+		status, stdout, stderr := c.run(t, run("--secret", options.NoSecret, "--launch",
+			"srun -N2 --ntasks-per-node=1")...)
+		requireHosts(t, status, stdout, stderr, [2]string{"h0", "h1"})
 		c.requireIdle(t)
 	})
 	t.Run("doctor", func(t *testing.T) {

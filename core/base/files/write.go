@@ -129,6 +129,16 @@ func Create(path string, write func(io.Writer) error) error {
 	return f.replace(unix.RENAME_NOREPLACE, write)
 }
 
+// CreatePrivate is [Create] for a file that only its owner may read.
+func CreatePrivate(path string, write func(io.Writer) error) error {
+	return Create(path, func(w io.Writer) error {
+		if err := w.(named).file.Chmod(0o600); err != nil {
+			return failed(path, err)
+		}
+		return write(w)
+	})
+}
+
 // Append opens a regular file for writing at its end.
 func Append(path string) (*os.File, error) {
 	f, err := findRegular(path)

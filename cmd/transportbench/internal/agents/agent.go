@@ -26,7 +26,7 @@ const joinPatience = 30 * time.Second
 
 // Command returns the command agent.
 func Command(a *app.App) *cobra.Command {
-	join, patience, index := "", joinPatience, -1
+	join, secret, patience, index := "", "", joinPatience, -1
 	cmd := &cobra.Command{
 		Use: "agent", Short: "Run ranks on this host for a coordinator", Args: app.NoArgs,
 		Long: `agent joins a run of several hosts (run --listen), starts ranks for it, and ends with it.
@@ -40,6 +40,9 @@ the field that it finds in its PATH.`,
   transportbench agent --join -`,
 		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
 			ticket, err := readTicket(a, join)
+			if err == nil {
+				ticket, err = unseal(ticket, secret)
+			}
 			if err != nil {
 				return err
 			}
@@ -49,6 +52,8 @@ the field that it finds in its PATH.`,
 	cmd.Flags().StringVar(&join, "join", "",
 		"ticket of the run, or - to read it from standard input (default: "+engine.TicketVariable+
 			")")
+	cmd.Flags().StringVar(&secret, options.KeySecret, "",
+		"file without which the ticket is worth nothing, as the coordinator's --launch passes it")
 	cmd.Flags().DurationVar(&patience, "patience", joinPatience,
 		"try to reach the coordinator for this time")
 	cmd.Flags().IntVar(&index, "index", -1, "place of this host among the others (default: as "+
@@ -78,6 +83,19 @@ func readTicket(a *app.App, join string) (hosts.Ticket, error) {
 		return ticket, app.Usagef("%s: %v", source, err)
 	}
 	return ticket, nil
+}
+
+// unseal returns the ticket that a launcher's stands for together with the secret in a file. Without
+// a path it is the launcher's.
+func unseal(ticket hosts.Ticket, path string) (hosts.Ticket, error) {
+	if path == "" {
+		return ticket, nil
+	}
+	secret, err := hosts.ReadSecret(path)
+	if err == nil {
+		ticket.Token = secret.Token(ticket.Token)
+	}
+	return ticket, err
 }
 
 // serveCoordinator runs an agent until its coordinator ends the run.

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -26,6 +27,8 @@ type starter struct {
 	listen    string
 	token     hosts.Token // zero for a fresh one
 	job       *pmi.Job    // not nil if this command is all tasks of a job
+	// number is the token of the ticket that a launcher carries, if the hosts share a secret.
+	number hosts.Token
 }
 
 // Join waits for the hosts of a run, if the settings ask for any; else it returns nil.
@@ -70,7 +73,7 @@ func Alone(settings *options.Settings, why string) error {
 		return app.Usagef("%s started %d copies of this command, and %s: run it once on each host",
 			task.Engine, task.Size, why)
 	}
-	if settings.Hosts != (options.Hosts{}) {
+	if o := settings.Hosts; o != (options.Hosts{Secret: o.Secret}) {
 		return app.Usagef("%s: leave out the options for other hosts, such as --hosts, also in "+
 			"the environment and the configuration file", why)
 	}
@@ -156,6 +159,13 @@ func (g *gathering) plan(st *starter, way string) error {
 		}
 	}
 	if way == options.KeyLaunch {
+		path, err := g.seal(st)
+		if err != nil {
+			return err
+		}
+		if path != "" {
+			args = append(args, "--"+options.KeySecret, path)
+		}
 		st.processes = engine.Launch(o.Launch, command, args...)
 		return nil
 	}
@@ -172,6 +182,38 @@ func (g *gathering) plan(st *starter, way string) error {
 	st.agents = len(list)
 	st.processes = engine.SSH(list, command, args...)
 	return nil
+}
+
+// seal makes the ticket that a launcher carries useless without the secret of the hosts. It returns
+// the secret's path, or "" if the user wants none.
+func (g *gathering) seal(st *starter) (string, error) {
+	path, err := g.secretPath()
+	if path == "" || err != nil {
+		return "", err
+	}
+	secret, err := hosts.MakeSecret(path)
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", options.KeySecret, err)
+	}
+	rand.Read(st.number[:]) // never fails
+	st.token = secret.Token(st.number)
+	return path, nil
+}
+
+func (g *gathering) secretPath() (string, error) {
+	switch path := g.settings.Hosts.Secret; path {
+	case options.NoSecret:
+		return "", nil
+	case "":
+		path, err := hosts.SecretPath()
+		if err != nil {
+			return "", app.Usagef("the secret of the hosts: %v: set --%s FILE, or --%[2]s %s", err,
+				options.KeySecret, options.NoSecret)
+		}
+		return path, nil
+	default:
+		return filepath.Abs(path)
+	}
 }
 
 func readHostfile(path string) ([]string, error) {
@@ -216,8 +258,12 @@ func (g *gathering) everyTask(task engine.Task, o options.Hosts) (*starter, erro
 		args = append(args, "--"+options.KeyPluginDir, g.settings.PluginDir)
 	}
 	host, err := os.Hostname()
-	return &starter{listen: ":0", agents: task.Size, job: job,
-		processes: []engine.Process{{Label: host, Argv: args}}}, err
+	st := &starter{listen: ":0", agents: task.Size, job: job,
+		processes: []engine.Process{{Label: host, Argv: args}}}
+	if err == nil && job.Rank == 0 {
+		_, err = g.seal(st)
+	}
+	return st, err
 }
 
 // shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks
@@ -261,6 +307,13 @@ func (g *gathering) serveTask(ctx context.Context, st *starter) error {
 	if err != nil {
 		return fmt.Errorf("ticket of task 0: %w", err)
 	}
+	path, err := g.secretPath()
+	if err != nil {
+		return err
+	}
+	if ticket, err = unseal(ticket, path); err != nil {
+		return err
+	}
 	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience,
 		st.job.Rank); err != nil {
 		return err
@@ -271,6 +324,10 @@ func (g *gathering) serveTask(ctx context.Context, st *starter) error {
 // start starts the agents. The context that it returns ends if that fails later.
 func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context,
 	*engine.Engine, error) {
+	carried := ticket
+	if st.number != (hosts.Token{}) {
+		carried.Token = st.number
+	}
 	switch {
 	case st.processes == nil:
 		text := engine.TicketVariable + "=" + ticket.String()
@@ -281,11 +338,12 @@ func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket)
 			st.agents, text)
 		return ctx, nil, nil
 	case st.job != nil:
-		if _, err := st.share(ctx, ticket.Shorten(st.job.LongestValue()).String()); err != nil {
+		if _, err := st.share(ctx, carried.Shorten(st.job.LongestValue()).String()); err != nil {
 			return ctx, nil, err
 		}
+		carried = ticket // this task's own agent gets it from here
 	}
-	e, err := engine.Start(st.processes, ticket.String(), func(label, line string) {
+	e, err := engine.Start(st.processes, carried.String(), func(label, line string) {
 		fmt.Fprintf(g.Stderr, "%s: %s\n", label, printable.Text(line))
 	})
 	if err != nil {

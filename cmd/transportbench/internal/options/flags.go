@@ -40,6 +40,7 @@ const (
 	KeyHostfile      = "hostfile"
 	KeyLaunch        = "launch"
 	KeyRemoteCommand = "remote-command"
+	KeySecret        = "secret"
 )
 
 // DefaultOut is the default directory for results.
@@ -82,6 +83,9 @@ var settings = []config.Field{
 	{Option: transport.Option{Name: KeyRemoteCommand, Type: transport.TypeString,
 		Help: "how the other hosts call transportbench, if not by the path that it has here"},
 		Form: "command"},
+	{Option: transport.Option{Name: KeySecret, Type: transport.TypeString,
+		Help: "file that all hosts of --launch share, without which the ticket that the engine " +
+			"carries is worth nothing; none sends a ticket that anybody can use"}, Form: "file"},
 	{Option: transport.Option{Name: KeyListen, Type: transport.TypeString,
 		Help: "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
 		Form: "address"},
@@ -117,8 +121,8 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 
 // AddHosts adds the flags of a command that starts agents on other hosts.
 func AddHosts(flags *pflag.FlagSet) {
-	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeyListen, KeyAgents,
-		KeyJoinTimeout, KeyShareMachine)
+	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeySecret, KeyListen,
+		KeyAgents, KeyJoinTimeout, KeyShareMachine)
 }
 
 // AddRun adds the flags of a command that runs transports, except leaveOut,

@@ -47,6 +47,7 @@ type Hosts struct {
 	// Hosts, Hostfile and Launch say what starts agents; at most one is set.
 	Hosts, Hostfile, Launch string
 	RemoteCommand           string
+	Secret                  string // file; empty for the default, or [NoSecret]
 
 	Listen       string
 	Agents       int
@@ -55,6 +56,9 @@ type Hosts struct {
 	Map          string
 	ShareMachine bool
 }
+
+// NoSecret as the option secret has the launcher carry a ticket that needs no secret.
+const NoSecret = "none"
 
 // All selects every transport that can run.
 const All = "all"
@@ -165,8 +169,8 @@ func (r *resolver) settings(s *Settings) error {
 	s.StartTimeout = v.Duration(KeyStartTimeout)
 	s.Hosts = Hosts{
 		Hosts: v.String(KeyHosts), Hostfile: v.String(KeyHostfile), Launch: v.String(KeyLaunch),
-		RemoteCommand: v.String(KeyRemoteCommand),
-		Listen:        v.String(KeyListen), Agents: v.Int(KeyAgents),
+		RemoteCommand: v.String(KeyRemoteCommand), Secret: v.String(KeySecret),
+		Listen: v.String(KeyListen), Agents: v.Int(KeyAgents),
 		JoinTimeout:  v.Duration(KeyJoinTimeout),
 		RanksPerHost: v.Int(KeyRanksPerHost), Map: v.String(KeyMap),
 		ShareMachine: v.Bool(KeyShareMachine),
