@@ -343,7 +343,7 @@ func (p *UDP) settle() {
 	r.placed = min(r.placed, r.filled)
 	several := false
 	for i := range r.placed {
-		several = several || int(r.headers[i].length) > p.mtu
+		several = several || r.segmentOf(i) < int(r.headers[i].length)
 	}
 	for i := range r.placed {
 		length := int(r.headers[i].length)
@@ -409,19 +409,24 @@ func (p *UDP) receiveUpTo(maximum int) (n int, errno unix.Errno) {
 	return 1, 0
 }
 
-// readControl reads the length of the next message's datagrams from its control messages.
+// readControl reads the length of the next message's datagrams.
 func (p *UDP) readControl() {
 	r := &p.receive
-	r.segment = int(r.headers[r.next].length)
-	control := r.controls[r.next][:]
-	for left := int(r.headers[r.next].header.Controllen); left >= unix.SizeofCmsghdr+4; {
+	if r.segment = r.segmentOf(r.next); r.segment < int(r.headers[r.next].length) {
+		p.counts.coalesced++
+	}
+}
+
+// segmentOf returns the length of the datagrams of the i-th message, of which the last may be
+// shorter: what its control messages say, or its own length.
+func (r *udpReceive) segmentOf(i int) int {
+	control := r.controls[i][:]
+	for left := int(r.headers[i].header.Controllen); left >= unix.SizeofCmsghdr+4; {
 		length := int(binary.NativeEndian.Uint64(control))
 		level, kind := binary.NativeEndian.Uint32(control[8:]),
 			binary.NativeEndian.Uint32(control[12:])
-		value := binary.NativeEndian.Uint32(control[unix.SizeofCmsghdr:])
 		if level == unix.IPPROTO_UDP && kind == unix.UDP_GRO {
-			r.segment = max(int(value), 1)
-			p.counts.coalesced++
+			return max(int(binary.NativeEndian.Uint32(control[unix.SizeofCmsghdr:])), 1)
 		}
 		length = (length + 7) &^ 7
 		left -= length
@@ -430,6 +435,7 @@ func (p *UDP) readControl() {
 		}
 		control = control[length:]
 	}
+	return int(r.headers[i].length)
 }
 
 // take returns the next fetched datagram in packet. It returns false, and drops the datagram, if
