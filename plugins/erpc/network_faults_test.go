@@ -119,13 +119,14 @@ func TestNetworkRequestNumbersWrap(t *testing.T) {
 // TestNetworkLarge: messages of more than 8 MiB in both directions.
 func TestNetworkLarge(t *testing.T) {
 	const size = maxMessage
-	n := newNetwork(5, datagram.Faults{Drop: 0.0005})
+	n := newNetwork(5, datagram.Faults{Drop: 0.0005, Duplicate: 0.01})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: size}, nil)
 	whole := func(*rand.Rand) int { return size }
 	a, b := n.member(t, s, 8192, 1, whole), n.member(t, s, 8192, 0, whole)
 	join(t, a, b)
 	n.run(t, 100*second, a, b)
 	require.Equal(t, size, a.bytes)
+	require.NotZero(t, a.w.port.(*simulated).placed)
 	a.requireAtRest()
 }
 

@@ -39,6 +39,7 @@ type simulated struct {
 	arrived [][]byte
 	from    []int
 	lent    [][]byte
+	placed  int // bodies in targets
 
 	// The path to the port has a rate and a queue.
 	rate    float64 // bytes per second; 0 is unlimited
@@ -170,17 +171,29 @@ func (p *simulated) Flush() error {
 	return nil
 }
 
-func (p *simulated) Receive(packets []datagram.Packet, _ datagram.Target) (int, error) {
+// Receive places bodies in the target as freely as [datagram.Target] allows, and spoils the rest of it.
+func (p *simulated) Receive(packets []datagram.Packet, target datagram.Target) (int, error) {
 	for _, old := range p.lent {
 		clear(old) // the worker must not use it any more
 	}
 	p.lent = p.lent[:0]
-	n := min(len(packets), len(p.arrived))
+	n, part, size := min(len(packets), len(p.arrived)), 0, p.mtu-target.Head
+	for i := range min(len(target.Memory), (n+1)*size) {
+		target.Memory[i] = 0xee
+	}
 	for i := range n {
 		// Copy, because duplicates must not share bytes.
 		data := slices.Clone(p.arrived[i])
 		p.lent = append(p.lent, data)
 		packets[i] = datagram.Packet{Data: data, Source: datagram.Source{Port: uint64(p.from[i])}}
+		part = max(part, i) + p.network.random.IntN(2)
+		if len(data) == p.mtu && (part+1)*size <= len(target.Memory) && p.network.random.IntN(4) > 0 {
+			packets[i].Data = data[:target.Head]
+			packets[i].Body = target.Memory[part*size:][:size]
+			copy(packets[i].Body, data[target.Head:])
+			p.placed++
+			part++
+		}
 	}
 	p.arrived, p.from = p.arrived[n:], p.from[n:]
 	return n, nil
