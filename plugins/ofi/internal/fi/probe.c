@@ -7,8 +7,6 @@
 
 #include <time.h>
 
-enum { BATCH = 16 };
-
 enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
 enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
 
@@ -97,11 +95,11 @@ int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, 
 	w->probing = 1;
 	while (p->state == PEER_UP && start < end && *filled < most) {
 		int done = 0;
-		while (done < BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
+		while (done < FB_BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
 			done++;
 		uint64_t now = now_ns();
-		if (done == BATCH)
-			trips[(*filled)++] = (double)(now - start) / BATCH;
+		if (done == FB_BATCH)
+			trips[(*filled)++] = (double)(now - start) / FB_BATCH;
 		start = now;
 	}
 	w->probing = 0;

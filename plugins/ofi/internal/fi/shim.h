@@ -32,6 +32,9 @@ enum {
 // Tokens of FB_LOST, besides negative errors of libfabric.
 enum { FB_CLOSED = 0, FB_CORRUPT = 1 };
 
+// FB_BATCH is how many round trips a probe times together.
+enum { FB_BATCH = 16 };
+
 // fb_send is one message to send. Its header and payload are in a slot.
 typedef struct {
 	uint32_t slot;

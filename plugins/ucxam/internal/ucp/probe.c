@@ -7,8 +7,6 @@
 
 #include <time.h>
 
-enum { BATCH = 16 };
-
 enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
 enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
 
@@ -96,11 +94,11 @@ int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size
 	w->probing = 1;
 	while (p->state == PEER_UP && start < end && *filled < most) {
 		int done = 0;
-		while (done < BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
+		while (done < UAM_BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
 			done++;
 		uint64_t now = now_ns();
-		if (done == BATCH)
-			trips[(*filled)++] = (double)(now - start) / BATCH;
+		if (done == UAM_BATCH)
+			trips[(*filled)++] = (double)(now - start) / UAM_BATCH;
 		start = now;
 	}
 	w->probing = 0;

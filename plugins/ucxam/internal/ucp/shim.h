@@ -35,6 +35,9 @@ enum {
 // Tokens of UAM_LOST, besides the negative values of ucs_status_t.
 enum { UAM_CLOSED = 0, UAM_CORRUPT = 1 };
 
+// UAM_BATCH is how many round trips a probe times together.
+enum { UAM_BATCH = 16 };
+
 // uam_send is one message to send. Its header and payload are in a slot.
 typedef struct {
 	uint32_t slot;

@@ -28,17 +28,6 @@ type Worker struct {
 
 var _ amlib.Library = (*Worker)(nil)
 
-// The shim's structs have the layout of amlib's.
-var (
-	_ [unsafe.Sizeof(amlib.Header{})]byte         = [unsafe.Sizeof(C.uam_header{})]byte{}
-	_ [unsafe.Sizeof(amlib.Send{})]byte           = [unsafe.Sizeof(C.uam_send{})]byte{}
-	_ [unsafe.Sizeof(amlib.Arrival{})]byte        = [unsafe.Sizeof(C.uam_arrival{})]byte{}
-	_ [unsafe.Offsetof(amlib.Arrival{}.Kind)]byte = [unsafe.Offsetof(C.uam_arrival{}.kind)]byte{}
-	_ [unsafe.Sizeof(amlib.Pool{})]byte           = [unsafe.Sizeof(C.uam_pool{})]byte{}
-	_ [unsafe.Offsetof(amlib.Pool{}.Count)]byte   = [unsafe.Offsetof(C.uam_pool{}.count)]byte{}
-	_ [unsafe.Offsetof(amlib.Shared{}.Nonce)]byte = [unsafe.Offsetof(C.uam_shared{}.nonce)]byte{}
-)
-
 // NewWorker returns a worker. nonce identifies it to its peers.
 func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 	native := C.uam_config{
