@@ -1,4 +1,4 @@
-//go:build plaincgo
+//go:build plaincgo && cgo
 
 package ccall
 
