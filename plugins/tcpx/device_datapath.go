@@ -80,7 +80,7 @@ func (d *deviceCopies) advance() uint64 {
 	for !d.started.Empty() && d.started.Head().number <= copied {
 		d.started.Pop()
 	}
-	for err == nil && !d.waiting.Empty() && !d.started.Full() {
+	for d.peer.conn.Err == nil && !d.waiting.Empty() && !d.started.Full() {
 		r := d.waiting.Head()
 		// The first of the ring's two mappings is pinned, so no copy crosses its end.
 		ring := len(d.peer.staging) / 2

@@ -52,14 +52,14 @@ func (c *Client) post() error {
 func (c *Client) postEach(ops []transport.Op) (taken int, err error) {
 	for taken < len(ops) && err == nil {
 		var n int
-		if n, err = c.Worker.Post(ops[taken : taken+1]); n == 0 {
+		n, err = c.Worker.Post(ops[taken : taken+1])
+		if taken += n; err != nil || n == 0 {
 			break
 		}
-		taken++
 		err = c.Worker.Flush()
 	}
 	c.Counts.posted += uint64(taken)
-	if taken < len(ops) {
+	if taken < len(ops) && err == nil {
 		c.Counts.backPressure++
 	}
 	return taken, err
