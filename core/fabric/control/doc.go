@@ -5,7 +5,8 @@
 // ([LostPeers]), what goes on with closed workers of a library ([Reaper]), and where a
 // thread sleeps until the library has work ([Parking]).
 //
-// Post, Flush and Poll stay in each transport: they index [Peers.ByID] and return
-// errors that were made when the peer connected, and call nothing else here but
+// Post, Flush and Poll stay in each transport. Of this package they call three things that are
+// made for the data path: Post asks [Peers.Admit] for the connection of each operation and
+// returns [Peers.Refusal], an error made when the peer connected, where there is none; Poll calls
 // [LostPeers.Report].
 package control

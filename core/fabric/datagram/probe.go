@@ -17,7 +17,7 @@ import (
 type link interface {
 	// post sends n datagrams of size bytes that begin with head and returns how many it sent.
 	post(head []byte, size, n int) int
-	// take receives up to most datagrams and returns their number.
+	// take receives up to maximum datagrams and returns their number.
 	take(maximum int) int
 	// head returns the beginning of the i-th of them, probeSize bytes or less.
 	head(i int) []byte
@@ -233,7 +233,7 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 	return sent
 }
 
-// most returns how many datagrams to receive at once with a number of requests in flight. A single
+// maximum returns how many datagrams to receive at once with a number of requests in flight. A single
 // one has a cheaper system call, and no look for a second.
 func (p *probe) maximum(requests int) int {
 	if requests*p.back.count == 1 {

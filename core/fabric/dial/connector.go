@@ -201,7 +201,8 @@ func (c *Connector[P]) Interests(list []unix.PollFd, timeout time.Duration) (_ [
 }
 
 // Probe measures the floor over a socket of its own with the settings of the others. The peer's
-// worker has to call it at the same time.
+// worker has to call it at the same time. Connections that are not up yet make no progress until it
+// returns.
 func (c *Connector[P]) Probe(ctx context.Context, p P, probe transport.Probe) (transport.Floor,
 	error) {
 	l := p.Pending()

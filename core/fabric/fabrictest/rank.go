@@ -3,6 +3,7 @@ package fabrictest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os/exec"
 	"testing"
 	"time"
@@ -40,7 +41,10 @@ func (r Rank) Open(driver transport.Driver) (transport.Transport, transport.Work
 		return nil, nil, err
 	}
 	w, err := tr.NewWorker(0)
-	return tr, w, err
+	if err != nil {
+		return nil, nil, errors.Join(err, tr.Close())
+	}
+	return tr, w, nil
 }
 
 // EchoRole is the name of the role [Echo] for [StartEcho].

@@ -20,7 +20,7 @@ const (
 	maxMessage = 1 << 30
 )
 
-// softDevice is an open soft device. Data paths read regions; everything after children is
+// softDevice is an open soft device. Data paths read regions; everything after Set is
 // guarded by its mutex.
 //
 // The threads that post and poll are the device. A helper thread would need a third and

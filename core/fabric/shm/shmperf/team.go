@@ -138,7 +138,7 @@ func (n *node) tally(operations uint64, took time.Duration) {
 
 // window leads through warm-up and measurement. step does a bounded amount of work and returns the
 // operations so far. Node 0 advances the phases, by its clock, and the others follow. A window
-// lasts until node 0 has completed n.least operations, at least one.
+// lasts until node 0 has completed n.minimum operations, at least one.
 func (n *node) window(step func() (operations uint64, err error)) error {
 	var operations, first uint64
 	began := time.Now()

@@ -100,9 +100,6 @@ func (c *Conn) StartHelpers(owner *sock.Notifier) error {
 	return nil
 }
 
-// Helpers returns how many threads serve the lanes besides the polling thread.
-func (c *Conn) Helpers() int { return c.driver.threads() }
-
 // Close closes the sockets, with a farewell unless the connection has failed. What is being
 // unpacked, and lanes that helpers still use, are left to Release.
 func (c *Conn) Close() error {

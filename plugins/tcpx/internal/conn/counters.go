@@ -15,7 +15,7 @@ type Counters struct {
 	Sends, Receives, Chunks                 uint64
 	SentBytes, ReceivedBytes, UnpackedBytes uint64
 	Calls                                   sock.Counts
-	UnpackCallNS                            uint64 // in Calls of the unpacker's Launch
+	UnpackCallNS                            uint64 // in calls of the unpacker's Launch
 	Launches, Descriptors                   uint64
 	SendPeak, ReceivePeak, PendingPeak      uint64
 	Retransmits, CPUNS                      uint64
@@ -31,7 +31,7 @@ type Counters struct {
 	SetupNS                  uint64
 	Messages, Staged, Direct uint64
 	Stagings                 uint64 // copies to the staging ring
-	InlineSent               uint64 // Messages on the control socket
+	InlineSent               uint64 // messages on the control socket
 	InlineSentBytes          uint64
 	InlineReceived           uint64
 	InlineReceivedBytes      uint64

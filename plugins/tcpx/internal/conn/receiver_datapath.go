@@ -25,7 +25,7 @@ type Receiver struct {
 	pages                      int // bounce pages that the requests have
 
 	destination bounce.Buffer // a ring that is mapped twice in a row
-	sizes       []int         // by slot of the ring: bytes of the request that was consumed
+	sizes       []int         // of the requests consumed, in bytes, by number modulo the slots
 	read        uint64        // the receive in which the next message begins
 	offset      int           // and where in it
 	released    uint64        // receives before this one may be overwritten
