@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"time"
 
@@ -145,4 +146,13 @@ func cause(err error) error {
 		return wrong.Err
 	}
 	return err
+}
+
+// OpenArgument opens a file of any length that the user named: a regular file or a pipe. Errors are
+// one line and do not name the file.
+func OpenArgument(path string) (*os.File, error) {
+	f, _, err := open(path, math.MaxInt64, func(mode fs.FileMode) bool {
+		return mode.IsRegular() || mode&fs.ModeNamedPipe != 0
+	})
+	return f, err
 }

@@ -454,3 +454,30 @@ func (w named) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
 	return n, failed(w.path, err)
 }
+
+// Temporary returns an empty file without a name, in dir or the nearest directory above it that
+// exists. It is gone when it is closed everywhere. Other processes of this user open it by the path
+// of [PathOf].
+func Temporary(dir string) (*os.File, error) {
+	for {
+		file, err := os.OpenFile(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		switch parent := filepath.Dir(dir); {
+		case errors.Is(err, unix.ENOENT) && parent != dir:
+			dir = parent
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR):
+			file, err = os.CreateTemp(dir, TemporaryFiles)
+			if err == nil {
+				err = os.Remove(file.Name())
+			}
+			return file, failed(dir, err)
+		default:
+			return file, failed(dir, err)
+		}
+	}
+}
+
+// PathOf returns the path by which processes of this user open a file that this process has open.
+func PathOf(file *os.File) string {
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), file.Fd())
+}

@@ -66,6 +66,7 @@ func rootCommand(a *app.App) *cobra.Command {
 			pluginsShowCommand(a)),
 		group("profiles", "List and show named loads", profilesListCommand(a),
 			profilesShowCommand(a)),
+		group("replay", "Look at traces of requests", replayCheckCommand(a)),
 		agents.Command(a), doctorCommand(a), versionCommand(a), spin.Command(a.Stdout))
 	root.AddCommand(measure.Commands(a)...)
 	root.AddCommand(inspect.Commands(a)...)

@@ -177,6 +177,7 @@ type Command struct {
 	Ctx     context.Context
 
 	Out            string // directory of results
+	Stdin          string
 	Stdout, Stderr string
 }
 
@@ -206,8 +207,8 @@ func (c *Command) Execute(args ...string) int {
 		args = slices.Insert(slices.Clone(args), 1, "--plugin-dir", PluginDir(c.T, c.Plugins...))
 	}
 	var stdout, stderr bytes.Buffer
-	a := &app.App{Program: "bin/transportbench", Args: args, Stdout: &stdout, Stderr: &stderr,
-		Began: time.Now(), Run: c.Run, Perf: c.Perf}
+	a := &app.App{Program: "bin/transportbench", Args: args, Stdin: strings.NewReader(c.Stdin),
+		Stdout: &stdout, Stderr: &stderr, Began: time.Now(), Run: c.Run, Perf: c.Perf}
 	if a.Run == nil {
 		a.Run = Succeed
 	}

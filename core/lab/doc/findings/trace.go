@@ -1,0 +1,73 @@
+package findings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"transportbench/core/base/replay"
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/store/format"
+)
+
+// Trace says what is in a part of a trace.
+func Trace(p *replay.Part) *doc.Doc {
+	d := new(doc.Doc)
+	t := doc.NewTable("", "")
+	row := func(name, text string, args ...any) { t.Row(name, fmt.Sprintf(text, args...)) }
+	row("digest", "sha256:%s", p.Digest)
+	row("format", "%s", p.Format)
+	row("requests", "%d in %s", p.Requests, p.Length)
+	if p.Operations != p.Requests {
+		row("operations", "%d", p.Operations)
+	}
+	var ops []string
+	for _, op := range slices.Sorted(maps.Keys(p.ByOp)) {
+		ops = append(ops, fmt.Sprintf("%s %s", op,
+			format.Share(float64(p.ByOp[op])/float64(p.Operations))))
+	}
+	row("", "%s", strings.Join(ops, ", "))
+	if len(p.Classes) > 0 {
+		var classes []string
+		for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
+			classes = append(classes, fmt.Sprintf("%s %d", class, p.Classes[class]))
+		}
+		row("classes", "%s", strings.Join(classes, ", "))
+	}
+	row("reads", "%s of operations; %s find a key that occurred before", format.Share(p.ReadShare),
+		format.Share(p.HitRate))
+	row("rate", "%s on average, %s in the busiest %s", format.Rate(p.Rate()),
+		format.Rate(p.PeakRate()), p.Step)
+	row("over time", "%s", bars(p.Rates))
+	if p.Burstiness > 0 {
+		row("burstiness", "%.3g (variance by mean of a second's operations; 1 is independent "+
+			"arrivals)", p.Burstiness)
+	}
+	row("sizes", "%s to %s, %s on average", format.Bytes(float64(p.Sizes.Min())),
+		format.Bytes(float64(p.Sizes.Max())), format.Bytes(p.Sizes.Mean()))
+	row("working set", "%d keys, %s", p.Keys, format.Bytes(float64(p.WorkingSet)))
+	row("reuse distance", "%d other keys at the median, %d at p99; %s of operations are the first "+
+		"of their key", p.ReuseMedian, p.ReuseLargest,
+		format.Share(float64(p.Once)/float64(p.Operations)))
+	d.Add(t)
+	if p.Rounded {
+		d.Note("times in the format %s are rounded: a replay spreads requests of one time evenly "+
+			"up to the next time", p.Format)
+	}
+	if p.Shared > 0 {
+		d.Note("%d operations are on keys beyond the first %d, and share the entry of another key",
+			p.Shared, p.Keys)
+	}
+	return d
+}
+
+// bars draws counts as a line of bars.
+func bars(counts []uint64) string {
+	var b strings.Builder
+	most := max(slices.Max(counts), 1)
+	for _, n := range counts {
+		b.WriteRune(doc.Levels[n*uint64(len(doc.Levels)-1)/most])
+	}
+	return b.String()
+}
