@@ -275,6 +275,11 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 			"whatever the change; measure %d launches on each side, or use fewer thresholds",
 			t.TooLittle, t.Tests, t.Needed)
 	}
+	if t := r.Thresholds; t.Moved > 0 {
+		return app.Exitf(app.ExitTooLittle, "%d of %d tests of thresholds could not fail, "+
+			"whatever the change: the machine moved too far between the sets; measure both "+
+			"versions in turns: transportbench %s", t.Moved, t.Tests, compare.Bridge)
+	}
 	if t := r.Thresholds; t.StatesApart > 0 {
 		return app.Exitf(app.ExitTooLittle, "%d of %d tests of thresholds could not fail, "+
 			"whatever the change: the sides have too few windows in the same states of the "+

@@ -33,11 +33,19 @@ func FindLeastChange(a *app.App, c *Flags, find func() []calibration.Found) Leas
 }
 
 // Of returns the least change that counts with so many repeats, and where it is
-// from if not from the user. apart tells that the sides were measured at
-// different times.
-func (l LeastChange) Of(o compare.Options, repeats int, apart bool) (share float64, from string) {
+// from if not from the user.
+func (l LeastChange) Of(o compare.Options, repeats int) (share float64, from string) {
 	if l.chosen {
 		return o.Floor, ""
 	}
-	return calibration.LeastChange(l.found, repeats, apart, compare.Defaults().Floor)
+	return calibration.LeastChange(l.found, repeats, compare.Defaults().Floor)
+}
+
+// Drift is the least change that counts between sets of different times without a control, and
+// where it is from; 0 if the user has chosen the least change.
+func (l LeastChange) Drift() (share float64, from string) {
+	if l.chosen {
+		return 0, ""
+	}
+	return calibration.DriftOf(l.found)
 }

@@ -34,6 +34,10 @@ its index, a single result, or published figures. The failed checks of their cel
 listed below, each once. Where the sets show several states of the machine (near, far),
 windows are compared within a state only.
 
+Between sets, what at least four other transports changed by under the same load, round
+by round, counts as the machine's movement, and the rest as the transport's own. Above
+25% of movement there is no verdict; ab measures both versions in turns.
+
 Results of different versions of the runtime, the measured loop, are compared,
 and a line says what the harness cost in each; --strict refuses them. For versions
 on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
@@ -98,10 +102,12 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	if err != nil {
 		return app.BadInput(err)
 	}
+	least := comparison.FindLeastChange(a, c,
+		func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) })
 	var from string
-	o.Floor, from = comparison.FindLeastChange(a, c,
-		func() []calibration.Found { return (&calibration.Finder{}).OfSets(old, new) }).Of(o,
-		calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new), true)
+	o.Floor, from = least.Of(o,
+		calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new))
+	o.Drift, o.DriftFrom = least.Drift()
 	report, err := compare.Diff(old, new, o)
 	if err != nil {
 		terminal.Print(a.Stderr, tables.GroupedWarnings(set.WarningsOfBoth(old, new)))
@@ -122,7 +128,7 @@ func rankAlong(a *app.App, c *comparison.Flags, o compare.Options, path, axis st
 	var from string
 	o.Floor, from = comparison.FindLeastChange(a, c,
 		func() []calibration.Found { return new(calibration.Finder).OfSets(s) }).Of(o,
-		calibration.Repeats(nil, s), false)
+		calibration.Repeats(nil, s))
 	ranking, err := compare.Along(s, axis, o)
 	if err != nil {
 		terminal.Print(a.Stderr, tables.GroupedWarnings(set.Warnings(s)))

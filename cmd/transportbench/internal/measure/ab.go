@@ -206,7 +206,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 				new(calibration.Finder).Find(identity)}
 		})
 	test.LeastChange = func(repeats int) float64 {
-		share, _ := least.Of(test.Compare, repeats, false)
+		share, _ := least.Of(test.Compare, repeats)
 		return share
 	}
 	began := time.Now()
@@ -229,7 +229,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		}
 		return interrupted
 	}
-	_, v.Report.FloorFrom = least.Of(test.Compare, len(v.A.Repeats), false)
+	_, v.Report.FloorFrom = least.Of(test.Compare, len(v.A.Repeats))
 	verdict := comparison.Conclude(ctx, s.App, &f.Flags, v.Report, len(test.Compare.Thresholds) > 0)
 	s.Note("%s after %s of each%s; results in %s", v.Ended,
 		format.Count(len(v.A.Repeats), "repeat"), f.remedy(v), s.settings.Out)

@@ -9,6 +9,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/compare/control"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 )
@@ -32,7 +33,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 		}
 	}
 	if len(rows) > 0 {
-		out.Add(changeTable(rows, len(r.States) > 0))
+		out.Add(changeTable(rows, r))
 	}
 	if hidden := len(r.Changes) - len(rows); hidden > 0 {
 		out.Line("%s with the verdict SAME hidden; --all shows them", format.Count(hidden, "row"))
@@ -56,14 +57,18 @@ func sides(r *compare.Report) []string {
 
 // changeTable returns one row for each change. The column change is what the medians beside it
 // imply.
-func changeTable(changes []*compare.Change, states bool) *doc.Table {
+func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 	columns := []string{"cell", "metric", ">old", ">new", ">change", ">shift", ">interval",
 		">p (Holm)", "verdict"}
+	states, controlled := len(r.States) > 0, r.Controlled()
+	if controlled {
+		columns = slices.Insert(columns, 5, ">machine")
+	}
 	if states {
 		columns = append(columns, "by state (windows)")
 	}
-	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "shift",
-		"interval", "old", "new")
+	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "machine",
+		"shift", "interval", "old", "new")
 	for _, c := range changes {
 		old, new, state := c.Shown()
 		in := func(m *result.Metric) doc.Cell {
@@ -77,12 +82,23 @@ func changeTable(changes []*compare.Change, states bool) *doc.Table {
 		}
 		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians),
 			doc.Change(c.Change), changeInterval(c), p, verdictCell(c.Verdict)}
+		if controlled {
+			row = slices.Insert(row, 5, any(machineMoved(c)))
+		}
 		if states {
 			row = append(row, byState(c.States))
 		}
 		t.Row(row...)
 	}
 	return t
+}
+
+// machineMoved returns the cell of how far the machine moved.
+func machineMoved(c *compare.Change) doc.Cell {
+	if c.Control == nil {
+		return doc.None()
+	}
+	return doc.Change(&c.Control.Machine)
 }
 
 // verdictCell returns the cell of a verdict.
@@ -97,7 +113,8 @@ func verdictCell(v compare.Verdict) doc.Cell {
 
 // columnsNote explains the columns that a reader could take for each other.
 const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value " +
-	"to an old one, which interval and verdict are about"
+	"to an old one, which interval and verdict are about; machine: how far the other transports " +
+	"moved under that load, which shift leaves out"
 
 // medians formats the medians of both sides, with the name of the state that they are in.
 func medians(c *compare.Change) (a, b string) {
@@ -168,6 +185,11 @@ func diffNotes(r *compare.Report, all bool) (lines []string) {
 	}
 	if len(written) > most {
 		lines = append(lines, fmt.Sprintf("note: and %d more like these", len(written)-most))
+	}
+	for _, c := range changed(r) {
+		if text := c.Readout(); text != "" {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", c.Cell, c.Metric, text))
+		}
 	}
 	lines = append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
 	for _, b := range r.Broken {
@@ -247,6 +269,11 @@ func DiffSummary(r *compare.Report) string {
 			"few windows in the same states of the machine",
 			t.StatesApart, format.Count(t.Tests, "test"))
 	}
+	if n := r.Moved(); n > 0 {
+		text += fmt.Sprintf("\n%d of them have no verdict, because the machine moved by more than "+
+			"%.0f%% between the sets; this measures both versions in turns: transportbench %s",
+			n, 100*control.MostMovement, compare.Bridge)
+	}
 	if line := seen(r); line != "" {
 		text += "\n" + line
 	}
@@ -297,15 +324,20 @@ func Changes(r *compare.Report) *doc.Table {
 	t := doc.NewTable("cell", "transport", "metric", "unit", "old", "old_repeats", "new",
 		"new_repeats", "change", "change_low", "change_high", "p",
 		"p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians",
-		"detectable")
+		"detectable", "raw", "machine", "spread", "uncontrolled")
 	for i := range r.Changes {
 		c := &r.Changes[i]
 		oldMedian, oldN := exact(c.Old)
 		newMedian, newN := exact(c.New)
+		raw, machine, spread := doc.None(), doc.None(), doc.None()
+		if k := c.Control; k != nil {
+			raw, machine, spread = doc.Exact(&k.Raw), doc.Exact(&k.Machine), doc.Exact(&k.Spread)
+		}
 		t.Row(c.Cell, c.Transport, c.Metric, c.Unit, oldMedian, oldN, newMedian, newN,
 			doc.Exact(c.Change), doc.Exact(c.Low), doc.Exact(c.High),
 			doc.Exact(c.P), doc.Exact(c.PHolm), c.Verdict, c.TooLittle, c.OneLaunch,
-			byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable))
+			byState(c.States), c.Note, doc.Exact(c.OfMedians), doc.Exact(c.Detectable),
+			raw, machine, spread, c.Uncontrolled)
 	}
 	return t
 }

@@ -82,7 +82,7 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 func firstChanges(out *doc.Doc, r *compare.Report, changes []*compare.Change, rows int) {
 	if shown := changes[:min(rows, len(changes))]; len(shown) > 0 {
 		out.Gap()
-		out.Add(changeTable(shown, len(r.States) > 0))
+		out.Add(changeTable(shown, r))
 	}
 	leftOut(out, "row", len(changes)-rows)
 	out.Gap()

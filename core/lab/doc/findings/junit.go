@@ -74,6 +74,9 @@ func junitChange(r *compare.Report, c *compare.Change, thresholds bool) doc.Case
 		old, new := medians(c)
 		one.Output = fmt.Sprintf("%s: old %s, new %s, shift %s (%s), p %s", c.Verdict, old, new,
 			format.Percent(c.Change), changeInterval(c), format.Probability(c.PHolm))
+		if text := c.Readout(); text != "" {
+			one.Output += "; " + text
+		}
 		if c.Note != "" {
 			one.Output += "; " + c.Note
 		}

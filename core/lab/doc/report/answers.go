@@ -46,7 +46,7 @@ func (b *builder) rankings() {
 	for i, s := range b.sets {
 		o, from := b.Compare, ""
 		o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s),
-			false, o.Floor)
+			o.Floor)
 		r, err := compare.Along(s, "transport", o)
 		if err != nil {
 			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+

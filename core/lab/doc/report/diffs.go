@@ -23,9 +23,11 @@ func (b *builder) diffs() {
 	for i := 1; i < len(b.sets); i++ {
 		d := diff{Old: 0, New: i, Sides: b.names[0] + " → " + b.names[i]}
 		o, from := b.Compare, ""
-		o.Floor, from = calibration.LeastChange(b.calibrationsOf(b.sets[0], b.sets[i]),
+		found := b.calibrationsOf(b.sets[0], b.sets[i])
+		o.Floor, from = calibration.LeastChange(found,
 			calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0],
-				b.sets[i]), true, o.Floor)
+				b.sets[i]), o.Floor)
+		o.Drift, o.DriftFrom = calibration.DriftOf(found)
 		report, err := compare.Diff(b.sets[0], b.sets[i], o)
 		if err != nil {
 			d.Refused, d.err = printable.Text(err.Error()), err
@@ -185,6 +187,9 @@ func rowOf(c *compare.Change, cell int, at func(float64) float64) changeRow {
 		Cell: cell, Label: c.Cell, Change: format.Percent(c.Change),
 		Between: format.Percents(c.Low, c.High),
 		Verdict: string(c.Verdict), Class: strings.ToLower(string(c.Verdict)), Note: c.Note, X: -1,
+	}
+	if text := c.Readout(); text != "" {
+		r.Note = strings.TrimSuffix(text+"; "+c.Note, "; ")
 	}
 	if c.Change != nil {
 		r.X = at(*c.Change)

@@ -299,7 +299,7 @@ func show(d *Document) {
 			t.Share.Interval()
 		}
 	}
-	LeastChange([]Found{{Document: d}}, 10, true, 0.01)
+	LeastChange([]Found{{Document: d}}, 10, 0.01)
 }
 
 func FuzzParse(f *testing.F) {

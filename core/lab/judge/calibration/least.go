@@ -13,10 +13,8 @@ import (
 
 // LeastChange returns the least change that counts in comparisons of so many repeats a side: the
 // largest of those that the machines were seen to find, or standard if that is larger. from names
-// the calibration of each machine, the one that decided first, or says that there is none. apart
-// tells that the sides were measured at different times, between which the machines drift.
-func LeastChange(found []Found, repeats int, apart bool, standard float64) (share float64,
-	from string) {
+// the calibration of each machine, the one that decided first, or says that there is none.
+func LeastChange(found []Found, repeats int, standard float64) (share float64, from string) {
 	share = standard
 	least := make([]Least, len(found))
 	decided := -1
@@ -25,10 +23,6 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 			continue
 		}
 		least[i], _ = f.Document.LeastChange(repeats)
-		if drift := f.Document.Drift; apart && drift != nil && least[i].Count > 0 &&
-			drift.Limit > least[i].Known {
-			least[i].Known, least[i].Drift = drift.Limit, drift
-		}
 		if least[i].Known > share {
 			share, decided = least[i].Known, i
 		}
@@ -49,9 +43,6 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 		}
 		source := fmt.Sprintf(" (calibration%s of %s, %s)", of,
 			f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
-		if apart && f.Document.Drift == nil {
-			source += ", " + DriftUnknown
-		}
 		if i == decided {
 			texts[0] = least[i].evidence() + source
 		} else {
@@ -59,6 +50,25 @@ func LeastChange(found []Found, repeats int, apart bool, standard float64) (shar
 		}
 	}
 	return share, strings.Join(texts, "; ")
+}
+
+// DriftOf returns the largest change that the machines were seen to drift by between sets that were
+// measured at different times, and where that is from; from says that there is no such calibration
+// if the share is 0.
+func DriftOf(found []Found) (share float64, from string) {
+	from = "no full calibration of this machine says how far it drifts"
+	for i := range found {
+		f := &found[i]
+		if f.Document == nil || f.Document.Quick || f.Document.Drift == nil ||
+			f.Document.Drift.Limit < share {
+			continue
+		}
+		drift := f.Document.Drift
+		share, from = drift.Limit, fmt.Sprintf("equal sets that were measured %s apart differ by "+
+			"that much (calibration of %s, %s)", drift.Apart(),
+			f.Document.StartedAt.UTC().Format(time.DateOnly), f.origin())
+	}
+	return share, from
 }
 
 // DriftUnknown says that a full calibration has no drift: an older build made it, or it has too few
@@ -91,8 +101,6 @@ type Least struct {
 	Seen bool
 	// Fewer is set if no trial has as few repeats as was asked for.
 	Fewer bool
-	// Drift is set if the machine moves by more between two times. Known is then its limit.
-	Drift *Drift
 }
 
 // String returns the change and what is known of it.
@@ -100,10 +108,6 @@ func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidenc
 
 // evidence says how well the change was found.
 func (l Least) evidence() string {
-	if l.Drift != nil {
-		return fmt.Sprintf("equal sets that were measured %s apart differ by that much; ab "+
-			"alternates and finds smaller changes", l.Drift.Apart())
-	}
 	repeats := format.Count(l.Repeats, "repeat")
 	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"),
 		repeats)

@@ -50,31 +50,26 @@ func TestLeastChangeOfMachines(t *testing.T) {
 			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {
-		share, from := LeastChange(c.found, 10, false, 0.02)
+		share, from := LeastChange(c.found, 10, 0.02)
 		require.Equal(t, c.share, share)
 		require.Equal(t, c.from, from)
 	}
-	// A calibration without a drift, as older builds made, does not lower the limit of diff in
-	// silence.
-	_, from := LeastChange([]Found{seen(0.05, false)}, 10, true, 0.02)
-	require.Equal(t,
-		"found in 30 of 30 trials with 10 repeats (calibration of 2026-03-04, calibration.json), "+
-			DriftUnknown, from)
-	_, from = LeastChange([]Found{seen(0.01, false)}, 10, true, 0.02)
-	require.Contains(t, from, DriftUnknown)
-	// A machine that drifts shows less of what was measured at different times.
-	drifting := seen(0.05, false)
-	drifting.Document.Drift = &Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.12}
-	var share float64
-	share, from = LeastChange([]Found{drifting}, 10, true, 0.02)
-	require.Equal(t, 0.12, share)
-	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much; ab "+
-		"alternates and finds smaller changes (calibration of 2026-03-04, calibration.json)", from)
-	share, _ = LeastChange([]Found{drifting}, 10, false, 0.02)
-	require.Equal(t, 0.05, share)
-
-	_, from = LeastChange([]Found{seen(0.05, false)}, 5, false, 0.02)
+	_, from := LeastChange([]Found{seen(0.05, false)}, 5, 0.02)
 	require.Contains(t, from, "with 10 repeats, not measured below 10 repeats (calibration")
+}
+
+// Without a control, changes count beyond the largest drift of the machines.
+func TestDriftOf(t *testing.T) {
+	share, from := DriftOf([]Found{seen(0.05, false)})
+	require.Zero(t, share)
+	require.Equal(t, "no full calibration of this machine says how far it drifts", from)
+	drifts, less := seen(0.05, false), seen(0.05, false)
+	drifts.Document.Drift = &Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.12}
+	less.Document.Drift = &Drift{ApartS: 60, Comparisons: 200, Repeats: 10, Limit: 0.1}
+	share, from = DriftOf([]Found{{}, drifts, less})
+	require.Equal(t, 0.12, share)
+	require.Equal(t, "equal sets that were measured 8 minutes apart differ by that much "+
+		"(calibration of 2026-03-04, calibration.json)", from)
 }
 
 func TestRepeats(t *testing.T) {

@@ -311,7 +311,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 		return Candidates{}, false
 	}
 	group.changes = comparePairs(pairs, Options{Metrics: []string{metric}, Floor: o.Floor,
-		Across: []string{rateOption}}, states,
+		Across: []string{rateOption}}, states, nil,
 		func(p pair) string { return unreadNote(p, states) }, func(pair) string { return "" })
 	return group, true
 }

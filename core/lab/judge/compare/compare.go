@@ -23,6 +23,11 @@ type Options struct {
 	// Floor is the least change that counts, as a share. Every change is tested against it; with 0,
 	// any significant change counts.
 	Floor float64
+	// Drift is the least change that counts between sets that were measured at different times if
+	// there is no control for it, as a share, if that is more than Floor. DriftFrom says where it is
+	// from.
+	Drift     float64
+	DriftFrom string
 	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that
 	// cannot see smaller changes, does not make them the same. With 0, or if Floor is less, it is
 	// Floor.
@@ -82,7 +87,14 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	if m.lengths {
 		labels = labels.Without(windowLength)
 	}
-	r, err := report(old, new, m, o, func(p pair) string {
+	controls := func(states States, oneMachine bool) *controls {
+		none := ""
+		if !oneMachine {
+			none = "different machines"
+		}
+		return newControls(new, m.pairs, states, none)
+	}
+	r, err := report(old, new, m, o, controls, func(p pair) string {
 		if p.new.Status == set.Published {
 			return labels.Of(p.old.Config)
 		}
@@ -108,7 +120,8 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	}
 	o.Across = append(slices.Clone(o.Across), "provider", rateOption)
 	labels := set.LabelsOf(old.Cells, new.Cells)
-	return report(old, new, m, o, func(p pair) string {
+	inTurns := func(States, bool) *controls { return nil }
+	return report(old, new, m, o, inTurns, func(p pair) string {
 		a, b := labels.Of(p.old.Config), labels.Of(p.new.Config)
 		if a == b {
 			return a
@@ -117,8 +130,10 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	})
 }
 
-// report compares the pairs of m.
-func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*Report, error) {
+// report compares the pairs of m, with the control that controls returns.
+func report(old, new *set.Set, m matched, o Options,
+	controls func(states States, oneMachine bool) *controls, label func(pair) string) (*Report,
+	error) {
 	basis, err := newBasis(o, identityDifferences(old, new, m.pairs), m.pairs)
 	if err != nil {
 		return nil, err
@@ -135,12 +150,13 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	}
 	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
 	var states States
-	if r.oneMachine() {
+	oneMachine := r.oneMachine()
+	if oneMachine {
 		states = FindStates(old, new)
 		r.within(states)
 	}
-	r.Changes = comparePairs(m.pairs, o, states, func(p pair) string { return pairNote(p, states) },
-		label)
+	r.Changes = comparePairs(m.pairs, o, states, controls(states, oneMachine),
+		func(p pair) string { return pairNote(p, states) }, label)
 	if len(changed) > 0 {
 		if len(r.Changes) == 0 {
 			return nil, &MeaningError{changed, ""}
@@ -154,6 +170,7 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	}
 	judge(r.Changes, o)
 	r.Tests = count(r.Changes, tested)
+	r.Notes = append(r.Notes, r.controlNotes(o)...)
 	r.Means = means(r.Changes)
 	r.Broken, r.Thresholds, r.detectable = breaches(r.Changes, o)
 	if changes := r.detectableChanges(o); len(r.detectable) == 0 {
@@ -164,17 +181,28 @@ func report(old, new *set.Set, m matched, o Options, label func(pair) string) (*
 	return r, nil
 }
 
-// comparePairs returns the changes of all pairs.
-func comparePairs(pairs []pair, o Options, states States, note, label func(pair) string) []Change {
+// comparePairs returns the changes of all pairs. by is nil if both sides were measured in turns, so
+// that they need no control.
+func comparePairs(pairs []pair, o Options, states States, by *controls,
+	note, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
 	_ = parallel.Each(len(pairs), func(i int) error {
-		lists[i] = comparePair(pairs[i], note(pairs[i]), o, states, label(pairs[i]))
+		lists[i] = comparePair(pairs[i], note(pairs[i]), o, states, by, label(pairs[i]))
 		return nil
 	})
-	return slices.Concat(lists...)
+	changes := slices.Concat(lists...)
+	spread(changes)
+	_ = parallel.Each(len(changes), func(i int) error {
+		if c := &changes[i]; c.Verdict == "" {
+			c.P = new(c.outside(1+*c.Change, c.least(o)))
+		}
+		return nil
+	})
+	return changes
 }
 
-func comparePair(p pair, note string, o Options, states States, label string) []Change {
+func comparePair(p pair, note string, o Options, states States, by *controls,
+	label string) []Change {
 	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config}
 	if why, both := unusable(p); why != "" {
 		if both {
@@ -194,15 +222,18 @@ func comparePair(p pair, note string, o Options, states States, label string) []
 		c := blank
 		c.Note = note
 		c.AddNote(p.droppedStates(a, b, states))
-		c.fill(name, a, b, states, o.Floor)
+		c.fill(name, a, b, states)
 		switch {
 		case p.old.Status == set.Published || p.new.Status == set.Published:
-			c.Verdict, c.P, c.blocks = Incomparable, nil, nil
+			c.Verdict, c.blocks = Incomparable, nil
 		case c.Verdict != "":
 		case p.scheduled(name):
-			c.Scheduled, c.P, c.Verdict = true, nil, Ambiguous
+			c.Scheduled, c.Verdict = true, Ambiguous
 		default:
 			c.withholdForLaunches(p)
+		}
+		if by != nil && len(c.blocks) > 0 && !shareRounds(a, b) {
+			c.apply(by, p, a, b, states)
 		}
 		if step := max(p.old.ClockStep, p.new.ClockStep); isClocked(name) {
 			c.step = step
@@ -311,7 +342,7 @@ func positive(values []float64) bool { return len(values) > 0 && slices.Min(valu
 
 // fill compares the samples of one metric. The verdict and the interval need the number of all
 // tests and come later, unless there can be none.
-func (c *Change) fill(metric string, a, b sample, states States, floor float64) {
+func (c *Change) fill(metric string, a, b sample, states States) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
 	before, after := result.Summarize(metric, a.values), result.Summarize(metric, b.values)
@@ -334,7 +365,28 @@ func (c *Change) fill(metric string, a, b sample, states States, floor float64) 
 	}
 	c.blocks = within.blocks
 	ratio, _, _ := ranktest.Shift(c.blocks, 1)
-	c.Change, c.P = new(ratio-1), new(c.blocks.Outside(ratio, floor))
+	c.Change = new(ratio - 1)
+}
+
+// apply takes the movement of the machine from the change, or says why that is not known.
+func (c *Change) apply(by *controls, p pair, a, b sample, states States) {
+	own, why := by.of(p, c.Metric, a, b)
+	var within comparison
+	if why == "" {
+		within = newComparison(own.a, own.b, states)
+		if _, prevents := within.overlap(); prevents {
+			why = "no state of the machine in which both sides have other transports beside them"
+		}
+	}
+	if why != "" {
+		c.Uncontrolled = why
+		return
+	}
+	raw := *c.Change
+	c.blocks = within.blocks
+	ratio, _, _ := ranktest.Shift(c.blocks, 1)
+	c.Change = new(ratio - 1)
+	c.Control = &Control{Raw: raw, Machine: (1+raw)/ratio - 1, Others: own.others}
 }
 
 // AddNote adds to what a reader of the change should know; note may be empty.
@@ -368,7 +420,7 @@ func (c *Change) withholdForLaunches(p pair) {
 	if len(sides) == 0 {
 		return
 	}
-	c.OneLaunch, c.P, c.Verdict = true, nil, Ambiguous
+	c.OneLaunch, c.Verdict = true, Ambiguous
 	c.AddNote(strings.Join(sides, " and ") +
 		": the interval lacks the spread between launches, so there is no verdict")
 }
@@ -424,7 +476,7 @@ func (c *Change) interval(level float64) {
 	if len(c.blocks) == 0 {
 		return
 	}
-	if _, low, high := ranktest.Shift(c.blocks, level); low > 0 {
+	if _, low, high := c.evidence.interval(level); low > 0 {
 		c.Low, c.High = new(low-1), new(high-1)
 	}
 }
@@ -437,7 +489,7 @@ func (r *Report) Precision(c *Change) float64 {
 	if len(c.blocks) == 0 {
 		return math.Inf(1)
 	}
-	_, low, high := ranktest.Shift(c.blocks, r.Alpha/float64(max(1, r.Tests)))
+	_, low, high := c.evidence.interval(r.Alpha / float64(max(1, r.Tests)))
 	return (high - low) / 2
 }
 
@@ -467,7 +519,7 @@ var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 // than a step of the clock, which may be all of that. A step finer than the least change, or than
 // the margin of SAME, hides none that counts.
 func (c *Change) withholdForClock(o Options) {
-	median, floor := c.Old.Median, o.Floor
+	median, floor := c.Old.Median, c.least(o)
 	if c.Verdict == Same {
 		floor = o.same()
 	}

@@ -54,6 +54,10 @@ func noisy(r *rand.Rand, n int, centre, spread float64) []float64 {
 	return values
 }
 
+// uncontrolled is the note on a single change without a control.
+const uncontrolled = "no control for 1 change, because of fewer than 4 other transports under the " +
+	"same load"
+
 func one(t *testing.T, old, new *set.Set, o Options) Change {
 	t.Helper()
 	report, err := Diff(old, new, o)
@@ -222,30 +226,32 @@ func TestIdentity(t *testing.T) {
 	new.Environments[0].Volatile["governor"] = "powersave"
 	report, err := Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Equal(t, []string{"governor was performance and is powersave"}, report.Notes)
+	require.Equal(t, []string{"governor was performance and is powersave", uncontrolled},
+		report.Notes)
 
 	// What auto took may explain a change. A side that does not know gives no note.
 	new = newSet(cell(nil, 1, 2, 3))
 	new.Cells[0].Plugin.Chosen = map[string]string{"ring": "fastforward", "offload": "gro"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Empty(t, report.Notes)
+	require.Equal(t, []string{uncontrolled}, report.Notes)
 	old.Cells[0].Plugin.Chosen = map[string]string{"ring": "inplace", "offload": "gro"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{new.Cells[0].Transport() +
-		" took inplace for ring and now takes fastforward"}, report.Notes)
+		" took inplace for ring and now takes fastforward", uncontrolled}, report.Notes)
 
 	old, new = newSet(cell(nil, 1, 2, 3)), newSet(cell(nil, 1, 2, 3))
 	new.Cells[0].Plugin.Path = []string{"tcp over bond0, mtu 1500"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Empty(t, report.Notes)
+	require.Equal(t, []string{uncontrolled}, report.Notes)
 	old.Cells[0].Plugin.Path = []string{"verbs over mlx5_0/1"}
 	report, err = Diff(old, new, Defaults())
 	require.NoError(t, err)
 	require.Equal(t, []string{"the bytes of " + new.Cells[0].Transport() +
-		" took another path: verbs over mlx5_0/1, and now tcp over bond0, mtu 1500"}, report.Notes)
+		" took another path: verbs over mlx5_0/1, and now tcp over bond0, mtu 1500",
+		uncontrolled}, report.Notes)
 }
 
 func TestMatching(t *testing.T) {
@@ -277,7 +283,7 @@ func TestMatching(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Changes, 1)
 	require.Len(t, report.OnlyNew, 2)
-	require.Empty(t, report.Notes)
+	require.Equal(t, []string{uncontrolled}, report.Notes)
 	_, err = Diff(newSet(cell(nil, values...)),
 		newSet(cell(map[string]string{"service": "echo"}, values...)), Defaults())
 	require.ErrorContains(t, err, "they differ in service")

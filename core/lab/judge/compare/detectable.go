@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"transportbench/core/base/parallel"
-	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 )
 
@@ -38,11 +37,11 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
 			higher := c.Better == result.Higher
-			limit := o.Floor
+			limit := c.least(o)
 			if higher {
 				limit = -limit
 			}
-			c.Detectable = c.beyond(limit, !higher, o.Alpha/float64(r.Tests))
+			c.Detectable = c.findable(limit, !higher, o.Alpha/float64(r.Tests))
 		}
 		return nil
 	})
@@ -60,17 +59,17 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 func (t *thresholdTest) detectable(alpha float64) detectable {
 	d := detectable{cell: t.change.Cell, metric: t.change.Metric}
 	if t.change.P != nil {
-		d.change = t.change.beyond(t.limit, t.above, alpha)
+		d.change = t.change.findable(t.limit, t.above, alpha)
 	}
 	return d
 }
 
-// beyond returns the size of the smallest change that is significantly above the limit, or below
+// findable returns the size of the smallest change that is significantly above the limit, or below
 // it, at alpha of a two-sided test. It takes the scatter of the values as it is and moves their
 // shift. The interval of a shift moves with it, so the change is found if its end is at the limit.
 // It returns nil if there are too few values for an interval.
-func (c *Change) beyond(limit float64, above bool, alpha float64) *float64 {
-	ratio, low, high := ranktest.Shift(c.blocks, alpha)
+func (c *Change) findable(limit float64, above bool, alpha float64) *float64 {
+	ratio, low, high := c.evidence.interval(alpha)
 	end := high
 	if above {
 		end = low

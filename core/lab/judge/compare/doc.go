@@ -63,7 +63,21 @@
 // Blocks of five keep the least p at 3e-5 and nearly all of the power, and remove all drift but
 // that within five rounds.
 //
+// # Control
+//
+// Two sets were measured at different times, and about 90% of the variance between equal sets is a
+// movement of the machine that all transports share. Diff takes it from each change, window by
+// window, by the other transports under the same load (package control), and then does all of the
+// above with what is left. The transports follow a machine only about equally. The standard
+// deviation tau of that is estimated from the other transports' residuals, and an interval reaches
+// as far as the root of the sum of the squares of its own reach and that of tau. A p-value is the
+// level at which such an interval ends at the limit, so intervals and tests agree as without a
+// control. If tau is zero, both are those of the rank test.
+//
 // # No verdict
+//
+// If the machine moved by more than 25%, a change has no verdict: transports then follow it too
+// differently.
 //
 // A side with several repeats of a launch has no verdict, because the luck of a launch moves all of
 // its repeats together. A change of a latency that is smaller than a step of the clock has none

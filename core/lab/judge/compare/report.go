@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -60,13 +59,17 @@ type Change struct {
 	Better    result.Better     `json:"better"`
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
-	// Change is new over old minus 1 within the states of the machine, absent if Incomparable. Low
-	// and High are its interval at the level that Holm's adjustment tested it at (without a test,
+	// Change is new over old minus 1 within the states of the machine, without the movement of the
+	// machine if there is a Control; absent if Incomparable. Low and High are its interval at the level that Holm's adjustment tested it at (without a test,
 	// at that of the changes that were not rejected), absent if there are too few repeats. Old and
 	// New are over all repeats, so their ratio may differ from Change, and so may OfMedians.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
+	// Control is what was taken from the change of the movement of the machine. Without one,
+	// Uncontrolled says why; it is empty if both sides were measured in turns.
+	Control      *Control `json:"control,omitempty"`
+	Uncontrolled string   `json:"uncontrolled,omitempty"`
 	// OfMedians is new over old minus 1 of the medians that tables show: those of the windows in
 	// the state of the machine in which both sides have most, or else of all repeats.
 	OfMedians *float64 `json:"change_of_medians,omitempty"`
@@ -93,8 +96,18 @@ type Change struct {
 	// Accepted is set if somebody has accepted that the change is Worse.
 	Accepted *Acceptance `json:"accepted,omitempty"`
 
-	step   float64         // of the clock, in ns, if the metric is read from it; else 0
-	blocks ranktest.Blocks // in which the values were compared; nil if they were not
+	moved bool    // the machine moved too far for a verdict
+	step  float64 // of the clock, in ns, if the metric is read from it; else 0
+	evidence
+}
+
+// least returns the smallest change that counts: without a control, at least what the machine is
+// known to drift by.
+func (c *Change) least(o Options) float64 {
+	if c.Uncontrolled != "" {
+		return max(o.Floor, o.Drift)
+	}
+	return o.Floor
 }
 
 // Acceptance says who has accepted a change for the worse, and why.

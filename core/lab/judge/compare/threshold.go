@@ -55,6 +55,9 @@ type ThresholdTests struct {
 	// StatesApart is how many of them no change could have failed although there are enough
 	// repeats, because the sides have too few windows in the same states of the machine.
 	StatesApart int `json:"states_apart,omitempty"`
+	// Moved is how many of them no change could have failed because the machine moved too far
+	// between the sets.
+	Moved int `json:"moved,omitempty"`
 }
 
 var thresholdSyntax = regexp.MustCompile(
@@ -174,7 +177,7 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 					t.Limit, t.Above}
 				tests = append(tests, test)
 				if p = append(p, 1); c.P != nil {
-					p[len(p)-1] = c.blocks.Beyond(1+t.Limit, t.Above)
+					p[len(p)-1] = c.beyond(1+t.Limit, t.Above)
 				}
 			case t.Above && value > t.Limit || !t.Above && value < t.Limit:
 				list = append(list, Breach{Threshold: t.text, Cell: c.Cell, Metric: c.Metric,
@@ -192,6 +195,8 @@ func breaches(changes []Change, o Options) (list []Breach, counts ThresholdTests
 		case adjusted[i] < o.Alpha && test.excess*c.Old.Median >= c.step:
 			test.breach.PHolm = &adjusted[i]
 			list = append(list, test.breach)
+		case c.moved:
+			counts.Moved++
 		case c.P != nil && c.blocks.SmallestP()/2 < levels[i]: // another change could have failed
 		case !c.OneLaunch && len(c.States) > 0 && ranktest.SmallestP(c.Old.N, c.New.N)/2 <
 			levels[i]:

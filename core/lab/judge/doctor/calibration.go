@@ -50,8 +50,8 @@ func (x *examiner) calibration() Finding {
 			"transportbench calibrate")
 	case d.Drift.Limit > compare.Defaults().Floor:
 		return f.as(Warn, fmt.Sprintf("The machine drifts: of equal sets that were measured %s "+
-			"apart, %s differ by no more than %s, and diff of two sets calls only larger changes "+
-			"better or worse.",
+			"apart, %s differ by no more than %s. diff takes the part of that away which other "+
+			"transports share; without four of them only larger changes count.",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit)),
 			"compare in turns: transportbench ab, or one sweep and diff --along")
 	}

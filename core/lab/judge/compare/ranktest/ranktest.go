@@ -372,30 +372,55 @@ func Shift(s Blocks, alpha float64) (ratio, low, high float64) {
 // p is below alpha. With one block it is the Hodges-Lehmann estimate. If the samples are too small
 // for an interval, that is infinite. There must be a block.
 func ShiftBy(s Blocks, alpha float64, relation Relation) (value, low, high float64) {
-	few := make(Blocks, len(s))
+	r := NewRelations(s, relation)
+	low, high = r.Interval(alpha)
+	return r.Median(), low, high
+}
+
+// Relations are those of all pairs of values in blocks, of which intervals at several levels are
+// taken.
+type Relations struct {
+	blocks  Blocks
+	weights []int
+	pairs   []weighted // sorted
+	total   int        // of the weights of the pairs
+}
+
+// NewRelations relates each value of b to each of a in the same block. There must be a block.
+func NewRelations(s Blocks, relation Relation) *Relations {
+	r := &Relations{blocks: make(Blocks, len(s))}
 	count := 0
 	for i, b := range s {
-		few[i] = Block{thinned(b.A), thinned(b.B)}
-		count += len(few[i].A) * len(few[i].B)
+		r.blocks[i] = Block{thinned(b.A), thinned(b.B)}
+		count += len(r.blocks[i].A) * len(r.blocks[i].B)
 	}
-	weights := few.weights()
-	pairs := make([]weighted, 0, count)
-	total := 0
-	for i, b := range few {
+	r.weights = r.blocks.weights()
+	r.pairs = make([]weighted, 0, count)
+	for i, b := range r.blocks {
 		for _, y := range b.B {
 			for _, x := range b.A {
-				pairs = append(pairs, weighted{relation(x, y), weights[i]})
+				r.pairs = append(r.pairs, weighted{relation(x, y), r.weights[i]})
 			}
 		}
-		total += weights[i] * len(b.A) * len(b.B)
+		r.total += r.weights[i] * len(b.A) * len(b.B)
 	}
-	slices.SortFunc(pairs, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	value = (valueAt(pairs, (total+1)/2) + valueAt(pairs, total/2+1)) / 2
-	k := few.margin(weights, alpha)
+	slices.SortFunc(r.pairs, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
+	return r
+}
+
+// Median returns the weighted median of the relations.
+func (r *Relations) Median() float64 {
+	return (valueAt(r.pairs, (r.total+1)/2) + valueAt(r.pairs, r.total/2+1)) / 2
+}
+
+// Interval returns the interval of the median at 1-alpha. It is infinite if there are too few
+// values for one.
+func (r *Relations) Interval(alpha float64) (low, high float64) {
+	k := r.blocks.margin(r.weights, alpha)
 	if k == 0 {
-		return value, math.Inf(-1), math.Inf(1)
+		return math.Inf(-1), math.Inf(1)
 	}
-	return value, valueAt(pairs, k), valueAt(pairs, total-k+1)
+	return valueAt(r.pairs, k), valueAt(r.pairs, r.total-k+1)
 }
 
 // weighted is a value that counts weight times.

@@ -1,0 +1,271 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"transportbench/core/base/parallel"
+	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/compare/control"
+	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/set"
+)
+
+// Control is how much of a change the machine made, by the other transports of both sets.
+type Control struct {
+	// Raw is the change with the movement of the machine, as a share, and Machine that movement:
+	// 1+Raw is (1+Machine) times (1+Change).
+	Raw     float64 `json:"raw"`
+	Machine float64 `json:"machine"`
+	// Spread is the standard deviation of the logarithms of such changes that no transport caused:
+	// of the residuals of the other transports beyond their errors.
+	Spread float64 `json:"spread"`
+	// Others counts the other transports that are the control.
+	Others int `json:"others"`
+}
+
+// roundsApart is how many rounds a window of the control may be away: windows of a round may be in
+// different states.
+const roundsApart = 2
+
+// controls are what the changes of one comparison have in common.
+type controls struct {
+	states States
+	// peers has the pairs of each load by transport.
+	peers map[string]map[string][]pair
+	loads func(pair) string
+	// none is why no change has a control; empty if some may.
+	none string
+}
+
+// newControls finds the pairs that are each other's control. Loads are told apart without what
+// transports set themselves: levels do not matter, only how they move.
+func newControls(new *set.Set, pairs []pair, states States, none string) *controls {
+	drop := append(dropped(new, "transport"), dropped(new, trackOption)...)
+	c := &controls{states: states, peers: map[string]map[string][]pair{}, none: none,
+		loads: func(p pair) string { return p.new.Key(drop...) }}
+	for _, p := range pairs {
+		why, _ := unusable(p)
+		if why != "" || p.old.Status != set.Measured || p.new.Status != set.Measured ||
+			p.ratesDiffer() {
+			continue
+		}
+		load := c.loads(p)
+		if c.peers[load] == nil {
+			c.peers[load] = map[string][]pair{}
+		}
+		c.peers[load][p.new.Transport()] = append(c.peers[load][p.new.Transport()], p)
+	}
+	return c
+}
+
+// controlled is a pair's metric without the movement of the machine.
+type controlled struct {
+	a, b   sample
+	others int
+}
+
+// of returns a pair's samples of a metric without the movement of the machine, or why there is no
+// control for them.
+func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, why string) {
+	if c.none != "" {
+		return controlled{}, c.none
+	}
+	var old, new [][]control.Series // by transport, then by cell
+	for transport, peers := range c.peers[c.loads(p)] {
+		if transport == p.new.Transport() {
+			continue
+		}
+		var before, after []control.Series
+		for _, peer := range peers {
+			x, y := c.series(peer, metric)
+			if len(x) > 0 && len(y) > 0 {
+				before, after = append(before, x), append(after, y)
+			}
+		}
+		if len(before) > 0 {
+			old, new = append(old, before), append(new, after)
+		}
+	}
+	if len(old) < control.Fewest {
+		return controlled{}, fmt.Sprintf("fewer than %d other transports under the same load",
+			control.Fewest)
+	}
+	adjusted = controlled{a: c.without(a, old), b: c.without(b, new), others: len(old)}
+	if 2*len(adjusted.a.values) < len(a.values) || 2*len(adjusted.b.values) < len(b.values) {
+		return controlled{}, "too few windows of other transports in the same round and state " +
+			"of the machine"
+	}
+	return adjusted, ""
+}
+
+// series returns the windows of a metric of both sides of a pair, relative to the level of both in
+// each state. Windows in states that only one side has are left out.
+func (c *controls) series(p pair, metric string) (old, new control.Series) {
+	a, b := newSample(p.old, metric), newSample(p.new, metric)
+	if !positive(a.values) || !positive(b.values) || p.otherMeaning(metric) {
+		return nil, nil
+	}
+	before, after := a.logsByState(c.states), b.logsByState(c.states)
+	of := func(s sample) (list control.Series) {
+		for i, w := range s.windows {
+			state := s.state(i, c.states)
+			if len(before[state]) > 0 && len(after[state]) > 0 {
+				level := (record.Median(before[state]) + record.Median(after[state])) / 2
+				list = append(list, control.Point{At: w.StartedAt, State: state,
+					Deviation: math.Log(s.values[i]) - level})
+			}
+		}
+		return list
+	}
+	return of(a), of(b)
+}
+
+// logsByState returns the logarithms of the values in each state.
+func (s sample) logsByState(states States) map[string][]float64 {
+	by := map[string][]float64{}
+	for i, v := range s.values {
+		by[s.state(i, states)] = append(by[s.state(i, states)], math.Log(v))
+	}
+	return by
+}
+
+// without returns a sample without the movement of the machine. Values of windows that have no
+// control are left out.
+func (c *controls) without(s sample, others [][]control.Series) (adjusted sample) {
+	reach := roundsApart * s.round()
+	for i, w := range s.windows {
+		moved, ok := control.Movement(others, w.StartedAt, s.state(i, c.states), reach,
+			control.Fewest)
+		if ok {
+			adjusted.values = append(adjusted.values, s.values[i]/math.Exp(moved))
+			adjusted.windows = append(adjusted.windows, w)
+		}
+	}
+	return adjusted
+}
+
+// round returns the median time from one window to the next.
+func (s sample) round() time.Duration {
+	var gaps []time.Duration
+	for i := 1; i < len(s.windows); i++ {
+		gaps = append(gaps, s.windows[i].StartedAt.Sub(s.windows[i-1].StartedAt))
+	}
+	if len(gaps) == 0 {
+		return 0
+	}
+	slices.Sort(gaps)
+	return gaps[len(gaps)/2]
+}
+
+// spread sets the spread of every controlled change, from the residuals of the same metric, and
+// withholds verdicts where the machine moved too far.
+func spread(changes []Change) {
+	residuals := map[string][]control.Residual{} // by metric
+	for i := range changes {
+		c := &changes[i]
+		if c.Control == nil || len(c.blocks) == 0 {
+			continue
+		}
+		if se, ok := c.standardError(); ok {
+			residuals[c.Metric] = append(residuals[c.Metric],
+				control.Residual{Transport: c.Transport, Change: math.Log1p(*c.Change), Error: se})
+		}
+	}
+	_ = parallel.Each(len(changes), func(i int) error {
+		c := &changes[i]
+		if c.Control == nil {
+			return nil
+		}
+		c.evidence.spread = control.SpreadWithout(c.Transport, residuals[c.Metric])
+		c.Control.Spread = c.evidence.spread.Tau
+		if c.Verdict == "" && c.Control.movedTooFar() {
+			c.Verdict, c.moved = Ambiguous, true
+		}
+		return nil
+	})
+}
+
+// Readout describes a change with the movement of the machine in it, and without; it is empty if
+// there is no control.
+func (c *Change) Readout() string {
+	if c.Control == nil {
+		return ""
+	}
+	text := fmt.Sprintf("raw %s; the machine moved %s; own change %s",
+		format.Percent(&c.Control.Raw), format.Percent(&c.Control.Machine),
+		format.Percent(c.Change))
+	if c.Low != nil {
+		text += " (" + format.Percents(c.Low, c.High) + ")"
+	}
+	return text
+}
+
+// Controlled reports whether any change has a control.
+func (r *Report) Controlled() bool {
+	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Control != nil })
+}
+
+// Moved counts the changes without a verdict because the machine moved too far.
+func (r *Report) Moved() int {
+	return count(r.Changes, func(c *Change) bool { return c.moved })
+}
+
+// controlNotes says how far the machine moved in each metric, and which changes have no control.
+func (r *Report) controlNotes(o Options) (notes []string) {
+	movements, spreads := map[string][]float64{}, map[string][]float64{}
+	without := map[string]int{}
+	var reasons []string
+	for i := range r.Changes {
+		switch c := &r.Changes[i]; {
+		case c.Control != nil:
+			movements[c.Metric] = append(movements[c.Metric], math.Log1p(c.Control.Machine))
+			spreads[c.Metric] = append(spreads[c.Metric], c.Control.Spread)
+		case c.Uncontrolled != "":
+			if without[c.Uncontrolled]++; without[c.Uncontrolled] == 1 {
+				reasons = append(reasons, c.Uncontrolled)
+			}
+		}
+	}
+	var moved []string
+	shared := false
+	for _, metric := range o.Metrics {
+		if len(movements[metric]) == 0 {
+			continue
+		}
+		by := math.Expm1(record.Median(movements[metric]))
+		shared = shared || math.Abs(by) > o.Floor
+		moved = append(moved, fmt.Sprintf("%s by %s (transports follow within %s)", metric,
+			format.Percent(&by), format.Share(math.Expm1(record.Median(spreads[metric])))))
+	}
+	if len(moved) > 0 {
+		notes = append(notes, "the machine moved between the sets, by the median of the other "+
+			"transports under each load: "+strings.Join(moved, ", "))
+	}
+	if shared && r.Runtime != nil {
+		notes = append(notes, "what a new runtime changes for all transports cannot be told from "+
+			"that; "+Bridge+" can")
+	}
+	for _, reason := range reasons {
+		note := fmt.Sprintf("no control for %s, because of %s",
+			format.Count(without[reason], "change"), reason)
+		if o.DriftFrom != "" {
+			note += "; the least that counts there: " + format.Share(max(o.Floor, o.Drift)) +
+				", " + o.DriftFrom
+		}
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// Bridge is the command that compares two versions without the movement of the machine: it measures
+// the plugins of both in turns.
+const Bridge = "ab --a plugin-dir=OLD --b plugin-dir=NEW"
+
+// movedTooFar reports whether the machine moved by so much that there is no verdict.
+func (c *Control) movedTooFar() bool {
+	return math.Abs(math.Log1p(c.Machine)) > math.Log1p(control.MostMovement)
+}

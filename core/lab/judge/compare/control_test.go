@@ -1,0 +1,184 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// drifting is a machine whose speed drifts from round to round, and by a step between sets.
+type drifting struct {
+	*rand.Rand
+	transports, repeats int
+	drift, noise        float64 // of the logarithm, from round to round and within
+	spread              float64 // of how a transport follows the machine, between sets
+}
+
+// set returns a set of two loads that were measured in rounds from a time on. level is that of the
+// machine, and changes are those of transports, as logarithms.
+func (d drifting) set(from time.Time, level float64, changes map[int]float64) *set.Set {
+	s := newSet()
+	follow := make([]float64, 2*d.transports)
+	for i := range follow {
+		follow[i] = d.spread * d.NormFloat64()
+	}
+	for cellIndex := range 2 * d.transports {
+		s.Cells = append(s.Cells, cell(map[string]string{
+			"transport": fmt.Sprintf("t%d", cellIndex/2), "in_flight": fmt.Sprint(1 + cellIndex%2),
+			"options.ring": fmt.Sprint(cellIndex / 2)}))
+	}
+	for round := range d.repeats {
+		level += d.drift * d.NormFloat64()
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			value := level + follow[i] + changes[i/2] + d.noise*d.NormFloat64() + float64(i)
+			c.Samples[result.Throughput] = append(c.Samples[result.Throughput], math.Exp(value))
+			c.Windows = append(c.Windows, set.Window{Launch: round,
+				StartedAt: from.Add(time.Duration(round*len(s.Cells)+i) * time.Second)})
+		}
+	}
+	return s
+}
+
+var (
+	firstTime  = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	secondTime = firstTime.Add(time.Hour)
+)
+
+// Equal sets of a machine that drifts and moves in between have a verdict in at most alpha of the
+// comparisons, whether transports follow it alike or not.
+func TestControlKeepsAlpha(t *testing.T) {
+	const trials = 300
+	for _, spread := range []float64{0, 0.05} {
+		d := drifting{Rand: rand.New(rand.NewPCG(1, uint64(1000*spread))), transports: 6,
+			repeats: 10, drift: 0.03, noise: 0.02, spread: spread}
+		o := Defaults()
+		o.Floor = 0
+		wrong, plain, p := 0, 0, 0
+		tests := 0
+		for range trials {
+			old := d.set(firstTime, 0, nil)
+			new := d.set(secondTime, 0.15*d.NormFloat64(), nil)
+			report, err := Diff(old, new, o)
+			require.NoError(t, err)
+			wrong += min(1, report.Count(Better)+report.Count(Worse))
+			for i := range report.Changes {
+				if c := &report.Changes[i]; c.P != nil {
+					tests++
+					if *c.P < o.Alpha {
+						p++
+					}
+				}
+			}
+			pairs, err := Pairwise(old, new, o)
+			require.NoError(t, err)
+			plain += min(1, pairs.Count(Better)+pairs.Count(Worse))
+		}
+		require.LessOrEqual(t, float64(wrong), atMost(o.Alpha, trials), "spread %g", spread)
+		require.Less(t, float64(p)/float64(tests), o.Alpha+0.01)
+		require.Greater(t, plain, trials/2, "without a control the movement is a difference")
+	}
+}
+
+// A change of one transport by 10% is found although the machine moved by more, and nothing else.
+func TestControlFindsAChange(t *testing.T) {
+	const trials = 60
+	d := drifting{Rand: rand.New(rand.NewPCG(2, 1)), transports: 6, repeats: 10, drift: 0.02,
+		noise: 0.01}
+	found, others := 0, 0
+	for range trials {
+		old := d.set(firstTime, 0, nil)
+		new := d.set(secondTime, math.Log(1.15), map[int]float64{2: -math.Log(1.1)})
+		report, err := Diff(old, new, Defaults())
+		require.NoError(t, err)
+		hit := false
+		for i := range report.Changes {
+			c := &report.Changes[i]
+			require.NotNil(t, c.Control)
+			require.Equal(t, 5, c.Control.Others)
+			require.InDelta(t, 1+c.Control.Raw, (1+c.Control.Machine)*(1+*c.Change), 1e-9)
+			switch {
+			case c.Transport == "t2":
+				hit = hit || c.Verdict == Worse
+				require.InDelta(t, -0.09, *c.Change, 0.04)
+			case c.Verdict == Better || c.Verdict == Worse:
+				others++
+			}
+		}
+		if hit {
+			found++
+		}
+	}
+	require.GreaterOrEqual(t, found, trials*8/10)
+	require.LessOrEqual(t, float64(others), atMost(0.05, trials))
+}
+
+func TestReadout(t *testing.T) {
+	c := Change{Control: &Control{Raw: 0.48, Machine: 0.46}, Change: new(0.02), Low: new(-0.18),
+		High: new(0.24)}
+	require.Equal(t,
+		"raw +48.0%; the machine moved +46.0%; own change +2.00% (-18.0% to +24.0%)", c.Readout())
+	require.Empty(t, (&Change{}).Readout())
+}
+
+// Beyond 25% of movement there is no verdict, and thresholds cannot fail.
+func TestNoVerdictIfTheMachineMovedFar(t *testing.T) {
+	d := drifting{Rand: rand.New(rand.NewPCG(3, 1)), transports: 5, repeats: 10, drift: 0.01,
+		noise: 0.01}
+	o := Defaults()
+	threshold, err := ParseThreshold("throughput<-3%")
+	require.NoError(t, err)
+	o.Thresholds = []Threshold{threshold}
+	report, err := Diff(d.set(firstTime, 0, nil),
+		d.set(secondTime, -0.5, map[int]float64{0: -1}), o)
+	require.NoError(t, err)
+	require.Equal(t, 10, report.Moved())
+	require.Equal(t, 10, report.Count(Ambiguous))
+	require.Zero(t, report.Tests)
+	require.Empty(t, report.Broken)
+	require.Equal(t, ThresholdTests{Tests: 10, Moved: 10}, report.Thresholds)
+	require.Contains(t, report.Notes[0], "the machine moved between the sets")
+}
+
+// With fewer than four others the change is judged as it is, beyond what the machine is known to
+// drift by, and the report says why.
+func TestTooFewOthers(t *testing.T) {
+	d := drifting{Rand: rand.New(rand.NewPCG(4, 1)), transports: 4, repeats: 10, drift: 0.01,
+		noise: 0.01}
+	o := Defaults()
+	old := d.set(firstTime, 0, nil)
+	new := d.set(secondTime, -0.2, nil)
+	report, err := Diff(old, new, o)
+	require.NoError(t, err)
+	require.Equal(t, 8, report.Count(Worse))
+	const why = "no control for 8 changes, because of fewer than 4 other transports under the " +
+		"same load"
+	require.Equal(t, why, report.Notes[0])
+	o.Drift, o.DriftFrom = 0.25, "seen"
+	report, err = Diff(old, new, o)
+	require.NoError(t, err)
+	require.Zero(t, report.Count(Worse))
+	require.Equal(t, why+"; the least that counts there: 25%, seen", report.Notes[0])
+	report, err = Pairwise(old, new, o)
+	require.NoError(t, err)
+	require.Empty(t, report.Changes[0].Uncontrolled, "sides in turns need none")
+}
+
+// What a new runtime changes for all looks like a movement of the machine, and a note says so.
+func TestRuntimeIsNotTheMachine(t *testing.T) {
+	d := drifting{Rand: rand.New(rand.NewPCG(5, 1)), transports: 5, repeats: 10, noise: 0.01}
+	old, new := d.set(firstTime, 0, nil), d.set(secondTime, 0.1, nil)
+	for i := range new.Cells {
+		new.Cells[i].Plugin.RuntimeDigest = "e"
+	}
+	report, err := Diff(old, new, Defaults())
+	require.NoError(t, err)
+	require.Contains(t, report.Notes[len(report.Notes)-1], Bridge)
+}
