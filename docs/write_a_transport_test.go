@@ -97,7 +97,7 @@ func TestExample(t *testing.T) {
 	plugins := filepath.Join(bin, "elsewhere")
 
 	_, complaint, err := try(t, example, "go", "build", "-buildvcs=false", "-o",
-		filepath.Join(plugins, "transport-unixgram"), ".")
+		filepath.Join(plugins, "transport-framed"), ".")
 	require.NoError(t, err, "%s\nif go.mod is out of date: cd docs/example && go mod tidy",
 		complaint)
 	require.Empty(t, command(t, example, "gofmt", "-l", "."), "not formatted")
@@ -106,48 +106,49 @@ func TestExample(t *testing.T) {
 	command(t, "..", "go", "build", "-buildvcs=false", "-o", transportbench, "./cmd/transportbench")
 
 	require.Contains(t, command(t, bin, transportbench, "plugins", "list", "--plugin-dir", plugins),
-		"unixgram")
-	require.Contains(t, command(t, bin, transportbench, "plugins", "show", "unixgram",
-		"--plugin-dir", plugins), "batch")
+		"framed")
+	require.Contains(t, command(t, bin, transportbench, "plugins", "show", "framed",
+		"--plugin-dir", plugins), "connect-timeout")
 	t.Setenv("TRANSPORTBENCH_PLUGIN_PATH", plugins)
 	var list json.RawMessage
 	require.NoError(t,
 		json.Unmarshal([]byte(command(t, bin, transportbench, "plugins", "list", "--json")), &list))
-	require.Contains(t, string(list), `"unixgram"`)
+	require.Contains(t, string(list), `"framed"`)
 
-	run := []string{"run", "--transport", "unixgram", "--set", "batch=4",
-		"--duration", "500ms", "--repeats", "2", "--json", "--out", filepath.Join(bin, "results")}
+	run := []string{"run", "--transport", "framed", "--set", "timeout=4s",
+		"--in-flight", "4", "--duration", "500ms", "--repeats", "2", "--json", "--out", filepath.Join(bin, "results")}
 	r, err := result.Parse([]byte(command(t, bin, transportbench, run...)))
 	require.NoError(t, err)
-	require.Equal(t, "unixgram", r.Plugin.Name)
-	require.Equal(t, "4", r.Config.Options["batch"])
+	require.Equal(t, "framed", r.Plugin.Name)
+	require.Equal(t, "4s", r.Config.Options["timeout"])
 	require.Len(t, r.Repeats, 2)
 	require.False(t, r.Incomplete)
 	for _, metric := range []string{result.Throughput, result.LatencyP50, result.Floor,
-		result.FloorRatio} {
+		result.RateFloor, result.OpTimeRatio} {
 		require.Positive(t, r.Summary[metric].Median, metric)
 	}
-	require.Equal(t, "raw datagram ping-pong", r.Repeats[0].Before.Medium.Name)
-	verified := false
+	require.Equal(t, "raw TCP ping-pong", r.Repeats[0].Before.Medium.Name)
+	passed := map[string]bool{}
 	for _, check := range r.Checks {
 		require.True(t, check.OK || check.Severity != result.Error, check.Message)
-		verified = verified || check.Name == "verified" && check.OK
+		passed[check.Name] = check.OK
 	}
-	require.True(t, verified, "no check says that the responses were verified")
+	require.True(t, passed["verified"], "no check says that the responses were verified")
+	require.True(t, passed["path"], "no check compared the path with the kernel's counters")
 
 	// Against a transport of the repository, in turns. The plugins are in two directories.
 	command(t, "..", "go", "build", "-buildvcs=false", "-o",
 		filepath.Join(bin, "plugins", "transport-shm"), "./cmd/transport-shm")
-	ab := command(t, bin, transportbench, "ab", "--a", "transport=unixgram", "--b", "transport=shm",
+	ab := command(t, bin, transportbench, "ab", "--a", "transport=framed", "--b", "transport=shm",
 		"--profile", "pingpong",
 		"--duration", "50ms", "--warmup", "50ms", "--repeats", "6", "--most", "6", "--out",
 		filepath.Join(bin, "ab"))
-	require.Regexp(t, `(?m)^unixgram -> shm +throughput +`, ab)
+	require.Regexp(t, `(?m)^framed -> shm +throughput +`, ab)
 
-	_, complaint, err = try(t, bin, transportbench, append(run, "--in-flight", "65536")...)
+	_, complaint, err = try(t, bin, transportbench, append(run, "--value-size", "1GiB")...)
 	require.Error(t, err)
-	require.Contains(t, complaint, "transport unixgram takes")
-	_, complaint, err = try(t, bin, transportbench, append(run, "--set", "bach=4")...)
+	require.Contains(t, complaint, "transport framed takes")
+	_, complaint, err = try(t, bin, transportbench, append(run, "--set", "adress=::1")...)
 	require.Error(t, err)
-	require.Contains(t, complaint, `did you mean "batch"?`)
+	require.Contains(t, complaint, `did you mean "address"?`)
 }

@@ -1,4 +1,4 @@
-module example.org/transport-unix
+module example.org/transport-framed
 
 go 1.26.0
 

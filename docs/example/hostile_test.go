@@ -3,21 +3,27 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/dial"
+	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
 )
 
-// datagram returns a datagram of size bytes from the peer with that nonce.
-func datagram(nonce []byte, kind uint64, size int) []byte {
-	d := make([]byte, max(size, headerSize))
-	copy(d[senderAt:], nonce)
-	binary.LittleEndian.PutUint64(d[tokenAt:], 42)
-	binary.LittleEndian.PutUint64(d[kindAt:], kind)
-	return d[:size]
+const testPayload = 1000
+
+// frame returns a frame that says it has a payload of size bytes, without the payload.
+func frame(kind transport.EventKind, size int) []byte {
+	f := make([]byte, headerSize)
+	binary.LittleEndian.PutUint64(f[tokenAt:], 42)
+	binary.LittleEndian.PutUint32(f[sizeAt:], uint32(size))
+	binary.LittleEndian.PutUint32(f[kindAt:], uint32(kind))
+	return f
 }
 
 // trio returns a worker and its two peers. The worker numbers them 0 and 1; both number it 0.
@@ -26,7 +32,7 @@ func trio(t testing.TB) (w, bad, good *worker) {
 	options, err := transport.ParseOptions(schema, nil)
 	require.NoError(t, err)
 	opened, err := driver{}.Open(context.Background(),
-		transport.Config{Workers: 3, Peers: 2, InFlight: 2, MaxPayload: maxPayload,
+		transport.Config{Workers: 3, Peers: 2, InFlight: 2, MaxPayload: testPayload,
 			Options: options})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
@@ -37,106 +43,150 @@ func trio(t testing.TB) (w, bad, good *worker) {
 		workers[i] = made.(*worker)
 	}
 	w, bad, good = workers[0], workers[1], workers[2]
-	require.NoError(t, w.Connect(context.Background(), 0, bad.address))
-	require.NoError(t, w.Connect(context.Background(), 1, good.address))
-	require.NoError(t, bad.Connect(context.Background(), 0, w.address))
-	require.NoError(t, good.Connect(context.Background(), 0, w.address))
+	for i, peer := range workers[1:] {
+		require.NoError(t, w.Connect(context.Background(), transport.PeerID(i), peer.address))
+		require.NoError(t, peer.Connect(context.Background(), 0, w.address))
+	}
+	eventually(t, "the connections", func() bool {
+		for _, each := range workers {
+			n, err := each.Poll(make([]transport.Event, 8))
+			require.NoError(t, err)
+			require.Zero(t, n)
+		}
+		return len(w.connector.Pending())+len(bad.connector.Pending())+
+			len(good.connector.Pending()) == 0
+	})
 	return w, bad, good
+}
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(50 * time.Microsecond) {
+		require.True(t, time.Now().Before(deadline), "waiting for %s", what)
+	}
+}
+
+// write writes bytes to the connection of the bad peer.
+func write(t testing.TB, bad *worker, b []byte) {
+	t.Helper()
+	_, err := unix.Write(bad.peers.Get(0).fd, b)
+	require.NoError(t, err)
+}
+
+// poll returns the next event or the next error of a worker.
+func poll(t testing.TB, w *worker) (e transport.Event, err error) {
+	t.Helper()
+	events := make([]transport.Event, 1)
+	eventually(t, "an event", func() bool {
+		var n int
+		n, err = w.Poll(events)
+		return n > 0 || err != nil
+	})
+	return events[0], err
 }
 
 // requireWorks checks that the good peer can still call w.
 func requireWorks(t testing.TB, w, good *worker) {
 	t.Helper()
-	events := make([]transport.Event, 8)
 	n, err := good.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0, Token: 7,
 		Payload: []byte("still here")}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	n, err = w.Poll(events)
+	require.NoError(t, good.Flush())
+	e, err := poll(t, w)
 	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	require.Equal(t, transport.PeerID(1), events[0].Peer)
-	require.Equal(t, "still here", string(events[0].Payload))
+	require.Equal(t, transport.PeerID(1), e.Peer)
+	require.Equal(t, "still here", string(e.Payload))
 }
 
-// TestStrangers checks that any number of datagrams from strangers is dropped.
+// TestStrangers: connections without a proper hello are closed and counted.
 func TestStrangers(t *testing.T) {
-	w, bad, good := trio(t)
-	to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
-	stranger := []byte("stranger")
-	for _, d := range [][]byte{
-		{}, {1}, datagram(bad.address[:nonceSize], kindCall, headerSize-1), // too short
-		datagram(stranger, kindCall, headerSize), datagram(stranger, 99, headerSize),
-	} {
-		for range 100 {
-			require.NoError(t, unix.Sendto(bad.socket, d, 0, to))
+	w, _, good := trio(t)
+	at, err := netip.ParseAddrPort(string(w.address[dial.NonceSize:]))
+	require.NoError(t, err)
+	for i := range 3 {
+		fd, err := w.sockets.Dial(at)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		eventually(t, "the connection", func() bool {
+			connected, err := sock.Established(fd)
+			require.NoError(t, err)
+			return connected
+		})
+		_, err = unix.Write(fd, make([]byte, dial.HelloSize))
+		require.NoError(t, err)
+		eventually(t, "the end of a stranger", func() bool {
 			n, err := w.Poll(make([]transport.Event, 8))
 			require.NoError(t, err)
 			require.Zero(t, n)
-		}
+			return transport.StatValue(w.ReadStats(nil), "strangers") == uint64(i+1)
+		})
 	}
-	require.Len(t, w.early, w.endpoint.early)
 	requireWorks(t, w, good)
 }
 
-// TestCorrupt checks that a peer that breaks the protocol is disconnected, and no other peer.
+// TestCorrupt: a peer that breaks the protocol is lost after what it sent before, and no other peer
+// is affected.
 func TestCorrupt(t *testing.T) {
-	for name, send := range map[string]struct {
-		kind uint64
-		size int
-	}{
-		"unknown kind":         {99, headerSize},
-		"no kind":              {0, headerSize},
-		"reply without a call": {kindReply, headerSize},
-		"too large":            {kindCall, headerSize + maxPayload + 1},
-		"far too large":        {kindCall, headerSize + 2*maxPayload},
+	for name, bytes := range map[string][]byte{
+		"unknown kind":         frame(99, 0),
+		"no kind":              frame(0, 0),
+		"reply without a call": frame(transport.EventResponse, 0),
+		"too large":            frame(transport.EventRequest, testPayload+1),
+		"far too large":        frame(transport.EventRequest, 1<<32-1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, bad, good := trio(t)
-			to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
-			require.NoError(t, unix.Sendto(bad.socket, datagram(bad.address[:nonceSize], send.kind,
-				send.size), 0, to))
-			events := make([]transport.Event, 8)
-			n, err := w.Poll(events)
+			write(t, bad, append(frame(transport.EventRequest, 0), bytes...))
+			e, err := poll(t, w)
+			require.NoError(t, err)
+			require.Equal(t, transport.EventRequest, e.Kind)
+			_, err = poll(t, w)
 			require.ErrorIs(t, err, transport.ErrCorrupt)
-			require.Zero(t, n)
-			n, err = w.Poll(events)
+			e, err = poll(t, w)
 			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: 0}, events[0])
+			require.Equal(t, transport.Event{Kind: transport.EventPeerLost, Peer: 0}, e)
 
-			_, err = bad.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0}})
-			require.NoError(t, err)
-			requireWorks(t, w, good) // and the bad peer's call is dropped
+			requireWorks(t, w, good)
 			_, err = w.Post([]transport.Op{{Kind: transport.OpCall, Peer: 0}})
 			require.ErrorIs(t, err, transport.ErrPeerDown)
+			e, err = poll(t, bad)
+			require.NoError(t, err)
+			require.Equal(t, transport.EventPeerLost, e.Kind)
 		})
 	}
 }
 
 // FuzzPoll sends any bytes in the name of a peer.
 func FuzzPoll(f *testing.F) {
-	f.Add(datagram(nil, kindCall, headerSize+3)[senderAt+nonceSize:])
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, rest []byte) {
-		if len(rest) > maxPayload {
-			t.Skip("too large for the kernel")
+	f.Add(append(frame(transport.EventRequest, 3), "abc"...))
+	f.Add(frame(transport.EventRequest, testPayload)[:headerSize-1])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 64<<10 {
+			t.Skip("more than a socket takes at once")
 		}
 		w, bad, good := trio(t)
-		to := &unix.SockaddrUnix{Name: string(w.address[nonceSize:])}
-		require.NoError(t, unix.Sendto(bad.socket, append(bad.address[:nonceSize:nonceSize],
-			rest...), 0, to))
-		events := make([]transport.Event, 8)
-		for range 2 {
-			n, err := w.Poll(events)
+		write(t, bad, b)
+		require.NoError(t, bad.Close())
+		for lost := false; !lost; {
+			e, err := poll(t, w)
 			if err != nil {
 				require.ErrorIs(t, err, transport.ErrCorrupt)
+				continue
 			}
-			for _, e := range events[:n] {
-				require.LessOrEqual(t, e.Kind, transport.EventPeerLost)
-				require.Equal(t, transport.PeerID(0), e.Peer)
-			}
+			require.Equal(t, transport.PeerID(0), e.Peer)
+			require.LessOrEqual(t, len(e.Payload), testPayload)
+			lost = e.Kind == transport.EventPeerLost
 		}
 		requireWorks(t, w, good)
 	})
+}
+
+// TestReference finds the figure in what sockperf prints.
+func TestReference(t *testing.T) {
+	figure, found := references[0].Find([]byte(
+		"sockperf: Total of 117079 messages sent in 1.004 sec\n" +
+			"sockperf: Summary: Message Rate is 116619 [msg/sec]\n"))
+	require.True(t, found)
+	require.Equal(t, transport.Figure{Value: 116619, Samples: 117079}, figure)
 }
