@@ -145,6 +145,9 @@ func (s *settings) resolveRing(cfg Config) error {
 	return nil
 }
 
+// publishes reports whether messages are visible only after Publish.
+func (s *settings) publishes() bool { return !s.inplace && s.algorithm == ring.Lamport }
+
 func (s *settings) maxPayload() int {
 	if s.inplace {
 		return s.calls.MaxPayload()

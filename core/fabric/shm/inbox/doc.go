@@ -29,19 +29,19 @@
 // of it by storing the nonce of its own inbox there (inbox.go). Then, with rings:
 //
 //  1. Client: worker.Post (worker_datapath.go) finds the peer by its PeerID and calls
-//     [ring.Producer.Push] of its connection. Push copies the call, with its token, into the next
-//     slot of the client's ring in the server's inbox.
+//     [ring.OnesidedProducer.Post] of its connection, or with another ring its Push. It copies the
+//     call, with its token, into the next slot of the client's ring in the server's inbox.
 //  2. Client: worker.Flush calls [ring.Producer.Publish], which only Lamport needs: with the other
-//     algorithms Push has made the call visible. If the ring is armed, Flush then notifies the
-//     server.
-//  3. Server: worker.Poll goes through its active rings. worker.drain calls [ring.Consumer.Drain]
-//     until the ring is empty or the events are full, and returns the call as an EventRequest with
-//     the same token. The payload is not copied: it lies in the ring until the next Poll.
+//     algorithms the call is visible already. If the ring is armed, Flush then notifies the server.
+//  3. Server: worker.Poll goes through its active rings, or straight to the only one. It calls
+//     [ring.Consumer.Drain] until the ring is empty or the events are full, and returns the call as
+//     an EventRequest with the same token. The payload is not copied: it lies in the ring until the
+//     ring is polled again.
 //  4. Server: the runtime serves the request and posts the reply under that token. Steps 1
 //     and 2 repeat in the other direction: the reply goes into the server's ring in the
 //     client's inbox.
-//  5. Server: the next Poll begins with [ring.Consumer.Release], which returns the slots of
-//     the last Poll's payloads to the client.
+//  5. Server: the next Drain begins with [ring.Consumer.Release], which returns the slots of
+//     the last payloads to the client.
 //  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
 //
 // With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop] with the number of the
@@ -61,6 +61,13 @@
 // Arming needs a full memory barrier on both sides: the owner stores armed and then looks into the
 // ring, the producer stores into the ring and then loads armed. The owner runs the barrier for both
 // with membarrier(2) ([shm.Barrier]). It arms rarely, so a Flush costs one load instead of a fence.
+//
+// # The critical path
+//
+// While a side waits for a message, nothing that it does costs time; between a message and its
+// answer each nanosecond is one of the round trip. So what the usual case does not need is looked
+// at elsewhere: Poll has one active ring, Post the peer of the last op, and Flush the armed word of
+// the only peer posted to. BenchmarkInstructions counts what is left.
 //
 // # Trust
 //

@@ -5,10 +5,45 @@ import (
 	"transportbench/core/transport"
 )
 
-// A connection has an outbound half in the peer's inbox, a [ring.Producer], which exists from
-// Connect on, and an inbound half in the worker's own inbox, which is known once the peer has
-// claimed a region there. With rings, each carries the calls and replies of one direction. With
-// call slots, a [slotLink] is both halves.
+// A connection has an outbound half in the peer's inbox, which exists from Connect on, and an
+// inbound half in the worker's own inbox, which is known once the peer has claimed a region there.
+// With rings, each carries the calls and replies of one direction. With call slots, a [slotLink] is
+// both halves.
+
+// outbound is the half of a connection to which messages are posted; see [ring.OnesidedProducer].
+type outbound interface {
+	Post(ops []transport.Op) (n int, err error)
+	Publish()
+	Posted() ring.Posted
+}
+
+// pusher is the outbound half of all rings besides [ring.Onesided].
+type pusher struct {
+	ring.Producer
+	posted ring.Posted
+}
+
+// Post implements [outbound].
+func (p *pusher) Post(ops []transport.Op) (n int, err error) {
+	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
+		op := &ops[n]
+		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
+			return n, ring.ErrKind
+		}
+		if err := p.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload); err != nil {
+			return n, err
+		}
+		p.posted.Messages++
+		p.posted.Bytes += uint64(len(op.Payload))
+		if len(op.Payload) > 0 {
+			p.posted.Payloads++
+		}
+	}
+	return n, nil
+}
+
+// Posted implements [outbound].
+func (p *pusher) Posted() ring.Posted { return p.posted }
 
 // inbound is the half of a connection on which messages arrive; see [ring.Consumer].
 type inbound interface {
@@ -17,16 +52,20 @@ type inbound interface {
 	Release()
 }
 
-// newOutbound returns the outbound half in the memory of a claimed region. slots is the same if it
-// has call slots, or nil.
-func newOutbound(memory []byte, s settings) (out ring.Producer, slots *slotLink, err error) {
-	if !s.inplace {
-		out, err = ring.NewProducer(memory, s.algorithm, s.geometry)
+// newOutbound returns the outbound half in the memory of a claimed region. slots is what it pushes
+// to if it has call slots, or nil.
+func newOutbound(memory []byte, s settings) (out outbound, slots *slotLink, err error) {
+	switch {
+	case s.inplace:
+		slots = &slotLink{}
+		slots.caller, err = ring.NewCaller(memory, s.calls)
+		return &pusher{Producer: slots}, slots, err
+	case s.algorithm == ring.Onesided:
+		out, err = ring.NewOnesidedProducer(memory, s.geometry)
 		return out, nil, err
 	}
-	slots = &slotLink{}
-	slots.caller, err = ring.NewCaller(memory, s.calls)
-	return slots, slots, err
+	producer, err := ring.NewProducer(memory, s.algorithm, s.geometry)
+	return &pusher{Producer: producer}, nil, err
 }
 
 // newInbound returns the half that the peer uses which claims this region: an answerer with call

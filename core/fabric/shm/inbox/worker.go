@@ -103,13 +103,18 @@ type worker struct {
 	peers   control.Peers[peer, uint64] // by PeerID, and by the nonce of the peer's inbox
 	regions []*region                   // by region of the own inbox
 
+	// only is the active ring if there is one and nothing else needs a look: no ring is to be
+	// armed, no peer to be reported. It is the usual case.
+	only      *region
 	active    []*region // Poll looks at these
 	first     int       // index in active where the next Poll starts
-	delivered []*region // payloads of the last Poll lie in these rings
 	unmatched []*region // notified before Connect was called with their peer's address
-	dirty     []*peer   // posted to since the last Flush
-	lost      control.LostPeers
-	sequence  uint32 // of the notifier, as last seen
+	to        *peer     // of the last op posted, or nil; it is dirty
+	dirty     []*peer   // all that were posted to since the last Flush, and perhaps others
+	// armed is that of the only dirty peer if Flush has nothing else to look at, or nil.
+	armed    *atomic.Uint32
+	lost     control.LostPeers
+	sequence uint32 // of the notifier, as last seen
 
 	closed bool
 	counts counts
@@ -117,7 +122,6 @@ type worker struct {
 
 // counts are the values of ReadStats.
 type counts struct {
-	posted, empty, postedBytes                           uint64 // empty: posted without a payload
 	polled, full, notifications, activated, armed, slept uint64
 	syscalls                                             uint64
 }
@@ -127,7 +131,7 @@ type peer struct {
 	id       transport.PeerID
 	inbox    *inbox // the peer's
 	index    int    // of the region that this worker has claimed there
-	out      ring.Producer
+	out      outbound
 	slots    *slotLink // out with call slots, or nil
 	armed    *atomic.Uint32
 	dirty    bool
@@ -140,14 +144,14 @@ type peer struct {
 // region is one region of the worker's own inbox, into which a peer writes.
 type region struct {
 	index    int
-	in       inbound        // nil with call slots until peer is known
-	answerer *ring.Answerer // with call slots
+	id       transport.PeerID // of peer
+	in       inbound          // nil with call slots until peer is known
+	answerer *ring.Answerer   // with call slots
 	armed    *atomic.Uint32
 	closed   *atomic.Uint32
 	peer     *peer // nil until both sides have connected
 	idle     uint32
 	active   bool
-	held     bool // in delivered
 	closing  bool // report the peer lost once the ring is empty
 }
 
@@ -158,9 +162,9 @@ func newWorker(s settings, watch *shm.Watcher) (*worker, error) {
 	}
 	w := &worker{
 		settings: s, watch: watch, inbox: in,
-		peers:   control.NewPeers[peer](MaxPeers, in.nonce),
-		regions: make([]*region, s.peers),
-		active:  make([]*region, 0, s.peers), delivered: make([]*region, 0, s.peers),
+		peers:     control.NewPeers[peer](MaxPeers, in.nonce),
+		regions:   make([]*region, s.peers),
+		active:    make([]*region, 0, s.peers),
 		unmatched: make([]*region, 0, s.peers),
 		dirty:     make([]*peer, 0, s.peers), lost: control.NewLostPeers(s.peers),
 	}
@@ -250,6 +254,7 @@ func (w *worker) Close() error {
 		return nil
 	}
 	w.closed = true
+	w.only, w.to, w.armed = nil, nil, nil
 	for _, p := range w.peers.ByID {
 		if p == nil {
 			continue
@@ -271,25 +276,31 @@ func (w *worker) unmap() error {
 	return errors.Join(errs...)
 }
 
-// work returns what the worker has done for its messages.
-func (w *worker) work() control.Work {
-	c := &w.counts
-	sum := control.Work{Copies: c.posted - c.empty, CopiedBytes: c.postedBytes,
-		Syscalls: c.syscalls, Doorbells: c.notifications}
+// work returns what the worker has done for its messages, and how many it has posted.
+func (w *worker) work() (sum control.Work, posted uint64) {
+	sum = control.Work{Syscalls: w.counts.syscalls, Doorbells: w.counts.notifications}
 	for _, p := range w.peers.ByID {
-		if p != nil && p.slots != nil {
+		if p == nil {
+			continue
+		}
+		out := p.out.Posted()
+		posted += out.Messages
+		sum.Copies += out.Payloads
+		sum.CopiedBytes += out.Bytes
+		if p.slots != nil {
 			payloads, bytes := p.slots.copied()
 			sum.Copies += payloads
 			sum.CopiedBytes += bytes
 		}
 	}
-	return sum
+	return sum, posted
 }
 
 // ReadStats implements [transport.StatsReader].
 func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
-	return append(w.work().Append(dst),
-		transport.Stat{Name: "posted", Help: "messages put into rings", Value: w.counts.posted},
+	sum, posted := w.work()
+	return append(sum.Append(dst),
+		transport.Stat{Name: "posted", Help: "messages put into rings", Value: posted},
 		transport.Stat{Name: "polled", Help: "messages taken from rings", Value: w.counts.polled},
 		transport.Stat{Name: "ring_full", Means: transport.MeansShortage,
 			Help:  "posts that found a ring full",

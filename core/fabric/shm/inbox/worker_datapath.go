@@ -16,32 +16,52 @@ const idlePolls = 512
 
 // Post implements [transport.Worker].
 func (w *worker) Post(ops []transport.Op) (int, error) {
+	if p := w.to; p != nil && len(ops) > 0 && ops[0].Peer == p.id { // as mostly
+		n, err := p.out.Post(ops)
+		if n == len(ops) {
+			return n, nil
+		}
+		return w.postRest(ops, n, err)
+	}
+	return w.postRest(ops, 0, nil)
+}
+
+// postRest posts ops from n on, which may be for several peers, unless the one at n was refused
+// with an error of its ring.
+func (w *worker) postRest(ops []transport.Op, n int, refused error) (int, error) {
+	for refused == nil && n < len(ops) {
+		if err := w.turnTo(&ops[n]); err != nil {
+			return n, err
+		}
+		var posted int
+		posted, refused = w.to.out.Post(ops[n:])
+		n += posted
+	}
+	if refused != nil {
+		return n, w.refused(w.to, refused)
+	}
+	return n, nil
+}
+
+// turnTo makes the peer of an op the one that Post posts to.
+func (w *worker) turnTo(op *transport.Op) error {
 	if w.closed {
-		return 0, w.settings.name.Error("post", transport.ErrClosed)
+		return w.settings.name.Error("post", transport.ErrClosed)
 	}
-	for i := range ops {
-		op := &ops[i]
-		p := w.peers.Admit(op)
-		if p == nil {
-			return i, w.peers.Refusal(w.settings.name, op)
-		}
-		if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
-			return i, p.errors.Unsupported
-		}
-		if err := p.out.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload); err != nil {
-			return i, w.refused(p, err)
-		}
-		w.counts.posted++
-		w.counts.postedBytes += uint64(len(op.Payload))
-		if len(op.Payload) == 0 {
-			w.counts.empty++
-		}
-		if !p.dirty {
-			p.dirty = true
-			w.dirty = append(w.dirty, p)
-		}
+	p := w.peers.Admit(op)
+	if p == nil {
+		return w.peers.Refusal(w.settings.name, op)
 	}
-	return len(ops), nil
+	w.to = p
+	if !p.dirty {
+		p.dirty = true
+		w.dirty = append(w.dirty, p)
+	}
+	w.armed = nil
+	if len(w.dirty) == 1 && !w.settings.publishes() {
+		w.armed = p.armed
+	}
+	return nil
 }
 
 // refused returns the error of Post for an error of the ring; a full ring is none.
@@ -54,6 +74,10 @@ func (w *worker) refused(p *peer, err error) error {
 		return nil
 	case ring.ErrNoCall:
 		return p.errors.NoCall
+	case ring.ErrTooLong:
+		return p.errors.TooLarge
+	case ring.ErrKind:
+		return p.errors.Unsupported
 	default:
 		w.lose(p)
 		return p.errors.Down
@@ -62,35 +86,64 @@ func (w *worker) refused(p *peer, err error) error {
 
 // Flush implements [transport.Worker].
 func (w *worker) Flush() error {
+	// The processor may execute this load before the stores of Post. The owner of the
+	// ring runs a barrier for both sides between arming and looking again
+	// (retireIdle, Wait): either it sees what was published, or this load sees the
+	// ring armed.
+	if w.armed != nil && w.armed.Load() == 0 {
+		return nil
+	}
+	return w.flushAll()
+}
+
+// flushAll is Flush for any number of dirty peers, of rings whose messages are not visible yet.
+func (w *worker) flushAll() error {
 	if w.closed {
 		return w.settings.name.Error("flush", transport.ErrClosed)
 	}
 	for _, p := range w.dirty {
-		p.dirty = false
 		p.out.Publish()
-		// The processor may execute this load before the publish. The owner of the
-		// ring runs a barrier for both sides between arming and looking again
-		// (retireIdle, Wait): either it sees what was published, or this load sees the
-		// ring armed.
-		if p.armed.Load() != 0 && p.armed.CompareAndSwap(1, 0) {
-			w.counts.syscalls += p.inbox.notifier.notify(p.index)
-			w.counts.notifications++
+		if p.armed.Load() != 0 { // as in Flush
+			w.notify(p)
 		}
 	}
-	w.dirty = w.dirty[:0]
+	if len(w.dirty) > 1 { // to flush a single peer again costs less than to take it up again
+		for _, p := range w.dirty {
+			p.dirty = false
+		}
+		w.dirty, w.to = w.dirty[:0], nil
+	}
 	return nil
+}
+
+// notify tells a peer that has armed the ring of what was published there.
+func (w *worker) notify(p *peer) {
+	if p.armed.CompareAndSwap(1, 0) {
+		w.counts.syscalls += p.inbox.notifier.notify(p.index)
+		w.counts.notifications++
+	}
 }
 
 // Poll implements [transport.Worker].
 func (w *worker) Poll(events []transport.Event) (int, error) {
+	r := w.only
+	if r == nil || w.inbox.notifier.sequence.Load() != w.sequence {
+		return w.pollAll(events)
+	}
+	n, err := r.in.Drain(r.id, events)
+	if err != nil {
+		w.lose(r.peer)
+		err = r.peer.errors.Corrupt
+	}
+	w.counts.polled += uint64(n)
+	return n, err
+}
+
+// pollAll is Poll for any number of active rings and whatever else may have happened.
+func (w *worker) pollAll(events []transport.Event) (int, error) {
 	if w.closed {
 		return 0, w.settings.name.Error("poll", transport.ErrClosed)
 	}
-	for _, r := range w.delivered {
-		r.held = false
-		r.in.Release()
-	}
-	w.delivered = w.delivered[:0]
 	if sequence := w.inbox.notifier.sequence.Load(); sequence != w.sequence {
 		w.sequence = sequence
 		w.takeNotifications()
@@ -106,13 +159,17 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 			w.deactivate(at)
 			continue
 		}
-		got, err := w.drain(r, events[n:])
+		got, err := r.in.Drain(r.id, events[n:])
 		n += got
 		if err != nil {
+			w.lose(r.peer)
 			w.deactivate(at)
-			return n, err
+			w.counts.polled += uint64(n)
+			return n, r.peer.errors.Corrupt
 		}
-		if got == 0 && w.retireIdle(r, at) {
+		if got > 0 {
+			r.idle = 0
+		} else if w.retireIdle(r, at) {
 			continue
 		}
 		i++
@@ -125,22 +182,10 @@ func (w *worker) Poll(events []transport.Event) (int, error) {
 		n += w.lost.Report(events[n:])
 	}
 	w.counts.polled += uint64(n)
-	return n, nil
-}
-
-// drain moves messages from a ring to events.
-func (w *worker) drain(r *region, events []transport.Event) (n int, err error) {
-	n, err = r.in.Drain(r.peer.id, events)
-	if err != nil {
-		w.lose(r.peer)
-		return n, r.peer.errors.Corrupt
-	}
-	if n > 0 {
-		r.idle = 0
-		if !r.held {
-			r.held = true
-			w.delivered = append(w.delivered, r)
-		}
+	// From now on Poll can do without all of this if a single ring is active and stays so.
+	if len(w.active) == 1 && w.settings.hotRings > 0 && w.lost.Len() == 0 &&
+		!w.active[0].closing && !w.active[0].peer.lost {
+		w.only = w.active[0]
 	}
 	return n, nil
 }
@@ -175,6 +220,7 @@ func (w *worker) retireIdle(r *region, at int) bool {
 func (w *worker) deactivate(at int) {
 	r := w.active[at]
 	r.active = false
+	w.only = nil
 	last := len(w.active) - 1
 	w.active[at] = w.active[last]
 	w.active = w.active[:last]
@@ -211,6 +257,7 @@ func (w *worker) takeNotifications() {
 
 // activate adds a ring to active if its peer is known and not lost.
 func (w *worker) activate(r *region) {
+	w.only = nil
 	if r.closed.Load() != 0 {
 		r.closing = true
 	}
@@ -224,6 +271,7 @@ func (w *worker) activate(r *region) {
 			}
 			return
 		}
+		r.id = r.peer.id
 		if slots := r.peer.slots; slots != nil {
 			slots.answerer, r.in = r.answerer, slots
 		}
@@ -242,6 +290,7 @@ func (w *worker) activate(r *region) {
 func (w *worker) lose(p *peer) {
 	if !p.lost {
 		p.lost = true
+		w.only, w.to, w.armed = nil, nil, nil
 		w.peers.Shut(p.id)
 		w.lost.Add(p.id)
 	}
@@ -257,6 +306,7 @@ func (w *worker) Wait(timeout time.Duration) error {
 		return nil
 	}
 	for _, r := range w.active {
+		r.in.Release() // the peer may wait for room
 		r.armed.Store(1)
 	}
 	shm.Barrier() // pairs with Flush

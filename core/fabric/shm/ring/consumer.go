@@ -12,8 +12,8 @@ type Consumer interface {
 	// Pop puts the next message into m; ok is false if there is none. It does not allocate. It
 	// returns ErrCorrupt.
 	Pop(m *Message) (ok bool, err error)
-	// Drain is Pop into events of this peer, whose kinds have the numbers of message kinds, until
-	// none is left or the events are full. It returns their number.
+	// Drain is Release, and then Pop into events of this peer, whose kinds have the numbers of
+	// message kinds, until none is left or the events are full. It returns their number.
 	Drain(peer transport.PeerID, events []transport.Event) (n int, err error)
 	// Empty reports whether no message is left to pop. A corrupt ring is not empty.
 	Empty() bool
@@ -69,28 +69,28 @@ func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 	if kind != KindA && kind != KindB {
 		return 0, 0, nil, false
 	}
-	if spilled {
-		if payload, ok = c.spilled(slot, length); !ok {
-			return 0, 0, nil, false
-		}
+	if !spilled && length <= InlineSize {
+		payload = c.inline(slot, length)
 	} else {
-		if length > InlineSize {
+		var err error
+		if payload, err = c.spilled(slot, length, spilled); err != nil {
 			return 0, 0, nil, false
 		}
-		payload = c.slice(slot+payloadOffset, length)
 	}
 	c.popped++
 	return kind, *c.plain64(slot + tokenOffset), payload, true
 }
 
-// spilled returns the payload of a message that has it in the arena.
-func (c *consumer) spilled(slot uintptr, length int) (payload []byte, ok bool) {
+// spilled returns the payload of a message that has it in the arena. It returns ErrCorrupt for one
+// that should have it there and has not.
+func (c *consumer) spilled(slot uintptr, length int, spilled bool) ([]byte, error) {
 	offset := *c.plain64(slot + payloadOffset)
-	if length > c.maxPayload || offset > c.arenaSize || uint64(length) > c.arenaSize-offset {
-		return nil, false
+	if !spilled || length > c.maxPayload || offset > c.arenaSize ||
+		uint64(length) > c.arenaSize-offset {
+		return nil, ErrCorrupt
 	}
 	c.arenaPopped += length + arenaAlign
-	return c.slice(c.arenaBase+uintptr(offset), length), true
+	return c.slice(c.arenaBase+uintptr(offset), length), nil
 }
 
 // pop is Pop for a message that has arrived.
@@ -147,6 +147,7 @@ func (c *lamportConsumer) Pop(m *Message) (ok bool, err error) {
 // Drain implements [Consumer].
 func (c *lamportConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
+	c.Release()
 	for ; n < len(events); n++ {
 		if ok, err := c.ready(); !ok {
 			return n, err
@@ -199,18 +200,42 @@ func (c *onesidedConsumer) Pop(m *Message) (ok bool, err error) {
 	return c.pop(m)
 }
 
-// Drain implements [Consumer].
+// Drain implements [Consumer]. It is written out, because it is most of the way of a message in
+// plugins/shm: one load tells whether a message has arrived, and its length and kind.
 func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
+	c.Release()
+	position := c.popped
 	for ; n < len(events); n++ {
-		if ok, err := c.ready(); !ok {
-			return n, err
+		slot, generation := c.slot(position), c.generation(position)
+		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push
+		if flag := uint32(word); flag != generation {
+			if flag != generation-1 {
+				err = ErrCorrupt
+			}
+			break
 		}
-		if err := c.drain(peer, &events[n]); err != nil {
-			return n, err
+		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
+		var payload []byte
+		if !spilled && length <= InlineSize {
+			payload = c.inline(slot, length)
+		} else if payload, err = c.spilled(slot, length, spilled); err != nil {
+			break
 		}
+		if kind-KindA > KindB-KindA {
+			err = ErrCorrupt
+			break
+		}
+		e := &events[n]
+		e.Kind = transport.EventKind(kind)
+		e.Peer = peer
+		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
+		e.Payload = payload
+		e.Size = length
+		position++
 	}
-	return n, nil
+	c.popped = position
+	return n, err
 }
 
 // Empty implements [Consumer].
@@ -221,7 +246,6 @@ func (c *onesidedConsumer) Empty() bool {
 
 // Release implements [Consumer].
 func (c *onesidedConsumer) Release() {
-	c.released = c.popped
 	if c.popped-c.reported >= c.slots/4 ||
 		c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
 		c.store64(headOffset, c.popped) // pairs with the load in readHead
@@ -266,6 +290,7 @@ func (c *FastForwardConsumer) Pop(m *Message) (ok bool, err error) {
 // Drain implements [Consumer].
 func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
+	c.Release()
 	for ; n < len(events); n++ {
 		if ok, err := c.ready(); !ok {
 			return n, err

@@ -64,11 +64,12 @@ const (
 
 	// Within a slot.
 	flagOffset    = 0 // u32: the generation (Onesided), or full or empty (FastForward)
-	metaOffset    = 4 // u32: length, spilledBit, kind
+	metaOffset    = 4 // u32: length, spilledBit, kind; Onesided stores it with the flag
 	tokenOffset   = 8 // u64
 	payloadOffset = 16
 
 	// Within the meta word.
+	metaShift    = 8 * metaOffset // of meta in a u64 at flagOffset
 	lengthMask   = 1<<29 - 1
 	spilledBit   = 1 << 29 // the payload is in the arena; its offset is a u64 at payloadOffset
 	kindShift    = 30
@@ -92,6 +93,8 @@ var (
 	// ErrTooLong means that the payload is longer than Geometry.MaxPayload. Nothing was
 	// pushed.
 	ErrTooLong = errors.New("payload is too long for the ring")
+	// ErrKind means that the message is of another kind than the two. Nothing was pushed.
+	ErrKind = errors.New("no kind of message")
 	// ErrCorrupt means that the shared memory holds something that no correct peer
 	// writes. The ring must not be used any more.
 	ErrCorrupt = errors.New("ring is corrupt")
@@ -158,7 +161,7 @@ func (s *side) slot(position uint64) uintptr {
 }
 
 // generation returns the flag of a position's slot once the message is there (Onesided).
-func (s *side) generation(position uint64) uint32 { return uint32(position>>s.lapShift) + 1 }
+func (s *side) generation(position uint64) uint32 { return uint32(position>>(s.lapShift&63)) + 1 }
 
 func packMeta(kind Kind, length int, spilled bool) uint32 {
 	meta := uint32(kind)<<kindShift | uint32(length)

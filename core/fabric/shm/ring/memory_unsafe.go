@@ -52,3 +52,25 @@ func (m memory) plain64(offset uintptr) *uint64 { return (*uint64)(unsafe.Add(m.
 func (m memory) slice(offset uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(m.base, offset)), n)
 }
+
+// inline returns the payload of n bytes in a slot. n is at most InlineSize.
+func (m memory) inline(slot uintptr, n int) []byte {
+	return (*[InlineSize]byte)(unsafe.Add(m.base, slot+payloadOffset))[:n:n]
+}
+
+// copyInline copies at most InlineSize bytes. For the usual lengths it is a few moves, which may
+// overlap, instead of a call of memmove, which takes longer to find out the length.
+func (m memory) copyInline(offset uintptr, payload []byte) {
+	const move = 16
+	to, from, n := unsafe.Add(m.base, offset), unsafe.Pointer(unsafe.SliceData(payload)),
+		len(payload)
+	if n < move {
+		copy(unsafe.Slice((*byte)(to), move), payload)
+		return
+	}
+	*(*[move]byte)(to) = *(*[move]byte)(from)
+	if n > 2*move {
+		*(*[move]byte)(unsafe.Add(to, move)) = *(*[move]byte)(unsafe.Add(from, move))
+	}
+	*(*[move]byte)(unsafe.Add(to, n-move)) = *(*[move]byte)(unsafe.Add(from, n-move))
+}

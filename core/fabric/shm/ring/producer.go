@@ -1,5 +1,7 @@
 package ring
 
+import "transportbench/core/transport"
+
 // Producer is the writing side of a ring. It belongs to one thread.
 type Producer interface {
 	// Push copies a message into the ring. It does not allocate. It returns ErrFull, ErrTooLong or
@@ -23,7 +25,7 @@ func NewProducer(b []byte, a Algorithm, g Geometry) (Producer, error) {
 	case FastForward:
 		return &FastForwardProducer{p}, nil
 	case Onesided:
-		return &onesidedProducer{p}, nil
+		return &OnesidedProducer{producer: p}, nil
 	default:
 		return &lamportProducer{producer: p}, nil
 	}
@@ -62,7 +64,7 @@ func newProducer(b []byte, g Geometry) (producer, error) {
 func (p *producer) putInline(slot uintptr, kind Kind, token uint64, payload []byte) {
 	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), false)
 	*p.plain64(slot + tokenOffset) = token
-	copy(p.slice(slot+payloadOffset, InlineSize), payload)
+	p.copyInline(slot+payloadOffset, payload)
 }
 
 // putSpilled writes a message with a longer payload. It returns false if the arena has no room.
@@ -139,33 +141,82 @@ func (p *lamportProducer) Publish() {
 	p.published = p.pushed
 }
 
-// onesidedProducer is the producer of [Onesided].
-type onesidedProducer struct{ producer }
+// Posted counts what Post has pushed.
+type Posted struct{ Messages, Payloads, Bytes uint64 }
+
+// OnesidedProducer is the producer of [Onesided].
+type OnesidedProducer struct {
+	producer
+	posted Posted
+}
+
+// NewOnesidedProducer is [NewProducer] for that algorithm.
+func NewOnesidedProducer(b []byte, g Geometry) (*OnesidedProducer, error) {
+	p, err := newProducer(b, g)
+	return &OnesidedProducer{producer: p}, err
+}
+
+// Posted returns what Post has pushed so far.
+func (p *OnesidedProducer) Posted() Posted { return p.posted }
 
 // Push implements [Producer].
-func (p *onesidedProducer) Push(kind Kind, token uint64, payload []byte) error {
-	position := p.pushed
-	if position-p.released >= p.slots {
-		if err := p.readHead(position); err != nil {
-			return err
+func (p *OnesidedProducer) Push(kind Kind, token uint64, payload []byte) error {
+	ops := [1]transport.Op{{Kind: transport.OpKind(kind), Token: transport.Token(token),
+		Payload: payload}}
+	_, err := p.Post(ops[:])
+	return err
+}
+
+// Post is Push of the first ops that are for the same peer. It returns how many it has pushed, and
+// the error of the op that it could not push. The kinds of ops have the numbers of message kinds;
+// for another kind it returns ErrKind.
+func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
+	position, full := p.pushed, p.released+p.slots
+	payloads, bytes := 0, 0
+	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
+		op := &ops[n]
+		if position == full {
+			if err = p.readHead(position); err != nil {
+				break
+			}
+			if full = p.released + p.slots; position == full {
+				err = ErrFull
+				break
+			}
 		}
-		if position-p.released >= p.slots {
-			return ErrFull
+		if Kind(op.Kind)-KindA > KindB-KindA {
+			err = ErrKind
+			break
+		}
+		slot, meta := p.slot(position), packMeta(Kind(op.Kind), len(op.Payload), false)
+		if len(op.Payload) <= InlineSize {
+			*p.plain64(slot + tokenOffset) = uint64(op.Token)
+			p.copyInline(slot+payloadOffset, op.Payload)
+		} else {
+			p.pushed = position
+			err = p.spill(position, slot, Kind(op.Kind), uint64(op.Token), op.Payload)
+			if err != nil {
+				break
+			}
+			meta, full = meta|spilledBit, p.released+p.slots
+		}
+		// Pairs with the loads in ready and Drain.
+		p.store64(slot+flagOffset, uint64(p.generation(position))|uint64(meta)<<metaShift)
+		position++
+		bytes += len(op.Payload)
+		if len(op.Payload) > 0 {
+			payloads++
 		}
 	}
-	slot := p.slot(position)
-	if len(payload) <= InlineSize {
-		p.putInline(slot, kind, token, payload)
-	} else if err := p.spill(position, slot, kind, token, payload); err != nil {
-		return err
-	}
-	p.pushed = position + 1
-	p.store32(slot+flagOffset, p.generation(position)) // pairs with the load in ready
-	return nil
+	p.pushed = position
+	p.posted.Messages += uint64(n)
+	p.posted.Payloads += uint64(payloads)
+	p.posted.Bytes += uint64(bytes)
+	return n, err
 }
 
 // Publish implements [Producer].
-func (p *onesidedProducer) Publish() {}
+func (p *OnesidedProducer) Publish() {}
 
 // spill is Push for a payload that does not fit into a slot, in a ring with a head.
 func (p *producer) spill(published uint64, slot uintptr, kind Kind, token uint64,
