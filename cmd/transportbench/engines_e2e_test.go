@@ -316,6 +316,9 @@ func TestEngines(t *testing.T) {
 		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
 		require.Zero(t, status, stderr)
 		require.Regexp(t, "hosts +the same on h0, h1 and h2", stdout)
+		require.Regexp(t, `(ok|note) +paths +6 paths, round trip [0-9.]+ us to `, stdout)
+		require.Regexp(t, `(?m)^bandwidth, from +to h0 +to h1 +to h2$`, stdout)
+		require.Regexp(t, `(?m)^h1 +[0-9.]+ \w+B/s +[0-9.]+ \w+B/s$`, stdout)
 		uneven := filepath.Join(c.tmp, "uneven")
 		other := filepath.Join(c.tmp, "other")
 		require.NoError(t, os.Mkdir(other, 0o755))
@@ -336,6 +339,21 @@ func TestEngines(t *testing.T) {
 		require.Contains(t, stdout, `h1: there is no plugin "erpc" in `)
 		require.Regexp(t, `warn +hosts: interface eth0 +MTU 1500.* on h0; MTU 1400.* on h1`, stdout)
 		require.Regexp(t, `h0: auto-tcpx `, stdout)
+	})
+	t.Run("doctor of paths", func(t *testing.T) {
+		require.NoError(t, c.on(1, "ip", "neigh", "replace", "10.78.0.3", "lladdr",
+			"02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").Run())
+		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
+		failed, _, says := c.run(t, run("--hosts", "h1,h2")...)
+		require.NoError(t, c.on(1, "ip", "neigh", "flush", "dev", "eth0", "nud",
+			"permanent").Run())
+		require.Equal(t, 1, failed)
+		require.Regexp(t, `no connection with 10\.78\.0\.[23]:\d+ yet`, says)
+		require.Equal(t, 1, status, stderr)
+		require.Regexp(t, `bad +path from h1 to h2 +dial tcp 10\.78\.0\.3:`, stdout)
+		require.Regexp(t, `bad +path from h2 to h1 `, stdout)
+		require.Regexp(t, `(?m)^h1 +\S+ us +none *$`, stdout)
+		require.NotContains(t, stdout, "bad   path from h0")
 	})
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
 }

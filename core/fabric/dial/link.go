@@ -130,7 +130,8 @@ func (l *Link) Silence(fd int) error {
 	timeout := l.config.ConnectTimeout
 	switch {
 	case l.State == Connecting && l.failure != nil:
-		return fmt.Errorf("no connection yet (connect-timeout is %v): %w", timeout, l.failure)
+		return fmt.Errorf("no connection with %s yet (connect-timeout is %v): %w", l.at, timeout,
+			l.failure)
 	case l.State == Connecting:
 		return fmt.Errorf("no connection with %s yet (connect-timeout is %v)", l.at, timeout)
 	case l.State == Up && sock.Silence(fd) > 2*time.Second: // else keepalive is answered

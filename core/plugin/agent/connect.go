@@ -21,6 +21,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/lab/experiment/hosts/path"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -178,13 +179,23 @@ func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, erro
 }
 
 // Witness implements [witness.Host].
-func (r *Remote) Witness(ctx context.Context, request witness.Request) (reply witness.Reply,
-	err error) {
+func (r *Remote) Witness(ctx context.Context, request witness.Request) (witness.Reply, error) {
+	return ask[witness.Reply](ctx, r, r.client.Witness, request)
+}
+
+// Path takes a step of the measurement of the network between two hosts.
+func (r *Remote) Path(ctx context.Context, request path.Request) (path.Reply, error) {
+	return ask[path.Reply](ctx, r, r.client.Path, request)
+}
+
+// ask calls an agent with a request and returns its reply, both as JSON.
+func ask[Reply, Request any](ctx context.Context, r *Remote,
+	call func(context.Context, []byte) ([]byte, error), request Request) (reply Reply, err error) {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return reply, err
 	}
-	if text, err = r.client.Witness(ctx, text); err == nil {
+	if text, err = call(ctx, text); err == nil {
 		err = accept.Decode(text, "reply", &reply)
 	}
 	return reply, r.on(err)

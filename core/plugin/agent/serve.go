@@ -20,6 +20,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/hosts/path"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin/host"
 	"transportbench/core/plugin/internal/accept"
@@ -68,6 +69,7 @@ func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	g.Stop()
 	<-served
 	s.tools.Rest()
+	s.paths.Close()
 	switch err := watched.cause(); {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -103,6 +105,7 @@ type server struct {
 	// dropped counts lines of logs since the coordinator was last told.
 	dropped atomic.Int64
 	tools   witness.Local
+	paths   path.Host
 
 	mu      sync.Mutex
 	plugins map[wire.PluginRequest]*host.Plugin
@@ -283,6 +286,19 @@ func (s *server) Witness(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	reply, err := s.tools.Take(ctx, declared, r)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(reply)
+}
+
+// Path implements [wire.Agent].
+func (s *server) Path(ctx context.Context, request []byte) ([]byte, error) {
+	var r path.Request
+	if err := accept.Decode(request, "request", &r); err != nil {
+		return nil, err
+	}
+	reply, err := s.paths.Take(ctx, r)
 	if err != nil {
 		return nil, err
 	}

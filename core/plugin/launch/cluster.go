@@ -15,6 +15,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/hosts/engine"
+	"transportbench/core/lab/experiment/hosts/path"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/plugin"
@@ -330,6 +331,47 @@ func (c *Cluster) Descriptions(ctx context.Context, name, sha256 string) ([]plug
 	asking.Wait()
 	return descriptions, errs
 }
+
+// Paths measures the network from each host to each other one, at the hosts' addresses in network,
+// such as 10.1.0.0/16, or if that is empty at those by which they joined. [host, to] has what was
+// measured, or why nothing was. All hosts measure at once, each to another one. Of two
+// bandwidths the larger counts.
+func (c *Cluster) Paths(ctx context.Context, network string) (replies [][]path.Reply,
+	errs [][]error, err error) {
+	n := len(c.agents)
+	ports := make([]path.Reply, n)
+	for i, a := range c.agents {
+		at := a.Reach(transport.Roles{Address: addressOption},
+			map[string]string{addressOption: network})
+		if ports[i], err = c.remotes[i].Path(ctx, path.Request{Listen: at}); err != nil {
+			return nil, nil, err
+		}
+		replies, errs = append(replies, make([]path.Reply, n)), append(errs, make([]error, n))
+	}
+	for _, bulk := range []bool{false, true, true} {
+		for distance := 1; distance < n; distance++ {
+			var measuring sync.WaitGroup
+			for from := range n {
+				to := (from + distance) % n
+				if errs[from][to] != nil {
+					continue
+				}
+				measuring.Go(func() {
+					got, err := c.remotes[from].Path(ctx,
+						path.Request{Peer: ports[to].Port, Bulk: bulk})
+					r := &replies[from][to]
+					r.RoundTrip, r.Rate = max(r.RoundTrip, got.RoundTrip), max(r.Rate, got.Rate)
+					errs[from][to] = err
+				})
+			}
+			measuring.Wait()
+		}
+	}
+	return replies, errs, ctx.Err()
+}
+
+// addressOption names the option of [hosts.Hello.Reach] that Paths makes up.
+const addressOption = "address"
 
 // remoteLauncher starts the ranks of one transport on the hosts.
 type remoteLauncher struct {

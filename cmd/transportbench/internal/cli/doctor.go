@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -23,6 +24,7 @@ import (
 )
 
 func doctorCommand(a *app.App) *cobra.Command {
+	network := ""
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Report what on this machine affects results", Args: app.NoArgs,
 		Long: `doctor looks at cores, clocks, memory, kernel settings, RDMA devices and native
@@ -30,12 +32,12 @@ libraries. It explains what each means for results and how to fix it, and change
 nothing. It opens each installed transport once, which says what auto takes here
 and why. It exits with 1 if something cannot be used at all.
 
-With --hosts and the like it also compares the other hosts, and warns where they
-differ.`,
+With --hosts and the like it also compares the other hosts, warns where they
+differ, and measures the network from each to each.`,
 		Example: `  transportbench doctor
   transportbench doctor --hosts a,b`,
 		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, _ []string) error {
-			differences, err := compareHosts(cmd.Context(), a, s)
+			differences, err := compareHosts(cmd.Context(), a, s, network)
 			if err != nil {
 				return err
 			}
@@ -69,12 +71,20 @@ differ.`,
 	}
 	options.AddJSON(cmd.Flags())
 	options.AddHosts(cmd.Flags())
+	cmd.Flags().StringVar(&network, "path-network", "", "measure between the hosts' addresses in "+
+		"this network, such as 10.1.0.0/16 (default: those by which they join)")
 	return cmd
 }
 
-// compareHosts compares the other hosts that the settings name, if any.
-func compareHosts(ctx context.Context, a *app.App, settings *options.Settings) ([]doctor.Finding,
-	error) {
+// compareHosts compares the other hosts that the settings name, if any, and measures the paths
+// between them.
+func compareHosts(ctx context.Context, a *app.App, settings *options.Settings,
+	network string) ([]doctor.Finding, error) {
+	if network != "" {
+		if _, err := netip.ParsePrefix(network); err != nil {
+			return nil, app.Usagef("--path-network: %v", err)
+		}
+	}
 	cluster, err := agents.Join(ctx, a, settings)
 	if cluster == nil {
 		return nil, err
@@ -109,7 +119,21 @@ func compareHosts(ctx context.Context, a *app.App, settings *options.Settings) (
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return doctor.Compare(hosts)
+	found, err := doctor.Compare(hosts)
+	if err != nil || len(hosts) == 1 {
+		return found, err
+	}
+	replies, errs, err := cluster.Paths(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	paths := &doctor.Paths{Hosts: cluster.Names()}
+	for from := range replies {
+		for to, r := range replies[from] {
+			paths.Add(from, to, float64(r.RoundTrip), r.Rate, errs[from][to])
+		}
+	}
+	return append(found, paths.Judge()...), nil
 }
 
 // version is the JSON output of the version command.

@@ -35,6 +35,7 @@ type Finding struct {
 	Status  Status `json:"status"`
 	Meaning string `json:"meaning"`          // for the results, in one sentence
 	Remedy  string `json:"remedy,omitempty"` // empty if there is nothing to fix
+	Paths   *Paths `json:"paths,omitempty"`  // between hosts, of the finding that sums them up
 }
 
 // as returns f with another status, meaning and remedy.

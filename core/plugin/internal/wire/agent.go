@@ -67,6 +67,9 @@ type Agent interface {
 	// Witness takes a step of a benchmark of the field. Request and answer are the JSON of
 	// core/lab/experiment/witness.
 	Witness(ctx context.Context, request []byte) ([]byte, error)
+	// Path takes a step of the measurement of the network between two hosts. Request and answer are
+	// the JSON of core/lab/experiment/hosts/path.
+	Path(ctx context.Context, request []byte) ([]byte, error)
 	// End says that the run is over and the connection will end.
 	End(ctx context.Context) error
 	// Logs calls send with what the plugins log, until ctx ends.
@@ -101,6 +104,9 @@ var agentDesc = grpc.ServiceDesc{
 		}),
 		unary("Witness", func(a Agent, ctx context.Context, r []byte) ([]byte, error) {
 			return a.Witness(ctx, r)
+		}),
+		unary("Path", func(a Agent, ctx context.Context, r []byte) ([]byte, error) {
+			return a.Path(ctx, r)
 		}),
 		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) {
 			return none{},
@@ -229,6 +235,11 @@ func (c *AgentClient) State(ctx context.Context, cpus []int) (MachineState, erro
 // Witness is as in [Agent].
 func (c *AgentClient) Witness(ctx context.Context, request []byte) ([]byte, error) {
 	return call[[]byte](ctx, c.client, "Witness", request)
+}
+
+// Path is as in [Agent].
+func (c *AgentClient) Path(ctx context.Context, request []byte) ([]byte, error) {
+	return call[[]byte](ctx, c.client, "Path", request)
 }
 
 // End is as in [Agent].
