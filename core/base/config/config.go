@@ -45,11 +45,13 @@ type Config struct {
 	Seed     uint64  `json:"seed"`
 
 	// ReadDelay and WriteDelay are what the storage behind the store takes for a value. A daemon's
-	// storage serves StorageLanes values at a time, or any number with 0; lookups do not wait for
-	// it.
+	// storage serves StorageLanes values at a time, or any number with 0. With WriteLanes, writes
+	// have lanes of their own. LookupDelay is what a lookup takes, which needs no lane.
 	ReadDelay    Delay `json:"read_delay,omitempty"`
 	WriteDelay   Delay `json:"write_delay,omitempty"`
+	LookupDelay  Delay `json:"lookup_delay,omitempty"`
 	StorageLanes int   `json:"storage_lanes,omitempty"`
+	WriteLanes   int   `json:"write_lanes,omitempty"`
 
 	// Network impairs the packets between ranks, which are then in network namespaces.
 	Network Network `json:"network,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // Delay is the time that the storage behind the store takes for one value: fixed, or a
-// distribution. The zero value is no delay.
+// distribution. The zero value is no delay. A value holds a lane of the storage for all of its
+// delay. A delay of two parts, such as 20ms+exponential:2ms, holds one for the second part only.
 type Delay string
 
 // The distributions of delays.
@@ -20,6 +22,9 @@ const (
 	delayExponential = "exponential" // exponential:20ms, its mean
 	delayLognormal   = "lognormal"   // lognormal:20ms-60ms, its median and its 99th percentile
 )
+
+// delayParts stands between the part of a delay outside of a lane and that in one.
+const delayParts = "+"
 
 // maxDelay bounds the longest fixed delay and the parameters of distributions.
 const maxDelay = time.Second
@@ -34,28 +39,45 @@ const MaxStorageLanes = 1 << 16
 // DelayForms returns the forms of a delay as users write them.
 func DelayForms() []string {
 	return []string{"20ms", delayUniform + ":10ms-30ms", delayExponential + ":20ms",
-		delayLognormal + ":20ms-60ms"}
+		delayLognormal + ":20ms-60ms", "20ms" + delayParts + delayExponential + ":2ms"}
 }
 
 func (d Delay) String() string { return cmp.Or(string(d), none) }
 
 // Set parses the format of String.
 func (d *Delay) Set(text string) error {
-	parsed, err := parseDelay(text)
-	if err == nil {
-		*d = parsed.text()
+	var parts []string
+	for _, part := range strings.SplitN(text, delayParts, 2) {
+		p, err := parseDelay(part)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, string(p.text()))
 	}
-	return err
+	if len(parts) == 2 && slices.Contains(parts, "") {
+		return fmt.Errorf("%q has a part without time; use a form such as %s", shorten(text),
+			strings.Join(DelayForms(), ", "))
+	}
+	*d = Delay(strings.Join(parts, delayParts))
+	return nil
+}
+
+// Parts returns the part of a delay outside of a lane, which is often none, and that in a lane.
+func (d Delay) Parts() (outside, lane Delay) {
+	if before, after, two := strings.Cut(string(d), delayParts); two {
+		return Delay(before), Delay(after)
+	}
+	return "", d
 }
 
 // Sampler returns a function that turns draws into delays: one from (0, 1], and one from a normal
-// distribution with mean 0 and deviation 1. It needs a delay that Set has checked.
+// distribution with mean 0 and deviation 1. It needs one part of a delay that Set has checked.
 func (d Delay) Sampler() func(unit, normal float64) time.Duration {
 	p, _ := parseDelay(string(d))
 	return p.sample
 }
 
-// Mean returns the mean delay.
+// Mean returns the mean of one part of a delay.
 func (d Delay) Mean() time.Duration {
 	p, _ := parseDelay(string(d))
 	switch p.form {
@@ -158,30 +180,40 @@ func (p delay) check(text string) error {
 }
 
 // Stored reports whether a storage delays requests.
-func (c *Config) Stored() bool { return c.ReadDelay != "" || c.WriteDelay != "" }
+func (c *Config) Stored() bool {
+	return c.ReadDelay != "" || c.WriteDelay != "" || c.LookupDelay != ""
+}
 
 // checkStorage checks the delays against the service and the calls in flight.
 func checkStorage(c *Config) *Error {
-	if !c.Stored() {
-		if c.StorageLanes > 0 {
-			return &Error{"storage-lanes",
-				"has no effect without a delay; use --read-delay or --write-delay too"}
-		}
-		return nil
+	switch {
+	case c.StorageLanes > 0 && c.ReadDelay == "" && c.WriteDelay == "":
+		return &Error{"storage-lanes",
+			"has no effect without a delay; use --read-delay or --write-delay too"}
+	case c.WriteLanes > 0 && (c.StorageLanes == 0 || c.WriteDelay == ""):
+		return &Error{"write-lanes",
+			"has no effect alone; use --storage-lanes and --write-delay too"}
+	}
+	writeLanes, lanesOption := c.StorageLanes, "storage-lanes"
+	if c.WriteLanes > 0 {
+		writeLanes, lanesOption = c.WriteLanes, "write-lanes"
 	}
 	for _, d := range []struct {
-		option string
-		delay  Delay
-	}{{"read-delay", c.ReadDelay}, {"write-delay", c.WriteDelay}} {
-		if d.delay == "" {
+		option, more string
+		delay        Delay
+		lanes        int
+	}{{"read-delay", "storage-lanes", c.ReadDelay, c.StorageLanes},
+		{"write-delay", lanesOption, c.WriteDelay, writeLanes}} {
+		if d.delay == "" || d.lanes == 0 {
 			continue
 		}
 		calls := c.TotalClients() * c.InFlight
-		if rounds := (calls + max(c.StorageLanes, 1) - 1) / max(c.StorageLanes, 1); c.StorageLanes >
-			0 && time.Duration(rounds) > maxStorageDrain/max(d.delay.Mean(), 1) {
+		_, held := d.delay.Parts()
+		if rounds := (calls + d.lanes - 1) / d.lanes; time.Duration(rounds) >
+			maxStorageDrain/max(held.Mean(), 1) {
 			return &Error{d.option, fmt.Sprintf("%d calls in flight take over %v on %d lanes at "+
-				"%s each; use more --storage-lanes or a shorter delay",
-				calls, maxStorageDrain, c.StorageLanes, d.delay)}
+				"%s each; use more --%s or a shorter delay",
+				calls, maxStorageDrain, d.lanes, held, d.more)}
 		}
 	}
 	return nil

@@ -32,6 +32,14 @@ func TestDelay(t *testing.T) {
 	var d Delay
 	require.NoError(t, d.Set("lognormal:20ms-60ms"))
 	require.InDelta(t, 60*time.Millisecond, d.Sampler()(1, normal99), 2, "the 99th percentile")
+	outside, held := d.Parts()
+	require.Empty(t, outside)
+	require.Equal(t, d, held, "a lane is held for all of it")
+	require.NoError(t, d.Set("lognormal:20000us-60ms+exponential:2ms"))
+	require.Equal(t, "lognormal:20ms-60ms+exponential:2ms", d.String())
+	outside, held = d.Parts()
+	require.EqualValues(t, "lognormal:20ms-60ms", outside)
+	require.EqualValues(t, "exponential:2ms", held)
 	for text, problem := range map[string]string{
 		"20":                  "is not a delay such as 20ms, uniform:10ms-30ms",
 		"-1ms":                "out of range",
@@ -42,6 +50,9 @@ func TestDelay(t *testing.T) {
 		"uniform:30ms-10ms":   "use uniform:10ms-30ms",
 		"uniform:0s-10ms":     "out of range",
 		"uniform:10ms-quick":  "is not a delay",
+		"20ms+none":           "has a part without time",
+		"+2ms":                "has a part without time",
+		"20ms+2ms+1ms":        "is not a delay",
 	} {
 		require.ErrorContains(t, d.Set(text), problem, text)
 	}
@@ -51,6 +62,14 @@ func TestCheckStorage(t *testing.T) {
 	for problem, spoil := range map[string]func(*Config){
 		"--storage-lanes: has no effect without": func(c *Config) { c.StorageLanes = 4 },
 		"--storage-lanes: -1 is out of range":    func(c *Config) { c.StorageLanes = -1 },
+		"--write-lanes: has no effect alone": func(c *Config) {
+			c.WriteDelay, c.WriteLanes = "1ms", 4
+		},
+		"--write-delay: 1000 calls in flight take over 5s on 1 lanes at 20ms each; use more --write": func(
+			c *Config) {
+			c.InFlight, c.WriteDelay = 1000, "100ms+20ms"
+			c.StorageLanes, c.WriteLanes = 8, 1
+		},
 		"--read-delay: cannot be combined with --service=echo": func(c *Config) {
 			c.Service, c.ReadRatio, c.ReadDelay = ServiceEcho, 1, "1ms"
 		},

@@ -348,8 +348,11 @@ type StorageReport struct {
 	Lanes  int    `json:"lanes,omitempty" bound:"=$lanes"` // 0 is no limit
 	Reads  uint64 `json:"reads" bound:"<=$took"`           // served in the window
 	Writes uint64 `json:"writes" bound:"<=$took"`
-	// BusyNS is the time of all lanes, and WaitNS the time for which values waited for one. Both
-	// are of the values served in the window.
+	// WriteLanes are those of writes alone, if there are such. Lookups were delayed.
+	WriteLanes int    `json:"write_lanes,omitempty" bound:"=$write_lanes"`
+	Lookups    uint64 `json:"lookups,omitempty" bound:"<=$took"`
+	// BusyNS is the time of all values, and WaitNS the time for which they waited for a lane. Both
+	// are of what was served in the window, lookups included.
 	BusyNS uint64 `json:"busy_ns" bound:"<=exact"`
 	WaitNS uint64 `json:"wait_ns" bound:"<=exact"`
 	// MostQueued is the largest number of values that waited at a time.

@@ -255,7 +255,7 @@ func (d *Daemon) Report(thread record.ThreadReport) record.DaemonReport {
 		r.Device = &device
 	}
 	if d.Storage != nil {
-		r.Storage = d.Storage.AtEnd.report(d.clock, d.Storage.limit)
+		r.Storage = d.Storage.report(&d.cfg)
 	}
 	d.Gaps.Report(&r.Thread)
 	d.loop.report(&r)

@@ -12,55 +12,118 @@ import (
 	"transportbench/core/transport"
 )
 
-// storage is what lies behind the store of a daemon: it takes a time for each value and serves some
-// of them at once. The daemon adds requests and answers them when they are due, and serves others
-// meanwhile. It belongs to the daemon's thread and does not allocate after newStorage.
+// storage is what lies behind the store of a daemon: it takes a time for each request and serves
+// some of them at once. The daemon adds requests and answers them when they are due, and serves
+// others meanwhile. It belongs to the daemon's thread and does not allocate after newStorage.
 type storage struct {
 	clock  *machine.Clock
 	random loop.Random
-	delays [2]func(unit, normal float64) time.Duration // of reads and writes; nil for none
-	limit  int                                         // lanes; 0 is no limit
-	// active is a heap by due, and queue a circular list of the values that wait for a lane.
-	active []stored
-	queue  []stored
-	first  int // in queue
-	queued int
+	kinds  [storageKinds]struct {
+		outside, held func(unit, normal float64) time.Duration // nil for none
+		lanes         *lanes                                   // nil for no limit
+	}
+	active []stored // a heap by due
 
 	counts, AtEnd storageCounts
 }
 
-// stored is one request for a value.
+// The kinds of requests that a storage delays.
+const (
+	storedRead = iota
+	storedWrite
+	storedLookup
+	storageKinds
+)
+
+// lanes are what requests hold while they are served. They are given out in the order in which
+// requests come, so it is known when a request comes when its lane is free.
+type lanes struct {
+	free []uint64 // ticks from which each is free; a heap
+	// starts is a circular list of the starts of requests that may wait yet.
+	starts        []uint64
+	first, queued int
+}
+
+// stored is one request.
 type stored struct {
 	due, arrived, spent uint64 // ticks
 	peer                transport.PeerID
 	token               transport.Token
 	out                 *outbox // for the response
-	write               bool
-	header              [kv.HeaderSize]byte // the request of a read, or the response to a write
+	kind                uint8
+	header              [kv.HeaderSize]byte // the request, or the response to a write
 }
 
-// storageCounts are of the values served in a window.
+// storageCounts are of the requests served in a window.
 type storageCounts struct {
-	Served     [2]uint64 // reads and writes
-	busy, wait uint64    // ticks
+	Served     [storageKinds]uint64
+	busy, wait uint64 // ticks
 	maxQueued  int
 }
 
 // newStorage returns the storage of the daemon with that number. It has room for open requests.
 func newStorage(clock *machine.Clock, cfg config.Config, number, open int) *storage {
 	s := &storage{clock: clock, random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawDelays),
-		limit: cfg.StorageLanes}
-	for i, d := range []config.Delay{cfg.ReadDelay, cfg.WriteDelay} {
-		if d != "" {
-			s.delays[i] = d.Sampler()
+		active: make([]stored, 0, open)}
+	for kind, d := range []config.Delay{cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay} {
+		if d == "" {
+			continue
+		}
+		k := &s.kinds[kind]
+		outside, held := d.Parts()
+		k.held = held.Sampler()
+		if outside != "" {
+			k.outside = outside.Sampler()
 		}
 	}
-	lanes := open
-	if s.limit > 0 {
-		lanes = min(s.limit, open)
+	s.kinds[storedRead].lanes = newLanes(cfg.StorageLanes, open)
+	s.kinds[storedWrite].lanes = s.kinds[storedRead].lanes
+	if cfg.WriteLanes > 0 {
+		s.kinds[storedWrite].lanes = newLanes(cfg.WriteLanes, open)
 	}
-	s.active, s.queue = make([]stored, 0, lanes), make([]stored, open)
 	return s
+}
+
+// newLanes returns nil if there is no limit.
+func newLanes(limit, open int) *lanes {
+	if limit == 0 {
+		return nil
+	}
+	return &lanes{free: make([]uint64, min(limit, open)), starts: make([]uint64, open)}
+}
+
+// hold gives a request that comes at now a lane for so many ticks, and returns the start of that
+// time and how many requests wait for a lane.
+func (l *lanes) hold(now, ticks uint64) (start uint64, queued int) {
+	for l.queued > 0 && l.starts[l.first] <= now {
+		if l.first++; l.first == len(l.starts) {
+			l.first = 0
+		}
+		l.queued--
+	}
+	if start = l.free[0]; start > now {
+		at := l.first + l.queued
+		if at >= len(l.starts) {
+			at -= len(l.starts)
+		}
+		l.starts[at] = start
+		l.queued++
+	}
+	start = max(start, now)
+	l.free[0] = start + ticks
+	for i := 0; ; {
+		earliest := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(l.free); child++ {
+			if l.free[child] < l.free[earliest] {
+				earliest = child
+			}
+		}
+		if earliest == i {
+			return start, l.queued
+		}
+		l.free[i], l.free[earliest] = l.free[earliest], l.free[i]
+		i = earliest
+	}
 }
 
 func (s *storage) begin() { s.counts = storageCounts{} }
@@ -69,15 +132,8 @@ func (s *storage) End() { s.AtEnd = s.counts }
 
 func (s *storage) Open() bool { return len(s.active) > 0 }
 
-// delayed reports whether the storage takes time for reads, or for writes.
-func (s *storage) delayed(write bool) bool { return s.delays[kind(write)] != nil }
-
-func kind(write bool) int {
-	if write {
-		return 1
-	}
-	return 0
-}
+// delays reports whether requests of a kind take time.
+func (s *storage) delays(kind uint8) bool { return s.kinds[kind].held != nil }
 
 // left returns the time until the next request is due; there must be one.
 func (s *storage) left() time.Duration {
@@ -88,29 +144,29 @@ func (s *storage) left() time.Duration {
 	return 0
 }
 
-// add accepts a request at now: it is served at once if a lane is free, and else waits.
-func (s *storage) add(r stored, now uint64) {
-	r.arrived = now
-	if len(s.active) < cap(s.active) {
-		s.start(r, now)
-		return
-	}
-	at := s.first + s.queued
-	if at >= len(s.queue) {
-		at -= len(s.queue)
-	}
-	s.queue[at] = r
-	s.queued++
-	s.counts.maxQueued = max(s.counts.maxQueued, s.queued)
-}
-
-// start gives a request a lane from a time on.
-func (s *storage) start(r stored, from uint64) {
+// draw returns a delay in ticks.
+func (s *storage) draw(sample func(unit, normal float64) time.Duration) uint64 {
 	// Box and Muller's transformation.
 	unit := s.random.Unit()
 	normal := math.Sqrt(-2*math.Log(s.random.Unit())) * math.Cos(2*math.Pi*unit)
-	r.spent = s.clock.Ticks(s.delays[kind(r.write)](unit, normal))
-	r.due = from + r.spent
+	return s.clock.Ticks(sample(unit, normal))
+}
+
+// add accepts a request at now: it is served at once if a lane is free, and else waits for one. A
+// lane passes to the next request when it is free: the daemon may look late, and a storage does not
+// wait for that.
+func (s *storage) add(r stored, now uint64) {
+	k := &s.kinds[r.kind]
+	r.arrived, r.spent, r.due = now, s.draw(k.held), now
+	if k.lanes != nil {
+		var queued int
+		r.due, queued = k.lanes.hold(now, r.spent)
+		s.counts.maxQueued = max(s.counts.maxQueued, queued)
+	}
+	if k.outside != nil {
+		r.spent += s.draw(k.outside)
+	}
+	r.due += r.spent
 	s.active = append(s.active, r)
 	for i := len(s.active) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -122,23 +178,14 @@ func (s *storage) start(r stored, from uint64) {
 	}
 }
 
-// next returns a request that is due at now. Its lane goes to the next one that waits, from when it
-// was due if that came earlier: the daemon may look late, and a storage does not wait for that.
+// next returns a request that is due at now.
 func (s *storage) next(now uint64) (r stored, ok bool) {
 	if len(s.active) == 0 || s.active[0].due > now {
 		return r, false
 	}
 	r = s.active[0]
 	s.removeFirst()
-	if s.queued > 0 {
-		waiting := &s.queue[s.first]
-		s.start(*waiting, max(r.due, waiting.arrived))
-		if s.first++; s.first == len(s.queue) {
-			s.first = 0
-		}
-		s.queued--
-	}
-	s.counts.Served[kind(r.write)]++
+	s.counts.Served[r.kind]++
 	s.counts.busy += r.spent
 	s.counts.wait += r.due - r.spent - r.arrived
 	return r, true
@@ -163,25 +210,30 @@ func (s *storage) removeFirst() {
 	}
 }
 
-func (c *storageCounts) report(clock *machine.Clock, lanes int) *record.StorageReport {
+func (s *storage) report(cfg *config.Config) *record.StorageReport {
+	c := &s.AtEnd
 	return &record.StorageReport{
-		Lanes: lanes, Reads: c.Served[0], Writes: c.Served[1],
-		BusyNS: clock.Nanos(c.busy), WaitNS: clock.Nanos(c.wait), MostQueued: c.maxQueued,
+		Lanes: cfg.StorageLanes, WriteLanes: cfg.WriteLanes, Reads: c.Served[storedRead],
+		Writes: c.Served[storedWrite], Lookups: c.Served[storedLookup],
+		BusyNS: s.clock.Nanos(c.busy), WaitNS: s.clock.Nanos(c.wait), MostQueued: c.maxQueued,
 	}
 }
 
 // delay passes a request on to the storage, if that takes time for it, and reports whether it did
 // so or answered it. The response goes to out. A write is stored at once, because its payload is
-// gone after the next poll, and its response waits; a read is served when it is due.
+// gone after the next poll, and its response waits; others are served when they are due.
 func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 	if len(e.Payload) < kv.HeaderSize {
 		return false
 	}
 	r := stored{peer: e.Peer, token: e.Token, out: out}
 	switch {
-	case kv.IsGet(e.Payload) && d.Storage.delayed(false):
+	case kv.IsGet(e.Payload) && d.Storage.delays(storedRead):
 		copy(r.header[:], e.Payload)
-	case kv.IsPut(e.Payload) && d.Storage.delayed(true):
+	case kv.IsLookup(e.Payload) && d.Storage.delays(storedLookup):
+		r.kind = storedLookup
+		copy(r.header[:], e.Payload)
+	case kv.IsPut(e.Payload) && d.Storage.delays(storedWrite):
 		response, outcome := d.serveOne(e)
 		d.Counts.Requests++
 		d.Counts.Outcomes[outcome]++
@@ -189,7 +241,7 @@ func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 			r.reply(response)
 			return true
 		}
-		r.write = true
+		r.kind = storedWrite
 		copy(r.header[:], response)
 	default:
 		return false
@@ -208,7 +260,7 @@ func (d *Daemon) complete() (n int, err error) {
 		}
 		n++
 		response := d.headers[d.next][:]
-		if r.write {
+		if r.kind == storedWrite {
 			copy(response, r.header[:])
 			if d.next++; d.next == len(d.headers) {
 				d.next = 0

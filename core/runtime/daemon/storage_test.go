@@ -22,7 +22,7 @@ func TestStorageLanes(t *testing.T) {
 	for i := range 5 {
 		s.add(stored{token: transport.Token(i)}, begin)
 	}
-	require.Equal(t, 3, s.queued)
+	require.Equal(t, 3, s.counts.maxQueued)
 	_, ok := s.next(begin + each - 1)
 	require.False(t, ok, "not before its time")
 	for round, n := range []int{2, 2, 1} {
@@ -34,7 +34,7 @@ func TestStorageLanes(t *testing.T) {
 	}
 	require.False(t, s.Open())
 	s.End()
-	r := s.AtEnd.report(clock, s.limit)
+	r := s.report(&cfg)
 	require.EqualValues(t, 5, r.Reads)
 	require.Equal(t, clock.Nanos(5*each), r.BusyNS)
 	require.Equal(t, clock.Nanos((0+0+1+1+2)*each), r.WaitNS)
@@ -63,10 +63,11 @@ func TestStorageLateLook(t *testing.T) {
 func TestStorageOrder(t *testing.T) {
 	cfg := testConfig()
 	cfg.ReadDelay, cfg.WriteDelay = "lognormal:1ms-5ms", "exponential:2ms"
+	cfg.LookupDelay, cfg.StorageLanes, cfg.WriteLanes = "3ms", 2, 3
 	require.NoError(t, cfg.Validate())
 	s := newStorage(machine.Calibrated(), cfg, 3, 500)
 	for i := range 500 {
-		s.add(stored{write: i%2 == 0}, 1)
+		s.add(stored{kind: uint8(i % storageKinds)}, 1)
 	}
 	last := uint64(0)
 	for range 500 {

@@ -49,6 +49,9 @@ func IsGet(request []byte) bool { return request[0] == opGet }
 // IsPut reports whether a request, which must have a header, is a PUT.
 func IsPut(request []byte) bool { return request[0] == opPut }
 
+// IsLookup reports whether a request, which must have a header, is a LOOKUP.
+func IsLookup(request []byte) bool { return request[0] == opLookup }
+
 // EncodePut writes a PUT of key with a value of size bytes to the start of dst and returns that
 // part of dst. dst must have a capacity of at least HeaderSize+size. The key must not exceed
 // [MaxKey].

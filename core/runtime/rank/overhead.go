@@ -138,7 +138,8 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 		cfg.Traffic = config.TrafficIncast + ":1"
 	}
 	cfg.Burn = 0
-	cfg.ReadDelay, cfg.WriteDelay, cfg.StorageLanes = "", "", 0
+	cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay = "", "", ""
+	cfg.StorageLanes, cfg.WriteLanes = 0, 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))
 	if replayed {
 		n, _ = cfg.Requests()

@@ -224,8 +224,8 @@ func messages(most int) string {
 }
 
 func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
-	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">mean time", ">mean wait",
-		">most waiting")
+	t := doc.NewTable(">rank", ">lanes", ">reads", ">writes", ">lookups", ">mean time",
+		">mean wait", ">most waiting")
 	rows := 0
 	for i := range ranks {
 		s := ranks[i].Storage
@@ -236,8 +236,11 @@ func loopStorage(out *doc.Doc, ranks []result.RankLoop) {
 		if s.Lanes > 0 {
 			lanes = strconv.Itoa(s.Lanes)
 		}
-		served := float64(max(s.Reads+s.Writes, 1))
-		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes,
+		if s.WriteLanes > 0 {
+			lanes += " + " + strconv.Itoa(s.WriteLanes)
+		}
+		served := float64(max(s.Reads+s.Writes+s.Lookups, 1))
+		t.Row(strconv.Itoa(ranks[i].Rank), lanes, s.Reads, s.Writes, s.Lookups,
 			doc.Time(float64(s.BusyNS)/served), doc.Time(float64(s.WaitNS)/served), s.MostQueued)
 		rows++
 	}

@@ -191,11 +191,12 @@ func (l *RankLoop) store(r *record.StorageReport) {
 		return
 	}
 	if l.Storage == nil {
-		l.Storage = &record.StorageReport{Lanes: r.Lanes}
+		l.Storage = &record.StorageReport{Lanes: r.Lanes, WriteLanes: r.WriteLanes}
 	}
 	s := l.Storage
 	s.Reads += r.Reads
 	s.Writes += r.Writes
+	s.Lookups += r.Lookups
 	s.BusyNS += r.BusyNS
 	s.WaitNS += r.WaitNS
 	s.MostQueued = max(s.MostQueued, r.MostQueued)

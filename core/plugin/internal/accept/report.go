@@ -107,8 +107,9 @@ func (w *window) host() *host {
 			"mesh":      flag(cfg.Mesh()),
 			"delegated": flag(cfg.Delegate),
 			"stored":    flag(cfg.Stored()), "lanes": uint64(cfg.StorageLanes),
-			"value_size": uint64(cfg.ValueSize.Max()),
-			"slices":     record.Slices, "trace": uint64(w.spec.Trace),
+			"write_lanes": uint64(cfg.WriteLanes),
+			"value_size":  uint64(cfg.ValueSize.Max()),
+			"slices":      record.Slices, "trace": uint64(w.spec.Trace),
 		},
 		texts: map[string][]string{
 			"stages": record.DirectStages,
