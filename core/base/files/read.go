@@ -2,12 +2,14 @@ package files
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +20,8 @@ const writerPatience = 3 * time.Second
 
 // Read returns the contents of a regular file of at most limit bytes. It looks at the type and the
 // size before it reads, and never waits: what stands under a name in a directory may be a pipe, or
-// a link to a device without end. Errors are one line and do not name the file.
+// a link to a device without end. A file whose name ends in .gz is decompressed; the limit holds for
+// the contents. Errors are one line and do not name the file.
 func Read(path string, limit int64) ([]byte, error) {
 	return read(path, limit, fs.FileMode.IsRegular)
 }
@@ -31,6 +34,19 @@ func ReadArgument(path string, limit int64) ([]byte, error) {
 		return mode.IsRegular() || mode&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0
 	})
 }
+
+// Packed returns path, or path with .gz behind it where only that exists.
+func Packed(path string) string {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(path + packed); err == nil {
+			return path + packed
+		}
+	}
+	return path
+}
+
+// packed is how the name of a file ends that gzip has compressed.
+const packed = ".gz"
 
 func open(path string, limit int64, allowed func(fs.FileMode) bool) (*os.File, fs.FileInfo, error) {
 	// Opening a pipe would wait for its writer, and opening a terminal could make it the process's
@@ -85,7 +101,25 @@ func read(path string, limit int64, allowed func(fs.FileMode) bool) ([]byte, err
 	case size > most:
 		return nil, errors.New("it grew while it was read")
 	}
+	if strings.HasSuffix(path, packed) {
+		return unpack(&text, limit)
+	}
 	return text.Bytes(), nil
+}
+
+func unpack(compressed io.Reader, limit int64) ([]byte, error) {
+	z, err := gzip.NewReader(compressed)
+	if err != nil {
+		return nil, fmt.Errorf("its name ends in %s: %w", packed, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(text)) > limit:
+		return nil, tooLarge(limit)
+	}
+	return text, nil
 }
 
 // awaitWriter waits until a process has opened the pipe for writing. It may read a first byte.

@@ -1,6 +1,9 @@
 package files
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,6 +33,38 @@ func TestRead(t *testing.T) {
 	text, err := Read("/proc/self/status", limit)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "VmHWM")
+}
+
+// What gzip has compressed is read under its own name and under that of the file that it replaces.
+func TestPacked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.Equal(t, path, Packed(path), "there is none")
+	pack := func(text []byte) {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write(text)
+		require.NoError(t, err)
+		require.NoError(t, z.Close())
+		require.NoError(t, os.WriteFile(path+".gz", packed.Bytes(), 0o600))
+	}
+	pack([]byte("12345678"))
+	require.Equal(t, path+".gz", Packed(path))
+	text, err := Read(Packed(path), 100)
+	require.NoError(t, err)
+	require.Equal(t, "12345678", string(text))
+
+	pack(make([]byte, 64<<20))
+	_, err = Read(path+".gz", 1<<20)
+	require.EqualError(t, err, "it has more than 1 MiB, the limit for such a file")
+	require.NoError(t, os.Truncate(path+".gz", 100))
+	_, err = Read(path+".gz", 100<<20)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.NoError(t, os.WriteFile(path+".gz", []byte("text"), 0o600))
+	_, err = Read(path+".gz", 100)
+	require.ErrorContains(t, err, "its name ends in .gz: ")
+
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.Equal(t, path, Packed(path), "both exist")
 }
 
 func TestReadRefusesSpecialFiles(t *testing.T) {

@@ -20,7 +20,9 @@ import (
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/cli"
 	"transportbench/cmd/transportbench/internal/clitest"
+	"transportbench/core/base/files"
 	"transportbench/core/lab/judge/history"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -311,10 +313,10 @@ func manyItems(version, kind, list, item string, size int) string {
 // manyRepeats returns a committed result of a release with so many repeats that it has that size.
 func manyRepeats(t *testing.T, release string, size int) string {
 	t.Helper()
-	paths, err := filepath.Glob("../../../../results/" + release + "/*/cells/copyrpc-*.json")
+	paths, err := filepath.Glob("../../../../results/" + release + "/*/cells/copyrpc-*.json*")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
-	text, err := os.ReadFile(paths[0])
+	text, err := files.Read(paths[0], result.MaxSize)
 	require.NoError(t, err)
 	var document map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(text, &document))

@@ -2,13 +2,13 @@ package runner
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
@@ -122,7 +122,7 @@ func TestFailuresNameTheLimit(t *testing.T) {
 // Results are refused if there is less room than ResultSize, so it must cover what runs wrote.
 func TestResultSizeCoversCommittedResults(t *testing.T) {
 	const results = "../../../../results/"
-	for _, pattern := range []string{"v0.8.0/*/cells/*.json", "v0.8.0/*/peers/cells/*.json",
+	for _, pattern := range []string{"v0.8.0/*/cells/*.json.gz", "v0.8.0/*/peers/cells/*.json.gz",
 		"v0.5.0/*/latency/cells/*.json"} {
 		paths, err := filepath.Glob(results + pattern)
 		require.NoError(t, err)
@@ -130,11 +130,11 @@ func TestResultSizeCoversCommittedResults(t *testing.T) {
 		for _, path := range paths {
 			r, err := result.Read(path)
 			require.NoError(t, err)
-			info, err := os.Stat(path)
+			text, err := files.Read(path, result.MaxSize)
 			require.NoError(t, err)
-			estimate := ResultSize(&r.Config, len(r.Repeats))
-			require.LessOrEqual(t, info.Size(), estimate, path)
-			require.Less(t, estimate, 4*info.Size(), path)
+			size, estimate := int64(len(text)), ResultSize(&r.Config, len(r.Repeats))
+			require.LessOrEqual(t, size, estimate, path)
+			require.Less(t, estimate, 4*size, path)
 		}
 	}
 }

@@ -27,11 +27,12 @@ func (l *Loader) loadIndexed(dir string) (*Set, error) {
 	var stale []string
 	for i := range s.Cells {
 		for _, f := range s.Cells[i].Files {
-			info, err := os.Stat(filepath.Join(dir, f.Name))
+			file := f.path(dir)
+			info, err := os.Stat(file)
 			switch {
 			case err != nil:
 				return nil, fmt.Errorf("reading %s: cells[%d]: %w", path, i, err)
-			case info.Size() != f.Bytes:
+			case info.Size() != f.Bytes && filepath.Base(file) == filepath.Base(f.Name):
 				stale = append(stale, f.Name)
 			}
 		}
@@ -93,7 +94,7 @@ func (l *Loader) loadLoose(dir string) (*Set, error) {
 			return err
 		case entry.IsDir() && path != dir && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
-		case entry.Type().IsRegular() && filepath.Ext(path) == ".json" &&
+		case entry.Type().IsRegular() && isResult(path) &&
 			!strings.HasPrefix(entry.Name(), ".") && entry.Name() != BlessedName:
 			files = append(files, path)
 		}

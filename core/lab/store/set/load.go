@@ -25,12 +25,13 @@ import (
 //
 // If a directory has an index, Load reads the index and only those result files whose length
 // differs from that in the index. Otherwise it reads all JSON files in and below the directory,
-// except calibrations.
+// except calibrations. Result files may be compressed by gzip, which adds .gz to their names.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.
 func (l *Loader) Load(path string) (*Set, error) {
 	defer l.forget()
+	path = files.Packed(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -151,6 +152,11 @@ func (s *Set) clone() *Set {
 	return &c
 }
 
+// isResult reports whether a file may be a result by its name.
+func isResult(path string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".json")
+}
+
 // Fingerprint returns a text that changes when result files at path are added, changed or removed.
 // It depends on names, sizes and times only.
 func Fingerprint(path string) (string, error) {
@@ -159,7 +165,7 @@ func Fingerprint(path string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // a sweep renames its files
 		}
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".json" ||
+		if err != nil || entry.IsDir() || !isResult(path) ||
 			strings.HasPrefix(entry.Name(), ".") {
 			return err
 		}
@@ -343,7 +349,7 @@ func (s *Set) Results(c *Cell) ([]*result.Result, error) {
 	}
 	var list []*result.Result
 	for _, f := range c.Files {
-		r, err := result.Read(filepath.Join(s.dir, f.Name))
+		r, err := result.Read(f.path(s.dir))
 		if err != nil {
 			return nil, err
 		}
@@ -367,7 +373,7 @@ func (s *Set) Tools() []result.Tool {
 			return []result.Tool{results[0].Tool}
 		}
 		for _, f := range s.Cells[i].Files {
-			text, err := files.Read(filepath.Join(s.dir, f.Name), maxSize)
+			text, err := files.Read(f.path(s.dir), maxSize)
 			var document struct {
 				Tool result.Tool `json:"tool"`
 			}

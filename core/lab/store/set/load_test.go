@@ -2,12 +2,14 @@ package set
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/files"
 	"transportbench/core/lab/store/result"
 )
 
@@ -50,6 +52,41 @@ func TestLoaderFollowsADirectory(t *testing.T) {
 	require.ErrorContains(t, err, "x.json")
 	_, err = Fingerprint(filepath.Join(dir, "none"))
 	require.NoError(t, err)
+}
+
+// A set whose result files gzip has compressed is the same set, and a file of it is the same result.
+func TestPackedSets(t *testing.T) {
+	const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(committed)))
+	load := func(path string) *Set {
+		s, err := Load(path)
+		require.NoError(t, err)
+		for i := range s.Cells {
+			_, err := s.Results(&s.Cells[i])
+			require.NoError(t, err)
+			s.Cells[i].Files = nil // loose files have other names
+		}
+		return s
+	}
+	plain := load(dir)
+	cells, err := filepath.Glob(filepath.Join(dir, "cells", "*.json"))
+	require.NoError(t, err)
+	alone := load(cells[0])
+	out, err := exec.Command("gzip", cells...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, plain.Cells, load(dir).Cells)
+	require.Equal(t, alone.Cells, load(cells[0]).Cells)
+	require.Equal(t, alone.Cells, load(cells[0]+".gz").Cells)
+	before, err := Fingerprint(dir)
+	require.NoError(t, err)
+
+	require.NoError(t, os.Remove(filepath.Join(dir, IndexName)))
+	require.Equal(t, 9, len(load(dir).Cells), "with those of the set below")
+	require.NoError(t, os.Remove(cells[0]+".gz"))
+	after, err := Fingerprint(dir)
+	require.NoError(t, err)
+	require.NotEqual(t, before, after)
 }
 
 // An index of schema 1.x is completed from its files, and what meant something else is renamed or
@@ -102,7 +139,7 @@ func TestSetsOfSchema1(t *testing.T) {
 	whole := strings.Replace(string(text), `"files":[`, `"results":[`, 1)
 	begin := strings.Index(whole, `"results":[`) + len(`"results":[`)
 	end := begin + strings.Index(whole[begin:], "]")
-	inner, err := os.ReadFile(filepath.Join(dir, again.Cells[0].Files[0].Name))
+	inner, err := files.Read(filepath.Join(dir, again.Cells[0].Files[0].Name+".gz"), 1<<20)
 	require.NoError(t, err)
 	s, err = Parse([]byte(whole[:begin]+string(inner)+whole[end:]), "whole")
 	require.NoError(t, err)

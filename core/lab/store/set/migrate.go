@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/result"
@@ -102,7 +101,7 @@ func (s *Set) renewOld(dir string) error {
 			return nil
 		}
 		for _, f := range c.Files {
-			r, err := result.Read(filepath.Join(dir, f.Name))
+			r, err := result.Read(f.path(dir))
 			if err != nil {
 				return err
 			}
@@ -123,7 +122,7 @@ func (s *Set) renewOld(dir string) error {
 
 func exist(dir string, files []File) bool {
 	for _, f := range files {
-		if _, err := os.Stat(filepath.Join(dir, f.Name)); err != nil {
+		if _, err := os.Stat(f.path(dir)); err != nil {
 			return false
 		}
 	}

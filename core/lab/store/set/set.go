@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
@@ -137,6 +139,9 @@ type File struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
 }
+
+// path returns where the file of a set in a directory is, also if gzip has compressed it.
+func (f File) path(dir string) string { return files.Packed(filepath.Join(dir, f.Name)) }
 
 // New returns an empty set.
 func New() *Set {
