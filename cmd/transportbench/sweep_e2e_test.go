@@ -208,7 +208,7 @@ func TestStack(t *testing.T) {
 	require.Contains(t, i.stdout.String(),
 		"shm memfd, 32 calls in flight: the time per operation, and what each layer adds")
 	require.Regexp(t,
-		`client-server: transport [0-9.]+ [num]s, harness [0-9.]+ [num]s.*, each\s+measured\s+apart`, i.stdout.String())
+		`mesh-proxied: transport [0-9.]+ [num]s, request to the own daemon [0-9.]+ [num]s.*, each\s+measured\s+apart`, i.stdout.String())
 	s, err := set.Load(out)
 	require.NoError(t, err)
 	require.Len(t, analyze.StacksOf(s), 2)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// bareBatch is how many round trips are timed together, and bareSlice for how long calls are
-	// kept in flight for one reading.
+	// bareBatch is how many round trips are timed together at most, and bareSlice for how long
+	// calls are made for one reading, unless one call takes longer.
 	bareBatch = 16
 	bareSlice = 200 * time.Microsecond
 	// bareLinger is how long the follower polls after its last reply, which may be lost and sent
@@ -83,7 +83,11 @@ func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err er
 	if err = b.trips(1, 1); err != nil {
 		return reading, err
 	}
-	batch, slice := bareBatch, min(bareSlice, d/4)
+	slice, began := min(bareSlice, d/4), time.Now()
+	if err = b.trips(1, 1); err != nil {
+		return reading, err
+	}
+	batch := int(min(max(slice/max(time.Since(began), 1), 1), bareBatch))
 	var times []float64
 	for start := time.Now(); time.Since(start) < d && err == nil; {
 		began, n := time.Now(), 0

@@ -42,7 +42,6 @@ other, and the layers of the meshes are those of the scheduler.
 			if err != nil {
 				return err
 			}
-			s.engine.Beside.Bare = true
 			return s.stack(cmd, f)
 		},
 	}

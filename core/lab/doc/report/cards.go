@@ -84,9 +84,7 @@ func (b *builder) cardOf(c *curve) card {
 		fact("floor", "an op takes ", value(result.OpTimeRatio), " x")
 	}
 	fact("library", "p50 is ", value(result.LibraryRatio), " x")
-	if share := b.summary(cell, result.HarnessShare); share != nil {
-		fact("harness", "", percentOf(share.Median), " of an op")
-	}
+	fact("alone", "p50 is ", value(result.BareRatio), " x the transport alone")
 	fact("states", "", cells.StateTexts[cell], "")
 	_, load, _ := strings.Cut(cells.Label[cell], " ")
 	made.Load = cmp.Or(load, "the only one")

@@ -29,7 +29,7 @@ func twoStates(t *testing.T) *set.Set {
 				repeat.Before.Bounce, repeat.After.Bounce = 400, 410
 				repeat.Samples[result.Throughput] /= 2
 			}
-			repeat.Samples[result.LibraryRatio], repeat.Samples[result.HarnessShare] = 1.5, 0.31
+			repeat.Samples[result.LibraryRatio], repeat.Samples[result.BareRatio] = 1.5, 1.31
 			c := &repeat.Ranks[1].Clients[0]
 			latency := record.NewHistogram()
 			latency.Record(1000)
@@ -68,7 +68,7 @@ func TestStatesAndRatiosByLoad(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, p))
 	text := eval[string](b, `document.getElementById("all-table").innerText`)
-	for _, want := range []string{"x library", "1.50", "harness", "31.0%", "states", "near",
+	for _, want := range []string{"x library", "1.50", "p50/bare", "1.31", "states", "near",
 		"5.00 x the floor (5 windows); far", "2.00 x the floor (3 windows)", "service p50"} {
 		require.Contains(t, text, want)
 	}

@@ -2,12 +2,14 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -40,13 +42,20 @@ func TestStartOnThePage(t *testing.T) {
 		`Path of the bytes of rank 0(?s:.*)carrier\s+tcp\s+facts\.gro\s+<b>on</b>\s+interface\s+eth7`, text)
 }
 
-// A set with probes of the transport alone has its layers as bars.
+// A set with probes of the transport alone and a mesh has its layers as bars.
 func TestLayersOnThePage(t *testing.T) {
 	s := fakeSet(t, loads()[:1], 2, 1)
 	for i := range s.Cells {
 		s.Cells[i].Samples[result.Bare], s.Cells[i].Samples[result.LatencyP50] = []float64{5e6,
 			5e6}, []float64{8e6, 8e6}
 	}
+	mesh := s.Cells[0]
+	run := *mesh.Run
+	run.Topology, run.RemoteShare = config.TopologyMeshDirect, 1
+	mesh.Run, mesh.Samples = &run, map[string][]float64{result.Throughput: {1e3, 1e3}}
+	mesh.Config = maps.Clone(mesh.Config)
+	mesh.Config["topology"], mesh.Config["remote_share"] = run.Topology, "1"
+	s.Cells = append(s.Cells, mesh)
 	p := build(t, s)
 	at := slices.IndexFunc(p.phases, func(b breakdown) bool {
 		return b.Title == "Layers, one call in flight"

@@ -40,6 +40,7 @@ func (b *builder) has(metric string) bool { return b.column(metric) != nil }
 var ratioColumns = [][2]string{
 	{result.FloorRatio, "p50/floor"}, {result.OpTimeRatio, "op/floor"},
 	{result.LibraryRatio, "x library"},
+	{result.BareRatio, "p50/bare"}, {result.BareTimeRatio, "op/bare"},
 	{result.WitnessRatio, "x witness"}, {result.WitnessTimeRatio, "op/witness"},
 }
 
@@ -52,8 +53,8 @@ func (b *builder) allCells() *cellpage.Table {
 			[2]string{result.ResponseP999, "response p99.9"})
 	}
 	columns = append(columns, ratioColumns...)
-	columns = append(columns, [2]string{result.HarnessShare, "harness"},
-		[2]string{result.BusyPerOp, "busy/op"})
+	columns = append(columns, [2]string{result.Bare, "bare"},
+		[2]string{result.BareRate, "bare op"}, [2]string{result.BusyPerOp, "busy/op"})
 	if b.has(result.ProcessCPUPerOp) {
 		columns = append(columns, [2]string{result.ProcessCPUPerOp, "CPU/op"},
 			[2]string{result.KernelPerOp, "kernel/op"})
@@ -79,12 +80,7 @@ func (b *builder) allCells() *cellpage.Table {
 		rate := b.summary(cell, result.Throughput)
 		row := []any{b.link(cell), doc.MedianOf(rate), interval(rate)}
 		for _, c := range columns {
-			m := b.summary(cell, c[0])
-			if c[0] == result.HarnessShare && m != nil {
-				row = append(row, doc.Part(m.Median))
-			} else {
-				row = append(row, doc.MedianOf(m))
-			}
+			row = append(row, doc.MedianOf(b.summary(cell, c[0])))
 		}
 		if states {
 			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), b.doc.Cells.StateTexts[cell])

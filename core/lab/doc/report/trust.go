@@ -39,7 +39,6 @@ var measures = []struct{ check, title, help, unit string }{
 	{"schedule_lag", "Schedule lag",
 		"open loop: how late operations started, beside the response times", "ns"},
 	{"mean", "Sampled mean", "mean of the sampled latencies compared with the exact mean", "share"},
-	{"harness", "Harness", "share of an operation that the harness takes", "share"},
 	{"drift", "Drift in windows", "rate of the last third of a window compared with the first",
 		"share"},
 	{"mixed", "Mixed windows", "share of windows in which the machine changed its state", "share"},

@@ -155,8 +155,9 @@ func closedColumns(state func(*set.Cell) string) []column {
 		col(">p50/floor", metricColumn(result.FloorRatio, doc.Median)),
 		col(">op/floor", metricColumn(result.OpTimeRatio, doc.Median)),
 		col(">x library", metricColumn(result.LibraryRatio, doc.Median)),
-		col(">x witness", witnessRatio),
-		col(">harness", percentColumn(result.HarnessShare)),
+		col(">x witness", firstOf(result.WitnessRatio, result.WitnessTimeRatio)),
+		col(">bare", firstOf(result.Bare, result.BareRate)),
+		col(">x bare", firstOf(result.BareRatio, result.BareTimeRatio)),
 		col("checks", CellChecks),
 	}
 }
@@ -190,7 +191,7 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 }
 
 // leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
-var leastImportant = []string{"harness", "x library", "kernel/op", "CPU/op", "samples", "busy/op",
+var leastImportant = []string{"bare", "x library", "kernel/op", "CPU/op", "samples", "busy/op",
 	"95% interval", "state", "provider",
 	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes",
 	"checksummed", "op/floor"}
@@ -214,6 +215,18 @@ func percentColumn(metric string) func(*set.Cell) doc.Cell {
 	return metricColumn(metric, func(m result.Metric) doc.Cell {
 		return doc.Cell{Type: doc.Share, Text: fmt.Sprintf("%.0f%%", 100*m.Median), Value: m.Median}
 	})
+}
+
+// firstOf shows the first of some metrics that a cell has.
+func firstOf(metrics ...string) func(*set.Cell) doc.Cell {
+	return func(c *set.Cell) doc.Cell {
+		for _, metric := range metrics {
+			if cell := sampled(c, metric, doc.Median); cell.Type != doc.Missing {
+				return cell
+			}
+		}
+		return doc.None()
+	}
 }
 
 // floorOf shows the floor that a ratio of the row divides by. Rows with two kinds of pairs have a

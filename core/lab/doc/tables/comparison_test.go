@@ -92,7 +92,7 @@ func setOf(t *testing.T, cells ...drawn) *set.Set {
 					Samples: map[string]float64{
 						result.Throughput: rate, result.LatencyP50: 1e9 / rate,
 						result.Floor: 1e9 / rate / ratio, result.FloorRatio: ratio,
-						result.HarnessShare: ratio / 100,
+						result.Bare: 1e9 / rate / 2, result.BareRatio: 2,
 					}, Before: result.Readings{Bounce: bounce},
 					After: result.Readings{Bounce: bounce}})
 		}
@@ -122,9 +122,9 @@ func TestRowsInCommonState(t *testing.T) {
 	write(&out, Comparison(s))
 	rows, byState, found := strings.Cut(out.String(), "by state of the machine")
 	require.True(t, found, out.String())
-	require.Regexp(t, `(?s)quick +memfd +3 near +3\.00 M op/s +- +333 ns +41\.7 ns +8\.00 +8% .*`+
-		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +55\.6 ns +9\.00 +9% .*`+
-		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +62\.5 ns +10\.0 +10% .*state: the windows of a row`, rows)
+	require.Regexp(t, `(?s)quick +memfd +3 near +3\.00 M op/s +- +333 ns +41\.7 ns +8\.00 +167 ns +2\.00 .*`+
+		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +55\.6 ns +9\.00 +250 ns +2\.00 .*`+
+		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +62\.5 ns +10\.0 +312 ns +2\.00 .*state: the windows of a row`, rows)
 	require.Regexp(t,
 		`(?s)quick +3\.00 M op/s +333 ns +8\.00 +1\.50 M op/s +667 ns +4\.00 +3 near, 7 far.*slow .*slowest +1\.60 M op/s +625 ns +10\.0 +- +- +- +10 near`, byState)
 

@@ -5,18 +5,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/result"
-	"transportbench/core/lab/store/set"
 )
-
-// witnessRatio returns how many times a cell took what its witness took.
-func witnessRatio(c *set.Cell) doc.Cell {
-	for _, metric := range []string{result.WitnessRatio, result.WitnessTimeRatio} {
-		if cell := sampled(c, metric, doc.Median); cell.Type != doc.Missing {
-			return cell
-		}
-	}
-	return doc.None()
-}
 
 // Witnesses returns which benchmark ran beside each result that had one.
 func Witnesses(results []*result.Result) *doc.Doc {

@@ -223,14 +223,6 @@ func TestChecksFail(t *testing.T) {
 		}, 1, "by 50% at most"},
 		{"witness", func(e *evidence) { witnessed(e, 6, 1.6) }, 1,
 			"beside 6 of 6 windows the readings of sockperf differ by over 1.5x"},
-		{"harness",
-			func(e *evidence) { each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 }) }, 0.5,
-			"takes 50% of an operation, over all windows: the transport alone may be up to 2.00x " +
-				"as fast"},
-		{"harness", func(e *evidence) {
-			e.Oversubscribed = true
-			each(e, func(r *result.Repeat) { r.Overhead.PerOpNS = 500 })
-		}, 0.5, "takes 50% of an operation, over all windows; its threads share processors"},
 		{"sampling_cost", func(e *evidence) { sampleOneIn(e, 1) }, 0.04,
 			"takes 4% of the clients' time, and throughput may be that much low"},
 		{"probes", func(e *evidence) {
@@ -546,8 +538,7 @@ func witnessed(e *evidence, n int, ratio float64) {
 // One bad window of six is no reason to warn about the medians.
 func TestChecksAllowForOneWindow(t *testing.T) {
 	for check, edit := range map[string]func(*evidence){
-		"mean":    func(e *evidence) { sampledMean(&e.Result.Repeats[2], 5000) },
-		"harness": func(e *evidence) { e.Result.Repeats[2].Samples[result.HarnessShare] = 0.9 },
+		"mean": func(e *evidence) { sampledMean(&e.Result.Repeats[2], 5000) },
 		"drift": func(e *evidence) {
 			slope(&e.Result.Repeats[2],
 				func(i int) uint64 { return 1000 * uint64(i) })
@@ -712,9 +703,6 @@ func TestChecksThatAreNotJudged(t *testing.T) {
 		}, "the exact mean is not known"},
 		{"clock", good, func(e *evidence) { each(e, func(r *result.Repeat) { stretch(r, 0) }) },
 			"timed by one clock only"},
-		{"harness", good, func(e *evidence) {
-			each(e, func(r *result.Repeat) { r.Overhead = nil })
-		}, "was not measured"},
 		{"floor_beaten", good, func(e *evidence) {
 			each(e, func(r *result.Repeat) { r.Before.Medium, r.Before.Rate = nil, nil })
 		}, "no floor was measured"},

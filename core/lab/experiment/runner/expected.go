@@ -14,8 +14,6 @@ type Beside struct {
 	// It leaves out the overhead of the harness and the floors. It is for many short launches of
 	// which only differences between windows are used; their results are not for users.
 	StateOnly bool
-	// Bare asks for probes of the transport without the harness.
-	Bare bool
 	// Witness asks for a benchmark of the field beside the windows (package witness).
 	Witness bool
 }
@@ -32,6 +30,10 @@ const (
 // steadyTime is about when a warm-up is steady and ends: after steadyRounds of progress, some of
 // which are not steady yet.
 const steadyTime = 100 * time.Millisecond
+
+// bareLinger is how long the called side of a probe of the transport alone waits for calls that are
+// sent again.
+const bareLinger = 3 * time.Millisecond
 
 // remeasuredShare is the share of windows that are measured again because the machine changed its
 // state. It is 1% in the committed results of v0.8.0 and 25% in those of a busier machine in
@@ -74,12 +76,9 @@ func overheadPlanned(c config.Config, b Beside) time.Duration {
 
 // probesPlanned is the planned time of the probes on one side of a window.
 func probesPlanned(c config.Config, b Beside) time.Duration {
-	kinds := len(floorKinds)
-	switch {
-	case b.StateOnly:
-		kinds = 0
-	case b.Bare:
-		kinds++
+	if b.StateOnly {
+		return beside(c, bounceTime)
 	}
-	return beside(c, bounceTime+time.Duration(kinds)*(floorTime+bounceTime))
+	kinds := time.Duration(len(floorKinds) + 1) // and that of the transport alone
+	return beside(c, bounceTime+kinds*(floorTime+bounceTime)) + bareLinger
 }

@@ -192,15 +192,11 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		}
 		return nil
 	}
-	kinds := floorKinds[:]
-	if r.req.Bare {
-		kinds = append(kinds[:len(kinds):len(kinds)], bareKind(&r.cfg))
-	}
+	kinds := append(floorKinds[:len(floorKinds):len(floorKinds)], bareKind(&r.cfg))
 	switch {
 	case r.req.OneProbe, r.req.StateOnly:
 		kinds = nil
 	case before:
-		kinds = slices.Clone(kinds)
 		slices.Reverse(kinds)
 	}
 	if err := bounce(); err != nil {

@@ -200,12 +200,6 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	if cfg.Load() == config.LoadClasses {
 		return // the probes are of one payload
 	}
-	roundTrip := func(f *transport.Floor) float64 {
-		if f == nil {
-			return 0
-		}
-		return f.RoundTrip
-	}
 	p50, sampled := repeat.Samples[result.LatencyP50]
 	for _, m := range []struct {
 		name, ratio   string
@@ -213,35 +207,42 @@ func putFloors(cfg config.Config, repeat *result.Repeat, put func(string, float6
 	}{
 		{result.Floor, result.FloorRatio, repeat.Before.Medium, repeat.After.Medium},
 		{result.Library, result.LibraryRatio, repeat.Before.Library, repeat.After.Library},
+		{result.Bare, result.BareRatio, repeat.Before.Transport, repeat.After.Transport},
 	} {
-		if floor, ok := floorAround(repeat, roundTrip(m.before), roundTrip(m.after)); ok {
+		if m.before == nil || m.after == nil {
+			continue
+		}
+		if floor, ok := floorAround(repeat, m.before.RoundTrip, m.after.RoundTrip); ok {
 			put(m.name, floor)
 			if sampled {
 				put(m.ratio, p50/floor)
 			}
 		}
 	}
-	if before, after := repeat.Before.Transport, repeat.After.Transport; before != nil &&
-		after != nil {
-		if bare, ok := floorAround(repeat, before.RoundTrip, after.RoundTrip); ok {
-			put(result.Bare, bare)
-		}
-		if bare, ok := floorAround(repeat, before.PerOp, after.PerOp); ok {
-			put(result.BareRate, bare/float64(cfg.IndependentPairs()))
-		}
+	if cfg.Proxied() {
+		return // some operations cross the medium in company and others not at all
 	}
-	// In mesh-proxied, some operations cross the medium in company and others not at all.
-	if repeat.Before.Rate == nil || repeat.After.Rate == nil || cfg.Proxied() {
-		return
-	}
-	if rate, ok := floorAround(repeat, repeat.Before.Rate.PerOp, repeat.After.Rate.PerOp); ok {
+	for _, m := range []struct {
+		name, ratio   string
+		before, after *transport.Floor
+	}{
+		{result.RateFloor, result.OpTimeRatio, repeat.Before.Rate, repeat.After.Rate},
+		{result.BareRate, result.BareTimeRatio, repeat.Before.Transport, repeat.After.Transport},
+	} {
+		if m.before == nil || m.after == nil {
+			continue
+		}
+		rate, ok := floorAround(repeat, m.before.PerOp, m.after.PerOp)
+		if !ok {
+			continue
+		}
 		// The reading is that of one pair of threads with the calls of all its clients in flight,
 		// and pairs that share no thread work at the same time.
 		floor := rate / float64(cfg.IndependentPairs())
-		put(result.RateFloor, floor)
+		put(m.name, floor)
 		// An open loop below its capacity takes as long for an operation as its schedule says.
 		if cfg.Load() != config.LoadOpen {
-			put(result.OpTimeRatio, 1e9/repeat.Samples[result.Throughput]/floor)
+			put(m.ratio, 1e9/repeat.Samples[result.Throughput]/floor)
 		}
 	}
 }

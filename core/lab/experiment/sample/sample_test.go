@@ -419,6 +419,7 @@ func TestEveryMetricIsDefined(t *testing.T) {
 	for _, f := range []*transport.Floor{{RoundTrip: 1}, {PerOp: 1}} {
 		repeat.Before.Witness, repeat.After.Witness = f, f
 		repeat.Before.Transport, repeat.After.Transport = f, f
+		cfg.InFlight = 1 + 7*int(f.PerOp)
 		require.NoError(t, Fill(cfg, &repeat))
 		for name := range repeat.Samples {
 			if !slices.Contains(names, name) {

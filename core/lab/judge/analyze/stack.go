@@ -60,12 +60,13 @@ type SumPart struct {
 const stackAlpha = 0.05
 
 // StacksOf returns the stacks of a set: of each transport whose calls between a client and a server
-// were measured with a probe of the transport itself.
+// were measured with a probe of the transport itself, and which has a mesh under the same load.
 func StacksOf(s *set.Set) (list []Stack) {
 	states := compare.FindStates(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		if c.Run == nil || c.Run.Mesh() || c.OpenLoop() {
+		if c.Run == nil || c.Run.Mesh() || c.OpenLoop() ||
+			meshOf(s, c, config.TopologyMeshDirect, 1) == nil {
 			continue
 		}
 		switch {
@@ -168,10 +169,6 @@ func roundTrips(s *set.Set, cell int, states compare.States) Stack {
 		meshOf(s, c, config.TopologyMeshProxied, 1)
 	b.add(config.TopologyMeshDirect, direct, result.LatencyP50)
 	b.add(config.TopologyMeshProxied, proxied, result.LatencyP50)
-	for _, of := range []*set.Cell{c, direct} {
-		b.sum(of, SumPart{"transport", medianOf(of, result.Bare)},
-			SumPart{"harness", medianOf(of, result.HarnessOverhead)})
-	}
 	b.sum(proxied, SumPart{"transport", medianOf(proxied, result.Bare)},
 		SumPart{"request to the own daemon", medianOf(meshOf(s, c, config.TopologyMeshProxied, 0),
 			result.LatencyMean)})

@@ -161,8 +161,9 @@ func (e *evidence) weigh(a *Analysis, s utilization) []string {
 	}
 	harness := fmt.Sprintf("harness: %s per operation, %.0f%% of a client's time",
 		format.Time(e.harness.PerOpNS), 100*s.harness)
-	if share := e.sample(result.HarnessShare); share > 0 {
-		harness += fmt.Sprintf("; at most %.0f%% of an operation's or a thread's", 100*share)
+	if ratio := e.sample(result.BareRatio); ratio > 0 {
+		harness += fmt.Sprintf(", most of it while the transport works: p50 is %s x the "+
+			"transport alone", format.Digits(ratio))
 	}
 	lines = append(lines, harness)
 	if p := a.Processor; p != nil {

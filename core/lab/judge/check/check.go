@@ -145,7 +145,6 @@ var checks = []struct {
 	{name: "ceiling", severity: result.Error, find: checkCeiling},
 	{name: "probes", severity: result.Warning, find: checkProbes},
 	{name: "witness", severity: result.Warning, find: checkWitness, applies: isWitnessed},
-	{name: "harness", severity: result.Warning, find: checkHarness},
 	{name: "sampling_cost", severity: result.Warning, find: checkSamplingCost},
 	{name: "loop_timing_cost", severity: result.Warning, find: checkLoopTimingCost},
 	{name: "stages", severity: result.Warning, find: checkStages},

@@ -11,7 +11,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 )
 
@@ -319,33 +318,6 @@ func checkMean(e Evidence) result.Finding {
 		f.Message = "the sampled calls were faster than the others, for example because threads " +
 			"lost their processors while none was in flight: " +
 			say(&f.Effect, "percentiles may be %s low", percent(f.Value))
-	}
-	return f
-}
-
-// checkHarness warns if much of an operation is the harness, which is the same for all transports
-// and makes them look more alike than they are.
-func checkHarness(e Evidence) result.Finding {
-	f := result.Finding{Limit: 0.3}
-	var windows int
-	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
-		share, known := r.Samples[result.HarnessShare]
-		return share, known
-	})
-	if windows == 0 {
-		return notJudged(f, "the harness was not measured")
-	}
-	f.OK = f.Value <= f.Limit
-	f.Message = fmt.Sprintf("the harness takes %s of an operation, over all windows",
-		percent(f.Value))
-	switch {
-	case f.OK:
-	case e.Oversubscribed:
-		f.Message += "; its threads share processors, so this includes waiting for one: " +
-			say(&f.Remedy, "use fewer clients, or stop what runs beside it")
-	default:
-		f.Message += ": " + say(&f.Effect, "the transport alone may be up to %sx as fast",
-			format.Digits(1/max(1-f.Value, 0.01)))
 	}
 	return f
 }

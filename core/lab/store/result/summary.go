@@ -38,6 +38,8 @@ const (
 	LibraryRatio    = "library_ratio"
 	Bare            = "bare"
 	BareRate        = "bare_rate"
+	BareRatio       = "bare_ratio"
+	BareTimeRatio   = "bare_time_ratio"
 	LatencyMean     = "latency_mean"
 	HarnessShare    = "harness_share"
 	BusyPerOp       = "busy_per_op"
@@ -153,9 +155,13 @@ var Definitions = []Definition{
 		"time per operation over rate_floor, with several calls in flight"},
 	{Library, "ns", None, "round trip of the library under the transport, without the transport"},
 	{LibraryRatio, "ratio", Lower, "latency_p50 over library, with one call in flight"},
-	{Bare, "ns", Lower, "round trip over the transport without the harness, of a stack"},
-	{BareRate, "ns/op", Lower, "time per operation over the transport without the harness, with " +
-		"several calls in flight, of a stack"},
+	{Bare, "ns", Lower,
+		"round trip over the transport alone: calls by the same threads without the harness"},
+	{BareRatio, "ratio", Lower, "latency_p50 over bare, with one call in flight"},
+	{BareRate, "ns/op", Lower, "time per operation over the transport alone, with several calls " +
+		"in flight"},
+	{BareTimeRatio, "ratio", Lower, "time per operation over bare_rate; no bound, because the " +
+		"calls alone are batched differently: it may be below 1"},
 	{WitnessRoundTrip, "ns", None, "round trip by a benchmark of the field, with --witness"},
 	{WitnessRatio, "ratio", Lower, "latency_p50 over witness"},
 	{WitnessRate, "ns/op", None, "time for the messages of a call by a benchmark of the field " +
@@ -275,9 +281,9 @@ func Define(name string) Definition {
 // operation compares with the rate floor.
 func RatioApplies(metric string, calls int) bool {
 	switch metric {
-	case FloorRatio, LibraryRatio:
+	case FloorRatio, LibraryRatio, BareRatio:
 		return calls == 1
-	case OpTimeRatio:
+	case OpTimeRatio, BareTimeRatio:
 		return calls > 1
 	}
 	return true

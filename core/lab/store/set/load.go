@@ -311,6 +311,7 @@ func (s *Set) Check() error {
 		if c.Samples == nil {
 			c.Samples = map[string][]float64{}
 		}
+		c.Warnings = result.Stands(c.Warnings)
 		if c.Status == Measured {
 			c.dropRatios()
 		}

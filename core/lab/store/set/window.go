@@ -44,7 +44,7 @@ func windowsOf(r *result.Result) []Window {
 // ofFloors are the metrics that windows without a floor lack.
 var ofFloors = []string{
 	result.Floor, result.FloorRatio, result.Library, result.LibraryRatio, result.RateFloor,
-	result.OpTimeRatio, result.Bare, result.BareRate,
+	result.OpTimeRatio, result.Bare, result.BareRatio, result.BareRate, result.BareTimeRatio,
 	result.Floor + result.WithinMachine, result.FloorRatio + result.WithinMachine,
 	result.Floor + result.BetweenMachines, result.FloorRatio + result.BetweenMachines,
 }
