@@ -11,6 +11,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -202,7 +203,7 @@ func (s *side) merge(edit func(s *side, last *result.Result)) (*result.Result, e
 		edit(s, &last)
 		parts[len(parts)-1] = &last
 	}
-	merged, err := runner.Merge(parts)
+	merged, err := check.Merge(parts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.set.Source, err)
 	}

@@ -19,7 +19,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
-	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -436,21 +436,29 @@ func (s *store) save(i, repeat int, r *result.Result) error {
 // cellError is an error that concerns one cell only.
 type cellError struct{ error }
 
+// parts reads the repeats of a cell that are done, in order.
+func (s *store) parts(i int) (parts []*result.Result, err error) {
+	for _, repeat := range slices.Sorted(maps.Keys(s.cells[i].done)) {
+		part, _, err := read(s.repeatPath(i, repeat))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
 // complete merges a cell's repeats into one result once all are done.
 func (s *store) complete(i int) error {
 	p := &s.cells[i]
 	if p.complete || len(p.done) < s.plan.Repeats {
 		return nil
 	}
-	var parts []*result.Result
-	for repeat := range s.plan.Repeats {
-		part, _, err := read(s.repeatPath(i, repeat))
-		if err != nil {
-			return &cellError{err}
-		}
-		parts = append(parts, part)
+	parts, err := s.parts(i)
+	if err != nil {
+		return &cellError{err}
 	}
-	merged, err := runner.Merge(parts)
+	merged, err := check.Merge(parts)
 	if err != nil {
 		return &cellError{err}
 	}
@@ -530,8 +538,11 @@ func (s *store) finish(failures map[int]Failure) (*set.Set, error) {
 			cell.Status, cell.Reason = failure.Status, failure.Reason
 		case cell.Status == "":
 			continue // not begun
-		default:
-			cell.Incomplete = cell.Incomplete || !p.complete
+		case !p.complete:
+			cell.Incomplete = true
+			if parts, err := s.parts(i); err == nil {
+				check.Again(&cell, parts)
+			}
 		}
 		if cell.Config == nil {
 			cell.Config, cell.Environment, cell.Plugin.Name = s.plan.Cells[i].Flat(), -1,

@@ -19,6 +19,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
@@ -303,6 +304,40 @@ func TestInterruptAndResume(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 4, outcome.Complete)
 	require.Len(t, w.begun, 12-5)
+}
+
+// The checks of a cell that is not complete are over all its windows, in the sweep's outcome and
+// when its directory is read.
+func TestUnfinishedCellsAreJudgedOnce(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	count := 0
+	mixed := func(ctx context.Context, c config.Config, _ runner.Observer) (*result.Result, error) {
+		if count++; count == 5 {
+			cancel()
+			return nil, ctx.Err()
+		}
+		r := measured(c, 1e6)
+		r.Repeats[0].Before.Bounce, r.Repeats[0].After.Bounce, r.Repeats[0].Mixed = 50, 500, true
+		r.Checks = []result.Finding{{Name: "mixed", Severity: result.Warning,
+			Message: "1 of 1 windows"}}
+		return r, nil
+	}
+	outcome, err := runSweep(ctx, plan(t, "repeats: 6\naxes: {in-flight: [1]}\n"),
+		options{Dir: dir, Measure: mixed, Watcher: new(watcher)})
+	require.ErrorIs(t, err, context.Canceled)
+	read, err := consistency.ReadSet(dir)
+	require.NoError(t, err)
+	for _, s := range []*set.Set{outcome.Set, read} {
+		var texts []string
+		for _, w := range s.Cells[0].Warnings {
+			if w.Name == "mixed" {
+				texts = append(texts, w.Message)
+			}
+		}
+		require.Len(t, texts, 1)
+		require.Contains(t, texts[0], "4 of 4 windows are mixed")
+	}
 }
 
 // No link in a sweep's directory leads a removal out of it.

@@ -576,6 +576,29 @@ func TestChecksAllowForOneWindow(t *testing.T) {
 	}
 }
 
+// Stolen time counts from three ticks of the kernel's accounting and half of the interval of the
+// throughput.
+func TestStealBeyondNoise(t *testing.T) {
+	e := good(t)
+	each(&e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 })
+	require.False(t, findCheck(t, e, "steal").OK)
+	for i := range e.Result.Repeats {
+		e.Result.Repeats[i].Samples[result.Throughput] *= 1 + float64(i%2)/10
+	}
+	c := findCheck(t, e, "steal")
+	require.True(t, c.OK, c.Message)
+	require.InDelta(t, 0.0476, c.Limit, 1e-3)
+
+	for stolen, ok := range map[uint64]bool{20e6: true, 30e6: false} {
+		e = good(t)
+		e.Result.Repeats[0].Machine.StealNS = stolen
+		for i := range e.Result.Repeats {
+			e.Result.Repeats[i].Samples[result.Steal] = 0.03
+		}
+		require.Equal(t, ok, findCheck(t, e, "steal").OK, stolen)
+	}
+}
+
 // One disturbance gives one warning: threads without their processors also make windows overlong
 // and rates drift. Steal is not counted twice either.
 func TestOneCauseOneWarning(t *testing.T) {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 			if launch != nil {
 				kept = append(slices.Clone(parts), launch())
 			}
-			merged, err := join(kept)
+			merged, err := result.Join(kept)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +91,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 		part, err = b.run(ctx)
 		probesGivenUp, unwitnessed = b.probesGivenUp, b.unwitnessed
 		if part != nil && i > 0 {
-			if unlike := samePlugin(parts[0], part); unlike != nil {
+			if unlike := result.SamePlugin(parts[0], part); unlike != nil {
 				part, err = nil, fmt.Errorf("launch %d: %w", i+1, unlike)
 			}
 		}
@@ -130,7 +130,7 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 // conclude merges the launches of a run that ended with err; interrupted means that the user ended
 // it.
 func conclude(req Request, parts []*result.Result, err error, interrupted bool) *result.Result {
-	merged, unlike := join(parts)
+	merged, unlike := result.Join(parts)
 	if unlike != nil {
 		panic(unlike) // Run compared them
 	}

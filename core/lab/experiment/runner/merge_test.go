@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 )
 
@@ -26,7 +27,7 @@ func TestMergeIsARunInOneGo(t *testing.T) {
 		for range repeats {
 			parts = append(parts, run(1))
 		}
-		merged, err := Merge(parts)
+		merged, err := check.Merge(parts)
 		require.NoError(t, err)
 		require.Equal(t, whole.Config, merged.Config)
 		require.Len(t, merged.Repeats, repeats)
@@ -60,7 +61,7 @@ func TestMergeKeepsWhatWentWrong(t *testing.T) {
 		}
 		hanging := newCluster()
 		hanging.fail = map[call]error{{1, opClose, 1}: errBroken}
-		merged, err := Merge([]*result.Result{run(newCluster()), run(wrong), run(hanging)})
+		merged, err := check.Merge([]*result.Result{run(newCluster()), run(wrong), run(hanging)})
 		require.NoError(t, err)
 		require.True(t, merged.Failed())
 		for _, c := range merged.Checks {
@@ -75,8 +76,8 @@ func TestMergeKeepsWhatWentWrong(t *testing.T) {
 func TestMergeRefusesOtherPlugins(t *testing.T) {
 	a, b := &result.Result{}, &result.Result{}
 	b.Plugin.SHA256 = "another"
-	_, err := Merge([]*result.Result{a, b})
+	_, err := check.Merge([]*result.Result{a, b})
 	require.ErrorContains(t, err, "not the same plugin")
-	_, err = Merge(nil)
+	_, err = check.Merge(nil)
 	require.Error(t, err)
 }

@@ -367,39 +367,6 @@ func (b *bench) measureOverhead(ctx context.Context) (*record.Overhead, error) {
 		}
 		all = append(all, list...)
 	}
-	merged := mergeOverheads(all)
+	merged := result.MedianOverhead(all)
 	return &merged, nil
-}
-
-// mergeOverheads returns the medians of overheads. A rank without clients or daemons has no cost of
-// them, which does not count.
-func mergeOverheads(all []record.Overhead) (m record.Overhead) {
-	of := func(field func(*record.Overhead) float64) float64 {
-		var values []float64
-		for i := range all {
-			if v := field(&all[i]); v > 0 {
-				values = append(values, v)
-			}
-		}
-		return record.Median(values)
-	}
-	m.ClientNS = of(func(o *record.Overhead) float64 { return o.ClientNS })
-	m.DaemonNS = of(func(o *record.Overhead) float64 { return o.DaemonNS })
-	m.VerifyNS = of(func(o *record.Overhead) float64 { return o.VerifyNS })
-	m.StampNS = of(func(o *record.Overhead) float64 { return o.StampNS })
-	if m.PerOpNS = m.ClientNS + m.DaemonNS; m.PerOpNS == 0 {
-		m.PerOpNS = of(func(o *record.Overhead) float64 { return o.PerOpNS })
-	}
-	return m
-}
-
-// overheadOf returns the medians over repeats.
-func overheadOf(repeats []result.Repeat) record.Overhead {
-	var all []record.Overhead
-	for i := range repeats {
-		if o := repeats[i].Overhead; o != nil {
-			all = append(all, *o)
-		}
-	}
-	return mergeOverheads(all)
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -93,19 +92,4 @@ func (b *bench) witnessed() *result.Witness {
 	}
 	w.Missing = b.unwitnessed
 	return w
-}
-
-// witnessOf returns the witness of all parts: the first one, with the first reason why readings are
-// missing.
-func witnessOf(parts []*result.Result) *result.Witness {
-	if parts[0].Witness == nil {
-		return nil
-	}
-	w := *parts[0].Witness
-	for _, part := range parts {
-		if part.Witness != nil {
-			w.Missing = cmp.Or(w.Missing, part.Witness.Missing)
-		}
-	}
-	return &w
 }

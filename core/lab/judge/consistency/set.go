@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"transportbench/core/base/parallel"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -27,7 +28,8 @@ func ReadBoth(a, b string) (*set.Set, *set.Set, error) {
 	return sets[0], sets[1], err
 }
 
-// Set adds warnings to the cells of a set whose figures are not consistent. Published figures that
+// Set adds warnings to the cells of a set whose figures are not consistent, and judges cells of
+// several results over all their windows, as those of a sweep that is not finished. Published figures that
 // contradict each other without saying so are an error.
 func Set(s *set.Set) error {
 	for i := range s.Cells {
@@ -38,6 +40,11 @@ func Set(s *set.Set) error {
 				return fmt.Errorf("reading %s: %w", s.Source, err)
 			}
 		case c.Status == set.Measured:
+			if len(c.Files) > 1 || len(c.Results) > 1 {
+				if parts, err := s.Results(c); err == nil {
+					check.Again(c, parts)
+				}
+			}
 			c.Warn(cell(c))
 		}
 	}
