@@ -192,7 +192,10 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		}
 		return nil
 	}
-	kinds := append(floorKinds[:len(floorKinds):len(floorKinds)], bareKind(&r.cfg))
+	kinds := slices.Clone(floorKinds[:])
+	if r.req.Network == nil { // a call whose answer such a network loses would end in the window
+		kinds = append(kinds, bareKind(&r.cfg))
+	}
 	switch {
 	case r.req.OneProbe, r.req.StateOnly:
 		kinds = nil
