@@ -10,12 +10,12 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // slowingDriver takes longer for each Open, and counts what is open.
 type slowingDriver struct {
-	*transporttest.Memory
+	*memory.Driver
 	opened, closed *int
 	step           time.Duration
 }
@@ -24,7 +24,7 @@ func (d slowingDriver) Open(ctx context.Context, cfg transport.Config) (transpor
 	error) {
 	*d.opened++
 	time.Sleep(time.Duration(*d.opened) * d.step)
-	tr, err := d.Memory.Open(ctx, cfg)
+	tr, err := d.Driver.Open(ctx, cfg)
 	return slowingTransport{tr, d}, err
 }
 
@@ -44,7 +44,7 @@ func (t slowingTransport) Close() error {
 }
 
 func TestSetUpAgain(t *testing.T) {
-	d := slowingDriver{transporttest.NewMemoryDriver(), new(int), new(int), 10 * time.Microsecond}
+	d := slowingDriver{memory.NewDriver(), new(int), new(int), 10 * time.Microsecond}
 	code, answers := runMicro(t, d, `{"names":["setup"],"connections":[1,6],"duration_ns":1}`)
 	require.Equal(t, exitOK, code, answers)
 	require.Len(t, answers, 2*record.LeastSetups)
@@ -71,7 +71,7 @@ func TestSetUpAgain(t *testing.T) {
 
 // deafDriver's workers never have an event, and it fails to open at all after some times.
 type deafDriver struct {
-	*transporttest.Memory
+	*memory.Driver
 	fails error
 }
 
@@ -79,7 +79,7 @@ func (d deafDriver) Open(ctx context.Context, cfg transport.Config) (transport.T
 	if d.fails != nil {
 		return nil, d.fails
 	}
-	tr, err := d.Memory.Open(ctx, cfg)
+	tr, err := d.Driver.Open(ctx, cfg)
 	return deafTransport{tr}, err
 }
 
@@ -97,11 +97,11 @@ func (deafWorker) Poll([]transport.Event) (int, error) { return 0, nil }
 func TestSetUpFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("stopped"))
-	options, err := transport.ParseOptions(transporttest.NewMemoryDriver().Info().Options, nil)
+	options, err := transport.ParseOptions(memory.NewDriver().Info().Options, nil)
 	require.NoError(t, err)
-	_, err = setUpOnce(ctx, deafDriver{Memory: transporttest.NewMemoryDriver()}, options, 1)
+	_, err = setUpOnce(ctx, deafDriver{Driver: memory.NewDriver()}, options, 1)
 	require.ErrorContains(t, err, "first call of worker 0 to worker 0: stopped")
-	_, answers := runMicro(t, deafDriver{transporttest.NewMemoryDriver(), errors.New("no device")},
+	_, answers := runMicro(t, deafDriver{memory.NewDriver(), errors.New("no device")},
 		`{"names":["setup"],"connections":[3],"duration_ns":1}`)
 	require.Equal(t, "setup: round 1 with 3 connections: no device", answers[0].Error)
 }

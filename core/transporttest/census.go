@@ -29,7 +29,7 @@ func (before count) compare(t *trial) {
 
 func (before count) compareGoroutines(t *trial) {
 	if err := goleak.Find(before.goroutines); err != nil {
-		t.fatalf("goroutines leaked: %v", err)
+		t.Fatalf("goroutines leaked: %v", err)
 	}
 }
 
@@ -44,7 +44,7 @@ func (before count) compareDescriptors(t *trial) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.fatalf("descriptors leaked: %s", strings.Join(left, ", "))
+	t.Fatalf("descriptors leaked: %s", strings.Join(left, ", "))
 }
 
 // descriptors returns the open descriptors and their targets, except the one that reads the list.
@@ -52,7 +52,7 @@ func descriptors(t *trial) []string {
 	const folder = "/proc/self/fd"
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		t.fatalf("counting descriptors: %v", err)
+		t.Fatalf("counting descriptors: %v", err)
 	}
 	var list []string
 	for _, e := range entries {

@@ -40,6 +40,21 @@ func clauses() []clause {
 		microClauses, allocClauses)
 }
 
+// Clause is one sentence of the contract.
+type Clause struct {
+	Name  string // group/subject, as of the subtest
+	Says  string
+	Alone bool // it measures the whole process
+}
+
+// Clauses returns the clauses of the suite.
+func Clauses() (list []Clause) {
+	for _, c := range clauses() {
+		list = append(list, Clause{c.name, c.says, c.alone})
+	}
+	return list
+}
+
 // clauseNamed returns the clause with this name.
 func clauseNamed(name string) (clause, error) {
 	var names []string

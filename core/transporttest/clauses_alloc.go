@@ -58,7 +58,7 @@ func newTraffic(t *trial, a, b *node, batch int, payload []byte) *traffic {
 // must fails the clause if there is an error.
 func (f *traffic) must(err error) {
 	if err != nil {
-		f.t.fatalf("traffic: %v", err)
+		f.t.Fatalf("traffic: %v", err)
 	}
 }
 
@@ -66,7 +66,7 @@ func (f *traffic) must(err error) {
 func (f *traffic) round() {
 	calls, replies, answered := f.calls, f.replies[:0], 0
 	for spins := 0; answered < len(f.calls); spins++ {
-		f.t.pause(spins, "a round of traffic")
+		f.t.Pause(spins, "a round of traffic")
 		n, err := f.a.Post(calls)
 		f.must(err)
 		calls = calls[n:]
@@ -132,7 +132,7 @@ func allocRefusal(t *trial) {
 	f := newTraffic(t, a, b, 1, make([]byte, c.limits.MaxPayload+1))
 	require.Zero(t, allocations(func() {
 		if taken, err := f.a.Post(f.calls); err == nil || taken != 0 {
-			t.fatalf("Post of a payload that is too large took %d and returned %v", taken, err)
+			t.Fatalf("Post of a payload that is too large took %d and returned %v", taken, err)
 		}
 	}), "allocations in a Post that is refused")
 }

@@ -59,7 +59,7 @@ func takesDepthUnpolled(c *cluster, n *node) {
 	for i := range c.depth() {
 		call := n.newCall(0, pattern(uint64(i)<<40, 24))
 		if _, err := n.tryPost([]transport.Op{call}); err != nil {
-			c.trial.fatalf("%s: Post while the peer's calls are in flight: %v", n.name, err)
+			c.trial.Fatalf("%s: Post while the peer's calls are in flight: %v", n.name, err)
 		}
 	}
 	n.flush()
@@ -200,7 +200,7 @@ func threadsAllToAll(t *trial) {
 			}
 		}
 	}
-	t.parallel(append(threads, addresses)...)
+	t.Parallel(append(threads, addresses)...)
 	for _, n := range c.nodes {
 		require.Equal(t, calls*workers, n.answered, "responses at %s", n.name)
 		require.Equal(t, calls*workers, n.served, "requests at %s", n.name)
@@ -231,14 +231,14 @@ func (n *node) callAll(calls int) {
 // threadsHandover runs each step on a new thread, one after another.
 func threadsHandover(t *trial) {
 	var c *cluster
-	t.parallel(func() { c = t.open(layout{}) })
+	t.Parallel(func() { c = t.open(layout{}) })
 	a, b := c.nodes[0], c.nodes[1]
-	t.parallel(func() { c.join(a, b) })
+	t.Parallel(func() { c.join(a, b) })
 	for i := range uint64(5) {
-		t.parallel(func() { a.call(0, pattern(i, 16)) })
-		t.parallel(func() { b.call(0, pattern(i, 16)) })
-		t.parallel(func() { c.drain() })
+		t.Parallel(func() { a.call(0, pattern(i, 16)) })
+		t.Parallel(func() { b.call(0, pattern(i, 16)) })
+		t.Parallel(func() { c.drain() })
 	}
-	t.parallel(c.settle)
-	t.parallel(a.close, b.close)
+	t.Parallel(c.settle)
+	t.Parallel(a.close, b.close)
 }

@@ -38,7 +38,7 @@ var needsDeviceSend = need{"Capabilities.DeviceSend",
 func (n *node) device() transport.DeviceWorker {
 	device, ok := n.worker.(transport.DeviceWorker)
 	if !ok {
-		n.trial.fatalf("%s: declares device memory but does not implement DeviceWorker", n.name)
+		n.trial.Fatalf("%s: declares device memory but does not implement DeviceWorker", n.name)
 	}
 	return device
 }
@@ -65,12 +65,12 @@ func (n *node) fetch(e *transport.Event) {
 		return
 	}
 	if head := min(headSize, e.Size); len(e.Payload) != head {
-		n.trial.fatalf("%s: %d bytes of a payload of %d, and Config.HostPrefix is %d", n.name,
+		n.trial.Fatalf("%s: %d bytes of a payload of %d, and Config.HostPrefix is %d", n.name,
 			len(e.Payload), e.Size, headSize)
 	}
 	whole := make([]byte, e.Size)
 	if !n.read(e, whole) {
-		n.trial.fatalf(
+		n.trial.Fatalf(
 			"%s: ReadDevice reports before the next Poll that a payload of %d bytes is gone",
 			n.name, e.Size)
 	}

@@ -101,7 +101,7 @@ func echoBatch(t *trial) {
 	}
 	c.drain()
 	if a.answered != b.served {
-		t.fatalf("%d requests were polled for %d calls", b.served, a.answered)
+		t.Fatalf("%d requests were polled for %d calls", b.served, a.answered)
 	}
 	c.settle()
 }

@@ -35,11 +35,11 @@ var flushClauses = []clause{
 // takesDepth posts calls from a, while its peer does not poll, until depth calls are in flight.
 func takesDepth(c *cluster, a *node) {
 	for spins := 0; len(a.waiting) < c.depth(); spins++ {
-		c.trial.pause(spins, "room for %d calls in flight from %s; %d were taken", c.depth(),
+		c.trial.Pause(spins, "room for %d calls in flight from %s; %d were taken", c.depth(),
 			a.name, len(a.waiting))
 		op := a.newCall(0, pattern(uint64(spins), 8))
 		if _, err := a.tryPost([]transport.Op{op}); err != nil {
-			c.trial.fatalf("%s: Post with %d calls in flight: %v", a.name, len(a.waiting), err)
+			c.trial.Fatalf("%s: Post with %d calls in flight: %v", a.name, len(a.waiting), err)
 		}
 		a.step()
 	}
@@ -74,12 +74,12 @@ func (n *node) fill(size, batch int) {
 		}
 		taken, err := n.tryPost(ops)
 		if err != nil {
-			n.trial.fatalf(
+			n.trial.Fatalf(
 				"%s: Post with %d calls in flight must return a short count, not an error: %v",
 				n.name, len(n.waiting), err)
 		}
 		if bytes += taken * (size + 8); bytes > maxBuffered {
-			n.trial.fatalf("%s: Post never returned a short count in %d MiB of calls to a peer "+
+			n.trial.Fatalf("%s: Post never returned a short count in %d MiB of calls to a peer "+
 				"that does not poll",
 				n.name, maxBuffered>>20)
 		}
@@ -87,7 +87,7 @@ func (n *node) fill(size, batch int) {
 			short = 0
 		}
 		n.step() // its own progress may make room
-		n.trial.pause(0, "a short count")
+		n.trial.Pause(0, "a short count")
 	}
 }
 
@@ -167,7 +167,7 @@ func flushDelivers(t *trial) {
 		center.post(ops...)
 		center.flush()
 		for spins := 0; len(center.waiting) > 0; spins++ {
-			t.pause(spins, "the responses to %d calls after one Flush", len(center.waiting))
+			t.Pause(spins, "the responses to %d calls after one Flush", len(center.waiting))
 			center.take(center.poll(center.events))
 			for _, n := range others {
 				n.step()

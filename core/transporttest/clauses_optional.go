@@ -300,7 +300,7 @@ func microNames(t *trial) {
 		asked = append(asked, name)
 		return false
 	}, time.Millisecond, func(m transport.Measurement) error {
-		t.fatalf("microbenchmark %q ran, but was not wanted", m.Name)
+		t.Fatalf("microbenchmark %q ran, but was not wanted", m.Name)
 		return nil
 	})
 	if !errors.Is(err, transport.ErrUnavailable) {
@@ -324,7 +324,7 @@ func probeBoth(t *trial, initiator, other *node) (supported []transport.ProbeKin
 	for _, kind := range probeKinds {
 		var reading, answer transport.Floor
 		var errs [2]error
-		t.parallel(
+		t.Parallel(
 			func() {
 				reading, errs[0] = initiator.probe(t.Context(), kind, true,
 					5*time.Millisecond)

@@ -103,7 +103,7 @@ func pollLifetime(responses bool) func(*trial) {
 			callUntilShort(a, size)
 			var held []transport.Event
 			for spins := 0; len(held) == 0; spins++ {
-				t.pause(spins, "an event to keep at %s", holder.name)
+				t.Pause(spins, "an event to keep at %s", holder.name)
 				holder.flush()
 				other.step()
 				held = slices.Clone(holder.poll(holder.events))

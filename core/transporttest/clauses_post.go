@@ -71,7 +71,7 @@ func postCopies(t *trial) {
 
 func overwrite(payload []byte) {
 	for i := range payload {
-		payload[i] = poison
+		payload[i] = 0xdb
 	}
 }
 
@@ -86,9 +86,9 @@ func (n *node) refused(ops []transport.Op, bad int, sentinel error) error {
 			require.Equal(n.trial, bad, taken, "ops taken before the one that is refused")
 			return err
 		case taken > bad:
-			n.trial.fatalf("%s: Post took an op that it must refuse with %q", n.name, sentinel)
+			n.trial.Fatalf("%s: Post took an op that it must refuse with %q", n.name, sentinel)
 		}
-		n.trial.pause(spins, "room for ops before the one that is refused")
+		n.trial.Pause(spins, "room for ops before the one that is refused")
 		n.cluster.step()
 	}
 }

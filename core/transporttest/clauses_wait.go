@@ -32,7 +32,7 @@ const never = time.Hour
 // wait calls Wait once.
 func (n *node) wait(timeout time.Duration) {
 	if err := n.worker.(transport.Waiter).Wait(timeout); err != nil {
-		n.trial.fatalf("%s: Wait: %v", n.name, err)
+		n.trial.Fatalf("%s: Wait: %v", n.name, err)
 	}
 }
 
@@ -60,7 +60,7 @@ func waitBlocks(t *trial) {
 			return
 		}
 	}
-	t.fatalf("none of 100 waits of %v took half of that, with nothing to poll", timeout)
+	t.Fatalf("none of 100 waits of %v took half of that, with nothing to poll", timeout)
 }
 
 func waitArrivalBefore(t *trial) {
@@ -84,7 +84,7 @@ func waitArrivalBefore(t *trial) {
 func waitArrivalDuring(t *trial) {
 	_, a, b := t.pair(layout{})
 	const rounds = 200
-	t.parallel(func() {
+	t.Parallel(func() {
 		for i := range uint64(rounds) {
 			a.post(a.newCall(0, pattern(i, 16)))
 			for a.flush(); len(a.waiting) > 0; {
@@ -126,7 +126,7 @@ func waitWakeDuring(t *trial) {
 	_, a, _ := t.pair(layout{})
 	const rounds = 50
 	var entering atomic.Int32
-	t.parallel(func() {
+	t.Parallel(func() {
 		for range rounds {
 			require.Empty(t, a.poll(a.events))
 			entering.Add(1)
@@ -135,7 +135,7 @@ func waitWakeDuring(t *trial) {
 	}, func() {
 		for round := range int32(rounds) {
 			for spins := 0; entering.Load() <= round; spins++ {
-				t.pause(spins, "wait %d to begin; the previous one was not ended by Wake", round)
+				t.Pause(spins, "wait %d to begin; the previous one was not ended by Wake", round)
 			}
 			time.Sleep(200 * time.Microsecond)
 			a.wake()

@@ -74,7 +74,7 @@ func (t *trial) open(l layout) *cluster {
 	for r := range l.ranks {
 		opened, err := t.openRank(r, l)
 		if err != nil {
-			t.fatalf("Open of rank %d: %v", r, err)
+			t.Fatalf("Open of rank %d: %v", r, err)
 		}
 		c.endpoints = append(c.endpoints, &endpoint{Transport: opened})
 		for w := range l.workers {
@@ -88,7 +88,7 @@ func (t *trial) open(l layout) *cluster {
 func (c *cluster) newNode(r, index int) *node {
 	worker, err := c.endpoints[r].NewWorker(index)
 	if err != nil {
-		c.trial.fatalf("NewWorker(%d) of rank %d: %v", index, r, err)
+		c.trial.Fatalf("NewWorker(%d) of rank %d: %v", index, r, err)
 	}
 	return &node{
 		trial: c.trial, cluster: c, endpoint: c.endpoints[r], worker: worker,
@@ -134,7 +134,7 @@ func (c *cluster) connectAs(a, b *node, peer transport.PeerID) {
 	ctx, cancel := context.WithCancel(c.trial.Context())
 	defer cancel()
 	if err := a.worker.Connect(ctx, peer, slices.Clone(b.worker.Address())); err != nil {
-		c.trial.fatalf("%s: Connect to %s: %v", a.name, b.name, err)
+		c.trial.Fatalf("%s: Connect to %s: %v", a.name, b.name, err)
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *cluster) step() {
 // until steps the cluster until done returns true.
 func (c *cluster) until(what string, done func() bool) {
 	for spins := 0; !done(); spins++ {
-		c.trial.pause(spins, "%s", what)
+		c.trial.Pause(spins, "%s", what)
 		c.step()
 	}
 }
@@ -213,6 +213,6 @@ func (c *cluster) closeRank(number int) {
 		}
 	}
 	if err := r.Close(); err != nil {
-		c.trial.fatalf("Transport.Close of rank %d: %v", number, err)
+		c.trial.Fatalf("Transport.Close of rank %d: %v", number, err)
 	}
 }

@@ -17,8 +17,4 @@
 //
 // A transport must test by itself what the suite cannot provoke through the interface: ErrCorrupt,
 // and delivery on a medium that drops messages.
-//
-// The package also has transports for the tests of their users: [Memory], a correct transport
-// within one process; [Device], the same with payloads in device memory; and [Poison], which
-// reveals a payload that is kept too long.
 package transporttest

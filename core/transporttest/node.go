@@ -53,7 +53,7 @@ func (n *node) call(peer transport.PeerID, payload []byte) {
 func (n *node) tryPost(ops []transport.Op) (int, error) {
 	taken, err := n.worker.Post(ops)
 	if taken < 0 || taken > len(ops) || (err != nil && taken == len(ops)) {
-		n.trial.fatalf("%s: Post of %d ops returned %d and error %v", n.name, len(ops), taken, err)
+		n.trial.Fatalf("%s: Post of %d ops returned %d and error %v", n.name, len(ops), taken, err)
 	}
 	for _, op := range ops[:taken] {
 		if op.Kind == transport.OpCall {
@@ -68,13 +68,13 @@ func (n *node) post(ops ...transport.Op) {
 	for spins := 0; ; spins++ {
 		taken, err := n.tryPost(ops)
 		if err != nil {
-			n.trial.fatalf("%s: Post refused %s of %d bytes to peer %d: %v", n.name,
+			n.trial.Fatalf("%s: Post refused %s of %d bytes to peer %d: %v", n.name,
 				kindName(ops[taken].Kind), len(ops[taken].Payload), ops[taken].Peer, err)
 		}
 		if ops = ops[taken:]; len(ops) == 0 {
 			return
 		}
-		n.trial.pause(spins, "room to post %d ops from %s", len(ops), n.name)
+		n.trial.Pause(spins, "room to post %d ops from %s", len(ops), n.name)
 		n.cluster.step()
 	}
 }
@@ -88,7 +88,7 @@ func kindName(k transport.OpKind) string {
 
 func (n *node) flush() {
 	if err := n.worker.Flush(); err != nil {
-		n.trial.fatalf("%s: Flush: %v", n.name, err)
+		n.trial.Fatalf("%s: Flush: %v", n.name, err)
 	}
 }
 
@@ -96,10 +96,10 @@ func (n *node) flush() {
 func (n *node) poll(events []transport.Event) []transport.Event {
 	got, err := n.worker.Poll(events)
 	if err != nil {
-		n.trial.fatalf("%s: Poll: %v", n.name, err)
+		n.trial.Fatalf("%s: Poll: %v", n.name, err)
 	}
 	if got < 0 || got > len(events) {
-		n.trial.fatalf("%s: Poll into %d events returned %d", n.name, len(events), got)
+		n.trial.Fatalf("%s: Poll into %d events returned %d", n.name, len(events), got)
 	}
 	for i := range events[:got] {
 		n.fetch(&events[i])
@@ -111,20 +111,20 @@ func (n *node) poll(events []transport.Event) []transport.Event {
 func (n *node) check(e transport.Event) {
 	switch {
 	case e.Kind < transport.EventRequest || e.Kind > transport.EventPeerLost:
-		n.trial.fatalf("%s: event of unknown kind %d", n.name, e.Kind)
+		n.trial.Fatalf("%s: event of unknown kind %d", n.name, e.Kind)
 	case int(e.Peer) >= len(n.peers) || n.peers[e.Peer] == nil:
-		n.trial.fatalf("%s: event from peer %d, which was never connected", n.name, e.Peer)
+		n.trial.Fatalf("%s: event from peer %d, which was never connected", n.name, e.Peer)
 	case n.lost[e.Peer] && e.Kind == transport.EventPeerLost:
-		n.trial.fatalf("%s: EventPeerLost for peer %d for the second time", n.name, e.Peer)
+		n.trial.Fatalf("%s: EventPeerLost for peer %d for the second time", n.name, e.Peer)
 	case n.lost[e.Peer]:
-		n.trial.fatalf("%s: event of kind %d from peer %d after its EventPeerLost", n.name,
+		n.trial.Fatalf("%s: event of kind %d from peer %d after its EventPeerLost", n.name,
 			e.Kind, e.Peer)
 	case e.Kind == transport.EventPeerLost:
 		if !n.peers[e.Peer].closed {
-			n.trial.fatalf("%s: EventPeerLost for peer %d, which lives", n.name, e.Peer)
+			n.trial.Fatalf("%s: EventPeerLost for peer %d, which lives", n.name, e.Peer)
 		}
 	case e.Size != len(e.Payload):
-		n.trial.fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size,
+		n.trial.Fatalf("%s: event of Size %d with a payload of %d bytes", n.name, e.Size,
 			len(e.Payload))
 	}
 }
@@ -156,10 +156,10 @@ func (n *node) take(events []transport.Event) {
 func (n *node) response(e transport.Event) {
 	want, known := n.waiting[e.Token]
 	if !known {
-		n.trial.fatalf("%s: response with token %#x, which no call in flight has", n.name, e.Token)
+		n.trial.Fatalf("%s: response with token %#x, which no call in flight has", n.name, e.Token)
 	}
 	if want.peer != e.Peer {
-		n.trial.fatalf("%s: response from peer %d to a call to peer %d", n.name, e.Peer, want.peer)
+		n.trial.Fatalf("%s: response from peer %d to a call to peer %d", n.name, e.Peer, want.peer)
 	}
 	n.sameBytes("response", e.Payload, want.payload)
 	delete(n.waiting, e.Token)
@@ -172,13 +172,13 @@ func (n *node) sameBytes(what string, got, want []byte) {
 		return
 	}
 	if len(got) != len(want) {
-		n.trial.fatalf("%s: %s of %d bytes, expected %d", n.name, what, len(got), len(want))
+		n.trial.Fatalf("%s: %s of %d bytes, expected %d", n.name, what, len(got), len(want))
 	}
 	i := 0
 	for got[i] == want[i] {
 		i++
 	}
-	n.trial.fatalf("%s: %s of %d bytes differs at byte %d: got %#x, expected %#x",
+	n.trial.Fatalf("%s: %s of %d bytes differs at byte %d: got %#x, expected %#x",
 		n.name, what, len(got), i, got[i], want[i])
 }
 
@@ -197,7 +197,7 @@ func (n *node) step() {
 	if len(n.outbox) > 0 {
 		taken, err := n.tryPost(n.outbox)
 		if err != nil && !n.peers[n.outbox[taken].Peer].closed {
-			n.trial.fatalf("%s: Post refused a reply of %d bytes: %v", n.name,
+			n.trial.Fatalf("%s: Post refused a reply of %d bytes: %v", n.name,
 				len(n.outbox[taken].Payload), err)
 		}
 		n.outbox = slices.Delete(n.outbox, 0, taken)
@@ -212,7 +212,7 @@ func (n *node) step() {
 // until steps only this node until done returns true.
 func (n *node) until(what string, done func() bool) {
 	for spins := 0; !done(); spins++ {
-		n.trial.pause(spins, "%s at %s", what, n.name)
+		n.trial.Pause(spins, "%s at %s", what, n.name)
 		n.step()
 	}
 }
@@ -221,7 +221,7 @@ func (n *node) until(what string, done func() bool) {
 func (n *node) close() {
 	n.closed = true
 	if err := n.worker.Close(); err != nil {
-		n.trial.fatalf("%s: Close: %v", n.name, err)
+		n.trial.Fatalf("%s: Close: %v", n.name, err)
 	}
 }
 

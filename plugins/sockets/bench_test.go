@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/dial"
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
 )
 
 const (
@@ -94,7 +94,7 @@ func BenchmarkEngines(b *testing.B) {
 // first.
 func compare(b *testing.B, first, second func() float64, firstName, secondName, ratioName string) {
 	var firsts, seconds, ratios []float64
-	for range transporttest.Rounds("SOCKETS_BENCH_ROUNDS", 10) {
+	for range fabrictest.Rounds("SOCKETS_BENCH_ROUNDS", 10) {
 		f, s := first(), second()
 		firsts, seconds, ratios = append(firsts, f), append(seconds, s), append(ratios, s/f)
 	}
@@ -115,17 +115,17 @@ type benchThread chan func()
 
 // newBenchThreads starts a thread for the caller and one for the server, on two processors.
 func newBenchThreads(b *testing.B) (threads [2]benchThread) {
-	cpus := transporttest.Processors(b)
-	processors := runtime.GOMAXPROCS(len(cpus) + 2) // both threads spin in system calls
+	pins := fabrictest.PinTwo(b)
+	processors := runtime.GOMAXPROCS(len(pins) + 2) // both threads spin in system calls
 	percent := debug.SetGCPercent(-1)
 	b.Cleanup(func() {
 		runtime.GOMAXPROCS(processors)
 		debug.SetGCPercent(percent)
 	})
-	for i, cpu := range cpus {
+	for i, pin := range pins {
 		t, pinned := make(benchThread), make(chan error)
 		go func() {
-			pinned <- transporttest.Pin(cpu)
+			pinned <- pin()
 			for f := range t {
 				f()
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
 	"transportbench/plugins/tcpx/internal/conn"
 )
 
@@ -32,7 +32,7 @@ func BenchmarkWork(b *testing.B) {
 			for range b.N {
 				raw, ours := [2]float64{math.Inf(1), math.Inf(1)},
 					[2]float64{math.Inf(1), math.Inf(1)}
-				for range transporttest.Rounds("TCPX_ROUNDS", 15) {
+				for range fabrictest.Rounds("TCPX_ROUNDS", 15) {
 					better(&raw, rawWork(b, s, source))
 					better(&ours, work(b, s, source))
 				}

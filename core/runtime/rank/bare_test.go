@@ -10,7 +10,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // Threads call each other without the harness, one call at a time and several, in both kinds of
@@ -20,7 +20,7 @@ func TestProbeOfTheTransport(t *testing.T) {
 		t.Run(topology, func(t *testing.T) {
 			cfg := testConfig()
 			cfg.Topology, cfg.InFlight = topology, 8
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			near, far := record.Thread{Rank: 1, Daemon: -1, Client: 0},
 				record.Thread{Daemon: 0, Client: -1}
 			if cfg.Proxied() {
@@ -73,7 +73,7 @@ func TestProbeOfTheTransport(t *testing.T) {
 
 // A probe whose other side does not take part ends with its context.
 func TestProbeOfTheTransportAlone(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleYield)
 	for _, initiate := range []bool{true, false} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := ranks[1].Probe(ctx, record.Probe{Near: record.Thread{Rank: 1, Daemon: -1},

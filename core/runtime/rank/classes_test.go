@@ -9,7 +9,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // TestClassesOfTraffic runs windows of all classes and of each alone.
@@ -21,7 +21,7 @@ func TestClassesOfTraffic(t *testing.T) {
 	cfg.Clients, cfg.InFlight, cfg.ValueSize = 4, 4, config.FixedSize(3000)
 	require.NoError(t, cfg.Validate())
 	sizes := []uint64{3000, 100, 16, 16}
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	clients := ranks[1].clients()
 	require.Len(t, clients, len(sizes))
 	for _, only := range []int{0, 2, 3, 1, 0} {

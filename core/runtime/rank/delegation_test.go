@@ -10,7 +10,7 @@ import (
 	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 func delegating(topology string) config.Config {
@@ -44,13 +44,13 @@ func TestDelegation(t *testing.T) {
 					cfg := delegating(topology)
 					shape(&cfg)
 					require.NoError(t, cfg.Validate())
-					wrap := transporttest.Poison
+					wrap := memory.Poison
 					if scarce {
 						wrap = func(w transport.Worker) transport.Worker {
-							return transporttest.Poison(&stingy{Worker: w})
+							return memory.Poison(&stingy{Worker: w})
 						}
 					}
-					ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+					ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 					for _, d := range daemonsOf(ranks) {
 						d.Worker = wrap(d.Worker)
 						d.Out.Worker = d.Worker
@@ -106,7 +106,7 @@ func TestDelegatingWindow(t *testing.T) {
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshProxied} {
 		cfg := delegating(topology)
 		cfg.Daemons, cfg.Clients = 2, 2
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 		first, others := runUntil(t, ranks, 2, 100)
 		reports := append(others, first)
 		requireServedIssued(t, reports)
@@ -125,7 +125,7 @@ func TestDelegatingWindow(t *testing.T) {
 // error, and no failure of the process.
 func TestDelegationBeyondLimit(t *testing.T) {
 	cfg := delegating(config.TopologyClientServer)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	d := daemonsOf(ranks)[0]
 	request := make([]byte, kv.HeaderSize)
 	for key := uint64(0); kv.DaemonOf(key, cfg.Daemons) == 0; key++ {
@@ -149,7 +149,7 @@ func TestDelegationBeyondLimit(t *testing.T) {
 }
 
 func TestDelegationDoesNotAllocate(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), delegating(config.TopologyClientServer),
+	ranks := cluster(t, memory.NewDriver(), delegating(config.TopologyClientServer),
 		config.IdleYield)
 	runOnOneThread(t, ranks, 100)
 	var clients []*client.Client

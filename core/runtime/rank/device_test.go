@@ -14,7 +14,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 func deviceConfig() config.Config {
@@ -51,7 +51,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 					cfg.ValueSize = config.FixedSize(600) // few enough bytes to be replayed
 				}
 				shape(&cfg)
-				ranks := cluster(t, &transporttest.Device{Sends: sends}, cfg, config.IdleYield)
+				ranks := cluster(t, &memory.Device{Sends: sends}, cfg, config.IdleYield)
 				for range 2 {
 					first, others := runUntil(t, ranks, 1, 2000)
 					for _, c := range others[0].Clients {
@@ -75,7 +75,7 @@ func TestValuesInDeviceMemory(t *testing.T) {
 // TestValuesAreSentFromDeviceMemory damages every slot of the sender's device memory. The daemon
 // finds it, because the value comes from there and nowhere else.
 func TestValuesAreSentFromDeviceMemory(t *testing.T) {
-	driver := wrapped{&transporttest.Device{Sends: true},
+	driver := wrapped{&memory.Device{Sends: true},
 		func(w transport.Worker) transport.Worker { return damagedSource{deviceWorkerOf(w)} }}
 	cfg := deviceConfig()
 	cfg.Service = config.ServiceSink
@@ -115,7 +115,7 @@ func TestDamageInDeviceMemoryIsFound(t *testing.T) {
 			for _, service := range []config.Service{config.ServiceStore, config.ServiceSink} {
 				cfg := deviceConfig()
 				cfg.Service = service
-				first, others := runUntil(t, cluster(t, &transporttest.Device{Damage: damage}, cfg,
+				first, others := runUntil(t, cluster(t, &memory.Device{Damage: damage}, cfg,
 					config.IdleYield), 1, 100)
 				require.Empty(t, others[0].Clients[0].Failures, "nobody looks in the window")
 				require.Positive(t, first.Daemons[0].Device.Wrong)
@@ -141,7 +141,7 @@ func (broken) ReadDevice(transport.PeerID, uint64, []byte) (bool, error) {
 }
 
 func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
-	ranks := cluster(t, wrapped{&transporttest.Device{},
+	ranks := cluster(t, wrapped{&memory.Device{},
 		func(w transport.Worker) transport.Worker { return forgetful{deviceWorkerOf(w)} }},
 		deviceConfig(),
 		config.IdleYield)
@@ -149,7 +149,7 @@ func TestDeviceMemoryThatCannotBeRead(t *testing.T) {
 	require.Positive(t, first.Daemons[0].Device.Values)
 	require.Zero(t, first.Daemons[0].Device.Verified, "the check `verified` makes an error of that")
 
-	ranks = cluster(t, wrapped{&transporttest.Device{}, func(w transport.Worker) transport.Worker {
+	ranks = cluster(t, wrapped{&memory.Device{}, func(w transport.Worker) transport.Worker {
 		return broken{deviceWorkerOf(w)}
 	}}, deviceConfig(), config.IdleYield)
 	_, _, err := runAll(t, ranks, record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1})
@@ -171,27 +171,27 @@ func TestDeviceMemoryIsRefused(t *testing.T) {
 			Idle: config.IdleYield})
 		return errors.Join(err, r.Close(context.Background()))
 	}
-	require.NoError(t, prepare(&transporttest.Device{}, func(*config.Config) {}))
+	require.NoError(t, prepare(&memory.Device{}, func(*config.Config) {}))
 	for _, change := range []func(*config.Config){
 		func(c *config.Config) { c.ReadRatio = 0.1 },
 		func(c *config.Config) { c.Mix = config.Mix{{Op: config.OpRMW, Share: 1}} },
 		func(c *config.Config) { c.Pattern = config.Pattern{{Op: config.OpRead, Count: 1}} },
 		func(c *config.Config) { c.Service, c.ReadRatio = config.ServiceEcho, 1 },
 	} {
-		err := prepare(&transporttest.Device{}, change)
+		err := prepare(&memory.Device{}, change)
 		require.ErrorIs(t, err, transport.ErrUnsupported)
 		require.ErrorContains(t, err, "--profile bulk")
-		require.NoError(t, prepare(transporttest.NewMemoryDriver(), change),
+		require.NoError(t, prepare(memory.NewDriver(), change),
 			"of other transports nothing is asked")
 	}
-	sends := &transporttest.Device{Sends: true}
+	sends := &memory.Device{Sends: true}
 	err := prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshDirect })
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 	require.ErrorContains(t, err, "writes its requests as it goes",
 		"values of 5000 bytes are too large to be replayed")
 	err = prepare(sends, func(c *config.Config) { c.Topology = config.TopologyMeshProxied })
 	require.ErrorContains(t, err, "proxies forward them from host memory")
-	err = prepare(wrapped{&transporttest.Device{},
+	err = prepare(wrapped{&memory.Device{},
 		func(w transport.Worker) transport.Worker { return blind{w} }}, func(*config.Config) {})
 	require.ErrorContains(t, err, "cannot read them back")
 }

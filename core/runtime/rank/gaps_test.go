@@ -15,7 +15,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // stalling is a worker that stalls in its next poll.
@@ -39,14 +39,14 @@ func TestGaps(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const length = 3 * time.Millisecond
-	memory := unmapped(t)
+	mapped := unmapped(t)
 	causes := map[string]struct {
 		stall func()
 		count func(g *record.Gap) uint64
 	}{
 		"page fault": {func() {
-			for i := 0; i < len(memory); i += 4096 {
-				memory[i] = 1
+			for i := 0; i < len(mapped); i += 4096 {
+				mapped[i] = 1
 			}
 			spinFor(length)
 		}, func(g *record.Gap) uint64 { return g.MinorFaults }},
@@ -56,7 +56,7 @@ func TestGaps(t *testing.T) {
 	}
 	for name, cause := range causes {
 		for _, busy := range []bool{false, true} {
-			ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleSpin)
+			ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleSpin)
 			daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 			client.Begin(hour(8))
 			if busy {
@@ -95,7 +95,7 @@ func TestGaps(t *testing.T) {
 							g.AtNS < to+slack && cause.count(&g) > 0
 					})
 					if name == "page fault" {
-						require.NoError(t, unix.Madvise(memory, unix.MADV_DONTNEED))
+						require.NoError(t, unix.Madvise(mapped, unix.MADV_DONTNEED))
 					}
 				}
 				require.True(t, found, "%s, %s, busy %t: %+v from %d to %d", name, stalls, busy,

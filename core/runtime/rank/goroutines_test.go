@@ -12,16 +12,16 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // goroutineDriver is the memory transport with the capability goroutines. Its workers collect
 // garbage when they are polled.
-type goroutineDriver struct{ *transporttest.Memory }
+type goroutineDriver struct{ *memory.Driver }
 
 func (d goroutineDriver) Open(ctx context.Context, cfg transport.Config) (transport.Transport,
 	error) {
-	t, err := d.Memory.Open(ctx, cfg)
+	t, err := d.Driver.Open(ctx, cfg)
 	return goroutineTransport{t}, err
 }
 
@@ -54,7 +54,7 @@ func (w *goroutineWorker) Poll(events []transport.Event) (int, error) {
 func TestGoroutines(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
-	ranks := cluster(t, goroutineDriver{transporttest.NewMemoryDriver()}, testConfig(),
+	ranks := cluster(t, goroutineDriver{memory.NewDriver()}, testConfig(),
 		config.IdleYield)
 	require.Greater(t, runtime.GOMAXPROCS(0), before,
 		"each loop that yields has a processor besides the others")

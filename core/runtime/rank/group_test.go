@@ -14,7 +14,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // TestGroup: clients that yield one processor to each other have one OS thread, which serves all of
@@ -35,7 +35,7 @@ func TestGroup(t *testing.T) {
 			cfg := testConfig()
 			cfg.Clients = 4
 			set(&cfg)
-			ranks := clusterOn(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield,
+			ranks := clusterOn(t, memory.NewDriver(), cfg, config.IdleYield,
 				allowed[0])
 			for range 2 {
 				first, others := runUntil(t, ranks, 1, 50)
@@ -68,7 +68,7 @@ func TestNoGroup(t *testing.T) {
 	for _, idle := range []string{config.IdleSpin, config.IdlePark, config.IdleYield} {
 		cfg := testConfig()
 		cfg.Clients = 3
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, idle)
+		ranks := cluster(t, memory.NewDriver(), cfg, idle)
 		for _, thread := range ranks[1].threads {
 			require.Nil(t, thread.group)
 		}
@@ -81,7 +81,7 @@ func TestGroupFails(t *testing.T) {
 	require.NoError(t, err)
 	cfg := testConfig()
 	cfg.Clients = 4
-	ranks := clusterOn(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield, allowed[0])
+	ranks := clusterOn(t, memory.NewDriver(), cfg, config.IdleYield, allowed[0])
 	require.NoError(t, ranks[1].threads[2].worker.Close())
 	_, others, err := runAll(t, ranks, record.Window{Duration: time.Hour, SampleEvery: 1})
 	require.ErrorIs(t, err, transport.ErrClosed)
@@ -94,7 +94,7 @@ func TestPollingThreadsAreNamed(t *testing.T) {
 	cfg := testConfig()
 	cfg.Clients = 2
 	var names []string
-	for _, r := range cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin) {
+	for _, r := range cluster(t, memory.NewDriver(), cfg, config.IdleSpin) {
 		for _, polling := range r.threads {
 			name, err := get(t.Context(), polling, func() (string, error) {
 				text, err := os.ReadFile("/proc/thread-self/comm")

@@ -12,7 +12,7 @@ import (
 	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 func meshConfig(topology string) config.Config {
@@ -54,7 +54,7 @@ func TestMesh(t *testing.T) {
 			t.Run(topology+"/"+name, func(t *testing.T) {
 				cfg := meshConfig(topology)
 				shape(&cfg)
-				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
+				driver := wrapped{memory.NewDriver(), memory.Poison}
 				ranks := cluster(t, driver, cfg, config.IdleYield)
 				for range 2 {
 					first, others := runUntil(t, ranks, 2, 100)
@@ -127,7 +127,7 @@ func checkOperations(t *testing.T, cfg config.Config, c record.ClientReport) {
 // thread.
 func TestMeshDoesNotAllocate(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	var clients []*client.Client
 	var daemons []*daemon.Daemon
 	for _, r := range ranks {
@@ -163,7 +163,7 @@ func TestSendPoll(t *testing.T) {
 	} {
 		cfg := meshConfig(config.TopologyMeshProxied)
 		cfg.Interleave, cfg.RemoteShare, cfg.InFlight = interleave, 1, 1
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 		for _, r := range ranks { // each client calls the other rank
 			c := r.threads[1].client
 			c.Begin(hour(1))
@@ -201,7 +201,7 @@ func (w ordered) Post(ops []transport.Op) (int, error) {
 // duplicate response would free its token twice, and two calls would share it.
 func TestResponsesToNoForward(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
-	d := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].threads[0].daemon
+	d := cluster(t, memory.NewDriver(), cfg, config.IdleYield)[0].threads[0].daemon
 	for _, token := range []transport.Token{0, 1 << 40} {
 		event := transport.Event{Kind: transport.EventResponse, Token: token}
 		require.ErrorIs(t, d.Respond(&event), transport.ErrCorrupt)

@@ -14,7 +14,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // BenchmarkOverhead measures the loops of a client and of a daemon on null transports. It reports
@@ -155,7 +155,7 @@ func (w oneByOne) Poll(events []transport.Event) (int, error) { return w.Worker.
 // TestOverheadHasTheBatchesOfTheWindow runs a window whose polls return one event each, and checks
 // that a null transport answers and brings no more at once. Without a window it does all of them.
 func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return oneByOne{w}
 	}}
 	for ran, want := range map[bool]int{false: 8, true: 1} {
@@ -194,7 +194,7 @@ func TestOverheadHasTheBatchesOfTheWindow(t *testing.T) {
 func TestOverheadOfOneRank(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
 	cfg.Ranks = 1
-	overhead, err := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)[0].Overhead(
+	overhead, err := cluster(t, memory.NewDriver(), cfg, config.IdleYield)[0].Overhead(
 		t.Context(), time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, overhead.ClientNS)

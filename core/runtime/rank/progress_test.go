@@ -9,13 +9,13 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/runtime/client"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // TestProgressDoesNotWaitForSamples checks that progress has the operations up to liveEvery before
 // the last ones, although no latency is sampled.
 func TestProgressDoesNotWaitForSamples(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleSpin)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleSpin)
 	daemon, caller := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 	caller.Begin(hour(1 << 20))
 	require.NoError(t, caller.Load(caller.Clock.Now()))

@@ -19,7 +19,7 @@ import (
 	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/loop"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -229,7 +229,7 @@ func TestClientServer(t *testing.T) {
 				cfg := testConfig()
 				shape(&cfg)
 				// Poison detects a payload that the loops keep beyond a poll.
-				driver := wrapped{transporttest.NewMemoryDriver(), transporttest.Poison}
+				driver := wrapped{memory.NewDriver(), memory.Poison}
 				ranks := cluster(t, driver, cfg, idle)
 				for range 2 {
 					server, clients := runUntil(t, ranks, 4, 100)
@@ -296,7 +296,7 @@ func checkReports(t *testing.T, cfg config.Config, server record.Report, clients
 func TestServers(t *testing.T) {
 	cfg := testConfig()
 	cfg.Servers, cfg.Ranks, cfg.Daemons, cfg.Clients = 2, 4, 2, 3
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	first, others := runUntil(t, ranks, 4, 100)
 	reports := append(others, first)
 	requireServedIssued(t, reports)
@@ -338,7 +338,7 @@ func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
 	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
 		cfg := testConfig()
 		cfg.InFlight, cfg.Flush = 32, flush
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 		client.Begin(hour(8))
 		require.NoError(t, client.Load(1))
@@ -383,14 +383,14 @@ func drainInTest(c *client.Client, d *daemon.Daemon) error {
 }
 
 func TestDrainingCutsAWindowShort(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleYield)
 	_, clients := runUntil(t, ranks, 1, 100)
 	require.True(t, clients[0].Stopped)
 	require.Positive(t, clients[0].Clients[0].Reads)
 }
 
 func TestCancelledContextEndsAWindow(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdlePark)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdlePark)
 	ctx, cancel := context.WithCancel(context.Background())
 	report, err := ranks[0].Run(ctx, record.Window{Duration: time.Hour}, cancel,
 		func(record.Progress) {})
@@ -399,7 +399,7 @@ func TestCancelledContextEndsAWindow(t *testing.T) {
 }
 
 func TestLostServerEndsTheWindow(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleYield)
 	require.NoError(t, ranks[0].Close(context.Background()))
 	begin := func() { _ = ranks[1].Advance(context.Background(), record.StateMeasuring) }
 	report, err := ranks[1].Run(context.Background(), record.Window{Duration: time.Hour}, begin,
@@ -412,7 +412,7 @@ func TestLostServerEndsTheWindow(t *testing.T) {
 func TestShortWindowsReportNoProgress(t *testing.T) {
 	reports := func(window record.Window) int64 {
 		var n atomic.Int64
-		_, _, err := runWatched(t, cluster(t, transporttest.NewMemoryDriver(), testConfig(),
+		_, _, err := runWatched(t, cluster(t, memory.NewDriver(), testConfig(),
 			config.IdleYield), window, func(p record.Progress) {
 			if !p.Drained {
 				n.Add(1)
@@ -427,14 +427,14 @@ func TestShortWindowsReportNoProgress(t *testing.T) {
 
 func TestWarmupAdvisesSampling(t *testing.T) {
 	cfg := testConfig()
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	_, clients, err := runAll(t, ranks, record.Window{Warmup: true,
 		Duration: 20 * time.Millisecond})
 	require.NoError(t, err)
 	require.Positive(t, clients[0].SampleEvery)
 
 	cfg.SampleEvery = 3
-	ranks = cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks = cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	_, clients, err = runAll(t, ranks, record.Window{Warmup: true, Duration: 20 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 3, clients[0].SampleEvery)
@@ -453,7 +453,7 @@ func TestSamplingCountsProcessorTime(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleYield)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
@@ -495,7 +495,7 @@ func TestOverhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
 			shape(&cfg)
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			for range 2 {
 				server, err := ranks[0].Overhead(t.Context(), time.Millisecond)
 				require.NoError(t, err)
@@ -529,7 +529,7 @@ func checkMeasured(t *testing.T, server record.Report, clients []record.Report) 
 
 func TestOverheadOfMesh(t *testing.T) {
 	cfg := meshConfig(config.TopologyMeshProxied)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	o, err := ranks[0].Overhead(t.Context(), time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, o.ClientNS)
@@ -541,7 +541,7 @@ func TestPrepareRefuses(t *testing.T) {
 	prepare := func(change func(*record.Plan)) error {
 		plan := record.Plan{Rank: 1, Config: testConfig(), CPUs: []int{-1}, Idle: config.IdleYield}
 		change(&plan)
-		r := New(transporttest.NewMemoryDriver(), slog.New(slog.DiscardHandler))
+		r := New(memory.NewDriver(), slog.New(slog.DiscardHandler))
 		_, err := r.Prepare(t.Context(), plan)
 		return errors.Join(err, r.Close(t.Context()))
 	}

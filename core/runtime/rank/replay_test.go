@@ -12,7 +12,7 @@ import (
 	"transportbench/core/runtime/kv"
 	"transportbench/core/runtime/workload"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // observer shows the calls that a client posts.
@@ -58,7 +58,7 @@ func TestReplayedRequestsAreTheDrawnOnes(t *testing.T) {
 				generator.Next(&drawn[i])
 			}
 			issued := 0
-			driver := wrapped{transporttest.NewMemoryDriver(),
+			driver := wrapped{memory.NewDriver(),
 				func(w transport.Worker) transport.Worker {
 					return observer{w, func(op *transport.Op) {
 						if op.Kind != transport.OpCall {
@@ -136,7 +136,7 @@ func TestReplayDetectsLostParts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				cfg := testConfig()
 				c.shape(&cfg)
-				ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+				ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 				client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
 				lost := 0
 				if cfg.ReadRatio == 0 {
@@ -206,7 +206,7 @@ func TestReplaySkipsACallInFlight(t *testing.T) {
 			cfg := testConfig()
 			cfg.Service, cfg.ReadRatio = service, 1
 			cfg.Burn = config.Duration(20 * time.Microsecond)
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			client, daemon := ranks[1].threads[0].client, ranks[0].threads[0].daemon
 			issued := make([]int, len(client.Calls))
 			posts := observer{client.Worker, func(op *transport.Op) { issued[op.Token]++ }}

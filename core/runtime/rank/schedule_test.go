@@ -9,7 +9,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // staller delays one poll by stall, after it has delivered a number of events.
@@ -34,7 +34,7 @@ func TestStallShowsInResponseTime(t *testing.T) {
 	const stall, rate, samples = 50 * time.Millisecond, 10_000, 5000
 	cfg := testConfig()
 	cfg.InFlight, cfg.Rate, cfg.Arrival = 1, rate, config.ArrivalConstant
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	client := ranks[1].threads[0].client
 	client.Worker = &staller{client.Worker, 1000, stall}
 	_, others := runUntil(t, ranks, 1, samples)
@@ -61,7 +61,7 @@ func TestBurnInOpenLoop(t *testing.T) {
 	const burn = time.Millisecond
 	cfg := testConfig()
 	cfg.Rate, cfg.Arrival, cfg.Burn = 200, config.ArrivalConstant, config.Duration(burn)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	_, others := runUntil(t, ranks, 1, 20)
 	// A call is posted after its burn.
 	service, err := record.DecodeHistogram(others[0].Clients[0].Latency)
@@ -73,7 +73,7 @@ func TestBurnInOpenLoop(t *testing.T) {
 func TestRateBeyondReach(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.Rate = 1, config.Rate(900e6)
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	_, others := runUntil(t, ranks, 1, 1000)
 	report := others[0].Clients[0]
 	require.Greater(t, report.Open.Scheduled, 2*(report.Reads+report.Writes))

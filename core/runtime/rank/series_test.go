@@ -9,7 +9,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // recorder is a worker that records the calls of StartRecording.
@@ -35,7 +35,7 @@ func (w *recorder) ReadRecording() transport.Recorded {
 // TestSeriesAreRecorded checks that reports have the series of each window, in three digits.
 func TestSeriesAreRecorded(t *testing.T) {
 	var workers []*recorder
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		one := &recorder{Worker: w}
 		workers = append(workers, one)
 		return one

@@ -8,7 +8,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // reluctant takes one op of every second post.
@@ -29,9 +29,9 @@ func TestEchoUnderBackPressure(t *testing.T) {
 	for _, topology := range []string{config.TopologyClientServer, config.TopologyMeshProxied} {
 		cfg := testConfig()
 		cfg.Service, cfg.ReadRatio, cfg.Topology = config.ServiceEcho, 1, topology
-		driver := wrapped{transporttest.NewMemoryDriver(),
+		driver := wrapped{memory.NewDriver(),
 			func(w transport.Worker) transport.Worker {
-				return transporttest.Poison(reluctant{w, new(int)})
+				return memory.Poison(reluctant{w, new(int)})
 			}}
 		first, others := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 1000)
 		require.Empty(t, others[0].Clients[0].Failures)
@@ -57,7 +57,7 @@ func TestWrongEchoesAreCounted(t *testing.T) {
 			cfg := testConfig()
 			cfg.Service = service
 			cfg.ReadRatio, _ = service.ReadRatio()
-			driver := wrapped{transporttest.NewMemoryDriver(),
+			driver := wrapped{memory.NewDriver(),
 				func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
 			_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
 			require.Positive(t, clients[0].Clients[0].Failures[failure.String()], "%s: %v", service,
@@ -84,7 +84,7 @@ func (d damager) Poll(events []transport.Event) (int, error) {
 func TestSinkVerifies(t *testing.T) {
 	cfg := testConfig()
 	cfg.Service, cfg.ReadRatio, cfg.VerifyEvery = config.ServiceSink, 0, 4
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return damager{w}
 	}}
 	_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 1000)

@@ -11,7 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // slowSetup takes longer than step for everything of the setup, and for the first call of each
@@ -76,7 +76,7 @@ func TestSetupReport(t *testing.T) {
 		"mesh":          {mesh, 1, 4, 16, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ranks := cluster(t, slowSetup{transporttest.NewMemoryDriver()}, c.cfg, config.IdleYield)
+			ranks := cluster(t, slowSetup{memory.NewDriver()}, c.cfg, config.IdleYield)
 			var stopping sync.WaitGroup
 			stopping.Go(func() { stopWhen(t, ranks, 1) }) // after the first calls
 			server, others, err := runAll(t, ranks,
@@ -120,7 +120,7 @@ func TestSetupWithoutFirstCalls(t *testing.T) {
 			SampleEvery: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, others, err := runAll(t, cluster(t, transporttest.NewMemoryDriver(), c.cfg,
+			_, others, err := runAll(t, cluster(t, memory.NewDriver(), c.cfg,
 				config.IdleYield), c.window)
 			require.NoError(t, err)
 			require.Zero(t, others[0].Setup.FirstCalls)

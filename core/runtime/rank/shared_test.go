@@ -14,7 +14,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // ofMedium gives a transport another medium and no Prober.
@@ -76,7 +76,7 @@ func TestRuntimeProbes(t *testing.T) {
 	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
 		record.Thread{Rank: 1, Daemon: -1, Client: 0}
 	for _, medium := range []string{transport.MediumMemory, transport.MediumTCP} {
-		ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), medium}, cfg,
+		ranks := cluster(t, ofMedium{memory.NewDriver(), medium}, cfg,
 			config.IdleYield)
 		for _, kind := range []transport.ProbeKind{record.ProbeBounce, transport.ProbeMedium,
 			transport.ProbeRate, transport.ProbeLibrary} {
@@ -99,7 +99,7 @@ func TestSharedPairs(t *testing.T) {
 		config.TopologyMeshProxied} {
 		cfg := testConfig()
 		cfg.Topology, cfg.Ranks, cfg.Daemons, cfg.Clients = topology, 3, 2, 2
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 		used := map[any]bool{}
 		pairs := 0
 		for r := range ranks {
@@ -185,7 +185,7 @@ func TestSharedMissing(t *testing.T) {
 // TestSharedIsNotTrusted: whatever another rank writes into the shared memory, a probe ends, at the
 // latest with its context.
 func TestSharedIsNotTrusted(t *testing.T) {
-	ranks := cluster(t, ofMedium{transporttest.NewMemoryDriver(), transport.MediumMemory},
+	ranks := cluster(t, ofMedium{memory.NewDriver(), transport.MediumMemory},
 		testConfig(), config.IdleYield)
 	server, caller := record.Thread{Rank: 0, Daemon: 0, Client: -1},
 		record.Thread{Rank: 1, Daemon: -1, Client: 0}

@@ -13,7 +13,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/client"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // serviceTimes is a client's worker that notes the service times of the calls whose stages were
@@ -85,7 +85,7 @@ func TestStages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
 			shape(&cfg)
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			var times []*serviceTimes
 			for _, r := range ranks {
 				for _, c := range r.clients() {
@@ -159,7 +159,7 @@ func TestStagesSplitACall(t *testing.T) {
 	} {
 		cfg := testConfig()
 		cfg.InFlight = 2
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleSpin)
 		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 		c.client.Worker, c.daemon.Worker = client.Worker, daemon.Worker
 		client.Worker, daemon.Worker, daemon.Out.Worker = &c.client, &c.daemon, &c.daemon
@@ -198,7 +198,7 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 	} {
 		cfg := testConfig()
 		shape(&cfg)
-		ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleSpin)
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleSpin)
 		daemon, caller := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 		caller.Begin(hour(1))
 		caller.Counted = caller.Clock.Now()
@@ -232,7 +232,7 @@ func TestEveryCallIsTimedAlike(t *testing.T) {
 func TestBusyTimeIsOfTheWindow(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight = 64
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return oneByOne{w}
 	}}
 	ranks := cluster(t, driver, cfg, config.IdleYield)
@@ -254,7 +254,7 @@ func TestBusyTimeIsOfTheWindow(t *testing.T) {
 
 // TestProcessorTime checks that the report has the processor time of the whole process.
 func TestProcessorTime(t *testing.T) {
-	ranks := cluster(t, transporttest.NewMemoryDriver(), testConfig(), config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), testConfig(), config.IdleYield)
 	var stop atomic.Bool
 	stopped := make(chan struct{})
 	go func() { // a helper thread

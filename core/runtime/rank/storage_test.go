@@ -7,7 +7,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/runtime/workload"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // TestStorage runs loads against a storage: every call is answered and verified, reads and writes
@@ -30,7 +30,7 @@ func TestStorage(t *testing.T) {
 			require.NoError(t, cfg.Pattern.Set("lookup:7,read:6,write:3"))
 			shape(&cfg)
 			require.NoError(t, cfg.Validate())
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			runOnOneThread(t, ranks, 800)
 			reads, puts := uint64(0), uint64(0)
 			for _, r := range ranks {

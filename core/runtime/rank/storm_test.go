@@ -12,7 +12,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // tallied counts what is open of a driver. From the first storm on, every failEvery-th Open fails.
@@ -69,7 +69,7 @@ func TestStorm(t *testing.T) {
 		cfg := testConfig()
 		cfg.Traffic = "storm:2000"
 		require.NoError(t, cfg.Validate())
-		driver := &tallied{transporttest.NewMemoryDriver(), new(atomic.Int64), new(atomic.Int64),
+		driver := &tallied{memory.NewDriver(), new(atomic.Int64), new(atomic.Int64),
 			new(atomic.Int64), failEvery, int64(cfg.Ranks)}
 		ranks := cluster(t, driver, cfg, config.IdlePark)
 		workers := driver.workers.Load()

@@ -11,7 +11,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/client"
 	"transportbench/core/runtime/daemon"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // TestTraffic runs each pattern of traffic on one thread, and checks whom the clients called, by
@@ -43,7 +43,7 @@ func TestTraffic(t *testing.T) {
 				test.shape(&cfg)
 			}
 			require.NoError(t, cfg.Validate())
-			ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 			for range 2 { // the second window begins where the first ended
 				runOnOneThread(t, ranks, 20_000)
 				checkTraffic(t, cfg, ranks)
@@ -58,7 +58,7 @@ func TestKindsOfCalls(t *testing.T) {
 		cfg := testConfig()
 		cfg.Topology, cfg.Ranks = topology, 4
 		require.NoError(t, cfg.Validate())
-		ranks := clusterWith(t, transporttest.NewMemoryDriver(), cfg, func(p *record.Plan) {
+		ranks := clusterWith(t, memory.NewDriver(), cfg, func(p *record.Plan) {
 			p.Idle, p.Kinds = config.IdleYield,
 				[]record.CallKind{record.CallWithin, record.CallWithin, record.CallBetween,
 					record.CallBetween}

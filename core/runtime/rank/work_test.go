@@ -9,7 +9,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // counted is a worker with a counter that grows by one each time it is read, and a level.
@@ -29,7 +29,7 @@ func (w *counted) ReadStats(dst []transport.Stat) []transport.Stat {
 // TestWorkOfWindow checks that reports have the growth of counters within each window, levels as
 // they are, and the values that the runtime itself copied and checksummed.
 func TestWorkOfWindow(t *testing.T) {
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return &counted{Worker: w}
 	}}
 	cfg := testConfig()

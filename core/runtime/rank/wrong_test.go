@@ -12,7 +12,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/kv"
 	"transportbench/core/transport"
-	"transportbench/core/transporttest"
+	"transportbench/core/transporttest/memory"
 )
 
 // spoiler changes the responses that a client polls.
@@ -50,7 +50,7 @@ func TestWrongResponsesAreCounted(t *testing.T) {
 		},
 	} {
 		t.Run(failure, func(t *testing.T) {
-			driver := wrapped{transporttest.NewMemoryDriver(),
+			driver := wrapped{memory.NewDriver(),
 				func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
 			_, clients := runUntil(t, cluster(t, driver, testConfig(), config.IdleYield), 1, 100)
 			require.Positive(t, clients[0].Clients[0].Failures[failure], "%v",
@@ -65,7 +65,7 @@ func TestWrongTwice(t *testing.T) {
 	cfg := testConfig()
 	cfg.InFlight, cfg.VerifyEvery = 1, 2
 	require.NoError(t, cfg.Mix.Set("rmw:1"))
-	ranks := cluster(t, transporttest.NewMemoryDriver(), cfg, config.IdleYield)
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
 	daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
 	take := func(ops uint64) {
 		client.Begin(hour(1))
@@ -86,7 +86,7 @@ func TestWrongTwice(t *testing.T) {
 
 func TestResponsesToNobody(t *testing.T) {
 	// Every response gets a token that no call has.
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return spoiler{w, func(e *transport.Event) { e.Token += 1 << 40 }}
 	}}
 	cfg := testConfig()
@@ -117,7 +117,7 @@ func (h holder) Poll(events []transport.Event) (int, error) {
 
 func TestLateAnswersDoNotSpoilTheNextWindow(t *testing.T) {
 	var holding atomic.Bool
-	driver := wrapped{transporttest.NewMemoryDriver(), func(w transport.Worker) transport.Worker {
+	driver := wrapped{memory.NewDriver(), func(w transport.Worker) transport.Worker {
 		return w
 	}}
 	ranks := cluster(t, driver, testConfig(), config.IdleYield)

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"slices"
@@ -25,7 +25,7 @@ var callFakes = []fake{
 		worker: func(w *fakeWorker) {
 			var order []transport.Token
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				for _, op := range ops[:n] {
 					if op.Kind == transport.OpCall {
 						order = append(order, op.Token)
@@ -85,7 +85,7 @@ var callFakes = []fake{
 		worker: func(w *fakeWorker) {
 			polls := 0
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(events)
+				n, err := w.worker.Poll(events)
 				if n > 1 {
 					if polls++; polls%10 == 0 {
 						events[0], events[1] = events[1], events[0]
@@ -106,7 +106,7 @@ func (w *fakeWorker) twice(kind transport.EventKind) {
 			again = again[n:]
 			return n, nil
 		}
-		n, err := w.memoryWorker.Poll(events)
+		n, err := w.worker.Poll(events)
 		for _, e := range events[:n] {
 			if e.Kind == kind {
 				if seen++; seen%10 == 0 {
@@ -127,14 +127,14 @@ var threadFakes = []fake{
 				w.driver.data.Lock()
 				defer w.driver.data.Unlock()
 				time.Sleep(time.Microsecond)
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 			w.post = func(ops []transport.Op) (int, error) {
 				if !w.driver.data.TryLock() {
 					return len(ops), nil
 				}
 				defer w.driver.data.Unlock()
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "works only on its first thread", clause: "threads/handover", says: "fault",
@@ -147,7 +147,7 @@ var threadFakes = []fake{
 				if thread != syscall.Gettid() {
 					return 0, errFault
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 }

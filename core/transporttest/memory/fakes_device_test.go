@@ -1,18 +1,20 @@
-package transporttest
+package memory
 
 import (
 	"errors"
 	"testing"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 // inDevice turns f into a fake with payloads in device memory and a fault.
 func inDevice(f fake, spoil func(*faultyDevice)) fake {
 	f.properties = func(p *transport.Properties) { p.Capabilities.DeviceMemory = true }
 	f.shape = func(w transport.Worker) transport.Worker {
-		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: w.(*fakeWorker),
-			prefix: headSize}}
+		sound := w.(*fakeWorker)
+		d := &faultyDevice{deviceWorker: &deviceWorker{wholeWorker: sound,
+			prefix: sound.transport.config.HostPrefix}}
 		d.poll, d.readDevice = d.deviceWorker.Poll, d.deviceWorker.ReadDevice
 		d.post, d.flush = d.deviceWorker.Post, d.deviceWorker.Flush
 		spoil(d)
@@ -118,7 +120,7 @@ var deviceFakes = []fake{
 
 func TestDeviceConforms(t *testing.T) {
 	d := &Device{}
-	Run(t, Suite{Driver: d, Kill: d.Kill})
+	transporttest.Run(t, transporttest.Suite{Driver: d, Kill: d.Kill})
 	d = &Device{Sends: true}
-	Run(t, Suite{Driver: d, Kill: d.Kill})
+	transporttest.Run(t, transporttest.Suite{Driver: d, Kill: d.Kill})
 }

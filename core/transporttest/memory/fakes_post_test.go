@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"slices"
@@ -72,7 +72,7 @@ var postFakes = []fake{
 				if len(ops) == 0 {
 					return 0, errKind
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "reads the first op of an empty slice", clause: "post/nothing", says: "panicked",
@@ -87,12 +87,12 @@ var postFakes = []fake{
 				return len(ops), nil
 			}
 			w.flush = func() error {
-				n, err := w.memoryWorker.Post(pending)
+				n, err := w.worker.Post(pending)
 				pending = slices.Delete(pending, 0, n)
 				if err != nil {
 					return err
 				}
-				return w.memoryWorker.Flush()
+				return w.worker.Flush()
 			}
 		}},
 
@@ -108,11 +108,11 @@ var postFakes = []fake{
 		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if n < len(ops) && len(ops[n].Payload) > w.limits.MaxPayload {
 					half := ops[n]
 					half.Payload = half.Payload[:len(half.Payload)/2]
-					_, _ = w.memoryWorker.Post([]transport.Op{half})
+					_, _ = w.worker.Post([]transport.Op{half})
 				}
 				return n, err
 			}
@@ -121,7 +121,7 @@ var postFakes = []fake{
 		says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if n < len(ops) && len(ops[n].Payload) > w.limits.MaxPayload {
 					err = errKind
 				}
@@ -137,7 +137,7 @@ var postFakes = []fake{
 						return 0, w.connection(op.Peer).errs.TooLarge
 					}
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "breaks after a payload that is too large", clause: "post/too-large", says: "too large",
@@ -147,7 +147,7 @@ var postFakes = []fake{
 				if broken != nil {
 					return 0, broken
 				}
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				broken = err
 				return n, err
 			}
@@ -161,7 +161,7 @@ var postFakes = []fake{
 					if isReply(op) && used[op.Token] {
 						continue
 					}
-					n, err := w.memoryWorker.Post(ops[i : i+1])
+					n, err := w.worker.Post(ops[i : i+1])
 					if err != nil {
 						used[op.Token] = true
 					}
@@ -177,7 +177,7 @@ var postFakes = []fake{
 		says: "the error of Post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if err != nil {
 					err = errKind
 				}
@@ -197,7 +197,7 @@ var postFakes = []fake{
 			w.post = func(ops []transport.Op) (int, error) {
 				known := slices.DeleteFunc(slices.Clone(ops),
 					func(op transport.Op) bool { return w.connection(op.Peer) == nil })
-				n, err := w.memoryWorker.Post(known)
+				n, err := w.worker.Post(known)
 				return n + len(ops) - len(known), err
 			}
 		}},
@@ -215,11 +215,11 @@ var postFakes = []fake{
 		says: "no call in flight has",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if err != nil {
 					sent := ops[n]
 					sent.Kind = transport.OpCall
-					_, _ = w.memoryWorker.Post([]transport.Op{sent})
+					_, _ = w.worker.Post([]transport.Op{sent})
 				}
 				return n, err
 			}
@@ -236,14 +236,14 @@ var allocFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
 				allocate()
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "allocates in Flush", clause: "alloc/small", says: "allocations in a round",
 		worker: func(w *fakeWorker) {
 			w.flush = func() error {
 				allocate()
-				return w.memoryWorker.Flush()
+				return w.worker.Flush()
 			}
 		}},
 	{name: "allocates for each event", clause: "alloc/small", says: "allocations in a round",
@@ -259,7 +259,7 @@ var allocFakes = []fake{
 	{name: "allocates in an empty Poll", clause: "alloc/idle", says: "allocations in an idle",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(events)
+				n, err := w.worker.Poll(events)
 				if n == 0 {
 					allocate()
 				}
@@ -276,7 +276,7 @@ var allocFakes = []fake{
 	{name: "allocates the error when it refuses", clause: "alloc/refusal", says: "is refused",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if err != nil {
 					err = transport.NewOpError("memory", "post", err)
 				}

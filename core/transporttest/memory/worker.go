@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"slices"
@@ -10,17 +10,17 @@ import (
 	"transportbench/core/transport"
 )
 
-// memoryWorker is one worker of [Memory].
-type memoryWorker struct {
-	driver   *Memory
+// worker is one worker of a [Driver].
+type worker struct {
+	driver   *Driver
 	number   uint64
 	address  []byte
 	limits   transport.Limits
 	ringSize int
 
-	connections []*memoryConnection // by PeerID; nil if there is none
-	active      []*memoryConnection // in the order of Connect
-	first       int                 // index in active of the connection that Poll serves first
+	connections []*connection // by PeerID; nil if there is none
+	active      []*connection // in the order of Connect
+	first       int           // index in active of the connection that Poll serves first
 
 	gone   atomic.Bool   // closed or killed; read by the peers
 	notify chan struct{} // holds one notification
@@ -36,11 +36,11 @@ type memoryWorker struct {
 	trace []transport.Transfer // up to its capacity
 }
 
-type memoryConnection struct {
+type connection struct {
 	peer     transport.PeerID
-	remote   *memoryWorker
-	send     *memoryRing
-	receive  *memoryRing
+	remote   *worker
+	send     *ring
+	receive  *ring
 	pings    floor.PingPong
 	inFlight int
 	lost     bool // EventPeerLost was returned
@@ -49,13 +49,13 @@ type memoryConnection struct {
 }
 
 var (
-	errPostClosed  = memoryName.Error("post", transport.ErrClosed)
-	errFlushClosed = memoryName.Error("flush", transport.ErrClosed)
-	errPollClosed  = memoryName.Error("poll", transport.ErrClosed)
-	errKind        = memoryName.Error("post", transport.ErrUnsupported)
+	errPostClosed  = name.Error("post", transport.ErrClosed)
+	errFlushClosed = name.Error("flush", transport.ErrClosed)
+	errPollClosed  = name.Error("poll", transport.ErrClosed)
+	errKind        = name.Error("post", transport.ErrUnsupported)
 )
 
-func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
+func (w *worker) connection(peer transport.PeerID) *connection {
 	if uint64(peer) >= uint64(len(w.connections)) {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (w *memoryWorker) connection(peer transport.PeerID) *memoryConnection {
 
 // Post implements [transport.Worker]. It allocates the error of an op to a peer that was never
 // connected.
-func (w *memoryWorker) Post(ops []transport.Op) (int, error) {
+func (w *worker) Post(ops []transport.Op) (int, error) {
 	if w.gone.Load() {
 		return 0, errPostClosed
 	}
@@ -81,14 +81,14 @@ func (w *memoryWorker) Post(ops []transport.Op) (int, error) {
 	return len(ops), nil
 }
 
-func (w *memoryWorker) post(op *transport.Op) (taken bool, err error) {
+func (w *worker) post(op *transport.Op) (taken bool, err error) {
 	if op.Kind != transport.OpCall && op.Kind != transport.OpReply {
 		return false, errKind
 	}
 	c := w.connection(op.Peer)
 	switch {
 	case c == nil:
-		return false, memoryName.PeerError("post", op.Peer, transport.ErrPeerDown)
+		return false, name.PeerError("post", op.Peer, transport.ErrPeerDown)
 	case c.remote.gone.Load():
 		return false, c.errs.Down
 	case len(op.Payload) > w.limits.MaxPayload:
@@ -114,7 +114,7 @@ func (w *memoryWorker) post(op *transport.Op) (taken bool, err error) {
 }
 
 // Flush implements [transport.Worker].
-func (w *memoryWorker) Flush() error {
+func (w *worker) Flush() error {
 	if w.gone.Load() {
 		return errFlushClosed
 	}
@@ -128,7 +128,7 @@ func (w *memoryWorker) Flush() error {
 }
 
 // Poll implements [transport.Worker].
-func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
+func (w *worker) Poll(events []transport.Event) (int, error) {
 	if w.gone.Load() {
 		return 0, errPollClosed
 	}
@@ -157,7 +157,7 @@ func (w *memoryWorker) Poll(events []transport.Event) (int, error) {
 }
 
 // collect fills events from one connection.
-func (c *memoryConnection) collect(events []transport.Event) int {
+func (c *connection) collect(events []transport.Event) int {
 	// Load this before the ring, so that the ring has all that the peer published before it closed.
 	// Pairs with the store in die.
 	gone := c.remote.gone.Load()
@@ -181,7 +181,7 @@ func (c *memoryConnection) collect(events []transport.Event) int {
 }
 
 // ReadStats implements [transport.StatsReader].
-func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
+func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	return append(w.work.Append(dst),
 		transport.Stat{Name: "posted", Help: "ops taken by Post", Value: w.posted},
 		transport.Stat{Name: "polled", Help: "events returned by Poll", Value: w.polled},
@@ -191,14 +191,14 @@ func (w *memoryWorker) ReadStats(dst []transport.Stat) []transport.Stat {
 }
 
 // StartRecording implements [transport.Recorder].
-func (w *memoryWorker) StartRecording(r transport.Recording) {
+func (w *worker) StartRecording(r transport.Recording) {
 	w.recorded, w.recording = make([]float64, r.Parts), time.Now()
 	w.partOf = max(r.Window/time.Duration(r.Parts), 1)
 	w.trace = make([]transport.Transfer, 0, r.Transfers)
 }
 
 // ReadRecording implements [transport.Recorder].
-func (w *memoryWorker) ReadRecording() (r transport.Recorded) {
+func (w *worker) ReadRecording() (r transport.Recorded) {
 	if w.recorded != nil {
 		r.Series = []transport.Series{{Name: "polled", Help: "events returned by Poll",
 			Values: slices.Clone(w.recorded)}}

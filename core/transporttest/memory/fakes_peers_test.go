@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import "transportbench/core/transport"
 
@@ -9,7 +9,7 @@ func (w *fakeWorker) takeForLost(pretend func(transport.Op) bool) {
 			if c := w.connection(op.Peer); c != nil && c.lost && pretend(op) {
 				continue
 			}
-			if n, err := w.memoryWorker.Post(ops[i : i+1]); n == 0 {
+			if n, err := w.worker.Post(ops[i : i+1]); n == 0 {
 				return i, err
 			}
 		}
@@ -51,7 +51,7 @@ var peerFakes = []fake{
 		transport: func(t *fakeTransport) { t.close = func() error { return nil } }},
 	{name: "relies on a farewell", clause: "peers/lost-by-death", says: "EventPeerLost at",
 		hangs: true,
-		kill:  func(*fakeDriver, *memoryTransport) {}},
+		kill:  func(*fakeDriver, *endpoint) {}},
 	{name: "reports only the first lost peer", clause: "peers/each-lost", says: "EventPeerLost at",
 		hangs: true,
 		worker: func(w *fakeWorker) {
@@ -74,7 +74,7 @@ var peerFakes = []fake{
 						return 1, nil
 					}
 				}
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 		}},
 	{name: "returns an event for each failed call", clause: "peers/lost-in-flight",
@@ -88,7 +88,7 @@ var peerFakes = []fake{
 						return 1, nil
 					}
 				}
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 		}},
 	{name: "takes a reply to a lost peer", clause: "peers/lost-in-flight", says: "must refuse",
@@ -108,7 +108,7 @@ var peerFakes = []fake{
 				if lost && len(ops) > 0 {
 					return 0, w.connection(ops[0].Peer).errs.Down
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "drops calls to other peers after a loss", clause: "peers/others-go-on",

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func (w *fakeWorker) unanswered() int {
 // onShort replaces the result of a Post with a short count.
 func (w *fakeWorker) onShort(result func(ops []transport.Op, n int) (int, error)) {
 	w.post = func(ops []transport.Op) (int, error) {
-		n, err := w.memoryWorker.Post(ops)
+		n, err := w.worker.Post(ops)
 		if err == nil && n < len(ops) {
 			return result(ops, n)
 		}
@@ -78,17 +78,17 @@ var flowFakes = []fake{
 			w.post = func(ops []transport.Op) (int, error) {
 				reversed := slices.Clone(ops)
 				slices.Reverse(reversed)
-				return w.memoryWorker.Post(reversed)
+				return w.worker.Post(reversed)
 			}
 		}},
 	{name: "drops a message at the wrap", clause: "flow/wrap", says: "timed out waiting",
 		hangs: true,
 		worker: func(w *fakeWorker) {
-			w.atWrap(func(r *memoryRing, before uint64) { r.written = before })
+			w.atWrap(func(r *ring, before uint64) { r.written = before })
 		}},
 	{name: "damages a message at the wrap", clause: "flow/wrap", says: "differs at byte",
 		worker: func(w *fakeWorker) {
-			w.atWrap(func(r *memoryRing, before uint64) {
+			w.atWrap(func(r *ring, before uint64) {
 				if r.written&uint64(len(r.buf)-1) == 0 {
 					r.buf[len(r.buf)-1] ^= 0xff
 				}
@@ -145,12 +145,12 @@ var flowFakes = []fake{
 }
 
 // atWrap changes a message at the start of a ring.
-func (w *fakeWorker) atWrap(change func(r *memoryRing, before uint64)) {
+func (w *fakeWorker) atWrap(change func(r *ring, before uint64)) {
 	w.post = func(ops []transport.Op) (int, error) {
 		for i := range ops {
 			ring := w.connection(ops[i].Peer).send
 			before, size := ring.written, uint64(len(ring.buf))
-			if n, err := w.memoryWorker.Post(ops[i : i+1]); n == 0 {
+			if n, err := w.worker.Post(ops[i : i+1]); n == 0 {
 				return i, err
 			}
 			if before > 0 && (ring.written-1)/size != (before-1)/size && len(ops[i].Payload) > 0 {
@@ -165,7 +165,7 @@ var pollFakes = []fake{
 	{name: "returns a response on an idle connection", clause: "poll/idle", says: "never connected",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(events)
+				n, err := w.worker.Poll(events)
 				if n == 0 && len(events) > 0 {
 					events[0] = transport.Event{Kind: transport.EventResponse}
 					n = 1
@@ -176,7 +176,7 @@ var pollFakes = []fake{
 	{name: "fails when there is nothing", clause: "poll/idle", says: "Poll: ",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(events)
+				n, err := w.worker.Poll(events)
 				if n == 0 {
 					err = errKind
 				}
@@ -188,17 +188,17 @@ var pollFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				if len(events) == 0 {
-					_, _ = w.memoryWorker.Poll(make([]transport.Event, 1))
+					_, _ = w.worker.Poll(make([]transport.Event, 1))
 					return 0, nil
 				}
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 		}},
 	{name: "requires room for an event", clause: "poll/no-events", says: "panicked",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
 				events[0] = transport.Event{}
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 		}},
 	{name: "loses the events that do not fit", clause: "poll/one-event", says: "timed out waiting",
@@ -206,7 +206,7 @@ var pollFakes = []fake{
 		worker: func(w *fakeWorker) {
 			all := make([]transport.Event, 64)
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(all)
+				n, err := w.worker.Poll(all)
 				return copy(events, all[:n]), err
 			}
 		}},
@@ -214,7 +214,7 @@ var pollFakes = []fake{
 		worker: func(w *fakeWorker) {
 			var all [1000]transport.Event
 			w.poll = func(events []transport.Event) (int, error) {
-				n, err := w.memoryWorker.Poll(all[:len(events)])
+				n, err := w.worker.Poll(all[:len(events)])
 				return copy(events, all[:n]), err
 			}
 		}},

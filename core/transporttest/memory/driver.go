@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -14,51 +14,51 @@ import (
 	"transportbench/core/transport"
 )
 
-const memoryName = control.Name("memory")
+const name = control.Name("memory")
 
-// The limits of [Memory]. An open transport has the limits of its Config.
+// The limits of [Driver]. An open transport has the limits of its Config.
 const (
-	memoryMaxPayload = 16 << 20
-	memoryInFlight   = 1 << 16
-	memoryPeers      = 1024
+	maxPayload  = 16 << 20
+	maxInFlight = 1 << 16
+	maxPeers    = 1024
 )
 
-// Memory is a correct transport between the workers of one process, for tests of the users of a
+// Driver is a correct transport between the workers of one process, for tests of the users of a
 // transport. It is as strict as the contract allows: nothing arrives before Flush, and the memory
 // of a payload is reused after the next Poll.
 //
-// A worker of a Memory reaches only other workers of the same Memory. The zero value is ready to
+// A worker of a Driver reaches only other workers of the same Driver. The zero value is ready to
 // use.
-type Memory struct {
+type Driver struct {
 	mu      sync.Mutex
-	workers map[uint64]*memoryWorker // open workers, by number
-	links   map[linkKey]*memoryLink
+	workers map[uint64]*worker // open workers, by number
+	links   map[linkKey]*rings
 	last    uint64
 }
 
 // linkKey has the numbers of two workers, the lower one first.
 type linkKey [2]uint64
 
-// memoryLink is shared by the two ends of a connection. rings[0] carries messages from the worker
-// with the lower number to the other, rings[1] in the other direction.
-type memoryLink struct {
-	rings [2]*memoryRing
+// rings are shared by the two ends of a connection. The first carries messages from the worker
+// with the lower number to the other, the second in the other direction.
+type rings struct {
+	rings [2]*ring
 	pings [2]atomic.Uint64 // in the same directions
 }
 
-// NewMemoryDriver returns a new Memory.
-func NewMemoryDriver() *Memory { return &Memory{} }
+// NewDriver returns a new driver.
+func NewDriver() *Driver { return &Driver{} }
 
 // Info implements [transport.Driver].
-func (m *Memory) Info() transport.Info {
+func (m *Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(memoryName), Version: "1", Summary: "within one process, for tests",
+		Name: string(name), Version: "1", Summary: "within one process, for tests",
 		Choose:       "in tests of the conformance suite",
 		Groups:       []transport.Group{transport.GroupMemory},
 		Providers:    []string{"heap"},
 		Capabilities: transport.Capabilities{Ordered: true, Waits: true, TellsPeerLost: true},
-		Limits: transport.Limits{MaxPayload: memoryMaxPayload, InlineSize: inlinePayload,
-			InFlight: memoryInFlight, Peers: memoryPeers},
+		Limits: transport.Limits{MaxPayload: maxPayload, InlineSize: inlinePayload,
+			InFlight: maxInFlight, Peers: maxPeers},
 		Options: []transport.Option{{Name: "ring-size", Type: transport.TypeSize,
 			Default: "16KiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "minimum bytes of the ring in each direction; grows with the calls in flight"}},
@@ -66,37 +66,37 @@ func (m *Memory) Info() transport.Info {
 }
 
 // Open implements [transport.Driver].
-func (m *Memory) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
-	if cfg.MaxPayload > memoryMaxPayload || cfg.InFlight > memoryInFlight ||
-		cfg.Peers > memoryPeers {
-		return nil, memoryName.Error("open",
+func (m *Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
+	if cfg.MaxPayload > maxPayload || cfg.InFlight > maxInFlight ||
+		cfg.Peers > maxPeers {
+		return nil, name.Error("open",
 			fmt.Errorf("%w: the configuration exceeds the limits %+v",
 				transport.ErrUnsupported, m.Info().Limits))
 	}
-	return &memoryTransport{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
+	return &endpoint{driver: m, config: cfg, ringSize: cfg.Options.Size("ring-size")}, nil
 }
 
 // Kill is a function for Suite.Kill. It ends the rank without a farewell; ops that it posted but
 // did not flush are lost.
-func (m *Memory) Kill(t transport.Transport) {
-	for _, w := range t.(*memoryTransport).made() {
+func (m *Driver) Kill(t transport.Transport) {
+	for _, w := range t.(*endpoint).made() {
 		w.die()
 	}
 }
 
-// memoryTransport is one rank.
-type memoryTransport struct {
-	driver   *Memory
+// endpoint is one rank.
+type endpoint struct {
+	driver   *Driver
 	config   transport.Config
 	ringSize int
 
 	mu      sync.Mutex
-	workers map[int]*memoryWorker // by index
+	workers map[int]*worker // by index
 	closed  bool
 }
 
 // Properties implements [transport.Transport].
-func (t *memoryTransport) Properties() transport.Properties {
+func (t *endpoint) Properties() transport.Properties {
 	info := t.driver.Info()
 	limits := info.Limits
 	limits.MaxPayload = max(t.config.MaxPayload, inlinePayload)
@@ -106,29 +106,29 @@ func (t *memoryTransport) Properties() transport.Properties {
 }
 
 // NewWorker implements [transport.Transport].
-func (t *memoryTransport) NewWorker(index int) (transport.Worker, error) {
+func (t *endpoint) NewWorker(index int) (transport.Worker, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return nil, memoryName.Error("new worker", transport.ErrClosed)
+		return nil, name.Error("new worker", transport.ErrClosed)
 	case index < 0 || index >= t.config.Workers || t.workers[index] != nil:
-		return nil, memoryName.Error("new worker", fmt.Errorf(
+		return nil, name.Error("new worker", fmt.Errorf(
 			"%w: index %d is taken or out of range (0 to %d)", transport.ErrUnsupported, index,
 			t.config.Workers-1))
 	}
 	if t.workers == nil {
-		t.workers = map[int]*memoryWorker{}
+		t.workers = map[int]*worker{}
 	}
 	w := t.driver.newWorker(t)
 	t.workers[index] = w
 	return w, nil
 }
 
-func (t *memoryTransport) made() []*memoryWorker {
+func (t *endpoint) made() []*worker {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []*memoryWorker
+	var all []*worker
 	for _, w := range t.workers {
 		all = append(all, w)
 	}
@@ -136,7 +136,7 @@ func (t *memoryTransport) made() []*memoryWorker {
 }
 
 // Close implements [transport.Transport].
-func (t *memoryTransport) Close() error {
+func (t *endpoint) Close() error {
 	for _, w := range t.made() {
 		w.Close()
 	}
@@ -146,14 +146,14 @@ func (t *memoryTransport) Close() error {
 	return nil
 }
 
-func (m *Memory) newWorker(t *memoryTransport) *memoryWorker {
+func (m *Driver) newWorker(t *endpoint) *worker {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.workers == nil {
-		m.workers, m.links = map[uint64]*memoryWorker{}, map[linkKey]*memoryLink{}
+		m.workers, m.links = map[uint64]*worker{}, map[linkKey]*rings{}
 	}
 	m.last++
-	w := &memoryWorker{
+	w := &worker{
 		driver: m, number: m.last, limits: t.Properties().Limits, ringSize: t.ringSize,
 		address: binary.LittleEndian.AppendUint64(nil, m.last),
 		notify:  make(chan struct{}, 1),
@@ -163,11 +163,11 @@ func (m *Memory) newWorker(t *memoryTransport) *memoryWorker {
 }
 
 // Address implements [transport.Worker].
-func (w *memoryWorker) Address() []byte { return w.address }
+func (w *worker) Address() []byte { return w.address }
 
 // Connect implements [transport.Worker]. It does not block.
-func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address []byte) error {
-	refuse := func(err error) error { return memoryName.PeerError("connect", peer, err) }
+func (w *worker) Connect(_ context.Context, peer transport.PeerID, address []byte) error {
+	refuse := func(err error) error { return name.PeerError("connect", peer, err) }
 	if w.gone.Load() {
 		return refuse(transport.ErrClosed)
 	}
@@ -188,7 +188,7 @@ func (w *memoryWorker) Connect(_ context.Context, peer transport.PeerID, address
 }
 
 // link returns an open worker and its link with w.
-func (m *Memory) link(w *memoryWorker, number uint64) (*memoryWorker, *memoryLink) {
+func (m *Driver) link(w *worker, number uint64) (*worker, *rings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	remote := m.workers[number]
@@ -199,30 +199,30 @@ func (m *Memory) link(w *memoryWorker, number uint64) (*memoryWorker, *memoryLin
 	link := m.links[key]
 	if link == nil {
 		size := ringCapacity(w.ringSize, w.limits.InFlight, w.limits.MaxPayload)
-		link = &memoryLink{rings: [2]*memoryRing{newMemoryRing(size), newMemoryRing(size)}}
+		link = &rings{rings: [2]*ring{newRing(size), newRing(size)}}
 		m.links[key] = link
 	}
 	return remote, link
 }
 
-func (w *memoryWorker) attach(peer transport.PeerID, remote *memoryWorker, link *memoryLink) {
+func (w *worker) attach(peer transport.PeerID, remote *worker, link *rings) {
 	for len(w.connections) <= int(peer) {
 		w.connections = append(w.connections, nil)
 	}
-	c := &memoryConnection{peer: peer, remote: remote,
-		pings: newMemoryPings(&link.pings[1], &link.pings[0]),
+	c := &connection{peer: peer, remote: remote,
+		pings: newPings(&link.pings[1], &link.pings[0]),
 		send:  link.rings[0], receive: link.rings[1],
-		errs: memoryName.PeerErrors(peer)}
+		errs: name.PeerErrors(peer)}
 	if w.number > remote.number {
 		c.send, c.receive = c.receive, c.send
-		c.pings = newMemoryPings(&link.pings[0], &link.pings[1])
+		c.pings = newPings(&link.pings[0], &link.pings[1])
 	}
 	w.connections[peer] = c
 	w.active = append(w.active, c)
 }
 
 // die makes the peers lose the worker.
-func (w *memoryWorker) die() {
+func (w *worker) die() {
 	w.driver.mu.Lock()
 	defer w.driver.mu.Unlock()
 	delete(w.driver.workers, w.number)
@@ -238,7 +238,7 @@ func (w *memoryWorker) die() {
 }
 
 // Close implements [transport.Worker].
-func (w *memoryWorker) Close() error {
+func (w *worker) Close() error {
 	if !w.gone.Load() {
 		w.die()
 	}
@@ -246,7 +246,7 @@ func (w *memoryWorker) Close() error {
 }
 
 // Wait implements [transport.Waiter].
-func (w *memoryWorker) Wait(timeout time.Duration) error {
+func (w *worker) Wait(timeout time.Duration) error {
 	if w.timer == nil {
 		w.timer = time.NewTimer(timeout)
 	} else {
@@ -262,7 +262,7 @@ func (w *memoryWorker) Wait(timeout time.Duration) error {
 
 // Wake implements [transport.Waiter]. The notification stays in the channel until a Wait receives
 // it, so that an arrival between a Poll and a Wait is not lost.
-func (w *memoryWorker) Wake() {
+func (w *worker) Wake() {
 	select {
 	case w.notify <- struct{}{}:
 	default:
@@ -270,35 +270,35 @@ func (w *memoryWorker) Wake() {
 }
 
 // ReadPaths implements [transport.PathReader].
-func (w *memoryWorker) ReadPaths(dst []transport.Path) []transport.Path {
+func (w *worker) ReadPaths(dst []transport.Path) []transport.Path {
 	return append(dst, transport.Path{Carrier: transport.MediumMemory})
 }
 
 // Silence implements [transport.PathReader]. A peer in the same process does not fall silent.
-func (w *memoryWorker) Silence(transport.PeerID) error { return nil }
+func (w *worker) Silence(transport.PeerID) error { return nil }
 
-// memoryPings is the [floor.Medium] of a connection: one word for each direction.
-type memoryPings struct{ in, out *atomic.Uint64 }
+// pings is the [floor.Medium] of a connection: one word for each direction.
+type pings struct{ in, out *atomic.Uint64 }
 
-func newMemoryPings(in, out *atomic.Uint64) floor.PingPong {
-	return floor.PingPong{Name: "goroutine ping-pong", Medium: memoryPings{in, out}}
+func newPings(in, out *atomic.Uint64) floor.PingPong {
+	return floor.PingPong{Name: "goroutine ping-pong", Medium: pings{in, out}}
 }
 
-func (p memoryPings) Post(number uint64) error {
+func (p pings) Post(number uint64) error {
 	p.out.Store(number)
 	return nil
 }
 
-func (p memoryPings) Take() (number uint64, ok bool, err error) {
+func (p pings) Take() (number uint64, ok bool, err error) {
 	runtime.Gosched() // the other side may be a goroutine of the same thread
 	return p.in.Load(), true, nil
 }
 
 // Probe implements [transport.Prober].
-func (w *memoryWorker) Probe(ctx context.Context, peer transport.PeerID,
+func (w *worker) Probe(ctx context.Context, peer transport.PeerID,
 	probe transport.Probe) (transport.Floor, error) {
 	c := w.connection(peer)
-	return memoryName.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(),
+	return name.Probe(peer, w.gone.Load(), c != nil && !c.remote.gone.Load(),
 		func() (transport.Floor, error) {
 			if probe.Kind != transport.ProbeMedium {
 				return transport.Floor{}, transport.ErrUnsupported

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"testing"
@@ -6,26 +6,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
 func TestMemory(t *testing.T) {
 	for _, size := range []string{"4KiB", "1MiB"} {
 		t.Run(size, func(t *testing.T) {
-			m := NewMemoryDriver()
-			Run(t, Suite{Driver: m, Options: map[string]string{"ring-size": size}, Kill: m.Kill})
+			m := NewDriver()
+			transporttest.Run(t, transporttest.Suite{Driver: m, Options: map[string]string{"ring-size": size}, Kill: m.Kill})
 		})
 	}
 }
 
 func TestMemoryWithDefaults(t *testing.T) {
-	Run(t, Suite{Driver: &Memory{}, MaxPayload: 1 << 20, InFlight: 100})
+	transporttest.Run(t, transporttest.Suite{Driver: &Driver{}, MaxPayload: 1 << 20, InFlight: 100})
 }
 
 func TestMemoryRefusesWhatItCannotDo(t *testing.T) {
-	m := NewMemoryDriver()
+	m := NewDriver()
 	options, err := transport.ParseOptions(m.Info().Options, nil)
 	require.NoError(t, err)
-	_, err = m.Open(t.Context(), transport.Config{MaxPayload: memoryMaxPayload + 1,
+	_, err = m.Open(t.Context(), transport.Config{MaxPayload: maxPayload + 1,
 		Options: options})
 	require.ErrorIs(t, err, transport.ErrUnsupported)
 

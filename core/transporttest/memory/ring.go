@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"encoding/binary"
@@ -16,8 +16,8 @@ const (
 	inlinePayload = ringUnit - ringHeader
 )
 
-// memoryRing has one producer and one consumer. Positions count bytes and never wrap.
-type memoryRing struct {
+// ring has one producer and one consumer. Positions count bytes and never wrap.
+type ring struct {
 	buf  []byte
 	head atomic.Uint64 // bytes below are published; the store in publish pairs with the load in pop
 	tail atomic.Uint64 // bytes below are free; the store in release pairs with the load in push
@@ -26,7 +26,7 @@ type memoryRing struct {
 	consumed uint64 // consumer only: end of the popped messages
 }
 
-func newMemoryRing(capacity int) *memoryRing { return &memoryRing{buf: make([]byte, capacity)} }
+func newRing(capacity int) *ring { return &ring{buf: make([]byte, capacity)} }
 
 func ringSpace(payload int) int {
 	return (ringHeader + payload + ringUnit - 1) / ringUnit * ringUnit
@@ -42,7 +42,7 @@ func ringCapacity(least, inFlight, maxPayload int) int {
 }
 
 // push appends a message, which publish makes visible, and returns false if there is no room.
-func (r *memoryRing) push(kind transport.EventKind, token transport.Token, payload []byte) bool {
+func (r *ring) push(kind transport.EventKind, token transport.Token, payload []byte) bool {
 	need := uint64(ringSpace(len(payload)))
 	offset := r.written & uint64(len(r.buf)-1)
 	rest := uint64(len(r.buf)) - offset
@@ -70,7 +70,7 @@ func writeHeader(b []byte, kind transport.EventKind, token transport.Token, size
 }
 
 // publish makes the pushed messages visible and reports whether there were any.
-func (r *memoryRing) publish() bool {
+func (r *ring) publish() bool {
 	if r.head.Load() == r.written {
 		return false
 	}
@@ -79,7 +79,7 @@ func (r *memoryRing) publish() bool {
 }
 
 // pop returns the next published message. Its payload is valid until release.
-func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, payload []byte,
+func (r *ring) pop() (kind transport.EventKind, token transport.Token, payload []byte,
 	ok bool) {
 	head := r.head.Load()
 	for r.consumed < head {
@@ -100,4 +100,4 @@ func (r *memoryRing) pop() (kind transport.EventKind, token transport.Token, pay
 }
 
 // release frees the popped messages.
-func (r *memoryRing) release() { r.tail.Store(r.consumed) }
+func (r *ring) release() { r.tail.Store(r.consumed) }

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import "transportbench/core/transport"
 
@@ -87,4 +87,10 @@ func (p *poisoner) Poll(events []transport.Event) (int, error) {
 		}
 	}
 	return n, err
+}
+
+func overwrite(payload []byte) {
+	for i := range payload {
+		payload[i] = poison
+	}
 }

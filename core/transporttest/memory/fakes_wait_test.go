@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -53,7 +53,7 @@ var waitFakes = []fake{
 			}
 			w.wake = func() {
 				if waiting.Load() {
-					w.memoryWorker.Wake()
+					w.worker.Wake()
 				}
 			}
 		}},
@@ -67,7 +67,7 @@ var waitFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.wait = w.blockUntilReleased
 			w.close = func() error {
-				err := w.memoryWorker.Close()
+				err := w.worker.Close()
 				for _, c := range w.active {
 					select {
 					case <-c.remote.notify:
@@ -95,7 +95,7 @@ func (w *fakeWorker) countWork(change func(*control.Work)) {
 		own := w.work
 		defer func() { w.work = own }()
 		change(&w.work)
-		return w.memoryWorker.ReadStats(dst)
+		return w.worker.ReadStats(dst)
 	}
 }
 
@@ -103,7 +103,7 @@ var optionalFakes = []fake{
 	{name: "has a counter without help", clause: "stats/names", says: "the help of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
-				dst = w.memoryWorker.ReadStats(dst)
+				dst = w.worker.ReadStats(dst)
 				dst[len(dst)-1].Help = ""
 				return dst
 			}
@@ -111,7 +111,7 @@ var optionalFakes = []fake{
 	{name: "renames its counters", clause: "stats/names", says: "the name of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
-				dst = w.memoryWorker.ReadStats(dst)
+				dst = w.worker.ReadStats(dst)
 				dst[len(dst)-1].Name = fmt.Sprint(w.posted)
 				return dst
 			}
@@ -120,14 +120,14 @@ var optionalFakes = []fake{
 		says: "the argument of ReadStats",
 		worker: func(w *fakeWorker) {
 			w.readStats = func([]transport.Stat) []transport.Stat {
-				return w.memoryWorker.ReadStats(nil)
+				return w.worker.ReadStats(nil)
 			}
 		}},
 	{name: "resets its counters at each reading", clause: "stats/grow",
 		says: "the value of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
-				dst = w.memoryWorker.ReadStats(dst)
+				dst = w.worker.ReadStats(dst)
 				w.posted, w.polled = 0, 0
 				return dst
 			}
@@ -167,7 +167,7 @@ var optionalFakes = []fake{
 	{name: "counts threads as a total", clause: "stats/work", says: "is a level",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
-				dst = w.memoryWorker.ReadStats(dst)
+				dst = w.worker.ReadStats(dst)
 				for i := range dst {
 					dst[i].Level = false
 				}
@@ -178,7 +178,7 @@ var optionalFakes = []fake{
 		says: "the meaning of counter",
 		worker: func(w *fakeWorker) {
 			w.readStats = func(dst []transport.Stat) []transport.Stat {
-				dst = w.memoryWorker.ReadStats(dst)
+				dst = w.worker.ReadStats(dst)
 				dst[len(dst)-1].Means = "trouble"
 				return dst
 			}
@@ -248,7 +248,7 @@ var optionalFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
 				transport.Floor, error) {
-				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
+				floor, err := w.worker.Probe(ctx, peer, probe)
 				floor.Samples = 0
 				return floor, err
 			}
@@ -258,7 +258,7 @@ var optionalFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
 				transport.Floor, error) {
-				floor, err := w.memoryWorker.Probe(ctx, peer, probe)
+				floor, err := w.worker.Probe(ctx, peer, probe)
 				floor.RoundTrip++
 				return floor, err
 			}
@@ -277,7 +277,7 @@ var optionalFakes = []fake{
 		worker: func(w *fakeWorker) {
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
 				transport.Floor, error) {
-				floor, _ := w.memoryWorker.Probe(ctx, peer, probe)
+				floor, _ := w.worker.Probe(ctx, peer, probe)
 				return floor, nil
 			}
 		}},
@@ -298,7 +298,7 @@ var optionalFakes = []fake{
 				if probe.Kind != transport.ProbeMedium {
 					return transport.Floor{}, context.Canceled
 				}
-				return w.memoryWorker.Probe(ctx, peer, probe)
+				return w.worker.Probe(ctx, peer, probe)
 			}
 		}},
 	{name: "leaks a credit for each probe", clause: "probe/then-calls",
@@ -307,7 +307,7 @@ var optionalFakes = []fake{
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
 				transport.Floor, error) {
 				w.limits.InFlight--
-				return w.memoryWorker.Probe(ctx, peer, probe)
+				return w.worker.Probe(ctx, peer, probe)
 			}
 		}},
 	{name: "treats the numbers of a probe as messages", clause: "probe/then-calls",
@@ -317,7 +317,7 @@ var optionalFakes = []fake{
 			w.probe = func(ctx context.Context, peer transport.PeerID, probe transport.Probe) (
 				transport.Floor, error) {
 				numbers++
-				return w.memoryWorker.Probe(ctx, peer, probe)
+				return w.worker.Probe(ctx, peer, probe)
 			}
 			w.poll = func(events []transport.Event) (int, error) {
 				if numbers > 0 && len(events) > 0 {
@@ -326,7 +326,7 @@ var optionalFakes = []fake{
 						Token: ^transport.Token(0)}
 					return 1, nil
 				}
-				return w.memoryWorker.Poll(events)
+				return w.worker.Poll(events)
 			}
 		}},
 }
@@ -334,7 +334,7 @@ var optionalFakes = []fake{
 // editRecording changes what was recorded.
 func (w *fakeWorker) editRecording(edit func(*transport.Recorded)) {
 	w.recorded = func() transport.Recorded {
-		r := w.memoryWorker.ReadRecording()
+		r := w.worker.ReadRecording()
 		edit(&r)
 		return r
 	}

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -13,7 +13,7 @@ var closeFakes = []fake{
 			done := make(chan struct{})
 			w.close = func() error {
 				close(done)
-				return w.memoryWorker.Close()
+				return w.worker.Close()
 			}
 		}},
 	{name: "refuses the second Close", clause: "close/twice", says: "Close: ",
@@ -22,7 +22,7 @@ var closeFakes = []fake{
 				if w.gone.Load() {
 					return transport.NewOpError("memory", "close", transport.ErrClosed)
 				}
-				return w.memoryWorker.Close()
+				return w.worker.Close()
 			}
 		}},
 	{name: "waits in Close for its responses", clause: "close/in-flight", says: "did not return",
@@ -34,7 +34,7 @@ var closeFakes = []fake{
 						w.driver.hang()
 					}
 				}
-				return w.memoryWorker.Close()
+				return w.worker.Close()
 			}
 		}},
 	{name: "does not close with open workers", clause: "close/transport",
@@ -46,7 +46,7 @@ var closeFakes = []fake{
 						return errFault
 					}
 				}
-				return t.memoryTransport.Close()
+				return t.endpoint.Close()
 			}
 		}},
 	{name: "waits in Transport.Close for its peers", clause: "close/transport",
@@ -58,7 +58,7 @@ var closeFakes = []fake{
 						t.driver.hang()
 					}
 				}
-				return t.memoryTransport.Close()
+				return t.endpoint.Close()
 			}
 		}},
 	{name: "takes ops after Close", clause: "close/refuses", says: "Post after Close",
@@ -67,20 +67,20 @@ var closeFakes = []fake{
 				if w.gone.Load() {
 					return len(ops) - 1, nil
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "flushes after Close", clause: "close/refuses", says: "Flush after Close",
 		worker: func(w *fakeWorker) {
 			w.flush = func() error {
-				w.memoryWorker.Flush()
+				w.worker.Flush()
 				return nil
 			}
 		}},
 	{name: "polls nothing after Close", clause: "close/refuses", says: "Poll after Close",
 		worker: func(w *fakeWorker) {
 			w.poll = func(events []transport.Event) (int, error) {
-				n, _ := w.memoryWorker.Poll(events)
+				n, _ := w.worker.Poll(events)
 				return n, nil
 			}
 		}},
@@ -90,7 +90,7 @@ var closeFakes = []fake{
 				if w.gone.Load() {
 					return nil
 				}
-				return w.memoryWorker.Connect(ctx, peer, address)
+				return w.worker.Connect(ctx, peer, address)
 			}
 		}},
 	{name: "leaves its workers open", clause: "close/transport-refuses", says: "Post after Close",
@@ -99,9 +99,9 @@ var closeFakes = []fake{
 		says: "NewWorker after Close",
 		transport: func(t *fakeTransport) {
 			t.newWorker = func(index int) (transport.Worker, error) {
-				w, err := t.memoryTransport.NewWorker(index)
+				w, err := t.endpoint.NewWorker(index)
 				if err != nil {
-					w, err = t.driver.newWorker(t.memoryTransport), nil
+					w, err = t.driver.newWorker(t.endpoint), nil
 				}
 				return w, err
 			}
@@ -129,14 +129,14 @@ var closeFakes = []fake{
 	{name: "returns bare errors", clause: "errors/op-error", says: "the error of post",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				return n, errors.Unwrap(err)
 			}
 		}},
 	{name: "names the wrong peer", clause: "errors/op-error", says: "OpError.Peer",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if err != nil {
 					err = transport.NewOpError("memory", "post", err)
 				}
@@ -146,7 +146,7 @@ var closeFakes = []fake{
 	{name: "leaves its name out of errors", clause: "errors/op-error", says: "OpError.Transport",
 		worker: func(w *fakeWorker) {
 			w.post = func(ops []transport.Op) (int, error) {
-				n, err := w.memoryWorker.Post(ops)
+				n, err := w.worker.Post(ops)
 				if err != nil {
 					err = &transport.OpError{Transport: "ring", Op: "post", Peer: ops[n].Peer,
 						Err: err}

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 // overwrites the oldest.
 const deviceSlots = 256
 
-// Device is [Memory] with payloads that stay in device memory: only their first Config.HostPrefix
+// Device is [Driver] with payloads that stay in device memory: only their first Config.HostPrefix
 // bytes are in host memory, and the whole is read through [transport.DeviceWorker].
 type Device struct {
-	Memory
+	Driver
 	// Damage, if set, may change each payload in device memory. The threads of all workers call it.
 	Damage func(payload []byte)
 	// Sends declares [transport.Capabilities.DeviceSend].
@@ -22,46 +22,46 @@ type Device struct {
 
 // Info implements [transport.Driver].
 func (d *Device) Info() transport.Info {
-	info := d.Memory.Info()
+	info := d.Driver.Info()
 	info.Capabilities.DeviceMemory, info.Capabilities.DeviceSend = true, d.Sends
 	return info
 }
 
 // Open implements [transport.Driver].
 func (d *Device) Open(ctx context.Context, cfg transport.Config) (transport.Transport, error) {
-	t, err := d.Memory.Open(ctx, cfg)
+	t, err := d.Driver.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &deviceTransport{t.(*memoryTransport), d}, nil
+	return &deviceTransport{t.(*endpoint), d}, nil
 }
 
-// Kill is a function for Suite.Kill, like [Memory.Kill].
-func (d *Device) Kill(t transport.Transport) { d.Memory.Kill(t.(*deviceTransport).memoryTransport) }
+// Kill is a function for Suite.Kill, like [Driver.Kill].
+func (d *Device) Kill(t transport.Transport) { d.Driver.Kill(t.(*deviceTransport).endpoint) }
 
 type deviceTransport struct {
-	*memoryTransport
+	*endpoint
 	device *Device
 }
 
 // Properties implements [transport.Transport].
 func (t *deviceTransport) Properties() transport.Properties {
-	p := t.memoryTransport.Properties()
+	p := t.endpoint.Properties()
 	p.Capabilities.DeviceMemory, p.Capabilities.DeviceSend = true, t.device.Sends
 	return p
 }
 
 // NewWorker implements [transport.Transport].
 func (t *deviceTransport) NewWorker(index int) (transport.Worker, error) {
-	w, err := t.memoryTransport.NewWorker(index)
+	w, err := t.endpoint.NewWorker(index)
 	if err != nil {
 		return nil, err
 	}
-	return &deviceWorker{wholeWorker: w.(*memoryWorker), prefix: t.config.HostPrefix,
+	return &deviceWorker{wholeWorker: w.(*worker), prefix: t.config.HostPrefix,
 		damage: t.device.Damage}, nil
 }
 
-// wholeWorker has the methods of a worker of Memory.
+// wholeWorker has the methods of a worker of Driver.
 type wholeWorker interface {
 	transport.Worker
 	transport.Waiter

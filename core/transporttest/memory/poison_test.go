@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"transportbench/core/transport"
 )
 
-// openPair opens two connected workers on a new Memory.
+// openPair opens two connected workers on a new Driver.
 func openPair(t *testing.T) (a, b transport.Worker) {
-	m := NewMemoryDriver()
+	m := NewDriver()
 	options, err := transport.ParseOptions(m.Info().Options, nil)
 	require.NoError(t, err)
 	var workers []transport.Worker
@@ -66,7 +66,7 @@ func TestPoisonOverwritesAtNextPoll(t *testing.T) {
 // TestPoisonKeepsOptionalInterfaces tries all combinations of the interfaces.
 func TestPoisonKeepsOptionalInterfaces(t *testing.T) {
 	a, _ := openPair(t)
-	sound := a.(*memoryWorker)
+	sound := a.(*worker)
 	type (
 		plain  struct{ transport.Worker }
 		waits  = transport.Waiter

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/transport"
+	"transportbench/core/transporttest"
 )
 
-// fake is a Memory with one fault. The functions that are set make the fault: each changes the
+// fake is a Driver with one fault. The functions that are set make the fault: each changes the
 // correct value that it gets.
 type fake struct {
 	name   string
@@ -27,13 +28,13 @@ type fake struct {
 	transport  func(*fakeTransport)
 	worker     func(*fakeWorker)
 	shape      func(transport.Worker) transport.Worker // wraps the worker that NewWorker returns
-	kill       func(*fakeDriver, *memoryTransport)
+	kill       func(*fakeDriver, *endpoint)
 	// names of microbenchmarks; all of them run whether wanted or not
 	micro func(*fakeDriver) []string
 }
 
 type fakeDriver struct {
-	*Memory
+	*Driver
 	fake     *fake
 	released chan struct{} // closed at the end of the test; faults that hang wait for it
 
@@ -46,7 +47,7 @@ type fakeDriver struct {
 }
 
 func (f *fake) driver(t *testing.T) *fakeDriver {
-	d := &fakeDriver{Memory: NewMemoryDriver(), fake: f, released: make(chan struct{})}
+	d := &fakeDriver{Driver: NewDriver(), fake: f, released: make(chan struct{})}
 	t.Cleanup(func() {
 		close(d.released)
 		d.mu.Lock()
@@ -58,20 +59,20 @@ func (f *fake) driver(t *testing.T) *fakeDriver {
 	return d
 }
 
-func (f *fake) suite(t *testing.T) *Suite {
+func (f *fake) suite(t *testing.T) *transporttest.Suite {
 	d := f.driver(t)
-	return &Suite{Driver: d, Kill: func(t transport.Transport) {
-		sound := t.(*fakeTransport).memoryTransport
+	return &transporttest.Suite{Driver: d, Kill: func(t transport.Transport) {
+		sound := t.(*fakeTransport).endpoint
 		if f.kill != nil {
 			f.kill(d, sound)
 			return
 		}
-		d.Memory.Kill(sound)
+		d.Driver.Kill(sound)
 	}}
 }
 
 func (d *fakeDriver) Info() transport.Info {
-	info := d.Memory.Info()
+	info := d.Driver.Info()
 	if d.fake.info != nil {
 		d.fake.info(d, &info)
 	}
@@ -109,12 +110,12 @@ func (d *fakeDriver) Open(ctx context.Context, cfg transport.Config) (transport.
 			return nil, err
 		}
 	}
-	sound, err := d.Memory.Open(ctx, cfg)
+	sound, err := d.Driver.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	t := &fakeTransport{memoryTransport: sound.(*memoryTransport), driver: d}
-	t.newWorker, t.close = t.memoryTransport.NewWorker, t.memoryTransport.Close
+	t := &fakeTransport{endpoint: sound.(*endpoint), driver: d}
+	t.newWorker, t.close = t.endpoint.NewWorker, t.endpoint.Close
 	if d.fake.transport != nil {
 		d.fake.transport(t)
 	}
@@ -125,14 +126,14 @@ func (d *fakeDriver) Open(ctx context.Context, cfg transport.Config) (transport.
 }
 
 type fakeTransport struct {
-	*memoryTransport
+	*endpoint
 	driver    *fakeDriver
 	newWorker func(int) (transport.Worker, error)
 	close     func() error
 }
 
 func (t *fakeTransport) Properties() transport.Properties {
-	p := t.memoryTransport.Properties()
+	p := t.endpoint.Properties()
 	if t.driver.fake.properties != nil {
 		t.driver.fake.properties(&p)
 	}
@@ -144,8 +145,8 @@ func (t *fakeTransport) NewWorker(index int) (transport.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := sound.(*memoryWorker)
-	w := &fakeWorker{memoryWorker: m, driver: t.driver, transport: t, index: index,
+	m := sound.(*worker)
+	w := &fakeWorker{worker: m, driver: t.driver, transport: t, index: index,
 		address: m.Address, connect: m.Connect, post: m.Post, flush: m.Flush, poll: m.Poll,
 		close: m.Close, wait: m.Wait, wake: m.Wake, probe: m.Probe, readStats: m.ReadStats,
 		readPaths: m.ReadPaths, silence: m.Silence, recorded: m.ReadRecording}
@@ -165,7 +166,7 @@ func (t *fakeTransport) Close() error { return t.close() }
 
 // fakeWorker has every method of a worker in a field.
 type fakeWorker struct {
-	*memoryWorker
+	*worker
 	driver    *fakeDriver
 	transport *fakeTransport
 	index     int
@@ -257,14 +258,7 @@ func (d *fakeDriver) hang() { <-d.released }
 var fakeLimits = []time.Duration{500 * time.Millisecond, 10 * time.Second, time.Minute}
 
 // caught returns nil if the clause fails for the expected reason.
-func (f *fake) caught(t *testing.T, c clause) (err error) {
-	tr, err := survey(f.suite(t))
-	if err != nil {
-		return fmt.Errorf("surveying the fake: %w", err)
-	}
-	if missing := c.missing(tr); missing != "" {
-		return fmt.Errorf("the clause would not run: the fake lacks %s", missing)
-	}
+func (f *fake) caught(t *testing.T) (err error) {
 	limits := fakeLimits
 	if !f.hangs {
 		limits = limits[1:]
@@ -272,45 +266,48 @@ func (f *fake) caught(t *testing.T, c clause) (err error) {
 	for _, limit := range limits {
 		s := f.suite(t)
 		s.Timeout = limit
-		failed, lines := try(s, tr, c)
-		report := strings.Join(lines, "\n")
+		failed, report, runErr := transporttest.RunClause(*s, f.clause)
 		switch {
+		case runErr != nil:
+			return runErr
 		case !failed:
-			return fmt.Errorf("%s passes a transport that %s", c.name, f.name)
+			return fmt.Errorf("%s passes a transport that %s", f.clause, f.name)
 		case strings.Contains(report, f.says):
 			return nil
 		}
-		err = fmt.Errorf("%s fails, but does not say %q:\n%s", c.name, f.says, report)
+		err = fmt.Errorf("%s fails, but does not say %q:\n%s", f.clause, f.says, report)
 	}
 	return err
 }
 
-// itsClause returns the clause that must catch the fault.
-func (f *fake) itsClause(t *testing.T) clause {
-	c, err := clauseNamed(f.clause)
-	require.NoError(t, err)
-	return c
+// alone has the clauses that measure the whole process.
+func alone() map[string]bool {
+	alone := map[string]bool{}
+	for _, c := range transporttest.Clauses() {
+		alone[c.Name] = c.Alone
+	}
+	return alone
 }
 
 // TestFakesAreCaught tries several fakes concurrently, because slow ones mostly wait for a time
 // limit.
 func TestFakesAreCaught(t *testing.T) {
-	list := fakes()
+	list, alone := fakes(), alone()
 	results := make([]error, len(list))
 	running := make(chan struct{}, 4)
 	var all sync.WaitGroup
 	for i, f := range list {
-		if c := f.itsClause(t); !c.alone {
+		if !alone[f.clause] {
 			all.Go(func() {
 				running <- struct{}{}
 				defer func() { <-running }()
-				results[i] = f.caught(t, c)
+				results[i] = f.caught(t)
 			})
 		}
 	}
 	all.Wait()
 	for i, f := range list {
-		if !f.itsClause(t).alone {
+		if !alone[f.clause] {
 			t.Run(f.clause+" "+f.name, func(t *testing.T) { require.NoError(t, results[i]) })
 		}
 	}
@@ -318,9 +315,10 @@ func TestFakesAreCaught(t *testing.T) {
 
 // TestFakesAreCaughtAlone tries the clauses that measure the whole process.
 func TestFakesAreCaughtAlone(t *testing.T) {
+	alone := alone()
 	for _, f := range fakes() {
-		if c := f.itsClause(t); c.alone {
-			t.Run(c.name+" "+f.name, func(t *testing.T) { require.NoError(t, f.caught(t, c)) })
+		if alone[f.clause] {
+			t.Run(f.clause+" "+f.name, func(t *testing.T) { require.NoError(t, f.caught(t)) })
 		}
 	}
 }
@@ -334,21 +332,21 @@ func TestEveryClauseCatchesAFake(t *testing.T) {
 		caught[f.clause] = true
 	}
 	seen := map[string]bool{}
-	for _, c := range clauses() {
-		require.True(t, caught[c.name], "no fake fails %s", c.name)
-		require.False(t, seen[c.name], "two clauses are called %s", c.name)
-		require.NotEmpty(t, c.says, c.name)
-		seen[c.name] = true
+	for _, c := range transporttest.Clauses() {
+		require.True(t, caught[c.Name], "no fake fails %s", c.Name)
+		require.False(t, seen[c.Name], "two clauses are called %s", c.Name)
+		require.NotEmpty(t, c.Says, c.Name)
+		seen[c.Name] = true
 	}
 }
 
 // TestFakeWithoutFault checks that the clauses catch the faults, not the fake.
 func TestFakeWithoutFault(t *testing.T) {
-	Run(t, *(&fake{}).suite(t))
+	transporttest.Run(t, *(&fake{}).suite(t))
 }
 
 func TestPoisonConforms(t *testing.T) {
-	Run(t, *(&fake{shape: Poison}).suite(t))
+	transporttest.Run(t, *(&fake{shape: Poison}).suite(t))
 }
 
 // TestWithoutOptionalParts runs the clauses that remain if nothing optional is declared.
@@ -368,5 +366,5 @@ func TestWithoutOptionalParts(t *testing.T) {
 		},
 		shape: func(w transport.Worker) transport.Worker { return struct{ transport.Worker }{w} },
 	}
-	Run(t, *bare.suite(t))
+	transporttest.Run(t, *bare.suite(t))
 }

@@ -1,4 +1,4 @@
-package transporttest
+package memory
 
 import (
 	"context"
@@ -66,13 +66,13 @@ var openFakes = []fake{
 		transport: func(t *fakeTransport) {
 			t.close = func() error {
 				for _, other := range t.driver.transports {
-					other.memoryTransport.Close()
+					other.endpoint.Close()
 				}
 				return nil
 			}
 		}},
 	{name: "opens only once in a process", clause: "open/twice", says: "Open of rank 1",
-		open: failAfter(1)},
+		open: failAfter(2)},
 	{name: "can be opened 64 times", clause: "open/again", says: "Open of rank",
 		open: failAfter(64)},
 	{name: "opens another provider", clause: "open/properties", says: "Properties.Provider",
@@ -148,7 +148,7 @@ var openFakes = []fake{
 					return nil, errFault
 				}
 				next++
-				return t.memoryTransport.NewWorker(index)
+				return t.endpoint.NewWorker(index)
 			}
 		}},
 	{name: "has one address for all workers", clause: "open/worker-indices",
@@ -160,14 +160,15 @@ var openFakes = []fake{
 			calls := byte(0)
 			w.address = func() []byte {
 				calls++
-				return append(slices.Clone(w.memoryWorker.Address()), calls)
+				return append(slices.Clone(w.worker.Address()), calls)
 			}
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
-				return w.memoryWorker.Connect(ctx, peer, address[:8])
+				return w.worker.Connect(ctx, peer, address[:8])
 			}
 		}},
 }
 
+// failAfter fails to open after a number of openings, of which one is the survey of the suite.
 func failAfter(openings int) func(*fakeDriver) error {
 	return func(d *fakeDriver) error {
 		d.mu.Lock()
@@ -180,7 +181,7 @@ func failAfter(openings int) func(*fakeDriver) error {
 }
 
 // discard drops the messages that have arrived on a connection.
-func (c *memoryConnection) discard() {
+func (c *connection) discard() {
 	for {
 		if _, _, _, ok := c.receive.pop(); !ok {
 			c.receive.release()
@@ -194,7 +195,7 @@ func (w *fakeWorker) isConnected(number uint64) bool {
 	for _, other := range w.driver.workers {
 		if other.number == number {
 			for _, c := range other.active {
-				if c.remote == w.memoryWorker {
+				if c.remote == w.worker {
 					return true
 				}
 			}
@@ -212,7 +213,7 @@ var connectFakes = []fake{
 				if number < w.number && !w.isConnected(number) {
 					return errFault
 				}
-				return w.memoryWorker.Connect(ctx, peer, address)
+				return w.worker.Connect(ctx, peer, address)
 			}
 		}},
 	{name: "requires the younger worker to connect first", clause: "connect/either-order",
@@ -223,7 +224,7 @@ var connectFakes = []fake{
 				if number > w.number && !w.isConnected(number) {
 					return errFault
 				}
-				return w.memoryWorker.Connect(ctx, peer, address)
+				return w.worker.Connect(ctx, peer, address)
 			}
 		}},
 	{name: "waits for the peer to connect", clause: "connect/does-not-wait", says: "did not return",
@@ -233,14 +234,14 @@ var connectFakes = []fake{
 				if !w.isConnected(binary.LittleEndian.Uint64(address)) {
 					w.driver.hang()
 				}
-				return w.memoryWorker.Connect(ctx, peer, address)
+				return w.worker.Connect(ctx, peer, address)
 			}
 		}},
 	{name: "drops messages from before Connect", clause: "connect/call-before-peer",
 		says: "the responses to all calls", hangs: true,
 		worker: func(w *fakeWorker) {
 			w.connect = func(ctx context.Context, peer transport.PeerID, address []byte) error {
-				err := w.memoryWorker.Connect(ctx, peer, address)
+				err := w.worker.Connect(ctx, peer, address)
 				w.connection(peer).discard()
 				return err
 			}
@@ -252,7 +253,7 @@ var connectFakes = []fake{
 				if !w.isConnected(w.connection(ops[0].Peer).remote.number) {
 					return 0, w.connection(ops[0].Peer).errs.Down
 				}
-				return w.memoryWorker.Post(ops)
+				return w.worker.Post(ops)
 			}
 		}},
 	{name: "drops all connections' messages in Connect", clause: "connect/late",
@@ -262,7 +263,7 @@ var connectFakes = []fake{
 				for _, c := range w.active {
 					c.discard()
 				}
-				return w.memoryWorker.Connect(ctx, peer, address)
+				return w.worker.Connect(ctx, peer, address)
 			}
 		}},
 	{name: "numbers peers in the order of Connect", clause: "connect/numbers", says: "peer",
