@@ -68,7 +68,7 @@ report find it.
 	flags.BoolVar(&f.quick, "quick", false, "measure less, in under two minutes")
 	flags.BoolVar(&f.resume, "resume", false, "continue the calibration in --out")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the experiments and the expected time only")
-	cmd.AddCommand(calibrateShowCommand(a))
+	cmd.AddCommand(calibrateShowCommand(a), calibratePairsCommand(a))
 	return cmd
 }
 

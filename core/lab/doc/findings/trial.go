@@ -1,0 +1,39 @@
+package findings
+
+import (
+	"fmt"
+
+	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/compare/trial"
+	"transportbench/core/lab/store/format"
+)
+
+// Trial returns how often comparisons of equal sets err, and how often they find a change.
+func Trial(t *trial.Trial) *doc.Doc {
+	out := new(doc.Doc)
+	rows := doc.NewTable("metric", ">machine moved", ">at most", ">transports within", ">withheld",
+		">false tests", ">unadjusted", ">found "+format.Share(t.Injected))
+	for _, m := range t.Metrics {
+		rows.Row(m.Metric, format.Share(m.Machine[1]), format.Share(m.Machine[3]),
+			format.Share(m.Spread), rate(m.Withheld), rate(m.False), rate(m.Unadjusted),
+			rate(m.Found))
+	}
+	out.Add(rows)
+	out.Gap()
+	out.Remark("machine moved: the median over all changes, and the largest; transports within: "+
+		"the spread of the others' own changes; withheld: no verdict, because the machine moved too "+
+		"far; unadjusted: tests with p below %s before Holm's adjustment", format.Share(t.Alpha))
+	out.Remark("intervals at 95% by the jackknife over sets, because pairs share sets")
+	out.Line("%s of equal sets, alpha %s: %s of the comparisons have a false verdict; one transport "+
+		"slower by %s is found in %s", format.Count(t.Pairs, "pair"), format.Share(t.Alpha),
+		rate(t.False), format.Share(t.Injected), rate(t.Found))
+	return out
+}
+
+func rate(r trial.Rate) string {
+	if r.Count == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s to %s)", format.Share(r.Share), format.Share(r.Low),
+		format.Share(r.High))
+}

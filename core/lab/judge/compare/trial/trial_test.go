@@ -1,0 +1,105 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+// setsOf returns sets of six transports on a machine that moves between them by as much, and a
+// transport that does not follow it by own.
+func setsOf(n int, moves, own float64) (sets []*set.Set) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for s := range n {
+		one := set.New()
+		one.Source = fmt.Sprint("set ", s)
+		one.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}}}
+		level := moves * r.NormFloat64()
+		for i := range 6 {
+			c := set.Cell{Config: map[string]string{"transport": fmt.Sprint("t", i), "in_flight": "1"},
+				Status: set.Measured, Samples: map[string][]float64{}}
+			shift := 0.0
+			if i == 0 {
+				shift = own * r.NormFloat64()
+			}
+			for round := range 10 {
+				v := math.Exp(level + shift + 0.01*r.NormFloat64())
+				c.Samples[result.Throughput] = append(c.Samples[result.Throughput], 1e6/v)
+				c.Samples[result.LatencyP50] = append(c.Samples[result.LatencyP50], 1000*v)
+				c.Windows = append(c.Windows, set.Window{Launch: round, StartedAt: time.Date(2026, 1, 2,
+					s, round, i, 0, time.UTC)})
+			}
+			one.Cells = append(one.Cells, c)
+		}
+		sets = append(sets, one)
+	}
+	return sets
+}
+
+func TestTrial(t *testing.T) {
+	trial, err := Of(setsOf(8, 0.05, 0), compare.Defaults(), 0.1)
+	require.NoError(t, err)
+	require.Equal(t, 28, trial.Pairs)
+	require.LessOrEqual(t, trial.False.Share, 0.05)
+	require.Greater(t, trial.Found.Share, 0.9)
+	require.Equal(t, 28*6, trial.Found.Count)
+	require.Len(t, trial.Metrics, 2)
+	for _, m := range trial.Metrics {
+		require.Less(t, m.Machine[1], 0.12)
+		require.Greater(t, m.Machine[3], 0.05)
+		require.Zero(t, m.Withheld.Share)
+		require.LessOrEqual(t, m.Unadjusted.Low, 0.05)
+		require.Greater(t, m.Found.Share, 0.9)
+	}
+
+	wild, err := Of(setsOf(6, 1, 0), compare.Defaults(), 0.1)
+	require.NoError(t, err)
+	require.Greater(t, wild.Metrics[0].Withheld.Share, 0.5)
+	odd, err := Of(setsOf(6, 0.05, 0.3), compare.Defaults(), 0.1)
+	require.NoError(t, err)
+	require.Greater(t, odd.False.Share, 0.5, "a transport that goes its own way is a difference")
+	_, err = Of(setsOf(2, 0, 0), compare.Defaults(), 0.1)
+	require.ErrorContains(t, err, "2 sets are too few")
+}
+
+// The jackknife counts that pairs share sets: one odd set of six is in a third of the pairs.
+func TestJackknife(t *testing.T) {
+	var pairs []*pair
+	for old := range 6 {
+		for new := old + 1; new < 6; new++ {
+			pairs = append(pairs, &pair{old: old, new: new})
+		}
+	}
+	r := jackknife(6, pairs, func(p *pair) share {
+		s := share{trials: 1}
+		if p.old == 0 {
+			s.hits = 1
+		}
+		return s
+	})
+	require.InDelta(t, 1.0/3, r.Share, 1e-9)
+	require.Equal(t, 15, r.Count)
+	require.Zero(t, r.Low, "a binomial interval would begin at 0.12")
+	require.Greater(t, r.High, 0.9)
+	none := jackknife(6, pairs, func(*pair) share { return share{0, 1} })
+	require.InDelta(t, 1-math.Pow(0.025, 1.0/3), none.High, 1e-9, "of three pairs that share no set")
+	same := jackknife(6, pairs, func(*pair) share { return share{1, 2} })
+	require.Equal(t, Rate{0.5, 0.5, 0.5, 15 * 2}, same)
+}
+
+func TestSlowerLeavesTheSet(t *testing.T) {
+	s := setsOf(1, 0, 0)[0]
+	before := s.Cells[0].Samples[result.Throughput][0]
+	changed := slower(s, "t0", 0.25)
+	require.Equal(t, before, s.Cells[0].Samples[result.Throughput][0])
+	require.InDelta(t, before/1.25, changed.Cells[0].Samples[result.Throughput][0], 1e-6)
+	require.Equal(t, s.Cells[1].Samples, changed.Cells[1].Samples)
+}
