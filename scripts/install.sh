@@ -19,9 +19,21 @@ if have go && { [ "$(id -u)" -ne 0 ] || [ ! -d bin/man ]; }; then scripts/man.sh
 
 plugins=$root/lib/transportbench/plugins
 install -d "$root/bin" "$plugins" "$root"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
-# A plugin of an older version would still be found.
+# A plugin of an older version would still be found. The last ones are kept for diff and ab, which
+# compare versions on this machine.
+kept=$root/lib/transportbench/kept
+built=$(revision)
+built=${built:0:12}
+old=$kept/$(cat "$root/lib/transportbench/revision" 2>/dev/null || echo unknown)
+if [ "${old##*/}" != unknown ] && [ "${old##*/}" != "$built" ] && [ ! -d "$old" ]; then
+	install -d "$old"
+	mv "$plugins"/transport-* "$old/"
+	# shellcheck disable=SC2012 # their names are revisions
+	ls -td "$kept"/* | tail -n +4 | xargs -r rm -r
+fi
 rm -f "$plugins"/transport-*
 install -m 755 bin/plugins/transport-* "$plugins/"
+echo "$built" >"$root/lib/transportbench/revision"
 install -m 755 bin/transportbench "$root/bin/"
 install -m 644 bin/man/*.1 "$root/share/man/man1/"
 bin/transportbench completion bash >"$root/share/bash-completion/completions/transportbench"

@@ -3,10 +3,12 @@ package inspect
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"transportbench/cmd/transportbench/internal/app"
+	"transportbench/cmd/transportbench/internal/bridge"
 	"transportbench/cmd/transportbench/internal/comparison"
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/options"
@@ -20,6 +22,7 @@ import (
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/plugin/host"
 )
 
 func diffCommand(a *app.App) *cobra.Command {
@@ -36,7 +39,9 @@ windows are compared within a state only.
 
 Between sets, what at least four other transports changed by under the same load, round
 by round, counts as the machine's movement, and the rest as the transport's own. Above
-25% of movement there is no verdict; ab measures both versions in turns.
+25% of movement there is no verdict. The last lines then have the command that measures
+both versions in turns, with the old version's plugins if they were kept (make install
+keeps the last three) or can be built (scripts/old-plugins.sh REVISION).
 
 Results of different versions of the runtime, the measured loop, are compared,
 and a line says what the harness cost in each; --strict refuses them. For versions
@@ -68,7 +73,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 			}
 			return app.Takes(want, want, format.Count(want, "set")+" of results")(cmd, args)
 		},
-		RunE: a.WithSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {
+		RunE: a.WithSettings(func(cmd *cobra.Command, s *options.Settings, args []string) error {
 			if c.Format != comparison.FormatTable {
 				terminal.Verbatim(a.Stdout)
 			}
@@ -82,7 +87,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 				}
 				return rankAlong(a, c, o, args[0], along)
 			}
-			return diffSets(cmd.Context(), a, c, o, args[0], args[1])
+			return diffSets(cmd.Context(), a, c, o, args[0], args[1], s.PluginDir)
 		}),
 	}
 	c.Add(cmd.Flags())
@@ -97,7 +102,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 }
 
 func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Options,
-	oldPath, newPath string) error {
+	oldPath, newPath, pluginDir string) error {
 	old, new, err := consistency.ReadBoth(oldPath, newPath)
 	if err != nil {
 		return app.BadInput(err)
@@ -117,6 +122,11 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 		return app.BadInput(err)
 	}
 	report.FloorFrom = from
+	if report.Controlled() {
+		executable, _ := os.Executable()
+		used, _ := host.Dirs(pluginDir)
+		report.Bridge = bridge.Command(report, old, new, bridge.Kept(executable), used)
+	}
 	return comparison.Conclude(ctx, a, c, report, len(o.Thresholds) > 0)
 }
 

@@ -43,7 +43,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 		diffMeans(out, r)
 	}
 	out.Gap()
-	out.Remarks(append([]string{columnsNote}, diffNotes(r, all)...))
+	out.Remarks(append([]string{columnsNote(r)}, diffNotes(r, all)...))
 	out.Append(tables.GroupedWarnings(r.Warnings))
 	out.Line(DiffSummary(r))
 	return out
@@ -112,9 +112,14 @@ func verdictCell(v compare.Verdict) doc.Cell {
 }
 
 // columnsNote explains the columns that a reader could take for each other.
-const columnsNote = "change: of the two medians; shift: the median of all ratios of a new value " +
-	"to an old one, which interval and verdict are about; machine: how far the other transports " +
-	"moved under that load, which shift leaves out"
+func columnsNote(r *compare.Report) string {
+	text := "change: of the two medians; shift: the median of all ratios of a new value to an old " +
+		"one, which interval and verdict are about"
+	if r.Controlled() {
+		text += "; machine: how far the other transports moved under that load, which shift leaves out"
+	}
+	return text
+}
 
 // medians formats the medians of both sides, with the name of the state that they are in.
 func medians(c *compare.Change) (a, b string) {
@@ -271,8 +276,10 @@ func DiffSummary(r *compare.Report) string {
 	}
 	if n := r.Moved(); n > 0 {
 		text += fmt.Sprintf("\n%d of them have no verdict, because the machine moved by more than "+
-			"%.0f%% between the sets; this measures both versions in turns: transportbench %s",
-			n, 100*control.MostMovement, compare.Bridge)
+			"%.0f%% between the sets", n, 100*control.MostMovement)
+	}
+	if r.Bridge != "" {
+		text += "\nfairer, both versions in turns: transportbench " + r.Bridge
 	}
 	if line := seen(r); line != "" {
 		text += "\n" + line

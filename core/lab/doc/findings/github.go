@@ -70,7 +70,7 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
-	notes.Remarks(append([]string{columnsNote}, diffNotes(r, false)...))
+	notes.Remarks(append([]string{columnsNote(r)}, diffNotes(r, false)...))
 	notes.Append(tables.GroupedWarnings(r.Warnings[:min(rows, len(r.Warnings))]))
 	leftOut(&notes.Doc, "warning", len(r.Warnings)-rows)
 	out.Add(all, notes)

@@ -171,6 +171,9 @@ func report(old, new *set.Set, m matched, o Options,
 	judge(r.Changes, o)
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
+	if r.Controlled() {
+		r.Bridge = Bridge
+	}
 	r.Means = means(r.Changes)
 	r.Broken, r.Thresholds, r.detectable = breaches(r.Changes, o)
 	if changes := r.detectableChanges(o); len(r.detectable) == 0 {

@@ -55,8 +55,8 @@ func noisy(r *rand.Rand, n int, centre, spread float64) []float64 {
 }
 
 // uncontrolled is the note on a single change without a control.
-const uncontrolled = "no control for 1 change, because of fewer than 4 other transports under the " +
-	"same load"
+const uncontrolled = "no control for 1 change, because of fewer than 4 other transports under " +
+	"the same load"
 
 func one(t *testing.T, old, new *set.Set, o Options) Change {
 	t.Helper()

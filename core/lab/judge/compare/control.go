@@ -247,7 +247,7 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 	}
 	if shared && r.Runtime != nil {
 		notes = append(notes, "what a new runtime changes for all transports cannot be told from "+
-			"that; "+Bridge+" can")
+			"that, only by measuring both versions in turns")
 	}
 	for _, reason := range reasons {
 		note := fmt.Sprintf("no control for %s, because of %s",

@@ -180,5 +180,6 @@ func TestRuntimeIsNotTheMachine(t *testing.T) {
 	}
 	report, err := Diff(old, new, Defaults())
 	require.NoError(t, err)
-	require.Contains(t, report.Notes[len(report.Notes)-1], Bridge)
+	require.Contains(t, report.Notes[len(report.Notes)-1], "a new runtime")
+	require.Equal(t, Bridge, report.Bridge)
 }

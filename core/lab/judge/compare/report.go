@@ -43,6 +43,9 @@ type Report struct {
 	// Seen describes which changes the tests could have found: those of relative thresholds if
 	// there are any, else those of the changes.
 	Seen Seen `json:"seen,omitzero"`
+	// Bridge has the options of the command that measures both versions in turns, if the caller
+	// knows their plugins, else [Bridge]; it is empty without a control.
+	Bridge string `json:"bridge,omitempty"`
 	// Warnings are the failed checks of all cells of both sets, compared or not.
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 
