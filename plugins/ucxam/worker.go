@@ -41,6 +41,8 @@ const noNonce = 0
 
 func newWorker(e *endpoint) (_ *worker, err error) {
 	cfg := e.settings.worker
+	// Over TCP each of UCX's messages is a system call, and then costs ten times a copy.
+	cfg.Pack = e.lane.medium() == transport.MediumTCP
 	w := &worker{endpoint: e, nonce: control.NewNonce()}
 	if w.ucp, err = e.context.NewWorker(cfg, w.nonce); err != nil {
 		return nil, e.settings.explain(err)
@@ -169,10 +171,13 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 		c = w.ucp.Counts()
 	}
 	// What UCX does itself cannot be counted.
-	return w.AppendStats(dst, control.Work{Copies: c.Copied, CopiedBytes: c.CopiedBytes},
+	return w.AppendStats(dst, control.Work{Copies: c.Copied + c.Packed,
+		CopiedBytes: c.CopiedBytes + c.PackedBytes},
 		transport.Stat{Name: "sends_pending", Means: transport.MeansShortage,
 			Help:  "messages that UCX did not send at once",
 			Value: c.Pended},
+		transport.Stat{Name: "packed", Help: "messages that UCX sent as one with others",
+			Value: c.Packed},
 		transport.Stat{Name: "rendezvous", Help: "messages that were announced and then fetched",
 			Value: c.Rendezvous},
 		transport.Stat{Name: "copied", Help: "payloads copied out of UCX's memory",

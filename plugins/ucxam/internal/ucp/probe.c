@@ -62,7 +62,7 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 	if (UCS_PTR_IS_PTR(request))
 		w->shared.pending++;
 	else
-		uam_give_slot(s, slot);
+		uam_give_slot(w, slot);
 }
 
 // trip does one round trip. It returns 0 if there is no pong before end.

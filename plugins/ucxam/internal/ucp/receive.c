@@ -137,6 +137,30 @@ static ucs_status_t on_small(void *arg, const void *header, size_t length, void 
 	return UCS_OK;
 }
 
+// on_pack receives several messages as one, a header alone.
+static ucs_status_t on_pack(void *arg, const void *header, size_t length, void *data, size_t data_length,
+	const ucp_am_recv_param_t *param)
+{
+	(void)data, (void)data_length, (void)param;
+	uam_worker *w = arg;
+	const char *at = header;
+	while (length >= sizeof(uam_packed)) {
+		uam_packed m; // UCX does not align its copy
+		memcpy(&m, at, sizeof m);
+		at += sizeof m;
+		length -= sizeof m;
+		if (m.size > length || ((m.size + 7) & ~(uint64_t)7) > length)
+			break;
+		accept_copy(w, &m.header, at, m.size);
+		at += (m.size + 7) & ~(uint64_t)7;
+		length -= (m.size + 7) & ~(uint64_t)7;
+		if (length == 0)
+			return UCS_OK;
+	}
+	w->shared.strangers++;
+	return UCS_OK;
+}
+
 // defer_fetch queues a rendezvous, which must not start in the callback.
 static ucs_status_t defer_fetch(uam_worker *w, const uam_header *h, void *descriptor, uint64_t size)
 {
@@ -186,13 +210,14 @@ static ucs_status_t on_large(void *arg, const void *header, size_t header_length
 
 ucs_status_t uam_set_handlers(uam_worker *w)
 {
-	for (unsigned id = AM_SMALL; id <= AM_LARGE; id++) {
+	static const ucp_am_recv_callback_t handlers[] = { [AM_SMALL] = on_small, [AM_LARGE] = on_large, [AM_PACK] = on_pack };
+	for (unsigned id = AM_SMALL; id <= AM_PACK; id++) {
 		ucp_am_handler_param_t param = {
 			.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
 				UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
 			.id = id,
 			.flags = UCP_AM_FLAG_WHOLE_MSG,
-			.cb = id == AM_SMALL ? on_small : on_large,
+			.cb = handlers[id],
 			.arg = w,
 		};
 		ucs_status_t status = ucp_worker_set_am_recv_handler(w->ucp, &param);

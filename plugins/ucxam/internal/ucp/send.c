@@ -6,7 +6,7 @@ static void send_done(void *request, ucs_status_t status, void *arg)
 {
 	slot_ref *ref = arg;
 	ref->worker->shared.pending--;
-	uam_give_slot(&ref->worker->shared, ref->slot);
+	uam_give_slot(ref->worker, ref->slot);
 	// On failure UCX also calls the endpoint's error handler.
 	(void)status;
 	ucp_request_free(request);
@@ -25,39 +25,96 @@ void uam_set_send_params(uam_worker *w)
 // PENDING_ROUNDS is how often a flush progresses while sends are pending.
 enum { PENDING_ROUNDS = 16 };
 
+// sent ends a send of a slot's message. UCX has not completed a request yet.
+static inline void sent(uam_worker *w, uam_peer *p, uint32_t slot, void *request)
+{
+	if (__builtin_expect(UCS_PTR_IS_PTR(request), 0)) {
+		w->shared.pending++; // until send_done
+		w->shared.pended++;
+		return;
+	}
+	uam_give_slot(w, slot);
+	if (__builtin_expect(request != NULL, 0))
+		uam_lose(w, p, UCS_PTR_STATUS(request));
+}
+
+static inline char *slot_at(uam_shared *s, uint32_t slot)
+{
+	return slot < s->small.count ? uam_pool_at(&s->small, slot) : uam_pool_at(&s->large, slot - s->small.count);
+}
+
+static void send_one(uam_worker *w, uam_peer *p, const uam_send *m)
+{
+	char *base = slot_at(&w->shared, m->slot);
+	void *request;
+	if (m->size <= w->config.eager) {
+		w->small_param.user_data = &w->refs[m->slot];
+		request = ucp_am_send_nbx(p->ep, AM_SMALL, base, sizeof(uam_header) + m->size, NULL, 0, &w->small_param);
+	} else {
+		w->large_param.user_data = &w->refs[m->slot];
+		request = ucp_am_send_nbx(p->ep, AM_LARGE, base, sizeof(uam_header), base + sizeof(uam_header), m->size,
+			&w->large_param);
+	}
+	sent(w, p, m->slot, request);
+}
+
+// pack_size returns what a message takes of a pack.
+static inline uint64_t pack_size(const uam_send *m) { return sizeof(uam_packed) + ((m->size + 7) & ~(uint64_t)7); }
+
+// packable returns how many of the next messages of the queue fit into one pack: those to one peer.
+static uint32_t packable(uam_worker *w, const uam_send *m, uint32_t left)
+{
+	uint32_t n = 0;
+	for (uint64_t room = w->packs.stride; n < left && m[n].peer == m->peer && m[n].size <= room; n++) {
+		if (pack_size(&m[n]) > room)
+			break;
+		room -= pack_size(&m[n]);
+	}
+	return n;
+}
+
+static void send_pack(uam_worker *w, uam_peer *p, const uam_send *m, uint32_t n)
+{
+	uint32_t slot = uam_pool_take(&w->packs);
+	char *base = uam_pool_at(&w->packs, slot), *at = base;
+	for (const uam_send *end = m + n; m < end; m++) {
+		const char *message = slot_at(&w->shared, m->slot);
+		uam_packed *packed = (uam_packed *)at;
+		packed->header = *(const uam_header *)message;
+		packed->size = m->size;
+		uint64_t *last = (uint64_t *)(at + pack_size(m)) - 1;
+		if (m->size > 0)
+			*last = 0;
+		memcpy(packed + 1, message + sizeof(uam_header), m->size);
+		at += pack_size(m);
+		w->shared.packed_bytes += m->size;
+		uam_give_slot(w, m->slot);
+	}
+	w->shared.packed += n;
+	slot += w->shared.small.count + w->shared.large.count;
+	w->small_param.user_data = &w->refs[slot];
+	sent(w, p, slot, ucp_am_send_nbx(p->ep, AM_PACK, base, at - base, NULL, 0, &w->small_param));
+}
+
 // uam_flush sends the queue. It drops messages to a lost peer.
 void uam_flush(uam_worker *w)
 {
 	uam_shared *s = &w->shared;
-	for (uint32_t i = 0; i < s->queued; i++) {
+	for (uint32_t i = 0, n; i < s->queued; i += n) {
 		uam_send *m = &s->sends[i];
 		uam_peer *p = &w->peers[m->peer];
+		n = 1;
 		if (__builtin_expect(p->state != PEER_UP, 0)) {
-			uam_give_slot(s, m->slot);
+			uam_give_slot(w, m->slot);
 			continue;
 		}
-		char *base = m->slot < s->small.count ? uam_pool_at(&s->small, m->slot)
-						      : uam_pool_at(&s->large, m->slot - s->small.count);
-		slot_ref *ref = &w->refs[m->slot];
-		void *request;
-		if (m->size <= w->config.eager) {
-			w->small_param.user_data = ref;
-			request = ucp_am_send_nbx(p->ep, AM_SMALL, base, sizeof(uam_header) + m->size, NULL, 0, &w->small_param);
+		if (w->packs.left > 0 && s->queued - i > 1 && (n = packable(w, m, s->queued - i)) > 1) {
+			send_pack(w, p, m, n);
 		} else {
-			w->large_param.user_data = ref;
-			request = ucp_am_send_nbx(p->ep, AM_LARGE, base, sizeof(uam_header), base + sizeof(uam_header), m->size,
-				&w->large_param);
+			n = 1;
+			send_one(w, p, m);
 		}
-		s->sent++;
-		if (__builtin_expect(request == NULL, 1)) {
-			uam_give_slot(s, m->slot);
-		} else if (UCS_PTR_IS_ERR(request)) {
-			uam_give_slot(s, m->slot);
-			uam_lose(w, p, UCS_PTR_STATUS(request));
-		} else {
-			s->pending++; // until send_done
-			s->pended++;
-		}
+		s->sent += n;
 	}
 	s->queued = 0;
 	// A connection in set-up or a full medium needs progress, and the next poll may

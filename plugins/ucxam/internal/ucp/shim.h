@@ -29,6 +29,13 @@ enum {
 	UAM_LOST, // not a message: the peer is lost, and the token has the reason
 };
 
+// uam_packed precedes each message of a pack, which is one message of UCX. The payload follows, and
+// zeros up to a multiple of 8 bytes.
+typedef struct {
+	uam_header header;
+	uint64_t size; // of the payload
+} uam_packed;
+
 // UAM_BASE has the bits of a nonce that no kind changes.
 #define UAM_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
 
@@ -78,6 +85,7 @@ typedef struct {
 	uint32_t bound;       // limit of UCX progress calls in one poll
 	int wakeup;
 	int peer_errors; // UCP_ERR_HANDLING_MODE_PEER
+	int pack;        // send messages of a flush to one peer together
 } uam_config;
 
 // uam_shared is the part of a worker that Go reads and writes.
@@ -93,6 +101,7 @@ typedef struct {
 	uint64_t nonce;
 	// Counters.
 	uint64_t sent, received, pended, rendezvous, copied, copied_bytes, kept, strangers;
+	uint64_t packed, packed_bytes; // payloads copied into packs
 	uint64_t registered, registered_ns; // bytes that UCX registered, and the time it took
 } uam_shared;
 

@@ -19,7 +19,8 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
-enum { AM_SMALL = 1, AM_LARGE = 2 }; // IDs of the handlers: a header alone, and with data
+// IDs of the handlers: a header alone, with data, and a header alone that has several messages.
+enum { AM_SMALL = 1, AM_LARGE = 2, AM_PACK = 3 };
 
 struct uam_context {
 	ucp_context_h ucp;
@@ -67,6 +68,7 @@ struct uam_worker {
 	ucp_worker_h ucp;
 	uam_context *context;
 	uam_config config;
+	uint64_t most_header; // bytes of UCX's largest header
 	uint64_t released; // arrivals whose memory is free again
 
 	ucp_request_param_t small_param, large_param;
@@ -79,9 +81,10 @@ struct uam_worker {
 	char *arena;
 	uint64_t arena_size, arena_head, arena_tail;
 
+	uam_pool packs;      // messages of UCX that have several messages
 	uam_pool fetch_pool; // targets of rendezvous
 	ucp_mem_h send_memory, fetch_memory;
-	char *memory, *fetch_base;
+	char *memory, *fetch_base, *pack_base;
 	size_t memory_size, fetch_size;
 	slot_ref *refs;
 	fetch *fetches;  // by slot of fetch_pool
@@ -144,13 +147,16 @@ static inline uint32_t uam_pool_take(uam_pool *p) { return p->free[--p->left]; }
 static inline void uam_pool_give(uam_pool *p, uint32_t slot) { p->free[p->left++] = slot; }
 static inline char *uam_pool_at(uam_pool *p, uint32_t slot) { return p->base + slot * p->stride; }
 
-// uam_give_slot frees a send slot. Slots of both pools are numbered together, small first.
-static inline void uam_give_slot(uam_shared *s, uint32_t slot)
+// uam_give_slot frees a send slot. Slots of all pools are numbered together: small, large, packs.
+static inline void uam_give_slot(uam_worker *w, uint32_t slot)
 {
+	uam_shared *s = &w->shared;
 	if (slot < s->small.count)
 		uam_pool_give(&s->small, slot);
+	else if ((slot -= s->small.count) < s->large.count)
+		uam_pool_give(&s->large, slot);
 	else
-		uam_pool_give(&s->large, slot - s->small.count);
+		uam_pool_give(&w->packs, slot - s->large.count);
 }
 
 #endif

@@ -41,9 +41,11 @@ type WorkerConfig struct {
 	LargeBytes int  // bytes for the slots of larger payloads, per direction
 	Bound      int  // UCX progress calls in one Progress
 	PeerErrors bool // UCP_ERR_HANDLING_MODE_PEER
+	Pack       bool // send the messages of a flush to one peer together
 }
 
 // Counts are the counters of a worker since it was made.
 type Counts struct {
 	Sent, Received, Pended, Rendezvous, Copied, CopiedBytes, Kept, Strangers uint64
+	Packed, PackedBytes                                                      uint64 // payloads copied into packs, and their bytes
 }

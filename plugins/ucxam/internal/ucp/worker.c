@@ -70,6 +70,9 @@ static uint32_t large_count(const uam_config *cfg, uint64_t stride)
 	return wanted < 2 ? 2 : wanted;
 }
 
+// A flush of small messages to many peers fills many packs. PACK_BYTES is about UCX's largest header.
+enum { PACKS = 64, PACK_BYTES = 8 << 10 };
+
 static ucs_status_t make_memory(uam_worker *w)
 {
 	uam_config *cfg = &w->config;
@@ -85,6 +88,15 @@ static ucs_status_t make_memory(uam_worker *w)
 	    (status = make_pool(&w->fetch_pool, cfg->max_payload, large_count(cfg, stride))) != UCS_OK)
 		return status;
 
+	if (cfg->pack) {
+		// The stride is also the largest pack.
+		if ((status = make_pool(&w->packs, PACK_BYTES, PACKS)) != UCS_OK)
+			return status;
+		w->packs.stride = w->most_header < PACK_BYTES ? w->most_header & ~(uint64_t)63 : PACK_BYTES;
+		w->packs.base = w->pack_base = malloc(PACKS * w->packs.stride);
+		if (w->pack_base == NULL)
+			return UCS_ERR_NO_MEMORY;
+	}
 	w->memory_size = small_count * s->small.stride + large * s->large.stride;
 	status = map_memory(w, w->memory_size, &w->memory, &w->send_memory);
 	if (status != UCS_OK)
@@ -109,7 +121,8 @@ static ucs_status_t make_memory(uam_worker *w)
 	w->early_size = messages;
 	w->index_mask = power_of_two(2 * (uint64_t)cfg->peers + 2) - 1;
 	s->sends = calloc(small_count + large, sizeof *s->sends);
-	w->refs = calloc(small_count + large, sizeof *w->refs);
+	uint32_t slots = small_count + large + w->packs.count;
+	w->refs = calloc(slots, sizeof *w->refs);
 	s->ring = calloc(entries, sizeof *s->ring);
 	w->arena = malloc(w->arena_size);
 	w->fetches = calloc(w->fetch_pool.count + 1, sizeof *w->fetches);
@@ -119,7 +132,7 @@ static ucs_status_t make_memory(uam_worker *w)
 	w->peers = calloc(cfg->peers, sizeof *w->peers);
 	if (!s->sends || !w->refs || !s->ring || !w->arena || !w->fetches || !w->deferred || !w->early || !w->index || !w->peers)
 		return UCS_ERR_NO_MEMORY;
-	for (uint32_t slot = 0; slot < small_count + large; slot++)
+	for (uint32_t slot = 0; slot < slots; slot++)
 		w->refs[slot] = (slot_ref){ w, slot };
 	return UCS_OK;
 }
@@ -144,6 +157,7 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 	}
 	ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER };
 	if ((status = ucp_worker_query(w->ucp, &attr)) == UCS_OK) {
+		w->most_header = attr.max_am_header;
 		uint64_t most = attr.max_am_header - sizeof(uam_header);
 		if (w->config.eager > most)
 			w->config.eager = most;
@@ -268,6 +282,8 @@ void uam_worker_close(uam_worker *w)
 	free(w->shared.small.free);
 	free(w->shared.large.free);
 	free(w->fetch_pool.free);
+	free(w->packs.free);
+	free(w->pack_base);
 	free(w->shared.sends);
 	free(w->refs);
 	free(w->shared.ring);

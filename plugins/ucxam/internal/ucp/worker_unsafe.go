@@ -35,6 +35,7 @@ func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 		max_payload: C.uint64_t(cfg.MaxPayload), small: C.uint64_t(cfg.Small),
 		eager: C.uint64_t(cfg.Eager), large_bytes: C.uint64_t(cfg.LargeBytes),
 		bound: C.uint32_t(cfg.Bound), wakeup: flag(c.wakeUp), peer_errors: flag(cfg.PeerErrors),
+		pack: flag(cfg.Pack),
 	}
 	w := &Worker{}
 	err := withEnvironment(c.settings, func() error {
@@ -99,7 +100,8 @@ func (w *Worker) Counts() Counts {
 		Sent: uint64(w.s.sent), Received: uint64(w.s.arrived), Pended: uint64(w.s.pended),
 		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied),
 		CopiedBytes: uint64(w.s.copied_bytes), Kept: uint64(w.s.kept),
-		Strangers: uint64(w.s.strangers),
+		Strangers: uint64(w.s.strangers), Packed: uint64(w.s.packed),
+		PackedBytes: uint64(w.s.packed_bytes),
 	}
 }
 
