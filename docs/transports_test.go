@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core"
 	"transportbench/core/transport"
 	"transportbench/plugins/copyrpc"
 	"transportbench/plugins/erpc"
@@ -95,4 +96,11 @@ func also(groups []transport.Group) string {
 		names = append(names, string(group))
 	}
 	return strings.Join(names, ", ")
+}
+
+// Every transport has the version of the project.
+func TestVersions(t *testing.T) {
+	for _, d := range drivers {
+		require.Equal(t, core.Version, d.Info().Version, d.Info().Name)
+	}
 }

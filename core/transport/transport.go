@@ -23,7 +23,7 @@ type Info struct {
 	// Name selects the transport on the command line. It has lower-case letters and digits, and
 	// is part of the plugin's file name.
 	Name string `json:"name" bound:">=1,<=256"`
-	// Version is the version of the transport.
+	// Version is the version of the transport: that of the project for its own transports.
 	Version string `json:"version" bound:"any"`
 	// Summary is one line for users who choose a transport.
 	Summary string `json:"summary" bound:"any"`

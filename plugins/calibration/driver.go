@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"transportbench/core"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/inbox"
 	"transportbench/core/fabric/shm/ring"
@@ -19,7 +20,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: name, Version: version, Instrument: true,
+		Name: name, Version: core.Version, Instrument: true,
 		Summary:      "shm with known delays, limits, stalls and faults, to calibrate the tool",
 		Choose:       "to check what this tool can see; it is no candidate for use",
 		Groups:       []transport.Group{transport.GroupMemory},

@@ -8,10 +8,7 @@ import (
 	"transportbench/core/transport"
 )
 
-const (
-	name    = "calibration"
-	version = "0.1.0"
-)
+const name = "calibration"
 
 // Values of delay-distribution.
 const (

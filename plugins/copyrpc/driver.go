@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"transportbench/core"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
@@ -16,10 +17,7 @@ import (
 	"transportbench/core/transport"
 )
 
-const (
-	name    = control.Name("copyrpc")
-	version = "0.1.0"
-)
+const name = control.Name("copyrpc")
 
 // Driver opens the copyrpc transport.
 type Driver struct{}
@@ -34,7 +32,7 @@ var capabilities = transport.Capabilities{Ordered: true, Waits: true, TellsPeerL
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary: "rings on RDMA WRITE WITH IMMEDIATE, over verbs or a software device",
 		Choose: "for small calls to few peers with RDMA: one write carries all calls " +
 			"of a batch",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"transportbench/core"
 	"transportbench/core/fabric/clock"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
@@ -14,10 +15,7 @@ import (
 	"transportbench/core/transport"
 )
 
-const (
-	name    = control.Name("erpc")
-	version = "0.1.0"
-)
+const name = control.Name("erpc")
 
 // Driver opens the erpc transport.
 type Driver struct{}
@@ -30,7 +28,7 @@ var capabilities = transport.Capabilities{Waits: true, TellsPeerLost: true}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary: "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
 		Choose: "for small calls to many peers: no connection takes memory of the NIC, and " +
 			"kernel UDP will do",

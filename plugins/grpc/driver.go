@@ -5,6 +5,7 @@ import (
 
 	gogrpc "google.golang.org/grpc"
 
+	"transportbench/core"
 	"transportbench/core/fabric/control"
 	"transportbench/core/transport"
 )
@@ -17,7 +18,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary: "gRPC (grpc-go) over TCP or Unix sockets, streams or unary calls",
 		Choose: "for services whose clients, tools and TLS are gRPC's, if 100 us a call is " +
 			"acceptable",

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	name    = control.Name("grpc")
-	version = "0.1.0"
+	name = control.Name("grpc")
 
 	maxPayload  = 1 << 30
 	maxPeers    = 1024

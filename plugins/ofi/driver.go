@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core"
 	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/shm"
@@ -22,8 +23,7 @@ import (
 )
 
 const (
-	name    = control.Name("ofi")
-	version = "0.1.0"
+	name = control.Name("ofi")
 
 	maxPayload = 256 << 20
 	maxPeers   = 1024
@@ -45,7 +45,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary: "libfabric's reliable datagrams over shared memory, TCP, UDP or RDMA",
 		Choose: "for the fabrics that only libfabric reaches (EFA, Slingshot), or to " +
 			"compare it with UCX",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"transportbench/core"
 	"transportbench/core/fabric/shm"
 	"transportbench/core/fabric/shm/inbox"
 	"transportbench/core/fabric/shm/ring"
@@ -23,7 +24,7 @@ var (
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: name, Version: version,
+		Name: name, Version: core.Version,
 		Summary:      "rings in shared memory between processes of one host",
 		Choose:       "if all processes run on one host",
 		Groups:       []transport.Group{transport.GroupMemory},

@@ -6,10 +6,7 @@ import (
 	"transportbench/core/transport"
 )
 
-const (
-	name    = "shm"
-	version = "0.1.0"
-)
+const name = "shm"
 
 // schema lists the options.
 var schema = []transport.Option{

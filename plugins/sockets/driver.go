@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"transportbench/core"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -17,7 +18,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary:      "length-prefixed messages over one plain stream socket per peer",
 		Choose:       "as the baseline, or if nothing but the kernel's sockets may be needed",
 		Groups:       []transport.Group{transport.GroupSockets},

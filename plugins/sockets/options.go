@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	name    = control.Name("sockets")
-	version = "0.1.0"
+	name = control.Name("sockets")
 
 	maxPeers    = 1024
 	maxInFlight = 1 << 16

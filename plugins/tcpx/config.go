@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	name    = control.Name("tcpx")
-	version = "0.1.0"
+	name = control.Name("tcpx")
 
 	// requests is how many requests a connection holds in each direction. It is a power
 	// of two, and the unpacker has as many slots.

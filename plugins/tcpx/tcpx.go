@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"transportbench/core"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
@@ -19,7 +20,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary:      "requests in chunks over striped TCP sockets, into bounce pages and unpacked",
 		Choose:       "for large payloads over TCP, into the memory of a GPU or of the host",
 		Groups:       []transport.Group{transport.GroupGPU, transport.GroupSockets},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core"
 	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/shm"
@@ -19,8 +20,7 @@ import (
 )
 
 const (
-	name    = control.Name("ucxam")
-	version = "0.1.0"
+	name = control.Name("ucxam")
 
 	maxPayload = 256 << 20
 	maxPeers   = 1024
@@ -43,7 +43,7 @@ var _ transport.Driver = Driver{}
 // Info implements [transport.Driver].
 func (Driver) Info() transport.Info {
 	return transport.Info{
-		Name: string(name), Version: version,
+		Name: string(name), Version: core.Version,
 		Summary: "UCX active messages over shared memory, TCP or RDMA",
 		Choose: "to run everywhere: the library UCX finds the path, over memory, TCP or " +
 			"any RDMA device",

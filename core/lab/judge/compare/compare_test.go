@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -438,6 +439,23 @@ func TestSides(t *testing.T) {
 	report, err = Diff(newSet(cell(nil, 1)), newSet(cell(nil, 1, 2)), Defaults())
 	require.NoError(t, err)
 	require.Equal(t, "an unknown version, 2 repeats", report.NewSide.String())
+}
+
+// Another version of a plugin is no other configuration: its cells are compared.
+func TestPluginVersions(t *testing.T) {
+	of := func(version string) *set.Set {
+		c := cell(nil, 1, 2, 3, 4)
+		c.Plugin.Version = version
+		return newSet(c)
+	}
+	report, err := Diff(of("0.1.0"), of(core.Version), Defaults())
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Changes)
+	for _, c := range report.Changes {
+		require.NotEqual(t, Incomparable, c.Verdict)
+	}
+	require.Empty(t, report.OnlyOld)
+	require.Empty(t, report.OnlyNew)
 }
 
 // The change of the medians is what a reader computes from the two columns, and Change is the
