@@ -16,7 +16,7 @@ func TestChosenRing(t *testing.T) {
 		inFlight int
 		want     map[string]string
 	}{
-		{"auto", 1, map[string]string{"ring": "inplace"}},
+		{"auto", 1, map[string]string{"ring": "onesided"}},
 		{"auto", 32, map[string]string{"ring": "fastforward"}},
 		{"lamport", 32, nil},
 	} {

@@ -41,7 +41,7 @@ func NewConsumer(b []byte, a Algorithm, g Geometry) (Consumer, error) {
 	case FastForward:
 		return &FastForwardConsumer{c}, nil
 	case Onesided:
-		return &onesidedConsumer{consumer: c}, nil
+		return &onesidedConsumer{c}, nil
 	default:
 		return &lamportConsumer{consumer: c}, nil
 	}
@@ -52,6 +52,7 @@ type consumer struct {
 	side
 	popped uint64 // messages handed out
 
+	due          uint64 // Onesided: the value of popped from which on Release reports it
 	arenaSize    uint64
 	arenaPopped  int // bytes of spilled payloads handed out since the last report
 	arenaQuarter int
@@ -59,7 +60,8 @@ type consumer struct {
 
 func newConsumer(b []byte, g Geometry) (consumer, error) {
 	s, err := newSide(b, g)
-	return consumer{side: s, arenaSize: uint64(g.Arena), arenaQuarter: g.Arena / 4}, err
+	return consumer{side: s, due: s.slots / 4, arenaSize: uint64(g.Arena),
+		arenaQuarter: g.Arena / 4}, err
 }
 
 // take returns the next message, which has arrived. ok is false if it is corrupt.
@@ -89,7 +91,9 @@ func (c *consumer) spilled(slot uintptr, length int, spilled bool) ([]byte, erro
 		uint64(length) > c.arenaSize-offset {
 		return nil, ErrCorrupt
 	}
-	c.arenaPopped += length + arenaAlign
+	if c.arenaPopped += length + arenaAlign; c.arenaPopped >= c.arenaQuarter {
+		c.due = 0
+	}
 	return c.slice(c.arenaBase+uintptr(offset), length), nil
 }
 
@@ -174,10 +178,7 @@ func (c *lamportConsumer) Release() {
 }
 
 // onesidedConsumer is the consumer of [Onesided].
-type onesidedConsumer struct {
-	consumer
-	reported uint64 // value of head in shared memory
-}
+type onesidedConsumer struct{ consumer }
 
 // ready reports whether the next message has arrived.
 func (c *onesidedConsumer) ready() (bool, error) {
@@ -244,14 +245,14 @@ func (c *onesidedConsumer) Empty() bool {
 	return !ready && err == nil
 }
 
-// Release implements [Consumer].
+// Release implements [Consumer]. It reports a quarter of the slots, or of the arena, at a time.
 func (c *onesidedConsumer) Release() {
-	if c.popped-c.reported >= c.slots/4 ||
-		c.arenaPopped >= c.arenaQuarter && c.arenaPopped > 0 {
-		c.store64(headOffset, c.popped) // pairs with the load in readHead
-		c.reported = c.popped
-		c.arenaPopped = 0
+	if c.popped < c.due {
+		return
 	}
+	c.store64(headOffset, c.popped) // pairs with the load in readHead
+	c.due = c.popped + c.slots/4
+	c.arenaPopped = 0
 }
 
 // FastForwardConsumer is the consumer of [FastForward].
