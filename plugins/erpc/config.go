@@ -8,6 +8,7 @@ import (
 
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/fabric/pow2"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
@@ -184,7 +185,7 @@ type settings struct {
 	device   rdma.Options
 	mtu      int
 	batch    int
-	faults   datagram.Faults
+	faults   faulty.Faults
 
 	window         int
 	credits        int
@@ -220,7 +221,7 @@ func resolve(cfg transport.Config) (settings, error) {
 	s.device = rdma.Options{Device: o.String("device"), Port: o.Int("port"),
 		GIDIndex: o.Int("gid-index")}
 	fraction := func(option string) float64 { return float64(o.Int(option)) / million }
-	s.faults = datagram.Faults{Drop: fraction("fault-drop"), Duplicate: fraction("fault-duplicate"),
+	s.faults = faulty.Faults{Drop: fraction("fault-drop"), Duplicate: fraction("fault-duplicate"),
 		Reorder: fraction("fault-reorder"), Corrupt: fraction("fault-corrupt"),
 		Delay: fraction("fault-delay"), DelayBy: o.Duration("fault-delay-by"),
 		Seed: uint64(o.Int("fault-seed"))}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/transport"
 )
 
@@ -23,7 +24,7 @@ type target struct {
 }
 
 func newTarget(t testing.TB) *target {
-	n := newNetwork(1, datagram.Faults{})
+	n := newNetwork(1, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 600},
 		map[string]string{"window": "8"})
 	small := func(*rand.Rand) int { return 16 }
@@ -178,7 +179,7 @@ func TestGuessedPackets(t *testing.T) {
 // TestReplayedPackets: recorded packets of the peer, delivered again with its address, make no
 // event and end nothing: a hello, a request that was answered or not, and a response.
 func TestReplayedPackets(t *testing.T) {
-	n := newNetwork(1, datagram.Faults{})
+	n := newNetwork(1, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}, nil)
 	a, b := n.member(t, s, 256, 20, mixed(64)), n.member(t, s, 256, 20, mixed(64))
 	n.recorded = &[]flight{}
@@ -213,7 +214,7 @@ func (x *target) hello() []byte {
 
 // TestOtherOptions: a peer with different options is cut off and reported as lost.
 func TestOtherOptions(t *testing.T) {
-	n := newNetwork(1, datagram.Faults{})
+	n := newNetwork(1, faulty.Faults{})
 	cfg := transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 64}
 	a := n.member(t, settingsOf(t, cfg, map[string]string{"window": "8"}), 256, 0, mixed(64))
 	b := n.member(t, settingsOf(t, cfg, map[string]string{"window": "16"}), 256, 0, mixed(64))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
@@ -20,7 +20,7 @@ func TestNetworkRateIsEnforced(t *testing.T) {
 		"response": func(request bool) int { return map[bool]int{true: 16, false: size}[request] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNetwork(1, datagram.Faults{})
+			n := newNetwork(1, faulty.Faults{})
 			s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1,
 				MaxPayload: size}, map[string]string{
 				"link-rate": "1000000000", "timely-least-rate": "100000000", "timely-low": "1ns",
@@ -45,7 +45,7 @@ func TestNetworkRateIsEnforced(t *testing.T) {
 // the packets dropped on it, the timeouts, and the longest wait in its queue.
 func incast(t *testing.T, clients, calls int, congestion string) (goodput float64,
 	dropped, timeouts uint64, longest int64) {
-	n := newNetwork(9, datagram.Faults{})
+	n := newNetwork(9, faulty.Faults{})
 	n.tick = 4000
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 4, MaxPayload: 16 << 10},
 		map[string]string{

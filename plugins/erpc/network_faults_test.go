@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/transport"
 )
 
@@ -26,18 +26,18 @@ func mixed(largest int) func(*rand.Rand) int {
 // TestNetworkFaults: under all faults every request is executed once and answered once, with its
 // own bytes, and nothing leaks.
 func TestNetworkFaults(t *testing.T) {
-	hard := datagram.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02,
+	hard := faulty.Faults{Drop: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.02, Delay: 0.02,
 		DelayBy: 12 * time.Millisecond}
 	for name, c := range map[string]struct {
-		faults  datagram.Faults
+		faults  faulty.Faults
 		options map[string]string
 	}{
 		"none":       {},
-		"drop":       {faults: datagram.Faults{Drop: 0.1}},
-		"duplicate":  {faults: datagram.Faults{Duplicate: 0.3}},
-		"reorder":    {faults: datagram.Faults{Reorder: 0.3}},
-		"corrupt":    {faults: datagram.Faults{Corrupt: 0.1}},
-		"delay":      {faults: datagram.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
+		"drop":       {faults: faulty.Faults{Drop: 0.1}},
+		"duplicate":  {faults: faulty.Faults{Duplicate: 0.3}},
+		"reorder":    {faults: faulty.Faults{Reorder: 0.3}},
+		"corrupt":    {faults: faulty.Faults{Corrupt: 0.1}},
+		"delay":      {faults: faulty.Faults{Delay: 0.1, DelayBy: 20 * time.Millisecond}},
 		"all":        {faults: hard},
 		"one slot":   {faults: hard, options: map[string]string{"window": "1"}},
 		"one credit": {faults: hard, options: map[string]string{"credits": "1"}},
@@ -64,7 +64,7 @@ func TestNetworkFaults(t *testing.T) {
 					require.Equal(t, 400, m.served)
 					m.requireAtRest()
 				}
-				if c.faults == (datagram.Faults{}) {
+				if c.faults == (faulty.Faults{}) {
 					require.Zero(t, a.w.counts.outOfOrder+a.w.counts.timeouts,
 						"packets out of order and timeouts without faults")
 				}
@@ -83,7 +83,7 @@ func TestNetworkFaults(t *testing.T) {
 
 // TestNetworkStar: many clients call one server under faults.
 func TestNetworkStar(t *testing.T) {
-	n := newNetwork(7, datagram.Faults{Drop: 0.02, Duplicate: 0.02, Reorder: 0.02})
+	n := newNetwork(7, faulty.Faults{Drop: 0.02, Duplicate: 0.02, Reorder: 0.02})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 16, InFlight: 8, MaxPayload: 1000}, nil)
 	server := n.member(t, s, 256, 20, mixed(1000))
 	members := []*member{server}
@@ -101,7 +101,7 @@ func TestNetworkStar(t *testing.T) {
 
 // TestNetworkRequestNumbersWrap: request numbers wrap around to 0.
 func TestNetworkRequestNumbersWrap(t *testing.T) {
-	n := newNetwork(3, datagram.Faults{Drop: 0.02, Duplicate: 0.05, Reorder: 0.05})
+	n := newNetwork(3, faulty.Faults{Drop: 0.02, Duplicate: 0.05, Reorder: 0.05})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 8, MaxPayload: 64},
 		map[string]string{"window": "8"})
 	a, b := n.member(t, s, 256, 400, mixed(64)), n.member(t, s, 256, 400, mixed(64))
@@ -119,7 +119,7 @@ func TestNetworkRequestNumbersWrap(t *testing.T) {
 // TestNetworkLarge: messages of more than 8 MiB in both directions.
 func TestNetworkLarge(t *testing.T) {
 	const size = maxMessage
-	n := newNetwork(5, datagram.Faults{Drop: 0.0005, Duplicate: 0.01})
+	n := newNetwork(5, faulty.Faults{Drop: 0.0005, Duplicate: 0.01})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 1, MaxPayload: size}, nil)
 	whole := func(*rand.Rand) int { return size }
 	a, b := n.member(t, s, 8192, 1, whole), n.member(t, s, 8192, 0, whole)
@@ -133,7 +133,7 @@ func TestNetworkLarge(t *testing.T) {
 // TestNetworkSlowLoop: timeouts also expire if every iteration of the loop takes longer than the
 // part of it that counts.
 func TestNetworkSlowLoop(t *testing.T) {
-	n := newNetwork(8, datagram.Faults{Drop: 0.2})
+	n := newNetwork(8, faulty.Faults{Drop: 0.2})
 	n.tick = 20 * int64(time.Millisecond)
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 1000}, nil)
 	a, b := n.member(t, s, 256, 50, mixed(1000)), n.member(t, s, 256, 50, mixed(1000))
@@ -145,7 +145,7 @@ func TestNetworkSlowLoop(t *testing.T) {
 // TestNetworkLossAfterRest: a lost packet is retransmitted an RTO later, even if the worker had not
 // polled for a long time before the post.
 func TestNetworkLossAfterRest(t *testing.T) {
-	n := newNetwork(9, datagram.Faults{})
+	n := newNetwork(9, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
 	a, b := n.member(t, s, 256, 1, mixed(100)), n.member(t, s, 256, 0, mixed(100))
 	join(t, a, b)

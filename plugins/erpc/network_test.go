@@ -13,6 +13,7 @@ import (
 
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/transport"
 )
 
@@ -21,7 +22,7 @@ type network struct {
 	now    int64
 	random *rand.Rand
 	ports  []*simulated
-	faults datagram.Faults
+	faults faulty.Faults
 	delay  int64 // of every packet
 	tick   int64 // between two iterations of members that have something to do
 
@@ -75,7 +76,7 @@ func (f *flights) Pop() any {
 	return x
 }
 
-func newNetwork(seed uint64, faults datagram.Faults) *network {
+func newNetwork(seed uint64, faults faulty.Faults) *network {
 	return &network{random: rand.New(rand.NewPCG(seed, 1)), faults: faults, delay: 5000, tick: 1000}
 }
 

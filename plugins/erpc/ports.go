@@ -7,6 +7,7 @@ import (
 
 	"transportbench/core/fabric/control"
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
@@ -74,11 +75,11 @@ func (f *portFactory) open(worker int) (datagram.Port, error) {
 		return p, nil
 	}
 	faults.Seed = faults.Seed<<32 ^ uint64(s.rank)<<16 ^ uint64(worker)
-	faulty, err := datagram.NewFaulty(p, faults, faults)
+	lossy, err := faulty.New(p, faults, faults)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return faulty, nil
+	return lossy, nil
 }
 
 func (f *portFactory) openUDP(worker int) (datagram.Port, error) {

@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/transport"
 )
 
 // TestHandshakeTimesOut: a peer that never answers is reported as lost once the worker has polled
 // for connect-timeout; time without polls does not count. A peer that comes later gets a bye.
 func TestHandshakeTimesOut(t *testing.T) {
-	n := newNetwork(1, datagram.Faults{})
+	n := newNetwork(1, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100},
 		map[string]string{"connect-timeout": "50ms"})
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
@@ -46,7 +46,7 @@ func TestHandshakeTimesOut(t *testing.T) {
 // TestLostSessionIsReclaimed: the session of a lost peer is freed for the next peer once its loss
 // is reported and none of its packets is in the wheel.
 func TestLostSessionIsReclaimed(t *testing.T) {
-	n := newNetwork(2, datagram.Faults{})
+	n := newNetwork(2, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 10_000},
 		map[string]string{
 			"link-rate": "1000000000", "timely-least-rate": "1000000", "timely-low": "1ns",
@@ -142,7 +142,7 @@ func answer(t *testing.T, w *worker, id transport.PeerID, other transport.Worker
 // TestPayloadOfLostPeer: a payload stays valid until the next Poll, even if the same Poll reported
 // the peer's loss and another peer connects before the next one.
 func TestPayloadOfLostPeer(t *testing.T) {
-	n := newNetwork(3, datagram.Faults{})
+	n := newNetwork(3, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 2, InFlight: 4, MaxPayload: 10_000}, nil)
 	a, b, c := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	join(t, a, b)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/transport"
 )
 
@@ -68,7 +68,7 @@ func TestWaitThroughLoss(t *testing.T) {
 // TestIdleTimeIsCreditedOnce: time without polls does not count against a handshake, and a Wait
 // after it does not credit it again.
 func TestIdleTimeIsCreditedOnce(t *testing.T) {
-	n := newNetwork(1, datagram.Faults{})
+	n := newNetwork(1, faulty.Faults{})
 	s := settingsOf(t, transport.Config{Workers: 1, Peers: 1, InFlight: 4, MaxPayload: 100}, nil)
 	a, b := n.member(t, s, 256, 0, nil), n.member(t, s, 256, 0, nil)
 	a.w.waiter = sleeper{n}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/datagram"
+	"transportbench/core/fabric/datagram/faulty"
 	"transportbench/core/fabric/rdma"
 	"transportbench/core/fabric/rdma/devices"
 	"transportbench/core/transport"
@@ -51,14 +52,14 @@ func verbs(device rdma.Options, o datagram.VerbsOptions) func() (datagram.Port, 
 	}
 }
 
-func faulty(open func() (datagram.Port, error), send, receive datagram.Faults) func() (
+func withFaults(open func() (datagram.Port, error), send, receive faulty.Faults) func() (
 	datagram.Port, error) {
 	return func() (datagram.Port, error) {
 		p, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return datagram.NewFaulty(p, send, receive)
+		return faulty.New(p, send, receive)
 	}
 }
 
@@ -163,17 +164,17 @@ func TestProbeOnOneProcessor(t *testing.T) {
 }
 
 func TestFaultyConformance(t *testing.T) {
-	bad := datagram.Faults{Drop: 0.1, Duplicate: 0.2, Reorder: 0.2, Delay: 0.1}
+	bad := faulty.Faults{Drop: 0.1, Duplicate: 0.2, Reorder: 0.2, Delay: 0.1}
 	for name, open := range map[string]func() (datagram.Port, error){
 		"udp":  udp(datagram.UDPOptions{MTU: 1472}),
 		"soft": verbs(rdma.Options{Provider: rdma.Soft}, datagram.VerbsOptions{}),
 	} {
 		t.Run(name+"-unharmed", func(t *testing.T) {
 			runSuite(t, suite{
-				Open: faulty(open, datagram.Faults{}, datagram.Faults{})})
+				Open: withFaults(open, faulty.Faults{}, faulty.Faults{})})
 		})
 		t.Run(name+"-bad", func(t *testing.T) {
-			runSuite(t, suite{Open: faulty(open, bad, bad), Lossy: true})
+			runSuite(t, suite{Open: withFaults(open, bad, bad), Lossy: true})
 		})
 	}
 }

@@ -5,7 +5,7 @@
 //   - verbs: an unreliable datagram (UD) queue pair of core/fabric/rdma, on an RDMA device or on
 //     its software device ([OpenVerbs])
 //
-// and [NewFaulty] injects faults into either.
+// and package faulty injects faults into either.
 //
 // # Contract
 //

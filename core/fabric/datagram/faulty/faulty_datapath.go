@@ -1,9 +1,15 @@
-package datagram
+package faulty
 
 import (
+	"errors"
 	"math"
 	"time"
+
+	"transportbench/core/fabric/datagram"
 )
+
+// errTooLong is the value that Send panics with.
+var errTooLong = errors.New("datagram exceeds the MTU")
 
 // happens draws whether a fault happens.
 func (d *direction) happens(probability float64) bool {
@@ -76,14 +82,14 @@ func (d *direction) release(take func(*held) bool) {
 	d.held = kept
 }
 
-// Send implements [Port].
-func (f *faulty) Send(to Remote, head, body []byte) bool {
+// Send implements [datagram.Port].
+func (f *port) Send(to datagram.Remote, head, body []byte) bool {
 	d := &f.sending
 	if f.closed {
 		return false
 	}
 	if len(head)+len(body) > d.mtu {
-		panic(errMisuse)
+		panic(errTooLong)
 	}
 	if d.happens(d.faults.Drop) {
 		d.counts.dropped++
@@ -114,7 +120,7 @@ func (f *faulty) Send(to Remote, head, body []byte) bool {
 }
 
 // sendHeld sends the held datagrams that are due.
-func (f *faulty) sendHeld() (sent int) {
+func (f *port) sendHeld() (sent int) {
 	d := &f.sending
 	d.release(func(h *held) bool {
 		if !f.Port.Send(h.to, d.data(h), nil) {
@@ -127,20 +133,20 @@ func (f *faulty) sendHeld() (sent int) {
 	return sent
 }
 
-// Flush implements [Port].
-func (f *faulty) Flush() error {
+// Flush implements [datagram.Port].
+func (f *port) Flush() error {
 	if f.closed {
-		return ErrClosed
+		return datagram.ErrClosed
 	}
 	f.sendHeld()
 	return f.Port.Flush()
 }
 
-// Receive implements [Port]. It puts no bodies into a target. It also sends held datagrams that are
-// due, because a caller that waits for an answer to one of them does not flush.
-func (f *faulty) Receive(packets []Packet, _ Target) (n int, err error) {
+// Receive implements [datagram.Port]. It puts no bodies into a target. It also sends held datagrams
+// that are due, because a caller that waits for an answer to one of them does not flush.
+func (f *port) Receive(packets []datagram.Packet, _ datagram.Target) (n int, err error) {
 	if f.closed {
-		return 0, ErrClosed
+		return 0, datagram.ErrClosed
 	}
 	if f.sendHeld() > 0 {
 		if err := f.Port.Flush(); err != nil {
@@ -154,12 +160,12 @@ func (f *faulty) Receive(packets []Packet, _ Target) (n int, err error) {
 		if n == len(packets) {
 			return false
 		}
-		packets[n] = Packet{Data: d.data(h), Source: h.source}
+		packets[n] = datagram.Packet{Data: d.data(h), Source: h.source}
 		f.lent = append(f.lent, h.buffer)
 		n++
 		return true
 	})
-	fresh, err := f.Port.Receive(packets[n:], Target{})
+	fresh, err := f.Port.Receive(packets[n:], datagram.Target{})
 	for _, p := range packets[n : n+fresh] {
 		if f.pass(&p) {
 			packets[n] = p
@@ -170,7 +176,7 @@ func (f *faulty) Receive(packets []Packet, _ Target) (n int, err error) {
 }
 
 // pass injects faults into a received packet and reports whether Receive returns it now.
-func (f *faulty) pass(p *Packet) bool {
+func (f *port) pass(p *datagram.Packet) bool {
 	d := &f.receiving
 	if d.happens(d.faults.Drop) {
 		d.counts.dropped++

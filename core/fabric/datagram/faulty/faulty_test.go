@@ -1,4 +1,4 @@
-package datagram
+package faulty
 
 import (
 	"bytes"
@@ -6,32 +6,58 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/datagram"
+	"transportbench/core/transport"
 )
+
+const patience = time.Minute
+
+func openUDP(t *testing.T, o datagram.UDPOptions) datagram.Port {
+	t.Helper()
+	o.Address = netip.MustParseAddrPort("127.0.0.1:0")
+	p, err := datagram.OpenUDP(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func openTo(t *testing.T, p, other datagram.Port) datagram.Remote {
+	t.Helper()
+	r, err := p.Open(other.Address())
+	require.NoError(t, err)
+	return r
+}
+
+func counter(p datagram.Port, name string) uint64 {
+	return transport.StatValue(p.ReadStats(nil), name)
+}
 
 // through sends n datagrams from one faulty port to another and returns those that arrived, in
 // order of arrival.
-func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b waitingFaulty) {
-	var x [2]waitingFaulty
+func through(t *testing.T, n int, send, receive Faults) (arrived [][]byte, a, b waitingPort) {
+	var x [2]waitingPort
 	for i := range x {
-		f, err := NewFaulty(openUDP(t, UDPOptions{MTU: 1472}), Faults{}, Faults{})
+		f, err := New(openUDP(t, datagram.UDPOptions{MTU: 1472}), Faults{}, Faults{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		x[i] = f.(waitingFaulty)
+		x[i] = f.(waitingPort)
 	}
 	a, b = x[0], x[1]
 	to := openTo(t, a, b)
 	openTo(t, b, a)
 	require.NoError(t, a.Inject(send, Faults{}))
 	require.NoError(t, b.Inject(Faults{}, receive))
-	packets := make([]Packet, 16)
+	packets := make([]datagram.Packet, 16)
 	poll := func() int {
-		_, err := a.Receive(packets, Target{})
+		_, err := a.Receive(packets, datagram.Target{})
 		require.NoError(t, err)
-		count, err := b.Receive(packets, Target{})
+		count, err := b.Receive(packets, datagram.Target{})
 		require.NoError(t, err)
 		for _, p := range packets[:count] {
 			arrived = append(arrived, bytes.Clone(p.Data))
@@ -192,31 +218,36 @@ func TestHeld(t *testing.T) {
 
 // TestMaxHeld: when too many datagrams are held the others pass.
 func TestMaxHeld(t *testing.T) {
-	f, err := newFaulty(openUDP(t, UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
+	f, err := newPort(openUDP(t, datagram.UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
 		Faults{})
 	require.NoError(t, err)
 	defer f.Close()
-	b := openUDP(t, UDPOptions{MTU: 100})
+	b := openUDP(t, datagram.UDPOptions{MTU: 100})
 	to := openTo(t, f, b)
 	for i := range maxHeld + 1 {
 		require.True(t, f.Send(to, []byte{byte(i)}, nil))
 	}
 	require.NoError(t, f.Flush())
 	require.EqualValues(t, 1, counter(f, "fault_send_spared"))
-	receiveUntil(t, b, "the datagram that passed",
-		func(data []byte, _ Source) bool { return data[0] == maxHeld })
+	packets := make([]datagram.Packet, 1)
+	for deadline, n := time.Now().Add(patience), 0; n == 0; {
+		require.True(t, time.Now().Before(deadline), "waiting for the datagram that passed")
+		n, err = b.Receive(packets, datagram.Target{})
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, maxHeld, packets[0].Data[0])
 	f.Release(to) // drops what is held for it
 	require.Empty(t, f.sending.held)
 	require.Len(t, f.sending.free, maxHeld)
 }
 
 func TestFaultsRefused(t *testing.T) {
-	p := openUDP(t, UDPOptions{MTU: 100})
+	p := openUDP(t, datagram.UDPOptions{MTU: 100})
 	for _, f := range []Faults{{Drop: 1.1}, {Corrupt: -0.1}, {Duplicate: math.NaN()},
 		{DelayBy: -1}} {
-		_, err := NewFaulty(p, f, Faults{})
+		_, err := New(p, f, Faults{})
 		require.Error(t, err)
-		_, err = NewFaulty(p, Faults{}, f)
+		_, err = New(p, Faults{}, f)
 		require.Error(t, err)
 	}
 }

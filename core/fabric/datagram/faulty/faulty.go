@@ -1,4 +1,5 @@
-package datagram
+// Package faulty injects faults into the datagrams of a port of package datagram.
+package faulty
 
 import (
 	"context"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/fabric/datagram"
 	"transportbench/core/transport"
 )
 
@@ -36,19 +38,19 @@ const (
 	maxHeld = 128
 )
 
-// faulty is a [Port] that injects faults into the datagrams of another port, both sent and
+// port is a [datagram.Port] that injects faults into the datagrams of another port, both sent and
 // received. It works on every provider, needs no privileges and is reproducible, unlike netem.
-type faulty struct {
-	Port      // whose methods it has unless it defines its own
-	sending   direction
-	receiving direction
-	scratch   []byte
-	memory    []byte
-	lent      []int32 // buffers of held datagrams that the last Receive returned
-	closed    bool
+type port struct {
+	datagram.Port // whose methods it has unless it defines its own
+	sending       direction
+	receiving     direction
+	scratch       []byte
+	memory        []byte
+	lent          []int32 // buffers of held datagrams that the last Receive returned
+	closed        bool
 }
 
-var _ FaultyPort = (*faulty)(nil)
+var _ Port = (*port)(nil)
 
 // direction is the state of one direction.
 type direction struct {
@@ -68,41 +70,42 @@ type held struct {
 	after  uint64    // how many datagrams must pass first; math.MaxUint64 if only time counts
 	buffer int32
 	length int
-	to     Remote // of a sent datagram
-	source Source // of a received one
+	to     datagram.Remote // of a sent datagram
+	source datagram.Source // of a received one
 }
 
 type faultCounts struct{ dropped, corrupted, duplicated, reordered, delayed, spared uint64 }
 
-// FaultyPort is the port of [NewFaulty].
-type FaultyPort interface {
-	Port
-	Prober
+// Port is the port of [New].
+type Port interface {
+	datagram.Port
+	datagram.Prober
 	// Inject changes the faults for all later datagrams. Held datagrams stay held.
 	Inject(send, receive Faults) error
 }
 
-// NewFaulty returns a port that injects faults into port, which it owns from then on. It is a
-// [Waiter] if port is one.
-func NewFaulty(port Port, send, receive Faults) (FaultyPort, error) {
-	f, err := newFaulty(port, send, receive)
+// New returns a port that injects faults into the datagrams of inner, which it owns from then on. It
+// is a [datagram.Waiter] if inner is one.
+func New(inner datagram.Port, send, receive Faults) (Port, error) {
+	f, err := newPort(inner, send, receive)
 	if err != nil {
 		return nil, err
 	}
-	if w, ok := port.(Waiter); ok {
-		return waitingFaulty{f, w}, nil
+	if w, ok := inner.(datagram.Waiter); ok {
+		return waitingPort{f, w}, nil
 	}
 	return f, nil
 }
 
-func newFaulty(port Port, send, receive Faults) (*faulty, error) {
-	mtu := port.MTU()
-	memory, err := mapMemory((2*maxHeld + 1) * mtu)
+func newPort(inner datagram.Port, send, receive Faults) (*port, error) {
+	mtu := inner.MTU()
+	memory, err := unix.Mmap(-1, 0, (2*maxHeld+1)*mtu, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("mapping buffers for %d datagrams of %d bytes: %w", 2*maxHeld+1,
 			mtu, err)
 	}
-	f := &faulty{Port: port, memory: memory, scratch: memory[2*maxHeld*mtu:],
+	f := &port{Port: inner, memory: memory, scratch: memory[2*maxHeld*mtu:],
 		lent: make([]int32, 0, maxHeld)}
 	f.sending.init(memory[:maxHeld*mtu], mtu)
 	f.receiving.init(memory[maxHeld*mtu:2*maxHeld*mtu], mtu)
@@ -121,8 +124,8 @@ func (d *direction) init(memory []byte, mtu int) {
 	}
 }
 
-// Inject implements [FaultyPort].
-func (f *faulty) Inject(send, receive Faults) error {
+// Inject implements [Port].
+func (f *port) Inject(send, receive Faults) error {
 	if err := errors.Join(send.check("send"), receive.check("receive")); err != nil {
 		return err
 	}
@@ -153,8 +156,8 @@ func (f Faults) check(direction string) error {
 	return nil
 }
 
-// Release implements [Port]. Held datagrams to the remote are lost.
-func (f *faulty) Release(r Remote) {
+// Release implements [datagram.Port]. Held datagrams to the remote are lost.
+func (f *port) Release(r datagram.Remote) {
 	d := &f.sending
 	kept := d.held[:0]
 	for _, h := range d.held {
@@ -168,9 +171,9 @@ func (f *faulty) Release(r Remote) {
 	f.Port.Release(r)
 }
 
-// ReadStats implements [Port]: the counters of the faulty port's own port, which counts sent
+// ReadStats implements [datagram.Port]: the counters of the port inside, which counts sent
 // datagrams after the faults and received ones before them, and those of the faults.
-func (f *faulty) ReadStats(dst []transport.Stat) []transport.Stat {
+func (f *port) ReadStats(dst []transport.Stat) []transport.Stat {
 	dst = f.Port.ReadStats(dst)
 	for _, d := range []struct {
 		name   string
@@ -198,18 +201,18 @@ func (f *faulty) ReadStats(dst []transport.Stat) []transport.Stat {
 	return dst
 }
 
-// Probe implements [Prober]. The floor has no faults.
-func (f *faulty) Probe(ctx context.Context, to Remote, probe transport.Probe) (transport.Floor,
+// Probe implements [datagram.Prober]. The floor has no faults.
+func (f *port) Probe(ctx context.Context, to datagram.Remote, probe transport.Probe) (transport.Floor,
 	error) {
-	p, ok := f.Port.(Prober)
+	p, ok := f.Port.(datagram.Prober)
 	if !ok {
 		return transport.Floor{}, transport.ErrUnsupported
 	}
 	return p.Probe(ctx, to, probe)
 }
 
-// Close implements [Port]. Held datagrams are lost.
-func (f *faulty) Close() error {
+// Close implements [datagram.Port]. Held datagrams are lost.
+func (f *port) Close() error {
 	if f.closed {
 		return nil
 	}
@@ -217,14 +220,14 @@ func (f *faulty) Close() error {
 	return errors.Join(f.Port.Close(), unix.Munmap(f.memory))
 }
 
-// waitingFaulty is a faulty port whose port is a [Waiter].
-type waitingFaulty struct {
-	*faulty
-	waiter Waiter
+// waitingPort is a port around a [datagram.Waiter].
+type waitingPort struct {
+	*port
+	waiter datagram.Waiter
 }
 
-// Wait implements [Waiter]. It returns when the first held datagram is due.
-func (f waitingFaulty) Wait(timeout time.Duration) error {
+// Wait implements [datagram.Waiter]. It returns when the first held datagram is due.
+func (f waitingPort) Wait(timeout time.Duration) error {
 	for _, d := range []*direction{&f.sending, &f.receiving} {
 		for i := range d.held {
 			if d.held[i].after <= d.passed {
@@ -236,5 +239,5 @@ func (f waitingFaulty) Wait(timeout time.Duration) error {
 	return f.waiter.Wait(max(timeout, 0))
 }
 
-// Wake implements [Waiter].
-func (f waitingFaulty) Wake() { f.waiter.Wake() }
+// Wake implements [datagram.Waiter].
+func (f waitingPort) Wake() { f.waiter.Wake() }
