@@ -276,6 +276,9 @@ func resolveOptions(o transport.Values) (*settings, error) {
 	if err := s.memory.Resolve(o); err != nil {
 		return nil, err
 	}
+	if err := s.checkFault(); err != nil {
+		return nil, err
+	}
 	if s.threads > 0 && s.memory.ByNIC() {
 		return nil, refuse("threads", "%d: in mode %s only the polling thread can receive; use 0",
 			s.threads, s.memory.Mode())

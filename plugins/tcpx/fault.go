@@ -45,6 +45,21 @@ func (s *settings) applyFault() {
 	}
 }
 
+// checkFault refuses a fault that nothing in the mode can make.
+func (s *settings) checkFault() error {
+	needs := ""
+	switch {
+	case (s.fault == faultFreshStreams || s.fault == faultEarlyConsume) && !s.memory.OnGPU():
+		needs = "a GPU that unpacks, as with mode=gpu"
+	case s.fault == faultEarlySend && !s.memory.DeviceSend:
+		needs = "values in the GPU's memory; use mode=gpu and send-memory=device"
+	default:
+		return nil
+	}
+	return refuse("fault", "%s needs %s, and this is mode=%s with unpack=%s", s.fault, needs,
+		s.memory.Mode(), s.memory.Unpack)
+}
+
 // oneTag is the tag of every request under the fault one-tag.
 const oneTag = 99
 

@@ -218,6 +218,7 @@ func TestTheFourMistakes(t *testing.T) {
 		a.post(t, []byte("payload"))
 		_, err := a.poll(t, b)
 		require.ErrorIs(t, err, transport.ErrCorrupt)
+		require.ErrorContains(t, err, "tag mismatch")
 		require.ErrorIs(t, a.worker.peers.Get(0).conn.Err, conn.ErrTagMismatch)
 	})
 	t.Run(faultEarlyConsume, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"transportbench/core/fabric/dial"
 	"transportbench/core/fabric/sock"
 	"transportbench/core/transport"
-	"transportbench/plugins/tcpx/internal/conn"
 )
 
 const (
@@ -169,11 +168,8 @@ func (w *worker) lose(p *peer, err error) {
 	p.SetLost(err, p.conn.ControlFD())
 	w.peers.Shut(p.id)
 	switch {
-	case errors.Is(err, transport.ErrUnavailable):
+	case errors.Is(err, transport.ErrUnavailable), errors.Is(err, transport.ErrCorrupt):
 		w.failures = append(w.failures, name.PeerError("poll", p.id, err))
-	case errors.Is(err, transport.ErrCorrupt) || err == conn.ErrTagMismatch ||
-		err == conn.ErrTruncated:
-		w.failures = append(w.failures, p.errors.Corrupt)
 	}
 	w.lost.Add(p.id)
 	p.conn.Fail(err)

@@ -51,11 +51,12 @@ var (
 	// ErrRequestSize means that a request is larger than the connection was made for.
 	ErrRequestSize = errors.New("request too large")
 	// ErrTagMismatch means that the two sides posted different tags. The connection is over.
-	ErrTagMismatch = errors.New("tag mismatch")
+	ErrTagMismatch = fmt.Errorf("tag mismatch: %w", transport.ErrCorrupt)
 	// ErrTruncated means that the receive is smaller than the send. The connection is over.
-	ErrTruncated = errors.New("truncated: the receive is smaller than the send")
+	ErrTruncated = fmt.Errorf("truncated, the receive is smaller than the send: %w",
+		transport.ErrCorrupt)
 	// ErrFarewell means that the peer, or this side, closed the connection.
 	ErrFarewell = errors.New("the connection was closed")
 	// ErrProtocol means that the peer violated the protocol. The connection is over.
-	ErrProtocol = fmt.Errorf("tcpx: %w", transport.ErrCorrupt)
+	ErrProtocol = transport.ErrCorrupt
 )
