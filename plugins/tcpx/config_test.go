@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 		"mode": {map[string]string{"mode": "hots"}, "is not one of"},
 		"fault": {map[string]string{"fault": faultEarlyConsume},
 			"early-consume needs a GPU that unpacks, as with mode=gpu, and this is mode=host"},
-		"fault ": {map[string]string{"fault": faultFreshStreams}, "needs a GPU that unpacks"},
+		"fault ":  {map[string]string{"fault": faultFreshStreams}, "needs a GPU that unpacks"},
 		"fault  ": {map[string]string{"fault": faultEarlySend}, "use mode=gpu and send-memory"},
 	} {
 		_, err := openWith(c.options)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,9 @@ type reproduction struct {
 	// of the microbenchmarks: Duration and Repeats, as far as flags say so
 	readings *options.Settings
 }
+
+// leastForInterval is the least number of repeats that have a 95% interval.
+const leastForInterval = 6
 
 // The files in the directory of a reproduction.
 const (
@@ -175,7 +179,7 @@ func (r *reproduction) prepareReadings() (err error) {
 		}
 	})
 	if err == nil {
-		r.readings, err = r.App.Settings(r.cmd, heeded, map[string]string{"repeats": "1"}, nil)
+		r.readings, err = r.App.Settings(r.cmd, heeded, map[string]string{"repeats": strconv.Itoa(leastForInterval)}, nil)
 	}
 	return err
 }
@@ -236,7 +240,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 
 // microReadings returns how the microbenchmarks are read.
 func (r *reproduction) microReadings() study.Readings {
-	readings := study.Readings{Full: r.full, Repeats: 1}
+	readings := study.Readings{Full: r.full, Repeats: leastForInterval}
 	if r.readings == nil {
 		return readings // the document has none
 	}

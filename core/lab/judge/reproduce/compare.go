@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare/ranktest"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/published"
@@ -57,6 +58,10 @@ type Line struct {
 	Theirs Side `json:"published"`
 	// Missing says why there are no figures of ours, or what hardware ours lack.
 	Missing string `json:"missing,omitempty"`
+	// Doubts say why figures of ours cannot be relied on, and Verdict what the interval of a ratio
+	// shows.
+	Doubts  []string `json:"doubts,omitempty"`
+	Verdict string   `json:"verdict,omitempty"`
 }
 
 // Side has the figures of a line by column, nil where there is none, and their ratio to the floor.
@@ -71,6 +76,11 @@ type Figure struct {
 	Value float64 `json:"value"`
 	To    float64 `json:"to,omitempty"`
 	Unit  string  `json:"unit"`
+	// Low and High are a 95% interval of Value, absent if there are too few repeats.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+
+	samples []float64 // of ours, sorted; nil if the figure is not of a metric
 }
 
 // String formats the figure.
@@ -80,8 +90,30 @@ func (f *Figure) String() string {
 		return "-"
 	case f.To > 0:
 		return format.Number(f.Value, f.Unit) + " to " + format.Number(f.To, f.Unit)
+	case f.Low != nil && f.High != nil:
+		return format.Number(f.Value, f.Unit) + " (" + format.Interval(result.Metric{
+			Unit: f.Unit, Median: f.Value, Low: f.Low, High: f.High, N: len(f.samples)}) + ")"
 	}
 	return format.Number(f.Value, f.Unit)
+}
+
+// scatters is how far the repeats of a figure may lie apart before a reader is warned.
+const scatters = 2
+
+// doubt returns why a figure cannot be relied on, or "".
+func (f *Figure) doubt(column string) string {
+	if len(f.samples) == 0 {
+		return ""
+	}
+	least, most := f.samples[0], f.samples[len(f.samples)-1]
+	switch {
+	case f.Low == nil:
+		return fmt.Sprintf("%s: no interval, for which 6 repeats are needed", column)
+	case most > scatters*least:
+		return fmt.Sprintf("%s: the repeats lie between %s and %s", column,
+			format.Number(least, f.Unit), format.Number(most, f.Unit))
+	}
+	return ""
 }
 
 // Any reports whether a side has a figure.
@@ -96,11 +128,14 @@ func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
 	for i := range t.Lines {
 		l := &t.Lines[i]
 		var lacks, wrong []string
-		if l.Missing != "" {
-			if !slices.Contains(missing, l.Missing) {
-				missing = append(missing, l.Missing)
+		for _, text := range append([]string{l.Missing, l.Verdict}, l.Doubts...) {
+			if text == "" {
+				continue
 			}
-			lacks = append(lacks, letter(slices.Index(missing, l.Missing)))
+			if !slices.Contains(missing, text) {
+				missing = append(missing, text)
+			}
+			lacks = append(lacks, letter(slices.Index(missing, text)))
 		}
 		for n := range t.Wrong {
 			if slices.Contains(t.Wrong[n].Cells, l.Name) {
@@ -165,6 +200,7 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 			if over, under := t.Rows[j].Over, t.Rows[j].Under; over != "" {
 				line.Ratio = true
 				line.Ours.divide(lines[over].Ours, lines[under].Ours)
+				line.Verdict = line.Ours.verdict(compared.Columns)
 				line.Theirs.divide(lines[over].Theirs, lines[under].Theirs)
 			}
 			lines[line.Name] = line
@@ -195,12 +231,49 @@ func (s *Side) divide(over, under Side) {
 	for i := range s.Figures {
 		a, b := over.Figures[i], under.Figures[i]
 		if a != nil && b != nil && b.Value > 0 {
-			s.Figures[i] = &Figure{Value: a.Value / cmp.Or(b.To, b.Value), Unit: "ratio"}
+			f := &Figure{Value: a.Value / cmp.Or(b.To, b.Value), Unit: "ratio"}
+			s.Figures[i] = f
 			if a.To > 0 || b.To > 0 {
-				s.Figures[i].To = cmp.Or(a.To, a.Value) / b.Value
+				f.To = cmp.Or(a.To, a.Value) / b.Value
+			}
+			if a.Low != nil && b.Low != nil {
+				_, low, high := ranktest.Shift(ranktest.Blocks{{A: b.samples, B: a.samples}}, 0.05)
+				f.Low, f.High = &low, &high
+				f.samples = a.samples[:min(len(a.samples), len(b.samples))]
 			}
 		}
 	}
+}
+
+func (f *Figure) multiply(by float64) {
+	f.Value *= by
+	if f.Low != nil {
+		f.Low, f.High = new(*f.Low*by), new(*f.High*by)
+	}
+	for i := range f.samples {
+		f.samples[i] *= by
+	}
+}
+
+// verdict returns what the intervals of ratios show.
+func (s *Side) verdict(columns []string) string {
+	var verdicts []string
+	for i, f := range s.Figures {
+		switch {
+		case f == nil || f.Low == nil:
+			continue
+		case *f.Low > 1:
+			verdicts = append(verdicts, columns[i]+" is larger")
+		case *f.High < 1:
+			verdicts = append(verdicts, columns[i]+" is smaller")
+		default:
+			verdicts = append(verdicts, "no difference in "+columns[i])
+		}
+	}
+	if len(verdicts) == 0 {
+		return ""
+	}
+	return "by the 95% interval: " + strings.Join(verdicts, ", ")
 }
 
 func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
@@ -235,7 +308,10 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 			}
 			if line.Ours.Figures[i] = f; f != nil {
 				if r.Times > 0 && f.Unit == "ns" {
-					f.Value *= r.Times
+					f.multiply(r.Times)
+				}
+				if doubt := f.doubt(column.Name); doubt != "" {
+					line.Doubts = append(line.Doubts, doubt)
 				}
 				break
 			}
@@ -399,7 +475,8 @@ func (l *loops) figure(name string) (*Figure, error) {
 		if !known {
 			return nil, nil
 		}
-		return &Figure{Value: m.Median, Unit: m.Unit}, nil
+		return &Figure{Value: m.Median, Unit: m.Unit, Low: m.Low, High: m.High,
+			samples: slices.Sorted(slices.Values(l.cell.Samples[name]))}, nil
 	}
 	rank, err := l.of()
 	if rank == nil || err != nil {

@@ -1,6 +1,8 @@
 package reproduce
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,13 +69,55 @@ func TestCompare(t *testing.T) {
 		return nil
 	}
 	allocation := line("allocation, 3 system calls")
-	require.Equal(t, &Figure{Value: 5000, Unit: "ns"}, allocation.Ours.Figures[0])
+	require.Equal(t, &Figure{Value: 5000, Unit: "ns", samples: []float64{5000}},
+		allocation.Ours.Figures[0])
+	require.Equal(t, []string{"time: no interval, for which 6 repeats are needed"},
+		allocation.Doubts)
 	require.Equal(t, &Figure{Value: 10e3, To: 50e3, Unit: "ns"}, allocation.Theirs.Figures[0])
 	speedup := line("speed-up, claimed 100")
 	require.Equal(t, &Figure{Value: 100, Unit: "ratio"}, speedup.Ours.Figures[0])
 	require.Equal(t, &Figure{Value: 20, To: 500, Unit: "ratio"}, speedup.Theirs.Figures[0])
+	require.Empty(t, line("speed-up, claimed 100").Verdict, "without intervals")
 	require.InDelta(t, 4, line("memory transfer, 4 KiB").Ours.XFloor, 1e-9)
 	require.Equal(t, "not measured", line("memory transfer, 64 MiB").Missing)
 	require.NotEmpty(t, table.Wrong)
 	require.Contains(t, table.Wrong[0].Cells, "memory transfer, 4 KiB")
+}
+
+// TestCompareIntervals: figures and ratios of enough repeats have an interval and a verdict, and a
+// reader is warned of repeats that lie far apart.
+func TestCompareIntervals(t *testing.T) {
+	d, err := Load(results.Files, "shm")
+	require.NoError(t, err)
+	s := set.New()
+	for micro, samples := range map[string][]float64{
+		"allocate/dev-shm/make":        {5000, 5100, 5200, 4900, 4800, 12000},
+		"allocate/arena/size-classes":  {50, 51, 52, 49, 48, 50},
+		"lookup/linear/100/hit":        {60, 61, 62, 63, 64, 65},
+		"lookup/arithmetic/100/hit":    {60, 61, 62, 63, 64, 65},
+		"lookup/arithmetic/10000/miss": {1},
+	} {
+		s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm",
+			"micro": micro, "value_size": "1048576"}, Status: set.Measured, Environment: -1,
+			Samples: map[string][]float64{"latency_p50": samples}})
+	}
+	c, err := d.Compare(s)
+	require.NoError(t, err)
+	table := &c.Tables[0]
+	at := slices.IndexFunc(table.Lines, func(l Line) bool { return l.Name == "speed-up, claimed 100" })
+	require.Equal(t, "5.05 us (4.80 to 12.0)", table.Lines[0].Ours.Figures[0].String())
+	require.Equal(t, []string{"time: the repeats lie between 4.80 us and 12.0 us"},
+		table.Lines[0].Doubts)
+	require.Equal(t, "by the 95% interval: time is larger", table.Lines[at].Verdict)
+	speedup := table.Lines[at].Ours.Figures[0]
+	require.InDelta(t, 101, speedup.Value, 1e-9)
+	require.Less(t, *speedup.Low, 101.0)
+	require.Greater(t, *speedup.High, 101.0)
+	ours, _, texts := table.Remarks()
+	require.NotEmpty(t, ours[at])
+	require.Contains(t, strings.Join(texts, "\n"), "by the 95% interval: time is larger")
+	at = slices.IndexFunc(table.Lines, func(l Line) bool {
+		return l.Name == "speed-up, claimed 10 to 100"
+	})
+	require.Equal(t, "by the 95% interval: no difference in time", table.Lines[at].Verdict)
 }
