@@ -36,6 +36,15 @@ bench: ## compare every transport that this machine can run
 bench-peers: ## compare transports with their libraries' own benchmarks
 	@scripts/bench-peers.sh
 
+.PHONY: reproduce
+reproduce: ## record the five documents in full, about two hours, and write docs/claims.md
+	@scripts/build.sh
+	@for document in benchkv copyrpc kvstore shm tcpx; do \
+		resume=; [ ! -e "results/reproduced/$$document/published.json" ] || resume=--resume; \
+		bin/transportbench reproduce "$$document" --full $$resume --out "results/reproduced/$$document"; \
+	done
+	@go test -trimpath ./docs -run TestClaims -update
+
 .PHONY: check
 check: ## before a commit: build, and lint and test the packages that changed
 	@scripts/check.sh

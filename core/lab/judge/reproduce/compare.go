@@ -108,7 +108,7 @@ func (f *Figure) doubt(column string) string {
 	least, most := f.samples[0], f.samples[len(f.samples)-1]
 	switch {
 	case f.Low == nil:
-		return fmt.Sprintf("%s: no interval, for which 6 repeats are needed", column)
+		return "no interval, for which 6 repeats are needed"
 	case most > scatters*least:
 		return fmt.Sprintf("%s: the repeats lie between %s and %s", column,
 			format.Number(least, f.Unit), format.Number(most, f.Unit))
@@ -299,10 +299,10 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 	if r.Provider != "" && line.Provider != r.Provider {
 		line.Missing = needs(r)
 	}
-	loops := loops{set: s, cell: c, rank: r.Rank}
+	figures := figures{set: s, cell: c, rank: r.Rank}
 	for i, column := range t.Columns {
 		for _, name := range column.Ours {
-			f, err := loops.figure(name)
+			f, err := figures.figure(name)
 			if err != nil {
 				return line, err
 			}
@@ -310,7 +310,7 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 				if r.Times > 0 && f.Unit == "ns" {
 					f.multiply(r.Times)
 				}
-				if doubt := f.doubt(column.Name); doubt != "" {
+				if doubt := f.doubt(column.Name); doubt != "" && !slices.Contains(line.Doubts, doubt) {
 					line.Doubts = append(line.Doubts, doubt)
 				}
 				break
@@ -455,89 +455,4 @@ func xLeast(c, least *set.Cell) float64 {
 		return 0
 	}
 	return other.Median / mine.Median
-}
-
-// loops has the figures of a cell, also those of the loops of a rank's daemons.
-type loops struct {
-	set  *set.Set
-	cell *set.Cell
-	rank int
-	read []result.RankLoop
-}
-
-// figure returns a metric, or of the rank's loops "loops.EVENT", "loops.per_request",
-// "phases.NAME.p90", or "times.NS", the share of iterations that took at most so long. It returns
-// nil if the cell has no such figure.
-func (l *loops) figure(name string) (*Figure, error) {
-	kind, of, _ := strings.Cut(name, ".")
-	if !slices.Contains([]string{"loops", "phases", "times"}, kind) {
-		m, known := l.cell.Metric(name)
-		if !known {
-			return nil, nil
-		}
-		return &Figure{Value: m.Median, Unit: m.Unit, Low: m.Low, High: m.High,
-			samples: slices.Sorted(slices.Values(l.cell.Samples[name]))}, nil
-	}
-	rank, err := l.of()
-	if rank == nil || err != nil {
-		return nil, err
-	}
-	switch kind {
-	case "phases":
-		phase, statistic, _ := strings.Cut(of, ".")
-		p := rank.Phases[phase]
-		value, has := map[string]float64{"p50": p.P50, "p90": p.P90, "p99": p.P99}[statistic]
-		if p.Samples == 0 || !has {
-			return nil, nil
-		}
-		return &Figure{Value: value, Unit: "ns"}, nil
-	case "times":
-		return timesOf(rank, of), nil
-	}
-	value, has := rank.PerLoop[of]
-	if of == "per_request" {
-		value, has = rank.LoopsPerRequest, rank.LoopsPerRequest > 0
-	}
-	if !has {
-		return nil, nil
-	}
-	return &Figure{Value: value, Unit: "ratio"}, nil
-}
-
-// timesOf returns the share of the sampled iterations that took at most so many nanoseconds.
-func timesOf(rank *result.RankLoop, atMost string) *Figure {
-	limit, err := strconv.ParseUint(atMost, 10, 64)
-	within, all := uint64(0), uint64(0)
-	for _, bucket := range rank.Times {
-		all += bucket.Count
-		if bucket.AtMostNS > 0 && bucket.AtMostNS <= limit {
-			within += bucket.Count
-		}
-	}
-	if err != nil || all == 0 {
-		return nil
-	}
-	return &Figure{Value: float64(within) / float64(all), Unit: "ratio"}
-}
-
-// of returns the loops of the rank, or nil.
-func (l *loops) of() (*result.RankLoop, error) {
-	if l.read == nil {
-		results, err := l.set.Results(l.cell)
-		if err != nil {
-			return nil, err
-		}
-		var repeats []result.Repeat
-		for _, r := range results {
-			repeats = append(repeats, r.Repeats...)
-		}
-		if l.read, err = result.RankLoopsOf(repeats); err != nil {
-			return nil, err
-		}
-	}
-	i := slices.IndexFunc(l.read, func(r result.RankLoop) bool { return r.Rank == l.rank })
-	if i < 0 {
-		return nil, nil
-	}
-	return &l.read[i], nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/record"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/results"
 )
@@ -71,7 +73,7 @@ func TestCompare(t *testing.T) {
 	allocation := line("allocation, 3 system calls")
 	require.Equal(t, &Figure{Value: 5000, Unit: "ns", samples: []float64{5000}},
 		allocation.Ours.Figures[0])
-	require.Equal(t, []string{"time: no interval, for which 6 repeats are needed"},
+	require.Equal(t, []string{"no interval, for which 6 repeats are needed"},
 		allocation.Doubts)
 	require.Equal(t, &Figure{Value: 10e3, To: 50e3, Unit: "ns"}, allocation.Theirs.Figures[0])
 	speedup := line("speed-up, claimed 100")
@@ -120,4 +122,35 @@ func TestCompareIntervals(t *testing.T) {
 		return l.Name == "speed-up, claimed 10 to 100"
 	})
 	require.Equal(t, "by the 95% interval: no difference in time", table.Lines[at].Verdict)
+}
+
+// TestFigures reads figures that no metric has from a result.
+func TestFigures(t *testing.T) {
+	h := record.NewHistogram()
+	for _, ns := range []uint64{900, 1900, 2900, 3900} {
+		h.Record(ns)
+	}
+	thread := record.ThreadReport{Counters: map[string]uint64{"instructions": 300, "cycles": 100}}
+	repeat := result.Repeat{Ranks: []record.Report{{
+		Daemons: []record.DaemonReport{{Thread: thread}},
+		Clients: []record.ClientReport{{Thread: thread,
+			Remote: &record.TimingReport{Histogram: h.Encode(), Samples: h.Count()}}},
+	}}}
+	cell := &set.Cell{Config: map[string]string{"transport": "copyrpc"}, Status: set.Measured,
+		Environment: -1, Samples: map[string][]float64{"throughput": {1e6, 2e6, 2e6, 2e6, 2e6, 4e6}},
+		Results: []*result.Result{{Repeats: []result.Repeat{repeat}}}}
+	f := &figures{set: set.New(), cell: cell}
+	for name, want := range map[string]float64{"remote.2000": 0.5, "counters.ipc": 3, "op_time": 500} {
+		got, err := f.figure(name)
+		require.NoError(t, err, name)
+		require.InDelta(t, want, got.Value, 1e-6, name)
+	}
+	got, err := f.figure("op_time")
+	require.NoError(t, err)
+	require.Equal(t, []float64{250, 500, 500, 500, 500, 1000}, got.samples)
+	for _, name := range []string{"counters.llc_miss", "writes.messages", "loops.total", "floor"} {
+		got, err := f.figure(name)
+		require.NoError(t, err, name)
+		require.Nil(t, got, name)
+	}
 }
