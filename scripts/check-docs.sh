@@ -21,6 +21,6 @@ while IFS=: read -r file link; do
 		echo "$file: dead link to $link" >&2
 		bad=1
 	fi
-done < <(find README.md docs results plugins core -name '*.md' -exec grep -oHE '\]\([^)[:space:]]+\)' {} + |
+done < <(find ./*.md docs results plugins core -name '*.md' -exec grep -oHE '\]\([^)[:space:]]+\)' {} + |
 	sed -E 's/\]\((.*)\)$/\1/' | grep -vE ':(https?|mailto):')
 exit $bad

@@ -148,6 +148,25 @@ if have dpkg-deb; then
 	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1
 fi
 
+new_module "the module gets another path, and directories of that name keep theirs"
+printf 'package core\n\nvar revision, Directory = "", "lib/transportbench/plugins"\n\nfunc Revision() string { return revision }\n' >core/core.go
+printf 'package main\n\nimport "transportbench/core"\n\nfunc main() { println(core.Revision(), core.Directory) }\n' >cmd/transportbench/main.go
+! with_output scripts/set-module-path.sh 'a path' || fail "it took a path with a space"
+expect '"a path" is not the path of a Go module'
+with_output scripts/set-module-path.sh example.org/x/transportbench || fail "set-module-path.sh failed"
+with_fakes scripts/build.sh || fail "build.sh failed"
+with_output bin/transportbench && expect "unknown lib/transportbench/plugins"
+! with_output scripts/set-module-path.sh example.org/x/transportbench || fail "it changed nothing and did not fail"
+
+new_module "every module of this repository follows another path"
+(cd "$root" && find . -type f \( -name '*.go' -o -name '*.s' -o -name '*.[ch]' -o -name 'go.*' -o -name '*.sh' \) \
+	-not -path './bin/*' -not -path './results/v*' -exec cp --parents -t "$scratch/module" {} +)
+with_output scripts/set-module-path.sh example.org/x/transportbench || fail "set-module-path.sh failed"
+for module in . docs/example tools tools/package tools/kubernetes; do
+	go -C $module list -e -deps -test -f '{{.ImportPath}}: {{.Error}}' ./... 2>&1 | grep -E '^transportbench/|not in std' || true
+done >"$scratch/output"
+[ ! -s "$scratch/output" ] || fail "these keep the old path"
+
 new_module "setup prints nothing if nothing is missing"
 found
 with_fakes scripts/setup.sh bench || fail "setup.sh failed"
