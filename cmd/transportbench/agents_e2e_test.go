@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -601,6 +602,30 @@ func TestLostHosts(t *testing.T) {
 			h.lose(t, c.what, func(agent, run *program) { c.lose(t, h, agent, run) }, c.says)
 		})
 	}
+}
+
+// TestLostHostsForAMoment cuts a cable for two seconds: the run goes on, and its check says when
+// nothing arrived.
+func TestLostHostsForAMoment(t *testing.T) {
+	inLongTests(t)
+	h := startNamespaces(t, 3)
+	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--duration", "3s", "--repeats", "3",
+		"--launches", "1")
+	h.join(t, 1, ticket)
+	h.join(t, 2, ticket)
+	run.output.await(t, "repeat 2 of 3")
+	h.cable(t, 2, "down")
+	time.Sleep(2 * time.Second)
+	h.cable(t, 2, "up")
+	run.end(t)
+	r, err := result.Parse(run.stdout.Bytes())
+	require.NoError(t, err, run.output.String())
+	require.Len(t, r.Repeats, 3)
+	i := slices.IndexFunc(r.Checks, func(f result.Finding) bool { return f.Name == "traffic" })
+	require.False(t, r.Checks[i].OK)
+	require.Regexp(t, `^for \S+s, from \S+s of window [23], no response came to client 0 of `+
+		`rank 1 on h2`, r.Checks[i].Message)
+	h.requireIdle(t)
 }
 
 // An agent takes its ticket from its arguments, the environment or standard input, and names the

@@ -243,6 +243,13 @@ func TestChecksFail(t *testing.T) {
 			e.Result.Repeats[2].Remeasured = []result.Window{{Empty: "nothing was completed in 1s"}}
 		}, 1, "1 windows were empty and were measured again (nothing was completed in 1s): the " +
 			"metrics leave them out"},
+		{"traffic", func(e *evidence) {
+			r := &e.Result.Repeats[2]
+			r.Stalls = []result.Stall{{AtNS: 2e8, ForNS: r.Clients()[0].ElapsedNS / 2,
+				Threads: []string{"client 0 of rank 1"}, Cause: result.CauseNoTraffic}}
+			e.Result.Placement = []result.Placement{{Rank: 1, Host: "h2", CPUs: []int{0}}}
+		}, 0.5, "from 200ms of window 3, no response came to client 0 of rank 1 on h2; " +
+			"1 of 6 windows have such a stall"},
 		{"mixed", func(e *evidence) {
 			for i := range 2 {
 				r := &e.Result.Repeats[i]

@@ -153,6 +153,7 @@ var checks = []struct {
 	{name: "mixed", severity: result.Warning, find: checkMixed},
 	{name: "starved", severity: result.Warning, find: checkStarved},
 	{name: "empty_windows", severity: result.Warning, find: checkEmptyWindows},
+	{name: "traffic", severity: result.Warning, find: checkTraffic},
 	{name: "steal", severity: result.Warning, find: checkSteal},
 	{name: "preempted", severity: result.Warning, find: checkPreempted},
 	{name: "storm", severity: result.Warning, find: checkStorm, applies: isStorm},
