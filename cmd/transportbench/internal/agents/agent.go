@@ -49,6 +49,9 @@ the field that it finds in its PATH.`,
 			return serveCoordinator(cmd.Context(), a, s, ticket, patience, index)
 		}),
 	}
+	// A coordinator of another version may pass others. The agent joins all the same, and is then
+	// refused for its version.
+	cmd.FParseErrWhitelist.UnknownFlags = true
 	cmd.Flags().StringVar(&join, "join", "",
 		"ticket of the run, or - to read it from standard input (default: "+engine.TicketVariable+
 			")")

@@ -164,10 +164,33 @@ func readMessage(r io.Reader, longest int, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// readHello reads and checks an agent's message.
+// readHello reads and checks an agent's message. Of another version's it reads the version, and the
+// name for messages, and checks nothing else: that the first message is an object with its length
+// before it, which has a "version", is the same for all versions.
 func readHello(r io.Reader) (Hello, error) {
+	var text json.RawMessage
+	var every struct {
+		Version string `json:"version"`
+		Name    any    `json:"name"`
+	}
+	err := readMessage(r, longestHello, &text)
+	if err == nil {
+		err = json.Unmarshal(text, &every)
+	}
+	if err == nil && every.Version != "" && every.Version != core.Version &&
+		len(every.Version) <= longestName {
+		h := Hello{Version: printable.Text(every.Version),
+			Name: "an unknown host"}
+		if name, ok := every.Name.(string); ok && !strings.ContainsFunc(name, notInName) {
+			h.Name = name[:min(len(name), longestName)]
+		}
+		return h, nil
+	}
 	var h Hello
-	if err := readMessage(r, longestHello, &h); err != nil {
+	if err == nil {
+		err = json.Unmarshal(text, &h)
+	}
+	if err != nil {
 		return h, fmt.Errorf("read its first message: %w", err)
 	}
 	return h, h.check()

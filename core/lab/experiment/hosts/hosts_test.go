@@ -378,6 +378,26 @@ func TestImpossibleAgents(t *testing.T) {
 	}
 }
 
+// TestOtherVersions: the first message of any version tells the version, whatever else it says.
+func TestOtherVersions(t *testing.T) {
+	c, _ := listen(t, Options{})
+	ended := make(chan error, 1)
+	go func() { _, err := c.Wait(t.Context(), 2); ended <- err }()
+	config, err := c.Ticket().Token.config(agentRole, coordinatorRole)
+	require.NoError(t, err)
+	raw, err := net.Dial("tcp", c.Ticket().Addresses[0])
+	require.NoError(t, err)
+	defer raw.Close()
+	conn, err := handshake(raw, tls.Client, config, joinTimeout)
+	require.NoError(t, err)
+	require.NoError(t, writeMessage(conn, map[string]any{"version": "9.9.9", "name": "h7",
+		"cpus": "all of them", "since": 12}))
+	var a answer
+	require.NoError(t, readMessage(conn, longestAnswer, &a))
+	require.Contains(t, a.Refusal, `it is of version 9.9.9, the coordinator of `)
+	require.ErrorContains(t, <-ended, `agent on h7 (127.0.0.1): it is of version 9.9.9`)
+}
+
 // TestImpossibleCoordinator: whoever has the ticket cannot write what it likes at an agent.
 func TestImpossibleCoordinator(t *testing.T) {
 	token := Token{9}

@@ -21,8 +21,8 @@ const (
 	agentRole       role = "agent"
 )
 
-// protocol names the join protocol in TLS. An end of another version, or a program that speaks
-// another protocol, fails the handshake.
+// protocol names the join protocol in TLS. It is the same for all versions, which tell each other
+// apart by the first message; a program that speaks another protocol fails the handshake.
 const protocol = "transportbench-join/1"
 
 // key derives the key of one role from the token.
