@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"transportbench/cmd/transportbench/internal/app"
@@ -361,9 +363,16 @@ func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket)
 	return ctx, e, nil
 }
 
-// explainEngine adds the remedy to the error of a host that does not find the command.
+// explainEngine adds the remedy to the error of a host that does not find the command, and of Open
+// MPI, which does not run as root.
 func (g *gathering) explainEngine(err error) error {
 	var exit *engine.ExitError
+	if errors.As(err, &exit) && slices.ContainsFunc(exit.Lines, func(line string) bool {
+		return strings.Contains(line, "ALLOW_RUN_AS_ROOT")
+	}) {
+		return fmt.Errorf("%s does not run as root: run it as another user, or in a container "+
+			"add its flag: --%s \"%[1]s --allow-run-as-root ...\"", exit.Label, options.KeyLaunch)
+	}
 	if g.settings.Hosts.Launch == "" && errors.As(err, &exit) && exit.NotFound() {
 		return fmt.Errorf("%w; if transportbench has another path there, set --%s", err,
 			options.KeyRemoteCommand)
