@@ -46,6 +46,14 @@ var ErrEnded = errors.New("the run has ended")
 func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
 	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{},
 		ranks: map[string]*rank{}, logs: make(chan string, logLines)}
+	// A stopped agent cannot end its ranks when the coordinator gives it up.
+	if below, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		if tcp, ok := below.NetConn().(*net.TCPConn); ok {
+			if err := host.EndWith(tcp); err != nil {
+				return err
+			}
+		}
+	}
 	watched := watch(conn)
 	g := grpc.NewServer(
 		grpc.MaxRecvMsgSize(longestRequest), grpc.MaxSendMsgSize(math.MaxInt32),

@@ -148,13 +148,17 @@ func (p *Plugin) run(ctx context.Context, grace time.Duration, read func(*child)
 // awaitExit waits for the end of a killed process and of those that plugins left. If that takes
 // longer than reapTimeout, it kills the keeper, which either hangs or cannot reap the process.
 func awaitExit(c *child) error {
-	if waitFor(c.exited, c.keeper.reap) {
+	usedUp, stop := c.keeper.usedUp(c.pid, c.keeper.cmd.Process.Pid)
+	defer stop()
+	select {
+	case <-c.exited:
 		if len(c.survivors) > 0 {
 			return fmt.Errorf(
 				"plugins left processes that do not die: %v; see their /proc/PID/status",
 				c.survivors)
 		}
 		return nil
+	case <-usedUp:
 	}
 	c.keeper.kill()
 	if !waitFor(c.exited, c.keeper.reap) { // the output may never end

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"transportbench/core/base/machine"
 )
 
 // keeper is the host's side of the keeper process, which is the parent of all plugins of this
@@ -81,6 +84,20 @@ const maxDescriptors = 8
 var theKeeper struct {
 	sync.Mutex
 	*keeper
+	ends *os.File // a connection with which the keeper ends, or nil
+}
+
+// EndWith makes all plugins of this process, which has started none yet, end when the other end of
+// conn does, even if this process is stopped then.
+func EndWith(conn *net.TCPConn) error {
+	file, err := conn.File()
+	if err != nil {
+		return err
+	}
+	theKeeper.Lock()
+	defer theKeeper.Unlock()
+	theKeeper.ends = file
+	return nil
 }
 
 // runningKeeper returns the keeper of this process. It starts one if there is none.
@@ -90,7 +107,7 @@ func runningKeeper() (*keeper, error) {
 	if k := theKeeper.keeper; k != nil && !k.isLost() {
 		return k, nil
 	}
-	k, err := startKeeper()
+	k, err := startKeeper(theKeeper.ends)
 	theKeeper.keeper = k
 	return k, err
 }
@@ -111,7 +128,8 @@ func End() {
 	}
 }
 
-func startKeeper() (*keeper, error) {
+// startKeeper starts a keeper, which ends when the other end of a connection does, if ends is not nil.
+func startKeeper(ends *os.File) (*keeper, error) {
 	dir, err := newRunDir()
 	if err != nil {
 		return nil, err
@@ -133,6 +151,10 @@ func startKeeper() (*keeper, error) {
 	// The link is valid even if the file has been replaced since this process started.
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName, dir.path},
 		ExtraFiles: []*os.File{theirs}}
+	if ends != nil {
+		cmd.Args = append(cmd.Args, "coordinator")
+		cmd.ExtraFiles = append(cmd.ExtraFiles, ends)
+	}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the host only
 	if err := cmd.Start(); err != nil {
@@ -218,8 +240,8 @@ var errKeeperLost = errors.New(
 // hangs returns the error of a keeper that had to be killed.
 func (k *keeper) hangs() error {
 	return fmt.Errorf(
-		"the keeper of plugins, the parent of their processes, did not answer within %v "+
-			"and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)",
+		"the keeper of plugins, the parent of their processes, did not answer within %v of its own "+
+			"time and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)",
 		k.reap)
 }
 
@@ -242,8 +264,8 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, outputs ...*os.File) error {
 		k.mu.Unlock()
 		return err
 	}
-	timeout := time.NewTimer(k.reap)
-	defer timeout.Stop()
+	usedUp, stop := k.usedUp(k.cmd.Process.Pid)
+	defer stop()
 	select {
 	case r, ok := <-c.started:
 		switch {
@@ -254,10 +276,30 @@ func (k *keeper) start(c *child, cmd *exec.Cmd, outputs ...*os.File) error {
 		}
 		c.pid = r.PID
 		return nil
-	case <-timeout.C:
+	case <-usedUp:
 		k.kill()
 		return k.hangs()
 	}
+}
+
+// busyFactor is how many times longer than its limit the keeper may take in all, if it or a plugin
+// waits for a processor or a disk.
+const busyFactor = 6
+
+// usedUp returns a channel that is closed once each of the processes has used the keeper's limit of
+// its own time, as [machine.UsesUp] measures it. stop ends the measurement.
+func (k *keeper) usedUp(pids ...int) (done <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), busyFactor*k.reap)
+	var using sync.WaitGroup
+	for _, pid := range pids {
+		using.Go(func() { machine.UsesUp(ctx, pid, k.reap) })
+	}
+	all := make(chan struct{})
+	go func() {
+		using.Wait()
+		close(all)
+	}()
+	return all, cancel
 }
 
 // sendCommand orders the start of a process with the given files as its descriptors from 1.
@@ -281,7 +323,7 @@ func (k *keeper) send(order keeperOrder, rights []byte) error {
 	if err != nil {
 		return err
 	}
-	_ = k.conn.SetWriteDeadline(time.Now().Add(k.reap))
+	_ = k.conn.SetWriteDeadline(time.Now().Add(busyFactor * k.reap))
 	_, _, err = k.conn.WriteMsgUnix(text, rights, nil)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -51,8 +51,8 @@ type order struct {
 	descriptors []int
 }
 
-// keeperMain is the main function of the keeper. It ends when the host is gone and all that the
-// keeper started, and their descendants.
+// keeperMain is the main function of the keeper. It ends when the host is gone, or the coordinator of
+// a host that is an agent, and all that the keeper started, and their descendants.
 func keeperMain() int {
 	// The kernel kills a plugin when the thread that started it ends. The main thread, on which
 	// init runs, ends with the process.
@@ -72,6 +72,11 @@ func keeperMain() int {
 	signal.Notify(died, unix.SIGCHLD)
 	orders := make(chan order)
 	go receive(host, orders)
+	coordinator := make(chan struct{})
+	if len(os.Args) > 2 {
+		unix.CloseOnExec(firstExtraFile + 1)
+		go awaitCoordinator(firstExtraFile+1, coordinator)
+	}
 
 	s := &supervisor{host: host, running: map[int]*runningPlugin{}}
 	// Opened now, because the host may be killed at any time. Only the host locks it.
@@ -85,13 +90,14 @@ func keeperMain() int {
 	}
 	for orders != nil || len(s.running) > 0 || len(s.ended) > 0 {
 		select {
+		case <-coordinator:
+			orders, coordinator = nil, nil
+			s.killAll()
 		case o, ok := <-orders:
 			switch {
 			case !ok:
 				orders = nil
-				for _, p := range s.running {
-					_ = unix.Kill(-p.pid, unix.SIGKILL)
-				}
+				s.killAll()
 			case o.Descriptors > 0:
 				s.start(o)
 			case s.running[o.ID] != nil:
@@ -104,6 +110,24 @@ func keeperMain() int {
 		s.reap()
 	}
 	return 0
+}
+
+func (s *supervisor) killAll() {
+	for _, p := range s.running {
+		_ = unix.Kill(-p.pid, unix.SIGKILL)
+	}
+}
+
+// awaitCoordinator closes ended once the other end of the connection fd has ended, or does not
+// answer.
+func awaitCoordinator(fd int, ended chan<- struct{}) {
+	state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	for {
+		if n, _ := unix.Poll(state, -1); n > 0 {
+			close(ended)
+			return
+		}
+	}
 }
 
 // receive passes the host's orders on until the host is gone.
