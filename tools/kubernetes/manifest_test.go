@@ -15,7 +15,8 @@ import (
 
 const manifests = "../../docs/kubernetes"
 
-// TestManifestsDecode decodes every document strictly: an unknown or misplaced field is an error.
+// TestManifestsDecode decodes every document strictly, as it is and with the lines of each kind of
+// cluster: an unknown or misplaced field is an error.
 func TestManifestsDecode(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
 	if err != nil || len(paths) == 0 {
@@ -26,9 +27,15 @@ func TestManifestsDecode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, document := range bytes.Split(text, []byte("\n---\n")) {
-			if _, err := decode(document); err != nil {
-				t.Errorf("%s, document %d: %v", path, i+1, err)
+		for _, kind := range []string{"", "rdma", "hostnetwork", "restricted"} {
+			enabled := bytes.ReplaceAll(text, []byte("\n#"+kind+":"), []byte("\n"))
+			if kind != "" && bytes.Equal(enabled, text) {
+				t.Errorf("%s has no lines for %s", path, kind)
+			}
+			for i, document := range bytes.Split(enabled, []byte("\n---\n")) {
+				if _, err := decode(document); err != nil {
+					t.Errorf("%s for %q, document %d: %v", path, kind, i+1, err)
+				}
 			}
 		}
 	}
@@ -47,6 +54,8 @@ func decode(document []byte) (any, error) {
 		object = new(core.Secret)
 	case "Service":
 		object = new(core.Service)
+	case "PersistentVolumeClaim":
+		object = new(core.PersistentVolumeClaim)
 	default:
 		object = new(batch.Job)
 	}
@@ -65,7 +74,7 @@ func TestMisspeltFieldIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents := bytes.Split(text, []byte("\n---\n"))
-	job := documents[len(documents)-1]
+	job := documents[2]
 	if _, err := decode(bytes.Replace(job, []byte("backoffLimit"), []byte("backOffLimit"),
 		1)); err == nil {
 		t.Error("a misspelt field was accepted")
@@ -81,6 +90,7 @@ func TestIndexedJobFitsTogether(t *testing.T) {
 	var secret *core.Secret
 	var service *core.Service
 	var job *batch.Job
+	var claim *core.PersistentVolumeClaim
 	for _, document := range bytes.Split(text, []byte("\n---\n")) {
 		object, err := decode(document)
 		if err != nil {
@@ -93,10 +103,12 @@ func TestIndexedJobFitsTogether(t *testing.T) {
 			service = o
 		case *batch.Job:
 			job = o
+		case *core.PersistentVolumeClaim:
+			claim = o
 		}
 	}
-	if secret == nil || service == nil || job == nil {
-		t.Fatal("there must be a Secret, a Service and a Job")
+	if secret == nil || service == nil || job == nil || claim == nil {
+		t.Fatal("there must be a Secret, a Service, a Job and a PersistentVolumeClaim")
 	}
 	pod := job.Spec.Template.Spec
 	container := pod.Containers[0]
@@ -114,8 +126,9 @@ func TestIndexedJobFitsTogether(t *testing.T) {
 		{"completion mode", *job.Spec.CompletionMode, batch.IndexedCompletion},
 		{"secret", container.Env[0].ValueFrom.SecretKeyRef.Name, secret.Name},
 		{"port", container.Ports[0].ContainerPort, service.Spec.Ports[0].Port},
-		{"labels", pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels["app"],
-			job.Spec.Template.Labels["app"]},
+		{"labels", pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].
+			LabelSelector.MatchLabels["app"], job.Spec.Template.Labels["app"]},
+		{"claim", pod.Volumes[0].PersistentVolumeClaim.ClaimName, claim.Name},
 		{"processors", container.Resources.Requests.Cpu().String(),
 			container.Resources.Limits.Cpu().String()},
 		{"memory", container.Resources.Requests.Memory().String(),
