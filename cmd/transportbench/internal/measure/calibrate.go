@@ -130,7 +130,7 @@ func (s *session) calibrate(ctx context.Context, f *calibrateFlags) error {
 	if err != nil {
 		return err
 	}
-	plan, err := calibrate.NewPlan(f.quick, calibrate.NominalBase, m)
+	plan, err := calibrate.NewPlan(f.quick, calibrate.NominalBases(m), m)
 	if err != nil {
 		return explainSpec(err)
 	}
@@ -197,7 +197,8 @@ func (s *session) planCalibration(f *calibrateFlags, plan *calibrate.Plan,
 	return nil
 }
 
-// calibrationPlugin finds the plugin that injects what is recovered.
+// calibrationPlugin finds the plugin that injects what is recovered, and that of sockets if this
+// machine has it.
 func (s *session) calibrationPlugin(ctx context.Context) (experiment.Plugins, error) {
 	spec := experiment.NewSpec()
 	spec.Base[options.KeyTransport] = calibrate.Transport
@@ -207,14 +208,22 @@ func (s *session) calibrationPlugin(ctx context.Context) (experiment.Plugins, er
 		return nil, app.Usagef("calibrate needs the plugin of transport %s: %s",
 			calibrate.Transport, wrong.Problem)
 	}
-	return sweep.Plugins, err
+	if err != nil {
+		return nil, err
+	}
+	if more, err := s.plugins(ctx, []string{calibrate.SocketTransport}, nil); err == nil {
+		for _, p := range more {
+			sweep.Plugins[p.Identity.Name] = p
+		}
+	}
+	return sweep.Plugins, nil
 }
 
 // announce states the expected time before anything is measured, and what is replaced.
 func (s *session) announce(f *calibrateFlags, plan *calibrate.Plan, m experiment.Plugins) error {
 	text := listing.CalibrationSummary(plan)
 	if !f.quick {
-		quick, err := calibrate.NewPlan(true, calibrate.NominalBase, m)
+		quick, err := calibrate.NewPlan(true, calibrate.NominalBases(m), m)
 		if err != nil {
 			return err
 		}

@@ -191,20 +191,21 @@ func (c calibrationText) falseVerdicts(d *calibration.Document) {
 }
 
 func (c calibrationText) power(d *calibration.Document) {
-	if len(d.Power) == 0 {
+	rows := d.Measured()
+	if len(rows) == 0 {
 		return
 	}
 	c.title("Power", fmt.Sprintf("trials that told a change from none, or called it (diff, %s): %s",
-		format.Share(compare.Defaults().Floor), d.Power[0].Load))
-	t := doc.NewTable("processors", ">repeats", ">change", ">trials", ">told", ">share",
+		format.Share(compare.Defaults().Floor), rows[0].Load))
+	t := doc.NewTable("over", ">repeats", ">injected", ">trials", ">told", ">share",
 		">95% interval", ">called", ">wrong direction")
-	for _, p := range d.Power {
-		processors := "quiet"
+	for _, p := range rows {
+		over := p.Class
 		if p.Loaded {
-			processors = "loaded"
+			over += ", loaded"
 		}
 		for _, trial := range p.Trials {
-			t.Row(processors, p.Repeats, format.Share(trial.Known), trial.Count, trial.Found,
+			t.Row(over, p.Repeats, format.Share(trial.Known), trial.Count, trial.Found,
 				format.Share(trial.Share.Value), trial.Share.Interval(), trial.Beyond, trial.Wrong)
 		}
 	}
@@ -235,22 +236,25 @@ func Trust(d *calibration.Document) *doc.Doc {
 	for _, line := range d.Summary() {
 		out.Item(line)
 	}
-	if len(d.Power) == 0 {
+	rows := d.Measured()
+	if len(rows) == 0 {
 		return out
 	}
-	header := []string{"told from none with"}
-	for _, trial := range d.Power[0].Trials {
-		header = append(header, fmt.Sprintf(">%.0f%% slower", 100*trial.Known))
+	header := []string{"told from none over"}
+	for i := range rows[0].Trials {
+		header = append(header, fmt.Sprintf(">change %d", i+1))
 	}
 	t := doc.NewTable(header...)
-	for _, p := range d.Power {
+	for _, p := range rows {
 		processors := "quiet"
 		if p.Loaded {
 			processors = "loaded"
 		}
-		row := []any{fmt.Sprintf("%d repeats, %s processors", p.Repeats, processors)}
+		row := []any{fmt.Sprintf("%s with %d repeats, %s processors", p.Class, p.Repeats,
+			processors)}
 		for _, trial := range p.Trials {
-			row = append(row, fmt.Sprintf("%d of %d", trial.Found, trial.Count))
+			row = append(row, fmt.Sprintf("%s: %d of %d", format.Share(trial.Known), trial.Found,
+				trial.Count))
 		}
 		t.Row(row...)
 	}

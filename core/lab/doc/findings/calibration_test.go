@@ -65,13 +65,13 @@ func calibration1() *calibration.Document {
 			{Method: "ab", Repeats: 10, Comparisons: 6, Tests: 3, Share: estimate(0, 0, 0.4593)},
 		},
 		Power: []calibration.Power{
-			{Load: "echo, 1 in flight, delay 1us", Repeats: 10,
+			{Load: "echo, 1 in flight", Class: "memory", Repeats: 10,
 				Trials: []calibration.Trials{trials(0.0496, 31, 60, 1, 0.3839, 0.6477)}},
-			{Load: "echo, 1 in flight, delay 1us", Repeats: 20, Trials: []calibration.Trials{
+			{Load: "echo, 1 in flight", Class: "memory", Repeats: 20, Trials: []calibration.Trials{
 				trials(0.0104, 3, 30, 0, 0.0211, 0.2653), trials(0.0496, 29, 30, 0, 0.8278, 0.9992),
 				trials(0.1, 30, 30, 0, 0.8843, 1),
 			}},
-			{Load: "echo, 1 in flight, delay 1us", Loaded: true, Repeats: 20,
+			{Load: "echo, 1 in flight", Class: "memory", Loaded: true, Repeats: 20,
 				Trials: []calibration.Trials{trials(0.0496, 2, 10, 0, 0.0252, 0.5561)}},
 		},
 	}

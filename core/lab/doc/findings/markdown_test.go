@@ -56,7 +56,7 @@ func TestMarkdownOfForeignText(t *testing.T) {
 	writeMarkdown(&out, GitHubRanking(ranking))
 	d := &calibration.Document{
 		Recovery: []calibration.Recovery{{Quantity: hostileMarkdown}},
-		Power:    []calibration.Power{{Load: hostileMarkdown}},
+		Power:    []calibration.Power{{Load: hostileMarkdown, Class: "memory"}},
 	}
 	d.Environment.Identity.CPU, d.Tool.Version = hostileMarkdown, hostileMarkdown
 	d.Experiments = []calibration.Experiment{{Name: hostileMarkdown, Discarded: []int{1}}}

@@ -57,14 +57,14 @@ func falseVerdicts(d *calibration.Document) string {
 // power draws how often a change of each size is told from none; the dashed line is always.
 func power(d *calibration.Document) string {
 	var bars []cellpage.Bar
-	for at, p := range d.Power {
+	for at, p := range d.Measured() {
 		on := "quiet"
 		if p.Loaded {
 			on = "loaded"
 		}
 		for _, t := range p.Trials {
 			bars = append(bars, cellpage.Bar{
-				Label: fmt.Sprintf("%s slower, %d repeats, %s",
+				Label: fmt.Sprintf("%s, %s slower, %d repeats, %s", p.Class,
 					format.Share(t.Known), p.Repeats, on),
 				Text:  fmt.Sprintf("%d of %d", t.Found, t.Count),
 				Value: t.Share.Value, Low: t.Share.Low, High: t.Share.High,

@@ -40,9 +40,9 @@ func fakeCalibrations(sets ...*set.Set) []calibration.Found {
 				Share: estimate(0.15, 0.1035, 0.2072)},
 		},
 		Power: []calibration.Power{
-			{Load: "echo", Repeats: 10, Trials: trials(3, 9, 24, 30)},
-			{Load: "echo", Repeats: 20, Trials: trials(5, 15, 28, 30)},
-			{Load: "echo", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
+			{Load: "echo", Class: "memory", Repeats: 10, Trials: trials(3, 9, 24, 30)},
+			{Load: "echo", Class: "memory", Repeats: 20, Trials: trials(5, 15, 28, 30)},
+			{Load: "echo", Class: "memory", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
 		},
 	}
 	d.Environment.Identity.CPU = "Some CPU"

@@ -456,22 +456,26 @@ func powers(s *synthetic, name string, rounds int) Experiment {
 		return closedLoop(ns * (1 + known[cell]))
 	})
 	for i := range e.Set.Cells {
-		e.Set.Cells[i].Config["options.delay"] = "1us"
+		e.Set.Cells[i].Config["options.delay"] = "0s"
 	}
 	return e
 }
 
 func TestPower(t *testing.T) {
 	s := newSynthetic(12, 0.03, 0.5)
-	loaded := powers(s, ExperimentPowerLoaded, 200)
+	loaded := powers(s, ExperimentMemoryLoaded, 200)
 	loaded.Loaded = true
-	d := concluded(t, powers(s, ExperimentPower, 600), loaded)
+	d := concluded(t, powers(s, ExperimentMemory, 600), loaded)
 	require.Len(t, d.Power, 4)
 	ten, twenty := d.Power[0], d.Power[1]
 	require.Equal(t, []int{10, 20, 60, 30}, []int{ten.Repeats, twenty.Repeats, ten.Trials[0].Count,
 		twenty.Trials[0].Count})
-	require.Equal(t, "echo, 1 in flight, delay 1us", ten.Load)
+	require.Equal(t, "echo, 1 in flight", ten.Load)
 	require.True(t, d.Power[2].Loaded && d.Power[3].Loaded)
+	require.Equal(t, "memory", ten.Class)
+	require.InDelta(t, 0.05, ten.Trials[2].Known, 0.01, "as all rounds measured it")
+	require.NotEqual(t, 0.05, ten.Trials[2].Known)
+	require.Equal(t, 0.05, ten.Trials[2].Sought)
 	found := 0
 	for i := range ten.Trials {
 		require.GreaterOrEqual(t, twenty.Trials[i].Share.Value+0.1, ten.Trials[i].Share.Value,
@@ -488,10 +492,10 @@ func TestPower(t *testing.T) {
 	require.Equal(t, 30, twenty.Trials[3].Beyond, "10% is clearly above it")
 	require.Less(t, twenty.Trials[0].Share.Value, 0.5)
 	require.InDelta(t, 1, twenty.Trials[3].Share.Value, 0.1)
-	burn := rowOf(t, d, "added time", 0.05)
+	burn := rowOf(t, d, "added time, memory", 0.05)
 	require.InDelta(t, 0.05, burn.Measured.Value, 0.01)
 	require.Less(t, *burn.Measured.Low, *burn.Measured.High)
-	rowOf(t, d, "added time, loaded", 0.05)
+	rowOf(t, d, "added time, memory, loaded", 0.05)
 }
 
 func TestLeastChange(t *testing.T) {
@@ -504,38 +508,46 @@ func TestLeastChange(t *testing.T) {
 		return list
 	}
 	d := &Document{Power: []Power{
-		{Repeats: 20, Trials: trials(3, 28, 30, 30)},
-		{Repeats: 10, Trials: trials(27, 20, 28, 30)}, // 1% is luck: 2% was not found
-		{Repeats: 10, Loaded: true, Trials: trials(30, 30, 30, 30)},
+		{Class: "memory", Repeats: 20, Trials: trials(3, 28, 30, 30)},
+		{Class: "memory", Repeats: 10, Trials: trials(27, 20, 28, 30)}, // 1% is luck: 2% was not found
+		{Class: "memory", Repeats: 10, Loaded: true, Trials: trials(30, 30, 30, 30)},
 	}}
 	for repeats, want := range map[int]string{
-		5:   "5%, found in 28 of 30 trials with 10 repeats, not measured below 10 repeats",
-		10:  "5%, found in 28 of 30 trials with 10 repeats",
-		19:  "5%, found in 28 of 30 trials with 10 repeats",
-		20:  "2%, found in 28 of 30 trials with 20 repeats",
-		100: "2%, found in 28 of 30 trials with 20 repeats",
+		5:   "5%, found in 28 of 30 trials of memory with 10 repeats, not measured below 10 repeats",
+		10:  "5%, found in 28 of 30 trials of memory with 10 repeats",
+		19:  "5%, found in 28 of 30 trials of memory with 10 repeats",
+		20:  "2%, found in 28 of 30 trials of memory with 20 repeats",
+		100: "2%, found in 28 of 30 trials of memory with 20 repeats",
 	} {
 		least, ok := d.LeastChange(repeats)
 		require.True(t, ok)
 		require.Equal(t, want, least.String(), "%d repeats", repeats)
 	}
 
-	few := &Document{Power: []Power{{Repeats: 20, Trials: trials(0, 1, 2, 26)},
-		{Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
+	few := &Document{Power: []Power{{Class: "memory", Repeats: 20, Trials: trials(0, 1, 2, 26)},
+		{Class: "memory", Repeats: 10, Trials: trials(0, 1, 2, 3)}}}
 	least, ok := few.LeastChange(5)
 	require.True(t, ok)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
-		"trials with 10 repeats, not measured below 10 repeats", least.String())
+		"trials of memory with 10 repeats, not measured below 10 repeats", least.String())
 	least, _ = few.LeastChange(100)
 	require.Equal(t, "10%, the largest change tried, and not even that was found in 90% of the "+
-		"trials with 20 repeats", least.String())
+		"trials of memory with 20 repeats", least.String())
 	few.Power[0].Trials = trials(0, 1, 2, 27)
 	least, _ = few.LeastChange(20)
-	require.Equal(t, "10%, found in 27 of 30 trials with 20 repeats", least.String(),
+	require.Equal(t, "10%, found in 27 of 30 trials of memory with 20 repeats", least.String(),
 		"the trials that found it decide")
 	few.Power[1].Trials = trials(0, 1, 2, 28)
 	least, _ = few.LeastChange(20)
 	require.Equal(t, 20, least.Repeats, "of equal changes")
+
+	d.Power = append(d.Power, Power{Class: "sockets", Repeats: 20, Trials: trials(3, 3, 3, 30)})
+	least, _ = d.LeastChange(20)
+	require.Equal(t, "10%, found in 30 of 30 trials of sockets with 20 repeats", least.String(),
+		"the class that shows least")
+	padded := &Document{Power: []Power{{Repeats: 20, Trials: trials(30, 30, 30, 30)}}}
+	_, ok = padded.LeastChange(20)
+	require.False(t, ok, "of padded operations")
 
 	d.Quick = true
 	_, ok = d.LeastChange(20)
@@ -557,7 +569,7 @@ func TestConcludeQuick(t *testing.T) {
 		})
 	self := s.experiment(ExperimentSelf, []float64{0, 0, 0}, 60,
 		func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
-	power := powers(s, ExperimentPower, 10)
+	power := powers(s, ExperimentMemory, 10)
 	d := concluded(t, delays, short, self, power)
 	r := rowOf(t, d, quantityDelay, 1000)
 	require.Nil(t, r.Measured.Low)
@@ -604,7 +616,7 @@ func TestConcludeRefuses(t *testing.T) {
 	for _, name := range []string{
 		ExperimentDelay, ExperimentHalf, ExperimentExponential, ExperimentBimodal, ExperimentRate,
 		ExperimentStall,
-		ExperimentObserver, ExperimentSelf, ExperimentPower, ExperimentClients,
+		ExperimentObserver, ExperimentSelf, ExperimentMemory, ExperimentClients,
 	} {
 		for _, known := range [][]float64{nil, {0, 500, 1000}} {
 			d := concluded(t, s.experiment(name, known, 30, func(int, float64) map[string]float64 {
@@ -637,13 +649,13 @@ func TestSummary(t *testing.T) {
 		FalseVerdicts: []FalseVerdicts{{Method: "diff", Comparisons: 200, False: 8,
 			Share: binomial(8, 200)}},
 		Power: []Power{
-			{Repeats: 10, Trials: []Trials{
+			{Class: "memory", Repeats: 10, Trials: []Trials{
 				{Known: 0.05, Count: 60, Found: 1, Share: binomial(1, 60)}}},
-			{Repeats: 20, Trials: []Trials{
+			{Class: "memory", Repeats: 20, Trials: []Trials{
 				{Known: 0.02, Count: 30, Found: 2, Share: binomial(2, 30)},
 				{Known: 0.049, Count: 30, Found: 27, Wrong: 1, Beyond: 11, Share: binomial(27, 30)},
 			}},
-			{Repeats: 40, Loaded: true, Trials: []Trials{{Known: 0.05, Count: 1}}},
+			{Class: "memory", Repeats: 40, Loaded: true, Trials: []Trials{{Known: 0.05, Count: 1}}},
 		},
 		Resolution: Resolution{Repeats: 10, Delay: 100, FoundShare: 0.9,
 			Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
@@ -655,9 +667,8 @@ func TestSummary(t *testing.T) {
 			"two configurations, is off by -3 to +50 ns",
 		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 " +
 			"comparisons (1.74 to 7.73%)",
-		"measured in turns with 20 repeats, as ab does, a change of 4.9% is told from none in 27 " +
-			"of 30 trials (73.5 to 97.9%), " +
-			"in the wrong direction in 1, and called worse against the default least change of " +
+		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is told from " +
+			"none in 27 of 30 trials (73.5 to 97.9%), and called worse against the default least change of " +
 			"2% in 11",
 		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
 			"to 100%)",

@@ -139,8 +139,11 @@ type Resolution struct {
 
 // Trials counts the comparisons that found a known change.
 type Trials struct {
-	Known float64 `json:"known"` // delay in ns, or change as a share
-	Count int     `json:"count"` // of trials
+	// Known is a delay in ns, or a change as a share. Of power, it is what was measured over all
+	// rounds, because a burn costs more than its time; Sought is what was to be injected.
+	Known  float64 `json:"known"`
+	Sought float64 `json:"sought,omitempty"`
+	Count  int     `json:"count"` // of trials
 	// Found counts those that differ significantly from no change in the right direction, and Wrong
 	// those in the wrong one.
 	Found int `json:"found"`
@@ -171,7 +174,10 @@ type FalseVerdicts struct {
 
 // Power is how often known changes of one load were found.
 type Power struct {
-	Load    string   `json:"load"` // for people
+	Load string `json:"load"` // for people
+	// Class is the class of operations, "memory" or "sockets". It is empty in calibrations until
+	// 0.8.0, which slowed down operations that were padded by 2 us: they are not shown.
+	Class   string   `json:"class,omitempty"`
 	Loaded  bool     `json:"loaded,omitempty"`
 	Repeats int      `json:"repeats"`
 	Trials  []Trials `json:"trials"` // by size of the change

@@ -3,6 +3,7 @@ package calibration
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,12 @@ func LeastChange(found []Found, repeats int, standard float64) (share float64, f
 			of = " of " + machine
 		}
 		if least[i].Count == 0 {
-			texts = append(texts, "no full calibration of "+machine)
+			text := "no full calibration of " + machine
+			if f.Document != nil && !f.Document.Quick {
+				text += " says what is found: that of " + f.Document.StartedAt.UTC().Format(
+					time.DateOnly) + " slowed down padded operations only"
+			}
+			texts = append(texts, text)
 			continue
 		}
 		source := fmt.Sprintf(" (calibration%s of %s, %s)", of,
@@ -95,6 +101,7 @@ func (f *Found) origin() string {
 type Least struct {
 	// Trials are those of the change, which is Known, with Repeats repeats a side.
 	Trials
+	Class   string // of operations
 	Repeats int
 	// Seen is set if enough of the trials found the change. If not, it is the largest that was
 	// tried.
@@ -109,12 +116,12 @@ func (l Least) String() string { return format.Share(l.Known) + ", " + l.evidenc
 // evidence says how well the change was found.
 func (l Least) evidence() string {
 	repeats := format.Count(l.Repeats, "repeat")
-	text := fmt.Sprintf("found in %d of %s with %s", l.Found, format.Count(l.Count, "trial"),
-		repeats)
+	text := fmt.Sprintf("found in %d of %s of %s with %s", l.Found,
+		format.Count(l.Count, "trial"), l.Class, repeats)
 	if !l.Seen {
 		text = fmt.Sprintf(
-			"the largest change tried, and not even that was found in %s of the trials with %s",
-			format.Share(foundShare), repeats)
+			"the largest change tried, and not even that was found in %s of the trials of %s with "+
+				"%s", format.Share(foundShare), l.Class, repeats)
 	}
 	if l.Fewer {
 		text += ", not measured below " + repeats
@@ -126,23 +133,34 @@ func (l Least) evidence() string {
 // this machine: in at least 90% of the trials on quiet processors with at most that many repeats,
 // as every larger change. If none was, it is the largest change of the trials: the machine may not
 // even show that one. With fewer repeats than all trials have, those with the fewest count: fewer
-// repeats do not show more. ok is false for a quick calibration, and without trials.
+// repeats do not show more. Of the classes of operations, it is that of the one that shows least.
+// ok is false for a quick calibration, and without trials of operations that were not padded.
 func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 	if d.Quick {
 		return Least{}, false
 	}
-	var quiet []Power
-	for _, p := range d.Power {
+	classes := map[string][]Power{}
+	for _, p := range d.Measured() {
 		if !p.Loaded && len(p.Trials) > 0 && p.Trials[0].Count >= fewestTrials {
-			quiet = append(quiet, p)
+			classes[p.Class] = append(classes[p.Class], p)
 		}
 	}
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		if l := leastOf(classes[class], repeats); !ok || l.Known > least.Known {
+			least, ok = l, true
+		}
+	}
+	return least, ok
+}
+
+// leastOf is [Document.LeastChange] for one class of operations.
+func leastOf(quiet []Power, repeats int) (least Least) {
 	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
 	for i, p := range quiet {
 		if i > 0 && p.Repeats > repeats {
 			break
 		}
-		l := Least{Repeats: p.Repeats, Fewer: p.Repeats > repeats}
+		l := Least{Class: p.Class, Repeats: p.Repeats, Fewer: p.Repeats > repeats}
 		if l.Trials, l.Seen = smallestFound(p.Trials); !l.Seen {
 			l.Trials = p.Trials[len(p.Trials)-1]
 		}
@@ -151,7 +169,7 @@ func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 			least = l
 		}
 	}
-	return least, len(quiet) > 0
+	return least
 }
 
 // Repeats returns the least number of repeats of the measured cells whose configuration all sets

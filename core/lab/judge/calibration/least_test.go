@@ -14,7 +14,7 @@ import (
 func seen(share float64, quick bool) Found {
 	d := &Document{StartedAt: time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), Quick: quick}
 	d.Power = []Power{
-		{Repeats: 10, Trials: []Trials{{Known: share, Count: 30, Found: 30,
+		{Class: "memory", Repeats: 10, Trials: []Trials{{Known: share, Count: 30, Found: 30,
 			Share: Estimate{Value: 1}}}}}
 	return Found{Identity: map[string]string{"cpu": "some", "kernel": "6.2"}, Document: d,
 		Path: "calibration.json"}
@@ -36,17 +36,17 @@ func TestLeastChangeOfMachines(t *testing.T) {
 		{nil, 0.02, none},
 		{[]Found{{}}, 0.02, none},
 		{[]Found{seen(0.05, true)}, 0.02, none},
-		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials with 10 repeats " +
+		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials of memory with 10 repeats " +
 			"(calibration of 2026-03-04, calibration.json)"},
-		{[]Found{stale}, 0.05, "found in 30 of 30 trials with 10 repeats (calibration of " +
+		{[]Found{stale}, 0.05, "found in 30 of 30 trials of memory with 10 repeats (calibration of " +
 			"2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
 		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of " +
-			"the trials with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials with " +
+			"the trials of memory with 10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials of memory with " +
 			"10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials " +
-			"with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
-			"; seen: 5%, found in 30 of 30 trials with 10 repeats (calibration of some, kernel " +
+			"of memory with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
+			"; seen: 5%, found in 30 of 30 trials of memory with 10 repeats (calibration of some, kernel " +
 			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {

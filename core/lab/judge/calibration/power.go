@@ -40,9 +40,14 @@ func (d *Document) resolution() (Resolution, error) {
 	return r, nil
 }
 
+// classes has the class of operations of each experiment of power.
+var classes = map[string]string{ExperimentMemory: "memory", ExperimentSockets: "sockets",
+	ExperimentMemoryLoaded: "memory"}
+
 func (d *Document) power() ([]Power, error) {
 	rows := []Power{}
-	for _, name := range []string{ExperimentPower, ExperimentPowerLoaded} {
+	for _, name := range []string{ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded,
+		paddedPower, paddedPowerLoaded} {
 		e := d.experiment(name)
 		if e == nil {
 			continue
@@ -52,13 +57,41 @@ func (d *Document) power() ([]Power, error) {
 			if err != nil {
 				return nil, err
 			}
+			if classes[name] != "" {
+				e.measureInjected(trials)
+			}
 			if len(trials) > 0 {
-				rows = append(rows, Power{Load: loadName(e.reference()), Loaded: e.Loaded,
-					Repeats: repeats, Trials: trials})
+				rows = append(rows, Power{Load: loadName(e.reference()), Class: classes[name],
+					Loaded: e.Loaded, Repeats: repeats, Trials: trials})
 			}
 		}
 	}
 	return rows, nil
+}
+
+// measureInjected replaces what was to be injected by what all rounds of the experiment together
+// show, and keeps the trials ascending.
+func (e *Experiment) measureInjected(trials []Trials) {
+	reference, states := e.reference(), compare.FindStates(e.Set)
+	for i := range trials {
+		t := &trials[i]
+		t.Sought = t.Known
+		at := slices.Index(e.Known, t.Known)
+		if ratio, _, ok := throughputRatio(&e.Set.Cells[at], reference, states); ok {
+			t.Known = ratio.Value - 1
+		}
+	}
+	slices.SortStableFunc(trials, func(a, b Trials) int { return cmp.Compare(a.Known, b.Known) })
+}
+
+// Measured returns the rows of the power of operations that were not padded.
+func (d *Document) Measured() (rows []Power) {
+	for _, p := range d.Power {
+		if p.Class != "" {
+			rows = append(rows, p)
+		}
+	}
+	return rows
 }
 
 // loadName describes what a cell measures, without what was injected.

@@ -52,7 +52,8 @@ func (d *Document) recovery() []Recovery {
 			rows = append(rows, e.stalls()...)
 		case ExperimentClients:
 			rows = append(rows, e.clients()...)
-		case ExperimentPower, ExperimentPowerLoaded:
+		case ExperimentMemory, ExperimentSockets, ExperimentMemoryLoaded, paddedPower,
+			paddedPowerLoaded:
 			rows = append(rows, e.burns()...)
 		}
 	}
@@ -239,6 +240,9 @@ func (e *Experiment) burns() []Recovery {
 		return nil
 	}
 	quantity := "added time"
+	if class := classes[e.Name]; class != "" {
+		quantity += ", " + class
+	}
 	if e.Loaded {
 		quantity += ", loaded"
 	}

@@ -1,7 +1,9 @@
 package calibration
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -92,30 +94,34 @@ func (d *Document) falseSummary() string {
 	return text
 }
 
-// powerSummary is about the change nearest to 5%, with the most repeats on quiet processors.
+// powerSummary is about the change nearest to 5% of each class of operations, with the most repeats
+// on quiet processors.
 func (d *Document) powerSummary() string {
-	var most *Power
-	for i := range d.Power {
-		if p := &d.Power[i]; !p.Loaded && (most == nil || p.Repeats > most.Repeats) {
-			most = p
+	most := map[string]Power{}
+	for _, p := range d.Measured() {
+		if !p.Loaded && len(p.Trials) > 0 && p.Repeats > most[p.Class].Repeats {
+			most[p.Class] = p
 		}
 	}
-	if most == nil || len(most.Trials) == 0 {
-		return ""
+	var parts []string
+	for _, class := range slices.Sorted(maps.Keys(most)) {
+		p := most[class]
+		t := slices.MinFunc(p.Trials, func(a, b Trials) int {
+			return cmp.Compare(math.Abs(a.Known-0.05), math.Abs(b.Known-0.05))
+		})
+		parts = append(parts, fmt.Sprintf("over %s with %d repeats, a change of %s is told from "+
+			"none in %d of %s (%s), and called worse against the default least change of %s in %d",
+			class, p.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"),
+			t.Share.Interval(), format.Share(compare.Defaults().Floor), t.Beyond))
 	}
-	distance := func(t Trials) float64 { return math.Abs(t.Known - 0.05) }
-	t := slices.MinFunc(most.Trials, func(a, b Trials) int {
-		if distance(a) < distance(b) {
-			return -1
-		}
-		return 1
-	})
-	return fmt.Sprintf("measured in turns with %d repeats, as ab does, a change of %s is told "+
-		"from none in %d of %s (%s), in the wrong direction in %d, and called worse against the "+
-		"default least change of %s in %d",
-		most.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"),
-		t.Share.Interval(), t.Wrong,
-		format.Share(compare.Defaults().Floor), t.Beyond)
+	switch {
+	case len(parts) > 0:
+		return "measured in turns, as ab does: " + strings.Join(parts, "; ")
+	case len(d.Power) > 0:
+		return "what share of small changes is found, this calibration measured of padded " +
+			"operations only, so it is not shown"
+	}
+	return ""
 }
 
 func (d *Document) resolutionSummary() string {

@@ -118,7 +118,7 @@ func recent() *calibration.Document {
 			{Method: "ab", Comparisons: 200, False: 2, Share: calibration.Estimate{Value: 0.01}},
 		},
 		Drift: &calibration.Drift{ApartS: 480, Comparisons: 200, Repeats: 10, Limit: 0.01},
-		Power: []calibration.Power{{Repeats: 20, Trials: []calibration.Trials{
+		Power: []calibration.Power{{Class: "memory", Repeats: 20, Trials: []calibration.Trials{
 			{Known: 0.05, Count: 30, Found: 29, Share: calibration.Estimate{Value: 29. / 30}},
 		}}},
 	}

@@ -42,12 +42,12 @@ func originOf(e *experiment.Engine, plugins experiment.Plugins) Origin {
 
 // header is the first line of a journal.
 type header struct {
-	Kind      string        `json:"kind"`
-	ID        string        `json:"id"`
-	StartedAt time.Time     `json:"started_at"`
-	Digest    string        `json:"plan"`
-	Quick     bool          `json:"quick"`
-	Base      time.Duration `json:"base_ns"`
+	Kind      string    `json:"kind"`
+	ID        string    `json:"id"`
+	StartedAt time.Time `json:"started_at"`
+	Digest    string    `json:"plan"`
+	Quick     bool      `json:"quick"`
+	Bases     Bases     `json:"bases"`
 	Origin
 }
 
@@ -144,7 +144,7 @@ func readJournal(dir string) (j *journal, whole int64, err error) {
 	}
 	first, rest, ended := bytes.Cut(text, []byte("\n"))
 	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind ||
-		j.Base <= 0 {
+		j.Bases.Memory <= 0 || j.Bases.Sockets < 0 {
 		return nil, 0,
 			fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
 	}

@@ -29,7 +29,6 @@ const (
 	stallRate       = 20_000 // op/s of the open loop
 	clientsDelay    = 5 * time.Millisecond
 	clientsWork     = 500 * time.Microsecond // of the daemon for each request
-	powerDelay      = 2 * time.Microsecond
 )
 
 // offEvery is the sampling that times no operation.
@@ -44,14 +43,27 @@ func with(base, more values) values {
 	return all
 }
 
-// NominalBase is about the time of an operation of [PilotCell], for a plan that is only shown.
-const NominalBase = 2400 * time.Nanosecond
+// Bases are the times of the operations that the experiments of power slow down. That over sockets
+// is 0 if the machine does not have the plugin.
+type Bases struct {
+	Memory  time.Duration `json:"memory_ns"`
+	Sockets time.Duration `json:"sockets_ns,omitempty"`
+}
+
+// NominalBases are about the times of these operations, for a plan that is only shown.
+func NominalBases(plugins experiment.Plugins) Bases {
+	b := Bases{Memory: 300 * time.Nanosecond}
+	if plugins[SocketTransport] != nil {
+		b.Sockets = 9 * time.Microsecond
+	}
+	return b
+}
 
 // Plan is what a calibration measures.
 type Plan struct {
 	Quick bool `json:"quick"`
-	// Base is the time of an operation of the experiments of power, which the burned shares are of.
-	Base        time.Duration       `json:"base_ns"`
+	// Bases are what the burned shares are of.
+	Bases       Bases               `json:"bases"`
 	Seed        uint64              `json:"order_seed"`
 	Experiments []PlannedExperiment `json:"experiments"`
 }
@@ -72,31 +84,30 @@ var common = values{
 	"warmup": "20ms",
 }
 
-// powerLoad are the options of the experiments of power besides burn. PilotCell measures their
-// operation.
-var powerLoad = values{"delay": powerDelay.String()}
+// SocketTransport is the transport of the operation over sockets of the experiments of power.
+const SocketTransport = "sockets"
 
-// NewPlan returns the plan of a full or quick calibration. base is the time of an operation of
-// [PilotCell].
-func NewPlan(quick bool, base time.Duration, plugins experiment.Plugins) (*Plan, error) {
-	b := planner{Plan: Plan{Quick: quick, Base: base, Seed: 1}, plugins: plugins}
+// overSockets are the options of that operation. The one over memory has the common ones.
+var overSockets = values{"transport": SocketTransport}
+
+// NewPlan returns the plan of a full or quick calibration.
+func NewPlan(quick bool, bases Bases, plugins experiment.Plugins) (*Plan, error) {
+	b := planner{Plan: Plan{Quick: quick, Bases: bases, Seed: 1}, plugins: plugins}
 	b.delays()
 	b.distributions()
 	b.rates()
 	b.stalls()
 	b.observer()
 	b.add(calibration.ExperimentSelf, "", false, b.rounds(2000, 60), nil, []point{{}, {}, {}})
-	b.power(calibration.ExperimentPower, false, 30*20)
+	b.power(calibration.ExperimentMemory, false, 20*20, bases.Memory, nil)
+	if bases.Sockets > 0 {
+		b.power(calibration.ExperimentSockets, false, 20*20, bases.Sockets, overSockets)
+	}
 	b.clients()
 	if !quick {
-		b.power(calibration.ExperimentPowerLoaded, true, 10*20)
+		b.power(calibration.ExperimentMemoryLoaded, true, 10*20, bases.Memory, nil)
 	}
 	return &b.Plan, b.err
-}
-
-// PilotCell returns the cell whose operation the experiments of power slow down.
-func PilotCell(plugins experiment.Plugins) (*experiment.Cell, error) {
-	return cell(plugins, powerLoad)
 }
 
 // cell resolves the options of one cell on top of the common ones.
@@ -221,16 +232,16 @@ func (b *planner) observer() {
 	b.add(calibration.ExperimentObserver, "sample_every", false, b.rounds(40, 5), nil, points)
 }
 
-// power adds one of the experiments of power. Each burned time is a whole number of nanoseconds, so
-// the known share differs a little from the round one.
-func (b *planner) power(name string, loaded bool, rounds int) {
+// power adds one of the experiments of power: an operation as users measure it, with nothing added
+// but the burned time. A burn costs more than its time, so what is known of a cell is only what was
+// sought: the conclusions have the share that was measured.
+func (b *planner) power(name string, loaded bool, rounds int, base time.Duration, load values) {
 	points := []point{{0, nil}}
 	for _, share := range []float64{0.01, 0.02, 0.05, 0.1} {
-		burn := time.Duration(share*float64(b.Base) + 0.5)
-		points = append(points, point{float64(burn) / float64(b.Base),
-			values{"burn": burn.String()}})
+		burn := max(time.Duration(share*float64(base)+0.5), 1)
+		points = append(points, point{share, values{"burn": burn.String()}})
 	}
-	b.add(name, "share", loaded, b.rounds(rounds, 10), powerLoad, points)
+	b.add(name, "share", loaded, b.rounds(rounds, 10), load, points)
 }
 
 // clients adds the experiment of the queueing model. A client's wake-ups cost up to 100 us of

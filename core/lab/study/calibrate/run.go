@@ -108,16 +108,25 @@ func (c *calibrator) begin(ctx context.Context) (err error) {
 	case exists:
 		return fmt.Errorf("%s: %w; use --resume to continue it", c.Dir, ErrExists)
 	}
-	base, err := c.pilot(ctx)
+	bases := NominalBases(c.Plugins)
+	nominal, err := NewPlan(c.Quick, bases, c.Plugins)
 	if err != nil {
 		return err
 	}
-	if c.plan, err = NewPlan(c.Quick, base, c.Plugins); err != nil {
+	if bases.Memory, err = c.pilot(ctx, nominal, nil); err != nil {
+		return err
+	}
+	if bases.Sockets > 0 {
+		if bases.Sockets, err = c.pilot(ctx, nominal, overSockets); err != nil {
+			return err
+		}
+	}
+	if c.plan, err = NewPlan(c.Quick, bases, c.Plugins); err != nil {
 		return err
 	}
 	c.journal, err = createJournal(c.Dir, header{
 		ID: result.NewID(), StartedAt: c.began.UTC(), Digest: c.plan.Digest(), Quick: c.Quick,
-		Base: base, Origin: originOf(c.Engine, c.Plugins),
+		Bases: bases, Origin: originOf(c.Engine, c.Plugins),
 	})
 	return err
 }
@@ -126,7 +135,7 @@ func (c *calibrator) resume() (err error) {
 	if c.journal, err = openJournal(c.Dir); err != nil {
 		return err
 	}
-	if c.plan, err = NewPlan(c.Quick, c.journal.Base, c.Plugins); err == nil {
+	if c.plan, err = NewPlan(c.Quick, c.journal.Bases, c.Plugins); err == nil {
 		err = c.journal.check(c.Dir, c.plan, originOf(c.Engine, c.Plugins))
 	}
 	if err != nil {
@@ -150,7 +159,7 @@ func Remaining(dir string, quick bool, e *experiment.Engine, plugins experiment.
 	if err != nil {
 		return Left{}, err
 	}
-	p, err := NewPlan(quick, j.Base, plugins)
+	p, err := NewPlan(quick, j.Bases, plugins)
 	if err == nil {
 		err = j.check(dir, p, originOf(e, plugins))
 	}
@@ -174,12 +183,9 @@ func (j *journal) left(p *Plan) (launches int, expected time.Duration) {
 
 // pilot measures the time of an operation of the experiments of power: the median, which the share
 // of a processor that other processes take does not move.
-func (c *calibrator) pilot(ctx context.Context) (time.Duration, error) {
-	cell, err := PilotCell(c.Plugins)
-	if err != nil {
-		return 0, err
-	}
-	nominal, err := NewPlan(c.Quick, NominalBase, c.Plugins)
+func (c *calibrator) pilot(ctx context.Context, nominal *Plan, load values) (time.Duration,
+	error) {
+	cell, err := cell(c.Plugins, load)
 	if err != nil {
 		return 0, err
 	}
@@ -264,7 +270,7 @@ func (c *calibrator) measureExperiment(ctx context.Context, launches []launch) e
 func (c *calibrator) try(ctx context.Context, cell *experiment.Cell,
 	s experiment.Status) (m measured, err error) {
 	if cell.Unavailable != "" {
-		return m, fmt.Errorf("%s: %s", Transport, cell.Unavailable)
+		return m, fmt.Errorf("%s: %s", cell.Config.Transport, cell.Unavailable)
 	}
 	for attempt := 1; ; attempt++ {
 		m, err = c.launch(ctx, cell, s)
@@ -377,11 +383,12 @@ func (j *journal) discarded(experiment, cells int) []int {
 func (j *journal) cell(e *PlannedExperiment, of launch) set.Cell {
 	c := set.Cell{
 		Config: e.Cells[of.Cell].Flat(), Status: set.Measured, Schema: result.SchemaVersion,
-		Plugin: set.Plugin{
-			Name: j.Plugin.Name, Version: j.Plugin.Version, SHA256: j.Plugin.SHA256,
-			RuntimeDigest: j.Plugin.RuntimeDigest,
-		},
+		Plugin:  set.Plugin{Name: e.Cells[of.Cell].Config.Transport},
 		Samples: map[string][]float64{},
+	}
+	if c.Plugin.Name == Transport {
+		c.Plugin.Version, c.Plugin.SHA256 = j.Plugin.Version, j.Plugin.SHA256
+		c.Plugin.RuntimeDigest = j.Plugin.RuntimeDigest
 	}
 	for of.Round = range e.Rounds {
 		m := j.done[of]

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,14 +51,14 @@ func plugins(options ...string) experiment.Plugins {
 
 func plan(t *testing.T, quick bool) *Plan {
 	t.Helper()
-	p, err := NewPlan(quick, NominalBase, plugins())
+	p, err := NewPlan(quick, NominalBases(plugins()), plugins())
 	require.NoError(t, err)
 	return p
 }
 
 func TestPlan(t *testing.T) {
 	full, quick := plan(t, false), plan(t, true)
-	require.Equal(t, 11143, full.Launches())
+	require.Equal(t, 10143, full.Launches())
 	require.Equal(t, quickLaunches, quick.Launches())
 	require.Less(t, quick.Expected(), 2*time.Minute, "promised by --quick")
 	require.Less(t, full.Expected(), 40*time.Minute)
@@ -67,13 +68,13 @@ func TestPlan(t *testing.T) {
 		e := &full.Experiments[i]
 		names = append(names, e.Name)
 		require.Len(t, e.Known, len(e.Cells))
-		require.Equal(t, e.Name == calibration.ExperimentPowerLoaded, e.Loaded, e.Name)
+		require.Equal(t, e.Name == calibration.ExperimentMemoryLoaded, e.Loaded, e.Name)
 	}
 	require.ElementsMatch(t, []string{
 		calibration.ExperimentDelay, calibration.ExperimentHalf, calibration.ExperimentExponential,
 		calibration.ExperimentBimodal, calibration.ExperimentRate, calibration.ExperimentStall,
-		calibration.ExperimentObserver, calibration.ExperimentSelf, calibration.ExperimentPower,
-		calibration.ExperimentPowerLoaded, calibration.ExperimentClients,
+		calibration.ExperimentObserver, calibration.ExperimentSelf, calibration.ExperimentMemory,
+		calibration.ExperimentMemoryLoaded, calibration.ExperimentClients,
 	}, names)
 
 	at := func(name string) *PlannedExperiment {
@@ -97,13 +98,21 @@ func TestPlan(t *testing.T) {
 	require.GreaterOrEqual(t, at(calibration.ExperimentSelf).Rounds/10, 200,
 		"comparisons of 10 repeats")
 	require.InDeltaSlice(t, []float64{0, 0.01, 0.02, 0.05, 0.1},
-		at(calibration.ExperimentPower).Known, 1e-9)
-	require.Equal(t, config.Duration(120), at(calibration.ExperimentPower).Cells[3].Config.Burn)
+		at(calibration.ExperimentMemory).Known, 1e-9)
+	require.Equal(t, config.Duration(15), at(calibration.ExperimentMemory).Cells[3].Config.Burn)
+	require.Equal(t, "0s", cmp.Or(at(calibration.ExperimentMemory).Cells[3].Config.Options["delay"],
+		"0s"), "not padded")
+	with := plugins()
+	with[SocketTransport] = &experiment.Plugin{Identity: result.Plugin{Name: SocketTransport}}
+	sockets, err := NewPlan(false, NominalBases(with), with)
+	require.NoError(t, err)
+	require.Equal(t, full.Launches()+5*400, sockets.Launches())
+	require.Less(t, sockets.Expected(), 45*time.Minute)
 	require.Equal(t, 16, at(calibration.ExperimentClients).Cells[2].Config.Clients)
 
 	require.Equal(t, full.Digest(), plan(t, false).Digest())
 	require.NotEqual(t, full.Digest(), quick.Digest())
-	other, err := NewPlan(false, 2*NominalBase, plugins())
+	other, err := NewPlan(false, Bases{Memory: time.Microsecond}, plugins())
 	require.NoError(t, err)
 	require.NotEqual(t, full.Digest(), other.Digest())
 
@@ -124,7 +133,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfAnotherPlugin(t *testing.T) {
-	_, err := NewPlan(true, NominalBase, plugins("delay", "delay-distribution", "slow-delay",
+	_, err := NewPlan(true, NominalBases(plugins()), plugins("delay", "delay-distribution", "slow-delay",
 		"slow-every", "rate", "lose-every"))
 	require.ErrorContains(t, err, `experiment stall: unknown option "stall`)
 }
@@ -532,8 +541,8 @@ func TestTornJournal(t *testing.T) {
 		require.ErrorContains(t, err, "remove it to begin again")
 	}
 
-	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"base_ns":`),
-		[]byte(`"base_ns":-`), 1), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(text, []byte(`"memory_ns":`),
+		[]byte(`"memory_ns":-`), 1), 0o600))
 	_, err = openJournal(dir)
 	require.ErrorContains(t, err, "is not the journal of a calibration")
 
