@@ -64,6 +64,19 @@ type Config struct {
 	// Classes give some clients another load than others. Clients is then their sum, and InFlight
 	// and ValueSize are the largest.
 	Classes Classes `json:"class,omitempty"`
+	// Replay is the trace whose requests the clients send: a path, or once it is prepared the digest
+	// of the file. From and For choose a part of it, since its first request.
+	Replay       Name     `json:"replay,omitempty"`
+	ReplayFormat Name     `json:"replay_format,omitempty"`
+	From         Duration `json:"from,omitempty"`
+	For          Duration `json:"for,omitempty"`
+	Speed        Speed    `json:"speed,omitempty"`
+	// Closed ignores the times of a trace and keeps calls in flight.
+	Closed bool `json:"closed,omitempty"`
+	// Model determines BytesPerToken.
+	Model Name `json:"model,omitempty"`
+	// Part is nil unless a trace is prepared.
+	Part *ReplayPart `json:"part,omitempty"`
 	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps
 	// between operations.
 	Rate    Rate   `json:"rate,omitempty"`

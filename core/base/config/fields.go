@@ -28,6 +28,8 @@ const (
 	optionWarmup        = "warmup"
 	optionTrack         = "track"
 	optionVerifyEvery   = "verify-every"
+	optionReplay        = "replay"
+	optionModel         = "model"
 )
 
 // fields has every option of a run, in the order of docs/options.md.
@@ -110,6 +112,20 @@ var fields = complete([]Field{
 		form("op/s"), examples(closedLoop, maximum)),
 	option("arrival", "gaps of an open-loop load: poisson or constant",
 		allowed(ArrivalPoisson, ArrivalConstant)),
+	option(optionReplay, "replays the requests of a trace: a file of CSV or JSON lines, also "+
+		"compressed; - is standard input", form("file"), separator(""), sets(append(traceOptions(),
+		optionInFlight, "keys")...)),
+	option("replay-format", "format of the trace; replay check --help has the formats. It is "+
+		"found by the first line", form("name")),
+	option("from", "where the part to replay begins, since the first request of the trace",
+		bounds(0, int64(MaxDuration))),
+	option("for", "length of the part to replay; 0s is up to the end of the trace",
+		bounds(0, int64(MaxDuration))),
+	option("speed", "factor by which the times of a trace are shortened", form("factor"),
+		examples("1", "2", "0.5")),
+	option("closed", "ignores the times of a trace, and keeps calls in flight"),
+	option(optionModel, "model whose tokens the trace counts, which sets bytes-per-token: "+
+		orList(ModelNames()), form("name"), examples(ModelNames()...), sets(optionBytesPerToken)),
 	option("flush",
 		"when the doorbell rings: loop (once per iteration), or immediate (after each message)",
 		allowed(FlushLoop, FlushImmediate)),
@@ -236,7 +252,7 @@ func typeOf(t reflect.Type) transport.OptionType {
 		return transport.TypeDuration
 	case t == reflect.TypeFor[Size](), t == reflect.TypeFor[Sizes]():
 		return transport.TypeSize
-	case t == reflect.TypeFor[Rate](), t == reflect.TypeFor[Share]():
+	case t == reflect.TypeFor[Rate](), t == reflect.TypeFor[Share](), t == reflect.TypeFor[Speed]():
 		return transport.TypeString
 	}
 	switch t.Kind() {

@@ -221,6 +221,9 @@ func (c *Config) ReadsValues() bool {
 
 // Payloads returns the mean bytes of a request and of its response, without a transport's header.
 func (c *Config) Payloads() (forth, back float64) {
+	if c.Part != nil {
+		return MessageHeader + c.Part.Forth, MessageHeader + c.Part.Back
+	}
 	value := c.ValueSize.Mean()
 	forth, back, requests := c.values()
 	return MessageHeader + value*forth/requests, MessageHeader + value*back/requests

@@ -19,7 +19,7 @@ const (
 // Requests returns the number of requests that a client holds, and whether it draws and encodes
 // them before its first window and replays them in order.
 //
-// It replays unless an operation depends on earlier ones (insert, rmw, the distribution latest) or
+// It replays unless the requests are those of a trace, an operation depends on earlier ones (insert, rmw, the distribution latest) or
 // the store has so many keys, or values so large, that a representative sample exceeds 4 MiB. Then
 // the client draws as it goes, with twice as many requests as may be in flight.
 //
@@ -28,6 +28,9 @@ const (
 // gets another message than last time, and parts of the old one that remain in it are wrong.
 func (c *Config) Requests() (n int, replayed bool) {
 	n = 2 * c.InFlight
+	if c.Replays() {
+		return n, false
+	}
 	unit := max(c.Turns(), 1)
 	whole := func(least int) int { return unit * nextPrime((least+unit-1)/unit) }
 	if c.Service != ServiceStore {

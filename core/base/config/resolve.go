@@ -21,6 +21,9 @@ type Layer struct {
 	// ReadFile reads the files that values of this and other layers name. Without it they must not
 	// name any.
 	ReadFile ReadFile
+	// Trace prepares the part of the trace that a configuration names. Without it the option stays
+	// a path, and what follows from the trace is not known.
+	Trace func(*Config) (*Replay, error)
 }
 
 // ReadFile reads a file of at most limit bytes.
@@ -82,6 +85,9 @@ func Resolve(layers ...Layer) (Config, Origins, error) {
 	r.c.Profile = profile
 	r.replace()
 	r.settle()
+	if err := r.settleReplay(); err != nil {
+		return r.c, r.origins, r.origins.Explain(err)
+	}
 	return r.c, r.origins, r.origins.Explain(r.c.Validate())
 }
 
@@ -90,6 +96,7 @@ type resolution struct {
 	c       Config
 	origins Origins
 	from    map[string]int // the layer of each option, from 1; 0 is the default
+	trace   func(*Config) (*Replay, error)
 }
 
 // withProfile returns the layers with the values of the profile that they choose, and its name.
@@ -105,7 +112,8 @@ func (r *resolution) withProfile(layers []Layer) (profile string, all []Layer, e
 		}
 	}
 	p, err := all[at].Profile(name)
-	all[at] = Layer{Values: p.Set, Origin: p.Source, ReadFile: all[at].ReadFile}
+	all[at] = Layer{Values: p.Set, Origin: p.Source, ReadFile: all[at].ReadFile,
+		Trace: all[at].Trace}
 	return p.Name, all, err
 }
 
@@ -124,6 +132,9 @@ func (r *resolution) read(layers []Layer) error {
 	for i, l := range layers {
 		if l.ReadFile != nil {
 			readFile = l.ReadFile
+		}
+		if l.Trace != nil {
+			r.trace = l.Trace
 		}
 		for given, text := range l.Values {
 			name := Canonical(given, text)
@@ -172,6 +183,9 @@ func (r *resolution) replace() {
 func (r *resolution) settle() {
 	c := &r.c
 	r.settleService()
+	if m, err := ModelByName(string(c.Model)); err == nil && r.over(optionModel, optionBytesPerToken) {
+		c.BytesPerToken, r.from[optionBytesPerToken] = m.BytesPerToken(), r.from[optionModel]
+	}
 	if r.from[optionBytesPerToken] > r.from[optionValueSize] && c.BytesPerToken > 0 {
 		c.ValueSize = FixedSize(c.BlockSize())
 	}

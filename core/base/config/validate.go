@@ -22,7 +22,7 @@ func (c *Config) Validate() error {
 	for _, check := range []func(*Config) *Error{
 		checkConflicts,
 		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement,
-		checkTokens, checkLoad, checkTraffic, checkTrack,
+		checkTokens, checkLoad, checkTraffic, checkReplay, checkTrack,
 	} {
 		if err := check(c); err != nil {
 			return err
@@ -99,7 +99,7 @@ func checkOperations(c *Config) *Error {
 }
 
 func checkTokens(c *Config) *Error {
-	if c.BytesPerToken == 0 {
+	if c.BytesPerToken == 0 || c.Replay != "" { // the size of a token of a trace
 		return nil
 	}
 	if c.TokensPerBlock == 0 {

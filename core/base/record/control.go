@@ -55,6 +55,8 @@ type Plan struct {
 	Kinds []CallKind `json:"kinds,omitempty"`
 	// Idle is the idle strategy that Config.Idle resolves to on this machine: spin, yield or park.
 	Idle string `json:"idle"`
+	// Replay is the path of the prepared part of a trace, if Config replays one.
+	Replay string `json:"replay,omitempty"`
 }
 
 // CallKind tells calls apart by the machines of caller and server.

@@ -49,6 +49,9 @@ type ClientReport struct {
 	// ChecksummedBytes counts the bytes of values of which the client computed a checksum: of
 	// those that it wrote and of those that it verified.
 	ChecksummedBytes uint64 `json:"checksummed_bytes,omitempty" bound:"<=exact"`
+	// Starved counts the requests of a trace that had not been read when they were due. Others were
+	// sent in their place.
+	Starved uint64 `json:"starved,omitempty" bound:"<=$took"`
 	// BackPressure counts posts that took only part of the ops.
 	BackPressure uint64 `json:"back_pressure" bound:"<=$took"`
 	Polls        uint64 `json:"polls" bound:"<=$took"`

@@ -43,7 +43,7 @@ type Summary struct {
 	// operations.
 	Forth float64 `json:"forth"`
 	Back  float64 `json:"back"`
-	// Sizes is the distribution of the sizes of all values, of at most 4096 sizes.
+	// Sizes is the distribution of the sizes of all values, in buckets of an eighth.
 	Sizes config.Sizes `json:"sizes"`
 
 	Keys       uint64  `json:"keys"`
@@ -68,8 +68,9 @@ func (s *Summary) Rate() float64 { return float64(s.Operations) / s.Length.Secon
 // mostSteps bounds the rates of a summary.
 const mostSteps = 120
 
-// sizeBits is the resolution of sizes: buckets are 1/64 wide at most.
-const sizeBits = 6
+// sizeBits is the resolution of sizes, and distanceBits that of distances: a bucket is at most
+// 1/8 wide, or 1/64.
+const sizeBits, distanceBits = 3, 6
 
 // The operations as records have them.
 var (
@@ -93,10 +94,11 @@ func Summarize(f *File) (s Summary, err error) {
 	s.Keys, s.Operations, s.Step = f.Keys, f.Records, time.Millisecond
 	var byOp [8]uint64
 	var seconds dispersion
-	var sizes, sums [32 << sizeBits]uint64
+	var sizes, sums [34 << sizeBits]uint64
 	distances := reuse{last: make([]uint32, f.Keys)}
 	records, memory := make([]Record, 1<<12), make([]byte, Room<<12)
 	var last uint64
+	largest := slices.Max(keys)
 	for at := uint64(0); at < f.Records; {
 		n, err := f.Read(records, memory, at)
 		if err != nil {
@@ -110,10 +112,11 @@ func Summarize(f *File) (s Summary, err error) {
 			seconds.add(r.At / uint64(time.Second))
 			byOp[r.Op]++
 			distances.use(r.Key)
+			largest = max(largest, r.Size)
 			if r.Op == opLookup {
 				continue
 			}
-			bucket := sizeBucket(r.Size)
+			bucket := bucketOf(r.Size, sizeBits)
 			sizes[bucket]++
 			sums[bucket] += uint64(r.Size)
 			if r.Op != opWrite {
@@ -143,16 +146,17 @@ func Summarize(f *File) (s Summary, err error) {
 				Weight: float64(n)})
 		}
 	}
-	if len(weights) > 0 {
+	if n := len(weights); n > 0 { // a run makes room for the largest value
+		weights[n-1].Size = max(weights[n-1].Size, config.Size(largest))
 		s.Sizes, err = config.HistogramSizes(weights)
 	}
 	return s, err
 }
 
-// sizeBucket returns the bucket of a size: each power of two has 1<<sizeBits.
-func sizeBucket(size uint32) int {
-	shift := max(bits.Len32(size)-sizeBits-1, 0)
-	return shift<<sizeBits + int(size>>shift)
+// bucketOf returns the bucket of a value: each power of two has 1<<resolution.
+func bucketOf(value uint32, resolution int) int {
+	shift := max(bits.Len32(value)-resolution-1, 0)
+	return shift<<resolution + int(value>>shift)
 }
 
 // count adds an operation to the rates. It doubles the step when a time is beyond the last one.
@@ -204,8 +208,8 @@ type reuse struct {
 	tree  []uint32
 	now   uint32
 	first uint64
-	// distances by their sizeBucket
-	distances [32 << sizeBits]uint64
+	// distances by their bucket
+	distances [34 << distanceBits]uint64
 	uses      uint64
 }
 
@@ -217,7 +221,7 @@ func (r *reuse) use(key uint32) {
 		r.first++
 	} else {
 		r.uses++
-		r.distances[sizeBucket(r.upTo(r.now)-r.upTo(last))]++
+		r.distances[bucketOf(r.upTo(r.now)-r.upTo(last), distanceBits)]++
 		r.add(last, ^uint32(0))
 	}
 	r.now++
@@ -259,8 +263,8 @@ func (r *reuse) quantile(share float64) uint64 {
 	want, sum := uint64(math.Ceil(share*float64(r.uses))), uint64(0)
 	for bucket, n := range r.distances {
 		if sum += n; sum >= want && n > 0 {
-			shift := max(bucket>>sizeBits-1, 0)
-			return uint64(bucket-shift<<sizeBits) << shift
+			shift := max(bucket>>distanceBits-1, 0)
+			return uint64(bucket-shift<<distanceBits) << shift
 		}
 	}
 	return 0

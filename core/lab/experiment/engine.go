@@ -13,6 +13,7 @@ import (
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/trace"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -48,6 +49,8 @@ type Engine struct {
 	Dir string
 	// Beside is what all runs measure beside their windows.
 	Beside runner.Beside
+	// Traces has the traces that runs replay.
+	Traces *trace.Cache
 	// AllowMixed allows plugins of another version of the runtime.
 	AllowMixed   bool
 	StartTimeout time.Duration // as in runner.Request
@@ -139,6 +142,9 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 		OneProbe:     p.OneProbe,
 		Beside:       e.Beside,
 		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
+	}
+	if run.Config.Replays() {
+		req.Part, req.Replay = e.Traces.Find(&run.Config)
 	}
 	if e.Place != nil {
 		return req, e.Place(&req)

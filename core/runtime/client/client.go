@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,7 @@ type Client struct {
 	Worker    transport.Worker
 	Idle      loop.Idler
 	generator *workload.Generator
+	stream    *workload.Stream // nil unless the requests are those of a trace
 	Clock     *machine.Clock
 
 	// readSize is the length of every value that is read, or kv.AnySize.
@@ -216,7 +218,12 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		nonce: uint64(number) << 40, DrainLimit: drainLimit,
 		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
 	}
-	if cfg.ValueSize.Fixed() {
+	if w.Replay != "" {
+		if c.stream, err = workload.NewStream(w.Replay, &cfg, number); err != nil {
+			return nil, errors.Join(err, unix.Munmap(buffers))
+		}
+		c.generator.Replay(c.stream)
+	} else if cfg.ValueSize.Fixed() {
 		c.readSize = int32(cfg.ValueSize.Max())
 	}
 	for op := range c.ByOp {
@@ -230,7 +237,8 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	c.ReadCost = loop.ReadCost(c.Clock)
 	c.Idle = loop.NewIdler(idle, worker, &c.Gaps)
 	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
-	if c.Schedule = newSchedule(cfg, c.Clock, number); c.Schedule != nil {
+	if c.Schedule = newSchedule(cfg, c.Clock, number,
+		c.stream); c.Schedule != nil {
 		c.open = &openTimes{response: loop.NewTiming(), lag: loop.NewTiming(),
 			intended: make([]uint64, calls), late: make([]uint64, calls)}
 	}
@@ -302,7 +310,28 @@ func newGenerator(cfg config.Config, number int) *workload.Generator {
 func (c *Client) mixed() bool { return len(c.Config.Mix)+len(c.Config.Pattern) > 0 }
 
 // Close frees the memory of the requests.
-func (c *Client) Close() error { return unix.Munmap(c.Buffers) }
+func (c *Client) Close() error {
+	err := unix.Munmap(c.Buffers)
+	if c.stream != nil {
+		err = errors.Join(err, c.stream.Close())
+	}
+	return err
+}
+
+// rewind returns to the begin of a trace. Calls of the last window that are not answered yet get
+// the requests after those of the others.
+func (c *Client) rewind() error {
+	if err := c.stream.Rewind(); err != nil {
+		return fmt.Errorf("read the trace to replay: %w", err)
+	}
+	c.drawn.head, c.drawn.tail = 0, 0
+	for i := range c.Calls {
+		if c.Calls[i].State == callFree {
+			c.prepare(i)
+		}
+	}
+	return nil
+}
 
 // FirstCalls returns the times of the first calls on each connection so far, in nanoseconds.
 func (c *Client) FirstCalls() []uint64 { return c.first }
@@ -395,6 +424,9 @@ func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
 		VerifiedKeys: n.Ops - n.wrong, VerifiedSums: n.Sums, ChecksummedBytes: n.summed,
 		BackPressure: n.backPressure, Polls: n.Polls, EmptyPolls: n.Empty,
 		Samples: n.Samples, Thread: thread, Failures: c.Failures(), Slices: c.slices.report(),
+	}
+	if c.stream != nil {
+		r.Starved = c.stream.Starved
 	}
 	r.InFlightNS = c.Clock.Nanos(n.InFlight)
 	if n.BusyTimed > 0 {

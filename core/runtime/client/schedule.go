@@ -7,42 +7,52 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/workload"
 )
 
 // schedule has the intended start of each operation of an open-loop client, in absolute ticks.
 // It does not depend on when earlier operations complete: a client that falls behind catches
 // up, and the delay counts as response time.
 type schedule struct {
-	gap     float64 // mean, ticks
-	poisson bool
-	random  loop.Random
-	at      float64 // ticks since start; float64 is exact for longer than any window
-	start   uint64
-	Due     uint64 // absolute ticks: the next operation
+	gap    float64        // mean, ticks
+	known  bool           // the gaps are those of a trace
+	first  func() float64 // draws the ticks from the begin to the first operation
+	draw   func() float64 // draws the ticks to the next one
+	random loop.Random
+	at     float64 // ticks since start; float64 is exact for longer than any window
+	start  uint64
+	Due    uint64 // absolute ticks: the next operation
 }
 
 // newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly;
-// number is the client's among them and seeds the gaps.
-func newSchedule(cfg config.Config, clock *machine.Clock, number int) *schedule {
+// number is the client's among them and seeds the gaps. They are those of stream unless it is nil.
+func newSchedule(cfg config.Config, clock *machine.Clock, number int,
+	stream *workload.Stream) *schedule {
 	if cfg.Rate == 0 {
 		return nil
 	}
 	perClient := float64(cfg.Rate) / float64(cfg.TotalClients())
-	return &schedule{
-		gap: clock.Hertz() / perClient, poisson: cfg.Arrival == config.ArrivalPoisson,
-		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawGaps),
+	s := &schedule{gap: clock.Hertz() / perClient,
+		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawGaps)}
+	switch {
+	case stream != nil:
+		scale := clock.Hertz() / 1e9 / cfg.Speed.Factor()
+		s.draw = func() float64 { return float64(stream.After()) * scale }
+		s.first, s.known = s.draw, true
+	case cfg.Arrival == config.ArrivalPoisson:
+		s.draw = func() float64 { return -math.Log(s.random.Unit()) * s.gap }
+		s.first = s.draw
+	default: // equal gaps, the first one cut at random, so that clients do not call in step
+		s.draw = func() float64 { return s.gap }
+		s.first = func() float64 { return s.gap * s.random.Unit() }
 	}
+	return s
 }
 
-// begin starts the schedule at now. With equal gaps, the first one is cut at random, so that
-// clients do not call in step.
+// begin starts the schedule at now.
 func (s *schedule) begin(now uint64) {
 	s.start = now
-	if s.poisson {
-		s.at = s.draw()
-	} else {
-		s.at = s.gap * s.random.Unit()
-	}
+	s.at = s.first()
 	s.Due = now + uint64(s.at)
 }
 
@@ -52,20 +62,19 @@ func (s *schedule) next() {
 	s.Due = s.start + uint64(s.at)
 }
 
-// overdue returns how many operations that next has not passed are due at now. It knows the
-// first exactly and computes the others from the mean gap.
-func (s *schedule) overdue(now uint64) uint64 {
+// overdue returns how many operations that next has not passed are due at now. It knows those of a
+// trace. Of others it knows the first exactly, and computes the rest from the mean gap.
+func (s *schedule) overdue(now uint64) (n uint64) {
+	for ; s.known && s.Due <= now; n++ {
+		s.next()
+	}
+	if s.known {
+		return n
+	}
 	if s.Due > now {
 		return 0
 	}
 	return 1 + uint64(float64(now-s.Due)/s.gap)
-}
-
-func (s *schedule) draw() float64 {
-	if !s.poisson {
-		return s.gap
-	}
-	return -math.Log(s.random.Unit()) * s.gap
 }
 
 // burner spins for a known time before each call of a client. It slows a transport down by a

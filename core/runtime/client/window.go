@@ -54,12 +54,16 @@ func (c *Client) Run(s *loop.State, atBegin, atEnd func()) error {
 
 // settle waits for the calls that the last window gave up on. They count as in flight until they
 // are answered: issuing others besides would exceed the room that the daemons have for requests.
+// Then a trace begins again.
 func (c *Client) settle(s *loop.State) error {
 	if err := c.Drain(s); err != nil {
 		return err
 	}
 	if c.InFlight > 0 {
 		return c.unanswered("of the last window", 2*c.DrainLimit)
+	}
+	if c.stream != nil {
+		return c.rewind()
 	}
 	return nil
 }
@@ -102,6 +106,9 @@ func (c *Client) leave(atEnd func()) {
 	c.Gaps.Stop()
 	c.Live.end(now)
 	atEnd()
+	if c.stream != nil {
+		c.stream.Stop()
+	}
 }
 
 // stayOut waits for the end of a window without calling.

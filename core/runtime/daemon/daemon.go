@@ -142,10 +142,15 @@ func newStore(w wiring.Wiring, index int) (*kv.Store, error) {
 			owned, err)
 	}
 	store.VerifyEvery = cfg.VerifyEvery
-	sizes := workload.NewSizes(cfg.ValueSize)
+	sizeAt := workload.NewSizes(cfg.ValueSize).At
+	if w.Replay != "" {
+		if sizeAt, err = workload.StoredSizes(w.Replay, &cfg); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	for key := range uint64(cfg.TotalKeys()) {
 		if owns(key) {
-			if err := store.Fill(key, sizes.At(key)); err != nil {
+			if err := store.Fill(key, sizeAt(key)); err != nil {
 				_ = store.Close()
 				return nil, fmt.Errorf("fill the store: %w", err)
 			}

@@ -137,7 +137,7 @@ func newOverhead(plan record.Plan, isDaemon bool, properties transport.Propertie
 	if cfg.Traffic != "" {
 		cfg.Traffic = config.TrafficIncast + ":1"
 	}
-	cfg.Burn = 0
+	cfg.Burn, cfg.Replay, cfg.Part = 0, "", nil // requests like those of a trace are drawn
 	cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay = "", "", ""
 	cfg.StorageLanes, cfg.WriteLanes = 0, 0
 	cfg.Keys = max(1, min(cfg.Keys, overheadKeys, overheadBytes/(cfg.LargestMessage())))

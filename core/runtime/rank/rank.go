@@ -56,7 +56,8 @@ func New(driver transport.Driver, logger *slog.Logger) *Rank {
 }
 
 func (r *Rank) wiring() wiring.Wiring {
-	return wiring.Wiring{Config: r.plan.Config, Rank: r.plan.Rank, Kinds: r.plan.Kinds}
+	return wiring.Wiring{Config: r.plan.Config, Rank: r.plan.Rank, Kinds: r.plan.Kinds,
+		Replay: r.plan.Replay}
 }
 
 // Prepare implements [record.Control]. The plan comes from another process, so Prepare
@@ -67,6 +68,9 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 	}
 	if err := plan.Config.Validate(); err != nil {
 		return record.Prepared{}, err
+	}
+	if (plan.Replay != "") != plan.Config.Replays() {
+		return record.Prepared{}, errors.New("prepare: the plan has no trace to replay")
 	}
 	r.plan = plan
 	daemons, clients := plan.Config.Threads(plan.Rank)

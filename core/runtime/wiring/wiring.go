@@ -16,6 +16,7 @@ type Wiring struct {
 	Config config.Config
 	Rank   int
 	Kinds  []record.CallKind // as in [record.Plan]
+	Replay string            // as in [record.Plan]
 }
 
 // Workers returns how many threads of the rank have a worker of the transport.

@@ -4,6 +4,9 @@
 // A [Generator] is deterministic: the same configuration and client number give the same
 // requests with every transport. Each client has an independent stream.
 //
+// A [Stream] has the requests of one client in a part of a trace, and their times. A Generator
+// returns those instead of drawn ones if it is told to.
+//
 // # Distributions of keys
 //
 //   - uniform draws all keys with equal probability.

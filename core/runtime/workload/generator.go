@@ -18,6 +18,9 @@ type Request struct {
 type Generator struct {
 	random random
 	path   path
+	// rest draws where the path is neither uniform nor zipfian: general, or the next request of a
+	// stream.
+	rest func(*Request)
 	// readBelow, size and n serve the common configurations: reads and writes of values of one
 	// size, over keys that are drawn uniformly or by zipfian.
 	readBelow uint64 // share of reads, as a fraction of 2^63; see ops
@@ -41,7 +44,7 @@ const (
 // is the client's number among the clients of all ranks, from 0; no two clients draw the same
 // requests.
 func New(cfg config.Config, client int) *Generator {
-	return &Generator{
+	g := &Generator{
 		random:    newRandom(cfg.Seed, client),
 		path:      pathOf(&cfg),
 		readBelow: uint64(cfg.ReadRatio * (1 << 63)),
@@ -51,7 +54,12 @@ func New(cfg config.Config, client int) *Generator {
 		ops:       newOps(&cfg),
 		sizes:     *NewSizes(cfg.ValueSize),
 	}
+	g.rest = g.general
+	return g
 }
+
+// Replay makes g return the requests of a stream.
+func (g *Generator) Replay(s *Stream) { g.path, g.rest = pathGeneral, s.Next }
 
 func pathOf(cfg *config.Config) path {
 	switch {
@@ -66,7 +74,7 @@ func pathOf(cfg *config.Config) path {
 	}
 }
 
-// Next writes the next request to r, which stays the caller'g.
+// Next writes the next request to r, which stays the caller's.
 func (g *Generator) Next(r *Request) {
 	if g.path != pathUniform {
 		g.next(r)
@@ -92,7 +100,7 @@ func (g *Generator) next(r *Request) {
 		g.readOrWrite(r, key, g.random.next())
 		return
 	}
-	g.general(r)
+	g.rest(r)
 }
 
 // general is Next for every configuration.

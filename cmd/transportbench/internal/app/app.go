@@ -16,6 +16,7 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/trace"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/study/perf"
 )
@@ -80,6 +81,7 @@ func (a *App) Main(ctx context.Context, root func() *cobra.Command) int {
 	defer func() { _ = stderr.Flush() }()
 	out := &CheckedWriter{Writer: stdout}
 	a.Stdout, a.Stderr = out, stderr
+	options.Traces = trace.NewCache(a.Stdin)
 	cmd := root()
 	cmd.SetArgs(a.Args)
 	cmd.SetOut(a.Stdout)

@@ -42,7 +42,8 @@ func open(a *app.App, cmd *cobra.Command, flags *pflag.FlagSet, defaults, fixed 
 		Began: s.Began,
 		Dir:   settings.Out, Beside: experiment.Beside{Witness: settings.Witness},
 		AllowMixed: settings.AllowMixed, StartTimeout: settings.StartTimeout,
-		Note: func(text string) { s.Note("%s", text) }, Log: s.Stderr,
+		Traces: options.Traces,
+		Note:   func(text string) { s.Note("%s", text) }, Log: s.Stderr,
 	}
 	return s, nil
 }

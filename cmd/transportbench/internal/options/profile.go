@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/experiment/trace"
 )
 
 // FindProfile returns the built-in profile with this name, or reads the file
@@ -38,9 +39,14 @@ func FindProfile(name string) (config.Profile, error) {
 	return p, err
 }
 
-// Profiles returns the layer of the profile that the others choose, built-in or from a file.
+// Traces are the traces that the command replays. Each command has its own.
+var Traces = trace.NewCache(nil)
+
+// Profiles returns the layer of the profile that the others choose, built-in or from a file. It also
+// reads the files that options name.
 func Profiles() config.Layer {
-	return config.Layer{Profile: FindProfile, ReadFile: files.ReadArgument}
+	return config.Layer{Profile: FindProfile, ReadFile: files.ReadArgument,
+		Trace: func(c *config.Config) (*config.Replay, error) { return Traces.Prepare(c) }}
 }
 
 // ProfileConfig applies a profile to the defaults. Its error names the wrong option.

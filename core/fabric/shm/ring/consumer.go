@@ -293,27 +293,13 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 	err error) {
 	c.Release()
 	for ; n < len(events); n++ {
-		slot := c.slot(c.popped)
-		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and Post
-		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
-		if uint32(word) != 1 || spilled || length > InlineSize || kind-KindA > KindB-KindA ||
-			c.popped-c.released >= c.slots {
-			if ok, err := c.ready(); !ok {
-				return n, err
-			}
-			if err := c.drain(peer, &events[n]); err != nil {
-				return n, err
-			}
-			continue
+		if ok, err := c.ready(); !ok {
+			return n, err
 		}
 		c.prefetch()
-		e := &events[n]
-		e.Kind = transport.EventKind(kind)
-		e.Peer = peer
-		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
-		e.Payload = c.inline(slot, length)
-		e.Size = length
-		c.popped++
+		if err := c.drain(peer, &events[n]); err != nil {
+			return n, err
+		}
 	}
 	return n, nil
 }

@@ -40,6 +40,9 @@ func Run(ctx context.Context, req Request, obs Observer) (*result.Result, error)
 	}
 	req.setOptions(plans)
 	req.setKinds(plans)
+	for rank := range plans {
+		plans[rank].Replay = req.Replay
+	}
 	progress := newProgress(req.Config, req.Beside, obs)
 	var parts []*result.Result // of the launches
 	done := 0                  // repeats

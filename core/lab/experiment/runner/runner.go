@@ -8,6 +8,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/base/replay"
 	"transportbench/core/lab/experiment/sample"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/lab/store/result"
@@ -91,6 +92,11 @@ type Request struct {
 	Network Network
 	// ImpairedBy is the mechanism of the network that the configuration asks for.
 	ImpairedBy result.Mechanism
+
+	// Part is the part of a trace that the configuration replays, and Replay the path of its prepared
+	// file, which ranks on other hosts cannot read.
+	Part   *replay.Part
+	Replay string
 
 	// Trace, unless it is nil, is called with the steps of the transfers in the first window, of
 	// workers that record them, and again if that window is measured again. The result does not
@@ -422,7 +428,7 @@ func (b *bench) conclude() *result.Result {
 		SchemaVersion: result.SchemaVersion, Kind: result.KindRun, ID: result.NewID(),
 		StartedAt: b.began.UTC(), Argv: b.req.Argv,
 		Tool: b.req.Tool, Plugin: b.req.Plugin, Config: b.cfg, Environment: b.req.Environment,
-		ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(),
+		ImpairedBy: b.req.ImpairedBy, Hosts: b.req.resultHosts(), Replay: b.req.Part,
 		Setup: result.Setup{
 			Steps: b.steps, FirstWindowMS: milliseconds(b.firstWindow.Sub(b.began)),
 			Warmup: b.warmup,

@@ -139,6 +139,7 @@ var checks = []struct {
 	{name: "path", severity: result.Error, find: checkPath},
 	{name: "clock", severity: result.Error, find: checkClock},
 	{name: "rate", severity: result.Error, find: checkRate},
+	{name: "replay", severity: result.Error, find: checkReplay, applies: isReplayed},
 	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
 	{name: "mean", severity: result.Warning, find: checkMean},
 	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
@@ -183,6 +184,7 @@ const (
 
 func namesHosts(r *result.Result) bool  { return len(r.Hosts) > 0 }
 func isWitnessed(r *result.Result) bool { return r.Witness != nil }
+func isReplayed(r *result.Result) bool  { return r.Config.Replays() }
 func isStorm(r *result.Result) bool     { return r.Config.Traffic.StormRate() > 0 }
 func isRelayed(r *result.Result) bool   { return r.ImpairedBy == result.Relay }
 

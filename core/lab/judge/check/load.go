@@ -64,12 +64,16 @@ func checkRate(e Evidence) result.Finding {
 			"it; see p50 and p99 by state",
 			behind, windows, percent(least))
 	default:
+		rate := "rate"
+		if e.Result.Config.Replays() {
+			rate = "speed"
+		}
 		f.Severity = result.Error
 		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the "+
 			"operations due were completed, so %s; %s",
 			behind, windows, percent(least),
 			say(&f.Effect, "response times grow with the window's length"),
-			say(&f.Remedy, "use a lower --rate or a higher --in-flight"))
+			say(&f.Remedy, "use a lower --%s or a higher --in-flight", rate))
 	}
 	return f
 }
@@ -96,6 +100,23 @@ func (o *offered) add(more offered) {
 
 // kept returns the share of the operations due that were completed or in flight.
 func (o offered) kept() float64 { return min(1, float64(o.done+o.waiting)/float64(max(o.due, 1))) }
+
+// checkReplay finds windows in which requests of a trace were not read in time.
+func checkReplay(e Evidence) result.Finding {
+	var f result.Finding
+	for _, c := range e.clients() {
+		f.Value += float64(c.Starved)
+	}
+	if f.OK = f.Value == 0; f.OK {
+		f.Message = "each request of the trace was read before it was due"
+	} else {
+		f.Message = fmt.Sprintf("%.0f requests of the trace were not read before they were due, so "+
+			"%s; %s", f.Value, say(&f.Effect, "other requests were sent than it has"),
+			say(&f.Remedy, "use a shorter part, which fits in memory, a lower --speed or a faster "+
+				"disk"))
+	}
+	return f
+}
 
 const (
 	// An operation may start late by lagShare of the response time with which it is compared. One
@@ -205,6 +226,9 @@ func workingIteration(clients []record.ClientReport) float64 {
 // between two samples at either end.
 func checkDrift(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.1}
+	if e.Result.Config.Replays() && !e.Result.Config.Closed {
+		return notJudged(f, "the rate is that of the trace")
+	}
 	var windows int
 	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		clients := r.Clients()

@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/base/replay"
 	"transportbench/core/transport"
 )
 
@@ -57,6 +58,8 @@ type Result struct {
 	Witness *Witness `json:"witness,omitempty"`
 	// Capacity is set if the rate of an open loop is a share of it.
 	Capacity *Capacity `json:"capacity,omitempty"`
+	// Replay is the part of a trace that Config replays.
+	Replay *replay.Part `json:"replay,omitempty"`
 	// Summary has every metric that any repeat has a sample of, and those that are measured once
 	// per run.
 	Summary map[string]Metric `json:"summary"`

@@ -181,6 +181,9 @@ func (l Labels) Without(options ...string) Labels {
 	return l
 }
 
+// ofTrace are the options that follow from the trace that a cell replays.
+var ofTrace = []string{"value_size", "mix", "part", "rate", "duration", "keys"}
+
 // Load names what a cell with this configuration measures, without the transport. It is empty if
 // the cells differ in the transport alone.
 func (l Labels) Load(config map[string]string) string {
@@ -193,6 +196,7 @@ func (l Labels) Load(config map[string]string) string {
 		value, has := config[name]
 		own, isOwn := strings.CutPrefix(name, ownPrefix)
 		switch {
+		case config["replay"] != "" && slices.Contains(ofTrace, name):
 		case !has, isOwn && !slices.Contains(l.own[config["transport"]], name):
 		case !isOwn && !slices.Contains(loadOptions, name) && value == defaults()[name]:
 		default:
