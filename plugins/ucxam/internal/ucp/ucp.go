@@ -47,5 +47,7 @@ type WorkerConfig struct {
 // Counts are the counters of a worker since it was made.
 type Counts struct {
 	Sent, Received, Pended, Rendezvous, Copied, CopiedBytes, Kept, Strangers uint64
-	Packed, PackedBytes                                                      uint64 // payloads copied into packs, and their bytes
+
+	// Packed are payloads that were copied into packs.
+	Packed, PackedBytes uint64
 }
