@@ -565,7 +565,7 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 		require.NotEmpty(t, r.Repeats, "finished ones are kept")
 		require.Contains(t, r.IncompleteReason, says)
 	}
-	require.Less(t, time.Since(began), 20*time.Second, "docs/command.md promises less")
+	require.Less(t, time.Since(began), 20*time.Second, "docs/hosts.md says less")
 	h.requireIdle(t)
 }
 
@@ -606,6 +606,26 @@ func TestLostHosts(t *testing.T) {
 			h.lose(t, c.what, func(agent, run *program) { c.lose(t, h, agent, run) }, c.says)
 		})
 	}
+}
+
+// TestLostHostsLater cuts a cable for as long as a host may be silent by default: with a longer
+// --host-timeout the run goes on.
+func TestLostHostsLater(t *testing.T) {
+	inLongTests(t)
+	h := startNamespaces(t, 3)
+	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--duration", "3s", "--repeats", "5",
+		"--launches", "1", "--host-timeout", "40s", "--set", "timeout=40s")
+	h.join(t, 1, ticket)
+	h.join(t, 2, ticket)
+	run.output.await(t, "repeat 2 of 5")
+	h.cable(t, 2, "down")
+	time.Sleep(12 * time.Second)
+	h.cable(t, 2, "up")
+	run.end(t)
+	r, err := result.Parse(run.stdout.Bytes())
+	require.NoError(t, err, run.output.String())
+	require.Len(t, r.Repeats, 5, run.output.String())
+	h.requireIdle(t)
 }
 
 // TestLostHostsForAMoment cuts a cable for two seconds: the run goes on, and its check says when

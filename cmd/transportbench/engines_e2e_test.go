@@ -209,6 +209,28 @@ func TestEngines(t *testing.T) {
 		requireHosts(t, status, string(stdout), stderr+string(text), [2]string{"h0", "h1"})
 		c.requireIdle(t)
 	})
+	t.Run("options of hosts", func(t *testing.T) {
+		own := filepath.Join(c.tmp, "own.txt")
+		require.NoError(t, os.WriteFile(own, []byte("h1 sockets=2\nh2 sockets=2 slots=4\n"),
+			0o644))
+		for _, way := range [][]string{
+			{"--hostfile", own},
+			{"--launch", "srun -N2 -w h1,h2 --ntasks-per-node=1", "--map",
+				"h1 sockets=2,h2 sockets=2"},
+		} {
+			status, stdout, stderr := c.run(t, run(way...)...)
+			requireHosts(t, status, stdout, stderr, [2]string{"h1", "h2"})
+			r, err := result.Parse([]byte(stdout))
+			require.NoError(t, err)
+			for _, host := range r.Hosts {
+				require.Equal(t, "2", host.Options["sockets"])
+			}
+		}
+		status, _, stderr := c.run(t, run("--hosts", "h1,h2", "--map", "h1 sock=2,h2")...)
+		require.Equal(t, 2, status)
+		require.Contains(t, stderr, `host h1: tcpx has no option "sock"`)
+		c.requireIdle(t)
+	})
 	half := filepath.Join(c.tmp, "half.sh")
 	require.NoError(t, os.WriteFile(half,
 		[]byte("#!/bin/sh\n[ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || { sleep 0.5; exit "+

@@ -23,6 +23,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/lab/experiment/witness"
 	"transportbench/core/plugin"
 	"transportbench/core/plugin/host"
@@ -202,10 +203,10 @@ func connected(t *testing.T) *pair {
 	defer l.Close()
 	p.conn, err = net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	go func() { p.served <- Serve(context.Background(), p.conn, []string{dir}) }()
+	go func() { p.served <- Serve(context.Background(), p.conn, hosts.DefaultTimeout, []string{dir}) }()
 	accepted, err := l.Accept()
 	require.NoError(t, err)
-	p.Remote, err = Connect("h1", accepted, func(text string) { p.logs <- text })
+	p.Remote, err = Connect("h1", accepted, hosts.DefaultTimeout, func(text string) { p.logs <- text })
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
@@ -265,11 +266,11 @@ func TestOtherAgentsAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, other := net.Pipe()
 		served := make(chan error, 1)
-		go func() { served <- Serve(context.Background(), own, nil) }()
+		go func() { served <- Serve(context.Background(), own, hosts.DefaultTimeout, nil) }()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Empty(t, served)
-		remote, err := Connect("h1", other, func(string) {})
+		remote, err := Connect("h1", other, hosts.DefaultTimeout, func(string) {})
 		require.NoError(t, err)
 		_, err = remote.State(t.Context(), nil)
 		require.NoError(t, err)
@@ -369,7 +370,7 @@ func TestLiars(t *testing.T) {
 					&oneConn{conn: watched, closed: watched.closed})
 			}()
 			logs := make(chan string, 1)
-			remote, err := Connect("h1", other, func(text string) { logs <- text })
+			remote, err := Connect("h1", other, hosts.DefaultTimeout, func(text string) { logs <- text })
 			require.NoError(t, err)
 			_, err = remote.Launch(t.Context(), 0, LaunchOptions{})
 			require.ErrorContains(t, err, c.launch)

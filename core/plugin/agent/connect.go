@@ -52,9 +52,12 @@ func (e *LostError) Unwrap() error { return e.Err }
 // Is makes the error one of [hosts.ErrLost].
 func (e *LostError) Is(target error) bool { return target == hosts.ErrLost }
 
-// Connect returns the agent at the other end of conn, which errors call name. log gets what its
+// Connect returns the agent at the other end of conn, which errors call name. It may be silent for
+// silence. log gets what its
 // plugins log; it may be called concurrently.
-func Connect(name string, conn net.Conn, log func(text string)) (*Remote, error) {
+func Connect(name string, conn net.Conn, silence time.Duration, log func(text string)) (*Remote,
+	error) {
+	pingTime, pingTimeout := pings(silence)
 	r := &Remote{name: name, raw: watch(conn)}
 	var once sync.Once
 	dial := func(context.Context, string) (net.Conn, error) {

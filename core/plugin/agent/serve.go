@@ -28,22 +28,27 @@ import (
 	"transportbench/core/transport"
 )
 
-// An end that is alive but answers nothing, such as a stopped process, is given up after both
-// times. A host that is gone is noticed earlier, by the kernel (core/lab/experiment/hosts). Ranks
-// that spin on every processor may starve an agent for seconds.
 const (
-	pingTime    = 10 * time.Second // the least that gRPC allows
-	pingTimeout = 5 * time.Second
-	leastPing   = 5 * time.Second // between pings of the coordinator
+	leastPingTime = 10 * time.Second // the least that gRPC allows
+	leastPing     = 5 * time.Second  // between pings of the coordinator
 )
+
+// pings returns how often an end is asked whether it is alive, and how long it may take to answer.
+// One that answers nothing, such as a stopped process, is given up after one and a half times the
+// silence that a host is allowed. A host that is gone is noticed earlier, by the kernel
+// (core/lab/experiment/hosts). Ranks that spin on every processor may starve an agent for seconds.
+func pings(silence time.Duration) (every, timeout time.Duration) {
+	return max(silence, leastPingTime), silence / 2
+}
 
 // ErrEnded is returned by Serve when the coordinator has ended the connection in order.
 var ErrEnded = errors.New("the run has ended")
 
 // Serve serves a coordinator over conn until the connection or ctx ends, and then ends all ranks.
-// Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection
+// The coordinator may be silent for silence. Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection
 // broke.
-func Serve(ctx context.Context, conn net.Conn, dirs []string) error {
+func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []string) error {
+	pingTime, pingTimeout := pings(silence)
 	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{},
 		ranks: map[string]*rank{}, logs: make(chan string, logLines)}
 	// A stopped agent cannot end its ranks when the coordinator gives it up.

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,13 @@ type Join struct {
 	ShareMachine bool
 	AllowMixed   bool
 	Timeout      time.Duration // 0 for none
+	// HostTimeout is how long a host may be silent; 0 for the default.
+	HostTimeout  time.Duration
 	RanksPerHost int
 	Map          string
+	// Options are the options of transports that differ on an agent's host, by its index; agents
+	// without an index have those of Map alone.
+	Options []map[string]string
 	// Start starts the agents with the ticket, and returns a context that ends if that fails later,
 	// and what it has started, which may be nil.
 	Start func(ctx context.Context, ticket hosts.Ticket) (context.Context, *engine.Engine, error)
@@ -63,6 +69,7 @@ func Gather(ctx context.Context, j Join) (*Cluster, error) {
 	began := time.Now()
 	coordinator, err := hosts.Listen(j.Listen, hosts.Options{
 		Token: j.Token, ShareMachine: j.ShareMachine, AllowMixedRuntime: j.AllowMixed, Log: j.Note,
+		HostTimeout: j.HostTimeout,
 	})
 	if err != nil {
 		return nil, &config.Error{Option: "listen", Problem: err.Error()}
@@ -100,7 +107,8 @@ func Gather(ctx context.Context, j Join) (*Cluster, error) {
 func (c *Cluster) connect(j *Join) error {
 	names := c.Names()
 	for i, a := range c.agents {
-		remote, err := agent.Connect(names[i], a.Conn, func(text string) {
+		silence := cmp.Or(j.HostTimeout, hosts.DefaultTimeout)
+		remote, err := agent.Connect(names[i], a.Conn, silence, func(text string) {
 			for line := range strings.Lines(text) {
 				j.Log(names[i], strings.TrimSuffix(line, "\n"))
 			}
@@ -113,6 +121,11 @@ func (c *Cluster) connect(j *Join) error {
 	var err error
 	if c.layout, err = hosts.NewLayout(names, j.RanksPerHost, j.Map); err != nil {
 		return &config.SourceError{Problem: err.Error(), Err: err}
+	}
+	for i, a := range c.agents {
+		if a.Index >= 0 && a.Index < len(j.Options) {
+			c.layout.SetOptions(i, j.Options[a.Index])
+		}
 	}
 	return nil
 }
@@ -148,8 +161,23 @@ func (c *Cluster) Place(req *runner.Request) error {
 			},
 			Witness: c.remotes[i],
 		}
-		if several {
-			h.Options = ownAddress(req.Roles, req.Config.Options, a.Address)
+		own := c.layout.Options(i)
+		for name := range own {
+			if _, known := req.Config.Options[name]; !known {
+				return &config.SourceError{Problem: fmt.Sprintf("host %s: %s has no option %q",
+					names[i], req.Config.Transport, name)}
+			}
+		}
+		if several || len(own) > 0 {
+			if several {
+				h.Options = ownAddress(req.Roles, req.Config.Options, a.Address)
+			}
+			if len(own) > 0 {
+				if h.Options == nil {
+					h.Options = map[string]string{}
+				}
+				maps.Copy(h.Options, own)
+			}
 			options := maps.Clone(req.Config.Options)
 			maps.Copy(options, h.Options)
 			h.Device = a.Device(req.Roles, options)

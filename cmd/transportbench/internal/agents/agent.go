@@ -120,14 +120,14 @@ func serveCoordinator(ctx context.Context, a *app.App, s *options.Settings, tick
 	if task, found := engine.FindTask(os.Getenv); found && index < 0 {
 		hello.Index, hello.Tasks = task.Rank, task.Size
 	}
-	conn, err := hosts.Join(ctx, ticket, hello, patience)
+	conn, silence, err := hosts.Join(ctx, ticket, hello, patience)
 	if err != nil {
 		return err
 	}
 	if a.Verbose {
 		a.Note("joined the run of %v", conn.RemoteAddr())
 	}
-	err = agent.Serve(ctx, conn, dirs)
+	err = agent.Serve(ctx, conn, silence, dirs)
 	switch {
 	case errors.Is(err, agent.ErrEnded):
 		return nil

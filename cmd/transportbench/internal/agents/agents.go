@@ -31,6 +31,8 @@ type starter struct {
 	job       *pmi.Job    // not nil if this command is all tasks of a job
 	// number is the token of the ticket that a launcher carries, if the hosts share a secret.
 	number hosts.Token
+	// options are those of transports that differ on a host, by the agents' indices.
+	options []map[string]string
 }
 
 // Join waits for the hosts of a run, if the settings ask for any; else it returns nil.
@@ -47,7 +49,8 @@ func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.
 	return launch.Gather(ctx, launch.Join{
 		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine,
 		AllowMixed: settings.AllowMixed,
-		Timeout:    o.JoinTimeout, RanksPerHost: o.RanksPerHost, Map: o.Map,
+		Timeout:    o.JoinTimeout, HostTimeout: o.HostTimeout, Options: st.options,
+		RanksPerHost: o.RanksPerHost, Map: o.Map,
 		Start: func(ctx context.Context, ticket hosts.Ticket) (context.Context,
 			*engine.Engine, error) {
 			return g.start(ctx, st, ticket)
@@ -75,7 +78,7 @@ func Alone(settings *options.Settings, why string) error {
 		return app.Usagef("%s started %d copies of this command, and %s: run it once on each host",
 			task.Engine, task.Size, why)
 	}
-	if o := settings.Hosts; o != (options.Hosts{Secret: o.Secret}) {
+	if o := settings.Hosts; o != (options.Hosts{Secret: o.Secret, HostTimeout: o.HostTimeout}) {
 		return app.Usagef("%s: leave out the options for other hosts, such as --hosts, also in "+
 			"the environment and the configuration file", why)
 	}
@@ -176,7 +179,7 @@ func (g *gathering) plan(st *starter, way string) error {
 	if way == options.KeyHosts {
 		list, err = engine.ParseHosts(o.Hosts)
 	} else {
-		list, err = readHostfile(o.Hostfile)
+		list, st.options, err = readHostfile(o.Hostfile)
 	}
 	if err != nil {
 		return app.Usagef("--%s: %v", way, err)
@@ -218,16 +221,23 @@ func (g *gathering) secretPath() (string, error) {
 	}
 }
 
-func readHostfile(path string) ([]string, error) {
+func readHostfile(path string) (list []string, options []map[string]string, err error) {
 	text, err := files.ReadArgument(path, engine.MaxHostfile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	list, err := engine.ReadHostfile(string(text))
+	list, words, err := engine.ReadHostfile(string(text))
+	for i := range words {
+		var own map[string]string
+		if err == nil {
+			own, err = hosts.ParseOptions(words[i])
+		}
+		options = append(options, own)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return list, nil
+	return list, options, nil
 }
 
 // everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others

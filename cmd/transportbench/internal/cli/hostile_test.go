@@ -253,9 +253,9 @@ func TestHostilePluginsOnHosts(t *testing.T) {
 	for _, do := range []string{"fail", "panic", "exit", "unavailable", "option"} {
 		dir, served := clitest.PluginDir(t, hostile), make(chan error, 1)
 		go func() {
-			conn, err := hosts.Join(context.Background(), ticket, hello, time.Minute)
+			conn, silence, err := hosts.Join(context.Background(), ticket, hello, time.Minute)
 			if err == nil {
-				err = agent.Serve(context.Background(), conn, []string{dir})
+				err = agent.Serve(context.Background(), conn, silence, []string{dir})
 			}
 			served <- err
 		}()

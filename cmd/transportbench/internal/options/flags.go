@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/hosts"
 	"transportbench/core/transport"
 )
 
@@ -32,6 +33,7 @@ const (
 	KeyListen       = "listen"
 	KeyAgents       = "agents"
 	KeyJoinTimeout  = "join-timeout"
+	KeyHostTimeout  = "host-timeout"
 	KeyRanksPerHost = "ranks-per-host"
 	KeyMap          = "map"
 	KeyShareMachine = "share-machine"
@@ -94,11 +96,15 @@ var settings = []config.Field{
 	{Option: transport.Option{Name: KeyJoinTimeout, Type: transport.TypeDuration, Default: "0s",
 		Help: "how long to wait for all agents; 0 waits for as long as the engine runs",
 		Max:  int64(30 * 24 * time.Hour)}},
+	{Option: transport.Option{Name: KeyHostTimeout, Type: transport.TypeDuration, Default: "10s",
+		Help: "a host that is silent for so long is lost, and the run ends; a cut of half of it " +
+			"is not", Min: int64(hosts.LeastTimeout), Max: int64(hosts.MostTimeout)}},
 	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0",
 		Help: "ranks on each host, the first hosts first; by default they are dealt out in turn",
 		Max:  mostHosts}},
 	{Option: transport.Option{Name: KeyMap, Type: transport.TypeString,
-		Help: "host of each rank, by name or number: h0,h0,h1"}, Form: "hosts"},
+		Help: "host of each rank, by name or number: h0,h0,h1; a host's own options of the " +
+			"transport may follow it: \"h0 device=mlx5_0,h1 device=mlx5_2\""}, Form: "hosts"},
 	{Option: transport.Option{Name: KeyShareMachine, Type: transport.TypeBool, Default: "false",
 		Help: "allow several agents on one machine"}},
 	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false",
@@ -122,7 +128,7 @@ func AddOut(flags *pflag.FlagSet, initial string) {
 // AddHosts adds the flags of a command that starts agents on other hosts.
 func AddHosts(flags *pflag.FlagSet) {
 	addSettings(flags, KeyHosts, KeyHostfile, KeyLaunch, KeyRemoteCommand, KeySecret, KeyListen,
-		KeyAgents, KeyJoinTimeout, KeyShareMachine)
+		KeyAgents, KeyJoinTimeout, KeyHostTimeout, KeyShareMachine)
 }
 
 // AddRun adds the flags of a command that runs transports, except leaveOut,

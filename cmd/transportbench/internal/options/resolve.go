@@ -52,6 +52,7 @@ type Hosts struct {
 	Listen       string
 	Agents       int
 	JoinTimeout  time.Duration // 0 for none
+	HostTimeout  time.Duration
 	RanksPerHost int
 	Map          string
 	ShareMachine bool
@@ -172,6 +173,7 @@ func (r *resolver) settings(s *Settings) error {
 		RemoteCommand: v.String(KeyRemoteCommand), Secret: v.String(KeySecret),
 		Listen: v.String(KeyListen), Agents: v.Int(KeyAgents),
 		JoinTimeout:  v.Duration(KeyJoinTimeout),
+		HostTimeout:  v.Duration(KeyHostTimeout),
 		RanksPerHost: v.Int(KeyRanksPerHost), Map: v.String(KeyMap),
 		ShareMachine: v.Bool(KeyShareMachine),
 	}

@@ -12,22 +12,24 @@ import (
 const (
 	// joinTimeout bounds the handshake and the messages of joining.
 	joinTimeout = 10 * time.Second
-	// lossTimeout is how long a host may be silent.
-	lossTimeout     = 10 * time.Second
-	keepaliveIdle   = 4 * time.Second
-	keepalivePeriod = 2 * time.Second
+	// DefaultTimeout is how long a host may be silent, unless the user says otherwise.
+	DefaultTimeout = 10 * time.Second
+	// LeastTimeout and MostTimeout bound it.
+	LeastTimeout = 5 * time.Second
+	MostTimeout  = time.Hour
+	// keepaliveProbes are sent in the last three fifths of that time.
+	keepaliveProbes = 3
 )
 
-// watchPeer has the kernel end a connection whose other end is silent for lossTimeout, whether data
-// is on its way to it or not.
-func watchPeer(conn net.Conn) error {
+// watchPeer has the kernel end a connection whose other end is silent for timeout, whether data is
+// on its way to it or not.
+func watchPeer(conn net.Conn, timeout time.Duration) error {
 	c, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil // in tests
 	}
 	err := c.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable: true, Idle: keepaliveIdle, Interval: keepalivePeriod,
-		Count: int((lossTimeout - keepaliveIdle) / keepalivePeriod),
+		Enable: true, Idle: 2 * timeout / 5, Interval: timeout / 5, Count: keepaliveProbes,
 	})
 	if err != nil {
 		return err
@@ -39,7 +41,7 @@ func watchPeer(conn net.Conn) error {
 	var set error
 	err = raw.Control(func(fd uintptr) {
 		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT,
-			int(lossTimeout/time.Millisecond))
+			int(timeout/time.Millisecond))
 	})
 	if err != nil {
 		return err
@@ -47,7 +49,7 @@ func watchPeer(conn net.Conn) error {
 	return set
 }
 
-// awaitEnd waits until the other end of conn has ended or is silent for lossTimeout, and returns
+// awaitEnd waits until the other end of conn has ended or is silent for its timeout, and returns
 // why. It returns nil once conn's read deadline has passed, or conn is closed. It reads nothing.
 func awaitEnd(conn *net.TCPConn) error {
 	raw, err := conn.SyscallConn()
@@ -76,7 +78,7 @@ func awaitEnd(conn *net.TCPConn) error {
 // handshake completes the TLS handshake. It and the messages that follow may take timeout in all.
 func handshake(raw net.Conn, wrap func(net.Conn, *tls.Config) *tls.Conn, config *tls.Config,
 	timeout time.Duration) (*tls.Conn, error) {
-	if err := watchPeer(raw); err != nil {
+	if err := watchPeer(raw, DefaultTimeout); err != nil {
 		return nil, err
 	}
 	if err := raw.SetDeadline(time.Now().Add(timeout)); err != nil {

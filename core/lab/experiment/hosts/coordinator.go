@@ -26,6 +26,8 @@ type Options struct {
 	ShareMachine bool
 	// AllowMixedRuntime allows agents that were built from another measured runtime.
 	AllowMixedRuntime bool
+	// HostTimeout is how long a host may be silent; zero is DefaultTimeout.
+	HostTimeout time.Duration
 	// Log gets a line for each agent that joins and each connection that is refused. It may be nil,
 	// and may be called concurrently.
 	Log func(line string)
@@ -103,6 +105,7 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers),
 		cmp.Or(options.refusals, mostRefusals)
 	options.timeout = cmp.Or(options.timeout, joinTimeout)
+	options.HostTimeout = cmp.Or(options.HostTimeout, DefaultTimeout)
 	if options.pause == nil {
 		options.pause = func() { time.Sleep(latePause) }
 	}
@@ -343,12 +346,12 @@ func (c *Coordinator) admit(raw net.Conn) error {
 	agent := &Agent{Hello: hello, Conn: conn, Remote: remote, raw: raw.(*net.TCPConn),
 		unseen: make(chan struct{})}
 	refusal := c.join(agent)
-	err = writeMessage(conn, answer{Refusal: refusal})
+	err = writeMessage(conn, answer{refusal, c.options.HostTimeout})
 	switch {
 	case refusal != "":
 		return fmt.Errorf("agent on %s: %s", hello.Name, refusal)
 	case err == nil:
-		err = conn.SetDeadline(time.Time{})
+		err = errors.Join(conn.SetDeadline(time.Time{}), watchPeer(raw, c.options.HostTimeout))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"transportbench/core"
@@ -48,6 +49,8 @@ type Hello struct {
 // answer is the coordinator's reply.
 type answer struct {
 	Refusal string `json:"refusal,omitempty"`
+	// HostTimeout is how long either end may be silent.
+	HostTimeout time.Duration `json:"host_timeout_ns,omitempty"`
 }
 
 // Bounds of what the other end sends, in bytes and elements.

@@ -68,7 +68,7 @@ func listen(t *testing.T, options Options) (*Coordinator, *logLines) {
 }
 
 func join(t *testing.T, ticket Ticket, hello Hello) (net.Conn, error) {
-	conn, err := Join(t.Context(), ticket, hello, 0)
+	conn, _, err := Join(t.Context(), ticket, hello, 0)
 	if err == nil {
 		t.Cleanup(func() { _ = conn.Close() })
 	}
@@ -317,7 +317,7 @@ func TestReplay(t *testing.T) {
 		go func() { _, _ = io.Copy(agent, coordinator) }()
 		_, _ = io.Copy(io.MultiWriter(coordinator, &recorded), agent)
 	}()
-	conn, err := Join(t.Context(), Ticket{c.Ticket().Token, []string{wire.Addr().String()}},
+	conn, _, err := Join(t.Context(), Ticket{c.Ticket().Token, []string{wire.Addr().String()}},
 		fakeHello("h0", "a", -1), 0)
 	require.NoError(t, err)
 	<-log.each // joined
@@ -445,7 +445,7 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	token := Token{7}
 	joined, waited := make(chan error, 1), make(chan struct{})
 	go func() {
-		conn, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1),
+		conn, _, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1),
 			time.Minute)
 		if err == nil {
 			<-waited
@@ -581,6 +581,7 @@ func TestLayout(t *testing.T) {
 		{list: "h3", fails: `--map: "h3" is no host of this run; they are h0, h1, h2`},
 		{list: "3", fails: `--map: "3" is no host`},
 		{perHost: 1, list: "h0", fails: "exclude each other"},
+		{list: "h0 device", fails: `--map: "device" is no option of a transport`},
 	} {
 		l, err := NewLayout(names, c.perHost, c.list)
 		var got []int
@@ -594,6 +595,17 @@ func TestLayout(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.want, got)
 	}
+}
+
+func TestLayoutOptions(t *testing.T) {
+	l, err := NewLayout([]string{"h0", "h1"}, 0, "h0 device=mlx5_0,h1,h1 device=mlx5_2 port=2")
+	require.NoError(t, err)
+	got, err := l.Hosts(3)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 1}, got)
+	l.SetOptions(0, map[string]string{"port": "1"})
+	require.Equal(t, map[string]string{"device": "mlx5_0", "port": "1"}, l.Options(0))
+	require.Equal(t, map[string]string{"device": "mlx5_2", "port": "2"}, l.Options(1))
 }
 
 // TestDevice finds the network device of a transport's options in an imitated machine of two nodes.

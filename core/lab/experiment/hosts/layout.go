@@ -12,20 +12,56 @@ type Layout struct {
 	names   []string
 	perHost int
 	ranks   []int // the host of each rank; nil without a map
+	options []map[string]string
 }
+
+// ParseOptions returns the options in words such as "device=mlx5_0".
+func ParseOptions(words []string) (map[string]string, error) {
+	var options map[string]string
+	for _, word := range words {
+		name, value, found := strings.Cut(word, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("%q is no option of a transport, as device=mlx5_0 is", word)
+		}
+		if options == nil {
+			options = map[string]string{}
+		}
+		options[name] = value
+	}
+	return options, nil
+}
+
+// SetOptions gives a host options of the transport that differ on it, besides those of the map.
+func (l *Layout) SetOptions(host int, options map[string]string) {
+	for name, value := range options {
+		if l.options[host] == nil {
+			l.options[host] = map[string]string{}
+		}
+		l.options[host][name] = value
+	}
+}
+
+// Options returns the options of the transport that differ on a host.
+func (l *Layout) Options(host int) map[string]string { return l.options[host] }
 
 // NewLayout returns the layout of ranks over hosts, by their names. Rank r is on host r modulo
 // their number; with perHost ranks for each, the first hosts are filled first. A map lists the host
-// of each rank: "h0,h0,h1", or by number "0,0,1".
+// of each rank: "h0,h0,h1", or by number "0,0,1". Options that differ on a host may follow its name:
+// "h0 device=mlx5_0,h1 device=mlx5_2".
 func NewLayout(names []string, perHost int, list string) (*Layout, error) {
-	l := &Layout{names: names, perHost: perHost}
+	l := &Layout{names: names, perHost: perHost, options: make([]map[string]string, len(names))}
 	if list == "" {
 		return l, nil
 	}
 	if perHost > 0 {
 		return nil, fmt.Errorf("--map and --ranks-per-host exclude each other")
 	}
-	for _, text := range strings.Split(list, ",") {
+	for _, entry := range strings.Split(list, ",") {
+		words := strings.Fields(entry)
+		text := entry
+		if len(words) > 0 {
+			text = words[0]
+		}
 		host := slices.Index(names, text)
 		if number, err := strconv.Atoi(text); host < 0 && err == nil && number >= 0 &&
 			number < len(names) {
@@ -35,6 +71,11 @@ func NewLayout(names []string, perHost int, list string) (*Layout, error) {
 			return nil, fmt.Errorf("--map: %q is no host of this run; they are %s", text,
 				strings.Join(names, ", "))
 		}
+		own, err := ParseOptions(words[1:])
+		if err != nil {
+			return nil, fmt.Errorf("--map: %w", err)
+		}
+		l.SetOptions(host, own)
 		l.ranks = append(l.ranks, host)
 	}
 	return l, nil

@@ -12,21 +12,29 @@ const MaxHostfile = 1 << 20
 // ParseHosts returns the hosts of a list such as "a,user@b".
 func ParseHosts(list string) ([]string, error) { return checkHosts(strings.Split(list, ",")) }
 
-// ReadHostfile returns the hosts of a file with one in each line. It ignores comments after # and,
-// as there is one agent for each host, what MPI's hostfiles have after the name, such as slots=4.
-func ReadHostfile(text string) ([]string, error) {
-	var hosts []string
+// ReadHostfile returns the hosts of a file with one in each line, and for each the words after its
+// name. It ignores comments after # and, as there is one agent for each host, what MPI's hostfiles
+// have, such as slots=4.
+func ReadHostfile(text string) (hosts []string, options [][]string, err error) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		if words := strings.Fields(line); len(words) > 0 {
 			hosts = append(hosts, words[0])
+			options = append(options, slices.DeleteFunc(words[1:], func(word string) bool {
+				name, _, _ := strings.Cut(word, "=")
+				return slices.Contains(mpiWords, name)
+			}))
 		}
 	}
 	if len(hosts) == 0 {
-		return nil, fmt.Errorf("it has no hosts; write one in each line")
+		return nil, nil, fmt.Errorf("it has no hosts; write one in each line")
 	}
-	return checkHosts(hosts)
+	hosts, err = checkHosts(hosts)
+	return hosts, options, err
 }
+
+// mpiWords are what the hostfiles of Open MPI have after a name.
+var mpiWords = []string{"slots", "max_slots", "max-slots"}
 
 func checkHosts(hosts []string) ([]string, error) {
 	for i, host := range hosts {

@@ -10,9 +10,10 @@ func TestHosts(t *testing.T) {
 	hosts, err := ParseHosts("a, root@b,10.0.0.1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "root@b", "10.0.0.1"}, hosts)
-	hosts, err = ReadHostfile("# two\n\na slots=2 # first\n  b\n")
+	hosts, options, err := ReadHostfile("# two\n\na slots=2 # first\n  b device=mlx5_2 slots=1\n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, hosts)
+	require.Equal(t, [][]string{{}, {"device=mlx5_2"}}, options)
 	for list, problem := range map[string]string{
 		"":                 `"" is no host`,
 		"a,":               `"" is no host`,
@@ -23,6 +24,6 @@ func TestHosts(t *testing.T) {
 		_, err := ParseHosts(list)
 		require.EqualError(t, err, problem)
 	}
-	_, err = ReadHostfile("# none\n")
+	_, _, err = ReadHostfile("# none\n")
 	require.EqualError(t, err, "it has no hosts; write one in each line")
 }
