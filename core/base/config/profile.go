@@ -33,6 +33,10 @@ func profileNames() []string {
 	return names
 }
 
+// ProfileReference is the profile of the reference, whose settings never change: sets of all
+// versions have the same one.
+const ProfileReference = "reference"
+
 // profiles are in display order.
 var profiles = []Profile{
 	{
@@ -57,6 +61,20 @@ var profiles = []Profile{
 			"value-size":   "32",
 			"read-ratio":   "1",
 			"verify-every": "16",
+		},
+	},
+	{
+		Name: ProfileReference,
+		Summary: "the load of the reference that a sweep measures beside its cells, with the " +
+			"transport calibration",
+		Set: map[string]string{
+			"service":      string(ServiceEcho),
+			"in-flight":    "1",
+			"value-size":   "32",
+			"read-ratio":   "1",
+			"verify-every": "16",
+			"duration":     "100ms",
+			"warmup":       "60ms",
 		},
 	},
 	{

@@ -74,6 +74,28 @@ func NewSweep(spec *Spec, plugins []*Plugin, all bool) (s Sweep, err error) {
 	return s, err
 }
 
+// FewestForReference is the number of repeats from which a sweep measures a reference: sets of
+// fewer have no intervals.
+const FewestForReference = 6
+
+// AddReference adds the reference to the cells of the sweep, which are measured in rounds: the cell
+// of another sweep that has nothing else. It does nothing if that cell cannot be measured beside
+// the others.
+func (s *Sweep) AddReference(reference *Sweep) {
+	p := reference.Plugins[set.ReferenceTransport]
+	if s.Plan.Repeats < FewestForReference || s.Plan.Order != Interleaved || p == nil ||
+		s.Plugins[set.ReferenceTransport] != nil || reference.Plan.Cells[0].Unavailable != "" {
+		return
+	}
+	for _, other := range s.Plugins {
+		if other.Identity.RuntimeDigest != p.Identity.RuntimeDigest {
+			return
+		}
+	}
+	s.Plugins[set.ReferenceTransport] = p
+	s.Plan.Cells = append(s.Plan.Cells, reference.Plan.Cells[0])
+}
+
 // Outcome is the result of a sweep.
 type Outcome struct {
 	Set      *set.Set
@@ -124,6 +146,7 @@ func (e *Engine) Sweep(ctx context.Context, of *Sweep, w Watcher) (*Outcome, err
 	if err != nil {
 		return nil, err
 	}
+	index.SetReferenceAside()
 	outcome := &Outcome{Set: index, Complete: s.complete(), OutOfTime: s.outOfTime}
 	for _, f := range s.failures {
 		switch {

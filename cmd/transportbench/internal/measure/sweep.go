@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"transportbench/cmd/transportbench/internal/agents"
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/complete"
 	"transportbench/cmd/transportbench/internal/listing"
@@ -32,8 +33,8 @@ import (
 
 // sweepFlags are the flags of sweep that are not options of a run.
 type sweepFlags struct {
-	dryRun, resume bool
-	columns        string
+	dryRun, resume, reference bool
+	columns                   string
 }
 
 func sweepCommand(a *app.App) *cobra.Command {
@@ -106,6 +107,8 @@ func (f *sweepFlags) add(flags *pflag.FlagSet, out string) {
 	flags.Duration("cell-limit", 0, "give up a cell if one repeat takes longer")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the cells and the expected time only")
 	flags.BoolVar(&f.resume, "resume", false, "continue the sweep in --out")
+	flags.BoolVar(&f.reference, "reference", true, "also measure the transport calibration with "+
+		"fixed settings in each round, from 6 repeats: diff takes from it how the machine moved")
 }
 
 // ofSweep has the flags that say how a sweep goes on.
@@ -139,7 +142,21 @@ func (s *session) planSweep(cmd *cobra.Command, f *sweepFlags, args []string) (r
 		return nil, err
 	}
 	r.Resume, r.name = f.resume, cmp.Or(name, r.Plan.Digest()[:8])
+	if f.reference && agents.Alone(s.settings, "") == nil {
+		s.addReference(cmd.Context(), r)
+	}
 	return r, nil
+}
+
+// addReference adds the reference to a sweep, if its plugin is there.
+func (s *session) addReference(ctx context.Context, r *sweepRun) {
+	spec := experiment.NewSpec()
+	spec.Repeats = r.Plan.Repeats
+	spec.Base[options.KeyTransport] = set.ReferenceTransport
+	spec.Base["profile"] = config.ProfileReference
+	if one, err := s.plan(ctx, spec, nil, false); err == nil {
+		r.AddReference(&one)
+	}
 }
 
 // sweep makes a sweep. print writes its tables.

@@ -1,6 +1,7 @@
 package measure_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -380,4 +381,34 @@ func TestPlannedTimeOfWitnesses(t *testing.T) {
 	install("sockperf", "iperf3")
 	require.InDelta(t, 10, planned("--witness").Minutes(), 2, "as in the results of v0.8.0")
 	require.Equal(t, plain, planned())
+}
+
+// A sweep of enough repeats measures the reference in each round. It is in the index, but no row of
+// a table and no cell of the set.
+func TestSweepMeasuresAReference(t *testing.T) {
+	sweep := func(args ...string) (*set.Set, string) {
+		t.Helper()
+		c := &clitest.Command{T: t, Run: clitest.OneRepeat,
+			Plugins: []string{"fake", "other", set.ReferenceTransport}}
+		code := c.Sweep(append([]string{"--transport", "fake,other"}, args...)...)
+		require.Zero(t, code, c.Stderr)
+		s, err := set.Load(c.Out)
+		require.NoError(t, err)
+		require.Len(t, s.Cells, 2)
+		return s, c.Stdout
+	}
+	s, stdout := sweep("--repeats", "6")
+	require.Len(t, s.Reference, 1)
+	require.Len(t, s.Reference[0].Windows, 6)
+	require.NotContains(t, stdout, set.ReferenceTransport)
+	var whole bytes.Buffer
+	require.NoError(t, s.EncodeWhole(&whole))
+	again, err := set.Parse(whole.Bytes(), "set.json")
+	require.NoError(t, err)
+	require.Len(t, again.Cells, 3, "a document has it among the others")
+
+	s, _ = sweep("--repeats", "6", "--reference=false")
+	require.Empty(t, s.Reference)
+	s, _ = sweep("--repeats", "5")
+	require.Empty(t, s.Reference)
 }

@@ -92,7 +92,7 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 		if !oneMachine {
 			none = "different machines"
 		}
-		return newControls(new, m.pairs, states, none)
+		return newControls(old, new, m.pairs, states, none)
 	}
 	r, err := report(old, new, m, o, controls, func(p pair) string {
 		if p.new.Status == set.Published {
@@ -237,6 +237,7 @@ func comparePair(p pair, note string, o Options, states States, by *controls,
 		}
 		if by != nil && len(c.blocks) > 0 && !shareRounds(a, b) {
 			c.apply(by, p, a, b, states)
+			c.withholdForDisturbance(p, o)
 		}
 		if step := max(p.old.ClockStep, p.new.ClockStep); isClocked(name) {
 			c.step = step
@@ -389,7 +390,8 @@ func (c *Change) apply(by *controls, p pair, a, b sample, states States) {
 	c.blocks = within.blocks
 	ratio, _, _ := ranktest.Shift(c.blocks, 1)
 	c.Change = new(ratio - 1)
-	c.Control = &Control{Raw: raw, Machine: (1+raw)/ratio - 1, Others: own.others}
+	c.Control = &Control{Raw: raw, Machine: (1+raw)/ratio - 1, Others: own.others,
+		Reference: own.reference}
 }
 
 // AddNote adds to what a reader of the change should know; note may be empty.

@@ -57,7 +57,7 @@ func noisy(r *rand.Rand, n int, centre, spread float64) []float64 {
 
 // uncontrolled is the note on a single change without a control.
 const uncontrolled = "no control for 1 change, because of fewer than 4 other transports under " +
-	"the same load"
+	"the same load, and no reference"
 
 func one(t *testing.T, old, new *set.Set, o Options) Change {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/compare/control"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -25,6 +26,8 @@ type Control struct {
 	Spread float64 `json:"spread"`
 	// Others counts the other transports that are the control.
 	Others int `json:"others"`
+	// Reference is set if they are too few, and the reference of both sets is the control instead.
+	Reference bool `json:"reference,omitempty"`
 }
 
 // roundsApart is how many rounds a window of the control may be away: windows of a round may be in
@@ -37,16 +40,21 @@ type controls struct {
 	// peers has the pairs of each load by transport.
 	peers map[string]map[string][]pair
 	loads func(pair) string
+	// reference is that of both sets, if they have one.
+	reference []pair
 	// none is why no change has a control; empty if some may.
 	none string
 }
 
 // newControls finds the pairs that are each other's control. Loads are told apart without what
 // transports set themselves: levels do not matter, only how they move.
-func newControls(new *set.Set, pairs []pair, states States, none string) *controls {
+func newControls(old, new *set.Set, pairs []pair, states States, none string) *controls {
 	drop := append(dropped(new, "transport"), dropped(new, trackOption)...)
 	c := &controls{states: states, peers: map[string]map[string][]pair{}, none: none,
 		loads: func(p pair) string { return p.new.Key(drop...) }}
+	for i := range min(len(old.Reference), len(new.Reference), 1) {
+		c.reference = []pair{{old: &old.Reference[i], new: &new.Reference[i]}}
+	}
 	for _, p := range pairs {
 		why, _ := unusable(p)
 		if why != "" || p.old.Status != set.Measured || p.new.Status != set.Measured ||
@@ -64,8 +72,9 @@ func newControls(new *set.Set, pairs []pair, states States, none string) *contro
 
 // controlled is a pair's metric without the movement of the machine.
 type controlled struct {
-	a, b   sample
-	others int
+	a, b      sample
+	others    int
+	reference bool
 }
 
 // of returns a pair's samples of a metric without the movement of the machine, or why there is no
@@ -75,10 +84,7 @@ func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, 
 		return controlled{}, c.none
 	}
 	var old, new [][]control.Series // by transport, then by cell
-	for transport, peers := range c.peers[c.loads(p)] {
-		if transport == p.new.Transport() {
-			continue
-		}
+	add := func(peers []pair) {
 		var before, after []control.Series
 		for _, peer := range peers {
 			x, y := c.series(peer, metric)
@@ -90,11 +96,22 @@ func (c *controls) of(p pair, metric string, a, b sample) (adjusted controlled, 
 			old, new = append(old, before), append(new, after)
 		}
 	}
-	if len(old) < control.Fewest {
-		return controlled{}, fmt.Sprintf("fewer than %d other transports under the same load",
-			control.Fewest)
+	for transport, peers := range c.peers[c.loads(p)] {
+		if transport != p.new.Transport() {
+			add(peers)
+		}
 	}
-	adjusted = controlled{a: c.without(a, old), b: c.without(b, new), others: len(old)}
+	fewest := control.Fewest
+	if len(old) < fewest {
+		old, new, fewest = nil, nil, 1
+		add(c.reference)
+	}
+	if len(old) == 0 {
+		return controlled{}, fmt.Sprintf("fewer than %d other transports under the same load, and "+
+			"no reference", control.Fewest)
+	}
+	adjusted = controlled{a: c.without(a, old, fewest), b: c.without(b, new, fewest),
+		others: len(old), reference: fewest == 1}
 	if 2*len(adjusted.a.values) < len(a.values) || 2*len(adjusted.b.values) < len(b.values) {
 		return controlled{}, "too few windows of other transports in the same round and state " +
 			"of the machine"
@@ -135,11 +152,11 @@ func (s sample) logsByState(states States) map[string][]float64 {
 
 // without returns a sample without the movement of the machine. Values of windows that have no
 // control are left out.
-func (c *controls) without(s sample, others [][]control.Series) (adjusted sample) {
+func (c *controls) without(s sample, others [][]control.Series, fewest int) (adjusted sample) {
 	reach := roundsApart * s.round()
 	for i, w := range s.windows {
 		moved, ok := control.Movement(others, w.StartedAt, s.state(i, c.states), reach,
-			control.Fewest)
+			fewest)
 		if ok {
 			adjusted.values = append(adjusted.values, s.values[i]/math.Exp(moved))
 			adjusted.windows = append(adjusted.windows, w)
@@ -181,6 +198,9 @@ func spread(changes []Change) {
 			return nil
 		}
 		c.evidence.spread = control.SpreadWithout(c.Transport, residuals[c.Metric])
+		if c.Control.Reference {
+			c.evidence.spread = c.evidence.spread.AtLeast(math.Log1p(c.Control.Machine))
+		}
 		c.Control.Spread = c.evidence.spread.Tau
 		if c.Verdict == "" && c.Control.movedTooFar() {
 			c.Verdict, c.moved = Ambiguous, true
@@ -243,7 +263,7 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 	}
 	if len(moved) > 0 {
 		notes = append(notes, "the machine moved between the sets, by the median of the other "+
-			"transports under each load: "+strings.Join(moved, ", "))
+			"transports under each load, or by the reference: "+strings.Join(moved, ", "))
 	}
 	if shared && r.Runtime != nil {
 		notes = append(notes, "what a new runtime changes for all transports cannot be told from "+
@@ -264,6 +284,37 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 // Bridge is the command that compares two versions without the movement of the machine: it measures
 // the plugins of both in turns.
 const Bridge = "ab --a plugin-dir=OLD --b plugin-dir=NEW"
+
+// mostDisturbed is the share of the time that processors were taken away above which two sets are
+// judged by p50: that moves throughput by as much, and the median of the latency hardly.
+const mostDisturbed = 0.02
+
+// disturbance returns the share of the time that steal and preemption took from a cell.
+func disturbance(c *set.Cell) (share float64) {
+	if steal := c.Samples[result.Steal]; len(steal) > 0 {
+		share = record.Median(steal)
+	}
+	for _, w := range c.Warnings {
+		if w.Name == "preempted" {
+			share += w.Value
+		}
+	}
+	return share
+}
+
+// withholdForDisturbance makes a change of a throughput ambiguous if a side was disturbed and the
+// median latency is judged, too.
+func (c *Change) withholdForDisturbance(p pair, o Options) {
+	by := max(disturbance(p.old), disturbance(p.new))
+	if c.Verdict != "" || c.Unit != result.Define(result.Throughput).Unit || by <= mostDisturbed ||
+		!slices.Contains(o.Metrics, result.LatencyP50) ||
+		len(p.old.Samples[result.LatencyP50]) == 0 || len(p.new.Samples[result.LatencyP50]) == 0 {
+		return
+	}
+	c.Verdict = Ambiguous
+	c.AddNote(fmt.Sprintf("steal and preemption took %s of the time: judge by %s",
+		format.Share(by), result.LatencyP50))
+}
 
 // movedTooFar reports whether the machine moved by so much that there is no verdict.
 func (c *Control) movedTooFar() bool {

@@ -159,7 +159,7 @@ func TestTooFewOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 8, report.Count(Worse))
 	const why = "no control for 8 changes, because of fewer than 4 other transports under the " +
-		"same load"
+		"same load, and no reference"
 	require.Equal(t, why, report.Notes[0])
 	o.Drift, o.DriftFrom = 0.25, "seen"
 	report, err = Diff(old, new, o)
@@ -182,4 +182,64 @@ func TestRuntimeIsNotTheMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, report.Notes[len(report.Notes)-1], "a new runtime")
 	require.Equal(t, Bridge, report.Bridge)
+}
+
+// A set of one transport has the reference as its control, which widens the interval by what
+// transports were seen to differ by at such a movement.
+func TestReference(t *testing.T) {
+	const trials = 100
+	d := drifting{Rand: rand.New(rand.NewPCG(6, 1)), transports: 2, repeats: 10, drift: 0.02,
+		noise: 0.01}
+	withReference := func(s *set.Set) *set.Set {
+		for i := range s.Cells[2:] {
+			c := &s.Cells[2+i]
+			c.Config["transport"], c.Config["profile"] = set.ReferenceTransport, "reference"
+		}
+		s.Cells = s.Cells[:3]
+		s.SetReferenceAside()
+		require.Len(t, s.Cells, 2)
+		require.Len(t, s.Reference, 1)
+		return s
+	}
+	wrong, found := 0, 0
+	for range trials {
+		for _, change := range []float64{0, -0.5} {
+			report, err := Diff(withReference(d.set(firstTime, 0, nil)), withReference(
+				d.set(secondTime, 0.05*d.NormFloat64(), map[int]float64{0: change})), Defaults())
+			require.NoError(t, err)
+			require.Len(t, report.Changes, 2)
+			require.True(t, report.Changes[0].Control.Reference)
+			verdicts := min(1, report.Count(Better)+report.Count(Worse))
+			if change == 0 {
+				wrong += verdicts
+			} else {
+				found += min(1, report.Count(Worse))
+			}
+		}
+	}
+	require.LessOrEqual(t, float64(wrong), atMost(0.05, trials))
+	require.Greater(t, found, trials*8/10)
+}
+
+// Throughput of disturbed sets has no verdict if the median latency has one.
+func TestDisturbedSetsAreJudgedByP50(t *testing.T) {
+	d := drifting{Rand: rand.New(rand.NewPCG(7, 1)), transports: 6, repeats: 10, noise: 0.01}
+	of := func(at time.Time, steal, preempted float64) *set.Set {
+		s := d.set(at, 0, nil)
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			c.Samples[result.LatencyP50] = noisy(d.Rand, d.repeats, 1000, 0.01)
+			c.Samples[result.Steal] = []float64{steal}
+			c.Warnings = []result.Finding{{Name: "preempted", Value: preempted}}
+		}
+		return s
+	}
+	for _, c := range []struct {
+		steal, preempted float64
+		tests            int
+	}{{0.01, 0.005, 24}, {0.01, 0.02, 12}} {
+		report, err := Diff(of(firstTime, 0, 0), of(secondTime, c.steal, c.preempted), Defaults())
+		require.NoError(t, err)
+		require.Equal(t, c.tests, report.Tests)
+	}
 }

@@ -45,6 +45,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 			return nil, err
 		}
 		s.Source, s.dir = printable.Text(path), filepath.Dir(path)
+		s.SetReferenceAside()
 		return s, nil
 	}
 	s, err := l.loadIndexed(path)
@@ -55,6 +56,7 @@ func (l *Loader) Load(path string) (*Set, error) {
 		return nil, err
 	}
 	s.Source, s.dir = printable.Text(path), path
+	s.SetReferenceAside()
 	return s, nil
 }
 

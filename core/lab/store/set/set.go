@@ -43,6 +43,9 @@ type Set struct {
 	Environments []Environment `json:"environments"`
 	Cells        []Cell        `json:"cells"`
 
+	// Reference has the cell of the reference, if a sweep has measured one beside its cells
+	// ([Set.SetReferenceAside]). A document has it among the others.
+	Reference []Cell `json:"-"`
 	// Source is the path that the set was read from, for messages.
 	Source string `json:"-"`
 	dir    string // the names of the cells' files are relative to it
@@ -195,6 +198,32 @@ var omitted = sync.OnceValue(func() map[string]bool {
 // Omitted reports whether an option is left out of configurations in which it has its default, so
 // that its absence does not mean that the version did not know it.
 func Omitted(option string) bool { return omitted()[option] }
+
+// ReferenceTransport is the transport of the reference.
+const ReferenceTransport = "calibration"
+
+// IsReference reports whether the cell is the reference of a sweep: a known transport with fixed
+// settings, which shows how the machine moves.
+func (c *Cell) IsReference() bool {
+	return c.Transport() == ReferenceTransport &&
+		c.Config["profile"] == config.ProfileReference
+}
+
+// SetReferenceAside moves the reference from Cells to Reference, so that it is no row of tables and
+// wins nothing. A set of nothing else keeps it.
+func (s *Set) SetReferenceAside() {
+	var cells, reference []Cell
+	for _, c := range s.Cells {
+		if c.IsReference() {
+			reference = append(reference, c)
+		} else {
+			cells = append(cells, c)
+		}
+	}
+	if len(cells) > 0 && len(reference) > 0 {
+		s.Cells, s.Reference = cells, append(s.Reference, reference...)
+	}
+}
 
 // Transport returns the name of the cell's transport.
 func (c *Cell) Transport() string { return c.Config["transport"] }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"transportbench/core/base/files"
 )
@@ -45,8 +46,8 @@ func (s *Set) encode(w io.Writer, complete func(Cell) (Cell, error)) error {
 		fmt.Fprintf(b, "%q: %s,\n", f.name, text)
 	}
 	fmt.Fprint(b, "\"cells\": [")
-	for i := range s.Cells {
-		c, err := complete(s.Cells[i])
+	for i, cell := range slices.Concat(s.Cells, s.Reference) {
+		c, err := complete(cell)
 		if err != nil {
 			return err
 		}
