@@ -1,7 +1,9 @@
 package transport
 
 // Capabilities are the promises that a transport makes beyond the contract. The conformance
-// suite checks that it keeps those that it declares.
+// suite checks that it keeps those that it declares. Waits, Traces, DeviceMemory and DeviceSend go
+// with interfaces of the workers: the host, which has no worker, reads the declaration, and options
+// can decide whether a worker that has the methods supports them.
 type Capabilities struct {
 	// Ordered promises that requests of one peer are polled in the order of posting.
 	Ordered bool `json:"ordered"`

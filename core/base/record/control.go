@@ -79,8 +79,6 @@ type Prepared struct {
 	// CPUs is the affinity of each polling thread as the kernel reports it, in the kernel's
 	// list format ("0", "0-3").
 	CPUs []string `json:"cpus" bound:"=$threads"`
-	// Waits reports whether every worker can park.
-	Waits bool `json:"waits"`
 }
 
 // RankWorkers are the addresses of one rank's workers.

@@ -95,7 +95,7 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 	}
 	prepared := record.Prepared{
 		Workers: record.RankWorkers{Rank: plan.Rank}, Properties: r.transport.Properties(),
-		PID: os.Getpid(), Waits: true,
+		PID: os.Getpid(),
 	}
 	for index, cpu := range plan.CPUs {
 		id := record.Thread{Rank: plan.Rank, Daemon: index, Client: -1}
@@ -113,8 +113,6 @@ func (r *Rank) Prepare(ctx context.Context, plan record.Plan) (record.Prepared, 
 		if t.client != nil && plan.Config.Proxied() {
 			continue // it has a link of this rank instead of a worker
 		}
-		_, waits := t.worker.(transport.Waiter)
-		prepared.Waits = prepared.Waits && waits
 		if t.daemon != nil {
 			prepared.Workers.Daemons = append(prepared.Workers.Daemons, t.worker.Address())
 		} else {

@@ -85,8 +85,9 @@ func newCluster() *cluster {
 	return &cluster{
 		prepared: record.Prepared{
 			Properties: transport.Properties{Provider: "memfd",
-				Limits: transport.Limits{MaxPayload: 1 << 20, Peers: 100}},
-			PID: 42, Waits: true,
+				Capabilities: transport.Capabilities{Waits: true},
+				Limits:       transport.Limits{MaxPayload: 1 << 20, Peers: 100}},
+			PID: 42,
 		},
 		floor: transport.Floor{Name: "bounce", RoundTrip: 500, Samples: 10}, advice: 7,
 		others: map[transport.ProbeKind]transport.Floor{

@@ -20,7 +20,7 @@ func checkPrepared(cfg config.Config, prepared []record.Prepared) error {
 		if err := checkLimits(cfg, p.Properties.Limits); err != nil {
 			return err
 		}
-		if cfg.Idle == config.IdlePark && !p.Waits {
+		if cfg.Idle == config.IdlePark && !p.Properties.Capabilities.Waits {
 			return &config.Error{Option: "idle", Problem: fmt.Sprintf(
 				"transport %s cannot park a thread; use --idle auto, spin or yield", cfg.Transport)}
 		}

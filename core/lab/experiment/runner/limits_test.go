@@ -84,7 +84,7 @@ func TestLimits(t *testing.T) {
 			"3 clients with 4 calls in flight each share a connection, but transport shm takes 11"},
 		{"park", func(c *config.Config, p *record.Prepared) { c.Idle = config.IdlePark }, "", ""},
 		{"cannot park", func(c *config.Config, p *record.Prepared) {
-			c.Idle, p.Waits = config.IdlePark, false
+			c.Idle, p.Properties.Capabilities.Waits = config.IdlePark, false
 		},
 			"idle", "cannot park a thread; use --idle auto"},
 	} {

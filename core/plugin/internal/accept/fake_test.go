@@ -132,7 +132,7 @@ func honestRank(plan record.Plan) *honest {
 	h := &honest{
 		Plan: plan,
 		Prepared: record.Prepared{
-			Workers: record.RankWorkers{Rank: plan.Rank}, PID: 42, Waits: true,
+			Workers: record.RankWorkers{Rank: plan.Rank}, PID: 42,
 			Properties: transport.Properties{Provider: "memfd",
 				Limits: transport.Limits{MaxPayload: 1 << 20}},
 		},

@@ -93,7 +93,7 @@ func TestArgumentsAndResultsSurvive(t *testing.T) {
 		Workers: record.RankWorkers{Rank: 3, Daemons: [][]byte{{0, 255}},
 			Clients: [][]byte{{}, {7}}},
 		Properties: transport.Properties{Provider: "memfd", Limits: transport.Limits{Peers: 4}},
-		PID:        42, CPUs: []string{"0", "0-1"}, Waits: true,
+		PID:        42, CPUs: []string{"0", "0-1"},
 	}
 	overhead := record.Overhead{PerOpNS: 12.5, StampNS: 9}
 	probe := record.Probe{
