@@ -35,8 +35,6 @@ var namedHere = map[string]string{
 	"core/plugin/internal/accept/info.go": "an example in an error",
 	"core/lab/judge/doctor/devices.go": "which of this project's transports " +
 		"use a native library; one from elsewhere says it in Info.Unavailable",
-	"core/lab/study/stack/stack.go": "the bottom layer of a stack, rings " +
-		"in shared memory",
 	"cmd/transportbench/internal/cli/root.go":              "an example in the help",
 	"cmd/transportbench/internal/comparison/comparison.go": "an example in the help",
 	"cmd/transportbench/internal/inspect/diff.go":          "an example in the help",
