@@ -233,8 +233,8 @@ func (p *probe) request(h probeHead, n int) (sent int) {
 	return sent
 }
 
-// maximum returns how many datagrams to receive at once with a number of requests in flight. A single
-// one has a cheaper system call, and no look for a second.
+// maximum returns how many datagrams to receive at once with a number of requests in flight. A
+// single one has a cheaper system call, and no look for a second.
 func (p *probe) maximum(requests int) int {
 	if requests*p.back.count == 1 {
 		return 1

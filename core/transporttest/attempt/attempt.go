@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// T is one run of a function. It has the methods of testing.TB that testify needs. FailNow ends only
-// the calling goroutine; the goroutines of Parallel may call it too.
+// T is one run of a function. It has the methods of testing.TB that testify needs. FailNow ends
+// only the calling goroutine; the goroutines of Parallel may call it too.
 type T struct {
 	ctx context.Context // ends at the time limit
 

@@ -13,7 +13,8 @@ func TestMemory(t *testing.T) {
 	for _, size := range []string{"4KiB", "1MiB"} {
 		t.Run(size, func(t *testing.T) {
 			m := NewDriver()
-			transporttest.Run(t, transporttest.Suite{Driver: m, Options: map[string]string{"ring-size": size}, Kill: m.Kill})
+			transporttest.Run(t, transporttest.Suite{Driver: m, Kill: m.Kill,
+				Options: map[string]string{"ring-size": size}})
 		})
 	}
 }

@@ -22,7 +22,9 @@ var unavailable = fake{open: func(*fakeDriver) error {
 
 // childSuites are suites whose outcome only another process can check.
 var childSuites = map[string]func(*testing.T) transporttest.Suite{
-	"sound": func(*testing.T) transporttest.Suite { return transporttest.Suite{Driver: NewDriver()} },
+	"sound": func(*testing.T) transporttest.Suite {
+		return transporttest.Suite{Driver: NewDriver()}
+	},
 	"skip": func(*testing.T) transporttest.Suite {
 		return transporttest.Suite{Driver: NewDriver(),
 			Skip: map[string]string{"call/once": "a test of skipping"}}
@@ -31,7 +33,8 @@ var childSuites = map[string]func(*testing.T) transporttest.Suite{
 		return transporttest.Suite{Driver: NewDriver(), Skip: map[string]string{"call/once": " "}}
 	},
 	"skip of nothing": func(*testing.T) transporttest.Suite {
-		return transporttest.Suite{Driver: NewDriver(), Skip: map[string]string{"call/onse": "a reason"}}
+		return transporttest.Suite{Driver: NewDriver(),
+			Skip: map[string]string{"call/onse": "a reason"}}
 	},
 	"unavailable": func(t *testing.T) transporttest.Suite { return *unavailable.suite(t) },
 	"broken": func(t *testing.T) transporttest.Suite {
@@ -39,7 +42,9 @@ var childSuites = map[string]func(*testing.T) transporttest.Suite{
 		s.Timeout = 200 * time.Millisecond
 		return *s
 	},
-	"refusing": func(t *testing.T) transporttest.Suite { return *(&fake{open: failAfter(0)}).suite(t) },
+	"refusing": func(t *testing.T) transporttest.Suite {
+		return *(&fake{open: failAfter(0)}).suite(t)
+	},
 }
 
 // TestChild does nothing except in a child process of TestRun.
@@ -72,7 +77,8 @@ func TestRun(t *testing.T) {
 		t.Run(strings.TrimSpace(c.suite+" "+c.forbid), func(t *testing.T) {
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.v",
 				"-test.run=^TestChild$")
-			child.Env = append(os.Environ(), inside+"="+c.suite, transporttest.ForbidSkips+"="+c.forbid)
+			child.Env = append(os.Environ(), inside+"="+c.suite,
+				transporttest.ForbidSkips+"="+c.forbid)
 			out, err := child.CombinedOutput()
 			require.Equal(t, c.passes, err == nil, "%s", out)
 			require.Contains(t, string(out), c.prints)

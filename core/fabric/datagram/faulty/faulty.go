@@ -84,8 +84,8 @@ type Port interface {
 	Inject(send, receive Faults) error
 }
 
-// New returns a port that injects faults into the datagrams of inner, which it owns from then on. It
-// is a [datagram.Waiter] if inner is one.
+// New returns a port that injects faults into the datagrams of inner, which it owns from then on.
+// It is a [datagram.Waiter] if inner is one.
 func New(inner datagram.Port, send, receive Faults) (Port, error) {
 	f, err := newPort(inner, send, receive)
 	if err != nil {
@@ -202,8 +202,8 @@ func (f *port) ReadStats(dst []transport.Stat) []transport.Stat {
 }
 
 // Probe implements [datagram.Prober]. The floor has no faults.
-func (f *port) Probe(ctx context.Context, to datagram.Remote, probe transport.Probe) (transport.Floor,
-	error) {
+func (f *port) Probe(ctx context.Context, to datagram.Remote,
+	probe transport.Probe) (transport.Floor, error) {
 	p, ok := f.Port.(datagram.Prober)
 	if !ok {
 		return transport.Floor{}, transport.ErrUnsupported

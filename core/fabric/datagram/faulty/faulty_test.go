@@ -218,8 +218,8 @@ func TestHeld(t *testing.T) {
 
 // TestMaxHeld: when too many datagrams are held the others pass.
 func TestMaxHeld(t *testing.T) {
-	f, err := newPort(openUDP(t, datagram.UDPOptions{MTU: 100}), Faults{Delay: 1, DelayBy: time.Hour},
-		Faults{})
+	f, err := newPort(openUDP(t, datagram.UDPOptions{MTU: 100}),
+		Faults{Delay: 1, DelayBy: time.Hour}, Faults{})
 	require.NoError(t, err)
 	defer f.Close()
 	b := openUDP(t, datagram.UDPOptions{MTU: 100})
