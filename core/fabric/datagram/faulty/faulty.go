@@ -1,4 +1,3 @@
-// Package faulty injects faults into the datagrams of a port of package datagram.
 package faulty
 
 import (
