@@ -31,11 +31,12 @@ func writeTrace(t *testing.T) string {
 func TestReplay(t *testing.T) {
 	path := writeTrace(t)
 	for _, args := range [][]string{
-		{"--transport", "shm,sockets,erpc,copyrpc", "--speed", "20", "--from", "2s", "--for", "10s"},
+		{"--transport", "shm,sockets,erpc,copyrpc", "--speed", "20", "--from", "2s", "--for",
+			"10s"},
 		{"--transport", "shm", "--speed", "20", "--from", "2s", "--for", "10s", "--clients", "3",
 			"--topology", "mesh-direct", "--daemons", "2"},
-		{"--transport", "sockets", "--speed", "20", "--from", "2s", "--for", "10s", "--clients", "2",
-			"--topology", "mesh-proxied", "--keys", "20"},
+		{"--transport", "sockets", "--speed", "20", "--from", "2s", "--for", "10s", "--clients",
+			"2", "--topology", "mesh-proxied", "--keys", "20"},
 		{"--transport", "shm", "--closed", "--duration", "50ms"},
 	} {
 		i := command(t, append([]string{"run", "--replay", path, "--warmup", "20ms",

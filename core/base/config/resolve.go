@@ -183,7 +183,8 @@ func (r *resolution) replace() {
 func (r *resolution) settle() {
 	c := &r.c
 	r.settleService()
-	if m, err := ModelByName(string(c.Model)); err == nil && r.over(optionModel, optionBytesPerToken) {
+	if m, err := ModelByName(string(c.Model)); err == nil &&
+		r.over(optionModel, optionBytesPerToken) {
 		c.BytesPerToken, r.from[optionBytesPerToken] = m.BytesPerToken(), r.from[optionModel]
 	}
 	if r.from[optionBytesPerToken] > r.from[optionValueSize] && c.BytesPerToken > 0 {

@@ -143,8 +143,8 @@ func (s *Stream) readOn() {
 	})
 }
 
-// fill reads until the ring is full or the part ends. A part that is larger than the ring has no end
-// in a closed loop.
+// fill reads until the ring is full or the part ends. A part that is larger than the ring has no
+// end in a closed loop.
 func (s *Stream) fill() error {
 	filled := s.filled.Load()
 	for {

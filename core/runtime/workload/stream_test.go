@@ -11,7 +11,8 @@ import (
 	"transportbench/core/base/replay"
 )
 
-// prepared writes n requests, one each microsecond, of clients 0 to 4 in turn, and returns the path.
+// prepared writes n requests, one each microsecond, of clients 0 to 4 in turn, and returns the
+// path.
 func prepared(t testing.TB, n int) string {
 	t.Helper()
 	file, err := files.Temporary(t.TempDir())

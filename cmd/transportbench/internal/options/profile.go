@@ -42,8 +42,8 @@ func FindProfile(name string) (config.Profile, error) {
 // Traces are the traces that the command replays. Each command has its own.
 var Traces = trace.NewCache(nil)
 
-// Profiles returns the layer of the profile that the others choose, built-in or from a file. It also
-// reads the files that options name.
+// Profiles returns the layer of the profile that the others choose, built-in or from a file. It
+// also reads the files that options name.
 func Profiles() config.Layer {
 	return config.Layer{Profile: FindProfile, ReadFile: files.ReadArgument,
 		Trace: func(c *config.Config) (*config.Replay, error) { return Traces.Prepare(c) }}

@@ -93,8 +93,8 @@ type Request struct {
 	// ImpairedBy is the mechanism of the network that the configuration asks for.
 	ImpairedBy result.Mechanism
 
-	// Part is the part of a trace that the configuration replays, and Replay the path of its prepared
-	// file, which ranks on other hosts cannot read.
+	// Part is the part of a trace that the configuration replays, and Replay the path of its
+	// prepared file, which ranks on other hosts cannot read.
 	Part   *replay.Part
 	Replay string
 

@@ -31,8 +31,8 @@ func NewCache(stdin io.Reader) *Cache { return &Cache{stdin: stdin} }
 
 // optionsOf returns the options of a configuration.
 func optionsOf(c *config.Config) Options {
-	return Options{Format: string(c.ReplayFormat), From: time.Duration(c.From), For: time.Duration(c.For),
-		BytesPerToken: int64(c.BytesPerToken)}
+	return Options{Format: string(c.ReplayFormat), From: time.Duration(c.From),
+		For: time.Duration(c.For), BytesPerToken: int64(c.BytesPerToken)}
 }
 
 // Prepare prepares the part that c names by the path of its trace.

@@ -40,16 +40,16 @@ type format struct {
 	// rounded means that several requests in a row have one time, rounded. They are spread evenly
 	// up to the next time.
 	rounded bool
-	// tokens, if not 0, is the number of tokens of a block: a request stands for blocks, of which it
-	// looks up the known ones at its begin, reads those, and writes the others and what it
+	// tokens, if not 0, is the number of tokens of a block: a request stands for blocks, of which
+	// it looks up the known ones at its begin, reads those, and writes the others and what it
 	// generates.
 	tokens int64
 }
 
 var formats = []format{
 	{
-		name: "requests", about: "time (s), operation, key, size, and optionally client and class; " +
-			"CSV with or without a header, or JSON lines. Also CSV of memcached and YCSB",
+		name: "requests", about: "time (s), operation, key, size, and optionally client and " +
+			"class; CSV with or without a header, or JSON lines. Also CSV of memcached and YCSB",
 		names: map[field][]string{
 			when:      {"time", "timestamp", "ts"},
 			operation: {"op", "operation", "command", "cmd", "type"},
@@ -61,14 +61,14 @@ var formats = []format{
 		columns: []field{when, operation, key, size, client, class}, required: 4, unit: time.Second,
 	},
 	{
-		name: "twitter", about: "Twitter's cache traces: time (s), key, size of the key, size of the " +
-			"value, client, operation, TTL",
+		name: "twitter", about: "Twitter's cache traces: time (s), key, size of the key, size of " +
+			"the value, client, operation, TTL",
 		columns: []field{when, key, ignored, size, client, operation, ignored}, required: 7,
 		unit: time.Second, rounded: true,
 	},
 	{
-		name: "mooncake", about: "Mooncake's traces: timestamp (ms), input_length, output_length, " +
-			"hash_ids of 512 tokens each; JSON lines",
+		name: "mooncake", about: "Mooncake's traces: timestamp (ms), input_length, " +
+			"output_length, hash_ids of 512 tokens each; JSON lines",
 		names: map[field][]string{when: {"timestamp"}, input: {"input_length"},
 			output: {"output_length"}, blocks: {"hash_ids"}},
 		unit: time.Millisecond, rounded: true, tokens: 512,

@@ -44,8 +44,8 @@ func newParser(line []byte, want *format) (p *parser, header bool, err error) {
 		return nil, false, fmt.Errorf("it is not of the format %s: %w", want.name, problems[0])
 	}
 	names, _ := Formats()
-	return nil, false, fmt.Errorf("it is of no known format: name the columns in the first line as "+
-		"in time,op,key,size, or choose one of %s", strings.Join(names, ", "))
+	return nil, false, fmt.Errorf("it is of no known format: name the columns in the first line "+
+		"as in time,op,key,size, or choose one of %s", strings.Join(names, ", "))
 }
 
 // begin finds the columns by the first line, and reports whether that is a header.

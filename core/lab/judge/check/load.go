@@ -110,8 +110,8 @@ func checkReplay(e Evidence) result.Finding {
 	if f.OK = f.Value == 0; f.OK {
 		f.Message = "each request of the trace was read before it was due"
 	} else {
-		f.Message = fmt.Sprintf("%.0f requests of the trace were not read before they were due, so "+
-			"%s; %s", f.Value, say(&f.Effect, "other requests were sent than it has"),
+		f.Message = fmt.Sprintf("%.0f requests of the trace were not read before they were due, "+
+			"so %s; %s", f.Value, say(&f.Effect, "other requests were sent than it has"),
 			say(&f.Remedy, "use a shorter part, which fits in memory, a lower --speed or a faster "+
 				"disk"))
 	}
