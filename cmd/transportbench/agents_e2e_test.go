@@ -440,8 +440,8 @@ func TestAgents(t *testing.T) {
 	})
 }
 
-// TestAgentsInContainers runs ranks in network namespaces of one machine, as in pods of a node: they
-// use the addresses by which they joined, and share out the processors of the machine.
+// TestAgentsInContainers runs ranks in network namespaces of one machine, as in pods of a node:
+// they use the addresses by which they joined, and share out the processors of the machine.
 func TestAgentsInContainers(t *testing.T) {
 	inLongTests(t)
 	h := startNamespaces(t, 3, "-o")

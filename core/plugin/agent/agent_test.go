@@ -203,10 +203,13 @@ func connected(t *testing.T) *pair {
 	defer l.Close()
 	p.conn, err = net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
-	go func() { p.served <- Serve(context.Background(), p.conn, hosts.DefaultTimeout, []string{dir}) }()
+	go func() {
+		p.served <- Serve(context.Background(), p.conn, hosts.DefaultTimeout, []string{dir})
+	}()
 	accepted, err := l.Accept()
 	require.NoError(t, err)
-	p.Remote, err = Connect("h1", accepted, hosts.DefaultTimeout, func(text string) { p.logs <- text })
+	p.Remote, err = Connect("h1", accepted, hosts.DefaultTimeout,
+		func(text string) { p.logs <- text })
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
 	return p
@@ -370,7 +373,8 @@ func TestLiars(t *testing.T) {
 					&oneConn{conn: watched, closed: watched.closed})
 			}()
 			logs := make(chan string, 1)
-			remote, err := Connect("h1", other, hosts.DefaultTimeout, func(text string) { logs <- text })
+			remote, err := Connect("h1", other, hosts.DefaultTimeout,
+				func(text string) { logs <- text })
 			require.NoError(t, err)
 			_, err = remote.Launch(t.Context(), 0, LaunchOptions{})
 			require.ErrorContains(t, err, c.launch)

@@ -45,8 +45,8 @@ func pings(silence time.Duration) (every, timeout time.Duration) {
 var ErrEnded = errors.New("the run has ended")
 
 // Serve serves a coordinator over conn until the connection or ctx ends, and then ends all ranks.
-// The coordinator may be silent for silence. Plugins are those in dirs. It returns [ErrEnded], the context's error, or how the connection
-// broke.
+// The coordinator may be silent for silence. Plugins are those in dirs. It returns [ErrEnded], the
+// context's error, or how the connection broke.
 func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []string) error {
 	pingTime, pingTimeout := pings(silence)
 	s := &server{dirs: dirs, plugins: map[wire.PluginRequest]*host.Plugin{},

@@ -128,7 +128,8 @@ func End() {
 	}
 }
 
-// startKeeper starts a keeper, which ends when the other end of a connection does, if ends is not nil.
+// startKeeper starts a keeper, which ends when the other end of a connection does, if ends is not
+// nil.
 func startKeeper(ends *os.File) (*keeper, error) {
 	dir, err := newRunDir()
 	if err != nil {
@@ -240,8 +241,9 @@ var errKeeperLost = errors.New(
 // hangs returns the error of a keeper that had to be killed.
 func (k *keeper) hangs() error {
 	return fmt.Errorf(
-		"the keeper of plugins, the parent of their processes, did not answer within %v of its own "+
-			"time and was killed, and all plugins with it: a plugin may have stopped it (SIGSTOP)",
+		"the keeper of plugins, the parent of their processes, did not answer within %v of its "+
+			"own time and was killed, and all plugins with it: a plugin may have stopped it "+
+			"(SIGSTOP)",
 		k.reap)
 }
 

@@ -51,8 +51,8 @@ type order struct {
 	descriptors []int
 }
 
-// keeperMain is the main function of the keeper. It ends when the host is gone, or the coordinator of
-// a host that is an agent, and all that the keeper started, and their descendants.
+// keeperMain is the main function of the keeper. It ends when the host is gone, or the coordinator
+// of a host that is an agent, and all that the keeper started, and their descendants.
 func keeperMain() int {
 	// The kernel kills a plugin when the thread that started it ends. The main thread, on which
 	// init runs, ends with the process.

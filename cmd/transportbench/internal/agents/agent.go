@@ -88,8 +88,8 @@ func readTicket(a *app.App, join string) (hosts.Ticket, error) {
 	return ticket, nil
 }
 
-// unseal returns the ticket that a launcher's stands for together with the secret in a file. Without
-// a path it is the launcher's.
+// unseal returns the ticket that a launcher's stands for together with the secret in a file.
+// Without a path it is the launcher's.
 func unseal(ticket hosts.Ticket, path string) (hosts.Ticket, error) {
 	if path == "" {
 		return ticket, nil

@@ -22,6 +22,7 @@
 // # Loss
 //
 // The kernel finds a lost host: it gives a connection up once data or a keepalive probe has been
-// unanswered for the host timeout, which is the coordinator's to set. Ranks that spin on every processor may starve an agent, but not the
-// kernel's answers. An agent that is lost before all have joined ends the run as well.
+// unanswered for the host timeout, which is the coordinator's to set. Ranks that spin on every
+// processor may starve an agent, but not the kernel's answers. An agent that is lost before all
+// have joined ends the run as well.
 package hosts

@@ -445,8 +445,8 @@ func TestJoinWaitsForTheCoordinator(t *testing.T) {
 	token := Token{7}
 	joined, waited := make(chan error, 1), make(chan struct{})
 	go func() {
-		conn, _, err := Join(t.Context(), Ticket{token, []string{address}}, fakeHello("h0", "a", -1),
-			time.Minute)
+		conn, _, err := Join(t.Context(), Ticket{token, []string{address}},
+			fakeHello("h0", "a", -1), time.Minute)
 		if err == nil {
 			<-waited
 			_ = conn.Close()

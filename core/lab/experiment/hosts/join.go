@@ -45,8 +45,8 @@ func Join(ctx context.Context, ticket Ticket, hello Hello, patience time.Duratio
 			failures = append(failures, strings.TrimPrefix(err.Error(), "dial tcp "))
 		}
 		if time.Now().After(end) {
-			return nil, 0, fmt.Errorf("join the coordinator: %s; is its port open to this host, and "+
-				"is it the ticket of this run?", strings.Join(failures, "; "))
+			return nil, 0, fmt.Errorf("join the coordinator: %s; is its port open to this host, "+
+				"and is it the ticket of this run?", strings.Join(failures, "; "))
 		}
 		select {
 		case <-ctx.Done():

@@ -46,8 +46,8 @@ func (l *Layout) Options(host int) map[string]string { return l.options[host] }
 
 // NewLayout returns the layout of ranks over hosts, by their names. Rank r is on host r modulo
 // their number; with perHost ranks for each, the first hosts are filled first. A map lists the host
-// of each rank: "h0,h0,h1", or by number "0,0,1". Options that differ on a host may follow its name:
-// "h0 device=mlx5_0,h1 device=mlx5_2".
+// of each rank: "h0,h0,h1", or by number "0,0,1". Options that differ on a host may follow its
+// name: "h0 device=mlx5_0,h1 device=mlx5_2".
 func NewLayout(names []string, perHost int, list string) (*Layout, error) {
 	l := &Layout{names: names, perHost: perHost, options: make([]map[string]string, len(names))}
 	if list == "" {

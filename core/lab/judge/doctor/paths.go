@@ -73,7 +73,8 @@ func (p *Paths) Judge() []Finding {
 				f.Value = fmt.Sprintf("%s, where the median of all paths is %s",
 					format.Number(p.Rate[from][to], "B/s"),
 					format.Number(rates[len(rates)/2], "B/s"))
-				findings = append(findings, f.as(Warn, "Ranks on these hosts are slower than others.",
+				findings = append(findings, f.as(Warn,
+					"Ranks on these hosts are slower than others.",
 					"Look at the speed, errors and load of the links between the two."))
 			}
 		}

@@ -251,10 +251,10 @@ func (e *Engine) Err() error {
 	return e.first
 }
 
-// Stop waits until all processes have ended, which they do soon after their agents. It sends SIGTERM
-// to those that do not, and SIGKILL if that does not end them. Before SIGKILL it cancels the job of
-// step, the agents' step of Slurm or "": srun could not do so any more. A nil engine has no
-// processes.
+// Stop waits until all processes have ended, which they do soon after their agents. It sends
+// SIGTERM to those that do not, and SIGKILL if that does not end them. Before SIGKILL it cancels
+// the job of step, the agents' step of Slurm or "": srun could not do so any more. A nil engine has
+// no processes.
 func (e *Engine) Stop(step string) {
 	if e == nil {
 		return
