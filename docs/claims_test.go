@@ -57,7 +57,8 @@ func exists(path string) bool {
 
 // claimsOf writes a table of a document.
 func claimsOf(out *strings.Builder, d *reproduce.Document, index int, t *reproduce.ComparedTable) {
-	fmt.Fprintf(out, "\n### %s: %s\n\n| system | mechanism | published | command | ours | verdict |\n"+
+	fmt.Fprintf(out, "\n### %s: %s\n\n"+
+		"| system | mechanism | published | command | ours | verdict |\n"+
 		"|---|---|---|---|---|---|\n", d.Name, t.Title)
 	for i := range t.Lines {
 		l, r := &t.Lines[i], &d.Tables[index].Rows[i]
@@ -134,8 +135,8 @@ func figuresOf(t *reproduce.ComparedTable, s *reproduce.Side) string {
 }
 
 // TestClaims compares the page with the published figures and what was recorded. With -update it
-// rewrites the page. Each published row has a row of a table, so that a reader of the document finds
-// it.
+// rewrites the page. Each published row has a row of a table, so that a reader of the document
+// finds it.
 func TestClaims(t *testing.T) {
 	const document = "claims.md"
 	text, err := os.ReadFile(document)
@@ -155,7 +156,8 @@ func TestClaims(t *testing.T) {
 			}
 		}
 		for _, row := range d.Published.Rows {
-			require.True(t, shown[row.Name], "no table of %s has the published row %q", name, row.Name)
+			require.True(t, shown[row.Name], "no table of %s has the published row %q", name,
+				row.Name)
 		}
 	}
 	if *update {

@@ -65,7 +65,7 @@ func TestCheckStorage(t *testing.T) {
 		"--write-lanes: has no effect alone": func(c *Config) {
 			c.WriteDelay, c.WriteLanes = "1ms", 4
 		},
-		"--write-delay: 1000 calls in flight take over 5s on 1 lanes at 20ms each; use more --write": func(
+		"--write-delay: 1000 calls in flight take over 5s on 1 lanes at 20ms each; use": func(
 			c *Config) {
 			c.InFlight, c.WriteDelay = 1000, "100ms+20ms"
 			c.StorageLanes, c.WriteLanes = 8, 1

@@ -32,8 +32,8 @@ const (
 )
 
 // fitted are the metrics that a storage decides, in order of display.
-var fitted = []string{"iterations", "lookup_p50", "lookup_p90", "lookup_p99", "read_p50", "read_p90",
-	"read_p99"}
+var fitted = []string{"iterations", "lookup_p50", "lookup_p90", "lookup_p99", "read_p50",
+	"read_p90", "read_p99"}
 
 // weights of the metrics in the search. Nothing in the imitation makes lookups slower under load.
 var weights = map[string]float64{"iterations": 3, "read_p50": 3, "read_p90": 1, "read_p99": 0.5,

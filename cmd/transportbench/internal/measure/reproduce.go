@@ -179,7 +179,8 @@ func (r *reproduction) prepareReadings() (err error) {
 		}
 	})
 	if err == nil {
-		r.readings, err = r.App.Settings(r.cmd, heeded, map[string]string{"repeats": strconv.Itoa(leastForInterval)}, nil)
+		r.readings, err = r.App.Settings(r.cmd, heeded,
+			map[string]string{"repeats": strconv.Itoa(leastForInterval)}, nil)
 	}
 	return err
 }

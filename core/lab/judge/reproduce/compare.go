@@ -310,7 +310,8 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 				if r.Times > 0 && f.Unit == "ns" {
 					f.multiply(r.Times)
 				}
-				if doubt := f.doubt(column.Name); doubt != "" && !slices.Contains(line.Doubts, doubt) {
+				doubt := f.doubt(column.Name)
+				if doubt != "" && !slices.Contains(line.Doubts, doubt) {
 					line.Doubts = append(line.Doubts, doubt)
 				}
 				break

@@ -45,7 +45,8 @@ func (f *Figure) invert() {
 	slices.Sort(f.samples)
 }
 
-// figure returns a metric, the time of an operation, or a figure of one of the kinds; nil if the cell has no such figure.
+// figure returns a metric, the time of an operation, or a figure of one of the kinds; nil if the
+// cell has no such figure.
 func (f *figures) figure(name string) (*Figure, error) {
 	if name == opTime {
 		rate, err := f.figure(result.Throughput)

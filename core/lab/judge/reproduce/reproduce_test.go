@@ -106,7 +106,9 @@ func TestCompareIntervals(t *testing.T) {
 	c, err := d.Compare(s)
 	require.NoError(t, err)
 	table := &c.Tables[0]
-	at := slices.IndexFunc(table.Lines, func(l Line) bool { return l.Name == "speed-up, claimed 100" })
+	at := slices.IndexFunc(table.Lines, func(l Line) bool {
+		return l.Name == "speed-up, claimed 100"
+	})
 	require.Equal(t, "5.05 us (4.80 to 12.0)", table.Lines[0].Ours.Figures[0].String())
 	require.Equal(t, []string{"time: the repeats lie between 4.80 us and 12.0 us"},
 		table.Lines[0].Doubts)
@@ -137,10 +139,12 @@ func TestFigures(t *testing.T) {
 			Remote: &record.TimingReport{Histogram: h.Encode(), Samples: h.Count()}}},
 	}}}
 	cell := &set.Cell{Config: map[string]string{"transport": "copyrpc"}, Status: set.Measured,
-		Environment: -1, Samples: map[string][]float64{"throughput": {1e6, 2e6, 2e6, 2e6, 2e6, 4e6}},
-		Results: []*result.Result{{Repeats: []result.Repeat{repeat}}}}
+		Environment: -1,
+		Samples:     map[string][]float64{"throughput": {1e6, 2e6, 2e6, 2e6, 2e6, 4e6}},
+		Results:     []*result.Result{{Repeats: []result.Repeat{repeat}}}}
 	f := &figures{set: set.New(), cell: cell}
-	for name, want := range map[string]float64{"remote.2000": 0.5, "counters.ipc": 3, "op_time": 500} {
+	for name, want := range map[string]float64{"remote.2000": 0.5, "counters.ipc": 3,
+		"op_time": 500} {
 		got, err := f.figure(name)
 		require.NoError(t, err, name)
 		require.InDelta(t, want, got.Value, 1e-6, name)
