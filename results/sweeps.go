@@ -9,7 +9,7 @@ import (
 
 // Files has the sweeps, the tables of documents, and the published figures.
 //
-//go:embed standard.yaml latency.yaml peers.yaml setup.yaml stack.yaml curves.yaml
+//go:embed standard.yaml latency.yaml peers.yaml setup.yaml stack.yaml curves.yaml services.yaml
 //go:embed reproduce published/*.json
 var Files embed.FS
 

@@ -10,6 +10,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -112,18 +113,47 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 	if len(closed) == 0 {
 		return
 	}
-	rows, windows := shownCells(closed, shown), map[*set.Cell]string{}
-	for i, row := range rows {
-		if text := shown.Windows(closed[i]); text != "" {
+	var rows []*set.Cell
+	windows := map[*set.Cell]string{}
+	for _, c := range closed {
+		row := shown.Cell(c)
+		rows = append(rows, row)
+		if text := shown.Windows(c); text != "" {
 			windows[row] = text
+		}
+		for _, in := range alsoShown(c, shown) {
+			row := shown.Within(c, in.State)
+			rows, windows[row] = append(rows, row), windowsByState([]compare.InState{in})
 		}
 	}
 	writeRows(out, rows, loads.name, closedColumns(
 		func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
 	if len(windows) > 0 {
 		out.Line("state: the windows of a row: those in the state of the machine in which all " +
-			"rows of its load have most, or all if there is none")
+			"rows of its load have most, or all if there is none;\nif every state has a quarter " +
+			"of the windows, each has a row")
 	}
+}
+
+// alsoShown returns the states besides the one that a cell is shown in if each has a quarter of its
+// windows or more: then neither is the machine's usual one.
+func alsoShown(c *set.Cell, shown compare.Shown) (others []compare.InState) {
+	one := shown.State(c)
+	if one == "" {
+		return nil
+	}
+	for _, in := range shown.Divide(c.Windows) {
+		switch {
+		case in.State == state.Mixed || in.State == state.Unread:
+		case 4*len(in.Windows) < len(c.Windows):
+			if in.State == one {
+				return nil
+			}
+		case in.State != one:
+			others = append(others, in)
+		}
+	}
+	return others
 }
 
 // closedColumns are the columns of closed loops. state names the windows of a row. A closed loop

@@ -125,6 +125,8 @@ func TestRowsInCommonState(t *testing.T) {
 	require.Regexp(t, `(?s)quick +memfd +3 near +3\.00 M op/s +- +333 ns +41\.7 ns +8\.00 +167 ns +2\.00 .*`+
 		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +55\.6 ns +9\.00 +250 ns +2\.00 .*`+
 		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +62\.5 ns +10\.0 +312 ns +2\.00 .*state: the windows of a row`, rows)
+	require.Regexp(t, `quick +memfd +7 far +1\.50 M op/s `, rows, "both have a quarter")
+	require.NotContains(t, rows, "10 far")
 	require.Regexp(t,
 		`(?s)quick +3\.00 M op/s +333 ns +8\.00 +1\.50 M op/s +667 ns +4\.00 +3 near, 7 far.*slow .*slowest +1\.60 M op/s +625 ns +10\.0 +- +- +- +10 near`, byState)
 

@@ -259,7 +259,7 @@ func TestChecksFail(t *testing.T) {
 			e.Result.Repeats[2].Samples[result.LatencyP50] = 1500
 			e.Result.Repeats[3].Samples[result.LatencyP50] = 1500
 		}, 0.333, "2 of 6 windows are mixed: the bounce between the processors changed by more " +
-			"than 1.5x around them; 4 windows were measured again; without them p50 is 1.25 us " +
+			"than 2x around them; 4 windows were measured again; without them p50 is 1.25 us " +
 			"instead of 1.50 us"},
 		{"steal",
 			func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 }) },

@@ -518,5 +518,5 @@ func around(before, after float64) (mean float64, ok bool) {
 // changed reports whether the machine changed its state during the probes on one side of a window.
 func changed(r result.Readings) bool {
 	return slices.ContainsFunc(r.Bounces,
-		func(bounce float64) bool { return result.Apart(bounce, r.Bounce) })
+		func(bounce float64) bool { return result.OtherState(bounce, r.Bounce) })
 }

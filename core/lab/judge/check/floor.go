@@ -223,7 +223,7 @@ func checkWitness(e Evidence) result.Finding {
 	f.Value = disturbed / windows
 	f.OK = f.Value <= f.Limit
 	f.Message = fmt.Sprintf("beside %.0f of %.0f windows the readings of %s differ by over %.1fx",
-		disturbed, windows, e.Result.Witness.Tool, result.MixedRatio)
+		disturbed, windows, e.Result.Witness.Tool, result.ApartRatio)
 	if !f.OK {
 		f.Message += ": other programs disturbed it, so " +
 			say(&f.Effect, "its ratio may be of the wrong reading")
