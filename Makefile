@@ -90,6 +90,10 @@ install: ## after make build: install below PREFIX (/usr/local), with DESTDIR be
 package: build ## make a tarball and a .deb in bin/package
 	@scripts/package.sh
 
+.PHONY: release
+release: ## build the last commit twice, compare, and put packages and checksums in bin/release
+	@scripts/release.sh
+
 .PHONY: lint
 lint: ## vet, lint, check the import rules, look for known vulnerabilities
 	@scripts/lint.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes bin/package/transportbench_VERSION_linux_ARCH.tar.gz and a .deb of what make build has built.
-# Equal binaries make equal packages.
+# Makes a tarball and a .deb in bin/package of what make build has built, with the licences of all that is
+# in them, a bill of materials (CycloneDX) and SHA256SUMS. Equal binaries make equal packages.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -25,10 +25,20 @@ export SOURCE_DATE_EPOCH
 rm -rf bin/package
 mkdir -p bin/package
 name=transportbench_$version+${metadata}_linux_$arch
+gzip -9n "$tree"/usr/share/man/man1/*
+install -d "$tree/usr/share/doc/transportbench"
+embedded=''
+assets=$PWD/core/lab/doc/report/assets
+if [ -d "$assets" ]; then
+	embedded=uplot@$(sed -n '1s/.*uPlot (v\(.*\)).*/\1/p' "$assets/uPlot.iife.min.js")=$assets/uPlot.LICENSE
+fi
+depends=$(go -C tools/package run ./bill -source "$PWD" -version "$version+$metadata" -time "$SOURCE_DATE_EPOCH" \
+	-npm "$embedded" -copyright "$tree/usr/share/doc/transportbench/copyright" -bom "$PWD/bin/package/$name.cdx.json" \
+	"$tree/usr/bin/transportbench" "$tree"/usr/lib/transportbench/plugins/*) || die "the licences are not known"
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --transform "s,^\.,$name," \
 	-C "$tree/usr" -cf - . | gzip -n >"bin/package/$name.tar.gz"
 
-# A plugin whose library is missing is listed with the reason, so the libraries are not required.
+# A plugin whose library is missing is listed with the reason, so its library is only recommended.
 cat >"$scratch/nfpm.yaml" <<YAML
 name: transportbench
 arch: $arch
@@ -43,8 +53,8 @@ description: |
 section: net
 priority: optional
 mtime: "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
-depends: [libc6]
-recommends: [libucx0, libfabric1, libibverbs1]
+depends: [${depends:+"$depends"}]
+recommends: [libucx0, libfabric1, libibverbs1, bash-completion]
 deb:
   compression: zstd
 contents:
@@ -56,4 +66,5 @@ go tool -modfile=tools/package/go.mod nfpm package --config "$scratch/nfpm.yaml"
 	cat "$scratch/log" >&2
 	die "nfpm could not make the .deb"
 }
+(cd bin/package && sha256sum -- * >"$scratch/sums" && mv "$scratch/sums" SHA256SUMS)
 ls -sh bin/package

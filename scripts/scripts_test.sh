@@ -139,14 +139,46 @@ packageable
 for again in first second; do
 	with_fakes env SOURCE_DATE_EPOCH=1000000000 scripts/package.sh || fail "package.sh failed"
 	expect transportbench_1.2.3+g01234567_linux_ "transportbench_1.2.3+g01234567_$(go env GOARCH).deb"
-	sha256sum bin/package/* >$again
+	cp bin/package/SHA256SUMS $again
 done
 cmp first second || fail "they differ"
+(cd bin/package && with_output sha256sum -c SHA256SUMS) || fail "SHA256SUMS is wrong"
+with_output cat bin/package/*.cdx.json && expect '"bomFormat": "CycloneDX"' '"purl": "pkg:golang/std@' '"name": "transport-plain"'
 with_output tar tzf bin/package/*.tar.gz && expect "_linux_$(go env GOARCH)/lib/transportbench/plugins/transport-plain"
 if have dpkg-deb; then
-	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "Revision 0123456789abcdef"
-	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1
+	with_output dpkg-deb --info bin/package/*.deb && expect "Version: 1.2.3+g01234567" "Recommends: libucx0" "bash-completion" "Revision 0123456789abcdef"
+	refuse Depends # its programs are linked statically
+	with_output dpkg-deb --contents bin/package/*.deb && expect ./usr/bin/transportbench ./usr/share/man/man1/transportbench.1.gz
+	with_output dpkg-deb --fsys-tarfile bin/package/*.deb
+	with_output tar xOf "$scratch/output" ./usr/share/doc/transportbench/copyright && expect "std $(go env GOVERSION | sed s/go//)" "Redistributions of source code"
 fi
+found
+with_fakes scripts/build.sh || fail "build.sh failed"
+with_fakes scripts/package.sh || fail "package.sh failed"
+if have dpkg-deb; then with_output dpkg-deb --info bin/package/*.deb && expect "Depends: libc6 (>= 2."; fi
+
+new_module "a release is built twice, from a commit with an entry in the change log"
+packageable
+printf 'bin\n' >.gitignore
+printf 'package core\n\nconst Version = "1.2.3"\n' >core/version.go
+export GIT_CONFIG_GLOBAL=/dev/null
+RELEASE_CACHE=$(go env GOCACHE)
+export RELEASE_CACHE
+git init -q . && git add . && git -c user.name=x -c user.email=x commit -qm x
+! with_fakes scripts/release.sh || fail "release.sh did not fail"
+expect "CHANGELOG.md has no part for version 1.2.3"
+printf '## 1.2.3 (today)\n' >CHANGELOG.md
+git add . && git -c user.name=x -c user.email=x commit -qm x
+with_fakes scripts/release.sh || fail "release.sh failed"
+(cd bin/release && with_output sha256sum -c SHA256SUMS) || fail "SHA256SUMS is wrong"
+echo 'date +%N >>bin/man/transportbench.1' >>scripts/man.sh
+git add . && git -c user.name=x -c user.email=x commit -qm x
+! with_fakes scripts/release.sh || fail "release.sh did not fail"
+expect "two builds of the same commit differ"
+echo >>cmd/transport-plain/main.go
+! with_fakes scripts/release.sh || fail "release.sh did not fail"
+expect "commit or undo your changes first"
+unset GIT_CONFIG_GLOBAL RELEASE_CACHE
 
 new_module "the module gets another path, and directories of that name keep theirs"
 printf 'package core\n\nvar revision, Directory = "", "lib/transportbench/plugins"\n\nfunc Revision() string { return revision }\n' >core/core.go

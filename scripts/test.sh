@@ -143,6 +143,12 @@ kubernetes() {
 	go -C tools/kubernetes test .
 }
 
+# release builds the last commit twice and compares.
+release() {
+	[[ $(revision) != *+modified ]] || { untested "the release" "the tree differs from its commit" && return; }
+	scripts/release.sh
+}
+
 # long_tests_step runs the tests that short mode leaves out.
 long_tests_step() {
 	ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150 tests \
@@ -173,6 +179,7 @@ long)
 	step "verbs" guest
 	step "faults" faults
 	step "kubernetes" kubernetes
+	step "release" release
 	step "long tests" long_tests_step
 	join
 	;;
