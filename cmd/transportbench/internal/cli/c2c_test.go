@@ -95,6 +95,11 @@ func TestC2C(t *testing.T) {
 	require.Len(t, shown.Sharing.Lines, 7)
 	require.FileExists(t, filepath.Join(keep, perf.StatFile))
 	require.FileExists(t, filepath.Join(keep, perf.ReportFile))
+	text, err := os.ReadFile(filepath.Join(keep, perf.ProfileFile))
+	require.NoError(t, err)
+	var kept perf.Profile
+	require.NoError(t, json.Unmarshal(text, &kept))
+	require.Equal(t, shown, kept)
 
 	// A link in the directory is no way out of it for perf.
 	victim := filepath.Join(t.TempDir(), "file")

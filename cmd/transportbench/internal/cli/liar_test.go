@@ -84,7 +84,7 @@ func (l *liar) Prepare(_ context.Context, plan record.Plan) (record.Prepared, er
 	l.plan = plan
 	p := record.Prepared{
 		Workers:    record.RankWorkers{Rank: plan.Rank},
-		Properties: transport.Properties{Provider: "memory"}, PID: os.Getpid(), Waits: true,
+		Properties: transport.Properties{Provider: "memory"}, PID: os.Getpid(),
 	}
 	daemons, clients := plan.Config.Threads(plan.Rank)
 	for range daemons {

@@ -63,7 +63,7 @@ which virtual machines often hide, and perf.
 	options.AddJSON(flags)
 	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
 	flags.Lookup(options.KeyOut).DefValue = ""
-	flags.Lookup(options.KeyOut).Usage = "directory that keeps what perf wrote, for perf c2c report"
+	flags.Lookup(options.KeyOut).Usage = "directory that keeps what perf wrote, and the figures as JSON"
 	complete.Flags(cmd)
 	return cmd
 }
@@ -177,10 +177,10 @@ func (p *profiled) run(ctx context.Context) error {
 		terminal.Print(p.Stdout, shown.Doc())
 	}
 	if out != "" {
-		if err := perf.Keep(p.dir, out); err != nil {
+		if err := shown.Keep(p.dir, out); err != nil {
 			return app.BadOutput("--out", err)
 		}
-		p.Note("%s has what perf wrote", out)
+		p.Note("%s has what perf wrote, and %s", out, perf.ProfileFile)
 	}
 	if err == nil {
 		err = shown.Err()

@@ -17,7 +17,7 @@ type outbound interface {
 	Posted() ring.Posted
 }
 
-// pusher is the outbound half of all rings besides [ring.Onesided].
+// pusher is the outbound half of the rings without a Post.
 type pusher struct {
 	ring.Producer
 	posted ring.Posted
@@ -62,6 +62,9 @@ func newOutbound(memory []byte, s settings) (out outbound, slots *slotLink, err 
 		return &pusher{Producer: slots}, slots, err
 	case s.algorithm == ring.Onesided:
 		out, err = ring.NewOnesidedProducer(memory, s.geometry)
+		return out, nil, err
+	case s.algorithm == ring.FastForward:
+		out, err = ring.NewFastForwardProducer(memory, s.geometry)
 		return out, nil, err
 	}
 	producer, err := ring.NewProducer(memory, s.algorithm, s.geometry)

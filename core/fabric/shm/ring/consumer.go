@@ -293,13 +293,27 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 	err error) {
 	c.Release()
 	for ; n < len(events); n++ {
-		if ok, err := c.ready(); !ok {
-			return n, err
+		slot := c.slot(c.popped)
+		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and Post
+		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
+		if uint32(word) != 1 || spilled || length > InlineSize || kind-KindA > KindB-KindA ||
+			c.popped-c.released >= c.slots {
+			if ok, err := c.ready(); !ok {
+				return n, err
+			}
+			if err := c.drain(peer, &events[n]); err != nil {
+				return n, err
+			}
+			continue
 		}
 		c.prefetch()
-		if err := c.drain(peer, &events[n]); err != nil {
-			return n, err
-		}
+		e := &events[n]
+		e.Kind = transport.EventKind(kind)
+		e.Peer = peer
+		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
+		e.Payload = c.inline(slot, length)
+		e.Size = length
+		c.popped++
 	}
 	return n, nil
 }

@@ -23,7 +23,7 @@ func NewProducer(b []byte, a Algorithm, g Geometry) (Producer, error) {
 	}
 	switch a {
 	case FastForward:
-		return &FastForwardProducer{p}, nil
+		return &FastForwardProducer{producer: p}, nil
 	case Onesided:
 		return &OnesidedProducer{producer: p}, nil
 	default:
@@ -237,12 +237,52 @@ func (p *producer) spill(published uint64, slot uintptr, kind Kind, token uint64
 }
 
 // FastForwardProducer is the producer of [FastForward].
-type FastForwardProducer struct{ producer }
+type FastForwardProducer struct {
+	producer
+	posted Posted
+}
 
 // NewFastForwardProducer is [NewProducer] for that algorithm.
 func NewFastForwardProducer(b []byte, g Geometry) (*FastForwardProducer, error) {
 	p, err := newProducer(b, g)
-	return &FastForwardProducer{p}, err
+	return &FastForwardProducer{producer: p}, err
+}
+
+// Posted is [OnesidedProducer.Posted].
+func (p *FastForwardProducer) Posted() Posted { return p.posted }
+
+// Post is [OnesidedProducer.Post].
+func (p *FastForwardProducer) Post(ops []transport.Op) (n int, err error) {
+	payloads, bytes := 0, 0
+	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
+		op, slot := &ops[n], p.slot(p.pushed)
+		flag := p.load32(slot + flagOffset) // as in Push
+		kind, length := Kind(op.Kind), len(op.Payload)
+		if flag != 0 || kind-KindA > KindB-KindA || length > InlineSize {
+			if kind-KindA > KindB-KindA {
+				err = ErrKind
+			} else {
+				err = p.Push(kind, uint64(op.Token), op.Payload)
+			}
+			if err != nil {
+				break
+			}
+		} else {
+			*p.plain64(slot + tokenOffset) = uint64(op.Token)
+			p.copyInline(slot+payloadOffset, op.Payload)
+			p.pushed++
+			// Pairs with the load in ready, and in Drain.
+			p.store64(slot+flagOffset, 1|uint64(packMeta(kind, length, false))<<metaShift)
+		}
+		bytes += length
+		if length > 0 {
+			payloads++
+		}
+	}
+	p.posted.Messages += uint64(n)
+	p.posted.Payloads += uint64(payloads)
+	p.posted.Bytes += uint64(bytes)
+	return n, err
 }
 
 // Push implements [Producer].

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -170,8 +171,9 @@ func TestCommittedResults(t *testing.T) {
 func readAll(t *testing.T, dir string) {
 	read := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" || d.Name() == "index.json" ||
-			d.Name() == "calibration.json" {
+		if err != nil || d.IsDir() || !strings.Contains(d.Name(), ".json") ||
+			d.Name() == "index.json" || d.Name() == "calibration.json" ||
+			strings.HasSuffix(path, ".jsonl") {
 			return err // other packages read those
 		}
 		r, err := Read(path)

@@ -3,6 +3,7 @@ package perf
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ const (
 	StatFile   = "perf-stat.csv"
 	RecordFile = "perf.data"
 	ReportFile = "perf-c2c.txt"
+	// ProfileFile is the [Profile] as JSON, which Keep writes.
+	ProfileFile = "c2c.json"
 )
 
 // patience is how long perf may take to end after it was told to.
@@ -93,8 +96,9 @@ func (p *Perf) Report(ctx context.Context, dir string) (*Sharing, error) {
 	return ParseC2C(text)
 }
 
-// Keep copies what perf and Perf wrote in dir into another directory, which it creates if needed.
-func Keep(dir, to string) error {
+// Keep copies what perf and Perf wrote in dir into another directory, which it creates if needed,
+// and writes the profile there.
+func (p *Profile) Keep(dir, to string) error {
 	if err := files.MakeDir(to); err != nil {
 		return err
 	}
@@ -112,7 +116,11 @@ func Keep(dir, to string) error {
 			return err
 		}
 	}
-	return nil
+	return files.Replace(filepath.Join(to, ProfileFile), func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(p)
+	})
 }
 
 // attached returns the arguments that attach perf to processes while a command sleeps for d.

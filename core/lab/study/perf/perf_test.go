@@ -196,11 +196,11 @@ esac
 	require.NoError(t, err)
 	require.Len(t, s.Lines, 7)
 	keep := filepath.Join(t.TempDir(), "kept")
-	require.NoError(t, Keep(dir, keep))
-	for _, name := range []string{StatFile, RecordFile, ReportFile} {
+	require.NoError(t, new(Profile).Keep(dir, keep))
+	for _, name := range []string{StatFile, RecordFile, ReportFile, ProfileFile} {
 		require.FileExists(t, filepath.Join(keep, name))
 	}
-	require.NoError(t, Keep(t.TempDir(), keep), "perf failed")
+	require.NoError(t, new(Profile).Keep(t.TempDir(), keep), "perf failed")
 
 	script("echo >&2; echo Error: >&2; echo 'failed: memory events not supported' >&2; exit 255\n")
 	require.EqualError(t, p.Record(t.Context(), []int{1}, time.Second, dir),
