@@ -172,7 +172,8 @@ func (p *simulated) Flush() error {
 	return nil
 }
 
-// Receive places bodies in the target as freely as [datagram.Target] allows, and spoils the rest of it.
+// Receive places bodies in the target as freely as [datagram.Target] allows, and spoils the rest of
+// it.
 func (p *simulated) Receive(packets []datagram.Packet, target datagram.Target) (int, error) {
 	for _, old := range p.lent {
 		clear(old) // the worker must not use it any more
@@ -188,7 +189,8 @@ func (p *simulated) Receive(packets []datagram.Packet, target datagram.Target) (
 		p.lent = append(p.lent, data)
 		packets[i] = datagram.Packet{Data: data, Source: datagram.Source{Port: uint64(p.from[i])}}
 		part = max(part, i) + p.network.random.IntN(2)
-		if len(data) == p.mtu && (part+1)*size <= len(target.Memory) && p.network.random.IntN(4) > 0 {
+		if len(data) == p.mtu && (part+1)*size <= len(target.Memory) &&
+			p.network.random.IntN(4) > 0 {
 			packets[i].Data = data[:target.Head]
 			packets[i].Body = target.Memory[part*size:][:size]
 			copy(packets[i].Body, data[target.Head:])

@@ -37,8 +37,8 @@ func Kept(executable string) (dirs []string) {
 
 // Command returns the options of ab that measure the versions of both sets in turns, for the
 // largest change without a verdict, or else for the largest. It takes a version's plugins
-// from kept or, if they are the present ones, from used. It is [compare.Bridge] if the old version's
-// plugins are nowhere, and cannot be built here either.
+// from kept or, if they are the present ones, from used. It is [compare.Bridge] if the old
+// version's plugins are nowhere, and cannot be built here either.
 func Command(r *compare.Report, old, new *set.Set, kept, used []string) string {
 	controlled := func(c compare.Change) bool { return c.Control != nil }
 	at := slices.IndexFunc(r.Changes, func(c compare.Change) bool {

@@ -22,7 +22,8 @@ func TestCommand(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 	plugin := func(dir, content string) (sum string) {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "transport-shm"),
+			[]byte(content), 0o600))
 		digest := sha256.Sum256([]byte(content))
 		return hex.EncodeToString(digest[:])
 	}

@@ -364,9 +364,10 @@ func CalibrationOf(identity machine.Identity, least float64) *calibration.Docume
 		Environment: machine.Environment{Identity: identity},
 		Tool:        result.Tool{Version: core.Version},
 		Plugin:      result.Plugin{RuntimeDigest: core.RuntimeDigest()},
-		Power: []calibration.Power{{Load: "echo", Class: "memory", Repeats: 10, Trials: []calibration.Trials{
-			{Known: least / 2, Count: 30, Found: 3, Share: calibration.Estimate{Value: 0.1}},
-			{Known: least, Count: 30, Found: 30, Share: calibration.Estimate{Value: 1}},
-		}}},
+		Power: []calibration.Power{{Load: "echo", Class: "memory", Repeats: 10,
+			Trials: []calibration.Trials{
+				{Known: least / 2, Count: 30, Found: 3, Share: calibration.Estimate{Value: 0.1}},
+				{Known: least, Count: 30, Found: 30, Share: calibration.Estimate{Value: 1}},
+			}}},
 	}
 }

@@ -38,7 +38,8 @@ func abCommand(a *app.App) *cobra.Command {
 	f := new(abFlags)
 	cmd := &cobra.Command{
 		Use:   "ab --a OPTIONS --b OPTIONS",
-		Short: "Alternate two configurations until their difference is known well", Args: app.NoArgs,
+		Short: "Alternate two configurations until their difference is known well",
+		Args:  app.NoArgs,
 		Long: `ab alternates repeats of A and B until the interval of the first metric's change is
 narrow enough or the time is up, and gives the verdict of diff from A to B.
 OPTIONS are option=value pairs separated by spaces, including the transport's own

@@ -63,7 +63,8 @@ which virtual machines often hide, and perf.
 	options.AddJSON(flags)
 	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
 	flags.Lookup(options.KeyOut).DefValue = ""
-	flags.Lookup(options.KeyOut).Usage = "directory that keeps what perf wrote, and the figures as JSON"
+	flags.Lookup(options.KeyOut).Usage =
+		"directory that keeps what perf wrote, and the figures as JSON"
 	complete.Flags(cmd)
 	return cmd
 }

@@ -29,7 +29,8 @@ moved. scripts/equal-sets.sh measures such sets over hours.
 ` + app.ExitHelp,
 		Example: `  transportbench calibrate pairs results/local/equal/*
   transportbench calibrate pairs --inject 5% --json night/1 night/2 night/3`,
-		Args: app.Takes(trial.Fewest, 0, "three or more sets"), ValidArgsFunction: complete.Directories,
+		Args:              app.Takes(trial.Fewest, 0, "three or more sets"),
+		ValidArgsFunction: complete.Directories,
 		RunE: a.WithSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
 			share, err := comparison.Share(inject)
 			if err != nil || !(share > 0) {

@@ -113,10 +113,12 @@ func verdictCell(v compare.Verdict) doc.Cell {
 
 // columnsNote explains the columns that a reader could take for each other.
 func columnsNote(r *compare.Report) string {
-	text := "change: of the two medians; shift: the median of all ratios of a new value to an old " +
-		"one, which interval and verdict are about"
+	text :=
+		"change: of the two medians; shift: the median of all ratios of a new value to an old " +
+			"one, which interval and verdict are about"
 	if r.Controlled() {
-		text += "; machine: how far the other transports moved under that load, which shift leaves out"
+		text += "; machine: how far the other transports moved under that load, which shift " +
+			"leaves out"
 	}
 	return text
 }

@@ -21,11 +21,13 @@ func Trial(t *trial.Trial) *doc.Doc {
 	out.Add(rows)
 	out.Gap()
 	out.Remark("machine moved: the median over all changes, and the largest; transports within: "+
-		"the spread of the others' own changes; withheld: no verdict, because the machine moved too "+
+		"the spread of the others' own changes; withheld: no verdict, because the machine "+
+		"moved too "+
 		"far; unadjusted: tests with p below %s before Holm's adjustment", format.Share(t.Alpha))
 	out.Remark("intervals at 95% by the jackknife over sets, because pairs share sets")
-	out.Line("%s of equal sets, alpha %s: %s of the comparisons have a false verdict; one transport "+
-		"slower by %s is found in %s", format.Count(t.Pairs, "pair"), format.Share(t.Alpha),
+	out.Line(
+		"%s of equal sets, alpha %s: %s of the comparisons have a false verdict; one transport "+
+			"slower by %s is found in %s", format.Count(t.Pairs, "pair"), format.Share(t.Alpha),
 		rate(t.False), format.Share(t.Injected), rate(t.Found))
 	return out
 }

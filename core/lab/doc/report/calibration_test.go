@@ -42,7 +42,8 @@ func fakeCalibrations(sets ...*set.Set) []calibration.Found {
 		Power: []calibration.Power{
 			{Load: "echo", Class: "memory", Repeats: 10, Trials: trials(3, 9, 24, 30)},
 			{Load: "echo", Class: "memory", Repeats: 20, Trials: trials(5, 15, 28, 30)},
-			{Load: "echo", Class: "memory", Repeats: 10, Loaded: true, Trials: trials(1, 2, 9, 20)[1:]},
+			{Load: "echo", Class: "memory", Repeats: 10, Loaded: true,
+				Trials: trials(1, 2, 9, 20)[1:]},
 		},
 	}
 	d.Environment.Identity.CPU = "Some CPU"

@@ -104,7 +104,8 @@ func TestComparison(t *testing.T) {
 			r.Repeats = append(r.Repeats, result.Repeat{Launch: i, Samples: map[string]float64{
 				result.Throughput: one.throughput * spread, result.LatencyP50: 131 * spread,
 				result.FloorRatio:  1.09 * spread,
-				result.OpTimeRatio: 1.4, result.Bare: 119, result.BareRatio: 1.1, result.BusyPerOp: 78,
+				result.OpTimeRatio: 1.4, result.Bare: 119, result.BareRatio: 1.1,
+				result.BusyPerOp: 78,
 			}})
 		}
 		if one.transport == "tcpx" {

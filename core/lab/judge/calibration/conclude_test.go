@@ -509,11 +509,13 @@ func TestLeastChange(t *testing.T) {
 	}
 	d := &Document{Power: []Power{
 		{Class: "memory", Repeats: 20, Trials: trials(3, 28, 30, 30)},
-		{Class: "memory", Repeats: 10, Trials: trials(27, 20, 28, 30)}, // 1% is luck: 2% was not found
+		// 1% is luck: 2% was not found
+		{Class: "memory", Repeats: 10, Trials: trials(27, 20, 28, 30)},
 		{Class: "memory", Repeats: 10, Loaded: true, Trials: trials(30, 30, 30, 30)},
 	}}
 	for repeats, want := range map[int]string{
-		5:   "5%, found in 28 of 30 trials of memory with 10 repeats, not measured below 10 repeats",
+		5: "5%, found in 28 of 30 trials of memory with 10 repeats, not measured below " +
+			"10 repeats",
 		10:  "5%, found in 28 of 30 trials of memory with 10 repeats",
 		19:  "5%, found in 28 of 30 trials of memory with 10 repeats",
 		20:  "2%, found in 28 of 30 trials of memory with 20 repeats",
@@ -667,8 +669,10 @@ func TestSummary(t *testing.T) {
 			"two configurations, is off by -3 to +50 ns",
 		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 " +
 			"comparisons (1.74 to 7.73%)",
-		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is told from " +
-			"none in 27 of 30 trials (73.5 to 97.9%), and called worse against the default least change of " +
+		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is " +
+			"told from " +
+			"none in 27 of 30 trials (73.5 to 97.9%), and called worse against the default least " +
+			"change of " +
 			"2% in 11",
 		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
 			"to 100%)",

@@ -38,15 +38,19 @@ func TestLeastChangeOfMachines(t *testing.T) {
 		{[]Found{seen(0.05, true)}, 0.02, none},
 		{[]Found{seen(0.05, false)}, 0.05, "found in 30 of 30 trials of memory with 10 repeats " +
 			"(calibration of 2026-03-04, calibration.json)"},
-		{[]Found{stale}, 0.05, "found in 30 of 30 trials of memory with 10 repeats (calibration of " +
-			"2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
+		{[]Found{stale}, 0.05,
+			"found in 30 of 30 trials of memory with 10 repeats (calibration of " +
+				"2026-03-04, calibration.json, 10 days old, made with version 1, and this is 2)"},
 		{[]Found{unseen}, 0.05, "the largest change tried, and not even that was found in 90% of " +
 			"the trials of memory with 10 repeats (calibration of 2026-03-04, calibration.json)"},
-		{[]Found{seen(0.01, false)}, 0.02, "the default; seen: 1%, found in 30 of 30 trials of memory with " +
-			"10 repeats (calibration of 2026-03-04, calibration.json)"},
+		{[]Found{seen(0.01, false)}, 0.02,
+			"the default; seen: 1%, found in 30 of 30 trials of memory with " +
+				"10 repeats (calibration of 2026-03-04, calibration.json)"},
 		{[]Found{seen(0.05, false), other, seen(0.1, false)}, 0.1, "found in 30 of 30 trials " +
-			"of memory with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, calibration.json)" +
-			"; seen: 5%, found in 30 of 30 trials of memory with 10 repeats (calibration of some, kernel " +
+			"of memory with 10 repeats (calibration of some, kernel 6.2 of 2026-03-04, " +
+			"calibration.json)" +
+			"; seen: 5%, found in 30 of 30 trials of memory with 10 repeats (calibration of " +
+			"some, kernel " +
 			"6.2 of 2026-03-04, calibration.json)" +
 			"; no full calibration of another, kernel 6.1"},
 	} {

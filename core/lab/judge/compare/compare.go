@@ -24,8 +24,8 @@ type Options struct {
 	// any significant change counts.
 	Floor float64
 	// Drift is the least change that counts between sets that were measured at different times if
-	// there is no control for it, as a share, if that is more than Floor. DriftFrom says where it is
-	// from.
+	// there is no control for it, as a share, if that is more than Floor. DriftFrom says where it
+	// is from.
 	Drift     float64
 	DriftFrom string
 	// Same is the margin of the verdict [Same], as a share. A Floor above it, for a machine that

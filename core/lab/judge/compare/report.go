@@ -63,9 +63,10 @@ type Change struct {
 	Old       *result.Metric    `json:"old,omitempty"`
 	New       *result.Metric    `json:"new,omitempty"`
 	// Change is new over old minus 1 within the states of the machine, without the movement of the
-	// machine if there is a Control; absent if Incomparable. Low and High are its interval at the level that Holm's adjustment tested it at (without a test,
-	// at that of the changes that were not rejected), absent if there are too few repeats. Old and
-	// New are over all repeats, so their ratio may differ from Change, and so may OfMedians.
+	// machine if there is a Control; absent if Incomparable. Low and High are its interval at the
+	// level that Holm's adjustment tested it at (without a test, at that of the changes that were
+	// not rejected), absent if there are too few repeats. Old and New are over all repeats, so
+	// their ratio may differ from Change, and so may OfMedians.
 	Change *float64 `json:"change,omitempty"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`

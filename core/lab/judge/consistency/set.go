@@ -29,8 +29,8 @@ func ReadBoth(a, b string) (*set.Set, *set.Set, error) {
 }
 
 // Set adds warnings to the cells of a set whose figures are not consistent, and judges cells of
-// several results over all their windows, as those of a sweep that is not finished. Published figures that
-// contradict each other without saying so are an error.
+// several results over all their windows, as those of a sweep that is not finished. Published
+// figures that contradict each other without saying so are an error.
 func Set(s *set.Set) error {
 	for i := range s.Cells {
 		c := &s.Cells[i]

@@ -54,7 +54,8 @@ func TestLoaderFollowsADirectory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A set whose result files gzip has compressed is the same set, and a file of it is the same result.
+// A set whose result files gzip has compressed is the same set, and a file of it is the same
+// result.
 func TestPackedSets(t *testing.T) {
 	const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"
 	dir := t.TempDir()

@@ -133,8 +133,9 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanOfAnotherPlugin(t *testing.T) {
-	_, err := NewPlan(true, NominalBases(plugins()), plugins("delay", "delay-distribution", "slow-delay",
-		"slow-every", "rate", "lose-every"))
+	_, err := NewPlan(true, NominalBases(plugins()),
+		plugins("delay", "delay-distribution", "slow-delay",
+			"slow-every", "rate", "lose-every"))
 	require.ErrorContains(t, err, `experiment stall: unknown option "stall`)
 }
 

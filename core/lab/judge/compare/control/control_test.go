@@ -91,5 +91,6 @@ func TestSpread(t *testing.T) {
 	}
 	require.InDelta(t, 0.05, math.Sqrt(estimates), 0.002)
 	require.True(t, SpreadWithout("a", []Residual{{Transport: "a", Change: 1, Error: 0.1}}).None())
-	require.True(t, SpreadWithout("a", []Residual{{Transport: "b", Change: 0.1, Error: 0.1}}).None())
+	require.True(t, SpreadWithout("a", []Residual{{Transport: "b", Change: 0.1, Error: 0.1}}).
+		None())
 }

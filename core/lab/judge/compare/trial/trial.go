@@ -25,8 +25,8 @@ type Trial struct {
 	Alpha float64 `json:"alpha"` // of each comparison, over all of its tests together
 	// Injected is the share by which the operations of a transport take longer.
 	Injected float64 `json:"injected"`
-	// False is the share of the comparisons with any verdict, and Found that of the comparisons with
-	// a slower transport in which that is worse in any metric.
+	// False is the share of the comparisons with any verdict, and Found that of the comparisons
+	// with a slower transport in which that is worse in any metric.
 	False   Rate     `json:"false"`
 	Found   Rate     `json:"found"`
 	Metrics []Metric `json:"metrics"`
@@ -81,8 +81,8 @@ type pair struct {
 	tallies  map[string]*tally
 }
 
-// Of compares all pairs of sets, which must be equal except for their time. injected is the share by
-// which each transport is slowed down in turn.
+// Of compares all pairs of sets, which must be equal except for their time. injected is the share
+// by which each transport is slowed down in turn.
 func Of(sets []*set.Set, o compare.Options, injected float64) (*Trial, error) {
 	if len(sets) < Fewest {
 		return nil, fmt.Errorf("%d sets are too few for a trial, which needs %d", len(sets), Fewest)
@@ -97,7 +97,9 @@ func Of(sets []*set.Set, o compare.Options, injected float64) (*Trial, error) {
 			pairs = append(pairs, p)
 		}
 	}
-	err := parallel.Each(len(pairs), func(i int) error { return pairs[i].compare(sets, o, injected) })
+	err := parallel.Each(len(pairs), func(i int) error {
+		return pairs[i].compare(sets, o, injected)
+	})
 	if err != nil {
 		return nil, err
 	}

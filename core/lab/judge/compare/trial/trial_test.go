@@ -24,7 +24,8 @@ func setsOf(n int, moves, own float64) (sets []*set.Set) {
 		one.Environments = []set.Environment{{Identity: map[string]string{"cpu": "some"}}}
 		level := moves * r.NormFloat64()
 		for i := range 6 {
-			c := set.Cell{Config: map[string]string{"transport": fmt.Sprint("t", i), "in_flight": "1"},
+			c := set.Cell{Config: map[string]string{"transport": fmt.Sprint("t", i),
+				"in_flight": "1"},
 				Status: set.Measured, Samples: map[string][]float64{}}
 			shift := 0.0
 			if i == 0 {
@@ -34,8 +35,9 @@ func setsOf(n int, moves, own float64) (sets []*set.Set) {
 				v := math.Exp(level + shift + 0.01*r.NormFloat64())
 				c.Samples[result.Throughput] = append(c.Samples[result.Throughput], 1e6/v)
 				c.Samples[result.LatencyP50] = append(c.Samples[result.LatencyP50], 1000*v)
-				c.Windows = append(c.Windows, set.Window{Launch: round, StartedAt: time.Date(2026, 1, 2,
-					s, round, i, 0, time.UTC)})
+				c.Windows = append(c.Windows,
+					set.Window{Launch: round, StartedAt: time.Date(2026, 1, 2,
+						s, round, i, 0, time.UTC)})
 			}
 			one.Cells = append(one.Cells, c)
 		}
@@ -90,7 +92,8 @@ func TestJackknife(t *testing.T) {
 	require.Zero(t, r.Low, "a binomial interval would begin at 0.12")
 	require.Greater(t, r.High, 0.9)
 	none := jackknife(6, pairs, func(*pair) share { return share{0, 1} })
-	require.InDelta(t, 1-math.Pow(0.025, 1.0/3), none.High, 1e-9, "of three pairs that share no set")
+	require.InDelta(t, 1-math.Pow(0.025, 1.0/3), none.High, 1e-9,
+		"of three pairs that share no set")
 	same := jackknife(6, pairs, func(*pair) share { return share{1, 2} })
 	require.Equal(t, Rate{0.5, 0.5, 0.5, 15 * 2}, same)
 }
