@@ -15,6 +15,8 @@ SOAK ?= 1h
 LINK_TEST_RUNS ?= 2
 # 0 leaves out the tests on arm64, but for its build.
 ARM64_TESTS ?= 1
+# 0 leaves out the build of a release.
+RELEASE_TEST ?= 1
 
 # For how long test-long inflicts random faults on runs.
 FAULTTIME ?= 10m
@@ -58,7 +60,7 @@ test: ## check and test everything that takes minutes, set-up included
 test-long: ## verbs in a guest, arm64, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
 	@[ "$(ARM64_TESTS)" = 0 ] || scripts/setup.sh arm64
-	@ARM64_TESTS=$(ARM64_TESTS) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
+	@ARM64_TESTS=$(ARM64_TESTS) RELEASE_TEST=$(RELEASE_TEST) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: soak
 soak: ## run all transports, one after the other, for SOAK (1h) and check that nothing grows

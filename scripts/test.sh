@@ -145,6 +145,7 @@ kubernetes() {
 
 # release builds the last commit twice and compares.
 release() {
+	[ "${RELEASE_TEST:-1}" != 0 ] || { untested "the release" "RELEASE_TEST=0; make release builds it twice, with empty caches" && return; }
 	[[ $(revision) != *+modified ]] || { untested "the release" "the tree differs from its commit" && return; }
 	scripts/release.sh
 }

@@ -106,6 +106,7 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		Repeats: 8, Launches: 2,
 		VerifyEvery: 9, SampleEvery: 10, Burn: 11,
 		ReadDelay: "20ms", WriteDelay: "exponential:10ms", StorageLanes: 12,
+		LookupDelay: "1ms", WriteLanes: 13,
 		Network: "loss=1%,delay=50us",
 	}
 	var args []string
