@@ -68,7 +68,10 @@ func TestReplay(t *testing.T) {
 					due += c.Open.Scheduled
 					done += c.Ops() + c.Drained
 				}
-				require.EqualValues(t, 1000, due, name)
+				// A client whose thread begins late does not get to the last requests, which are
+				// 0.5 ms apart.
+				require.LessOrEqual(t, due, uint64(1000), name)
+				require.Greater(t, due, uint64(950), name)
 				require.LessOrEqual(t, done, due)
 			}
 		}

@@ -105,6 +105,7 @@ func allocTraffic(large bool) func(*trial) {
 func allocIdle(t *trial) {
 	_, a, b := t.pair(layout{})
 	f := newTraffic(t, a, b, 1, pattern(1, 16))
+	f.round() // until the connection is up there is something to do
 	require.Zero(t, allocations(func() {
 		f.must(f.a.Flush())
 		_, err := f.a.Poll(f.events)

@@ -178,8 +178,8 @@ func (s *Summary) count(at time.Duration) {
 
 // dispersion is the index of dispersion of counts in seconds, which come in order.
 type dispersion struct {
-	second, n         uint64
-	sum, squares, all float64
+	second, n    uint64
+	sum, squares float64
 }
 
 func (d *dispersion) add(second uint64) {

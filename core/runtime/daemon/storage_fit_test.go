@@ -50,7 +50,10 @@ func publishedCurve(t *testing.T) (rows []published) {
 	require.NoError(t, err)
 	var document struct {
 		Rows []struct {
-			Config  struct{ Transport, In_flight string }
+			Config struct {
+				Transport string
+				InFlight  string `json:"in_flight"`
+			}
 			Metrics map[string]struct{ Value float64 }
 		}
 	}
@@ -59,7 +62,7 @@ func publishedCurve(t *testing.T) (rows []published) {
 		if row.Config.Transport != "kvstore-grpc" {
 			continue // a recommendation
 		}
-		n, err := strconv.Atoi(row.Config.In_flight)
+		n, err := strconv.Atoi(row.Config.InFlight)
 		require.NoError(t, err)
 		metrics := map[string]float64{}
 		for _, name := range fitted {
