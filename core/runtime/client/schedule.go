@@ -24,6 +24,9 @@ type schedule struct {
 	Due    uint64 // absolute ticks: the next operation
 }
 
+// never is more ticks than a window has. Due, which is later than now by them, does not overflow.
+const never = 1 << 62
+
 // newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly;
 // number is the client's among them and seeds the gaps. They are those of stream unless it is nil.
 func newSchedule(cfg config.Config, clock *machine.Clock, number int,
@@ -37,7 +40,7 @@ func newSchedule(cfg config.Config, clock *machine.Clock, number int,
 	switch {
 	case stream != nil:
 		scale := clock.Hertz() / 1e9 / cfg.Speed.Factor()
-		s.draw = func() float64 { return float64(stream.After()) * scale }
+		s.draw = func() float64 { return min(float64(stream.After())*scale, never) }
 		s.first, s.known = s.draw, true
 	case cfg.Arrival == config.ArrivalPoisson:
 		s.draw = func() float64 { return -math.Log(s.random.Unit()) * s.gap }

@@ -33,7 +33,7 @@ type Stream struct {
 	before uint64 // nanoseconds: the time before
 	known  uint64 // filled, as the client has last seen it
 	// Starved counts the requests that had not been read when they were due, in the last window.
-	// Another one was sent in their place.
+	// Others were sent in their place.
 	Starved uint64
 
 	_      [128]byte
@@ -67,6 +67,10 @@ const (
 // never is a time in nanoseconds after the end of every window.
 const never = 1 << 61
 
+// starvedFor is after how many nanoseconds a client asks again for the time of a request that has
+// not been read.
+const starvedFor = uint64(time.Millisecond)
+
 // NewStream returns the stream of a client of the prepared part at path. number is the client's
 // among the clients of all ranks.
 func NewStream(path string, cfg *config.Config, number int) (*Stream, error) {
@@ -86,7 +90,10 @@ func NewStream(path string, cfg *config.Config, number int) (*Stream, error) {
 		return nil, errors.Join(fmt.Errorf("%d requests to replay are too few for %d clients; use "+
 			"fewer", file.Records, s.clients), file.Close())
 	}
-	return s, s.Rewind()
+	if err := s.Rewind(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // Close ends the stream.
@@ -95,16 +102,20 @@ func (s *Stream) Close() error {
 	return s.file.Close()
 }
 
-// Rewind returns to the begin of the part, for another window, and reads until the ring is full.
+// Rewind returns to the begin of the part, for another window, and reads until the ring is full. It
+// returns an error of reading in the last window, too.
 func (s *Stream) Rewind() error {
 	s.Stop()
+	if s.err != nil {
+		return s.err
+	}
 	s.taken, s.timed, s.before, s.Starved = 0, 0, 0, 0
 	s.freed.Store(0)
 	if !s.whole {
 		s.at = 0
 		s.filled.Store(0)
 		s.end.Store(endless)
-		if err := s.fill(); err != nil {
+		if err := s.fill(nil); err != nil {
 			return err
 		}
 		s.whole = s.end.Load() != endless
@@ -135,7 +146,7 @@ func (s *Stream) readOn() {
 				return
 			default:
 			}
-			if s.err = s.fill(); s.err != nil {
+			if s.err = s.fill(stop); s.err != nil {
 				return // the client starves, which is reported
 			}
 			time.Sleep(streamEvery)
@@ -143,11 +154,16 @@ func (s *Stream) readOn() {
 	})
 }
 
-// fill reads until the ring is full or the part ends. A part that is larger than the ring has no
-// end in a closed loop.
-func (s *Stream) fill() error {
+// fill reads until the ring is full, the part ends or stop is closed. A part that is larger than the
+// ring has no end in a closed loop.
+func (s *Stream) fill(stop <-chan struct{}) error {
 	filled := s.filled.Load()
 	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
 		room := s.freed.Load() + uint64(len(s.ring)) - filled
 		if room < streamChunk {
 			return nil
@@ -218,18 +234,20 @@ func (s *Stream) look() {
 }
 
 // After returns the nanoseconds between the times of the last request that After passed and of the
-// next one. The first is since the begin of the part. After the last request, and if the next one
-// has not been read, it is longer than any window.
+// next one. The first is since the begin of the part. After the last request it is longer than any
+// window. A client that starves calls once a millisecond, until it is due again.
 func (s *Stream) After() uint64 {
 	if s.timed == s.known {
 		if s.known = s.filled.Load(); s.timed == s.known {
-			if s.known != s.end.Load() {
-				s.Starved++
+			if s.known == s.end.Load() {
+				return never
 			}
-			return never
+			s.Starved++
+			s.before += starvedFor
+			return starvedFor
 		}
 	}
-	at := s.ring[s.timed&s.mask].At
+	at := max(s.ring[s.timed&s.mask].At, s.before)
 	gap := at - s.before
 	s.before = at
 	if s.timed++; s.timed%freeEvery == 0 {

@@ -136,6 +136,11 @@ func TestStreamStarves(t *testing.T) {
 	require.Zero(t, s.Starved)
 	s.Next(&r)
 	require.EqualValues(t, 1, s.Starved)
+	require.EqualValues(t, time.Millisecond, s.After(), "the client asks again")
+	require.EqualValues(t, 2, s.Starved)
+	require.NoError(t, s.fill(nil)) // the disk is back
+	require.NotEqual(t, uint64(never), s.After())
+	require.EqualValues(t, 2, s.Starved)
 	require.NoError(t, s.Rewind())
 	require.Zero(t, s.Starved)
 }

@@ -121,15 +121,16 @@ func (f *format) needs() []field {
 	return []field{when, operation, key, size}
 }
 
-// fieldNamed returns the field that a header or an object calls name.
-func (f *format) fieldNamed(name string) field {
+// fieldNamed returns the field that a header or an object calls name, and which of the field's names
+// that is.
+func (f *format) fieldNamed(name string) (of field, which int) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for of, names := range f.names {
-		if slices.Contains(names, name) {
-			return of
+		if which := slices.Index(names, name); which >= 0 {
+			return of, which
 		}
 	}
-	return ignored
+	return ignored, 0
 }
 
 // missing returns the name of a field that is needed and not among those, or "".

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,8 @@ func (p *parser) begin(line []byte) (header bool, err error) {
 			return false, plain(err)
 		}
 		for name := range object {
-			p.columns = append(p.columns, p.fieldNamed(name))
+			of, _ := p.fieldNamed(name)
+			p.columns = append(p.columns, of)
 		}
 		if lacks := p.missing(p.columns); lacks != "" {
 			return false, fmt.Errorf("it has no %s", lacks)
@@ -65,7 +67,11 @@ func (p *parser) begin(line []byte) (header bool, err error) {
 	}
 	cells := split(nil, line)
 	for _, cell := range cells {
-		p.columns = append(p.columns, p.fieldNamed(string(cell)))
+		of, _ := p.fieldNamed(string(cell))
+		if of != ignored && slices.Contains(p.columns, of) {
+			return false, fmt.Errorf("two of its columns are the %s", p.nameOf(of))
+		}
+		p.columns = append(p.columns, of)
 	}
 	if p.missing(p.columns) == "" {
 		return true, nil
@@ -104,13 +110,20 @@ func (p *parser) parse(line []byte) error {
 	return nil
 }
 
+// parseObject is parse of JSON. Of several names of a field, the one that the format lists first
+// counts.
 func (p *parser) parseObject(line []byte) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(line, &object); err != nil {
 		return plain(err)
 	}
+	var found [numFields]int // which name, counted from 1
 	for name, value := range object {
-		of := p.fieldNamed(name)
+		of, which := p.fieldNamed(name)
+		if found[of] > 0 && found[of] <= which || string(value) == "null" {
+			continue
+		}
+		found[of] = which + 1
 		if len(value) > 0 && value[0] == '"' {
 			var text string
 			if err := json.Unmarshal(value, &text); err != nil {

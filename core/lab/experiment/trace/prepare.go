@@ -134,8 +134,6 @@ func (r *reader) add(line []byte) error {
 	r.record.Client = uint32(r.requests)
 	if named := p.values[client]; len(named) > 0 {
 		r.record.Client = uint32(xxh3.Hash(named) >> 32)
-	} else if named = p.values[class]; len(named) > 0 {
-		r.record.Client = uint32(xxh3.Hash(named) >> 32)
 	}
 	if named := p.values[class]; len(named) > 0 {
 		r.countClass(string(named))

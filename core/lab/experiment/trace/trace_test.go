@@ -63,8 +63,10 @@ func TestOwnFormat(t *testing.T) {
 		"blank lines": "\n" + strings.ReplaceAll(lines, "\n", "\r\n\n") +
 			" ",
 		"quotes": "time,op,key,size\n" + strings.ReplaceAll(lines, ",a,", `,"a",`),
+		"a class, which says nothing of clients": "time,op,key,size,class\n" +
+			strings.ReplaceAll(lines, "\n", ",batch\n"),
 		"objects": `{"time":10,"op":"read","key":"a","size":100}
-{"key":"b","time":11.5,"op":"write","size":7,"color":"red"}
+{"id":"c","key":"b","time":11.5,"ts":9,"op":"write","size":7,"bytes":8,"color":"red","client":null}
 {"time":"11.500000001","op":"rmw","key":"a","size":"90"}
 {"time":12,"op":"lookup","key":"c","size":0}`,
 	} {

@@ -25,7 +25,7 @@ type drifting struct {
 // machine, and changes are those of transports, as logarithms.
 func (d drifting) set(from time.Time, level float64, changes map[int]float64) *set.Set {
 	s := newSet()
-	follow := make([]float64, 2*d.transports)
+	follow := make([]float64, d.transports)
 	for i := range follow {
 		follow[i] = d.spread * d.NormFloat64()
 	}
@@ -38,7 +38,7 @@ func (d drifting) set(from time.Time, level float64, changes map[int]float64) *s
 		level += d.drift * d.NormFloat64()
 		for i := range s.Cells {
 			c := &s.Cells[i]
-			value := level + follow[i] + changes[i/2] + d.noise*d.NormFloat64() + float64(i)
+			value := level + follow[i/2] + changes[i/2] + d.noise*d.NormFloat64() + float64(i)
 			c.Samples[result.Throughput] = append(c.Samples[result.Throughput], math.Exp(value))
 			c.Windows = append(c.Windows, set.Window{Launch: round,
 				StartedAt: from.Add(time.Duration(round*len(s.Cells)+i) * time.Second)})

@@ -79,8 +79,10 @@ type Residual struct {
 
 // Spread is the scatter of residuals that no transport caused.
 type Spread struct {
-	Tau     float64 // standard deviation of the logarithm, beyond the errors within the sets
-	Freedom float64 // degrees of freedom of Tau
+	Tau float64 // standard deviation of the logarithm, beyond the errors within the sets
+	// Freedom is the degrees of freedom of Tau: the transports, since how one follows the machine is
+	// much the same under all of its loads.
+	Freedom float64
 }
 
 // None reports whether the spread widens nothing.
@@ -90,17 +92,19 @@ func (s Spread) None() bool { return s.Tau == 0 }
 // that one does not hide itself.
 func SpreadWithout(transport string, residuals []Residual) Spread {
 	q, weights, n := 0.0, 0.0, 0
+	others := map[string]bool{}
 	for _, r := range residuals {
 		if r.Transport == transport || r.Error <= 0 {
 			continue
 		}
 		w := 1 / (r.Error * r.Error)
 		q, weights, n = q+w*r.Change*r.Change, weights+w, n+1
+		others[r.Transport] = true
 	}
 	if n == 0 {
 		return Spread{}
 	}
-	return Spread{Tau: math.Sqrt(max(0, (q-float64(n))/weights)), Freedom: float64(n)}
+	return Spread{Tau: math.Sqrt(max(0, (q-float64(n))/weights)), Freedom: float64(len(others))}
 }
 
 // The spread of transports around the median of the others was 0.8 of the movement of the machine

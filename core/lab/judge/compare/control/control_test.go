@@ -85,7 +85,7 @@ func TestSpread(t *testing.T) {
 		}
 		residuals = append(residuals, Residual{Transport: "changed", Change: 1, Error: 0.01})
 		s := SpreadWithout("changed", residuals)
-		require.Equal(t, 40.0, s.Freedom)
+		require.Equal(t, 8.0, s.Freedom)
 		estimates += s.Tau * s.Tau / trials
 		require.Greater(t, SpreadWithout("a", residuals).Tau, s.Tau)
 	}
