@@ -43,7 +43,7 @@ reproduce: ## record the five documents in full, about two hours, and write docs
 	@scripts/build.sh
 	@for document in benchkv copyrpc kvstore shm tcpx; do \
 		resume=; [ ! -e "results/reproduced/$$document/published.json" ] || resume=--resume; \
-		bin/transportbench reproduce "$$document" --full $$resume --out "results/reproduced/$$document"; \
+		bin/transportbench reproduce "$$document" --full $$resume --out "results/reproduced/$$document" || exit; \
 	done
 	@go test -trimpath ./docs -run TestClaims -update
 

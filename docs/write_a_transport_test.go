@@ -148,7 +148,7 @@ func TestExample(t *testing.T) {
 	_, complaint, err = try(t, bin, transportbench, append(run, "--value-size", "1GiB")...)
 	require.Error(t, err)
 	require.Contains(t, complaint, "transport framed takes")
-	_, complaint, err = try(t, bin, transportbench, append(run, "--set", "addres=::1")...)
+	_, complaint, err = try(t, bin, transportbench, append(run, "--set", "address1=::1")...)
 	require.Error(t, err)
 	require.Contains(t, complaint, `did you mean "address"?`)
 }

@@ -108,6 +108,9 @@ func (g *gathering) starter() (*starter, error) {
 	case len(ways) == 0 && o.Listen == "" && o.RemoteCommand == "" &&
 		o.Agents+o.RanksPerHost == 0 && o.Map == "" && !o.ShareMachine && o.JoinTimeout == 0:
 		return nil, nil
+	case o.Secret != "" && o.Launch == "":
+		return nil, app.Usagef("--secret is for --launch, srun and mpirun; a ticket of --listen " +
+			"is carried by hand, and ssh hides that of --hosts")
 	case len(ways) == 0 && o.Listen == "":
 		return nil, app.Usagef("--agents, --join-timeout, --ranks-per-host, --map, " +
 			"--share-machine and --remote-command are for a run on other hosts: add --hosts, " +
