@@ -22,8 +22,10 @@ install -d "$root/bin" "$plugins" "$root"/share/{man/man1,bash-completion/comple
 # A plugin of an older version would still be found. The last ones are kept for diff and ab, which
 # compare versions on this machine.
 kept=$root/lib/transportbench/kept
-built=$(revision)
-built=${built:0:12}
+# What was built, not what the tree is now: "transportbench 0.8.0, revision REVISION".
+read -r _ _ _ built <<<"$(bin/transportbench --version)"
+modified=${built#"${built%+modified}"}
+built=${built:0:12}$modified
 old=$kept/$(cat "$root/lib/transportbench/revision" 2>/dev/null || echo unknown)
 if [ "${old##*/}" != unknown ] && [ "${old##*/}" != "$built" ] && [ ! -d "$old" ]; then
 	install -d "$old"

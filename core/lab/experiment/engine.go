@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -144,6 +145,10 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 		StartTimeout: e.StartTimeout, Keep: run.Keep, Trace: run.Trace,
 	}
 	if run.Config.Replays() {
+		if e.Place != nil {
+			return req, errors.New("a trace is replayed on one host, where its file is: leave out " +
+				"replay, or the options for other hosts")
+		}
 		req.Part, req.Replay = e.Traces.Find(&run.Config)
 	}
 	if e.Place != nil {

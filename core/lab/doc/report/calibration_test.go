@@ -74,7 +74,7 @@ func TestCalibrationsOnThePage(t *testing.T) {
 		"alpha is 5%",
 		`<th scope="row">diff</th><td class="right">0</td><td class="right">200</td><td class="right">7</td><td class="right">3.5%</td><td class="right">1.42 to 7.08%</td><td>yes</td>`,
 		"&lt;b&gt;along&lt;/b&gt;",
-		`<th scope="row">loaded</th><td class="right">10</td><td class="right">1.98%</td><td class="right">30</td><td class="right">2</td>`, `<td class="right">20</td><td class="right">5%</td><td class="right">30</td><td class="right">28</td>`,
+		`<th scope="row">memory, loaded</th><td class="right">10</td><td class="right">1.98%</td><td class="right">30</td><td class="right">2</td>`, `<td class="right">20</td><td class="right">5%</td><td class="right">30</td><td class="right">28</td>`,
 		"<h3>Calibration of Some CPU", "<h3>Calibration of another, 4 cores",
 		"There is no calibration of this machine", "cores &#34;2&#34; instead of",
 	} {
@@ -84,7 +84,7 @@ func TestCalibrationsOnThePage(t *testing.T) {
 		"only one is significantly above alpha")
 	require.Equal(t, 1, strings.Count(trust, `class="over"`), "it alone is drawn as such")
 	require.Contains(t, trust,
-		`aria-label="10% slower, 20 repeats, quiet: 30 of 30"><rect width="100%"`)
+		`aria-label="memory, 10% slower, 20 repeats, quiet: 30 of 30"><rect width="100%"`)
 	require.NotContains(t, string(rendered(t, build(t, s))), "<h3>Calibration")
 }
 
@@ -103,7 +103,7 @@ func TestChangesBelowTheCalibration(t *testing.T) {
 	require.Equal(t, 0.1, floor)
 	require.Zero(t, decided)
 	require.Contains(t, string(rendered(t, p)), "The least change that counts is 10%, found in "+
-		"30 of 30 trials with 10 repeats, not measured below 10 repeats")
+		"30 of 30 trials of memory with 10 repeats, not measured below 10 repeats")
 	require.Contains(t, string(rendered(t, p)), " of 2026-03-04, results/calibration.json); "+
 		"no full calibration of another, kernel unknown.")
 	require.Contains(t, string(rendered(t, build(t, old, new))),

@@ -229,9 +229,12 @@ func (r *Report) Controlled() bool {
 	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Control != nil })
 }
 
+// MovedTooFar reports whether the change has no verdict because the machine moved too far.
+func (c *Change) MovedTooFar() bool { return c.moved }
+
 // Moved counts the changes without a verdict because the machine moved too far.
 func (r *Report) Moved() int {
-	return count(r.Changes, func(c *Change) bool { return c.moved })
+	return count(r.Changes, (*Change).MovedTooFar)
 }
 
 // controlNotes says how far the machine moved in each metric, and which changes have no control.

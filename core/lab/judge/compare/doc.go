@@ -76,7 +76,7 @@
 //
 // # No verdict
 //
-// If the machine moved by more than 25%, a change has no verdict: transports then follow it too
+// If the machine moved by more than a factor of 1.25, a change has no verdict: transports then follow it too
 // differently.
 //
 // A side with several repeats of a launch has no verdict, because the luck of a launch moves all of

@@ -267,7 +267,7 @@ func (s *Side) verdict(columns []string) string {
 		case *f.High < 1:
 			verdicts = append(verdicts, columns[i]+" is smaller")
 		default:
-			verdicts = append(verdicts, "no difference in "+columns[i])
+			verdicts = append(verdicts, columns[i]+" cannot be told apart")
 		}
 	}
 	if len(verdicts) == 0 {

@@ -123,7 +123,7 @@ func TestCompareIntervals(t *testing.T) {
 	at = slices.IndexFunc(table.Lines, func(l Line) bool {
 		return l.Name == "speed-up, claimed 10 to 100"
 	})
-	require.Equal(t, "by the 95% interval: no difference in time", table.Lines[at].Verdict)
+	require.Equal(t, "by the 95% interval: time cannot be told apart", table.Lines[at].Verdict)
 }
 
 // TestFigures reads figures that no metric has from a result.

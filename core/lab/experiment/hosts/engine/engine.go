@@ -84,6 +84,7 @@ type Engine struct {
 	failed    chan struct{} // closed with the first error
 	patience  time.Duration
 	killDelay time.Duration
+	namesJob  bool // a process was asked to run in a job that exists
 
 	mu     sync.Mutex
 	groups map[int]bool  // process groups that run
@@ -97,6 +98,7 @@ func Start(processes []Process, ticket string, log func(label, line string)) (*E
 	e := &Engine{log: log, failed: make(chan struct{}), patience: patience, killDelay: killDelay,
 		groups: map[int]bool{}}
 	for _, p := range processes {
+		e.namesJob = e.namesJob || namesJob.MatchString(strings.Join(p.Argv, " "))
 		if err := e.start(p, ticket); err != nil {
 			e.signal(syscall.SIGTERM)
 			e.Stop("")
@@ -279,7 +281,7 @@ func (e *Engine) Stop(step string) {
 	if endsWithin(e.killDelay) || endsWithin(e.stillWaits()) {
 		return
 	}
-	if job := cancels(step, os.Getenv); job != "" {
+	if job := cancels(step, os.Getenv, e.namesJob); job != "" {
 		cancelJob(job)
 	}
 	e.signal(syscall.SIGKILL)

@@ -49,15 +49,18 @@ var stepForm = regexp.MustCompile(`^(\d{1,10})\.\d{1,10}$`)
 func IsStep(text string) bool { return stepForm.MatchString(text) }
 
 // cancels returns what scancel has to cancel so that nothing of an agent's step is left: the job
-// that srun made for it, or the step alone if this process runs in the same job. It returns "" for
-// no step and for this process's own.
-func cancels(step string, getenv func(string) string) string {
+// that srun made for it. It is the step alone if the job may be the user's own, because this process
+// runs in it or the launch line names one; it is "" for no step and for this process's own.
+func cancels(step string, getenv func(string) string, named bool) string {
 	form := stepForm.FindStringSubmatch(step)
 	switch {
 	case form == nil || step == FindStep(getenv):
 		return ""
-	case form[1] == getenv("SLURM_JOB_ID"):
+	case named || form[1] == getenv("SLURM_JOB_ID"):
 		return step
 	}
 	return form[1]
 }
+
+// namesJob matches a launch line that names the job in which srun is to run.
+var namesJob = regexp.MustCompile(`--jobid\b|SLURM_JOB_?ID=`)

@@ -39,6 +39,11 @@ func TestFindTask(t *testing.T) {
 
 // TestCancels: what srun started outside a job is a job; in a job it is a step of the user's.
 func TestCancels(t *testing.T) {
+	for line, names := range map[string]bool{"srun -N2": false, "srun --jobid=12 -N2": true,
+		"srun --jobid 12": true, "SLURM_JOB_ID=12 srun": true} {
+		require.Equal(t, names, namesJob.MatchString(line), line)
+	}
+	require.Equal(t, "12.0", cancels("12.0", func(string) string { return "" }, true))
 	for _, c := range []struct{ step, job, own, want string }{
 		{"12.0", "", "", "12"},
 		{"12.0", "12", "", "12.0"},
@@ -48,7 +53,7 @@ func TestCancels(t *testing.T) {
 		{"--user", "", "", ""},
 	} {
 		own := map[string]string{"SLURM_JOB_ID": c.job, "SLURM_STEP_ID": c.own}
-		require.Equal(t, c.want, cancels(c.step, func(name string) string { return own[name] }),
+		require.Equal(t, c.want, cancels(c.step, func(name string) string { return own[name] }, false),
 			c)
 	}
 }

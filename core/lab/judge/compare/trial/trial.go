@@ -147,7 +147,7 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 			t.machine = append(t.machine, math.Expm1(math.Abs(math.Log1p(c.Control.Machine))))
 			t.spread = append(t.spread, c.Control.Spread)
 		}
-		t.withheld.add(c.Control != nil && c.P == nil)
+		t.withheld.add(c.MovedTooFar())
 		if c.P != nil && c.PHolm != nil {
 			t.wrong.add(c.Verdict == compare.Better || c.Verdict == compare.Worse)
 			t.unadjusted.add(*c.P < o.Alpha)
