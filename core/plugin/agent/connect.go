@@ -53,8 +53,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 func (e *LostError) Is(target error) bool { return target == hosts.ErrLost }
 
 // Connect returns the agent at the other end of conn, which errors call name. It may be silent for
-// silence. log gets what its
-// plugins log; it may be called concurrently.
+// silence. log gets what its plugins log; it may be called concurrently.
 func Connect(name string, conn net.Conn, silence time.Duration, log func(text string)) (*Remote,
 	error) {
 	pingTime, pingTimeout := pings(silence)

@@ -64,7 +64,7 @@ const (
 
 	// Within a slot.
 	flagOffset    = 0 // u32: the generation (Onesided), or full or empty (FastForward)
-	metaOffset    = 4 // u32: length, spilledBit, kind; Onesided stores it with the flag
+	metaOffset    = 4 // u32: length, spilledBit, kind; stored with the flag but for Lamport
 	tokenOffset   = 8 // u64
 	payloadOffset = 16
 
