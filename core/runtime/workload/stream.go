@@ -154,8 +154,8 @@ func (s *Stream) readOn() {
 	})
 }
 
-// fill reads until the ring is full, the part ends or stop is closed. A part that is larger than the
-// ring has no end in a closed loop.
+// fill reads until the ring is full, the part ends or stop is closed. A part that is larger than
+// the ring has no end in a closed loop.
 func (s *Stream) fill(stop <-chan struct{}) error {
 	filled := s.filled.Load()
 	for {

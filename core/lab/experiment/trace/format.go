@@ -121,8 +121,8 @@ func (f *format) needs() []field {
 	return []field{when, operation, key, size}
 }
 
-// fieldNamed returns the field that a header or an object calls name, and which of the field's names
-// that is.
+// fieldNamed returns the field that a header or an object calls name, and which of the field's
+// names that is.
 func (f *format) fieldNamed(name string) (of field, which int) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for of, names := range f.names {

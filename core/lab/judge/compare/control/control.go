@@ -80,8 +80,8 @@ type Residual struct {
 // Spread is the scatter of residuals that no transport caused.
 type Spread struct {
 	Tau float64 // standard deviation of the logarithm, beyond the errors within the sets
-	// Freedom is the degrees of freedom of Tau: the transports, since how one follows the machine is
-	// much the same under all of its loads.
+	// Freedom is the degrees of freedom of Tau: the transports, since how one follows the machine
+	// is much the same under all of its loads.
 	Freedom float64
 }
 
