@@ -254,28 +254,22 @@ func TestHostile(t *testing.T) {
 		head + "1e99,read,a,1":                "line 2: time 1e99 is more than a century",
 		head + "9223372036854775807,read,a,1": "is more than a century",
 		head + "1,read,a,1125899906842624\n":  "line 2: size 1125899906842624 exceeds 1GiB",
-		head + "1,read,a,99999999999999999999999\n": "exceeds 1GiB",
-		head +
-			"1,read,a,-5\n": `line 2: "-5" is not a size in bytes`,
-		head + "1,read,a,1\n0.5,read,a,1\n": "line 3: time 0.5 is before",
-		head +
-			"1,red,a,1\n": `line 2: "red" is not an operation`,
-		head + "1,read,a,1\n2,re":         "line 3: it has 2 columns and",
-		"<html>\n":                        "line 1: it is of no known format",
-		"{\"time\":1,\"op\":":             "line 1: it is of no known format",
-		head + strings.Repeat("x", 2<<20): "line 2: it is longer than",
+		head + "1,read,a,99999999999999999999999\n":             "exceeds 1GiB",
+		head + "1,read,a,-5\n":                                  `line 2: "-5" is not a size in bytes`,
+		head + "1,read,a,1\n0.5,read,a,1\n":                     "line 3: time 0.5 is before",
+		head + "1,red,a,1\n":                                    `line 2: "red" is not an operation`,
+		head + "1,read,a,1\n2,re":                               "line 3: it has 2 columns and",
+		"<html>\n":                                              "line 1: it is of no known format",
+		"{\"time\":1,\"op\":":                                   "line 1: it is of no known format",
+		head + strings.Repeat("x", 2<<20):                       "line 2: it is longer than",
 		"{\"time\":1,\"op\":\"read\",\"key\":1,\"size\":1}\n[":  "line 2: it is not a JSON object",
 		"{\"time\":1,\"op\":\"read\",\"key\":1,\"size\":1}\n{}": "line 2: it has no time",
 		"\x1f\x8b\x08\x00torn":                                  "gzip",
 		"\x28\xb5\x2f\xfdtorn":                                  "line 1: ",
-		`{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[1,2]}`: "more than 5 " +
-			"tokens have",
-		`{"timestamp":0,"input_length":-5,"output_length":1,"hash_ids":[1]}`: "not a number " +
-			"of tokens",
-		`{"timestamp":0,"input_length":5,"output_length":1e18,"hash_ids":[1]}`: "not a number " +
-			"of tokens",
-		`{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":{"a":"b"}}`: "hash_ids are " +
-			"not a list",
+		`{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[1,2]}`:     "more than 5 tokens have",
+		`{"timestamp":0,"input_length":-5,"output_length":1,"hash_ids":[1]}`:      "not a number of tokens",
+		`{"timestamp":0,"input_length":5,"output_length":1e18,"hash_ids":[1]}`:    "not a number of tokens",
+		`{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":{"a":"b"}}`: "hash_ids are not a list",
 	} {
 		_, _, _, err := prepare(t, strings.NewReader(text), Options{BytesPerToken: 1})
 		require.ErrorContains(t, err, want, "%.60q", text)
@@ -314,8 +308,7 @@ func FuzzPrepare(f *testing.F) {
 	for _, seed := range []string{
 		"time,op,key,size\n1,read,a,1\n", "1,k,2,3,c,get,0\n2,k,2,3,c,set,0\n",
 		`{"timestamp":0,"input_length":5,"output_length":1,"hash_ids":[1]}`,
-		`{"time":1,"op":"rmw","key":"a","size":1,"class":"x"}`, "\x1f\x8b\x08\x00\x00",
-		"\"a,b\",\"\"",
+		`{"time":1,"op":"rmw","key":"a","size":1,"class":"x"}`, "\x1f\x8b\x08\x00\x00", "\"a,b\",\"\"",
 	} {
 		f.Add([]byte(seed))
 	}
