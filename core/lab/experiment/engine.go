@@ -146,8 +146,9 @@ func (e *Engine) request(run Run) (runner.Request, error) {
 	}
 	if run.Config.Replays() {
 		if e.Place != nil {
-			return req, errors.New("a trace is replayed on one host, where its file is: leave out " +
-				"replay, or the options for other hosts")
+			return req,
+				errors.New("a trace is replayed on one host, where its file is: leave out " +
+					"replay, or the options for other hosts")
 		}
 		req.Part, req.Replay = e.Traces.Find(&run.Config)
 	}

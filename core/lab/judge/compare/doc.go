@@ -76,8 +76,8 @@
 //
 // # No verdict
 //
-// If the machine moved by more than a factor of 1.25, a change has no verdict: transports then follow it too
-// differently.
+// If the machine moved by more than a factor of 1.25, a change has no verdict: transports then
+// follow it too differently.
 //
 // A side with several repeats of a launch has no verdict, because the luck of a launch moves all of
 // its repeats together. A change of a latency that is smaller than a step of the clock has none

@@ -49,8 +49,8 @@ var stepForm = regexp.MustCompile(`^(\d{1,10})\.\d{1,10}$`)
 func IsStep(text string) bool { return stepForm.MatchString(text) }
 
 // cancels returns what scancel has to cancel so that nothing of an agent's step is left: the job
-// that srun made for it. It is the step alone if the job may be the user's own, because this process
-// runs in it or the launch line names one; it is "" for no step and for this process's own.
+// that srun made for it. It is the step alone if the job may be the user's own, because this
+// process runs in it or the launch line names one; it is "" for no step and for this process's own.
 func cancels(step string, getenv func(string) string, named bool) string {
 	form := stepForm.FindStringSubmatch(step)
 	switch {

@@ -53,7 +53,8 @@ func TestCancels(t *testing.T) {
 		{"--user", "", "", ""},
 	} {
 		own := map[string]string{"SLURM_JOB_ID": c.job, "SLURM_STEP_ID": c.own}
-		require.Equal(t, c.want, cancels(c.step, func(name string) string { return own[name] }, false),
+		require.Equal(t, c.want, cancels(c.step, func(name string) string { return own[name] },
+			false),
 			c)
 	}
 }
