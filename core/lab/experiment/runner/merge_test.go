@@ -38,7 +38,9 @@ func TestMergeIsARunInOneGo(t *testing.T) {
 		require.Len(t, merged.Checks, len(whole.Checks))
 		for i, c := range merged.Checks {
 			require.Equal(t, whole.Checks[i].OK, c.OK, c.Name)
-			require.Equal(t, whole.Checks[i].Message, c.Message, c.Name)
+			if c.Name != "steal" { // which is this machine's, and not the same in each window
+				require.Equal(t, whole.Checks[i].Message, c.Message, c.Name)
+			}
 		}
 		require.NotEqual(t, parts[0].ID, merged.ID)
 		require.Len(t, parts[0].Repeats, 1, "the parts stay as they are")
