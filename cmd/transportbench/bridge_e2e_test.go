@@ -17,15 +17,15 @@ import (
 // TestBridgeToTheLastRelease builds the plugins of the last committed set from its revision, and
 // measures them and today's in turns.
 func TestBridgeToTheLastRelease(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an older version")
-	}
+	inLongTests(t)
 	const machine = "../../results/v0.8.0/amd-epyc-2core-vm"
 	s, err := set.Load(machine)
 	require.NoError(t, err)
 	revision := s.Tools()[0].Revision
 	if exec.CommandContext(t.Context(), "git", "cat-file", "-e", revision).Run() != nil {
-		t.Skip("this checkout has no history")
+		t.Skipf(
+			"this checkout has no commit %s, which measured the last release: fetch the history",
+			revision)
 	}
 	build := exec.CommandContext(t.Context(), "../../scripts/old-plugins.sh", revision)
 	cache := t.TempDir()

@@ -383,8 +383,8 @@ func TestEngines(t *testing.T) {
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
 }
 
-// TestLostHostsOfSlurm cuts a host off whose task srun then cannot end: srun waits for it, and when
-// it has ended, Slurm has no job left.
+// TestLostHostsOfSlurm cuts off a host, so that srun cannot end the task there. srun waits for the
+// task, and once srun has ended, Slurm has no job left.
 func TestLostHostsOfSlurm(t *testing.T) {
 	inLongTests(t)
 	c := startCluster(t, 3)

@@ -27,7 +27,8 @@ func writeTrace(t *testing.T) string {
 	return path
 }
 
-// TestReplay replays a trace over several transports and topologies, at its times and without.
+// TestReplay replays a trace over several transports and topologies, at the recorded times and in a
+// closed loop.
 func TestReplay(t *testing.T) {
 	path := writeTrace(t)
 	for _, args := range [][]string{

@@ -124,7 +124,7 @@ var fields = complete([]Field{
 	option("speed", "factor by which the times of a trace are shortened", form("factor"),
 		examples("1", "2", "0.5")),
 	option("closed", "ignores the times of a trace, and keeps calls in flight"),
-	option(optionModel, "model whose tokens the trace counts, which sets bytes-per-token: "+
+	option(optionModel, "the model that the trace is of, which sets bytes-per-token: "+
 		orList(ModelNames()), form("name"), examples(ModelNames()...), sets(optionBytesPerToken)),
 	option("flush",
 		"when the doorbell rings: loop (once per iteration), or immediate (after each message)",

@@ -33,8 +33,8 @@ func profileNames() []string {
 	return names
 }
 
-// ProfileReference is the profile of the reference, whose settings never change: sets of all
-// versions have the same one.
+// ProfileReference is the profile of the reference. Its settings never change, so sets of all
+// versions can be compared by it.
 const ProfileReference = "reference"
 
 // profiles are in display order.

@@ -79,9 +79,9 @@ func (w *Writer) Add(r *Record) error {
 // Records returns the number of records so far.
 func (w *Writer) Records() uint64 { return w.records }
 
-// Spread gives requests of one time the times from there to the next later one, evenly, and those
-// of the last time the step before. It is for traces whose times are rounded. It must follow the
-// last Add and precede Finish.
+// Spread moves requests that have the same time apart, evenly, up to the next later time. Those of
+// the last time are as far apart as the ones before them. It is for traces whose times are rounded.
+// Call it after the last Add and before Finish.
 func (w *Writer) Spread() error {
 	if err := w.buffer.Flush(); err != nil {
 		return err
@@ -206,7 +206,7 @@ type File struct {
 
 var errTorn = errors.New("it is not a complete prepared trace")
 
-// Open opens a file. largest is the size of the largest value that its records may have.
+// Open opens a file. It refuses one with a value larger than largest bytes.
 func Open(path string, largest int) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -22,7 +22,7 @@ type Part struct {
 	Summary
 }
 
-// Summary says what is in a part of a trace.
+// Summary describes a part of a trace.
 type Summary struct {
 	// Requests are those of the trace. Operations are what they consist of: as many, unless a
 	// request stands for several blocks.

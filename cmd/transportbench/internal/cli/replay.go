@@ -73,7 +73,7 @@ compressed with gzip or zstd; - is standard input. The formats are
 		"; default: found by the first line")
 	flags.DurationVar(&o.From, "from", 0, "begin of the part, since the first request")
 	flags.DurationVar(&o.For, "for", time.Duration(0), "length of the part; 0 is up to the end")
-	flags.StringVar(&model, "model", "", "model whose tokens a trace counts: "+
+	flags.StringVar(&model, "model", "", "the model that the trace is of: "+
 		strings.Join(config.ModelNames(), ", "))
 	flags.Var(sizeFlag{bytes}, "bytes-per-token", "size of a token, instead of --model")
 	flags.BoolVar(&json, "json", false, "write JSON")
