@@ -123,10 +123,11 @@ expect ./bin/transportbench ./lib/transportbench/plugins/transport-native ./lib/
 	./share/man/man1/transportbench.1 ./share/bash-completion/completions/transportbench \
 	./share/zsh/site-functions/_transportbench ./share/fish/vendor_completions.d/transportbench.fish
 refuse transport-gone
-echo 0123456789ab >root/opt/x/lib/transportbench/revision
+[ "$(cat root/opt/x/lib/transportbench/revision)" = 0123456789ab ] || fail "the revision is not that of what was built"
+echo ba9876543210 >root/opt/x/lib/transportbench/revision
 with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh failed beside an older version"
 (cd root/opt/x && find . -type f | sort) >"$scratch/output"
-expect ./lib/transportbench/kept/0123456789ab/transport-plain ./lib/transportbench/plugins/transport-plain
+expect ./lib/transportbench/kept/ba9876543210/transport-plain ./lib/transportbench/plugins/transport-plain
 printf 'func broken\n' >>cmd/transportbench/internal/man/main.go
 if [ "$(id -u)" -eq 0 ]; then
 	with_fakes scripts/install.sh /opt/x/ "$PWD/root" || fail "install.sh made the manual pages again as root"
