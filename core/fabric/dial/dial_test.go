@@ -143,7 +143,7 @@ func TestDialsAgain(t *testing.T) {
 	require.ErrorContains(t, a.lost, "within 300ms (connect-timeout)")
 	require.ErrorIs(t, a.lost, unix.EHOSTUNREACH)
 	require.Greater(t, a.peer.dials, 2)
-	require.GreaterOrEqual(t, a.peer.waited, int64(300*time.Millisecond))
+	require.GreaterOrEqual(t, a.peer.Waited(), 300*time.Millisecond)
 }
 
 // TestDialFails: other errors of dialling end the connection at once.
@@ -162,9 +162,9 @@ func TestTimeoutCountsPolls(t *testing.T) {
 	a.begin(t, b, nil)
 	for range 3 {
 		a.last -= int64(30 * time.Minute)
-		before := a.peer.waited
+		before := a.peer.Waited()
 		require.NoError(t, a.poll())
-		require.Equal(t, before+maxStep, a.peer.waited)
+		require.Equal(t, before+time.Duration(maxStep), a.peer.Waited())
 		require.Equal(t, Connecting, a.peer.State)
 	}
 }

@@ -51,6 +51,10 @@ type socket struct {
 // Began returns when the connection was begun, by [clock.Now].
 func (l *Link) Began() int64 { return l.began }
 
+// Waited returns for how long the connection has been waited for. Time in which the worker did not
+// poll does not count.
+func (l *Link) Waited() time.Duration { return time.Duration(l.waited) }
+
 // Dial begins to connect a socket to an address of the peer. It returns the socket, which the
 // caller owns. The sockets of a connection that carry no hello are dialled before the one that
 // lists their ports.
