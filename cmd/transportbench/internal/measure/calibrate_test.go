@@ -69,7 +69,7 @@ func TestCalibrate(t *testing.T) {
 	c := &clitest.Command{T: t}
 	require.Zero(t, calibrate(c, "--dry-run"), c.Stderr)
 	require.Regexp(t, `(?m)^self +3 +2000 +6000 +14m27s$`, c.Stdout)
-	require.Contains(t, c.Stdout, "11,143 launches, about ")
+	require.Contains(t, c.Stdout, "10,143 launches, about ")
 	require.Zero(t, calibrate(c, "--dry-run", "--json"), c.Stderr)
 	var plan struct {
 		Launches    int
@@ -77,7 +77,7 @@ func TestCalibrate(t *testing.T) {
 		Experiments []struct{ Name string }
 	}
 	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &plan), c.Stdout)
-	require.Equal(t, 11143, plan.Launches)
+	require.Equal(t, 10143, plan.Launches)
 	require.Greater(t, plan.Expected, 10*time.Minute)
 	require.NotEmpty(t, plan.Experiments)
 	require.Equal(t, app.ExitUsage, calibrate(c, "--dry-run", "--resume"))
