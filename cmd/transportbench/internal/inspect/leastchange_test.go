@@ -44,7 +44,8 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	path := filepath.Join(slower, calibration.FileName)
 	require.NoError(t, calibration.Write(path, clitest.CalibrationOf(here, 0.2)))
 	cmd = diff(app.ExitOK, old, slower)
-	from := "found in 30 of 30 trials of memory with 10 repeats (calibration of 2026-03-04, " + path + ")"
+	from := "found in 30 of 30 trials of memory with 10 repeats (calibration of 2026-03-04, " +
+		path + ")"
 	require.Contains(t, cmd.Stdout, "note: least change that counts: 20%, "+from+
 		"; --floor sets another\n")
 	require.Contains(t, cmd.Stdout, "over 2 tests against changes of 20%")
