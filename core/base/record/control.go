@@ -162,11 +162,16 @@ const ProbeBounce transport.ProbeKind = "bounce"
 
 // ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each
 // other over the transport without the harness: one call at a time, or several in flight. The
-// runtime makes the calls itself.
+// runtime makes the calls itself. The called side answers until its context ends.
 const (
 	ProbeTransport     transport.ProbeKind = "transport"
 	ProbeTransportRate transport.ProbeKind = "transport-rate"
 )
+
+// CallsAlone reports whether a probe is one of the transport without the harness.
+func CallsAlone(kind transport.ProbeKind) bool {
+	return kind == ProbeTransport || kind == ProbeTransportRate
+}
 
 // MeasuresRate reports whether a probe returns a time per operation, and not a round trip.
 func MeasuresRate(kind transport.ProbeKind) bool {

@@ -18,13 +18,8 @@ const (
 	// calls are made for one reading, unless one call takes longer.
 	bareBatch = 16
 	bareSlice = 200 * time.Microsecond
-	// bareLinger is how long the follower polls after its last reply, which may be lost and sent
-	// again.
-	bareLinger = 3 * time.Millisecond
 	// bareName is the name of the readings.
 	bareName = "calls without the harness"
-	// bareLast is the first byte of the last request.
-	bareLast = 1
 )
 
 // bare calls over a worker, or answers its calls, without the harness: no store, no requests to
@@ -38,13 +33,15 @@ type bare struct {
 	peer    transport.PeerID
 	size    int // of the messages from the other side
 	message []byte
-	last    []byte // the message that ends the probe
 	ops     []transport.Op
 	events  []transport.Event
+	pending int // calls that are not answered, posted or in ops
 }
 
 // probeBare measures the transport itself: round trips of one call, or with
-// [record.ProbeTransportRate] the time of an operation with several in flight.
+// [record.ProbeTransportRate] the time of an operation with several in flight. The side that does
+// not initiate answers until ctx ends, because only the other side knows that the last reply has
+// arrived. Calls that a failed probe left without an answer get it in the next one.
 func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 	probe record.Probe) (transport.Floor, error) {
 	var stopped atomic.Bool
@@ -55,8 +52,7 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 	if !probe.Initiate {
 		b.size, forth = forth, back
 	}
-	b.message, b.last = make([]byte, forth), make([]byte, forth)
-	b.last[0] = bareLast
+	b.message = make([]byte, forth)
 	calls := 1
 	if probe.Kind == record.ProbeTransportRate {
 		calls = max(probe.InFlight, 1)
@@ -66,7 +62,19 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 	if !probe.Initiate {
 		return transport.Floor{}, b.follow()
 	}
-	return b.lead(probe.Duration, calls)
+	b.pending = t.unanswered
+	reading, err := b.lead(probe.Duration, calls)
+	t.unanswered = b.pending - len(b.ops)
+	return reading, err
+}
+
+// checkUnanswered returns an error if a failed probe left calls without an answer, which a window
+// would take for its own.
+func (t *thread) checkUnanswered() error {
+	if t.unanswered == 0 {
+		return nil
+	}
+	return fmt.Errorf("%v has unanswered calls of a probe (%d)", t.id, t.unanswered)
 }
 
 // idler returns what the thread's loop does when it finds nothing.
@@ -77,7 +85,8 @@ func (t *thread) idler() *loop.Idler {
 	return t.client.Idler()
 }
 
-// lead measures for about d after the other side has answered the first call.
+// lead measures for about d after the other side has answered the first call, and what an earlier
+// probe called.
 func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err error) {
 	reading.Name = bareName
 	if err = b.trips(1, 1); err != nil {
@@ -103,22 +112,22 @@ func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err er
 		times = append(times, float64(time.Since(began))/float64(n))
 		reading.Samples += n
 	}
-	b.message = b.last
 	if calls == 1 {
 		reading.RoundTrip = floor.Median(times)
 	} else {
 		reading.PerOp = floor.Median(times)
 	}
-	return reading, b.trips(1, 1)
+	return reading, err
 }
 
-// trips makes n calls with at most inFlight of them under way, and returns when all are answered.
+// trips makes n calls with at most inFlight of them under way, and returns when none is.
 func (b *bare) trips(n, inFlight int) error {
-	for posted, answered := 0, 0; answered < n; {
-		for range min(n-posted, inFlight-(posted-answered)) {
+	for posted := 0; posted < n || b.pending > 0; {
+		for range min(n-posted, inFlight-b.pending) {
 			b.ops = append(b.ops, transport.Op{Kind: transport.OpCall, Peer: b.peer,
 				Token: transport.Token(posted), Payload: b.message})
 			posted++
+			b.pending++
 		}
 		if err := b.post(); err != nil {
 			return err
@@ -132,15 +141,14 @@ func (b *bare) trips(n, inFlight int) error {
 				return err
 			}
 		}
-		answered += len(events)
+		b.pending -= len(events)
 	}
 	return nil
 }
 
-// follow answers until the last call, and a little longer for what has not left yet.
+// follow answers until the context ends, and returns the reason.
 func (b *bare) follow() error {
-	var over time.Time
-	for over.IsZero() || time.Since(over) < bareLinger {
+	for {
 		events, err := b.poll()
 		if err != nil {
 			return err
@@ -150,9 +158,6 @@ func (b *bare) follow() error {
 			if err := b.check(e, transport.EventRequest); err != nil {
 				return err
 			}
-			if e.Payload[0] == bareLast {
-				over = time.Now()
-			}
 			b.ops = append(b.ops, transport.Op{Kind: transport.OpReply, Peer: b.peer,
 				Token: e.Token, Payload: b.message})
 		}
@@ -160,7 +165,6 @@ func (b *bare) follow() error {
 			return err
 		}
 	}
-	return nil
 }
 
 // post posts all ops that the worker takes now.

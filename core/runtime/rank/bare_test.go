@@ -29,18 +29,12 @@ func TestProbeOfTheTransport(t *testing.T) {
 			probe := func(kind transport.ProbeKind) transport.Floor {
 				p := transport.Probe{Kind: kind, Duration: 5 * time.Millisecond, Forth: 40,
 					Back: 20, InFlight: 8}
-				answer := make(chan error, 1)
-				go func() {
-					_, err := ranks[0].Probe(t.Context(),
-						record.Probe{Near: far, Far: near, Probe: p})
-					answer <- err
-				}()
-				lead := p
-				lead.Initiate = true
+				end := follow(t, ranks[0], record.Probe{Near: far, Far: near, Probe: p})
+				p.Initiate = true
 				reading, err := ranks[1].Probe(t.Context(),
-					record.Probe{Near: near, Far: far, Probe: lead})
+					record.Probe{Near: near, Far: far, Probe: p})
 				require.NoError(t, err)
-				require.NoError(t, <-answer)
+				end()
 				require.Positive(t, reading.Samples)
 				return reading
 			}
@@ -68,6 +62,52 @@ func TestProbeOfTheTransport(t *testing.T) {
 				require.Equal(t, issued, served)
 			}
 		})
+	}
+}
+
+// follow starts the called side of a probe, and returns a function that ends it.
+func follow(t *testing.T, r *Rank, probe record.Probe) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan error, 1)
+	go func() {
+		_, err := r.Probe(ctx, probe)
+		answer <- err
+	}()
+	return func() {
+		cancel()
+		require.ErrorIs(t, <-answer, context.Canceled)
+	}
+}
+
+// A call of a probe that failed is answered in the next probe, and no window begins before that.
+func TestUnansweredProbe(t *testing.T) {
+	cfg := testConfig()
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
+	near, far := record.Thread{Rank: 1, Daemon: -1}, record.Thread{Client: -1}
+	p := transport.Probe{Kind: record.ProbeTransport, Duration: time.Millisecond, Forth: 8, Back: 8}
+	lead := p
+	lead.Initiate = true
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := ranks[1].Probe(ctx, record.Probe{Near: near, Far: far, Probe: lead})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	window := record.Window{Duration: 20 * time.Millisecond, SampleEvery: 1}
+	_, err = ranks[1].Run(t.Context(), window, func() {}, func(record.Progress) {})
+	require.ErrorContains(t, err, "unanswered calls of a probe (1)")
+
+	end := follow(t, ranks[0], record.Probe{Near: far, Far: near, Probe: p})
+	_, err = ranks[1].Probe(t.Context(), record.Probe{Near: near, Far: far, Probe: lead})
+	require.NoError(t, err)
+	end()
+	first, others, err := runAll(t, ranks, window)
+	require.NoError(t, err)
+	for _, r := range append(others, first) {
+		for _, d := range r.Daemons {
+			require.Zero(t, d.Rejected)
+		}
+		for _, c := range r.Clients {
+			require.Empty(t, c.Failures)
+		}
 	}
 }
 

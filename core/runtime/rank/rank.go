@@ -314,7 +314,7 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
 			return floor.CacheLine(ctx, line, probe.Initiate, probe.Duration)
 		}
 	}
-	if probe.Kind == record.ProbeTransport || probe.Kind == record.ProbeTransportRate {
+	if record.CallsAlone(probe.Kind) {
 		reading, err := t.probeBare(ctx, peer, probe)
 		return reading, loop.ExplainLoss(t.worker, err)
 	}

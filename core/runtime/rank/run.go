@@ -41,6 +41,9 @@ func (r *Rank) Run(ctx context.Context, window record.Window, started func(),
 	if len(r.threads) == 0 {
 		return record.Report{}, errors.New("run a window: the rank is not prepared")
 	}
+	if err := r.each(ctx, (*thread).checkUnanswered); err != nil {
+		return record.Report{}, fmt.Errorf("run a window: %w", err)
+	}
 	if !window.Warmup { // after which the heap is cleaned anyway
 		runtime.GC()
 	}

@@ -29,6 +29,9 @@ type thread struct {
 	overhead *overhead        // nil until it is measured
 	counters *counters
 	connects connects
+
+	// unanswered are the calls of failed probes whose answers may still come.
+	unanswered int
 }
 
 // startThread starts a goroutine, which runs the functions that do is given until end is called.

@@ -31,10 +31,6 @@ const (
 // which are not steady yet.
 const steadyTime = 100 * time.Millisecond
 
-// bareLinger is how long the called side of a probe of the transport alone waits for calls that are
-// sent again.
-const bareLinger = 3 * time.Millisecond
-
 // remeasuredShare is the share of windows that are measured again because the machine changed its
 // state. It is 1% in the committed results of v0.8.0 and 25% in those of a busier machine in
 // v0.5.0; maxRemeasure bounds it.
@@ -80,5 +76,5 @@ func probesPlanned(c config.Config, b Beside) time.Duration {
 		return beside(c, bounceTime)
 	}
 	kinds := time.Duration(len(floorKinds) + 1) // and that of the transport alone
-	return beside(c, bounceTime+kinds*(floorTime+bounceTime)) + bareLinger
+	return beside(c, bounceTime+kinds*(floorTime+bounceTime))
 }

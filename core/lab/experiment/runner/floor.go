@@ -192,10 +192,7 @@ func (r *probeSide) probe(ctx context.Context, pairs []callingPair, before bool)
 		}
 		return nil
 	}
-	kinds := slices.Clone(floorKinds[:])
-	if r.req.Network == nil { // a call whose answer such a network loses would end in the window
-		kinds = append(kinds, bareKind(&r.cfg))
-	}
+	kinds := append(floorKinds[:len(floorKinds):len(floorKinds)], bareKind(&r.cfg))
 	switch {
 	case r.req.OneProbe, r.req.StateOnly:
 		kinds = nil
@@ -393,13 +390,26 @@ func (b *bench) tryProbe(ctx context.Context, pair callingPair,
 	probe transport.Probe) (transport.Floor, error) {
 	const op = "probing the floor"
 	server, caller := pair.server.Rank, pair.caller.Rank
+	answered, end := context.WithCancel(context.Background())
+	defer end()
 	floors, err := callAll(ctx, b.ranks, []int{server, caller}, op, probe.Duration+probePatience,
 		func(ctx context.Context, r int) (transport.Floor, error) {
 			p := record.Probe{Near: pair.server, Far: pair.caller, Probe: probe}
 			if r == caller {
 				p.Near, p.Far, p.Initiate = pair.caller, pair.server, true
+				floor, err := b.ranks.process(r).Probe(ctx, p)
+				if err == nil && record.CallsAlone(probe.Kind) {
+					end()
+				}
+				return floor, err
 			}
-			return b.ranks.process(r).Probe(ctx, p)
+			ctx, cancel := context.WithCancel(ctx)
+			defer context.AfterFunc(answered, cancel)()
+			floor, err := b.ranks.process(r).Probe(ctx, p)
+			if answered.Err() != nil {
+				err = nil
+			}
+			return floor, err
 		})
 	switch {
 	case errors.Is(err, ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded):
