@@ -1,17 +1,21 @@
 package bridge
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"transportbench/core/base/config"
+	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // builder builds the plugins of a revision, in a checkout of this repository.
@@ -36,9 +40,9 @@ func Kept(executable string) (dirs []string) {
 }
 
 // Command returns the options of ab that measure the versions of both sets in turns, for the
-// largest change without a verdict, or else for the largest. It takes a version's plugins
-// from kept or, if they are the present ones, from used. It is [compare.Bridge] if the old
-// version's plugins are nowhere, and cannot be built here either.
+// largest change without a verdict, or else for the largest: its whole configuration. It takes a
+// version's plugins from kept or, if they are the present ones, from used. It is [compare.Bridge]
+// if the old version's plugins are nowhere, and cannot be built here either.
 func Command(r *compare.Report, old, new *set.Set, kept, used []string) string {
 	controlled := func(c compare.Change) bool { return c.Control != nil }
 	at := slices.IndexFunc(r.Changes, func(c compare.Change) bool {
@@ -48,24 +52,37 @@ func Command(r *compare.Report, old, new *set.Set, kept, used []string) string {
 		at = max(slices.IndexFunc(r.Changes, controlled), 0)
 	}
 	c := &r.Changes[at]
-	a := find(old, c.Transport, slices.Concat(kept, used))
-	if a == "" {
+	row := slices.IndexFunc(new.Cells, func(cell set.Cell) bool {
+		return cell.Run != nil && maps.Equal(cell.Config, c.Config)
+	})
+	before := measured(old, c.Transport)
+	a := find(old, before, slices.Concat(kept, used))
+	if a == "" || row < 0 {
 		return compare.Bridge
 	}
-	words := []string{"ab", load(c.Config, new), "--a", "plugin-dir=" + a}
-	if b := find(new, c.Transport, slices.Concat(used, kept)); b != "" {
+	run := new.Cells[row].Run
+	words := slices.Concat([]string{"ab"}, flags(run), own(run, before),
+		[]string{"--a", "plugin-dir=" + a})
+	if b := find(new, measured(new, c.Transport), slices.Concat(used, kept)); b != "" {
 		words = append(words, "--b", "plugin-dir="+b)
 	}
 	return strings.Join(words, " ")
 }
 
-// find returns the directory with the plugin that measured a transport in a set, or what builds it;
-// "" if it cannot be had.
-func find(s *set.Set, transport string, dirs []string) string {
-	at := slices.IndexFunc(s.Cells, func(c set.Cell) bool {
-		return c.Status == set.Measured && c.Transport() == transport
-	})
-	if at < 0 {
+// measured returns a cell of a transport that was measured, or nil.
+func measured(s *set.Set, transport string) *set.Cell {
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Status == set.Measured && c.Transport() == transport {
+			return c
+		}
+	}
+	return nil
+}
+
+// find returns the directory with the plugin that measured a cell of a set, or what builds it; ""
+// if it cannot be had.
+func find(s *set.Set, cell *set.Cell, dirs []string) string {
+	if cell == nil {
 		return ""
 	}
 	revision := ""
@@ -73,8 +90,8 @@ func find(s *set.Set, transport string, dirs []string) string {
 		len(tools[0].Revision) >= revisionLength {
 		revision = tools[0].Revision[:revisionLength]
 	}
-	name := "transport-" + transport
-	sum := s.Cells[at].Plugin.SHA256
+	name := "transport-" + cell.Transport()
+	sum := cell.Plugin.SHA256
 	for _, dir := range dirs {
 		if path := filepath.Join(dir, name); sum != "" && sumOf(path) == sum {
 			return dir
@@ -106,24 +123,72 @@ func sumOf(path string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// load returns the flags of a cell's load: its transport, its profile, and the options in which the
-// cells of that profile differ.
-func load(config map[string]string, s *set.Set) string {
-	profile := config["profile"]
-	flags := []string{"--transport " + config["transport"],
-		"--profile " + cmp.Or(profile, "echo")}
-	others := slices.DeleteFunc(slices.Clone(s.Cells),
-		func(c set.Cell) bool { return c.Config["profile"] != profile })
-	for _, name := range set.Varying(others) {
-		value, has := config[name]
-		own, isOwn := strings.CutPrefix(name, "options.")
+// flags returns the flags that give the load of a run; ab has its own repeats. The trace of a
+// replay is TRACE, because results have only its digest.
+func flags(run *config.Config) []string {
+	given := map[string]string{}
+	list := []string{"--transport " + word(run.Transport)}
+	add := func(f *config.Field) {
+		text := f.Show(run)
+		given[f.Name] = text
 		switch {
-		case !has || value == "":
-		case isOwn:
-			flags = append(flags, "--set "+own+"="+value)
+		case f.Name == "replay":
+			list = append(list, "--replay TRACE")
+		case f.Type == transport.TypeBool:
+			list = append(list, "--"+f.Name+"="+text)
 		default:
-			flags = append(flags, "--"+strings.ReplaceAll(name, "_", "-")+" "+value)
+			list = append(list, "--"+f.Name+" "+word(text))
 		}
 	}
-	return strings.Join(flags, " ")
+	if _, err := config.ProfileByName(run.Profile); err == nil {
+		add(config.FieldByName("profile"))
+	}
+	left := slices.DeleteFunc(slices.Clone(config.Fields()), func(f config.Field) bool {
+		return slices.Contains([]string{"profile", "repeats", "launches"}, f.Name) ||
+			run.Replays() && config.FieldByName("replay").Overrules(f.Name) &&
+				!(run.Closed && f.Name == "duration")
+	})
+	if run.Replays() { // whose trace sets them, unless they are given
+		add(config.FieldByName("in-flight"))
+		add(config.FieldByName("keys"))
+	}
+	for range left {
+		// A configuration with some of the flags may be invalid; the next ones mend it.
+		c, _, _ := config.Resolve(config.Layer{Values: given})
+		differs := func(f config.Field) bool {
+			_, has := given[f.Name]
+			return !has && f.Show(&c) != f.Show(run)
+		}
+		at := slices.IndexFunc(left, func(f config.Field) bool {
+			return len(f.Sets) > 0 && differs(f)
+		})
+		if at < 0 {
+			at = slices.IndexFunc(left, differs)
+		}
+		if at < 0 {
+			break
+		}
+		add(&left[at])
+	}
+	return list
+}
+
+// own returns the options of the transport itself that both sides know.
+func own(run *config.Config, known *set.Cell) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(run.Options)) {
+		if _, knows := known.Config["options."+name]; knows {
+			list = append(list, "--set "+word(name+"="+run.Options[name]))
+		}
+	}
+	return list
+}
+
+var plain = regexp.MustCompile(`^[-\w./:=,%+]+$`)
+
+// word returns a text as one word of a shell.
+func word(text string) string {
+	if plain.MatchString(text) {
+		return text
+	}
+	return engine.Quote(text)
 }

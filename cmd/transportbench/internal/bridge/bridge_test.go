@@ -3,12 +3,16 @@ package bridge
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -30,9 +34,18 @@ func TestCommand(t *testing.T) {
 	of := func(revision, sum string) *set.Set {
 		s := set.New()
 		for _, inFlight := range []string{"1", "32"} {
-			s.Cells = append(s.Cells, set.Cell{Status: set.Measured, Config: map[string]string{
-				"transport": "shm", "profile": "echo", "in_flight": inFlight},
-				Tool: &result.Tool{Revision: revision}, Plugin: set.Plugin{SHA256: sum}})
+			run, _, err := config.Resolve(config.Layer{Values: map[string]string{
+				"profile": "echo", "in-flight": inFlight, "value-size": "4KiB"}})
+			require.NoError(t, err)
+			run.Options = map[string]string{"ring": "onesided", "device": ""}
+			if revision == "" {
+				run.Options["new"] = "1"
+			}
+			cell := set.Cell{Status: set.Measured, Run: &run,
+				Tool: &result.Tool{Revision: revision}, Plugin: set.Plugin{SHA256: sum}}
+			cell.Config, err = set.Flatten(run)
+			require.NoError(t, err)
+			s.Cells = append(s.Cells, cell)
 		}
 		return s
 	}
@@ -50,7 +63,8 @@ func TestCommand(t *testing.T) {
 	}
 	require.Equal(t, compare.Bridge, command("gone"))
 
-	const ab = "ab --transport shm --profile echo --in-flight 32 --a plugin-dir="
+	const ab = "ab --transport shm --profile echo --in-flight 32 --value-size 4KiB " +
+		"--set device= --set ring=onesided --a plugin-dir="
 	require.NoError(t, os.Mkdir("scripts", 0o755))
 	require.NoError(t, os.WriteFile(builder, nil, 0o600))
 	require.Equal(t, ab+"$(scripts/old-plugins.sh 0123456789ab) --b plugin-dir="+used,
@@ -61,4 +75,77 @@ func TestCommand(t *testing.T) {
 	kept := filepath.Join(home, "prefix/lib/transportbench/kept/other")
 	require.Equal(t, ab+kept+" --b plugin-dir="+used, command(plugin(kept, "kept")))
 	require.Equal(t, ab+used+" --b plugin-dir="+used, command(now))
+}
+
+// The flags of a configuration give it, whatever the options of its set had in common.
+func TestFlags(t *testing.T) {
+	cases := []map[string]string{
+		{"value-size": "4KiB"}, {"value-size": "uniform:64-4KiB", "mix": "read:0.9,insert:0.1"},
+		{"value-size": "histogram:64=9,4KiB=1"}, {"bytes-per-token": "0"},
+		{"pattern": "lookup:2,read:1"}, {"topology": "mesh-proxied", "remote-share": "0.5"},
+		{"traffic": "incast"}, {"traffic": "incast", "ranks": "4"}, {"pin": "false"},
+		{"class": "rpc:64B,in-flight=1,slo=50us;bulk:1MiB,rate=500,clients=2"},
+		{"rate": "max", "arrival": "constant"}, {"track": "matched"}, {"idle": "park"},
+		{"track": "matched", "verify-every": "8"}, {"service": "echo"}, {"service": "sink"},
+		{"duration": "20ms"}, {"duration": "20ms", "warmup": "1s"}, {"model": "llama-3.1-8b"},
+		{"read-delay": "lognormal:50us,200us"}, {"network": "loss=1%"}, {"burn": "60ns"},
+	}
+	for _, profile := range config.Profiles() {
+		for _, values := range cases {
+			values = maps.Clone(values)
+			values["profile"] = profile.Name
+			want, _, err := config.Resolve(config.Layer{Values: values})
+			if err != nil {
+				continue // a profile does not go with all options
+			}
+			require.Equal(t, want, parse(t, flags(&want)), "%v", values)
+		}
+	}
+	custom := config.Default()
+	custom.Profile, custom.Clients = "ours", 3
+	require.Equal(t, []string{"--transport shm", "--clients 3"}, flags(&custom))
+
+	// A trace is not in a result, and the options that it sets are not given beside it.
+	trace := func(*config.Config) (*config.Replay, error) {
+		return &config.Replay{Digest: "0123456789abcdef0123", Format: "own", Keys: 100,
+			WorkingSet: 6400, Length: 1e9, ValueSize: config.FixedSize(64),
+			ReplayPart: config.ReplayPart{Operations: 1000, Forth: 1, Back: 1}}, nil
+	}
+	for _, values := range []map[string]string{{}, {"in-flight": "1"}, {"speed": "2"},
+		{"closed": "true", "duration": "50ms"}} {
+		values["replay"] = "file.csv"
+		layer := config.Layer{Values: values, Trace: trace}
+		want, _, err := config.Resolve(layer)
+		require.NoError(t, err)
+		list := flags(&want)
+		require.Contains(t, list, "--replay TRACE")
+		again := config.Layer{Values: texts(t, list), Trace: trace}
+		got, _, err := config.Resolve(again)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+// texts returns the values of flags as a shell splits them.
+func texts(t *testing.T, list []string) map[string]string {
+	values := map[string]string{}
+	for _, flag := range list {
+		name, value, _ := strings.Cut(strings.TrimPrefix(flag, "--"), " ")
+		if name, value, found := strings.Cut(name, "="); found {
+			values[name] = value
+			continue
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+value).Output()
+		require.NoError(t, err)
+		if name != "transport" {
+			values[name] = string(out)
+		}
+	}
+	return values
+}
+
+func parse(t *testing.T, list []string) config.Config {
+	c, _, err := config.Resolve(config.Layer{Values: texts(t, list)})
+	require.NoError(t, err, list)
+	return c
 }
