@@ -20,10 +20,12 @@ import (
 // recorded has what reproduce wrote, a directory for each document that was recorded.
 const recorded = "../results/reproduced"
 
-// claims returns the tables of all documents in Markdown.
+// claims returns the summary of all documents in Markdown.
 func claims(t *testing.T) string {
-	var out strings.Builder
-	fmt.Fprintln(&out, "<!-- claims -->")
+	var table, wrong strings.Builder
+	fmt.Fprint(&table, "<!-- claims -->\n"+
+		"| document | tables | rows | with a published figure | measured here | not yet recorded "+
+		"| need other hardware | with a remark below |\n|---|---|---|---|---|---|---|---|\n")
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)
 		require.NoError(t, err)
@@ -34,20 +36,19 @@ func claims(t *testing.T) string {
 		}
 		c, err := d.Compare(all)
 		require.NoError(t, err)
-		fmt.Fprintf(&out, "\n## %s\n\n`transportbench reproduce %s` measures it: %s.\n", name, name,
-			c.Source)
-		for i := range c.Tables {
-			claimsOf(&out, d, i, &c.Tables[i])
-		}
-		for _, text := range c.Wrong {
-			fmt.Fprintf(&out, "\nPublished: %s\n", text)
+		n := count(c)
+		fmt.Fprintf(&table, "| [%s](#%[1]s) | %d | %d | %d | %d | %d | %d | %d |\n", name,
+			len(c.Tables), n.rows, n.published, n.measured, n.unrecorded, n.elsewhere,
+			n.remarked)
+		fmt.Fprintf(&wrong, "\n## %s\n\n%s.\n\n", name, c.Source)
+		for _, text := range remarks(c) {
+			fmt.Fprintf(&wrong, "- %s\n", text)
 		}
 		for _, text := range c.Absent {
-			fmt.Fprintf(&out, "\nNot here: %s\n", text)
+			fmt.Fprintf(&wrong, "- Not measured here: %s\n", text)
 		}
 	}
-	fmt.Fprint(&out, "<!-- end of claims -->")
-	return out.String()
+	return table.String() + wrong.String() + "<!-- end of claims -->"
 }
 
 func exists(path string) bool {
@@ -55,88 +56,55 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// claimsOf writes a table of a document.
-func claimsOf(out *strings.Builder, d *reproduce.Document, index int, t *reproduce.ComparedTable) {
-	fmt.Fprintf(out, "\n### %s: %s\n\n"+
-		"| system | mechanism | published | command | ours | verdict |\n"+
-		"|---|---|---|---|---|---|\n", d.Name, t.Title)
-	for i := range t.Lines {
-		l, r := &t.Lines[i], &d.Tables[index].Rows[i]
-		mechanism, command := r.Over+" over "+r.Under, ""
-		if !l.Ratio {
-			mechanism, command = "-", "-"
-			if len(r.Ours) > 0 {
-				mechanism, command = "`"+r.Ours[0]+"`", commandOf(d, r)
+// counts has the rows of a document's tables. Those neither measured, unrecorded nor elsewhere are
+// ratios of other rows, or have no counterpart here.
+type counts struct{ rows, published, measured, unrecorded, elsewhere, remarked int }
+
+func count(c *reproduce.Comparison) (n counts) {
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		for j := range t.Lines {
+			l := &t.Lines[j]
+			n.rows++
+			if l.Theirs.Any() {
+				n.published++
 			}
-		}
-		measured := figuresOf(t, &l.Ours)
-		if l.Provider != "" {
-			measured = l.Provider + ": " + measured
-		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s |\n", l.Name, mechanism,
-			figuresOf(t, &l.Theirs), command, measured, verdictOf(t, l))
-	}
-	for i := range t.Wrong {
-		fmt.Fprintf(out, "\n%d: %s\n", i+1, t.Wrong[i].Message)
-	}
-	for _, text := range t.Notes {
-		fmt.Fprintf(out, "\n%s\n", text)
-	}
-}
-
-// verdictOf returns what is missing or wrong in a row.
-func verdictOf(t *reproduce.ComparedTable, l *reproduce.Line) string {
-	var parts []string
-	switch {
-	case l.Missing == "not measured":
-		parts = append(parts, "not recorded yet")
-	case l.Missing != "":
-		parts = append(parts, "not here: "+l.Missing)
-	}
-	if l.Verdict != "" {
-		parts = append(parts, l.Verdict)
-	}
-	parts = append(parts, l.Doubts...)
-	for i := range t.Wrong {
-		if slices.Contains(t.Wrong[i].Cells, l.Name) {
-			parts = append(parts, fmt.Sprintf("see %d below", i+1))
-		}
-	}
-	if len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, "; ")
-}
-
-// commandOf returns the command that measures a row alone.
-func commandOf(d *reproduce.Document, r *reproduce.Row) string {
-	micro := regexp.MustCompile(`micro=([a-z-]+)`).FindStringSubmatch(r.Ours[0])
-	for _, m := range d.Micro {
-		for _, name := range m.Names {
-			if micro != nil && name == micro[1] {
-				return fmt.Sprintf("`micro %s %s`", m.Transport, name)
+			switch {
+			case strings.HasPrefix(l.Missing, "needs "):
+				n.elsewhere++
+			case l.Missing == "not measured":
+				n.unrecorded++
+			case l.Ours.Any() && !l.Ratio:
+				n.measured++
+			}
+			if slices.ContainsFunc(t.Wrong, func(w set.GroupedWarning) bool {
+				return slices.Contains(w.Cells, l.Name)
+			}) {
+				n.remarked++
 			}
 		}
 	}
-	return fmt.Sprintf("`reproduce %s`", d.Name)
+	return n
 }
 
-func figuresOf(t *reproduce.ComparedTable, s *reproduce.Side) string {
-	var list []string
-	for i, f := range s.Figures {
-		if f != nil {
-			list = append(list, t.Columns[i]+" "+f.String())
+// remarks returns what is wrong with a document or differs here, each text once with the rows that
+// it is about.
+func remarks(c *reproduce.Comparison) (texts []string) {
+	seen := map[string]bool{}
+	for i := range c.Tables {
+		for _, w := range c.Tables[i].Wrong {
+			if !seen[w.Message] {
+				seen[w.Message] = true
+				texts = append(texts, strings.Join(w.Cells, ", ")+": "+w.Message)
+			}
 		}
 	}
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ", ")
+	return append(texts, c.Wrong...)
 }
 
 // TestClaims compares the page with the published figures and what was recorded. With -update it
 // rewrites the page. Each published row has a row of a table, so that a reader of the document
-// finds it.
+// finds it in what reproduce prints.
 func TestClaims(t *testing.T) {
 	const document = "claims.md"
 	text, err := os.ReadFile(document)

@@ -25,6 +25,7 @@ import (
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/reproduce"
+	"transportbench/core/lab/store/set"
 	study "transportbench/core/lab/study/reproduce"
 	"transportbench/results"
 )
@@ -68,7 +69,8 @@ the parameters of the document.
 The directory of results gets the runs, the microbenchmarks and the published figures; report
 draws them with the document's tables. After Ctrl-C, --resume measures what is missing. The flags
 are those of sweep and win over the document's parameters. --duration and --repeats are also those
-of the readings of microbenchmarks.
+of the readings of microbenchmarks. --dry-run prints the plan and the document's tables with its
+figures, what each row needs, and what is wrong with it.
 
 ` + app.ExitHelp,
 		Example: `  transportbench reproduce shm
@@ -185,10 +187,14 @@ func (r *reproduction) prepareReadings() (err error) {
 	return err
 }
 
-// showPlan prints what would be measured.
+// showPlan prints what would be measured, and the document's tables as they are published. JSON has
+// the tables only.
 func (r *reproduction) showPlan(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
+	}
+	if r.settings.JSON {
+		return r.tables(set.New())
 	}
 	if r.document.Sweep {
 		terminal.Print(r.Stdout, listing.Plan(r.runs.Plan, r.engine.Beside))
@@ -198,7 +204,8 @@ func (r *reproduction) showPlan(ctx context.Context) error {
 		fmt.Fprintf(r.Stdout, "micro %s %s --duration %s\n", m.Transport,
 			strings.Join(m.Names, " "), r.microReadings().Of(m))
 	}
-	return nil
+	fmt.Fprintln(r.Stdout)
+	return r.tables(set.New())
 }
 
 // claim begins the directory of results with the published figures, unless it is to be resumed.
@@ -260,7 +267,17 @@ func (r *reproduction) show() error {
 	if err != nil {
 		return err
 	}
-	c, err := r.document.Compare(all)
+	if err := r.tables(all); err != nil || r.settings.JSON {
+		return err
+	}
+	fmt.Fprintf(r.Stdout, "\nresults in %s; %s report %[1]s draws them\n", r.settings.Out,
+		r.Program)
+	return nil
+}
+
+// tables prints the document's tables with our figures from a set.
+func (r *reproduction) tables(ours *set.Set) error {
+	c, err := r.document.Compare(ours)
 	if err != nil {
 		return err
 	}
@@ -270,7 +287,5 @@ func (r *reproduction) show() error {
 	}
 	terminal.Print(r.Stdout, findings.Reproduction(c))
 	terminal.Print(r.Stdout, tables.Warnings(c.Ours))
-	fmt.Fprintf(r.Stdout, "\nresults in %s; %s report %[1]s draws them\n", r.settings.Out,
-		r.Program)
 	return nil
 }

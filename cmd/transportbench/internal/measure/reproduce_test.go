@@ -61,6 +61,11 @@ func TestReproduce(t *testing.T) {
 	require.Contains(t, c.Stderr, `--duration: "1s,2s" is not a duration`)
 	require.Zero(t, reproduces(c, "shm", "--duration", "30ms", "--dry-run"), c.Stderr)
 	require.Contains(t, c.Stdout, "micro shm lookup --duration 30ms\n")
+	d, err := reproduce.Load(results.Files, "shm")
+	require.NoError(t, err)
+	for _, table := range d.Tables {
+		require.Contains(t, c.Stdout, table.Title)
+	}
 }
 
 // TestReproducedRows checks that the sweeps of every document have a cell for each row.
