@@ -54,9 +54,11 @@ func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []str
 	// A stopped agent cannot end its ranks when the coordinator gives it up.
 	if below, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		if tcp, ok := below.NetConn().(*net.TCPConn); ok {
-			if err := host.EndWith(tcp); err != nil {
+			release, err := host.EndWith(tcp)
+			if err != nil {
 				return err
 			}
+			defer release()
 		}
 	}
 	watched := watch(conn)

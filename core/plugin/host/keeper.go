@@ -88,16 +88,24 @@ var theKeeper struct {
 }
 
 // EndWith makes all plugins of this process, which has started none yet, end when the other end of
-// conn does, even if this process is stopped then.
-func EndWith(conn *net.TCPConn) error {
+// conn does, even if this process is stopped then. After release, this process holds conn no more;
+// a keeper that runs still does.
+func EndWith(conn *net.TCPConn) (release func(), err error) {
 	file, err := conn.File()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	theKeeper.Lock()
 	defer theKeeper.Unlock()
 	theKeeper.ends = file
-	return nil
+	return func() {
+		theKeeper.Lock()
+		defer theKeeper.Unlock()
+		if theKeeper.ends == file {
+			theKeeper.ends = nil
+		}
+		_ = file.Close()
+	}, nil
 }
 
 // runningKeeper returns the keeper of this process. It starts one if there is none.

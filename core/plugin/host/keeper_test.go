@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -267,6 +269,28 @@ func TestKeeperLeavesChildrenOfTheHost(t *testing.T) {
 	require.True(t, alive(own.Process.Pid))
 	require.NoError(t, own.Process.Kill())
 	require.Error(t, own.Wait(), "it could still be waited for")
+}
+
+// TestEndWith: after its release, this process has no descriptor of the connection.
+func TestEndWith(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	other, err := listener.Accept()
+	require.NoError(t, err)
+	defer other.Close()
+	release, err := EndWith(conn.(*net.TCPConn))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.NoError(t, other.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err = other.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it is still held")
+	release()
+	require.NoError(t, other.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = other.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 }
 
 func TestAbandoned(t *testing.T) {

@@ -386,7 +386,7 @@ func (c *Cluster) Paths(ctx context.Context, network string) (replies [][]path.R
 				}
 				measuring.Go(func() {
 					got, err := c.remotes[from].Path(ctx,
-						path.Request{Peer: ports[to].Port, Bulk: bulk})
+						path.Request{Peer: ports[to].Port, Token: ports[to].Token, Bulk: bulk})
 					r := &replies[from][to]
 					r.RoundTrip, r.Rate = max(r.RoundTrip, got.RoundTrip), max(r.Rate, got.Rate)
 					errs[from][to] = err

@@ -333,7 +333,7 @@ func (g *gathering) serveTask(ctx context.Context, st *starter) error {
 		return err
 	}
 	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience,
-		st.job.Rank); err != nil {
+		st.job.Rank, ""); err != nil {
 		return err
 	}
 	return app.ErrServed

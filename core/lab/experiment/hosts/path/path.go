@@ -1,7 +1,10 @@
 package path
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,9 +26,11 @@ const (
 	dialTimeout = 3 * time.Second
 	// limit bounds a measurement, which takes 0.2 s on a network that works.
 	limit = 5 * time.Second
+	// mostConnections bounds those of a port. A host measures to another one at a time.
+	mostConnections = 64
 )
 
-// The first byte of a connection says what follows.
+// The first byte of a connection says what follows its token.
 const (
 	echoes  = 'e'
 	discard = 'd'
@@ -34,12 +41,15 @@ const (
 type Request struct {
 	Listen netip.Addr     `json:"listen,omitzero"`
 	Peer   netip.AddrPort `json:"peer,omitzero"`
+	Token  string         `json:"token,omitempty"` // of the peer's reply
 	Bulk   bool           `json:"bulk,omitempty"`
 }
 
-// Reply answers a [Request]: with the port, or what was measured.
+// Reply answers a [Request]: with the port, and the token without which it serves nobody, or what
+// was measured.
 type Reply struct {
 	Port      netip.AddrPort `json:"port,omitzero"`
+	Token     string         `json:"token,omitempty"`
 	RoundTrip time.Duration  `json:"round_trip_ns,omitempty"` // the median of a thousand
 	Rate      float64        `json:"bytes_per_second,omitempty"`
 }
@@ -57,10 +67,10 @@ func (h *Host) Take(ctx context.Context, r Request) (Reply, error) {
 	case r.Listen.IsValid():
 		return h.listen(r.Listen)
 	case r.Bulk:
-		rate, err := bandwidth(ctx, r.Peer)
+		rate, err := bandwidth(ctx, &r)
 		return Reply{Rate: rate}, err
 	}
-	median, err := roundTrip(ctx, r.Peer)
+	median, err := roundTrip(ctx, &r)
 	return Reply{RoundTrip: median}, err
 }
 
@@ -76,16 +86,25 @@ func (h *Host) listen(at netip.Addr) (Reply, error) {
 		return Reply{}, err
 	}
 	h.listener = listener
+	token, room := rand.Text(), make(chan struct{}, mostConnections)
 	h.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			h.serving.Go(func() { serve(conn) })
+			select {
+			case room <- struct{}{}:
+				h.serving.Go(func() {
+					serve(conn, token)
+					<-room
+				})
+			default:
+				_ = conn.Close()
+			}
 		}
 	})
-	return Reply{Port: listener.Addr().(*net.TCPAddr).AddrPort()}, nil
+	return Reply{Port: listener.Addr().(*net.TCPAddr).AddrPort(), Token: token}, nil
 }
 
 // Close closes the port and waits for measurements that use it.
@@ -98,28 +117,29 @@ func (h *Host) Close() {
 	}
 }
 
-// serve is the other end of a measurement.
-func serve(conn net.Conn) {
+// serve is the other end of a measurement, for those who know the token.
+func serve(conn net.Conn, token string) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(limit))
-	var kind [1]byte
-	if _, err := io.ReadFull(conn, kind[:]); err != nil {
+	header := make([]byte, 1+len(token))
+	if _, err := io.ReadFull(conn, header); err != nil ||
+		subtle.ConstantTimeCompare(header[1:], []byte(token)) == 0 {
 		return
 	}
-	if kind[0] == echoes {
+	if header[0] == echoes {
 		_, _ = io.CopyBuffer(struct{ io.Writer }{conn}, struct{ io.Reader }{conn},
 			make([]byte, messageSize))
 		return
 	}
 	if _, err := io.Copy(io.Discard, conn); err == nil {
-		_, _ = conn.Write(kind[:])
+		_, _ = conn.Write(header[:1])
 	}
 }
 
 // dial opens a connection for a measurement of one kind.
-func dial(ctx context.Context, peer netip.AddrPort, kind byte) (*net.TCPConn, error) {
+func dial(ctx context.Context, r *Request, kind byte) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", peer.String())
+	conn, err := dialer.DialContext(ctx, "tcp", r.Peer.String())
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +148,15 @@ func dial(ctx context.Context, peer netip.AddrPort, kind byte) (*net.TCPConn, er
 		deadline = sooner
 	}
 	_ = conn.SetDeadline(deadline)
-	if _, err := conn.Write([]byte{kind}); err != nil {
+	if _, err := conn.Write(append([]byte{kind}, r.Token...)); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn.(*net.TCPConn), nil
 }
 
-func roundTrip(ctx context.Context, peer netip.AddrPort) (time.Duration, error) {
-	conn, err := dial(ctx, peer, echoes)
+func roundTrip(ctx context.Context, r *Request) (time.Duration, error) {
+	conn, err := dial(ctx, r, echoes)
 	if err != nil {
 		return 0, err
 	}
@@ -156,8 +176,8 @@ func roundTrip(ctx context.Context, peer netip.AddrPort) (time.Duration, error) 
 	return times[messages/2], nil
 }
 
-func bandwidth(ctx context.Context, peer netip.AddrPort) (float64, error) {
-	conn, err := dial(ctx, peer, discard)
+func bandwidth(ctx context.Context, r *Request) (float64, error) {
+	conn, err := dial(ctx, r, discard)
 	if err != nil {
 		return 0, err
 	}
@@ -176,8 +196,30 @@ func bandwidth(ctx context.Context, peer netip.AddrPort) (float64, error) {
 		_, err = io.ReadFull(conn, block[:1])
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errors.New("full packets do not arrive: a link between has a smaller MTU than the " +
-			"interfaces of the hosts")
+		err = stalled(conn, sent, uint64(1+len(r.Token)))
 	}
 	return float64(sent) / time.Since(began).Seconds(), err
+}
+
+// stalled explains why what was sent after a header did not all arrive in time.
+func stalled(conn *net.TCPConn, sent int, header uint64) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var info *unix.TCPInfo
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if err := cmp.Or(err, failed); err != nil {
+		return err
+	}
+	// The SYN counts as a byte.
+	if arrived := int64(info.Bytes_acked) - int64(header) - 1; arrived > 0 {
+		return fmt.Errorf("only %d of %d bytes arrived in time, and %d packets were sent again: "+
+			"the path loses packets, or the host does not read", arrived, sent, info.Total_retrans)
+	}
+	return errors.New("small packets arrive and full ones do not: a link between has a smaller " +
+		"MTU than the interfaces of the hosts")
 }
