@@ -162,7 +162,8 @@ const ProbeBounce transport.ProbeKind = "bounce"
 
 // ProbeTransport and ProbeTransportRate are the kinds of probes in which the threads call each
 // other over the transport without the harness: one call at a time, or several in flight. The
-// runtime makes the calls itself. The called side answers until its context ends.
+// runtime makes the calls itself. The called side answers until the state is
+// [StateStopped].
 const (
 	ProbeTransport     transport.ProbeKind = "transport"
 	ProbeTransportRate transport.ProbeKind = "transport-rate"

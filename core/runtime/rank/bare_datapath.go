@@ -40,9 +40,9 @@ type bare struct {
 
 // probeBare measures the transport itself: round trips of one call, or with
 // [record.ProbeTransportRate] the time of an operation with several in flight. The side that does
-// not initiate answers until ctx ends, because only the other side knows that the last reply has
-// arrived. Calls that a failed probe left without an answer get it in the next one.
-func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
+// not initiate answers until state is stopped, because only the other side knows that the last
+// reply has arrived. Calls that a failed probe left without an answer get it in the next.
+func (t *thread) probeBare(ctx context.Context, state *loop.State, peer transport.PeerID,
 	probe record.Probe) (transport.Floor, error) {
 	var stopped atomic.Bool
 	defer context.AfterFunc(ctx, func() { stopped.Store(true) })()
@@ -60,7 +60,7 @@ func (t *thread) probeBare(ctx context.Context, peer transport.PeerID,
 	b.ops = make([]transport.Op, 0, calls)
 	b.events = make([]transport.Event, min(max(calls, loop.MinBatch), loop.MaxBatch))
 	if !probe.Initiate {
-		return transport.Floor{}, b.follow()
+		return transport.Floor{}, b.follow(state)
 	}
 	b.pending = t.unanswered
 	reading, err := b.lead(probe.Duration, calls)
@@ -146,9 +146,9 @@ func (b *bare) trips(n, inFlight int) error {
 	return nil
 }
 
-// follow answers until the context ends, and returns the reason.
-func (b *bare) follow() error {
-	for {
+// follow answers until state is stopped.
+func (b *bare) follow(state *loop.State) error {
+	for state.Now() != record.StateStopped {
 		events, err := b.poll()
 		if err != nil {
 			return err
@@ -165,6 +165,7 @@ func (b *bare) follow() error {
 			return err
 		}
 	}
+	return nil
 }
 
 // post posts all ops that the worker takes now.

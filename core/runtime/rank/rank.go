@@ -289,6 +289,9 @@ func (r *Rank) Probe(ctx context.Context, probe record.Probe) (transport.Floor, 
 		return transport.Floor{}, fmt.Errorf("probe: %w", err)
 	}
 	t := r.threads[at]
+	if record.CallsAlone(probe.Kind) && !probe.Initiate {
+		r.state.Reset()
+	}
 	return get(ctx, t, func() (transport.Floor, error) { return r.probe(ctx, t, peer, probe) })
 }
 
@@ -315,7 +318,7 @@ func (r *Rank) probe(ctx context.Context, t *thread, peer transport.PeerID,
 		}
 	}
 	if record.CallsAlone(probe.Kind) {
-		reading, err := t.probeBare(ctx, peer, probe)
+		reading, err := t.probeBare(ctx, &r.state, peer, probe)
 		return reading, loop.ExplainLoss(t.worker, err)
 	}
 	if prober, ok := t.worker.(transport.Prober); ok {

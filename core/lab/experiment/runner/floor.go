@@ -390,24 +390,16 @@ func (b *bench) tryProbe(ctx context.Context, pair callingPair,
 	probe transport.Probe) (transport.Floor, error) {
 	const op = "probing the floor"
 	server, caller := pair.server.Rank, pair.caller.Rank
-	answered, end := context.WithCancel(context.Background())
-	defer end()
 	floors, err := callAll(ctx, b.ranks, []int{server, caller}, op, probe.Duration+probePatience,
 		func(ctx context.Context, r int) (transport.Floor, error) {
 			p := record.Probe{Near: pair.server, Far: pair.caller, Probe: probe}
-			if r == caller {
-				p.Near, p.Far, p.Initiate = pair.caller, pair.server, true
-				floor, err := b.ranks.process(r).Probe(ctx, p)
-				if err == nil && record.CallsAlone(probe.Kind) {
-					end()
-				}
-				return floor, err
+			if r == server {
+				return b.ranks.process(r).Probe(ctx, p)
 			}
-			ctx, cancel := context.WithCancel(ctx)
-			defer context.AfterFunc(answered, cancel)()
+			p.Near, p.Far, p.Initiate = pair.caller, pair.server, true
 			floor, err := b.ranks.process(r).Probe(ctx, p)
-			if answered.Err() != nil {
-				err = nil
+			if err == nil && record.CallsAlone(probe.Kind) {
+				err = b.ranks.process(server).Advance(ctx, record.StateStopped)
 			}
 			return floor, err
 		})
