@@ -62,7 +62,8 @@ func historyCommand(a *app.App) *cobra.Command {
 or machines, and follows each metric of each cell through them in the order of their
 time. It finds where the level of a series changed (PELT; docs/history.md has how
 often it finds a change where there is none), and names the sets and the commits
-between which it did.
+between which it did. What at least four other transports moved by under the same load
+is taken from a series before, as diff does, and followed as a series of its own.
 
 The newest value is compared with the level since the last change. So the baseline
 moves on by itself; bless records who accepted a change for the worse, and why.

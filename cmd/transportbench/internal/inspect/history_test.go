@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	require.Zero(t, c.Execute("history", dir), c.Stderr)
 	require.Contains(t, c.Stdout, "6 of 6 series changed")
 	require.Regexp(t,
-		`night0011 +000000000.\.\.000000000. +in_flight=2 +shm +throughput +1\.00 M op/s +895 K op/s +-10\.9% +WORSE`, c.Stdout)
+		`night0011 +000000000.\.\.000000000. +in_flight=2 +shm +throughput +1\.00 M op/s +895 K op/s +-10\.9% +raw +WORSE`, c.Stdout)
 	require.Contains(t, c.Stdout, "▇█▇█")
 
 	require.Equal(t, app.ExitRegression, c.Execute("history", dir, "--gate"))

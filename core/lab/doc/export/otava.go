@@ -19,11 +19,15 @@ type OtavaTest struct {
 	series []history.Series
 }
 
-// OtavaTests groups series by cell and machine.
+// OtavaTests groups series by cell and machine, without what transports share: Otava has the values
+// as measured.
 func OtavaTests(list []history.Series) []OtavaTest {
 	var tests []OtavaTest
 	known := map[[2]string]int{}
 	for _, s := range list {
+		if s.Transport == history.Shared {
+			continue
+		}
 		id := [2]string{s.Cell, s.Machine}
 		at, seen := known[id]
 		if !seen {

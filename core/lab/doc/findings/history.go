@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/compare/control"
 	"transportbench/core/lab/judge/history"
 	"transportbench/core/lab/judge/history/changepoint"
 	"transportbench/core/lab/store/format"
@@ -45,9 +46,48 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 			"%d series are in fewer than %d sets, too few to find a change; diff compares two sets",
 			short, changepoint.Least)
 	}
+	out.Line("%s", movementNote(list))
 	changes(out, h, list)
 	pathChanges(out, h, list)
 	return out
+}
+
+// movementNote says which series are without the movement of the machine.
+func movementNote(list []history.Series) string {
+	raw, controlled := 0, 0
+	for _, s := range list {
+		switch {
+		case s.Controlled:
+			controlled++
+		case s.Transport != history.Shared:
+			raw++
+		}
+	}
+	why := fmt.Sprintf("fewer than %d other transports under the same load", control.Fewest)
+	switch {
+	case controlled == 0:
+		return "all values are raw, with the movement of the machine: " + why
+	case raw == 0:
+		return "values are without the movement of the machine, as in the newest set"
+	}
+	return fmt.Sprintf("values are without the movement of the machine, as in the newest set; "+
+		"%d series are raw: %s", raw, why)
+}
+
+// machineBetween returns how far the machine moved where a change came, "raw" if that is in the
+// change, and nothing if it is the change.
+func machineBetween(s *history.Series, c history.Change) string {
+	if s.Transport == history.Shared {
+		return ""
+	}
+	if !s.Controlled {
+		return "raw"
+	}
+	at := func(set int) float64 {
+		i := slices.IndexFunc(s.Points, func(p history.Point) bool { return p.Set == set })
+		return 1 + *s.Points[i].Machine
+	}
+	return change(at(c.Set)/at(c.Before) - 1)
 }
 
 func accepted(s history.Set) string {
@@ -90,10 +130,11 @@ func historyTable(out *doc.Doc, list []history.Series) {
 	t := doc.NewTable(headers...)
 	for _, s := range list {
 		value := func(v float64) string { return format.Number(v, s.Unit) }
-		newest, baseline := s.Points[len(s.Points)-1].Value, s.Baseline()
+		points := s.Judged()
+		newest, baseline := points[len(points)-1].Value, s.Baseline()
 		row := []any{
-			s.Load, s.Transport, s.Metric, len(s.Points), value(s.Points[0].Value),
-			sparkline(s.Points),
+			s.Load, s.Transport, s.Metric, len(s.Points), value(points[0].Value),
+			sparkline(points),
 			value(newest), len(s.Changes), value(baseline), change(newest/baseline - 1),
 		}
 		if machines {
@@ -129,12 +170,12 @@ func changes(out *doc.Doc, h *history.History, list []history.Series) {
 	slices.SortStableFunc(lines, func(a, b line) int { return b.change.Set - a.change.Set })
 	out.Gap()
 	t := doc.NewTable("set", "commits", "load", "transport", "metric", ">before", ">after",
-		">change", "verdict")
+		">change", ">machine", "verdict")
 	for _, l := range lines {
 		c := l.change
 		t.Row(h.Sets[c.Set].Label, Commits(h, c), l.series.Load, l.series.Transport,
 			l.series.Metric, doc.Number(c.Old, l.series.Unit), doc.Number(c.New, l.series.Unit),
-			change(c.Share), HistoryVerdict(l.series, c))
+			change(c.Share), machineBetween(l.series, c), HistoryVerdict(l.series, c))
 	}
 	out.Add(t)
 }

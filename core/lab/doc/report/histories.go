@@ -101,22 +101,23 @@ func (b *builder) numbersByID() map[place]int {
 // historyRowOf draws a series. Its values are between 0 and 100 from the least to the most, but a
 // series that moves by less than a tenth does not fill the height.
 func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
-	least, most := s.Points[0].Value, s.Points[0].Value
-	for _, p := range s.Points {
+	points := s.Judged()
+	least, most := points[0].Value, points[0].Value
+	for _, p := range points {
 		least, most = min(least, p.Value), max(most, p.Value)
 	}
 	middle := (least + most) / 2
 	reach := max((most-least)/2, math.Abs(middle)/20)
 	x := func(at int) float64 { return 100 * float64(at) / float64(max(1, len(h.Sets)-1)) }
 	var line strings.Builder
-	for _, p := range s.Points {
+	for _, p := range points {
 		y := 50.0
 		if reach > 0 {
 			y = 50 - 45*(p.Value-middle)/reach
 		}
 		fmt.Fprintf(&line, "%.2f,%.2f ", x(p.Set), y)
 	}
-	newest := s.Points[len(s.Points)-1]
+	newest := points[len(points)-1]
 	r := historyRow{
 		Cell: cell, Label: strings.TrimSpace(s.Transport + " " + s.Load),
 		Points: strings.TrimSpace(line.String()),
@@ -125,8 +126,8 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 	if s.Machine != "" {
 		r.Label += ", " + s.Machine
 	}
-	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(s.Points), "set"),
-		format.Number(s.Points[0].Value, s.Unit), r.Newest)
+	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(points), "set"),
+		format.Number(points[0].Value, s.Unit), r.Newest)
 	for _, c := range s.Changes {
 		r.Marks = append(r.Marks, levelMark(h, s, c, x(c.Set)))
 	}

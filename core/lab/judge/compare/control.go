@@ -49,7 +49,7 @@ type controls struct {
 // newControls finds the pairs that are each other's control. Loads are told apart without what
 // transports set themselves: levels do not matter, only how they move.
 func newControls(old, new *set.Set, pairs []pair, states States, none string) *controls {
-	drop := append(dropped(new, "transport"), dropped(new, trackOption)...)
+	drop := TransportOptions(new)
 	c := &controls{states: states, peers: map[string]map[string][]pair{}, none: none,
 		loads: func(p pair) string { return p.new.Key(drop...) }}
 	for i := range min(len(old.Reference), len(new.Reference), 1) {
@@ -68,6 +68,12 @@ func newControls(old, new *set.Set, pairs []pair, states States, none string) *c
 		c.peers[load][p.new.Transport()] = append(c.peers[load][p.new.Transport()], p)
 	}
 	return c
+}
+
+// TransportOptions returns the options of a set that do not belong to a load: the transport, its
+// own options, the track, and what the track sets.
+func TransportOptions(s *set.Set) []string {
+	return append(dropped(s, "transport"), dropped(s, trackOption)...)
 }
 
 // controlled is a pair's metric without the movement of the machine.

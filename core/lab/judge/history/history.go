@@ -203,7 +203,7 @@ func (h *History) label() {
 type Series struct {
 	// Cell is the short name of the cell's configuration ([set.ID]), Load its label among all
 	// cells, and Transport and Machine complete it. Machine is empty if all sets are of one
-	// machine.
+	// machine. Cell is empty if Transport is [Shared].
 	Cell      string        `json:"cell"`
 	Load      string        `json:"load"`
 	Transport string        `json:"transport"`
@@ -212,11 +212,16 @@ type Series struct {
 	Unit      string        `json:"unit"`
 	Better    result.Better `json:"better"`
 	// State is the state of the machine whose windows count; empty if all do.
-	State   string   `json:"state,omitempty"`
-	Points  []Point  `json:"points"`
-	Changes []Change `json:"changes,omitempty"`
+	State  string  `json:"state,omitempty"`
+	Points []Point `json:"points"`
+	// Controlled is set if the movement of the machine is taken from the series before its changes
+	// are found. Points without [Point.Machine] then belong to no level.
+	Controlled bool     `json:"controlled,omitempty"`
+	Changes    []Change `json:"changes,omitempty"`
 	// Paths are the changes of what carried the bytes of the cell.
 	Paths []PathChange `json:"path_changes,omitempty"`
+
+	load string // the label of the load without what the transport sets
 }
 
 // Point is the median of a metric in one set.
@@ -224,6 +229,9 @@ type Point struct {
 	Set   int     `json:"set"` // an index into History.Sets
 	Value float64 `json:"value"`
 	N     int     `json:"n"` // windows
+	// Machine is how far the machine had moved from what it was in the newest set, as a share, by
+	// the other transports under the same load. It is absent if they are fewer than four.
+	Machine *float64 `json:"machine,omitempty"`
 }
 
 // Change is a change of the level of a series.
@@ -231,7 +239,8 @@ type Change struct {
 	// Set is the first one after the change, and Before the last one before it.
 	Set    int `json:"set"`
 	Before int `json:"before"`
-	// Old and New are the medians of the levels, and Share is how much the new one is more.
+	// Old and New are the medians of the levels, of a controlled series as on the machine of the
+	// newest set, and Share is how much the new one is more.
 	Old   float64 `json:"old"`
 	New   float64 `json:"new"`
 	Share float64 `json:"share"`
@@ -260,7 +269,8 @@ type Options struct {
 type identity struct{ key, machine string }
 
 // Series returns the series of the metrics that have a point in two sets or more, in the order of
-// the cells in the newest sets. Where the sets show several states of the machine, a series has the
+// the cells in the newest sets, and below them those of what the transports under a load share.
+// Where the sets show several states of the machine, a series has the
 // windows in the state in which all of its cells have most.
 func (h *History) Series(o Options) []Series {
 	cells := map[identity]map[int]*set.Cell{} // by set
@@ -287,12 +297,16 @@ func (h *History) Series(o Options) []Series {
 		newest = append(newest, *sets[slices.Max(slices.Collect(maps.Keys(sets)))])
 	}
 	labels := set.LabelsOf(newest)
+	drop := h.transportOptions()
+	loads := labels.Without(drop...)
 	var list []Series
+	var groups []group // of each of the list
 	for i, id := range order {
 		for _, metric := range o.Metrics {
 			d := result.Define(metric)
 			s := Series{
 				Cell: set.ID(id.key), Load: labels.Load(newest[i].Config),
+				load:      loads.Load(newest[i].Config),
 				Transport: newest[i].Transport(),
 				Metric:    metric, Unit: d.Unit, Better: d.Better,
 			}
@@ -300,11 +314,16 @@ func (h *History) Series(o Options) []Series {
 				s.Machine = id.machine
 			}
 			if h.fill(&s, cells[id], metric); len(s.Points) >= 2 {
-				h.findChanges(&s, o.Floor)
 				s.Paths = pathChanges(cells[id])
 				list = append(list, s)
+				groups = append(groups,
+					group{set.Key(newest[i].Config, drop...), id.machine, metric})
 			}
 		}
+	}
+	list = h.control(list, groups)
+	for i := range list {
+		h.findChanges(&list[i], o.Floor)
 	}
 	return list
 }
@@ -353,34 +372,35 @@ func pathChanges(cells map[int]*set.Cell) (list []PathChange) {
 // findChanges finds the changes of a series by at least floor. Levels are compared as ratios, so
 // the search is among logarithms, if all values are positive.
 func (h *History) findChanges(s *Series, floor float64) {
-	values := make([]float64, len(s.Points))
-	for i, p := range s.Points {
+	points := s.Judged()
+	values := make([]float64, len(points))
+	for i, p := range points {
 		values[i] = p.Value
 		if p.Value > 0 {
 			values[i] = math.Log(p.Value)
 		}
 	}
-	if slices.ContainsFunc(s.Points, func(p Point) bool { return p.Value <= 0 }) {
+	if slices.ContainsFunc(points, func(p Point) bool { return p.Value <= 0 }) {
 		return // a share of 0 has no meaning
 	}
 	// A level that differs too little from the one before belongs to it.
 	found, starts := append(changepoint.Find(values), len(values)), []int{0}
 	for i, at := range found[:len(found)-1] {
-		old, now := level(s.Points[starts[len(starts)-1]:at]), level(s.Points[at:found[i+1]])
+		old, now := level(points[starts[len(starts)-1]:at]), level(points[at:found[i+1]])
 		if math.Abs(now/old-1) >= floor {
 			starts = append(starts, at)
 		}
 	}
 	starts = append(starts, len(values))
 	for i := 1; i < len(starts)-1; i++ {
-		old, now := level(s.Points[starts[i-1]:starts[i]]), level(s.Points[starts[i]:starts[i+1]])
+		old, now := level(points[starts[i-1]:starts[i]]), level(points[starts[i]:starts[i+1]])
 		share := now/old - 1
 		c := Change{
-			Set: s.Points[starts[i]].Set, Before: s.Points[starts[i]-1].Set, Old: old, New: now,
+			Set: points[starts[i]].Set, Before: points[starts[i]-1].Set, Old: old, New: now,
 			Share: share,
 			Worse: s.Better == result.Higher && share < 0 || s.Better == result.Lower && share > 0,
 		}
-		c.Blessed = h.blessing(s, s.Points[starts[i]:starts[i+1]])
+		c.Blessed = h.blessing(s, points[starts[i]:starts[i+1]])
 		s.Changes = append(s.Changes, c)
 	}
 }
@@ -395,7 +415,7 @@ func level(points []Point) float64 {
 
 // Baseline returns the level since the last change.
 func (s *Series) Baseline() float64 {
-	points := s.Points
+	points := s.Judged()
 	if n := len(s.Changes); n > 0 {
 		first := s.Changes[n-1].Set
 		points = points[slices.IndexFunc(points, func(p Point) bool { return p.Set == first }):]

@@ -39,7 +39,7 @@ func TestDocumentFollowsTheSchema(t *testing.T) {
 			Blessed: []Blessing{blessing}}}}
 	series := []Series{{
 		Cell: "0123", Load: "kv", Transport: "shm", Metric: "throughput", Unit: "op/s",
-		Better: "higher", Points: []Point{{0, 2e6, 10}, {1, 1e6, 10}},
+		Better: "higher", Points: []Point{{0, 2e6, 10, nil}, {1, 1e6, 10, new(0.1)}},
 		Changes: []Change{{Set: 1, Old: 2e6, New: 1e6, Share: -0.5, Worse: true,
 			Blessed: &blessing}},
 	}}

@@ -70,6 +70,70 @@ func Movement(others [][]Series, at time.Time, state string, reach time.Duration
 	return record.Median(deviations), true
 }
 
+// Row has the logarithms of the values of a cell in each of several sets, NaN where it has none.
+type Row struct {
+	Transport string
+	Values    []float64
+}
+
+// Movements returns how far the machine is from its level in each set, by all transports but
+// without, if that is not empty: the median of their deviations, each the mean of its rows. It is
+// NaN if fewer than least transports are in the set. The levels of the rows and the movements
+// follow from each other, as in Tukey's median polish, so a transport that is not in all sets moves
+// nothing when it comes.
+func Movements(rows []Row, without string, least int) []float64 {
+	rows = slices.DeleteFunc(slices.Clone(rows),
+		func(r Row) bool { return r.Transport == without && without != "" })
+	if len(rows) == 0 {
+		return nil
+	}
+	moved := make([]float64, len(rows[0].Values))
+	levels := make([]float64, len(rows))
+	const most, precision = 20, 1e-6
+	for changed, i := true, 0; changed && i < most; i++ {
+		changed = false
+		for i, r := range rows {
+			levels[i] = medianOf(len(moved), func(set int) float64 {
+				return r.Values[set] - moved[set]
+			})
+		}
+		for set := range moved {
+			sums, counts := map[string]float64{}, map[string]float64{}
+			for i, r := range rows {
+				if d := r.Values[set] - levels[i]; !math.IsNaN(d) {
+					sums[r.Transport], counts[r.Transport] = sums[r.Transport]+d,
+						counts[r.Transport]+1
+				}
+			}
+			deviations := make([]float64, 0, len(sums))
+			for transport, sum := range sums {
+				deviations = append(deviations, sum/counts[transport])
+			}
+			now := math.NaN()
+			if len(deviations) >= max(least, 1) {
+				now = record.Median(deviations)
+			}
+			changed = changed || math.Abs(now-moved[set]) > precision
+			moved[set] = now
+		}
+	}
+	return moved
+}
+
+// medianOf returns the median of n values without those that are NaN; NaN if all are.
+func medianOf(n int, value func(int) float64) float64 {
+	var values []float64
+	for i := range n {
+		if v := value(i); !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	return record.Median(values)
+}
+
 // Residual is what is left of a transport's change without the movement of the machine.
 type Residual struct {
 	Transport string

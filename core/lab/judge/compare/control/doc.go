@@ -1,5 +1,5 @@
-// Package control takes the movement of a machine from the changes of transports between two sets:
-// arithmetic only, on logarithms.
+// Package control takes the movement of a machine from the changes of transports between two sets,
+// or through many: arithmetic only, on logarithms.
 //
 // The design is difference in differences with a control group. The transports that a change did
 // not touch show how the machine moved, and what is left of the others' change is their own. The
