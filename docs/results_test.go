@@ -2,7 +2,10 @@ package docs_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,55 +14,91 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-func resultsPage(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("results.md")
-	require.NoError(t, err)
-	return string(text)
-}
+const resultsPage = "results.md"
 
-// TestDocumentedMetrics compares the table of metrics with their definitions, in order.
-func TestDocumentedMetrics(t *testing.T) {
-	var documented []string
-	_, table, found := strings.Cut(resultsPage(t),
-		"| metric | unit | better | meaning |\n|---|---|---|---|\n")
-	require.True(t, found, "results.md has no table of metrics")
-	for line := range strings.Lines(table) {
-		if !strings.HasPrefix(line, "|") {
-			break
+// statistic matches the end of a metric's name, and what its help says of it.
+var statistic = regexp.MustCompile(`_(p\d+|max)$|, (median|\d[\d.]*th percentile|largest sample)$`)
+
+// metricsTable returns the table of metrics in Markdown, in the order of their definitions. Metrics
+// that are statistics of one quantity share a row.
+func metricsTable() string {
+	var out strings.Builder
+	fmt.Fprint(&out, "<!-- metrics -->\n| metric | unit | better | meaning |\n|---|---|---|---|\n")
+	for defs := result.Definitions; len(defs) > 0; {
+		first := defs[0]
+		help := statistic.ReplaceAllString(first.Help, "")
+		n := slices.IndexFunc(defs, func(d result.Definition) bool {
+			return statistic.ReplaceAllString(d.Name, "") != statistic.ReplaceAllString(
+				first.Name, "") || !strings.HasPrefix(help, statistic.ReplaceAllString(d.Help, ""))
+		})
+		if n < 0 {
+			n = len(defs)
 		}
-		columns := strings.Split(strings.Trim(line, "| \n"), " | ")
-		require.Len(t, columns, 4, line)
-		name := strings.Trim(columns[0], "`")
-		d := result.Define(name)
-		require.Equal(t, []string{"`" + name + "`", d.Unit, string(d.Better), d.Help}, columns)
-		documented = append(documented, name)
+		if n == 1 {
+			help = first.Help
+		}
+		var names []string
+		for _, d := range defs[:n] {
+			names = append(names, "`"+d.Name+"`")
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", strings.Join(names, ", "), first.Unit,
+			first.Better, help)
+		defs = defs[n:]
 	}
-	var defined []string
-	for _, d := range result.Definitions {
-		defined = append(defined, d.Name)
-	}
-	require.Equal(t, defined, documented)
+	return out.String() + "<!-- end of metrics -->"
 }
 
-// TestDocumentedFields checks that the page explains every field of the schema.
-func TestDocumentedFields(t *testing.T) {
+// TestDocumentedMetrics compares the table of metrics with their definitions. With -update it
+// rewrites the table.
+func TestDocumentedMetrics(t *testing.T) {
+	text, err := os.ReadFile(resultsPage)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "`"+result.SchemaVersion+"`")
+	block := regexp.MustCompile(`(?s)<!-- metrics -->\n.*<!-- end of metrics -->`).FindString(
+		string(text))
+	require.NotEmpty(t, block)
+	for _, d := range result.Definitions {
+		require.Contains(t, metricsTable(), "`"+d.Name+"`")
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(resultsPage,
+			[]byte(strings.Replace(string(text), block, metricsTable(), 1)), 0o644))
+		return
+	}
+	require.Equal(t, metricsTable(), block, "go test ./docs -run %s -update", t.Name())
+}
+
+// evident are fields of the schema whose name and type say it all.
+var evident = strings.Fields(`after arch argv available_memory_bytes back_pressure before better
+	bounce_after_ns bounce_before_ns bounce_ns by_operation caller capabilities cause checks clients
+	clock_source counters daemon daemons delivered dropped_packets due elapsed_ns empty_loops
+	empty_polls environment error failed firmware flushes for_ns format gets go help identity
+	incomplete_reason involuntary_switches kernel keys kind lasted_ms latency libraries library_ns
+	limit limits lookups loops machine median medium_ns ms name node notes numa_nodes number operation
+	overflowed packages peak_rss_bytes peer pid placement plugin polls ports process provider puts
+	rank ranks rate_ns rdma read_share reads received_bytes received_packets requests
+	retransmitted_packets reuse_p99 revision samples schema_version sent_bytes sent_packets setup
+	sha256 started_at thread times tool transport unit value version volatile voluntary_switches
+	writes`)
+
+// TestDescribedFields checks that the schema, which is the reference, describes each of its fields.
+func TestDescribedFields(t *testing.T) {
+	type described struct {
+		Description string               `json:"description"`
+		Properties  map[string]described `json:"properties"`
+	}
 	var schema struct {
-		Defs map[string]struct {
-			Properties map[string]any `json:"properties"`
-		} `json:"$defs"`
+		Defs map[string]described `json:"$defs"`
 	}
 	text, err := os.ReadFile("../core/lab/store/result/schema.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &schema))
 	require.NotEmpty(t, schema.Defs)
-	page := resultsPage(t) + optionsTable() // in which an option of a run has hyphens
 	for name, def := range schema.Defs {
-		for field := range def.Properties {
-			require.True(t, strings.Contains(page, "`"+field+"`") || name == "Config" &&
-				strings.Contains(page, "`--"+strings.ReplaceAll(field, "_", "-")+"`"),
-				"results.md does not explain %s of %s", field, name)
+		require.NotEmpty(t, def.Description, "%s has no comment", name)
+		for field, property := range def.Properties {
+			require.True(t, property.Description != "" || slices.Contains(evident, field),
+				"no comment of %s describes its field %s", name, field)
 		}
 	}
-	require.Contains(t, page, "`"+result.SchemaVersion+"`")
 }

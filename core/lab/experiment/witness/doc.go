@@ -4,5 +4,5 @@
 // column.
 //
 // A witness measures messages and not calls, verifies nothing, and has no store behind it. Of a
-// round trip both measure the same; docs/results.md says for each tool what it does differently.
+// round trip both measure the same; docs/command.md says for each tool what it does differently.
 package witness

@@ -22,8 +22,8 @@ import (
 
 var schema = schematest.File{
 	Path: "schema.json", ID: "urn:transportbench:calibration:2",
-	Title:   "transportbench calibration, version " + SchemaVersion,
-	Package: "transportbench/core/lab/judge/calibration", Of: new(Document),
+	Title: "transportbench calibration, version " + SchemaVersion,
+	Of:    new(Document),
 	Map: func(typ reflect.Type) *invopop.Schema {
 		switch {
 		case typ == reflect.TypeFor[set.Set](): // it has its own schema

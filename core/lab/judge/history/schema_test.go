@@ -13,8 +13,8 @@ import (
 
 var schema = schematest.File{
 	Path: "schema.json", ID: "urn:transportbench:history:1",
-	Title:   "transportbench history, version " + DocumentVersion,
-	Package: "transportbench/core/lab/judge/history", Of: new(Document),
+	Title: "transportbench history, version " + DocumentVersion,
+	Of:    new(Document),
 }
 
 func TestSchemaFile(t *testing.T) { schema.Require(t) }

@@ -16,7 +16,7 @@ import (
 
 var schemaFile = schematest.File{
 	Path: "schema.json", ID: schemaID, Title: "transportbench result, version " + SchemaVersion,
-	Package: "transportbench/core/lab/store/result", Of: new(Result),
+	Of: new(Result),
 	Map: func(typ reflect.Type) *jsonschema.Schema {
 		// encoding/json writes these as strings whatever their kind.
 		if typ != reflect.TypeFor[time.Time]() &&

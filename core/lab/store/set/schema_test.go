@@ -19,10 +19,9 @@ import (
 // The schemas of sets and of published figures are files beside their types.
 var (
 	setSchema = schematest.File{Path: "schema.json", ID: "urn:transportbench:set:3",
-		Package: "transportbench/core/lab/store/set", Of: new(Set), Map: otherSchemas}
+		Of: new(Set), Map: otherSchemas}
 	publishedSchema = schematest.File{Path: "../published/schema.json",
-		ID:      "urn:transportbench:published:1",
-		Package: "transportbench/core/lab/store/published", Dir: "../published",
+		ID: "urn:transportbench:published:1",
 		Of: new(published.Document), Map: otherSchemas}
 )
 
