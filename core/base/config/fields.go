@@ -65,8 +65,7 @@ var fields = complete([]Field{
 			orList(OpNames()),
 		form("op:share,..."), replaces(optionReadRatio, optionPattern)),
 	option(optionPattern, "fixed cycle of operations, replaces read-ratio: "+
-		"lookup:7,read:6,write:3; one cycle is an iteration. The name of a pattern of traffic "+
-		"sets traffic instead",
+		"lookup:7,read:6,write:3; one cycle is an iteration",
 		form("op:count,..."), replaces(optionReadRatio, optionMix)),
 	option("distribution", "distribution of keys: "+orList(Distributions()),
 		allowed(Distributions()...)),
@@ -99,7 +98,7 @@ var fields = complete([]Field{
 			TopologyClientServer),
 		conflicts(optionTraffic, "which chooses the rank of each call")),
 	option(optionTraffic, "which rank each call goes to, instead of the keys: "+
-		orList(TrafficNames())+"; also --pattern",
+		orList(TrafficNames())+" (formerly --pattern)",
 		form("pattern"), examples(TrafficNames()...), aliases(IsTraffic, optionPattern),
 		sets(optionRanks, optionTopology)),
 	option(optionClass, "class of traffic, repeatable: some clients of each rank with a load of "+
