@@ -108,8 +108,11 @@ func (l *Lines) Probe(ctx context.Context, probe transport.Probe) (transport.Flo
 	} else {
 		reading = s.stream(probe.Duration, min(max(probe.InFlight, 1), slots))
 	}
-	s.post(lineLast|1, 1)
-	if s.take(lineLast|1, 1); stopped.Load() {
+	if !stopped.Load() { // or it would end the next probe of a follower that has given this one up
+		s.post(lineLast|1, 1)
+		s.take(lineLast|1, 1)
+	}
+	if stopped.Load() {
 		s.control.Store(0)
 		return transport.Floor{}, context.Cause(ctx)
 	}
@@ -555,7 +558,7 @@ func (s *lineSide) follow() (over bool) {
 			return false
 		}
 		if tag&lineLast != 0 {
-			s.control.Store(0)
+			s.control.CompareAndSwap(s.base, 0) // unless the next probe has begun
 			s.post(tag, 1)
 			return true
 		}

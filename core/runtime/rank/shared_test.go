@@ -214,7 +214,11 @@ func TestSharedIsNotTrusted(t *testing.T) {
 		all.Wait()
 		cancel()
 	}
-	// Threads whose probe has ended with its context go on for a moment.
+	// Threads whose probe has ended with its context go on for a moment, and would take messages
+	// of the next one.
+	for _, r := range ranks {
+		require.NoError(t, r.each(t.Context(), func(*thread) error { return nil }))
+	}
 	_, err := probePair(t, ranks, caller, server, transport.Probe{Kind: transport.ProbeMedium,
 		Duration: time.Millisecond})
 	require.NoError(t, err)
