@@ -7,15 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpSend is the batch of datagrams to send. They lie one after the other in the arena, so that a
-// run of them can be sent as one message.
+// udpSend is the batch of datagrams to send. They lie one after the other in the arena. A run of
+// them can be sent as one message.
 type udpSend struct {
 	arena     []byte
 	used      int
 	runs      []udpRun
 	first     int // first run that is not sent
 	count     int // runs
+	fence     int // first run that a datagram may join although it is not the last
 	datagrams int // in all runs, sent or not
+	pieces    []udpPiece
+	split     int // pieces, of all runs, sent or not
 	batch     int
 	segments  bool // a run of several datagrams goes in one message
 	unsent    bool // the last flush kept some
@@ -24,17 +27,25 @@ type udpSend struct {
 	parts  [2]unix.Iovec
 
 	headers  []messageHeader // by run
-	vectors  []unix.Iovec
-	controls [][24]byte // UDP_SEGMENT, in the format of cmsg(3)
+	vectors  []unix.Iovec    // by piece
+	controls [][24]byte      // UDP_SEGMENT, in the format of cmsg(3)
 }
 
-// udpRun is a run of consecutive datagrams to one remote.
+// udpRun is a run of datagrams to one remote. All have the same length, except that the last may be
+// shorter.
 type udpRun struct {
 	to          *udpRemote
-	start, size int // in the arena
+	size        int // of all datagrams
 	segment     int // bytes of each datagram but the last
 	datagrams   int
+	piece, last int  // first and last piece
 	refused     bool // its send returned the error of an earlier datagram
+}
+
+// udpPiece is what lies together of a run.
+type udpPiece struct {
+	start, size int // in the arena
+	next        int // piece of the run
 }
 
 const (
@@ -48,6 +59,9 @@ const (
 	// maxSegments is UDP_MAX_SEGMENTS of linux/udp.h in the oldest kernels that have it; later
 	// kernels allow more.
 	maxSegments = 64
+	// maxOpen is how many runs, from the last back, a datagram may join. A service has replies of
+	// few sizes, and to look for one among many remotes costs more than it finds.
+	maxOpen = 8
 )
 
 func (s *udpSend) init(batch, mtu int) (err error) {
@@ -59,12 +73,11 @@ func (s *udpSend) init(batch, mtu int) (err error) {
 	}
 	s.direct.header.Iov = &s.parts[0]
 	s.runs = make([]udpRun, batch)
+	s.pieces = make([]udpPiece, batch)
 	s.headers = make([]messageHeader, batch)
 	s.vectors = make([]unix.Iovec, batch)
 	s.controls = make([][24]byte, batch)
 	for i := range batch {
-		s.headers[i].header.Iov = &s.vectors[i]
-		s.headers[i].header.SetIovlen(1)
 		c := s.controls[i][:]
 		binary.NativeEndian.PutUint64(c, unix.SizeofCmsghdr+2)
 		binary.NativeEndian.PutUint32(c[8:], unix.IPPROTO_UDP)

@@ -40,12 +40,65 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	}
 	s.used += size
 	s.datagrams++
-	if s.segments && s.count > s.first && s.runs[s.count-1].append(r, size) {
-		return true
+	whole := len(body) > 0 && size < p.mtu
+	run := s.runFor(r, size, whole)
+	if run == nil {
+		s.runs[s.count] = udpRun{to: r, segment: size, piece: s.split, last: s.split}
+		run = &s.runs[s.count]
+		s.count++
+		s.pieces[s.split] = udpPiece{start: start}
+		s.split++
 	}
-	s.runs[s.count] = udpRun{to: r, start: start, size: size, segment: size, datagrams: 1}
-	s.count++
+	s.append(run, start, size)
+	if !whole {
+		s.fence = s.count
+	}
 	return true
+}
+
+// runFor returns a run that takes a datagram, or nil if none does. A datagram that is whole, a
+// message of its own, joins those of its size even if others were sent since.
+func (s *udpSend) runFor(to *udpRemote, size int, whole bool) *udpRun {
+	if !s.segments || s.count == s.first {
+		return nil
+	}
+	last := &s.runs[s.count-1]
+	if last.takes(to, size) && (last.segment == size || !whole || s.fence == s.count) {
+		return last
+	}
+	for i := s.count - 2; whole && i >= max(s.fence, s.first, s.count-maxOpen); i-- {
+		if run := &s.runs[i]; run.segment == size && run.takes(to, size) {
+			return run
+		}
+	}
+	return nil
+}
+
+// append adds a datagram to a run.
+func (s *udpSend) append(run *udpRun, start, size int) {
+	run.size += size
+	run.datagrams++
+	piece := &s.pieces[run.last]
+	if piece.start+piece.size != start {
+		piece.next, run.last = s.split, s.split
+		piece = &s.pieces[s.split]
+		*piece = udpPiece{start: start}
+		s.split++
+	}
+	piece.size += size
+}
+
+// joinLast has the last datagram end the run before it, if it is shorter and alone.
+func (s *udpSend) joinLast() {
+	if !s.segments || s.count-s.first < 2 {
+		return
+	}
+	run, last := &s.runs[s.count-2], &s.runs[s.count-1]
+	if last.datagrams == 1 && run.takes(last.to, last.size) {
+		s.append(run, s.pieces[last.piece].start, last.size)
+		s.count--
+		s.fence = min(s.fence, s.count)
+	}
 }
 
 // sendDirect sends a long datagram without a copy, after the batch.
@@ -96,16 +149,10 @@ func (m *messageHeader) setName(to, connected *udpRemote) {
 	}
 }
 
-// append adds a datagram to the run if it fits: all datagrams of a run have the same length, except
-// that the last may be shorter.
-func (r *udpRun) append(to *udpRemote, size int) bool {
-	if r.to != to || size > r.segment || size == 0 || r.size != r.segment*r.datagrams ||
-		r.datagrams == maxSegments || r.size+size > UDPMaxMTU {
-		return false
-	}
-	r.size += size
-	r.datagrams++
-	return true
+// takes reports whether a datagram fits into the run.
+func (r *udpRun) takes(to *udpRemote, size int) bool {
+	return r.to == to && size <= r.segment && size > 0 && r.size == r.segment*r.datagrams &&
+		r.datagrams < maxSegments && r.size+size <= UDPMaxMTU
 }
 
 // Flush implements [Port].
@@ -114,6 +161,7 @@ func (p *UDP) Flush() error {
 		return ErrClosed
 	}
 	s := &p.send
+	s.joinLast()
 	for s.first < s.count {
 		run := &s.runs[s.first]
 		var errno unix.Errno
@@ -139,13 +187,14 @@ func (p *UDP) Flush() error {
 			return nil
 		}
 	}
-	s.first, s.count, s.used, s.datagrams, s.unsent = 0, 0, 0, 0, false
+	s.first, s.count, s.fence, s.used, s.datagrams, s.split = 0, 0, 0, 0, 0, 0
+	s.unsent = false
 	return nil
 }
 
 // sendFirst sends the first datagram of a run.
 func (p *UDP) sendFirst(run *udpRun, size int) unix.Errno {
-	data := p.send.arena[run.start : run.start+size]
+	data := p.send.arena[p.send.pieces[run.piece].start:][:size]
 	var errno unix.Errno
 	if run.to == p.connected {
 		errno = sendTo(p.fd, data, nil, 0)
@@ -169,7 +218,7 @@ func (p *UDP) countSend(errno unix.Errno) {
 // before a run that needs a call for each datagram.
 func (p *UDP) prepare() []messageHeader {
 	s := &p.send
-	end := s.first
+	end, filled := s.first, 0
 	for ; end < s.count; end++ {
 		run := &s.runs[end]
 		if run.datagrams > 1 && !s.segments {
@@ -177,8 +226,10 @@ func (p *UDP) prepare() []messageHeader {
 		}
 		h := &s.headers[end].header
 		s.headers[end].setName(run.to, p.connected)
-		s.vectors[end].Base = &s.arena[run.start]
-		s.vectors[end].SetLen(run.size)
+		h.Iov = &s.vectors[filled]
+		n := s.fill(s.vectors[filled:], run)
+		h.SetIovlen(n)
+		filled += n
 		h.Control = nil
 		h.SetControllen(0)
 		if run.datagrams > 1 {
@@ -188,6 +239,17 @@ func (p *UDP) prepare() []messageHeader {
 		}
 	}
 	return s.headers[s.first:end]
+}
+
+// fill has vectors point at the pieces of a run, and returns their number.
+func (s *udpSend) fill(vectors []unix.Iovec, run *udpRun) (n int) {
+	for at := run.piece; ; at = s.pieces[at].next {
+		vectors[n].Base = &s.arena[s.pieces[at].start]
+		vectors[n].SetLen(s.pieces[at].size)
+		if n++; at == run.last {
+			return n
+		}
+	}
 }
 
 // countSent counts runs that were sent and moves past them.
@@ -239,9 +301,13 @@ func (p *UDP) sendSegments(run *udpRun) unix.Errno {
 		default:
 			p.counts.sendErrors++
 		}
-		run.start += size
 		run.size -= size
 		run.datagrams--
+		piece := &p.send.pieces[run.piece]
+		piece.start += size
+		if piece.size -= size; piece.size == 0 {
+			run.piece = piece.next
+		}
 	}
 	p.send.first++
 	return 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"transportbench/core/transport"
 )
@@ -355,6 +356,71 @@ func TestUDPWithoutSegmentation(t *testing.T) {
 		return len(want) == 0
 	})
 	require.Zero(t, counter(a, "send_errors"))
+}
+
+// Replies of two sizes in turns go in two messages, and the last one, shorter and alone, with the
+// one before it.
+func TestUDPRunsBySize(t *testing.T) {
+	a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
+	to := openTo(t, a, b)
+	for _, c := range []struct{ long, short, messages int }{{16, 16, 2}, {16, 1, 1}, {1, 1, 1}} {
+		before := counter(a, "segmented")
+		for i := range max(c.long, c.short) {
+			if i < c.long {
+				require.True(t, a.Send(to, make([]byte, 16), make([]byte, 200)))
+			}
+			if i < c.short {
+				require.True(t, a.Send(to, make([]byte, 16), make([]byte, 16)))
+			}
+		}
+		require.NoError(t, a.Flush())
+		require.EqualValues(t, c.messages, counter(a, "segmented")-before, "%+v", c)
+		arrived := 0
+		receiveUntil(t, b, "all datagrams", func([]byte, Source) bool {
+			arrived++
+			return arrived == c.long+c.short
+		})
+	}
+}
+
+// Datagrams without a body and those of the MTU, which may be parts of a message, are not overtaken
+// and overtake none, whatever sizes are sent between them, and whether the kernel segments or not.
+func TestUDPOrder(t *testing.T) {
+	for _, segments := range []bool{true, false} {
+		rapid.Check(t, func(r *rapid.T) {
+			a, b := openUDP(t, UDPOptions{MTU: 1000}), openUDP(t, UDPOptions{MTU: 1000})
+			to := openTo(t, a, b)
+			if !segments { // as in TestUDPWithoutSegmentation
+				require.NoError(t, unix.SetsockoptInt(a.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+			}
+			bodies := rapid.SliceOfN(rapid.SampledFrom([]int{0, 0, 20, 20, 60, 999}), 1, 40).Draw(r,
+				"bodies")
+			var since, sent []string // since the last datagram that keeps its place
+			for i, size := range bodies {
+				head, body := []byte{byte(i)}, bytes.Repeat([]byte{byte(i)}, size)
+				require.True(t, a.Send(to, head, body))
+				sent = append(sent, string(head)+string(body))
+			}
+			require.NoError(t, a.Flush())
+			var arrived []string
+			receiveUntil(t, b, "all datagrams", func(data []byte, _ Source) bool {
+				arrived = append(arrived, string(data))
+				return len(arrived) == len(sent)
+			})
+			for i, data := range sent {
+				if since = append(since, data); bodies[i]%999 == 0 || i == len(sent)-1 {
+					from := i + 1 - len(since)
+					require.ElementsMatch(r, since, arrived[from:i+1])
+					if bodies[i]%999 == 0 {
+						require.Equal(r, data, arrived[i])
+					}
+					since = nil
+				}
+			}
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		})
+	}
 }
 
 // TestUDPCoalesces: bursts pass through the kernel as one message in both directions.
