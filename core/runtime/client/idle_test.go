@@ -33,7 +33,7 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	rest := func(inFlight int, left time.Duration) []time.Duration {
 		w.asked = nil
 		caller.InFlight, caller.Schedule.Due = inFlight, 1+caller.Clock.Ticks(left)
-		for range 2 * loop.ParkAfter {
+		for end := time.Now().Add(2 * loop.ParkAfter); time.Now().Before(end); {
 			require.NoError(t, caller.loop.(*openLoop).Rest(1))
 		}
 		return w.asked

@@ -154,7 +154,7 @@ func TestTimeGivenAwayIsNoGap(t *testing.T) {
 		g := fakeGaps()
 		i := NewIdler(strategy, sleeper{}, g)
 		restarts := 0
-		for range 2 * ParkAfter {
+		for end := time.Now().Add(2 * ParkAfter); time.Now().Before(end); {
 			last := g.clock.Now() - 1
 			g.last = last
 			require.NoError(t, i.Pause())

@@ -14,7 +14,8 @@ import (
 type Idler struct {
 	yield  bool
 	waiter transport.Waiter // nil unless the strategy is park
-	after  int              // empty iterations before the loop parks
+	after  uint64           // ticks from the first empty iteration in a row until the loop parks
+	since  uint64           // ticks: the first empty iteration in a row
 	streak int              // iterations in a row: empty ones, or with yield busy ones
 	gaps   *GapWatch        // leaves out the time that the loop gives away
 	// turns is set while the loop is one of several of its thread, which yields the core for them.
@@ -23,9 +24,10 @@ type Idler struct {
 }
 
 const (
-	// ParkAfter is the number of empty iterations before a thread parks. A wake-up costs as
-	// much as thousands of iterations, so short gaps are spun through.
-	ParkAfter = 200
+	// ParkAfter is how long a thread finds nothing before it parks. A wake-up costs about as much,
+	// so shorter gaps are spun through. It is a time, because an iteration over a socket takes as
+	// long as a hundred over memory.
+	ParkAfter = 5 * time.Microsecond
 	// ParkLimit bounds a wait, so that a thread sees a state that changed between its last look
 	// and the wait.
 	ParkLimit = time.Millisecond
@@ -41,9 +43,10 @@ const (
 
 // NewIdler returns the idle strategy of a loop that polls w.
 func NewIdler(strategy string, w transport.Worker, gaps *GapWatch) Idler {
-	i := Idler{yield: strategy == config.IdleYield, after: ParkAfter, gaps: gaps}
+	i := Idler{yield: strategy == config.IdleYield, gaps: gaps}
 	if strategy == config.IdlePark {
 		i.waiter, _ = w.(transport.Waiter)
+		i.after = gaps.clock.Ticks(ParkAfter)
 	}
 	return i
 }
@@ -51,7 +54,7 @@ func NewIdler(strategy string, w transport.Worker, gaps *GapWatch) Idler {
 // Share is called for a loop that is a goroutine. It parks at once: to park a goroutine is cheap,
 // and those of the transport may wait for its processor.
 func (i *Idler) Share() {
-	i.after = 1
+	i.after = 0
 	i.gaps.shared = true
 }
 
@@ -113,7 +116,11 @@ func (i *Idler) PauseUntil(left time.Duration) error {
 		}
 		return nil
 	}
-	if i.streak++; i.streak < i.after {
+	now := i.gaps.clock.Now()
+	if i.streak++; i.streak == 1 {
+		i.since = now
+	}
+	if now-i.since < i.after {
 		return nil
 	}
 	i.streak = 0
