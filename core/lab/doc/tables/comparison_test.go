@@ -185,14 +185,6 @@ func requireFits(t *testing.T, columns int, of func(*set.Set) *doc.Doc) {
 	}
 }
 
-// The orders of two versions are those in the common state, too.
-func TestYardsticksWithinState(t *testing.T) {
-	s := setOf(t, misleading...)
-	text := string(renderYardsticks("results/v1/m", s, "results/v2/m", s))
-	require.Contains(t, text, "time 2, near   quick 333 ns, slow 500 ns, slowest 625 ns")
-	require.Contains(t, text, "quick 8.00, slow 9.00, slowest 10.0")
-}
-
 // An interval over repeats of one launch says so.
 func TestIntervalWithinLaunch(t *testing.T) {
 	for _, within := range []bool{true, false} {

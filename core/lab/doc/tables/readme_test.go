@@ -16,20 +16,16 @@ import (
 )
 
 // published matches a block of a document that shows committed results. Its
-// first marker names their directory, or two that are compared.
+// first marker names their directory.
 var published = regexp.MustCompile(
-	`(?s)<!-- results: (results/\S+)(?: and (results/\S+))? -->\n.*?<!-- end of results -->`)
+	`(?s)<!-- results: (results/\S+) -->\n.*?<!-- end of results -->`)
 
 // TestPublishedResults compares the documents with the committed results that
 // they show. With -update it rewrites them.
 func TestPublishedResults(t *testing.T) {
 	compareBlocks(t, published, func(root string, block [][]byte) []byte {
-		dir, other := string(block[1]), string(block[2])
-		if other == "" {
-			return render(dir, readPublished(t, root, dir))
-		}
-		return renderYardsticks(dir, readPublished(t, root, dir), other,
-			readPublished(t, root, other))
+		dir := string(block[1])
+		return render(dir, readPublished(t, root, dir))
 	})
 }
 
