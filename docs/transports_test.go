@@ -39,13 +39,11 @@ var listed = regexp.MustCompile(`(?s)<!-- transports -->\n.*?<!-- end of transpo
 // -update it rewrites the list.
 func TestListOfTransports(t *testing.T) {
 	var table bytes.Buffer
-	fmt.Fprint(&table, "<!-- transports -->\n| made for | transport | carries messages as | also "+
-		"runs on | choose it |\n|---|---|---|---|---|\n")
+	fmt.Fprint(&table, "<!-- transports -->\n| made for | transport | choose it |\n|---|---|---|\n")
 	for _, group := range transport.Groups() {
 		for _, d := range drivers {
 			if info := d.Info(); info.Group() == group {
-				fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", group, link(info.Name),
-					info.Summary, also(info.Groups), info.Choose)
+				fmt.Fprintf(&table, "| %s | %s | %s |\n", group, link(info.Name), info.Choose)
 			}
 		}
 	}
@@ -88,14 +86,6 @@ func link(name string) string {
 		return fmt.Sprintf("`%s`", name)
 	}
 	return fmt.Sprintf("[`%s`](docs/%s)", name, page)
-}
-
-func also(groups []transport.Group) string {
-	var names []string
-	for _, group := range groups[1:] {
-		names = append(names, string(group))
-	}
-	return strings.Join(names, ", ")
 }
 
 // Every transport has the version of the project.

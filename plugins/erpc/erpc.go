@@ -30,8 +30,8 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: core.Version,
 		Summary: "eRPC's protocol over unreliable datagrams: kernel UDP, or UD queue pairs",
-		Choose: "for small calls to many peers: no connection takes memory of the NIC, and " +
-			"kernel UDP will do",
+		Choose: "for small calls to many peers: connections take no memory of the NIC, and " +
+			"kernel UDP suffices",
 		Groups: []transport.Group{transport.GroupRDMA, transport.GroupSockets,
 			transport.GroupMemory},
 		Providers:    []string{providerUDP, providerVerbs, providerSoft},

@@ -20,7 +20,7 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: core.Version,
 		Summary:      "length-prefixed messages over one plain stream socket per peer",
-		Choose:       "as the baseline, or if nothing but the kernel's sockets may be needed",
+		Choose:       "as the baseline, or if only the kernel's sockets are available",
 		Groups:       []transport.Group{transport.GroupSockets},
 		Providers:    networkNames(),
 		Capabilities: capabilities,

@@ -45,8 +45,7 @@ func (Driver) Info() transport.Info {
 	return transport.Info{
 		Name: string(name), Version: core.Version,
 		Summary: "UCX active messages over shared memory, TCP or RDMA",
-		Choose: "to run everywhere: the library UCX finds the path, over memory, TCP or " +
-			"any RDMA device",
+		Choose:  "to run everywhere: UCX finds the path over memory, TCP or any RDMA device",
 		Groups: []transport.Group{transport.GroupRDMA, transport.GroupSockets,
 			transport.GroupMemory},
 		Providers:    providers,

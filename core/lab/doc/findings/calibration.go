@@ -143,7 +143,7 @@ func (c calibrationText) resolution(d *calibration.Document) {
 	if len(r.Trials) == 0 {
 		return
 	}
-	c.title("Resolution", fmt.Sprintf("how often a delay is told from none with %d repeats a side",
+	c.title("Resolution", fmt.Sprintf("how often a delay is detected with %d repeats a side",
 		r.Repeats))
 	t := doc.NewTable(append([]string{">delay"}, trialColumns...)...)
 	for _, trial := range r.Trials {
@@ -240,7 +240,7 @@ func Trust(d *calibration.Document) *doc.Doc {
 	if len(rows) == 0 {
 		return out
 	}
-	header := []string{"told from none over"}
+	header := []string{"detected over"}
 	for i := range rows[0].Trials {
 		header = append(header, fmt.Sprintf(">change %d", i+1))
 	}

@@ -54,7 +54,7 @@ func falseVerdicts(d *calibration.Document) string {
 		format.Share(d.Alpha), d.Alpha, bars)
 }
 
-// power draws how often a change of each size is told from none; the dashed line is always.
+// power draws how often a change of each size is detected; the dashed line is always.
 func power(d *calibration.Document) string {
 	var bars []cellpage.Bar
 	for at, p := range d.Measured() {
@@ -72,7 +72,7 @@ func power(d *calibration.Document) string {
 			})
 		}
 	}
-	return cellpage.Bars("", "Power: trials in which a known change was told from none, with 95% "+
+	return cellpage.Bars("", "Power: trials in which a known change was detected, with 95% "+
 		"intervals; the dashed line is all of them", 1, bars)
 }
 

@@ -22,6 +22,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
@@ -236,7 +237,7 @@ func put(t testing.TB, path string, r *result.Result) {
 
 func committed(t testing.TB) *set.Set {
 	t.Helper()
-	s, err := set.Load("../../../../results/v0.8.0/amd-epyc-2core-vm")
+	s, err := set.Load("../../../../" + doctest.Standard)
 	require.NoError(t, err)
 	return s
 }

@@ -1,19 +1,18 @@
 package report
 
 import (
-	"flag"
 	"os"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "draw the picture in the README anew")
+	"transportbench/core/lab/doc/doctest"
+)
 
 // TestPicture makes the README's picture, the top of the report of the committed results.
 func TestPicture(t *testing.T) {
-	if !*update {
+	if !*doctest.Update {
 		t.Skip(
 			"it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
 	}

@@ -8,34 +8,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
+	"transportbench/core/transport"
 )
 
 // answered matches a block of a document that answers a question from committed results.
-var answered = regexp.MustCompile(
-	`(?s)<!-- answer: (\S+) from (results/\S+) -->\n.*?<!-- end of answer -->`)
+var answered = regexp.MustCompile(`(?s)<!-- answer: (\S+) -->\n.*?<!-- end of answer -->`)
+
+// answers has the set and the writer for each question.
+var answers = map[string]struct {
+	dir   string
+	write func(*answerSet, *bytes.Buffer)
+}{
+	"matrix": {doctest.Standard, (*answerSet).matrix},
+	"work":   {doctest.Standard, (*answerSet).work},
+	"rates":  {doctest.Latency, (*answerSet).rates},
+}
 
 // TestPublishedAnswers compares the answers of the documents with the committed results that they
 // are from. With -update it rewrites them.
 func TestPublishedAnswers(t *testing.T) {
 	sets := map[string]*answerSet{} // each is read once
 	compareBlocks(t, answered, func(root string, block [][]byte) []byte {
-		dir, question := string(block[2]), string(block[1])
+		question := string(block[1])
 		answer, known := answers[question]
 		require.True(t, known, question)
-		if sets[dir] == nil {
-			sets[dir] = newAnswerSet(t, dir, readPublished(t, root, dir))
+		if sets[answer.dir] == nil {
+			sets[answer.dir] = newAnswerSet(t, answer.dir, readPublished(t, root, answer.dir))
 		}
 		var text bytes.Buffer
-		answer(&text, sets[dir])
+		answer.write(sets[answer.dir], &text)
 		return text.Bytes()
 	})
 }
@@ -44,54 +56,102 @@ func TestPublishedAnswers(t *testing.T) {
 // have most windows.
 type answerSet struct {
 	*set.Set
-	dir    string
-	loads  loads
-	states compare.States
-	floors map[string]string // the name of each transport's medium floor
+	dir     string
+	first   *result.Result
+	states  compare.States
+	ranking *compare.Ranking
+	floors  map[string]string // the name of each transport's medium floor
 }
 
 func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
-	a := &answerSet{s, dir, loadsOf(s.Cells), compare.FindStates(s), map[string]string{}}
+	ranking, err := compare.Along(s, "transport", compare.Defaults())
+	require.NoError(t, err)
+	a := &answerSet{s, dir, nil, compare.FindStates(s), ranking, map[string]string{}}
 	for i := range s.Cells {
+		if s.Cells[i].Status != set.Measured {
+			continue
+		}
 		results, err := s.Results(&s.Cells[i])
 		require.NoError(t, err)
+		a.first = cmp.Or(a.first, results[0])
 		if floor := results[0].Repeats[0].Before.Medium; floor != nil {
-			// the rest is of the load
-			a.floors[s.Cells[i].Transport()], _, _ = strings.Cut(floor.Name, " of ")
+			a.floors[s.Cells[i].Transport()] = floor.Name
 		}
 	}
 	return a
 }
 
-// rows returns the cells of a load, the best by metric first.
-func (a *answerSet) rows(metric, profile, inFlight string, keep func(*set.Cell) bool) []*set.Cell {
+// source names what was measured, where and when.
+func (a *answerSet) source() string {
+	return fmt.Sprintf("%s; `%s`, version %s, revision %.8s, %s",
+		machineName(a.Machine(&a.Cells[0])), a.dir, a.first.Tool.Version, a.first.Tool.Revision,
+		a.first.StartedAt.Format(time.DateOnly))
+}
+
+// rows returns the cells with these options by transport.
+func (a *answerSet) rows(options ...string) map[string]*set.Cell {
 	var cells []*set.Cell
 	for i := range a.Cells {
 		c := &a.Cells[i]
-		if c.Config["profile"] == profile &&
-			(inFlight == "" || c.Config["in_flight"] == inFlight) &&
-			c.Track() != config.TrackMatched.String() && keep(c) {
+		matches := c.Status == set.Measured &&
+			c.Config["track"] != config.TrackMatched.String()
+		for _, option := range options {
+			name, value, _ := strings.Cut(option, "=")
+			matches = matches && c.Config[name] == value
+		}
+		if matches {
 			cells = append(cells, c)
 		}
 	}
-	rows := shownCells(cells, compare.ShownOf(a.Set))
-	slices.SortStableFunc(rows, func(x, y *set.Cell) int {
-		order := cmp.Compare(medianOf(x, metric), medianOf(y, metric))
-		if result.Define(metric).Better == result.Higher {
-			return -order
-		}
-		return order
-	})
+	rows := map[string]*set.Cell{}
+	for _, c := range shownCells(cells, compare.ShownOf(a.Set)) {
+		rows[c.Transport()] = c
+	}
 	return rows
 }
 
-func all(*set.Cell) bool { return true }
+// windows says how many windows the rows show, and in which state of the machine.
+func (a *answerSet) windows(all ...map[string]*set.Cell) string {
+	least, most := 0, 0
+	states := map[string]bool{}
+	for _, rows := range all {
+		for _, c := range rows {
+			if least == 0 || len(c.Windows) < least {
+				least = len(c.Windows)
+			}
+			most = max(most, len(c.Windows))
+			states[a.states.Of(c.Windows[0])] = true
+		}
+	}
+	text := fmt.Sprintf("%d to %d windows", least, most)
+	if len(states) == 1 {
+		for state := range states {
+			text += " with " + state + " cores"
+		}
+	}
+	return text
+}
 
-// kernelFloor matches the names of floors of the kernel's sockets.
-var kernelFloor = regexp.MustCompile(`(?i)tcp|udp|unix|vsock|socket|datagram`)
-
-func (a *answerSet) kernel(c *set.Cell) bool {
-	return kernelFloor.MatchString(a.floors[c.Transport()])
+// letters returns the letters of the transports under a load: those that share one do not differ
+// significantly in the metric.
+func (a *answerSet) letters(metric string, rows map[string]*set.Cell) map[string]string {
+	letters := map[string]string{}
+	for i := range a.ranking.Groups {
+		group := &a.ranking.Groups[i]
+		first := group.Cells()[0]
+		if row := rows[first.Transport()]; group.Metric != metric || row == nil ||
+			row.Config["profile"] != first.Config["profile"] ||
+			row.Config["in_flight"] != first.Config["in_flight"] {
+			continue
+		}
+		if first.Config["track"] == config.TrackMatched.String() {
+			continue
+		}
+		for k, c := range group.Cells() {
+			letters[c.Transport()] = group.List[k].Group
+		}
+	}
+	return letters
 }
 
 // markdown writes a table. Columns of numbers have headers that begin with ">".
@@ -111,151 +171,119 @@ func markdown(w *bytes.Buffer, headers []string, rows [][]string) {
 	}
 }
 
-// windows names the windows of rows that show the same state.
-func (a *answerSet) windows(rows []*set.Cell) string {
-	least, state := len(rows[0].Windows), "all states"
-	for _, c := range rows {
-		least = min(least, len(c.Windows))
-	}
-	if least > 0 && a.states.Count() > 1 {
-		state = "the state " + a.states.Of(rows[0].Windows[0])
-		for _, c := range rows {
-			if a.states.Of(c.Windows[0]) != a.states.Of(rows[0].Windows[0]) {
-				state = "all states"
-			}
-		}
-	}
-	return fmt.Sprintf("%d windows or more in %s of the machine", least, state)
-}
-
-func value(c *set.Cell, metric string) string { return sampled(c, metric, doc.Median).Text }
-
-func intervalOf(c *set.Cell, metric string) string {
-	m, known := c.Metric(metric)
-	if !known || m.Low == nil {
-		return "-"
-	}
-	return format.Interval(m)
-}
-
-// times returns a as a multiple of b.
-func times(a, b float64) string {
-	if a == 0 || b == 0 {
-		return "-"
-	}
-	return format.Digits(a/b) + "x"
-}
-
-// byMetric writes a table of one metric of a load, with how far each transport is from the best.
-func (a *answerSet) byMetric(w *bytes.Buffer, what, metric string, list []*set.Cell) {
-	if len(list) == 0 {
-		fmt.Fprintf(w, "%s has no such transport.\n", a.dir)
-		return
-	}
-	var rows [][]string
-	for _, c := range list {
-		rows = append(rows, []string{"`" + c.Transport() + "`", provider(c), value(c, metric),
-			intervalOf(c, metric),
-			times(medianOf(c, metric), medianOf(list[0], metric)),
-			cmp.Or(a.floors[c.Transport()], "-")})
-	}
-	fmt.Fprintf(w, "%s; %s:\n\n", what, a.windows(list))
-	markdown(w, []string{"transport", "provider", ">" + metricName(metric), ">95% interval",
-		">of the best", "floor"}, rows)
-}
-
-func metricName(metric string) string { return strings.ReplaceAll(metric, "latency_", "") }
-
-// answers has a writer for each question.
-var answers = map[string]func(*bytes.Buffer, *answerSet){
-	"hosts": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "One call in flight within one host", result.LatencyP50,
-			a.rows(result.LatencyP50, "echo", "1", all))
-	},
-	"sizes": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "Small messages (`echo`, 32 in flight)", result.Throughput,
-			a.rows(result.Throughput, "echo", "32", all))
-		fmt.Fprintln(w)
-		a.byMetric(w, "Large messages (`bulk`)", result.Goodput,
-			a.rows(result.Goodput, "bulk", "", all))
-	},
-	"in-flight": func(w *bytes.Buffer, a *answerSet) {
-		many := map[string]*set.Cell{}
-		for _, c := range a.rows(result.Throughput, "echo", "32", all) {
-			many[c.Transport()] = c
-		}
-		var rows [][]string
-		one := a.rows(result.LatencyP50, "echo", "1", all)
-		for _, c := range one {
-			m := many[c.Transport()]
-			if m == nil {
-				continue
-			}
-			rows = append(rows, []string{"`" + c.Transport() + "`", value(c, result.LatencyP50),
-				value(c, result.Throughput), value(m, result.Throughput),
-				times(medianOf(m, result.Throughput), medianOf(c, result.Throughput)),
-				value(m, result.LatencyP50)})
-		}
-		fmt.Fprintf(w, "Small messages (`echo`); %s:\n\n", a.windows(one))
-		markdown(w, []string{"transport", ">p50 with 1", ">throughput with 1",
-			">throughput with 32", ">gain", ">p50 with 32"}, rows)
-	},
-	"kernel": func(w *bytes.Buffer, a *answerSet) {
-		a.byMetric(w, "Over the kernel's sockets, one call in flight (`echo`)", result.LatencyP50,
-			a.rows(result.LatencyP50, "echo", "1", a.kernel))
-		fmt.Fprintln(w)
-		a.byMetric(w, "The same with 32 in flight", result.Throughput,
-			a.rows(result.Throughput, "echo", "32", a.kernel))
-	},
-	"usual": func(w *bytes.Buffer, a *answerSet) {
-		shown := false
-		for _, usual := range []string{"grpc", "sockets"} {
-			if shown {
-				fmt.Fprintln(w)
-			}
-			shown = a.against(w, usual) || shown
-		}
-		if !shown {
-			fmt.Fprintf(w, "%s has neither `grpc` nor `sockets`, so it cannot answer this.\n",
-				a.dir)
-		}
-	},
-}
-
-// against writes how every transport compares with a usual one, which has the value 1. It returns
-// false if the results do not have that one.
-func (a *answerSet) against(w *bytes.Buffer, usual string) bool {
-	type column struct{ header, metric, profile, inFlight string }
-	columns := []column{
-		{">p50, 1 call", result.LatencyP50, "echo", "1"},
-		{">throughput, 32 calls", result.Throughput, "echo", "32"},
-		{">`kv` throughput", result.Throughput, "kv", "32"},
-		{">`bulk` goodput", result.Goodput, "bulk", ""},
-	}
+// byMetric returns the transports of rows, those with the lowest value first.
+func byMetric(rows map[string]*set.Cell, metric string) []string {
 	var names []string
-	ratios := map[string][]string{}
-	headers := []string{"transport"}
-	for i, column := range columns {
-		rows := a.rows(column.metric, column.profile, column.inFlight, all)
-		at := slices.IndexFunc(rows, func(c *set.Cell) bool { return c.Transport() == usual })
-		if at < 0 {
-			return false
-		}
-		headers = append(headers, column.header)
-		for _, c := range rows {
-			name := c.Transport()
-			if ratios[name] == nil {
-				names = append(names, name)
-				ratios[name] = slices.Repeat([]string{"-"}, len(columns))
-			}
-			ratios[name][i] = times(medianOf(c, column.metric), medianOf(rows[at], column.metric))
-		}
+	for name := range rows {
+		names = append(names, name)
 	}
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(medianOf(rows[x], metric), medianOf(rows[y], metric)),
+			cmp.Compare(x, y))
+	})
+	return names
+}
+
+// value returns the median of a metric without the unit.
+func value(c *set.Cell, metric, unit string) string {
+	if c == nil {
+		return "-"
+	}
+	return strings.TrimSuffix(sampled(c, metric, doc.Median).Text, unit)
+}
+
+// raised returns text with the letters of a transport behind it.
+func raised(text, letters string) string {
+	if letters == "" {
+		return text
+	}
+	return text + " <sup>" + letters + "</sup>"
+}
+
+// medium returns what carries the messages of a transport, and its provider if that says more.
+func (a *answerSet) medium(c *set.Cell) string {
+	medium := "memory"
+	switch floor := a.floors[c.Transport()]; {
+	case strings.Contains(floor, "UDP"):
+		medium = "UDP"
+	case strings.Contains(floor, "TCP"):
+		medium = "TCP"
+	}
+	provider, _, _ := strings.Cut(provider(c), ",")
+	if strings.EqualFold(provider, medium) {
+		return medium
+	}
+	return fmt.Sprintf("%s (`%s`)", medium, provider)
+}
+
+// matrix writes what each transport reaches under the standard loads.
+func (a *answerSet) matrix(w *bytes.Buffer) {
+	one, many := a.rows("profile=echo", "in_flight=1"), a.rows("profile=echo", "in_flight=32")
+	kv, bulk := a.rows("profile=kv"), a.rows("profile=bulk")
+	p50 := a.letters(result.LatencyP50, one)
+	rates := a.letters(result.Throughput, many)
+	store, large := a.letters(result.Throughput, kv), a.letters(result.Throughput, bulk)
+	var rows [][]string
+	for _, name := range byMetric(one, result.LatencyP50) {
+		c := one[name]
+		rows = append(rows, []string{"`" + name + "`", a.medium(c),
+			raised(value(c, result.LatencyP50, ""), p50[name]), value(c, result.FloorRatio, ""),
+			raised(value(many[name], result.Throughput, " op/s"), rates[name]),
+			raised(value(kv[name], result.Throughput, " op/s"), store[name]),
+			raised(value(bulk[name], result.Goodput, " GB/s"), large[name])})
+	}
+	markdown(w, []string{"transport", "medium", ">p50, 1 call", ">x floor", ">op/s, 32 calls",
+		">`kv`, op/s", ">`bulk`, GB/s"}, rows)
+	first := byMetric(one, result.LatencyP50)[0]
+	fmt.Fprintf(w, "\n**One host, no NIC.** Medians of %s. Payloads: %s bytes in the first three "+
+		"columns; values of %s bytes, half reads and half writes, with 32 calls in flight in "+
+		"`kv`; writes of %s in `bulk`. %s.\n", a.windows(one, many, kv, bulk),
+		one[first].Config["value_size"], kv[first].Config["value_size"],
+		sizeOf(bulk[first].Config["value_size"]), a.source())
+}
+
+// sizeOf returns a size as options have it, such as 512KiB.
+func sizeOf(text string) string {
+	size, err := transport.ParseSize(text)
+	if err != nil {
+		return text
+	}
+	return transport.FormatSize(size)
+}
+
+// work writes what an operation costs the processors.
+func (a *answerSet) work(w *bytes.Buffer) {
+	kv, bulk := a.rows("profile=kv"), a.rows("profile=bulk")
+	var rows [][]string
+	for _, name := range byMetric(kv, result.BusyPerOp) {
+		c := kv[name]
+		rows = append(rows, []string{"`" + name + "`", value(c, result.BusyPerOp, ""),
+			value(c, result.ProcessCPUPerOp, ""), value(c, result.CopiesPerOp, " /op"),
+			value(c, result.SyscallsPerOp, " /op"), value(c, result.Threads, " threads"),
+			value(bulk[name], result.BusyPerOp, "")})
+	}
+	markdown(w, []string{"transport", ">`kv`: busy", ">all threads", ">copies", ">system calls",
+		">threads", ">`bulk`: busy"}, rows)
+	fmt.Fprintf(w, "\nPer operation, client and server together. %s.\n", a.source())
+}
+
+// rates writes the response times of open loops.
+func (a *answerSet) rates(w *bytes.Buffer) {
+	slow, fast := a.rows("rate=20000", "idle=auto"), a.rows("rate=200000", "idle=auto")
+	response := func(c *set.Cell, metric string) string {
+		if c == nil {
+			return "-"
+		}
+		return format.Time(c.Pooled[metric].Value)
+	}
+	names := byMetric(slow, result.ResponseP50)
 	var rows [][]string
 	for _, name := range names {
-		rows = append(rows, append([]string{"`" + name + "`"}, ratios[name]...))
+		rows = append(rows, []string{"`" + name + "`", response(slow[name], result.ResponseP50),
+			response(slow[name], result.ResponseP99), response(fast[name], result.ResponseP50),
+			response(fast[name], result.ResponseP99)})
 	}
-	fmt.Fprintf(w, "As multiples of `%s` (less is better for p50, more for the others):\n\n", usual)
-	markdown(w, headers, rows)
-	return true
+	markdown(w, []string{"transport", ">20k/s: p50", ">p99", ">200k/s: p50", ">p99"}, rows)
+	fmt.Fprintf(w, "\nResponse times under `kv`, from when each operation was due. %s.\n",
+		a.source())
 }

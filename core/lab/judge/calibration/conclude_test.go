@@ -670,11 +670,9 @@ func TestSummary(t *testing.T) {
 		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 " +
 			"comparisons (1.74 to 7.73%)",
 		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is " +
-			"told from " +
-			"none in 27 of 30 trials (73.5 to 97.9%), and called worse against the default least " +
-			"change of " +
-			"2% in 11",
-		"the smallest delay told from none with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
+			"detected in 27 of 30 trials (73.5 to 97.9%), and called worse against the default " +
+			"least change of 2% in 11",
+		"the smallest detectable delay with 10 repeats is 100 ns (in 10 of 10 trials, 69.2 " +
 			"to 100%)",
 	}, d.Summary())
 	d.Recovery = []Recovery{{Quantity: quantityDelay, Known: 1e6, Measured: Estimate{Value: 1.05e6},
@@ -684,9 +682,9 @@ func TestSummary(t *testing.T) {
 	require.Equal(t,
 		"the largest error of a recovered delay is 5% (of 1.00 ms), but too few windows bound it",
 		lines[0])
-	require.Equal(t, "no delay up to 100 ns is told from none in 90% of the trials with 10 "+
+	require.Equal(t, "no delay up to 100 ns is detected in 90% of the trials with 10 "+
 		"repeats (the last in 10 of 10 trials, 69.2 to 100%)", lines[3])
 	d.Resolution.Trials[0].Count = 1
-	require.Equal(t, "1 trial with 10 repeats cannot say which delay is told from none",
+	require.Equal(t, "1 trial with 10 repeats cannot show which delay is detectable",
 		d.Summary()[3])
 }

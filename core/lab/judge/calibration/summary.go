@@ -109,8 +109,8 @@ func (d *Document) powerSummary() string {
 		t := slices.MinFunc(p.Trials, func(a, b Trials) int {
 			return cmp.Compare(math.Abs(a.Known-0.05), math.Abs(b.Known-0.05))
 		})
-		parts = append(parts, fmt.Sprintf("over %s with %d repeats, a change of %s is told from "+
-			"none in %d of %s (%s), and called worse against the default least change of %s in %d",
+		parts = append(parts, fmt.Sprintf("over %s with %d repeats, a change of %s is detected "+
+			"in %d of %s (%s), and called worse against the default least change of %s in %d",
 			class, p.Repeats, format.Share(t.Known), t.Found, format.Count(t.Count, "trial"),
 			t.Share.Interval(), format.Share(compare.Defaults().Floor), t.Beyond))
 	}
@@ -118,8 +118,8 @@ func (d *Document) powerSummary() string {
 	case len(parts) > 0:
 		return "measured in turns, as ab does: " + strings.Join(parts, "; ")
 	case len(d.Power) > 0:
-		return "what share of small changes is found, this calibration measured of padded " +
-			"operations only, so it is not shown"
+		return "this calibration measured the detection of small changes with padded operations " +
+			"only, so it is not shown"
 	}
 	return ""
 }
@@ -133,14 +133,14 @@ func (d *Document) resolutionSummary() string {
 	switch {
 	case r.Delay > 0:
 		smallest, _ := smallestFound(r.Trials)
-		return fmt.Sprintf("the smallest delay told from none with %d repeats is %s (%s)",
+		return fmt.Sprintf("the smallest detectable delay with %d repeats is %s (%s)",
 			r.Repeats, format.Time(r.Delay), smallest.counted())
 	case last.Count < fewestTrials:
-		return fmt.Sprintf("%s with %d repeats cannot say which delay is told from none",
+		return fmt.Sprintf("%s with %d repeats cannot show which delay is detectable",
 			format.Count(last.Count, "trial"), r.Repeats)
 	}
 	return fmt.Sprintf(
-		"no delay up to %s is told from none in %s of the trials with %d repeats (the last %s)",
+		"no delay up to %s is detected in %s of the trials with %d repeats (the last %s)",
 		format.Time(last.Known), format.Share(r.FoundShare), r.Repeats, last.counted())
 }
 

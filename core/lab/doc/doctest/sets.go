@@ -1,0 +1,9 @@
+package doctest
+
+// The committed sets whose figures the README, the documents and the picture show.
+const (
+	// Standard is the set of `transportbench bench`.
+	Standard = "results/v0.8.0/amd-epyc-2core-vm"
+	// Latency is the set of `transportbench sweep latency`.
+	Latency = "results/v0.5.0/amd-epyc-2core-vm/latency"
+)
