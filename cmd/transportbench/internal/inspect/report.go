@@ -16,19 +16,25 @@ import (
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/set"
 	"transportbench/results"
 )
 
+// longestPaths bounds the output of doctor, in bytes.
+const longestPaths = 64 << 20
+
 // reportFlags are the flags that report and serve share.
 type reportFlags struct {
-	slo            string
+	slo, paths     string
 	across, ignore []string
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.slo, "slo", "", "objective for the verdict strip, such as p99<50us")
+	cmd.Flags().StringVar(&f.paths, "paths", "", "output of doctor --hosts --json, to draw the "+
+		"network between the hosts")
 }
 
 func (f *reportFlags) options() (report.Options, error) {
@@ -49,6 +55,15 @@ func (f *reportFlags) options() (report.Options, error) {
 		}
 		o.Objective = &objective
 	}
+	if f.paths != "" {
+		text, err := files.ReadArgument(f.paths, longestPaths)
+		if err == nil {
+			o.Paths, err = doctor.ParsePaths(text)
+		}
+		if err != nil {
+			return o, app.BadInput(fmt.Errorf("--paths: %w", err))
+		}
+	}
 	return o, nil
 }
 
@@ -64,6 +79,7 @@ sets and fails if they cannot be compared.
 ` + app.ExitHelp,
 		Example: `  transportbench report results/local -o report.html
   transportbench report --compare old/ new/ -o changes.html
+  transportbench report results/local --paths paths.json
   transportbench report results/local --slo 'p99<50us' -o report.html`,
 		Args: app.Takes(1, 0, "one or more sets of results"),
 		RunE: a.WithSettings(func(cmd *cobra.Command, _ *options.Settings, args []string) error {

@@ -1,6 +1,8 @@
 package inspect_test
 
 import (
+	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/clitest"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/store/set"
 )
 
@@ -42,8 +45,32 @@ func TestReport(t *testing.T) {
 	require.True(t, strings.HasPrefix(cmd.Stdout, "<!DOCTYPE html>"))
 }
 
-func TestReportAndServeErrors(t *testing.T) {
+// TestReportOfPaths draws what doctor writes.
+func TestReportOfPaths(t *testing.T) {
+	paths := &doctor.Paths{Hosts: []string{"h0", "h1"}}
+	paths.Add(0, 1, 20_000, 1e9, nil)
+	paths.Add(1, 0, 0, 0, errors.New("dial tcp 10.0.0.1:7: no route to <host>"))
+	text, err := json.Marshal(paths.Judge())
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "paths.json")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
 	one := clitest.SetOf(t, nil, 1e6)
+	cmd := &clitest.Command{T: t}
+	require.Zero(t, cmd.Execute("report", one, "--paths", file, "-o", "-"), cmd.Stderr)
+	require.Contains(t, cmd.Stdout, `<th scope="row">h0</th><td></td><td><div class="path h6">`+
+		`<b>100%</b><i>20.0 us</i></div></td>`)
+	require.Contains(t, cmd.Stdout, `<div class="path none" title="dial tcp 10.0.0.1:7: no route`+
+		` to &lt;host&gt;"><b>none</b>`)
+	require.Contains(t, cmd.Stdout, "h1 to h0: dial tcp 10.0.0.1:7: no route to &lt;host&gt;")
+	require.Zero(t, cmd.Execute("report", one, "-o", "-"), cmd.Stderr)
+	require.NotContains(t, cmd.Stdout, `id="paths"`)
+}
+
+func TestReportAndServeErrors(t *testing.T) {
+	one, broken := clitest.SetOf(t, nil, 1e6), filepath.Join(t.TempDir(), "paths.json")
+	require.NoError(t, os.WriteFile(broken, []byte(`[{"paths": {"hosts": ["a", "b"],
+		"round_trip_ns": [[0, 1], [1, 0]], "bytes_per_second": [[0, 1], [1]],
+		"failures": [["", ""], ["", ""]]}}]`), 0o600))
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()
@@ -63,6 +90,10 @@ func TestReportAndServeErrors(t *testing.T) {
 		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"},
 			"--output"},
 		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},
+		{"no paths", []string{"report", one, "--paths", filepath.Join(one, "index.json")},
+			"--paths: not the output of doctor --hosts --json: "},
+		{"paths of no square", []string{"serve", one, "--paths", broken},
+			"--paths: paths between 2 hosts without 2 rows of 2"},
 		{"two sets", []string{"serve", one, one}, "takes one set of results, got 2"},
 		{"nothing to serve", []string{"serve", "/nonexistent"}, "/nonexistent"},
 		{"busy port", []string{"serve", one, "--port", port}, "port " + port + " is in use"},

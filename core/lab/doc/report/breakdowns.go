@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 )
@@ -156,7 +157,7 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 // bar returns the bar of a part from x on.
 func (l *breakdown) bar(x float64, p analyze.Part) bar {
 	return bar{X: x, W: p.Mean, Class: l.class(p), Text: p.Label() + ": " + format.Time(p.Mean) +
-		", " + percentOf(p.Share), Inset: p.Inside != ""}
+		", " + heat.Percent(p.Share), Inset: p.Inside != ""}
 }
 
 // scale converts nanoseconds to percent of each row's length.

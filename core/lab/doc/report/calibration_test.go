@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -57,8 +58,10 @@ func fakeCalibrations(sets ...*set.Set) []calibration.Found {
 
 func buildCalibrated(t testing.TB, sets ...*set.Set) *Page {
 	t.Helper()
+	paths := &doctor.Paths{Hosts: []string{"h0", "h1"}}
+	paths.Add(0, 1, 20_000, 1e9, nil)
 	p, err := Build(context.Background(), sets,
-		Options{Compare: compare.Defaults(), Calibrations: fakeCalibrations})
+		Options{Compare: compare.Defaults(), Calibrations: fakeCalibrations, Paths: paths})
 	require.NoError(t, err)
 	return p
 }

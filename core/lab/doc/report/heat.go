@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -96,7 +97,7 @@ func sharesOf(maps []heatMap, m *metricColumn) (shares []string, levels []int) {
 					continue
 				}
 				share := shareOf(m.in(c), best, m.Better)
-				shares[c.Cell], levels[c.Cell] = percentOf(share), level(share)
+				shares[c.Cell], levels[c.Cell] = heat.Percent(share), heat.Level(share)
 			}
 		}
 	}
@@ -207,18 +208,3 @@ func (b *builder) sortColumns(columns []string, cells []int, positions []heatPos
 		return set.CompareValues(value[x], value[y])
 	})
 }
-
-// levels has the smallest share of each colour.
-var levels = []float64{0, 0.1, 0.25, 0.45, 0.65, 0.85, 0.97}
-
-func level(share float64) int {
-	at := 0
-	for i, from := range levels {
-		if share >= from {
-			at = i
-		}
-	}
-	return at
-}
-
-func percentOf(share float64) string { return format.Digits(100*share) + "%" }

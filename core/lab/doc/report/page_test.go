@@ -77,6 +77,10 @@ func TestFilters(t *testing.T) {
 		eval[int](b,
 			`[...document.querySelectorAll("#phases .bar-row:not(.off)")].filter((r) => r.textContent.includes("copyrpc")).length`))
 
+	require.Equal(t, 4, eval[int](b,
+		`document.querySelectorAll("#paths figure:not([hidden]) tbody tr:not([hidden])").length`),
+		"two maps of two hosts, which no filter concerns")
+
 	name := eval[string](b,
 		`[...document.querySelectorAll("#filters .axis")].find((l) => l.textContent.startsWith("value_size")).querySelector("select").name`)
 	eval[bool](b,

@@ -51,7 +51,7 @@ var loadStatic = sync.OnceValue(func() *static {
 	s := &static{
 		body: template.Must(template.New("page").
 			Funcs(template.FuncMap{"breakable": breakable}).
-			Parse(read("card.html", "history.html", "documents.html", "page.html"))),
+			Parse(read("card.html", "history.html", "documents.html", "paths.html", "page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
 	}
@@ -83,7 +83,7 @@ func (p *Page) Render(w io.Writer) error {
 		"Doc": p.doc, "Heat": p.heat, "HeatAcross": p.heatAcross, "Phases": p.phases,
 		"Changes": p.changes, "Trust": p.trust,
 		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
-		"Warmups": p.warmups, "Documents": p.documents,
+		"Warmups": p.warmups, "Documents": p.documents, "Paths": p.paths,
 		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})
 	if err != nil {

@@ -14,9 +14,11 @@ import (
 	"transportbench/core/base/parallel"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
+	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/judge/reproduce"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
@@ -32,6 +34,8 @@ type Options struct {
 	// Calibrations finds the last calibration of each machine of the sets. They are shown, and set
 	// the least change that counts if that is more than in Compare. If it is nil, there are none.
 	Calibrations func(sets ...*set.Set) []calibration.Found
+	// Paths is the network between the hosts of the sets; nil for none.
+	Paths *doctor.Paths
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
 	// Progress returns the progress of the sweep that writes a directory, as JSON, or "" if there
@@ -58,6 +62,7 @@ type Page struct {
 	calibrated []calibrationView
 	warmups    string
 	documents  []documentPart
+	paths      []heat.PathMap
 }
 
 // Build computes a report of one set or several, and compares each later one with the first. It
@@ -107,6 +112,9 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	}
 	p.calibrated = b.calibrations()
 	p.trust = b.trustRows()
+	if o.Paths != nil {
+		p.paths = heat.Paths(o.Paths)
+	}
 	p.traces, p.warmups = b.allTraces(), b.warmups()
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -129,7 +130,7 @@ func measureText(value float64, unit string) string {
 	case "ns":
 		return format.Time(value)
 	case "share":
-		return percentOf(value)
+		return heat.Percent(value)
 	}
 	return format.Digits(value)
 }

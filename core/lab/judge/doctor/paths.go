@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"transportbench/core/base/printable"
 	"transportbench/core/lab/store/format"
 )
 
@@ -17,6 +19,29 @@ type Paths struct {
 	RoundTripNS [][]float64 `json:"round_trip_ns"`
 	Rate        [][]float64 `json:"bytes_per_second"`
 	Failures    [][]string  `json:"failures"`
+}
+
+// ParsePaths returns the paths in the output of doctor --hosts --json.
+func ParsePaths(text []byte) (*Paths, error) {
+	var found []Finding
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("not the output of doctor --hosts --json: %w", err)
+	}
+	for _, f := range found {
+		if p := f.Paths; p != nil {
+			n := len(p.Hosts)
+			if !square(p.RoundTripNS, n) || !square(p.Rate, n) || !square(p.Failures, n) {
+				return nil, fmt.Errorf("paths between %d hosts without %[1]d rows of %[1]d", n)
+			}
+			printable.Strings(p)
+			return p, nil
+		}
+	}
+	return nil, errors.New("no paths between hosts: use the output of doctor --hosts --json")
+}
+
+func square[T any](rows [][]T, n int) bool {
+	return len(rows) == n && !slices.ContainsFunc(rows, func(r []T) bool { return len(r) != n })
 }
 
 // Add adds the path from one host to another; err is why there is none. Hosts are to be set.

@@ -21,8 +21,8 @@ function applyFilter() {
   shownCells = report.doc.cells.label.map((_, i) => i).filter(visible);
   const on = new Set(shownCells);
   for (const e of document.querySelectorAll("#main [data-c]")) e.classList.toggle("off", !on.has(Number(e.dataset.c)));
-  for (const row of document.querySelectorAll(".heat tbody tr")) row.hidden = !row.querySelector("a:not(.off)");
-  const maps = [...document.querySelectorAll("figure.heat")];
+  for (const row of document.querySelectorAll("#heat .maps tbody tr")) row.hidden = !row.querySelector("a:not(.off)");
+  const maps = [...document.querySelectorAll("#heat figure")];
   for (const map of maps) map.hidden = !map.querySelector("tbody tr:not([hidden])");
   document.getElementById("heat-none").hidden = maps.some((map) => !map.hidden);
   for (const list of document.querySelectorAll("[data-bars]")) {

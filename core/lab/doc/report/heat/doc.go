@@ -1,0 +1,2 @@
+// Package heat has the colours of heat maps, and the maps of the network between hosts.
+package heat
