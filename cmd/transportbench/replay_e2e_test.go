@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/store/result"
 )
 
 // writeTrace writes 20 seconds of a hundred requests each, and returns the path.
@@ -39,6 +40,7 @@ func TestReplay(t *testing.T) {
 		{"--transport", "sockets", "--speed", "20", "--from", "2s", "--for", "10s", "--clients",
 			"2", "--topology", "mesh-proxied", "--keys", "20"},
 		{"--transport", "shm", "--closed", "--duration", "50ms"},
+		{"--transport", "shm", "--speed", "max", "--duration", "50ms"},
 	} {
 		i := command(t, append([]string{"run", "--replay", path, "--warmup", "20ms",
 			"--repeats", "2"}, args...)...)
@@ -53,9 +55,10 @@ func TestReplay(t *testing.T) {
 			require.Regexp(t, "^sha256:[0-9a-f]{16}$", r.Config.Replay)
 			require.NotNil(t, r.Replay)
 			require.Len(t, r.Config.Mix, 4)
-			if r.Config.Closed {
-				require.Zero(t, r.Config.Rate)
+			if r.Config.Duration == config.Duration(50*time.Millisecond) { // without times
+				require.False(t, r.Config.Rate.Offers())
 				require.EqualValues(t, 2000, r.Replay.Operations)
+				require.NotZero(t, r.Summary[result.Throughput].Median)
 				continue
 			}
 			require.EqualValues(t, 1000, r.Replay.Operations)

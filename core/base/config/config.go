@@ -71,7 +71,8 @@ type Config struct {
 	ReplayFormat Name     `json:"replay_format,omitempty"`
 	From         Duration `json:"from,omitempty"`
 	For          Duration `json:"for,omitempty"`
-	Speed        Speed    `json:"speed,omitempty"`
+	// Speed is the factor by which the times of a trace are shortened.
+	Speed Speed `json:"speed,omitempty"`
 	// Closed ignores the times of a trace and keeps calls in flight.
 	Closed bool `json:"closed,omitempty"`
 	// Model determines BytesPerToken.

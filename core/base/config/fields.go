@@ -120,8 +120,8 @@ var fields = complete([]Field{
 		bounds(0, int64(MaxDuration))),
 	option("for", "length of the part to replay; 0s is up to the end of the trace",
 		bounds(0, int64(MaxDuration))),
-	option("speed", "factor by which the times of a trace are shortened", form("factor"),
-		examples("1", "2", "0.5")),
+	option("speed", "factor by which the times of a trace are shortened, or max to find the "+
+		"capacity for its requests", form("factor"), examples("1", "2", "0.5", maximum)),
 	option("closed", "ignores the times of a trace, and keeps calls in flight"),
 	option(optionModel, "the model that the trace is of, which sets bytes-per-token: "+
 		orList(ModelNames()), form("name"), examples(ModelNames()...), sets(optionBytesPerToken)),

@@ -40,6 +40,10 @@ type Speed float64
 
 const leastSpeed, mostSpeed = 1e-3, 1e6
 
+// SpeedMax ignores the times of a trace, as more operations are due than any transport serves. Its
+// throughput is the transport's capacity for the requests of the trace.
+const SpeedMax Speed = mostSpeed
+
 // Factor returns the factor.
 func (s Speed) Factor() float64 {
 	if s == 0 {
@@ -48,11 +52,24 @@ func (s Speed) Factor() float64 {
 	return float64(s)
 }
 
-func (s Speed) String() string { return strconv.FormatFloat(s.Factor(), 'g', -1, 64) }
+func (s Speed) String() string {
+	if s >= SpeedMax {
+		return maximum
+	}
+	return strconv.FormatFloat(s.Factor(), 'g', -1, 64)
+}
 
-// Set parses a factor.
+// Set parses "max" or a factor.
 func (s *Speed) Set(text string) error {
+	if text == maximum {
+		*s = SpeedMax
+		return nil
+	}
 	value, err := strconv.ParseFloat(text, 64)
+	if strings.HasSuffix(text, "%") {
+		return fmt.Errorf("%q is a share of the capacity, which only a sweep measures; use a "+
+			"factor such as 0.5 or 2", text)
+	}
 	if err != nil || !(value >= leastSpeed && value <= mostSpeed) {
 		return fmt.Errorf("%q is not a factor from %g to %g", shorten(text), leastSpeed, mostSpeed)
 	}
@@ -68,6 +85,26 @@ const replayDigest = "sha256:"
 
 // Replays reports whether the requests are those of a trace that was prepared.
 func (c *Config) Replays() bool { return strings.HasPrefix(string(c.Replay), replayDigest) }
+
+// ignoresTimes reports whether the requests of a trace are not due at its times.
+func (c *Config) ignoresTimes() bool { return c.Closed || c.Speed >= SpeedMax }
+
+// accelerate shortens the times of the part of a trace, and so the window, by a factor.
+func (c *Config) accelerate(factor float64) {
+	c.Duration = Duration(max(float64(c.Duration)/factor, float64(time.Millisecond)))
+	c.Rate = Rate(float64(c.Part.Operations) / time.Duration(c.Duration).Seconds())
+}
+
+// SetRate sets the rate of an open loop. That of a replay follows from its speed, which it sets.
+func (c *Config) SetRate(rate Rate) {
+	if !c.Replays() {
+		c.Rate = rate
+		return
+	}
+	factor := float64(rate / c.Rate)
+	c.Speed = Speed(c.Speed.Factor() * factor)
+	c.accelerate(factor)
+}
 
 // replayInFlight is the number of calls in flight of a replay in an open loop, and replayBuffers
 // bounds the memory of their messages.
@@ -99,7 +136,8 @@ func (r *resolution) settleReplay() error {
 		return nil
 	}
 	for _, name := range traceOptions() {
-		if r.from[name] >= max(r.from[optionReplay], 1) && !(c.Closed && name == "duration") {
+		if r.from[name] >= max(r.from[optionReplay], 1) &&
+			!(c.ignoresTimes() && name == "duration") {
 			return &Error{name, "a trace has its own; leave it out"}
 		}
 	}
@@ -114,15 +152,17 @@ func (r *resolution) settleReplay() error {
 	c.Part = &part.ReplayPart
 	c.Mix, c.ValueSize, c.Pattern = part.Mix, part.ValueSize, nil
 	c.ReadRatio = Default().ReadRatio
-	if c.Closed {
+	switch {
+	case c.Closed:
 		c.Rate = 0
-	} else {
-		length := float64(part.Length) / c.Speed.Factor()
-		c.Duration = Duration(max(length, float64(time.Millisecond)))
-		c.Rate = Rate(float64(part.Operations) / time.Duration(c.Duration).Seconds())
-		if r.over(optionReplay, optionInFlight) {
-			c.InFlight = max(1, min(replayInFlight, replayBuffers/c.LargestMessage()))
-		}
+	case c.ignoresTimes():
+		c.Rate = RateMax
+	default:
+		c.Duration = Duration(part.Length)
+		c.accelerate(c.Speed.Factor())
+	}
+	if c.Rate != 0 && r.over(optionReplay, optionInFlight) {
+		c.InFlight = max(1, min(replayInFlight, replayBuffers/c.LargestMessage()))
 	}
 	if r.over(optionReplay, "keys") {
 		entry := float64(part.WorkingSet)/float64(part.Keys) + MessageHeader

@@ -15,25 +15,32 @@ import (
 	"transportbench/core/transport"
 )
 
-// rateOption is the option whose value may be a share of the capacity, such as "70%".
-const rateOption = "rate"
+// shareOptions are those whose value may be a share of the capacity, such as "70%". Speed is that
+// of a replay.
+var shareOptions = []string{"rate", "speed"}
 
-// takeShare removes a rate that is a share of the capacity from layers and returns the share. It
-// returns 0 for another rate.
-func takeShare(rate string, layers []config.Layer) (share float64, err error) {
-	digits, relative := strings.CutSuffix(strings.TrimSpace(rate), "%")
-	if !relative {
-		return 0, nil
+// takeShare removes a load that is a share of the capacity from layers. It returns its option and
+// the share, which is 0 for another load.
+func takeShare(values map[string]string, layers []config.Layer) (option string, share float64,
+	err error) {
+	at := slices.IndexFunc(shareOptions, func(name string) bool {
+		return strings.HasSuffix(strings.TrimSpace(values[name]), "%")
+	})
+	if at < 0 {
+		return "", 0, nil
 	}
+	option = shareOptions[at]
+	digits := strings.TrimSuffix(strings.TrimSpace(values[option]), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !(percent > 0 && percent <= 100) {
-		return 0, &config.Error{Option: rateOption, Problem: fmt.Sprintf(
-			"%q is not a share of the capacity, which is above 0%% and at most 100%%", rate)}
+		return "", 0, &config.Error{Option: option, Problem: fmt.Sprintf(
+			"%q is not a share of the capacity, which is above 0%% and at most 100%%",
+			values[option])}
 	}
 	for _, l := range layers {
-		delete(l.Values, rateOption)
+		delete(l.Values, option)
 	}
-	return percent / 100, nil
+	return option, percent / 100, nil
 }
 
 // addReference sets the reference of a cell that runs at a share of its capacity, and adds the
@@ -87,7 +94,7 @@ func (s *sweep) configOf(i int) (config.Config, *result.Capacity, error) {
 		return c, nil, err
 	}
 	capacity := capacityOf(windows, s.capacityStates(), cell.Share)
-	c.Rate = config.Rate(capacity.Rate)
+	c.SetRate(config.Rate(capacity.Rate))
 	return c, capacity, c.Validate()
 }
 

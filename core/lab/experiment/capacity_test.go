@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,6 +94,40 @@ func TestRatesRelativeToTheCapacity(t *testing.T) {
 	require.InDelta(t, 1250, c.Throughput.Median, 1e-9)
 	require.InDelta(t, 1500, *c.Throughput.High, 1e-9)
 	require.Equal(t, 6, c.Throughput.N)
+}
+
+// A replay at a share of the capacity is as much faster than its trace as the capacity allows.
+func TestSpeedsRelativeToTheCapacity(t *testing.T) {
+	spec := parse(t, "repeats: 2\nbase: {replay: trace.csv}\n"+
+		"axes: {transport: [shm, erpc], speed: [50%, 2]}\n")
+	spec.Profiles.Trace = func(*config.Config) (*config.Replay, error) {
+		return &config.Replay{Digest: "0123456789abcdef", Length: 10 * time.Second, Keys: 10,
+			ReplayPart: config.ReplayPart{Operations: 100}, ValueSize: config.FixedSize(32),
+			Mix: config.Mix{{Op: config.OpRead, Share: 1}}}, nil
+	}
+	p, err := Expand(spec, known)
+	require.NoError(t, err)
+	require.Len(t, p.Cells, 6, "two transports at two speeds, and their capacities")
+	m, dir := newCapacities(), t.TempDir()
+	outcome, err := runSweep(t.Context(), p,
+		options{Dir: dir, Measure: m.measure, Watcher: new(watcher)})
+	require.NoError(t, err)
+	require.Equal(t, 6, outcome.Complete)
+
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	speeds := map[string]string{}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		speeds[set.LabelsOf(s.Cells).Of(c.Config)] = c.Run.Speed.String()
+		if !c.FindsCapacity() {
+			length := time.Duration(c.Run.Duration).Seconds()
+			require.InDelta(t, 100, float64(c.Run.Rate)*length, 1e-3, "the whole part")
+		}
+	}
+	require.Equal(t, map[string]string{"shm speed=max": "max", "erpc speed=max": "max",
+		"shm speed=2": "2", "erpc speed=2": "2", "shm speed=50%": "50", "erpc speed=50%": "5"},
+		speeds)
 }
 
 // A transport whose capacity was seen in two states of the machine runs at shares of the slower

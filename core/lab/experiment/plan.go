@@ -15,7 +15,6 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
@@ -27,23 +26,24 @@ type Cell struct {
 	// Unavailable is the reason why this machine cannot measure the cell.
 	Unavailable string `json:"unavailable,omitempty"`
 	// Share is the share of the capacity at which the cell runs as an open loop. It is 0 if
-	// Config.Rate is the load. Reference is then the index of the cell that measures the capacity.
+	// Config has the load. Reference is then the index of the cell that measures the capacity.
 	Share     float64 `json:"share,omitempty"`
 	Reference int     `json:"reference,omitempty"`
 
 	isReference bool
+	shared      string          // the option that is the share
 	declared    *transport.Info // of the plugin
 	flat        map[string]string
 	given       map[string]string // the options that the sweep sets and the transport has
 }
 
-// Flat returns the configuration as text, by option. A rate that is a share of the capacity is
+// Flat returns the configuration as text, by option. A load that is a share of the capacity is
 // given as the share.
 func (c *Cell) Flat() map[string]string {
 	if c.flat == nil {
 		c.flat, _ = set.Flatten(c.Config)
 		if c.Share > 0 {
-			c.flat[rateOption] = result.FormatShare(c.Share)
+			set.SetShare(c.flat, c.Share)
 		}
 	}
 	return c.flat
@@ -134,7 +134,7 @@ func expand(s *Spec, all Plugins) (*Plan, error) {
 		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
 			most := append(slices.Clip(layers),
-				map[string]string{rateOption: config.RateMax.String()})
+				map[string]string{cell.shared: config.RateMax.String()})
 			reference, _, err := s.cell(most, all, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
@@ -393,7 +393,7 @@ func (s *Spec) cell(tables []map[string]string, all Plugins, used []bool) (c Cel
 	for _, l := range layers {
 		maps.Copy(c.given, l.Values)
 	}
-	if c.Share, err = takeShare(values[rateOption], layers); err != nil {
+	if c.shared, c.Share, err = takeShare(values, layers); err != nil {
 		return c, false, err
 	}
 	c.Config, c.Unavailable, err = p.Resolve(append([]config.Layer{s.Profiles}, layers...), own)
@@ -464,6 +464,9 @@ func (c *Cell) Expected(b runner.Beside) time.Duration {
 	}
 	one := c.Config
 	one.Repeats = 1
+	if c.Share > 0 && one.Replays() { // the length follows from the capacity
+		one.Duration = config.Default().Duration
+	}
 	return runner.Expected(one, c.declared, b)
 }
 

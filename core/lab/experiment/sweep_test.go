@@ -19,6 +19,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/experiment/trace"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -66,8 +67,8 @@ type options struct {
 
 // runSweep makes a sweep whose runs Measure makes.
 func runSweep(ctx context.Context, p *Plan, o options) (*Outcome, error) {
-	e := &Engine{Make: func(ctx context.Context, req runner.Request, obs runner.Observer) (
-		*result.Result, error) {
+	e := &Engine{Traces: trace.NewCache(nil), Make: func(ctx context.Context, req runner.Request,
+		obs runner.Observer) (*result.Result, error) {
 		return o.Measure(ctx, req.Config, obs)
 	}}
 	e.Environment.Identity.Kernel = o.Origin.Machine["kernel"]

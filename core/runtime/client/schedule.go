@@ -28,7 +28,8 @@ type schedule struct {
 const never = 1 << 62
 
 // newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly;
-// number is the client's among them and seeds the gaps. They are those of stream unless it is nil.
+// number is the client's among them and seeds the gaps. They are those of stream unless it
+// is nil or the rate is RateMax.
 func newSchedule(cfg config.Config, clock *machine.Clock, number int,
 	stream *workload.Stream) *schedule {
 	if cfg.Rate == 0 {
@@ -38,7 +39,7 @@ func newSchedule(cfg config.Config, clock *machine.Clock, number int,
 	s := &schedule{gap: clock.Hertz() / perClient,
 		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawGaps)}
 	switch {
-	case stream != nil:
+	case stream != nil && cfg.Rate.Offers():
 		scale := clock.Hertz() / 1e9 / cfg.Speed.Factor()
 		s.draw = func() float64 { return min(float64(stream.After())*scale, never) }
 		s.first, s.known = s.draw, true

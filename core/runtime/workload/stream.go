@@ -23,7 +23,7 @@ type Stream struct {
 	number  uint32 // of the client
 	clients uint32
 	keys    uint32
-	again   bool // a closed loop, which begins again at the end of the part
+	again   bool // the times do not count, and the part begins again at its end
 	whole   bool // the ring has all requests
 
 	ring   []replay.Record
@@ -83,7 +83,7 @@ func NewStream(path string, cfg *config.Config, number int) (*Stream, error) {
 	// Those that are prepared are in it.
 	room = max(room, 2*streamChunk, pow2.Ceil(4*cfg.InFlight))
 	s := &Stream{file: file, number: uint32(number), clients: uint32(cfg.TotalClients()),
-		keys: uint32(cfg.TotalKeys()), again: cfg.Rate == 0,
+		keys: uint32(cfg.TotalKeys()), again: !cfg.Rate.Offers(),
 		ring: make([]replay.Record, room), mask: uint64(room - 1),
 		chunk: make([]replay.Record, streamChunk), memory: make([]byte, streamChunk*replay.Room)}
 	if s.again && file.Records < uint64(s.clients) {
@@ -155,7 +155,7 @@ func (s *Stream) readOn() {
 }
 
 // fill reads until the ring is full, the part ends or stop is closed. A part that is larger than
-// the ring has no end in a closed loop.
+// the ring has no end if it begins again.
 func (s *Stream) fill(stop <-chan struct{}) error {
 	filled := s.filled.Load()
 	for {
@@ -191,7 +191,7 @@ func (s *Stream) fill(stop <-chan struct{}) error {
 }
 
 // mine reports whether a record of the chunk is the client's. Those of one client of the trace stay
-// together. In a closed loop, where each client has to have some, they go to the clients in turn.
+// together. If times do not count, each client has to have some, so they go to the clients in turn.
 func (s *Stream) mine(r *replay.Record, index uint64) bool {
 	if s.again {
 		return (s.at+index)%uint64(s.clients) == uint64(s.number)

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// rateOption is the option that is the load of an open loop.
-const rateOption = "rate"
+// rateOption is the option that is the load of an open loop, and speedOption that of a replay.
+const rateOption, speedOption = "rate", "speed"
 
 // writeOpen writes one row for each open loop, by load, and within a load the lowest p50 first. It
 // does not order by p99, which stalls of the machine can decide.
@@ -83,7 +83,9 @@ func writeStalled(out *doc.Doc, rows []*set.Cell) {
 func writeCapacities(out *doc.Doc, open []*set.Cell, loads loads, states compare.States) {
 	var rows []*set.Cell
 	for _, c := range open {
-		same := func(other *set.Cell) bool { return other.Key(rateOption) == c.Key(rateOption) }
+		same := func(other *set.Cell) bool {
+			return other.Key(rateOption, speedOption) == c.Key(rateOption, speedOption)
+		}
 		if c.Capacity != nil && !slices.ContainsFunc(rows, same) {
 			rows = append(rows, c)
 		}
@@ -95,8 +97,8 @@ func writeCapacities(out *doc.Doc, open []*set.Cell, loads loads, states compare
 		return cmp.Compare(b.Capacity.Value,
 			a.Capacity.Value)
 	})
-	labels := loads.labels.Without(rateOption)
-	out.Line("\ncapacities that rates are shares of: throughput at rate=max in the slowest state " +
+	labels := loads.labels.Without(rateOption, speedOption)
+	out.Line("\ncapacities that rates are shares of: throughput at max in the slowest state " +
 		"of the machine that had two windows there")
 	writeRows(out, rows, func(c *set.Cell) string { return labels.Load(c.Config) },
 		col(">capacity", func(c *set.Cell) doc.Cell { return doc.Rate(c.Capacity.Value) }),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -219,6 +220,30 @@ func TestOpenAndClosedLoopsShareNoCurve(t *testing.T) {
 	require.Equal(t, result.ResponseP99, open.Metric)
 	require.Equal(t, []string{"rate=500", "rate=1k", "rate=2k"},
 		[]string{open.Points[0].Load, open.Points[1].Load, open.Points[2].Load})
+}
+
+// Speeds of one trace are a curve, also where they are shares of the capacity.
+func TestSpeedsAreACurve(t *testing.T) {
+	s := set.New()
+	for _, speed := range []float64{4, 1, 2} {
+		c := cell(8, 1e3*speed, 1e3*speed)
+		c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
+		c.Run = &config.Config{Replay: "sha256:01", Speed: config.Speed(speed),
+			Rate: config.Rate(1e3 * speed)}
+		c.Config["replay"], c.Config["duration"] = "sha256:01", fmt.Sprint(10/speed, "s")
+		c.Config["rate"], c.Config["speed"] = fmt.Sprint(1e3*speed), fmt.Sprint(speed)
+		if speed == 2 {
+			c.Capacity = &result.Capacity{Share: 0.5, Rate: 2e3, Value: 4e3}
+			set.SetShare(c.Config, 0.5)
+		}
+		s.Cells = append(s.Cells, c)
+	}
+	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<3us")})
+	require.Equal(t, "speed", u.Axis)
+	require.Equal(t, "shm", u.Label)
+	require.Equal(t, []string{"speed=1.00", "speed=2.00", "speed=4.00"},
+		[]string{u.Points[0].Load, u.Points[1].Load, u.Points[2].Load})
+	require.Equal(t, 1, *u.Most)
 }
 
 func TestCellsOfOtherConfigurationsAreOtherCurves(t *testing.T) {

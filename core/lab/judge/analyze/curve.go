@@ -29,6 +29,17 @@ var ErrClosedLoop = errors.New("its curves are closed loops, whose clients send 
 // loadAxes has the options that set the load of closed (false) and open (true) loops.
 var loadAxes = map[bool][]string{false: {"ranks", "clients", "in_flight"}, true: {"rate"}}
 
+// replayAxes are those of a replay: the speed, and what follows from it.
+var replayAxes = []string{"speed", "rate", "duration"}
+
+// axesOf returns the options that set the load of a cell.
+func axesOf(c *set.Cell, open bool) []string {
+	if open && c.Config["replay"] != "" {
+		return replayAxes
+	}
+	return loadAxes[open]
+}
+
 // CapacityOf combines the cells of a set that differ only in load to curves and evaluates those. It
 // fails with [ErrNoCurve] if no cell has the rate and the time.
 func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
@@ -50,7 +61,7 @@ func CapacityOf(s *set.Set, o CapacityOptions) (*Capacity, error) {
 			continue // the capacity is no load
 		}
 		key := fmt.Sprintf("%t %d %s %s %s\n%s", open, cell.Environment, cell.Plugin.Provider,
-			cell.Plugin.RuntimeDigest, source(cell), cell.Key(loadAxes[open]...))
+			cell.Plugin.RuntimeDigest, source(cell), cell.Key(axesOf(cell, open)...))
 		if groups[key] == nil {
 			groups[key] = &group{open: open}
 			keys = append(keys, key)
@@ -109,10 +120,10 @@ func rateMetric(s *set.Set) string {
 func newCurve(s *set.Set, cells []int, labels set.Labels, open bool, c *Capacity) (*Curve, error) {
 	first := &s.Cells[cells[0]]
 	u := &Curve{Transport: first.Transport(), Open: open, Config: maps.Clone(first.Config)}
-	for _, name := range loadAxes[open] {
+	for _, name := range axesOf(first, open) {
 		delete(u.Config, name)
 	}
-	u.Label = labels.Without(loadAxes[open]...).Of(first.Config)
+	u.Label = labels.Without(axesOf(first, open)...).Of(first.Config)
 	axes := varyingAxes(s, cells, open)
 	u.Axis = strings.Join(axes, ", ")
 	if u.Metric = timeMetric(s, cells, open, c.Objective); u.Metric == "" {
@@ -139,6 +150,9 @@ func newCurve(s *set.Set, cells []int, labels set.Labels, open bool, c *Capacity
 
 // varyingAxes returns the options of load that differ, or all if none does.
 func varyingAxes(s *set.Set, cells []int, open bool) []string {
+	if first := &s.Cells[cells[0]]; open && first.Config["replay"] != "" {
+		return replayAxes[:1]
+	}
 	var axes []string
 	for _, name := range loadAxes[open] {
 		if slices.ContainsFunc(cells, func(i int) bool {
@@ -174,8 +188,8 @@ func timeMetric(s *set.Set, cells []int, open bool, o *Objective) string {
 
 // loadOf returns the load of a cell, to sort points by.
 func loadOf(c *set.Cell, open bool) float64 {
-	if c.Capacity != nil {
-		return c.Capacity.Rate
+	if open {
+		return c.OfferedRate()
 	}
 	load := 1.0
 	for _, name := range loadAxes[open] {
@@ -194,6 +208,9 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 		return p, false
 	}
 	var loads []string
+	if axes[0] == replayAxes[0] && cell.Run != nil {
+		loads, axes = []string{"speed=" + format.Digits(cell.Run.Speed.Factor())}, nil
+	}
 	for _, name := range axes {
 		if value, has := cell.Config[name]; has {
 			loads = append(loads, name+"="+set.Value(name, value))

@@ -226,7 +226,7 @@ func workingIteration(clients []record.ClientReport) float64 {
 // between two samples at either end.
 func checkDrift(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.1}
-	if e.Result.Config.Replays() && !e.Result.Config.Closed {
+	if e.Result.Config.Replays() && e.Result.Config.Rate.Offers() {
 		return notJudged(f, "the rate is that of the trace")
 	}
 	var windows int

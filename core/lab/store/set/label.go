@@ -225,6 +225,9 @@ func Value(option, value string) string {
 	if share, err := strconv.ParseFloat(value, 64); err == nil && option == "remote_share" {
 		return config.Share(share).String()
 	}
+	if factor, err := strconv.ParseFloat(value, 64); err == nil && option == "speed" {
+		return config.Speed(factor).String()
+	}
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.HasSuffix(option, "_size") {
 		return transport.FormatSize(n)
 	}

@@ -20,10 +20,22 @@ func (c *Cell) flatten() (err error) {
 	case c.Config == nil && c.Run != nil:
 		c.Config, err = Flatten(c.Run)
 		if err == nil && c.Capacity != nil {
-			c.Config["rate"] = result.FormatShare(c.Capacity.Share)
+			SetShare(c.Config, c.Capacity.Share)
 		}
 	}
 	return err
+}
+
+// SetShare makes a share of the capacity the load of flattened options. That of a replay is the
+// speed, from which its rate and length follow.
+func SetShare(options map[string]string, share float64) {
+	name := "rate"
+	if options["replay"] != "" {
+		name = "speed"
+		delete(options, "rate")
+		options["duration"] = "0s"
+	}
+	options[name] = result.FormatShare(share)
 }
 
 // runOf is the inverse of [Flatten]. It returns nil if the options are not those of a run, or

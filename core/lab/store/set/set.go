@@ -240,7 +240,8 @@ func (s *Set) Add(r *result.Result, files ...File) error {
 // OpenLoop reports whether the cell is an open loop with a load, so that it has response times. At
 // the rate [config.RateMax], which finds the capacity, they have no meaning.
 func (c *Cell) OpenLoop() bool {
-	return c.rate().Offers() || strings.HasSuffix(c.Config["rate"], "%")
+	return c.rate().Offers() || strings.HasSuffix(c.Config["rate"], "%") ||
+		strings.HasSuffix(c.Config["speed"], "%")
 }
 
 // FindsCapacity reports whether the cell is an open loop at the rate [config.RateMax].
