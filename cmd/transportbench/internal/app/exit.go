@@ -22,7 +22,7 @@ const (
 	ExitInternal   = 1 // also a transport that cannot run here
 	ExitUsage      = 2
 	ExitRegression = 3
-	// also a result whose checks failed, and a plugin that reports what cannot be
+	// also a result whose checks failed, and a plugin that reports an impossible value
 	ExitThreshold    = 4
 	ExitIncomparable = 5
 	ExitTooLittle    = 6
@@ -32,8 +32,8 @@ const (
 // ExitHelp explains the exit codes at the end of a help text.
 const ExitHelp = `Exit codes: 0 success; 1 internal error, or a transport that cannot run here;
 2 wrong usage or configuration; 3 regression; 4 threshold or check failed, or a
-plugin reports what cannot be; 5 incomparable, for example a plugin built from
-another runtime; 6 too little data; 130 interrupted.`
+plugin reports an impossible value; 5 incomparable, for example a plugin built
+from another runtime; 6 too little data; 130 interrupted.`
 
 // ErrServed ends a command that only was an agent of the same command in another task.
 var ErrServed = errors.New("the run is another task's")
