@@ -126,6 +126,8 @@ func (s *Study) takeBetween(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func(beside experiment.Beside) { s.Engine.Beside = beside }(s.Engine.Beside)
+	s.Engine.Beside.Witness = false // a reading beside a window, of which a setup has none
 	before := len(s.Rounds)
 	for _, n := range s.Request.Connections {
 		cfg, err := s.between(n)
