@@ -348,7 +348,9 @@ func (s *store) recover(i int) error {
 // is set aside and not usable.
 func (s *store) load(i, repeat, repeats int, path string) (usable bool, err error) {
 	r, size, err := read(path)
-	if err == nil && (r.Kind != result.KindRun || len(r.Repeats) != repeats) {
+	more := path == s.cellPath(i) // than the plan has, if the sweep topped it up
+	if err == nil && (r.Kind != result.KindRun || len(r.Repeats) < repeats ||
+		len(r.Repeats) > repeats && !more) {
 		err = fmt.Errorf("it is no result with %s", format.Count(repeats, "repeat"))
 	}
 	if err == nil {
@@ -420,8 +422,16 @@ func (s *store) cellPath(i int) string {
 	return filepath.Join(s.dir, cellsDir, fmt.Sprintf("%s-%s.json", c.Config.Transport, c.ID))
 }
 
-// save stores one repeat, and completes the cell if this was the last one.
+// save stores one repeat, and completes the cell if this was the last one. If the cell is complete,
+// the repeat is one more.
 func (s *store) save(i, repeat int, r *result.Result) error {
+	if s.cells[i].complete {
+		whole, _, err := read(s.cellPath(i))
+		if err != nil {
+			return &cellError{err}
+		}
+		return s.put(i, []*result.Result{whole, r})
+	}
 	size, err := s.write(s.repeatPath(i, repeat), r)
 	if err != nil {
 		return err
@@ -458,6 +468,14 @@ func (s *store) complete(i int) error {
 	if err != nil {
 		return &cellError{err}
 	}
+	if err := s.put(i, parts); err != nil {
+		return err
+	}
+	return s.root.RemoveAll(s.local(s.repeatDir(i)))
+}
+
+// put writes the result of a complete cell, joined of parts.
+func (s *store) put(i int, parts []*result.Result) error {
 	merged, err := check.Merge(parts)
 	if err != nil {
 		return &cellError{err}
@@ -466,11 +484,9 @@ func (s *store) complete(i int) error {
 	if err != nil {
 		return err
 	}
+	p := &s.cells[i]
 	p.complete, p.cell = true, set.Cell{}
-	if err := s.add(i, merged, s.cellPath(i), size); err != nil {
-		return err
-	}
-	return s.root.RemoveAll(s.local(s.repeatDir(i)))
+	return s.add(i, merged, s.cellPath(i), size)
 }
 
 func (s *store) write(path string, r *result.Result) (size int64, err error) {

@@ -74,16 +74,16 @@ func NewSweep(spec *Spec, plugins []*Plugin, all bool) (s Sweep, err error) {
 	return s, err
 }
 
-// FewestForReference is the number of repeats from which a sweep measures a reference: sets of
-// fewer have no intervals.
-const FewestForReference = 6
+// fewestForInterval is the number of windows from which a cell has intervals. Sweeps of fewer
+// repeats measure no reference.
+const fewestForInterval = 6
 
 // AddReference adds the reference to the cells of the sweep, which are measured in rounds: the cell
 // of another sweep that has nothing else. It does nothing if that cell cannot be measured beside
 // the others.
 func (s *Sweep) AddReference(reference *Sweep) {
 	p := reference.Plugins[set.ReferenceTransport]
-	if s.Plan.Repeats < FewestForReference || s.Plan.Order != Interleaved || p == nil ||
+	if s.Plan.Repeats < fewestForInterval || s.Plan.Order != Interleaved || p == nil ||
 		s.Plugins[set.ReferenceTransport] != nil || reference.Plan.Cells[0].Unavailable != "" {
 		return
 	}
@@ -214,7 +214,7 @@ func (s *sweep) all(ctx context.Context) error {
 		if s.skip(r) {
 			continue
 		}
-		if limit := s.Spec.Limit; limit > 0 && time.Since(s.began) > limit {
+		if s.overLimit() {
 			s.outOfTime = true
 			return nil
 		}
@@ -222,7 +222,12 @@ func (s *sweep) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return s.topUp(ctx)
+}
+
+// overLimit reports whether the time of the sweep is up.
+func (s *sweep) overLimit() bool {
+	return s.Spec.Limit > 0 && time.Since(s.began) > s.Spec.Limit
 }
 
 // skip reports whether the run is done or its cell is given up.
@@ -262,6 +267,10 @@ func (s *sweep) run(ctx context.Context, r run) error {
 		err = nil
 	}
 	s.pace.Made(expected, time.Since(began))
+	complete := cell.complete // so the run is one more
+	if err != nil && complete {
+		return nil
+	}
 	if err != nil {
 		if failure.Reason == "" {
 			failure = failureOf(err)
@@ -274,7 +283,7 @@ func (s *sweep) run(ctx context.Context, r run) error {
 	if err := s.stored(r.cell, s.store.save(r.cell, r.repeat, measured)); err != nil {
 		return err
 	}
-	if cell.complete {
+	if cell.complete && !complete {
 		s.watcher.Cell(s.status(r), &cell.cell)
 	}
 	return nil
@@ -340,8 +349,8 @@ func (s *sweep) fail(i int, f Failure) {
 
 func (s *sweep) status(r run) Status {
 	return Status{
-		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: s.Plan.Repeats,
-		Run: s.current, Runs: len(s.Plan.Cells) * s.Plan.Repeats,
+		Label: s.labels[r.cell], Repeat: r.repeat + 1, Repeats: max(s.Plan.Repeats, r.repeat+1),
+		Run: s.current, Runs: max(len(s.Plan.Cells)*s.Plan.Repeats, s.current),
 		Cells: len(s.Plan.Cells), Done: s.complete() + len(s.failures), Left: max(s.pace.Left(), 0),
 	}
 }

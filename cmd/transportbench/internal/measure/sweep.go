@@ -45,7 +45,9 @@ func sweepCommand(a *app.App) *cobra.Command {
 JSON), from flags with comma lists (with semicolons if values have commas), or both; a flag
 replaces the file's axis.
 Instead of a file, the name of a built-in sweep: ` + strings.Join(results.Names(), ", ") + `.
-Repeats are interleaved: one of every cell in a shuffled order, then the next.
+Repeats are interleaved: one of every cell in a shuffled order, then the next. Cells
+with fewer than six windows in the state of the machine that is shown then get more of
+them, for at most 15% of the planned time, so that they have an interval.
 
 Results go to a directory with one file per cell and an index. Every finished
 repeat is on disk: after Ctrl-C, a crash or a power cut, the same command with
