@@ -73,7 +73,7 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	cmd := &clitest.Command{T: t}
 
 	code := cmd.Execute("diff", doubtful, clean)
-	require.Contains(t, cmd.Stdout, "warning: old: drift: ")
+	require.Contains(t, cmd.Stdout, "warning: old: disturbed: ")
 	require.Equal(t, cmd.Execute("diff", clean, clean), code,
 		"a warning does not change the exit code")
 	require.NotContains(t, cmd.Stdout, "warning")
@@ -87,7 +87,7 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	require.Len(t, report.Warnings[0].Cells, 3)
 
 	require.Zero(t, cmd.Execute("diff", "--along", "in_flight", doubtful), cmd.Stderr)
-	require.Contains(t, cmd.Stdout, "warning: drift: ")
+	require.Contains(t, cmd.Stdout, "warning: disturbed: ")
 	cmd.Execute("diff", "--along", "in_flight", doubtful, "--format", "json")
 	var ranking compare.Ranking
 	require.NoError(t, json.Unmarshal([]byte(cmd.Stdout), &ranking))
@@ -96,7 +96,7 @@ func TestWarningsOfMeasuredCells(t *testing.T) {
 	require.NotContains(t, cmd.Stdout, "warning")
 
 	require.Zero(t, cmd.Execute("analyze", doubtful, "--knee"), cmd.Stderr)
-	require.Contains(t, cmd.Stdout, "warning: drift: ")
+	require.Contains(t, cmd.Stdout, "warning: disturbed: ")
 	cmd.Execute("analyze", doubtful, "--knee", "--json")
 	var analysis findings.Analysis
 	require.NoError(t, json.Unmarshal([]byte(cmd.Stdout), &analysis))

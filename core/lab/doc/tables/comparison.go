@@ -182,8 +182,8 @@ func closedColumns(state func(*set.Cell) string) []column {
 		col(">p50 between", metricColumn(result.LatencyP50+result.BetweenMachines, doc.Median)),
 		col(">floor between", metricColumn(result.Floor+result.BetweenMachines, doc.Median)),
 		col(">floor", floorOf),
-		col(">p50/floor", metricColumn(result.FloorRatio, doc.Median)),
-		col(">op/floor", metricColumn(result.OpTimeRatio, doc.Median)),
+		col(">p50/floor", ratioColumn(result.FloorRatio)),
+		col(">op/floor", ratioColumn(result.OpTimeRatio)),
 		col(">x library", metricColumn(result.LibraryRatio, doc.Median)),
 		col(">x witness", firstOf(result.WitnessRatio, result.WitnessTimeRatio)),
 		col(">bare", firstOf(result.Bare, result.BareRate)),
@@ -241,6 +241,17 @@ func metricColumn[T any](metric string, show func(result.Metric) T) func(*set.Ce
 	return func(c *set.Cell) doc.Cell { return sampled(c, metric, show) }
 }
 
+// ratioColumn shows a ratio to a floor, or that it is void.
+func ratioColumn(metric string) func(*set.Cell) doc.Cell {
+	return func(c *set.Cell) doc.Cell {
+		cell := sampled(c, metric, doc.Median)
+		if cell.Type != doc.Missing && c.RatioVoid() {
+			return doc.Cell{Text: "void", Severity: result.Warning}
+		}
+		return cell
+	}
+}
+
 func percentColumn(metric string) func(*set.Cell) doc.Cell {
 	return metricColumn(metric, func(m result.Metric) doc.Cell {
 		return doc.Cell{Type: doc.Share, Text: fmt.Sprintf("%.0f%%", 100*m.Median), Value: m.Median}
@@ -280,11 +291,14 @@ func sampled[T any](c *set.Cell, metric string, show func(result.Metric) T) doc.
 }
 
 // CellChecks counts the failed checks of a cell by severity, of which it has the worst. Being
-// incomplete counts once.
+// incomplete counts once, and so does a disturbed machine.
 func CellChecks(c *set.Cell) doc.Cell {
 	counts := map[result.Severity]int{}
+	disturbed := false
 	for _, d := range c.Warnings {
-		if !(c.Incomplete && d.Name == "complete") && d.Scope != result.ScopeMachine {
+		if set.OfDisturbance(d) {
+			disturbed = true
+		} else if !(c.Incomplete && d.Name == "complete") && d.Scope != result.ScopeMachine {
 			counts[d.Severity]++
 		}
 	}
@@ -292,6 +306,9 @@ func CellChecks(c *set.Cell) doc.Cell {
 	var worst result.Severity
 	if n := counts[result.Warning]; n > 0 {
 		parts, worst = append(parts, format.Count(n, "warning")), result.Warning
+	}
+	if disturbed {
+		parts, worst = slices.Insert(parts, 0, set.Disturbed), result.Warning
 	}
 	if n := counts[result.Error]; n > 0 {
 		parts, worst = slices.Insert(parts, 0, fmt.Sprintf("%d FAILED", n)), result.Error

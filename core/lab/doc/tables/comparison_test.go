@@ -22,7 +22,7 @@ import (
 func TestMachineFactsOnce(t *testing.T) {
 	fact := result.Finding{Name: "spare_processor", Severity: result.Info,
 		Message: "2 threads take all 2 processors", Scope: result.ScopeMachine}
-	own := result.Finding{Name: "drift", Severity: result.Warning, Message: "the rate falls"}
+	own := result.Finding{Name: "fairness", Severity: result.Warning, Message: "one is slow"}
 	s := set.New()
 	for _, transport := range []string{"shm", "erpc"} {
 		s.Cells = append(s.Cells, set.Cell{
@@ -33,7 +33,7 @@ func TestMachineFactsOnce(t *testing.T) {
 	var out bytes.Buffer
 	write(&out, Warnings(s))
 	require.Equal(t, `info: this machine: spare_processor: 2 threads take all 2 processors
-warning: drift: shm, erpc: the rate falls
+warning: fairness: shm, erpc: one is slow
 `, out.String())
 	require.Equal(t, "1 warning", CellChecks(&s.Cells[0]).Text)
 	write(&out, Oversubscribed(s))

@@ -2,6 +2,8 @@ package set
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,12 +41,83 @@ func WarningsOfBoth(old, new *Set) []GroupedWarning {
 }
 
 // WarningGroups collects failed checks. Those of the same check whose messages differ only in
-// numbers become one.
+// numbers become one, and unless Info is set so do all of a disturbed machine.
 type WarningGroups struct {
-	// Info keeps checks that only inform.
+	// Info keeps checks that only inform, and each of a disturbed machine.
 	Info bool
 
-	list []*warningGroup
+	list      []*warningGroup
+	disturbed disturbance
+}
+
+// Disturbed is the name of the group of all warnings of a disturbed machine.
+const Disturbed = "disturbed"
+
+// disturbances are the checks of a disturbed machine, whose values are shares, and what they are
+// called.
+var disturbances = []struct{ check, name string }{
+	{"steal", "steal"}, {"preempted", "preemption"}, {"drift", "drift"}, {"mixed", "mixed windows"},
+}
+
+// OfDisturbance reports whether a failed check is one of a disturbed machine.
+func OfDisturbance(w result.Finding) bool {
+	return w.Severity == result.Warning && slices.ContainsFunc(disturbances,
+		func(d struct{ check, name string }) bool { return d.check == w.Name })
+}
+
+// FloorBeaten is the check that voids the ratios to a floor.
+const FloorBeaten = "floor_beaten"
+
+// RatioVoid reports whether the ratios of the cell to its floors mean nothing.
+func (c *Cell) RatioVoid() bool {
+	return slices.ContainsFunc(c.Warnings,
+		func(w result.Finding) bool { return w.Name == FloorBeaten })
+}
+
+// disturbance has the warnings of a disturbed machine.
+type disturbance struct {
+	GroupedWarning
+	low, high map[string]float64 // by check
+}
+
+func (d *disturbance) add(w result.Finding) {
+	if d.high == nil {
+		d.low, d.high = map[string]float64{}, map[string]float64{}
+	}
+	by := math.Abs(w.Value)
+	if known, has := d.low[w.Name]; !has || by < known {
+		d.low[w.Name] = by
+	}
+	d.high[w.Name] = max(d.high[w.Name], by)
+}
+
+// text says what disturbed the machine, and which figures are safe.
+func (d *disturbance) text() string {
+	percent := func(share float64) string { return fmt.Sprintf("%.2g%%", 100*share) }
+	var parts []string
+	for _, of := range disturbances {
+		low, has := d.low[of.check]
+		high := d.high[of.check]
+		switch {
+		case !has:
+		case low < high:
+			parts = append(parts, of.name+" "+percent(low)+" to "+percent(high))
+		default:
+			parts = append(parts, of.name+" "+percent(high))
+		}
+	}
+	var effects []string
+	if lost := d.high["steal"] + d.high["preempted"]; lost > 0 {
+		effects = append(effects, fmt.Sprintf(
+			"p50 is safe, throughput may be %s off, and tails include it", percent(lost)))
+	}
+	if _, drifts := d.high["drift"]; drifts {
+		effects = append(effects, "where the rate drifts neither is safe: measure again")
+	}
+	if _, mixed := d.high["mixed"]; mixed {
+		effects = append(effects, "rows of one state are safe, those of all windows mix several")
+	}
+	return strings.Join(parts, ", ") + ": " + strings.Join(effects, "; ")
 }
 
 type warningGroup struct {
@@ -71,6 +144,11 @@ func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 	if w.Severity == result.Info && !g.Info {
 		return
 	}
+	if OfDisturbance(w) && !g.Info {
+		g.disturbed.add(w)
+		g.disturbed.concern(side, cell)
+		return
+	}
 	words, numbers := splitNumbers(w.Message)
 	i := slices.IndexFunc(g.list, func(d *warningGroup) bool {
 		return d.Check == w.Name && d.Severity == w.Severity && slices.Equal(d.words, words)
@@ -88,6 +166,11 @@ func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 	for j, n := range numbers {
 		d.numbers[j].add(n)
 	}
+	d.concern(side, cell)
+}
+
+// concern adds a cell to those that fail the check.
+func (d *GroupedWarning) concern(side, cell string) {
 	if side != "" && !slices.Contains(d.Sides, side) {
 		d.Sides = append(d.Sides, side)
 	}
@@ -96,17 +179,32 @@ func (g *WarningGroups) Add(side, cell string, w result.Finding) {
 	}
 }
 
-// List returns the warnings, errors first.
+// List returns the warnings, errors first. Of the others, those that change what a reader takes
+// from a table come first: too many threads, a disturbed machine, void ratios.
 func (g *WarningGroups) List() []GroupedWarning {
 	var list []GroupedWarning
+	if d := &g.disturbed; len(d.Cells) > 0 {
+		d.Check, d.Severity, d.Message = Disturbed, result.Warning, d.text()
+		list = append(list, d.GroupedWarning)
+	}
 	for _, d := range g.list {
 		d.Message = d.text()
 		list = append(list, d.GroupedWarning)
 	}
 	slices.SortStableFunc(list, func(a, b GroupedWarning) int { // "error" is before "warning"
-		return cmp.Compare(a.Severity, b.Severity)
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity),
+			cmp.Compare(importance(a), importance(b)))
 	})
 	return list
+}
+
+// importance orders warnings by what a reader does about them.
+func importance(w GroupedWarning) int {
+	first := []string{"oversubscribed", Disturbed, FloorBeaten}
+	if at := slices.Index(first, w.Check); at >= 0 {
+		return at
+	}
+	return len(first)
 }
 
 func (d *warningGroup) text() string {

@@ -13,19 +13,51 @@ func TestWarningsOfCellsThatDifferInNumbersAreOne(t *testing.T) {
 	add := func(side, cell, check string, severity result.Severity, message string) {
 		g.Add(side, cell, result.Finding{Name: check, Severity: severity, Message: message})
 	}
-	add("old", "a", "steal", result.Warning, "2.1% was taken: p99 is 9 us")
-	add("old", "b", "steal", result.Warning, "10% was taken: p99 is 40 us")
-	add("new", "b", "steal", result.Warning, "0.5% was taken: p99 is 1e+03 us")
-	add("new", "b", "steal", result.Warning, "0.5% was taken: p50 is 3 us")
+	add("old", "a", "served", result.Warning, "2.1% was taken: p99 is 9 us")
+	add("old", "b", "served", result.Warning, "10% was taken: p99 is 40 us")
+	add("new", "b", "served", result.Warning, "0.5% was taken: p99 is 1e+03 us")
+	add("new", "b", "served", result.Warning, "0.5% was taken: p50 is 3 us")
 	add("new", "b", "virtual_machine", result.Info, "a virtual machine")
 	add("new", "c", "work", result.Error, "wrong")
 	require.Equal(t, []GroupedWarning{
 		{Check: "work", Severity: result.Error, Message: "wrong", Sides: []string{"new"},
 			Cells: []string{"c"}},
-		{Check: "steal", Severity: result.Warning,
+		{Check: "served", Severity: result.Warning,
 			Message: "0.5 to 10% was taken: p99 is 9 to 1e+03 us", Sides: []string{"old", "new"},
 			Cells: []string{"a", "b"}},
-		{Check: "steal", Severity: result.Warning, Message: "0.5% was taken: p50 is 3 us",
+		{Check: "served", Severity: result.Warning, Message: "0.5% was taken: p50 is 3 us",
 			Sides: []string{"new"}, Cells: []string{"b"}},
 	}, g.List())
+}
+
+// A disturbed machine is one line, after errors and before other warnings.
+func TestDisturbedMachineIsOneLine(t *testing.T) {
+	var g, each WarningGroups
+	each.Info = true
+	add := func(cell, check string, value float64) {
+		f := result.Finding{Name: check, Severity: result.Warning, Value: value, Message: check}
+		g.Add("", cell, f)
+		each.Add("", cell, f)
+	}
+	add("a", "fairness", 0.4)
+	add("a", FloorBeaten, 0.3)
+	add("a", "steal", 0.02)
+	add("b", "steal", 0.05)
+	add("b", "preempted", 0.03)
+	g.Add("", "d", result.Finding{Name: "served", Severity: result.Error, Message: "lost"})
+	require.Equal(t, GroupedWarning{Check: Disturbed, Severity: result.Warning,
+		Message: "steal 2% to 5%, preemption 3%: p50 is safe, throughput may be 8% off, and " +
+			"tails include it", Cells: []string{"a", "b"}}, g.List()[1])
+	add("c", "mixed", 0.25)
+	add("c", "drift", -0.12)
+	var names []string
+	for _, w := range g.List() {
+		names = append(names, w.Check)
+	}
+	require.Equal(t, []string{"served", Disturbed, FloorBeaten, "fairness"}, names)
+	require.Equal(t, "steal 2% to 5%, preemption 3%, drift 12%, mixed windows 25%: p50 is safe, "+
+		"throughput may be 8% off, and tails include it; where the rate drifts neither is safe: "+
+		"measure again; rows of one state are safe, those of all windows mix several",
+		g.List()[1].Message)
+	require.Len(t, each.List(), 6, "the details name each")
 }
