@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"transportbench/core/base/parallel"
 	"transportbench/core/base/record"
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -200,7 +203,9 @@ func slower(s *set.Set, transport string, by float64) *set.Set {
 }
 
 // jackknife returns the share over all pairs of n sets, with the interval by leaving out each set
-// in turn.
+// in turn. With few hits the jackknife knows little of the scatter, so the interval is no narrower
+// than the exact one of the pairs that share no set, whose variance is the most that all pairs can
+// have (Hoeffding, A class of statistics with asymptotically normal distribution, 1948).
 func jackknife(n int, pairs []*pair, of func(*pair) share) Rate {
 	without := func(one int) (share float64, trials int) {
 		hits, count := 0.0, 0.0
@@ -212,7 +217,7 @@ func jackknife(n int, pairs []*pair, of func(*pair) share) Rate {
 		}
 		return hits / max(count, 1), int(count)
 	}
-	const none, normal = -1, 1.96
+	const none, tail = -1, 0.025
 	var r Rate
 	r.Share, r.Count = without(none)
 	sum, squares := 0.0, 0.0
@@ -221,15 +226,9 @@ func jackknife(n int, pairs []*pair, of func(*pair) share) Rate {
 		sum, squares = sum+s, squares+s*s
 	}
 	variance := float64(n-1) / float64(n) * max(0, squares-sum*sum/float64(n))
-	reach := normal * math.Sqrt(variance)
-	r.Low, r.High = max(0, r.Share-reach), min(1, r.Share+reach)
-	// Without a hit the jackknife knows no scatter: the exact bound for pairs that share no set.
-	const tail = 0.025
-	switch bound := 1 - math.Pow(tail, 2/float64(n)); {
-	case r.Share == 0:
-		r.High = bound
-	case r.Share == 1:
-		r.Low = 1 - bound
-	}
+	reach := stats.InvCDF(stats.TDist{V: float64(n - 1)})(1-tail) * math.Sqrt(variance)
+	apart := float64(n) / 2
+	low, high := calibration.BinomialInterval(r.Share*apart, apart)
+	r.Low, r.High = max(0, min(low, r.Share-reach)), min(1, max(high, r.Share+reach))
 	return r
 }

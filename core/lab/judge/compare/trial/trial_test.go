@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -95,7 +96,57 @@ func TestJackknife(t *testing.T) {
 	require.InDelta(t, 1-math.Pow(0.025, 1.0/3), none.High, 1e-9,
 		"of three pairs that share no set")
 	same := jackknife(6, pairs, func(*pair) share { return share{1, 2} })
-	require.Equal(t, Rate{0.5, 0.5, 0.5, 15 * 2}, same)
+	low, high := calibration.BinomialInterval(1.5, 3)
+	require.Equal(t, Rate{0.5, low, high, 15 * 2}, same, "as if of three pairs")
+}
+
+// The interval holds the true share at least as often as it says, also where a trial has few hits
+// and pairs have them because of a set that they share.
+func TestJackknifeCovers(t *testing.T) {
+	const trials = 1000
+	apart := func(limit float64) func(a, b float64) bool { // of two values
+		return func(a, b float64) bool { return math.Abs(a-b) > limit }
+	}
+	odd := func(limit float64) func(a, b float64) bool { // a set has a hit in all of its pairs
+		return func(a, b float64) bool { return max(a, b) > limit }
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, c := range []struct {
+		hit   func(a, b float64) bool
+		truth float64
+	}{
+		{apart(1), math.Erfc(0.5)}, {apart(2), math.Erfc(1)}, {apart(2.8), math.Erfc(1.4)},
+		{odd(1.6449), 1 - 0.95*0.95}, {odd(1.2816), 1 - 0.9*0.9},
+	} {
+		for _, n := range []int{6, 21} {
+			held := 0
+			for range trials {
+				values := make([]float64, n)
+				for i := range values {
+					values[i] = r.NormFloat64()
+				}
+				var pairs []*pair
+				for old := range n {
+					for new := old + 1; new < n; new++ {
+						pairs = append(pairs, &pair{old: old, new: new})
+					}
+				}
+				rate := jackknife(n, pairs, func(p *pair) share {
+					s := share{trials: 1}
+					if c.hit(values[p.old], values[p.new]) {
+						s.hits = 1
+					}
+					return s
+				})
+				if rate.Low <= c.truth && c.truth <= rate.High {
+					held++
+				}
+			}
+			t.Logf("%d sets, true share %.3f: held in %.1f%%", n, c.truth,
+				100*float64(held)/trials)
+			require.Greater(t, float64(held)/trials, 0.94, "%d sets, %g", n, c.truth)
+		}
+	}
 }
 
 func TestSlowerLeavesTheSet(t *testing.T) {
