@@ -596,6 +596,19 @@ func TestStealBeyondNoise(t *testing.T) {
 	require.True(t, c.OK, c.Message)
 	require.InDelta(t, 0.0476, c.Limit, 1e-3)
 
+	// Steal that makes the throughput scatter is no excuse for itself.
+	e = good(t)
+	for i := range e.Result.Repeats {
+		r := &e.Result.Repeats[i]
+		share := 0.2 * float64(i%2)
+		r.Machine.StealNS = 60e6
+		r.Samples[result.Steal] = share
+		r.Samples[result.Throughput] *= 1 - share
+	}
+	c = findCheck(t, e, "steal")
+	require.False(t, c.OK, c.Message)
+	require.InDelta(t, 0.01, c.Limit, 1e-6)
+
 	for stolen, ok := range map[uint64]bool{20e6: true, 30e6: false} {
 		e = good(t)
 		e.Result.Repeats[0].Machine.StealNS = stolen

@@ -122,11 +122,15 @@ func checkEmptyWindows(e Evidence) result.Finding {
 // short window is a large share, and may stand for much less.
 const fewestTicks = 3
 
+// mostStolen bounds the share of a window by which its throughput is corrected.
+const mostStolen = 0.9
+
 // tick is the step in which the kernel counts stolen time.
 const tick = 10 * time.Millisecond
 
 // checkSteal computes the share of time for which the hypervisor took the run's processors away. It
-// passes a share that the interval of the throughput covers.
+// passes a share that the interval of the throughput covers, without what stolen time itself adds
+// to that.
 func checkSteal(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.01}
 	if f.Value = e.stolen(); math.IsNaN(f.Value) {
@@ -138,7 +142,7 @@ func checkSteal(e Evidence) result.Finding {
 		r := &e.Result.Repeats[i]
 		stolen += r.Machine.StealNS
 		if rate, has := r.Samples[result.Throughput]; has {
-			rates = append(rates, rate)
+			rates = append(rates, rate/(1-min(r.Samples[result.Steal], mostStolen)))
 		}
 	}
 	if len(rates) > 0 {
