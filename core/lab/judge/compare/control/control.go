@@ -171,19 +171,12 @@ func SpreadWithout(transport string, residuals []Residual) Spread {
 	return Spread{Tau: math.Sqrt(max(0, (q-float64(n))/weights)), Freedom: float64(len(others))}
 }
 
-// The spread of transports around the median of the others was 0.8 of the movement of the machine
-// at a movement of 10%, and 0.6 at 46%, in 13 equal sets of five transports. followed is how many
-// they were.
-const (
-	ofMovement = 0.8
-	followed   = 13
-)
-
-// AtLeast returns the spread, or what was seen at such a movement of the machine (a logarithm) if
-// that is more or the spread is of too few residuals to tell.
+// AtLeast returns the spread, or the movement of the machine (a logarithm) itself if that is more
+// or the spread is of too few residuals to tell: a transport is then taken to follow the machine by
+// anything between not at all and twice as much, one standard deviation each way.
 func (s Spread) AtLeast(movement float64) Spread {
-	if seen := ofMovement * math.Abs(movement); seen > s.Tau || s.Freedom < Fewest {
-		return Spread{Tau: seen, Freedom: followed}
+	if moved := math.Abs(movement); moved > s.Tau || s.Freedom < Fewest {
+		return Spread{Tau: moved, Freedom: math.Inf(1)}
 	}
 	return s
 }
