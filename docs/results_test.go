@@ -68,37 +68,44 @@ func TestDocumentedMetrics(t *testing.T) {
 	require.Equal(t, metricsTable(), block, "go test ./docs -run %s -update", t.Name())
 }
 
-// evident are fields of the schema whose name and type say it all.
-var evident = strings.Fields(`after arch argv available_memory_bytes back_pressure before better
-	bounce_after_ns bounce_before_ns bounce_ns by_operation caller capabilities cause checks clients
-	clock_source counters daemon daemons delivered dropped_packets due elapsed_ns empty_loops
-	empty_polls environment error failed firmware flushes for_ns format gets go help identity
-	incomplete_reason involuntary_switches kernel keys kind lasted_ms latency libraries library_ns
-	limit limits lookups loops machine median medium_ns ms name node notes numa_nodes number operation
-	overflowed packages peak_rss_bytes peer pid placement plugin polls ports process provider puts
-	rank ranks rate_ns rdma read_share reads received_bytes received_packets requests
-	retransmitted_packets reuse_p99 revision samples schema_version sent_bytes sent_packets setup
-	sha256 started_at thread times tool transport unit value version volatile voluntary_switches
-	writes`)
+// evident are fields of the schemas whose name and type say it all.
+var evident = strings.Fields(`
+	after amount arch argv available_memory_bytes back_pressure before better bounce_after_ns
+	bounce_before_ns bounce_ns by_operation bytes caller capabilities cause cells checks clients
+	clock_source conditions count counters daemon daemons delivered dropped_packets due each
+	elapsed_ns empty_loops empty_polls environment error failed false_verdicts firmware flushes
+	for_ns format gets go help high identity in_flight incomplete_reason involuntary_switches
+	kernel keys kind lasted_ms latency libraries library_ns limit limits loaded lookups loops
+	low machine median medium_ns ms name node notes numa_nodes number observer of operation
+	overflowed packages parts peak_rss_bytes peer per_second pid placement plugin polls ports
+	power process provider puts rank ranks rate_ns rdma read_share reads received_bytes
+	received_packets repeats requests resolution retransmitted_packets reuse_p99 revision rows
+	runtime_digest sample_every samples schema_version seconds sent_bytes sent_packets setup
+	sha256 started_at thread times tool transport trials unit value version volatile
+	voluntary_switches what whole windows writes`)
 
-// TestDescribedFields checks that the schema, which is the reference, describes each of its fields.
+// TestDescribedFields checks that the schemas, which are the reference, describe each of their
+// fields.
 func TestDescribedFields(t *testing.T) {
 	type described struct {
 		Description string               `json:"description"`
 		Properties  map[string]described `json:"properties"`
 	}
-	var schema struct {
-		Defs map[string]described `json:"$defs"`
-	}
-	text, err := os.ReadFile("../core/lab/store/result/schema.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &schema))
-	require.NotEmpty(t, schema.Defs)
-	for name, def := range schema.Defs {
-		require.NotEmpty(t, def.Description, "%s has no comment", name)
-		for field, property := range def.Properties {
-			require.True(t, property.Description != "" || slices.Contains(evident, field),
-				"no comment of %s describes its field %s", name, field)
+	for _, file := range []string{"store/result", "store/set", "store/published",
+		"judge/calibration"} {
+		var schema struct {
+			Defs map[string]described `json:"$defs"`
+		}
+		text, err := os.ReadFile("../core/lab/" + file + "/schema.json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &schema))
+		require.NotEmpty(t, schema.Defs)
+		for name, def := range schema.Defs {
+			require.NotEmpty(t, def.Description, "%s: %s has no comment", file, name)
+			for field, property := range def.Properties {
+				require.True(t, property.Description != "" || slices.Contains(evident, field),
+					"%s: no comment of %s describes its field %s", file, name, field)
+			}
 		}
 	}
 }
