@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"transportbench/core/lab/judge/compare/letters"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -105,6 +106,8 @@ type Leader struct {
 	Groups int    `json:"races"` // in which it took part
 }
 
+const trackOption = "track"
+
 // Along compares the values of an option in cells that are otherwise the same. axis is "transport",
 // whose own options are then ignored, or any option of the configuration, named as in the result or
 // as the flag. Providers and, unless o.Strict is set, runtimes may differ. Machines may only if
@@ -142,7 +145,7 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	}
 	drop := dropped(s, axis)
 	if axis == "transport" {
-		cells = onBothTracks(cells, drop)
+		cells = set.OnBothTracks(cells, drop)
 	}
 	labels := set.LabelsOf(s.Cells).Without(drop...)
 	groups := map[string][]*set.Cell{}
@@ -259,7 +262,7 @@ func dropped(s *set.Set, axis string) []string {
 		}
 	}
 	if axis == trackOption {
-		drop = append(drop, setByTrack(s)...)
+		drop = append(drop, s.SetByTrack()...)
 	}
 	return drop
 }
@@ -427,7 +430,7 @@ func (g *Candidates) judge() {
 		g.TooLittle = g.TooLittle || c.TooLittle
 		leads = leads && c.Verdict == Better
 	}
-	for i, group := range letters(apart) {
+	for i, group := range letters.Of(apart) {
 		g.List[i].Group = group
 	}
 	if leads {

@@ -1,16 +1,16 @@
-package compare
+package letters
 
 import (
 	"slices"
 	"strings"
 )
 
-// letters returns the compact letter display of values in the order of their ranks: two values have
+// Of returns the compact letter display of values in the order of their ranks: two values have
 // a letter in common unless they are told apart. It inserts each pair that is told apart into the
 // groups and absorbs groups within another (Piepho, An algorithm for a letter-based representation
 // of all-pairwise comparisons, 2004). Then it leaves out groups that tell nothing more than the
 // others.
-func letters(apart [][]bool) []string {
+func Of(apart [][]bool) []string {
 	all := make([]bool, len(apart))
 	for i := range all {
 		all[i] = true

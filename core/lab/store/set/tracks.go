@@ -1,4 +1,4 @@
-package compare
+package set
 
 import (
 	"maps"
@@ -6,15 +6,12 @@ import (
 	"strings"
 
 	"transportbench/core/base/config"
-	"transportbench/core/lab/store/set"
 )
 
-const trackOption = "track"
-
-// onBothTracks adds to cells those that belong to the track matched too, as far as other transports
+// OnBothTracks adds to cells those that belong to the track matched too, as far as other transports
 // have a cell of the same load there: a sweep measures a cell once if its tracks are the same. They
 // are copies that say so.
-func onBothTracks(cells []*set.Cell, drop []string) []*set.Cell {
+func OnBothTracks(cells []*Cell, drop []string) []*Cell {
 	matched := string(config.TrackMatched)
 	loads := map[string]bool{}
 	for _, c := range cells {
@@ -24,7 +21,7 @@ func onBothTracks(cells []*set.Cell, drop []string) []*set.Cell {
 	}
 	all := slices.Clone(cells)
 	for _, c := range cells {
-		if c.Track() != set.BothTracks {
+		if c.Track() != BothTracks {
 			continue
 		}
 		both := *c
@@ -37,13 +34,13 @@ func onBothTracks(cells []*set.Cell, drop []string) []*set.Cell {
 	return all
 }
 
-// setByTrack returns the options that the track sets, which do not tell cells apart along it.
-func setByTrack(s *set.Set) []string {
+// SetByTrack returns the options that the track sets, which do not tell cells apart along it.
+func (s *Set) SetByTrack() []string {
 	names := []string{"verify_every"}
-	for _, name := range set.Names(s.Cells) {
+	for _, name := range Names(s.Cells) {
 		own, isOwn := strings.CutPrefix(name, "options.")
 		if isOwn && slices.ContainsFunc(s.Cells,
-			func(c set.Cell) bool { _, sets := c.Plugin.Matched[own]; return sets }) {
+			func(c Cell) bool { _, sets := c.Plugin.Matched[own]; return sets }) {
 			names = append(names, name)
 		}
 	}

@@ -1,0 +1,2 @@
+// Package letters marks values that cannot be told apart with a letter in common.
+package letters
