@@ -663,12 +663,11 @@ func TestSummary(t *testing.T) {
 			Trials: []Trials{{Known: 100, Count: 10, Found: 10, Share: binomial(10, 10)}}},
 	}
 	require.Equal(t, []string{
-		"delays of 200 ns and more, of half of the calls of a window: 1 of 2 are recovered " +
-			"within 3% or 10 ns, " +
-			"and the largest error is 5% (of 1.00 ms); a delay of every call, compared between " +
-			"two configurations, is off by -3 to +50 ns",
-		"equal configurations differ significantly, at alpha 5%, for diff in 8 of 200 " +
-			"comparisons (1.74 to 7.73%)",
+		"injected delays of 200 ns or more, in half of the calls: 1 of 2 recovered within 3% or " +
+			"10 ns; the largest error is 5% (of 1.00 ms); a delay of every call, compared " +
+			"between two configurations, is off by -3 to +50 ns",
+		"false differences between equal configurations, at alpha 5%: diff 8 of 200 (1.74 to " +
+			"7.73%)",
 		"measured in turns, as ab does: over memory with 20 repeats, a change of 4.9% is " +
 			"detected in 27 of 30 trials (73.5 to 97.9%), and called worse against the default " +
 			"least change of 2% in 11",

@@ -53,8 +53,8 @@ func (d *Document) delaySummary() string {
 			"the largest error of a recovered delay is %s (of %s), but too few windows bound it",
 			format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("delays of %d ns and more, of half of the calls of a window: %d of %d are "+
-		"recovered within %s or %d ns, and the largest error is %s (of %s)"+d.delayedSummary(),
+	return fmt.Sprintf("injected delays of %d ns or more, in half of the calls: %d of %d recovered "+
+		"within %s or %d ns; the largest error is %s (of %s)"+d.delayedSummary(),
 		leastPromised, within, count, format.Share(delayTolerance), leastTolerance,
 		format.Share(largest), format.Time(of))
 }
@@ -78,17 +78,17 @@ func (d *Document) delayedSummary() string {
 func (d *Document) falseSummary() string {
 	var parts []string
 	for _, f := range d.FalseVerdicts {
-		parts = append(parts, fmt.Sprintf("%s in %d of %d comparisons (%s)", f.Method, f.False,
-			f.Comparisons, f.Share.Interval()))
+		parts = append(parts, fmt.Sprintf("%s %d of %d (%s)", f.Method, f.False, f.Comparisons,
+			f.Share.Interval()))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("equal configurations differ significantly, at alpha %s, for %s",
+	text := fmt.Sprintf("false differences between equal configurations, at alpha %s: %s",
 		format.Share(d.Alpha), strings.Join(parts, ", "))
 	if d.Drift != nil {
 		text += fmt.Sprintf(
-			"; diff has sets that were measured %s apart, of which %s differ by no more than %s",
+			"; diff compared sets measured %s apart, of which %s differ by no more than %s",
 			d.Drift.Apart(), format.Share(1-d.Alpha), format.Share(d.Drift.Limit))
 	}
 	return text
