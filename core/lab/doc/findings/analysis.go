@@ -186,6 +186,11 @@ func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 	}
 	stalls(out, a)
 	predictions(out, c.Predictions)
+	if a.Replay != nil {
+		out.Line("the part of the trace that was replayed, at its own times")
+		out.Append(Trace(a.Replay))
+		out.Gap()
+	}
 	if detail || counted(a) {
 		events(out, a)
 	}

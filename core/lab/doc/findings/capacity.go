@@ -62,8 +62,12 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 	}
 	out.Paragraph("%s (%s): %s", u.Label, loop, u.Message)
 	header := []string{"load", ">" + c.Rate, ">95% interval", ">" + u.Metric, ">95% interval"}
+	attained := slices.ContainsFunc(u.Points, func(p analyze.Point) bool { return p.Within != nil })
 	if c.Objective != nil {
 		header = append(header, c.Objective.Text)
+	}
+	if attained {
+		header = append(header, ">within "+format.Time(c.Objective.Limit))
 	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range u.Points {
@@ -72,6 +76,12 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 			interval(p.Latency)}
 		if c.Objective != nil {
 			row = append(row, p.Meets)
+		}
+		switch {
+		case p.Within != nil:
+			row = append(row, fmt.Sprintf("%.3f%%", 100**p.Within))
+		case attained:
+			row = append(row, doc.None())
 		}
 		t.Row(append(row, remarks(p))...)
 	}

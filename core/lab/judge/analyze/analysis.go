@@ -3,6 +3,7 @@ package analyze
 import (
 	"strings"
 
+	"transportbench/core/base/replay"
 	"transportbench/core/lab/store/result"
 )
 
@@ -31,6 +32,8 @@ type Analysis struct {
 	// OverTime has the time series of the transport: for each side its stalls, the largest first,
 	// then other series.
 	OverTime []TimeSeries `json:"over_time,omitempty"`
+	// Replay is the part of a trace that was replayed; absent for other loads.
+	Replay *replay.Part `json:"replay,omitempty"`
 	// Threads has the events of polling threads.
 	Threads []ThreadEvents `json:"threads"`
 	// NoCounters is why there are no hardware counters.

@@ -114,6 +114,9 @@ type Point struct {
 	// Meets is "yes" if the upper end of the interval is below the objective, "perhaps" if only the
 	// median is, else "no". It is empty without an objective.
 	Meets string `json:"meets,omitempty"`
+	// Within is the share of the response times of all windows that are within the objective. It is
+	// absent without an objective for response times.
+	Within *float64 `json:"within,omitempty"`
 	// Past is set if a smaller load has more throughput.
 	Past bool `json:"past_peak,omitempty"`
 	// Unusable is why the figures must not be used. Such a point is shown but never chosen.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -244,6 +245,29 @@ func TestSpeedsAreACurve(t *testing.T) {
 	require.Equal(t, []string{"speed=1.00", "speed=2.00", "speed=4.00"},
 		[]string{u.Points[0].Load, u.Points[1].Load, u.Points[2].Load})
 	require.Equal(t, 1, *u.Most)
+	require.Nil(t, u.Points[0].Within, "there are no results")
+}
+
+// The share of response times within an objective is that of all windows together.
+func TestWithin(t *testing.T) {
+	s := set.New()
+	c := cell(8, 1e3, 1e3)
+	c.Config["rate"] = "1000"
+	c.Samples[result.ResponseP99] = c.Samples[result.LatencyP99]
+	r := new(result.Result)
+	for _, times := range [][]uint64{{1000, 1000, 1000}, {1000, 9000}} {
+		h := record.NewHistogram()
+		for _, ns := range times {
+			h.Record(ns)
+		}
+		r.Repeats = append(r.Repeats, result.Repeat{Response: h.Encode()})
+	}
+	c.Results = []*result.Result{r}
+	s.Cells = []set.Cell{c}
+	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<3us")})
+	require.InDelta(t, 0.8, *u.Points[0].Within, 1e-9)
+	u = curveOf(t, s, CapacityOptions{})
+	require.Nil(t, u.Points[0].Within)
 }
 
 func TestCellsOfOtherConfigurationsAreOtherCurves(t *testing.T) {

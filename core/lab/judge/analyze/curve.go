@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -223,8 +224,31 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	}
 	if c.Objective != nil {
 		p.Meets = meets(p.Latency, c.Objective.Limit)
+		if strings.HasPrefix(metric, "response_") {
+			p.Within = within(s, cell, c.Objective.Limit)
+		}
 	}
 	return p, true
+}
+
+// within returns the share of a cell's response times up to a limit, or nil without the results.
+func within(s *set.Set, cell *set.Cell, limit float64) *float64 {
+	results, err := s.Results(cell)
+	if err != nil {
+		return nil // an index without its results has medians alone
+	}
+	all := record.NewHistogram()
+	for _, r := range results {
+		for _, w := range result.ResponsesOf(r.Repeats) {
+			if h, err := record.DecodeHistogram(w.Histogram); err == nil {
+				all.Merge(h)
+			}
+		}
+	}
+	if all.Count() == 0 {
+		return nil
+	}
+	return new(all.Within(uint64(limit)))
 }
 
 // The values of Point.Meets.

@@ -61,6 +61,7 @@ func Results(list []*result.Result) (*Analysis, error) {
 	s := e.utilization()
 	a := &Analysis{
 		Transport: first.Plugin.Name, Provider: first.Plugin.Provider, Repeats: len(e.repeats),
+		Replay:   first.Replay,
 		Findings: findings(list), Breakdowns: e.breakdowns(), Law: e.law(),
 		Overheads: e.overheads(),
 		Processor: e.processorTime(), Stalls: e.stalls(),
