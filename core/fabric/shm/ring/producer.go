@@ -60,15 +60,15 @@ func newProducer(b []byte, g Geometry) (producer, error) {
 	return p, nil
 }
 
-// putInline writes a message with a payload of at most InlineSize bytes.
-func (p *producer) putInline(slot uintptr, kind Kind, token uint64, payload []byte) {
-	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), false)
+// putInline writes a message with a payload of at most InlineSize bytes, but for flag and meta.
+func (p *producer) putInline(slot uintptr, token uint64, payload []byte) {
 	*p.plain64(slot + tokenOffset) = token
 	p.copyInline(slot+payloadOffset, payload)
 }
 
-// putSpilled writes a message with a longer payload. It returns false if the arena has no room.
-func (p *producer) putSpilled(slot uintptr, kind Kind, token uint64, payload []byte) bool {
+// putSpilled writes a message with a longer payload, but for flag and meta. It returns false if the
+// arena has no room.
+func (p *producer) putSpilled(slot uintptr, token uint64, payload []byte) bool {
 	offset, end, ok := p.arena.reserve(len(payload))
 	if !ok || p.nextSpill-p.firstSpill == p.slots {
 		return false
@@ -77,7 +77,6 @@ func (p *producer) putSpilled(slot uintptr, kind Kind, token uint64, payload []b
 	p.spills[p.nextSpill&p.mask] = spill{position: p.pushed, end: end}
 	p.nextSpill++
 	copy(p.slice(p.arenaBase+uintptr(offset), len(payload)), payload)
-	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), true)
 	*p.plain64(slot + tokenOffset) = token
 	*p.plain64(slot + payloadOffset) = offset
 	return true
@@ -124,10 +123,11 @@ func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
 	}
 	slot := p.slot(p.pushed)
 	if len(payload) <= InlineSize {
-		p.putInline(slot, kind, token, payload)
-	} else if err := p.spill(p.published, slot, kind, token, payload); err != nil {
+		p.putInline(slot, token, payload)
+	} else if err := p.spill(p.published, slot, token, payload); err != nil {
 		return err
 	}
+	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), len(payload) > InlineSize)
 	p.pushed++
 	return nil
 }
@@ -194,8 +194,7 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 			p.copyInline(slot+payloadOffset, op.Payload)
 		} else {
 			p.pushed = position
-			err = p.spill(position, slot, Kind(op.Kind), uint64(op.Token), op.Payload)
-			if err != nil {
+			if err = p.spill(position, slot, uint64(op.Token), op.Payload); err != nil {
 				break
 			}
 			meta, full = meta|spilledBit, p.released+p.slots
@@ -219,18 +218,17 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 func (p *OnesidedProducer) Publish() {}
 
 // spill is Push for a payload that does not fit into a slot, in a ring with a head.
-func (p *producer) spill(published uint64, slot uintptr, kind Kind, token uint64,
-	payload []byte) error {
+func (p *producer) spill(published uint64, slot uintptr, token uint64, payload []byte) error {
 	if len(payload) > p.maxPayload {
 		return ErrTooLong
 	}
-	if p.putSpilled(slot, kind, token, payload) {
+	if p.putSpilled(slot, token, payload) {
 		return nil
 	}
 	if err := p.readHead(published); err != nil {
 		return err
 	}
-	if !p.putSpilled(slot, kind, token, payload) {
+	if !p.putSpilled(slot, token, payload) {
 		return ErrFull
 	}
 	return nil
@@ -296,20 +294,22 @@ func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) erro
 		return ErrFull
 	}
 	if len(payload) <= InlineSize {
-		p.putInline(slot, kind, token, payload)
-	} else if err := p.spill(slot, kind, token, payload); err != nil {
+		p.putInline(slot, token, payload)
+	} else if err := p.spill(slot, token, payload); err != nil {
 		return err
 	}
 	p.pushed++
-	p.store32(slot+flagOffset, 1) // pairs with the load in ready
+	// Pairs with the loads in ready and Drain, which looks at meta before the message is there.
+	meta := packMeta(kind, len(payload), len(payload) > InlineSize)
+	p.store64(slot+flagOffset, 1|uint64(meta)<<metaShift)
 	return nil
 }
 
-func (p *FastForwardProducer) spill(slot uintptr, kind Kind, token uint64, payload []byte) error {
+func (p *FastForwardProducer) spill(slot uintptr, token uint64, payload []byte) error {
 	if len(payload) > p.maxPayload {
 		return ErrTooLong
 	}
-	if p.putSpilled(slot, kind, token, payload) {
+	if p.putSpilled(slot, token, payload) {
 		return nil
 	}
 	// Pushing into a slot again proved that its previous message was released.
@@ -320,7 +320,7 @@ func (p *FastForwardProducer) spill(slot uintptr, kind Kind, token uint64, paylo
 		p.released++
 	}
 	p.freeSpills()
-	if !p.putSpilled(slot, kind, token, payload) {
+	if !p.putSpilled(slot, token, payload) {
 		return ErrFull
 	}
 	return nil

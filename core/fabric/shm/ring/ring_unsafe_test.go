@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"transportbench/core/transport"
 )
 
 // alignedMemory returns heap memory, so that the race detector sees the ring.
@@ -211,6 +213,81 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
+// post is Post of the producers that have one, and Push in turn of the other.
+func post(p Producer, ops []transport.Op) (n int, err error) {
+	if p, ok := p.(interface {
+		Post(ops []transport.Op) (int, error)
+	}); ok {
+		return p.Post(ops)
+	}
+	for ; n < len(ops) && err == nil; n++ {
+		op := &ops[n]
+		if err = p.Push(Kind(op.Kind), uint64(op.Token), op.Payload); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// TestConcurrentBatches is TestConcurrent by the way of the workers: Post of several ops, which
+// takes a part of them if the ring is full, and Drain into more events than come or fewer.
+func TestConcurrentBatches(t *testing.T) {
+	const messages, most = 20_000, 24
+	g := Geometry{Slots: 16, Arena: 1024}
+	size := func(token uint64) int { // most fit into a slot
+		if token%5 > 0 {
+			return int(token*7) % (InlineSize + 1)
+		}
+		return int(token*7) % (g.MaxPayload() + 1)
+	}
+	kind := func(token uint64) Kind { return KindA + Kind(token%2) }
+	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+		p, c := newRing(t, a, g)
+		done := make(chan error, 1)
+		go func() {
+			var ops []transport.Op
+			for token := uint64(0); token < messages || len(ops) > 0; {
+				for more := token%most + 1; more > 0 && token < messages; more-- {
+					ops = append(ops, transport.Op{Kind: transport.OpKind(kind(token)), Peer: 3,
+						Token: transport.Token(token), Payload: pattern(token, size(token))})
+					token++
+				}
+				for len(ops) > most || token == messages && len(ops) > 0 {
+					n, err := post(p, ops)
+					p.Publish()
+					if ops = ops[n:]; err == nil {
+						break
+					}
+					if err != ErrFull {
+						done <- err
+						return
+					}
+					runtime.Gosched()
+				}
+			}
+			done <- nil
+		}()
+		events := make([]transport.Event, most)
+		for token := uint64(0); token < messages; {
+			n, err := c.Drain(3, events[:token%most+1])
+			require.NoError(t, err)
+			for _, e := range events[:n] {
+				if e.Token != transport.Token(token) || e.Peer != 3 ||
+					e.Kind != transport.EventKind(kind(token)) || e.Size != len(e.Payload) ||
+					!bytes.Equal(e.Payload, pattern(token, size(token))) {
+					t.Fatalf("message %d arrived as %+v", token, e)
+				}
+				token++
+			}
+			if n == 0 {
+				runtime.Gosched()
+			}
+		}
+		require.NoError(t, <-done)
+		require.True(t, c.Empty())
+	})
+}
+
 func TestZeroAllocations(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
 		p, c := newRing(t, a, Geometry{Slots: 8, Arena: 4096})
@@ -276,7 +353,18 @@ func FuzzHostileMemory(f *testing.F) {
 				require.True(t, inside(m.Payload))
 				require.LessOrEqual(t, len(m.Payload), g.MaxPayload())
 			}
-			c.Release()
+			_, err := post(p, []transport.Op{{Kind: transport.OpCall}, {Kind: transport.OpReply,
+				Payload: scribble}})
+			if err != ErrCorrupt {
+				p.Publish()
+			}
+			events := make([]transport.Event, 3)
+			n, _ := c.Drain(0, events)
+			for _, e := range events[:n] {
+				require.True(t, inside(e.Payload))
+				require.LessOrEqual(t, len(e.Payload), g.MaxPayload())
+				require.Len(t, e.Payload, e.Size)
+			}
 			scribble = scribble[6:]
 		}
 	})
