@@ -54,8 +54,8 @@ var special = regexp.MustCompile(
 // plugins.
 var native = regexp.MustCompile(`\b(grpc|ofi|ucxam)\b`)
 
-// calibrated matches commands that need a calibration, which takes too long here.
-var calibrated = regexp.MustCompile(`calibrate (show|--resume)`)
+// calibrated matches commands that need a calibration, or sets of hours, which take too long here.
+var calibrated = regexp.MustCompile(`calibrate (show|pairs|--resume)`)
 
 // TestDocumentedCommands runs the commands of the README, the documents and the help, in order and
 // in one directory.
