@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/shm"
 )
@@ -225,6 +227,64 @@ func TestStoppedKeeper(t *testing.T) {
 	reapTimeout = before
 	_, err := find(t, "fake").Describe(context.Background())
 	require.NoError(t, err)
+}
+
+// A keeper that gets no processor for longer than its limit, as with many agents on a machine, is
+// waited for. Plugins that run then are not killed.
+func TestStarvedKeeper(t *testing.T) {
+	cpus, err := machine.AllowedCPUs()
+	require.NoError(t, err)
+	if len(cpus) < 2 {
+		t.Skip("this process would starve as well")
+	}
+	End() // the next keeper has the shorter timeout
+	before := reapTimeout
+	reapTimeout = 200 * time.Millisecond
+	t.Cleanup(func() {
+		End() // it is still confined
+		reapTimeout = before
+	})
+	first, err := find(t, "fake").Launch(context.Background(), LaunchOptions{})
+	require.NoError(t, err)
+	k, err := runningKeeper()
+	require.NoError(t, err)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", k.cmd.Process.Pid))
+	require.NoError(t, err)
+	require.NotEmpty(t, threads)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(filepath.Base(thread))
+		require.NoError(t, err)
+		var set unix.CPUSet
+		set.Set(cpus[0])
+		require.NoError(t, unix.SchedSetaffinity(id, &set))
+	}
+	hogs, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := machine.Pin(cpus[0])
+		if err == nil {
+			err = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr,
+				Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+		}
+		hogs <- err
+		if err == nil {
+			for began := time.Now(); time.Since(began) < 3*reapTimeout; {
+			}
+		}
+		close(ended)
+	}()
+	if err := <-hogs; errors.Is(err, unix.EPERM) {
+		t.Skip("needs the right to real-time scheduling")
+	} else {
+		require.NoError(t, err)
+	}
+	began := time.Now()
+	second, err := find(t, "fake").Launch(context.Background(), LaunchOptions{})
+	require.NoError(t, err)
+	require.Greater(t, time.Since(began), 2*reapTimeout, "it did not starve")
+	<-ended
+	require.NoError(t, first.Kill())
+	require.NoError(t, second.Kill())
 }
 
 // A plugin gets its environment, arguments and path as they are, of any length and in any encoding.
