@@ -229,10 +229,31 @@ func (f *fakeRank) Connect(ctx context.Context, workers []record.RankWorkers) er
 	if err := f.begin(ctx, f.number, opConnect, f.dead); err != nil {
 		return err
 	}
-	for r, w := range workers {
-		if w.Rank != r || len(w.Daemons)+len(w.Clients) == 0 {
-			return errors.New("addresses are missing or out of order")
+	// A server gets the clients of the others, and a client the server's daemons.
+	cfg, got := &f.plan.Config, 0
+	for _, w := range workers {
+		daemons, clients := cfg.Threads(w.Rank)
+		if !cfg.Calls(f.number) {
+			daemons = 0
 		}
+		if !cfg.Serves(f.number) {
+			clients = 0
+		}
+		if len(w.Daemons) != daemons || len(w.Clients) != clients || daemons+clients == 0 {
+			return fmt.Errorf("addresses for rank %d of rank %d: %d daemons and %d clients",
+				f.number, w.Rank, len(w.Daemons), len(w.Clients))
+		}
+		got++
+	}
+	want := cfg.Ranks
+	switch {
+	case !cfg.Calls(f.number):
+		want = cfg.CallingRanks()
+	case !cfg.Serves(f.number):
+		want = cfg.ServingRanks()
+	}
+	if got != want {
+		return fmt.Errorf("addresses for rank %d of %d ranks, want %d", f.number, got, want)
 	}
 	return nil
 }

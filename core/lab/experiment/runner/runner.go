@@ -307,9 +307,27 @@ func (b *bench) connect(ctx context.Context) error {
 	}
 	_, err := setupAll(ctx, b, "connect", b.connectTimeout(workers),
 		func(ctx context.Context, r int) (struct{}, error) {
-			return struct{}{}, b.ranks.process(r).Connect(ctx, workers)
+			return struct{}{}, b.ranks.process(r).Connect(ctx, connected(&b.cfg, r, workers))
 		})
 	return err
+}
+
+// connected returns the workers to which those of rank r connect: daemons if it calls, and clients
+// if it serves. In a mesh those are all, so the addresses take bytes by the square of the ranks.
+func connected(cfg *config.Config, r int, workers []record.RankWorkers) []record.RankWorkers {
+	var list []record.RankWorkers
+	for _, w := range workers {
+		if !cfg.Calls(r) {
+			w.Daemons = nil
+		}
+		if !cfg.Serves(r) {
+			w.Clients = nil
+		}
+		if len(w.Daemons)+len(w.Clients) > 0 {
+			list = append(list, w)
+		}
+	}
+	return list
 }
 
 func (b *bench) startTimeout() time.Duration { return cmp.Or(b.req.StartTimeout, startTimeout) }
