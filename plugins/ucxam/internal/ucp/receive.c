@@ -137,15 +137,15 @@ static ucs_status_t on_small(void *arg, const void *header, size_t length, void 
 	return UCS_OK;
 }
 
-// on_pack receives several messages as one, a header alone.
+// on_pack receives several messages as one, a header alone. It cuts off a peer whose pack does not end with a message.
 static ucs_status_t on_pack(void *arg, const void *header, size_t length, void *data, size_t data_length,
 	const ucp_am_recv_param_t *param)
 {
 	(void)data, (void)data_length, (void)param;
 	uam_worker *w = arg;
 	const char *at = header;
-	while (length >= sizeof(uam_packed)) {
-		uam_packed m; // UCX does not align its copy
+	uam_packed m = { 0 }; // UCX does not align its copy
+	while (length >= sizeof m) {
 		memcpy(&m, at, sizeof m);
 		at += sizeof m;
 		length -= sizeof m;
@@ -157,7 +157,11 @@ static ucs_status_t on_pack(void *arg, const void *header, size_t length, void *
 		if (length == 0)
 			return UCS_OK;
 	}
-	w->shared.strangers++;
+	uam_peer *p = uam_find(w, m.header.origin);
+	if (p == NULL)
+		w->shared.strangers++;
+	else if (!w->closed)
+		uam_lose(w, p, UAM_CORRUPT);
 	return UCS_OK;
 }
 
