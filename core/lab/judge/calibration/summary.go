@@ -53,8 +53,8 @@ func (d *Document) delaySummary() string {
 			"the largest error of a recovered delay is %s (of %s), but too few windows bound it",
 			format.Share(largest), format.Time(of))
 	}
-	return fmt.Sprintf("injected delays of %d ns or more, in half of the calls: %d of %d recovered "+
-		"within %s or %d ns; the largest error is %s (of %s)"+d.delayedSummary(),
+	return fmt.Sprintf("injected delays of %d ns or more, in half of the calls: %d of %d "+
+		"recovered within %s or %d ns; the largest error is %s (of %s)"+d.delayedSummary(),
 		leastPromised, within, count, format.Share(delayTolerance), leastTolerance,
 		format.Share(largest), format.Time(of))
 }
