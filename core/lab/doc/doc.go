@@ -52,7 +52,8 @@ type Text struct {
 	Title string
 }
 
-// Fold is a part that a reader unfolds where the format can.
+// Fold is a part that a reader unfolds where the format can. A terminal shows it on request only,
+// see [Doc.Folded].
 type Fold struct {
 	Title string
 	Doc
@@ -130,6 +131,31 @@ func (d *Doc) Heading(format string, args ...any) {
 
 // Titled adds a line that begins with a title, such as that of a table, and explains it.
 func (d *Doc) Titled(title, help string) { d.Add(Text{Title: title, Text: help}) }
+
+// Fold adds a part that a reader unfolds, unless it is empty.
+func (d *Doc) Fold(title string, part *Doc) {
+	if !part.Empty() {
+		d.Add(&Fold{Title: title, Doc: *part})
+	}
+}
+
+// Folded returns the document without its folds. Unless flag is empty, a last line names them and
+// flag, which shows them.
+func (d *Doc) Folded(flag string) *Doc {
+	short := new(Doc)
+	var titles []string
+	for _, b := range d.Blocks {
+		if fold, is := b.(*Fold); is {
+			titles = append(titles, fold.Title)
+		} else {
+			short.Add(b)
+		}
+	}
+	if len(titles) > 0 && flag != "" {
+		short.Paragraph("more with " + flag + ": " + strings.Join(titles, "; "))
+	}
+	return short
+}
 
 // Gap separates what follows from what is before it.
 func (d *Doc) Gap() { d.Add(Text{Kind: Gap}) }

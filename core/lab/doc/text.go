@@ -81,7 +81,7 @@ func (s screen) blocks(list []Block) {
 		case *Table:
 			s.table(b)
 		case *Fold:
-			fmt.Fprintf(s, "%s\n\n", printable.Text(b.Title))
+			fmt.Fprintf(s, "\n%s:\n", printable.Text(b.Title))
 			s.blocks(b.Blocks)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/experiment/trace"
 	"transportbench/core/lab/store/result"
@@ -28,7 +29,7 @@ type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Began          time.Time
-	Verbose        bool
+	Verbose, Quiet bool
 
 	// Run is runner.Run, except in tests.
 	Run func(context.Context, runner.Request, runner.Observer) (*result.Result, error)
@@ -123,15 +124,37 @@ func (a *App) Settings(cmd *cobra.Command, flags *pflag.FlagSet,
 	if err != nil {
 		return nil, err
 	}
-	a.Verbose = s.Verbose
+	a.Verbose, a.Quiet = s.Verbose, s.Quiet
 	if a.Verbose && s.File != "" {
 		a.Note("options from %s", s.File)
 	}
 	return s, nil
 }
 
-// Note writes a line to standard error.
+// Print writes a document to standard output: a summary, or with -v all of it.
+func (a *App) Print(d *doc.Doc) {
+	switch {
+	case a.Quiet:
+		d = d.Folded("")
+	case !a.Verbose:
+		d = d.Folded("-v")
+	}
+	terminal.Print(a.Stdout, d)
+}
+
+// Progress returns what progress is written to.
+func (a *App) Progress() io.Writer {
+	if a.Quiet {
+		return io.Discard
+	}
+	return a.Stderr
+}
+
+// Note writes a line to standard error, unless the user wants only results and errors.
 func (a *App) Note(format string, args ...any) {
+	if a.Quiet {
+		return
+	}
 	fmt.Fprintf(a.Stderr, "transportbench: %s\n", printable.Text(fmt.Sprintf(format, args...)))
 }
 

@@ -17,7 +17,6 @@ import (
 	"transportbench/cmd/transportbench/internal/catalog"
 	"transportbench/cmd/transportbench/internal/listing"
 	"transportbench/cmd/transportbench/internal/options"
-	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/judge/doctor"
@@ -57,7 +56,7 @@ differ, and measures the network from each to each.`,
 				found = append(found, differences...)
 			}
 			if !s.JSON {
-				terminal.Print(a.Stdout, findings.Doctor(found))
+				a.Print(findings.Doctor(found))
 			} else if err := app.WriteJSON(a.Stdout, found); err != nil {
 				return err
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"transportbench/cmd/transportbench/internal/app"
-	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
 	"transportbench/core/fabric/suggest"
@@ -73,7 +72,7 @@ func (c *Flags) AddSets(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.ignore, "ignore", nil,
 		"options that do not distinguish cells, such as duration")
 	flags.BoolVar(&c.strict, "strict", false, "refuse results of different versions of the runtime")
-	flags.BoolVar(&c.all, "all", false, "also show all cells with the verdict SAME")
+	flags.BoolVar(&c.all, "all", false, "show all rows, also those that are AMBIGUOUS or SAME")
 }
 
 // CheckAlong refuses what needs two sets.
@@ -223,7 +222,7 @@ func ShowAs(a *app.App, d *doc.Doc, form string) error {
 		_, err := io.WriteString(a.Stdout, doc.Markdown(d))
 		return err
 	}
-	terminal.Print(a.Stdout, d)
+	a.Print(d)
 	return nil
 }
 

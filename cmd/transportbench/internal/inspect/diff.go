@@ -39,7 +39,7 @@ windows are compared within a state only.
 
 Between sets, what at least four other transports changed by under the same load, round
 by round, counts as the machine's movement, and the rest as the transport's own. Above
-25% of movement there is no verdict. The last lines then have the command that measures
+25% of movement there is no verdict. The summary then has the command that measures
 both versions in turns, with the old version's plugins if they were kept (make install
 keeps the last three) or can be built (scripts/old-plugins.sh REVISION).
 
@@ -47,7 +47,7 @@ Results of different versions of the runtime, the measured loop, are compared,
 and a line says what the harness cost in each; --strict refuses them. For versions
 on the machine at hand, ab --a plugin-dir=OLD --b plugin-dir=NEW is fairer.
 
-The last line names the changes that the tests could have found. --require-power
+The summary names the changes that the tests could have found. --require-power
 5% exits with 6 if one of them found no change and could not have found one of 5%.
 
 With --along AXIS it compares within one set which transport (or which value of

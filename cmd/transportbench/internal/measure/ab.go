@@ -195,7 +195,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 	s.notePlugins(a, b)
 	s.Note("at least %s of each, about %s", format.Count(test.MinRepeats, "repeat"),
 		format.Left(test.Expected(s.engine.Beside)))
-	progress := terminal.NewSweepProgress(s.Stderr)
+	progress := terminal.NewSweepProgress(s.Progress())
 	defer progress.Close()
 	identity, err := set.Flatten(s.engine.Environment.Identity)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *session) pairedTest(ctx context.Context, a, b *abSide, f *abFlags,
 		})
 	}
 	test.Judged = func(repeats int, r *compare.Report) {
-		fmt.Fprintln(progress, findings.Standing(repeats, r))
+		progress.Standing(findings.Standing(repeats, r))
 	}
 	v, interrupted := s.engine.Pair(ctx, test, progress)
 	progress.Close()

@@ -124,7 +124,7 @@ func takeReadings(a *app.App, cmd *cobra.Command, f *microFlags, args []string) 
 	case setup:
 		terminal.Print(a.Stdout, micro.SetupPhases(phases))
 	default:
-		terminal.Print(a.Stdout, tables.Measurements(list))
+		a.Print(tables.Measurements(list))
 	}
 	if err != nil || s.settings.Out == "" {
 		return err

@@ -15,10 +15,10 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
-	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -180,7 +180,7 @@ func (r *runs) all(ctx context.Context) (interrupted, err error) {
 		if len(jobs) > 1 {
 			label = fmt.Sprintf("[%d/%d] %s", i+1, len(jobs), label)
 		}
-		return terminal.NewProgress(r.Stderr, label)
+		return terminal.NewProgress(r.Progress(), label)
 	})
 	for _, done := range all {
 		if done.Result != nil {
@@ -247,20 +247,20 @@ func (r *runs) show(setup bool) error {
 		return nil
 	}
 	all.Cells = append(all.Cells, missing...)
+	d := new(doc.Doc)
 	switch {
 	case len(all.Cells) > 1:
-		terminal.Print(r.Stdout, tables.Tables(all))
+		d.Append(tables.Tables(all))
 	case len(r.results) == 1:
-		terminal.Print(r.Stdout, tables.Result(r.results[0]))
-		terminal.Print(r.Stdout, tables.Work(all))
-		if r.Verbose {
-			terminal.Print(r.Stdout, findings.Events(r.results[0]))
-		}
+		d.Append(tables.Result(r.results[0]))
+		d.Fold("work per operation", tables.Work(all))
+		d.Fold("events", findings.Events(r.results[0]))
 	}
 	if setup {
-		terminal.Print(r.Stdout, tables.Setup(all))
+		d.Append(tables.Setup(all))
 	}
-	terminal.Print(r.Stdout, tables.Witnesses(r.results))
+	d.Append(tables.Witnesses(r.results))
+	r.Print(d)
 	for i, path := range r.paths {
 		if i == 0 {
 			fmt.Fprintln(r.Stdout)
@@ -300,36 +300,27 @@ func timed(a *app.App, prefix string) string {
 	return prefix + a.Began.UTC().Format("20060102T150405Z")
 }
 
-// benchTables writes the tables of bench. They end with the comparison, which transport wins under
-// each load, and what to try next.
+// benchTables writes the tables of bench below the version and the machine, and what to try next.
 func (s *session) benchTables(all *set.Set) {
-	terminal.Print(s.Stdout, tables.Oversubscribed(all))
-	terminal.Print(s.Stdout, tables.Work(all))
-	fmt.Fprintln(s.Stdout)
+	d := new(doc.Doc)
 	if len(all.Cells) > 0 {
-		terminal.Print(s.Stdout, tables.Heading(core.Version, all.Machine(&all.Cells[0])))
+		d.Append(tables.Heading(core.Version, all.Machine(&all.Cells[0])))
 	}
-	terminal.Print(s.Stdout, tables.Comparison(all))
-	fmt.Fprintln(s.Stdout)
-	terminal.Print(s.Stdout, tables.Warnings(all))
-	o := compare.Defaults()
-	o.Metrics = []string{result.Throughput}
-	// else there is nothing to compare
-	if ranking, err := compare.Along(all, options.KeyTransport, o); err == nil {
-		fmt.Fprintln(s.Stdout)
-		terminal.Print(s.Stdout, findings.Verdicts(ranking))
-	}
+	d.Append(tables.Tables(all))
+	s.Print(d)
 	fmt.Fprintf(s.Stdout, "\nresults in %s\n", s.settings.Out)
 	s.suggestNext()
 }
 
 func (s *session) suggestNext() {
+	if s.Quiet {
+		return
+	}
 	fmt.Fprintln(s.Stdout, "\nWhat to try next:")
 	for _, n := range [][2]string{
 		{"diff --along transport " + s.settings.Out,
 			"which differences between the transports are certain"},
 		{"report " + s.settings.Out + " -o report.html", "the same as a page"},
-		{"run --transport shm --in-flight 32 --clients 4", "one transport, in full detail"},
 		{"doctor", "what on this machine disturbs the numbers"},
 	} {
 		fmt.Fprintf(s.Stdout, "  %s %s\n      %s\n", s.Program, n[0], n[1])

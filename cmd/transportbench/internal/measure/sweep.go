@@ -23,6 +23,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
 	"transportbench/core/fabric/suggest"
+	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
@@ -75,15 +76,16 @@ configuration file, so a committed sweep means the same everywhere.
 				}
 			}
 			return s.sweep(cmd, f, args, func(all *set.Set) {
+				d := new(doc.Doc)
 				if columns == nil {
-					terminal.Print(s.Stdout, tables.Tables(all))
+					d.Append(tables.Tables(all))
 				} else {
-					terminal.Print(s.Stdout, columns.Of(all))
-					terminal.Print(s.Stdout, tables.Warnings(all))
+					d.Append(columns.Of(all), tables.Warnings(all))
 				}
 				if setup {
-					terminal.Print(s.Stdout, tables.Setup(all))
+					d.Append(tables.Setup(all))
 				}
+				s.Print(d)
 				fmt.Fprintf(s.Stdout, "\nresults in %s\n", s.settings.Out)
 			})
 		},
@@ -320,7 +322,7 @@ func (s *session) sweepInto(ctx context.Context, r *sweepRun) (*experiment.Outco
 		return nil, err
 	}
 	s.Note("%s, in %s", listing.PlanSummary(r.Plan, s.engine.Beside), r.Dir)
-	progress := terminal.NewSweepProgress(s.Stderr)
+	progress := terminal.NewSweepProgress(s.Progress())
 	defer progress.Close()
 	outcome, interrupted := s.engine.Sweep(ctx, &r.Sweep, progress)
 	var changed *experiment.ChangedError

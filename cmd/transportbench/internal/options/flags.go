@@ -26,6 +26,7 @@ const (
 	KeyPluginDir  = "plugin-dir"
 	KeyAllowMixed = "allow-mixed-runtime"
 	KeyVerbose    = "verbose"
+	KeyQuiet      = "quiet"
 
 	KeyStartTimeout = "start-timeout"
 	KeyWitness      = "witness"
@@ -108,12 +109,14 @@ var settings = []config.Field{
 	{Option: transport.Option{Name: KeyShareMachine, Type: transport.TypeBool, Default: "false",
 		Help: "allow several agents on one machine"}},
 	{Option: transport.Option{Name: KeyVerbose, Type: transport.TypeBool, Default: "false",
-		Help: "show more detail, and the whole chain of an error"}},
+		Help: "show all tables and notes, and the whole chain of an error"}},
+	{Option: transport.Option{Name: KeyQuiet, Type: transport.TypeBool, Default: "false",
+		Help: "no progress and no notes: only results and errors"}},
 }
 
 // AddCommon adds the flags that every command has.
 func AddCommon(flags *pflag.FlagSet) {
-	addSettings(flags, KeyConfig, KeyPluginDir, KeyVerbose)
+	addSettings(flags, KeyConfig, KeyPluginDir, KeyVerbose, KeyQuiet)
 }
 
 // AddJSON adds --json.
@@ -181,10 +184,7 @@ func addSettings(flags *pflag.FlagSet, names ...string) {
 // addText adds a flag that keeps its text. [Resolve] reads it, so flags,
 // variables and files share one parser and one message.
 func addText(flags *pflag.FlagSet, name, kind, initial, help string) {
-	shorthand := ""
-	if name == KeyVerbose {
-		shorthand = "v"
-	}
+	shorthand := map[string]string{KeyVerbose: "v", KeyQuiet: "q"}[name]
 	flag := flags.VarPF(&textValue{kind: kind}, name, shorthand, help)
 	flag.DefValue = initial
 	if kind == string(transport.TypeBool) {

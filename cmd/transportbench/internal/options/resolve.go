@@ -35,6 +35,7 @@ type Settings struct {
 	Witness bool
 	JSON    bool
 	Verbose bool
+	Quiet   bool
 	Hosts   Hosts
 	// File is the path of the configuration file, or empty if there is none.
 	File string
@@ -165,8 +166,8 @@ func (r *resolver) settings(s *Settings) error {
 			Err: err}
 	}
 	s.Out, s.PluginDir = v.String(KeyOut), v.String(KeyPluginDir)
-	s.AllowMixed, s.Witness, s.JSON, s.Verbose = v.Bool(KeyAllowMixed), v.Bool(KeyWitness),
-		v.Bool(KeyJSON), v.Bool(KeyVerbose)
+	s.AllowMixed, s.Witness, s.JSON = v.Bool(KeyAllowMixed), v.Bool(KeyWitness), v.Bool(KeyJSON)
+	s.Verbose, s.Quiet = v.Bool(KeyVerbose), v.Bool(KeyQuiet)
 	s.StartTimeout = v.Duration(KeyStartTimeout)
 	s.Hosts = Hosts{
 		Hosts: v.String(KeyHosts), Hostfile: v.String(KeyHostfile), Launch: v.String(KeyLaunch),

@@ -275,6 +275,8 @@ type SweepProgress struct {
 	at     time.Time // of status
 	round  int
 	recent recentRates
+	// standing is the state of a comparison, which is on the line instead of the repeat.
+	standing string
 }
 
 // NewSweepProgress returns a SweepProgress that writes to out.
@@ -313,10 +315,25 @@ func (p *SweepProgress) draw(figures string) {
 		return
 	}
 	s := p.status
-	line := printable.Text(fmt.Sprintf("[%d/%d] %s left: %s, repeat %d of %d%s", s.Run, s.Runs,
-		format.Left(max(0, s.Left-time.Since(p.at))), s.Label, s.Repeat, s.Repeats, figures))
+	what := p.standing
+	if what == "" {
+		what = fmt.Sprintf("%s, repeat %d of %d%s", s.Label, s.Repeat, s.Repeats, figures)
+	}
+	line := printable.Text(fmt.Sprintf("[%d/%d] %s left: %s", s.Run, s.Runs,
+		format.Left(max(0, s.Left-time.Since(p.at))), what))
 	fmt.Fprintf(p.raw, "\r%s\x1b[K", text.Trim(line, max(p.width()-1, 0)))
 	p.drawn = true
+}
+
+// Standing shows the state of a comparison: on the line of a terminal, or as a line of a stream.
+func (p *SweepProgress) Standing(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.standing = text
+	if p.width == nil {
+		fmt.Fprintln(p.out, text)
+	}
+	p.draw("")
 }
 
 // Again implements [experiment.Watcher].

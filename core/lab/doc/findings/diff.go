@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,39 +15,76 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// rowsShown is the number of changes above which rows with the verdict SAME
-// are only counted.
-const rowsShown = 40
+// rowsShown is the number of changes above which those that are no news are only counted.
+const rowsShown = 12
 
-// Diff returns a comparison: the sides, the changes, largest first, the means, cells
-// without a counterpart, and a summary. If there are many changes and all is
-// false, it only counts those with the verdict SAME.
+// byVerdict are the verdicts in the order in which people read them: what changed comes first.
+var byVerdict = []compare.Verdict{compare.Worse, compare.Better, compare.Incomparable,
+	compare.Ambiguous, compare.Same}
+
+// ByVerdict returns the numbers of the changes of a comparison as [Diff] shows them: by verdict, and
+// within one the largest first.
+func ByVerdict(r *compare.Report) []int {
+	order := make([]int, len(r.Changes))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int { return slices.Index(byVerdict, r.Changes[i].Verdict) }
+	slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
+	return order
+}
+
+// Diff returns a comparison: a summary, the changes by verdict, the means, cells without a
+// counterpart, and notes. If there are many changes and all is false, it only counts those that are
+// AMBIGUOUS or SAME.
 func Diff(r *compare.Report, all bool) *doc.Doc {
 	out := new(doc.Doc)
+	out.Line(DiffSummary(r))
+	out.Gap()
 	out.Remarks(sides(r))
 	out.Gap()
 	var rows []*compare.Change
-	hide := !all && len(r.Changes) > rowsShown
-	for i := range r.Changes {
-		if c := &r.Changes[i]; !hide || c.Verdict != compare.Same {
+	hidden := map[compare.Verdict]int{}
+	for _, i := range ByVerdict(r) {
+		c := &r.Changes[i]
+		quiet := c.Verdict == compare.Ambiguous || c.Verdict == compare.Same
+		if quiet && !all && len(r.Changes) > rowsShown {
+			hidden[c.Verdict]++
+		} else {
 			rows = append(rows, c)
 		}
 	}
 	if len(rows) > 0 {
 		out.Add(changeTable(rows, r))
 	}
-	if hidden := len(r.Changes) - len(rows); hidden > 0 {
-		out.Line("%s with the verdict SAME hidden; --all shows them", format.Count(hidden, "row"))
+	for _, v := range byVerdict {
+		if n := hidden[v]; n > 0 {
+			out.Line("%s with the verdict %s hidden; --all shows them", format.Count(n, "row"), v)
+		}
 	}
 	if len(r.Means) > 0 {
 		out.Gap()
 		diffMeans(out, r)
 	}
 	out.Gap()
-	out.Remarks(append([]string{columnsNote(r)}, diffNotes(r, all)...))
-	out.Append(tables.GroupedWarnings(r.Warnings))
-	out.Line(DiffSummary(r))
+	out.Remarks(urgent(r))
+	out.Append(tables.FewWarnings(r.Warnings))
+	notes := new(doc.Doc)
+	notes.Remarks(append([]string{columnsNote(r)}, diffNotes(r, all)...))
+	out.Fold("notes", notes)
 	return out
+}
+
+// urgent returns which thresholds failed, and what differs besides the versions.
+func urgent(r *compare.Report) (lines []string) {
+	for _, b := range r.Broken {
+		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell,
+			b.Metric, breach(b)))
+	}
+	for _, d := range r.Across {
+		lines = append(lines, "compared across different "+d.String())
+	}
+	return lines
 }
 
 // sides describes both sides, each in one line.
@@ -68,7 +106,7 @@ func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 		columns = append(columns, "by state (windows)")
 	}
 	t := doc.NewTable(columns...).Wrap(16, "cell").Drop("by state (windows)", "p (Holm)", "machine",
-		"shift", "interval", "old", "new")
+		"change", "old", "new")
 	for _, c := range changes {
 		old, new, state := c.Shown()
 		in := func(m *result.Metric) doc.Cell {
@@ -105,8 +143,7 @@ func machineMoved(c *compare.Change) doc.Cell {
 func verdictCell(v compare.Verdict) doc.Cell {
 	severities := map[compare.Verdict]result.Severity{
 		compare.Worse: result.Error, compare.Incomparable: result.Error,
-		compare.Ambiguous: result.Warning,
-		compare.Better:    doc.Good,
+		compare.Better: doc.Good, // AMBIGUOUS is no news, good or bad
 	}
 	return doc.Cell{Text: string(v), Severity: severities[v]}
 }
@@ -161,20 +198,41 @@ func breach(b compare.Breach) string {
 	return "is " + format.Value(result.Metric{Unit: d.Unit, Median: b.Value})
 }
 
+// diffMeans writes a row for each transport, with the mean change of each metric.
 func diffMeans(out *doc.Doc, r *compare.Report) {
-	t := doc.NewTable("transport", "metric", ">cells", ">geometric mean of the changes")
+	var transports, metrics []string
 	for _, m := range r.Means {
-		t.Row(m.Transport, m.Metric, m.Cells, doc.Change(&m.Change))
+		if !slices.Contains(transports, m.Transport) {
+			transports = append(transports, m.Transport)
+		}
+		if !slices.Contains(metrics, m.Metric) {
+			metrics = append(metrics, m.Metric)
+		}
+	}
+	columns := []string{"geometric mean of the changes"}
+	for _, metric := range metrics {
+		columns = append(columns, ">"+metric, ">cells")
+	}
+	t := doc.NewTable(columns...)
+	for _, transport := range transports {
+		row := []any{transport}
+		for _, metric := range metrics {
+			change, cells := doc.None(), doc.None()
+			for _, m := range r.Means {
+				if m.Transport == transport && m.Metric == metric {
+					change, cells = doc.Change(&m.Change), doc.CellOf(m.Cells)
+				}
+			}
+			row = append(row, change, cells)
+		}
+		t.Row(row...)
 	}
 	out.Add(t)
 }
 
 // diffNotes returns what explains changes, each note once, the first ones or all.
 func diffNotes(r *compare.Report, all bool) (lines []string) {
-	for _, d := range r.Across {
-		lines = append(lines, "compared across different "+d.String())
-	}
-	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
+	lines = notesOf(r.Notes, r.Floor, r.FloorFrom)
 	most := 20
 	if all {
 		most = math.MaxInt
@@ -198,12 +256,7 @@ func diffNotes(r *compare.Report, all bool) (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", c.Cell, c.Metric, text))
 		}
 	}
-	lines = append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
-	for _, b := range r.Broken {
-		lines = append(lines, fmt.Sprintf("threshold %s failed: %s: %s %s", b.Threshold, b.Cell,
-			b.Metric, breach(b)))
-	}
-	return lines
+	return append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
 }
 
 // notesOf returns the notes of a comparison, and where the least change that counts is from unless
@@ -249,8 +302,7 @@ func ofThemAccepted(r *compare.Report, v compare.Verdict) string {
 // DiffSummary returns the outcome of a comparison in one line.
 func DiffSummary(r *compare.Report) string {
 	var parts []string
-	for _, v := range []compare.Verdict{compare.Worse, compare.Better, compare.Same,
-		compare.Ambiguous, compare.Incomparable} {
+	for _, v := range byVerdict {
 		if n := r.Count(v); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v)+ofThemAccepted(r, v))
 		}
@@ -363,6 +415,12 @@ func exact(m *result.Metric) (value, n doc.Cell) {
 // be told apart.
 func Ranking(r *compare.Ranking) *doc.Doc {
 	out := new(doc.Doc)
+	wins := doc.NewTable("metric", r.Axis, ">wins", ">of")
+	for _, leader := range r.Leaders {
+		if leader.Wins > 0 {
+			wins.Row(leader.Metric, leader.Value, leader.Wins, leader.Groups)
+		}
+	}
 	t := doc.NewTable("cell", "metric", "winner", "best", ">by", ">interval", ">p (Holm)").Wrap(16,
 		"cell").Drop("p (Holm)", "interval", "best")
 	undecided, tooLittle := 0, 0
@@ -378,54 +436,75 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 		first, second := group.List[0], group.List[1]
 		best := strings.TrimSpace(first.Value + " " + format.Value(first.Metric) + " " +
 			first.State)
-		t.Row(group.Cell, group.Metric, winner, best, doc.Change(second.Lead),
-			format.Percents(second.Low, second.High), format.Probability(second.PHolm))
+		t.Row(group.Cell, group.Metric, winner, best, times(second.Lead, group.Better),
+			timesBetween(second.Low, second.High, group.Better),
+			format.Probability(second.PHolm))
 	}
-	out.Add(t)
-	out.Gap()
-	for _, group := range r.Groups {
-		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
-	}
-	out.Gap()
-	wins := doc.NewTable("metric", r.Axis, ">wins", ">of")
-	for _, leader := range r.Leaders {
-		wins.Row(leader.Metric, leader.Value, leader.Wins, leader.Groups)
-	}
-	out.Add(wins)
-	out.Gap()
-	out.Remarks(rankingNotes(r))
-	out.Append(tables.GroupedWarnings(r.Warnings))
-	if slices.ContainsFunc(r.Groups, func(g compare.Candidates) bool {
-		return slices.ContainsFunc(g.List, func(c compare.Candidate) bool { return c.State != "" })
-	}) {
-		out.Remark(
-			"best: the median of the windows in the state that is named; by, its interval and " +
-				"the percentages of the groups take in the windows of all states")
-	}
-	out.Remarks([]string{
-		"by, and the percentages of the groups: the best over the other value; the interval is " +
-			"of the shift between the best and the second, which the test is about",
-		"groups: values without a letter in common are told apart, those with one are not; a " +
-			"winner is told apart from all others",
-		fmt.Sprintf("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; "+
-			"intervals at the adjusted level)",
-			format.Count(len(r.Groups), "comparison"), undecided, r.Alpha,
-			format.Count(r.Tests, "test"), margins(r.Floor, r.Same)),
-	})
+	out.Line("%s, %d undecided (alpha %g over %s of all pairs against leads of %s; intervals at "+
+		"the adjusted level)", format.Count(len(r.Groups), "comparison"), undecided, r.Alpha,
+		format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
 	if tooLittle > 0 {
 		out.Line("%d of them have too few repeats to be decided", tooLittle)
 	}
+	out.Gap()
+	out.Add(t)
+	out.Line("by: how many times better the best is than the second, for times as for rates")
+	out.Gap()
+	if len(wins.Rows) > 0 {
+		out.Add(wins)
+		out.Gap()
+	}
+	for _, group := range r.Groups {
+		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
+	}
+	out.Line("groups: values without a letter in common are told apart, those with one are not; ? " +
+		"has too few repeats; 2x: the best is twice as good")
+	out.Gap()
+	for _, d := range r.Across {
+		out.Remark("compared across different " + d.String())
+	}
+	out.Append(tables.FewWarnings(r.Warnings))
+	notes := new(doc.Doc)
+	notes.Remarks(rankingNotes(r))
+	if slices.ContainsFunc(r.Groups, func(g compare.Candidates) bool {
+		return slices.ContainsFunc(g.List, func(c compare.Candidate) bool { return c.State != "" })
+	}) {
+		notes.Remark("best: the median of the windows in the state that is named; by, its " +
+			"interval and the ratios of the groups take in the windows of all states")
+	}
+	notes.Remark("by: of the medians; its interval is of the shift between the best and the " +
+		"second, which the test is about; a winner is told apart from all others")
+	out.Fold("notes", notes)
 	return out
 }
 
-// lettersOf lists the values of a group of cells with their letters, the best first, and by how
-// much the best leads: "shm a, erpc ab +12.0%".
+// times returns how many times better the best value is than another one, as a cell.
+func times(lead *float64, better result.Better) doc.Cell {
+	if lead == nil {
+		return doc.None()
+	}
+	return doc.Cell{Type: doc.Share, Text: tables.Times(*lead, better), Value: *lead}
+}
+
+// timesBetween returns the interval of such a ratio from that of the change.
+func timesBetween(low, high *float64, better result.Better) string {
+	if low == nil || high == nil {
+		return "-"
+	}
+	if better == result.Lower {
+		low, high = high, low
+	}
+	return tables.Times(*low, better) + " to " + tables.Times(*high, better)
+}
+
+// lettersOf lists the values of a group of cells with their letters, the best first, and how many
+// times better the best is: "shm a, erpc ab 1.12x".
 func lettersOf(group compare.Candidates) string {
 	var parts []string
 	for _, candidate := range group.List {
-		part := candidate.Value + " " + candidate.Group
+		part := candidate.Value + " " + cmp.Or(candidate.Group, "?")
 		if candidate.Lead != nil {
-			part += " " + format.Percent(candidate.Lead)
+			part += " " + tables.Times(*candidate.Lead, group.Better)
 		}
 		parts = append(parts, part)
 	}
@@ -434,10 +513,7 @@ func lettersOf(group compare.Candidates) string {
 
 // rankingNotes returns what a reader of a ranking should know, each note once.
 func rankingNotes(r *compare.Ranking) (lines []string) {
-	for _, d := range r.Across {
-		lines = append(lines, "compared across different "+d.String())
-	}
-	lines = append(lines, notesOf(r.Notes, r.Floor, r.FloorFrom)...)
+	lines = notesOf(r.Notes, r.Floor, r.FloorFrom)
 	for _, group := range r.Groups {
 		line := "note: " + group.Cell + ": " + group.List[1].Note
 		if group.List[1].Note != "" && !slices.Contains(lines, line) {

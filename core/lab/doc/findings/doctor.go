@@ -1,6 +1,8 @@
 package findings
 
 import (
+	"strings"
+
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/doctor"
 	"transportbench/core/lab/store/format"
@@ -44,37 +46,54 @@ func addPaths(out *doc.Doc, p *doctor.Paths) {
 	}
 }
 
-// Doctor returns what doctor found, and remedies for what is not OK.
+// Doctor returns what to fix, with its remedy, then everything that doctor found, in a line for each
+// status, and in folds as a table and what the notes mean.
 func Doctor(findings []doctor.Finding) *doc.Doc {
-	out := new(doc.Doc)
+	out, notes := new(doc.Doc), new(doc.Doc)
 	t := doc.NewTable("", "what", "found").Wrap(20, "found")
-	wrong := 0
-	for _, f := range findings {
-		t.Row(f.Status, nameOf(f), f.Value)
-		if f.Status != doctor.OK {
-			wrong++
+	of := map[doctor.Status][]string{}
+	for _, status := range []doctor.Status{doctor.Bad, doctor.Warn, doctor.Note, doctor.OK} {
+		for _, f := range findings {
+			if f.Status != status {
+				continue
+			}
+			t.Row(f.Status, nameOf(f), f.Value)
+			name := nameOf(f)
+			if status == doctor.Note {
+				name += " (" + f.Value + ")"
+			}
+			of[status] = append(of[status], name)
+			switch status {
+			case doctor.Bad, doctor.Warn:
+				explain(out, f)
+			case doctor.Note:
+				explain(notes, f)
+			}
 		}
 	}
-	out.Add(t)
+	if out.Empty() {
+		out.Line("Nothing to fix.\n")
+	}
 	for _, f := range findings {
 		if f.Paths != nil {
 			addPaths(out, f.Paths)
 		}
 	}
-	if wrong == 0 {
-		out.Line("\nNothing to fix.")
-		return out
-	}
-	for _, status := range []doctor.Status{doctor.Bad, doctor.Warn, doctor.Note} {
-		for _, f := range findings {
-			if f.Status != status {
-				continue
-			}
-			out.Line("\n%s: %s: %s\n  %s", f.Status, nameOf(f), f.Value, f.Meaning)
-			if f.Remedy != "" {
-				out.Line("  Remedy: %s", f.Remedy)
-			}
+	for _, status := range []doctor.Status{doctor.Note, doctor.OK} {
+		if list := of[status]; len(list) > 0 {
+			out.Paragraph("%s: %s", status, strings.Join(list, ", "))
 		}
 	}
+	out.Fold("what the notes mean", notes)
+	out.Fold("all as a table", &doc.Doc{Blocks: []doc.Block{t}})
 	return out
+}
+
+// explain writes a finding, what it means for results, and its remedy.
+func explain(out *doc.Doc, f doctor.Finding) {
+	out.Line("%s: %s: %s\n  %s", f.Status, nameOf(f), f.Value, f.Meaning)
+	if f.Remedy != "" {
+		out.Line("  Remedy: %s", f.Remedy)
+	}
+	out.Gap()
 }

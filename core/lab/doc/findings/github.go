@@ -71,6 +71,9 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
 	notes.Remarks(append([]string{columnsNote(r)}, diffNotes(r, false)...))
+	for _, d := range r.Across {
+		notes.Remark("compared across different " + d.String())
+	}
 	notes.Append(tables.GroupedWarnings(r.Warnings[:min(rows, len(r.Warnings))]))
 	leftOut(&notes.Doc, "warning", len(r.Warnings)-rows)
 	out.Add(all, notes)

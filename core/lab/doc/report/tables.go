@@ -231,12 +231,13 @@ func (b *builder) changeTables() []*titled {
 			func(block doc.Block) bool { _, is := block.(*doc.Table); return is }); len(d.Cells) >
 			0 {
 			t := all.Blocks[at].(*doc.Table)
-			for row, cell := range d.Cells {
-				if cell >= 0 {
-					t.Rows[row][0] = cellpage.Link(cell, t.Rows[row][0].Text)
+			cells := make([]int, len(d.Cells))
+			for row, i := range findings.ByVerdict(d.Report) {
+				if cells[row] = d.Cells[i]; cells[row] >= 0 {
+					t.Rows[row][0] = cellpage.Link(cells[row], t.Rows[row][0].Text)
 				}
 			}
-			changes.Table = cellpage.NewTable("Changes", t, d.Cells...)
+			changes.Table = cellpage.NewTable("Changes", t, cells...)
 			all.Blocks = slices.Delete(all.Blocks, at, at+1)
 		}
 		changes.HTML = doc.HTML(all)

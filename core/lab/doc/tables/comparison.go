@@ -29,7 +29,7 @@ func machineName(machine set.Environment) string {
 }
 
 // Tables returns the tables of a set: the comparison, the slowdown from one rank, the traffic, the
-// work, and the failed checks.
+// verdicts, the failed checks, and in a fold the work.
 func Tables(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	out.Append(Oversubscribed(s), Comparison(s))
@@ -37,14 +37,17 @@ func Tables(s *set.Set) *doc.Doc {
 		out.Gap()
 		out.Append(Slowdowns(list))
 	}
-	out.Append(Traffic(s), Work(s), Warnings(s))
+	out.Append(Traffic(s))
+	out.Gap()
+	out.Append(Verdicts(s), Warnings(s))
+	out.Fold("work per operation", Work(s))
 	return out
 }
 
 // Comparison returns one row for each measured cell, by load in order of appearance, and within a
 // load the best first. If the machine was in several states, all rows of a load show windows in the
-// same state, and tables with every state follow. Open loops have their own tables. The last lines
-// name the cells without a result.
+// same state, and a fold has tables with every state. Open loops have their own tables. Lines name
+// the cells without a result.
 func Comparison(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	loads := loadsOf(s.Cells)
@@ -71,9 +74,11 @@ func Comparison(s *set.Set) *doc.Doc {
 		writeOpen(out, open, loads, states, pools)
 		writeCapacities(out, open, loads, states)
 	}
-	writeStates(out, closed, loads, states)
-	writeOpenStates(out, open, closed, loads, states, pools)
 	writeReasons(out, s, loads)
+	byState := new(doc.Doc)
+	writeStates(byState, closed, loads, states)
+	writeOpenStates(byState, open, closed, loads, states, pools)
+	out.Fold("figures by state of the machine ("+strings.Join(states.Names(), ", ")+")", byState)
 	return out
 }
 
@@ -129,9 +134,11 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 	writeRows(out, rows, loads.name, closedColumns(
 		func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
 	if len(windows) > 0 {
-		out.Line("state: the windows of a row: those in the state of the machine in which all " +
+		help := new(doc.Doc)
+		help.Line("state: the windows of a row: those in the state of the machine in which all " +
 			"rows of its load have most, or all if there is none;\nif every state has a quarter " +
 			"of the windows, each has a row")
+		out.Fold("which windows a row shows", help)
 	}
 }
 
@@ -221,10 +228,10 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 }
 
 // leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
-var leastImportant = []string{"bare", "x library", "kernel/op", "CPU/op", "samples", "busy/op",
-	"95% interval", "state", "provider",
-	"floor", "stalled", "p99.9", "figure", "doorbells", "threads", "kernel bytes", "harness bytes",
-	"checksummed", "op/floor"}
+var leastImportant = []string{"bare", "x bare", "x library", "kernel/op", "CPU/op", "samples",
+	"busy/op", "provider", "floor", "stalled", "p99.9", "figure", "doorbells", "threads",
+	"kernel bytes", "harness bytes", "checksummed", "op/floor", "p50/floor", "state",
+	"95% interval"}
 
 // column is one column of the table of cells.
 type column struct {
@@ -352,12 +359,10 @@ func (l loads) groups(cells []*set.Cell) [][]*set.Cell {
 func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c)) }
 
 // Warnings returns the failed checks of a set's cells that the rows count, each once with the cells
-// that it concerns, and before them the facts of the machine.
+// that it concerns, and the facts of the machine. The worst come first, and a fold has what is not
+// among the first.
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
-	for _, d := range machineFacts(s.Cells) {
-		out.Finding(doc.Paragraph, d.Severity, "this machine: "+d.Name+": "+d.Message)
-	}
 	var g set.WarningGroups
 	labels := set.LabelsOf(s.Cells)
 	for i := range s.Cells {
@@ -367,7 +372,16 @@ func Warnings(s *set.Set) *doc.Doc {
 			}
 		}
 	}
-	out.Append(GroupedWarnings(g.List()))
+	first := new(few)
+	for _, d := range g.List() {
+		first.add(d.Severity, GroupedWarnings([]set.GroupedWarning{d}))
+	}
+	for _, d := range machineFacts(s.Cells) {
+		one := new(doc.Doc)
+		one.Finding(doc.Paragraph, d.Severity, "this machine: "+d.Name+": "+d.Message)
+		first.add(d.Severity, one)
+	}
+	first.write(out, "finding")
 	return out
 }
 

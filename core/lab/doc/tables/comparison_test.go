@@ -32,8 +32,10 @@ func TestMachineFactsOnce(t *testing.T) {
 	}
 	var out bytes.Buffer
 	write(&out, Warnings(s))
-	require.Equal(t, `info: this machine: spare_processor: 2 threads take all 2 processors
-warning: fairness: shm, erpc: one is slow
+	require.Equal(t, `warning: fairness: shm, erpc: one is slow
+
+1 more finding:
+info: this machine: spare_processor: 2 threads take all 2 processors
 `, out.String())
 	require.Equal(t, "1 warning", CellChecks(&s.Cells[0]).Text)
 	write(&out, Oversubscribed(s))

@@ -46,8 +46,8 @@ func TestMediansInCommonState(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, doc.WriteText(&out, findings.Ranking(ranking), doc.Screen{}))
-	require.Regexp(t, `quick 3\.00 M op/s near +\+50\.0% `, out.String())
-	require.Contains(t, out.String(), "\nall throughput: quick a, slow b +50.0%\n")
+	require.Regexp(t, `quick 3\.00 M op/s near +1\.50x `, out.String())
+	require.Contains(t, out.String(), "\nall throughput: quick a, slow b 1.50x\n")
 
 	report, err := compare.Diff(old, new, compare.Defaults())
 	require.NoError(t, err)

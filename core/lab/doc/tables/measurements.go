@@ -1,8 +1,8 @@
 package tables
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
@@ -46,10 +46,87 @@ func timesWitness(m *transport.Measurement) float64 {
 	return 0
 }
 
-// Measurements returns the microbenchmarks of a transport, without the columns that no reading has.
-// The speed-up is that over the reading's baseline: in the median, or else in the time per
-// operation.
+// mostMeasurements is how many readings a summary lists. Of more it has their groups.
+const mostMeasurements = 40
+
+// Measurements returns the microbenchmarks of a transport. Of many it has the groups, and all in a
+// fold.
 func Measurements(list []transport.Measurement) *doc.Doc {
+	all := measurements(list)
+	if len(list) <= mostMeasurements {
+		return all
+	}
+	out := new(doc.Doc)
+	out.Add(measurementGroups(list))
+	out.Fold(format.Count(len(list), "measurement"), all)
+	return out
+}
+
+// measurementGroups has a row for the readings whose names have their first two parts in common.
+func measurementGroups(list []transport.Measurement) *doc.Table {
+	type group struct {
+		n                              int
+		bytes                          [2]int
+		latency, rate, bandwidth, gain span
+	}
+	var order []string
+	groups := map[string]*group{}
+	for i := range list {
+		m := &list[i]
+		parts := strings.SplitN(m.Name, "/", 3)
+		name := strings.Join(parts[:min(len(parts), 2)], "/")
+		g := groups[name]
+		if g == nil {
+			g = &group{bytes: [2]int{m.Size, m.Size}}
+			order, groups[name] = append(order, name), g
+		}
+		g.n++
+		g.bytes = [2]int{min(g.bytes[0], m.Size), max(g.bytes[1], m.Size)}
+		g.latency.add(m.Latency)
+		g.rate.add(m.Rate)
+		g.bandwidth.add(m.Bandwidth)
+		g.gain.add(gain(list[:i], m))
+	}
+	t := doc.NewTable("measurements", ">number", ">bytes", ">median", ">rate", ">bandwidth",
+		">speed-up")
+	for _, name := range order {
+		g := groups[name]
+		sizes := transport.FormatSize(int64(g.bytes[0]))
+		if g.bytes[0] != g.bytes[1] {
+			sizes += " to " + transport.FormatSize(int64(g.bytes[1]))
+		}
+		t.Row(name, g.n, sizes, g.latency.text("ns"), g.rate.text("op/s"), g.bandwidth.text("B/s"),
+			g.gain.text("ratio"))
+	}
+	return t
+}
+
+// span has the lowest and the highest of some values, without those that are 0.
+type span struct{ low, high float64 }
+
+func (s *span) add(value float64) {
+	if value == 0 {
+		return
+	}
+	if s.low == 0 {
+		s.low = value
+	}
+	s.low, s.high = min(s.low, value), max(s.high, value)
+}
+
+func (s *span) text(unit string) string {
+	switch {
+	case s.high == 0:
+		return "-"
+	case s.low == s.high:
+		return format.Number(s.low, unit)
+	}
+	return format.Number(s.low, unit) + " to " + format.Number(s.high, unit)
+}
+
+// measurements returns a row for each reading, without the columns that none has. The speed-up is
+// that over the reading's baseline: in the median, or else in the time per operation.
+func measurements(list []transport.Measurement) *doc.Doc {
 	out := new(doc.Doc)
 	has := func(value func(*transport.Measurement) float64) bool {
 		return slices.ContainsFunc(list,
@@ -79,7 +156,11 @@ func Measurements(list []transport.Measurement) *doc.Doc {
 			row = append(row, cell)
 		}
 		if compared {
-			row = append(row, speedUp(list[:i], m), m.Baseline)
+			cell := doc.None()
+			if g := gain(list[:i], m); g != 0 {
+				cell.Type, cell.Text, cell.Value = doc.Quantity, format.Digits(g)+"x", g
+			}
+			row = append(row, cell, m.Baseline)
 		}
 		t.Row(append(row, m.Samples)...)
 	}
@@ -92,17 +173,18 @@ func Measurements(list []transport.Measurement) *doc.Doc {
 	return out
 }
 
-// speedUp compares a reading with its baseline among the earlier ones.
-func speedUp(earlier []transport.Measurement, m *transport.Measurement) string {
+// gain returns how many times as fast a reading is as its baseline among the earlier ones, or 0
+// without one.
+func gain(earlier []transport.Measurement, m *transport.Measurement) float64 {
 	for i := range earlier {
 		b := &earlier[i]
 		switch {
 		case b.Name != m.Baseline || b.Size != m.Size:
 		case b.Latency > 0 && m.Latency > 0:
-			return fmt.Sprintf("%sx", format.Digits(b.Latency/m.Latency))
+			return b.Latency / m.Latency
 		case b.Rate > 0 && m.Rate > 0:
-			return fmt.Sprintf("%sx", format.Digits(m.Rate/b.Rate))
+			return m.Rate / b.Rate
 		}
 	}
-	return "-"
+	return 0
 }

@@ -54,9 +54,11 @@ func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.State
 		col(">busy/op", metricColumn(result.BusyPerOp, doc.Median)),
 		col("checks", CellChecks),
 	)
-	out.Line("CPU/op: of all threads, idle ones that spin included; busy/op: of the polling " +
+	help := new(doc.Doc)
+	help.Line("CPU/op: of all threads, idle ones that spin included; busy/op: of the polling " +
 		"threads' iterations that found work")
-	writeStalled(out, rows)
+	writeStalled(help, rows)
+	out.Fold("columns of open loops", help)
 }
 
 // writeStalled explains the column of stalls, and in which rows they make the p99.

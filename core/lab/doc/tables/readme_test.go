@@ -107,7 +107,7 @@ func render(dir string, s *set.Set) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "```text")
 	write(&b, Heading(versionOf(dir), s.Machine(&s.Cells[0])))
-	write(&b, Comparison(s))
+	write(&b, Comparison(s).Folded(""))
 	fmt.Fprintln(&b, "```")
 	return b.Bytes()
 }

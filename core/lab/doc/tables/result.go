@@ -2,6 +2,7 @@ package tables
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Result returns one result: what ran, its metrics and its failed checks.
+// Result returns one result: what ran, its main metrics and its failed checks, and in folds the
+// other metrics and the work.
 func Result(r *result.Result) *doc.Doc {
 	out := new(doc.Doc)
 	out.Line("%s\n%s", Title(r), Load(r.Config))
@@ -24,10 +26,12 @@ func Result(r *result.Result) *doc.Doc {
 		out.Paragraph(hosts)
 	}
 	out.Gap()
-	if c, is := oversubscribed(r); is {
-		writeOversubscribed(out, c.Message)
+	starved, is := oversubscribed(r)
+	if is {
+		writeOversubscribed(out, starved.Message)
 	}
-	t := figures(intervalHeader(r.Config.WithinLaunch()))
+	header := intervalHeader(r.Config.WithinLaunch())
+	t, others := figures(header), figures(header)
 	for _, d := range result.Definitions {
 		m, ok := r.Summary[d.Name]
 		ok = ok && !result.OfSetup(d.Name)
@@ -37,7 +41,10 @@ func Result(r *result.Result) *doc.Doc {
 		} else if len(r.Pooled) > 0 && strings.HasPrefix(d.Name, "response_") {
 			continue // too few samples
 		}
-		if ok {
+		switch {
+		case ok && isDetail(d.Name):
+			others.figure(d, m)
+		case ok:
 			t.figure(d, m)
 		}
 	}
@@ -53,8 +60,24 @@ func Result(r *result.Result) *doc.Doc {
 		out.Append(Flows(list, mostFlows))
 	}
 	mesh(out, r)
-	out.Append(Checks(r))
+	out.Append(checks(r, starved.Name))
+	if n := len(others.Rows); n > 0 {
+		out.Fold(format.Count(n, "more metric"), &doc.Doc{Blocks: []doc.Block{others.Table}})
+	}
 	return out
+}
+
+// details are the metrics that explain the others. Percentiles at 90% are details, too.
+var details = []string{result.LatencyMean, result.LatencyMax, result.ResponseMax,
+	result.ScheduleLagP99, result.EmptyLoops, result.Library, result.Bare, result.BareRate,
+	result.WitnessRoundTrip, result.WitnessRate, result.BusyPerOp, result.ProcessCPUPerOp,
+	result.KernelPerOp, result.HarnessOverhead, result.Bounce, result.Steal, result.Stalled,
+	result.GapLimit, result.VerifyCost, result.ClientFairness, result.CopiesPerOp,
+	result.CopiedBytesPerOp, result.ChecksummedBytesPerOp, result.SyscallsPerOp,
+	result.KernelBytesPerOp, result.DoorbellsPerOp, result.HarnessBytesPerOp, result.Threads}
+
+func isDetail(metric string) bool {
+	return slices.Contains(details, metric) || strings.HasSuffix(metric, "_p90")
 }
 
 // figureTable has a row for each metric.
@@ -218,20 +241,58 @@ func operations(c *config.Config) string {
 	}
 }
 
-// Checks returns why a result is incomplete and which checks failed.
-func Checks(r *result.Result) *doc.Doc {
+// checks returns why a result is incomplete and which checks failed, except for one that is shown
+// already.
+func checks(r *result.Result, except string) *doc.Doc {
 	out := new(doc.Doc)
 	if r.Incomplete {
 		out.Line("incomplete: %s%s", r.IncompleteReason, failedRepeat(r))
 	}
 	failed := failedChecks(r)
+	first := new(few)
 	for _, c := range failed {
-		out.Finding(doc.Line, c.Severity, c.Name+": "+c.Message)
+		if c.Name == except {
+			continue
+		}
+		one := new(doc.Doc)
+		one.Finding(doc.Line, c.Severity, c.Name+": "+c.Message)
+		first.add(c.Severity, one)
 	}
+	first.write(out, "failed check")
 	if len(failed) == 0 {
 		out.Line("%s passed, none failed", format.Count(len(r.Checks), "check"))
 	}
 	return out
+}
+
+// few are findings, the worst first, of which a summary has the first ones.
+type few struct {
+	shown, more doc.Doc
+	n, left     int
+}
+
+// mostFindings is how many findings a summary has: as many as a user acts on.
+const mostFindings = 3
+
+func (f *few) add(severity result.Severity, finding *doc.Doc) {
+	if severity == result.Info || f.n == mostFindings {
+		f.more.Append(finding)
+		f.left++
+		return
+	}
+	f.shown.Append(finding)
+	f.n++
+}
+
+// write writes the first findings, and the others as a fold. what is one of them.
+func (f *few) write(out *doc.Doc, what string) {
+	out.Append(&f.shown)
+	if f.left > 0 {
+		if f.n > 0 {
+			what = "more " + what
+		}
+		out.Fold(format.Count(f.left, what), &f.more)
+	}
 }
 
 // failedRepeat describes what the result has of a repeat that failed.

@@ -32,8 +32,8 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.S
 		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
 	}
 	if len(t.Rows) > 0 {
-		out.Line("\nby state of the machine (%s), from the bounces around each window; x floor: "+
-			"p50/floor or op/floor in that state:\n", strings.Join(states.Names(), ", "))
+		out.Line("states are from the bounces around each window; x floor: p50/floor or " +
+			"op/floor in that state\n")
 		out.Add(t)
 	}
 }
@@ -56,10 +56,9 @@ func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states
 		t.Row(append(row, windowsByState(states.Divide(c.Windows)))...)
 	}
 	if len(t.Rows) > 0 {
-		out.Line("\nopen loops by state of the machine (%s): response times of all windows in "+
-			"that state together,\nthe load as a share of the median throughput at rate=max in "+
-			"that state, and the share of the operations due that was served:\n",
-			strings.Join(states.Names(), ", "))
+		out.Line("open loops: response times of all windows in that state together,\n" +
+			"the load as a share of the median throughput at rate=max in that state, and the " +
+			"share of the operations due that was served:\n")
 		out.Add(t)
 	}
 }

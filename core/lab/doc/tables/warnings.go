@@ -23,6 +23,16 @@ func GroupedWarnings(list []set.GroupedWarning) *doc.Doc {
 	return out
 }
 
+// FewWarnings returns the first failed checks, which are the worst, and the others in a fold.
+func FewWarnings(list []set.GroupedWarning) *doc.Doc {
+	out, first := new(doc.Doc), new(few)
+	for _, d := range list {
+		first.add(d.Severity, GroupedWarnings([]set.GroupedWarning{d}))
+	}
+	first.write(out, "failed check")
+	return out
+}
+
 // someOf returns the first names of a list and the number of others.
 func someOf(names []string) string {
 	const most = 3

@@ -32,7 +32,7 @@ func Work(s *set.Set) *doc.Doc {
 		return loads.position(a) - loads.position(b)
 	})
 	rows = shownCells(rows, compare.ShownOf(s))
-	out.Line("\nwork per operation, both sides, as counted; busy: time of the polling threads' " +
+	out.Line("both sides, as counted; busy: time of the polling threads' " +
 		"iterations that found work;\n" +
 		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied " +
 		"by the kernel, besides:")

@@ -78,7 +78,8 @@ type Candidate struct {
 	Metric result.Metric `json:"metric"`
 	State  string        `json:"state,omitempty"`
 	// Group has a letter for each group of values that it belongs to. The values of a group cannot
-	// be told apart; values without a letter in common can, by more than the floor.
+	// be told apart; values without a letter in common can, by more than the floor. Group is empty
+	// if there are too few repeats to compare the value with the best, which is no tie.
 	Group string `json:"group"`
 	// Lead is the best over this value minus 1, absent for the best itself: the ratio of the
 	// medians, with several states of the machine that of the levels which the order is by. No
@@ -410,6 +411,8 @@ func (g *Candidates) judge() {
 		apart[i] = make([]bool, len(g.List))
 	}
 	next := 0
+	tooLittle := make([]bool, len(g.List))
+	tooLittle[0] = true // unless it is told apart from one
 	for better, worse := range allPairs(len(g.List)) {
 		c := &g.changes[next]
 		next++
@@ -428,10 +431,14 @@ func (g *Candidates) judge() {
 			c.High, c.PHolm
 		candidate.Verdict, candidate.Note, candidate.States = c.Verdict, c.Note, c.States
 		g.TooLittle = g.TooLittle || c.TooLittle
+		tooLittle[worse] = c.TooLittle
+		tooLittle[0] = tooLittle[0] && c.TooLittle
 		leads = leads && c.Verdict == Better
 	}
 	for i, group := range letters.Of(apart) {
-		g.List[i].Group = group
+		if !tooLittle[i] {
+			g.List[i].Group = group
+		}
 	}
 	if leads {
 		g.Leader = g.List[0].Value

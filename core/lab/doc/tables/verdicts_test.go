@@ -1,0 +1,42 @@
+package tables
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/lab/doc/doctest"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
+)
+
+func TestVerdicts(t *testing.T) {
+	s, err := set.Load("../../../../results/v0.8.0/amd-epyc-2core-vm")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	write(&out, Verdicts(s))
+	doctest.Golden(t, "verdicts.txt", out.String())
+
+	lead := 0.2
+	group := compare.Candidates{Cell: "kv", Metric: result.Throughput, Better: result.Higher,
+		List: []compare.Candidate{
+			{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead},
+			{Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
+	require.Equal(t,
+		"kv: undecided in throughput between shm, erpc and ofi; more repeats may tell them apart",
+		Verdict(&group))
+	group.TooLittle = true
+	require.Equal(t,
+		"kv: shm is first in throughput, 1.20x better than erpc; too few repeats to be certain",
+		Verdict(&group))
+	group.Leader = "shm"
+	require.Equal(t, "kv: shm has the best throughput, 1.20x better than erpc", Verdict(&group))
+}
+
+// One direction serves rates and times.
+func TestTimes(t *testing.T) {
+	require.Equal(t, "4.00x", Times(3, result.Higher))
+	require.Equal(t, "4.00x", Times(-0.75, result.Lower))
+}
