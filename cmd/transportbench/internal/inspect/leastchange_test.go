@@ -30,7 +30,7 @@ func TestCalibrationSetsTheLeastChange(t *testing.T) {
 	diff := func(code int, args ...string) *clitest.Command {
 		t.Helper()
 		cmd := &clitest.Command{T: t}
-		require.Equal(t, code, cmd.Execute(append([]string{"diff"}, args...)...), "%s%s",
+		require.Equal(t, code, cmd.Execute(append([]string{"diff", "-v"}, args...)...), "%s%s",
 			cmd.Stdout, cmd.Stderr)
 		return cmd
 	}
@@ -98,7 +98,7 @@ func TestABUsesTheCalibration(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	ab := func() (int, *clitest.Command) {
 		c := &clitest.Command{T: t, Out: filepath.Join(t.TempDir(), "made"), Run: clitest.OneRepeat}
-		return c.Execute("ab", "--plugin-dir", clitest.PluginDir(t, "fake"), "--out", c.Out,
+		return c.Execute("ab", "-v", "--plugin-dir", clitest.PluginDir(t, "fake"), "--out", c.Out,
 			"--transport", "fake", "--a", "in-flight=2", "--b", "in-flight=1"), c
 	}
 	code, c := ab()

@@ -50,13 +50,13 @@ func TestPublishedFaultsAreNamed(t *testing.T) {
 		require.Contains(t, oneLine(cmd.Stdout+cmd.Stderr), fault.says, "analyze --knee %s", path)
 		measured := likePublished(t, path)
 		for _, sides := range [][]string{{path, measured}, {measured, path}} {
-			cmd.Execute("diff", sides[0], sides[1], "--across", "all")
+			cmd.Execute("diff", sides[0], sides[1], "--across", "all", "-v")
 			require.Equal(t, 1, strings.Count(oneLine(note.ReplaceAllString(cmd.Stdout, "")),
 				fault.says), "diff %v:\n%s%s", sides, cmd.Stdout, cmd.Stderr)
 			cmd.Execute("diff", sides[0], sides[1], "--across", "all", "--format", "markdown")
 			require.Regexp(t, `(?m)^- (error|warning): (old|new): .*`+fault.says, cmd.Stdout)
 		}
-		cmd.Execute("diff", "--along", "transport", path)
+		cmd.Execute("diff", "--along", "transport", path, "-v")
 		require.Contains(t, oneLine(cmd.Stdout+cmd.Stderr), fault.says, "diff --along %s", path)
 	}
 }

@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,12 +17,15 @@ import (
 // rowsShown is the number of changes above which those that are no news are only counted.
 const rowsShown = 12
 
+// newsShown is how many notes on changes a summary has.
+const newsShown = 3
+
 // byVerdict are the verdicts in the order in which people read them: what changed comes first.
 var byVerdict = []compare.Verdict{compare.Worse, compare.Better, compare.Incomparable,
 	compare.Ambiguous, compare.Same}
 
-// ByVerdict returns the numbers of the changes of a comparison as [Diff] shows them: by verdict, and
-// within one the largest first.
+// ByVerdict returns the numbers of the changes of a comparison as [Diff] shows them: by verdict,
+// and within one the largest first.
 func ByVerdict(r *compare.Report) []int {
 	order := make([]int, len(r.Changes))
 	for i := range order {
@@ -47,8 +49,7 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 	hidden := map[compare.Verdict]int{}
 	for _, i := range ByVerdict(r) {
 		c := &r.Changes[i]
-		quiet := c.Verdict == compare.Ambiguous || c.Verdict == compare.Same
-		if quiet && !all && len(r.Changes) > rowsShown {
+		if isNoNews(c) && !all && len(r.Changes) > rowsShown {
 			hidden[c.Verdict]++
 		} else {
 			rows = append(rows, c)
@@ -62,15 +63,17 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 			out.Line("%s with the verdict %s hidden; --all shows them", format.Count(n, "row"), v)
 		}
 	}
-	if len(r.Means) > 0 {
+	if slices.ContainsFunc(r.Means, func(m compare.Mean) bool { return m.Cells > 1 }) {
 		out.Gap()
 		diffMeans(out, r)
 	}
 	out.Gap()
-	out.Remarks(urgent(r))
+	news := changeNotes(changesOf(r, isNews))
+	first := min(len(news), newsShown)
+	out.Remarks(append(urgent(r), news[:first]...))
 	out.Append(tables.FewWarnings(r.Warnings))
 	notes := new(doc.Doc)
-	notes.Remarks(append([]string{columnsNote(r)}, diffNotes(r, all)...))
+	notes.Remarks(slices.Concat([]string{columnsNote(r)}, news[first:], diffNotes(r, all)))
 	out.Fold("notes", notes)
 	return out
 }
@@ -230,33 +233,49 @@ func diffMeans(out *doc.Doc, r *compare.Report) {
 	out.Add(t)
 }
 
-// diffNotes returns what explains changes, each note once, the first ones or all.
+// diffNotes returns what explains the other changes and the whole comparison, the first notes or
+// all. Those of news are not among them.
 func diffNotes(r *compare.Report, all bool) (lines []string) {
 	lines = notesOf(r.Notes, r.Floor, r.FloorFrom)
-	most := 20
-	if all {
-		most = math.MaxInt
+	notes, most := changeNotes(changesOf(r, isNoNews)), 20
+	if !all && len(notes) > most {
+		more := fmt.Sprintf("note: and %d more like these", len(notes)-most)
+		notes = append(notes[:most], more)
 	}
-	written := map[string]bool{}
-	for i := range r.Changes {
-		c := &r.Changes[i]
-		line := c.Cell + ": " + c.Note
-		if c.Note == "" || written[line] {
-			continue
-		}
-		if written[line] = true; len(written) <= most {
-			lines = append(lines, "note: "+line)
-		}
-	}
-	if len(written) > most {
-		lines = append(lines, fmt.Sprintf("note: and %d more like these", len(written)-most))
-	}
+	lines = append(lines, notes...)
 	for _, c := range changed(r) {
 		if text := c.Readout(); text != "" {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", c.Cell, c.Metric, text))
 		}
 	}
 	return append(append(lines, singles("old", r.OnlyOld)...), singles("new", r.OnlyNew)...)
+}
+
+// isNews reports whether a change is listed however many there are: it is not AMBIGUOUS or SAME.
+func isNews(c *compare.Change) bool { return !isNoNews(c) }
+
+func isNoNews(c *compare.Change) bool {
+	return c.Verdict == compare.Ambiguous || c.Verdict == compare.Same
+}
+
+func changesOf(r *compare.Report, are func(*compare.Change) bool) (list []*compare.Change) {
+	for i := range r.Changes {
+		if c := &r.Changes[i]; are(c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// changeNotes returns the notes of changes, each once.
+func changeNotes(changes []*compare.Change) (lines []string) {
+	for _, c := range changes {
+		line := "note: " + c.Cell + ": " + c.Note
+		if c.Note != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // notesOf returns the notes of a comparison, and where the least change that counts is from unless
@@ -457,8 +476,8 @@ func Ranking(r *compare.Ranking) *doc.Doc {
 	for _, group := range r.Groups {
 		out.Note("%s %s: %s", group.Cell, group.Metric, lettersOf(group))
 	}
-	out.Line("groups: values without a letter in common are told apart, those with one are not; ? " +
-		"has too few repeats; 2x: the best is twice as good")
+	out.Line("groups: values without a letter in common are told apart, those with one are not; " +
+		"? has too few repeats; 2x: the best is twice as good")
 	out.Gap()
 	for _, d := range r.Across {
 		out.Remark("compared across different " + d.String())

@@ -46,8 +46,8 @@ func addPaths(out *doc.Doc, p *doctor.Paths) {
 	}
 }
 
-// Doctor returns what to fix, with its remedy, then everything that doctor found, in a line for each
-// status, and in folds as a table and what the notes mean.
+// Doctor returns what to fix, with its remedy, then everything that doctor found, in a line for
+// each status, and in folds as a table and what the notes mean.
 func Doctor(findings []doctor.Finding) *doc.Doc {
 	out, notes := new(doc.Doc), new(doc.Doc)
 	t := doc.NewTable("", "what", "found").Wrap(20, "found")

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"transportbench/core/lab/doc"
@@ -31,17 +32,9 @@ func GitHubComment(r *compare.Report) string {
 
 // changed returns the changes that a reader should see first.
 func changed(r *compare.Report) (list []*compare.Change) {
-	for i := range r.Changes {
-		switch c := &r.Changes[i]; c.Verdict {
-		case compare.Better, compare.Worse:
-			list = append(list, c)
-		case compare.Incomparable:
-			if c.Change == nil {
-				list = append(list, c)
-			}
-		}
-	}
-	return list
+	return changesOf(r, func(c *compare.Change) bool {
+		return isNews(c) && (c.Verdict != compare.Incomparable || c.Change == nil)
+	})
 }
 
 // github returns a comparison of at most limit bytes, with as many rows as that allows.
@@ -70,7 +63,7 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
-	notes.Remarks(append([]string{columnsNote(r)}, diffNotes(r, false)...))
+	notes.Remarks(append([]string{columnsNote(r)}, slices.Concat(changeNotes(changesOf(r, isNews)), diffNotes(r, false))...))
 	for _, d := range r.Across {
 		notes.Remark("compared across different " + d.String())
 	}

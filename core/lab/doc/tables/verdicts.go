@@ -69,8 +69,8 @@ func Verdict(group *compare.Candidates) string {
 }
 
 // Times returns how many times better the best value is than another one. lead is the best over the
-// other minus 1. The result is 1 or more whichever direction is better, unless the best is first for
-// another reason than its value.
+// other minus 1. The result is 1 or more whichever direction is better, unless the best is first
+// for another reason than its value.
 func Times(lead float64, better result.Better) string {
 	ratio := 1 + lead
 	if better == result.Lower {
