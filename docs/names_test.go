@@ -39,7 +39,6 @@ var namedHere = map[string]string{
 	"cmd/transportbench/internal/comparison/comparison.go": "an example in the help",
 	"cmd/transportbench/internal/inspect/diff.go":          "an example in the help",
 	"cmd/transportbench/internal/measure/ab.go":            "an example in the help",
-	"cmd/transportbench/internal/measure/run.go":           "an example in the help",
 	"cmd/transportbench/internal/measure/trace.go":         "an example in the help",
 }
 
