@@ -54,7 +54,7 @@ func TestTwoBuilds(t *testing.T) {
 		{[]string{files[0], files[1]}, []int{0, 3, 6}, "the runtime differs (", ""},
 		{[]string{files[0], files[1], "--strict"}, []int{5}, "", "use --across runtime_digest"},
 	} {
-		d := command(t, append([]string{"diff"}, c.args...)...)
+		d := command(t, append([]string{"diff", "-v"}, c.args...)...)
 		require.Contains(t, c.codes, d.run(t), d.stderr.String())
 		require.Contains(t, d.stdout.String(), c.stdout)
 		require.Contains(t, d.stderr.String(), c.stderr)

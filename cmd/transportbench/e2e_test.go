@@ -696,7 +696,7 @@ func TestPluginsAndDoctor(t *testing.T) {
 	require.Regexp(t,
 		`(?m)^opens: +(soft|verbs) \(provider=(soft|verbs)\), here and with the default options\nwhy: (soft|verbs) because`, i.stdout.String())
 
-	i = command(t, "doctor")
+	i = command(t, "doctor", "-v")
 	require.Contains(t, []int{0, 1}, i.run(t))
 	require.Contains(t, i.stdout.String(), "cores")
 	require.Regexp(t, `(?m)^note +auto-shm +memfd \(ring=onesided\)$`, i.stdout.String())

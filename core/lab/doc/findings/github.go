@@ -63,7 +63,8 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
-	notes.Remarks(append([]string{columnsNote(r)}, slices.Concat(changeNotes(changesOf(r, isNews)), diffNotes(r, false))...))
+	notes.Remarks(slices.Concat([]string{columnsNote(r)}, changeNotes(changesOf(r, isNews)),
+		diffNotes(r, false)))
 	for _, d := range r.Across {
 		notes.Remark("compared across different " + d.String())
 	}
