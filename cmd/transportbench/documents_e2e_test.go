@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"os"
@@ -48,7 +50,8 @@ var codes = map[string][]int{
 // special matches commands that need what a machine may not have, or other hosts. Without it they
 // exit with 1, or 2 for an option, and one line says why.
 var special = regexp.MustCompile(
-	`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |agent --join |^transportbench c2c `)
+	`mode=gpu|mode=devmem|network=vsock|engine=uring|domain=|lane=|--hosts |--paths |` +
+		`agent --join |^transportbench c2c `)
 
 // native matches commands with transports that need a native library. make build makes their
 // plugins.
@@ -126,6 +129,11 @@ func workplace(t *testing.T) string {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "matrix.yaml"),
 		[]byte("base: {profile: kv}\naxes: {in-flight: [1, 2]}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "requests.csv.gz"), compressed(t,
+		"time,op,key,size\n0.000018,read,user:17,320\n0.000043,write,cart:4,1200\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "conversation_trace.jsonl"), []byte(
+		`{"timestamp": 0, "input_length": 1024, "output_length": 52, "hash_ids": [1, 2]}`+"\n"),
+		0o600))
 	// What comes of commands that are not run here.
 	for name, source := range map[string]string{
 		"old": "results/v0.2.0/amd-epyc-2core-vm", "new": "results/v0.2.0/amd-epyc-2core-vm",
@@ -138,6 +146,17 @@ func workplace(t *testing.T) string {
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "nightly/2026-11-22"),
 		os.DirFS(filepath.Join(results, "v0.6.0/amd-epyc-2core-vm"))))
 	return dir
+}
+
+// compressed returns text as gzip has it.
+func compressed(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
 }
 
 // called matches the lines that call the command.
