@@ -65,7 +65,7 @@ stand before a colon ('transport=shm,in_flight=3*: throughput<-3%').
 		Example: `  transportbench diff results/v0.6.0/amd-epyc-2core-vm results/v0.8.0/amd-epyc-2core-vm
   transportbench diff old/ new/ --strict --metric throughput --fail-on 'throughput<-3%'
   transportbench diff --along transport results/local
-  transportbench diff old.json new.json --across kernel --format markdown`,
+  transportbench diff old.json new.json --across cpu --format markdown`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			want := 2
 			if along != "" {

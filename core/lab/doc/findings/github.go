@@ -63,7 +63,11 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
-	notes.Remarks(slices.Concat([]string{columnsNote(r)}, changeNotes(changesOf(r, isNews)),
+	what := "change: the median of all ratios of a new value to an old one"
+	if r.Controlled() {
+		what += ", without what the other transports moved under that load"
+	}
+	notes.Remarks(slices.Concat([]string{what}, changeNotes(changesOf(r, isNews)),
 		diffNotes(r, false)))
 	for _, d := range r.Across {
 		notes.Remark("compared across different " + d.String())
@@ -79,10 +83,25 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 func firstChanges(out *doc.Doc, r *compare.Report, changes []*compare.Change, rows int) {
 	if shown := changes[:min(rows, len(changes))]; len(shown) > 0 {
 		out.Gap()
-		out.Add(changeTable(shown, r))
+		out.Add(fiveColumns(shown))
 	}
 	leftOut(out, "row", len(changes)-rows)
 	out.Gap()
+}
+
+// fiveColumns returns one row for each change, narrow enough for a comment of GitHub. The change is
+// that which the verdict is about.
+func fiveColumns(changes []*compare.Change) *doc.Table {
+	t := doc.NewTable("cell", "metric", ">old → new", ">change (interval)", "verdict")
+	for _, c := range changes {
+		old, new := medians(c)
+		change := doc.Change(c.Change)
+		if c.Low != nil {
+			change.Text += " (" + changeInterval(c) + ")"
+		}
+		t.Row(c.Cell, c.Metric, old+" → "+new, change, verdictCell(c.Verdict))
+	}
+	return t
 }
 
 // leftOut adds how many of something are not shown.

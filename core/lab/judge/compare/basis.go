@@ -51,7 +51,7 @@ func newBasis(o Options, differences []Difference, pairs []pair) (Basis, error) 
 func (b *Basis) oneMachine() bool {
 	var keys []string
 	for _, d := range b.Across {
-		if !slices.Contains([]string{"provider", "kernel", "source"}, d.Key) {
+		if !slices.Contains([]string{"provider", kernelKey, "source"}, d.Key) {
 			keys = append(keys, d.Key)
 		}
 	}

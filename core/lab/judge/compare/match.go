@@ -204,13 +204,17 @@ func apart(old, new []*set.Cell) []string {
 	return closest
 }
 
-// runtimeKey is the key of the identity for the version of the runtime.
-const runtimeKey = "runtime_digest"
+// The keys of the identity for the version of the runtime, and for the kernel.
+const (
+	runtimeKey = "runtime_digest"
+	kernelKey  = "kernel"
+)
 
-// forbidden returns an [*IdentityError] for the differences that o does not allow.
+// forbidden returns an [*IdentityError] for the differences that o does not allow. Another kernel
+// is what a comparison may be about: it is allowed, and named among the differences.
 func forbidden(differences []Difference, o Options) error {
 	list := slices.DeleteFunc(slices.Clone(differences), func(d Difference) bool {
-		return d.Key == runtimeKey && !o.Strict || o.allows(d.Key)
+		return d.Key == runtimeKey && !o.Strict || d.Key == kernelKey || o.allows(d.Key)
 	})
 	if len(list) == 0 {
 		return nil
