@@ -159,7 +159,7 @@ func TestWorkflow(t *testing.T) {
 			require.Zero(t, code, output)
 			require.FileExists(t, filepath.Join(dir, "posted.md"),
 				"a comparison that failed says nothing of the change")
-			require.Regexp(t, `\| shm \| throughput \| [^|]* \| [^|]* \| -\d+\.\d%`,
+			require.Regexp(t, `\| shm \| throughput \| [^|]* \| -\d+\.\d%`,
 				read("posted.md"))
 		}
 		code, _ = run("Verdict", fmt.Sprintf("CODE=%d", build.code))
