@@ -338,7 +338,7 @@ func TestEngines(t *testing.T) {
 		c.requireIdle(t)
 	})
 	t.Run("doctor", func(t *testing.T) {
-		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
+		status, stdout, stderr := c.run(t, tool, "doctor", "-v", "--hosts", "h0,h1,h2")
 		require.Zero(t, status, stderr)
 		require.Regexp(t, "hosts +the same on h0, h1 and h2", stdout)
 		require.Regexp(t, `(ok|note) +paths +6 paths, round trip [0-9.]+ us to `, stdout)
@@ -354,7 +354,7 @@ func TestEngines(t *testing.T) {
 			[]byte("#!/bin/sh\n[ $SLURM_PROCID = 0 ] || { shift; exec taskset -c 0 "+other+
 				"/transportbench \"$@\"; }\nexec \"$@\"\n"), 0o755))
 		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1400").Run())
-		status, stdout, stderr = c.run(t, tool, "doctor", "--launch",
+		status, stdout, stderr = c.run(t, tool, "doctor", "-v", "--launch",
 			"srun -N2 --ntasks-per-node=1 "+uneven)
 		require.NoError(t, c.on(1, "ip", "link", "set", "eth0", "mtu", "1500").Run())
 		require.Equal(t, 1, status, stderr)
@@ -368,7 +368,7 @@ func TestEngines(t *testing.T) {
 	t.Run("doctor of paths", func(t *testing.T) {
 		require.NoError(t, c.on(1, "ip", "neigh", "replace", "10.78.0.3", "lladdr",
 			"02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").Run())
-		status, stdout, stderr := c.run(t, tool, "doctor", "--hosts", "h0,h1,h2")
+		status, stdout, stderr := c.run(t, tool, "doctor", "-v", "--hosts", "h0,h1,h2")
 		failed, _, says := c.run(t, run("--hosts", "h1,h2")...)
 		require.NoError(t, c.on(1, "ip", "neigh", "flush", "dev", "eth0", "nud",
 			"permanent").Run())
