@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 
@@ -44,30 +45,59 @@ var calibrationPath = regexp.MustCompile(` \(calibration of ([0-9-]+)[^)]*\)`)
 func (b *builder) rankings() {
 	b.doc.Rankings = []ranking{}
 	for i, s := range b.sets {
-		o, from := b.Compare, ""
-		o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s),
-			o.Floor)
-		r, err := compare.Along(s, "transport", o)
-		if err != nil {
+		var refused error
+		ranked := false
+		for _, part := range byMachine(s) {
+			err := b.rankPart(i, part)
+			refused, ranked = cmp.Or(refused, err), ranked || err == nil
+		}
+		if !ranked && refused != nil {
 			b.doc.Unranked = append(b.doc.Unranked, b.doc.Sets[i].Name+": "+
-				printable.Text(err.Error()))
-			continue
-		}
-		lead := format.Share(o.Floor)
-		if from != "" {
-			lead += ", " + calibrationPath.ReplaceAllString(from, " (calibration of $1)")
-		}
-		numbers := map[string]int{}
-		for c := range s.Cells {
-			numbers[s.Cells[c].Key("track")] = b.first[i] + c
-		}
-		for c := range s.Cells {
-			numbers[s.Cells[c].Key()] = b.first[i] + c
-		}
-		for g := range r.Groups {
-			b.rank(i, lead, &r.Groups[g], numbers)
+				printable.Text(refused.Error()))
 		}
 	}
+}
+
+// byMachine returns a set for each machine of a set, because cells of several are not compared.
+func byMachine(s *set.Set) (parts []*set.Set) {
+	at := map[string]*set.Set{}
+	for i := range s.Cells {
+		cpu := s.Machine(&s.Cells[i]).Identity["cpu"]
+		if at[cpu] == nil {
+			part := *s
+			part.Cells = nil
+			at[cpu] = &part
+			parts = append(parts, &part)
+		}
+		at[cpu].Cells = append(at[cpu].Cells, s.Cells[i])
+	}
+	return parts
+}
+
+// rankPart adds the rankings of one machine's cells of a set.
+func (b *builder) rankPart(i int, s *set.Set) error {
+	o, from := b.Compare, ""
+	o.Floor, from = calibration.LeastChange(b.calibrationsOf(s), calibration.Repeats(nil, s),
+		o.Floor)
+	r, err := compare.Along(s, "transport", o)
+	if err != nil {
+		return err
+	}
+	lead := format.Share(o.Floor)
+	if from != "" {
+		lead += ", " + calibrationPath.ReplaceAllString(from, " (calibration of $1)")
+	}
+	numbers, all := map[string]int{}, b.sets[i].Cells
+	for c := range all {
+		numbers[all[c].Key("track")] = b.first[i] + c
+	}
+	for c := range all {
+		numbers[all[c].Key()] = b.first[i] + c
+	}
+	for g := range r.Groups {
+		b.rank(i, lead, &r.Groups[g], numbers)
+	}
+	return nil
 }
 
 // rank adds one load to the ranking by its metric. numbers has the numbers of the set's cells by

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -8,6 +10,7 @@ import (
 
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // The rankings have the order and the letters of diff --along transport.
@@ -55,10 +58,13 @@ func TestFirstScreenInBrowser(t *testing.T) {
 			`document.querySelector("#answers .trust-list").getBoundingClientRect().bottom <= 900`),
 		"without scrolling")
 	text := eval[string](b, `document.getElementById("answers").innerText`)
-	for _, want := range []string{"echo in_flight=32", "kv", "letter in common",
+	for _, want := range []string{"shm has the best throughput under echo in_flight=1, ",
+		"; kv: undecided between shm and copyrpc", "echo in_flight=32", "kv", "letter in common",
 		"time per op / floor", "p50 / round trip", "10 repeats", "41 of 41 cells usable"} {
 		require.Contains(t, text, want)
 	}
+	// 41 cells, of which seven are also in the ranking of kv with matched tracks
+	require.Equal(t, 48, eval[int](b, `document.querySelectorAll("figure.winners a").length`))
 	require.Equal(t, 8,
 		eval[int](b, `document.querySelectorAll("table.ranking thead th").length - 1`))
 	eval[bool](b,
@@ -70,6 +76,23 @@ func TestFirstScreenInBrowser(t *testing.T) {
 		for (const c of document.querySelectorAll(".card")) { const r = c.getBoundingClientRect(); rows.set(r.top, [...(rows.get(r.top) || []), r]); }
 		return [...rows.values()].every((row) => row.length > 1 && row.every((r) => Math.abs(r.width - row[0].width) < 1 && Math.abs(r.height - row[0].height) < 1));
 	})()`))
+}
+
+// Filters are in the page's address, and leave no figures of cells that they hide.
+func TestFiltersInTheAddress(t *testing.T) {
+	b := newTab(t)
+	b.open(rendered(t, build(t, committed(t))))
+	choose := `(() => { const s = document.querySelector("select[name=load]"); s.value = "kv"; s.dispatchEvent(new Event("change")); return true; })()`
+	eval[bool](b, choose)
+	require.Contains(t, eval[string](b, `location.search`), "load=kv")
+	require.Equal(t, 2, eval[int](b, `document.querySelectorAll("table.ranking tbody tr").length`))
+	b.visit(eval[string](b, `location.href`))
+	require.Equal(t, "kv", eval[string](b, `document.querySelector("select[name=load]").value`))
+	require.Contains(t, eval[string](b, `document.getElementById("answers").innerText`),
+		"8 of 8 cells usable")
+	eval[bool](b, `(() => { for (const c of document.querySelectorAll("input[name=series]")) c.click(); return true; })()`)
+	require.Equal(t, "No cell matches the filters.",
+		eval[string](b, `document.getElementById("answers-figure").innerText`))
 }
 
 // Several sets share one table, of which the newest set's rows come first.
@@ -89,4 +112,20 @@ func TestRankingOfSeveralSets(t *testing.T) {
 		eval[bool](b, `(() => { document.querySelector(".more-loads").click(); return true; })()`)
 		return eval[string](b, `document.querySelector(".more-loads").textContent`)
 	}())
+}
+
+// The transports of this repository have a colour each, whatever else a report shows.
+func TestLooks(t *testing.T) {
+	seen := map[int]string{}
+	mains, err := filepath.Glob("../../../../cmd/transport-*")
+	require.NoError(t, err)
+	for _, dir := range mains {
+		name := strings.TrimPrefix(filepath.Base(dir), "transport-")
+		if name == set.ReferenceTransport {
+			continue
+		}
+		require.Empty(t, seen[lookOf(name)], name)
+		seen[lookOf(name)] = name
+	}
+	require.Len(t, seen, looks)
 }

@@ -12,7 +12,7 @@ import (
 
 // card has the point of a curve for the first part.
 type card struct {
-	Cell, Series     int
+	Cell, Look       int
 	Name, Set        string
 	Rate, Interval   string
 	Facts            []fact
@@ -49,7 +49,7 @@ func (b *builder) cardOf(c *curve) card {
 	}
 	rate := *b.summary(cell, result.Throughput)
 	made := card{
-		Cell: cell, Series: c.Series % 8, Name: b.doc.Series[c.Series].Name,
+		Cell: cell, Look: b.doc.Series[c.Series].Look, Name: b.doc.Series[c.Series].Name,
 		Rate: format.Value(rate), Interval: format.Interval(rate),
 		Bound: cells.Bound[cell], Why: cells.Why[cell], Outcome: b.checksEntry(cell),
 	}

@@ -64,7 +64,14 @@ func (b *builder) columns() {
 		c.Counted = append(c.Counted, counted)
 	}
 	for i := range d.Series {
-		d.Series[i].Name = d.Series[i].String()
+		s := &d.Series[i]
+		s.Name, s.Look = s.String(), lookOf(s.Transport)
+		s.Mark = s.Look
+		for _, other := range d.Series[:i] {
+			if other.Transport == s.Transport {
+				s.Mark = (other.Mark + 3) % looks
+			}
+		}
 	}
 }
 
@@ -185,6 +192,9 @@ func warnings(list []result.Finding) int {
 	}
 	return n
 }
+
+// look returns the colour of a cell.
+func (b *builder) look(cell int) int { return b.doc.Series[b.doc.Cells.Series[cell]].Look }
 
 // seriesOf returns the series of a cell, and adds a new one. A cell that never ran has no provider
 // and belongs to any series of its transport.

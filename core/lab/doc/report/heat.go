@@ -20,9 +20,9 @@ type heatMap struct {
 
 // heatRow has a cell for each column, whose number is -1 if there is none.
 type heatRow struct {
-	Label  string
-	Series int
-	Cells  []heatCell
+	Label string
+	Look  int
+	Cells []heatCell
 }
 
 // heatCell has the throughput of a cell.
@@ -181,7 +181,7 @@ func (b *builder) heatMap(title string, cells []int, positions []heatPosition) h
 			if !found {
 				cell = -1
 			} else {
-				r.Series = b.doc.Cells.Series[cell]
+				r.Look = b.look(cell)
 			}
 			r.Cells = append(r.Cells, heatCell{Cell: cell})
 		}

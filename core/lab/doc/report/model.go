@@ -1,6 +1,9 @@
 package report
 
 import (
+	"hash/fnv"
+	"io"
+
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
@@ -69,6 +72,22 @@ type series struct {
 	Transport string `json:"transport"`
 	Provider  string `json:"-"`
 	Name      string `json:"name"` // as String
+	// Look is the colour, which a transport has in every report. Mark is the shape of its points:
+	// the same number, unless the report has several providers of the transport.
+	Look int `json:"look"`
+	Mark int `json:"mark"`
+}
+
+// looks is the number of colours, and of shapes.
+const looks = 8
+
+// lookOf returns the colour of a transport, which depends on its name alone. The salt gives each of
+// the transports of this repository a colour of its own; that of a stranger may be one of theirs.
+func lookOf(transport string) int {
+	const salt = "261"
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, salt+transport)
+	return int(h.Sum32()>>16) % looks
 }
 
 func (s series) String() string {

@@ -116,7 +116,7 @@ func TestScalesAndMetrics(t *testing.T) {
 
 	b.do(chromedp.Click(`#curves-closed .toggle:first-child input`))
 	b.await(
-		`look.closed.x === true && document.querySelectorAll("#curves-closed canvas").length === 3`)
+		`look.closed.x === false && document.querySelectorAll("#curves-closed canvas").length === 3`)
 	b.do(chromedp.Click(`#bars-absolute`))
 	b.await(
 		`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)

@@ -169,7 +169,7 @@ func (b *builder) details(ctx context.Context) error {
 			c := &b.doc.Cells
 			d := b.cache.Read(b.sets[c.Set[cell]], b.cells[cell])
 			pages = append(pages, cellpage.NewPage(&cellpage.Cell{
-				Cell: b.cells[cell], Number: cell, Series: c.Series[cell], Last: cell == n-1,
+				Cell: b.cells[cell], Number: cell, Look: b.look(cell), Last: cell == n-1,
 				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,
 				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.StateTexts[cell],
 				Counts: b.counts[cell], Environment: c.Environment[cell], Metrics: metrics,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -34,6 +35,7 @@ type Server struct {
 	version int
 	news    chan struct{} // closed and replaced at each change
 	seen    string        // fingerprint at the last check
+	gone    bool          // the set was deleted
 
 	progress string // of the sweep, as JSON; empty without one
 }
@@ -173,6 +175,8 @@ func (s *Server) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		now, err := set.Fingerprint(s.path)
+		_, missing := os.Stat(s.path)
+		gone := errors.Is(missing, fs.ErrNotExist)
 		progress := ""
 		if s.options.Progress != nil {
 			progress = s.options.Progress(s.path)
@@ -186,8 +190,8 @@ func (s *Server) watch(ctx context.Context) {
 			s.seen = now
 			s.version++
 		}
-		if changed || progress != s.progress {
-			s.progress = progress
+		if changed || progress != s.progress || gone != s.gone {
+			s.progress, s.gone = progress, gone
 			close(s.news)
 			s.news = make(chan struct{})
 		}
@@ -196,7 +200,8 @@ func (s *Server) watch(ctx context.Context) {
 }
 
 // serveEvents streams an event for each change, and one at the start if the set has changed since
-// the page was rendered; one with the progress of a sweep when that changes; and one at the end.
+// the page was rendered; one with the progress of a sweep when that changes; one when the set was
+// deleted; and one at the end.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -207,11 +212,15 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		sent--
 	}
 	s.mu.Unlock()
-	told := ""
+	told, toldGone := "", false
 	for {
 		s.mu.Lock()
-		version, progress, news := s.version, s.progress, s.news
+		version, progress, gone, news := s.version, s.progress, s.gone, s.news
 		s.mu.Unlock()
+		if gone && !toldGone {
+			fmt.Fprint(w, "event: gone\ndata: 1\n\n")
+		}
+		toldGone = gone
 		if progress != told {
 			told = progress
 			fmt.Fprintf(w, "event: progress\ndata: %s\n\n", progress)

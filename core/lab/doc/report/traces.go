@@ -21,9 +21,9 @@ type traces struct {
 }
 
 type traceLine struct {
-	Cell, Series int
-	Label        string
-	Points       string // of a polyline, 0 to 100
+	Cell, Look int
+	Label      string
+	Points     string // of a polyline, 0 to 100
 }
 
 // linesShown is the largest number of lines.
@@ -122,7 +122,7 @@ func (b *builder) draw(t *traces, of [][]float64) {
 			y := 50 - 50*max(-1, min(1, math.Log(max(v, 1e-9))/reach))
 			fmt.Fprintf(&points, "%.1f,%.1f ", 100*float64(i)/float64(len(line)-1), y)
 		}
-		t.Lines = append(t.Lines, traceLine{cell, b.doc.Cells.Series[cell], b.doc.Cells.Label[cell],
+		t.Lines = append(t.Lines, traceLine{cell, b.look(cell), b.doc.Cells.Label[cell],
 			strings.TrimSpace(points.String())})
 	}
 }

@@ -22,10 +22,10 @@ type trustRow struct {
 }
 
 type dot struct {
-	Cell, Series int
-	X, Y         float64 // percent, and pixels
-	OK           bool
-	Text         string
+	Cell, Look int
+	X, Y       float64 // percent, and pixels
+	OK         bool
+	Text       string
 }
 
 // bin is the number of cells in a section of the axis.
@@ -70,7 +70,7 @@ func (b *builder) trustRows() []trustRow {
 			}
 			row.Limit = measureText(c.Limit, m.unit)
 			row.Dots = append(row.Dots, dot{
-				Cell: cell, Series: b.doc.Cells.Series[cell], OK: c.OK,
+				Cell: cell, Look: b.look(cell), OK: c.OK,
 				X: limitScale(math.Abs(c.Value / c.Limit)),
 				Y: 10 + 4*float64(cell%4), Text: b.doc.Cells.Label[cell] + ": " +
 					measureText(c.Value, m.unit),

@@ -9,8 +9,14 @@ function drawAnswers() {
   const metrics = [...new Set(d.rankings.map((r) => r.metric))];
   if (!metrics.includes(rankedBy)) rankedBy = metrics[0];
   const shown = d.rankings.filter((r) => r.metric === rankedBy && filter.sets.has(r.set));
-  const figure = rankingFigure(shown);
+  if (!shownCells.length) {
+    host.replaceChildren(el("p", { class: "note" }, "No cell matches the filters."));
+    return;
+  }
+  const figure = rankingFigure(shown), newest = newestOf(shown), chart = newest.length ? winnersChart(newest, rankedBy) : null;
   host.replaceChildren(
+    newest.length ? el("p", { class: "answer" }, winnersOf(newest, rankedBy)) : "", chart || "",
+    el("h3", {}, "How far to trust it"), trustList(shown),
     el("div", { class: "question" }, el("h3", {}, "Which transport for which load, and how far from the limit"),
       metrics.length > 1 ? el("label", { class: "controls" }, "by ", el("select", { id: "ranked-by", onchange: (e) => {
         rankedBy = e.target.value;
@@ -19,26 +25,78 @@ function drawAnswers() {
       } }, metrics.map((m) => el("option", { value: m, selected: m === rankedBy }, rankingTitles[m] || m)))) : null),
     figure || el("p", { class: "note" }, "No load shown has two transports to compare."),
     ...(d.unranked || []).map((t) => el("p", { class: "note" }, t)),
-    ...changesInShort(),
-    el("h3", {}, "How far to trust it"), trustList(shown));
+    ...changesInShort());
+}
+
+// visibleLoads returns the loads of rankings with two visible cells or more, and those cells.
+function visibleLoads(rankings) {
+  return rankings.flatMap((r) => r.loads.map((l) => ({ ...l, set: r.set, cells: l.cells.filter((c) => visible(c.cell)) }))).filter((l) => l.cells.length > 1);
+}
+
+// newestOf returns the loads of the newest set that has any.
+function newestOf(rankings) {
+  const all = visibleLoads(rankings), newest = Math.max(...all.map((l) => l.set));
+  return all.filter((l) => l.set === newest);
+}
+
+function transportOf(cell) { return report.doc.series[report.doc.cells.series[cell]].transport; }
+
+function listed(names) { return names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
+
+// leads reports whether the first cell of a load has no letter in common with another one.
+function leads(l) { return l.cells[0].group !== "" && l.cells.slice(1).every((c) => ![...c.group].some((g) => l.cells[0].group.includes(g))); }
+
+// winnersOf says in a sentence which transport is best under each load.
+function winnersOf(loads, metric) {
+  const best = new Map(), rest = [], name = rankingTitles[metric] || metric;
+  for (const l of loads) {
+    const first = transportOf(l.cells[0].cell);
+    if (leads(l)) best.set(first, [...(best.get(first) || []), l.load]);
+    else if (!l.cells[0].group) rest.push(`${l.load}: ${first} is first, with too few repeats to be certain`);
+    else rest.push(`${l.load}: undecided between ${listed(l.cells.filter((c) => [...c.group].some((g) => l.cells[0].group.includes(g))).map((c) => transportOf(c.cell)))}`);
+  }
+  const wins = [...best].map(([transport, list]) => `${transport} has the best ${name} under ${listed(list)}`);
+  return (report.doc.sets.length > 1 ? report.doc.sets[loads[0].set].name + ": " : "") + [...wins, ...rest].join("; ") + ".";
+}
+
+// winnersChart has a row for each load, with a lane for each transport, on one logarithmic axis.
+function winnersChart(loads, metric) {
+  const rows = loads.map((l) => ({ load: l.load, points: l.cells.map((c) => ({ cell: c.cell, ...metricOf(c.cell, metric) })).filter((p) => p.median > 0) })).filter((r) => r.points.length);
+  if (!rows.length) return null;
+  const points = rows.flatMap((r) => r.points), low = Math.min(...points.map((p) => p.low || p.median)) / 1.3, high = Math.max(...points.map((p) => p.high || p.median)) * 1.3;
+  const at = (v) => (100 * Math.log(v / low)) / Math.log(high / low) + "%", lane = 5.5, series = [...new Set(points.map((p) => report.doc.cells.series[p.cell]))];
+  const ticks = logSplits(low, high).filter((v) => Math.log10(v) % 1 === 0), unit = report.metrics.get(metric).unit;
+  const grid = (height) => ticks.map((v) => svg("line", { class: "grid", x1: at(v), x2: at(v), y1: 0, y2: height }));
+  const drawn = rows.map((r) => {
+    const height = lane * r.points.length + 5;
+    const marks = r.points.map((p, i) => {
+      const y = 2.5 + lane * (i + 0.5), link = svg("a", { href: "#cell-" + p.cell, class: "s" + report.doc.series[report.doc.cells.series[p.cell]].look, "aria-label": labelOf(p.cell) + ": " + p.line });
+      if (p.low > 0) link.append(svg("line", { x1: at(p.low), x2: at(p.high), y1: y, y2: y }));
+      const mark = svg("svg", { x: at(p.median), y, overflow: "visible", "aria-hidden": "true" }, shapeAt(shapeOf(report.doc.cells.series[p.cell]), 0, 0, 2.8));
+      link.append(mark, svg("title", {}, labelOf(p.cell) + ": " + p.line));
+      return link;
+    });
+    const bar = svg("svg", { class: "bar", role: "group", "aria-label": r.load }, ...grid(height), ...marks);
+    bar.style.height = height + "px";
+    return el("div", { class: "bar-row" }, el("span", { class: "bar-label" }, r.load), bar);
+  });
+  const axis = svg("svg", { class: "bar", "aria-hidden": "true" }, ...ticks.map((v) => { const t = svg("text", { x: at(v), y: 14 }); t.textContent = number(v, unit); return t; }));
+  return el("figure", { class: "winners" }, el("figcaption", {}, `${rankingTitles[metric] || metric} with 95% intervals, ${report.metrics.get(metric).better || "higher"} is better`),
+    el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapeOf(s)), seriesName(s)))),
+    ...drawn, el("div", { class: "bar-row ticks" }, el("span", { class: "bar-label" }), axis));
 }
 
 // rankingFigure has a row for each load and set, and a column for each transport, those that are best
 // most often first. Of more rows than fit it has those of the last set first.
 function rankingFigure(rankings) {
-  const d = report.doc, places = new Map(), all = [];
-  for (const r of rankings) for (const l of r.loads) {
-    const cells = l.cells.filter((c) => visible(c.cell));
-    if (cells.length < 2) continue;
-    all.push({ ...l, cells, set: r.set });
-    cells.forEach((c, i) => {
-      const s = d.cells.series[c.cell];
-      places.set(s, [...(places.get(s) || []), i]);
-    });
-  }
+  const d = report.doc, places = new Map(), all = visibleLoads(rankings);
+  for (const l of all) l.cells.forEach((c, i) => {
+    const s = d.cells.series[c.cell];
+    places.set(s, [...(places.get(s) || []), i]);
+  });
   if (!all.length) return null;
   const sets = new Set(all.map((l) => l.set)), loads = [...new Set(all.map((l) => l.load))], metric = rankings[0].metric;
-  all.sort((a, b) => loads.indexOf(a.load) - loads.indexOf(b.load) || a.set - b.set);
+  all.sort((a, b) => loads.indexOf(a.load) - loads.indexOf(b.load) || b.set - a.set);
   const mean = (s) => places.get(s).reduce((a, v) => a + v, 0) / places.get(s).length;
   const columns = [...places.keys()].sort((a, b) => mean(a) - mean(b)), folds = all.length > rowsInShort, last = Math.max(...sets);
   const rows = folds && !allRows ? all.filter((l) => l.set === last).slice(0, rowsInShort) : all;
@@ -47,7 +105,7 @@ function rankingFigure(rankings) {
     if (at < 0) return el("td", { class: "right quiet" }, "-");
     const { cell, group } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
     return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
-      el("sup", { title: "cells of a row with a letter in common cannot be told apart" }, group),
+      el("sup", { title: "cells of a row with a letter in common cannot be told apart; ? has too few repeats" }, group || "?"),
       el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
   };
   const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
@@ -71,11 +129,11 @@ function trustList(shown) {
   const measured = of((i) => c.status[i] === "measured"), bad = of(failed), warned = of((i) => !failed(i) && c.warnings[i] > 0);
   const repeats = shownCells.map((i) => c.repeats.throughput[i]?.length || 0).filter((n) => n > 0);
   const few = Math.min(...repeats), many = Math.max(...repeats), states = shownCells.some((i) => c.states[i]);
-  const undecided = shown.reduce((n, r) => n + r.loads.filter((l) => !l.led).length, 0), loads = shown.reduce((n, r) => n + r.loads.length, 0);
+  const ranked = visibleLoads(shown), loads = ranked.length, led = ranked.filter(leads).length;
   const lines = [
     [el("strong", { class: bad ? "error" : null }, `${measured - bad} of ${count(shownCells.length, "cell")} usable`), bad ? `, ${count(bad, "failed cell")} must not be used` : "", warned ? `, ${warned} with ` : "", warned ? el("a", { href: "#trust" }, "warnings") : ""],
     repeats.length ? [el("strong", {}, few === many ? count(few, "repeat") : `${few} to ${many} repeats`), ` of each${few < 5 ? ", too few to tell most differences apart" : ""}${states ? "; the machine changed between states, which comparisons take into account" : ""}`] : null,
-    loads ? [el("strong", {}, `${loads - undecided} of ${count(loads, "load")}`), ` with a clear best: it leads all others by more than ${shown[0].lead}`] : null,
+    loads ? [el("strong", {}, `${led} of ${count(loads, "load")}`), ` with a clear best: it leads all others by more than ${shown[0].lead}`] : null,
   ];
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
 }

@@ -5,6 +5,9 @@ const shapes = ["circle", "square", "triangle", "diamond", "down", "plus", "cros
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2]];
 const charts = new Set();
 
+// shapeOf returns the shape of a series' points.
+function shapeOf(series) { return shapes[report.doc.series[series].mark]; }
+
 function color(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
 function tracePath(c, shape, x, y, r) {
@@ -24,20 +27,23 @@ function tracePath(c, shape, x, y, r) {
   else polygon(0, -1.4, 0.35, -0.45, 1.3, -0.4, 0.6, 0.2, 0.85, 1.15, 0, 0.6, -0.85, 1.15, -0.6, 0.2, -1.3, -0.4, -0.35, -0.45);
 }
 
+// shapeAt returns a shape as a path of SVG.
+function shapeAt(shape, x, y, r) {
+  const parts = [];
+  const pen = {
+    beginPath() {}, moveTo: (x, y) => parts.push(`M${x} ${y}`), lineTo: (x, y) => parts.push(`L${x} ${y}`), closePath: () => parts.push("Z"),
+    arc: (x, y, r) => parts.push(`M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`),
+    rect: (x, y, w, h) => parts.push(`M${x} ${y}h${w}v${h}h${-w}Z`),
+  };
+  tracePath(pen, shape, x, y, r);
+  return svg("path", { d: parts.join("") });
+}
+
 // key returns the swatch of a curve for a legend.
 function key(series, dash, shape) {
-  const s = svg("svg", { class: series < 0 ? "key" : "key s" + (series % 8), width: 30, height: 12, "aria-hidden": "true" });
+  const s = svg("svg", { class: series < 0 ? "key" : "key s" + report.doc.series[series].look, width: 30, height: 12, "aria-hidden": "true" });
   s.append(svg("line", { x1: 1, x2: 29, y1: 6, y2: 6, "stroke-dasharray": dash.join(" ") }));
-  if (shape) {
-    const parts = [];
-    const pen = {
-      beginPath() {}, moveTo: (x, y) => parts.push(`M${x} ${y}`), lineTo: (x, y) => parts.push(`L${x} ${y}`), closePath: () => parts.push("Z"),
-      arc: (x, y, r) => parts.push(`M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`),
-      rect: (x, y, w, h) => parts.push(`M${x} ${y}h${w}v${h}h${-w}Z`),
-    };
-    tracePath(pen, shape, 15, 6, 4);
-    s.append(svg("path", { d: parts.join("") }));
-  }
+  if (shape) s.append(shapeAt(shape, 15, 6, 4));
   return s;
 }
 
@@ -125,7 +131,7 @@ function paint(chart) {
   for (const p of chart.points) paintDots(c, p, x, y, ratio);
   for (const curve of chart.spec.curves) {
     const points = chart.points.filter((p) => p.curve === curve);
-    c.strokeStyle = c.fillStyle = color("--s" + (curve.series % 8));
+    c.strokeStyle = c.fillStyle = color("--s" + report.doc.series[curve.series].look);
     c.lineWidth = 1.75 * ratio;
     c.lineJoin = "round";
     c.setLineDash(curve.dash.map((d) => d * ratio));
@@ -159,7 +165,7 @@ function paintDots(c, p, x, y, ratio) {
   c.globalAlpha = 0.4;
   const tints = {};
   for (const d of p.dots || []) {
-    c.fillStyle = tints[d.state] ??= color(stateColor(d.state) || "--s" + (p.curve.series % 8));
+    c.fillStyle = tints[d.state] ??= color(stateColor(d.state) || "--s" + report.doc.series[p.curve.series].look);
     c.beginPath();
     c.arc(x(d.x ?? p.x), y(d.y), 2 * ratio, 0, 7);
     c.fill();

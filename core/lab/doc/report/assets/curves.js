@@ -1,6 +1,6 @@
 // Throughput against latency, and percentile spectra.
 
-const look = { closed: { x: false, y: true }, open: { x: false, y: true }, spectrum: { y: true }, hidden: new Set(), group: null };
+const look = { closed: { x: true, y: true }, open: { x: true, y: true }, spectrum: { y: true }, hidden: new Set(), group: null };
 
 function drawCurves() {
   for (const open of [false, true]) {
@@ -27,7 +27,7 @@ function drawCurves() {
 function legendOf(curves, rests, redraw) {
   const series = [...new Set(curves.map((c) => c.series))];
   return el("div", {},
-    el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapes[s % shapes.length]), seriesName(s)))),
+    el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapeOf(s)), seriesName(s)))),
     rests.length < 2 ? null : el("ul", { class: "legend" }, rests.map((rest, i) => el("li", {}, el("button", {
       type: "button", "aria-pressed": String(!look.hidden.has(rest)), onclick: () => {
         look.hidden.has(rest) ? look.hidden.delete(rest) : look.hidden.add(rest);
@@ -44,7 +44,7 @@ function panel(figure, curves, rests, open, p, scale) {
     label: `${name} against throughput, ${open ? "open" : "closed"} loop`,
     x: { title: "throughput (op/s)", log: scale.x, text: (v) => short(v) }, y: { title: `${open ? "response" : "service"} time, ${name}`, log: scale.y, text: (v) => number(v, "ns") },
     curves: curves.map((c) => ({
-      series: c.series, dash: dashOf(rests, c), shape: shapes[c.series % shapes.length],
+      series: c.series, dash: dashOf(rests, c), shape: shapeOf(c.series),
       points: c.points.map((q) => {
         const x = metricOf(q.cell, "throughput"), y = metricOf(q.cell, metric);
         return x && y && { x: x.median, xl: x.low, xh: x.high, y: y.median, yl: y.low, yh: y.high, cell: q.cell, past: q.past, crossed: Boolean(q.unusable), dots: dotsOf(q.cell, "throughput", metric), knee: c.knee === q.cell,

@@ -21,7 +21,7 @@ function svg(name, attributes, ...children) {
 
 function cellLink(cell, text) { return el("a", { href: "#cell-" + cell }, text === undefined ? labelOf(cell) : text); }
 
-function swatch(series) { return el("span", { class: "sw s" + (series % 8), "aria-hidden": "true" }); }
+function swatch(series) { return el("span", { class: "sw s" + report.doc.series[series].look, "aria-hidden": "true" }); }
 
 const rowsAtOnce = 100;
 

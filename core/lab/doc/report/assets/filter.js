@@ -1,11 +1,12 @@
-// Filters by series, sets, and values of the options that vary.
+// Filters by series, sets, the load, and values of the options that vary. They are in the page's address.
 
-const filter = { series: new Set(), sets: new Set(), axes: new Map() };
+const filter = { series: new Set(), sets: new Set(), load: "", axes: new Map() };
 let shownCells = [];
 
 function visible(cell) {
   const c = report.doc.cells;
   if (!filter.series.has(c.series[cell]) || !filter.sets.has(c.set[cell])) return false;
+  if (filter.load && c.load[cell] !== filter.load) return false;
   for (const [i, v] of filter.axes) if (c.axes[i][cell] !== v && c.axes[i][cell] !== -1) return false;
   return true;
 }
@@ -13,7 +14,47 @@ function visible(cell) {
 function resetFilter() {
   filter.series = new Set(report.doc.series.keys());
   filter.sets = new Set(report.doc.sets.keys());
+  filter.load = "";
   filter.axes = new Map();
+}
+
+// choices returns the reader's filters by name, because numbers change when cells are added.
+function choices() {
+  const d = report.doc;
+  return {
+    hide: [...d.series.keys()].filter((i) => !filter.series.has(i)).map(seriesName),
+    without: [...d.sets.keys()].filter((i) => !filter.sets.has(i)).map((i) => d.sets[i].name),
+    load: filter.load,
+    axes: [...filter.axes].map(([i, v]) => [d.axes[i].name, d.axes[i].values[v]]),
+  };
+}
+
+function restore(chosen) {
+  const d = report.doc;
+  resetFilter();
+  for (const i of d.series.keys()) if (chosen.hide.includes(seriesName(i))) filter.series.delete(i);
+  for (const i of d.sets.keys()) if (chosen.without.includes(d.sets[i].name)) filter.sets.delete(i);
+  if (d.cells.load.includes(chosen.load)) filter.load = chosen.load;
+  for (const [name, v] of chosen.axes) {
+    const i = d.axes.findIndex((a) => a.name === name), at = i < 0 ? -1 : d.axes[i].values.indexOf(v);
+    if (at >= 0) filter.axes.set(i, at);
+  }
+}
+
+// chosenInAddress returns the choices that the page's address has.
+function chosenInAddress() {
+  const q = new URLSearchParams(location.search), own = ["hide", "without", "load"];
+  return { hide: q.getAll("hide"), without: q.getAll("without"), load: q.get("load") || "", axes: [...q].filter(([name]) => !own.includes(name)) };
+}
+
+function writeAddress() {
+  const q = new URLSearchParams(), c = choices();
+  for (const name of c.hide) q.append("hide", name);
+  for (const name of c.without) q.append("without", name);
+  if (c.load) q.set("load", c.load);
+  for (const [name, v] of c.axes) q.append(name, v);
+  const text = q.toString();
+  if (text !== location.search.slice(1)) history.replaceState(history.state, "", location.pathname + (text && "?" + text) + location.hash);
 }
 
 // applyFilter sets shownCells and hides the drawings of other cells.
@@ -53,11 +94,16 @@ function drawFilters(changed) {
     e.target.checked ? where.add(i) : where.delete(i);
     changed();
   };
-  const chips = (legend, list, where, name) => el("fieldset", { class: "chips" }, el("legend", {}, legend), list.map((text, i) =>
+  const chips = (legend, list, where, name) => el("fieldset", { class: "chips" }, el("legend", {}, legend), list.map(([i, text]) =>
     el("label", {}, el("input", { type: "checkbox", name, value: i, checked: where.has(i), onchange: set(where, i) }), name === "series" ? swatch(i) : null, text)));
+  const loads = [...new Set(d.cells.load)].filter(Boolean);
   form.replaceChildren(
-    chips("Transports", d.series.map((_, i) => seriesName(i)), filter.series, "series"),
-    d.sets.length > 1 ? chips("Sets", d.sets.map((s) => s.name), filter.sets, "sets") : "",
+    chips("Transports", d.series.map((_, i) => [i, seriesName(i)]), filter.series, "series"),
+    d.sets.length > 1 ? chips("Sets", d.sets.map((s, i) => [i, s.name]).reverse(), filter.sets, "sets") : "",
+    loads.length > 1 ? el("label", { class: "axis" }, "load", el("select", { name: "load", onchange: (e) => {
+      filter.load = e.target.value;
+      changed();
+    } }, el("option", { value: "" }, "all"), loads.map((text) => el("option", { value: text, selected: filter.load === text }, text)))) : "",
     ...d.axes.map((a, i) => el("label", { class: "axis" }, a.name,
       el("select", { name: "axis-" + i, onchange: (e) => {
         e.target.value === "" ? filter.axes.delete(i) : filter.axes.set(i, Number(e.target.value));

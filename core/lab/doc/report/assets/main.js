@@ -3,6 +3,7 @@
 let scrolled = 0;
 
 function drawAll() {
+  writeAddress();
   applyFilter();
   drawAnswers();
   drawStrip();
@@ -14,7 +15,7 @@ function drawAll() {
 
 async function begin() {
   await loadDocument();
-  resetFilter();
+  restore(chosenInAddress());
   await draw(false);
 }
 
@@ -69,28 +70,6 @@ function listenToWindow() {
   });
 }
 
-// choices returns the reader's choices by name, because numbers change when cells are added.
-function choices() {
-  const d = report.doc, cell = /^#cell-(\d+)$/.exec(location.hash);
-  return {
-    off: new Set([...d.series.keys()].filter((i) => !filter.series.has(i)).map(seriesName)),
-    axes: [...filter.axes].map(([i, v]) => [d.axes[i].name, d.axes[i].values[v]]),
-    cell: cell ? d.cells.label[Number(cell[1])] : null,
-  };
-}
-
-function restore(chosen) {
-  const d = report.doc;
-  resetFilter();
-  for (const i of d.series.keys()) if (chosen.off.has(seriesName(i))) filter.series.delete(i);
-  for (const [name, v] of chosen.axes) {
-    const i = d.axes.findIndex((a) => a.name === name), at = i < 0 ? -1 : d.axes[i].values.indexOf(v);
-    if (at >= 0) filter.axes.set(i, at);
-  }
-  const cell = d.cells.label.indexOf(chosen.cell);
-  if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
-}
-
 function duration(seconds) {
   return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }
@@ -113,9 +92,11 @@ function follow() {
       document.body.append(...page.querySelectorAll("script[type='text/plain']"));
       for (const id of ["heat", "phases", "changes", "trust"]) document.getElementById(id).replaceWith(page.getElementById(id));
       document.querySelector(".top .meta").replaceWith(page.querySelector(".top .meta"));
-      const chosen = choices();
+      const chosen = choices(), open = /^#cell-(\d+)$/.exec(location.hash), label = open && labelOf(Number(open[1]));
       await loadDocument();
       restore(chosen);
+      const cell = report.doc.cells.label.indexOf(label);
+      if (cell >= 0) history.replaceState(null, "", "#cell-" + cell);
       await draw(true);
       window.scrollTo(0, y);
       if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
@@ -139,6 +120,7 @@ function follow() {
     else sweep = p.done === p.planned ? `the sweep has ended with all ${count(p.planned, "window")}` : `the sweep has ended with ${windows}`;
     tell("live");
   });
+  events.addEventListener("gone", () => tell("the results were deleted; this is their last page"));
   events.addEventListener("stopped", () => {
     events.close();
     tell("the server was stopped; this is its last page");

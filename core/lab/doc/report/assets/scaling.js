@@ -18,7 +18,7 @@ function scalingLines(s) {
   const unit = report.metrics.get(s.metric).unit, c = report.doc.cells, lines = s.lines.map((l) => ({ ...l, points: l.points.filter((p) => visible(p.cell)) })).filter((l) => new Set(l.points.map((p) => p.x)).size > 1);
   const rests = [...new Set(lines.map((l) => l.rest))];
   return lines.flatMap((l) => {
-    const own = { ...l, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapes[l.series % shapes.length], points: l.points.map(({ cell, x }) => {
+    const own = { ...l, dash: dashes[rests.indexOf(l.rest) % dashes.length], shape: shapeOf(l.series), points: l.points.map(({ cell, x }) => {
       const m = metricOf(cell, s.metric);
       return { x, y: m.median, yl: m.low, yh: m.high, cell, crossed: failed(cell), dots: dotsOf(cell, null, s.metric), lines: [labelOf(cell), m.line, c.floors[cell], c.states[cell]].filter(Boolean) };
     }) };

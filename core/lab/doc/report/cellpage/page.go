@@ -21,10 +21,10 @@ import (
 // Cell is a cell with what its page shows of the overview.
 type Cell struct {
 	*set.Cell
-	Number, Series int
-	Last           bool   // of the report
-	Label          string // with the set if there are several
-	SeriesName     string
+	Number, Look int
+	Last         bool   // of the report
+	Label        string // with the set if there are several
+	SeriesName   string
 	// Shown has the windows whose figures are shown, and Windows names them.
 	Shown   *set.Cell
 	Windows string
@@ -143,7 +143,7 @@ func headOf(c *Cell, d *Details) string {
 	about = slices.DeleteFunc(about, func(s string) bool { return s == "" })
 	head += fmt.Sprintf(
 		`</p><h2 tabindex="-1"><span class="sw s%d" aria-hidden="true"></span>%s</h2><p class="meta">%s</p>`,
-		c.Series%8, escape(c.Label), escape(strings.Join(about, " · ")))
+		c.Look, escape(c.Label), escape(strings.Join(about, " · ")))
 	if d.problem != "" {
 		head += `<p class="notice">` + escape(d.problem) + `</p>`
 	}
