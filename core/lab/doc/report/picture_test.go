@@ -17,7 +17,7 @@ func TestPicture(t *testing.T) {
 			"it draws docs/report.png: run go test ./core/lab/doc/report -run TestPicture -update")
 	}
 	b := newTab(t)
-	b.do(chromedp.EmulateViewport(1100, 730))
+	b.do(chromedp.EmulateViewport(1100, 790))
 	b.open(rendered(t, build(t, committed(t))))
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	require.NoError(t, err)
