@@ -64,8 +64,8 @@ type Config struct {
 	// Classes give some clients another load than others. Clients is then their sum, and InFlight
 	// and ValueSize are the largest.
 	Classes Classes `json:"class,omitempty"`
-	// Replay names the trace whose requests the clients send: by its path, and by the digest of the
-	// file once the trace is prepared. From and For choose a part, by times since its first
+	// Replay is the path of the trace whose requests the clients send. Once the trace is prepared,
+	// it is the digest of the file. From and For choose a part, by times since its first
 	// request.
 	Replay       Name     `json:"replay,omitempty"`
 	ReplayFormat Name     `json:"replay_format,omitempty"`

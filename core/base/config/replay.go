@@ -86,7 +86,7 @@ const replayDigest = "sha256:"
 // Replays reports whether the requests are those of a trace that was prepared.
 func (c *Config) Replays() bool { return strings.HasPrefix(string(c.Replay), replayDigest) }
 
-// ignoresTimes reports whether the requests of a trace are not due at its times.
+// ignoresTimes reports whether the requests are sent without regard to the times in the trace.
 func (c *Config) ignoresTimes() bool { return c.Closed || c.Speed >= SpeedMax }
 
 // accelerate shortens the times of the part of a trace, and so the window, by a factor.

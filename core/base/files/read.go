@@ -19,9 +19,9 @@ import (
 const writerPatience = 3 * time.Second
 
 // Read returns the contents of a regular file of at most limit bytes. It looks at the type and the
-// size before it reads, and never waits: what stands under a name in a directory may be a pipe, or
-// a link to a device without end. A file whose name ends in .gz is decompressed, and what
-// comes of it has at most limit bytes, too. Errors are one line and do not name the file.
+// size before it reads, and never waits: a directory may contain a pipe, or a link to a device
+// that never ends. A file whose name ends in .gz is decompressed, and limit also applies to its
+// decompressed contents. Errors are one line and do not name the file.
 func Read(path string, limit int64) ([]byte, error) {
 	return read(path, limit, fs.FileMode.IsRegular)
 }

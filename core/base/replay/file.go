@@ -79,8 +79,8 @@ func (w *Writer) Add(r *Record) error {
 // Records returns the number of records so far.
 func (w *Writer) Records() uint64 { return w.records }
 
-// Spread moves requests that have the same time apart, evenly, up to the next later time. Those of
-// the last time are as far apart as the ones before them. It is for traces whose times are rounded.
+// Spread moves requests that have the same time apart, evenly, up to the next later time. After
+// the last time they are spaced as before it. It is for traces whose times are rounded.
 // Call it after the last Add and before Finish.
 func (w *Writer) Spread() error {
 	if err := w.buffer.Flush(); err != nil {

@@ -56,8 +56,8 @@ func (p *UDP) Send(to Remote, head, body []byte) bool {
 	return true
 }
 
-// runFor returns a run that takes a datagram, or nil if none does. A datagram that is whole, a
-// message of its own, joins those of its size even if others were sent since.
+// runFor returns a run that takes a datagram, or nil if none does. A datagram that is a
+// whole message joins the run of its size, even if others were sent since.
 func (s *udpSend) runFor(to *udpRemote, size int, whole bool) *udpRun {
 	if !s.segments || s.count == s.first {
 		return nil

@@ -235,7 +235,7 @@ func TestStarvedKeeper(t *testing.T) {
 	cpus, err := machine.AllowedCPUs()
 	require.NoError(t, err)
 	if len(cpus) < 2 {
-		t.Skip("this process would starve as well")
+		t.Skip("there is one processor: the test would starve with the keeper")
 	}
 	End() // the next keeper has the shorter timeout
 	before := reapTimeout
@@ -274,7 +274,7 @@ func TestStarvedKeeper(t *testing.T) {
 		close(ended)
 	}()
 	if err := <-hogs; errors.Is(err, unix.EPERM) {
-		t.Skip("needs the right to real-time scheduling")
+		t.Skip("no right to real-time scheduling: run it as root, or with CAP_SYS_NICE")
 	} else {
 		require.NoError(t, err)
 	}

@@ -22,7 +22,7 @@ const (
 	ExitInternal   = 1 // also a transport that cannot run here
 	ExitUsage      = 2
 	ExitRegression = 3
-	// also a result whose checks failed, and a plugin that reports an impossible value
+	// a threshold is exceeded, a check of a result failed, or a plugin reported an impossible value
 	ExitThreshold    = 4
 	ExitIncomparable = 5
 	ExitTooLittle    = 6

@@ -148,7 +148,7 @@ func flags(run *config.Config) []string {
 			run.Replays() && config.FieldByName("replay").Overrules(f.Name) &&
 				!(run.Closed && f.Name == "duration")
 	})
-	if run.Replays() { // whose trace sets them, unless they are given
+	if run.Replays() { // the trace sets these two unless they are given
 		add(config.FieldByName("in-flight"))
 		add(config.FieldByName("keys"))
 	}

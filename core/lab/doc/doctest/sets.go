@@ -1,6 +1,6 @@
 package doctest
 
-// The committed sets whose figures the README, the documents and the picture show.
+// These committed sets supply the figures of README, the documents and the picture.
 const (
 	// Standard is the set of `transportbench bench`.
 	Standard = "results/v0.8.0/amd-epyc-2core-vm"

@@ -187,7 +187,7 @@ func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 	stalls(out, a)
 	predictions(out, c.Predictions)
 	if a.Replay != nil {
-		out.Line("the part of the trace that was replayed, at its own times")
+		out.Line("the replayed part of the trace, at its recorded times")
 		out.Append(Trace(a.Replay))
 		out.Gap()
 	}

@@ -90,7 +90,7 @@ func firstChanges(out *doc.Doc, r *compare.Report, changes []*compare.Change, ro
 }
 
 // fiveColumns returns one row for each change, narrow enough for a comment of GitHub. The change is
-// that which the verdict is about.
+// the one that the verdict judges.
 func fiveColumns(changes []*compare.Change) *doc.Table {
 	t := doc.NewTable("cell", "metric", ">old → new", ">change (interval)", "verdict")
 	for _, c := range changes {

@@ -81,8 +81,9 @@ type series struct {
 // looks is the number of colours, and of shapes.
 const looks = 8
 
-// lookOf returns the colour of a transport, which depends on its name alone. The salt gives each of
-// the transports of this repository a colour of its own; that of a stranger may be one of theirs.
+// lookOf returns the colour of a transport, which depends on its name alone. With
+// this salt, no two transports of this repository have the same; one from elsewhere may share its
+// colour with them.
 func lookOf(transport string) int {
 	const salt = "261"
 	h := fnv.New32a()

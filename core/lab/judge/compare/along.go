@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -47,7 +46,7 @@ type Candidates struct {
 	TooLittle bool `json:"too_little,omitempty"`
 	// Pairs has the test of each pair of values, those with the first value first.
 	Pairs []Pair `json:"pairs"`
-	// changes are those from each value to each better one, in the order of allPairs.
+	// changes are those from each value to each better one, in the order of [letters.Pairs].
 	changes []Change
 	cells   []*set.Cell // of List
 }
@@ -307,7 +306,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 		group.List = append(group.List, candidate)
 	}
 	pairs := make([]pair, 0, len(cells)*(len(cells)-1)/2)
-	for better, worse := range allPairs(len(cells)) {
+	for better, worse := range letters.Pairs(len(cells)) {
 		pairs = append(pairs, pair{cells[worse], cells[better],
 			[2]string{names[worse], names[better]}})
 	}
@@ -318,19 +317,6 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 		Across: []string{rateOption}}, states, nil,
 		func(p pair) string { return unreadNote(p, states) }, func(pair) string { return "" })
 	return group, true
-}
-
-// allPairs returns the pairs of n values in the order of their ranks, those with the best first.
-func allPairs(n int) iter.Seq2[int, int] {
-	return func(yield func(better, worse int) bool) {
-		for better := range n {
-			for worse := better + 1; worse < n; worse++ {
-				if !yield(better, worse) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine
@@ -413,7 +399,7 @@ func (g *Candidates) judge() {
 	next := 0
 	tooLittle := make([]bool, len(g.List))
 	tooLittle[0] = true // unless it is told apart from one
-	for better, worse := range allPairs(len(g.List)) {
+	for better, worse := range letters.Pairs(len(g.List)) {
 		c := &g.changes[next]
 		next++
 		known := c.Verdict == Better || c.Verdict == Worse

@@ -1,6 +1,7 @@
 package letters
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -102,4 +103,17 @@ func covered(group []bool, others [][]bool) bool {
 func letter(group int) string {
 	const alphabet = 26
 	return string(rune('a'+group%alphabet)) + strings.Repeat("'", group/alphabet)
+}
+
+// Pairs returns the pairs of n values in the order of their ranks, those with the best first.
+func Pairs(n int) iter.Seq2[int, int] {
+	return func(yield func(better, worse int) bool) {
+		for better := range n {
+			for worse := better + 1; worse < n; worse++ {
+				if !yield(better, worse) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -1,26 +1,12 @@
 package letters
 
 import (
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// allPairs returns the pairs of n values, the better one of each first.
-func allPairs(n int) iter.Seq2[int, int] {
-	return func(yield func(better, worse int) bool) {
-		for better := range n {
-			for worse := better + 1; worse < n; worse++ {
-				if !yield(better, worse) {
-					return
-				}
-			}
-		}
-	}
-}
 
 func TestLetters(t *testing.T) {
 	display := func(n int, pairs ...[2]int) []string {
@@ -52,13 +38,13 @@ func TestLetters(t *testing.T) {
 		n := 2 + r.IntN(8)
 		var pairs [][2]int
 		told := map[[2]int]bool{}
-		for better, worse := range allPairs(n) {
+		for better, worse := range Pairs(n) {
 			if r.IntN(2) == 0 {
 				pairs, told[[2]int{better, worse}] = append(pairs, [2]int{better, worse}), true
 			}
 		}
 		texts := display(n, pairs...)
-		for better, worse := range allPairs(n) {
+		for better, worse := range Pairs(n) {
 			require.NotEqual(t, told[[2]int{better, worse}],
 				slices.ContainsFunc([]rune(texts[better]),
 					func(l rune) bool { return slices.Contains([]rune(texts[worse]), l) }), "%v %v",
