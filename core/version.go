@@ -3,7 +3,7 @@ package core
 import "runtime/debug"
 
 // Version is the release of the runtime and of the command, a semantic version.
-const Version = "0.8.0"
+const Version = "0.9.0"
 
 // revision is set by the linker (-X transportbench/core.revision=...) in builds without version
 // control data.
