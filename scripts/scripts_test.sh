@@ -260,6 +260,18 @@ printf '// Package pure is pure.\npackage pure\n' >core/pure/doc.go
 with_output scripts/check-docs.sh || true
 refuse "core/pure"
 
+new_module "a link to a missing file or heading is named"
+mkdir -p docs results
+printf '# The top\n\n```sh\n# not a heading\n```\n\n## `a_b` and [c](d.md)\n\n## The top\n' >docs/page.md
+touch docs/d.md
+printf '[x](docs/%s)\n' no.md page.md#the-end page.md#not-a-heading page.md page.md#a_b-and-c \
+	page.md#the-top-1 >README.md
+! with_output scripts/check-docs.sh || fail "check-docs.sh did not fail"
+expect "dead link to docs/no.md" "no heading for docs/page.md#the-end" \
+	"no heading for docs/page.md#not-a-heading"
+refuse "docs/page.md#a_b"
+refuse "docs/page.md#the-top"
+
 new_module "fuzzing reports a target that fails, and its input"
 printf 'package pure\n' >core/pure/pure.go
 cat >core/pure/pure_test.go <<'GO'
