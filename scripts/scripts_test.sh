@@ -262,6 +262,7 @@ refuse "core/pure"
 
 new_module "a link to a missing file or heading is named"
 mkdir -p docs results
+# shellcheck disable=SC2016 # the backticks are Markdown's
 printf '# The top\n\n```sh\n# not a heading\n```\n\n## `a_b` and [c](d.md)\n\n## The top\n' >docs/page.md
 touch docs/d.md
 printf '[x](docs/%s)\n' no.md page.md#the-end page.md#not-a-heading page.md page.md#a_b-and-c \
