@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,15 +13,26 @@ import (
 	"transportbench/core/base/config"
 )
 
+// plain are the forms of values that a default shows.
+var plain = strings.Fields("string int float bool duration size name")
+
 // optionsTable returns the table of the options of a run.
 func optionsTable() string {
 	var table strings.Builder
-	fmt.Fprint(&table,
-		"<!-- options -->\n| option | value | default | range | | beside others "+
-			"|\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(&table, "<!-- options -->\n| option | default (range) | meaning |\n|---|---|---|\n")
 	for _, f := range config.Fields() {
-		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s | %s | %s |\n", f.Name, f.Form, f.Default,
-			strings.TrimPrefix(f.Range(), "any"), f.Help, f.Beside())
+		option, values, meaning := "--"+f.Name, f.Default, f.Help
+		if !slices.Contains(plain, f.Form) {
+			option += " " + f.Form
+		}
+		// The help names the values of an option that has a list of them.
+		if r := f.Range(); strings.Contains(r, " to ") {
+			values += " (" + r + ")"
+		}
+		if beside := f.Beside(); beside != "" {
+			meaning += "; " + beside
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", option, values, meaning)
 	}
 	fmt.Fprint(&table, "<!-- end of options -->")
 	return table.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/store/result"
 )
 
@@ -19,31 +20,48 @@ const resultsPage = "results.md"
 // statistic matches the end of a metric's name, and what its help says of it.
 var statistic = regexp.MustCompile(`_(p\d+|max)$|, (median|\d[\d.]*th percentile|largest sample)$`)
 
+// family returns what a metric has in common with those that share its row of the table: its name
+// without statistic, kind of operation and kind of pairs, and its unit and meaning in that row.
+func family(d result.Definition) (name, unit, meaning string) {
+	name, unit = statistic.ReplaceAllString(d.Name, ""), d.Unit
+	if d.Better != result.None {
+		unit += ", " + string(d.Better)
+	}
+	switch {
+	case strings.HasSuffix(d.Name, result.WithinMachine),
+		strings.HasSuffix(d.Name, result.BetweenMachines):
+		return "pairs", "", "several hosts: the same for calls within a machine or between machines"
+	case slices.Contains(config.OpNames(), name):
+		return "operations", unit, "service time of operations of that kind"
+	}
+	return name, unit, statistic.ReplaceAllString(d.Help, "")
+}
+
 // metricsTable returns the table of metrics in Markdown, in the order of their definitions. Metrics
-// that are statistics of one quantity share a row.
+// of one family share a row.
 func metricsTable() string {
-	var out strings.Builder
-	fmt.Fprint(&out, "<!-- metrics -->\n| metric | unit | better | meaning |\n|---|---|---|---|\n")
-	for defs := result.Definitions; len(defs) > 0; {
-		first := defs[0]
-		help := statistic.ReplaceAllString(first.Help, "")
-		n := slices.IndexFunc(defs, func(d result.Definition) bool {
-			return statistic.ReplaceAllString(d.Name, "") != statistic.ReplaceAllString(
-				first.Name, "") || !strings.HasPrefix(help, statistic.ReplaceAllString(d.Help, ""))
-		})
-		if n < 0 {
-			n = len(defs)
+	var families []string
+	rows := map[string][]result.Definition{}
+	for _, d := range result.Definitions {
+		name, _, _ := family(d)
+		if rows[name] == nil {
+			families = append(families, name)
 		}
-		if n == 1 {
-			help = first.Help
+		rows[name] = append(rows[name], d)
+	}
+	var out strings.Builder
+	fmt.Fprint(&out, "<!-- metrics -->\n| metric | unit, better | meaning |\n|---|---|---|\n")
+	for _, name := range families {
+		row := rows[name]
+		_, unit, meaning := family(row[0])
+		if len(row) == 1 {
+			meaning = row[0].Help
 		}
 		var names []string
-		for _, d := range defs[:n] {
+		for _, d := range row {
 			names = append(names, "`"+d.Name+"`")
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", strings.Join(names, ", "), first.Unit,
-			first.Better, help)
-		defs = defs[n:]
+		fmt.Fprintf(&out, "| %s | %s | %s |\n", strings.Join(names, ", "), unit, meaning)
 	}
 	return out.String() + "<!-- end of metrics -->"
 }

@@ -177,7 +177,7 @@ func TestStorageFits(t *testing.T) {
 		got := imitate(cfg, row.inFlight, 1000)
 		fmt.Fprintf(&table, "| %d |", row.inFlight)
 		for j, name := range fitted {
-			fmt.Fprintf(&table, " %.1f, published %.1f |", got[name], row.metrics[name])
+			fmt.Fprintf(&table, " %.1f (%.1f) |", got[name], row.metrics[name])
 			if name == "iterations" || name == "read_p50" {
 				require.InEpsilon(t, row.metrics[name], got[name], 0.25, "%s at %d", name,
 					row.inFlight)
