@@ -40,7 +40,7 @@ else
 fi
 
 # The packages with assembly, shared memory, clocks or layouts, and the measured loop.
-packages=(./core/base/config ./core/base/cpulist ./core/base/machine ./core/base/record
+packages=(./core/base/config ./core/base/cpulist ./core/base/machine ./core/base/netem ./core/base/record
 	./core/fabric/control ./core/fabric/floor ./core/fabric/doublemap ./core/fabric/pow2 ./core/fabric/rdma ./core/fabric/rdma/devices ./core/fabric/rdma/soft
 	./core/fabric/shm/... ./core/fabric/spin ./core/runtime/kv ./core/runtime/workload ./core/transport)
 skipped=()

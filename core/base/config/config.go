@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"transportbench/core/base/netem"
 )
 
 // Config is the resolved configuration of one run, as recorded in its result. The JSON names are
@@ -54,7 +56,7 @@ type Config struct {
 	WriteLanes   int   `json:"write_lanes,omitempty"`
 
 	// Network impairs the packets between ranks, which are then in network namespaces.
-	Network Network `json:"network,omitempty"`
+	Network netem.Network `json:"network,omitempty"`
 
 	// RemoteShare is the share of requests to other ranks than the client's own. With ByHash it
 	// follows from the keys' owners.

@@ -128,6 +128,10 @@ func TestOptionsThatExcludeEachOther(t *testing.T) {
 		"--pattern: the number of read is 0, out of range": func(c *Config) {
 			c.Pattern = Pattern{{OpRead, 0}}
 		},
+		"--network: loss=x is not a percentage": func(c *Config) { c.Network = "loss=x" },
+		"--network: 500 ranks are too many": func(c *Config) {
+			c.Network, c.Ranks = "loss=1%", 500
+		},
 		"--pattern: more than 65536": func(c *Config) {
 			c.Pattern = Pattern{{OpRead, MaxPattern}, {OpWrite, 1}}
 		},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/base/netem"
 	"transportbench/core/transport"
 )
 
@@ -89,7 +90,7 @@ var fields = complete([]Field{
 		bounds(0, MaxStorageLanes)),
 	option("network",
 		"network between the ranks, which are then in network namespaces (needs root): "+
-			orList(NetworkForms()),
+			orList(netem.Forms()),
 		form("impairments,..."), examples("none", "loss=0%", "loss=1%", "delay=50us")),
 	option("remote-share",
 		"mesh: share of requests to other ranks, 0 to 1; hash leaves it to the keys",

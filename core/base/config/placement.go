@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"transportbench/core/base/cpulist"
+	"transportbench/core/base/netem"
 	"transportbench/core/fabric/suggest"
 )
 
@@ -148,10 +149,10 @@ func (i Interleave) String() string { return cmp.Or(string(i), none) }
 // checkPlacement checks the options that place and connect ranks and threads, and order their work.
 func checkPlacement(c *Config) *Error {
 	switch {
-	case c.Network != "" && c.Ranks > MaxNetworkRanks:
+	case c.Network != "" && c.Ranks > netem.MaxRanks:
 		return &Error{"network",
 			fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks,
-				MaxNetworkRanks)}
+				netem.MaxRanks)}
 	case c.Servers.count() >= c.Ranks && !c.Mesh():
 		return &Error{"servers",
 			fmt.Sprintf("%d serving ranks leave none of %d ranks to call; use --ranks %d or more",

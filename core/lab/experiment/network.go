@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/lab/experiment/network"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
@@ -79,7 +80,7 @@ func wrongNetwork(problem string) error {
 // faultsOf returns the options by which a transport that sends datagrams has the impairments of a
 // network itself. It draws each fault when it sends a datagram and again when it receives it.
 // missing is why there is no network.
-func faultsOf(roles transport.Roles, p config.Impairments, missing error) (
+func faultsOf(roles transport.Roles, p netem.Impairments, missing error) (
 	map[string]string, error,
 ) {
 	for name, set := range map[string]bool{"jitter": p.Jitter > 0, "rate": p.Rate > 0} {

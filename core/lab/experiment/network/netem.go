@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/fabric/netspace"
 	"transportbench/core/lab/store/result"
 )
@@ -33,7 +33,7 @@ const (
 	ethernetHeader = 14
 )
 
-func newKernelWires(spaces []*netspace.Space, impairments config.Impairments) (_ wires, err error) {
+func newKernelWires(spaces []*netspace.Space, impairments netem.Impairments) (_ wires, err error) {
 	k := &kernelWires{spaces: spaces, lossy: impairments.Loss > 0}
 	defer func() {
 		if err != nil {
@@ -107,7 +107,7 @@ func (k *kernelWires) addBridge() (err error) {
 // disciplines returns the queueing disciplines of a rank's interface. The rate has one of its own
 // after the other, so that the packets that overflow its queue are not counted as lost, and those
 // in the delay do not fill it.
-func disciplines(i config.Impairments, link int) []netlink.Qdisc {
+func disciplines(i netem.Impairments, link int) []netlink.Qdisc {
 	first := &netlink.Netem{
 		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: link, Handle: netlink.MakeHandle(1, 0),
 			Parent: netlink.HANDLE_ROOT},

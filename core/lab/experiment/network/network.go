@@ -10,7 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/fabric/netspace"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
@@ -37,7 +37,7 @@ var opened atomic.Uint64
 // Network is the network of the ranks of one launch at a time.
 type Network struct {
 	mechanism   result.Mechanism
-	impairments config.Impairments
+	impairments netem.Impairments
 	seed        uint64
 
 	mu     sync.Mutex
@@ -54,7 +54,7 @@ type wires interface {
 }
 
 // New returns a network, which exists from Open to Close.
-func New(mechanism result.Mechanism, impairments config.Impairments, seed uint64) *Network {
+func New(mechanism result.Mechanism, impairments netem.Impairments, seed uint64) *Network {
 	return &Network{mechanism: mechanism, impairments: impairments, seed: seed}
 }
 
@@ -64,7 +64,7 @@ func New(mechanism result.Mechanism, impairments config.Impairments, seed uint64
 func Find() (result.Mechanism, error) {
 	var err error
 	for _, m := range []result.Mechanism{result.Netem, result.Relay} {
-		n := New(m, config.Impairments{Rate: 1e9}, 0) // with all parts of a network
+		n := New(m, netem.Impairments{Rate: 1e9}, 0) // with all parts of a network
 		if err = n.Open(3); err == nil {
 			n.Close()
 			return m, nil

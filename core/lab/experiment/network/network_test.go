@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/lab/store/result"
 )
 
@@ -21,7 +21,7 @@ import (
 
 // each runs a test with each mechanism. It skips the test if the machine or the user's privileges
 // do not allow it, and fails it if the environment says that they do.
-func each(t *testing.T, ranks int, i config.Impairments, test func(*testing.T, *Network)) {
+func each(t *testing.T, ranks int, i netem.Impairments, test func(*testing.T, *Network)) {
 	for m, required := range map[result.Mechanism]string{result.Netem: "CI_REQUIRE_NETEM",
 		result.Relay: "CI_REQUIRE_NAMESPACES"} {
 		t.Run(string(m), func(t *testing.T) {
@@ -121,7 +121,7 @@ func swapped(n *Network, packets int) int {
 }
 
 func TestNetworkLoss(t *testing.T) {
-	each(t, 2, config.Impairments{Loss: 0.1}, func(t *testing.T, n *Network) {
+	each(t, 2, netem.Impairments{Loss: 0.1}, func(t *testing.T, n *Network) {
 		const count = 2000
 		order, _ := send(t, n, socket(t, n, 0), socket(t, n, 1), count, 10*time.Microsecond)
 		require.LessOrEqual(t, overtaken(order), swapped(n, count))
@@ -131,7 +131,7 @@ func TestNetworkLoss(t *testing.T) {
 
 func TestNetworkDelay(t *testing.T) {
 	const delay, jitter = 30 * time.Millisecond, 10 * time.Millisecond
-	for _, i := range []config.Impairments{{Delay: delay}, {Delay: delay, Jitter: jitter}} {
+	for _, i := range []netem.Impairments{{Delay: delay}, {Delay: delay, Jitter: jitter}} {
 		each(t, 2, i, func(t *testing.T, n *Network) {
 			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 500, 50*time.Microsecond)
 			require.Len(t, order, 500)
@@ -147,7 +147,7 @@ func TestNetworkDelay(t *testing.T) {
 }
 
 func TestNetworkReorder(t *testing.T) {
-	each(t, 2, config.Impairments{Delay: 30 * time.Millisecond, Reorder: 0.1},
+	each(t, 2, netem.Impairments{Delay: 30 * time.Millisecond, Reorder: 0.1},
 		func(t *testing.T, n *Network) {
 			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1000, 50*time.Microsecond)
 			require.Len(t, order, 1000)
@@ -158,14 +158,14 @@ func TestNetworkReorder(t *testing.T) {
 }
 
 func TestNetworkRate(t *testing.T) {
-	each(t, 2, config.Impairments{Rate: 20e6}, func(t *testing.T, n *Network) {
+	each(t, 2, netem.Impairments{Rate: 20e6}, func(t *testing.T, n *Network) {
 		const count = 500
 		began := time.Now()
 		order, _ := send(t, n, socket(t, n, 0), socket(t, n, 1), count, 0)
 		require.Len(t, order, count, "the queue has room for them")
 		require.GreaterOrEqual(t, time.Since(began).Seconds(), count*onWire*8/20e6)
 	})
-	each(t, 2, config.Impairments{Rate: 1e6, Loss: 0.1}, func(t *testing.T, n *Network) {
+	each(t, 2, netem.Impairments{Rate: 1e6, Loss: 0.1}, func(t *testing.T, n *Network) {
 		from, to := socket(t, n, 0), socket(t, n, 1)
 		for range 2000 { // of 8 ms
 			_, err := from.WriteTo(make([]byte, datagram), to.LocalAddr())
@@ -178,7 +178,7 @@ func TestNetworkRate(t *testing.T) {
 		require.Less(t, n.Counters().Dropped, uint64(270), "an overflow is no loss")
 	})
 	// The queue is that of the rate, which packets in the delay do not fill.
-	each(t, 2, config.Impairments{Rate: 100e6, Delay: 900 * time.Millisecond},
+	each(t, 2, netem.Impairments{Rate: 100e6, Delay: 900 * time.Millisecond},
 		func(t *testing.T, n *Network) {
 			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 1200, 10*time.Microsecond)
 			require.Len(t, order, 1200)
@@ -189,7 +189,7 @@ func TestNetworkRate(t *testing.T) {
 
 // Every rank reaches every other one, and a stream is cut into packets of the wire.
 func TestNetworkOfSeveralRanks(t *testing.T) {
-	each(t, 3, config.Impairments{}, func(t *testing.T, n *Network) {
+	each(t, 3, netem.Impairments{}, func(t *testing.T, n *Network) {
 		sockets := []*net.UDPConn{socket(t, n, 0), socket(t, n, 1), socket(t, n, 2)}
 		for from := range sockets {
 			for to := range sockets {
@@ -200,7 +200,7 @@ func TestNetworkOfSeveralRanks(t *testing.T) {
 			}
 		}
 	})
-	each(t, 2, config.Impairments{}, func(t *testing.T, n *Network) {
+	each(t, 2, netem.Impairments{}, func(t *testing.T, n *Network) {
 		const size = 4 << 20
 		var (
 			l    net.Listener
@@ -231,7 +231,7 @@ func TestNetworkOfSeveralRanks(t *testing.T) {
 
 // An interface that is deleted does not keep the relay busy, which serves the others.
 func TestNetworkWithoutAnInterface(t *testing.T) {
-	n := New(result.Relay, config.Impairments{}, 1)
+	n := New(result.Relay, netem.Impairments{}, 1)
 	if err := n.Open(3); err != nil {
 		t.Skipf("no relay here: %v", err)
 	}
@@ -257,7 +257,7 @@ func TestFind(t *testing.T) {
 		require.Equal(t, result.Netem, m)
 	case err == nil:
 		require.Contains(t, []result.Mechanism{result.Netem, result.Relay}, m)
-		n := New(m, config.Impairments{}, 1)
+		n := New(m, netem.Impairments{}, 1)
 		require.NoError(t, n.Open(4))
 		n.Close()
 	case os.Getenv("CI_REQUIRE_NAMESPACES") != "":

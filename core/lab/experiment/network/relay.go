@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/fabric/netspace"
 	"transportbench/core/lab/store/result"
 )
@@ -40,7 +40,7 @@ type relay struct {
 
 // newRelay makes a TAP interface in each namespace and starts the thread that passes packets
 // between them.
-func newRelay(spaces []*netspace.Space, impairments config.Impairments, seed uint64) (_ wires,
+func newRelay(spaces []*netspace.Space, impairments netem.Impairments, seed uint64) (_ wires,
 	err error) {
 	r := &relay{spaces: spaces, wake: -1, stopped: make(chan struct{}),
 		shaper: newShaper(len(spaces), impairments, seed)}
@@ -218,7 +218,7 @@ type packet struct {
 
 // shaper chooses what happens to each packet, and when. It knows no clock and no interface.
 type shaper struct {
-	impairments config.Impairments
+	impairments netem.Impairments
 	directions  []direction // by sending rank
 	waiting     packets
 	number      uint64
@@ -234,7 +234,7 @@ type direction struct {
 	held    int             // how many packets wait to be delivered, for the rate or in the delay
 }
 
-func newShaper(ranks int, impairments config.Impairments, seed uint64) *shaper {
+func newShaper(ranks int, impairments netem.Impairments, seed uint64) *shaper {
 	s := &shaper{impairments: impairments, directions: make([]direction, ranks)}
 	for r := range s.directions {
 		s.directions[r].random = rand.New(rand.NewPCG(seed, uint64(r)))

@@ -8,13 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/base/config"
+	"transportbench/core/base/netem"
 	"transportbench/core/lab/store/result"
 )
 
 // pass takes n packets of 1,000 bytes, one every interval, and returns the numbers of the delivered
 // ones in their order, when each was due, and the counters.
-func pass(i config.Impairments, seed uint64, n int, interval time.Duration) (order []int,
+func pass(i netem.Impairments, seed uint64, n int, interval time.Duration) (order []int,
 	due []time.Duration, count result.NetworkCounters) {
 	s := newShaper(2, i, seed)
 	for k := range n {
@@ -35,20 +35,20 @@ func pass(i config.Impairments, seed uint64, n int, interval time.Duration) (ord
 
 func TestShaperLoss(t *testing.T) {
 	const n = 20000
-	order, _, count := pass(config.Impairments{Loss: 0.01}, 1, n, time.Microsecond)
+	order, _, count := pass(netem.Impairments{Loss: 0.01}, 1, n, time.Microsecond)
 	require.EqualValues(t, n, count.Packets)
 	require.InDelta(t, 0.01*n, count.Dropped, 60, "four standard deviations")
 	require.Len(t, order, n-int(count.Dropped))
 	require.True(t, slices.IsSorted(order))
-	again, _, _ := pass(config.Impairments{Loss: 0.01, Delay: time.Millisecond}, 1, n,
+	again, _, _ := pass(netem.Impairments{Loss: 0.01, Delay: time.Millisecond}, 1, n,
 		time.Microsecond)
 	require.Equal(t, order, again, "a seed drops the same packets, whatever else happens to them")
-	other, _, _ := pass(config.Impairments{Loss: 0.01}, 2, n, time.Microsecond)
+	other, _, _ := pass(netem.Impairments{Loss: 0.01}, 2, n, time.Microsecond)
 	require.NotEqual(t, order, other)
 }
 
 func TestShaperDelay(t *testing.T) {
-	order, due, _ := pass(config.Impairments{Delay: 50 * time.Microsecond,
+	order, due, _ := pass(netem.Impairments{Delay: 50 * time.Microsecond,
 		Jitter: 10 * time.Microsecond}, 1, 1000, 30*time.Microsecond)
 	require.True(t, slices.IsSorted(order), "jitter reorders nothing")
 	low, high := time.Hour, time.Duration(0)
@@ -61,14 +61,14 @@ func TestShaperDelay(t *testing.T) {
 }
 
 func TestShaperReorder(t *testing.T) {
-	order, _, _ := pass(config.Impairments{Delay: 50 * time.Microsecond, Reorder: 0.1}, 1, 1000,
+	order, _, _ := pass(netem.Impairments{Delay: 50 * time.Microsecond, Reorder: 0.1}, 1, 1000,
 		time.Microsecond)
 	require.Len(t, order, 1000)
 	require.False(t, slices.IsSorted(order))
 }
 
 func TestShaperRate(t *testing.T) {
-	_, due, count := pass(config.Impairments{Rate: 8e6}, 1, 2000, 0) // 1,000 bytes take 1 ms
+	_, due, count := pass(netem.Impairments{Rate: 8e6}, 1, 2000, 0) // 1,000 bytes take 1 ms
 	require.EqualValues(t, 2000-queueLimit, count.Overflowed)
 	require.Len(t, due, queueLimit)
 	for k, at := range due {
@@ -79,11 +79,11 @@ func TestShaperRate(t *testing.T) {
 // The queue of the rate is before the delay, so a long delay does not fill it.
 func TestShaperRateWithDelay(t *testing.T) {
 	// of 8 us each
-	_, due, count := pass(config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1, 20000,
+	_, due, count := pass(netem.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1, 20000,
 		9*time.Microsecond)
 	require.Zero(t, count.Overflowed)
 	require.Len(t, due, 20000)
-	s, burst := newShaper(2, config.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1),
+	s, burst := newShaper(2, netem.Impairments{Rate: 1e9, Delay: 100 * time.Millisecond}, 1),
 		result.NetworkCounters{}
 	for k := range 20000 { // half of the rate, in bursts of 10
 		frame := s.buffer()[:1000]
@@ -95,7 +95,7 @@ func TestShaperRateWithDelay(t *testing.T) {
 
 // The delay holds a limited number of packets of each rank.
 func TestShaperDelayLimit(t *testing.T) {
-	s, count := newShaper(2, config.Impairments{Delay: time.Second}, 1), result.NetworkCounters{}
+	s, count := newShaper(2, netem.Impairments{Delay: time.Second}, 1), result.NetworkCounters{}
 	take := func(from, n int, now time.Duration) {
 		for range n {
 			frame := s.buffer()[:60]

@@ -1,7 +1,8 @@
-package config
+package netem
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,30 +25,33 @@ type Impairments struct {
 	Rate    float64       // in bit/s; 0 is no limit
 }
 
-// maxNetworkDelay bounds the delay of a packet, below the timeouts of transports.
-const maxNetworkDelay = time.Second
+// maxDelay bounds the delay of a packet, below the timeouts of transports.
+const maxDelay = time.Second
 
 // The bounds of a network's rate, in bit/s.
 const (
-	minNetworkRate = 1e5
-	maxNetworkRate = 1e12
+	minRate = 1e5
+	maxRate = 1e12
 )
 
 // The impairments of a network as users write them.
 const (
-	networkLoss    = "loss"
-	networkDelay   = "delay"
-	networkJitter  = "jitter"
-	networkReorder = "reorder"
-	networkRate    = "rate"
+	keyLoss    = "loss"
+	keyDelay   = "delay"
+	keyJitter  = "jitter"
+	keyReorder = "reorder"
+	keyRate    = "rate"
 )
 
-// networkExample is the form of a network with all impairments.
-const networkExample = "loss=1%,delay=50us,jitter=10us,reorder=0.1%,rate=1Gbit"
+// example is the form of a network with all impairments.
+const example = "loss=1%,delay=50us,jitter=10us,reorder=0.1%,rate=1Gbit"
 
-// NetworkForms returns the forms of a network as users write them.
-func NetworkForms() []string {
-	return []string{networkExample, "loss=0% for namespaces without impairments", none}
+// none is the network of the host as users write it.
+const none = "none"
+
+// Forms returns the forms of a network as users write them.
+func Forms() []string {
+	return []string{example, "loss=0% for namespaces without impairments", none}
 }
 
 func (n Network) String() string { return cmp.Or(string(n), none) }
@@ -58,7 +62,7 @@ func (n *Network) Set(text string) error {
 		*n = ""
 		return nil
 	}
-	p, err := parseNetwork(text)
+	p, err := parse(text)
 	if err == nil {
 		*n = p.text()
 	}
@@ -67,7 +71,7 @@ func (n *Network) Set(text string) error {
 
 // Impairments returns those of a network that Set has checked.
 func (n Network) Impairments() Impairments {
-	p, _ := parseNetwork(string(n))
+	p, _ := parse(string(n))
 	return p
 }
 
@@ -82,56 +86,54 @@ func (p Impairments) text() Network {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+"="+value) }
 	percent := func(share float64) string {
-		return strconv.FormatFloat(100*share, 'g', 6, 64) +
-			"%"
+		return strconv.FormatFloat(100*share, 'g', 6, 64) + "%"
 	}
 	if p.Loss > 0 || p == (Impairments{}) {
-		add(networkLoss, percent(p.Loss))
+		add(keyLoss, percent(p.Loss))
 	}
 	if p.Delay > 0 {
-		add(networkDelay, p.Delay.String())
+		add(keyDelay, p.Delay.String())
 	}
 	if p.Jitter > 0 {
-		add(networkJitter, p.Jitter.String())
+		add(keyJitter, p.Jitter.String())
 	}
 	if p.Reorder > 0 {
-		add(networkReorder, percent(p.Reorder))
+		add(keyReorder, percent(p.Reorder))
 	}
 	for _, unit := range rateUnits {
 		if p.Rate >= unit.bits {
-			add(networkRate, strconv.FormatFloat(p.Rate/unit.bits, 'g', 6, 64)+unit.name)
+			add(keyRate, strconv.FormatFloat(p.Rate/unit.bits, 'g', 6, 64)+unit.name)
 			break
 		}
 	}
 	return Network(strings.ReplaceAll(strings.Join(parts, ","), "µ", "u"))
 }
 
-func parseNetwork(text string) (p Impairments, err error) {
-	names := []string{networkLoss, networkDelay, networkJitter, networkReorder, networkRate}
+func parse(text string) (p Impairments, err error) {
+	names := []string{keyLoss, keyDelay, keyJitter, keyReorder, keyRate}
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, has := strings.Cut(strings.TrimSpace(part), "=")
 		if !has {
-			return p, fmt.Errorf("%q has no value; use %s or %s", shorten(part),
-				networkExample, none)
+			return p, fmt.Errorf("%.40q has no value; use %s or %s", part, example, none)
 		}
 		if seen[name] {
-			return p, fmt.Errorf("%s is given twice", shorten(name))
+			return p, fmt.Errorf("%.40s is given twice", name)
 		}
 		seen[name] = true
 		switch name {
-		case networkLoss:
+		case keyLoss:
 			p.Loss, err = parsePercent(name, value)
-		case networkReorder:
+		case keyReorder:
 			p.Reorder, err = parsePercent(name, value)
-		case networkDelay:
-			p.Delay, err = parseNetworkDelay(name, value)
-		case networkJitter:
-			p.Jitter, err = parseNetworkDelay(name, value)
-		case networkRate:
-			p.Rate, err = parseRateOfNetwork(value)
+		case keyDelay:
+			p.Delay, err = parseDelay(name, value)
+		case keyJitter:
+			p.Jitter, err = parseDelay(name, value)
+		case keyRate:
+			p.Rate, err = parseRate(value)
 		default:
-			err = fmt.Errorf("%q is not one of %s%s", shorten(name), strings.Join(names, ", "),
+			err = fmt.Errorf("%.40q is not one of %s%s", name, strings.Join(names, ", "),
 				suggest.For(name, names))
 		}
 		if err != nil {
@@ -143,9 +145,8 @@ func parseNetwork(text string) (p Impairments, err error) {
 		return p, fmt.Errorf("jitter %v is longer than the delay %v; use a longer delay",
 			p.Jitter, p.Delay)
 	case p.Reorder > 0 && p.Delay == 0:
-		return p,
-			fmt.Errorf(
-				"reorder has no effect without a delay, which other packets skip; add delay=50us")
+		return p, errors.New(
+			"reorder has no effect without a delay, which other packets skip; add delay=50us")
 	}
 	return p, nil
 }
@@ -154,27 +155,27 @@ func parsePercent(name, text string) (float64, error) {
 	number, has := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !has || math.IsNaN(v) {
-		return 0, fmt.Errorf("%s=%s is not a percentage such as 1%%", name, shorten(text))
+		return 0, fmt.Errorf("%s=%.40s is not a percentage such as 1%%", name, text)
 	}
 	if v < 0 || v > 90 {
-		return 0, fmt.Errorf("%s=%s is out of range (0%% to 90%%)", name, shorten(text))
+		return 0, fmt.Errorf("%s=%.40s is out of range (0%% to 90%%)", name, text)
 	}
 	return v / 100, nil
 }
 
-func parseNetworkDelay(name, text string) (time.Duration, error) {
+func parseDelay(name, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s=%s is not a time such as 50us", name, shorten(text))
+		return 0, fmt.Errorf("%s=%.40s is not a time such as 50us", name, text)
 	}
-	if d < 0 || d > maxNetworkDelay {
-		return 0, fmt.Errorf("%s=%s is out of range (0s to %v)", name, shorten(text),
-			maxNetworkDelay)
+	if d < 0 || d > maxDelay {
+		return 0, fmt.Errorf("%s=%.40s is out of range (0s to %v)", name, text,
+			maxDelay)
 	}
 	return d, nil
 }
 
-func parseRateOfNetwork(text string) (float64, error) {
+func parseRate(text string) (float64, error) {
 	for _, unit := range rateUnits {
 		number, has := strings.CutSuffix(text, unit.name)
 		if !has {
@@ -184,13 +185,13 @@ func parseRateOfNetwork(text string) (float64, error) {
 		if err != nil || math.IsNaN(v) {
 			break
 		}
-		if v *= unit.bits; v < minNetworkRate || v > maxNetworkRate {
-			return 0, fmt.Errorf("rate=%s is out of range (100kbit to 1000Gbit)", shorten(text))
+		if v *= unit.bits; v < minRate || v > maxRate {
+			return 0, fmt.Errorf("rate=%.40s is out of range (100kbit to 1000Gbit)", text)
 		}
 		return v, nil
 	}
-	return 0, fmt.Errorf("rate=%s is not a rate such as 1Gbit, 100Mbit or 500kbit", shorten(text))
+	return 0, fmt.Errorf("rate=%.40s is not a rate such as 1Gbit, 100Mbit or 500kbit", text)
 }
 
-// MaxNetworkRanks is the largest number of ranks in a network with impairments.
-const MaxNetworkRanks = 200
+// MaxRanks is the largest number of ranks in a network with impairments.
+const MaxRanks = 200
