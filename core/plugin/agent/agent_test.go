@@ -413,8 +413,9 @@ func TestUsesUp(t *testing.T) {
 	began = time.Now()
 	require.True(t, r.UsesUp(t.Context(), limit), "the agent has no such rank")
 	require.GreaterOrEqual(t, time.Since(began), limit)
-	require.ErrorContains(t, p.client.UsesUp(t.Context(), wire.PatienceRequest{ID: "1", Limit: 1}),
-		"patience of 1ns; 10ms is the least")
+	_, err = wire.CallAgent[struct{}](t.Context(), p.client, "UsesUp",
+		wire.PatienceRequest{ID: "1", Limit: 1})
+	require.ErrorContains(t, err, "patience of 1ns; 10ms is the least")
 }
 
 // What a rank fails with arrives with its type, and the last output of one that died with it.

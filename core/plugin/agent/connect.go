@@ -133,7 +133,8 @@ func (r *Remote) on(err error) error {
 // Describe returns the description of a plugin by the agent's host.
 func (r *Remote) Describe(ctx context.Context, name, sha256 string) (plugin.Description, error) {
 	var d plugin.Description
-	data, err := r.client.Describe(ctx, wire.PluginRequest{Name: name, SHA256: sha256})
+	data, err := wire.CallAgent[[]byte](ctx, r.client, "Describe",
+		wire.PluginRequest{Name: name, SHA256: sha256})
 	if err == nil {
 		err = accept.Decode(data, "description", &d)
 	}
@@ -154,7 +155,7 @@ type LaunchOptions struct {
 // Launch starts a rank. It returns an error in which nothing is left of it, unless the host is
 // lost.
 func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*Process, error) {
-	launched, err := r.client.Launch(ctx, wire.LaunchRequest{
+	launched, err := wire.CallAgent[wire.Launched](ctx, r.client, "Launch", wire.LaunchRequest{
 		PluginRequest: wire.PluginRequest{Name: options.Name, SHA256: options.SHA256}, Rank: rank,
 		AllowMixedRuntime: options.AllowMixedRuntime, StartTimeout: options.StartTimeout,
 		LogLevel: options.LogLevel,
@@ -169,35 +170,35 @@ func (r *Remote) Launch(ctx context.Context, rank int, options LaunchOptions) (*
 	p.Rank = accept.New(r.client.Rank(launched.ID, p.lost))
 	go func() {
 		defer close(p.exited)
-		_ = r.client.Await(r.ctx, launched.ID)
+		_, _ = wire.CallAgent[struct{}](r.ctx, r.client, "Await", launched.ID)
 	}()
 	return p, nil
 }
 
 // State reads the state of the agent's machine for some processors.
 func (r *Remote) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
-	state, err := r.client.State(ctx, cpus)
+	state, err := wire.CallAgent[wire.MachineState](ctx, r.client, "State", cpus)
 	return state, r.on(err)
 }
 
 // Witness implements [witness.Host].
 func (r *Remote) Witness(ctx context.Context, request witness.Request) (witness.Reply, error) {
-	return ask[witness.Reply](ctx, r, r.client.Witness, request)
+	return ask[witness.Reply](ctx, r, "Witness", request)
 }
 
 // Path takes a step of the measurement of the network between two hosts.
 func (r *Remote) Path(ctx context.Context, request path.Request) (path.Reply, error) {
-	return ask[path.Reply](ctx, r, r.client.Path, request)
+	return ask[path.Reply](ctx, r, "Path", request)
 }
 
 // ask calls an agent with a request and returns its reply, both as JSON.
-func ask[Reply, Request any](ctx context.Context, r *Remote,
-	call func(context.Context, []byte) ([]byte, error), request Request) (reply Reply, err error) {
+func ask[Reply any](ctx context.Context, r *Remote, method string, request any) (reply Reply,
+	err error) {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return reply, err
 	}
-	if text, err = call(ctx, text); err == nil {
+	if text, err = wire.CallAgent[[]byte](ctx, r.client, method, text); err == nil {
 		err = accept.Decode(text, "reply", &reply)
 	}
 	return reply, r.on(err)
@@ -210,7 +211,7 @@ const endTimeout = 2 * time.Second
 func (r *Remote) Close() {
 	ctx, cancel := context.WithTimeout(r.ctx, endTimeout)
 	defer cancel()
-	_ = r.client.End(ctx)
+	_, _ = wire.CallAgent[struct{}](ctx, r.client, "End", struct{}{})
 	_ = r.conn.Close()
 	r.end()
 }
@@ -241,7 +242,8 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // cannot be true.
 func (p *Process) UsesUp(ctx context.Context, limit time.Duration) bool {
 	began := time.Now()
-	_ = p.remote.client.UsesUp(ctx, wire.PatienceRequest{ID: p.id, Limit: limit})
+	_, _ = wire.CallAgent[struct{}](ctx, p.remote.client, "UsesUp",
+		wire.PatienceRequest{ID: p.id, Limit: limit})
 	select {
 	case <-time.After(limit - time.Since(began)):
 		return ctx.Err() == nil
@@ -259,7 +261,7 @@ func (p *Process) Kill() {
 		p.mu.Unlock()
 		ctx, cancel := context.WithTimeout(p.remote.ctx, killTimeout)
 		defer cancel()
-		_ = p.remote.client.Kill(ctx, p.id)
+		_, _ = wire.CallAgent[struct{}](ctx, p.remote.client, "Kill", p.id)
 	})
 }
 

@@ -82,38 +82,27 @@ var agentDesc = grpc.ServiceDesc{
 	ServiceName: agentService,
 	HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{
-		unary("Describe", func(a Agent, ctx context.Context, r PluginRequest) ([]byte, error) {
-			return a.Describe(ctx, r)
-		}),
-		unary("Launch", func(a Agent, ctx context.Context, r LaunchRequest) (Launched, error) {
-			return a.Launch(ctx, r)
-		}),
-		unary("Await", func(a Agent, ctx context.Context, id string) (none, error) {
-			return none{},
-				a.Await(ctx, id)
-		}),
-		unary("Kill", func(a Agent, ctx context.Context, id string) (none, error) {
-			return none{},
-				a.Kill(ctx, id)
-		}),
-		unary("UsesUp", func(a Agent, ctx context.Context, r PatienceRequest) (none, error) {
-			return none{}, a.UsesUp(ctx, r)
-		}),
-		unary("State", func(a Agent, ctx context.Context, cpus []int) (MachineState, error) {
-			return a.State(ctx, cpus)
-		}),
-		unary("Witness", func(a Agent, ctx context.Context, r []byte) ([]byte, error) {
-			return a.Witness(ctx, r)
-		}),
-		unary("Path", func(a Agent, ctx context.Context, r []byte) ([]byte, error) {
-			return a.Path(ctx, r)
-		}),
-		unary("End", func(a Agent, ctx context.Context, _ none) (none, error) {
-			return none{},
-				a.End(ctx)
-		}),
+		unary("Describe", Agent.Describe),
+		unary("Launch", Agent.Launch),
+		unary("Await", withoutValue(Agent.Await)),
+		unary("Kill", withoutValue(Agent.Kill)),
+		unary("UsesUp", withoutValue(Agent.UsesUp)),
+		unary("State", Agent.State),
+		unary("Witness", Agent.Witness),
+		unary("Path", Agent.Path),
+		unary("End", withoutValue(func(a Agent, ctx context.Context, _ none) error {
+			return a.End(ctx)
+		})),
 	},
 	Streams: []grpc.StreamDesc{logStream},
+}
+
+// withoutValue returns handle as a method that answers with an error alone.
+func withoutValue[Request any](handle func(Agent, context.Context, Request) error) func(Agent,
+	context.Context, Request) (none, error) {
+	return func(a Agent, ctx context.Context, r Request) (none, error) {
+		return none{}, handle(a, ctx, r)
+	}
 }
 
 var logStream = grpc.StreamDesc{
@@ -199,53 +188,11 @@ func (c *AgentClient) Rank(id string, lost func(error) error) record.Control {
 	return NewClient(rankConn{c.client.conn, id}, lost)
 }
 
-// Describe is as in [Agent].
-func (c *AgentClient) Describe(ctx context.Context, request PluginRequest) ([]byte, error) {
-	return call[[]byte](ctx, c.client, "Describe", request)
-}
-
-// Launch is as in [Agent].
-func (c *AgentClient) Launch(ctx context.Context, request LaunchRequest) (Launched, error) {
-	return call[Launched](ctx, c.client, "Launch", request)
-}
-
-// Await is as in [Agent].
-func (c *AgentClient) Await(ctx context.Context, id string) error {
-	_, err := call[none](ctx, c.client, "Await", id)
-	return err
-}
-
-// Kill is as in [Agent].
-func (c *AgentClient) Kill(ctx context.Context, id string) error {
-	_, err := call[none](ctx, c.client, "Kill", id)
-	return err
-}
-
-// UsesUp is as in [Agent].
-func (c *AgentClient) UsesUp(ctx context.Context, request PatienceRequest) error {
-	_, err := call[none](ctx, c.client, "UsesUp", request)
-	return err
-}
-
-// State is as in [Agent].
-func (c *AgentClient) State(ctx context.Context, cpus []int) (MachineState, error) {
-	return call[MachineState](ctx, c.client, "State", cpus)
-}
-
-// Witness is as in [Agent].
-func (c *AgentClient) Witness(ctx context.Context, request []byte) ([]byte, error) {
-	return call[[]byte](ctx, c.client, "Witness", request)
-}
-
-// Path is as in [Agent].
-func (c *AgentClient) Path(ctx context.Context, request []byte) ([]byte, error) {
-	return call[[]byte](ctx, c.client, "Path", request)
-}
-
-// End is as in [Agent].
-func (c *AgentClient) End(ctx context.Context) error {
-	_, err := call[none](ctx, c.client, "End", none{})
-	return err
+// CallAgent calls the method of [Agent] with that name and returns its value, or the agent's own
+// error. A method without a request or a value has struct{} there.
+func CallAgent[Value any](ctx context.Context, c *AgentClient, name string, request any) (Value,
+	error) {
+	return call[Value](ctx, c.client, name, request)
 }
 
 // logSize bounds a message of Logs, in bytes. It is longer than what an agent sends.
