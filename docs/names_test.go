@@ -33,8 +33,6 @@ var namedHere = map[string]string{
 		"transport differs",
 	"core/lab/judge/compare/threshold.go": "an example in an error",
 	"core/plugin/internal/accept/info.go": "an example in an error",
-	"core/lab/judge/doctor/devices.go": "which of this project's transports " +
-		"use a native library; one from elsewhere says it in Info.Unavailable",
 	"cmd/transportbench/internal/cli/root.go":              "an example in the help",
 	"cmd/transportbench/internal/comparison/comparison.go": "an example in the help",
 	"cmd/transportbench/internal/inspect/diff.go":          "an example in the help",

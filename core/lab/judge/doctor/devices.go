@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// rdmaUsers names the transports that use an RDMA device.
-const rdmaUsers = "copyrpc and erpc use it with provider=verbs, and ucxam if UCX chooses it."
+// rdmaUsers says which transports use an RDMA device. What each takes here is a finding of its own.
+const rdmaUsers = "Transports of the group RDMA use it, such as those with provider=verbs."
 
 // rdma returns a finding for each device.
 func (x *examiner) rdma() []Finding {
 	devices := x.environment.Identity.RDMA
 	if len(devices) == 0 {
 		return []Finding{{Name: "rdma", Value: "no device", Status: Note,
-			Meaning: "copyrpc and erpc use their software providers here, and ucxam uses shared " +
-				"memory or TCP."}}
+			Meaning: "Transports of the group RDMA use software, shared memory or TCP here."}}
 	}
 	reachable := slices.ContainsFunc(x.root.Names("dev/infiniband"), func(name string) bool {
 		return strings.HasPrefix(name, "uverbs")
@@ -69,12 +68,13 @@ type library struct {
 var nativeLibraries = []library{
 	{"libibverbs.so", "libibverbs1", "infiniband/verbs.h",
 		"apt-get install libibverbs-dev ibverbs-providers",
-		"copyrpc and erpc use it for RDMA devices (provider=verbs)."},
-	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev", "ucxam uses it."},
+		"Transports use RDMA devices by it (provider=verbs)."},
+	{"libucp.so", "libucx0", "ucp/api/ucp.h", "apt-get install libucx-dev",
+		"A transport over UCX needs it."},
 	{"libfabric.so", "libfabric1", "rdma/fabric.h", "apt-get install libfabric-dev",
-		"ofi uses it."},
+		"A transport over libfabric needs it."},
 	{"libcuda.so", "libcuda1", "", "install NVIDIA's driver, which includes the library",
-		"tcpx uses it for GPUs (mode=gpu)."},
+		"Transports use GPUs by it (mode=gpu)."},
 }
 
 // Libraries returns the versions and files of the native libraries of this machine that transports
