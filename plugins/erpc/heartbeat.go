@@ -17,7 +17,7 @@ import (
 //
 // Each ping carries the nonce of a remote worker; that worker's rank answers with a pong until the
 // worker is closed. A peer is declared dead after maxMissed consecutive missed pings. A missed ping
-// counts when the next one is sent, so that a rank that was itself stopped blames nobody.
+// counts when the next one is sent, so that a rank that was itself stopped declares no peer dead.
 type heartbeat struct {
 	port      datagram.Port
 	interval  time.Duration

@@ -118,7 +118,7 @@ const (
 	Published   Status = "published"
 )
 
-// Tried begins the end of a reason that says how often a run was made and where its log is.
+// Tried comes before how often a run was made, and where its log is, in the reason of its failure.
 const Tried = "; tried "
 
 // Plugin is the transport's program that a cell was measured with.
