@@ -21,6 +21,7 @@ import (
 	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -254,7 +255,7 @@ const maxPlan = 256 << 20
 func readPlan(path string) (begun planFile, err error) {
 	text, err := files.Read(path, maxPlan)
 	if err == nil {
-		err = result.Decode(text, &begun)
+		err = jsondoc.Decode(text, &begun)
 	}
 	if err != nil {
 		return planFile{}, fmt.Errorf("reading %s: %w", path, err)
@@ -386,7 +387,7 @@ func read(path string) (r *result.Result, size int64, err error) {
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	r = new(result.Result)
-	if err := result.Decode(text, r); err != nil {
+	if err := jsondoc.Decode(text, r); err != nil {
 		return nil, 0, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return r, int64(len(text)), nil

@@ -16,6 +16,7 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/result"
 )
 
@@ -42,7 +43,7 @@ func read(path string, reader func(path string, limit int64) ([]byte, error)) (*
 
 // Parse is [Read] of text.
 func Parse(text []byte) (*Document, error) {
-	document, err := result.NewDocument(text)
+	document, err := jsondoc.New(text)
 	if err != nil {
 		return nil, fmt.Errorf("not a calibration: %w", err)
 	}

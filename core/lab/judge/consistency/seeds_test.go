@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -19,7 +20,7 @@ func readPublished(t *testing.T, path string) *published.Document {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	document, err := result.NewDocument(text)
+	document, err := jsondoc.New(text)
 	require.NoError(t, err, path)
 	d, err := published.Parse(document)
 	require.NoError(t, err, path)

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/viper"
 
 	"transportbench/core/fabric/suggest"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/published"
-	"transportbench/core/lab/store/result"
 )
 
 // Document describes how the figures of a document are measured again, and its tables.
@@ -137,7 +137,7 @@ func Load(files fs.FS, name string) (*Document, error) {
 	if d.text, err = fs.ReadFile(files, path.Join("published", d.Source+".json")); err != nil {
 		return nil, err
 	}
-	parsed, err := result.NewDocument(d.text)
+	parsed, err := jsondoc.New(d.text)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/result"
 )
 
@@ -72,7 +73,7 @@ type Figure struct {
 }
 
 // Parse reads a document of the kind [Kind]. Package consistency judges its figures.
-func Parse(document *result.Document) (*Document, error) {
+func Parse(document *jsondoc.Document) (*Document, error) {
 	d := new(Document)
 	if err := document.Decode(d); err != nil {
 		return nil, err

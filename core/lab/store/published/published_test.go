@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/jsondoc"
 )
 
 const committed = "../../../../results/published/*.json"
@@ -40,7 +40,7 @@ func TestCommittedDocuments(t *testing.T) {
 }
 
 func parse(text []byte) (*Document, error) {
-	document, err := result.NewDocument(text)
+	document, err := jsondoc.New(text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,18 +1,17 @@
 package result
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/lab/store/jsondoc"
 )
 
 // MaxSize is the size in bytes of the largest result file.
@@ -44,20 +43,20 @@ func Read(path string) (*Result, error) {
 
 // Parse is [Read] of text.
 func Parse(text []byte) (*Result, error) {
-	d, err := NewDocument(text)
+	d, err := jsondoc.New(text)
 	if err != nil {
 		return nil, fmt.Errorf("not a result: %w", err)
 	}
-	return d.Result()
+	return Of(d)
 }
 
-// Result returns the document as a result.
-func (d *Document) Result() (*Result, error) {
-	major, err := d.major()
+// Of returns a document as a result.
+func Of(d *jsondoc.Document) (*Result, error) {
+	major, err := majorOf(d)
 	if err != nil {
 		return nil, err
 	}
-	if d, err = d.migrated(major); err != nil {
+	if d, err = migrated(d, major); err != nil {
 		return nil, err
 	}
 	// Decoding refuses what does not fit the types, and comes first because it is cheap; the schema
@@ -66,7 +65,7 @@ func (d *Document) Result() (*Result, error) {
 	if err := d.Decode(r); err != nil {
 		return nil, err
 	}
-	if err := validate(d.text, partSize); err != nil {
+	if err := validate(d.Text(), partSize); err != nil {
 		return nil, err
 	}
 	r.addMeanings()
@@ -87,8 +86,8 @@ var currentMajor = func() int {
 	return major
 }()
 
-// major returns the major version of a document that claims to be a result this version can read.
-func (d *Document) major() (int, error) {
+// majorOf returns the major version of a document that claims to be a result this version can read.
+func majorOf(d *jsondoc.Document) (int, error) {
 	if d.SchemaVersion == "" || d.Kind == "" {
 		return 0, errors.New("not a result: it has no schema_version or no kind")
 	}
@@ -121,17 +120,12 @@ func parseMajor(version string) (int, error) {
 }
 
 // migrated returns the document in the current major version.
-func (d *Document) migrated(major int) (*Document, error) {
+func migrated(d *jsondoc.Document, major int) (*jsondoc.Document, error) {
 	if major == currentMajor {
 		return d, nil
 	}
-	var fields map[string]any
-	if err := checkWeight(d.text, reflect.TypeOf(fields)); err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(d.text))
-	decoder.UseNumber() // keeps 64-bit integers exact
-	if err := decoder.Decode(&fields); err != nil {
+	fields, err := d.Fields()
+	if err != nil {
 		return nil, err
 	}
 	for ; major < currentMajor; major++ {
@@ -149,7 +143,10 @@ func (d *Document) migrated(major int) (*Document, error) {
 	}
 	fields["schema_version"] = SchemaVersion
 	text, err := json.Marshal(fields)
-	return &Document{SchemaVersion, d.Kind, text}, err
+	if err != nil {
+		return nil, err
+	}
+	return jsondoc.New(text)
 }
 
 // Major returns the major version of a schema's version as text.

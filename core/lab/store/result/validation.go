@@ -3,13 +3,14 @@ package result
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"transportbench/core/lab/store/jsondoc"
 )
 
 // partSize is the size in bytes of the parts of a document that are validated one after the other.
@@ -62,13 +63,12 @@ func (v *validation) reduced(schema *jsonschema.Schema, text []byte, place strin
 		return []any{}
 	}
 	object := map[string]any{}
-	for m := range members(text) {
-		name := unquoted(m.name)
-		at, value := place+"/"+pointerEscapes.Replace(name), text[m.from:m.to]
-		if known := shape.Properties[name]; known != nil {
-			object[name] = v.reduced(known, value, at)
+	for m := range jsondoc.Members(text) {
+		at := place + "/" + pointerEscapes.Replace(m.Name)
+		if known := shape.Properties[m.Name]; known != nil {
+			object[m.Name] = v.reduced(known, m.Value, at)
 		} else if entry, table := shape.AdditionalProperties.(*jsonschema.Schema); table {
-			v.check(entry, v.reduced(entry, value, at), at, 0)
+			v.check(entry, v.reduced(entry, m.Value, at), at, 0)
 		}
 	}
 	return object
@@ -85,23 +85,23 @@ func (v *validation) list(schema, item *jsonschema.Schema, text []byte, place st
 		}
 		part, first = part[:0], next
 	}
-	for m := range members(text) {
-		if m.to-m.from > v.part {
+	for m := range jsondoc.Members(text) {
+		if len(m.Value) > v.part {
 			flush()
 			at := fmt.Sprintf("%s/%d", place, next)
-			v.check(item, v.reduced(item, text[m.from:m.to], at), at, 0)
+			v.check(item, v.reduced(item, m.Value, at), at, 0)
 			next++
 			first = next
 			continue
 		}
-		if len(part)+m.to-m.from > v.part {
+		if len(part)+len(m.Value) > v.part {
 			flush()
 		}
 		separator := byte(',')
 		if len(part) == 0 {
 			separator = '['
 		}
-		part = append(append(part, separator), text[m.from:m.to]...)
+		part = append(append(part, separator), m.Value...)
 		next++
 	}
 	flush()
@@ -163,13 +163,3 @@ func (v *validation) add(place, problem string) {
 
 // pointerEscapes escapes names in the place of a value, a JSON pointer.
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-// unquoted returns the name that is written as text between quotes.
-func unquoted(text []byte) string {
-	if bytes.IndexByte(text, '\\') < 0 {
-		return string(text)
-	}
-	var name string
-	_ = json.Unmarshal(append(append([]byte{'"'}, text...), '"'), &name) // valid JSON
-	return name
-}

@@ -16,6 +16,7 @@ import (
 
 	"transportbench/core/base/files"
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 )
@@ -215,7 +216,7 @@ func calibrationError(path string) error {
 
 // Parse parses a document of any kind but a calibration. Cells refer to it as the file name.
 func Parse(text []byte, name string) (*Set, error) {
-	d, err := result.NewDocument(text)
+	d, err := jsondoc.New(text)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func Parse(text []byte, name string) (*Set, error) {
 	case result.KindCalibration:
 		return nil, errCalibration
 	}
-	r, err := d.Result()
+	r, err := result.Of(d)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +240,7 @@ func Parse(text []byte, name string) (*Set, error) {
 	return s, s.Add(r, File{name, int64(len(text))})
 }
 
-func parseSet(d *result.Document) (*Set, error) {
+func parseSet(d *jsondoc.Document) (*Set, error) {
 	written := result.Major(d.SchemaVersion)
 	if !slices.Contains([]string{"1", "2", result.Major(SchemaVersion)}, written) {
 		return nil,
@@ -380,7 +381,7 @@ func (s *Set) Tools() []result.Tool {
 			var document struct {
 				Tool result.Tool `json:"tool"`
 			}
-			if err == nil && result.Decode(text, &document) == nil {
+			if err == nil && jsondoc.Decode(text, &document) == nil {
 				return []result.Tool{document.Tool}
 			}
 		}

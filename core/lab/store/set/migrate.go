@@ -6,13 +6,14 @@ import (
 	"os"
 
 	"transportbench/core/base/parallel"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/result"
 )
 
 // migrateFrom1 brings a set of schema 1.x to 2.0. Its samples have metrics that mean something else
 // now, and it has no windows. The results in d, if it has any, have both; renewOld reads those in
 // files.
-func (s *Set) migrateFrom1(d *result.Document) error {
+func (s *Set) migrateFrom1(d *jsondoc.Document) error {
 	var document struct {
 		Cells []struct {
 			Results []json.RawMessage `json:"results"`
@@ -42,7 +43,7 @@ func (s *Set) migrateFrom1(d *result.Document) error {
 }
 
 // nameWarnings sets the names of warnings, which sets before 3.0 have as their check.
-func (s *Set) nameWarnings(d *result.Document) error {
+func (s *Set) nameWarnings(d *jsondoc.Document) error {
 	var document struct {
 		Cells []struct {
 			Warnings []struct {

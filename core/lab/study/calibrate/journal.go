@@ -13,6 +13,7 @@ import (
 	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/store/jsondoc"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -143,7 +144,7 @@ func readJournal(dir string) (j *journal, whole int64, err error) {
 		return nil, 0, fmt.Errorf("reading %s: %w", j.path, err)
 	}
 	first, rest, ended := bytes.Cut(text, []byte("\n"))
-	if err := result.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind ||
+	if err := jsondoc.Decode(first, &j.header); err != nil || !ended || j.Kind != journalKind ||
 		j.Bases.Memory <= 0 || j.Bases.Sockets < 0 {
 		return nil, 0,
 			fmt.Errorf("%s is not the journal of a calibration; remove it to begin again", j.path)
@@ -160,7 +161,7 @@ func (j *journal) read(text []byte) (whole int64, err error) {
 			return whole, nil // torn
 		}
 		var m measured
-		if err := result.Decode(line, &m); err != nil {
+		if err := jsondoc.Decode(line, &m); err != nil {
 			return 0, fmt.Errorf("%s: line %d: %w; remove the file to begin again", j.path,
 				number, err)
 		}

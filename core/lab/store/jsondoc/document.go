@@ -1,4 +1,4 @@
-package result
+package jsondoc
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d column %d: %s", e.Line, e.Column, e.Problem)
 }
 
-// Document is JSON text that NewDocument has checked.
+// Document is JSON text that New has checked.
 type Document struct {
 	// SchemaVersion and Kind are the fields of those names; they are empty if the document does not
 	// have them, or has something else than text there.
@@ -32,11 +32,11 @@ type Document struct {
 	text                []byte
 }
 
-// NewDocument checks text. It accepts one JSON value in UTF-8 and refuses what encoding/json lets
+// New checks text. It accepts one JSON value in UTF-8 and refuses what encoding/json lets
 // pass: two names of one object that are the same but for upper and lower case, which
 // encoding/json takes for the same field; nesting beyond that of any result; and numbers beyond
 // float64. The error is a [*SyntaxError]. The document keeps text.
-func NewDocument(text []byte) (*Document, error) {
+func New(text []byte) (*Document, error) {
 	if !utf8.Valid(text) {
 		return nil, errorAt(text, 0, "the text is not UTF-8")
 	}
@@ -57,6 +57,21 @@ func NewDocument(text []byte) (*Document, error) {
 	return s.document, nil
 }
 
+// Text returns the document as New got it. The caller must not change it.
+func (d *Document) Text() []byte { return d.text }
+
+// Fields decodes the document, an object, with numbers of type [json.Number], which keep 64-bit
+// integers exact. Its errors are those of Decode.
+func (d *Document) Fields() (fields map[string]any, err error) {
+	if err := checkWeight(d.text, reflect.TypeOf(fields)); err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(d.text))
+	decoder.UseNumber()
+	err = decoder.Decode(&fields)
+	return fields, err
+}
+
 // Decode unmarshals the document into v, a pointer, and makes its strings printable. Every file
 // with results is read by it. Errors have a line and a column. A document that would take several
 // times its size in memory is an error.
@@ -73,9 +88,9 @@ func (d *Document) Decode(v any) error {
 	return nil
 }
 
-// Decode checks text as [NewDocument] does and unmarshals it into v.
+// Decode checks text as [New] does and unmarshals it into v.
 func Decode(text []byte, v any) error {
-	d, err := NewDocument(text)
+	d, err := New(text)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package result
+package jsondoc
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 )
 
 func check(text string) error {
-	_, err := NewDocument([]byte(text))
+	_, err := New([]byte(text))
 	return err
 }
 
-func TestNewDocumentReportsThePlace(t *testing.T) {
+func TestNewReportsThePlace(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "line 1 column 1: unexpected end"},
 		{" ", "column 1: unexpected end"},
@@ -57,7 +57,7 @@ func TestNewDocumentReportsThePlace(t *testing.T) {
 	}
 }
 
-func TestNewDocumentAccepts(t *testing.T) {
+func TestNewAccepts(t *testing.T) {
 	for _, text := range []string{
 		`{}`, ` [] `, `null`, `-1.5e-300`, `18446744073709551615`,
 		`{"a": {"a": [true, false, null, "\"\\\u00e9"]}}`,
@@ -75,14 +75,31 @@ func TestNewDocumentAccepts(t *testing.T) {
 }
 
 func TestDocumentHasVersionAndKind(t *testing.T) {
-	d, err := NewDocument(
+	d, err := New(
 		[]byte(`{"inner": {"kind": "no"}, "kind": "run", "schema_version": "1.2.3"}`))
 	require.NoError(t, err)
 	require.Equal(t, "run", d.Kind)
 	require.Equal(t, "1.2.3", d.SchemaVersion)
-	d, err = NewDocument([]byte(`{"kind": 3, "list": ["kind"]}`))
+	d, err = New([]byte(`{"kind": 3, "list": ["kind"]}`))
 	require.NoError(t, err)
 	require.Empty(t, d.Kind)
+}
+
+func TestMembers(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "", `[]`: "",
+		`[1]`:                       "=1",
+		"[ 1 ,\n\"a,]\\\"\" , [] ]": `=1 ="a,]\"" =[]`,
+		`{"a":{"b":[1,{}]},"c":null , "d" : -1.5e3}`: `a={"b":[1,{}]} c=null d=-1.5e3`,
+		`{"a\"b":"}"}`: `a"b="}"`,
+	} {
+		var got []string
+		for m := range Members([]byte(text)) {
+			got = append(got, fmt.Sprintf("%s=%s", m.Name, m.Value))
+		}
+		require.Equal(t, want, strings.Join(got, " "), text)
+		require.Equal(t, len(text), valueEnd([]byte(text), 0))
+	}
 }
 
 func TestDecodeReportsThePlace(t *testing.T) {
@@ -98,12 +115,12 @@ func TestDecodeReportsThePlace(t *testing.T) {
 
 // What NewDocument accepts, encoding/json can read too, or refuses with a place; what it refuses
 // for its syntax, encoding/json refuses as well.
-func FuzzNewDocument(f *testing.F) {
+func FuzzNew(f *testing.F) {
 	f.Add([]byte(`{"a": [1, 2e3, "x"], "b": null}`))
 	f.Add([]byte(`{"a": 1, "A": 2}`))
 	f.Add([]byte(`{"a": [}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := NewDocument(text)
+		d, err := New(text)
 		if utf8.Valid(text) {
 			reference, wrong := checkTokens(text)
 			require.Equal(t, wrong == nil, err == nil, "%v and %v", wrong, err)

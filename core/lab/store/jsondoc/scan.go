@@ -1,4 +1,4 @@
-package result
+package jsondoc
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ type container struct {
 	seen   map[string]bool // its names, folded, once they are many
 }
 
-// scan returns what [NewDocument] refuses.
+// scan returns what [New] refuses.
 func (s *scanner) scan() error {
 	for i := 0; i < len(s.text); {
 		switch c := s.text[i]; {

@@ -1,30 +1,35 @@
-package result
+package jsondoc
 
-import "iter"
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+)
 
-// member is a value of an object or a list, as offsets into its text.
-type member struct {
-	name     []byte // as it is written, without the quotes; nil in a list
-	from, to int
+// Member is a value of an object or a list.
+type Member struct {
+	Name  string // "" in a list
+	Value []byte // its text
 }
 
-// members yields the values of the object or list at the beginning of text, which is valid JSON,
+// Members yields the values of the object or list at the beginning of text, which is valid JSON,
 // without reading what is in them.
-func members(text []byte) iter.Seq[member] {
-	return func(yield func(member) bool) {
+func Members(text []byte) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
 		object := text[0] == '{'
 		for i := skipSpace(text, 1); text[i] != '}' && text[i] != ']'; {
-			var m member
+			var m Member
 			if object {
 				end := stringEnd(text, i)
-				m.name = text[i+1 : end-1]
+				m.Name = unquoted(text[i+1 : end-1])
 				i = skipSpace(text, skipSpace(text, end)+1) // after the colon
 			}
-			m.from, m.to = i, valueEnd(text, i)
+			end := valueEnd(text, i)
+			m.Value = text[i:end]
 			if !yield(m) {
 				return
 			}
-			if i = skipSpace(text, m.to); text[i] == ',' {
+			if i = skipSpace(text, end); text[i] == ',' {
 				i = skipSpace(text, i+1)
 			}
 		}
@@ -70,4 +75,14 @@ func skipSpace(text []byte, from int) int {
 		from++
 	}
 	return from
+}
+
+// unquoted returns the name that is written as text between quotes.
+func unquoted(text []byte) string {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text)
+	}
+	var name string
+	_ = json.Unmarshal(append(append([]byte{'"'}, text...), '"'), &name) // valid JSON
+	return name
 }
