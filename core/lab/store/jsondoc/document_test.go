@@ -113,7 +113,7 @@ func TestDecodeReportsThePlace(t *testing.T) {
 	require.Equal(t, other, located(nil, other))
 }
 
-// What NewDocument accepts, encoding/json can read too, or refuses with a place; what it refuses
+// What New accepts, encoding/json can read too, or refuses with a place; what it refuses
 // for its syntax, encoding/json refuses as well.
 func FuzzNew(f *testing.F) {
 	f.Add([]byte(`{"a": [1, 2e3, "x"], "b": null}`))
@@ -141,7 +141,7 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// checkTokens is NewDocument for text in UTF-8, token by token.
+// checkTokens is New for text in UTF-8, token by token.
 func checkTokens(text []byte) (*Document, error) {
 	c := checker{Decoder: json.NewDecoder(bytes.NewReader(text)), document: &Document{text: text}}
 	c.UseNumber()
