@@ -20,9 +20,9 @@ func TestSizeOfOp(t *testing.T) {
 	require.EqualValues(t, 40, reflect.TypeFor[Op]().Size())
 }
 
-// mostOptional is how many optional interfaces the contract may have: each is one more thing that
+// maxOptional is how many optional interfaces the contract may have: each is one more thing that
 // the author of a transport has to know.
-const mostOptional = 7
+const maxOptional = 7
 
 // TestOptionalInterfaces checks that optional.go has the optional interfaces, and that the
 // package's documentation lists the same ones.
@@ -61,5 +61,5 @@ func TestOptionalInterfaces(t *testing.T) {
 	for name, path := range declared {
 		require.Equal(t, "optional.go", path, name)
 	}
-	require.LessOrEqual(t, len(declared), mostOptional)
+	require.LessOrEqual(t, len(declared), maxOptional)
 }

@@ -364,7 +364,7 @@ func probeAlone(t *trial) {
 		for _, initiate := range []bool{true, false} {
 			require.True(t, restsAlone(t, a, kind, initiate), "sleeps of a probe without the "+
 				"other side (%s, initiate %v): in %d tries it spun for %v and more between them",
-				kind, initiate, aloneTries, mostSpin)
+				kind, initiate, aloneTries, maxSpin)
 		}
 	}
 	probeBoth(t, a, b)
@@ -384,7 +384,7 @@ func restsAlone(t *trial, n *node, kind transport.ProbeKind, initiate bool) bool
 			return true
 		}
 		slept, spun = slept+sleeps, spun+max(0, cpu-fixed)
-		if time.Duration(slept)*mostSpin > spun {
+		if time.Duration(slept)*maxSpin > spun {
 			return true
 		}
 	}
@@ -407,9 +407,9 @@ func probeFor(t *trial, n *node, kind transport.ProbeKind, initiate bool,
 }
 
 const (
-	// mostSpin is the processor time that a probe may take without its peer before it sleeps, on
+	// maxSpin is the processor time that a probe may take without its peer before it sleeps, on
 	// average. Go's scheduler interrupts a goroutine, which looks the same, after 10 ms.
-	mostSpin = 2 * time.Millisecond
+	maxSpin = 2 * time.Millisecond
 	// The first probe may set up what it needs, and a thread's processor time contains what the
 	// hypervisor stole. So one that sleeps may look as if it did not, but not each time.
 	aloneTries = 20

@@ -34,13 +34,13 @@ func fillPattern(p []byte, seed uint64) {
 	}
 }
 
-// leastChecked is the size of the smallest pattern that checkPattern can verify: it has one word
+// minChecked is the size of the smallest pattern that checkPattern can verify: it has one word
 // besides the header.
-const leastChecked = patternHeader + 8
+const minChecked = patternHeader + 8
 
 // checkPattern verifies a pattern by its own header.
 func checkPattern(p []byte) error {
-	if len(p) < leastChecked {
+	if len(p) < minChecked {
 		return fmt.Errorf("%d bytes are too few to verify", len(p))
 	}
 	seed, size := binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:])

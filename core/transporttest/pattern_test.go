@@ -10,7 +10,7 @@ import (
 
 func TestPatternShowsAnyDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.IntRange(leastChecked, 2000).Draw(t, "size")
+		size := rapid.IntRange(minChecked, 2000).Draw(t, "size")
 		p := pattern(rapid.Uint64().Draw(t, "seed"), size)
 		require.NoError(t, checkPattern(p))
 

@@ -39,8 +39,8 @@ type uringConn struct {
 }
 
 const (
-	// leastCompletions is room for what several connections receive in one go.
-	leastCompletions = 256
+	// minCompletions is room for what several connections receive in one go.
+	minCompletions = 256
 	// detachTimeout is how long detach waits until operations that it has cancelled end.
 	detachTimeout = 5 * time.Second
 )
@@ -50,7 +50,7 @@ func newUring(w *worker) (engine, error) {
 	// A connection has at most a send and a receive to submit, and a full queue is submitted early.
 	// What is more than the queue of completions waits in the kernel.
 	ring, err := uring.New(uring.Config{Submissions: pow2.Ceil(2 * min(peers, 256)),
-		Completions: pow2.Ceil(max(leastCompletions, 4*peers)), Files: peers})
+		Completions: pow2.Ceil(max(minCompletions, 4*peers)), Files: peers})
 	if err != nil {
 		return nil, err
 	}

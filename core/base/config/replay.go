@@ -38,11 +38,11 @@ func (n Name) String() string { return cmp.Or(string(n), none) }
 // Speed is the factor by which the times of a trace are shortened; 0 is 1.
 type Speed float64
 
-const leastSpeed, mostSpeed = 1e-3, 1e6
+const minSpeed, maxSpeed = 1e-3, 1e6
 
 // SpeedMax ignores the times of a trace, as more operations are due than any transport serves. Its
 // throughput is the transport's capacity for the requests of the trace.
-const SpeedMax Speed = mostSpeed
+const SpeedMax Speed = maxSpeed
 
 // Factor returns the factor.
 func (s Speed) Factor() float64 {
@@ -70,8 +70,8 @@ func (s *Speed) Set(text string) error {
 		return fmt.Errorf("%q is a share of the capacity, which only a sweep measures; use a "+
 			"factor such as 0.5 or 2", text)
 	}
-	if err != nil || !(value >= leastSpeed && value <= mostSpeed) {
-		return fmt.Errorf("%q is not a factor from %g to %g", shorten(text), leastSpeed, mostSpeed)
+	if err != nil || !(value >= minSpeed && value <= maxSpeed) {
+		return fmt.Errorf("%q is not a factor from %g to %g", shorten(text), minSpeed, maxSpeed)
 	}
 	if *s = Speed(value); value == 1 {
 		*s = 0

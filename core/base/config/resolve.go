@@ -196,7 +196,7 @@ func (r *resolution) settle() {
 	r.settleTraffic()
 	r.settleClasses()
 	if r.from[optionWarmup] == 0 && c.Duration > 0 && c.Duration < c.Warmup/warmupWindows {
-		c.Warmup = min(c.Warmup, max(warmupWindows*c.Duration, leastWarmup))
+		c.Warmup = min(c.Warmup, max(warmupWindows*c.Duration, minWarmup))
 	}
 }
 
@@ -267,10 +267,10 @@ func (r *resolution) settleClasses() {
 	}
 }
 
-// The default warm-up takes at most warmupWindows windows, or leastWarmup if that is longer. On a
+// The default warm-up takes at most warmupWindows windows, or minWarmup if that is longer. On a
 // busy machine throughput is never steady, so each launch would spend most of its time on the
 // warm-up.
 const (
 	warmupWindows = 10
-	leastWarmup   = Duration(50 * time.Millisecond)
+	minWarmup     = Duration(50 * time.Millisecond)
 )

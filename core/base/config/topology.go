@@ -42,9 +42,9 @@ func (c *Config) ServingRanks() int {
 	return c.Servers.count()
 }
 
-// leastRanks returns the smallest number of ranks: a mesh may have one, whose clients call its own
+// minRanks returns the smallest number of ranks: a mesh may have one, whose clients call its own
 // daemons.
-func (c *Config) leastRanks() int {
+func (c *Config) minRanks() int {
 	if c.Mesh() {
 		return 1
 	}

@@ -35,7 +35,7 @@ func trafficNames() []string {
 }
 
 // The range of a storm's rate.
-const leastStorm, mostStorm = 0.1, 10_000
+const minStorm, maxStorm = 0.1, 10_000
 
 // TrafficNames returns the patterns of traffic as users write them.
 func TrafficNames() []string {
@@ -127,9 +127,9 @@ func (t *Traffic) Set(text string) error {
 		number = strconv.FormatFloat(share, 'g', -1, 64)
 	case TrafficStorm:
 		rate, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(rate >= leastStorm && rate <= mostStorm) {
+		if err != nil || !(rate >= minStorm && rate <= maxStorm) {
 			return fmt.Errorf("%q: the connections per second are not from %g to %d; use %s:50",
-				shorten(text), leastStorm, mostStorm, name)
+				shorten(text), minStorm, maxStorm, name)
 		}
 		number = strconv.FormatFloat(rate, 'f', -1, 64)
 	default:

@@ -56,7 +56,7 @@ func (c *Config) CheckSizes() error {
 }
 
 func checkRanks(c *Config) *Error {
-	if least := c.leastRanks(); c.Ranks < least {
+	if least := c.minRanks(); c.Ranks < least {
 		return &Error{"ranks", fmt.Sprintf("%d is out of range (%d to %d)", c.Ranks, least,
 			MaxRanks)}
 	}

@@ -50,11 +50,11 @@ func (r Root) InterfaceNode(name string) int {
 	return r.interfaceNode(name, 0)
 }
 
-// mostLayers bounds the interfaces that are stacked on each other.
-const mostLayers = 8
+// maxLayers bounds the interfaces that are stacked on each other.
+const maxLayers = 8
 
 func (r Root) interfaceNode(name string, depth int) int {
-	if r.Exists(netClass, name, "device") || depth == mostLayers {
+	if r.Exists(netClass, name, "device") || depth == maxLayers {
 		return r.number(netClass, name, "device/numa_node")
 	}
 	node, known := -1, false

@@ -65,8 +65,8 @@ func (s *Summary) PeakRate() float64 {
 // Rate returns the mean rate in operations per second.
 func (s *Summary) Rate() float64 { return float64(s.Operations) / s.Length.Seconds() }
 
-// mostSteps bounds the rates of a summary.
-const mostSteps = 120
+// maxSteps bounds the rates of a summary.
+const maxSteps = 120
 
 // sizeBits is the resolution of sizes, and distanceBits that of distances: a bucket is at most
 // 1/8 wide, or 1/64.
@@ -161,7 +161,7 @@ func bucketOf(value uint32, resolution int) int {
 
 // count adds an operation to the rates. It doubles the step when a time is beyond the last one.
 func (s *Summary) count(at time.Duration) {
-	for at/s.Step >= mostSteps {
+	for at/s.Step >= maxSteps {
 		for i := range s.Rates {
 			n := s.Rates[i]
 			s.Rates[i] = 0

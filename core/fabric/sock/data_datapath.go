@@ -10,8 +10,8 @@ const (
 	// MaxCall is the most bytes of one system call, which bounds how long it keeps the
 	// thread.
 	MaxCall = 1 << 20
-	// leastZeroCopy is the size from which MSG_ZEROCOPY can pay.
-	leastZeroCopy = 16 << 10
+	// minZeroCopy is the size from which MSG_ZEROCOPY can pay.
+	minZeroCopy = 16 << 10
 )
 
 // Data is a data socket and what its last calls found. One thread makes the calls.
@@ -62,7 +62,7 @@ func (k *Syscalls) Send(d *Data, first, second []byte) (int, error) {
 		v.Add(second[:rest])
 	}
 	flags := 0
-	if d.ZeroCopy && v.size >= leastZeroCopy {
+	if d.ZeroCopy && v.size >= minZeroCopy {
 		flags = unix.MSG_ZEROCOPY
 	}
 	begin := clock.Now()

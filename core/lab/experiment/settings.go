@@ -13,8 +13,8 @@ import (
 // The bounds of a file of settings. A sweep has five levels. Viper takes time for the square of the
 // depth and more, and the parser of TOML overflows the stack at a megabyte of brackets.
 const (
-	mostLevels = 32
-	maxTOML    = 16 << 10
+	maxLevels = 32
+	maxTOML   = 16 << 10
 )
 
 // ReadSettings reads text in one of the formats of viper, such as "yaml". Its error is one line.
@@ -64,9 +64,9 @@ func (d flatDecoder) Decode(text []byte, values map[string]any) error {
 	if err := d.Decoder.Decode(text, values); err != nil {
 		return err
 	}
-	if exceedsDepth(values, mostLevels) {
+	if exceedsDepth(values, maxLevels) {
 		clear(values)
-		return fmt.Errorf("it has more than %d levels", mostLevels)
+		return fmt.Errorf("it has more than %d levels", maxLevels)
 	}
 	return nil
 }

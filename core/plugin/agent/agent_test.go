@@ -295,7 +295,7 @@ func TestBounds(t *testing.T) {
 	_, err = s.Launch(t.Context(), wire.LaunchRequest{})
 	require.EqualError(t, err, `"" is no transport's name`)
 	require.Zero(t, s.starts)
-	_, err = s.State(t.Context(), make([]int, mostCPUs+1))
+	_, err = s.State(t.Context(), make([]int, maxCPUs+1))
 	require.ErrorContains(t, err, "at most 65536 are allowed")
 	n, err := logWriter{s, "rank 1: "}.Write(make([]byte, 1<<20))
 	require.NoError(t, err)

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	leastPingTime = 10 * time.Second // the least that gRPC allows
-	leastPing     = 5 * time.Second  // between pings of the coordinator
+	minPingTime = 10 * time.Second // the least that gRPC allows
+	minPing     = 5 * time.Second  // between pings of the coordinator
 )
 
 // pings returns how often an end is asked whether it is alive, and how long it may take to answer.
@@ -38,7 +38,7 @@ const (
 // silence that a host is allowed. A host that is gone is noticed earlier, by the kernel
 // (core/lab/experiment/hosts). Ranks that spin on every processor may starve an agent for seconds.
 func pings(silence time.Duration) (every, timeout time.Duration) {
-	return max(silence, leastPingTime), silence / 2
+	return max(silence, minPingTime), silence / 2
 }
 
 // ErrEnded is returned by Serve when the coordinator has ended the connection in order.
@@ -67,7 +67,7 @@ func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []str
 		// the coordinator says nothing until all agents have joined
 		grpc.ConnectionTimeout(math.MaxInt64),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingTime, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing,
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing,
 			PermitWithoutStream: true}),
 	)
 	wire.RegisterAgent(g, s)
@@ -103,8 +103,8 @@ func Serve(ctx context.Context, conn net.Conn, silence time.Duration, dirs []str
 // all workers.
 const longestRequest = 256 << 20
 
-// mostCPUs bounds the processors of a State.
-const mostCPUs = 1 << 16
+// maxCPUs bounds the processors of a State.
+const maxCPUs = 1 << 16
 
 // logLines is how many lines of plugins' logs wait for the coordinator; more are dropped and
 // counted.
@@ -262,8 +262,8 @@ func (s *server) UsesUp(ctx context.Context, request wire.PatienceRequest) error
 	if err != nil {
 		return err
 	}
-	if request.Limit < leastPatience {
-		return fmt.Errorf("patience of %v; %v is the least", request.Limit, leastPatience)
+	if request.Limit < minPatience {
+		return fmt.Errorf("patience of %v; %v is the least", request.Limit, minPatience)
 	}
 	if !r.UsesUp(ctx, request.Limit) {
 		return ctx.Err()
@@ -271,15 +271,15 @@ func (s *server) UsesUp(ctx context.Context, request wire.PatienceRequest) error
 	return nil
 }
 
-// leastPatience keeps an agent from looking at a rank in a tight loop.
-const leastPatience = 10 * time.Millisecond
+// minPatience keeps an agent from looking at a rank in a tight loop.
+const minPatience = 10 * time.Millisecond
 
 // State implements [wire.Agent]. While the agent is ending it does not answer, so that the
 // coordinator learns from the end of the connection that the ranks failed for this reason.
 func (s *server) State(ctx context.Context, cpus []int) (wire.MachineState, error) {
-	if len(cpus) > mostCPUs {
+	if len(cpus) > maxCPUs {
 		return wire.MachineState{}, fmt.Errorf("the state of %d processors; at most %d are allowed",
-			len(cpus), mostCPUs)
+			len(cpus), maxCPUs)
 	}
 	if s.isEnding() {
 		<-ctx.Done()

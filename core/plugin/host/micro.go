@@ -38,8 +38,8 @@ func (p *Plugin) Micro(ctx context.Context, request record.MicroRequest,
 	return err
 }
 
-// mostMeasurements bounds the readings of one call of `micro`.
-const mostMeasurements = 1 << 16
+// maxMeasurements bounds the readings of one call of `micro`.
+const maxMeasurements = 1 << 16
 
 func readAnswers(lines *bufio.Scanner, report func(record.MicroAnswer) error) error {
 	for n := 0; lines.Scan(); {
@@ -65,9 +65,9 @@ func readAnswers(lines *bufio.Scanner, report func(record.MicroAnswer) error) er
 		if err != nil {
 			return err
 		}
-		if n++; n > mostMeasurements {
+		if n++; n > maxMeasurements {
 			return &record.InvalidError{Field: "measurement", Value: strconv.Itoa(n) + " readings",
-				Bound: fmt.Sprintf("at most %d", mostMeasurements)}
+				Bound: fmt.Sprintf("at most %d", maxMeasurements)}
 		}
 		if err := report(a); err != nil {
 			return err

@@ -32,8 +32,8 @@ const microDuration = "200ms"
 // setupDuration is the default time of the setups with one number of connections.
 const setupDuration = "2s"
 
-// mostConnections bounds the connections of a setup: both ends are in one process.
-const mostConnections = 4096
+// maxConnections bounds the connections of a setup: both ends are in one process.
+const maxConnections = 4096
 
 func checkConnections(list []int, alone bool) error {
 	if alone {
@@ -43,8 +43,8 @@ func checkConnections(list []int, alone bool) error {
 		return app.Usagef("--connections: give 1 to 16 numbers")
 	}
 	for _, n := range list {
-		if n < 1 || n > mostConnections {
-			return app.Usagef("--connections: %d is out of range (1 to %d)", n, mostConnections)
+		if n < 1 || n > maxConnections {
+			return app.Usagef("--connections: %d is out of range (1 to %d)", n, maxConnections)
 		}
 	}
 	return nil

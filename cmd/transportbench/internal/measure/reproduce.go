@@ -45,8 +45,8 @@ type reproduction struct {
 	readings *options.Settings
 }
 
-// leastForInterval is the least number of repeats that have a 95% interval.
-const leastForInterval = 6
+// minForInterval is the least number of repeats that have a 95% interval.
+const minForInterval = 6
 
 // The files in the directory of a reproduction.
 const (
@@ -182,7 +182,7 @@ func (r *reproduction) prepareReadings() (err error) {
 	})
 	if err == nil {
 		r.readings, err = r.App.Settings(r.cmd, heeded,
-			map[string]string{"repeats": strconv.Itoa(leastForInterval)}, nil)
+			map[string]string{"repeats": strconv.Itoa(minForInterval)}, nil)
 	}
 	return err
 }
@@ -248,7 +248,7 @@ func (r *reproduction) sweep(ctx context.Context) (failed, err error) {
 
 // microReadings returns how the microbenchmarks are read.
 func (r *reproduction) microReadings() study.Readings {
-	readings := study.Readings{Full: r.full, Repeats: leastForInterval}
+	readings := study.Readings{Full: r.full, Repeats: minForInterval}
 	if r.readings == nil {
 		return readings // the document has none
 	}

@@ -49,8 +49,8 @@ const (
 // DefaultOut is the default directory for results.
 const DefaultOut = "results/local"
 
-// mostHosts bounds the hosts of a run, and the ranks of each.
-const mostHosts = 4096
+// maxHosts bounds the hosts of a run, and the ranks of each.
+const maxHosts = 4096
 
 // settings has the keys that are not part of a run's configuration.
 var settings = []config.Field{
@@ -93,7 +93,7 @@ var settings = []config.Field{
 		Help: "run the ranks on other hosts: wait on HOST:PORT or :PORT for their agents"},
 		Form: "address"},
 	{Option: transport.Option{Name: KeyAgents, Type: transport.TypeInt, Default: "0",
-		Help: "number of agents to wait for", Max: mostHosts}},
+		Help: "number of agents to wait for", Max: maxHosts}},
 	{Option: transport.Option{Name: KeyJoinTimeout, Type: transport.TypeDuration, Default: "0s",
 		Help: "how long to wait for all agents; 0 waits for as long as the engine runs",
 		Max:  int64(30 * 24 * time.Hour)}},
@@ -102,7 +102,7 @@ var settings = []config.Field{
 			"is not", Min: int64(hosts.LeastTimeout), Max: int64(hosts.MostTimeout)}},
 	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0",
 		Help: "ranks on each host, the first hosts first; by default they are dealt out in turn",
-		Max:  mostHosts}},
+		Max:  maxHosts}},
 	{Option: transport.Option{Name: KeyMap, Type: transport.TypeString,
 		Help: "host of each rank, by name or number: h0,h0,h1; a host's own options of the " +
 			"transport may follow it: \"h0 device=mlx5_0,h1 device=mlx5_2\""}, Form: "hosts"},

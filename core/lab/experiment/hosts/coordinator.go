@@ -32,7 +32,7 @@ type Options struct {
 	// and may be called concurrently.
 	Log func(line string)
 
-	strangers, refusals int           // instead of mostStrangers and mostRefusals, in tests
+	strangers, refusals int           // instead of maxStrangers and maxRefusals, in tests
 	timeout             time.Duration // instead of joinTimeout, in tests
 	pause               func()        // instead of a sleep of latePause, in tests
 }
@@ -83,11 +83,11 @@ var ErrLost = errors.New("is lost")
 const tellEvery = 10 * time.Second
 
 const (
-	// mostStrangers bounds the connections that have not proved that they know the token. All
+	// maxStrangers bounds the connections that have not proved that they know the token. All
 	// agents of a run may connect at once.
-	mostStrangers = 1024
-	// mostRefusals bounds the lines about refused connections.
-	mostRefusals = 100
+	maxStrangers = 1024
+	// maxRefusals bounds the lines about refused connections.
+	maxRefusals = 100
 	// latePause is between two connections once all agents have joined: strangers then cost the
 	// hosts' ranks at most a handshake of half a millisecond in this time.
 	latePause = 100 * time.Millisecond
@@ -102,8 +102,8 @@ func Listen(address string, options Options) (*Coordinator, error) {
 	if options.Log == nil {
 		options.Log = func(string) {}
 	}
-	options.strangers, options.refusals = cmp.Or(options.strangers, mostStrangers),
-		cmp.Or(options.refusals, mostRefusals)
+	options.strangers, options.refusals = cmp.Or(options.strangers, maxStrangers),
+		cmp.Or(options.refusals, maxRefusals)
 	options.timeout = cmp.Or(options.timeout, joinTimeout)
 	options.HostTimeout = cmp.Or(options.HostTimeout, DefaultTimeout)
 	if options.pause == nil {

@@ -62,9 +62,9 @@ const (
 	longestAnswer      = 4096
 	longestName        = 255
 	longestVersion     = 4096
-	mostLibraries      = 64
-	mostCPUs           = 1 << 16
-	mostAgents         = 1 << 16
+	maxLibraries       = 64
+	maxCPUs            = 1 << 16
+	maxAgents          = 1 << 16
 )
 
 // NewHello describes this host.
@@ -100,7 +100,7 @@ func (h *Hello) check() error {
 		return fmt.Errorf("%.300q is no host's name", h.Name)
 	case max(len(h.Version), len(h.Runtime)) > longestName:
 		return errors.New("it has an impossible version")
-	case h.Index < -1 || h.Index >= mostAgents || h.Tasks < 0 || h.Tasks > mostAgents:
+	case h.Index < -1 || h.Index >= maxAgents || h.Tasks < 0 || h.Tasks > maxAgents:
 		return fmt.Errorf("it has an impossible number %d of %d agents", h.Index, h.Tasks)
 	case len(h.UnknownFlag) > longestName:
 		return errors.New("it has an impossible flag")
@@ -112,7 +112,7 @@ func (h *Hello) check() error {
 	case slices.ContainsFunc(h.Interfaces,
 		func(d machine.NetworkDevice) bool { return len(d.Name) > longestName }):
 		return errors.New("it has an interface with an impossible name")
-	case len(h.Libraries) > mostLibraries ||
+	case len(h.Libraries) > maxLibraries ||
 		slices.ContainsFunc(slices.Collect(maps.Values(h.Libraries)),
 			func(v string) bool { return len(v) > longestVersion }):
 		return errors.New("it has impossible libraries")
@@ -121,12 +121,12 @@ func (h *Hello) check() error {
 	case h.BootID == "" || len(h.BootID) > longestName:
 		return errors.New(
 			"it has no /proc/sys/kernel/random/boot_id, so machines cannot be told apart")
-	case len(h.CPUs) == 0 || len(h.CPUs) > mostCPUs:
+	case len(h.CPUs) == 0 || len(h.CPUs) > maxCPUs:
 		return fmt.Errorf("it may use %d processors", len(h.CPUs))
 	}
 	seen := map[int]bool{}
 	for _, cpu := range h.CPUs {
-		if cpu.ID < 0 || cpu.ID >= mostCPUs || seen[cpu.ID] {
+		if cpu.ID < 0 || cpu.ID >= maxCPUs || seen[cpu.ID] {
 			return fmt.Errorf("it has an impossible processor %d", cpu.ID)
 		}
 		seen[cpu.ID] = true

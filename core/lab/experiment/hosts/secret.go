@@ -23,7 +23,7 @@ import (
 type Secret []byte
 
 const (
-	leastSecret   = 16 // bytes
+	minSecret     = 16 // bytes
 	longestSecret = 4096
 )
 
@@ -50,9 +50,9 @@ func ReadSecret(path string) (Secret, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case stat.Mode&0o077 != 0 || !files.Trusted(stat.Uid):
 		return nil, fmt.Errorf("%s: other users can read it: chmod 600 it, and own it", path)
-	case len(text) < leastSecret:
+	case len(text) < minSecret:
 		return nil, fmt.Errorf("%s: a secret of %d bytes; write %d random ones at least", path,
-			len(text), leastSecret)
+			len(text), minSecret)
 	}
 	return text, nil
 }

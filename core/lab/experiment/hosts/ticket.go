@@ -24,7 +24,7 @@ type Ticket struct {
 const (
 	ticketPrefix  = "tb1-" // changes with the format
 	longestTicket = 4096
-	mostAddresses = 32
+	maxAddresses  = 32
 )
 
 // errTicket says what a ticket looks like, without any part of what was given: it may be secret.
@@ -57,7 +57,7 @@ func ParseTicket(text string) (Ticket, error) {
 		return t, errTicket
 	}
 	t.Addresses = strings.Split(addresses, ",")
-	if len(t.Addresses) > mostAddresses {
+	if len(t.Addresses) > maxAddresses {
 		return Ticket{}, errTicket
 	}
 	for _, a := range t.Addresses {
@@ -111,5 +111,5 @@ func addresses(bound netip.AddrPort, local []net.Addr) []string {
 	slices.SortStableFunc(all, func(a, b string) int { // IPv4 first
 		return strings.Count(a, "[") - strings.Count(b, "[")
 	})
-	return all[:min(len(all), mostAddresses)]
+	return all[:min(len(all), maxAddresses)]
 }

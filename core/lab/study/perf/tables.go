@@ -11,9 +11,9 @@ import (
 
 // Bounds of the tables. JSON has everything.
 const (
-	mostLines    = 10  // shared cache lines
-	mostAccesses = 4   // to each of them
-	leastCycles  = 100 // a thread that does not poll is shown if it has a hundredth of all cycles
+	maxLines    = 10  // shared cache lines
+	maxAccesses = 4   // to each of them
+	minCycles   = 100 // a thread that does not poll is shown if it has a hundredth of all cycles
 )
 
 // hitmFigures are the figures of perf c2c in the terminal, of those that its version has.
@@ -67,7 +67,7 @@ func writeThreads(out *doc.Doc, p *Profile) {
 	t := doc.NewTable(header...)
 	for i := range p.Threads {
 		e := &p.Threads[i]
-		if !e.Polls() && e.Counts["cycles"]*leastCycles < max(all, 1) {
+		if !e.Polls() && e.Counts["cycles"]*minCycles < max(all, 1) {
 			continue
 		}
 		rank := "-"
@@ -117,10 +117,10 @@ func writeSharing(out *doc.Doc, p *Profile) {
 	lines := doc.NewTable(">line", "address", ">share", ">local", ">remote", ">loads", ">stores")
 	accesses := doc.NewTable(">line", "offset", ">rank", "thread", "function", ">local", ">remote",
 		">stores").Wrap(30, "function")
-	for i := range p.Sharing.Lines[:min(mostLines, len(p.Sharing.Lines))] {
+	for i := range p.Sharing.Lines[:min(maxLines, len(p.Sharing.Lines))] {
 		l := &p.Sharing.Lines[i]
 		lines.Row(i, l.Address, format.Digits(l.Percent)+"%", l.Local, l.Remote, l.Loads, l.Stores)
-		for j := range l.Accesses[:min(mostAccesses, len(l.Accesses))] {
+		for j := range l.Accesses[:min(maxAccesses, len(l.Accesses))] {
 			a := &l.Accesses[j]
 			rank := "-"
 			if a.Polls() {

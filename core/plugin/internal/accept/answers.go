@@ -35,8 +35,8 @@ func checkOverhead(o *record.Overhead, took time.Duration) error {
 	return h.check("overhead", o)
 }
 
-// leastFloor is the smallest reading of a floor in nanoseconds: less than a cycle of a processor.
-const leastFloor = 0.1
+// minFloor is the smallest reading of a floor in nanoseconds: less than a cycle of a processor.
+const minFloor = 0.1
 
 // checkFloor checks a reading of the side that initiated. A reading of 0 is none: the probe
 // completed nothing in its time.
@@ -55,8 +55,8 @@ func checkFloor(kind transport.ProbeKind, f *transport.Floor, took time.Duration
 	case reading == 0:
 	case f.Name == "":
 		return wrong("floor.name", quoted(f.Name), "at least 1 byte")
-	case reading < leastFloor:
-		return wrong(name, fmt.Sprint(reading), fmt.Sprint("at least ", leastFloor))
+	case reading < minFloor:
+		return wrong(name, fmt.Sprint(reading), fmt.Sprint("at least ", minFloor))
 	case f.Samples == 0:
 		return wrong("floor.samples", "0", "at least 1")
 	}

@@ -14,17 +14,17 @@ const (
 	// tick is by how much processor time may exceed the time on the clock: the kernel counts it in
 	// ticks, up to 10 ms long, and several threads end theirs at once.
 	tick = 100 * time.Millisecond
-	// mostSampling bounds the distance between two samples.
-	mostSampling = 1 << 20
-	// mostTimes is how many times longer a rank may say that something took than the host measured.
+	// maxSampling bounds the distance between two samples.
+	maxSampling = 1 << 20
+	// maxTimes is how many times longer a rank may say that something took than the host measured.
 	// The check clock of a result has the exact bound; this one is for figures that no clock
 	// explains.
-	mostTimes = 2
+	maxTimes = 2
 )
 
 // limitOf returns the longest time in nanoseconds that a rank may report of a call that took that
 // long. No thread counts more than one of anything per nanosecond, so it also bounds counts.
-func limitOf(took time.Duration) uint64 { return mostTimes * uint64(max(took, 1)) }
+func limitOf(took time.Duration) uint64 { return maxTimes * uint64(max(took, 1)) }
 
 // window bounds the report of one window.
 type window struct {
@@ -87,7 +87,7 @@ func checkTrace(place string, list []transport.Transfer) error {
 func (w *window) host() *host {
 	cfg := &w.plan.Config
 	daemons, clients := cfg.Threads(w.plan.Rank)
-	least, most := 0, mostSampling
+	least, most := 0, maxSampling
 	switch {
 	case w.spec.Warmup:
 		most = max(most, w.spec.SampleEvery)

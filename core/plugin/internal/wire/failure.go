@@ -59,8 +59,8 @@ const maxDepth = 32
 // longestText bounds the text of an error, in bytes.
 const longestText = 16 << 10
 
-// mostOutput bounds the lines of a plugin that died.
-const mostOutput = 1000
+// maxOutput bounds the lines of a plugin that died.
+const maxOutput = 1000
 
 // encodeFailure returns the wire form of err, or nil if err is nil. It looks at the type of err
 // itself, never through it, so that each error keeps its position in the tree.
@@ -146,7 +146,7 @@ func decodeFailure(f *failure, depth int) error {
 	if e := f.Exit; e != nil {
 		e.Plugin, e.State, e.Reason = record.Cut(e.Plugin), record.Cut(e.State),
 			record.Cut(e.Reason)
-		e.Output = e.Output[:min(len(e.Output), mostOutput)]
+		e.Output = e.Output[:min(len(e.Output), maxOutput)]
 	}
 	if e := f.Invalid; e != nil {
 		e.Field, e.Value, e.Bound = record.Cut(e.Field), record.Cut(e.Value), record.Cut(e.Bound)

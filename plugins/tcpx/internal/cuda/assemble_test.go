@@ -16,9 +16,9 @@ import (
 // center generations.
 var targets = []string{"sm_70", "sm_80", "sm_90", "sm_100"}
 
-// mostRegisters is the limit per thread for full occupancy of a multiprocessor: 65536
+// maxRegisters is the limit per thread for full occupancy of a multiprocessor: 65536
 // registers for 2048 threads.
-const mostRegisters = 32
+const maxRegisters = 32
 
 // tool returns the path of a program of NVIDIA's toolkit, or skips the test.
 func tool(t *testing.T, name string) string {
@@ -62,7 +62,7 @@ func TestKernelAssembles(t *testing.T) {
 			require.NotNil(t, used, report)
 			n, err := strconv.Atoi(used[1])
 			require.NoError(t, err)
-			require.LessOrEqual(t, n, mostRegisters)
+			require.LessOrEqual(t, n, maxRegisters)
 		})
 	}
 }

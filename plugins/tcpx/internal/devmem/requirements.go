@@ -206,8 +206,8 @@ func (b *Binding) tryInterface() *RequirementError {
 	return nil
 }
 
-// leastQueues leaves one queue for traffic other than device memory.
-const leastQueues = 2
+// minQueues leaves one queue for traffic other than device memory.
+const minQueues = 2
 
 func (b *Binding) tryQueues() *RequirementError {
 	var err error
@@ -215,7 +215,7 @@ func (b *Binding) tryQueues() *RequirementError {
 	if b.Queues, err = b.netdev.receiveQueues(b.index); err != nil {
 		return &RequirementError{Err: err, Remedy: "the kernel must list the queues of " + name}
 	}
-	if b.Queues < leastQueues {
+	if b.Queues < minQueues {
 		return &RequirementError{Err: fmt.Errorf("%s has %d, and one is needed for other traffic",
 			name, b.Queues),
 			Remedy: "ethtool -L " + name + " combined 2 (or rx 2), if the NIC has more"}

@@ -26,8 +26,8 @@ const (
 	dialTimeout = 3 * time.Second
 	// limit bounds a measurement, which takes 0.2 s on a network that works.
 	limit = 5 * time.Second
-	// mostConnections bounds those of a port. A host measures to another one at a time.
-	mostConnections = 64
+	// maxConnections bounds those of a port. A host measures to another one at a time.
+	maxConnections = 64
 )
 
 // The first byte of a connection says what follows its token.
@@ -86,7 +86,7 @@ func (h *Host) listen(at netip.Addr) (Reply, error) {
 		return Reply{}, err
 	}
 	h.listener = listener
-	token, room := rand.Text(), make(chan struct{}, mostConnections)
+	token, room := rand.Text(), make(chan struct{}, maxConnections)
 	h.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()

@@ -43,14 +43,14 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Take(t.Context(), Request{Peer: at.Port, Token: strings.Repeat("A", 26)})
 	require.ErrorContains(t, err, "message 1 of 1000: ")
-	silent := make([]net.Conn, mostConnections+1)
+	silent := make([]net.Conn, maxConnections+1)
 	for i := range silent {
 		silent[i], err = net.Dial("tcp", at.Port.String())
 		require.NoError(t, err)
 		defer silent[i].Close()
 	}
-	require.NoError(t, silent[mostConnections].SetReadDeadline(time.Now().Add(limit)))
-	_, err = silent[mostConnections].Read(make([]byte, 1))
+	require.NoError(t, silent[maxConnections].SetReadDeadline(time.Now().Add(limit)))
+	_, err = silent[maxConnections].Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
 	for _, conn := range silent {
 		_ = conn.Close()

@@ -10,9 +10,9 @@ type Memory interface {
 	Store(address uint64, from []byte) error
 }
 
-// mostSteps is the limit of instructions per thread, so that an endless loop ends after
+// maxSteps is the limit of instructions per thread, so that an endless loop ends after
 // seconds.
-const mostSteps = 1 << 26
+const maxSteps = 1 << 26
 
 // thread is one thread of a launch.
 type thread struct {
@@ -46,7 +46,7 @@ func (k *Kernel) Run(blocks int, parameters []uint64, memory Memory) error {
 func (k *Kernel) runThread(t *thread) error {
 	t.next = 0
 	for steps := 0; t.next < len(k.code); steps++ {
-		if steps == mostSteps {
+		if steps == maxSteps {
 			return fmt.Errorf("it does not end")
 		}
 		i := &k.code[t.next]
