@@ -24,7 +24,7 @@ func setUpAgain(ctx context.Context, driver transport.Driver, options transport.
 	defer runtime.UnlockOSThread()
 	for _, n := range connections {
 		began := time.Now()
-		for round := 0; round < record.LeastSetups || round < record.MostSetups &&
+		for round := 0; round < record.MinSetups || round < record.MaxSetups &&
 			time.Since(began) < d; round++ {
 			reading, err := setUpOnce(ctx, driver, options, n)
 			if err != nil {

@@ -47,12 +47,12 @@ func TestSetUpAgain(t *testing.T) {
 	d := slowingDriver{memory.NewDriver(), new(int), new(int), 10 * time.Microsecond}
 	code, answers := runMicro(t, d, `{"names":["setup"],"connections":[1,6],"duration_ns":1}`)
 	require.Equal(t, exitOK, code, answers)
-	require.Len(t, answers, 2*record.LeastSetups)
-	require.Equal(t, 4*record.LeastSetups, *d.opened, "two ends")
+	require.Len(t, answers, 2*record.MinSetups)
+	require.Equal(t, 4*record.MinSetups, *d.opened, "two ends")
 	require.Equal(t, *d.opened, *d.closed)
 	for i, a := range answers {
 		s, n := a.Setup, uint64(1)
-		if i >= record.LeastSetups {
+		if i >= record.MinSetups {
 			n = 6
 		}
 		require.Equal(t, n, s.Connections)

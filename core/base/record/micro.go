@@ -41,8 +41,8 @@ type SetupReading struct {
 
 // The bounds of the rounds of [MicroSetup] for a number of connections.
 const (
-	LeastSetups = 10
-	MostSetups  = 5000
+	MinSetups = 10
+	MaxSetups = 5000
 )
 
 // SetupPayload is the size of the first calls.

@@ -98,9 +98,9 @@ func newProfiled(a *app.App, cmd *cobra.Command, run bool, args []string) (*prof
 	switch settings := s.settings; {
 	case len(settings.Transports) != 1 || settings.Transports[0] == options.All:
 		return nil, app.Usagef("--transport: c2c takes one transport")
-	case settings.Config.Duration < perf.LeastWindow:
+	case settings.Config.Duration < perf.MinWindow:
 		return nil, app.Usagef("--duration: %s is too short for perf to attach (at least %s)",
-			settings.Config.Duration, perf.LeastWindow)
+			settings.Config.Duration, perf.MinWindow)
 	}
 	return p, nil
 }
@@ -135,7 +135,7 @@ func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
 	}
 	c := r.Config
 	c.Repeats, c.Launches = p.settings.Config.Repeats, p.settings.Config.Launches
-	c.Duration = max(c.Duration, perf.LeastWindow)
+	c.Duration = max(c.Duration, perf.MinWindow)
 	p.saved, p.settings.Config = r, c
 	p.settings.Transports, p.settings.Set = []string{c.Transport}, nil
 	return nil

@@ -99,7 +99,7 @@ var settings = []config.Field{
 		Max:  int64(30 * 24 * time.Hour)}},
 	{Option: transport.Option{Name: KeyHostTimeout, Type: transport.TypeDuration, Default: "10s",
 		Help: "a host that is silent for so long is lost, and the run ends; a cut of half of it " +
-			"is not", Min: int64(hosts.LeastTimeout), Max: int64(hosts.MostTimeout)}},
+			"is not", Min: int64(hosts.MinTimeout), Max: int64(hosts.MaxTimeout)}},
 	{Option: transport.Option{Name: KeyRanksPerHost, Type: transport.TypeInt, Default: "0",
 		Help: "ranks on each host, the first hosts first; by default they are dealt out in turn",
 		Max:  maxHosts}},

@@ -14,10 +14,10 @@ const (
 	joinTimeout = 10 * time.Second
 	// DefaultTimeout is how long a host may be silent, unless the user says otherwise.
 	DefaultTimeout = 10 * time.Second
-	// LeastTimeout is the shortest such time.
-	LeastTimeout = 5 * time.Second
-	// MostTimeout is the longest such time.
-	MostTimeout = time.Hour
+	// MinTimeout is the shortest such time.
+	MinTimeout = 5 * time.Second
+	// MaxTimeout is the longest such time.
+	MaxTimeout = time.Hour
 	// keepaliveProbes are sent in the last three fifths of that time.
 	keepaliveProbes = 3
 )

@@ -96,7 +96,7 @@ func greet(conn *tls.Conn, hello Hello) (silence time.Duration, err error) {
 	switch {
 	case a.Refusal != "":
 		return 0, &RefusedError{printable.Text(a.Refusal)}
-	case a.HostTimeout < LeastTimeout || a.HostTimeout > MostTimeout:
+	case a.HostTimeout < MinTimeout || a.HostTimeout > MaxTimeout:
 		return 0, fmt.Errorf("the coordinator waits %v for a silent host", a.HostTimeout)
 	}
 	return a.HostTimeout, conn.SetDeadline(time.Time{})

@@ -135,7 +135,7 @@ func (s *Study) takeBetween(ctx context.Context) error {
 			return err
 		}
 		began := time.Now()
-		for round := 0; round < record.LeastSetups || round < record.MostSetups &&
+		for round := 0; round < record.MinSetups || round < record.MaxSetups &&
 			time.Since(began) < s.Request.Duration; round++ {
 			r, err := s.Engine.Run(ctx, experiment.Run{Plugin: s.Plugin, Config: cfg, Launcher: l},
 				nil)

@@ -16,8 +16,8 @@ import (
 
 // perf takes a moment to attach to the ranks, and lets go of them before the window ends.
 const (
-	// LeastWindow is the shortest window of a profile.
-	LeastWindow = config.Duration(500 * time.Millisecond)
+	// MinWindow is the shortest window of a profile.
+	MinWindow = config.Duration(500 * time.Millisecond)
 	// Windows is the number of windows of a profile, one for each of perf's tools.
 	Windows = 2
 
