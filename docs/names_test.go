@@ -31,8 +31,8 @@ var namedHere = map[string]string{
 	"core/plugin/host/sysv.go":        "a path, /proc/sysvipc/shm",
 	"core/lab/store/result/migrate.go": "results of schema 1.x, of which one " +
 		"transport differs",
-	"core/lab/judge/compare/threshold.go": "an example in an error",
-	"core/plugin/internal/accept/info.go": "an example in an error",
+	"core/lab/judge/compare/threshold.go":                  "an example in an error",
+	"core/plugin/internal/accept/info.go":                  "an example in an error",
 	"cmd/transportbench/internal/cli/root.go":              "an example in the help",
 	"cmd/transportbench/internal/comparison/comparison.go": "an example in the help",
 	"cmd/transportbench/internal/inspect/diff.go":          "an example in the help",
