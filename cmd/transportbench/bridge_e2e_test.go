@@ -29,7 +29,10 @@ func TestBridgeToTheLastRelease(t *testing.T) {
 	}
 	build := exec.CommandContext(t.Context(), "../../scripts/old-plugins.sh", revision)
 	cache := t.TempDir()
-	build.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	compiled, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	require.NoError(t, err)
+	build.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache,
+		"GOCACHE="+strings.TrimSpace(string(compiled)))
 	build.Stderr = os.Stderr
 	out, err := build.Output()
 	require.NoError(t, err)

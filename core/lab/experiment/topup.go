@@ -12,9 +12,8 @@ import (
 // repeats. The standard sweep needs about 0.09 on a machine that is near in 61% of its windows.
 const topUpShare = 0.15
 
-// topUp measures cells again that have too few windows for an interval among those that are shown:
-// in one state of the machine, and undisturbed. That decides alone, never a value, so it biases no
-// metric.
+// topUp measures cells again that have too few windows for an interval in the state of the machine
+// in which they are shown. The state decides alone, never a value, so it biases no metric.
 func (s *sweep) topUp(ctx context.Context) error {
 	if s.Plan.Order != Interleaved || s.Plan.Repeats < fewestForInterval {
 		return nil
@@ -44,7 +43,7 @@ func (s *sweep) topUp(ctx context.Context) error {
 	}
 }
 
-// short returns the cells that are complete and shown with too few of their windows.
+// short returns the cells that are complete and shown in a state with too few windows.
 func (s *sweep) short() (cells []int) {
 	soFar := &set.Set{}
 	var at []int
@@ -56,7 +55,7 @@ func (s *sweep) short() (cells []int) {
 	shown := compare.ShownOf(soFar)
 	for i := range soFar.Cells {
 		c := &soFar.Cells[i]
-		if n := len(shown.Cell(c).Windows); n < len(c.Windows) && n < fewestForInterval {
+		if shown.State(c) != "" && len(shown.Cell(c).Windows) < fewestForInterval {
 			cells = append(cells, at[i])
 		}
 	}

@@ -204,46 +204,50 @@ func TestLaunchesOfDifferentProviders(t *testing.T) {
 // Each repeat but the last is kept once it is complete, as a valid result with those before it.
 func TestRepeatsAreKept(t *testing.T) {
 	for _, launches := range []int{0, 1, 2} {
-		c := newCluster()
-		req := launched(c, launches)
-		var kept []int
-		req.Keep = func(repeats int, soFar func() (*result.Result, error)) error {
-			r, err := soFar()
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			req := launched(c, launches)
+			var kept []int
+			req.Keep = func(repeats int, soFar func() (*result.Result, error)) error {
+				r, err := soFar()
+				require.NoError(t, err)
+				requireValid(t, r)
+				require.Len(t, r.Repeats, repeats)
+				require.Equal(t, req.Config, r.Config)
+				require.True(t, r.Incomplete)
+				require.Equal(t, fmt.Sprintf("the run had not ended after %d of 5 repeats",
+					repeats), r.IncompleteReason)
+				require.Equal(t, repeats, r.Summary[result.Throughput].N)
+				require.Len(t, r.Launches, r.Repeats[repeats-1].Launch+1)
+				kept = append(kept, repeats)
+				return nil
+			}
+			r, err := Run(t.Context(), req, nil)
 			require.NoError(t, err)
-			requireValid(t, r)
-			require.Len(t, r.Repeats, repeats)
-			require.Equal(t, req.Config, r.Config)
-			require.True(t, r.Incomplete)
-			require.Equal(t, fmt.Sprintf("the run had not ended after %d of 5 repeats", repeats),
-				r.IncompleteReason)
-			require.Equal(t, repeats, r.Summary[result.Throughput].N)
-			require.Len(t, r.Launches, r.Repeats[repeats-1].Launch+1)
-			kept = append(kept, repeats)
-			return nil
-		}
-		r, err := Run(t.Context(), req, nil)
-		require.NoError(t, err)
-		require.False(t, r.Incomplete)
-		require.Equal(t, []int{1, 2, 3, 4}, kept, "%d launches", launches)
+			require.False(t, r.Incomplete)
+			require.Equal(t, []int{1, 2, 3, 4}, kept, "%d launches", launches)
+		})
 	}
 }
 
 // A repeat that cannot be kept, for lack of space, ends the run. Its result has all repeats.
 func TestRepeatThatCannotBeKept(t *testing.T) {
 	for launches, want := range map[int]int{0: 2, 1: 2} {
-		c := newCluster()
-		req := launched(c, launches)
-		req.Keep = func(repeats int, _ func() (*result.Result, error)) error {
-			if repeats < want {
-				return nil
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			req := launched(c, launches)
+			req.Keep = func(repeats int, _ func() (*result.Result, error)) error {
+				if repeats < want {
+					return nil
+				}
+				return errBroken
 			}
-			return errBroken
-		}
-		r, err := Run(t.Context(), req, nil)
-		require.ErrorIs(t, err, errBroken)
-		c.requireAllKilled(t)
-		requireValid(t, r)
-		require.Len(t, r.Repeats, want)
-		require.Contains(t, r.IncompleteReason, "failed after 2 of 5 repeats: broken")
+			r, err := Run(t.Context(), req, nil)
+			require.ErrorIs(t, err, errBroken)
+			c.requireAllKilled(t)
+			requireValid(t, r)
+			require.Len(t, r.Repeats, want)
+			require.Contains(t, r.IncompleteReason, "failed after 2 of 5 repeats: broken")
+		})
 	}
 }
