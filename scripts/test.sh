@@ -102,7 +102,7 @@ packages() {
 race() {
 	local shared skipped
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
-		./core/lab/experiment ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} ./core/transporttest/... ./plugins/... | paste -sd' ')
+		./core/lab/experiment ./core/lab/doc/report/serve ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} ./core/transporttest/... ./plugins/... | paste -sd' ')
 	skipped=$(paste -sd'|' <<-'TESTS'
 		^Test(MeasuredLoop|Mesh)DoesNotAllocate$
 		^TestConformance/^alloc$
@@ -119,7 +119,6 @@ race() {
 	TESTS
 	)
 	tests "$shared" -race -short -skip "$skipped"
-	tests ./core/lab/doc/report -race -run 'Server|Listen'
 }
 
 # plain_cgo runs the conformance suite over libraries in C that are called as decision 0030 rejects, so that

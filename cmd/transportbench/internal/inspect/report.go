@@ -11,6 +11,7 @@ import (
 	"transportbench/cmd/transportbench/internal/options"
 	"transportbench/core/base/files"
 	"transportbench/core/lab/doc/report"
+	"transportbench/core/lab/doc/report/serve"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
@@ -38,8 +39,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 }
 
 func (f *reportFlags) options() (report.Options, error) {
-	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets,
-		Progress: experiment.ProgressOf()}
+	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets}
 	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)
@@ -155,11 +155,11 @@ a longer --every disturbs it less. Ctrl-C ends it.
 			case port < 0 || port > 65535:
 				return app.Usagef("--port: %d is out of range (0 to 65535)", port)
 			}
-			server, err := report.NewServer(cmd.Context(), args[0], o, every)
+			server, err := serve.New(cmd.Context(), args[0], o, experiment.ProgressOf(), every)
 			if err != nil {
 				return app.BadInput(err)
 			}
-			listener, err := report.Listen(port)
+			listener, err := serve.Listen(port)
 			if err != nil {
 				return app.Usagef("--port: %v", err)
 			}

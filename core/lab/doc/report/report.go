@@ -38,13 +38,9 @@ type Options struct {
 	Paths *doctor.Paths
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
-	// Progress returns the progress of the sweep that writes a directory, as JSON, or "" if there
-	// is none. If it is nil, a server tells of no sweep.
-	Progress func(dir string) string
-	// Live makes a page that asks its server for changes.
-	Live bool
-
-	cache *cellpage.Cache // of details, for a page that is built repeatedly
+	// Live makes a page that asks its server for changes, and keeps the details of its cells until
+	// it is built again. It is nil for a page that is a file.
+	Live *cellpage.Cache
 }
 
 // Page is a report that is ready for [Page.Render].
@@ -70,7 +66,8 @@ type Page struct {
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b := &builder{Options: o, sets: sets, doc: &document{
-		Live: o.Live, ChunkSize: chunkSize, Grid: cellpage.GridTicks(), Ticks: cellpage.Ticks(),
+		Live: o.Live != nil, ChunkSize: chunkSize,
+		Grid: cellpage.GridTicks(), Ticks: cellpage.Ticks(),
 		// The script needs a list, even if it is empty, instead of null.
 		Axes: []axis{}, Shown: []shownMetric{}, Cells: cells{Axes: [][]int{}},
 	}}
@@ -167,7 +164,7 @@ func (b *builder) details(ctx context.Context) error {
 		var pages []*cellpage.Page
 		for cell := at * chunkSize; cell < min(n, (at+1)*chunkSize); cell++ {
 			c := &b.doc.Cells
-			d := b.cache.Read(b.sets[c.Set[cell]], b.cells[cell])
+			d := b.Live.Read(b.sets[c.Set[cell]], b.cells[cell])
 			pages = append(pages, cellpage.NewPage(&cellpage.Cell{
 				Cell: b.cells[cell], Number: cell, Look: b.look(cell), Last: cell == n-1,
 				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,

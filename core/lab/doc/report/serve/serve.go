@@ -1,4 +1,4 @@
-package report
+package serve
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"transportbench/core/base/printable"
+	"transportbench/core/lab/doc/report"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/store/set"
@@ -24,9 +25,10 @@ import (
 // Server shows one set on the loopback interface and updates the page while the set grows. Without
 // a client it only checks the files' sizes and times.
 type Server struct {
-	path    string
-	options Options
-	every   time.Duration // between checks of the files
+	path       string
+	options    report.Options
+	progressOf func(dir string) string
+	every      time.Duration // between checks of the files
 
 	mu      sync.Mutex
 	loader  set.Loader
@@ -40,11 +42,14 @@ type Server struct {
 	progress string // of the sweep, as JSON; empty without one
 }
 
-// NewServer returns a server for the set at path that checks for changes at the interval every. A
-// directory may still be empty. NewServer fails if path is a file that cannot be shown.
-func NewServer(ctx context.Context, path string, o Options, every time.Duration) (*Server, error) {
-	o.Live, o.cache = true, new(cellpage.Cache)
-	s := &Server{path: path, options: o, every: every, news: make(chan struct{})}
+// New returns a server for the set at path that checks for changes at the interval every. A
+// directory may still be empty. progress returns the progress of the sweep that writes the
+// directory, as JSON, or "" if there is none. New fails if path is a file that cannot be shown.
+func New(ctx context.Context, path string, o report.Options, progress func(dir string) string,
+	every time.Duration) (*Server, error) {
+	o.Live = new(cellpage.Cache)
+	s := &Server{path: path, options: o, progressOf: progress, every: every,
+		news: make(chan struct{})}
 	if _, err := s.render(ctx); err != nil {
 		if info, failed := os.Stat(path); failed != nil || !info.IsDir() {
 			return nil, err
@@ -151,11 +156,11 @@ func (s *Server) render(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.page, err
 	}
-	page, err := Build(ctx, []*set.Set{loaded}, s.options)
+	page, err := report.Build(ctx, []*set.Set{loaded}, s.options)
 	if err != nil {
 		return s.page, err
 	}
-	s.options.cache.Sweep()
+	s.options.Live.Sweep()
 	var text strings.Builder
 	if err := page.Render(&text); err != nil {
 		return s.page, err
@@ -177,10 +182,7 @@ func (s *Server) watch(ctx context.Context) {
 		now, err := set.Fingerprint(s.path)
 		_, missing := os.Stat(s.path)
 		gone := errors.Is(missing, fs.ErrNotExist)
-		progress := ""
-		if s.options.Progress != nil {
-			progress = s.options.Progress(s.path)
-		}
+		progress := s.progressOf(s.path)
 		s.mu.Lock()
 		if s.seen == "" {
 			s.seen = s.of

@@ -1,0 +1,2 @@
+// Package serve shows the report of one set in a browser while the set grows.
+package serve
