@@ -12,8 +12,9 @@ import (
 // repeats. The standard sweep needs about 0.09 on a machine that is near in 61% of its windows.
 const topUpShare = 0.15
 
-// topUp measures cells again that have too few windows for an interval in the state of the machine
-// in which they are shown. The state decides alone, never a value, so it biases no metric.
+// topUp measures cells again that have too few windows for an interval among those that are shown:
+// in one state of the machine, and undisturbed. That decides alone, never a value, so it biases no
+// metric.
 func (s *sweep) topUp(ctx context.Context) error {
 	if s.Plan.Order != Interleaved || s.Plan.Repeats < fewestForInterval {
 		return nil
@@ -43,7 +44,7 @@ func (s *sweep) topUp(ctx context.Context) error {
 	}
 }
 
-// short returns the cells that are complete and shown in a state with too few windows.
+// short returns the cells that are complete and shown with too few of their windows.
 func (s *sweep) short() (cells []int) {
 	soFar := &set.Set{}
 	var at []int
@@ -55,7 +56,7 @@ func (s *sweep) short() (cells []int) {
 	shown := compare.ShownOf(soFar)
 	for i := range soFar.Cells {
 		c := &soFar.Cells[i]
-		if shown.State(c) != "" && len(shown.Cell(c).Windows) < fewestForInterval {
+		if n := len(shown.Cell(c).Windows); n < len(c.Windows) && n < fewestForInterval {
 			cells = append(cells, at[i])
 		}
 	}

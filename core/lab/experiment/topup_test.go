@@ -65,6 +65,41 @@ func TestTopUp(t *testing.T) {
 	})
 }
 
+// Cells with fewer than six windows that others did not disturb get more, whatever their values.
+func TestTopUpOfDisturbedWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		p := plan(t, "repeats: 10\naxes: {transport: [shm, erpc]}\n")
+		runs := map[string]int{}
+		measure := func(_ context.Context, c config.Config, _ runner.Observer) (*result.Result,
+			error) {
+			r := measured(c, 1e6)
+			repeat := &r.Repeats[0]
+			if n := runs[c.Transport]; c.Transport == "erpc" && n < 5 {
+				repeat.Machine.StealNS = uint64(result.LeastSteal)
+				repeat.Samples[result.Steal] = 0.5
+			} else if c.Transport == "shm" {
+				repeat.Samples[result.Throughput] /= float64(1 + n%2*20)
+			}
+			runs[c.Transport]++
+			time.Sleep(time.Second)
+			return r, nil
+		}
+		_, err := runSweep(t.Context(), p, options{Dir: dir, Measure: measure,
+			Watcher: new(watcher)})
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"shm": 10, "erpc": 11}, runs)
+		read, err := set.Load(dir)
+		require.NoError(t, err)
+		shown := compare.ShownOf(read)
+		for i := range read.Cells {
+			if c := &read.Cells[i]; c.Transport() == "erpc" {
+				require.Equal(t, "6 undisturbed", shown.Windows(c))
+			}
+		}
+	})
+}
+
 // The time of a top-up is bounded, and a failure of one costs nothing.
 func TestTopUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

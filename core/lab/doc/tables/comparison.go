@@ -137,7 +137,7 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 		help := new(doc.Doc)
 		help.Line("state: the windows of a row: those in the state of the machine in which all " +
 			"rows of its load have most, or all if there is none;\nif every state has a quarter " +
-			"of the windows, each has a row")
+			"of the windows, each has a row; windows that others disturbed are left out")
 		out.Fold("which windows a row shows", help)
 	}
 }
@@ -151,7 +151,7 @@ func alsoShown(c *set.Cell, shown compare.Shown) (others []compare.InState) {
 	}
 	for _, in := range shown.Divide(c.Windows) {
 		switch {
-		case in.State == state.Mixed || in.State == state.Unread:
+		case !state.Plain(in.State):
 		case 4*len(in.Windows) < len(c.Windows):
 			if in.State == one {
 				return nil

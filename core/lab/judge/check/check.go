@@ -152,6 +152,7 @@ var checks = []struct {
 	{name: "schedule_lag", severity: result.Warning, find: checkScheduleLag},
 	{name: "drift", severity: result.Warning, find: checkDrift, cause: "preempted"},
 	{name: "mixed", severity: result.Warning, find: checkMixed},
+	{name: "disturbed_windows", severity: result.Warning, find: checkDisturbedWindows},
 	{name: "starved", severity: result.Warning, find: checkStarved},
 	{name: "empty_windows", severity: result.Warning, find: checkEmptyWindows},
 	{name: "traffic", severity: result.Warning, find: checkTraffic},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/store/format"
@@ -64,6 +63,49 @@ func (e Evidence) withoutMixed() string {
 		format.Time(with))
 }
 
+// checkDisturbedWindows counts the windows that others disturbed, which comparisons and tables of
+// sets leave out.
+func checkDisturbedWindows(e Evidence) result.Finding {
+	f := result.Finding{Limit: 0.2}
+	windows, most, at := 0, 0.0, 0
+	for i := range e.Result.Repeats {
+		if taken := e.Result.Taken(i); taken > result.DisturbedShare {
+			if windows++; taken > most {
+				most, at = taken, i
+			}
+		}
+	}
+	all := len(e.Result.Repeats)
+	f.Value = float64(windows) / float64(max(1, all))
+	f.OK = f.Value <= f.Limit || windows == all
+	switch {
+	case windows == 0:
+		f.Message = "no window is disturbed"
+	case windows == all:
+		f.Message = "every window is disturbed, so none is left out; see preempted and steal"
+	default:
+		f.Message = fmt.Sprintf("%d of %d windows are disturbed, so comparisons leave them out: "+
+			"other programs or the hypervisor had the processor of a polling thread for %s of "+
+			"window %d", windows, all, percent(most), at+1)
+	}
+	return f
+}
+
+// undisturbed returns the evidence without disturbed windows, or all of it if there are no others.
+func (e Evidence) undisturbed() Evidence {
+	rest := *e.Result
+	rest.Repeats = nil
+	for i := range e.Result.Repeats {
+		if e.Result.Taken(i) <= result.DisturbedShare {
+			rest.Repeats = append(rest.Repeats, e.Result.Repeats[i])
+		}
+	}
+	if len(rest.Repeats) > 0 {
+		e.Result = &rest
+	}
+	return e
+}
+
 // checkStarved counts the windows that measured nothing because a rank had no processor. Most are
 // measured again. If they are many, the others are those in which the machine happened to have one.
 func checkStarved(e Evidence) result.Finding {
@@ -118,20 +160,14 @@ func checkEmptyWindows(e Evidence) result.Finding {
 	return f
 }
 
-// fewestTicks is how many ticks of the kernel's accounting stolen time must have. A single one in a
-// short window is a large share, and may stand for much less.
-const fewestTicks = 3
-
 // mostStolen bounds the share of a window by which its throughput is corrected.
 const mostStolen = 0.9
 
-// tick is the step in which the kernel counts stolen time.
-const tick = 10 * time.Millisecond
-
-// checkSteal computes the share of time for which the hypervisor took the run's processors away. It
-// passes a share that the interval of the throughput covers, without what stolen time itself adds
-// to that.
+// checkSteal computes the share of time for which the hypervisor took the run's processors away,
+// without disturbed windows. It passes a share that the interval of the throughput covers, without
+// what stolen time itself adds to that.
 func checkSteal(e Evidence) result.Finding {
+	e = e.undisturbed()
 	f := result.Finding{Limit: 0.01}
 	if f.Value = e.stolen(); math.IsNaN(f.Value) {
 		return notJudged(f, "the kernel does not report steal time")
@@ -151,7 +187,7 @@ func checkSteal(e Evidence) result.Finding {
 			f.Limit = max(f.Limit, (*m.High-*m.Low)/2/m.Median)
 		}
 	}
-	f.OK = f.Value <= f.Limit || stolen < uint64(fewestTicks*tick)
+	f.OK = f.Value <= f.Limit || stolen < uint64(result.LeastSteal)
 	f.Message = fmt.Sprintf("the hypervisor took the processors away for %s of the time",
 		percent(f.Value))
 	if !f.OK {
@@ -280,9 +316,10 @@ func checkCollections(e Evidence) result.Finding {
 }
 
 // checkPreempted computes the share of time for which polling threads that spin were not on a
-// processor, by the kernel's account of each thread. Steal, which has a check of its own, does not
-// count.
+// processor, by the kernel's account of each thread. Steal and disturbed windows, which have checks
+// of their own, do not count.
 func checkPreempted(e Evidence) result.Finding {
+	e = e.undisturbed()
 	f := result.Finding{Limit: 0.02}
 	for _, p := range e.Result.Placement {
 		if p.Idle != config.IdleSpin {

@@ -26,8 +26,31 @@ func FindStates(sets ...*set.Set) States {
 	return States{state.Find(bounces)}
 }
 
-// Of returns the state of a window, as [state.States.Of].
-func (s States) Of(w set.Window) string { return s.States.Of(w.BounceBefore, w.BounceAfter) }
+// Of returns the state of a window, as [state.States.Of]. A disturbed window has a state of its
+// own, [state.Disturbed], also if there are no other states to tell apart.
+func (s States) Of(w set.Window) string {
+	name := s.ofBounces(w)
+	if w.Disturbed() {
+		return state.Disturbed(name)
+	}
+	return name
+}
+
+func (s States) ofBounces(w set.Window) string {
+	return s.States.Of(w.BounceBefore, w.BounceAfter)
+}
+
+// all returns the names of all states that windows may have, those of disturbed windows last.
+func (s States) all() []string {
+	names := []string{""}
+	if s.Count() > 1 {
+		names = append(s.Names(), state.Mixed, state.Unread)
+	}
+	for _, name := range slices.Clone(names) {
+		names = append(names, state.Disturbed(name))
+	}
+	return names
+}
 
 // StateMedian is the median of a metric over the windows in one state.
 type StateMedian struct {
@@ -107,18 +130,19 @@ func of[T any](in InState, values []T) []T {
 }
 
 // Divide returns the windows of a cell by state, in the order of [state.States.Names] with
-// [state.Mixed] and [state.Unread] last. It returns nil if the machine showed one state only, or
-// the cell none.
+// [state.Mixed], [state.Unread] and the states of disturbed windows last. It returns nil if the
+// machine showed one state only, or the cell none.
 func (s States) Divide(windows []set.Window) []InState {
-	by := map[string][]int{}
+	by, known := map[string][]int{}, false
 	for i, w := range windows {
 		by[s.Of(w)] = append(by[s.Of(w)], i)
+		known = known || state.Plain(s.ofBounces(w))
 	}
-	if s.Count() < 2 || len(by[state.Mixed])+len(by[state.Unread]) == len(windows) {
+	if s.Count() < 2 || !known {
 		return nil
 	}
 	var list []InState
-	for _, name := range append(s.Names(), state.Mixed, state.Unread) {
+	for _, name := range s.all() {
 		if len(by[name]) > 0 {
 			list = append(list, InState{name, by[name]})
 		}
@@ -127,12 +151,16 @@ func (s States) Divide(windows []set.Window) []InState {
 }
 
 // Within returns a cell with only its windows in a state, and their samples. It returns the cell
-// itself if it has no window in the state.
+// itself if it has no window in the state, or no other. The name "" stands for all windows of open
+// loops and of a machine with several states, and otherwise for those that are not disturbed.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
-	other := func(w set.Window) bool { return name == "" || s.Of(w) != name }
+	if name == "" && (s.Count() > 1 || c.OpenLoop()) {
+		return c
+	}
+	other := func(w set.Window) bool { return s.Of(w) != name }
 	some := *c
 	some.Windows = slices.DeleteFunc(slices.Clone(c.Windows), other)
-	if len(some.Windows) == 0 {
+	if n := len(some.Windows); n == 0 || n == len(c.Windows) {
 		return c
 	}
 	some.Samples, some.Pooled = map[string][]float64{}, nil
@@ -152,7 +180,7 @@ func (s States) Within(c *set.Cell, name string) *set.Cell {
 func (s States) Common(cells []*set.Cell) string {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
 		return !slices.ContainsFunc(c.Windows,
-			func(w set.Window) bool { return s.Of(w) != state.Unread })
+			func(w set.Window) bool { return s.ofBounces(w) != state.Unread })
 	})
 	common, most := "", 0
 	for _, name := range s.Names() {
@@ -175,7 +203,8 @@ func (s States) Common(cells []*set.Cell) string {
 
 // Shown decides which windows of a set's cells the tables and pictures show, so that they agree. A
 // closed loop is shown in the state of the machine in which all cells of its load have most
-// windows, and an open loop with all windows, over which its response times are pooled.
+// windows, without disturbed windows, and an open loop with all windows, over which its response
+// times are pooled.
 type Shown struct {
 	States
 	labels set.Labels
@@ -233,14 +262,16 @@ func (s Shown) Cell(c *set.Cell) *set.Cell {
 }
 
 // Windows counts the windows that are shown, as in "8 near" or "all 10"; it is "" if there are no
-// states to tell apart.
+// states to tell apart and all are shown.
 func (s Shown) Windows(c *set.Cell) string {
-	switch state := s.State(c); {
-	case s.Count() < 2 || len(c.Windows) == 0:
+	switch name, n := s.State(c), len(s.Cell(c).Windows); {
+	case n == 0 || s.Count() < 2 && n == len(c.Windows):
 		return ""
-	case state == "":
-		return fmt.Sprintf("all %d", len(c.Windows))
+	case s.Count() < 2:
+		return fmt.Sprintf("%d %s", n, state.Undisturbed)
+	case name == "":
+		return fmt.Sprintf("all %d", n)
 	default:
-		return fmt.Sprintf("%d %s", len(s.Cell(c).Windows), state)
+		return fmt.Sprintf("%d %s", n, name)
 	}
 }

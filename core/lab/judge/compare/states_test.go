@@ -499,3 +499,106 @@ func TestCommonState(t *testing.T) {
 		require.Same(t, c, states.Within(c, ""))
 	}
 }
+
+// disturb takes the processor of a polling thread away in a window of a cell, which then has value.
+func disturb(c *set.Cell, window int, value float64) {
+	c.Windows[window].Taken = 0.9
+	c.Samples[result.Throughput][window] = value
+}
+
+// A disturbed window is left out of verdicts and tables, whether the machine has several states or
+// one; a low one that nothing disturbed is not.
+func TestDisturbedWindows(t *testing.T) {
+	for _, far := range []bool{false, true} {
+		m := &machineState{r: rand.New(rand.NewPCG(9, 1)), start: time.Unix(0, 0)}
+		shm, erpc := cell(map[string]string{"transport": "shm"}),
+			cell(map[string]string{"transport": "erpc"})
+		for _, c := range []*set.Cell{&shm, &erpc} {
+			c.Samples[result.Throughput] = nil
+		}
+		for i := range 10 { // in rounds
+			isFar := far && i >= 8
+			for _, c := range []*set.Cell{&shm, &erpc} {
+				c.Windows = append(c.Windows, m.window(isFar))
+				v := 1e6 * (1 + 0.01*m.r.NormFloat64())
+				if c == &shm {
+					v *= 15
+				}
+				c.Samples[result.Throughput] = append(c.Samples[result.Throughput], v)
+			}
+		}
+		leader := func() string {
+			o := Defaults()
+			o.Metrics = []string{result.Throughput}
+			r, err := Along(newSet(shm, erpc), "transport", o)
+			require.NoError(t, err)
+			require.Equal(t, "shm", r.Groups[0].List[0].Value)
+			return r.Groups[0].Leader
+		}
+		require.Equal(t, "shm", leader())
+		for i := range 3 {
+			disturb(&shm, i, 0.5e6)
+		}
+		require.Equal(t, "shm", leader())
+		shown := ShownOf(newSet(shm, erpc))
+		row, all, text := 7, 10, "7 undisturbed"
+		if far {
+			row, all, text = 5, 8, "5 near"
+		}
+		require.Len(t, shown.Cell(&shm).Windows, row)
+		require.Len(t, shown.Cell(&shm).Samples[result.Throughput], row)
+		require.Equal(t, text, shown.Windows(&shm))
+		require.Len(t, shown.Cell(&erpc).Windows, all)
+		metric, ok := shown.Cell(&shm).Metric(result.Throughput)
+		require.True(t, ok)
+		require.Greater(t, metric.Median, 14e6)
+
+		for i := range shm.Windows {
+			shm.Windows[i].Taken = 0
+		}
+		require.Empty(t, leader(), "a value alone leaves nothing out")
+		for i := range shm.Windows {
+			shm.Windows[i].Taken = 0.9
+		}
+		require.Len(t, ShownOf(newSet(shm, erpc)).Cell(&shm).Windows, 10, "nothing else is left")
+	}
+}
+
+// Equal sides of which some windows are disturbed and slow: at most alpha of the verdicts are
+// false, however unequally others disturbed the sides.
+func TestDisturbedWindowsMakeNoDifference(t *testing.T) {
+	m := &machineState{r: rand.New(rand.NewPCG(10, 1)), start: time.Unix(0, 0)}
+	o := Defaults()
+	o.Floor = 0
+	const trials = 400
+	for _, jumps := range []float64{0, 0.3} {
+		wrong, wrongWithout := 0, 0
+		side := func(share float64) set.Cell {
+			c := m.side(12, jumps, 1e6, 0.2, 0.02)
+			for i := range c.Windows {
+				if m.r.Float64() < share {
+					disturb(&c, i, c.Samples[result.Throughput][i]*m.r.Float64())
+				}
+			}
+			return c
+		}
+		for range trials {
+			a, b := side(0.1), side(0.5)
+			if v := one(t, newSet(a), newSet(b), o).Verdict; v == Better || v == Worse {
+				wrong++
+			}
+			for _, c := range []*set.Cell{&a, &b} {
+				for i := range c.Windows {
+					c.Windows[i].Taken = 0
+				}
+			}
+			if v := one(t, newSet(a), newSet(b), o).Verdict; v == Better || v == Worse {
+				wrongWithout++
+			}
+		}
+		t.Logf("jumps %v: %d of %d wrong, %d if nothing tells disturbed windows", jumps, wrong,
+			trials, wrongWithout)
+		require.LessOrEqual(t, float64(wrong), 0.05*trials+3*math.Sqrt(0.05*0.95*trials))
+		require.Greater(t, wrongWithout, wrong)
+	}
+}

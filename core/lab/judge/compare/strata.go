@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -53,12 +54,12 @@ func newSample(c *set.Cell, metric string) sample {
 // state returns the state of the i-th value; "" if there are no states to tell apart.
 func (s sample) state(i int, states States) string {
 	switch {
+	case s.windows != nil:
+		return states.Of(s.windows[i])
 	case states.Count() < 2:
 		return ""
-	case s.windows == nil:
-		return state.Unread
 	}
-	return states.Of(s.windows[i])
+	return state.Unread
 }
 
 // read reports whether a reading of the machine's state exists for any value.
@@ -107,23 +108,17 @@ type stateValues struct {
 
 // newComparison divides two samples into blocks. Values are compared within a block only.
 //
-// Each state is a block, and so is being mixed or unread: under the null hypothesis a window's
-// value does not depend on its side, given the state. If the samples share rounds, each state is
-// divided further, into consecutive rounds of which each side has at least roundsPerBlock in that
-// state. The division does not depend on the values.
+// Each state is a block, and so is being mixed, unread or disturbed: under the null hypothesis a
+// window's value does not depend on its side, given the state. If the samples share rounds, each
+// state is divided further, into consecutive rounds of which each side has at least roundsPerBlock
+// in that state. The division does not depend on the values.
 func newComparison(a, b sample, states States) comparison {
 	if !a.read() || !b.read() {
 		states = States{} // nothing tells the windows of one side apart
 	}
 	c := comparison{allA: len(a.values), allB: len(b.values)}
-	order := states.Names()
-	if order == nil {
-		order = []string{""}
-	} else {
-		order = append(order, state.Mixed, state.Unread)
-	}
 	rounds := shareRounds(a, b)
-	for _, state := range order {
+	for _, state := range states.all() {
 		c.addState(state, a, b, states, rounds)
 	}
 	return c
@@ -183,7 +178,8 @@ func (c *comparison) overlap() (note string, prevents bool) {
 func (c *comparison) shares() string {
 	var parts []string
 	for _, s := range c.states {
-		parts = append(parts, fmt.Sprintf("%s %d and %d windows", s.state, len(s.a), len(s.b)))
+		parts = append(parts, fmt.Sprintf("%s %d and %d windows",
+			cmp.Or(s.state, state.Undisturbed), len(s.a), len(s.b)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -195,7 +191,8 @@ func (c *comparison) changes(metric string) []StateChange {
 	}
 	var list []StateChange
 	for _, s := range c.states {
-		change := StateChange{State: s.state, OldN: len(s.a), NewN: len(s.b)}
+		change := StateChange{State: cmp.Or(s.state, state.Undisturbed), OldN: len(s.a),
+			NewN: len(s.b)}
 		if len(s.a) > 0 {
 			change.Old = new(result.Summarize(metric, s.a).Median)
 		}
@@ -230,7 +227,7 @@ func Common(states []StateChange) *StateChange {
 	var common *StateChange
 	for i := range states {
 		s := &states[i]
-		if n := min(s.OldN, s.NewN); s.State != state.Mixed && s.State != state.Unread && n > 0 &&
+		if n := min(s.OldN, s.NewN); state.Plain(s.State) && n > 0 &&
 			(common == nil || n > min(common.OldN, common.NewN)) {
 			common = s
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Mixed is the state of a window that began in one state and ended in another.
@@ -11,6 +12,21 @@ const Mixed = "mixed"
 
 // Unread is the state of a window without readings, in a set that has several states.
 const Unread = "unread"
+
+// Undisturbed names the windows that are not disturbed where there are no states to tell apart.
+const Undisturbed = "undisturbed"
+
+const disturbed = "disturbed"
+
+// Disturbed returns the state of a disturbed window from the one that it has otherwise.
+func Disturbed(name string) string { return strings.TrimSpace(name + " " + disturbed) }
+
+// Plain reports whether windows in a state show the machine as it was: they are neither mixed nor
+// unread nor disturbed.
+func Plain(name string) bool {
+	return name != Mixed && name != Unread && name != disturbed &&
+		!strings.HasSuffix(name, " "+disturbed)
+}
 
 // States are the states of the machine that bounces show. On a virtual machine the
 // processors of a run may be near (one cache) or far (two sockets), and change while a set is

@@ -57,6 +57,7 @@ const Disturbed = "disturbed"
 // called.
 var disturbances = []struct{ check, name string }{
 	{"steal", "steal"}, {"preempted", "preemption"}, {"drift", "drift"}, {"mixed", "mixed windows"},
+	{"disturbed_windows", "windows left out"},
 }
 
 // OfDisturbance reports whether a failed check is one of a disturbed machine.

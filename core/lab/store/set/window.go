@@ -17,26 +17,37 @@ type Window struct {
 	BounceAfter  float64 `json:"bounce_after_ns,omitempty"`
 	// Mixed marks a window during which the machine changed its state.
 	Mixed bool `json:"mixed,omitempty"`
+	// Taken is the share of a disturbed window for which others had the processor of a polling
+	// thread ([result.Result.Taken]); 0 if the window is not disturbed.
+	Taken float64 `json:"taken,omitempty"`
 	// NoFloor marks a window without a floor in its state, and so without ratios.
 	NoFloor bool `json:"no_floor,omitempty"`
 }
 
 // invalid reports whether a number that must not be negative is.
 func (w Window) invalid() bool {
-	return !(w.BounceBefore >= 0 && w.BounceAfter >= 0) || w.Launch < 0
+	return !(w.BounceBefore >= 0 && w.BounceAfter >= 0 && w.Taken >= 0) || w.Launch < 0
 }
+
+// Disturbed reports whether others had the processor of a polling thread for more than
+// [result.DisturbedShare] of the window.
+func (w Window) Disturbed() bool { return w.Taken > 0 }
 
 func windowsOf(r *result.Result) []Window {
 	var list []Window
 	for i := range r.Repeats {
 		repeat := &r.Repeats[i]
 		has := func(name string) bool { _, has := repeat.Samples[name]; return has }
-		list = append(list, Window{
+		w := Window{
 			StartedAt: repeat.StartedAt, Launch: repeat.Launch,
 			BounceBefore: repeat.Before.Bounce, BounceAfter: repeat.After.Bounce,
 			Mixed:   repeat.Mixed,
 			NoFloor: !slices.ContainsFunc(ofFloors, has),
-		})
+		}
+		if taken := r.Taken(i); taken > result.DisturbedShare {
+			w.Taken = taken
+		}
+		list = append(list, w)
 	}
 	return list
 }
