@@ -319,10 +319,10 @@ func (s *session) suggestNext() {
 	fmt.Fprintln(s.Stdout, "\nWhat to try next:")
 	for _, n := range [][2]string{
 		{"diff --along transport " + s.settings.Out,
-			"which differences between the transports are certain"},
+			"which differences are certain"},
 		{"report " + s.settings.Out + " -o report.html", "the same as a page"},
 		{"doctor", "what on this machine disturbs the numbers"},
 	} {
-		fmt.Fprintf(s.Stdout, "  %s %s\n      %s\n", s.Program, n[0], n[1])
+		fmt.Fprintf(s.Stdout, "  %s %s  %s\n", s.Program, n[0], n[1])
 	}
 }

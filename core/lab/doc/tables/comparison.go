@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
-	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -118,56 +118,57 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 	if len(closed) == 0 {
 		return
 	}
-	var rows []*set.Cell
-	windows := map[*set.Cell]string{}
-	for _, c := range closed {
-		row := shown.Cell(c)
-		rows = append(rows, row)
-		if text := shown.Windows(c); text != "" {
-			windows[row] = text
-		}
-		for _, in := range alsoShown(c, shown) {
-			row := shown.Within(c, in.State)
-			rows, windows[row] = append(rows, row), windowsByState([]compare.InState{in})
-		}
+	rows := shownCells(closed, shown)
+	whole := map[*set.Cell]*set.Cell{} // by row
+	for i, c := range closed {
+		whole[rows[i]] = c
 	}
-	writeRows(out, rows, loads.name, closedColumns(
-		func(c *set.Cell) string { return cmp.Or(windows[c], "-") })...)
-	if len(windows) > 0 {
+	var others []column
+	for _, name := range shown.Names() {
+		others = append(others, col(">"+name+" op/s", func(row *set.Cell) doc.Cell {
+			if !alsoShown(whole[row], shown, name) {
+				return doc.None()
+			}
+			cell := sampled(shown.Within(whole[row], name), result.Throughput, doc.Median)
+			cell.Text = strings.TrimSuffix(cell.Text, " op/s")
+			return cell
+		}))
+	}
+	writeRows(out, rows, loads.name, closedColumns(func(row *set.Cell) string {
+		return cmp.Or(shown.Windows(whole[row]), "-")
+	}, others)...)
+	onTrack := func(track string) bool {
+		return slices.ContainsFunc(rows, func(c *set.Cell) bool { return c.Track() == track })
+	}
+	if onTrack(string(config.TrackMatched)) && onTrack(set.BothTracks) {
+		out.Line("track=matched: the same load with equal integrity checks; the other transports " +
+			"have them by default")
+	}
+	if shown.Count() > 1 {
 		help := new(doc.Doc)
 		help.Line("state: the windows of a row: those in the state of the machine in which all " +
-			"rows of its load have most, or all if there is none;\nif every state has a quarter " +
-			"of the windows, each has a row; windows that others disturbed are left out")
+			"rows of its load have most, or all if there is none;\nwindows that others disturbed " +
+			"are left out;\nfar op/s, near op/s: the throughput in another state, if each of the " +
+			"two has a quarter of the windows")
 		out.Fold("which windows a row shows", help)
 	}
 }
 
-// alsoShown returns the states besides the one that a cell is shown in if each has a quarter of its
-// windows or more: then neither is the machine's usual one.
-func alsoShown(c *set.Cell, shown compare.Shown) (others []compare.InState) {
-	one := shown.State(c)
-	if one == "" {
-		return nil
-	}
+// alsoShown reports whether a cell, which is shown in one state, has a quarter of its windows in
+// that state and a quarter in another one of this name: then neither is the machine's usual state.
+func alsoShown(c *set.Cell, shown compare.Shown, name string) bool {
+	windows, one := map[string]int{}, shown.State(c)
 	for _, in := range shown.Divide(c.Windows) {
-		switch {
-		case !state.Plain(in.State):
-		case 4*len(in.Windows) < len(c.Windows):
-			if in.State == one {
-				return nil
-			}
-		case in.State != one:
-			others = append(others, in)
-		}
+		windows[in.State] = len(in.Windows)
 	}
-	return others
+	return one != "" && one != name && 4*min(windows[one], windows[name]) >= len(c.Windows)
 }
 
-// closedColumns are the columns of closed loops. state names the windows of a row. A closed loop
-// has no response times: its clients wait during a stall, so its percentiles are of the service
-// time and no tails of what users see.
-func closedColumns(state func(*set.Cell) string) []column {
-	return []column{
+// closedColumns are the columns of closed loops. state names the windows of a row, and others are
+// the columns of other states. A closed loop has no response times: its clients wait during a
+// stall, so its percentiles are of the service time and no tails of what users see.
+func closedColumns(state func(*set.Cell) string, others []column) []column {
+	first := []column{
 		col("provider", provider),
 		col("state", state),
 		col(">throughput", metricColumn(result.Throughput, doc.Median)),
@@ -182,6 +183,8 @@ func closedColumns(state func(*set.Cell) string) []column {
 			return format.Interval(m)
 		}),
 		col(">p50", metricColumn(result.LatencyP50, doc.Median)),
+	}
+	return append(append(first, others...), []column{
 		col(">op/s within", metricColumn(result.Throughput+result.WithinMachine, doc.Median)),
 		col(">p50 within", metricColumn(result.LatencyP50+result.WithinMachine, doc.Median)),
 		col(">floor within", metricColumn(result.Floor+result.WithinMachine, doc.Median)),
@@ -196,7 +199,7 @@ func closedColumns(state func(*set.Cell) string) []column {
 		col(">bare", firstOf(result.Bare, result.BareRate)),
 		col(">x bare", firstOf(result.BareRatio, result.BareTimeRatio)),
 		col("checks", CellChecks),
-	}
+	}...)
 }
 
 // writeRows writes one row for each cell: its load, its transport, and the columns. A column that
@@ -216,7 +219,7 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 	for i, col := range columns {
 		headers[i] = col.header
 	}
-	t := doc.NewTable(headers...).Drop(leastImportant...)
+	t := doc.NewTable(headers...).Drop(leastImportant...).Wrap(10, "checks")
 	for _, c := range rows {
 		row := make([]any, len(columns))
 		for i, col := range columns {
@@ -230,8 +233,8 @@ func writeRows(out *doc.Doc, rows []*set.Cell, load func(*set.Cell) string, colu
 // leastImportant are the columns of cells that a narrow terminal leaves out, in this order.
 var leastImportant = []string{"bare", "x bare", "x library", "kernel/op", "CPU/op", "samples",
 	"busy/op", "provider", "floor", "stalled", "p99.9", "figure", "doorbells", "threads",
-	"kernel bytes", "harness bytes", "checksummed", "op/floor", "p50/floor", "state",
-	"95% interval"}
+	"kernel bytes", "harness bytes", "checksummed", "near op/s", "far op/s", "op/floor",
+	"p50/floor", "state", "95% interval"}
 
 // column is one column of the table of cells.
 type column struct {
@@ -332,12 +335,22 @@ type loads struct {
 	order  []string // names in order of appearance
 }
 
+// loadsOf returns the loads of cells. One with matched integrity checks is next to the same load
+// with those of each transport.
 func loadsOf(cells []set.Cell) loads {
 	l := loads{labels: set.LabelsOf(cells)}
+	shipped := loads{labels: l.labels.Without("track")}
 	for i := range cells {
-		if name := l.name(&cells[i]); !slices.Contains(l.order, name) {
-			l.order = append(l.order, name)
+		c := &cells[i]
+		name := l.name(c)
+		if slices.Contains(l.order, name) {
+			continue
 		}
+		at := len(l.order)
+		if same := slices.Index(l.order, shipped.name(c)); same >= 0 {
+			at = same + 1
+		}
+		l.order = slices.Insert(l.order, at, name)
 	}
 	return l
 }

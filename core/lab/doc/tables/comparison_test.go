@@ -13,6 +13,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -124,11 +125,11 @@ func TestRowsInCommonState(t *testing.T) {
 	write(&out, Comparison(s))
 	rows, byState, found := strings.Cut(out.String(), "by state of the machine")
 	require.True(t, found, out.String())
-	require.Regexp(t, `(?s)quick +memfd +3 near +3\.00 M op/s +- +333 ns +41\.7 ns +8\.00 +167 ns +2\.00 .*`+
-		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +55\.6 ns +9\.00 +250 ns +2\.00 .*`+
-		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +62\.5 ns +10\.0 +312 ns +2\.00 .*state: the windows of a row`, rows)
-	require.Regexp(t, `quick +memfd +7 far +1\.50 M op/s `, rows, "both have a quarter")
-	require.NotContains(t, rows, "10 far")
+	require.Regexp(t, `(?s) p50 +far op/s .*`+
+		`quick +memfd +3 near +3\.00 M op/s +- +333 ns +1\.50 M +41\.7 ns +8\.00 +167 ns +2\.00 .*`+
+		`slow +memfd +4 near +2\.00 M op/s +- +500 ns +1\.00 M +55\.6 ns +9\.00 +250 ns +2\.00 .*`+
+		`slowest +memfd +10 near +1\.60 M op/s +1\.60 to 1\.60 +625 ns +- +62\.5 ns +10\.0 +312 ns +2\.00 .*state: the windows of a row`, rows)
+	require.NotContains(t, rows, "near op/s  ", "all rows show that state")
 	require.Regexp(t,
 		`(?s)quick +3\.00 M op/s +333 ns +8\.00 +1\.50 M op/s +667 ns +4\.00 +3 near, 7 far.*slow .*slowest +1\.60 M op/s +625 ns +10\.0 +- +- +- +10 near`, byState)
 
@@ -166,6 +167,26 @@ func TestOrderWithoutCommonState(t *testing.T) {
 		order = append(order, c.Value)
 	}
 	require.Equal(t, []string{"unlucky", "lucky", "both"}, order)
+}
+
+// The summary of the standard comparison fits a screen of 120 columns: a row for each cell with its
+// interval and both states, verdicts, and at most three findings.
+func TestSummaryFitsAScreen(t *testing.T) {
+	s, err := set.Load("../../../../" + doctest.Standard)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, doc.WriteText(&out, Tables(s).Folded("-v"), doc.Screen{Width: 120}))
+	lines := strings.Split(out.String(), "\n")
+	require.LessOrEqual(t, len(lines), len(s.Cells)+20, out.String())
+	for _, column := range []string{"load", "transport", "state", "95% interval", "p50",
+		"far op/s", "op/floor", "checks"} {
+		require.Contains(t, lines[0], column)
+	}
+	rows := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return !strings.HasPrefix(line, "kv ")
+	})
+	require.Regexp(t, `^kv +shm `, rows[0])
+	require.Regexp(t, `^kv track=matched +erpc `, rows[8], "below the load that it has in common")
 }
 
 // The tables of the standard comparison fit a terminal of 160 columns.

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"transportbench/core/lab/doc"
@@ -12,11 +11,12 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// mostVerdicts is how many loads a summary has a verdict of.
+// mostVerdicts is how many verdicts a summary has.
 const mostVerdicts = 8
 
 // Verdicts returns one line for each closed loop of a set: which transport has the best throughput,
-// or which ones cannot be told apart. It is empty if no two transports have a load in common.
+// or which ones cannot be told apart. Loads with the same outcome share a line. It is empty if no
+// two transports have a load in common.
 func Verdicts(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	o := compare.Defaults()
@@ -25,38 +25,44 @@ func Verdicts(s *set.Set) *doc.Doc {
 	if err != nil { // there is nothing to compare
 		return out
 	}
-	groups := slices.DeleteFunc(ranking.Groups, func(g compare.Candidates) bool {
-		return g.Cells()[0].OpenLoop() // the schedule sets it
-	})
+	var outcomes []string
+	loads := map[string][]string{} // by outcome
+	for i := range ranking.Groups {
+		g := &ranking.Groups[i]
+		if g.Cells()[0].OpenLoop() {
+			continue // the schedule sets its throughput
+		}
+		outcome := outcomeOf(g)
+		if loads[outcome] == nil {
+			outcomes = append(outcomes, outcome)
+		}
+		loads[outcome] = append(loads[outcome], g.Cell)
+	}
 	more := new(doc.Doc)
-	for i := range groups {
+	for i, outcome := range outcomes {
 		part := out
 		if i >= mostVerdicts {
 			part = more
 		}
-		part.Paragraph(Verdict(&groups[i]))
+		part.Paragraph(andList(loads[outcome]) + ": " + outcome)
 	}
-	out.Fold("verdicts of "+format.Count(len(groups)-mostVerdicts, "more load"), more)
+	out.Fold(format.Count(len(outcomes)-mostVerdicts, "more verdict"), more)
 	return out
 }
 
-// Verdict returns the outcome of one comparison along an axis in one line.
-func Verdict(group *compare.Candidates) string {
+// outcomeOf returns the outcome of one comparison in one line.
+func outcomeOf(group *compare.Candidates) string {
 	first, second := group.List[0], group.List[1]
-	text := group.Cell + ": "
-	if group.Cell == "" {
-		text = ""
-	}
 	lead := ""
 	if second.Lead != nil {
 		lead = fmt.Sprintf(", %s better than %s", Times(*second.Lead, group.Better), second.Value)
 	}
 	switch {
 	case group.Leader != "":
-		return fmt.Sprintf("%s%s has the best %s%s", text, group.Leader, group.Metric, lead)
+		return fmt.Sprintf("%s has the best %s%s", group.Leader, group.Metric, lead)
 	case group.TooLittle:
-		return fmt.Sprintf("%s%s is first in %s%s; too few repeats to be certain", text,
-			first.Value, group.Metric, lead)
+		return fmt.Sprintf("%s is first in %s%s; too few repeats to be certain", first.Value,
+			group.Metric, lead)
 	}
 	equal := []string{first.Value}
 	for _, candidate := range group.List[1:] {
@@ -64,7 +70,7 @@ func Verdict(group *compare.Candidates) string {
 			equal = append(equal, candidate.Value)
 		}
 	}
-	return fmt.Sprintf("%sundecided in %s between %s; more repeats may tell them apart", text,
+	return fmt.Sprintf("undecided in %s between %s; more repeats may tell them apart",
 		group.Metric, andList(equal))
 }
 

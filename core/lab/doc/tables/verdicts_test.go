@@ -20,19 +20,19 @@ func TestVerdicts(t *testing.T) {
 	doctest.Golden(t, "verdicts.txt", out.String())
 
 	lead := 0.2
-	group := compare.Candidates{Cell: "kv", Metric: result.Throughput, Better: result.Higher,
+	group := compare.Candidates{Metric: result.Throughput, Better: result.Higher,
 		List: []compare.Candidate{
 			{Value: "shm", Group: "a"}, {Value: "erpc", Group: "ab", Lead: &lead},
 			{Value: "ofi", Group: "ac"}, {Value: "tcpx", Group: "b"}}}
 	require.Equal(t,
-		"kv: undecided in throughput between shm, erpc and ofi; more repeats may tell them apart",
-		Verdict(&group))
+		"undecided in throughput between shm, erpc and ofi; more repeats may tell them apart",
+		outcomeOf(&group))
 	group.TooLittle = true
 	require.Equal(t,
-		"kv: shm is first in throughput, 1.20x better than erpc; too few repeats to be certain",
-		Verdict(&group))
+		"shm is first in throughput, 1.20x better than erpc; too few repeats to be certain",
+		outcomeOf(&group))
 	group.Leader = "shm"
-	require.Equal(t, "kv: shm has the best throughput, 1.20x better than erpc", Verdict(&group))
+	require.Equal(t, "shm has the best throughput, 1.20x better than erpc", outcomeOf(&group))
 }
 
 // One direction serves rates and times.
