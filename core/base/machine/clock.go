@@ -36,10 +36,10 @@ const (
 
 var epoch = time.Now()
 
-// Calibrated returns the clock of the process. The first call takes about 10 ms. If [NewClock]
-// fails, it is the monotonic clock, and [Clock.Fallback] has the error.
+// Calibrated returns the clock of the process. The first call takes about 10 ms. If the
+// calibration fails, it is the monotonic clock, and [Clock.Fallback] has the error.
 var Calibrated = sync.OnceValue(func() *Clock {
-	c, err := NewClock()
+	c, err := newClock()
 	if err != nil {
 		return monotonicClock(err.Error())
 	}
@@ -54,11 +54,11 @@ func ShareCalibrated() {
 	}
 }
 
-// NewClock calibrates the processor's counter against CLOCK_MONOTONIC, which takes about 10 ms. If
+// newClock calibrates the processor's counter against CLOCK_MONOTONIC, which takes about 10 ms. If
 // the kernel does not trust the counter, it returns the monotonic clock at once. It fails if the
-// kernel trusts the counter but its rate is not steady. Most callers want [Calibrated].
-func NewClock() (*Clock, error) {
-	if fault := Root("/").CounterFault(); fault != "" {
+// kernel trusts the counter but its rate is not steady.
+func newClock() (*Clock, error) {
+	if fault := Root("/").counterFault(runtime.GOARCH); fault != "" {
 		return monotonicClock(fault), nil
 	}
 	perTick, perNano, err := calibrate(readPair, time.Sleep)
@@ -207,11 +207,9 @@ func fixedRatio(a, b uint64) uint64 {
 	return q
 }
 
-// CounterFault returns the reason why the processor's counter cannot be the clock, or an empty
+// counterFault returns the reason why the processor's counter cannot be the clock, or an empty
 // string if it can. The counter must have the same rate in every power state, and the kernel,
 // which also checks that it is the same on all cores, must not have marked it unstable.
-func (r Root) CounterFault() string { return r.counterFault(runtime.GOARCH) }
-
 func (r Root) counterFault(arch string) string {
 	source := r.Text("sys/devices/system/clocksource/clocksource0/current_clocksource")
 	trusted := []string{"arch_sys_counter"}

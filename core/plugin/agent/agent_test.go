@@ -469,7 +469,7 @@ func TestLostAgent(t *testing.T) {
 	}()
 	<-running
 	require.NoError(t, p.conn.Close())
-	var lost *LostError
+	var lost *lostError
 	require.ErrorAs(t, <-failed, &lost)
 	require.EqualError(t, lost, "host h1 is lost: its agent ended")
 	<-r.Exited()

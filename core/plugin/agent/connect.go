@@ -39,18 +39,18 @@ type Remote struct {
 	end    context.CancelFunc
 }
 
-// LostError reports that the connection to an agent broke.
-type LostError struct {
+// lostError reports that the connection to an agent broke.
+type lostError struct {
 	Host string
 	Err  error
 }
 
-func (e *LostError) Error() string { return fmt.Sprintf("host %s is lost: %v", e.Host, e.Err) }
+func (e *lostError) Error() string { return fmt.Sprintf("host %s is lost: %v", e.Host, e.Err) }
 
-func (e *LostError) Unwrap() error { return e.Err }
+func (e *lostError) Unwrap() error { return e.Err }
 
 // Is makes the error one of [hosts.ErrLost].
-func (e *LostError) Is(target error) bool { return target == hosts.ErrLost }
+func (e *lostError) Is(target error) bool { return target == hosts.ErrLost }
 
 // Connect returns the agent at the other end of conn, which errors call name. It may be silent for
 // silence. log gets what its plugins log; it may be called concurrently.
@@ -109,7 +109,7 @@ func (r *Remote) lost(err error) error {
 	case cause == nil:
 		cause = err
 	}
-	return &LostError{r.name, cause}
+	return &lostError{r.name, cause}
 }
 
 func (r *Remote) isClosed() bool {
@@ -123,7 +123,7 @@ func (r *Remote) isClosed() bool {
 
 // on names the host in an error.
 func (r *Remote) on(err error) error {
-	var lost *LostError
+	var lost *lostError
 	if err == nil || errors.As(err, &lost) {
 		return err
 	}

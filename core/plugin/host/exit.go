@@ -54,7 +54,6 @@ var libraryPackages = []struct{ prefix, remedy string }{
 	{"libefa.so", "install ibverbs-providers"},
 	{"libnl-", "install libnl-3-200 and libnl-route-3-200"},
 	{"libnuma.so", "install libnuma1"},
-	{"libfabric.so", "install libfabric1"},
 	{"libcuda.so", "install the NVIDIA driver (libcuda1)"},
 	{"libcudart.so", "install the CUDA runtime (libcudart)"},
 }

@@ -202,9 +202,9 @@ func Omitted(option string) bool { return omitted()[option] }
 // ReferenceTransport is the transport of the reference.
 const ReferenceTransport = "calibration"
 
-// IsReference reports whether the cell is the reference of a sweep: a known transport with fixed
+// isReference reports whether the cell is the reference of a sweep: a known transport with fixed
 // settings, which shows how the machine moves.
-func (c *Cell) IsReference() bool {
+func (c *Cell) isReference() bool {
 	return c.Transport() == ReferenceTransport &&
 		c.Config["profile"] == config.ProfileReference
 }
@@ -214,7 +214,7 @@ func (c *Cell) IsReference() bool {
 func (s *Set) SetReferenceAside() {
 	var cells, reference []Cell
 	for _, c := range s.Cells {
-		if c.IsReference() {
+		if c.isReference() {
 			reference = append(reference, c)
 		} else {
 			cells = append(cells, c)
@@ -475,12 +475,12 @@ func (s *Set) Machine(c *Cell) Environment {
 // Sort sorts the cells by transport and configuration, numbers by value.
 func (s *Set) Sort() {
 	slices.SortStableFunc(s.Cells, func(a, b Cell) int {
-		return CompareConfigs(a.Config, b.Config)
+		return compareConfigs(a.Config, b.Config)
 	})
 }
 
-// CompareConfigs compares configurations by transport, then option by option.
-func CompareConfigs(a, b map[string]string) int {
+// compareConfigs compares configurations by transport, then option by option.
+func compareConfigs(a, b map[string]string) int {
 	if c := cmp.Compare(a["transport"], b["transport"]); c != 0 {
 		return c
 	}

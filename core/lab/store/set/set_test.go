@@ -419,7 +419,7 @@ func TestLabels(t *testing.T) {
 	} {
 		require.Equal(t, want, Match(pattern, s.Cells[1].Config), pattern)
 	}
-	require.Negative(t, CompareConfigs(map[string]string{"transport": "a", "n": "9"},
+	require.Negative(t, compareConfigs(map[string]string{"transport": "a", "n": "9"},
 		map[string]string{"transport": "a", "n": "10"}))
 	require.Equal(t, -1, CompareValues("9", "10"))
 	require.Equal(t, 1, CompareValues("b", "a"))

@@ -27,7 +27,7 @@ type GroupedWarning struct {
 // Warnings returns the errors and warnings of the cells of a set.
 func Warnings(s *Set) []GroupedWarning {
 	var g WarningGroups
-	g.AddSet("", s, LabelsOf(s.Cells))
+	g.addSet("", s, LabelsOf(s.Cells))
 	return g.List()
 }
 
@@ -35,8 +35,8 @@ func Warnings(s *Set) []GroupedWarning {
 func WarningsOfBoth(old, new *Set) []GroupedWarning {
 	var g WarningGroups
 	labels := LabelsOf(old.Cells, new.Cells)
-	g.AddSet("old", old, labels)
-	g.AddSet("new", new, labels)
+	g.addSet("old", old, labels)
+	g.addSet("new", new, labels)
 	return g.List()
 }
 
@@ -130,8 +130,8 @@ type warningGroup struct {
 // span has the lowest and the highest number at one place of the messages, as written.
 type span struct{ low, high string }
 
-// AddSet adds the failed checks of a set's cells.
-func (g *WarningGroups) AddSet(side string, s *Set, labels Labels) {
+// addSet adds the failed checks of a set's cells.
+func (g *WarningGroups) addSet(side string, s *Set, labels Labels) {
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		for _, w := range c.Warnings {
