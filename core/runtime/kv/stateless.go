@@ -22,13 +22,12 @@ func RejectEcho(header *[HeaderSize]byte) (response []byte, outcome Outcome) {
 }
 
 // SameEcho reports whether the short response of an echo has the request's header, length and last
-// byte. It is small, so that it is inlined. A response that is longer than a cache line less a
-// header, or not the same, needs [CheckEcho].
+// byte. It is small, so that it is inlined. A response that is longer than a cache line, or not the
+// same, needs [CheckEcho].
 func SameEcho(response, request []byte) bool {
 	return len(response) == len(request) && len(response) >= HeaderSize &&
-		len(response) <= cacheLine-HeaderSize &&
+		len(response) <= cacheLine && // two lines at most: those of the first and the last byte
 		word(response) == word(request) && word(response[8:]) == word(request[8:]) &&
-		// in the line of the header or the next
 		response[len(response)-1] == request[len(response)-1]
 }
 
@@ -43,7 +42,7 @@ func CheckEcho(response, request []byte, full bool) Failure {
 		if string(response[HeaderSize:]) != string(request[HeaderSize:]) {
 			return FailureChecksum
 		}
-	} else if len(response) > cacheLine-HeaderSize {
+	} else if len(response) > cacheLine {
 		touch(response)
 	} else if !SameEcho(response, request) {
 		return FailureChecksum

@@ -101,6 +101,30 @@ func TestTouchReadsEachLine(t *testing.T) {
 	}
 }
 
+// TestSameEchoReadsEachLine gives SameEcho responses that start anywhere in a line and differ from
+// the request in all bytes of one line.
+func TestSameEchoReadsEachLine(t *testing.T) {
+	memory := make([]byte, 3*cacheLine)
+	for start := range cacheLine {
+		for size := HeaderSize; size <= cacheLine; size++ {
+			response := memory[start : start+size]
+			request := EncodeEcho(make([]byte, size), 7, size-HeaderSize, 1)
+			copy(response, request)
+			require.True(t, SameEcho(response, request))
+			for line := start / cacheLine; line*cacheLine < start+size; line++ {
+				first, end := max(start, line*cacheLine), min(start+size, (line+1)*cacheLine)
+				for i := first; i < end; i++ {
+					memory[i]++
+				}
+				require.False(t, SameEcho(response, request))
+				copy(response, request)
+			}
+		}
+	}
+	long := EncodeEcho(make([]byte, cacheLine+1), 7, cacheLine+1-HeaderSize, 1)
+	require.False(t, SameEcho(long, long))
+}
+
 // TestSampledVerificationReadsTheRest checks that a value which is not verified in full is read:
 // doing so faults if a page in its middle cannot be read.
 func TestSampledVerificationReadsTheRest(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// BenchmarkPath moves calls and replies of 48 bytes through both workers on one thread. No
-// cache line moves between cores, so it measures the code alone.
+// BenchmarkPath moves calls and replies through both workers on one thread: of 48 bytes, which fit
+// into a line, and of 64. No cache line moves between cores, so it measures the code alone.
 func BenchmarkPath(b *testing.B) {
 	eachPath(b, func(b *testing.B, c pathConfig) {
 		p, err := openPath(c)
@@ -49,8 +49,11 @@ func BenchmarkInstructions(b *testing.B) {
 func eachPath(b *testing.B, run func(*testing.B, pathConfig)) {
 	for _, name := range Rings()[1:] {
 		for _, batch := range []int{1, 32} {
-			c := pathConfig{Ring: name, Batch: batch}
-			b.Run(fmt.Sprintf("ring=%s/batch=%d", name, batch), func(b *testing.B) { run(b, c) })
+			for _, size := range []int{48, 64} {
+				c := pathConfig{Ring: name, Batch: batch, Bytes: size}
+				b.Run(fmt.Sprintf("ring=%s/batch=%d/bytes=%d", name, batch, size),
+					func(b *testing.B) { run(b, c) })
+			}
 		}
 	}
 }
@@ -65,7 +68,7 @@ type path struct {
 
 func openPath(c pathConfig) (*path, error) {
 	cfg := testConfig()
-	cfg.Ring, cfg.Slots = c.Ring, slotsFor(c.Ring, c.Batch)
+	cfg.Ring, cfg.Slots, cfg.MaxPayload = c.Ring, slotsFor(c.Ring, c.Batch), c.Bytes
 	a, b, closeBoth, err := connect(cfg)
 	p := &path{
 		caller: a, server: b, close: closeBoth,
@@ -74,7 +77,7 @@ func openPath(c pathConfig) (*path, error) {
 	}
 	for i := range p.calls {
 		p.calls[i] = transport.Op{Kind: transport.OpCall, Token: transport.Token(i),
-			Payload: make([]byte, 48)}
+			Payload: make([]byte, c.Bytes)}
 	}
 	return p, err
 }

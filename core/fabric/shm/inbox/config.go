@@ -139,7 +139,10 @@ func (s *settings) resolveRing(cfg Config) error {
 		arena = max(minArena, pow2.Ceil(4*cfg.MaxPayload),
 			min(maxArena, pow2.Ceil(2*cfg.InFlight*cfg.MaxPayload)))
 	}
-	s.geometry = ring.Geometry{Slots: slots, Arena: arena}
+	// The line of a payload in the arena is known only once the slot has arrived, and so costs a
+	// second wait. The second line of a wide slot comes with the first.
+	wide := cfg.MaxPayload > ring.InlineSize && cfg.MaxPayload <= ring.WideInlineSize
+	s.geometry = ring.Geometry{Slots: slots, Wide: wide, Arena: arena}
 	if err := s.geometry.Check(); err != nil {
 		return &transport.OptionError{Option: "slots or arena", Problem: err.Error()}
 	}
@@ -160,7 +163,7 @@ func (s *settings) inlineSize() int {
 	if s.inplace {
 		return ring.CallInlineSize
 	}
-	return ring.InlineSize
+	return s.geometry.InlineSize()
 }
 
 // bytes returns the memory of one ring or one set of call slots.
@@ -172,9 +175,10 @@ func (s *settings) bytes() int {
 }
 
 // identity returns the options that both sides of a connection must agree on.
-func (s *settings) identity() (kind string, slots, arena int) {
+func (s *settings) identity() (kind string, slots, slotSize, arena int) {
 	if s.inplace {
-		return Inplace, s.calls.Slots, s.calls.Buffer
+		return Inplace, s.calls.Slots, ring.SlotSize, s.calls.Buffer
 	}
-	return s.algorithm.String(), s.geometry.Slots, s.geometry.Arena
+	g := s.geometry
+	return s.algorithm.String(), g.Slots, g.SlotSize(), g.Arena
 }

@@ -21,7 +21,8 @@
 // and B into one of A's. With rings ([ring.Producer], [ring.Consumer]), each region
 // carries the calls and replies of one direction. With call slots ([ring.Caller],
 // [ring.Answerer]), a reply overwrites its call in the region where the call was made. A
-// message of up to 48 bytes is one cache line. See [Config] for the choice.
+// message of up to 48 bytes is one cache line. One of up to 112 is two lines that lie side by side,
+// if no message of the run is longer. See [Config] for the choice.
 //
 // # A call, step by step
 //

@@ -10,35 +10,42 @@ import (
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 
 func TestHostilePeerIsCutOff(t *testing.T) {
 	for _, name := range Rings() {
-		t.Run(name, func(t *testing.T) {
-			a, b := connected(t, withRing(name))
-			_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: []byte("fine")}})
-			require.NoError(t, err)
-			require.NoError(t, a.Flush())
-			// No correct peer writes such a generation, flag, length, offset or kind.
-			memory := b.inbox.memory(0)
-			for i := range memory {
-				memory[i] = 0xff
-			}
-			events := make([]transport.Event, 8)
-			_, err = b.Poll(events)
-			require.ErrorIs(t, err, transport.ErrCorrupt)
-			var op *transport.OpError
-			require.ErrorAs(t, err, &op)
-			require.EqualValues(t, 0, op.Peer)
-			n, err := b.Poll(events)
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			require.Equal(t, transport.EventPeerLost, events[0].Kind)
-			_, err = b.Post([]transport.Op{{Kind: transport.OpReply}})
-			require.ErrorIs(t, err, transport.ErrPeerDown)
+		t.Run(name, func(t *testing.T) { cutOff(t, withRing(name)) })
+		t.Run(name+"/wide", func(t *testing.T) {
+			cutOff(t, func(c *Config) { c.Ring, c.MaxPayload = name, ring.WideInlineSize })
 		})
 	}
+}
+
+// cutOff breaks the ring of a peer after a message, and checks that it is cut off.
+func cutOff(t *testing.T, change func(*Config)) {
+	a, b := connected(t, change)
+	_, err := a.Post([]transport.Op{{Kind: transport.OpCall, Payload: []byte("fine")}})
+	require.NoError(t, err)
+	require.NoError(t, a.Flush())
+	// No correct peer writes such a generation, flag, length, offset or kind.
+	memory := b.inbox.memory(0)
+	for i := range memory {
+		memory[i] = 0xff
+	}
+	events := make([]transport.Event, 8)
+	_, err = b.Poll(events)
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+	var op *transport.OpError
+	require.ErrorAs(t, err, &op)
+	require.EqualValues(t, 0, op.Peer)
+	n, err := b.Poll(events)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, transport.EventPeerLost, events[0].Kind)
+	_, err = b.Post([]transport.Op{{Kind: transport.OpReply}})
+	require.ErrorIs(t, err, transport.ErrPeerDown)
 }
 
 func TestNotificationOfRegionsThatDoNotExist(t *testing.T) {

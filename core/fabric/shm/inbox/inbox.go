@@ -64,9 +64,9 @@ type address struct {
 
 // fingerprint returns a hash of the identity.
 func (s *settings) fingerprint() uint64 {
-	kind, slots, arena := s.identity()
+	kind, slots, slotSize, arena := s.identity()
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %d", kind, slots, arena)
+	fmt.Fprintf(h, "%s %d %d %d", kind, slots, slotSize, arena)
 	return h.Sum64()
 }
 
@@ -116,9 +116,9 @@ func checkInbox(m []byte, a address, s settings) error {
 		return errors.New("the peer's inbox is gone, or was made by another version")
 	}
 	if shm.Word64(m, fingerprintOffset).Load() != s.fingerprint() {
-		kind, slots, arena := s.identity()
-		return fmt.Errorf("the peer was opened with other options than ring %s, %d slots, arena "+
-			"%d: open all ranks with the same options", kind, slots, arena)
+		kind, slots, slotSize, arena := s.identity()
+		return fmt.Errorf("the peer was opened with other options than ring %s, %d slots of %d "+
+			"bytes, arena %d: open all ranks with the same options", kind, slots, slotSize, arena)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ const stepOps = 64
 
 // pathConfig is a case of BenchmarkPath, and the config of stepsRole.
 type pathConfig struct {
-	Ring  string
-	Batch int
+	Ring         string
+	Batch, Bytes int
 }
 
 func stepsChild(p *fabrictest.Parent) error {

@@ -44,7 +44,7 @@ func Open(cfg Config) (*Transport, error) {
 
 // Properties implements [transport.Transport].
 func (t *Transport) Properties() transport.Properties {
-	kind, slots, arena := t.settings.identity()
+	kind, slots, slotSize, arena := t.settings.identity()
 	p := transport.Properties{
 		Provider:     string(t.settings.backing),
 		Medium:       transport.MediumMemory,
@@ -57,6 +57,7 @@ func (t *Transport) Properties() transport.Properties {
 		Notes: map[string]string{
 			"ring":  kind,
 			"slots": fmt.Sprint(slots),
+			"slot":  transport.FormatSize(int64(slotSize)),
 			"arena": transport.FormatSize(int64(arena)),
 		},
 		Integrity: "none",

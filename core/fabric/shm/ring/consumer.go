@@ -75,7 +75,7 @@ func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 		payload = c.inline(slot, length)
 	} else {
 		var err error
-		if payload, err = c.spilled(slot, length, spilled); err != nil {
+		if payload, err = c.long(slot, length, spilled); err != nil {
 			return 0, 0, nil, false
 		}
 	}
@@ -83,9 +83,12 @@ func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 	return kind, *c.plain64(slot + tokenOffset), payload, true
 }
 
-// spilled returns the payload of a message that has it in the arena. It returns ErrCorrupt for one
-// that should have it there and has not.
-func (c *consumer) spilled(slot uintptr, length int, spilled bool) ([]byte, error) {
+// long returns the payload of a message that does not fit into a line: it is in a wide slot, or in
+// the arena. It returns ErrCorrupt for one that should be there and is not.
+func (c *consumer) long(slot uintptr, length int, spilled bool) ([]byte, error) {
+	if !spilled && length <= c.inlineSize {
+		return c.slice(slot+payloadOffset, length), nil
+	}
 	offset := *c.plain64(slot + payloadOffset)
 	if !spilled || length > c.maxPayload || offset > c.arenaSize ||
 		uint64(length) > c.arenaSize-offset {
@@ -220,7 +223,7 @@ func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event
 		var payload []byte
 		if !spilled && length <= InlineSize {
 			payload = c.inline(slot, length)
-		} else if payload, err = c.spilled(slot, length, spilled); err != nil {
+		} else if payload, err = c.long(slot, length, spilled); err != nil {
 			break
 		}
 		if kind-KindA > KindB-KindA {
@@ -296,7 +299,7 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 		slot := c.slot(c.popped)
 		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and Post
 		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
-		if uint32(word) != 1 || spilled || length > InlineSize || kind-KindA > KindB-KindA ||
+		if uint32(word) != 1 || spilled || length > c.inlineSize || kind-KindA > KindB-KindA ||
 			c.popped-c.released >= c.slots {
 			if ok, err := c.ready(); !ok {
 				return n, err
@@ -311,7 +314,7 @@ func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Ev
 		e.Kind = transport.EventKind(kind)
 		e.Peer = peer
 		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
-		e.Payload = c.inline(slot, length)
+		e.Payload = c.slice(slot+payloadOffset, length)
 		e.Size = length
 		c.popped++
 	}

@@ -3,9 +3,10 @@
 // or the Go heap under the race detector, which does not see mapped memory.
 //
 // A message takes one slot of 64 bytes, a cache line: a flag, a word with length and
-// kind, a token, and up to [InlineSize] bytes of payload. A longer payload goes to the
-// ring's arena, and the slot holds its offset. Slots never move, and the first word of a
-// slot is only ever the flag, so a payload cannot be mistaken for a header.
+// kind, a token, and up to [InlineSize] bytes of payload. A wide slot is two lines and has up to
+// [WideInlineSize]. A longer payload goes to the ring's arena, and the slot holds its offset. Slots
+// never move, and the first word of a slot is only ever the flag, so a payload cannot be mistaken
+// for a header.
 //
 // Three algorithms use this layout and differ in how one side learns of the other's
 // progress; see [Algorithm]. [Producer.Push] writes a message, [Producer.Publish] makes

@@ -57,10 +57,12 @@ const (
 	headOffset  = 1 * lineSize // Lamport, Onesided: messages released; written by the consumer
 	slotsOffset = 2 * lineSize
 
-	// SlotSize is one cache line.
+	// SlotSize is one cache line, and that of a wide slot two.
 	SlotSize = 64
-	// InlineSize is the longest payload that fits into a slot.
-	InlineSize = SlotSize - payloadOffset
+	// InlineSize is the longest payload that fits into a slot, and WideInlineSize that of a wide
+	// one.
+	InlineSize     = SlotSize - payloadOffset
+	WideInlineSize = 2*SlotSize - payloadOffset
 
 	// Within a slot.
 	flagOffset    = 0 // u32: the generation (Onesided), or full or empty (FastForward)
@@ -104,8 +106,9 @@ var (
 
 // Geometry is the size of a ring. Both sides must use the same one.
 type Geometry struct {
-	Slots int // messages; a power of two, at least 4
-	Arena int // bytes for payloads longer than InlineSize: 0, or a power of two of at least 256
+	Slots int  // messages; a power of two, at least 4
+	Wide  bool // slots of two cache lines: for rings of which most payloads fit into those only
+	Arena int  // bytes for payloads that do not fit: 0, or a power of two of at least 256
 }
 
 // Check returns an error if no ring can have this geometry.
@@ -121,17 +124,30 @@ func (g Geometry) Check() error {
 }
 
 // Bytes returns how much memory a ring takes.
-func (g Geometry) Bytes() int { return slotsOffset + g.Slots*SlotSize + g.Arena }
+func (g Geometry) Bytes() int { return slotsOffset + g.Slots*g.SlotSize() + g.Arena }
+
+// SlotSize returns the bytes of a slot.
+func (g Geometry) SlotSize() int {
+	if g.Wide {
+		return 2 * SlotSize
+	}
+	return SlotSize
+}
+
+// InlineSize returns the longest payload that fits into a slot, in bytes.
+func (g Geometry) InlineSize() int { return g.SlotSize() - payloadOffset }
 
 // MaxPayload returns the longest payload in bytes. A quarter of the arena is always free once the
 // consumer is idle: at most a quarter is released but not yet reported, and at most a quarter is
 // left unused at the end when an allocation wraps.
-func (g Geometry) MaxPayload() int { return max(InlineSize, g.Arena/4) }
+func (g Geometry) MaxPayload() int { return max(g.InlineSize(), g.Arena/4) }
 
 // side is what the producer and the consumer of a ring have in common.
 type side struct {
 	memory
 	lapShift   uint8
+	slotSize   uintptr
+	inlineSize int
 	mask       uint64
 	slots      uint64
 	released   uint64 // messages that the consumer has released, as far as this side knows
@@ -149,15 +165,16 @@ func newSide(b []byte, g Geometry) (side, error) {
 	}
 	return side{
 		memory: m, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
-		lapShift:   uint8(bits.TrailingZeros(uint(g.Slots))),
+		lapShift: uint8(bits.TrailingZeros(uint(g.Slots))),
+		slotSize: uintptr(g.SlotSize()), inlineSize: g.InlineSize(),
 		maxPayload: g.MaxPayload(),
-		arenaBase:  uintptr(slotsOffset + g.Slots*SlotSize),
+		arenaBase:  uintptr(slotsOffset + g.Slots*g.SlotSize()),
 	}, nil
 }
 
 // slot returns the offset of the slot for a position.
 func (s *side) slot(position uint64) uintptr {
-	return slotsOffset + uintptr(position&s.mask)*SlotSize
+	return slotsOffset + uintptr(position&s.mask)*s.slotSize
 }
 
 // generation returns the flag of a position's slot once the message is there (Onesided).

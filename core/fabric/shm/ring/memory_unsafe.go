@@ -58,6 +58,18 @@ func (m memory) inline(slot uintptr, n int) []byte {
 	return (*[InlineSize]byte)(unsafe.Add(m.base, slot+payloadOffset))[:n:n]
 }
 
+// copyWide copies a payload of more than InlineSize bytes into a wide slot, with moves that may
+// overlap. The end comes first, because the consumer looks at the first line.
+func (m memory) copyWide(offset uintptr, payload []byte) {
+	const move = 16
+	to, from, last := unsafe.Add(m.base, offset), unsafe.Pointer(unsafe.SliceData(payload)),
+		len(payload)-move
+	*(*[move]byte)(unsafe.Add(to, last)) = *(*[move]byte)(unsafe.Add(from, last))
+	for at := (last - 1) &^ (move - 1); at >= 0; at -= move {
+		*(*[move]byte)(unsafe.Add(to, at)) = *(*[move]byte)(unsafe.Add(from, at))
+	}
+}
+
 // copyInline copies at most InlineSize bytes. For the usual lengths it is a few moves, which may
 // overlap, instead of a call of memmove, which takes longer to find out the length.
 func (m memory) copyInline(offset uintptr, payload []byte) {

@@ -66,6 +66,12 @@ func (p *producer) putInline(slot uintptr, token uint64, payload []byte) {
 	p.copyInline(slot+payloadOffset, payload)
 }
 
+// putWide writes a message with a longer payload that fits into a wide slot, but for flag and meta.
+func (p *producer) putWide(slot uintptr, token uint64, payload []byte) {
+	p.copyWide(slot+payloadOffset, payload)
+	*p.plain64(slot + tokenOffset) = token
+}
+
 // putSpilled writes a message with a longer payload, but for flag and meta. It returns false if the
 // arena has no room.
 func (p *producer) putSpilled(slot uintptr, token uint64, payload []byte) bool {
@@ -124,10 +130,10 @@ func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
 	slot := p.slot(p.pushed)
 	if len(payload) <= InlineSize {
 		p.putInline(slot, token, payload)
-	} else if err := p.spill(p.published, slot, token, payload); err != nil {
+	} else if err := p.putLong(p.published, slot, token, payload); err != nil {
 		return err
 	}
-	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), len(payload) > InlineSize)
+	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), len(payload) > p.inlineSize)
 	p.pushed++
 	return nil
 }
@@ -194,10 +200,11 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 			p.copyInline(slot+payloadOffset, op.Payload)
 		} else {
 			p.pushed = position
-			if err = p.spill(position, slot, uint64(op.Token), op.Payload); err != nil {
+			if err = p.putLong(position, slot, uint64(op.Token), op.Payload); err != nil {
 				break
 			}
-			meta, full = meta|spilledBit, p.released+p.slots
+			meta = packMeta(Kind(op.Kind), len(op.Payload), len(op.Payload) > p.inlineSize)
+			full = p.released + p.slots
 		}
 		// Pairs with the loads in ready and Drain.
 		p.store64(slot+flagOffset, uint64(p.generation(position))|uint64(meta)<<metaShift)
@@ -217,8 +224,13 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 // Publish implements [Producer].
 func (p *OnesidedProducer) Publish() {}
 
-// spill is Push for a payload that does not fit into a slot, in a ring with a head.
-func (p *producer) spill(published uint64, slot uintptr, token uint64, payload []byte) error {
+// putLong writes a message with a payload of more than InlineSize bytes, but for flag and meta, in
+// a ring with a head.
+func (p *producer) putLong(published uint64, slot uintptr, token uint64, payload []byte) error {
+	if len(payload) <= p.inlineSize {
+		p.putWide(slot, token, payload)
+		return nil
+	}
 	if len(payload) > p.maxPayload {
 		return ErrTooLong
 	}
@@ -295,17 +307,22 @@ func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) erro
 	}
 	if len(payload) <= InlineSize {
 		p.putInline(slot, token, payload)
-	} else if err := p.spill(slot, token, payload); err != nil {
+	} else if err := p.putLong(slot, token, payload); err != nil {
 		return err
 	}
 	p.pushed++
 	// Pairs with the loads in ready and Drain, which looks at meta before the message is there.
-	meta := packMeta(kind, len(payload), len(payload) > InlineSize)
+	meta := packMeta(kind, len(payload), len(payload) > p.inlineSize)
 	p.store64(slot+flagOffset, 1|uint64(meta)<<metaShift)
 	return nil
 }
 
-func (p *FastForwardProducer) spill(slot uintptr, token uint64, payload []byte) error {
+// putLong writes a message with a payload of more than InlineSize bytes, but for flag and meta.
+func (p *FastForwardProducer) putLong(slot uintptr, token uint64, payload []byte) error {
+	if len(payload) <= p.inlineSize {
+		p.putWide(slot, token, payload)
+		return nil
+	}
 	if len(payload) > p.maxPayload {
 		return ErrTooLong
 	}

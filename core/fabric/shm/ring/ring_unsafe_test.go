@@ -3,6 +3,7 @@ package ring
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -30,9 +31,12 @@ func newRing(t testing.TB, a Algorithm, g Geometry) (Producer, Consumer) {
 	return p, c
 }
 
-func eachAlgorithm(t *testing.T, f func(t *testing.T, a Algorithm)) {
+func eachRing(t *testing.T, f func(t *testing.T, a Algorithm, wide bool)) {
 	for a := range algorithmNames {
-		t.Run(Algorithm(a).String(), func(t *testing.T) { f(t, Algorithm(a)) })
+		for _, wide := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v/wide=%t", Algorithm(a), wide),
+				func(t *testing.T) { f(t, Algorithm(a), wide) })
+		}
 	}
 }
 
@@ -45,8 +49,8 @@ func pattern(token uint64, n int) []byte {
 }
 
 func TestEveryLength(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
-		g := Geometry{Slots: 8, Arena: 1024}
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		g := Geometry{Slots: 8, Wide: wide, Arena: 1024}
 		p, c := newRing(t, a, g)
 		for lap := range 3 {
 			for n := range g.MaxPayload() + 1 {
@@ -68,8 +72,8 @@ func TestEveryLength(t *testing.T) {
 }
 
 func TestFullRingRecovers(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
-		p, c := newRing(t, a, Geometry{Slots: 8})
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		p, c := newRing(t, a, Geometry{Slots: 8, Wide: wide})
 		for lap := range 5 {
 			n := 0
 			for ; p.Push(KindA, uint64(n), nil) == nil; n++ {
@@ -94,8 +98,8 @@ func TestFullRingRecovers(t *testing.T) {
 }
 
 func TestVisibility(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
-		p, c := newRing(t, a, Geometry{Slots: 8})
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		p, c := newRing(t, a, Geometry{Slots: 8, Wide: wide})
 		for range 3 {
 			require.NoError(t, p.Push(KindA, 1, nil))
 		}
@@ -107,9 +111,9 @@ func TestVisibility(t *testing.T) {
 
 // TestModel compares a ring with a queue under random batches of random sizes.
 func TestModel(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
 		rapid.Check(t, func(rt *rapid.T) {
-			g := Geometry{Slots: 1 << rapid.IntRange(2, 5).Draw(rt, "slots"),
+			g := Geometry{Slots: 1 << rapid.IntRange(2, 5).Draw(rt, "slots"), Wide: wide,
 				Arena: 1 << rapid.IntRange(8, 12).Draw(rt, "arena")}
 			p, c := newRing(t, a, g)
 			var queue []Message
@@ -164,9 +168,9 @@ func TestModel(t *testing.T) {
 // TestConcurrent runs both sides at once. Under -race the detector checks the orderings
 // that the comments at the atomics state.
 func TestConcurrent(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
-		const messages = 100_000
-		g := Geometry{Slots: 16, Arena: 1024}
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		const messages = 50_000
+		g := Geometry{Slots: 16, Wide: wide, Arena: 1024}
 		p, c := newRing(t, a, g)
 		done := make(chan error, 1)
 		go func() {
@@ -232,16 +236,16 @@ func post(p Producer, ops []transport.Op) (n int, err error) {
 // TestConcurrentBatches is TestConcurrent by the way of the workers: Post of several ops, which
 // takes a part of them if the ring is full, and Drain into more events than come or fewer.
 func TestConcurrentBatches(t *testing.T) {
-	const messages, most = 20_000, 24
-	g := Geometry{Slots: 16, Arena: 1024}
-	size := func(token uint64) int { // most fit into a slot
-		if token%5 > 0 {
-			return int(token*7) % (InlineSize + 1)
-		}
-		return int(token*7) % (g.MaxPayload() + 1)
-	}
+	const messages, most = 10_000, 24
 	kind := func(token uint64) Kind { return KindA + Kind(token%2) }
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		g := Geometry{Slots: 16, Wide: wide, Arena: 1024}
+		size := func(token uint64) int { // most fit into a slot
+			if token%5 > 0 {
+				return int(token*7) % (g.InlineSize() + 1)
+			}
+			return int(token*7) % (g.MaxPayload() + 1)
+		}
 		p, c := newRing(t, a, g)
 		done := make(chan error, 1)
 		go func() {
@@ -289,8 +293,8 @@ func TestConcurrentBatches(t *testing.T) {
 }
 
 func TestZeroAllocations(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, a Algorithm) {
-		p, c := newRing(t, a, Geometry{Slots: 8, Arena: 4096})
+	eachRing(t, func(t *testing.T, a Algorithm, wide bool) {
+		p, c := newRing(t, a, Geometry{Slots: 8, Wide: wide, Arena: 4096})
 		small, large := make([]byte, 32), make([]byte, 1000)
 		var m Message
 		failed := false
@@ -329,8 +333,10 @@ func FuzzHostileMemory(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 0, 1, 0xff, 0xff})
 	f.Add(uint8(1), bytes.Repeat([]byte{1, 0}, 40))
 	f.Add(uint8(2), []byte{})
+	f.Add(uint8(4), bytes.Repeat([]byte{1, 0}, 40))
+	f.Add(uint8(5), []byte{0, 1, 1, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, which uint8, scribble []byte) {
-		g := Geometry{Slots: 8, Arena: 1024}
+		g := Geometry{Slots: 8, Wide: which/3%2 == 1, Arena: 1024}
 		b := alignedMemory(g.Bytes())
 		p, err := NewProducer(b, Algorithm(which%3), g)
 		require.NoError(t, err)
