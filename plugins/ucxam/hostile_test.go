@@ -1,6 +1,7 @@
 package ucxam
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
@@ -9,11 +10,13 @@ import (
 	"transportbench/core/fabric/amlib"
 	"transportbench/core/fabric/amlib/amlibtest"
 	"transportbench/core/fabric/fabrictest"
+	"transportbench/core/transport"
+	"transportbench/plugins/ucxam/internal/ucp/ucptest"
 )
 
-// hostile connects a worker to a worker of package ucp alone. change may change the address of the
-// latter that the former gets.
-func hostile(t *testing.T, change func(*address)) amlibtest.Pair {
+// hostile connects a worker to its, a worker of package ucp alone. change may change the address of
+// the latter that the former gets.
+func hostile(t *testing.T, change func(*address)) (p amlibtest.Pair, its *worker) {
 	needUCX(t)
 	same := map[string]string{optionTLS: "posix", optionVariables: "UCX_POSIX_FIFO_SIZE=256"}
 	tr, w, err := open(fabrictest.Rank{Options: same})
@@ -32,14 +35,16 @@ func hostile(t *testing.T, change func(*address)) amlibtest.Pair {
 	require.NoError(t, err)
 	_, err = its.ucp.Connect(0, b.nonce, b.ucp)
 	require.NoError(t, err)
-	return amlibtest.Pair{Worker: w, Own: &w.ucp.Queue, Window: window, Peer: &its.ucp.Queue}
+	return amlibtest.Pair{Worker: w, Own: &w.ucp.Queue, Window: window, Peer: &its.ucp.Queue}, its
 }
 
+// honest is hostile without a change.
+func honest(t *testing.T) (amlibtest.Pair, *worker) { return hostile(t, func(*address) {}) }
+
 func TestHostilePeerIsCutOff(t *testing.T) {
-	honest := func(t *testing.T) amlibtest.Pair { return hostile(t, func(*address) {}) }
-	amlibtest.Hostile(t, honest)
+	amlibtest.Hostile(t, func(t *testing.T) amlibtest.Pair { p, _ := honest(t); return p })
 	t.Run("too large", func(t *testing.T) {
-		p := honest(t)
+		p, _ := honest(t)
 		require.True(t, p.Peer.Enqueue(0, amlib.Call, 1, make([]byte, 5000)))
 		p.RequireCutOff(t, 0)
 	})
@@ -49,8 +54,71 @@ func TestHostilePeerIsCutOff(t *testing.T) {
 // the peer's, and the peer stays connected.
 func TestGuessedNonce(t *testing.T) {
 	for _, bit := range []int{3, 7, 8, 31, 32, 63} {
-		hostile(t, func(a *address) { a.nonce ^= 1 << bit }).RequireDeaf(t)
+		p, _ := hostile(t, func(a *address) { a.nonce ^= 1 << bit })
+		p.RequireDeaf(t)
 	}
+}
+
+// packed is a message of a pack from a worker: header, the size that it claims, and a payload.
+func packed(from *worker, kind amlib.Kind, size uint64, payload string) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, 7)
+	b = binary.LittleEndian.AppendUint64(b, from.nonce^uint64(kind))
+	b = binary.LittleEndian.AppendUint64(b, size)
+	return append(b, payload...)
+}
+
+// TestMalformedPackIsCutOff sends packs that begin with a good message.
+func TestMalformedPackIsCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind    amlib.Kind
+		size    uint64
+		payload string
+		cut     int // bytes that the end of the pack lacks
+	}{
+		"a size beyond the end":    {amlib.Call, 9, "8 bytes.", 0},
+		"a size of all bits":       {amlib.Call, ^uint64(0), "8 bytes.", 0},
+		"a size that wraps":        {amlib.Call, ^uint64(0) - 7, "8 bytes.", 0},
+		"padding beyond the end":   {amlib.Call, 5, "short", 0},
+		"cut in a header":          {amlib.Call, 0, "", 8},
+		"a rest that is no header": {amlib.Call, 8, "8 bytes.rest", 0},
+		"a reply to no call":       {amlib.Reply, 8, "8 bytes.", 0},
+		"an unknown kind":          {amlib.Lost, 8, "8 bytes.", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, its := honest(t)
+			bad := packed(its, c.kind, c.size, c.payload)
+			ucptest.SendPack(its.ucp, 0,
+				append(packed(its, amlib.Call, 8, "good one"), bad[:len(bad)-c.cut]...))
+			good := 1
+			if name == "a rest that is no header" {
+				good = 2
+			}
+			p.RequireCutOff(t, good)
+		})
+	}
+}
+
+// TestPackOfNobody sends packs that name no sender, and then a good one of a call and an empty one.
+func TestPackOfNobody(t *testing.T) {
+	p, its := honest(t)
+	for _, size := range []int{0, 1, 23} {
+		ucptest.SendPack(its.ucp, 0, make([]byte, size))
+	}
+	ucptest.SendPack(its.ucp, 0,
+		append(packed(its, amlib.Call, 5, "hello\x00\x00\x00"), packed(its, amlib.Call, 0, "")...))
+	var got []string
+	events := make([]transport.Event, 4)
+	for polls := 0; len(got) < 2; polls++ {
+		require.Less(t, polls, 1_000_000, "got only %q", got)
+		p.Peer.Progress()
+		n, err := p.Worker.Poll(events)
+		require.NoError(t, err)
+		for _, e := range events[:n] {
+			require.Equal(t, transport.EventRequest, e.Kind)
+			got = append(got, string(e.Payload))
+		}
+	}
+	require.Equal(t, []string{"hello", ""}, got)
 }
 
 func TestAddressesThatLie(t *testing.T) {
