@@ -54,8 +54,9 @@ func (b *builder) columns() {
 		c.Open = append(c.Open, cell.OpenLoop())
 		c.Status = append(c.Status, string(cell.Status))
 		c.Reason = append(c.Reason, cell.Reason)
-		c.Worst = append(c.Worst, string(worst(cell.Warnings)))
-		c.Warnings = append(c.Warnings, warnings(cell.Warnings))
+		failed := b.shown[i].Warnings
+		c.Worst, c.Warnings = append(c.Worst, string(worst(failed))),
+			append(c.Warnings, warnings(failed))
 		c.Limit, c.Floors = append(c.Limit, b.limit(i)), append(c.Floors, b.floors(i))
 		counted := ""
 		if rate := b.summary(i, result.Throughput); rate != nil {
@@ -293,7 +294,7 @@ func (b *builder) metrics() {
 		m := metricColumn{result.Define(name), make([]*result.Metric, len(b.cells))}
 		m.Name = name
 		for i, c := range b.shown {
-			if s, known := c.Metric(name); known {
+			if s, known := c.Metric(name); known && !c.Void(name) {
 				s.Unit, s.Better = m.Unit, m.Better
 				m.Values[i] = &s
 			}

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +10,7 @@ import (
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // The figures of the page, its heat maps and diff --along transport are of the same windows, for
@@ -33,7 +36,7 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 			}
 		}
 	}
-	compared, inState := 0, 0
+	compared, inState, choice := 0, 0, compare.ShownOf(s)
 	for _, group := range ranking.Groups {
 		for i, c := range group.Cells() {
 			cell, known := numbers[c.Key()]
@@ -43,7 +46,7 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 			compared++
 			want := group.List[i]
 			for _, m := range p.doc.Metrics {
-				if m.Name == group.Metric {
+				if m.Name == group.Metric && !choice.Cell(&s.Cells[cell]).Void(m.Name) {
 					require.Equal(t, want.Metric.Median, m.Values[cell].Median, "%s %s",
 						p.doc.Cells.Label[cell], group.Metric)
 					require.Equal(t, want.Metric.N, m.Values[cell].N)
@@ -71,4 +74,23 @@ func TestDiffOnThePageIsThatOfTheCommand(t *testing.T) {
 	require.NotEmpty(t, want.Warnings)
 	got := build(t, old, new).doc.Diffs[0].Report
 	require.Equal(t, want.Warnings, got.Warnings)
+}
+
+// Void ratios are void on the page, too, and in no chart.
+func TestVoidRatios(t *testing.T) {
+	s := fakeSet(t, loads()[:2], 6, 1)
+	find := func(p *Page) int {
+		return slices.IndexFunc(p.doc.Metrics, func(m metricColumn) bool {
+			return slices.Contains(result.RatiosToFloor, m.Name) && m.Values[0] != nil
+		})
+	}
+	require.GreaterOrEqual(t, find(build(t, s)), 0)
+	s.Cells[0].Warnings = append(s.Cells[0].Warnings,
+		result.Finding{Name: set.FloorBeaten, Severity: result.Warning, Message: "beaten"})
+	p := build(t, s)
+	require.Negative(t, find(p))
+	require.Empty(t, p.doc.Cells.Limit[0])
+	table, err := json.Marshal(p.doc.Tables.All)
+	require.NoError(t, err)
+	require.Contains(t, string(table), "void")
 }

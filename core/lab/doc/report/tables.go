@@ -8,6 +8,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
+	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -80,7 +81,7 @@ func (b *builder) allCells() *cellpage.Table {
 		rate := b.summary(cell, result.Throughput)
 		row := []any{b.link(cell), doc.MedianOf(rate), interval(rate)}
 		for _, c := range columns {
-			row = append(row, doc.MedianOf(b.summary(cell, c[0])))
+			row = append(row, tables.Figure(b.shown[cell], c[0]))
 		}
 		if states {
 			row = append(row, cmp.Or(b.doc.Cells.Windows[cell], "-"), b.doc.Cells.StateTexts[cell])
@@ -105,7 +106,7 @@ func (b *builder) heatTable() *cellpage.Table {
 	for cell := range b.cells {
 		row := []any{b.link(cell), "", ""}
 		for _, c := range columns {
-			row = append(row, doc.MedianOf(b.summary(cell, c[0])))
+			row = append(row, tables.Figure(b.shown[cell], c[0]))
 		}
 		t.Row(row...)
 	}

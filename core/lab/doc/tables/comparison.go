@@ -253,13 +253,16 @@ func metricColumn[T any](metric string, show func(result.Metric) T) func(*set.Ce
 
 // ratioColumn shows a ratio to a floor, or that it is void.
 func ratioColumn(metric string) func(*set.Cell) doc.Cell {
-	return func(c *set.Cell) doc.Cell {
-		cell := sampled(c, metric, doc.Median)
-		if cell.Type != doc.Missing && c.RatioVoid() {
-			return doc.Cell{Text: "void", Severity: result.Warning}
-		}
-		return cell
+	return func(c *set.Cell) doc.Cell { return Figure(c, metric) }
+}
+
+// Figure shows the median of a metric of a cell, or that it is void.
+func Figure(c *set.Cell, metric string) doc.Cell {
+	cell := sampled(c, metric, doc.Median)
+	if cell.Type != doc.Missing && c.Void(metric) {
+		return doc.Cell{Text: "void", Severity: result.Warning}
 	}
+	return cell
 }
 
 func percentColumn(metric string) func(*set.Cell) doc.Cell {
@@ -377,9 +380,9 @@ func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	var g set.WarningGroups
-	labels := set.LabelsOf(s.Cells)
+	labels, shown := set.LabelsOf(s.Cells), compare.ShownOf(s)
 	for i := range s.Cells {
-		for _, d := range s.Cells[i].Warnings {
+		for _, d := range shown.Cell(&s.Cells[i]).Warnings {
 			if d.Scope != result.ScopeMachine {
 				g.Add("", labels.Of(s.Cells[i].Config), d)
 			}

@@ -235,3 +235,33 @@ func TestIntervalWithinLaunch(t *testing.T) {
 		}
 	}
 }
+
+// A ratio is void if the windows that a row shows beat the floor, whatever those of other states
+// do.
+func TestVoidByState(t *testing.T) {
+	s := setOf(t, drawn{"above", 6, 4, 2e6, 1e6, 1.8}, drawn{"below", 6, 4, 2e6, 1e6, 0.9})
+	beaten := result.Finding{Name: set.FloorBeaten, Severity: result.Warning,
+		Message: "over all windows"}
+	for i := range s.Cells {
+		s.Cells[i].Warnings = append(s.Cells[i].Warnings, beaten)
+	}
+	shown := compare.ShownOf(s)
+	rows := shownCells([]*set.Cell{&s.Cells[0], &s.Cells[1]}, shown)
+	require.Equal(t, "6 near", shown.Windows(&s.Cells[0]))
+	require.Equal(t, "1.80", Figure(rows[0], result.FloorRatio).Text, "0.9 in the far windows")
+	require.Equal(t, "ok", CellChecks(rows[0]).Text)
+	require.Equal(t, "void", Figure(rows[1], result.FloorRatio).Text)
+	require.Equal(t, "1 warning", CellChecks(rows[1]).Text)
+	require.NotEqual(t, "void", Figure(rows[1], result.BareRatio).Text)
+	ratios := shown.Ratios(&s.Cells[0])
+	require.Len(t, ratios, 1)
+	require.Equal(t, "near", ratios[0].State)
+	require.Empty(t, shown.Ratios(&s.Cells[1]))
+	var out bytes.Buffer
+	write(&out, Warnings(s))
+	require.Contains(t, out.String(), "floor_beaten: below: in 6 of 6 windows the transport was")
+	require.NotContains(t, out.String(), "above")
+	out.Reset()
+	write(&out, Figures("", rows[1], []string{result.FloorRatio}))
+	require.Regexp(t, `floor_ratio +void +- +6 `, out.String())
+}

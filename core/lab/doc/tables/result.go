@@ -97,7 +97,10 @@ func Figures(title string, c *set.Cell, names []string) *doc.Doc {
 	out := new(doc.Doc)
 	t := figures(">95% interval", ">repeats")
 	for _, name := range names {
-		if m, known := c.Metric(name); known {
+		switch m, known := c.Metric(name); {
+		case known && c.Void(name):
+			t.Row(name, Figure(c, name), "-", m.N, result.Define(name).Help)
+		case known:
 			t.figure(result.Define(name), m, m.N)
 		}
 	}

@@ -22,9 +22,6 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.S
 			continue
 		}
 		times, ratios := states.Medians(c, result.LatencyP50), states.Ratios(c)
-		if c.RatioVoid() {
-			ratios = nil
-		}
 		row := []any{loads.name(c), c.Transport()}
 		for _, name := range states.Names() {
 			row = append(row, inState(rates, name), inState(times, name), inState(ratios, name))

@@ -9,6 +9,7 @@ import (
 
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // Evidence is the input of the checks: a result, and what the run that made it knows besides.
@@ -142,7 +143,7 @@ var checks = []struct {
 	{name: "replay", severity: result.Error, find: checkReplay, applies: isReplayed},
 	{name: "window", severity: result.Warning, find: checkWindow, cause: "preempted"},
 	{name: "mean", severity: result.Warning, find: checkMean},
-	{name: "floor_beaten", severity: result.Warning, find: checkFloorBeaten},
+	{name: set.FloorBeaten, severity: result.Warning, find: checkFloorBeaten},
 	{name: "ceiling", severity: result.Error, find: checkCeiling},
 	{name: "probes", severity: result.Warning, find: checkProbes},
 	{name: "witness", severity: result.Info, find: checkWitness, applies: isWitnessed},

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 
+	"transportbench/core/base/config"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/transport"
 )
 
@@ -20,39 +22,101 @@ const beaten = 0.95
 // medium: the probe then did not measure the floor of that window, and the ratio means nothing.
 // With one call in flight, only the floor of a round trip is judged.
 func checkFloorBeaten(e Evidence) result.Finding {
-	f := result.Finding{Limit: 0.1}
-	if c := &e.Result.Config; c.Proxied() && c.RemoteShare != 1 {
-		return notJudged(f, "requests to a client's own rank do not cross the medium")
+	if why := incomparable(&e.Result.Config); why != "" {
+		return notJudged(result.Finding{Limit: mostBeaten}, "%s", why)
 	}
-	// Probes wait differently for a lost packet than a transport does.
-	if n := e.Result.Config.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
-		return notJudged(f,
-			"the network loses, delays or reorders packets at random, those of the probes too")
-	}
-	windows, below, steady, lowest := 0.0, 0.0, 0.0, 1.0
+	var windows []floorWindow
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
-		low, probed := ratioToFloor(r)
-		if !probed {
-			continue
+		windows = addFloor(windows, r.SteadyBounces(), func(metric string) (float64, bool) {
+			ratio, has := r.Samples[metric]
+			return ratio, has
+		})
+	}
+	if len(windows) == 0 {
+		return notJudged(result.Finding{Limit: mostBeaten}, "%s", e.missingFloor())
+	}
+	return floorBeaten(windows)
+}
+
+// JudgeFloor applies the check of floors again, to the windows that a cell has: some of those that
+// were measured.
+func JudgeFloor(c *set.Cell) {
+	if c.Run == nil || incomparable(c.Run) != "" {
+		return
+	}
+	var windows []floorWindow
+	for i, w := range c.Windows {
+		steady := w.BounceBefore > 0 && w.BounceAfter > 0 &&
+			!result.OtherState(w.BounceBefore, w.BounceAfter)
+		windows = addFloor(windows, steady, func(metric string) (float64, bool) {
+			return c.Sample(metric, i)
+		})
+	}
+	c.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings),
+		func(w result.Finding) bool { return w.Name == set.FloorBeaten })
+	if len(windows) == 0 {
+		return
+	}
+	if f := floorBeaten(windows); !f.OK {
+		f.Name, f.Severity = set.FloorBeaten, result.Warning
+		c.Warnings = append(c.Warnings, f)
+	}
+}
+
+// incomparable returns why a transport may be faster than the floor of its medium, or "".
+func incomparable(c *config.Config) string {
+	if c.Proxied() && c.RemoteShare != 1 {
+		return "requests to a client's own rank do not cross the medium"
+	}
+	// Probes wait differently for a lost packet than a transport does.
+	if n := c.Network.Impairments(); n.Loss > 0 || n.Reorder > 0 || n.Jitter > 0 {
+		return "the network loses, delays or reorders packets at random, those of the probes too"
+	}
+	return ""
+}
+
+// floorWindow is a window with a floor.
+type floorWindow struct {
+	ratio  float64 // the least to a floor
+	steady bool    // the bounces around the window agree
+}
+
+// addFloor adds a window if it has a floor: one, or one for each kind of pair.
+func addFloor(windows []floorWindow, steady bool,
+	of func(metric string) (ratio float64, has bool)) []floorWindow {
+	w, probed := floorWindow{math.Inf(1), steady}, false
+	for _, name := range result.RatiosToFloor {
+		if ratio, has := of(name); has {
+			w.ratio, probed = min(w.ratio, ratio), true
 		}
-		windows++
-		lowest = min(lowest, low)
-		if low < beaten {
+	}
+	if !probed {
+		return windows
+	}
+	return append(windows, w)
+}
+
+// mostBeaten is the share of the windows in which a transport may be faster than its floor.
+const mostBeaten = 0.1
+
+// floorBeaten judges windows with a floor, of which there must be one.
+func floorBeaten(windows []floorWindow) result.Finding {
+	below, steady, lowest := 0, 0, 1.0
+	for _, w := range windows {
+		lowest = min(lowest, w.ratio)
+		if w.ratio < beaten {
 			below++
-			if r.SteadyBounces() {
+			if w.steady {
 				steady++
 			}
 		}
 	}
-	if windows == 0 {
-		return notJudged(f, "%s", e.missingFloor())
-	}
-	f.Value = below / windows
+	f := result.Finding{Limit: mostBeaten, Value: float64(below) / float64(len(windows))}
 	f.OK = f.Value <= f.Limit
 	f.Message = fmt.Sprintf(
-		"in %.0f of %.0f windows the transport was faster than the floor of its medium",
-		below, windows)
+		"in %d of %d windows the transport was faster than the floor of its medium",
+		below, len(windows))
 	if !f.OK {
 		cause := "the probes were disturbed, or saw another state of the machine than the windows"
 		if steady == below {
@@ -63,21 +127,6 @@ func checkFloorBeaten(e Evidence) result.Finding {
 			say(&f.Effect, "ratios to the floor may be that much low")
 	}
 	return f
-}
-
-// ratioToFloor returns the least ratio of a window to a floor. A window has one, or one for each
-// kind of pair.
-func ratioToFloor(r *result.Repeat) (least float64, probed bool) {
-	least = math.Inf(1)
-	for _, name := range []string{
-		result.FloorRatio, result.OpTimeRatio, result.FloorRatio + result.WithinMachine,
-		result.FloorRatio + result.BetweenMachines,
-	} {
-		if ratio, has := r.Samples[name]; has {
-			least, probed = min(least, ratio), true
-		}
-	}
-	return least, probed
 }
 
 // missingFloor returns the reason why no window has a ratio to a floor.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -69,12 +70,14 @@ func (s States) Medians(c *set.Cell, metric string) []StateMedian {
 }
 
 // Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians
-// does. A state may be missing: not every window has a floor.
+// does. A state may be missing: not every window has a floor, and a ratio may be void.
 func (s States) Ratios(c *set.Cell) []StateMedian {
+	metric := result.OpTimeRatio
 	if len(c.Samples[result.FloorRatio]) > 0 {
-		return s.Medians(c, result.FloorRatio)
+		metric = result.FloorRatio
 	}
-	return s.Medians(c, result.OpTimeRatio)
+	return slices.DeleteFunc(s.Medians(c, metric),
+		func(m StateMedian) bool { return s.Within(c, m.State).Void(metric) })
 }
 
 // StatePool has the percentiles of a cell's response times over the windows in one state.
@@ -150,9 +153,10 @@ func (s States) Divide(windows []set.Window) []InState {
 	return list
 }
 
-// Within returns a cell with only its windows in a state, and their samples. It returns the cell
-// itself if it has no window in the state, or no other. The name "" stands for all windows of open
-// loops and of a machine with several states, and otherwise for those that are not disturbed.
+// Within returns a cell with only its windows in a state, and their samples, by which its floor is
+// judged. It returns the cell itself if it has no window in the state, or no other. The name ""
+// stands for all windows of open loops and of a machine with several states, and otherwise for
+// those that are not disturbed.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
 	if name == "" && (s.Count() > 1 || c.OpenLoop()) {
 		return c
@@ -171,6 +175,7 @@ func (s States) Within(c *set.Cell, name string) *set.Cell {
 			}
 		}
 	}
+	check.JudgeFloor(&some)
 	return &some
 }
 

@@ -275,6 +275,10 @@ func Define(name string) Definition {
 	return Definition{Name: name, Better: None}
 }
 
+// RatiosToFloor are the ratios to a floor of the medium.
+var RatiosToFloor = []string{FloorRatio, OpTimeRatio, FloorRatio + WithinMachine,
+	FloorRatio + BetweenMachines}
+
 // RatioApplies reports whether a metric, if it is a ratio to a floor, means something for a pair of
 // a client and a daemon with so many calls in flight. One call at a time compares with a round
 // trip. Several overlap: their latency has the wait for other calls in it, so the time per

@@ -69,9 +69,10 @@ func OfDisturbance(w result.Finding) bool {
 // FloorBeaten is the check that voids the ratios to a floor.
 const FloorBeaten = "floor_beaten"
 
-// RatioVoid reports whether the ratios of the cell to its floors mean nothing.
-func (c *Cell) RatioVoid() bool {
-	return slices.ContainsFunc(c.Warnings,
+// Void reports whether a metric of the cell means nothing: it is a ratio to a floor that the cell
+// beat.
+func (c *Cell) Void(metric string) bool {
+	return slices.Contains(result.RatiosToFloor, metric) && slices.ContainsFunc(c.Warnings,
 		func(w result.Finding) bool { return w.Name == FloorBeaten })
 }
 
