@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/set"
 )
@@ -12,14 +13,20 @@ import (
 // repeats. The standard sweep needs about 0.09 on a machine that is near in 61% of its windows.
 const topUpShare = 0.15
 
+// TopUps returns the most time that the sweep takes beyond what is expected, for windows beyond its
+// repeats. Sweeps without rounds, or of too few repeats, take none.
+func (p *Plan) TopUps(b runner.Beside) time.Duration {
+	if p.Order != Interleaved || p.Repeats < fewestForInterval {
+		return 0
+	}
+	return time.Duration(topUpShare * float64(p.Expected(b)))
+}
+
 // topUp measures cells again that have too few windows for an interval among those that are shown:
 // in one state of the machine, and undisturbed. That decides alone, never a value, so it biases no
 // metric.
 func (s *sweep) topUp(ctx context.Context) error {
-	if s.Plan.Order != Interleaved || s.Plan.Repeats < fewestForInterval {
-		return nil
-	}
-	end := time.Now().Add(time.Duration(topUpShare * float64(s.Plan.Expected(s.beside))))
+	end := time.Now().Add(s.Plan.TopUps(s.beside))
 	for {
 		short := s.short()
 		for _, i := range short {

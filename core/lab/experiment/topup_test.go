@@ -115,7 +115,8 @@ func TestTopUpEnds(t *testing.T) {
 			Watcher: new(watcher)})
 		require.NoError(t, err)
 		require.Equal(t, 30, runs["shm"])
-		limit := time.Duration(topUpShare * float64(p.Expected(runner.Beside{})))
+		limit := p.TopUps(runner.Beside{})
+		require.InDelta(t, topUpShare, limit.Seconds()/p.Expected(runner.Beside{}).Seconds(), 1e-6)
 		require.Greater(t, runs["erpc"], 30)
 		require.LessOrEqual(t, time.Since(began), 60*time.Second+limit)
 

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/experiment"
+	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/study/calibrate"
 	"transportbench/core/plugin"
@@ -51,6 +53,18 @@ func TestPluginOptionsFit(t *testing.T) {
 
 // write writes a document for a plain stream.
 func write(w io.Writer, d *doc.Doc) { _ = doc.WriteText(w, d, doc.Screen{}) }
+
+// The expected time of a sweep is a range if top-ups may follow its rounds.
+func TestPlanSummary(t *testing.T) {
+	p := &experiment.Plan{Repeats: 10, Order: experiment.Interleaved,
+		Cells: []experiment.Cell{{Config: config.Default()}}}
+	expected := p.Expected(runner.Beside{})
+	require.Equal(t, "1 cell, 10 repeats each (interleaved), about "+format.Left(expected)+" to "+
+		format.Left(expected*115/100), PlanSummary(p, runner.Beside{}))
+	p.Order = experiment.Sequential
+	require.Equal(t, "1 cell, 10 repeats each (sequential), about "+format.Left(expected),
+		PlanSummary(p, runner.Beside{}))
+}
 
 func TestCalibrationLeft(t *testing.T) {
 	p := &calibrate.Plan{Experiments: []calibrate.PlannedExperiment{

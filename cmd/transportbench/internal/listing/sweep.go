@@ -31,8 +31,13 @@ func Plan(p *experiment.Plan, b runner.Beside) *doc.Doc {
 	return out
 }
 
-// PlanSummary returns the size and the expected time of a sweep in one line.
+// PlanSummary returns the size and the expected time of a sweep in one line, without and with
+// top-ups.
 func PlanSummary(p *experiment.Plan, b runner.Beside) string {
+	takes := format.Left(p.Expected(b))
+	if more := p.TopUps(b); more > 0 {
+		takes += " to " + format.Left(p.Expected(b)+more)
+	}
 	return fmt.Sprintf("%s, %s each (%s), about %s", format.Count(len(p.Cells), "cell"),
-		format.Count(p.Repeats, "repeat"), p.Order, format.Left(p.Expected(b)))
+		format.Count(p.Repeats, "repeat"), p.Order, takes)
 }
