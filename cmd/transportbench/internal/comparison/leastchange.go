@@ -41,6 +41,15 @@ func (l LeastChange) Of(o compare.Options, repeats int) (share float64, from str
 	return calibration.LeastChange(l.found, repeats, compare.Defaults().Floor)
 }
 
+// Between returns the least change that counts between two sets that were measured at different
+// times, and where it is from. It is no less than least.
+func (l LeastChange) Between(least float64, from string) (share float64, source string) {
+	if l.chosen {
+		return least, from
+	}
+	return calibration.LeastBetween(l.found, least, from)
+}
+
 // Drift is the least change that counts between sets of different times without a control, and
 // where it is from; 0 if the user has chosen the least change.
 func (l LeastChange) Drift() (share float64, from string) {

@@ -112,6 +112,7 @@ func diffSets(ctx context.Context, a *app.App, c *comparison.Flags, o compare.Op
 	var from string
 	o.Floor, from = least.Of(o,
 		calibration.Repeats(compare.OptionNames(o.Ignore, old, new), old, new))
+	o.Floor, from = least.Between(o.Floor, from)
 	o.Drift, o.DriftFrom = least.Drift()
 	report, err := compare.Diff(old, new, o)
 	if err != nil {

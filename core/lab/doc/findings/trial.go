@@ -2,14 +2,32 @@ package findings
 
 import (
 	"fmt"
+	"math"
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare/trial"
 	"transportbench/core/lab/store/format"
 )
 
-// Trial returns how often comparisons of equal sets err, and how often they find a change.
+// Trial returns how often comparisons of equal sets err, and how often they find a change: over all
+// sets, and over the quiet ones.
 func Trial(t *trial.Trial) *doc.Doc {
+	out := trialOf(t)
+	if t.Quiet != nil {
+		out.Gap()
+		out.Line("quiet sets:")
+		out.Append(trialOf(t.Quiet))
+	}
+	out.Gap()
+	out.Remark("machine moved: the median over all changes, and the largest; transports within: "+
+		"the spread of the others' own changes; withheld: no verdict, because the machine "+
+		"moved too "+
+		"far; unadjusted: tests with p below %s before Holm's adjustment", format.Share(t.Alpha))
+	out.Remark("intervals at 95% by the jackknife over sets, because pairs share sets")
+	return out
+}
+
+func trialOf(t *trial.Trial) *doc.Doc {
 	out := new(doc.Doc)
 	rows := doc.NewTable("metric", ">machine moved", ">at most", ">transports within", ">withheld",
 		">false tests", ">unadjusted", ">found "+format.Share(t.Injected))
@@ -20,15 +38,13 @@ func Trial(t *trial.Trial) *doc.Doc {
 	}
 	out.Add(rows)
 	out.Gap()
-	out.Remark("machine moved: the median over all changes, and the largest; transports within: "+
-		"the spread of the others' own changes; withheld: no verdict, because the machine "+
-		"moved too "+
-		"far; unadjusted: tests with p below %s before Holm's adjustment", format.Share(t.Alpha))
-	out.Remark("intervals at 95% by the jackknife over sets, because pairs share sets")
 	out.Line(
-		"%s of equal sets, alpha %s: %s of the comparisons have a false verdict; one transport "+
-			"slower by %s is found in %s", format.Count(t.Pairs, "pair"), format.Share(t.Alpha),
-		rate(t.False), format.Share(t.Injected), rate(t.Found))
+		"%s of %d equal sets, %s apart (median), alpha %s: %s of the comparisons have a false "+
+			"verdict; one transport slower by %s is found in %s; at most %s of the pairs differ "+
+			"by more than %s", format.Count(t.Pairs, "pair"), t.Sets,
+		format.Count(int(math.Round(t.ApartS/60)), "minute"), format.Share(t.Alpha),
+		rate(t.False), format.Share(t.Injected), rate(t.Found), format.Share(t.Alpha),
+		format.Share(t.Limit))
 	return out
 }
 

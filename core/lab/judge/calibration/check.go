@@ -42,6 +42,11 @@ func (d *Document) checkConclusions() error {
 		!within(0, 1, drift.Limit) || !within(0, math.MaxInt32, drift.ApartS)) {
 		return fmt.Errorf("drift: %+v is out of range", *drift)
 	}
+	if d.Pairs != nil {
+		if err := d.Pairs.check(); err != nil {
+			return fmt.Errorf("pairs: %w", err)
+		}
+	}
 	return nil
 }
 

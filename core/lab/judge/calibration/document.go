@@ -46,6 +46,8 @@ type Document struct {
 	Power         []Power         `json:"power"`
 	// Drift is absent if there are too few comparisons to tell.
 	Drift *Drift `json:"drift,omitempty"`
+	// Pairs is absent unless calibrate pairs has added it. It does not follow from Experiments.
+	Pairs *Pairs `json:"pairs,omitempty"`
 
 	Experiments []Experiment `json:"experiments"`
 }

@@ -139,7 +139,6 @@ func TestHostileCalibrationIsRefused(t *testing.T) {
 
 // withConclusions returns a calibration with conclusions of each kind.
 func withConclusions() *Document {
-	estimate := func(value, low, high float64) Estimate { return Estimate{value, &low, &high} }
 	trials := func() []Trials {
 		return []Trials{
 			{Known: 0.01, Count: 10, Found: 4, Wrong: 1, Share: estimate(0.4, 0.12, 0.74)},

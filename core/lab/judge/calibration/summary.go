@@ -17,8 +17,8 @@ import (
 // smallest delay that it sees. It leaves out what was not measured.
 func (d *Document) Summary() []string {
 	var lines []string
-	for _, line := range []string{d.delaySummary(), d.falseSummary(), d.powerSummary(),
-		d.resolutionSummary()} {
+	for _, line := range []string{d.delaySummary(), d.falseSummary(), d.pairsSummary(),
+		d.powerSummary(), d.resolutionSummary()} {
 		if line != "" {
 			lines = append(lines, line)
 		}

@@ -243,6 +243,18 @@ func (r *Report) Moved() int {
 	return count(r.Changes, (*Change).MovedTooFar)
 }
 
+// Claim returns the smallest least change, as a share, with which no change would have a verdict: 0
+// if none has one with any.
+func (r *Report) Claim() (least float64) {
+	for i := range r.Changes {
+		if c := &r.Changes[i]; c.PHolm != nil {
+			_, low, high := c.evidence.interval(r.Alpha / float64(r.Tests))
+			least = max(least, low-1, 1-high)
+		}
+	}
+	return min(least, 1)
+}
+
 // controlNotes says how far the machine moved in each metric, and which changes have no control.
 func (r *Report) controlNotes(o Options) (notes []string) {
 	movements, spreads := map[string][]float64{}, map[string][]float64{}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aclements/go-moremath/stats"
 
@@ -26,6 +27,15 @@ type Trial struct {
 	Sets  int     `json:"sets"`
 	Pairs int     `json:"pairs"`
 	Alpha float64 `json:"alpha"` // of each comparison, over all of its tests together
+	// ApartS is the time in seconds between the sets of a pair, the median, and LastAt the start of
+	// the last set.
+	ApartS float64   `json:"apart_s"`
+	LastAt time.Time `json:"last_at"`
+	// Repeats is the fewest of a cell.
+	Repeats int `json:"repeats"`
+	// Limit is the smallest least change, as a share, with which at most alpha of the comparisons
+	// have a verdict.
+	Limit float64 `json:"limit"`
 	// Injected is the share by which the operations of a transport take longer.
 	Injected float64 `json:"injected"`
 	// False is the share of the comparisons with any verdict, and Found that of the comparisons
@@ -33,6 +43,8 @@ type Trial struct {
 	False   Rate     `json:"false"`
 	Found   Rate     `json:"found"`
 	Metrics []Metric `json:"metrics"`
+	// Quiet is the outcome over the pairs of quiet sets, if the caller knows which those are.
+	Quiet *Trial `json:"quiet,omitempty"`
 }
 
 // Metric is the outcome in one metric.
@@ -82,13 +94,21 @@ type tally struct {
 type pair struct {
 	old, new int
 	tallies  map[string]*tally
+	limit    float64 // the smallest least change without a verdict
+	apart    time.Duration
+	last     time.Time
+	repeats  int
 }
 
 // Of compares all pairs of sets, which must be equal except for their time. injected is the share
-// by which each transport is slowed down in turn.
-func Of(sets []*set.Set, o compare.Options, injected float64) (*Trial, error) {
+// by which each transport is slowed down in turn. quiet, unless it is nil, tells of each set
+// whether it was measured on a quiet machine.
+func Of(sets []*set.Set, quiet []bool, o compare.Options, injected float64) (*Trial, error) {
 	if len(sets) < Fewest {
 		return nil, fmt.Errorf("%d sets are too few for a trial, which needs %d", len(sets), Fewest)
+	}
+	if n := count(quiet); n > 0 && n < Fewest {
+		return nil, fmt.Errorf("%d quiet sets are too few for a trial, which needs %d", n, Fewest)
 	}
 	var pairs []*pair
 	for older := range sets {
@@ -106,13 +126,45 @@ func Of(sets []*set.Set, o compare.Options, injected float64) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := conclude(pairs, o, injected)
+	if count(quiet) > 0 {
+		t.Quiet = conclude(slices.DeleteFunc(pairs, func(p *pair) bool {
+			return !quiet[p.old] || !quiet[p.new]
+		}), o, injected)
+	}
+	return t, nil
+}
+
+func count(list []bool) (n int) {
+	for _, is := range list {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// conclude returns the outcome over pairs, which are all of some sets.
+func conclude(pairs []*pair, o compare.Options, injected float64) *Trial {
 	rate := func(metric string, of func(*tally) share) Rate {
-		return jackknife(len(sets), pairs, func(p *pair) share { return of(p.tallies[metric]) })
+		return jackknife(pairs, func(p *pair) share { return of(p.tallies[metric]) })
 	}
 	wrong := func(t *tally) share { return t.wrong }
 	found := func(t *tally) share { return t.found }
-	t := &Trial{Kind: "trial", Sets: len(sets), Pairs: len(pairs), Alpha: o.Alpha,
-		Injected: injected, False: rate("", wrong), Found: rate("", found)}
+	t := &Trial{Kind: "trial", Sets: len(setsIn(pairs)), Pairs: len(pairs), Alpha: o.Alpha,
+		Injected: injected, False: rate("", wrong), Found: rate("", found),
+		Repeats: pairs[0].repeats}
+	var limits, apart []float64
+	for _, p := range pairs {
+		limits, apart = append(limits, p.limit), append(apart, p.apart.Seconds())
+		t.Repeats = min(t.Repeats, p.repeats)
+		if p.last.After(t.LastAt) {
+			t.LastAt = p.last
+		}
+	}
+	slices.Sort(limits)
+	allowed := int(o.Alpha * float64(len(limits))) // pairs that may have a verdict
+	t.Limit, t.ApartS = limits[len(limits)-1-allowed], record.Median(apart)
 	for _, name := range o.Metrics {
 		m := Metric{Metric: name, False: rate(name, wrong), Found: rate(name, found),
 			Unadjusted: rate(name, func(t *tally) share { return t.unadjusted }),
@@ -132,7 +184,24 @@ func Of(sets []*set.Set, o compare.Options, injected float64) (*Trial, error) {
 			t.Metrics = append(t.Metrics, m)
 		}
 	}
-	return t, nil
+	return t
+}
+
+// Kept returns the outcome as a calibration keeps it: what is found is that of the quiet sets if
+// they are known.
+func (t *Trial) Kept() *calibration.Pairs {
+	of := func(r Rate) calibration.Estimate {
+		return calibration.Estimate{Value: r.Share, Low: &r.Low, High: &r.High}
+	}
+	p := &calibration.Pairs{LastAt: t.LastAt, Sets: t.Sets, Repeats: t.Repeats, ApartS: t.ApartS,
+		Limit: t.Limit, False: of(t.False), Injected: t.Injected, Found: of(t.Found)}
+	if q := t.Quiet; q != nil {
+		p.Quiet, p.Found = q.Sets, of(q.Found)
+	}
+	for _, m := range t.Metrics {
+		p.Moved = max(p.Moved, m.Machine[1])
+	}
+	return p
 }
 
 // compare compares the sets as they are, and with each transport slowed down.
@@ -142,6 +211,12 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", old.Source, new.Source, err)
 	}
+	p.limit, p.apart = report.Claim(), report.NewSide.From.Sub(report.OldSide.From).Abs()
+	p.last = report.NewSide.To
+	if report.OldSide.To.After(p.last) {
+		p.last = report.OldSide.To
+	}
+	p.repeats = min(report.OldSide.LeastRepeats, report.NewSide.LeastRepeats)
 	transports := map[string]bool{}
 	for i := range report.Changes {
 		c, t := &report.Changes[i], p.tallies[report.Changes[i].Metric]
@@ -202,11 +277,22 @@ func slower(s *set.Set, transport string, by float64) *set.Set {
 	return &changed
 }
 
-// jackknife returns the share over all pairs of n sets, with the interval by leaving out each set
-// in turn. With few hits the jackknife knows little of the scatter, so the interval is no narrower
-// than the exact one of the pairs that share no set, whose variance is the most that all pairs can
-// have (Hoeffding, A class of statistics with asymptotically normal distribution, 1948).
-func jackknife(n int, pairs []*pair, of func(*pair) share) Rate {
+// setsIn returns the sets of pairs, in order.
+func setsIn(pairs []*pair) []int {
+	sets := map[int]bool{}
+	for _, p := range pairs {
+		sets[p.old], sets[p.new] = true, true
+	}
+	return slices.Sorted(maps.Keys(sets))
+}
+
+// jackknife returns the share over all pairs of some sets, with the interval by leaving out each
+// set in turn. With few hits the jackknife knows little of the scatter, so the interval is no
+// narrower than the exact one of the pairs that share no set, whose variance is the most that all
+// pairs can have (Hoeffding, A class of statistics with asymptotically normal distribution, 1948).
+func jackknife(pairs []*pair, of func(*pair) share) Rate {
+	sets := setsIn(pairs)
+	n := len(sets)
 	without := func(one int) (share float64, trials int) {
 		hits, count := 0.0, 0.0
 		for _, p := range pairs {
@@ -221,8 +307,8 @@ func jackknife(n int, pairs []*pair, of func(*pair) share) Rate {
 	var r Rate
 	r.Share, r.Count = without(none)
 	sum, squares := 0.0, 0.0
-	for i := range n {
-		s, _ := without(i)
+	for _, one := range sets {
+		s, _ := without(one)
 		sum, squares = sum+s, squares+s*s
 	}
 	variance := float64(n-1) / float64(n) * max(0, squares-sum*sum/float64(n))

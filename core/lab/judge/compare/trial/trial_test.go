@@ -40,6 +40,7 @@ func setsOf(n int, moves, own float64) (sets []*set.Set) {
 					set.Window{Launch: round, StartedAt: time.Date(2026, 1, 2,
 						s, round, i, 0, time.UTC)})
 			}
+			c.StartedAt = c.Windows[0].StartedAt
 			one.Cells = append(one.Cells, c)
 		}
 		sets = append(sets, one)
@@ -48,7 +49,7 @@ func setsOf(n int, moves, own float64) (sets []*set.Set) {
 }
 
 func TestTrial(t *testing.T) {
-	trial, err := Of(setsOf(8, 0.05, 0), compare.Defaults(), 0.1)
+	trial, err := Of(setsOf(8, 0.05, 0), nil, compare.Defaults(), 0.1)
 	require.NoError(t, err)
 	require.Equal(t, 28, trial.Pairs)
 	require.LessOrEqual(t, trial.False.Share, 0.05)
@@ -63,13 +64,43 @@ func TestTrial(t *testing.T) {
 		require.Greater(t, m.Found.Share, 0.9)
 	}
 
-	wild, err := Of(setsOf(6, 1, 0), compare.Defaults(), 0.1)
+	require.Less(t, trial.Limit, 0.02, "no more than the least change of 2% is claimed")
+	require.Equal(t, []float64{3 * 3600, 10}, []float64{trial.ApartS, float64(trial.Repeats)})
+	require.Nil(t, trial.Quiet)
+
+	wild, err := Of(setsOf(6, 1, 0), nil, compare.Defaults(), 0.1)
 	require.NoError(t, err)
 	require.Greater(t, wild.Metrics[0].Withheld.Share, 0.5)
-	odd, err := Of(setsOf(6, 0.05, 0.3), compare.Defaults(), 0.1)
+	odd, err := Of(setsOf(6, 0.05, 0.3), nil, compare.Defaults(), 0.1)
 	require.NoError(t, err)
 	require.Greater(t, odd.False.Share, 0.5, "a transport that goes its own way is a difference")
-	_, err = Of(setsOf(2, 0, 0), compare.Defaults(), 0.1)
+	require.Greater(t, odd.Limit, 0.1)
+	o := compare.Defaults()
+	o.Floor = odd.Limit
+	within, err := Of(setsOf(6, 0.05, 0.3), nil, o, 0.1)
+	require.NoError(t, err)
+	require.LessOrEqual(t, within.False.Share, o.Alpha, "with the limit, diff claims no more")
+	o.Floor = 0.9 * odd.Limit
+	within, err = Of(setsOf(6, 0.05, 0.3), nil, o, 0.1)
+	require.NoError(t, err)
+	require.Greater(t, within.False.Share, o.Alpha, "and the limit is the smallest")
+
+	// The quiet sets are three of which the odd one is none.
+	sets := setsOf(4, 0.02, 0)
+	for i, v := range sets[3].Cells[0].Samples[result.LatencyP50] {
+		sets[3].Cells[0].Samples[result.LatencyP50][i] = 1.5 * v
+	}
+	both, err := Of(sets, []bool{true, true, true, false}, compare.Defaults(), 0.1)
+	require.NoError(t, err)
+	require.InDelta(t, 0.5, both.False.Share, 1e-9, "the pairs of the odd set")
+	require.Equal(t, []int{6, 3, 3}, []int{both.Pairs, both.Quiet.Sets, both.Quiet.Pairs})
+	require.Zero(t, both.Quiet.False.Share)
+	kept := both.Kept()
+	require.Equal(t, both.Quiet.Found.Share, kept.Found.Value)
+	require.Equal(t, both.False.Share, kept.False.Value)
+	_, err = Of(sets, []bool{true, false, true, false}, compare.Defaults(), 0.1)
+	require.ErrorContains(t, err, "2 quiet sets are too few")
+	_, err = Of(setsOf(2, 0, 0), nil, compare.Defaults(), 0.1)
 	require.ErrorContains(t, err, "2 sets are too few")
 }
 
@@ -81,7 +112,7 @@ func TestJackknife(t *testing.T) {
 			pairs = append(pairs, &pair{old: old, new: new})
 		}
 	}
-	r := jackknife(6, pairs, func(p *pair) share {
+	r := jackknife(pairs, func(p *pair) share {
 		s := share{trials: 1}
 		if p.old == 0 {
 			s.hits = 1
@@ -92,10 +123,10 @@ func TestJackknife(t *testing.T) {
 	require.Equal(t, 15, r.Count)
 	require.Zero(t, r.Low, "a binomial interval would begin at 0.12")
 	require.Greater(t, r.High, 0.9)
-	none := jackknife(6, pairs, func(*pair) share { return share{0, 1} })
+	none := jackknife(pairs, func(*pair) share { return share{0, 1} })
 	require.InDelta(t, 1-math.Pow(0.025, 1.0/3), none.High, 1e-9,
 		"of three pairs that share no set")
-	same := jackknife(6, pairs, func(*pair) share { return share{1, 2} })
+	same := jackknife(pairs, func(*pair) share { return share{1, 2} })
 	low, high := calibration.BinomialInterval(1.5, 3)
 	require.Equal(t, Rate{0.5, low, high, 15 * 2}, same, "as if of three pairs")
 }
@@ -131,7 +162,7 @@ func TestJackknifeCovers(t *testing.T) {
 						pairs = append(pairs, &pair{old: old, new: new})
 					}
 				}
-				rate := jackknife(n, pairs, func(p *pair) share {
+				rate := jackknife(pairs, func(p *pair) share {
 					s := share{trials: 1}
 					if c.hit(values[p.old], values[p.new]) {
 						s.hits = 1

@@ -1,0 +1,94 @@
+package calibration
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"transportbench/core/lab/store/format"
+)
+
+// Pairs is what comparisons of equal sets showed, each with each other (package trial). The sets
+// are of the shape that users measure, and not in the calibration.
+type Pairs struct {
+	LastAt  time.Time `json:"last_at"` // the start of the last set, in UTC
+	Sets    int       `json:"sets"`
+	Repeats int       `json:"repeats"` // the fewest of a cell
+	// ApartS is the time in seconds between the sets of a pair, and Moved how far the machine moved
+	// between them, as a share, in the metric in which it moved most: medians.
+	ApartS float64 `json:"apart_s"`
+	Moved  float64 `json:"moved"`
+	// Limit is the smallest least change, as a share, with which at most alpha of the pairs have a
+	// verdict.
+	Limit float64 `json:"limit"`
+	// False is the share of the pairs with a verdict, with the default least change.
+	False Estimate `json:"false"`
+	// Found is the share of the comparisons with a transport slower by Injected in which that is
+	// worse, over the pairs of Quiet sets, or of all sets if Quiet is 0.
+	Injected float64  `json:"injected"`
+	Quiet    int      `json:"quiet,omitempty"`
+	Found    Estimate `json:"found"`
+}
+
+func (p *Pairs) check() error {
+	if p.Sets < 2 || p.Repeats < 1 || p.Quiet < 0 || p.Quiet > p.Sets ||
+		!within(0, 1, p.Limit, p.Injected) || !within(0, math.MaxInt32, p.ApartS, p.Moved) {
+		return fmt.Errorf("%+v is out of range", *p)
+	}
+	return errors.Join(p.False.check(0, 1), p.Found.check(0, 1))
+}
+
+// KeepPairs adds the outcome of comparisons of equal sets of a machine, which must be that of the
+// calibration.
+func (d *Document) KeepPairs(p *Pairs, identity map[string]string) error {
+	other, err := d.otherMachine(identity)
+	if err == nil && len(other) > 0 {
+		err = fmt.Errorf("the sets are of another machine than the calibration: %s",
+			strings.Join(other, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	d.Pairs = p
+	return nil
+}
+
+// LeastBetween returns the least change that counts between sets that were measured at different
+// times, and where it is from: least, or how far equal sets of one of the machines differ beyond
+// their control, if that is more.
+func LeastBetween(found []Found, least float64, from string) (share float64, source string) {
+	for i := range found {
+		d := found[i].Document
+		if d == nil || d.Pairs == nil || d.Pairs.Limit <= least {
+			continue
+		}
+		least, from = d.Pairs.Limit, fmt.Sprintf("at most %s of the pairs of %d equal sets differ "+
+			"by more (calibration of %s, %s)", format.Share(d.Alpha), d.Pairs.Sets,
+			d.StartedAt.UTC().Format(time.DateOnly), found[i].origin())
+	}
+	return least, from
+}
+
+func (d *Document) pairsSummary() string {
+	p := d.Pairs
+	if p == nil {
+		return ""
+	}
+	of := "pairs"
+	if p.Quiet > 0 {
+		of = fmt.Sprintf("pairs of %d quiet sets", p.Quiet)
+	}
+	text := fmt.Sprintf("diff of each two of %d equal sets, %s apart, between which the machine "+
+		"moved by %s (medians): %s of the pairs have a false verdict (%s); one transport slower "+
+		"by %s is found in %s of the %s (%s)", p.Sets,
+		format.Count(int(math.Round(p.ApartS/60)), "minute"), format.Share(p.Moved),
+		format.Share(p.False.Value), p.False.Interval(), format.Share(p.Injected),
+		format.Share(p.Found.Value), of, p.Found.Interval())
+	if p.False.Value > d.Alpha {
+		text += fmt.Sprintf("; with a least change of %s, which diff uses, at most %s have one",
+			format.Share(p.Limit), format.Share(d.Alpha))
+	}
+	return text
+}
