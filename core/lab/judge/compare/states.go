@@ -154,9 +154,9 @@ func (s States) Divide(windows []set.Window) []InState {
 }
 
 // Within returns a cell with only its windows in a state, and their samples, by which its floor is
-// judged. It returns the cell itself if it has no window in the state, or no other. The name ""
-// stands for all windows of open loops and of a machine with several states, and otherwise for
-// those that are not disturbed.
+// judged. It returns the cell itself if it has no window in the state. The name "" stands for all
+// windows of open loops and of a machine with several states, and otherwise for those that are not
+// disturbed, and the cell itself if all are.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
 	if name == "" && (s.Count() > 1 || c.OpenLoop()) {
 		return c
@@ -164,7 +164,7 @@ func (s States) Within(c *set.Cell, name string) *set.Cell {
 	other := func(w set.Window) bool { return s.Of(w) != name }
 	some := *c
 	some.Windows = slices.DeleteFunc(slices.Clone(c.Windows), other)
-	if n := len(some.Windows); n == 0 || n == len(c.Windows) {
+	if n := len(some.Windows); n == 0 || name == "" && n == len(c.Windows) {
 		return c
 	}
 	some.Samples, some.Pooled = map[string][]float64{}, nil
