@@ -245,6 +245,7 @@ func (e *endpoint) Properties() transport.Properties {
 		Notes:     notes,
 		Integrity: "none",
 		Uncounted: "UCX",
+		Reference: s.reference(),
 	}
 	if p.Medium == transport.MediumTCP {
 		p.Integrity = "TCP's checksum"

@@ -31,16 +31,10 @@ func perftest(test string, depth transport.Depth, of transport.Quantity, unit fl
 	}
 }
 
-// reference returns the values for ucx_perftest: the transport that carries the messages, with what
-// sets up its connections, and the devices that the user chose.
-func (s *settings) reference(carries string) map[string]string {
-	switch carries { // these names stand for the transport and UD for its wire-up
-	case "rc_mlx5":
-		carries = "rc_x"
-	case "rc_verbs":
-		carries = "rc_v"
-	}
-	values := map[string]string{"tls": carries + ",self"}
+// reference returns the values for ucx_perftest: the transports and the devices that the user
+// allows. UCX chooses among them for both.
+func (s *settings) reference() map[string]string {
+	values := map[string]string{"tls": s.tlsInForce()}
 	if devices := s.variables["NET_DEVICES"]; devices != "" {
 		values["net-devices"] = devices
 	}

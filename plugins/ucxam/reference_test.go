@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/transport"
 )
 
@@ -28,9 +29,18 @@ func TestReferences(t *testing.T) {
 		_, found = references[i].Find([]byte("usage: ucx_perftest\n"))
 		require.False(t, found)
 	}
-	for carries, tls := range map[string]string{"rc_mlx5": "rc_x,self", "tcp": "tcp,self"} {
-		s := settings{variables: map[string]string{"NET_DEVICES": "mlx5_0:1"}}
-		require.Equal(t, map[string]string{"tls": tls, "net-devices": "mlx5_0:1"},
-			s.reference(carries))
+	for tls, inForce := range map[string]string{"": "all", "tcp": "tcp"} {
+		s := settings{tls: tls, variables: map[string]string{"NET_DEVICES": "mlx5_0:1"}}
+		require.Equal(t, map[string]string{"tls": inForce, "net-devices": "mlx5_0:1"},
+			s.reference())
 	}
+}
+
+// TestReferenceHasTheOptions: the transport hands its options on to ucx_perftest.
+func TestReferenceHasTheOptions(t *testing.T) {
+	needUCX(t)
+	tr, _, err := open(fabrictest.Rank{Options: map[string]string{optionTLS: "tcp"}, MaxPayload: 64})
+	require.NoError(t, err)
+	defer tr.Close()
+	require.Equal(t, "tcp", tr.Properties().Reference["tls"])
 }
