@@ -52,20 +52,20 @@ check: ## before a commit: build, and lint and test the packages that changed
 	@scripts/check.sh
 
 .PHONY: test
-test: ## check and test everything that takes minutes, set-up included
+test: ## build, and run all tests but the long ones: about 7 minutes on two processors
 	@scripts/setup.sh test
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: ## verbs in a guest, arm64, fuzzing, each benchmark once, volume tests, faults for FAULTTIME (10m)
+test-long: ## lint, race detector, verbs in a guest, arm64, fuzzing, each benchmark, volumes, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
 	@[ "$(ARM64_TESTS)" = 0 ] || scripts/setup.sh arm64
 	@ARM64_TESTS=$(ARM64_TESTS) RELEASE_TEST=$(RELEASE_TEST) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
 .PHONY: soak
-soak: ## run all transports, one after the other, for SOAK (1h) and check that nothing grows
-	@scripts/build.sh
-	@SOAK_TEST_TIME=$(SOAK) go test -trimpath -count=1 -timeout 0 -v -run TestSoak ./cmd/transportbench
+soak: ## all transports for SOAK (1h), in which nothing may grow; then volume tests in full and cut links
+	@scripts/setup.sh test
+	@SOAK=$(SOAK) scripts/test.sh soak
 
 .PHONY: test-rdma
 test-rdma: ## test verbs: on Soft-RoCE in QEMU, or on DEVICE=mlx5_0

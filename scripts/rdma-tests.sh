@@ -78,7 +78,7 @@ measure() { # ARGUMENTS...
 
 if [ "${RDMA_TRIES:-}" = 1 ]; then
 	measure micro copyrpc --duration 100ms write-latency fetch-add-latency write-pairs relaxed-ordering dc-write-latency
-	repeats=2
+	repeats=1
 else
 	measure micro copyrpc --duration 200ms
 	repeats=6

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Tests the repository; setup.sh has installed what this needs.
 #
-#	test.sh         scripts, build, lint, all tests in short mode, the race detector
-#	test.sh long    the guest, arm64, fuzzing, every benchmark once, long and volume tests, random faults
+#	test.sh         build, and all tests in short mode
+#	test.sh long    lint, scripts, the race detector, the guest, arm64, fuzzing, every benchmark once, long and
+#	                volume tests, random faults
+#	test.sh soak    all transports for SOAK (1h), and what rarely finds a fault: the volume tests in full, cut links
 #
 # What needs no quiet runs beside the rest, with the lowest priority. The last lines list the time of each
 # step, what went untested and why, and the tests that passed only when run again.
@@ -73,11 +75,6 @@ guest() {
 	sed -n 's/^these run again: //p' bin/rdma/guest.log 2>/dev/null | tr '|' '\n' | sed 's/^/verbs: /' >>"$rerun" || true
 }
 
-scripts_and_lint() {
-	for script in scripts/*_test.sh; do "$script"; done
-	scripts/lint.sh
-}
-
 # benchmarks runs each once: one that hangs or fails is a fault. go test itself stops
 # counting its -timeout before benchmarks begin, and runs one package at a time.
 benchmarks() {
@@ -87,18 +84,18 @@ benchmarks() {
 		die "benchmarks failed, or were not done in 900 seconds"
 }
 
-# packages prints the packages whose tests run without the race detector, and not one at a time. The host's
-# side of a run, which is not measured, and the conformance suite's own tests run in the step "race" alone.
+# packages FLAG prints the packages that only compute (with -E), or the others (with -vE), whose tests wait,
+# spin or measure times.
 packages() {
-	go list -tags "$tags" ./core/... ./plugins/... ./cmd/transportbench/internal/... |
-		grep -vE '^transportbench/core/((plugin|transporttest|lab/(experiment/runner|store/set))(/|$)|lab/experiment$)' | paste -sd' '
+	go list -tags "$tags" ./core/... ./plugins/... ./cmd/transportbench/internal/... ./docs/... |
+		grep "$1" '^transportbench/(core/lab/(doc|judge|store|study)|cmd/transportbench/internal|docs)(/|$)' | paste -sd' '
 }
 
-# race runs the tests of what shares memory between goroutines or threads under the race
-# detector. Elsewhere it would only take time, so it leaves out tests that the step "packages" has run and
-# in which it sees nothing else: of allocations and of system calls on one thread, of statistics, of a
-# simulated network on one goroutine, of loads that differ in data alone, and of further configurations of
-# the instrument over the rings that the shm transport's tests have run.
+# race runs the tests of what shares memory between goroutines or threads under the race detector. test.sh
+# without "long" runs all of them without it, so this leaves out those in which it sees nothing else: of
+# allocations and of system calls on one thread, of statistics, of committed results, of a simulated network on
+# one goroutine, of loads that differ in data alone, and of further configurations of the instrument over the
+# rings that the shm transport's tests have run.
 race() {
 	local shared skipped
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
@@ -115,6 +112,8 @@ race() {
 		^TestNetwork(Faults|RateIsEnforced|Incast|Star|Large)$
 		^Test(EqualTransportsAreNotToldApart|InterleavedEqualSides|UnequallyDrawnStatesMakeNoDifference)$
 		^Test(ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
+		^TestResultSizeCoversCommittedResults$
+		^Test(Traffic|KindsOfCalls|Delegation|Storage)$
 		^TestConformanceSlow$/^(times|bimodal|short_delay|exponential|delay|rate)$
 	TESTS
 	)
@@ -149,15 +148,29 @@ release() {
 	scripts/release.sh
 }
 
-# long_tests_step runs the tests that short mode leaves out.
+# long_tests_step runs the tests that short mode leaves out. Those that wait for hosts run four at a time.
 long_tests_step() {
-	ERPC_TEST_VOLUME=400000 TCPX_TEST_VOLUME=0-150 tests \
-		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx ./plugins/ucxam" -run "$long_tests" \
-		-skip 'TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
+	ERPC_TEST_VOLUME=50000 TCPX_TEST_VOLUME=0-20 tests \
+		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx/internal/conn ./plugins/ucxam" -run "$long_tests" -parallel 4 \
+		-skip 'TestAgents/(mesh|shm_is|two_on|an_agent_is_killed_before|the_coordinator)|TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
+}
+
+# soak runs every transport for a long time: what the processes hold, and latency, must not drift.
+soak() {
+	SOAK_TEST_TIME=${SOAK:-1h} go test -tags "$tags" -count=1 -timeout 0 -v -run '^TestSoak$' ./cmd/transportbench
+}
+
+# volumes runs the tests of which "long" runs a small part in full.
+volumes() {
+	ERPC_TEST_VOLUME=4000000 TCPX_TEST_VOLUME=1 REPORT_TEST_VOLUME=5000 LINK_TEST_RUNS=20 tests \
+		"./cmd/transportbench ./core/lab/doc/report ./plugins/erpc ./plugins/tcpx/internal/conn" -p 1 -timeout 2h \
+		-run '^Test(Volume|ThousandTransfers|Link.*|LargestLoads|InjectedFaults)$'
 }
 
 # small_steps runs what needs processors but no quiet: it goes beside steps that often wait.
 small_steps() {
+	for script in scripts/*_test.sh; do "$script"; done
+	scripts/lint.sh
 	benchmarks
 	scripts/fuzz.sh "${FUZZTIME:-3s}"
 	scripts/test-arm64.sh
@@ -165,23 +178,29 @@ small_steps() {
 
 case ${1:-} in
 '')
+	say "this takes about 7 minutes on two processors, and longer with empty build caches"
 	step "build" scripts/build.sh
-	beside "scripts, lint" scripts_and_lint
+	beside "results, statistics and documents" tests "$(packages -E)" -short
 	# One package at a time where real runs spin on every processor.
-	step "command and documents" tests "./cmd/transportbench ./docs/..." -short -p 1
+	step "command" tests ./cmd/transportbench -short -p 1
 	join
-	step "packages" tests "$(packages)" -short
-	CGO_ENABLED=1 step "race" race
-	step "plain cgo" plain_cgo
+	step "packages" tests "$(packages -vE)" -short
 	;;
 long)
-	beside "benchmarks, fuzz, arm64" small_steps
+	beside "scripts, lint, benchmarks, fuzz, arm64" small_steps
 	step "verbs" guest
 	step "faults" faults
 	step "kubernetes" kubernetes
 	step "release" release
 	step "long tests" long_tests_step
+	CGO_ENABLED=1 step "race" race
+	step "plain cgo" plain_cgo
 	join
 	;;
-*) die "usage: test.sh [long]" ;;
+soak)
+	step "build" scripts/build.sh
+	step "soak" soak
+	step "volumes" volumes
+	;;
+*) die "usage: test.sh [long|soak]" ;;
 esac

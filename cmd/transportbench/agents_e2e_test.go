@@ -572,6 +572,7 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 // TestLostHosts cuts cables during a run, each in a cluster that it has for itself.
 func TestLostHosts(t *testing.T) {
 	inLongTests(t)
+	t.Parallel()
 	for name, c := range map[string]struct {
 		what string
 		lose func(t *testing.T, h *namespaces, agent, run *program)
@@ -612,6 +613,7 @@ func TestLostHosts(t *testing.T) {
 // --host-timeout the run goes on.
 func TestLostHostsLater(t *testing.T) {
 	inLongTests(t)
+	t.Parallel()
 	h := startNamespaces(t, 3)
 	run, ticket := h.coordinate(t, 2, "--transport", "tcpx", "--duration", "3s", "--repeats", "5",
 		"--launches", "1", "--host-timeout", "40s", "--set", "timeout=40s")

@@ -198,6 +198,7 @@ func (d *documents) run(t *testing.T, page, block string) {
 func (d *documents) runLine(t *testing.T, name, line string) (int, string) {
 	t.Helper()
 	line = regexp.MustCompile(`--repeats \d+`).ReplaceAllString(line, "--repeats 1")
+	line = regexp.MustCompile(`--duration \d+s`).ReplaceAllString(line, "--duration 50ms")
 	if _, err := exec.LookPath("jq"); err != nil {
 		line, _, _ = strings.Cut(line, "| jq")
 	}

@@ -148,6 +148,7 @@ func (c *cluster) listenToSwitch(t *testing.T) (ticket func() string) {
 // TestEngines runs ranks on several hosts, which the engines of Debian's packages start.
 func TestEngines(t *testing.T) {
 	inLongTests(t)
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.watchTickets(t)
 	tool := filepath.Join(bin, "transportbench")
@@ -387,6 +388,7 @@ func TestEngines(t *testing.T) {
 // task, and once srun has ended, Slurm has no job left.
 func TestLostHostsOfSlurm(t *testing.T) {
 	inLongTests(t)
+	t.Parallel()
 	c := startCluster(t, 3)
 	run := c.start(t, 0, nil, "run", "--launch", "srun -N2 -w h1,h2 --ntasks-per-node=1",
 		"--transport", "tcpx", "--json", "--out", t.TempDir(), "--duration", "500ms", "--warmup",
