@@ -23,7 +23,7 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	t := doc.NewTable("set", "began (UTC)", "version", "revision", "accepted")
 	for _, s := range h.Sets {
 		t.Row(s.Label, s.StartedAt.UTC().Format("2006-01-02 15:04"), cmp.Or(s.Version, "-"),
-			short(s.Revision), accepted(s))
+			ShortRevision(s.Revision), accepted(s))
 	}
 	out.Add(t)
 	shown := list
@@ -98,7 +98,8 @@ func accepted(s history.Set) string {
 	return b.Who + ": " + b.Why
 }
 
-func short(revision string) string {
+// ShortRevision returns the first digits of a revision, as git log --oneline does, or a dash.
+func ShortRevision(revision string) string {
 	const length = 10
 	return cmp.Or(revision[:min(length, len(revision))], "-")
 }
@@ -218,7 +219,7 @@ func Commits(h *history.History, c history.Change) string {
 	if from == "" || to == "" {
 		return "-"
 	}
-	return short(from) + ".." + short(to)
+	return ShortRevision(from) + ".." + ShortRevision(to)
 }
 
 // HistoryVerdict judges a change of a series, or returns who has accepted it, and why.

@@ -35,6 +35,8 @@ type rankedLoad struct {
 type rankedCell struct {
 	Cell  int    `json:"cell"`
 	Group string `json:"group"`
+	// Again is set if the cell is in another load before: it was measured once for both.
+	Again bool `json:"again,omitempty"`
 }
 
 // calibrationPath matches a calibration with its path.
@@ -112,7 +114,7 @@ func (b *builder) rank(at int, lead string, group *compare.Candidates, numbers m
 		if !known {
 			cell = numbers[c.Key("track")]
 		}
-		load.Cells = append(load.Cells, rankedCell{cell, group.List[i].Group})
+		load.Cells = append(load.Cells, rankedCell{Cell: cell, Group: group.List[i].Group})
 		if ratio, of := b.floorOf(cell); ratio != nil && load.Of == "" {
 			load.Of = of
 		}
@@ -124,6 +126,12 @@ func (b *builder) rank(at int, lead string, group *compare.Candidates, numbers m
 	if k < 0 {
 		k = len(b.doc.Rankings)
 		b.doc.Rankings = append(b.doc.Rankings, ranking{Set: at, Metric: group.Metric, Lead: lead})
+	}
+	for i := range load.Cells {
+		for _, other := range b.doc.Rankings[k].Loads {
+			load.Cells[i].Again = load.Cells[i].Again || slices.ContainsFunc(other.Cells,
+				func(c rankedCell) bool { return c.Cell == load.Cells[i].Cell })
+		}
 	}
 	b.doc.Rankings[k].Loads = append(b.doc.Rankings[k].Loads, load)
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,8 +15,17 @@ import (
 type breakdown struct {
 	Title  string
 	Legend []legendPart
-	Rows   []barRow
+	Loads  []loadBars
 	More   int // cells that are in the table only
+
+	cells []int // all that have it, with their parts
+	parts []analyze.Breakdown
+}
+
+// loadBars are the rows of one load, which share a scale.
+type loadBars struct {
+	Load string
+	Rows []barRow
 }
 
 type legendPart struct {
@@ -25,13 +35,14 @@ type legendPart struct {
 
 type barRow struct {
 	Cell   int
+	Name   string // of the transport
 	Label  string
 	Whole  string
-	At     float64 // end of the whole, in percent of the row's width
+	At     float64 // end of the whole, in percent of the longest row of the load
 	Bars   []bar
 	Excess string // by how much the parts exceed the whole
-	// Longest is the ratio of the longest row to this one. Dividing by it makes rows proportional.
-	Longest float64
+	// Fill is the ratio of the longest row to this one: multiplied by it, the row fills its width.
+	Fill float64
 }
 
 type bar struct {
@@ -57,7 +68,7 @@ func (b *builder) breakdowns() []breakdown {
 			list = append(list, breakdown{Title: title})
 			b.doc.Stacks = append(b.doc.Stacks, stack{Title: title})
 		}
-		list[at].add(cell, b.doc.Cells.Label[cell], d)
+		list[at].cells, list[at].parts = append(list[at].cells, cell), append(list[at].parts, d)
 		b.doc.Stacks[at].add(cell, d)
 	}
 	for cell, brief := range b.briefs {
@@ -67,9 +78,7 @@ func (b *builder) breakdowns() []breakdown {
 			}
 		}
 	}
-	for i := range list {
-		list[i].explainRest()
-	}
+	analyses := len(list)
 	for cell, brief := range b.briefs {
 		if brief.Start != nil {
 			add(cell, *brief.Start)
@@ -81,9 +90,55 @@ func (b *builder) breakdowns() []breakdown {
 		}
 	}
 	for i := range list {
-		list[i].scale()
+		b.drawBars(&list[i])
+		if i < analyses {
+			list[i].explainRest()
+		}
 	}
 	return list
+}
+
+// drawBars draws the cells by load, so that the transports of one load are next to each other, and
+// those of the newest set first.
+func (b *builder) drawBars(l *breakdown) {
+	loads := map[string][]int{}
+	var order []string
+	for newest := len(b.sets) - 1; newest >= 0; newest-- {
+		for i, cell := range l.cells {
+			if b.doc.Cells.Set[cell] != newest {
+				continue
+			}
+			load := b.doc.Cells.Load[cell]
+			if len(b.sets) > 1 {
+				load = b.names[newest] + ": " + load
+			}
+			if loads[load] == nil {
+				order = append(order, load)
+			}
+			loads[load] = append(loads[load], i)
+		}
+	}
+	left := barsShown
+	for _, load := range order {
+		group := loadBars{Load: load}
+		for _, i := range loads[load] {
+			if left == 0 {
+				l.More++
+				continue
+			}
+			left--
+			cell := l.cells[i]
+			row := l.row(l.parts[i])
+			row.Cell, row.Label = cell, b.doc.Cells.Label[cell]
+			row.Name = strings.TrimSpace(b.doc.Series[b.doc.Cells.Series[cell]].Name + " " +
+				b.doc.Cells.Own[cell])
+			group.Rows = append(group.Rows, row)
+		}
+		if len(group.Rows) > 0 {
+			group.scale()
+			l.Loads = append(l.Loads, group)
+		}
+	}
 }
 
 func (s *stack) add(cell int, d analyze.Breakdown) {
@@ -123,13 +178,9 @@ const partColours = 8
 
 func partClass(i int) string { return "p" + string(rune('0'+i%partColours)) }
 
-// add adds a row with bars in nanoseconds; scale converts them to percent.
-func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
-	if len(l.Rows) == barsShown {
-		l.More++
-		return
-	}
-	row := barRow{Cell: cell, Label: label, Whole: format.Time(d.Whole), At: d.Whole}
+// row returns a row with bars in nanoseconds; scale converts them to percent.
+func (l *breakdown) row(d analyze.Breakdown) barRow {
+	row := barRow{Whole: format.Time(d.Whole), At: d.Whole}
 	x := 0.0
 	for i, p := range d.Parts {
 		if p.Mean < 0 {
@@ -151,7 +202,7 @@ func (l *breakdown) add(cell int, label string, d analyze.Breakdown) {
 		}
 		x += whole.Mean
 	}
-	l.Rows = append(l.Rows, row)
+	return row
 }
 
 // bar returns the bar of a part from x on.
@@ -160,8 +211,8 @@ func (l *breakdown) bar(x float64, p analyze.Part) bar {
 		", " + heat.Percent(p.Share), Inset: p.Inside != ""}
 }
 
-// scale converts nanoseconds to percent of each row's length.
-func (l *breakdown) scale() {
+// scale converts nanoseconds to percent of the longest row.
+func (l *loadBars) scale() {
 	lengths := make([]float64, len(l.Rows))
 	for i, row := range l.Rows {
 		lengths[i] = row.At
@@ -175,11 +226,11 @@ func (l *breakdown) scale() {
 			continue
 		}
 		row := &l.Rows[i]
-		row.Longest = longest / length
-		row.At *= 100 / length
+		row.Fill = longest / length
+		row.At *= 100 / longest
 		for j := range row.Bars {
-			row.Bars[j].X *= 100 / length
-			row.Bars[j].W *= 100 / length
+			row.Bars[j].X *= 100 / longest
+			row.Bars[j].W *= 100 / longest
 		}
 	}
 }

@@ -372,6 +372,7 @@ func (b *builder) curves() {
 			mine := curve{
 				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell],
 				Label: b.labels.Of(c.Config), Open: c.Open, Metric: c.Metric,
+				Load:   b.load(b.cells[b.first[i]+c.Points[0].Cell], "in_flight", "rate"),
 				Points: []point{}, Knee: -1, Most: -1,
 			}
 			transport := b.doc.Series[mine.Series].Transport

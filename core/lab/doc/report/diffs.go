@@ -71,6 +71,7 @@ func (b *builder) cellsOf(at int, changes []compare.Change) []int {
 // changeList shows the changes of one metric between two sets, the largest first.
 type changeList struct {
 	Old, New, Refused string
+	Number            int      // of the later set, in the first list of a comparison
 	Sides             []string // what both are, in the first list of a comparison
 	Metric, Better    string
 	BandX, BandW      float64 // the changes that do not count, in percent
@@ -100,7 +101,7 @@ func (b *builder) changeLists() []changeList {
 	for _, d := range b.doc.Diffs {
 		old, new := b.doc.Sets[d.Old].Name, b.doc.Sets[d.New].Name
 		if d.Report == nil {
-			lists = append(lists, changeList{Old: old, New: new, Refused: d.Refused})
+			lists = append(lists, changeList{Number: d.New, Old: old, New: new, Refused: d.Refused})
 			continue
 		}
 		var metrics []string
@@ -116,7 +117,7 @@ func (b *builder) changeLists() []changeList {
 			l := changesOf(d, metric)
 			l.Old, l.New = old, new
 			if i == 0 {
-				l.Sides = []string{
+				l.Number, l.Sides = d.New, []string{
 					printable.Text(old + ": " + d.Report.OldSide.String()),
 					printable.Text(new + ": " + d.Report.NewSide.String()),
 				}

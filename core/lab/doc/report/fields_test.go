@@ -92,7 +92,7 @@ func TestMediumInsideTheTransfers(t *testing.T) {
 	require.Equal(t, "Operation", p.phases[0].Title)
 	var texts []string
 	var before bar
-	for _, bar := range p.phases[0].Rows[0].Bars {
+	for _, bar := range p.phases[0].Loads[0].Rows[0].Bars {
 		texts = append(texts, bar.Text)
 		if bar.Inset {
 			require.Equal(t, before.X, bar.X)

@@ -16,74 +16,115 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// historyList shows one metric of each cell through the sets, in the order of their time.
-type historyList struct {
-	Metric, Better string
-	Rows           []historyRow
-	More           int
-	Short          int // series in which too few sets are to find a change
+// historyPart follows the metrics of the comparison through the sets, in the order of their time.
+type historyPart struct {
+	Cells []cellHistory
+	More  int // cells that are not drawn
+	Short int // series in which too few sets are to find a change
+}
+
+// cellHistory has the series of one cell.
+type cellHistory struct {
+	Cell    int // of the newest set that has it
+	Label   string
+	Commits []historyTick
+	Rows    []historyRow
+}
+
+// historyTick is a set on the axis.
+type historyTick struct {
+	X                     float64 // percent
+	Anchor, Version, Text string
 }
 
 type historyRow struct {
-	Cell    int
-	Label   string
-	Points  string // of a line in a square of 100 by 100
-	Summary string
-	Newest  string
-	Marks   []historyMark
+	Metric, Better string
+	Points         string // of a line in a square of 100 by 100
+	Sets           []historyPoint
+	Summary        string
+	Newest         string
+	Marks          []historyMark
+}
+
+// historyPoint leads to the cell in one set.
+type historyPoint struct {
+	Cell int
+	X, Y float64 // percent, and pixels from the top of the row
+	Text string
 }
 
 // historyMark is a change of the level, or of the path that the bytes take.
 type historyMark struct {
-	X                   float64 // percent
-	Anchor              string
-	Version, Text, Verb string
-	Class               string
+	historyTick
+	Verb, Class string
+	// Diff is the number of the comparison of the first set with the one after the change, or 0.
+	Diff int
 }
 
 // historyLeast is the number of sets from which on a report shows a history: the changes show two.
 const historyLeast = 3
 
-// histories follows the metrics of the comparison through the sets. Series that changed come first.
-func (b *builder) histories() ([]historyList, error) {
+// historiesShown is the number of cells whose histories are drawn.
+const historiesShown = 50
+
+// histories follows the metrics of the comparison through the sets. Cells that changed come first.
+func (b *builder) histories() (part historyPart, err error) {
 	if len(b.sets) < historyLeast {
-		return nil, nil
+		return part, nil
 	}
 	h, err := history.Of(b.sets...)
 	if errors.Is(err, history.ErrNothingMeasured) {
-		return nil, nil
+		return part, nil
 	}
 	if err != nil {
-		return nil, err
+		return part, err
 	}
-	numbers := b.numbersByID()
-	lists := make([]historyList, len(b.Compare.Metrics))
+	of := map[place][]*history.Series{} // by cell and machine
+	var cells []place
 	all := h.Series(history.Options{Metrics: b.Compare.Metrics, Floor: b.Compare.Floor})
-	slices.SortStableFunc(all, func(x, y history.Series) int {
-		return cmp.Or(history.Unaccepted([]history.Series{y})-history.Unaccepted(
-			[]history.Series{x}), len(y.Changes)-len(x.Changes))
-	})
 	for i := range all {
 		s := &all[i]
-		l := &lists[slices.Index(b.Compare.Metrics, s.Metric)]
-		l.Metric, l.Better = s.Metric, string(s.Better)
 		if len(s.Points) < changepoint.Least {
-			l.Short++
+			part.Short++
 		}
-		if len(l.Rows) == changesShown {
-			l.More++
-			continue
+		at := place{s.Machine, s.Cell}
+		if of[at] == nil {
+			cells = append(cells, at)
 		}
-		newest := h.Sets[s.Points[len(s.Points)-1].Set].Path
-		if cell, known := numbers[place{newest, s.Cell}]; known {
-			l.Rows = append(l.Rows, historyRowOf(h, s, cell))
+		of[at] = append(of[at], s)
+	}
+	weight := func(at place) (unaccepted, changes int) {
+		for _, s := range of[at] {
+			unaccepted += history.Unaccepted([]history.Series{*s})
+			changes += len(s.Changes)
+		}
+		return unaccepted, changes
+	}
+	slices.SortStableFunc(cells, func(x, y place) int {
+		first, changes := weight(x)
+		second, others := weight(y)
+		return cmp.Or(second-first, others-changes)
+	})
+	numbers := b.numbersByID()
+	for _, at := range cells {
+		newest := 0
+		for _, s := range of[at] {
+			newest = max(newest, s.Points[len(s.Points)-1].Set)
+		}
+		cell, known := numbers[place{h.Sets[newest].Path, at.id}]
+		switch {
+		case !known: // what all transports share is in no set
+		case len(part.Cells) == historiesShown:
+			part.More++
+		default:
+			part.Cells = append(part.Cells, b.historyOf(h, of[at], cell, numbers))
 		}
 	}
-	return slices.DeleteFunc(lists, func(l historyList) bool { return len(l.Rows) == 0 }), nil
+	return part, nil
 }
 
-// place is a cell of a set by the set's path and the cell's short name.
-type place struct{ path, id string }
+// place is a cell's short name, in the set of a path or on a machine.
+type place struct{ where, id string }
 
 func (b *builder) numbersByID() map[place]int {
 	numbers := map[place]int{}
@@ -98,9 +139,48 @@ func (b *builder) numbersByID() map[place]int {
 	return numbers
 }
 
+// historyOf draws the series of one cell. Its axis has the sets of all of them.
+func (b *builder) historyOf(h *history.History, list []*history.Series, cell int,
+	numbers map[place]int) cellHistory {
+	first := list[0]
+	c := cellHistory{Cell: cell, Label: strings.TrimSpace(first.Transport + " " + first.Load)}
+	if first.Machine != "" {
+		c.Label += ", " + first.Machine
+	}
+	const most = 8 // names that fit below the line
+	every := (len(h.Sets) + most - 1) / most
+	for i := range h.Sets {
+		if i%every == 0 {
+			c.Commits = append(c.Commits, tickAt(h, i))
+		}
+	}
+	for _, s := range list {
+		c.Rows = append(c.Rows, b.historyRowOf(h, s, numbers))
+	}
+	return c
+}
+
+// tickAt is a set on the axis, between the oldest and the newest.
+func tickAt(h *history.History, set int) historyTick {
+	s := h.Sets[set]
+	t := historyTick{X: 100 * float64(set) / float64(max(1, len(h.Sets)-1)), Anchor: "middle",
+		Version: nameOf(s), Text: nameOf(s)}
+	if s.Revision != "" {
+		t.Text += ", commit " + findings.ShortRevision(s.Revision)
+	}
+	switch {
+	case t.X > 90:
+		t.Anchor = "end"
+	case t.X < 10:
+		t.Anchor = "start"
+	}
+	return t
+}
+
 // historyRowOf draws a series. Its values are between 0 and 100 from the least to the most, but a
 // series that moves by less than a tenth does not fill the height.
-func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
+func (b *builder) historyRowOf(h *history.History, s *history.Series,
+	numbers map[place]int) historyRow {
 	points := s.Judged()
 	least, most := points[0].Value, points[0].Value
 	for _, p := range points {
@@ -108,31 +188,30 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 	}
 	middle := (least + most) / 2
 	reach := max((most-least)/2, math.Abs(middle)/20)
-	x := func(at int) float64 { return 100 * float64(at) / float64(max(1, len(h.Sets)-1)) }
+	newest := points[len(points)-1]
+	r := historyRow{Metric: s.Metric, Better: string(s.Better),
+		Newest: format.Number(newest.Value, s.Unit)}
 	var line strings.Builder
 	for _, p := range points {
 		y := 50.0
 		if reach > 0 {
 			y = 50 - 45*(p.Value-middle)/reach
 		}
-		fmt.Fprintf(&line, "%.2f,%.2f ", x(p.Set), y)
+		tick := tickAt(h, p.Set)
+		fmt.Fprintf(&line, "%.2f,%.2f ", tick.X, y)
+		if cell, known := numbers[place{h.Sets[p.Set].Path, s.Cell}]; known {
+			r.Sets = append(r.Sets, historyPoint{cell, tick.X, 12 + 0.28*y,
+				tick.Text + ": " + format.Number(p.Value, s.Unit)})
+		}
 	}
-	newest := points[len(points)-1]
-	r := historyRow{
-		Cell: cell, Label: strings.TrimSpace(s.Transport + " " + s.Load),
-		Points: strings.TrimSpace(line.String()),
-		Newest: format.Number(newest.Value, s.Unit),
-	}
-	if s.Machine != "" {
-		r.Label += ", " + s.Machine
-	}
+	r.Points = strings.TrimSpace(line.String())
 	r.Summary = fmt.Sprintf("%s in %s from %s to %s", s.Metric, format.Count(len(points), "set"),
 		format.Number(points[0].Value, s.Unit), r.Newest)
 	for _, c := range s.Changes {
-		r.Marks = append(r.Marks, levelMark(h, s, c, x(c.Set)))
+		r.Marks = append(r.Marks, b.levelMark(h, s, c))
 	}
 	for _, p := range s.Paths {
-		m := historyMarkAt(h.Sets[p.Before], h.Sets[p.Set], x(p.Set))
+		m := b.markAt(h, p.Before, p.Set)
 		m.Text += ": the bytes took another path: " + strings.Join(p.Old, "; ") + ", and now " +
 			strings.Join(p.New, "; ")
 		m.Verb, m.Class = "path", "path"
@@ -141,21 +220,19 @@ func historyRowOf(h *history.History, s *history.Series, cell int) historyRow {
 	return r
 }
 
-// historyMarkAt is a mark of a change between two sets, at x percent of the width.
-func historyMarkAt(from, to history.Set, x float64) historyMark {
-	m := historyMark{X: x, Anchor: "middle", Version: nameOf(to), Text: nameOf(from) + " to " +
-		nameOf(to)}
-	switch {
-	case x > 90:
-		m.Anchor = "end"
-	case x < 10:
-		m.Anchor = "start"
-	}
+// markAt is a mark of a change between two sets.
+func (b *builder) markAt(h *history.History, from, to int) historyMark {
+	m := historyMark{historyTick: tickAt(h, to)}
+	m.Text = nameOf(h.Sets[from]) + " to " + nameOf(h.Sets[to])
+	m.Diff = max(0, slices.IndexFunc(b.sets, func(s *set.Set) bool {
+		return printable.Text(s.Source) == h.Sets[to].Path
+	}))
 	return m
 }
 
-func levelMark(h *history.History, s *history.Series, c history.Change, x float64) historyMark {
-	m := historyMarkAt(h.Sets[c.Before], h.Sets[c.Set], x)
+func (b *builder) levelMark(h *history.History, s *history.Series,
+	c history.Change) historyMark {
+	m := b.markAt(h, c.Before, c.Set)
 	m.Text += fmt.Sprintf(": %s to %s, %+.1f%%", format.Number(c.Old, s.Unit),
 		format.Number(c.New, s.Unit), 100*c.Share)
 	if commits := findings.Commits(h, c); commits != "-" {

@@ -34,12 +34,16 @@ func nightly(t *testing.T, throughputs ...float64) []*set.Set {
 func TestHistory(t *testing.T) {
 	sets := nightly(t, nights...)
 	p := build(t, sets...)
-	require.Len(t, p.history, 3, "metrics")
-	l := p.history[0]
-	require.Equal(t, "throughput", l.Metric)
-	require.Len(t, l.Rows, 2, "cells")
-	require.Zero(t, l.Short)
-	for i, r := range l.Rows {
+	require.Len(t, p.history.Cells, 2)
+	require.Zero(t, p.history.Short)
+	for i, c := range p.history.Cells {
+		require.Len(t, c.Rows, 3, "metrics")
+		require.Equal(t, "v0.0.0, commit 0000000000", c.Commits[0].Text)
+		r := c.Rows[0]
+		require.Equal(t, "throughput", r.Metric)
+		require.Len(t, r.Sets, len(sets))
+		require.Equal(t, 2*5+i, r.Sets[5].Cell)
+		require.Equal(t, "v0.5.0, commit 0000000000: 998 K op/s", r.Sets[5].Text)
 		require.Len(t, r.Marks, 1)
 		m := r.Marks[0]
 		require.Equal(t, "v0.6.0", m.Version, "the first version after the step")
@@ -47,13 +51,14 @@ func TestHistory(t *testing.T) {
 		require.Equal(t, "worse", m.Class)
 		require.Contains(t, m.Text,
 			"v0.5.0 to v0.6.0: 1.00 M op/s to 800 K op/s, -20.0%, commits 0000000000..0000000000")
-		require.Equal(t, 22+i, r.Cell, "the newest set's")
+		require.Equal(t, 6, m.Diff)
+		require.Equal(t, 22+i, c.Cell, "the newest set's")
 	}
 
 	require.NoError(t, history.Bless(sets[6].Source,
 		history.Blessing{Who: "ada", Why: "<checksums>", At: time.Unix(0, 0)}))
 	p = build(t, sets...)
-	require.Equal(t, "accepted", p.history[0].Rows[0].Marks[0].Class)
+	require.Equal(t, "accepted", p.history.Cells[0].Rows[0].Marks[0].Class)
 	require.Contains(t, string(rendered(t, p)), "accepted by ada: &lt;checksums&gt;")
 }
 
@@ -66,7 +71,7 @@ func TestHistoryOfPaths(t *testing.T) {
 		}
 	}
 	p := build(t, sets...)
-	marks := p.history[0].Rows[0].Marks
+	marks := p.history.Cells[0].Rows[0].Marks
 	require.Len(t, marks, 1)
 	require.Equal(t, "path", marks[0].Class)
 	require.Equal(t, "v0.2.0", marks[0].Version, "the first set with the new path")
@@ -78,8 +83,8 @@ func TestHistoryOfPaths(t *testing.T) {
 func TestHistoryNeedsSets(t *testing.T) {
 	require.Empty(t, build(t, nightly(t, nights[:2]...)...).history)
 	p := build(t, nightly(t, nights[:4]...)...)
-	require.Equal(t, 2, p.history[0].Short)
-	require.Empty(t, p.history[0].Rows[0].Marks)
+	require.Equal(t, 6, p.history.Short, "three metrics of two cells")
+	require.Empty(t, p.history.Cells[0].Rows[0].Marks)
 }
 
 func TestHistoryInBrowser(t *testing.T) {
@@ -96,4 +101,9 @@ func TestHistoryInBrowser(t *testing.T) {
 		const line = document.querySelector(".history polyline").getBoundingClientRect(), mark = document.querySelector(".history .spark line").getBoundingClientRect();
 		return line.width > 50 && line.height > 15 && mark.left > line.left && mark.left < line.right;
 	})()`))
+	// A point leads to the cell in its set, and a change to the comparison of the sets.
+	require.Equal(t, 6*12, eval[int](b, `document.querySelectorAll(".history .spark a").length`))
+	require.True(t, eval[bool](b, `[...document.querySelectorAll(".marks a")].every((a) => document.querySelector(a.getAttribute("href")))`))
+	eval[bool](b, `document.querySelector(".history .spark a").dispatchEvent(new MouseEvent("click", { bubbles: true, view: window })); true`)
+	b.await(`!document.getElementById("page").hidden`)
 }

@@ -186,13 +186,14 @@ type curve struct {
 	Set    int     `json:"set"`
 	Label  string  `json:"-"`
 	Rest   string  `json:"rest"` // the label without the transport, with the set if there are several
+	Load   string  `json:"load"` // without what the curve varies
 	Open   bool    `json:"open"`
 	Metric string  `json:"-"`
 	Points []point `json:"points"`
 	Knee   int     `json:"knee"` // the cell, or -1
-	// Most is the cell for the first part, or -1, and Card shows it.
+	// Most is the cell for the first part, or -1, and Row shows it.
 	Most int    `json:"most"`
-	Card string `json:"card,omitempty"`
+	Row  string `json:"row,omitempty"`
 }
 
 type point struct {

@@ -43,8 +43,8 @@ func TestPageInBrowser(t *testing.T) {
 	b.open(pageOf()(t))
 	require.Equal(t, "30 of 30 cells", eval[string](b,
 		`document.getElementById("shown").textContent`))
-	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`),
-		"three transports, closed and open loops")
+	require.Equal(t, 12, eval[int](b, fastestRows),
+		"three transports; two sizes, a mesh and open loops")
 	require.Equal(t, 6, eval[int](b, `document.querySelectorAll("#curves .chart canvas").length`),
 		"three percentiles, closed and open loops")
 	require.Positive(t, eval[int](b, `document.querySelectorAll("#phases .bar rect").length`))
@@ -69,7 +69,7 @@ func TestFilters(t *testing.T) {
 	b.do(chromedp.Click(`#filters input[name=series][value="0"]`))
 	b.await(`document.getElementById("shown").textContent === "20 of 30 cells"`)
 	require.Equal(t, "14,14,14", eval[string](b, points))
-	require.Equal(t, 4, eval[int](b, `document.querySelectorAll(".card").length`))
+	require.Equal(t, 8, eval[int](b, fastestRows))
 	require.Zero(t,
 		eval[int](b,
 			`[...document.querySelectorAll(".heat tbody tr:not([hidden])")].filter((r) => r.textContent.trim().startsWith("copyrpc")).length`))
@@ -117,9 +117,14 @@ func TestScalesAndMetrics(t *testing.T) {
 	b.do(chromedp.Click(`#curves-closed .toggle:first-child input`))
 	b.await(
 		`look.closed.x === false && document.querySelectorAll("#curves-closed canvas").length === 3`)
-	b.do(chromedp.Click(`#bars-absolute`))
-	b.await(
-		`Math.max(...[...document.querySelectorAll("#phases figure:first-of-type svg.bar")].map((s) => parseFloat(s.querySelector("line").getAttribute("x1")))) <= 100.01`)
+	// Rows of a load have one scale, until they fill their width.
+	full := `[...document.querySelectorAll("#phases figure:first-of-type .load")].map((load) => {
+		const rows = [...load.querySelectorAll("svg.bar line")].map((l) => parseFloat(l.getAttribute("x1")) > 99.9);
+		return rows.filter((r) => r).length + " of " + rows.length;
+	}).join()`
+	require.Regexp(t, `^(1 of [23],?)+$`, eval[string](b, full))
+	b.do(chromedp.Click(`#bars-fill`))
+	b.await(`/^((2 of 2|3 of 3),?)+$/.test(` + full + `)`)
 	// Dragging zooms, and a double click resets.
 	b.await(`document.querySelector("#curves-closed .u-over") !== null`)
 	ticks :=
@@ -295,13 +300,16 @@ func TestFormatInBrowser(t *testing.T) {
 	}
 }
 
-// A card has units, and counts warnings.
-func TestCard(t *testing.T) {
+// fastestRows counts the rows of the first part.
+const fastestRows = `document.querySelectorAll("#strip .bar-row").length`
+
+// A row of the first part has units, and counts warnings.
+func TestFastest(t *testing.T) {
 	b := newTab(t)
 	b.open(pageOf()(t))
-	card := eval[string](b, `document.querySelector(".card").innerText`)
-	require.Regexp(t, `95% [0-9.]+ to [0-9.]+ M op/s\n`, card)
-	require.Regexp(t, `(?m)^1 warning$`, card)
+	row := eval[string](b, `document.querySelector("#strip .bar-row").innerText`)
+	require.Regexp(t, `95% [0-9.]+ to [0-9.]+ M op/s `, row)
+	require.Regexp(t, ` 1 warning$`, row)
 	require.NotContains(t, eval[string](b, `document.body.innerText`), "doubt")
 }
 
@@ -406,7 +414,7 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	old.Source, new.Source = "results/v1", "results/v2"
 	b := newTab(t)
 	b.open(rendered(t, build(t, old, new)))
-	require.Equal(t, 12, eval[int](b, `document.querySelectorAll(".card").length`))
+	require.Equal(t, 12, eval[int](b, fastestRows), "of the newest set")
 	require.Positive(t,
 		eval[int](b, `document.querySelectorAll("#changes .bar-row[data-c]").length`))
 	require.Regexp(t, `v1 → v2: 108 AMBIGUOUS of 108 comparisons`,
@@ -415,7 +423,7 @@ func TestSeveralSetsInBrowser(t *testing.T) {
 	b.await(`document.querySelector("#changes-table tbody tr") !== null`)
 	b.do(chromedp.Click(`#filters input[name=sets][value="0"]`))
 	b.await(`document.getElementById("shown").textContent === "30 of 60 cells"`)
-	require.Equal(t, 6, eval[int](b, `document.querySelectorAll(".card").length`))
+	require.Equal(t, 12, eval[int](b, fastestRows))
 	b.do(chromedp.EmulateViewport(390, 800))
 	b.await(
 		`window.innerWidth === 390 && [...document.querySelectorAll("#main .uplot canvas")].every((u) => u.getBoundingClientRect().right <= 390)`)
@@ -445,8 +453,8 @@ func TestSmallSetsInBrowser(t *testing.T) {
 func TestCommittedResultsInBrowser(t *testing.T) {
 	b := newTab(t)
 	b.open(rendered(t, build(t, committed(t))))
-	require.Equal(t, 8, eval[int](b, `document.querySelectorAll(".card").length`),
-		"one for each transport")
+	require.Equal(t, 33, eval[int](b, fastestRows),
+		"one for each transport under each of four loads, and one for kv with track=matched")
 	everyPage(b)
 }
 

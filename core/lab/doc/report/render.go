@@ -51,7 +51,8 @@ var loadStatic = sync.OnceValue(func() *static {
 	s := &static{
 		body: template.Must(template.New("page").
 			Funcs(template.FuncMap{"breakable": breakable}).
-			Parse(read("card.html", "history.html", "documents.html", "paths.html", "page.html"))),
+			Parse(read("fastest.html", "history.html", "documents.html", "paths.html",
+				"page.html"))),
 		script: "/*!\n" + read("uPlot.LICENSE") + "*/\n" + read(scripts...),
 		style:  read("uPlot.min.css", "style.css", "history.css", "documents.css"),
 	}

@@ -53,7 +53,7 @@ type Page struct {
 	heatAcross string
 	changes    []changeList
 	least      string
-	history    []historyList
+	history    historyPart
 	traces     []traces
 	calibrated []calibrationView
 	warmups    string
@@ -85,7 +85,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	}
 	b.describe()
 	b.curves()
-	if err := b.cards(); err != nil {
+	if err := b.rows(); err != nil {
 		return nil, err
 	}
 	b.rankings()

@@ -23,13 +23,13 @@ func TestStartOnThePage(t *testing.T) {
 	for _, part := range phase.Legend {
 		names = append(names, part.Name)
 	}
-	for _, bar := range phase.Rows[1].Bars {
+	for _, bar := range phase.Loads[1].Rows[0].Bars {
 		texts = append(texts, bar.Text)
 	}
 	require.Equal(t, []string{"open", "register", "connect", "first call", "close"}, names)
 	require.Equal(t, []string{"open: 1.50 ms, 73.2%", "open: register: 500 us, 24.4%",
 		"connect: 300 us, 14.6%", "first call: 50.0 us, 2.44%", "close: 200 us, 9.76%"}, texts)
-	require.InDelta(t, 100, phase.Rows[1].At, 1e-9)
+	require.InDelta(t, 100, phase.Loads[1].Rows[0].At, 1e-9)
 	b := newTab(t)
 	b.open(rendered(t, p))
 	require.Contains(t, eval[string](b, `document.getElementById("phases-table").innerText`),
@@ -61,7 +61,7 @@ func TestLayersOnThePage(t *testing.T) {
 		return b.Title == "Layers, one call in flight"
 	})
 	require.GreaterOrEqual(t, at, 0)
-	bars := p.phases[at].Rows[0].Bars
+	bars := p.phases[at].Loads[0].Rows[0].Bars
 	require.Equal(t, "client-server: 3.00 ms, 37.5%", bars[len(bars)-1].Text)
 	require.Contains(t, bars[len(bars)-2].Text, "transport, without the harness: ")
 }

@@ -41,33 +41,35 @@ function newestOf(rankings) {
 
 function transportOf(cell) { return report.doc.series[report.doc.cells.series[cell]].transport; }
 
-function listed(names) { return names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
+function listed(names) { return names.length > 3 * rowsInShort ? `${names.length} loads` : names.length < 2 ? names.join("") : names.slice(0, -1).join(", ") + " and " + names.at(-1); }
 
 // leads reports whether the first cell of a load has no letter in common with another one.
 function leads(l) { return l.cells[0].group !== "" && l.cells.slice(1).every((c) => ![...c.group].some((g) => l.cells[0].group.includes(g))); }
 
 // winnersOf says in a sentence which transport is best under each load.
 function winnersOf(loads, metric) {
-  const best = new Map(), rest = [], name = rankingTitles[metric] || metric;
+  const best = new Map(), rest = new Map(), name = rankingTitles[metric] || metric;
+  const add = (to, key, load) => to.set(key, [...(to.get(key) || []), load]);
   for (const l of loads) {
     const first = transportOf(l.cells[0].cell);
-    if (leads(l)) best.set(first, [...(best.get(first) || []), l.load]);
-    else if (!l.cells[0].group) rest.push(`${l.load}: ${first} is first, with too few repeats to be certain`);
-    else rest.push(`${l.load}: undecided between ${listed(l.cells.filter((c) => [...c.group].some((g) => l.cells[0].group.includes(g))).map((c) => transportOf(c.cell)))}`);
+    if (leads(l)) add(best, first, l.load);
+    else if (!l.cells[0].group) add(rest, `${first} is first, with too few repeats to be certain`, l.load);
+    else add(rest, `undecided between ${listed(l.cells.filter((c) => [...c.group].some((g) => l.cells[0].group.includes(g))).map((c) => transportOf(c.cell)))}`, l.load);
   }
   const wins = [...best].map(([transport, list]) => `${transport} has the best ${name} under ${listed(list)}`);
-  return (report.doc.sets.length > 1 ? report.doc.sets[loads[0].set].name + ": " : "") + [...wins, ...rest].join("; ") + ".";
+  return (report.doc.sets.length > 1 ? report.doc.sets[loads[0].set].name + ": " : "") + [...wins, ...[...rest].map(([outcome, list]) => `${listed(list)}: ${outcome}`)].join("; ") + ".";
 }
 
 // winnersChart has a row for each load, with a lane for each transport, on one logarithmic axis.
 function winnersChart(loads, metric) {
-  const rows = loads.map((l) => ({ load: l.load, points: l.cells.map((c) => ({ cell: c.cell, ...metricOf(c.cell, metric) })).filter((p) => p.median > 0) })).filter((r) => r.points.length);
+  const drawn = allRows ? loads : loads.slice(0, 3 * rowsInShort);
+  const rows = drawn.map((l) => ({ load: l.load, points: l.cells.filter((c) => !c.again).map((c) => ({ cell: c.cell, ...metricOf(c.cell, metric) })).filter((p) => p.median > 0) })).filter((r) => r.points.length);
   if (!rows.length) return null;
   const points = rows.flatMap((r) => r.points), low = Math.min(...points.map((p) => p.low || p.median)) / 1.3, high = Math.max(...points.map((p) => p.high || p.median)) * 1.3;
   const at = (v) => (100 * Math.log(v / low)) / Math.log(high / low) + "%", lane = 5.5, series = [...new Set(points.map((p) => report.doc.cells.series[p.cell]))];
   const ticks = logSplits(low, high).filter((v) => Math.log10(v) % 1 === 0), unit = report.metrics.get(metric).unit;
   const grid = (height) => ticks.map((v) => svg("line", { class: "grid", x1: at(v), x2: at(v), y1: 0, y2: height }));
-  const drawn = rows.map((r) => {
+  const bars = rows.map((r) => {
     const height = lane * r.points.length + 5;
     const marks = r.points.map((p, i) => {
       const y = 2.5 + lane * (i + 0.5), link = svg("a", { href: "#cell-" + p.cell, class: "s" + report.doc.series[report.doc.cells.series[p.cell]].look, "aria-label": labelOf(p.cell) + ": " + p.line });
@@ -83,7 +85,7 @@ function winnersChart(loads, metric) {
   const axis = svg("svg", { class: "bar", "aria-hidden": "true" }, ...ticks.map((v) => { const t = svg("text", { x: at(v), y: 14 }); t.textContent = number(v, unit); return t; }));
   return el("figure", { class: "winners" }, el("figcaption", {}, `${rankingTitles[metric] || metric} with 95% intervals, ${report.metrics.get(metric).better || "higher"} is better`),
     el("ul", { class: "legend plain" }, series.map((s) => el("li", {}, key(s, [], shapeOf(s)), seriesName(s)))),
-    ...drawn, el("div", { class: "bar-row ticks" }, el("span", { class: "bar-label" }), axis));
+    ...bars, drawn.length < loads.length ? el("p", { class: "note" }, `and ${count(loads.length - drawn.length, "more load")} in the table`) : "", el("div", { class: "bar-row ticks" }, el("span", { class: "bar-label" }), axis));
 }
 
 // rankingFigure has a row for each load and set, and a column for each transport, those that are best
@@ -103,16 +105,16 @@ function rankingFigure(rankings) {
   const cell = (l, s) => {
     const at = l.cells.findIndex((c) => d.cells.series[c.cell] === s);
     if (at < 0) return el("td", { class: "right quiet" }, "-");
-    const { cell, group } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
-    return el("td", { class: at === 0 ? "right first" : "right" }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
+    const { cell, group, again } = l.cells[at], m = metricOf(cell, metric), about = [labelOf(cell), m.line, d.cells.states[cell]];
+    return el("td", { class: "right" + (at === 0 ? " first" : "") + (again ? " quiet" : "") }, el("a", { href: "#cell-" + cell, title: about.filter(Boolean).join("; ") }, m.text.replace(" op/s", "")),
       el("sup", { title: "cells of a row with a letter in common cannot be told apart; ? has too few repeats" }, group || "?"),
-      el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
+      again ? null : el("span", { class: "limit" }, markOf(cell), " ", d.cells.limit[cell] || "\u00a0"));
   };
   const caption = `Medians of ${rankingTitles[metric] || metric}${metric === "throughput" ? " in op/s" : ""}, the best of each row bold. Transports of a row with a letter in common cannot be told apart. Below, as a multiple of what the bare medium needs for the same load (1 x is the limit).`;
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ranking" },
     el("table", { class: "ranking" }, el("caption", {}, caption),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "load"), d.sets.length > 1 ? el("th", { scope: "col" }, "set") : null, columns.map((s) => el("th", { scope: "col", class: "right" }, swatch(s), " ", d.series[s].transport)))),
-      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, l.of ? el("span", { class: "limit" }, l.of) : null), d.sets.length > 1 ? el("td", {}, d.sets[l.set].name) : null, columns.map((s) => cell(l, s))))))),
+      el("tbody", {}, rows.map((l) => el("tr", {}, el("th", { scope: "row" }, l.load, l.cells.some((c) => c.again) ? el("span", { class: "limit" }, "grey: the same cells as above") : l.of ? el("span", { class: "limit" }, l.of) : null), d.sets.length > 1 ? el("td", {}, d.sets[l.set].name) : null, columns.map((s) => cell(l, s))))))),
     folds ? el("button", { type: "button", class: "more-loads", onclick: () => { allRows = !allRows; drawAnswers(); } }, allRows ? "fewer rows" : sets.size > 1 ? `all ${count(loads.length, "load")} of ${sets.size} sets` : `all ${count(loads.length, "load")}`) : null);
 }
 

@@ -73,10 +73,9 @@ function applyFilter() {
   document.getElementById("shown").textContent = `${shownCells.length} of ${count(report.doc.cells.label.length, "cell")}`;
 }
 
-const barsAtOnce = 15;
-
 // shorten shows only the first bars of a long list until the reader asks for all.
 function shorten(list) {
+  const barsAtOnce = Number(list.dataset.bars) || 15;
   const rows = [...list.querySelectorAll(".bar-row[data-c]:not(.off)")], all = list.dataset.all === "yes";
   rows.forEach((row, i) => row.classList.toggle("rest", !all && i >= barsAtOnce));
   list.querySelector(".more-bars")?.remove();

@@ -1,28 +1,26 @@
 // The first part of the page, the heat maps' metric, and the tables of all drawings.
 
-// fastestOf returns the fastest visible one of the curves' best points, which Go has computed.
-function fastestOf(series, set, open) {
-  let best = null;
-  for (const curve of report.doc.curves) {
-    if (curve.series !== series || curve.set !== set || curve.open !== open || curve.most < 0 || !visible(curve.most)) continue;
-    const rate = metricOf(curve.most, "throughput").median;
-    if (!best || rate > best.rate) best = { rate, open, card: curve.card };
-  }
-  return best;
-}
-
+// drawStrip shows the fastest visible cell of each transport for each load, in the newest set that has
+// both: of the best points of its curves, which Go has computed.
 function drawStrip() {
-  const host = document.getElementById("strip"), d = report.doc, loops = [];
-  for (const open of [false, true]) {
-    const best = [...d.series.keys()].flatMap((series) => [...d.sets.keys()].map((set) => fastestOf(series, set, open))).filter(Boolean);
-    if (!best.length) continue;
-    const list = el("ul"), most = Math.max(...best.map((b) => b.rate));
-    list.innerHTML = best.map((b) => b.card).join("");
-    best.forEach((b, i) => list.children[i].querySelector("rect").setAttribute("width", (100 * b.rate) / most + "%"));
-    loops.push(el("div", { class: "strip" }, el("h3", {}, open ? "Open loop" : "Closed loop"), list));
+  const host = document.getElementById("strip"), d = report.doc, loads = new Map();
+  for (const c of d.curves) {
+    if (c.most < 0 || !visible(c.most)) continue;
+    const load = [c.load, c.open ? "open loop" : ""].filter(Boolean).join(", ") || "Closed loop", best = loads.get(load) || new Map();
+    const rate = metricOf(c.most, "throughput").median, known = best.get(c.series);
+    if (!known || c.set > known.set || (c.set === known.set && rate > known.rate)) best.set(c.series, { rate, set: c.set, row: c.row });
+    loads.set(load, best);
   }
+  const newest = (best) => Math.max(...[...best.values()].map((b) => b.set));
+  const figures = [...loads].sort(([, a], [, b]) => newest(b) - newest(a)).map(([load, best]) => {
+    const figure = el("figure", { class: "bars", "data-bars": "" }, el("figcaption", {}, load)), list = [...best.values()].sort((a, b) => b.rate - a.rate);
+    figure.insertAdjacentHTML("beforeend", list.map((b) => b.row).join(""));
+    figure.querySelectorAll("rect").forEach((rect, i) => rect.setAttribute("width", (100 * list[i].rate) / list[0].rate + "%"));
+    shorten(figure);
+    return figure;
+  });
   const none = el("p", { class: "note" }, d.objective ? `No cell shown meets ${d.objective}.` : "No cell shown has a usable throughput.");
-  host.replaceChildren(...(loops.length ? loops : [none]), folded("verdict", "Every load curve, as a table", (host) => fillTable(host, d.tables.curves)));
+  host.replaceChildren(...(figures.length ? figures : [none]), folded("verdict", "Every load curve, as a table", (host) => fillTable(host, d.tables.curves)));
 }
 
 // heatMetric is the metric of the heat maps, which Go has drawn with throughput.
@@ -47,8 +45,8 @@ function drawHeatControls() {
     paintHeat();
     drawHeatTable();
   };
-  const absolute = document.getElementById("bars-absolute");
-  if (absolute) absolute.onchange = () => scaleBars(absolute.checked);
+  const fill = document.getElementById("bars-fill");
+  if (fill) fill.onchange = () => scaleBars(fill.checked);
   const main = document.getElementById("main");
   const tip = (e) => {
     const a = e.target.closest?.("a[data-c]");
@@ -62,14 +60,14 @@ function drawHeatControls() {
   main.onfocusout = main.onmouseout;
 }
 
-// scaleBars makes the lengths of bars proportional to their times, or fills each row.
-function scaleBars(absolute) {
-  for (const bar of document.querySelectorAll("svg.bar[data-longest]")) {
-    const by = absolute ? Number(bar.dataset.longest) : 1;
+// scaleBars fills each row, or makes the lengths of a load's bars proportional to their times.
+function scaleBars(fill) {
+  for (const bar of document.querySelectorAll("svg.bar[data-fill]")) {
+    const by = fill ? Number(bar.dataset.fill) : 1;
     for (const part of bar.children) for (const name of ["x", "width", "x1", "x2"]) {
       if (!part.hasAttribute(name)) continue;
       part.dataset[name] ??= part.getAttribute(name);
-      part.setAttribute(name, parseFloat(part.dataset[name]) / by + "%");
+      part.setAttribute(name, parseFloat(part.dataset[name]) * by + "%");
     }
   }
 }

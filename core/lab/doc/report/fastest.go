@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// card has the point of a curve for the first part.
-type card struct {
+// fastest has the point of a curve for the first part.
+type fastest struct {
 	Cell, Look       int
 	Name, Set        string
 	Rate, Interval   string
@@ -20,26 +20,26 @@ type card struct {
 	Outcome          doc.Cell
 }
 
-// fact is a line of a card.
+// fact is what a row says besides its rate.
 type fact struct{ Name, Text string }
 
-// cards draws the card of each curve that has a point for the first part.
-func (b *builder) cards() error {
+// rows draws the row of each curve that has a point for the first part.
+func (b *builder) rows() error {
 	for i := range b.doc.Curves {
 		c := &b.doc.Curves[i]
 		if c.Most < 0 {
 			continue
 		}
 		var text bytes.Buffer
-		if err := loadStatic().body.ExecuteTemplate(&text, "card", b.cardOf(c)); err != nil {
+		if err := loadStatic().body.ExecuteTemplate(&text, "fastest", b.fastestOf(c)); err != nil {
 			return err
 		}
-		c.Card = text.String()
+		c.Row = text.String()
 	}
 	return nil
 }
 
-func (b *builder) cardOf(c *curve) card {
+func (b *builder) fastestOf(c *curve) fastest {
 	cells, cell := &b.doc.Cells, c.Most
 	value := func(name string) string {
 		if m := b.summary(cell, name); m != nil {
@@ -48,7 +48,7 @@ func (b *builder) cardOf(c *curve) card {
 		return ""
 	}
 	rate := *b.summary(cell, result.Throughput)
-	made := card{
+	made := fastest{
 		Cell: cell, Look: b.doc.Series[c.Series].Look, Name: b.doc.Series[c.Series].Name,
 		Rate: format.Value(rate), Interval: format.Interval(rate),
 		Bound: cells.Bound[cell], Why: cells.Why[cell], Outcome: b.checksEntry(cell),
