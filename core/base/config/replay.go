@@ -120,7 +120,7 @@ type Replay struct {
 	Format string
 	ReplayPart
 	Keys       uint64
-	Length     time.Duration // at speed 1
+	Length     time.Duration // at speed 1; 0 if all requests have one time
 	Mix        Mix
 	ValueSize  Sizes
 	WorkingSet uint64 // bytes
@@ -157,6 +157,9 @@ func (r *resolution) settleReplay() error {
 		c.Rate = 0
 	case c.ignoresTimes():
 		c.Rate = RateMax
+	case part.Length == 0:
+		return &Error{optionReplay, "all requests have one time, so there is no rate; use " +
+			"--closed or --speed max"}
 	default:
 		c.Duration = Duration(part.Length)
 		c.accelerate(c.Speed.Factor())

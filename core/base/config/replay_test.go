@@ -9,8 +9,9 @@ import (
 
 // TestSpeed checks the rate and the length that follow from the speed of a replay.
 func TestSpeed(t *testing.T) {
+	length := 10 * time.Second
 	trace := func(*Config) (*Replay, error) {
-		return &Replay{Digest: "0123456789abcdef", Length: 10 * time.Second, Keys: 10,
+		return &Replay{Digest: "0123456789abcdef", Length: length, Keys: 10,
 			ReplayPart: ReplayPart{Operations: 5000}, ValueSize: FixedSize(32), WorkingSet: 320,
 			Mix: Mix{{Op: OpRead, Share: 1}}}, nil
 	}
@@ -38,4 +39,11 @@ func TestSpeed(t *testing.T) {
 	require.ErrorContains(t, err, "a trace has its own")
 	_, err = resolve(map[string]string{"speed": "50%"})
 	require.ErrorContains(t, err, "which only a sweep measures")
+
+	length = 0
+	_, err = resolve(map[string]string{"speed": "4"})
+	require.ErrorContains(t, err, "all requests have one time")
+	c, err = resolve(map[string]string{"closed": "true"})
+	require.NoError(t, err)
+	require.Zero(t, c.Rate)
 }

@@ -30,7 +30,8 @@ type Summary struct {
 	Operations uint64            `json:"operations"`
 	ByOp       map[string]uint64 `json:"by_operation"`
 	Classes    map[string]uint64 `json:"classes,omitempty"` // requests
-	// Length is the time of the part: up to its end, or a mean gap after the last request.
+	// Length is the time of the part: up to its end, or a mean gap after the last request. It is 0
+	// if all requests have one time.
 	Length time.Duration `json:"length_ns"`
 	// Rates are the operations in equal times of Step each.
 	Rates []uint64      `json:"rates"`
@@ -135,7 +136,9 @@ func Summarize(f *File) (s Summary, err error) {
 	}
 	s.Forth, s.Back = s.Forth/float64(s.Operations), s.Back/float64(s.Operations)
 	s.ReadShare = float64(byOp[opRead]+byOp[opLookup]) / float64(s.Operations)
-	s.Length = time.Duration(last + max(last/max(f.Records-1, 1), 1))
+	if last > 0 {
+		s.Length = time.Duration(last + max(last/max(f.Records-1, 1), 1))
+	}
 	s.Burstiness = seconds.index()
 	s.Once, s.ReuseMedian, s.ReuseLargest = distances.first, distances.quantile(0.5),
 		distances.quantile(0.99)

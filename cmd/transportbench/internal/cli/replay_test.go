@@ -28,6 +28,12 @@ func TestReplayCheck(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &part))
 	require.EqualValues(t, 2, part.Operations)
 
+	c.Stdin = "time,op,key,size\n5,read,a,100\n5,write,b,100\n"
+	require.Equal(t, app.ExitOK, c.Execute("replay", "check", "-"))
+	require.Regexp(t, `requests +2, all at one time`, c.Stdout)
+	require.Contains(t, c.Stdout, "replay it with --closed")
+	require.NotContains(t, c.Stdout, "op/s")
+
 	require.NoError(t, os.WriteFile(path, []byte("time,op,key,size\n-1,read,a,1\n"), 0o600))
 	require.Equal(t, app.ExitUsage, c.Execute("replay", "check", path))
 	require.Equal(t, "transportbench: "+path+": line 2: time -1 is negative\n", c.Stderr)

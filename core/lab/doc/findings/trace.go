@@ -18,7 +18,11 @@ func Trace(p *replay.Part) *doc.Doc {
 	row := func(name, text string, args ...any) { t.Row(name, fmt.Sprintf(text, args...)) }
 	row("digest", "sha256:%s", p.Digest)
 	row("format", "%s", p.Format)
-	row("requests", "%d in %s", p.Requests, p.Length)
+	if p.Length > 0 {
+		row("requests", "%d in %s", p.Requests, p.Length)
+	} else {
+		row("requests", "%d, all at one time", p.Requests)
+	}
 	if p.Operations != p.Requests {
 		row("operations", "%d", p.Operations)
 	}
@@ -37,9 +41,11 @@ func Trace(p *replay.Part) *doc.Doc {
 	}
 	row("reads", "%s of operations; %s find a key that occurred before", format.Share(p.ReadShare),
 		format.Share(p.HitRate))
-	row("rate", "%s on average, %s in the busiest %s", format.Rate(p.Rate()),
-		format.Rate(p.PeakRate()), p.Step)
-	row("over time", "%s", bars(p.Rates))
+	if p.Length > 0 {
+		row("rate", "%s on average, %s in the busiest %s", format.Rate(p.Rate()),
+			format.Rate(p.PeakRate()), p.Step)
+		row("over time", "%s", bars(p.Rates))
+	}
 	if p.Burstiness > 0 {
 		row("burstiness", "%.3g (variance by mean of a second's operations; 1 is independent "+
 			"arrivals)", p.Burstiness)
@@ -51,7 +57,9 @@ func Trace(p *replay.Part) *doc.Doc {
 		"of their key", p.ReuseMedian, p.ReuseLargest,
 		format.Share(float64(p.Once)/float64(p.Operations)))
 	d.Add(t)
-	if p.Rounded {
+	if p.Length == 0 {
+		d.Note("without times the trace has no rate; replay it with --closed or --speed max")
+	} else if p.Rounded {
 		d.Note("times in the format %s are rounded: a replay spreads requests of one time evenly "+
 			"up to the next time", p.Format)
 	}
