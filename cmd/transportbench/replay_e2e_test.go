@@ -48,6 +48,12 @@ func TestReplay(t *testing.T) {
 		i.wait(t)
 		name := strings.Join(args, " ")
 		require.Len(t, i.results(t), strings.Count(args[1], ",")+1, "%s: %s", name, &i.stderr)
+		a := command(t, "analyze", i.out, "--cell", "sockets")
+		if strings.Contains(args[1], ",") {
+			require.NoError(t, a.cmd.Start())
+			a.wait(t)
+			require.Contains(t, a.stdout.String(), "the worst 1.67 s of the trace, from ")
+		}
 		for _, r := range i.results(t) {
 			require.False(t, r.Incomplete, "%s: %s", name, r.IncompleteReason)
 			requireVerified(t, r)

@@ -44,6 +44,12 @@ func (r *Recorder) Record(ns uint64) {
 	_ = r.hdr.RecordValue(value)
 }
 
+// Merge adds the records of other, which does not change.
+func (r *Recorder) Merge(other *Recorder) {
+	r.hdr.Merge(other.hdr)
+	r.sum += other.sum
+}
+
 // Reset drops all records and keeps the memory.
 func (r *Recorder) Reset() {
 	r.hdr.Reset()
@@ -88,6 +94,21 @@ func (h *Histogram) Within(ns uint64) float64 {
 		}
 	}
 	return float64(within) / float64(max(h.Count(), 1))
+}
+
+// outlineBits is exactBits of an outline.
+const outlineBits = 6
+
+// Outline returns the histogram in buckets that are up to 3% wide, which takes little space.
+func (h *Histogram) Outline() *Histogram {
+	o := NewHistogram()
+	for _, b := range h.Buckets() {
+		width := int64(1) << max(0, bits.Len64(uint64(b.From))-outlineBits)
+		// The middle of a bucket is in range, because the range ends below that of its width.
+		_ = o.hdr.RecordValues(b.From&^(width-1)|width>>1, int64(b.Count))
+	}
+	o.sum = h.sum
+	return o
 }
 
 // Merge adds the counts of other, which does not change.

@@ -49,6 +49,9 @@ func TestHistogramAgainstSortedValues(t *testing.T) {
 			// The library rounds the rank to the nearest record.
 			rank := min(max(int(q*float64(len(clamped))+0.5), 1), len(clamped))
 			require.InEpsilon(t, clamped[rank-1], got.Quantile(q), width)
+			outline := got.Outline()
+			require.EqualValues(t, len(values), outline.Count())
+			require.InEpsilon(t, got.Quantile(q), outline.Quantile(q), 1./64+width)
 		}
 		require.EqualValues(t, len(values)-split, other.Count())
 	})

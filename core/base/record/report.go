@@ -2,8 +2,9 @@ package record
 
 import "transportbench/core/transport"
 
-// Slices is the number of equal parts of a window whose operations are counted separately.
-const Slices = 20
+// Slices is the number of equal parts of a window whose operations are counted separately, and
+// Steps that of the parts of a replay whose response times are recorded separately.
+const Slices, Steps = 20, 3 * Slices
 
 // Report is what one rank recorded in one window.
 type Report struct {
@@ -157,6 +158,10 @@ type OpenReport struct {
 	Scheduled uint64 `json:"scheduled" bound:"<=$scheduled"`
 	// Response is the time from the intended start to the end of an operation.
 	Response TimingReport `json:"response"`
+	// Steps are the response times in each step of the window, for a replay at the times of its
+	// trace, with histograms of little space ([Histogram.Outline]). With many clients there are
+	// none.
+	Steps []TimingReport `json:"steps,omitempty" bound:"=0|$steps"`
 	// Lag is the time from the moment at which an operation was due and a call was free to the
 	// start of the operation.
 	Lag TimingReport `json:"lag"`

@@ -66,6 +66,18 @@ func (s *Summary) PeakRate() float64 {
 // Rate returns the mean rate in operations per second.
 func (s *Summary) Rate() float64 { return float64(s.Operations) / s.Length.Seconds() }
 
+// Between returns the operations from one time of the part to another. Those of a step of Rates
+// count as spread evenly over it.
+func (s *Summary) Between(from, to time.Duration) (n float64) {
+	for i, count := range s.Rates {
+		begin := time.Duration(i) * s.Step
+		if both := min(to, begin+s.Step) - max(from, begin); both > 0 {
+			n += float64(count) * float64(both) / float64(s.Step)
+		}
+	}
+	return n
+}
+
 // maxSteps bounds the rates of a summary.
 const maxSteps = 120
 

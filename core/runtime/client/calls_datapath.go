@@ -356,7 +356,7 @@ func (c *Client) record(index int, now uint64) {
 	c.slices.record(now, c.Counts.Ops)
 	c.Live.record(ns)
 	if c.open != nil {
-		c.open.response.Record(c.Clock, now-c.open.intended[index])
+		c.open.response[c.slices.at].Record(c.Clock, now-c.open.intended[index])
 		c.open.lag.Record(c.Clock, c.open.late[index])
 	}
 	if c.Mesh != nil {

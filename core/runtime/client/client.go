@@ -175,14 +175,6 @@ func (m *meshTimes) reset() {
 	}
 }
 
-// openTimes are the times that only an open-loop client records.
-type openTimes struct {
-	response, lag *loop.Timing
-	scheduled     uint64
-	// By call, in ticks: when it was due, and how late it was issued.
-	intended, late []uint64
-}
-
 // New returns a client on a worker. number is its number among the clients of all ranks
 // and seeds its requests.
 func New(w wiring.Wiring, number int, idle string, worker transport.Worker) (*Client, error) {
@@ -239,8 +231,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
 	if c.Schedule = newSchedule(cfg, c.Clock, number,
 		c.stream); c.Schedule != nil {
-		c.open = &openTimes{response: loop.NewTiming(), lag: loop.NewTiming(),
-			intended: make([]uint64, calls), late: make([]uint64, calls)}
+		c.open = newOpenTimes(calls, c.stream != nil && cfg.Clients <= steppedClients)
 	}
 	if !cfg.Proxied() {
 		c.Stages = newStager(c.Clock, c.ReadCost, w.ClientPeer(w.Rank, local), cfg.Seed)
@@ -406,9 +397,7 @@ func (c *Client) Begin(w Window) {
 		c.peers.reset()
 	}
 	if c.open != nil {
-		c.open.response.Reset()
-		c.open.lag.Reset()
-		c.open.scheduled = 0
+		c.open.reset()
 	}
 }
 
@@ -446,9 +435,8 @@ func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
 	if c.peers != nil {
 		c.peers.report(c.Clock, &r)
 	}
-	if o := c.open; o != nil {
-		r.Open = &record.OpenReport{Scheduled: o.scheduled, Response: o.response.Report(c.Clock),
-			Lag: o.lag.Report(c.Clock)}
+	if c.open != nil {
+		r.Open = c.open.report(c.Clock)
 	}
 	return r
 }

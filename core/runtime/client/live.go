@@ -102,23 +102,25 @@ func SampleCost(clock *machine.Clock) float64 {
 	return float64(clock.Nanos(uint64(ticks*1024))) / 1024
 }
 
-// sliceCounter counts the operations in each slice of the window, so that drift shows. It is
-// updated at sampled operations only.
+// sliceCounter counts the operations in each slice of the window, so that drift shows. It counts in
+// steps, of which a slice has several, and is updated at sampled operations only.
 type sliceCounter struct {
-	length uint64 // ticks
-	next   uint64 // ticks: the end of the current slice
-	at     int
-	done   [record.Slices]uint64 // operations completed by the end of each slice
+	length uint64               // ticks of a step
+	next   uint64               // ticks: the end of the current step
+	at     int                  // the step
+	done   [record.Steps]uint64 // operations completed by the end of each step
 }
 
-func (s *sliceCounter) reset(window uint64) { *s = sliceCounter{length: window / record.Slices} }
+const sliceSteps = record.Steps / record.Slices
+
+func (s *sliceCounter) reset(window uint64) { *s = sliceCounter{length: window / record.Steps} }
 
 func (s *sliceCounter) start(now uint64) { s.next = now + s.length }
 
 // record sets the number of operations completed by now.
 func (s *sliceCounter) record(now, ops uint64) {
-	for now >= s.next && s.at < record.Slices-1 {
-		// Operations since the last sample count in the earlier slice.
+	for now >= s.next && s.at < record.Steps-1 {
+		// Operations since the last sample count in the earlier step.
 		s.at++
 		s.done[s.at] = s.done[s.at-1]
 		s.next += s.length
@@ -128,12 +130,13 @@ func (s *sliceCounter) record(now, ops uint64) {
 
 // report returns the operations of each slice, or nil if the window was cut short.
 func (s *sliceCounter) report() []uint64 {
-	if s.at < record.Slices-1 {
+	if s.at < record.Steps-sliceSteps {
 		return nil
 	}
 	list := make([]uint64, record.Slices)
 	before := uint64(0)
-	for i, done := range s.done {
+	for i := range list {
+		done := s.done[min((i+1)*sliceSteps-1, s.at)]
 		list[i] = done - min(before, done)
 		before = done
 	}

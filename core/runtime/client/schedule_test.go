@@ -45,21 +45,21 @@ func TestScheduleKeepsItsRate(t *testing.T) {
 
 func TestSliceCounter(t *testing.T) {
 	var s sliceCounter
-	s.reset(20 * record.Slices)
+	s.reset(60 * record.Slices)
 	s.start(1000)
-	for tick := range uint64(20 * record.Slices) {
+	for tick := range uint64(60 * record.Slices) {
 		s.record(1000+tick, tick+1)
 	}
 	list := s.report()
 	require.Len(t, list, record.Slices)
 	for _, ops := range list {
-		require.EqualValues(t, 20, ops)
+		require.EqualValues(t, 60, ops)
 	}
-	s.reset(20 * record.Slices)
+	s.reset(60 * record.Slices)
 	s.start(0)
-	s.record(30, 7)
+	s.record(90, 7)
 	require.Nil(t, s.report(), "cut short")
-	s.record(20*record.Slices-1, 9)
+	s.record(60*record.Slices-50, 9) // in the first step of the last slice
 	require.Equal(t, uint64(7), s.report()[1])
 	require.Equal(t, uint64(2), s.report()[record.Slices-1])
 }

@@ -28,9 +28,25 @@ func (t *Timing) Record(clock *machine.Clock, ticks uint64) {
 	t.Samples++
 }
 
+// Add adds the samples of another Timing.
+func (t *Timing) Add(other *Timing) {
+	t.histogram.Merge(other.histogram)
+	t.Sum += other.Sum
+	t.Samples += other.Samples
+}
+
 // Report returns the samples in nanoseconds.
 func (t *Timing) Report(clock *machine.Clock) record.TimingReport {
-	r := record.TimingReport{Samples: t.Samples, Histogram: t.histogram.Histogram().Encode()}
+	return t.report(clock, t.histogram.Histogram())
+}
+
+// Outline is Report with a histogram that takes little space.
+func (t *Timing) Outline(clock *machine.Clock) record.TimingReport {
+	return t.report(clock, t.histogram.Histogram().Outline())
+}
+
+func (t *Timing) report(clock *machine.Clock, h *record.Histogram) record.TimingReport {
+	r := record.TimingReport{Samples: t.Samples, Histogram: h.Encode()}
 	if t.Samples > 0 {
 		r.MeanNS = float64(clock.Nanos(t.Sum)) / float64(t.Samples)
 	}

@@ -190,6 +190,10 @@ func analyzedCell(out *doc.Doc, c *AnalyzedCell, detail bool) {
 		out.Line("the replayed part of the trace, at its recorded times")
 		out.Append(Trace(a.Replay))
 		out.Gap()
+		if a.ReplayTimes != nil {
+			out.Append(replayTimes(a.ReplayTimes))
+			out.Gap()
+		}
 	}
 	if detail || counted(a) {
 		events(out, a)

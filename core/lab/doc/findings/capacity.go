@@ -69,6 +69,10 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 	if attained {
 		header = append(header, ">within "+format.Time(c.Objective.Limit))
 	}
+	replayed := slices.ContainsFunc(u.Points, func(p analyze.Point) bool { return p.Worst != nil })
+	if replayed {
+		header = append(header, ">in the worst part", "part")
+	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range u.Points {
 		p := &u.Points[i]
@@ -83,11 +87,25 @@ func curve(out *doc.Doc, c *analyze.Capacity, u *analyze.Curve) {
 		case attained:
 			row = append(row, doc.None())
 		}
+		if replayed {
+			row = append(row, worst(p)...)
+		}
 		t.Row(append(row, remarks(p))...)
 	}
 	out.Add(t)
 	operating(out, u)
 	servers(out, c, u)
+}
+
+// worst returns the share within the objective in the worst part of a replay, and which part that
+// is.
+func worst(p *analyze.Point) []any {
+	w := p.Worst
+	if w == nil || w.Within == nil {
+		return []any{doc.None(), doc.None()}
+	}
+	return []any{fmt.Sprintf("%.3f%%", 100**w.Within),
+		fmt.Sprintf("%s from %s on", format.Time(w.For), format.Time(w.At))}
 }
 
 // operating writes the recommended operating points.

@@ -8,6 +8,7 @@ import (
 
 	"transportbench/core/base/replay"
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 )
 
@@ -70,12 +71,50 @@ func Trace(p *replay.Part) *doc.Doc {
 	return d
 }
 
-// bars draws counts as a line of bars.
-func bars(counts []uint64) string {
+// bars draws values as a line of bars.
+func bars[T uint64 | float64](values []T) string {
 	var b strings.Builder
-	most := max(slices.Max(counts), 1)
-	for _, n := range counts {
-		b.WriteRune(doc.Levels[n*uint64(len(doc.Levels)-1)/most])
+	most := max(slices.Max(values), 1)
+	for _, v := range values {
+		b.WriteRune(doc.Levels[int(v*T(len(doc.Levels)-1)/most)])
 	}
 	return b.String()
+}
+
+// replayTimes shows response times over the time of a trace.
+func replayTimes(times *analyze.ReplayTimes) *doc.Doc {
+	d := new(doc.Doc)
+	first := &times.Steps[0]
+	d.Line("over the time of the trace, %s a bar: what was due, and response times by where "+
+		"operations ended", format.Time(first.For))
+	t := doc.NewTable("", "", ">least", ">most")
+	for _, of := range []struct {
+		name string
+		cell func(float64) doc.Cell
+		of   func(*analyze.ReplaySpan) float64
+	}{
+		{"rate", doc.Rate, func(s *analyze.ReplaySpan) float64 { return s.Rate }},
+		{"p50", doc.Time, func(s *analyze.ReplaySpan) float64 { return s.P50 }},
+		{"p99", doc.Time, func(s *analyze.ReplaySpan) float64 { return s.P99 }},
+	} {
+		var values []float64
+		for i := range times.Steps {
+			values = append(values, of.of(&times.Steps[i]))
+		}
+		t.Row(of.name, bars(values), of.cell(slices.Min(values)), of.cell(slices.Max(values)))
+	}
+	d.Add(t)
+	d.Paragraph("%s", WorstSpan(&times.Worst))
+	return d
+}
+
+// WorstSpan describes the worst span of a replay in a sentence.
+func WorstSpan(s *analyze.ReplaySpan) string {
+	text := fmt.Sprintf("the worst %s of the trace, from %s on: p99 %s, p50 %s, %s due",
+		format.Time(s.For), format.Time(s.At), format.Time(s.P99), format.Time(s.P50),
+		format.Rate(s.Rate))
+	if s.Within != nil {
+		text += fmt.Sprintf(", %.3f%% within the objective", 100**s.Within)
+	}
+	return text
 }

@@ -33,6 +33,8 @@ type document struct {
 	Curves  []curve        `json:"curves"`
 	// Scalings are the charts of what depends on an option.
 	Scalings []scaling `json:"scalings"`
+	// Replays are the charts over the time of a trace.
+	Replays []replayed `json:"replays"`
 	// Notes list the loads without a curve, and why.
 	Notes []string `json:"notes,omitempty"`
 	// Rankings answer which transport is best for which load, by set and metric. Unranked has the

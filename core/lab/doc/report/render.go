@@ -26,7 +26,7 @@ var assets embed.FS
 
 // scripts lists the parts of the script; each uses those before it.
 var scripts = []string{"uPlot.iife.min.js", "data.js", "dom.js", "chart.js", "filter.js",
-	"answers.js", "overview.js", "curves.js", "scaling.js", "cell.js", "main.js"}
+	"answers.js", "overview.js", "curves.js", "scaling.js", "replays.js", "cell.js", "main.js"}
 
 // static has what is the same on every page.
 type static struct {

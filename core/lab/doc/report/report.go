@@ -91,6 +91,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b.rankings()
 	b.diffs()
 	b.scalings()
+	b.replays()
 	p := &Page{doc: b.doc, chunks: b.chunks}
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	b.show(p.heat)

@@ -34,6 +34,8 @@ type Analysis struct {
 	OverTime []TimeSeries `json:"over_time,omitempty"`
 	// Replay is the part of a trace that was replayed; absent for other loads.
 	Replay *replay.Part `json:"replay,omitempty"`
+	// ReplayTimes are its response times over the time of the trace; absent without such times.
+	ReplayTimes *ReplayTimes `json:"replay_times,omitempty"`
 	// Threads has the events of polling threads.
 	Threads []ThreadEvents `json:"threads"`
 	// NoCounters is why there are no hardware counters.

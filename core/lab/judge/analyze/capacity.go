@@ -82,6 +82,15 @@ func (o *Objective) metric(open bool) string {
 	return "latency_" + o.Metric
 }
 
+// ResponseLimit returns the limit of the response times of open loops, or 0 if the objective is for
+// other times.
+func (o *Objective) ResponseLimit() float64 {
+	if !strings.HasPrefix(o.metric(true), "response_") {
+		return 0
+	}
+	return o.Limit
+}
+
 // Curve is one configuration with several loads, in order of load. Closed and open loops are never
 // on the same curve.
 type Curve struct {
@@ -117,6 +126,9 @@ type Point struct {
 	// Within is the share of the response times of all windows that are within the objective. It is
 	// absent without an objective for response times.
 	Within *float64 `json:"within,omitempty"`
+	// Worst are the worst ten seconds of a replay under an objective for response times, as in
+	// [ReplayTimes].
+	Worst *ReplaySpan `json:"worst,omitempty"`
 	// Past is set if a smaller load has more throughput.
 	Past bool `json:"past_peak,omitempty"`
 	// Unusable is why the figures must not be used. Such a point is shown but never chosen.

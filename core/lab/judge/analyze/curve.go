@@ -224,18 +224,19 @@ func newPoint(s *set.Set, i int, axes []string, metric string, c *Capacity) (p P
 	}
 	if c.Objective != nil {
 		p.Meets = meets(p.Latency, c.Objective.Limit)
-		if strings.HasPrefix(metric, "response_") {
-			p.Within = within(s, cell, c.Objective.Limit)
+		if limit := c.Objective.ResponseLimit(); limit > 0 && cell.OpenLoop() {
+			p.attain(s, cell, limit)
 		}
 	}
 	return p, true
 }
 
-// within returns the share of a cell's response times up to a limit, or nil without the results.
-func within(s *set.Set, cell *set.Cell, limit float64) *float64 {
+// attain sets the share of a cell's response times up to a limit, and where it is smallest. It sets
+// nothing without the results.
+func (p *Point) attain(s *set.Set, cell *set.Cell, limit float64) {
 	results, err := s.Results(cell)
-	if err != nil {
-		return nil // an index without its results has medians alone
+	if err != nil || len(results) == 0 {
+		return // an index without its results has medians alone
 	}
 	all := record.NewHistogram()
 	for _, r := range results {
@@ -245,10 +246,12 @@ func within(s *set.Set, cell *set.Cell, limit float64) *float64 {
 			}
 		}
 	}
-	if all.Count() == 0 {
-		return nil
+	if all.Count() > 0 {
+		p.Within = new(all.Within(uint64(limit)))
 	}
-	return new(all.Within(uint64(limit)))
+	if times, err := ReplayTimesOf(results); err == nil && times != nil {
+		p.Worst = &times.Under(limit).Worst
+	}
 }
 
 // The values of Point.Meets.

@@ -67,6 +67,9 @@ func Results(list []*result.Result) (*Analysis, error) {
 		Processor: e.processorTime(), Stalls: e.stalls(),
 		OverTime: e.timeSeries(), Threads: e.threads(), NoCounters: noCounters(e.repeats),
 	}
+	if a.ReplayTimes, err = ReplayTimesOf(list); err != nil {
+		return nil, err
+	}
 	a.Model, a.Limit = e.model(s), e.limit(s)
 	a.Verdict = e.verdict(a, s)
 	a.Missing = e.missing()

@@ -161,6 +161,12 @@ var lies = []struct {
 		client(func(c *record.ClientReport) { c.Open.Scheduled = 1e9 })},
 	{"report.clients[0].open_loop.lag.histogram", openLoop,
 		client(func(c *record.ClientReport) { c.Open.Lag.Histogram = "" })},
+	{"report.clients[0].open_loop.steps", openLoop,
+		client(func(c *record.ClientReport) { c.Open.Steps = make([]record.TimingReport, 7) })},
+	{"report.clients[0].open_loop.steps[0].histogram", openLoop,
+		client(func(c *record.ClientReport) {
+			c.Open.Steps = make([]record.TimingReport, record.Steps)
+		})},
 	{"report.clients[0].iterations", nil,
 		client(func(c *record.ClientReport) { c.Iterations = new(record.TimingReport) })},
 	{"report.clients[0].stages", nil,

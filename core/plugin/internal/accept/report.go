@@ -109,7 +109,7 @@ func (w *window) host() *host {
 			"stored":    flag(cfg.Stored()), "lanes": uint64(cfg.StorageLanes),
 			"write_lanes": uint64(cfg.WriteLanes),
 			"value_size":  uint64(cfg.ValueSize.Max()),
-			"slices":      record.Slices, "trace": uint64(w.spec.Trace),
+			"slices":      record.Slices, "steps": record.Steps, "trace": uint64(w.spec.Trace),
 		},
 		texts: map[string][]string{
 			"stages": record.DirectStages,

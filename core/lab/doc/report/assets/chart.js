@@ -131,7 +131,7 @@ function paint(chart) {
   for (const p of chart.points) paintDots(c, p, x, y, ratio);
   for (const curve of chart.spec.curves) {
     const points = chart.points.filter((p) => p.curve === curve);
-    c.strokeStyle = c.fillStyle = color("--s" + report.doc.series[curve.series].look);
+    c.strokeStyle = c.fillStyle = color(curve.series < 0 ? "--quiet" : "--s" + report.doc.series[curve.series].look);
     c.lineWidth = 1.75 * ratio;
     c.lineJoin = "round";
     c.setLineDash(curve.dash.map((d) => d * ratio));

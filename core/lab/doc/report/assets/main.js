@@ -9,6 +9,7 @@ function drawAll() {
   drawStrip();
   drawCurves();
   drawScaling();
+  drawReplays();
   drawTables();
   return drawSpectrum();
 }
@@ -47,6 +48,7 @@ function redrawCurves() {
   if (!document.getElementById("main").hidden) {
     drawCurves();
     drawScaling();
+    drawReplays();
     drawSpectrum();
   } else for (const f of document.querySelectorAll("#page .later")) {
     f.replaceChildren();
