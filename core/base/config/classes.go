@@ -158,7 +158,13 @@ func (l Classes) Open() bool {
 // CallsInFlight returns the number of calls that all clients together may have in flight.
 func (c *Config) CallsInFlight() int {
 	if len(c.Classes) == 0 {
-		return c.TotalClients() * c.InFlight
+		ranks := c.CallingRanks()
+		for rank := range c.Traffic.Matrix() {
+			if c.CallsShare(rank) == 0 {
+				ranks--
+			}
+		}
+		return ranks * c.Clients * c.InFlight
 	}
 	calls := 0
 	for _, class := range c.Classes {

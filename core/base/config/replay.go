@@ -199,7 +199,7 @@ func checkReplay(c *Config) *Error {
 			c.Service)}
 	case len(c.Classes) > 0:
 		return &Error{optionClass, "a trace has its own clients; leave one of them out"}
-	case c.Turns() > 0 || c.Traffic.Share() > 0:
+	case c.Traffic.Mesh() || c.Turns() > 0:
 		return &Error{optionTraffic, fmt.Sprintf("%s chooses the rank of each call, and a trace "+
 			"its key; leave one of them out", c.Traffic)}
 	case c.Closed && c.Speed != 0:

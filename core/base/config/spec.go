@@ -199,6 +199,8 @@ func (f *Field) parse(c *Config, text string, readFile ReadFile) (err error) {
 	switch p := v.Addr().Interface().(type) {
 	case *Sizes:
 		return readSizes(p, text, readFile)
+	case *Traffic:
+		return readTraffic(p, text, readFile)
 	case setter:
 		return p.Set(text)
 	case *bool:

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/matrix"
 	"transportbench/core/fabric/suggest"
 )
 
@@ -28,10 +29,14 @@ const (
 	// TrafficStorm, written "storm:RATE": the ranks of client-server, while besides their load so
 	// many connections a second are made, used once and dropped.
 	TrafficStorm = "storm"
+	// TrafficMatrix, written "matrix:FILE" and resolved to "matrix:" and the rows: every rank calls
+	// the others by the weights of its row.
+	TrafficMatrix = "matrix"
 )
 
 func trafficNames() []string {
-	return []string{TrafficIncast, TrafficFanOut, TrafficAllToAll, TrafficHotspot, TrafficStorm}
+	return []string{TrafficIncast, TrafficFanOut, TrafficAllToAll, TrafficHotspot, TrafficStorm,
+		TrafficMatrix}
 }
 
 // The range of a storm's rate.
@@ -40,7 +45,7 @@ const minStorm, maxStorm = 0.1, 10_000
 // TrafficNames returns the patterns of traffic as users write them.
 func TrafficNames() []string {
 	return []string{TrafficIncast + ":N", TrafficFanOut, TrafficAllToAll, TrafficHotspot + ":SHARE",
-		TrafficStorm + ":RATE"}
+		TrafficStorm + ":RATE", TrafficMatrix + ":FILE"}
 }
 
 // IsTraffic reports whether text names a pattern of traffic, valid or not.
@@ -78,8 +83,20 @@ func (t Traffic) StormRate() float64 {
 	return t.number()
 }
 
+// Matrix returns the matrix of traffic, or nil for another pattern.
+func (t Traffic) Matrix() matrix.Matrix {
+	name, text, _ := strings.Cut(string(t), ":")
+	if name != TrafficMatrix {
+		return nil
+	}
+	m, _ := matrix.Parse(text) // Set has checked it
+	return m
+}
+
 // Mesh reports whether the pattern needs ranks that serve and call.
-func (t Traffic) Mesh() bool { return t.Name() == TrafficAllToAll || t.Name() == TrafficHotspot }
+func (t Traffic) Mesh() bool {
+	return slices.Contains([]string{TrafficAllToAll, TrafficHotspot, TrafficMatrix}, t.Name())
+}
 
 // trafficRanks is the number of ranks of a pattern that does not determine it.
 const trafficRanks = 4
@@ -91,6 +108,8 @@ func (t Traffic) DefaultRanks() int {
 		return int(t.number()) + 1
 	case TrafficStorm:
 		return 2
+	case TrafficMatrix:
+		return len(t.Matrix())
 	}
 	return trafficRanks
 }
@@ -132,6 +151,12 @@ func (t *Traffic) Set(text string) error {
 				shorten(text), minStorm, maxStorm, name)
 		}
 		number = strconv.FormatFloat(rate, 'f', -1, 64)
+	case TrafficMatrix:
+		m, err := matrix.Parse(number)
+		if err != nil {
+			return fmt.Errorf("%q: %w", shorten(text), err)
+		}
+		number = m.String()
 	default:
 		if has {
 			return fmt.Errorf("%q: %s has no number; leave out %q", shorten(text), name,
@@ -142,6 +167,33 @@ func (t *Traffic) Set(text string) error {
 	}
 	*t = Traffic(name + ":" + number)
 	return nil
+}
+
+// readTraffic reads a pattern of traffic. It reads the file of a matrix at once, so that results
+// have its content.
+func readTraffic(t *Traffic, text string, readFile ReadFile) error {
+	path, found := strings.CutPrefix(text, TrafficMatrix+":")
+	if !found || readFile == nil || strings.Contains(path, ":") {
+		return t.Set(text)
+	}
+	content, err := readFile(path, matrix.MaxFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	m, err := matrix.Read(content)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return t.Set(TrafficMatrix + ":" + m.String())
+}
+
+// CallsShare returns the share of the load that the clients of a calling rank send, 0 if they call
+// none.
+func (c *Config) CallsShare(rank int) float64 {
+	if m := c.Traffic.Matrix(); m != nil {
+		return m.Share(rank)
+	}
+	return 1 / float64(max(c.CallingRanks(), 1))
 }
 
 // Turns returns the number of ranks that a client calls in turn, or 0 if it draws them.
@@ -177,6 +229,10 @@ func checkTraffic(c *Config) *Error {
 	case !c.Traffic.Mesh() && c.Mesh():
 		return &Error{"traffic", fmt.Sprintf("in %s a rank either serves or calls; use "+
 			"--topology client-server or leave --topology out", c.Traffic)}
+	case c.Traffic.Name() == TrafficMatrix && c.Ranks != c.Traffic.DefaultRanks():
+		return &Error{"traffic",
+			fmt.Sprintf("the matrix has %d ranks, and not %d; leave --ranks out",
+				c.Traffic.DefaultRanks(), c.Ranks)}
 	case c.Traffic.Name() == TrafficIncast && c.Ranks != c.Traffic.DefaultRanks():
 		return &Error{"traffic",
 			fmt.Sprintf("%s has %d ranks with the one that serves, and not %d; leave --ranks out",

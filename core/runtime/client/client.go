@@ -229,7 +229,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	c.ReadCost = loop.ReadCost(c.Clock)
 	c.Idle = loop.NewIdler(idle, worker, &c.Gaps)
 	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
-	if c.Schedule = newSchedule(cfg, c.Clock, number,
+	if c.Schedule = newSchedule(cfg, c.Clock, w.Rank, number,
 		c.stream); c.Schedule != nil {
 		c.open = newOpenTimes(calls, c.stream != nil && cfg.Clients <= steppedClients)
 	}
@@ -366,7 +366,7 @@ func (c *Client) Payloads() [][]byte {
 type Window struct {
 	SampleEvery int // records one latency of so many
 	Duration    time.Duration
-	Silent      bool // makes no calls, because the window is another class's alone
+	Silent      bool // makes no calls: another class has the window alone, or the rank calls none
 	FirstCalls  bool // begins with a first call on each connection, and times it
 }
 

@@ -16,8 +16,10 @@ type route struct {
 	delegates      bool   // the client calls daemon, which passes requests on
 	daemon         uint64 // unless the key's owner is called
 	policy         policy
-	targets        []uint64 // ranks: all but the client's own, and with toHot but the hot one
-	turn           int      // inTurn: the index in targets of the next one
+	// ranks: all but the client's own, and with toHot but the hot one; of a matrix, each as often
+	// as its weight says
+	targets []uint64
+	turn    int // inTurn: the index in targets of the next one
 	// byShare: of the other ranks; toHot: of the hot rank; a fraction of 2^63
 	share  uint64
 	random loop.Random
@@ -34,6 +36,9 @@ const (
 	toHot                 // with the share the hot rank, else another target
 )
 
+// matrixTargets is the number of targets that have the weights of a row of a matrix.
+const matrixTargets = 1 << 10
+
 // hotRank is the hot rank of [config.TrafficHotspot].
 const hotRank = 0
 
@@ -46,8 +51,10 @@ func newRoute(w wiring.Wiring, number int) route {
 		delegates: cfg.Delegate, daemon: uint64(number%cfg.Clients) % uint64(cfg.Daemons),
 		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawRoutes),
 	}
-	share := cfg.Traffic.Share()
+	share, m := cfg.Traffic.Share(), cfg.Traffic.Matrix()
 	switch {
+	case m != nil:
+		r.policy, share, r.targets = byShare, 1, m.Targets(w.Rank, matrixTargets)
 	case cfg.Turns() > 0:
 		r.policy = inTurn
 	case share > 0 && r.own != hotRank:
@@ -58,7 +65,7 @@ func newRoute(w wiring.Wiring, number int) route {
 		r.policy, share = byShare, float64(cfg.RemoteShare)
 	}
 	r.share = uint64(share * (1 << 63))
-	if r.policy == byKey {
+	if r.policy == byKey || len(r.targets) > 0 {
 		return r
 	}
 	for rank := range r.ranks {

@@ -84,4 +84,10 @@ func TestTrafficRoutes(t *testing.T) {
 	for rank, share := range []float64{0, 0.25, 0.25, 0.25, 0.25} {
 		requireShare(t, share, uint64(to[rank]), draws, draws)
 	}
+
+	cfg.Traffic = "matrix:0:1:0:0:3/0:0:0:0:0/1:0:0:0:0/1:0:0:0:0/1:0:0:0:0"
+	to, _ = draw(0, 1, draws)
+	for rank, share := range []float64{0, 0.25, 0, 0, 0.75} {
+		requireShare(t, share, uint64(to[rank]), draws, draws)
+	}
 }

@@ -27,15 +27,15 @@ type schedule struct {
 // never is more ticks than a window has. Due, which is later than now by them, does not overflow.
 const never = 1 << 62
 
-// newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly;
-// number is the client's among them and seeds the gaps. They are those of stream unless it
-// is nil or the rate is RateMax.
-func newSchedule(cfg config.Config, clock *machine.Clock, number int,
+// newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly, or as
+// a matrix of traffic says; number is that of the rank's client among them and seeds the gaps. They
+// are those of stream unless it is nil or the rate is RateMax.
+func newSchedule(cfg config.Config, clock *machine.Clock, rank, number int,
 	stream *workload.Stream) *schedule {
 	if cfg.Rate == 0 {
 		return nil
 	}
-	perClient := float64(cfg.Rate) / float64(cfg.TotalClients())
+	perClient := float64(cfg.Rate) * cfg.CallsShare(rank) / float64(cfg.Clients)
 	s := &schedule{gap: clock.Hertz() / perClient,
 		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawGaps)}
 	switch {

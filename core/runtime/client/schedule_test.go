@@ -17,7 +17,7 @@ func TestScheduleKeepsItsRate(t *testing.T) {
 	for _, arrival := range []string{config.ArrivalConstant, config.ArrivalPoisson} {
 		cfg := testConfig()
 		cfg.Rate, cfg.Arrival, cfg.Ranks, cfg.Clients = 1e6, arrival, 3, 2 // 250k each
-		p := newSchedule(cfg, clock, 1, nil)
+		p := newSchedule(cfg, clock, 1, 1, nil)
 		p.begin(1000)
 		const n = 200_000
 		gap := clock.Hertz() / 250_000

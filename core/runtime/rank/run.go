@@ -197,7 +197,8 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 			calling.Add(1)
 			t.client.Begin(client.Window{
 				SampleEvery: sampleEvery, Duration: window.Duration,
-				Silent:     window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client),
+				Silent: window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client) ||
+					r.plan.Config.CallsShare(r.plan.Rank) == 0,
 				FirstCalls: window.Warmup && r.setup != nil && !r.plan.Config.Proxied(),
 			})
 		} else {

@@ -35,6 +35,8 @@ func TestTraffic(t *testing.T) {
 		{"all-to-all by proxies", config.TopologyMeshProxied, "all-to-all", 3, nil},
 		{"hotspot", config.TopologyMeshDirect, "hotspot:0.6", 4, nil},
 		{"hotspot by proxies", config.TopologyMeshProxied, "hotspot:0.6", 3, nil},
+		{"matrix", config.TopologyMeshDirect, "matrix:0:1:2/1:0:0/3:1:0", 3, nil},
+		{"matrix by proxies", config.TopologyMeshProxied, "matrix:0:1:2/1:0:0/3:1:0", 3, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := testConfig()

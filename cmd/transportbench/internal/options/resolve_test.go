@@ -290,6 +290,22 @@ func TestTraffic(t *testing.T) {
 	c, err := build(map[string]string{"traffic": "hotspot:0.5"})
 	require.NoError(t, err)
 	require.Equal(t, 4, c.Ranks)
+
+	file := write(t, "traffic.csv", "0, 3,1\n0,0,0\n4,0,0\n")
+	s, err = resolve(t, given{args: []string{"--traffic", "matrix:" + file}})
+	require.NoError(t, err)
+	require.EqualValues(t, "matrix:0:3:1/0:0:0/4:0:0", s.Config.Traffic, "its content")
+	require.Equal(t, 3, s.Config.Ranks)
+	require.Equal(t, "mesh-direct", s.Config.Topology)
+	require.Equal(t, 2*s.Config.Clients*s.Config.InFlight, s.Config.CallsInFlight(),
+		"one of the ranks calls none")
+	_, err = resolve(t, given{args: []string{"--traffic", "matrix:" + file, "--ranks", "4"}})
+	require.ErrorContains(t, err, "the matrix has 3 ranks, and not 4; leave --ranks out")
+	_, err = resolve(t, given{args: []string{"--traffic",
+		"matrix:" + write(t, "wrong.csv", "0,x\n1,0\n")}})
+	require.ErrorContains(t, err, `wrong.csv: row 1, column 2: "x" is not a weight from 0`)
+	_, err = resolve(t, given{args: []string{"--traffic", "matrix:none.csv"}})
+	require.ErrorContains(t, err, "none.csv")
 }
 
 // TestClasses checks what classes of traffic replace, and what they refuse.

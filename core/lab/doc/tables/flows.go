@@ -1,6 +1,8 @@
 package tables
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -23,6 +25,16 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 	for _, f := range list {
 		all += f.PerSecond
 	}
+	worst := ""
+	if ratio, ok := result.Straggler(list); ok {
+		slowest := slices.MaxFunc(list, func(a, b result.Flow) int {
+			return cmp.Compare(a.Latency.P50, b.Latency.P50)
+		})
+		worst = fmt.Sprintf(
+			"the slowest pair is rank %d to rank %d: its p50 of %s is %s x that of "+
+				"the median pair", slowest.From, slowest.To, format.Time(slowest.Latency.P50),
+			format.Digits(ratio))
+	}
 	more := len(list) - most
 	if most > 0 && more > 0 {
 		slices.SortStableFunc(list, func(a, b result.Flow) int {
@@ -42,6 +54,9 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 	out.Add(t)
 	if most > 0 && more > 0 {
 		out.Line("and %s, faster at the median, in the result", format.Count(more, "more pair"))
+	}
+	if worst != "" {
+		out.Line("%s", worst)
 	}
 	out.Gap()
 	return out

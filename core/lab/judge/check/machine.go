@@ -241,6 +241,9 @@ func checkFairness(e Evidence) result.Finding {
 	if e.Result.Config.Load() == config.LoadClasses {
 		return notJudged(f, "clients of several classes have different loads")
 	}
+	if e.Result.Config.Traffic.Matrix() != nil {
+		return notJudged(f, "a matrix of traffic gives ranks different loads")
+	}
 	f.Value, windows = e.overWindows(func(r *result.Repeat) (float64, bool) {
 		share, known := r.Samples[result.ClientFairness]
 		return share, known

@@ -131,8 +131,8 @@ func (w *window) host() *host {
 		own.numbers["open"] = flag(cfg.Rate != 0)
 		own.numbers["iterations"] = flag(cfg.Iteration() > 0)
 		// Poisson arrivals vary; a few are due although far less than one is expected.
-		due := float64(cfg.Rate) / float64(max(cfg.TotalClients(), 1)) * float64(limitOf(w.took)) /
-			1e9
+		due := float64(cfg.Rate) * cfg.CallsShare(w.plan.Rank) / float64(max(cfg.Clients, 1)) *
+			float64(limitOf(w.took)) / 1e9
 		own.numbers["scheduled"] = uint64(1000 + 2*due)
 		h.entries[fmt.Sprintf("clients[%d]", i)] = own
 	}
