@@ -243,8 +243,7 @@ func (r *Report) Moved() int {
 	return count(r.Changes, (*Change).MovedTooFar)
 }
 
-// Claim returns the smallest least change, as a share, with which no change would have a verdict: 0
-// if none has one with any.
+// Claim returns the smallest least change, as a share, with which no change would have a verdict.
 func (r *Report) Claim() (least float64) {
 	for i := range r.Changes {
 		if c := &r.Changes[i]; c.PHolm != nil {

@@ -54,16 +54,7 @@
 // the test knows that, since it uses their own permutations. Windows without readings are another
 // block. If a whole side has no readings, as sockets in results of schema 1.x, all its repeats are
 // one block, and a note says so. If the sides have no state in common, there is no verdict.
-//
-// # Disturbed windows
-//
-// A window in which others had the processor of a polling thread for more than a tenth of the time
-// ([result.Result.Taken]) is in a state of its own, within the one that its bounces show. One such
-// window of ten can be 25 times slower than the others and leave a comparison undecided. The
-// kernel's account of processor time decides, by a limit that does not depend on the data, and
-// never the value of a metric. So given the state, windows of both sides stay exchangeable if
-// nothing differs between them. A transport whose own threads or packets keep its polling threads
-// from a processor is not excused: their time does not count.
+// Windows that others disturbed ([result.Result.Taken]) are, too: by a fixed limit, not by a value.
 //
 // # Rounds
 //

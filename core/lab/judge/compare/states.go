@@ -27,8 +27,7 @@ func FindStates(sets ...*set.Set) States {
 	return States{state.Find(bounces)}
 }
 
-// Of returns the state of a window, as [state.States.Of]. A disturbed window has a state of its
-// own, [state.Disturbed], also if there are no other states to tell apart.
+// Of returns the state of a window: [state.States.Of], or [state.Disturbed] if it is disturbed.
 func (s States) Of(w set.Window) string {
 	name := s.ofBounces(w)
 	if w.Disturbed() {
@@ -153,10 +152,8 @@ func (s States) Divide(windows []set.Window) []InState {
 	return list
 }
 
-// Within returns a cell with only its windows in a state, and their samples, by which its floor is
-// judged. It returns the cell itself if it has no window in the state. The name "" stands for all
-// windows of open loops and of a machine with several states, and otherwise for those that are not
-// disturbed, and the cell itself if all are.
+// Within returns a cell with only its windows in a state, which judge its floor, or itself without
+// any. The name "" is all windows of open loops and of several states, else the undisturbed ones.
 func (s States) Within(c *set.Cell, name string) *set.Cell {
 	if name == "" && (s.Count() > 1 || c.OpenLoop()) {
 		return c
@@ -207,9 +204,8 @@ func (s States) Common(cells []*set.Cell) string {
 }
 
 // Shown decides which windows of a set's cells the tables and pictures show, so that they agree. A
-// closed loop is shown in the state of the machine in which all cells of its load have most
-// windows, without disturbed windows, and an open loop with all windows, over which its response
-// times are pooled.
+// closed loop is shown in the state in which all cells of its load have most undisturbed windows,
+// and an open loop with all windows, over which its response times are pooled.
 type Shown struct {
 	States
 	labels set.Labels

@@ -64,10 +64,8 @@ func (s sample) state(i int, states States) string {
 
 // read reports whether a reading of the machine's state exists for any value.
 func (s sample) read() bool {
-	return slices.ContainsFunc(s.windows, func(w set.Window) bool {
-		return w.BounceBefore > 0 ||
-			w.BounceAfter > 0
-	})
+	return slices.ContainsFunc(s.windows,
+		func(w set.Window) bool { return w.BounceBefore > 0 || w.BounceAfter > 0 })
 }
 
 // shareRounds reports whether two samples are interleaved: the i-th windows of both began before
