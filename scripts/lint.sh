@@ -26,10 +26,6 @@ long=$(find core plugins cmd docs results -name '*.go' -not -path '*/testdata/*'
 scripts/check-imports.sh
 scripts/check-docs.sh
 go_vet ./...
-# make build leaves out mlx5dv, so nothing else compiles it.
-if [[ ,$tags, == *,ibverbs,* ]] && native_found libmlx5; then
-	go build -tags "$tags,mlx5dv" ./core/fabric/rdma/...
-fi
 golangci_lint ./...
 scripts/vulncheck.sh
 if have shellcheck; then

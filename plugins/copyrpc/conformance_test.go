@@ -33,11 +33,16 @@ func TestConformance(t *testing.T) {
 	for _, o := range []map[string]string{
 		{},
 		{"credit": "read"},
+		{"credit": "immediate"},
+		{"queue-pairs": "dc"},
 		{"inline": "0", "signal-interval": "1", "send-depth": "8"},
 	} {
 		o["provider"] = "soft"
 		o["keepalive"] = "5ms"
-		t.Run(o["credit"]+o["inline"], func(t *testing.T) {
+		t.Run(o["credit"]+o["inline"]+o["queue-pairs"], func(t *testing.T) {
+			if o["queue-pairs"] == pairsDC {
+				useDynamic(t)
+			}
 			transporttest.Run(t, transporttest.Suite{Driver: Driver{}, Options: o, Kill: kill,
 				Timeout: time.Minute})
 		})

@@ -23,6 +23,7 @@ type workerAddress struct {
 	Calls     int           `json:"calls"`
 	Batches   int           `json:"batches"`
 	Credit    string        `json:"credit"`
+	Pairs     string        `json:"pairs"` // the option queue-pairs
 }
 
 const wireVersion = 2
@@ -30,7 +31,8 @@ const wireVersion = 2
 func (w *worker) newAddress() workerAddress {
 	s := &w.settings
 	return workerAddress{Version: wireVersion, Nonce: w.nonce, Endpoint: w.manager.qp.Endpoint(),
-		Ring: s.ring, Allowance: s.allowance, Calls: s.calls, Batches: s.batches, Credit: s.credit}
+		Ring: s.ring, Allowance: s.allowance, Calls: s.calls, Batches: s.batches, Credit: s.credit,
+		Pairs: s.pairs}
 }
 
 // parseAddress decodes an address. It returns an error if the address is damaged or its
@@ -58,6 +60,9 @@ func (w *worker) parseAddress(address []byte) (a workerAddress, err error) {
 		uint64(a.Calls)*a.Allowance > a.Ring/2:
 		return a, fmt.Errorf("%w: the address has %d calls of %d bytes for a ring of %d",
 			transport.ErrCorrupt, a.Calls, a.Allowance, a.Ring)
+	case a.Pairs != s.pairs:
+		return a, fmt.Errorf("the peer has queue pairs %q, this rank %q: set the same queue-pairs "+
+			"on all ranks", a.Pairs, s.pairs)
 	case a.Ring != s.ring || a.Allowance != s.allowance || a.Calls != s.calls ||
 		a.Batches != s.batches || a.Credit != s.credit:
 		return a, fmt.Errorf("the peer was opened for %d calls of %d bytes, %d batches, credit "+
@@ -248,7 +253,7 @@ func (m *manager) handle(b []byte) {
 		}
 		p.remoteRing, p.remoteControl = binary.LittleEndian.Uint64(b[24:]),
 			binary.LittleEndian.Uint64(b[32:])
-		if err := p.qp.Connect(endpoint, m.worker.settings.connect); err != nil {
+		if err := m.worker.reach(p, endpoint); err != nil {
 			// Connect of the worker has returned, so EventPeerLost is all that can report it.
 			m.worker.losePeer(p)
 			return
@@ -263,6 +268,16 @@ func (m *manager) handle(b []byte) {
 	if first || kind == kindHello {
 		_ = m.send(p, kindReady)
 	}
+}
+
+// reach connects a peer's queue pair to the remote one. Of a DC queue pair, the only peer has
+// handle 0, which requests have.
+func (w *worker) reach(p *peer, remote rdma.Endpoint) error {
+	if w.settings.pairs == pairsDC {
+		_, err := p.qp.AddPeer(remote)
+		return err
+	}
+	return p.qp.Connect(remote, w.settings.connect)
 }
 
 // bringUp lets batches go to a peer whose queue pair is connected to this side.

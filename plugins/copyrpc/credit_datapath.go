@@ -76,12 +76,33 @@ func (w *worker) releaseHeld() {
 		p.calls.answered = p.calls.answered[:0]
 		if w.settings.readsCredit {
 			p.position.store(packCredit(p.released, p.consumed)) // for the peer's READ
-		} else if !p.isOwing && w.creditDue(p) {
-			p.isOwing = true
-			w.owing = append(w.owing, p)
+		} else {
+			w.owe(p)
 		}
 	}
 	w.held = w.held[:0]
+}
+
+// owe makes the next Poll send credit to a peer that may need it.
+func (w *worker) owe(p *peer) {
+	if !p.isOwing && w.creditDue(p) {
+		p.isOwing = true
+		w.owing = append(w.owing, p)
+	}
+}
+
+// creditArrived takes the credit of a WRITE that the peer has given notice of. The notice has
+// consumed a receive, of which a peer uses no more than there are.
+func (w *worker) creditArrived(p *peer) {
+	if p.state > up {
+		return
+	}
+	if p.consumed-p.toldConsumed > uint32(w.settings.batches) {
+		w.cutOff(p)
+		return
+	}
+	w.restoreFrom(p, p.credit)
+	w.owe(p)
 }
 
 // creditDue reports whether the peer may run out of ring space or receives before a batch
@@ -91,8 +112,7 @@ func (w *worker) creditDue(p *peer) bool {
 		p.consumed-p.toldConsumed >= uint32(w.settings.batches)/2
 }
 
-// sendOwedCredit writes credit to peers to which no batch went since it became due. It uses
-// a plain WRITE because a batch or an immediate would itself consume what the peer waits for.
+// sendOwedCredit writes credit to peers to which no batch went since it became due.
 func (w *worker) sendOwedCredit() {
 	owing := w.owing
 	w.owing = w.owing[:0]
@@ -108,14 +128,23 @@ func (w *worker) sendOwedCredit() {
 	}
 }
 
+// sendCredit uses a plain WRITE because a batch or an immediate would itself consume a receive.
+// With credit: immediate it gives notice as long as the peer has receives.
 func (w *worker) sendCredit(p *peer) bool {
 	if p.state != up {
 		return false
 	}
 	p.scratch.store(packCredit(p.released, p.consumed))
 	w.prepareWord(p, scratchOffset, creditOffset)
+	notice := w.settings.notifiesCredit && p.sent-p.returned < uint32(w.settings.batches)
+	if notice {
+		w.requests[0].Opcode, w.requests[0].Immediate = rdma.WriteWithImmediate, creditNotice
+	}
 	if n, _ := p.qp.PostSend(w.requests[:1]); n == 0 {
 		return false
+	}
+	if notice {
+		p.sent++
 	}
 	w.counts.doorbells++
 	w.counts.credits++

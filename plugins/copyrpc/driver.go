@@ -47,13 +47,16 @@ func (Driver) Info() transport.Info {
 	}
 }
 
+// openDevice is replaced by tests.
+var openDevice = devices.Open
+
 // Open implements [transport.Driver].
 func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport, error) {
 	s, err := resolve(cfg)
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
-	device, err := devices.Open(s.device)
+	device, err := openDevice(s.device)
 	if err != nil {
 		return nil, name.Error("open", err)
 	}
@@ -140,15 +143,23 @@ func (e *endpoint) checkInline() error {
 	if err != nil {
 		return err
 	}
-	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
-		Completions: cq, SendDepth: 1, ReceiveDepth: 1, MaxInline: e.settings.inline})
+	srq, err := e.device.NewSharedReceiveQueue(1)
+	if err != nil {
+		return errors.Join(err, cq.Close())
+	}
+	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: e.settings.pairType(),
+		Completions: cq, Shared: srq, SendDepth: 1, MaxInline: e.settings.inline})
 	switch {
 	case errors.Is(err, rdma.ErrInvalid):
-		err = &transport.OptionError{Option: "inline", Problem: err.Error()}
+		option := "inline"
+		if e.settings.pairs == pairsDC {
+			option = "queue-pairs"
+		}
+		err = &transport.OptionError{Option: option, Problem: err.Error()}
 	case err == nil:
 		err = qp.Close()
 	}
-	return errors.Join(err, cq.Close())
+	return errors.Join(err, srq.Close(), cq.Close())
 }
 
 // Properties implements [transport.Transport].
@@ -158,7 +169,7 @@ func (e *endpoint) Properties() transport.Properties {
 		Provider: string(a.Provider), Medium: transport.MediumMemory, Capabilities: capabilities,
 		Limits: s.limits(), Libraries: a.Libraries,
 		Notes: map[string]string{"device": fmt.Sprintf("%s port %d", a.Name, a.Port),
-			"link": a.Link, "credit": s.credit,
+			"link": a.Link, "credit": s.credit, "queue_pairs": s.pairs,
 			"ring": transport.FormatSize(int64(s.ring)), "mtu": fmt.Sprint(a.MTU)},
 	}
 	if s.device.Provider == rdma.Auto {

@@ -155,6 +155,7 @@ func TestForgedAddresses(t *testing.T) {
 		"other options":         {func(a *workerAddress) { a.Ring *= 2 }, "same options"},
 		"other credit": {func(a *workerAddress) { a.Credit = creditRead },
 			"same options"},
+		"other queue pairs": {func(a *workerAddress) { a.Pairs = pairsDC }, "queue pairs \"dc\""},
 		"another provider": {func(a *workerAddress) { a.Endpoint.Provider = rdma.Verbs },
 			"provider"},
 		"another version": {func(a *workerAddress) { a.Version = 9 }, "version 9"},

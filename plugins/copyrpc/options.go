@@ -24,9 +24,16 @@ const (
 	maxPayload = maxRing/ringShare - headerSize - messageHeader - unit
 )
 
+// Values of the option queue-pairs.
+const (
+	pairsRC = "rc"
+	pairsDC = "dc"
+)
+
 // Values of the option credit.
 const (
 	creditPiggyback = "piggyback"
+	creditImmediate = "immediate"
 	creditRead      = "read"
 )
 
@@ -56,6 +63,12 @@ var schema = []transport.Option{
 		Help: "path MTU in bytes, 256 to 4096; 0 for the smaller of both ports' MTUs",
 	},
 	{
+		Name: "queue-pairs", Type: transport.TypeString, Default: pairsRC,
+		Allowed: []string{pairsRC, pairsDC},
+		Help: "rc connects a reliable queue pair to each peer; dc has dynamically connected " +
+			"ones, which mlx5 devices alone have",
+	},
+	{
 		Name: "ring", Type: transport.TypeSize, Default: "0", Max: maxRing,
 		Help: "bytes of one ring, a power of two; each peer has one per direction; 0 fits the " +
 			"run: four windows of calls of the largest payload, from 16KiB to 64MiB",
@@ -80,10 +93,11 @@ var schema = []transport.Option{
 	},
 	{
 		Name: "credit", Type: transport.TypeString, Default: creditPiggyback,
-		Allowed: []string{creditPiggyback, creditRead},
-		Help: "piggyback returns ring space in the headers of batches; read fetches the peer's " +
-			"position with an RDMA READ when less than a quarter of the ring is free, to measure " +
-			"what that costs",
+		Allowed: []string{creditPiggyback, creditImmediate, creditRead},
+		Help: "piggyback returns ring space in the headers of batches, and without batches by a " +
+			"WRITE; immediate notifies the peer of that WRITE; read fetches the peer's position " +
+			"with an RDMA READ when less than a quarter of the ring is free, to measure what " +
+			"that costs",
 	},
 	{
 		Name: "timeout", Type: transport.TypeInt, Default: "14", Min: 1, Max: 31,
@@ -104,6 +118,7 @@ var schema = []transport.Option{
 type settings struct {
 	device         rdma.Options
 	connect        rdma.ConnectOptions
+	pairs          string // pairsRC or pairsDC
 	peers          int
 	ring           uint64 // bytes of one ring
 	allowance      uint64 // ring bytes of the largest message, in a batch of its own
@@ -114,8 +129,9 @@ type settings struct {
 	signalInterval int
 	sendDepth      int
 	batches        int
-	credit         string // creditPiggyback or creditRead
+	credit         string // creditPiggyback, creditImmediate or creditRead
 	readsCredit    bool   // credit is creditRead
+	notifiesCredit bool   // credit is creditImmediate
 	keepalive      time.Duration
 }
 
@@ -128,11 +144,12 @@ func resolve(cfg transport.Config) (settings, error) {
 			Port:   o.Int("port"), GIDIndex: o.Int("gid-index")},
 		connect: rdma.ConnectOptions{MTU: o.Int("mtu"), Timeout: o.Int("timeout"),
 			Retries: o.Int("retries")},
+		pairs: o.String("queue-pairs"),
 		peers: max(cfg.Peers, 1), inline: o.Size("inline"),
 		signalInterval: o.Int("signal-interval"), sendDepth: o.Int("send-depth"),
 		batches: o.Int("batches"), credit: o.String("credit"), keepalive: o.Duration("keepalive"),
 	}
-	s.readsCredit = s.credit == creditRead
+	s.readsCredit, s.notifiesCredit = s.credit == creditRead, s.credit == creditImmediate
 	if err := control.CheckLimits(cfg, transport.Limits{MaxPayload: maxPayload,
 		InFlight: maxInFlight, Peers: maxPeers}); err != nil {
 		return s, err
@@ -146,6 +163,10 @@ func resolve(cfg transport.Config) (settings, error) {
 		// the option has the maximum
 		return s, &transport.OptionError{Option: "mtu",
 			Problem: fmt.Sprintf("%d is not 256, 512, 1024, 2048 or 4096", s.connect.MTU)}
+	case s.pairs == pairsDC && s.connect != (rdma.ConnectOptions{Timeout: 14, Retries: 7}):
+		return s, &transport.OptionError{Option: "queue-pairs",
+			Problem: "mtu, timeout and retries " +
+				"are options of rc; leave them out with dc"}
 	case s.batches == 0:
 		// A batch holds at least one message, and at most half of the consumed receives are
 		// unreported. So up to 64 calls in flight, a flush never waits for receives.
@@ -185,6 +206,14 @@ func (s *settings) resolveRing(ring, inFlight, payload int) error {
 	s.callSpace = s.ring - uint64(s.calls+1)*s.allowance
 	s.payload = int(s.allowance) - headerSize - messageHeader
 	return nil
+}
+
+// pairType returns the type of the queue pairs of connections.
+func (s *settings) pairType() rdma.QueuePairType {
+	if s.pairs == pairsDC {
+		return rdma.DynamicallyConnected
+	}
+	return rdma.ReliableConnected
 }
 
 // limits returns the limits of the open transport.

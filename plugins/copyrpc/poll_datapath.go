@@ -102,8 +102,12 @@ func (w *worker) arrive(p *peer, immediate uint32) bool {
 	if p.state == connecting {
 		w.bringUp(p) // a peer that writes is connected
 	}
-	if immediate == farewell {
+	switch immediate {
+	case farewell:
 		w.losePeer(p)
+		return false
+	case creditNotice:
+		w.creditArrived(p)
 		return false
 	}
 	p.arrived += uint64(immediate) * unit

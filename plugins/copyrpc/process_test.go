@@ -19,13 +19,15 @@ func TestSoftMesh(t *testing.T) {
 
 // TestSoftMeshTiny runs with the smallest queues.
 func TestSoftMeshTiny(t *testing.T) {
-	for _, credit := range []string{creditPiggyback, creditRead} {
+	for _, credit := range []string{creditPiggyback, creditImmediate, creditRead} {
 		mesh(t, 3, 1000, soft("batches", "4", "send-depth", "8", "signal-interval", "4", "inline",
 			"0", "credit", credit))
 	}
 }
 
 func TestSoftMeshReads(t *testing.T) { mesh(t, 3, 1000, soft("credit", "read")) }
+
+func TestSoftMeshNotices(t *testing.T) { mesh(t, 3, 1000, soft("credit", "immediate")) }
 
 func TestSoftKilled(t *testing.T) { killed(t, soft()) }
 

@@ -27,8 +27,9 @@ const (
 
 	responseBit = 1 << 31
 
-	// An immediate is the number of units to advance, or farewell.
-	farewell = ^uint32(0)
+	// An immediate is the number of units to advance, or one of these.
+	farewell     = ^uint32(0)
+	creditNotice = ^uint32(0) - 1 // credit has arrived by itself
 )
 
 // messageSpace returns the bytes that a message takes in a batch.

@@ -273,9 +273,9 @@ func (w *worker) newPeer(id transport.PeerID, nonce uint64) (*peer, error) {
 		calls:    newCallTable(s.calls, s.calls/2), requests: calltable.NewRequests(s.calls),
 		errors: name.PeerErrors(id)}
 	var err error
-	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: rdma.ReliableConnected,
-		Completions: w.cq, Shared: w.srq,
-		SendDepth: s.sendDepth, MaxInline: s.inline, Cookie: uint32(cookie)})
+	p.qp, err = w.endpoint.device.NewQueuePair(rdma.QueuePairConfig{Type: s.pairType(),
+		Completions: w.cq, Shared: w.srq, SendDepth: s.sendDepth, MaxInline: s.inline,
+		Cookie: uint32(cookie), QKey: uint32(w.nonce)})
 	if err != nil {
 		return nil, err
 	}

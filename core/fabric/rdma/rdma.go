@@ -33,7 +33,7 @@ const (
 	// UnreliableDatagram (UD) sends single packets, which may be lost.
 	UnreliableDatagram
 	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC: AddPeer
-	// names them, as of UD. It is of devices of mlx5, in builds with the tag mlx5dv, and needs a
+	// names them, as of UD. It is of devices of mlx5, whose library is opened for it, and needs a
 	// shared receive queue.
 	DynamicallyConnected
 )

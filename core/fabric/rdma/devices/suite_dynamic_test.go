@@ -12,7 +12,7 @@ import (
 var dynamicTests = []test{{"dc/messages", dcMessages}}
 
 // refusesDC are the reasons for which a device has no DC queue pairs.
-var refusesDC = regexp.MustCompile(`the soft device has no|built without mlx5dv|is not one of mlx5`)
+var refusesDC = regexp.MustCompile(`the soft device has no|need libmlx5|is not one of mlx5`)
 
 // dcMessages sends from one DC queue pair to two others, or checks that the device says why it has
 // none.

@@ -1,8 +1,38 @@
-//go:build ibverbs && mlx5dv
+//go:build ibverbs
 
 #include "dc.h"
 
+#if __has_include(<infiniband/mlx5dv.h>)
+
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <infiniband/mlx5dv.h>
+
+static struct {
+	bool (*is_supported)(struct ibv_device *);
+	struct ibv_qp *(*create_qp)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
+				    struct mlx5dv_qp_init_attr *);
+	struct mlx5dv_qp_ex *(*qp_ex)(struct ibv_qp_ex *);
+} mlx5;
+
+const char *tb_load_dc(void)
+{
+	void *library = dlopen("libmlx5.so.1", RTLD_NOW);
+
+	if (!library)
+		return dlerror();
+	*(void **)&mlx5.is_supported = dlsym(library, "mlx5dv_is_supported");
+	*(void **)&mlx5.create_qp = dlsym(library, "mlx5dv_create_qp");
+	*(void **)&mlx5.qp_ex = dlsym(library, "mlx5dv_qp_ex_from_ibv_qp_ex");
+	if (!mlx5.is_supported || !mlx5.create_qp || !mlx5.qp_ex)
+		return "libmlx5.so.1 is too old";
+	return 0;
+}
+
+int tb_has_dc(struct ibv_device *device)
+{
+	return mlx5.is_supported(device);
+}
 
 struct ibv_qp *tb_create_dci(struct ibv_pd *pd, struct ibv_qp_init_attr *a, int atomics)
 {
@@ -19,7 +49,7 @@ struct ibv_qp *tb_create_dci(struct ibv_pd *pd, struct ibv_qp_init_attr *a, int 
 	struct ibv_qp *qp;
 
 	ex.cap.max_recv_wr = ex.cap.max_recv_sge = 0;
-	qp = mlx5dv_create_qp(pd->context, &ex, &dc);
+	qp = mlx5.create_qp(pd->context, &ex, &dc);
 	if (qp)
 		a->cap = ex.cap;
 	return qp;
@@ -36,7 +66,7 @@ struct ibv_qp *tb_create_dct(struct ibv_pd *pd, const struct ibv_qp_init_attr *a
 		.dc_init_attr = {.dc_type = MLX5DV_DCTYPE_DCT, .dct_access_key = key},
 	};
 
-	return mlx5dv_create_qp(pd->context, &ex, &dc);
+	return mlx5.create_qp(pd->context, &ex, &dc);
 }
 
 // tb_post_dc is tb_post_send for a DC initiator. A postlist is taken as a whole.
@@ -44,7 +74,7 @@ static int tb_post_dc(struct tb_send_call *call)
 {
 	struct tb_pair *pair = call->pair;
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(pair->qp);
-	struct mlx5dv_qp_ex *dc = mlx5dv_qp_ex_from_ibv_qp_ex(qp);
+	struct mlx5dv_qp_ex *dc = mlx5.qp_ex(qp);
 	int posted = 0, failed;
 
 	call->error = 0;
@@ -98,3 +128,35 @@ void tb_set_dc(struct tb_pair *pair)
 {
 	pair->post = tb_post_dc;
 }
+
+#else // the headers of rdma-core lack those of mlx5
+
+const char *tb_load_dc(void)
+{
+	return "built without infiniband/mlx5dv.h";
+}
+
+int tb_has_dc(struct ibv_device *device)
+{
+	(void)device;
+	return 0;
+}
+
+struct ibv_qp *tb_create_dci(struct ibv_pd *pd, struct ibv_qp_init_attr *a, int atomics)
+{
+	(void)pd, (void)a, (void)atomics;
+	return 0;
+}
+
+struct ibv_qp *tb_create_dct(struct ibv_pd *pd, const struct ibv_qp_init_attr *a, uint64_t key)
+{
+	(void)pd, (void)a, (void)key;
+	return 0;
+}
+
+void tb_set_dc(struct tb_pair *pair)
+{
+	(void)pair;
+}
+
+#endif

@@ -1,9 +1,9 @@
-//go:build ibverbs && mlx5dv
+//go:build ibverbs
 
 package ibverbs
 
 /*
-#cgo pkg-config: libmlx5
+#cgo LDFLAGS: -ldl
 #include "dc.h"
 */
 import "C"
@@ -11,12 +11,25 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"sync"
 )
+
+// loadDC opens the library of DC, once.
+var loadDC = sync.OnceValue(func() error {
+	if reason := C.tb_load_dc(); reason != nil {
+		return fmt.Errorf("dynamically connected queue pairs need libmlx5 (ibverbs-providers): %s",
+			C.GoString(reason))
+	}
+	return nil
+})
 
 // newDC makes a DC initiator, and a DC target, which is what peers send to. Both are ready
 // afterwards.
 func (c *Context) newDC(o PairConfig, a C.struct_ibv_qp_init_attr) (*Pair, error) {
-	if !C.mlx5dv_is_supported(c.context.device) {
+	if err := loadDC(); err != nil {
+		return nil, err
+	}
+	if C.tb_has_dc(c.context.device) == 0 {
 		return nil,
 			errors.New(
 				"the device is not one of mlx5, which alone has dynamically connected queue pairs")
