@@ -91,7 +91,10 @@ type Config struct {
 	Interleave Interleave `json:"interleave,omitempty"`
 	// Delegate lets each client call one daemon of a rank, which passes requests on to the one that
 	// owns the key.
-	Delegate bool   `json:"delegate,omitempty"`
+	Delegate bool `json:"delegate,omitempty"`
+	// FullScan has a daemon of mesh-proxied poll the links of all its clients in each iteration;
+	// otherwise those that have been idle notify it.
+	FullScan bool   `json:"full_scan,omitempty"`
 	Idle     string `json:"idle"`
 	Pin      bool   `json:"pin"`
 	// CPUs and NUMA choose processors; absent if the runner does.

@@ -137,6 +137,10 @@ var fields = complete([]Field{
 	option("delegate", "a client calls one daemon of a rank, which passes requests on to the "+
 		"daemon that owns the key",
 		conflicts(optionService, "which keeps no keys", string(ServiceEcho), string(ServiceSink))),
+	option("full-scan", "mesh-proxied: a daemon polls the links of all its clients in each "+
+		"iteration, also of idle ones, which otherwise notify it",
+		conflicts(optionTopology, "where clients have no links to a daemon",
+			TopologyClientServer, TopologyMeshDirect)),
 	option("idle", "what a thread with nothing to do does: auto, spin, yield or park",
 		allowed(IdleAuto, IdleSpin, IdleYield, IdlePark),
 		conflictOf([]string{IdlePark}, optionTopology,

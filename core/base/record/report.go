@@ -197,8 +197,9 @@ const (
 	StageReturn = "client_return"
 )
 
-// PhaseNames are the phases of a daemon's loop, in order. Only mesh-proxied has scan.
-var PhaseNames = []string{"poll", "serve", "scan", "flush"}
+// PhaseNames are the phases of a daemon's loop, in order. Only mesh-proxied has scan, and only
+// daemons that delegate have delegate.
+var PhaseNames = []string{"poll", "serve", "scan", "delegate", "flush"}
 
 // The keys of DaemonReport.Phases other than PhaseNames.
 const (

@@ -12,8 +12,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// Run runs the loop of one window: poll, serve, scan, flush. It serves from the start until the
-// state is stopped, and counts while it is measuring.
+// Run runs the loop of one window: poll, serve, scan, delegate, flush. It serves from the start
+// until the state is stopped, and counts while it is measuring.
 func (d *Daemon) Run(s *loop.State, atBegin, atEnd func()) error {
 	for s.Now() == record.StateReady {
 		if err := d.Step(); err != nil {
@@ -131,6 +131,9 @@ func (d *Daemon) Step() error {
 			return err
 		}
 		found += m
+		if d.loop.timing {
+			d.loop.stamp(phaseScan)
+		}
 	}
 	if d.Delegation != nil {
 		m, err := d.pollSiblings()
@@ -138,9 +141,9 @@ func (d *Daemon) Step() error {
 			return err
 		}
 		found += m
-	}
-	if d.loop.timing && (d.Proxy != nil || d.Delegation != nil) {
-		d.loop.stamp(phaseScan)
+		if d.loop.timing {
+			d.loop.stamp(phaseDelegate)
+		}
 	}
 	waiting := d.waiting()
 	if waiting > 0 {

@@ -11,6 +11,7 @@ const (
 	phasePoll = iota
 	phaseServe
 	phaseScan
+	phaseDelegate
 	phaseFlush
 	numPhases
 )

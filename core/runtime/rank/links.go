@@ -64,8 +64,12 @@ const hotLinks = 4
 // openLinks opens the links of mesh-proxied: shared memory between each client and each daemon
 // of a rank, the same for every transport. The daemons have the first worker indices.
 func openLinks(cfg config.Config) (*inbox.Transport, error) {
+	hot := hotLinks
+	if cfg.FullScan {
+		hot = cfg.Clients
+	}
 	return inbox.Open(inbox.Config{
-		Name: linkName, Ring: inbox.Auto, Backing: shm.Memfd, HotRings: hotLinks,
+		Name: linkName, Ring: inbox.Auto, Backing: shm.Memfd, HotRings: hot,
 		Workers: cfg.Daemons + cfg.Clients, Peers: max(cfg.Daemons, cfg.Clients),
 		InFlight: cfg.InFlight, MaxPayload: cfg.LargestMessage(),
 	})

@@ -188,10 +188,11 @@ func (e *evidence) loop() (Breakdown, bool) {
 }
 
 var phaseHelp = map[string]string{
-	"poll":  "taking messages of peers out of the transport",
-	"serve": "answering requests from the store, forwarding responses",
-	"scan":  "checking the links of the rank's own clients",
-	"flush": "posting messages and ringing the doorbell",
+	"poll":     "taking messages of peers out of the transport",
+	"serve":    "answering requests from the store, forwarding responses",
+	"scan":     "checking the links of the rank's own clients",
+	"delegate": "serving requests of the rank's other daemons, and passing on their responses",
+	"flush":    "posting messages and ringing the doorbell",
 }
 
 // processor splits the processor time of an operation.
