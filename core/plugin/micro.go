@@ -51,8 +51,9 @@ func measure(ctx context.Context, driver transport.Driver, text string,
 	if err := json.Unmarshal([]byte(text), &request); err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
-	name := driver.Info().Name
-	options, err := suggest.ParseOptions(driver.Info().Options, request.Options)
+	info := driver.Info()
+	name := info.Name
+	options, err := suggest.ParseOptions(info.AllMicroOptions(), request.Options)
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,27 @@ func measure(ctx context.Context, driver transport.Driver, text string,
 		return len(request.Names) == 0 ||
 			slices.Contains(request.Names, name)
 	}
+	count := func() (map[string]uint64, error) { return nil, nil }
+	if request.Counters {
+		counters, err := machine.OpenProcessCounters()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = counters.Close() }()
+		count = counters.Read
+	}
+	before, err := count()
+	if err != nil {
+		return err
+	}
 	return m.Microbenchmark(ctx, options, wanted, request.Duration,
-		func(m transport.Measurement) error { return report(record.MicroAnswer{Measurement: m}) })
+		func(m transport.Measurement) error {
+			after, err := count()
+			if err != nil {
+				return err
+			}
+			m.Counters = machine.CountersSince(before, after)
+			before = after
+			return report(record.MicroAnswer{Measurement: m})
+		})
 }

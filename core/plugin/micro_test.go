@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
@@ -72,6 +73,11 @@ func TestMicroRefuses(t *testing.T) {
 		code, answers := runMicro(t, microDriver{}, request)
 		require.Equal(t, exitInternal, code)
 		require.Contains(t, answers[len(answers)-1].Error, says)
+	}
+	if unavailable := machine.CheckCounters(); unavailable != nil {
+		code, answers := runMicro(t, microDriver{}, `{"counters":true}`)
+		require.Equal(t, exitInternal, code)
+		require.Equal(t, unavailable.Error(), answers[0].Error)
 	}
 	_, answers := runMicro(t, microDriver{fails: errors.New("no device")}, `{}`)
 	require.Equal(t, "no device", answers[2].Error)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -229,10 +230,16 @@ type Microbenchmarker interface {
 	// Microbenchmarks returns the names of the measurements.
 	Microbenchmarks() []string
 	// Microbenchmark takes the measurements for which wanted returns true, about d each, and
-	// calls report with each reading. options are the transport's. It blocks until it is done,
-	// ctx ends, or report returns an error.
+	// calls report with each reading. options are those of [Info.AllMicroOptions].
+	// It blocks until it is done, ctx ends, or report returns an error.
 	Microbenchmark(ctx context.Context, options Values, wanted func(name string) bool,
 		d time.Duration, report func(Measurement) error) error
+}
+
+// AllMicroOptions returns the options of the driver's microbenchmarks: those of the transport, and
+// MicroOptions.
+func (i *Info) AllMicroOptions() []Option {
+	return append(slices.Clip(i.Options), i.MicroOptions...)
 }
 
 // Measurement is one reading of a [Microbenchmarker]. Quantities that it does not measure are 0.
@@ -258,6 +265,9 @@ type Measurement struct {
 	Witness        []string `json:"witness,omitempty" bound:"any"`
 	WitnessLatency float64  `json:"witness_latency_ns,omitempty" bound:"<=exact"`
 	WitnessRate    float64  `json:"witness_rate,omitempty" bound:"<=exact"`
+	// Counters are the hardware events of the plugin's process during the reading, with its warm-up
+	// and floor, if the host asked for them; the runtime adds them.
+	Counters map[string]uint64 `json:"counters,omitempty" bound:"<=1024,each<=exact"`
 	// Note is what a reader must know: what the device refused, if there are no samples.
 	Note string `json:"note,omitempty" bound:"any"`
 }

@@ -42,6 +42,8 @@ type Info struct {
 	Needs        Needs        `json:"needs,omitzero"`
 	// Options is the schema of Config.Options.
 	Options []Option `json:"options" bound:"<=1024,once"`
+	// MicroOptions are those that the driver's microbenchmarks have besides, of other names.
+	MicroOptions []Option `json:"micro_options,omitempty" bound:"<=1024,once"`
 	// Matched has the options that turn off checks of payloads which the transport makes itself,
 	// for comparisons in which the runtime checks all payloads of all transports.
 	Matched map[string]string `json:"matched,omitempty" bound:"any"`

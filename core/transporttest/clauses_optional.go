@@ -293,7 +293,7 @@ func microNames(t *trial) {
 		require.NotEmpty(t, name, "a microbenchmark's name")
 		require.NotContains(t, names[:i], name, "two microbenchmarks with one name")
 	}
-	options, err := transport.ParseOptions(t.traits.info.Options, t.suite.Options)
+	options, err := transport.ParseOptions(t.traits.info.AllMicroOptions(), t.suite.Options)
 	require.NoError(t, err, "parsing Suite.Options")
 	var asked []string
 	err = driver.Microbenchmark(t.Context(), options, func(name string) bool {

@@ -32,8 +32,9 @@ func (Driver) Info() transport.Info {
 		Capabilities: inbox.Capabilities,
 		Limits: transport.Limits{MaxPayload: inbox.MaxPayload,
 			InlineSize: ring.CallInlineSize, Peers: inbox.MaxPeers},
-		Needs:   transport.Needs{WorkerFiles: 1, PeerFiles: 2},
-		Options: schema,
+		Needs:        transport.Needs{WorkerFiles: 1, PeerFiles: 2},
+		Options:      schema,
+		MicroOptions: shmperf.Schema,
 	}
 }
 
@@ -50,10 +51,14 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 func (Driver) Microbenchmarks() []string { return shmperf.Names() }
 
 // Microbenchmark implements [transport.Microbenchmarker]. It measures shared memory without the
-// transport, whose options do not matter to it.
-func (Driver) Microbenchmark(ctx context.Context, _ transport.Values, wanted func(string) bool,
+// transport, whose own options do not matter to it.
+func (Driver) Microbenchmark(ctx context.Context, v transport.Values, wanted func(string) bool,
 	d time.Duration, report func(transport.Measurement) error) error {
-	if err := shmperf.Run(ctx, shmperf.Options{Duration: d}, wanted, report); err != nil {
+	o, err := shmperf.ParseOptions(v, d)
+	if err != nil {
+		return err
+	}
+	if err := shmperf.Run(ctx, o, wanted, report); err != nil {
 		return fmt.Errorf("%s: micro: %w", name, err)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,8 +53,12 @@ var hardwareEvents = [][]hardwareEvent{
 		{"cache_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES},
 	},
 	{
+		{"l1d_loads", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_L1D,
+			unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
 		{"l1d_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_L1D,
 			unix.PERF_COUNT_HW_CACHE_RESULT_MISS)},
+	},
+	{
 		{"llc_loads", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL,
 			unix.PERF_COUNT_HW_CACHE_RESULT_ACCESS)},
 		{"llc_load_misses", unix.PERF_TYPE_HW_CACHE, cacheReads(unix.PERF_COUNT_HW_CACHE_LL,
@@ -61,11 +67,88 @@ var hardwareEvents = [][]hardwareEvent{
 }
 
 // OpenCounters starts to count cycles, instructions, branch_misses, cache_references,
-// cache_misses, l1d_load_misses, llc_loads and llc_load_misses of the calling thread, which must
-// stay locked to its goroutine. It leaves out events that the processor lacks. It fails with a
-// [*CountersError] if the processor has none of them or the kernel denies access.
-func OpenCounters() (*Counters, error) {
-	return openCounters(linuxPerf{}, Root("/").Text("proc/sys/kernel/perf_event_paranoid"))
+// cache_misses, l1d_loads, l1d_load_misses, llc_loads and llc_load_misses of the calling thread,
+// which must stay locked to its goroutine. It leaves out events that the processor lacks. It fails
+// with a [*CountersError] if the processor has none of them or the kernel denies access.
+func OpenCounters() (*Counters, error) { return openCounters(linuxPerf{}, paranoid()) }
+
+func paranoid() string { return Root("/").Text("proc/sys/kernel/perf_event_paranoid") }
+
+// CheckCounters returns the error of [OpenCounters], or nil if this machine counts events.
+func CheckCounters() error {
+	c, err := OpenCounters()
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// ProcessCounters count the hardware events of the threads of a process, and of the threads and
+// processes that these start.
+type ProcessCounters []*Counters
+
+// OpenProcessCounters starts to count the events of [OpenCounters] of all threads of this process.
+// It misses what a thread starts while OpenProcessCounters looks at another one, so it is called
+// first thing in a process. Its events are in no groups, which the kernel does not inherit.
+func OpenProcessCounters() (all ProcessCounters, err error) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, fmt.Errorf("listing threads: %w", err)
+	}
+	for _, t := range threads {
+		thread, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return nil, err
+		}
+		c, err := openCounters(inheritedPerf{linuxPerf{thread: thread}}, paranoid())
+		if errors.Is(err, unix.ESRCH) {
+			continue // it has ended
+		}
+		if err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Read returns the number of each event since OpenProcessCounters, as [Counters.Read] does.
+func (all ProcessCounters) Read() (map[string]uint64, error) {
+	counts := map[string]uint64{}
+	for _, c := range all {
+		part, err := c.Read()
+		if err != nil {
+			return nil, err
+		}
+		for name, n := range part {
+			counts[name] += n
+		}
+	}
+	return counts, nil
+}
+
+// CountersSince returns what the events grew by that were counted before and after; nil if none
+// was.
+func CountersSince(before, after map[string]uint64) map[string]uint64 {
+	var grown map[string]uint64
+	for name, n := range after {
+		if began, had := before[name]; had {
+			if grown == nil {
+				grown = make(map[string]uint64, len(after))
+			}
+			grown[name] = n - began
+		}
+	}
+	return grown
+}
+
+// Close stops counting.
+func (all ProcessCounters) Close() error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func openCounters(kernel perfKernel, paranoid string) (*Counters, error) {
@@ -107,26 +190,61 @@ func (c *Counters) open(events []hardwareEvent) {
 	}
 }
 
-// linuxPerf is perf_event_open(2).
-type linuxPerf struct{}
+// linuxPerf is perf_event_open(2) for a thread.
+type linuxPerf struct{ thread int } // 0 is the calling one
 
-func (linuxPerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
+func (k linuxPerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
+	return k.start(event, leader, userOnly, unix.PERF_FORMAT_GROUP, 0)
+}
+
+func (k linuxPerf) start(event hardwareEvent, leader int, userOnly bool, format,
+	bits uint64) (int, error) {
 	attr := unix.PerfEventAttr{
 		Type:   event.kind,
 		Size:   unix.PERF_ATTR_SIZE_VER5,
 		Config: event.config,
-		Read_format: unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED |
+		Read_format: format | unix.PERF_FORMAT_TOTAL_TIME_ENABLED |
 			unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Bits: bits,
 	}
 	if userOnly {
-		attr.Bits = unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv
+		attr.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv
 	}
-	const thisThread, anyCPU = 0, -1
-	return unix.PerfEventOpen(&attr, thisThread, anyCPU, leader, unix.PERF_FLAG_FD_CLOEXEC)
+	const anyCPU = -1
+	return unix.PerfEventOpen(&attr, k.thread, anyCPU, leader, unix.PERF_FLAG_FD_CLOEXEC)
 }
 
 func (linuxPerf) read(fd int, buffer []byte) (int, error) { return unix.Read(fd, buffer) }
 func (linuxPerf) close(fd int) error                      { return unix.Close(fd) }
+
+// inheritedPerf counts what a thread starts, too. Its groups have one event.
+type inheritedPerf struct{ linuxPerf }
+
+func (k inheritedPerf) open(event hardwareEvent, leader int, userOnly bool) (int, error) {
+	if leader >= 0 {
+		return -1, unix.EINVAL
+	}
+	return k.start(event, leader, userOnly, 0, unix.PerfBitInherit)
+}
+
+// read returns the layout of a group with one event: without PERF_FORMAT_GROUP, the kernel gives no
+// number of events, and the value before the times.
+func (k inheritedPerf) read(fd int, buffer []byte) (int, error) {
+	var words [3]uint64
+	text := make([]byte, 8*len(words))
+	n, err := k.linuxPerf.read(fd, text)
+	if err != nil || n != len(text) {
+		return n, err
+	}
+	for i := range words {
+		words[i] = binary.NativeEndian.Uint64(text[8*i:])
+	}
+	group := make([]byte, 0, 8*(1+len(words)))
+	for _, word := range []uint64{1, words[1], words[2], words[0]} {
+		group = binary.NativeEndian.AppendUint64(group, word)
+	}
+	return copy(buffer, group), nil
+}
 
 // UserOnly reports whether events in the kernel are not counted, for lack of permission.
 func (c *Counters) UserOnly() bool { return c.userOnly }

@@ -99,15 +99,15 @@ func TestCountersOfAFakeKernel(t *testing.T) {
 	c, err := openCounters(k, "1")
 	require.NoError(t, err)
 	require.False(t, c.UserOnly())
-	require.Len(t, c.groups, 3)
+	require.Len(t, c.groups, 4)
 
 	k.count(1000, 1000, map[string]uint64{"cycles": 300, "instructions": 600, "cache_misses": 7,
 		"llc_load_misses": 2})
 	counts, err := c.Read()
 	require.NoError(t, err)
 	require.Equal(t, map[string]uint64{"cycles": 300, "instructions": 600, "branch_misses": 0,
-		"cache_references": 0, "cache_misses": 7, "l1d_load_misses": 0, "llc_loads": 0,
-		"llc_load_misses": 2}, counts)
+		"cache_references": 0, "cache_misses": 7, "l1d_loads": 0, "l1d_load_misses": 0,
+		"llc_loads": 0, "llc_load_misses": 2}, counts)
 
 	// The group counted for half of the next interval, so its counts are doubled.
 	k.count(3000, 2000, map[string]uint64{"cycles": 400, "instructions": 600, "cache_misses": 8,
@@ -127,7 +127,7 @@ func TestCountersWithoutATurnAreLeftOut(t *testing.T) {
 	k := newFakePerf()
 	c, err := openCounters(k, "1")
 	require.NoError(t, err)
-	k.starving = "l1d_load_misses"
+	k.starving = "llc_loads"
 	k.count(1000, 1000, map[string]uint64{"cycles": 300})
 	counts, err := c.Read()
 	require.NoError(t, err)
@@ -148,11 +148,11 @@ func TestCountersOfPoorProcessors(t *testing.T) {
 	c, err := openCounters(k, "2")
 	require.NoError(t, err)
 	require.True(t, c.UserOnly(), "the kernel allows no more")
-	require.Len(t, c.groups, 5, "each in a separate group")
+	require.Len(t, c.groups, 6, "each in a separate group")
 	k.count(1, 1, map[string]uint64{"instructions": 5})
 	counts, err := c.Read()
 	require.NoError(t, err)
-	require.Len(t, counts, 5)
+	require.Len(t, counts, 6)
 	require.Equal(t, uint64(5), counts["instructions"])
 	require.NoError(t, c.Close())
 }
@@ -182,6 +182,42 @@ func TestCountersRefused(t *testing.T) {
 	broken.fail, broken.short = nil, true
 	_, err = c.Read()
 	require.ErrorContains(t, err, "returned 8 bytes")
+}
+
+// TestInheritedCounters reads what the kernel gives for an event that threads and processes
+// inherit: its value, and the times.
+func TestInheritedCounters(t *testing.T) {
+	var fds [2]int
+	require.NoError(t, unix.Pipe2(fds[:], unix.O_CLOEXEC))
+	t.Cleanup(func() { require.NoError(t, unix.Close(fds[1])) })
+	var kernel inheritedPerf
+	_, err := kernel.open(hardwareEvents[0][0], fds[0], false)
+	require.ErrorIs(t, err, unix.EINVAL, "groups are not inherited")
+
+	var text []byte
+	for _, word := range []uint64{700, 1000, 500} { // it was scheduled for half of the time
+		text = binary.NativeEndian.AppendUint64(text, word)
+	}
+	_, err = unix.Write(fds[1], text)
+	require.NoError(t, err)
+	group := &counterGroup{}
+	group.add("cycles", fds[0])
+	fake := newFakePerf()
+	other, err := openCounters(fake, "1")
+	require.NoError(t, err)
+	fake.count(1, 1, map[string]uint64{"cycles": 11, "instructions": 5})
+	all := ProcessCounters{{kernel: kernel, groups: []*counterGroup{group}}, other}
+	counts, err := all.Read()
+	require.NoError(t, err)
+	require.EqualValues(t, 1400+11, counts["cycles"], "the sum of the threads")
+	require.EqualValues(t, 5, counts["instructions"])
+
+	_, err = unix.Write(fds[1], text[:8])
+	require.NoError(t, err)
+	_, err = all.Read()
+	require.ErrorContains(t, err, "returned 8 bytes instead of 32")
+	require.NoError(t, all.Close())
+	require.Empty(t, fake.opened)
 }
 
 func TestMigrations(t *testing.T) {

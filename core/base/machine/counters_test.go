@@ -46,6 +46,26 @@ func TestCounters(t *testing.T) {
 	})
 }
 
+// TestProcessCounters counts what a thread does that started later.
+func TestProcessCounters(t *testing.T) {
+	all, err := OpenProcessCounters()
+	require.Equal(t, CheckCounters() == nil, err == nil)
+	if err != nil {
+		t.Logf("NOT TESTED against the kernel: %v", err)
+		return
+	}
+	const loops = 1_000_000
+	onThread(func() {
+		for i := range loops {
+			sink += uint64(i)
+		}
+	})
+	counts, err := all.Read()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, counts["instructions"], uint64(loops))
+	require.NoError(t, all.Close())
+}
+
 func TestCounterGroupScales(t *testing.T) {
 	g := &counterGroup{}
 	g.add("cycles", -1)

@@ -13,6 +13,8 @@ type MicroRequest struct {
 	Options  map[string]string `json:"options,omitempty"`
 	Names    []string          `json:"names,omitempty"` // microbenchmarks; empty for all
 	Duration time.Duration     `json:"duration_ns"`     // of each microbenchmark
+	// Counters asks for the hardware events of each reading.
+	Counters bool `json:"counters,omitempty"`
 	// processors of the plugin's threads; empty for all
 	CPUs []int `json:"cpus,omitempty"`
 	// Connections are the numbers of connections of MicroSetup, which takes Duration for each.

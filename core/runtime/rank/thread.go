@@ -224,13 +224,6 @@ func (u *usage) since() record.ThreadReport {
 		r.MinorFaults, r.MajorFaults, r.Migrations = d.MinorFaults/part, d.MajorFaults/part,
 			d.Migrations/part
 	}
-	if events := u.counters.read(); events != nil && u.events != nil {
-		r.Counters = make(map[string]uint64, len(events))
-		for name, value := range events {
-			if began, had := u.events[name]; had {
-				r.Counters[name] = value - began
-			}
-		}
-	}
+	r.Counters = machine.CountersSince(u.events, u.counters.read())
 	return r
 }

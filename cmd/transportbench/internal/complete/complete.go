@@ -75,7 +75,8 @@ func Set(cmd *cobra.Command, args []string, begun string) ([]string, cobra.Shell
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var wanted []string
-	if f := cmd.Flags().Lookup(options.KeyTransport); f != nil && f.Value.String() != "" &&
+	f := cmd.Flags().Lookup(options.KeyTransport)
+	if f != nil && f.Value.String() != "" &&
 		f.Value.String() != options.All {
 		wanted = strings.Split(f.Value.String(), ",")
 	} else if f == nil {
@@ -87,7 +88,11 @@ func Set(cmd *cobra.Command, args []string, begun string) ([]string, cobra.Shell
 		if len(wanted) > 0 && !slices.Contains(wanted, e.Name) {
 			continue
 		}
-		for _, o := range e.Description.Info.Options {
+		own := e.Description.Info.Options
+		if f == nil {
+			own = e.Description.Info.AllMicroOptions()
+		}
+		for _, o := range own {
 			switch {
 			case !valued:
 				found[o.Name+"="] = o.Help

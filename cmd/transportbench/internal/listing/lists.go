@@ -158,16 +158,24 @@ func PluginDetails(p Plugin) *doc.Doc {
 	}
 	if len(info.Options) == 0 {
 		out.Line("\nThe transport has no options.")
-		return out
+	} else {
+		out.Line("\nOptions, for --set key=value:")
+		out.Add(optionTable(info.Options))
 	}
-	out.Line("\nOptions, for --set key=value:")
+	if len(info.MicroOptions) > 0 {
+		out.Line("\nOptions of its microbenchmarks, for micro %s --set key=value:", info.Name)
+		out.Add(optionTable(info.MicroOptions))
+	}
+	return out
+}
+
+func optionTable(list []transport.Option) *doc.Table {
 	t := doc.NewTable("key", "type", "default", "allowed", "").Short().Drop("type", "allowed").Wrap(
 		24, "").Most(12, "default").Most(20, "allowed")
-	for _, o := range info.Options {
+	for _, o := range list {
 		t.Row(o.Name, o.Type, o.Default, o.Range(), o.Help)
 	}
-	out.Add(t)
-	return out
+	return t
 }
 
 // capabilities returns the names of those that are set, as in results.

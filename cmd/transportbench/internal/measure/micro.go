@@ -53,6 +53,7 @@ func checkConnections(list []int, alone bool) error {
 // microFlags are the flags of micro.
 type microFlags struct {
 	cpus        string
+	counters    bool
 	connections []int
 }
 
@@ -88,6 +89,8 @@ hosts, which start anew for each time. The other measurements are of one host.`,
 	options.AddHosts(cmd.Flags())
 	cmd.Flags().StringVar(&f.cpus, "cpus", "",
 		"processors of the measuring threads, in ascending order: 0,2 (default: all)")
+	cmd.Flags().BoolVar(&f.counters, "counters", false, "count cycles, instructions and cache "+
+		"misses during each reading, if the processor does")
 	cmd.Flags().IntSliceVar(&f.connections, "connections", []int{1, 10, 100},
 		"of setup: numbers of connections, a comma list")
 	_ = cmd.RegisterFlagCompletionFunc(options.KeySet, complete.Set)
@@ -145,6 +148,9 @@ func newMicro(a *app.App, cmd *cobra.Command, f *microFlags, args []string) (*se
 		return nil, nil, app.Usagef("%s: measure it alone, without other measurements",
 			record.MicroSetup)
 	}
+	if setup && f.counters {
+		return nil, nil, app.Usagef("--counters is not for the measurement %s", record.MicroSetup)
+	}
 	alone := cmd.Flags().Changed("connections") && !setup
 	if err := checkConnections(f.connections, alone); err != nil {
 		return nil, nil, err
@@ -173,7 +179,7 @@ func newMicro(a *app.App, cmd *cobra.Command, f *microFlags, args []string) (*se
 	}
 	study := &micro.Study{Engine: s.engine, Plugin: p, Request: record.MicroRequest{
 		Options: s.settings.Set, Names: names, Duration: time.Duration(s.settings.Config.Duration),
-		CPUs: cpus, Connections: f.connections,
+		CPUs: cpus, Counters: f.counters, Connections: f.connections,
 	}}
 	if s.settings.Out != "" {
 		if err := result.CheckWritable(s.settings.Out); err != nil {

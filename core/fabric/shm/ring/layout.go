@@ -137,6 +137,12 @@ func (g Geometry) SlotSize() int {
 // InlineSize returns the longest payload that fits into a slot, in bytes.
 func (g Geometry) InlineSize() int { return g.SlotSize() - payloadOffset }
 
+// SlotOffset returns where the slot of a message begins, in bytes from the start of the ring. The
+// first message has position 0.
+func (g Geometry) SlotOffset(position uint64) int {
+	return slotsOffset + int(position&uint64(g.Slots-1))*g.SlotSize()
+}
+
 // MaxPayload returns the longest payload in bytes. A quarter of the arena is always free once the
 // consumer is idle: at most a quarter is released but not yet reported, and at most a quarter is
 // left unused at the end when an allocation wraps.

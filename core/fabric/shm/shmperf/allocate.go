@@ -14,9 +14,6 @@ import (
 	"transportbench/core/transport"
 )
 
-// allocationSizes are the sizes of segments. The largest that fit are measured.
-var allocationSizes = []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30}
-
 // hugePage is the size of the huge pages that are tried.
 const hugePage = 2 << 20
 
@@ -96,7 +93,7 @@ func (b *bench) allocate() error {
 	if err := b.checkHugePages("allocate"); err != nil {
 		return err
 	}
-	for _, size := range allocationSizes {
+	for _, size := range b.Allocations {
 		for _, m := range makers() {
 			if size%m.unit != 0 {
 				continue

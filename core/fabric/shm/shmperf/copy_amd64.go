@@ -13,3 +13,9 @@ func copyAround(dst, src []byte)
 //
 //go:noescape
 func readLines(b []byte)
+
+// demoteLine hints that a cache line be moved to the level that all processors share (CLDEMOTE). A
+// processor without the instruction does nothing.
+//
+//go:noescape
+func demoteLine(line *byte)

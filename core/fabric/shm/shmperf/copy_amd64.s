@@ -24,6 +24,12 @@ check:
 	SFENCE
 	RET
 
+// func demoteLine(line *byte)
+TEXT ·demoteLine(SB), NOSPLIT, $0-8
+	MOVQ line+0(FP), AX
+	BYTE $0x0f; BYTE $0x1c; BYTE $0x00 // CLDEMOTE (AX)
+	RET
+
 // func readLines(b []byte)
 TEXT ·readLines(SB), NOSPLIT, $0-24
 	MOVQ b_base+0(FP), SI

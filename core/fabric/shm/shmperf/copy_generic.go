@@ -9,6 +9,8 @@ const nontemporal = false
 
 func copyAround(dst, src []byte) { copy(dst, src) }
 
+func demoteLine(*byte) {}
+
 // readLines loads every byte of b, which is whole cache lines.
 func readLines(b []byte) {
 	var sum uint64

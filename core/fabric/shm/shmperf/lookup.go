@@ -1,21 +1,19 @@
 package shmperf
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
 	"transportbench/core/transport"
 )
 
-// lookupCounts are the numbers of segments among which the one that holds an address is found.
-var lookupCounts = []int{1, 10, 100, 1000, 10_000}
-
 const (
 	lookupBatch = 64
 	lookupDraws = 1 << 16 // lookups that are drawn before they are made
 	pageSize    = 4 << 10
-	segmentSize = 64 << 20
 	// highest is where mmap begins to place mappings: right below the stack.
 	highest = 0x7fff_f7ff_f000
 )
@@ -23,22 +21,27 @@ const (
 // segments are mappings of another process: where each begins there and here. As mmap does, they go
 // down from the stack, with gaps where something else is mapped. They are in the order in which
 // they were registered, which says nothing about their addresses.
-type segments []struct{ remote, local uint64 }
+type segments struct {
+	size uint64 // of each, a power of two
+	at   []mapping
+}
 
-func drawSegments(count int, random *rand.Rand) segments {
-	list := make(segments, count)
+type mapping struct{ remote, local uint64 }
+
+// mostSpread is how many times its size a segment takes at most, with the gap below it.
+const mostSpread = 3
+
+func drawSegments(count int, size uint64, random *rand.Rand) segments {
+	s := segments{size: size, at: make([]mapping, count)}
 	remote, local := uint64(highest), uint64(highest)
-	for i := range list {
-		gap := func() uint64 {
-			return segmentSize +
-				pageSize*(1+random.Uint64N(2*segmentSize/pageSize))
-		}
-		remote -= gap()
-		local -= gap()
-		list[i].remote, list[i].local = remote, local
+	for i := range s.at {
+		taken := func() uint64 { return size + pageSize*(1+random.Uint64N(2*size/pageSize)) }
+		remote -= taken()
+		local -= taken()
+		s.at[i] = mapping{remote, local}
 	}
-	random.Shuffle(count, func(i, j int) { list[i], list[j] = list[j], list[i] })
-	return list
+	random.Shuffle(count, func(i, j int) { s.at[i], s.at[j] = s.at[j], s.at[i] })
+	return s
 }
 
 // A query is an address with its answer. An address as (segment, offset) is what a peer sends that
@@ -52,13 +55,13 @@ type query struct {
 
 // queries draws addresses in segments, or in the gap above one.
 func (s segments) queries(hit bool, random *rand.Rand) []query {
-	list := make([]query, min(lookupDraws, max(1024, 4*len(s))))
+	list := make([]query, min(lookupDraws, max(1024, 4*len(s.at))))
 	for i := range list {
-		n, offset := random.IntN(len(s)), random.Uint64N(segmentSize)
-		q := query{s[n].remote + offset, uint64(n), offset, s[n].local + offset, true}
+		n, offset := random.IntN(len(s.at)), random.Uint64N(s.size)
+		q := query{s.at[n].remote + offset, uint64(n), offset, s.at[n].local + offset, true}
 		if !hit {
-			q = query{address: s[n].remote + segmentSize + offset%pageSize,
-				segment: uint64(n), offset: segmentSize + offset}
+			q = query{address: s.at[n].remote + s.size + offset%pageSize,
+				segment: uint64(n), offset: s.size + offset}
 		}
 		list[i] = q
 	}
@@ -89,15 +92,13 @@ type descriptor struct {
 // relocateSharedMemoryAddress (mooncake-transfer-engine, shm_transport.cpp): it scans a vector of
 // descriptors.
 func (s segments) finders() ([]string, []finder) {
-	sorted := slices.Clone(s)
-	slices.SortFunc(sorted, func(a, b struct{ remote, local uint64 }) int {
-		return int(int64(a.remote) - int64(b.remote))
-	})
+	at, size, shift := s.at, s.size, bits.TrailingZeros64(s.size)&63
+	sorted := slices.Clone(at)
+	slices.SortFunc(sorted, func(a, b mapping) int { return cmp.Compare(a.remote, b.remote) })
 	// A segment lies in two granules of its size at most, and a granule has parts of two.
-	granules := make(map[uint64][2]uint32, 2*len(s)) // indices from 1
-	for i := range s {
-		for _, g := range []uint64{s[i].remote / segmentSize, (s[i].remote + segmentSize - 1) /
-			segmentSize} {
+	granules := make(map[uint64][2]uint32, 2*len(at)) // indices from 1
+	for i := range at {
+		for _, g := range []uint64{at[i].remote >> shift, (at[i].remote + size - 1) >> shift} {
 			in := granules[g]
 			if in[0] == 0 || in[0] == uint32(i+1) {
 				in[0] = uint32(i + 1)
@@ -107,10 +108,10 @@ func (s segments) finders() ([]string, []finder) {
 			granules[g] = in
 		}
 	}
-	descriptors := make([]descriptor, len(s))
-	for i := range s {
-		descriptors[i] = descriptor{name: "segment", start: s[i].remote, length: segmentSize,
-			local: s[i].local}
+	descriptors := make([]descriptor, len(at))
+	for i := range at {
+		descriptors[i] = descriptor{name: "segment", start: at[i].remote, length: size,
+			local: at[i].local}
 	}
 	return []string{"linear", "ordered", "hash", "arithmetic"}, []finder{
 		func(q *query) (uint64, bool) {
@@ -134,26 +135,26 @@ func (s segments) finders() ([]string, []finder) {
 			if low == 0 {
 				return 0, false
 			}
-			at := &sorted[low-1]
-			offset := q.address - at.remote
-			return at.local + offset, offset < segmentSize
+			below := &sorted[low-1]
+			offset := q.address - below.remote
+			return below.local + offset, offset < size
 		},
 		func(q *query) (uint64, bool) {
-			for _, i := range granules[q.address/segmentSize] {
+			for _, i := range granules[q.address>>shift] {
 				if i == 0 {
 					break
 				}
-				if offset := q.address - s[i-1].remote; offset < segmentSize {
-					return s[i-1].local + offset, true
+				if offset := q.address - at[i-1].remote; offset < size {
+					return at[i-1].local + offset, true
 				}
 			}
 			return 0, false
 		},
 		func(q *query) (uint64, bool) {
-			if q.segment >= uint64(len(s)) || q.offset >= segmentSize {
+			if q.segment >= uint64(len(at)) || q.offset >= size {
 				return 0, false
 			}
-			return s[q.segment].local + q.offset, true
+			return at[q.segment].local + q.offset, true
 		},
 	}
 }
@@ -161,9 +162,9 @@ func (s segments) finders() ([]string, []finder) {
 // lookup measures the ways to find the segment that holds an address. The baseline is a linear scan
 // over the ranges, which the document describes.
 func (b *bench) lookup() error {
-	for _, count := range lookupCounts {
+	for _, count := range b.Segments {
 		random := rand.New(rand.NewPCG(uint64(count), 1))
-		list := drawSegments(count, random)
+		list := drawSegments(count, uint64(b.SegmentSize), random)
 		names, find := list.finders()
 		for _, hit := range []bool{true, false} {
 			outcome := "miss"

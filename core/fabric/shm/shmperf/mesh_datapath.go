@@ -1,10 +1,12 @@
 package shmperf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"transportbench/core/fabric/shm/mpsc"
 	"transportbench/core/fabric/shm/ring"
@@ -13,12 +15,15 @@ import (
 
 // The ways in which the nodes of a mesh pass messages.
 const (
-	meshRings    = "rings"    // a ring for each ordered pair of nodes
+	meshRings    = "rings"    // a ring for each ordered pair of nodes; "-" and a variant may follow
 	meshQueue    = "mpsc"     // a queue with many producers for each node
 	meshChannels = "channels" // a Go channel for each node, between goroutines
 )
 
 const (
+	// meshVariant makes messages visible at once, which suits calls that wait for each other.
+	meshVariant = "fastforward"
+
 	meshNotify = "notify"
 	meshCall   = "call-reply"
 
@@ -55,7 +60,18 @@ func (b *bench) meshOf(where between, pattern string, nodes int) error {
 		return fmt.Sprintf("mesh/%s/%s/%d-%s", kind, pattern,
 			nodes, where)
 	}
-	for _, kind := range []string{meshQueue, meshChannels, meshRings} {
+	kinds := []string{meshQueue, meshChannels, meshRings}
+	if pattern == meshCall && nodes == 4 { // that of the copyrpc document
+		for _, variant := range variants() {
+			if variant != meshVariant {
+				kinds = append(kinds, meshRings+"-"+variant)
+			}
+		}
+	}
+	for _, kind := range kinds {
+		if b.leavesOut(name(kind)) {
+			continue
+		}
 		var o outcome
 		var err error
 		j := job{Work: "mesh", Variant: kind, Nodes: nodes}
@@ -203,16 +219,16 @@ func (n *node) meshNode() error {
 
 // ringLinks has a ring to and from each other node.
 type ringLinks struct {
-	// FastForward makes messages visible at once, which suits calls that wait for each other.
-	out []*ring.FastForwardProducer // nil for the node itself
-	in  []*ring.FastForwardConsumer
+	out []ring.Producer // nil for the node itself
+	in  []ring.Consumer
 	m   ring.Message
 	buf [meshPayload]byte
 }
 
 func (n *node) newRingLinks() (*ringLinks, error) {
-	l := &ringLinks{out: make([]*ring.FastForwardProducer, n.Nodes),
-		in: make([]*ring.FastForwardConsumer, n.Nodes)}
+	l := &ringLinks{out: make([]ring.Producer, n.Nodes), in: make([]ring.Consumer, n.Nodes)}
+	_, variant, _ := strings.Cut(n.Variant, "-")
+	variant = cmp.Or(variant, meshVariant)
 	size := meshGeometry.Bytes()
 	between := func(from, to int) []byte { return n.body[(from*n.Nodes+to)*size:][:size] }
 	for peer := range n.Nodes {
@@ -220,11 +236,11 @@ func (n *node) newRingLinks() (*ringLinks, error) {
 			continue
 		}
 		var err error
-		if l.out[peer], err = ring.NewFastForwardProducer(between(n.Node, peer),
+		if l.out[peer], err = newProducer(between(n.Node, peer), variant,
 			meshGeometry); err != nil {
 			return nil, err
 		}
-		if l.in[peer], err = ring.NewFastForwardConsumer(between(peer, n.Node),
+		if l.in[peer], err = newConsumer(between(peer, n.Node), variant,
 			meshGeometry); err != nil {
 			return nil, err
 		}

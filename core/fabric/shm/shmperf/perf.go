@@ -4,17 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"time"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"transportbench/core/transport"
 )
-
-// Options configure the measurements.
-type Options struct {
-	Duration time.Duration // of each reading
-}
 
 // A benchmark takes its readings with run.
 type benchmark struct {
@@ -49,7 +44,7 @@ type bench struct {
 // Run runs the benchmarks for which wanted returns true, and calls report after each reading. It
 // stops at the first error, and with the cause of ctx when ctx ends.
 func Run(ctx context.Context, o Options, wanted func(name string) bool,
-	report func(transport.Measurement) error) error {
+	report func(transport.Measurement) error) (err error) {
 	b := &bench{Options: o, ctx: ctx, report: report}
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -59,6 +54,15 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool,
 		if set.IsSet(cpu) {
 			b.cpus = append(b.cpus, cpu)
 		}
+	}
+	if o.Reading != "" {
+		found := false
+		b.report = func(m transport.Measurement) error { found = true; return report(m) }
+		defer func() {
+			if err == nil && !found {
+				err = wrong("reading", "no reading has a name that begins with %q", o.Reading)
+			}
+		}()
 	}
 	for _, m := range benchmarks {
 		if !wanted(m.name) {
@@ -70,6 +74,9 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool,
 	}
 	return nil
 }
+
+// leavesOut reports whether the user does not want a reading of spsc or mesh.
+func (b *bench) leavesOut(name string) bool { return !strings.HasPrefix(name, b.Reading) }
 
 // on runs f on a thread of its own, pinned to a processor.
 func on(cpu int, f func() error) <-chan error {

@@ -18,6 +18,7 @@ import (
 
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/fabric/shm/ring"
 	"transportbench/core/transport"
 )
 
@@ -41,13 +42,49 @@ func skipUnderRace(t *testing.T) {
 	}
 }
 
+func parse(options map[string]string) (Options, error) {
+	v, err := transport.ParseOptions(Schema, options)
+	if err != nil {
+		return Options{}, err
+	}
+	return ParseOptions(v, 2*time.Millisecond)
+}
+
+func TestParseOptions(t *testing.T) {
+	o, err := parse(nil)
+	require.NoError(t, err)
+	require.Equal(t, Options{Duration: 2 * time.Millisecond,
+		Segments: []int{1, 10, 100, 1000, 10000}, SegmentSize: 64 << 20,
+		Allocations: []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30},
+		Transfers:   []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}}, o)
+	o, err = parse(map[string]string{"segments": "7, 9", "segment-size": "1GiB"})
+	require.NoError(t, err)
+	require.Equal(t, []int{7, 9}, o.Segments)
+	require.Equal(t, 1<<30, o.SegmentSize)
+	for option, wrong := range map[string][2]string{
+		"segments":     {"10,x", `"x" is not a number from 1 to`},
+		"segment-size": {"96KiB", "96KiB is no power of two"},
+		"allocations":  {"1KiB", `"1KiB" is not a number from 4096 to`},
+		"transfers":    {"100", "100 is no multiple of 64"},
+	} {
+		_, err := parse(map[string]string{option: wrong[0]})
+		require.ErrorContains(t, err, option)
+		require.ErrorContains(t, err, wrong[1])
+	}
+	_, err = parse(map[string]string{"segment-size": "1GiB", "segments": "100000"})
+	require.ErrorContains(t, err, "100000 segments of 1GiB do not fit into an address space")
+}
+
 // readings runs one benchmark with short windows.
-func readings(t *testing.T, name string) map[string]transport.Measurement {
+func readings(t *testing.T, name string,
+	options map[string]string) map[string]transport.Measurement {
 	t.Helper()
 	skipUnderRace(t)
+	o, err := parse(options)
+	require.NoError(t, err)
 	all := map[string]transport.Measurement{}
-	err := Run(t.Context(), Options{Duration: 2 * time.Millisecond},
-		func(n string) bool { return n == name }, func(m transport.Measurement) error {
+	err = Run(t.Context(), o, func(n string) bool { return n == name },
+		func(m transport.Measurement) error {
 			key := fmt.Sprintf("%s %d", m.Name, m.Size)
 			require.NotContains(t, all, key)
 			if m.Baseline != "" {
@@ -56,8 +93,12 @@ func readings(t *testing.T, name string) map[string]transport.Measurement {
 					key)
 			}
 			if m.Note != "" {
-				require.Equal(t, freeHugePages() == 0, strings.HasSuffix(m.Name, "/hugepages"),
-					m.Note)
+				if m.Name == "spsc/"+demoted {
+					require.False(t, demotes(), m.Note)
+				} else {
+					require.Equal(t, freeHugePages() == 0, strings.HasSuffix(m.Name, "/hugepages"),
+						m.Note)
+				}
 				require.Zero(t, m.Samples, key)
 				return nil
 			}
@@ -69,21 +110,14 @@ func readings(t *testing.T, name string) map[string]transport.Measurement {
 	return all
 }
 
-// cut shortens a list of sizes for a test.
-func cut(t *testing.T, list *[]int, to ...int) {
-	all := *list
-	*list = to
-	t.Cleanup(func() { *list = all })
-}
-
 func TestAllocate(t *testing.T) {
-	cut(t, &allocationSizes, 4<<10, 64<<10)
+	sizes := []int{4 << 10, 64 << 10}
 	dir := filepath.Join(shm.NamedDir, fmt.Sprintf("transportbench-test-%d", os.Getpid()))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	t.Cleanup(func() { require.NoError(t, os.Remove(dir), "no segment is left") })
 	t.Setenv(shm.EnvDir, dir)
-	all := readings(t, "allocate")
-	for _, size := range allocationSizes {
+	all := readings(t, "allocate", map[string]string{"allocations": "4KiB,64KiB"})
+	for _, size := range sizes {
 		sum := 0.0
 		for _, step := range stepNames {
 			m := all[fmt.Sprintf("allocate/memfd/%s %d", step, size)]
@@ -105,8 +139,7 @@ func TestAllocate(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	cut(t, &lookupCounts, 1, 1000)
-	all := readings(t, "lookup")
+	all := readings(t, "lookup", map[string]string{"segments": "1,1000", "segment-size": "4KiB"})
 	require.Len(t, all, 2*2*4)
 	for name, m := range all {
 		require.Positive(t, m.Latency, name)
@@ -115,7 +148,8 @@ func TestLookup(t *testing.T) {
 
 // Mappings do not overlap, are apart by a page at least, and are in no order of their addresses.
 func TestSegments(t *testing.T) {
-	list := drawSegments(1000, rand.New(rand.NewPCG(1, 2)))
+	const segmentSize = 1 << 20
+	list := drawSegments(1000, segmentSize, rand.New(rand.NewPCG(1, 2))).at
 	less := func(i, j int) bool { return list[i].remote < list[j].remote }
 	require.False(t, sort.SliceIsSorted(list, less))
 	sort.Slice(list, less)
@@ -127,11 +161,12 @@ func TestSegments(t *testing.T) {
 
 // Every way finds the same as the others, in segments, at their ends and beside them.
 func TestFinders(t *testing.T) {
+	const segmentSize = 1 << 20
 	for _, count := range []int{1, 2, 1000} {
 		random := rand.New(rand.NewPCG(uint64(count), 3))
-		list := drawSegments(count, random)
+		list := drawSegments(count, segmentSize, random)
 		queries := append(list.queries(true, random), list.queries(false, random)...)
-		for i, s := range list {
+		for i, s := range list.at {
 			for _, offset := range []uint64{0, segmentSize - 1} {
 				queries = append(queries,
 					query{s.remote + offset, uint64(i), offset, s.local + offset, true})
@@ -153,7 +188,7 @@ func TestFinders(t *testing.T) {
 func TestLookupChecks(t *testing.T) {
 	b := &bench{Options: Options{Duration: time.Millisecond}, ctx: t.Context()}
 	random := rand.New(rand.NewPCG(1, 2))
-	list := drawSegments(10, random)
+	list := drawSegments(10, 1<<20, random)
 	for _, hit := range []bool{true, false} {
 		_, err := b.find(func(q *query) (uint64, bool) { return q.local + 1, true },
 			list.queries(hit, random))
@@ -164,9 +199,8 @@ func TestLookupChecks(t *testing.T) {
 }
 
 func TestTransfer(t *testing.T) {
-	cut(t, &transferSizes, 4<<10, 256<<10)
-	all := readings(t, "transfer")
-	for _, size := range transferSizes {
+	all := readings(t, "transfer", map[string]string{"transfers": "4KiB,256KiB"})
+	for _, size := range []int{4 << 10, 256 << 10} {
 		for _, mode := range transferModes {
 			if mode.nontemporal && !nontemporal {
 				continue
@@ -201,8 +235,8 @@ func TestCopies(t *testing.T) {
 }
 
 func TestSPSC(t *testing.T) {
-	all := readings(t, "spsc")
-	require.Len(t, all, 3*3*2)
+	all := readings(t, "spsc", nil)
+	require.Len(t, all, 3*len(variants())*2)
 	for name, m := range all {
 		require.Positive(t, m.Rate, name)
 		require.Positive(t, m.Floor, name)
@@ -210,12 +244,64 @@ func TestSPSC(t *testing.T) {
 	}
 }
 
+// A profiler of the process takes one reading.
+func TestOneReading(t *testing.T) {
+	for _, name := range []string{"spsc/lamport/stream/threads", "mesh/mpsc/notify/2-threads"} {
+		benchmark, _, _ := strings.Cut(name, "/")
+		all := readings(t, benchmark, map[string]string{"reading": name})
+		require.Len(t, all, 1)
+		require.Contains(t, all, name+" 32")
+	}
+	o, err := parse(map[string]string{"reading": "spsc/lamprot"})
+	require.NoError(t, err)
+	err = Run(t.Context(), o, func(name string) bool { return name == "spsc" },
+		func(transport.Measurement) error { return nil })
+	require.ErrorContains(t, err, `no reading has a name that begins with "spsc/lamprot"`)
+}
+
 func TestMesh(t *testing.T) {
-	all := readings(t, "mesh")
-	require.Len(t, all, 2*3*3+2*3*2)
+	all := readings(t, "mesh", nil)
+	require.Len(t, all, 2*3*3+2*3*2+2*(len(variants())-1))
+	require.Contains(t, all, "mesh/rings-lamport/call-reply/4-processes 32")
 	for name, m := range all {
 		require.Positive(t, m.Rate, name)
 	}
+}
+
+// The first message after each Publish is demoted, and all arrive.
+func TestDemote(t *testing.T) {
+	g := ring.Geometry{Slots: 4}
+	segment, err := shm.Create("shmperf-test", g.Bytes(), shm.Memfd)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, segment.Close()) })
+	memory := segment.Bytes()
+	p, err := newProducer(memory, demoted, g)
+	require.NoError(t, err)
+	var offsets []int
+	p.(*demotingProducer).demote = func(line *byte) {
+		for i := range memory {
+			if &memory[i] == line {
+				offsets = append(offsets, i)
+			}
+		}
+		demoteLine(line) // does no harm on any processor
+	}
+	c, err := newConsumer(memory, demoted, g)
+	require.NoError(t, err)
+	for token := range uint64(7) {
+		require.NoError(t, p.Push(ring.KindA, token, nil))
+		if token%3 == 2 {
+			p.Publish()
+		}
+		var m ring.Message
+		ok, err := c.Pop(&m)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, token, m.Token)
+		c.Release()
+	}
+	require.Equal(t, []int{g.SlotOffset(0), g.SlotOffset(3), g.SlotOffset(6)}, offsets)
+	require.Equal(t, g.SlotOffset(2), g.SlotOffset(6), "the same slot, a lap later")
 }
 
 // A mesh refuses messages that are out of order, from nobody, or from the node itself.

@@ -25,7 +25,7 @@ var spscGeometry = ring.Geometry{Slots: spscSlots}
 // spsc measures each ring as a one-way stream and as calls.
 func (b *bench) spsc() error {
 	for _, where := range []between{threads, processes} {
-		for _, name := range ring.Algorithms() {
+		for _, name := range variants() {
 			readings := []struct {
 				name string
 				job  job
@@ -35,15 +35,18 @@ func (b *bench) spsc() error {
 				{"call-32", job{Work: "call", InFlight: 32}},
 			}
 			for _, r := range readings {
+				full := fmt.Sprintf("spsc/%s/%s/%s", name, r.name, where)
+				if b.leavesOut(full) {
+					continue
+				}
 				j := r.job
 				j.Variant, j.Nodes, j.Body = name, 2, 2*spscGeometry.Bytes()
 				o, err := b.team(j, where)
 				if err != nil {
 					return fmt.Errorf("%s of %s between %s: %w", r.name, name, where, err)
 				}
-				m := transport.Measurement{Name: fmt.Sprintf("spsc/%s/%s/%s", name, r.name, where),
-					Size: spscPayload,
-					Rate: o.rate, Samples: o.samples, Floor: o.floor,
+				m := transport.Measurement{Name: full, Size: spscPayload, Rate: o.rate,
+					Samples: o.samples, Floor: o.floor,
 					Latency: floor.Median(o.latencies)}
 				if err := b.report(m); err != nil {
 					return err
@@ -51,7 +54,11 @@ func (b *bench) spsc() error {
 			}
 		}
 	}
-	return nil
+	if demotes() || b.leavesOut("spsc/"+demoted) {
+		return nil
+	}
+	return b.report(transport.Measurement{Name: "spsc/" + demoted,
+		Note: "the processor has no CLDEMOTE, which Xeons have since Sapphire Rapids"})
 }
 
 // measureFloor bounces a cache line between nodes 0 and 1.
@@ -64,20 +71,16 @@ func (n *node) measureFloor() error {
 // rings returns a producer of one ring of the body and a consumer of the other. Node 0 produces
 // into the first.
 func (n *node) rings() (ring.Producer, ring.Consumer, error) {
-	a, err := ring.ParseAlgorithm(n.Variant)
-	if err != nil {
-		return nil, nil, err
-	}
 	size := spscGeometry.Bytes()
 	out, in := n.body[:size], n.body[size:]
 	if n.Node != 0 {
 		out, in = in, out
 	}
-	p, err := ring.NewProducer(out, a, spscGeometry)
+	p, err := newProducer(out, n.Variant, spscGeometry)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := ring.NewConsumer(in, a, spscGeometry)
+	c, err := newConsumer(in, n.Variant, spscGeometry)
 	return p, c, err
 }
 

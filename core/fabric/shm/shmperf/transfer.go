@@ -10,9 +10,6 @@ import (
 	"transportbench/core/transport"
 )
 
-// transferSizes are the sizes of payloads.
-var transferSizes = []int{4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}
-
 const (
 	// The words of a transfer, from the start of the body; the payload follows.
 	sentOffset    = 0   // u64: transfers that node 0 has made
@@ -51,7 +48,7 @@ func (b *bench) transfer() error {
 	if err := b.checkHugePages("transfer"); err != nil {
 		return err
 	}
-	for _, size := range transferSizes {
+	for _, size := range b.Transfers {
 		if err := b.privateMemory(size); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/store/format"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/transport"
 )
 
@@ -26,6 +27,17 @@ var measurementColumns = []measurementColumn{
 	{">witness", "ns", func(m *transport.Measurement) float64 { return m.WitnessLatency }},
 	{">witness rate", "op/s", func(m *transport.Measurement) float64 { return m.WitnessRate }},
 	{">x witness", "ratio", timesWitness},
+	{">IPC", "ratio", counterRatio("counters.ipc")},
+	{">cache misses", "ratio", counterRatio("counters.cache_miss")},
+	{">L1 misses", "ratio", counterRatio("counters.l1_miss")},
+	{">LLC misses", "ratio", counterRatio("counters.llc_miss")},
+}
+
+func counterRatio(name string) func(*transport.Measurement) float64 {
+	return func(m *transport.Measurement) float64 {
+		value, _ := result.CounterRatios[name].In(m.Counters)
+		return value
+	}
 }
 
 func timePerOp(m *transport.Measurement) float64 {

@@ -16,12 +16,22 @@ const MicroOption = "micro"
 // the command have in common: configuration, tool, plugin and time.
 func (s *Set) AddMicro(like Cell, environment machine.Environment, m transport.Measurement) error {
 	options := map[string]string{MicroOption: m.Name, "value_size": strconv.Itoa(m.Size)}
-	return s.AddReading(like, environment, options, map[string]float64{
+	metrics := map[string]float64{
 		result.LatencyP50: m.Latency, result.LatencyP99: m.LatencyP99, result.Throughput: m.Rate,
 		result.Goodput: m.Bandwidth,
 		result.Floor:   m.Floor, result.RateFloor: m.RateFloor,
 		result.WitnessRoundTrip: m.WitnessLatency, result.WitnessRate: perOp(m.WitnessRate),
-	})
+	}
+	for name, ratio := range result.CounterRatios {
+		metrics[name], _ = ratio.In(m.Counters)
+	}
+	return s.AddReading(like, environment, options, WithoutZeros(metrics))
+}
+
+// WithoutZeros returns the metrics without those that are 0, which were not measured.
+func WithoutZeros(metrics map[string]float64) map[string]float64 {
+	maps.DeleteFunc(metrics, func(_ string, value float64) bool { return value == 0 })
+	return metrics
 }
 
 // perOp returns the nanoseconds of an operation, 0 without a rate.
@@ -33,7 +43,7 @@ func perOp(rate float64) float64 {
 }
 
 // AddReading adds a reading with these metrics, one repeat of the cell that has the options besides
-// those of like. A metric that is 0 was not measured.
+// those of like. It adds nothing without metrics.
 func (s *Set) AddReading(like Cell, environment machine.Environment, options map[string]string,
 	metrics map[string]float64) error {
 	on, err := EnvironmentOf(environment)
@@ -46,9 +56,7 @@ func (s *Set) AddReading(like Cell, environment machine.Environment, options map
 	c.Status, c.Environment, c.Schema = Measured, s.environment(on), result.SchemaVersion
 	c.Samples = map[string][]float64{}
 	for name, value := range metrics {
-		if value > 0 {
-			c.Samples[name] = []float64{value}
-		}
+		c.Samples[name] = []float64{value}
 	}
 	if len(c.Samples) > 0 {
 		s.Include(&Set{Environments: s.Environments, Cells: []Cell{c}})

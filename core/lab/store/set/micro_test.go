@@ -20,7 +20,8 @@ func TestMicro(t *testing.T) {
 				LatencyP99: 200, Floor: 50, WitnessLatency: 90}))
 		require.NoError(t, first.AddMicro(like, machine.Environment{},
 			transport.Measurement{Name: "ring/b", Size: 32, Rate: 1e6, Bandwidth: 32e6,
-				RateFloor: 10, WitnessRate: 2e6}))
+				RateFloor: 10, WitnessRate: 2e6, Counters: map[string]uint64{"cycles": 100,
+					"instructions": 250, "llc_load_misses": 3}}))
 		require.NoError(t, first.AddMicro(like, machine.Environment{},
 			transport.Measurement{Name: "nothing"}))
 	}
@@ -44,7 +45,8 @@ func TestMicro(t *testing.T) {
 		"latency_p99": {200, 200, 200}, "floor": {50, 50, 50}, "witness": {90, 90, 90}},
 		s.Cells[0].Samples)
 	require.Equal(t, map[string][]float64{"throughput": {1e6, 1e6, 1e6},
-		"goodput": {32e6, 32e6, 32e6}, "rate_floor": {10, 10, 10}, "witness_rate": {500, 500, 500}},
+		"goodput": {32e6, 32e6, 32e6}, "rate_floor": {10, 10, 10}, "witness_rate": {500, 500, 500},
+		"counters.ipc": {2.5, 2.5, 2.5}},
 		s.Cells[1].Samples)
 	require.Equal(t, map[string]string{"transport": "shm", "duration": "1ms", "micro": "ring/a",
 		"value_size": "32"}, s.Cells[0].Config)

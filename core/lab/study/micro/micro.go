@@ -91,6 +91,12 @@ func (s *Study) Expected(repeats int) time.Duration {
 // Run takes every reading so many times, each time in a process of its own. With hosts, it takes
 // setups between two of them.
 func (s *Study) Run(ctx context.Context, repeats int) error {
+	if s.Request.Counters {
+		if err := machine.CheckCounters(); err != nil {
+			s.Engine.Note(err.Error())
+			s.Request.Counters = false
+		}
+	}
 	take := s.take
 	if s.Engine.Place != nil {
 		take = s.takeBetween
@@ -173,9 +179,12 @@ func (s *Study) Medians() []transport.Measurement {
 			slices.Sort(values)
 			*field(&m) = (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 		}
-		m.Samples = 0
+		m.Samples, m.Counters = 0, map[string]uint64{}
 		for i := range all {
 			m.Samples += all[i].Samples
+			for name, n := range all[i].Counters {
+				m.Counters[name] += n
+			}
 		}
 		out = append(out, m)
 	}

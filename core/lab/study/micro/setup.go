@@ -106,7 +106,8 @@ func (s *Study) addSetups(rounds []*record.SetupReading, environment machine.Env
 	for _, n := range slices.Sorted(maps.Keys(setups)) {
 		options := map[string]string{set.MicroOption: record.MicroSetup,
 			"connections": strconv.Itoa(n)}
-		if err := s.set.AddReading(s.like, environment, options, setups[n]); err != nil {
+		if err := s.set.AddReading(s.like, environment, options,
+			set.WithoutZeros(setups[n])); err != nil {
 			return err
 		}
 	}

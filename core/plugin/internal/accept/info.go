@@ -26,7 +26,7 @@ func Info(info *transport.Info) error {
 	if !transportName.MatchString(info.Name) {
 		return wrong("info.name", quoted(info.Name), name)
 	}
-	for i, o := range info.Options {
+	for i, o := range info.AllMicroOptions() {
 		place := fmt.Sprintf("info.options[%d]", i)
 		switch {
 		case !optionName.MatchString(o.Name):

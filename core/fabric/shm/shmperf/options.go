@@ -1,0 +1,97 @@
+package shmperf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"transportbench/core/fabric/pow2"
+	"transportbench/core/transport"
+)
+
+// Options configure the measurements.
+type Options struct {
+	Duration time.Duration // of each reading
+	// Segments are the numbers of segments among which lookup finds the one that holds an address,
+	// and SegmentSize is the size of each in bytes, a power of two.
+	Segments    []int
+	SegmentSize int
+	// Allocations are the sizes of the segments of allocate, of which the largest that fit are
+	// measured, and Transfers those of the payloads of transfer.
+	Allocations, Transfers []int
+	// Reading begins the names of the only readings of spsc and mesh, such as
+	// "spsc/lamport/stream/threads", for a profiler of the process; "" is all.
+	Reading string
+}
+
+// Schema has the options that a user can set, with their defaults.
+var Schema = []transport.Option{
+	{Name: "segments", Type: transport.TypeString, Default: "1,10,100,1000,10000",
+		Help: "lookup: numbers of segments, a comma list"},
+	{Name: "segment-size", Type: transport.TypeSize, Default: "64MiB", Min: pageSize, Max: 1 << 40,
+		Help: "lookup: size of each segment, a power of two"},
+	{Name: "allocations", Type: transport.TypeString, Default: "4KiB,64KiB,1MiB,16MiB,256MiB,1GiB",
+		Help: "allocate: sizes of segments, a comma list"},
+	{Name: "transfers", Type: transport.TypeString, Default: "4KiB,64KiB,1MiB,16MiB,64MiB",
+		Help: "transfer: sizes of payloads, a comma list of multiples of 64"},
+	{Name: "reading", Type: transport.TypeString,
+		Help: "spsc, mesh: only the readings whose names begin with this"},
+}
+
+const (
+	mostSegments = 1 << 20
+	mostBytes    = 16 << 30
+	leastBytes   = 64 // a cache line
+)
+
+// ParseOptions returns the options of values that have [Schema].
+func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
+	o = Options{Duration: d, SegmentSize: v.Size("segment-size"),
+		Reading: v.String("reading")}
+	if !pow2.Is(o.SegmentSize) {
+		return o, wrong("segment-size", "%s is no power of two",
+			transport.FormatSize(int64(o.SegmentSize)))
+	}
+	o.Segments, err = parseList(v, "segments", 1, mostSegments, strconv.Atoi)
+	if err != nil {
+		return o, err
+	}
+	for _, n := range o.Segments {
+		if n > highest/mostSpread/o.SegmentSize {
+			return o, wrong("segments", "%d segments of %s do not fit into an address space", n,
+				transport.FormatSize(int64(o.SegmentSize)))
+		}
+	}
+	size := func(text string) (int, error) {
+		n, err := transport.ParseSize(text)
+		return int(n), err
+	}
+	if o.Allocations, err = parseList(v, "allocations", pageSize, mostBytes, size); err != nil {
+		return o, err
+	}
+	o.Transfers, err = parseList(v, "transfers", leastBytes, mostBytes, size)
+	for _, n := range o.Transfers {
+		if err == nil && n%leastBytes != 0 {
+			err = wrong("transfers", "%d is no multiple of %d", n, leastBytes)
+		}
+	}
+	return o, err
+}
+
+// parseList reads a comma list of numbers from least to most.
+func parseList(v transport.Values, name string, least, most int,
+	parse func(string) (int, error)) (list []int, err error) {
+	for text := range strings.SplitSeq(v.String(name), ",") {
+		n, err := parse(strings.TrimSpace(text))
+		if err != nil || n < least || n > most {
+			return nil, wrong(name, "%q is not a number from %d to %d", text, least, most)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+func wrong(option, format string, args ...any) error {
+	return &transport.OptionError{Option: option, Problem: fmt.Sprintf(format, args...)}
+}
