@@ -17,6 +17,7 @@ import (
 	"transportbench/cmd/transportbench/internal/clitest"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 	"transportbench/core/lab/study/perf"
 )
 
@@ -101,6 +102,15 @@ func TestC2C(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.Equal(t, shown, kept)
 
+	// The directory can be read like one of results.
+	s, err := set.Load(keep)
+	require.NoError(t, err)
+	require.Len(t, s.Cells, 1)
+	require.Equal(t, "7", s.Cells[0].Config["in_flight"])
+	hitm, known := shown.Sharing.Figure("Load Local HITM")
+	require.True(t, known)
+	require.Equal(t, []float64{hitm.Value}, s.Cells[0].Samples["local_hitm"])
+
 	// A link in the directory is no way out of it for perf.
 	victim := filepath.Join(t.TempDir(), "file")
 	for _, name := range []string{perf.StatFile, perf.RecordFile} {
@@ -132,6 +142,21 @@ func TestC2C(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"stat -x", "stat -x", "stat -x", "c2c record", "c2c report"},
 		made)
+
+	// perf runs the plugin's microbenchmark itself.
+	find, log = fakePerf(t, ":")
+	c.Perf = find
+	keep = filepath.Join(t.TempDir(), "kept")
+	require.Zero(t, c.Execute("c2c", "--micro", "spsc/lamport/stream", "--plugin-dir", dir,
+		"--transport", "liar", "--out", keep), c.Stderr)
+	require.Contains(t, c.Stdout, "spsc/lamport/stream")
+	require.Contains(t, c.Stdout, "Load Local HITM")
+	require.Len(t, calls(log), 2)
+	require.Regexp(t, `^c2c record -- -o \S+ \S+/transport-liar micro \{.*"reading":"spsc/lamport/`+
+		`stream".*"names":\["spsc"\]`, calls(log)[0])
+	s, err = set.Load(keep)
+	require.NoError(t, err)
+	require.Equal(t, "c2c/spsc/lamport/stream", s.Cells[0].Config["micro"])
 
 	// A saved run is repeated with its own options.
 	r, err := clitest.Succeed(t.Context(), runner.Request{}, discard{})
@@ -182,6 +207,7 @@ func TestC2CRefuses(t *testing.T) {
 	for problem, args := range map[string][]string{
 		"c2c needs a result whose run it repeats, or --run": {},
 		"c2c takes one result, got 2":                       {"a", "b"},
+		"leave out --run and the result":                    {"--run", "--micro", "spsc"},
 		"no such file":                                      {"a.json"},
 		"--transport: c2c takes one transport":              {"--run", "--transport", "all"},
 		"at least 500ms":                                    {"--run", "--duration", "400ms"},

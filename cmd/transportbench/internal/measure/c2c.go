@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,12 +28,13 @@ type profiled struct {
 	perf  *perf.Perf
 	dir   string         // of this process alone, in which perf writes
 	saved *result.Result // whose run is repeated; nil with --run
+	micro string         // the reading with --micro
 }
 
 func c2cCommand(a *app.App) *cobra.Command {
-	run := false
+	run, micro := false, ""
 	cmd := &cobra.Command{
-		Use:               "c2c RESULT|--run",
+		Use:               "c2c RESULT|--run|--micro READING",
 		Short:             "Show which cache lines the threads of a run pass to each other",
 		ValidArgsFunction: complete.Results,
 		Long: `c2c repeats the run of a result, or makes the one that the flags of run describe, with
@@ -41,14 +43,17 @@ shows the instructions per cycle and the cache misses of each thread, and the lo
 another processor's modified cache line answered (HITM): how many, of which lines, and
 in which functions of which threads.
 
-perf slows the run, so no result is written. c2c needs a processor that counts events,
-which virtual machines often hide, and perf.
+perf slows the run, so no result of it is written. With --out, the figures of perf c2c are
+kept as a cell that diff, report and reproduce read. --micro takes one reading of a
+transport's microbenchmarks, under perf c2c alone. c2c needs a processor that counts
+events, which virtual machines often hide, and perf.
 
 ` + app.ExitHelp,
 		Example: `  transportbench c2c results/local/shm-kv-20260101T000000Z-0123abcd.json
-  transportbench c2c --run --transport shm --in-flight 32 --clients 4`,
+  transportbench c2c --run --transport shm --in-flight 32 --clients 4
+  transportbench c2c --micro spsc/fastforward/stream/threads --transport shm --duration 5s`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := newProfiled(a, cmd, run, args)
+			p, err := newProfiled(a, cmd, run, micro, args)
 			if err != nil {
 				return err
 			}
@@ -61,20 +66,25 @@ which virtual machines often hide, and perf.
 	flags := cmd.Flags()
 	options.AddRun(flags, nil, "repeats", "launches")
 	options.AddJSON(flags)
+	flags.StringVar(&micro, "micro", "",
+		"a reading of a microbenchmark instead of a run, such as spsc/lamport/stream/threads")
 	flags.BoolVar(&run, "run", false, "make the run that the other flags describe, as run does")
 	flags.Lookup(options.KeyOut).DefValue = ""
 	flags.Lookup(options.KeyOut).Usage =
-		"directory that keeps what perf wrote, and the figures as JSON"
+		"directory that keeps what perf wrote, and the figures for diff and report"
 	complete.Flags(cmd)
 	return cmd
 }
 
 // newProfiled checks the command line.
-func newProfiled(a *app.App, cmd *cobra.Command, run bool, args []string) (*profiled, error) {
+func newProfiled(a *app.App, cmd *cobra.Command, run bool, micro string,
+	args []string) (*profiled, error) {
 	switch {
+	case micro != "" && (run || len(args) > 0):
+		return nil, app.Usagef("--micro: leave out --run and the result")
 	case len(args) > 1:
 		return nil, app.Usagef("c2c takes one result, got %d", len(args))
-	case len(args) == 0 && !run:
+	case len(args) == 0 && !run && micro == "":
 		return nil, app.Usagef("c2c needs a result whose run it repeats, or --run with the flags "+
 			"of run; see %s --help", cmd.CommandPath())
 	case len(args) == 1 && run:
@@ -86,7 +96,7 @@ func newProfiled(a *app.App, cmd *cobra.Command, run bool, args []string) (*prof
 		return nil, err
 	}
 	s.engine.Beside.StateOnly = true
-	p := &profiled{session: s}
+	p := &profiled{session: s, micro: micro}
 	if err := agents.Alone(s.settings, "c2c attaches perf to the ranks of one host"); err != nil {
 		return nil, err
 	}
@@ -157,20 +167,9 @@ func (p *profiled) run(ctx context.Context) error {
 	if err := p.ready(0); err != nil {
 		return err
 	}
-	jobs, err := (&runs{session: p.session}).jobs(ctx)
-	if err != nil {
-		return err
-	}
-	job := jobs[0]
-	if p.saved != nil {
-		job.Config.Options = p.saved.Config.Options
-	}
-	shown, err := p.profile(ctx, job)
+	shown, err := p.profile(ctx)
 	if err != nil {
 		return p.settings.Explain(err)
-	}
-	if p.saved != nil {
-		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
 	}
 	if p.settings.JSON {
 		err = app.WriteJSON(p.Stdout, shown)
@@ -189,14 +188,33 @@ func (p *profiled) run(ctx context.Context) error {
 	return err
 }
 
-// profile makes the run with perf attached.
-func (p *profiled) profile(ctx context.Context, job experiment.Job) (*perf.Profile, error) {
+// profile makes the run, or takes the reading, with perf attached.
+func (p *profiled) profile(ctx context.Context) (*perf.Profile, error) {
+	if p.micro != "" {
+		plugin, err := p.findPlugin(ctx, p.settings.Transports[0])
+		if err != nil {
+			return nil, err
+		}
+		return p.perf.Micro(ctx, plugin, p.micro, time.Duration(p.settings.Config.Duration), p.dir)
+	}
+	jobs, err := (&runs{session: p.session}).jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	job := jobs[0]
+	if p.saved != nil {
+		job.Config.Options = p.saved.Config.Options
+	}
 	progress := terminal.NewProgress(p.Stderr, job.Config.Transport+" "+job.Config.Profile)
 	defer progress.Close()
 	l, err := job.Plugin.Launcher(progress, p.settings.AllowMixed)
 	if err != nil {
 		return nil, err
 	}
-	return p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: job.Plugin, Config: job.Config,
-		Began: p.Began, Launcher: l}, progress, p.dir)
+	shown, err := p.perf.Profile(ctx, p.engine, experiment.Run{Plugin: job.Plugin,
+		Config: job.Config, Began: p.Began, Launcher: l}, progress, p.dir)
+	if err == nil && p.saved != nil {
+		shown.Throughput.Result = p.saved.Summary[result.Throughput].Median
+	}
+	return shown, err
 }

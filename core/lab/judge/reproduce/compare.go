@@ -200,8 +200,8 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 			if over, under := t.Rows[j].Over, t.Rows[j].Under; over != "" {
 				line.Ratio = true
 				line.Ours.divide(lines[over].Ours, lines[under].Ours)
-				line.Verdict = line.Ours.verdict(compared.Columns)
 				line.Theirs.divide(lines[over].Theirs, lines[under].Theirs)
+				line.Verdict = line.verdict(compared.Columns)
 			}
 			lines[line.Name] = line
 			compared.Lines = append(compared.Lines, line)
@@ -255,20 +255,28 @@ func (f *Figure) multiply(by float64) {
 	}
 }
 
-// verdict returns what the intervals of ratios show.
-func (s *Side) verdict(columns []string) string {
+// verdict returns what the intervals of ratios show, and whether the published ratios are within
+// them.
+func (l *Line) verdict(columns []string) string {
 	var verdicts []string
-	for i, f := range s.Figures {
-		switch {
-		case f == nil || f.Low == nil:
+	for i, f := range l.Ours.Figures {
+		if f == nil || f.Low == nil {
 			continue
-		case *f.Low > 1:
-			verdicts = append(verdicts, columns[i]+" is larger")
-		case *f.High < 1:
-			verdicts = append(verdicts, columns[i]+" is smaller")
-		default:
-			verdicts = append(verdicts, columns[i]+" cannot be told apart")
 		}
+		text := columns[i] + " cannot be told apart"
+		if *f.Low > 1 {
+			text = columns[i] + " is larger"
+		} else if *f.High < 1 {
+			text = columns[i] + " is smaller"
+		}
+		if p := l.Theirs.Figures[i]; p != nil {
+			within := "outside"
+			if p.Value <= *f.High && cmp.Or(p.To, p.Value) >= *f.Low {
+				within = "within"
+			}
+			text += " (published " + p.String() + ", " + within + " the interval)"
+		}
+		verdicts = append(verdicts, text)
 	}
 	if len(verdicts) == 0 {
 		return ""
@@ -317,6 +325,9 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 				break
 			}
 		}
+	}
+	if !line.Ours.Any() {
+		line.Missing = cmp.Or(line.Missing, needs(r))
 	}
 	if t.NoFloor {
 		return line, nil

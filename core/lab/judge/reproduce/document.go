@@ -48,6 +48,8 @@ type Micro struct {
 	// Duration is that of a reading, such as "20ms", and Full the same with --full.
 	Duration, Full string
 	Options        map[string]string // of the transport
+	// Counters is set if the readings have hardware counters, on a machine that counts.
+	Counters bool
 }
 
 // Table is a table of the document.

@@ -27,7 +27,7 @@ var kinds = map[string]func(f *figures, of string) (*Figure, error){
 	"times":    (*figures).times,
 	"writes":   (*figures).writes,
 	"remote":   (*figures).remote,
-	"counters": (*figures).counters,
+	"counters": (*figures).counters, // of a run; those of a microbenchmark are metrics
 }
 
 // opTime is the time of an operation with all calls in flight: the inverse of the throughput.
@@ -55,15 +55,14 @@ func (f *figures) figure(name string) (*Figure, error) {
 		}
 		return rate, err
 	}
+	if m, known := f.cell.Metric(name); known {
+		return &Figure{Value: m.Median, Unit: m.Unit, Low: m.Low, High: m.High,
+			samples: slices.Sorted(slices.Values(f.cell.Samples[name]))}, nil
+	}
 	kind, of, _ := strings.Cut(name, ".")
 	read, has := kinds[kind]
 	if !has {
-		m, known := f.cell.Metric(name)
-		if !known {
-			return nil, nil
-		}
-		return &Figure{Value: m.Median, Unit: m.Unit, Low: m.Low, High: m.High,
-			samples: slices.Sorted(slices.Values(f.cell.Samples[name]))}, nil
+		return nil, nil
 	}
 	if f.repeats == nil {
 		results, err := f.set.Results(f.cell)
@@ -191,16 +190,9 @@ func (f *figures) remote(atMost string) (*Figure, error) {
 	return &Figure{Value: all.Within(limit), Unit: "ratio"}, nil
 }
 
-// events are the hardware counters that make a ratio.
-var events = map[string]struct{ of, per string }{
-	"ipc":        {"instructions", "cycles"},
-	"cache_miss": {"cache_misses", "cache_references"},
-	"llc_miss":   {"llc_load_misses", "llc_loads"},
-}
-
-// counters returns a ratio of hardware counters of all polling threads.
+// counters returns one of [result.CounterRatios] of all polling threads.
 func (f *figures) counters(ratio string) (*Figure, error) {
-	e, sums := events[ratio], map[string]uint64{}
+	sums := map[string]uint64{}
 	for i := range f.repeats {
 		for _, rank := range f.repeats[i].Ranks {
 			for _, d := range rank.Daemons {
@@ -215,8 +207,9 @@ func (f *figures) counters(ratio string) (*Figure, error) {
 			}
 		}
 	}
-	if sums[e.per] == 0 {
+	value, counted := result.CounterRatios["counters."+ratio].In(sums)
+	if !counted {
 		return nil, nil
 	}
-	return &Figure{Value: float64(sums[e.of]) / float64(sums[e.per]), Unit: "ratio"}, nil
+	return &Figure{Value: value, Unit: "ratio"}, nil
 }

@@ -82,6 +82,11 @@ func TestCompare(t *testing.T) {
 	require.Empty(t, line("speed-up, claimed 100").Verdict, "without intervals")
 	require.InDelta(t, 4, line("memory transfer, 4 KiB").Ours.XFloor, 1e-9)
 	require.Equal(t, "not measured", line("memory transfer, 64 MiB").Missing)
+	counted := &Row{Name: "ring", Ours: []string{"micro=transfer/memcpy"}, Needs: "counters"}
+	l, err := d.line(s, &Table{Columns: []Column{{Name: "IPC", Ours: []string{"counters.ipc"}}}},
+		counted)
+	require.NoError(t, err)
+	require.Equal(t, "needs counters", l.Missing, "it was measured without this figure")
 	require.NotEmpty(t, table.Wrong)
 	require.Contains(t, table.Wrong[0].Cells, "memory transfer, 4 KiB")
 }
@@ -112,7 +117,8 @@ func TestCompareIntervals(t *testing.T) {
 	require.Equal(t, "5.05 us (4.80 to 12.0)", table.Lines[0].Ours.Figures[0].String())
 	require.Equal(t, []string{"time: the repeats lie between 4.80 us and 12.0 us"},
 		table.Lines[0].Doubts)
-	require.Equal(t, "by the 95% interval: time is larger", table.Lines[at].Verdict)
+	require.Equal(t, "by the 95% interval: time is larger (published 20.0 to 500, within the "+
+		"interval)", table.Lines[at].Verdict)
 	speedup := table.Lines[at].Ours.Figures[0]
 	require.InDelta(t, 101, speedup.Value, 1e-9)
 	require.Less(t, *speedup.Low, 101.0)
@@ -123,7 +129,8 @@ func TestCompareIntervals(t *testing.T) {
 	at = slices.IndexFunc(table.Lines, func(l Line) bool {
 		return l.Name == "speed-up, claimed 10 to 100"
 	})
-	require.Equal(t, "by the 95% interval: time cannot be told apart", table.Lines[at].Verdict)
+	require.Equal(t, "by the 95% interval: time cannot be told apart (published 10.0 to 200, "+
+		"outside the interval)", table.Lines[at].Verdict)
 }
 
 // TestFigures reads figures that no metric has from a result.
@@ -149,7 +156,11 @@ func TestFigures(t *testing.T) {
 		require.NoError(t, err, name)
 		require.InDelta(t, want, got.Value, 1e-6, name)
 	}
-	got, err := f.figure("op_time")
+	cell.Samples["counters.ipc"] = []float64{1.5}
+	got, err := f.figure("counters.ipc")
+	require.NoError(t, err)
+	require.InDelta(t, 1.5, got.Value, 1e-9, "of a microbenchmark")
+	got, err = f.figure("op_time")
 	require.NoError(t, err)
 	require.Equal(t, []float64{250, 500, 500, 500, 500, 1000}, got.samples)
 	for _, name := range []string{"counters.llc_miss", "writes.messages", "loops.total", "floor"} {

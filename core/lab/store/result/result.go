@@ -25,6 +25,10 @@ const KindRun = "run"
 // calibrate.
 const KindCalibration = "calibration"
 
+// KindProfile is the kind of what perf saw of a run; see package perf. Its field "readings" is a
+// set.
+const KindProfile = "c2c"
+
 // Result is one run.
 type Result struct {
 	SchemaVersion string `json:"schema_version" jsonschema:"pattern=^2\\.[0-9]+\\.[0-9]+$"`

@@ -231,6 +231,12 @@ func Parse(text []byte, name string) (*Set, error) {
 		return fromPublished(document), nil
 	case result.KindCalibration:
 		return nil, errCalibration
+	case result.KindProfile:
+		var profile struct{ Readings Set }
+		if err := d.Decode(&profile); err != nil {
+			return nil, err
+		}
+		return &profile.Readings, profile.Readings.Check()
 	}
 	r, err := result.Of(d)
 	if err != nil {

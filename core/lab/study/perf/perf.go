@@ -40,11 +40,7 @@ type Perf struct {
 // Find returns perf if it is installed and this machine counts hardware events. The error is one
 // line with the remedy.
 func Find() (*Perf, error) {
-	counters, err := machine.OpenCounters()
-	if err != nil {
-		return nil, err
-	}
-	if err := counters.Close(); err != nil {
+	if err := machine.CheckCounters(); err != nil {
 		return nil, err
 	}
 	program, err := exec.LookPath("perf")
@@ -76,9 +72,13 @@ func (p *Perf) Stat(ctx context.Context, pids []int, d time.Duration, dir string
 
 // Record samples loads and stores of the processes for d into dir.
 func (p *Perf) Record(ctx context.Context, pids []int, d time.Duration, dir string) error {
-	path := filepath.Join(dir, RecordFile)
-	args := []string{"c2c", "record", "--", "-o", path}
-	_, err := p.run(ctx, append(args, attached(pids, d)...)...)
+	return p.record(ctx, dir, attached(pids, d)...)
+}
+
+// record samples into dir what the arguments of perf record say.
+func (p *Perf) record(ctx context.Context, dir string, what ...string) error {
+	args := []string{"c2c", "record", "--", "-o", filepath.Join(dir, RecordFile)}
+	_, err := p.run(ctx, append(args, what...)...)
 	return err
 }
 

@@ -2,16 +2,21 @@ package perf
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment"
 	"transportbench/core/lab/store/result"
+	"transportbench/core/lab/store/set"
 )
 
 // perf takes a moment to attach to the ranks, and lets go of them before the window ends.
@@ -26,8 +31,10 @@ const (
 
 // Profile is what perf saw of a run.
 type Profile struct {
-	Kind       string        `json:"kind"`
-	Transport  string        `json:"transport"`
+	Kind      string `json:"kind"`
+	Transport string `json:"transport"`
+	// Micro is the reading of a microbenchmark; "" for a run, which has a Config.
+	Micro      string        `json:"micro,omitempty"`
 	Config     config.Config `json:"config"`
 	Throughput Throughput    `json:"throughput"`
 	// Threads has those of perf stat. NoThreads is the reason if there are none.
@@ -36,6 +43,8 @@ type Profile struct {
 	// Sharing is that of perf c2c. NoSharing is the reason if it is nil.
 	Sharing   *Sharing `json:"sharing"`
 	NoSharing string   `json:"no_sharing,omitempty"`
+	// Readings has the figures of Sharing as a cell, which diff, report and reproduce read.
+	Readings *set.Set `json:"readings"`
 }
 
 // Throughput has the operations per second of the windows that perf watched, and the median of the
@@ -55,7 +64,8 @@ func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment
 	defer cancel()
 	w := &watcher{Observer: obs, pids: map[int]int{}}
 	run.Wrap = w.wrap
-	shown := &Profile{Kind: "c2c", Transport: run.Config.Transport, Config: run.Config}
+	shown := &Profile{Kind: result.KindProfile, Transport: run.Config.Transport,
+		Config: run.Config, Readings: set.New()}
 	var statFailed, recordFailed error
 	during := time.Duration(watchedShare * float64(run.Config.Duration))
 	w.window = func(nth int, pids []int) {
@@ -86,6 +96,9 @@ func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment
 	}
 	if shown.NoSharing = reason(recordFailed); recordFailed == nil {
 		shown.Throughput.C2C = r.Repeats[1].Samples[result.Throughput]
+		if err := shown.addRun(r); err != nil {
+			return nil, err
+		}
 	}
 	for _, check := range r.Checks {
 		if !check.OK && check.Severity == result.Error {
@@ -93,6 +106,82 @@ func (p *Perf) Profile(ctx context.Context, e *experiment.Engine, run experiment
 		}
 	}
 	return shown, nil
+}
+
+// figureMetrics are the metrics of the figures of perf c2c, by perf's names.
+var figureMetrics = map[string]string{
+	"Total records": "records", "Load Local HITM": "local_hitm",
+	"Load Remote HITM": "remote_hitm", "Load Fill Buffer Hit": "fill_buffer",
+	"Load L1D hit": "l1_hit", "Load LLC hit": "llc_hit",
+	"Load access blocked by address":    "blocked",
+	"LLC Misses to Remote DRAM":         "remote_dram_share",
+	"LLC Misses to Remote cache (HITM)": "remote_cache_share",
+	"Total Shared Cache Lines":          "shared_lines",
+}
+
+// addReadings adds the figures of Sharing, as a microbenchmark's because perf slows what it
+// watches. like is as of [set.Set.AddReading], and micro the name of the reading.
+func (p *Profile) addReadings(like set.Cell, environment machine.Environment, micro string) error {
+	metrics := map[string]float64{}
+	for _, f := range p.Sharing.Figures {
+		if metric, known := figureMetrics[f.Name]; known {
+			if metrics[metric] = f.Value; f.Percent {
+				metrics[metric] = f.Value / 100
+			}
+		}
+	}
+	return p.Readings.AddReading(like, environment, map[string]string{set.MicroOption: micro},
+		metrics)
+}
+
+// addRun is addReadings for a run.
+func (p *Profile) addRun(r *result.Result) error {
+	c := &p.Config
+	like := set.Cell{
+		Config: map[string]string{"transport": p.Transport, "profile": c.Profile,
+			"ranks": strconv.Itoa(c.Ranks), "clients": strconv.Itoa(c.Clients),
+			"in_flight": strconv.Itoa(c.InFlight)},
+		Tool: &r.Tool, StartedAt: r.StartedAt, Plugin: pluginOf(&r.Plugin),
+	}
+	for name, value := range c.Options {
+		like.Config["options."+name] = value
+	}
+	return p.addReadings(like, r.Environment, result.KindProfile)
+}
+
+func pluginOf(p *result.Plugin) set.Plugin {
+	return set.Plugin{Name: p.Name, Version: p.Version, SHA256: p.SHA256,
+		RuntimeDigest: p.RuntimeDigest, Provider: p.Provider}
+}
+
+// Micro is [Perf.Profile] of one reading of a plugin's microbenchmarks, such as
+// "spsc/lamport/stream/threads": it has the loads and stores of the plugin's process and of those
+// that it starts, with their start.
+func (p *Perf) Micro(ctx context.Context, plugin *experiment.Plugin, reading string,
+	d time.Duration, dir string) (*Profile, error) {
+	name, _, _ := strings.Cut(reading, "/")
+	request, err := json.Marshal(record.MicroRequest{Names: []string{name}, Duration: d,
+		Options: map[string]string{"reading": reading}})
+	if err != nil {
+		return nil, err
+	}
+	tool, shown := experiment.Tool(), &Profile{Kind: result.KindProfile,
+		Transport: plugin.Identity.Name, Micro: reading,
+		NoThreads: "micro --counters has those of a microbenchmark", Readings: set.New()}
+	err = p.record(ctx, dir, plugin.Path, "micro", string(request))
+	if err == nil {
+		shown.Sharing, err = p.Report(ctx, dir)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if shown.NoSharing = reason(err); err != nil {
+		return shown, nil
+	}
+	return shown, shown.addReadings(set.Cell{
+		Config: map[string]string{"transport": shown.Transport},
+		Tool:   &tool, StartedAt: shown.Readings.CreatedAt, Plugin: pluginOf(&plugin.Identity),
+	}, machine.ReadEnvironment(), result.KindProfile+"/"+reading)
 }
 
 // Err returns an error if perf saw nothing.

@@ -30,7 +30,11 @@ var hitmFigures = []string{
 // Doc returns what perf saw as tables.
 func (p *Profile) Doc() *doc.Doc {
 	out := new(doc.Doc)
-	out.Line("%s\n%s", p.Transport, tables.Load(p.Config))
+	load := p.Micro
+	if load == "" {
+		load = tables.Load(p.Config)
+	}
+	out.Line("%s\n%s", p.Transport, load)
 	var watched []string
 	if p.Throughput.Stat > 0 {
 		watched = append(watched, format.Rate(p.Throughput.Stat)+" under perf stat")

@@ -52,7 +52,8 @@ func Read(ctx context.Context, d *reproduce.Document, e *experiment.Engine, r Re
 		duration, err := time.ParseDuration(r.Of(m))
 		if err == nil {
 			err = micro.Store(ctx, e, m.Transport,
-				record.MicroRequest{Options: m.Options, Names: m.Names, Duration: duration},
+				record.MicroRequest{Options: m.Options, Names: m.Names, Duration: duration,
+					Counters: m.Counters},
 				r.Repeats, file)
 		}
 		if ctx.Err() != nil {
