@@ -39,7 +39,8 @@ func TestReferences(t *testing.T) {
 // TestReferenceHasTheOptions: the transport hands its options on to ucx_perftest.
 func TestReferenceHasTheOptions(t *testing.T) {
 	needUCX(t)
-	tr, _, err := open(fabrictest.Rank{Options: map[string]string{optionTLS: "tcp"}, MaxPayload: 64})
+	tr, _, err := open(fabrictest.Rank{Options: map[string]string{optionTLS: "tcp"},
+		MaxPayload: 64})
 	require.NoError(t, err)
 	defer tr.Close()
 	require.Equal(t, "tcp", tr.Properties().Reference["tls"])

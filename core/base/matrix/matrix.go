@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// MaxRanks bounds the rows, and MaxFile the bytes of a file.
-const MaxRanks, MaxFile = 64, 1 << 20
+const (
+	// MaxRanks bounds the rows.
+	MaxRanks = 64
+	// MaxFile bounds the bytes of a file.
+	MaxFile = 1 << 20
+)
 
 // Matrix has a row for each rank: the weights of its calls to each rank, which are finite and not
 // negative. It is square, its diagonal is 0, and some weight is not.

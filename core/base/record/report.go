@@ -2,9 +2,12 @@ package record
 
 import "transportbench/core/transport"
 
-// Slices is the number of equal parts of a window whose operations are counted separately, and
-// Steps that of the parts of a replay whose response times are recorded separately.
-const Slices, Steps = 20, 3 * Slices
+const (
+	// Slices is the number of equal parts of a window whose operations are counted separately.
+	Slices = 20
+	// Steps is the number of equal parts of a replay whose response times are recorded separately.
+	Steps = 3 * Slices
+)
 
 // Report is what one rank recorded in one window.
 type Report struct {

@@ -50,7 +50,7 @@ func NewConsumer(b []byte, a Algorithm, g Geometry) (Consumer, error) {
 // consumer is what the consumers of all algorithms have in common.
 type consumer struct {
 	side
-	popped uint64 // messages handed out
+	popped uint64 // position after the messages handed out
 
 	due          uint64 // Onesided: the value of popped from which on Release reports it
 	arenaSize    uint64
@@ -60,7 +60,7 @@ type consumer struct {
 
 func newConsumer(b []byte, g Geometry) (consumer, error) {
 	s, err := newSide(b, g)
-	return consumer{side: s, due: s.slots / 4, arenaSize: uint64(g.Arena),
+	return consumer{side: s, due: s.lines / 4, arenaSize: uint64(g.Arena),
 		arenaQuarter: g.Arena / 4}, err
 }
 
@@ -79,7 +79,7 @@ func (c *consumer) take() (kind Kind, token uint64, payload []byte, ok bool) {
 			return 0, 0, nil, false
 		}
 	}
-	c.popped++
+	c.popped += c.step
 	return kind, *c.plain64(slot + tokenOffset), payload, true
 }
 
@@ -127,7 +127,7 @@ func (c *consumer) drain(peer transport.PeerID, e *transport.Event) error {
 // lamportConsumer is the consumer of [Lamport].
 type lamportConsumer struct {
 	consumer
-	tail uint64 // messages known to be published
+	tail uint64 // position after the messages known to be published
 }
 
 // ready reports whether the next message has arrived.
@@ -136,7 +136,7 @@ func (c *lamportConsumer) ready() (bool, error) {
 		return true, nil
 	}
 	tail := c.load64(tailOffset) // pairs with the producer's store in Publish
-	if tail-c.popped > c.slots {
+	if tail-c.popped > c.lines || !c.aligned(tail) {
 		return false, ErrCorrupt
 	}
 	c.tail = tail
@@ -236,7 +236,7 @@ func (c *onesidedConsumer) Drain(peer transport.PeerID, events []transport.Event
 		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
 		e.Payload = payload
 		e.Size = length
-		position++
+		position += c.step
 	}
 	c.popped = position
 	return n, err
@@ -254,7 +254,7 @@ func (c *onesidedConsumer) Release() {
 		return
 	}
 	c.store64(headOffset, c.popped) // pairs with the load in readHead
-	c.due = c.popped + c.slots/4
+	c.due = c.popped + c.lines/4
 	c.arenaPopped = 0
 }
 
@@ -274,7 +274,7 @@ func (c *FastForwardConsumer) ready() (bool, error) {
 		return false, ErrCorrupt
 	}
 	// If all slots are handed out and not released, the flag belongs to the previous lap.
-	return flag == 1 && c.popped-c.released < c.slots, nil
+	return flag == 1 && c.popped-c.released < c.lines, nil
 }
 
 // prefetch requests the line of the next message, to which Release will write and whose ownership
@@ -295,29 +295,33 @@ func (c *FastForwardConsumer) Pop(m *Message) (ok bool, err error) {
 func (c *FastForwardConsumer) Drain(peer transport.PeerID, events []transport.Event) (n int,
 	err error) {
 	c.Release()
+	position, full, step, inline := c.popped, c.released+c.lines, c.step, c.inlineSize
 	for ; n < len(events); n++ {
-		slot := c.slot(c.popped)
+		slot := c.slot(position)
 		word := c.load64(slot + flagOffset) // pairs with the producer's store in Push and Post
 		kind, length, spilled := unpackMeta(uint32(word >> metaShift))
-		if uint32(word) != 1 || spilled || length > c.inlineSize || kind-KindA > KindB-KindA ||
-			c.popped-c.released >= c.slots {
+		if uint32(word) != 1 || spilled || length > inline || kind-KindA > KindB-KindA ||
+			position == full {
+			c.popped = position
 			if ok, err := c.ready(); !ok {
 				return n, err
 			}
 			if err := c.drain(peer, &events[n]); err != nil {
 				return n, err
 			}
+			position = c.popped
 			continue
 		}
-		c.prefetch()
+		shm.PrefetchWrite(c.plain32(slot)) // as in Pop
 		e := &events[n]
 		e.Kind = transport.EventKind(kind)
 		e.Peer = peer
 		e.Token = transport.Token(*c.plain64(slot + tokenOffset))
 		e.Payload = c.slice(slot+payloadOffset, length)
 		e.Size = length
-		c.popped++
+		position += step
 	}
+	c.popped = position
 	return n, nil
 }
 
@@ -329,14 +333,14 @@ func (c *FastForwardConsumer) Empty() bool {
 
 // Release implements [Consumer].
 func (c *FastForwardConsumer) Release() {
-	first := c.released
-	if first == c.popped {
+	first, end, step := c.released, c.popped, c.step
+	if first == end {
 		return
 	}
-	c.released = c.popped
+	c.released = end
 	// The producer waits for the oldest of these slots. So only that store, the last one, must be
 	// ordered; it pairs with the load in Push.
-	for position := first + 1; position != c.popped; position++ {
+	for position := first + step; position != end; position += step {
 		*c.plain32(c.slot(position) + flagOffset) = 0
 	}
 	c.store32(c.slot(first)+flagOffset, 0)

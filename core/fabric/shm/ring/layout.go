@@ -53,8 +53,8 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 const (
 	lineSize = 128
 
-	tailOffset  = 0 * lineSize // Lamport: messages published; written by the producer
-	headOffset  = 1 * lineSize // Lamport, Onesided: messages released; written by the consumer
+	tailOffset  = 0 * lineSize // Lamport: lines published; written by the producer
+	headOffset  = 1 * lineSize // Lamport, Onesided: lines released; written by the consumer
 	slotsOffset = 2 * lineSize
 
 	// SlotSize is one cache line, and that of a wide slot two.
@@ -134,6 +134,9 @@ func (g Geometry) SlotSize() int {
 	return SlotSize
 }
 
+// lines returns the cache lines of all slots.
+func (g Geometry) lines() int { return g.Slots * g.SlotSize() / SlotSize }
+
 // InlineSize returns the longest payload that fits into a slot, in bytes.
 func (g Geometry) InlineSize() int { return g.SlotSize() - payloadOffset }
 
@@ -151,12 +154,13 @@ func (g Geometry) MaxPayload() int { return max(g.InlineSize(), g.Arena/4) }
 // side is what the producer and the consumer of a ring have in common.
 type side struct {
 	memory
-	lapShift   uint8
-	slotSize   uintptr
+	lapShift uint8
+	// A position counts lines: a message in a wide slot takes two of them, and step is 2.
+	step       uint64
 	inlineSize int
 	mask       uint64
-	slots      uint64
-	released   uint64 // messages that the consumer has released, as far as this side knows
+	lines      uint64 // of all slots
+	released   uint64 // position that the consumer has released, as far as this side knows
 	maxPayload int
 	arenaBase  uintptr
 }
@@ -169,18 +173,22 @@ func newSide(b []byte, g Geometry) (side, error) {
 	if err != nil {
 		return side{}, err
 	}
+	lines := g.lines()
 	return side{
-		memory: m, mask: uint64(g.Slots - 1), slots: uint64(g.Slots),
-		lapShift: uint8(bits.TrailingZeros(uint(g.Slots))),
-		slotSize: uintptr(g.SlotSize()), inlineSize: g.InlineSize(),
+		memory: m, mask: uint64(lines - 1), lines: uint64(lines),
+		lapShift: uint8(bits.TrailingZeros(uint(lines))),
+		step:     uint64(g.SlotSize() / SlotSize), inlineSize: g.InlineSize(),
 		maxPayload: g.MaxPayload(),
 		arenaBase:  uintptr(slotsOffset + g.Slots*g.SlotSize()),
 	}, nil
 }
 
+// aligned reports whether a message can begin at a position, which may come from the peer.
+func (s *side) aligned(position uint64) bool { return position&(s.step-1) == 0 }
+
 // slot returns the offset of the slot for a position.
 func (s *side) slot(position uint64) uintptr {
-	return slotsOffset + uintptr(position&s.mask)*s.slotSize
+	return slotsOffset + uintptr(position&s.mask)*SlotSize
 }
 
 // generation returns the flag of a position's slot once the message is there (Onesided).

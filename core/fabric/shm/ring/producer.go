@@ -34,7 +34,7 @@ func NewProducer(b []byte, a Algorithm, g Geometry) (Producer, error) {
 // producer is what the producers of all algorithms have in common.
 type producer struct {
 	side
-	pushed uint64 // messages written
+	pushed uint64 // position after the messages written
 
 	arena      arena
 	spills     []spill // of messages not known to be released, oldest first, circular
@@ -55,7 +55,7 @@ func newProducer(b []byte, g Geometry) (producer, error) {
 	}
 	p := producer{side: s, arena: arena{size: uint64(g.Arena)}}
 	if g.Arena > 0 {
-		p.spills = make([]spill, g.Slots)
+		p.spills = make([]spill, p.lines)
 	}
 	return p, nil
 }
@@ -76,7 +76,7 @@ func (p *producer) putWide(slot uintptr, token uint64, payload []byte) {
 // arena has no room.
 func (p *producer) putSpilled(slot uintptr, token uint64, payload []byte) bool {
 	offset, end, ok := p.arena.reserve(len(payload))
-	if !ok || p.nextSpill-p.firstSpill == p.slots {
+	if !ok || p.nextSpill-p.firstSpill == p.lines {
 		return false
 	}
 	p.arena.next = end
@@ -103,7 +103,7 @@ func (p *producer) freeSpills() {
 // readHead updates released from the consumer's head, which is at most published.
 func (p *producer) readHead(published uint64) error {
 	head := p.load64(headOffset) // pairs with the consumer's store in Release
-	if head-p.released > published-p.released {
+	if head-p.released > published-p.released || !p.aligned(head) {
 		return ErrCorrupt
 	}
 	p.released = head
@@ -114,16 +114,16 @@ func (p *producer) readHead(published uint64) error {
 // lamportProducer is the producer of [Lamport].
 type lamportProducer struct {
 	producer
-	published uint64 // messages made visible
+	published uint64 // position after the messages made visible
 }
 
 // Push implements [Producer].
 func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
-	if p.pushed-p.released >= p.slots {
+	if p.pushed-p.released >= p.lines {
 		if err := p.readHead(p.published); err != nil {
 			return err
 		}
-		if p.pushed-p.released >= p.slots {
+		if p.pushed-p.released >= p.lines {
 			return ErrFull
 		}
 	}
@@ -134,7 +134,7 @@ func (p *lamportProducer) Push(kind Kind, token uint64, payload []byte) error {
 		return err
 	}
 	*p.plain32(slot + metaOffset) = packMeta(kind, len(payload), len(payload) > p.inlineSize)
-	p.pushed++
+	p.pushed += p.step
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (p *OnesidedProducer) Push(kind Kind, token uint64, payload []byte) error {
 // the error of the op that it could not push. The kinds of ops have the numbers of message kinds;
 // for another kind it returns ErrKind.
 func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
-	position, full := p.pushed, p.released+p.slots
+	position, full := p.pushed, p.released+p.lines
 	payloads, bytes := 0, 0
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
 		op := &ops[n]
@@ -185,7 +185,7 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 			if err = p.readHead(position); err != nil {
 				break
 			}
-			if full = p.released + p.slots; position == full {
+			if full = p.released + p.lines; position == full {
 				err = ErrFull
 				break
 			}
@@ -204,11 +204,11 @@ func (p *OnesidedProducer) Post(ops []transport.Op) (n int, err error) {
 				break
 			}
 			meta = packMeta(Kind(op.Kind), len(op.Payload), len(op.Payload) > p.inlineSize)
-			full = p.released + p.slots
+			full = p.released + p.lines
 		}
 		// Pairs with the loads in ready and Drain.
 		p.store64(slot+flagOffset, uint64(p.generation(position))|uint64(meta)<<metaShift)
-		position++
+		position += p.step
 		bytes += len(op.Payload)
 		if len(op.Payload) > 0 {
 			payloads++
@@ -263,12 +263,14 @@ func (p *FastForwardProducer) Posted() Posted { return p.posted }
 
 // Post is [OnesidedProducer.Post].
 func (p *FastForwardProducer) Post(ops []transport.Op) (n int, err error) {
+	position, step := p.pushed, p.step
 	payloads, bytes := 0, 0
 	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
-		op, slot := &ops[n], p.slot(p.pushed)
+		op, slot := &ops[n], p.slot(position)
 		flag := p.load32(slot + flagOffset) // as in Push
 		kind, length := Kind(op.Kind), len(op.Payload)
 		if flag != 0 || kind-KindA > KindB-KindA || length > InlineSize {
+			p.pushed = position
 			if kind-KindA > KindB-KindA {
 				err = ErrKind
 			} else {
@@ -277,10 +279,11 @@ func (p *FastForwardProducer) Post(ops []transport.Op) (n int, err error) {
 			if err != nil {
 				break
 			}
+			position = p.pushed
 		} else {
 			*p.plain64(slot + tokenOffset) = uint64(op.Token)
 			p.copyInline(slot+payloadOffset, op.Payload)
-			p.pushed++
+			position += step
 			// Pairs with the load in ready, and in Drain.
 			p.store64(slot+flagOffset, 1|uint64(packMeta(kind, length, false))<<metaShift)
 		}
@@ -289,6 +292,7 @@ func (p *FastForwardProducer) Post(ops []transport.Op) (n int, err error) {
 			payloads++
 		}
 	}
+	p.pushed = position
 	p.posted.Messages += uint64(n)
 	p.posted.Payloads += uint64(payloads)
 	p.posted.Bytes += uint64(bytes)
@@ -310,7 +314,7 @@ func (p *FastForwardProducer) Push(kind Kind, token uint64, payload []byte) erro
 	} else if err := p.putLong(slot, token, payload); err != nil {
 		return err
 	}
-	p.pushed++
+	p.pushed += p.step
 	// Pairs with the loads in ready and Drain, which looks at meta before the message is there.
 	meta := packMeta(kind, len(payload), len(payload) > p.inlineSize)
 	p.store64(slot+flagOffset, 1|uint64(meta)<<metaShift)
@@ -330,11 +334,11 @@ func (p *FastForwardProducer) putLong(slot uintptr, token uint64, payload []byte
 		return nil
 	}
 	// Pushing into a slot again proved that its previous message was released.
-	if p.pushed-p.released > p.slots {
-		p.released = p.pushed - p.slots
+	if p.pushed-p.released > p.lines {
+		p.released = p.pushed - p.lines
 	}
 	for p.released < p.pushed && p.load32(p.slot(p.released)+flagOffset) == 0 {
-		p.released++
+		p.released += p.step
 	}
 	p.freeSpills()
 	if !p.putSpilled(slot, token, payload) {

@@ -327,6 +327,29 @@ func TestGeometryIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "aligned")
 }
 
+// TestPositionWithinAWideSlot lets a peer write a position at which no message can begin. To follow
+// it would be to run past the end of the ring.
+func TestPositionWithinAWideSlot(t *testing.T) {
+	g := Geometry{Slots: 4, Wide: true}
+	for _, a := range []Algorithm{Lamport, Onesided} {
+		b := alignedMemory(g.Bytes())
+		p, err := NewProducer(b, a, g)
+		require.NoError(t, err)
+		for range g.Slots {
+			require.NoError(t, p.Push(KindA, 1, nil))
+		}
+		p.Publish()
+		binary.LittleEndian.PutUint64(b[headOffset:], 3)
+		require.ErrorIs(t, p.Push(KindA, 1, nil), ErrCorrupt, a)
+	}
+	b := alignedMemory(g.Bytes())
+	c, err := NewConsumer(b, Lamport, g)
+	require.NoError(t, err)
+	binary.LittleEndian.PutUint64(b[tailOffset:], 3)
+	_, err = c.Pop(new(Message))
+	require.ErrorIs(t, err, ErrCorrupt)
+}
+
 // FuzzHostileMemory lets a peer write anything anywhere. The ring must return messages
 // inside its memory or an error, and never fault.
 func FuzzHostileMemory(f *testing.F) {

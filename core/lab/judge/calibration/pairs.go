@@ -14,7 +14,7 @@ import (
 // are of the shape that users measure, and not in the calibration.
 type Pairs struct {
 	LastAt  time.Time `json:"last_at"` // the start of the last set, in UTC
-	Sets    int       `json:"sets"`
+	Sets    int       `json:"sets"`    // that were compared, each with each
 	Repeats int       `json:"repeats"` // the fewest of a cell
 	// ApartS is the time in seconds between the sets of a pair, and Moved how far the machine moved
 	// between them, as a share, in the metric in which it moved most: medians.
