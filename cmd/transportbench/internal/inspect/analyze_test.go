@@ -185,8 +185,8 @@ func TestAnalyzeTakesItsOwnNames(t *testing.T) {
 
 // Open loops have no model, so --what-if skips such cells by name. It fails if there are no others.
 func TestWhatIfSkipsCellsWithoutModel(t *testing.T) {
-	const machine = "../../../../results/v0.5.0/amd-epyc-2core-vm"
-	open, err := filepath.Glob(machine + "/latency/cells/shm-*.json")
+	const machine = "../../../../results/v0.9.0/amd-epyc-2core-vm"
+	open, err := filepath.Glob(machine + "/latency/cells/shm-*.json.gz")
 	require.NoError(t, err)
 	require.NotEmpty(t, open)
 	mixed := t.TempDir()

@@ -267,23 +267,37 @@ func (a *answerSet) work(w *bytes.Buffer) {
 	fmt.Fprintf(w, "\nPer operation, client and server together. %s.\n", a.source())
 }
 
-// rates writes the response times of open loops.
+// kept reports whether a cell's rate was kept in most windows.
+func kept(c *set.Cell) bool {
+	return !slices.ContainsFunc(c.Warnings, func(w result.Finding) bool {
+		return w.Name == "rate" && w.Severity == result.Error
+	})
+}
+
+// rates writes the response times of open loops, of spinning threads and of parked ones.
 func (a *answerSet) rates(w *bytes.Buffer) {
 	slow, fast := a.rows("rate=20000", "idle=auto"), a.rows("rate=200000", "idle=auto")
+	parked := a.rows("rate=20000", "idle=park")
 	response := func(c *set.Cell, metric string) string {
-		if c == nil {
+		switch {
+		case c == nil:
 			return "-"
+		case !kept(c):
+			return "not kept"
 		}
 		return format.Time(c.Pooled[metric].Value)
 	}
-	names := byMetric(slow, result.ResponseP50)
 	var rows [][]string
-	for _, name := range names {
-		rows = append(rows, []string{"`" + name + "`", response(slow[name], result.ResponseP50),
-			response(slow[name], result.ResponseP99), response(fast[name], result.ResponseP50),
-			response(fast[name], result.ResponseP99)})
+	for _, name := range byMetric(slow, result.ResponseP50) {
+		row := []string{"`" + name + "`"}
+		for _, cells := range []map[string]*set.Cell{slow, fast, parked} {
+			row = append(row, response(cells[name], result.ResponseP50),
+				response(cells[name], result.ResponseP99))
+		}
+		rows = append(rows, row)
 	}
-	markdown(w, []string{"transport", ">20k/s: p50", ">p99", ">200k/s: p50", ">p99"}, rows)
+	markdown(w, []string{"transport", ">20k/s: p50", ">p99", ">200k/s: p50", ">p99",
+		">20k/s, parked: p50", ">p99"}, rows)
 	fmt.Fprintf(w, "\nResponse times under `kv`, from when each operation was due. %s.\n",
 		a.source())
 }

@@ -390,7 +390,11 @@ func Warnings(s *set.Set) *doc.Doc {
 	}
 	first := new(few)
 	for _, d := range g.List() {
-		first.add(d.Severity, GroupedWarnings([]set.GroupedWarning{d}))
+		severity := d.Severity
+		if d.Check == "stages" { // concerns the table of stages alone
+			severity = result.Info
+		}
+		first.add(severity, GroupedWarnings([]set.GroupedWarning{d}))
 	}
 	for _, d := range machineFacts(s.Cells) {
 		one := new(doc.Doc)

@@ -91,7 +91,8 @@ func readPublished(t *testing.T, root, dir string) *set.Set {
 		results, err := s.Results(c)
 		require.NoError(t, err)
 		for _, r := range results {
-			require.False(t, r.Failed(), "%s of %s failed", r.ID, dir)
+			// A rate that a transport cannot keep is an answer, too.
+			require.False(t, r.Failed() && kept(c), "%s of %s failed", r.ID, dir)
 			require.Equal(t, r.Tool.Version, versionOf(dir), dir)
 		}
 	}

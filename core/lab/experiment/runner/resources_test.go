@@ -123,7 +123,7 @@ func TestFailuresNameTheLimit(t *testing.T) {
 func TestResultSizeCoversCommittedResults(t *testing.T) {
 	const results = "../../../../results/"
 	for _, pattern := range []string{"v0.8.0/*/cells/*.json.gz", "v0.8.0/*/peers/cells/*.json.gz",
-		"v0.5.0/*/latency/cells/*.json"} {
+		"v0.9.0/*/latency/cells/*.json.gz"} {
 		paths, err := filepath.Glob(results + pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)
