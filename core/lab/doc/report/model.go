@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"transportbench/core/lab/doc/report/cellpage"
+	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -34,7 +35,7 @@ type document struct {
 	// Scalings are the charts of what depends on an option.
 	Scalings []scaling `json:"scalings"`
 	// Replays are the charts over the time of a trace.
-	Replays []replayed `json:"replays"`
+	Replays []replays.Chart `json:"replays"`
 	// Notes list the loads without a curve, and why.
 	Notes []string `json:"notes,omitempty"`
 	// Rankings answer which transport is best for which load, by set and metric. Unranked has the

@@ -15,6 +15,7 @@ import (
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/doc/report/heat"
+	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
@@ -91,7 +92,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	b.rankings()
 	b.diffs()
 	b.scalings()
-	b.replays()
+	b.doc.Replays = b.replays()
 	p := &Page{doc: b.doc, chunks: b.chunks}
 	p.heat, p.heatAcross = b.heatMaps(), b.heatAcross()
 	b.show(p.heat)
@@ -148,6 +149,18 @@ type builder struct {
 // chunkSize is the number of cells whose details are compressed together. Opening a cell's page
 // decompresses that many.
 const chunkSize = 16
+
+// replays draws the cells that replay a trace.
+func (b *builder) replays() []replays.Chart {
+	cells := replays.Cells{Briefs: b.briefs, Link: b.link, Round: rounded,
+		Load: func(cell int) string {
+			return cmp.Or(b.doc.Cells.Load[cell], b.cells[cell].Config["replay"])
+		}}
+	if b.Objective != nil {
+		cells.Limit = b.Objective.ResponseLimit()
+	}
+	return cells.Charts()
+}
 
 // details reads the results of all cells and compresses their details, as many chunks at a time as
 // there are processors, to save memory.
