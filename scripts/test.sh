@@ -187,6 +187,7 @@ case ${1:-} in
 	step "packages" tests "$(packages -vE)" -short
 	;;
 long)
+	step "build" scripts/build.sh
 	beside "scripts, lint, benchmarks, fuzz, arm64" small_steps
 	step "verbs" guest
 	step "faults" faults
