@@ -1,4 +1,3 @@
-// Package replays has the charts over the time of replayed traces.
 package replays
 
 import (

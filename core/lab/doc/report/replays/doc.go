@@ -1,0 +1,2 @@
+// Package replays has the charts over the time of replayed traces.
+package replays
