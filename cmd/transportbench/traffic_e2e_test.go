@@ -25,12 +25,15 @@ func TestMatrix(t *testing.T) {
 	flows, err := result.FlowsOf(r.Repeats)
 	require.NoError(t, err)
 	require.Len(t, flows, 3)
-	for at, want := range []struct {
-		from, to int
-		rate     float64
-	}{{0, 1, 1000}, {0, 2, 3000}, {2, 1, 4000}} {
-		require.Equal(t, want.from, flows[at].From)
-		require.Equal(t, want.to, flows[at].To)
-		require.InEpsilon(t, want.rate, flows[at].PerSecond, 0.25, "%+v", flows[at])
+	for at, want := range [][2]int{{0, 1}, {0, 2}, {2, 1}} {
+		require.Equal(t, want, [2]int{flows[at].From, flows[at].To})
 	}
+	// What was due and how a rank shares it out are the same on a busy machine.
+	for _, repeat := range r.Repeats {
+		for _, rank := range []int{0, 2} {
+			c := &repeat.Ranks[rank].Clients[0]
+			require.InEpsilon(t, 4000, result.PerSecond(c.Open.Scheduled, c.ElapsedNS), 0.25)
+		}
+	}
+	require.InDelta(t, 0.25, flows[0].PerSecond/(flows[0].PerSecond+flows[1].PerSecond), 0.1)
 }

@@ -2,6 +2,7 @@ package copyrpc
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"transportbench/core/fabric/control"
@@ -22,6 +23,12 @@ const (
 	// fit even when an eighth of the ring is released but not reported yet.
 	ringShare  = 8
 	maxPayload = maxRing/ringShare - headerSize - messageHeader - unit
+)
+
+// Defaults of rdma.ConnectOptions.
+const (
+	defaultTimeout = 14
+	defaultRetries = 7
 )
 
 // Values of the option queue-pairs.
@@ -100,11 +107,13 @@ var schema = []transport.Option{
 			"that costs",
 	},
 	{
-		Name: "timeout", Type: transport.TypeInt, Default: "14", Min: 1, Max: 31,
+		Name: "timeout", Type: transport.TypeInt, Default: strconv.Itoa(defaultTimeout),
+		Min: 1, Max: 31,
 		Help: "exponent n of the acknowledgement timeout, 4.096us << n",
 	},
 	{
-		Name: "retries", Type: transport.TypeInt, Default: "7", Min: 1, Max: 7,
+		Name: "retries", Type: transport.TypeInt, Default: strconv.Itoa(defaultRetries),
+		Min: 1, Max: 7,
 		Help: "retransmissions of a request before the connection fails",
 	},
 	{
@@ -163,7 +172,8 @@ func resolve(cfg transport.Config) (settings, error) {
 		// the option has the maximum
 		return s, &transport.OptionError{Option: "mtu",
 			Problem: fmt.Sprintf("%d is not 256, 512, 1024, 2048 or 4096", s.connect.MTU)}
-	case s.pairs == pairsDC && s.connect != (rdma.ConnectOptions{Timeout: 14, Retries: 7}):
+	case s.pairs == pairsDC && s.connect != (rdma.ConnectOptions{Timeout: defaultTimeout,
+		Retries: defaultRetries}):
 		return s, &transport.OptionError{Option: "queue-pairs",
 			Problem: "mtu, timeout and retries " +
 				"are options of rc; leave them out with dc"}

@@ -159,8 +159,9 @@ func (l Classes) Open() bool {
 func (c *Config) CallsInFlight() int {
 	if len(c.Classes) == 0 {
 		ranks := c.CallingRanks()
-		for rank := range c.Traffic.Matrix() {
-			if c.CallsShare(rank) == 0 {
+		m := c.Traffic.Matrix()
+		for rank := range m {
+			if m.Share(rank) == 0 {
 				ranks--
 			}
 		}

@@ -99,7 +99,7 @@ func (m Matrix) Targets(rank, n int) (list []uint64) {
 	}
 	for to, w := range m[rank] {
 		if w > 0 {
-			for range max(1, int(math.Round(float64(n)*w/sum))) {
+			for range max(1, int(math.Round(float64(n)*(w/sum)))) {
 				list = append(list, uint64(to))
 			}
 		}

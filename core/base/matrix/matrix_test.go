@@ -16,6 +16,9 @@ func TestRead(t *testing.T) {
 	require.Equal(t, []float64{0.5, 0, 0.5}, []float64{m.Share(0), m.Share(1), m.Share(2)})
 	require.Equal(t, []uint64{1, 1, 1, 2}, m.Targets(0, 4))
 	require.Empty(t, m.Targets(1, 4))
+	huge, err := Read([]byte("0,1e307,3e307\n1,0,0\n1,0,0"))
+	require.NoError(t, err)
+	require.Len(t, huge.Targets(0, 1024), 1024)
 	m[0][2] = 1e-6
 	require.Equal(t, []uint64{1, 1, 1, 1, 2}, m.Targets(0, 4), "a small weight is called too")
 }

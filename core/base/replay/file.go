@@ -80,7 +80,7 @@ func (w *Writer) Add(r *Record) error {
 func (w *Writer) Records() uint64 { return w.records }
 
 // Spread moves requests that have the same time apart, evenly, up to the next later time. After
-// the last time they are spaced as before it. It is for traces whose times are rounded.
+// the last time they are spaced as before it. It serves traces with rounded times.
 // Call it after the last Add and before Finish.
 func (w *Writer) Spread() error {
 	if err := w.buffer.Flush(); err != nil {

@@ -32,9 +32,9 @@ const (
 	ReliableConnected QueuePairType = iota + 1
 	// UnreliableDatagram (UD) sends single packets, which may be lost.
 	UnreliableDatagram
-	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC: AddPeer
-	// names them, as of UD. It is of devices of mlx5, whose library is opened for it, and needs a
-	// shared receive queue.
+	// DynamicallyConnected (DC) reaches any number of peers with the reliability of RC. AddPeer
+	// names them, as for UD. Only mlx5 devices have it: NewQueuePair opens their library. It needs
+	// a shared receive queue.
 	DynamicallyConnected
 )
 

@@ -231,7 +231,8 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
 	if c.Schedule = newSchedule(cfg, c.Clock, w.Rank, number,
 		c.stream); c.Schedule != nil {
-		c.open = newOpenTimes(calls, c.stream != nil && cfg.Clients <= steppedClients)
+		c.open = newOpenTimes(calls, c.stream != nil && cfg.Rate.Offers() &&
+			cfg.Clients <= steppedClients)
 	}
 	if !cfg.Proxied() {
 		c.Stages = newStager(c.Clock, c.ReadCost, w.ClientPeer(w.Rank, local), cfg.Seed)

@@ -107,6 +107,7 @@ func TestC2C(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.Cells, 1)
 	require.Equal(t, "7", s.Cells[0].Config["in_flight"])
+	require.Equal(t, "32", s.Cells[0].Config["value_size"], "all options tell loads apart")
 	hitm, known := shown.Sharing.Figure("Load Local HITM")
 	require.True(t, known)
 	require.Equal(t, []float64{hitm.Value}, s.Cells[0].Samples["local_hitm"])
@@ -157,6 +158,10 @@ func TestC2C(t *testing.T) {
 	s, err = set.Load(keep)
 	require.NoError(t, err)
 	require.Equal(t, "c2c/spsc/lamport/stream", s.Cells[0].Config["micro"])
+	older := filepath.Join(t.TempDir(), "older.json")
+	require.NoError(t, os.WriteFile(older, []byte(`{"kind":"c2c"}`), 0o600))
+	_, err = set.Load(older)
+	require.ErrorContains(t, err, "no readings of this version; run c2c again")
 
 	// A saved run is repeated with its own options.
 	r, err := clitest.Succeed(t.Context(), runner.Request{}, discard{})
@@ -209,10 +214,12 @@ func TestC2CRefuses(t *testing.T) {
 		"c2c takes one result, got 2":                       {"a", "b"},
 		"leave out --run and the result":                    {"--run", "--micro", "spsc"},
 		"no such file":                                      {"a.json"},
-		"--transport: c2c takes one transport":              {"--run", "--transport", "all"},
-		"at least 500ms":                                    {"--run", "--duration", "400ms"},
-		"unknown flag --repeats":                            {"--run", "--repeats", "3"},
-		"perf to the ranks of one host":                     {"--run", "--hosts", "a,b"},
+		"--in-flight: it has no effect on a microbenchmark": {"--micro", "spsc",
+			"--in-flight", "3"},
+		"--transport: c2c takes one transport": {"--run", "--transport", "all"},
+		"at least 500ms":                       {"--run", "--duration", "400ms"},
+		"unknown flag --repeats":               {"--run", "--repeats", "3"},
+		"perf to the ranks of one host":        {"--run", "--hosts", "a,b"},
 	} {
 		require.Equal(t, app.ExitUsage, c.Execute(append([]string{"c2c"}, args...)...), "%v", args)
 		require.Contains(t, c.Stderr, problem)

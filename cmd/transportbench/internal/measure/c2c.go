@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -82,9 +83,14 @@ func newProfiled(a *app.App, cmd *cobra.Command, run bool, micro string,
 	switch {
 	case micro != "" && (run || len(args) > 0):
 		return nil, app.Usagef("--micro: leave out --run and the result")
+	case micro != "":
+		if given := flagOfRun(cmd, "transport", "duration"); given != "" {
+			return nil, app.Usagef("--%s: it has no effect on a microbenchmark; --micro takes "+
+				"--transport and --duration", given)
+		}
 	case len(args) > 1:
 		return nil, app.Usagef("c2c takes one result, got %d", len(args))
-	case len(args) == 0 && !run && micro == "":
+	case len(args) == 0 && !run:
 		return nil, app.Usagef("c2c needs a result whose run it repeats, or --run with the flags "+
 			"of run; see %s --help", cmd.CommandPath())
 	case len(args) == 1 && run:
@@ -115,16 +121,20 @@ func newProfiled(a *app.App, cmd *cobra.Command, run bool, micro string,
 	return p, nil
 }
 
-// repeatRun sets what is run to that of a result.
-func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
+// flagOfRun returns the first flag of run that the user has given, except those in taken, or "".
+func flagOfRun(cmd *cobra.Command, taken ...string) (given string) {
 	own := options.WithoutRun(cmd.Flags())
-	var given string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if own.Lookup(f.Name) == nil {
+		if own.Lookup(f.Name) == nil && !slices.Contains(taken, f.Name) {
 			given = cmp.Or(given, f.Name)
 		}
 	})
-	if given != "" {
+	return given
+}
+
+// repeatRun sets what is run to that of a result.
+func (p *profiled) repeatRun(cmd *cobra.Command, path string) error {
+	if given := flagOfRun(cmd); given != "" {
 		return app.Usagef("--%s: c2c repeats the run of %s; use --run instead to describe one",
 			given, path)
 	}

@@ -19,7 +19,7 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// equalSets writes sets of six transports whose machine is here, an hour apart.
+// equalSets writes sets of six transports, measured on the machine here an hour apart.
 func equalSets(t *testing.T, n int, here machine.Identity) (dirs []string) {
 	t.Helper()
 	identity, err := set.Flatten(here)

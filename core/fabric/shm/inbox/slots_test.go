@@ -11,8 +11,8 @@ import (
 	"transportbench/core/transport"
 )
 
-// TestSlotsFitTheRun echoes payloads of all lengths of runs whose longest is at the bounds of a
-// slot, and checks which of them are in slots.
+// TestSlotsFitTheRun echoes payloads of every length up to a run's longest, which is at the bounds
+// of a slot, and checks which of them are in slots.
 func TestSlotsFitTheRun(t *testing.T) {
 	for _, name := range ring.Algorithms() {
 		for longest, inline := range map[int]int{

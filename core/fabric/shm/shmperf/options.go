@@ -53,7 +53,8 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 		return o, wrong("segment-size", "%s is no power of two",
 			transport.FormatSize(int64(o.SegmentSize)))
 	}
-	o.Segments, err = parseList(v, "segments", 1, mostSegments, strconv.Atoi)
+	o.Segments, err = parseList(v, "segments", "a number", 1, mostSegments, strconv.Atoi,
+		strconv.Itoa)
 	if err != nil {
 		return o, err
 	}
@@ -67,10 +68,12 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 		n, err := transport.ParseSize(text)
 		return int(n), err
 	}
-	if o.Allocations, err = parseList(v, "allocations", pageSize, mostBytes, size); err != nil {
+	format := func(n int) string { return transport.FormatSize(int64(n)) }
+	o.Allocations, err = parseList(v, "allocations", "a size", pageSize, mostBytes, size, format)
+	if err != nil {
 		return o, err
 	}
-	o.Transfers, err = parseList(v, "transfers", leastBytes, mostBytes, size)
+	o.Transfers, err = parseList(v, "transfers", "a size", leastBytes, mostBytes, size, format)
 	for _, n := range o.Transfers {
 		if err == nil && n%leastBytes != 0 {
 			err = wrong("transfers", "%d is no multiple of %d", n, leastBytes)
@@ -79,13 +82,14 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 	return o, err
 }
 
-// parseList reads a comma list of numbers from least to most.
-func parseList(v transport.Values, name string, least, most int,
-	parse func(string) (int, error)) (list []int, err error) {
+// parseList reads a comma list of what, from least to most.
+func parseList(v transport.Values, name, what string, least, most int,
+	parse func(string) (int, error), format func(int) string) (list []int, err error) {
 	for text := range strings.SplitSeq(v.String(name), ",") {
 		n, err := parse(strings.TrimSpace(text))
 		if err != nil || n < least || n > most {
-			return nil, wrong(name, "%q is not a number from %d to %d", text, least, most)
+			return nil, wrong(name, "%q is not %s from %s to %s", text, what, format(least),
+				format(most))
 		}
 		list = append(list, n)
 	}

@@ -39,6 +39,7 @@ type bench struct {
 	ctx    context.Context
 	report func(transport.Measurement) error
 	cpus   []int // that the process may run on
+	found  bool  // a reading that the user wants
 }
 
 // Run runs the benchmarks for which wanted returns true, and calls report after each reading. It
@@ -56,10 +57,8 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool,
 		}
 	}
 	if o.Reading != "" {
-		found := false
-		b.report = func(m transport.Measurement) error { found = true; return report(m) }
 		defer func() {
-			if err == nil && !found {
+			if err == nil && !b.found {
 				err = wrong("reading", "no reading has a name that begins with %q", o.Reading)
 			}
 		}()
@@ -76,7 +75,11 @@ func Run(ctx context.Context, o Options, wanted func(name string) bool,
 }
 
 // leavesOut reports whether the user does not want a reading of spsc or mesh.
-func (b *bench) leavesOut(name string) bool { return !strings.HasPrefix(name, b.Reading) }
+func (b *bench) leavesOut(name string) bool {
+	wanted := strings.HasPrefix(name, b.Reading)
+	b.found = b.found || wanted
+	return !wanted
+}
 
 // on runs f on a thread of its own, pinned to a processor.
 func on(cpu int, f func() error) <-chan error {

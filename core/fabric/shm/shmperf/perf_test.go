@@ -64,7 +64,7 @@ func TestParseOptions(t *testing.T) {
 	for option, wrong := range map[string][2]string{
 		"segments":     {"10,x", `"x" is not a number from 1 to`},
 		"segment-size": {"96KiB", "96KiB is no power of two"},
-		"allocations":  {"1KiB", `"1KiB" is not a number from 4096 to`},
+		"allocations":  {"1KiB", `"1KiB" is not a size from 4KiB to`},
 		"transfers":    {"100", "100 is no multiple of 64"},
 	} {
 		_, err := parse(map[string]string{option: wrong[0]})
@@ -254,9 +254,14 @@ func TestOneReading(t *testing.T) {
 	}
 	o, err := parse(map[string]string{"reading": "spsc/lamprot"})
 	require.NoError(t, err)
-	err = Run(t.Context(), o, func(name string) bool { return name == "spsc" },
+	err = Run(t.Context(), o, func(name string) bool {
+		return name == "spsc" ||
+			name == "transfer"
+	},
 		func(transport.Measurement) error { return nil })
 	require.ErrorContains(t, err, `no reading has a name that begins with "spsc/lamprot"`)
+	all := readings(t, "spsc", map[string]string{"reading": "spsc/" + demoted + "/stream/threads"})
+	require.Equal(t, demotes(), len(all) == 1, "else there is a note")
 }
 
 func TestMesh(t *testing.T) {

@@ -27,7 +27,6 @@ type rankedLoad struct {
 	Load string `json:"load"`
 	// Of is what the limits of its cells are of.
 	Of    string       `json:"of"`
-	Led   bool         `json:"led,omitempty"` // the first is told apart from all others
 	Cells []rankedCell `json:"cells"`
 }
 
@@ -108,7 +107,7 @@ func (b *builder) rank(at int, lead string, group *compare.Candidates, numbers m
 	if group.Metric == result.Throughput && group.Cells()[0].OpenLoop() {
 		return // the schedule sets it
 	}
-	load := rankedLoad{Load: group.Cell, Led: group.Leader != ""}
+	load := rankedLoad{Load: group.Cell}
 	for i, c := range group.Cells() {
 		cell, known := numbers[c.Key()]
 		if !known {

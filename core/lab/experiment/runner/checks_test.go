@@ -265,7 +265,7 @@ func TestChecksFail(t *testing.T) {
 			for i := range 2 {
 				e.Result.Repeats[i].Ranks[1].Clients[1].Thread.CPUNS = 100e6 * uint64(i+1)
 			}
-		}, 0.333, "2 of 6 windows are disturbed, so comparisons leave them out: other programs " +
+		}, 0.333, "2 of 6 windows are disturbed, so tables leave them out: other programs " +
 			"or the hypervisor had the processor of a polling thread for 90% of window 1"},
 		{"steal",
 			func(e *evidence) { each(e, func(r *result.Repeat) { r.Machine.StealNS = 60e6 }) },

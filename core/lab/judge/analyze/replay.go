@@ -72,8 +72,11 @@ func ReplayTimesOf(list []*result.Result) (*ReplayTimes, error) {
 		return nil, nil
 	}
 	window, speed := time.Duration(first.Config.Duration), first.Config.Speed.Factor()
+	if window <= 0 {
+		return nil, nil
+	}
 	t := &ReplayTimes{
-		worst: int(min((worstTime*record.Steps+window-1)/window, record.Steps/worstShare))}
+		worst: int(min((worstTime*record.Steps-1)/window+1, record.Steps/worstShare))}
 	step := float64(window) * speed / record.Steps
 	for i, h := range merged {
 		at := float64(i) * step

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -60,8 +61,10 @@ func TestReplayTimes(t *testing.T) {
 	near(t, 5e6, a.ReplayTimes.Worst.P99)
 
 	for name, edit := range map[string]func(*result.Result){
-		"no trace":      func(r *result.Result) { r.Replay = nil },
-		"without times": func(r *result.Result) { r.Config.Rate = config.RateMax },
+		"no trace":        func(r *result.Result) { r.Replay = nil },
+		"without times":   func(r *result.Result) { r.Config.Rate = config.RateMax },
+		"no window":       func(r *result.Result) { r.Config.Duration = 0 },
+		"negative window": func(r *result.Result) { r.Config.Duration = -1 },
 		"no steps": func(r *result.Result) {
 			each(r, func(_ *record.DaemonReport, c *record.ClientReport) { c.Open.Steps = nil })
 		},
@@ -72,6 +75,11 @@ func TestReplayTimes(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Nil(t, times, name)
 	}
+	endless := replayed(t)
+	endless.Config.Duration = math.MaxInt64
+	times, err = ReplayTimesOf([]*result.Result{endless})
+	require.NoError(t, err)
+	require.Equal(t, times.Steps[0].For, times.Worst.For, "a step is longer than ten seconds")
 	broken := replayed(t)
 	broken.Repeats[0].Ranks[1].Clients[0].Open.Steps[5].Histogram = "x"
 	_, err = Results([]*result.Result{broken})

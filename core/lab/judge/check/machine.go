@@ -63,8 +63,8 @@ func (e Evidence) withoutMixed() string {
 		format.Time(with))
 }
 
-// checkDisturbedWindows counts the windows that others disturbed, which comparisons and tables of
-// sets leave out.
+// checkDisturbedWindows counts the windows that others disturbed. Tables of sets leave them out,
+// and comparisons compare them with each other only.
 func checkDisturbedWindows(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.2}
 	windows, most, at := 0, 0.0, 0
@@ -84,7 +84,7 @@ func checkDisturbedWindows(e Evidence) result.Finding {
 	case windows == all:
 		f.Message = "every window is disturbed, so none is left out; see preempted and steal"
 	default:
-		f.Message = fmt.Sprintf("%d of %d windows are disturbed, so comparisons leave them out: "+
+		f.Message = fmt.Sprintf("%d of %d windows are disturbed, so tables leave them out: "+
 			"other programs or the hypervisor had the processor of a polling thread for %s of "+
 			"window %d", windows, all, percent(most), at+1)
 	}

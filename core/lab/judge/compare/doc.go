@@ -54,7 +54,8 @@
 // the test knows that, since it uses their own permutations. Windows without readings are another
 // block. If a whole side has no readings, as sockets in results of schema 1.x, all its repeats are
 // one block, and a note says so. If the sides have no state in common, there is no verdict.
-// Windows that others disturbed ([result.Result.Taken]) are, too: by a fixed limit, not by a value.
+// Disturbed windows ([result.Result.Taken]) are a block of their own, too, by a limit that looks at
+// no metric.
 //
 // # Rounds
 //

@@ -57,7 +57,7 @@ func (r *Result) Taken(window int) (share float64) {
 // other one has.
 func (r *Result) ownProcessors(launch int) bool {
 	placement := r.Placement
-	if launch < len(r.Launches) {
+	if launch >= 0 && launch < len(r.Launches) {
 		placement = r.Launches[launch].Placement
 	}
 	type processor struct {

@@ -52,6 +52,7 @@ func TestTaken(t *testing.T) {
 			preempt(w)
 			w.Launches = []Launch{{Placement: w.Placement}}
 		}, 0.8},
+		"of no launch": {func(w window) { preempt(w); w.repeat.Launch = -1 }, 0.8},
 		"the thread that lost most": {func(w window) {
 			preempt(w)
 			w.daemon.CPUNS = 100e6

@@ -236,6 +236,9 @@ func Parse(text []byte, name string) (*Set, error) {
 		if err := d.Decode(&profile); err != nil {
 			return nil, err
 		}
+		if result.Major(profile.Readings.SchemaVersion) != result.Major(SchemaVersion) {
+			return nil, errors.New("the profile has no readings of this version; run c2c again")
+		}
 		return &profile.Readings, profile.Readings.Check()
 	}
 	r, err := result.Of(d)

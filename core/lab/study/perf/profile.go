@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -136,16 +135,11 @@ func (p *Profile) addReadings(like set.Cell, environment machine.Environment, mi
 
 // addRun is addReadings for a run.
 func (p *Profile) addRun(r *result.Result) error {
-	c := &p.Config
-	like := set.Cell{
-		Config: map[string]string{"transport": p.Transport, "profile": c.Profile,
-			"ranks": strconv.Itoa(c.Ranks), "clients": strconv.Itoa(c.Clients),
-			"in_flight": strconv.Itoa(c.InFlight)},
-		Tool: &r.Tool, StartedAt: r.StartedAt, Plugin: pluginOf(&r.Plugin),
+	c, err := p.Readings.NewCell(r)
+	if err != nil {
+		return err
 	}
-	for name, value := range c.Options {
-		like.Config["options."+name] = value
-	}
+	like := set.Cell{Config: c.Config, Tool: c.Tool, StartedAt: c.StartedAt, Plugin: c.Plugin}
 	return p.addReadings(like, r.Environment, result.KindProfile)
 }
 
