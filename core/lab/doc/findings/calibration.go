@@ -229,36 +229,3 @@ func (c calibrationText) discarded(d *calibration.Document) {
 		c.Add(doc.Text{Kind: doc.Item, Text: line})
 	}
 }
-
-// Trust returns the summary of a calibration, and its power as a matrix, in markdown.
-func Trust(d *calibration.Document) *doc.Doc {
-	out := new(doc.Doc)
-	for _, line := range d.Summary() {
-		out.Item(line)
-	}
-	rows := d.Measured()
-	if len(rows) == 0 {
-		return out
-	}
-	header := []string{"detected over"}
-	for i := range rows[0].Trials {
-		header = append(header, fmt.Sprintf(">change %d", i+1))
-	}
-	t := doc.NewTable(header...)
-	for _, p := range rows {
-		processors := "quiet"
-		if p.Loaded {
-			processors = "loaded"
-		}
-		row := []any{fmt.Sprintf("%s with %d repeats, %s processors", p.Class, p.Repeats,
-			processors)}
-		for _, trial := range p.Trials {
-			row = append(row, fmt.Sprintf("%s: %d of %d", format.Share(trial.Known), trial.Found,
-				trial.Count))
-		}
-		t.Row(row...)
-	}
-	out.Gap()
-	out.Add(t)
-	return out
-}

@@ -29,9 +29,10 @@ func TestPublishedResults(t *testing.T) {
 	})
 }
 
-// calibrated matches a block of a document that shows a committed calibration.
+// calibrated matches a block of a document that shows a committed calibration, its summary or its
+// power.
 var calibrated = regexp.MustCompile(
-	`(?s)<!-- calibration: (results/\S+) -->\n.*?<!-- end of calibration -->`)
+	`(?s)<!-- (calibration|power): (results/\S+) -->\n.*?<!-- end of (?:calibration|power) -->`)
 
 // compareBlocks compares the blocks of all documents that match pattern with what they should show
 // between their markers. With -update it rewrites them.
