@@ -52,9 +52,7 @@ func (c *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.alpha, "alpha", "0.05", "significance level, over all comparisons together")
 	flags.StringVar(&c.floor, "floor", "", "least change that counts, which a change must exceed "+
 		"significantly; default: 2%, or what a calibration of the machine found if that is more")
-	flags.StringSliceVar(&c.metrics, "metric", nil,
-		"metrics to compare, a comma list, or all; default: "+
-			strings.Join(compare.DefaultMetrics, ","))
+	AddMetrics(flags, &c.metrics)
 	flags.StringVar(&c.Format, "format", FormatTable, strings.Join(DiffFormats, ", "))
 	flags.StringArrayVar(&c.failOn, "fail-on", nil,
 		"threshold, repeatable: 'throughput<-3%', 'shm: latency_p99>+10%', 'floor_ratio>8'")
@@ -63,6 +61,12 @@ func (c *Flags) Add(flags *pflag.FlagSet) {
 		"exit with 6 unless every test could have found a change of this size, such as 5%")
 	flags.StringVar(&c.comment, "comment", "", "with --format github: write a comment for the "+
 		"pull request to this file, empty if nothing changed")
+}
+
+// AddMetrics adds the flag of the metrics to compare.
+func AddMetrics(flags *pflag.FlagSet, list *[]string) {
+	flags.StringSliceVar(list, "metric", nil, "metrics to compare, a comma list, or all; default: "+
+		strings.Join(compare.DefaultMetrics, ","))
 }
 
 // AddSets adds the flags of two sets that were measured apart.
@@ -114,26 +118,28 @@ func (c *Flags) Options() (compare.Options, error) {
 			return o, app.Usagef("--require-power: %q is not a share such as 5%% or 0.05", c.power)
 		}
 	}
-	if err := c.readMetrics(&o); err != nil {
+	if o.Metrics, err = Metrics(c.metrics); err != nil {
 		return o, err
 	}
 	o.Across, o.Ignore, o.Strict = c.across, c.ignore, c.strict
 	return o, c.readThresholds(&o)
 }
 
-func (c *Flags) readMetrics(o *compare.Options) error {
+// Metrics returns the metrics of the flag: the default ones if the list is empty.
+func Metrics(list []string) ([]string, error) {
 	switch {
-	case len(c.metrics) == 1 && c.metrics[0] == "all":
-		o.Metrics = compare.AllMetrics()
-	case len(c.metrics) > 0:
-		o.Metrics = Underscored(c.metrics)
-		for _, name := range o.Metrics {
-			if err := compare.CheckMetric(name); err != nil {
-				return app.Usagef("--metric: %v", err)
-			}
+	case len(list) == 0:
+		return compare.DefaultMetrics, nil
+	case len(list) == 1 && list[0] == "all":
+		return compare.AllMetrics(), nil
+	}
+	list = Underscored(list)
+	for _, name := range list {
+		if err := compare.CheckMetric(name); err != nil {
+			return nil, app.Usagef("--metric: %v", err)
 		}
 	}
-	return nil
+	return list, nil
 }
 
 func (c *Flags) readThresholds(o *compare.Options) error {

@@ -21,7 +21,7 @@ import (
 
 func calibratePairsCommand(a *app.App) *cobra.Command {
 	var inject, keep string
-	var quiet []string
+	var quiet, metrics []string
 	cmd := &cobra.Command{
 		Use:   "pairs SET SET SET...",
 		Short: "Count the false verdicts of diff over all pairs of equal sets, and what it finds",
@@ -31,16 +31,21 @@ down by --inject, and counts the pairs in which diff calls that transport worse.
 intervals count that pairs share sets. Beside the rates stands how far the machine
 moved. --quiet-sets names the sets of a quiet machine, whose pairs also count alone.
 --keep adds the outcome to a calibration of the machine: it shows both rates, and diff
-claims no change that equal sets show. scripts/equal-sets.sh measures such sets over
-hours.
+claims no change that equal sets show. Fewer metrics are fewer tests, which find more:
+--metric shows how much. scripts/equal-sets.sh measures such sets over hours.
 
 ` + app.ExitHelp,
 		Example: `  transportbench calibrate pairs results/local/equal/*
   transportbench calibrate pairs --inject 5% --json night/1 night/2 night/3
+  transportbench calibrate pairs --metric latency_p50 night/1 night/2 night/3
   transportbench calibrate pairs --quiet-sets sets/1,sets/2,sets/3 sets/*`,
 		Args:              app.Takes(trial.Fewest, 0, "three or more sets"),
 		ValidArgsFunction: complete.Directories,
 		RunE: a.WithSettings(func(_ *cobra.Command, s *options.Settings, args []string) error {
+			if keep != "" && len(metrics) > 0 {
+				return app.Usagef("--keep is of the default metrics, by which diff uses it; " +
+					"remove it or --metric")
+			}
 			share, err := comparison.Share(inject)
 			if err != nil || !(share > 0) {
 				return app.Usagef("--inject: %q is not a share such as 10%%", inject)
@@ -55,7 +60,11 @@ hours.
 			if err != nil {
 				return err
 			}
-			t, err := trial.Of(sets, isQuiet, compare.Defaults(), share)
+			o := compare.Defaults()
+			if o.Metrics, err = comparison.Metrics(metrics); err != nil {
+				return err
+			}
+			t, err := trial.Of(sets, isQuiet, o, share)
 			if err != nil {
 				return err
 			}
@@ -73,6 +82,7 @@ hours.
 	}
 	options.AddJSON(cmd.Flags())
 	flags := cmd.Flags()
+	comparison.AddMetrics(flags, &metrics)
 	flags.StringVar(&inject, "inject", "10%", "how much longer operations take")
 	flags.StringSliceVar(&quiet, "quiet-sets", nil, "the sets of a quiet machine, a comma list")
 	flags.StringVar(&keep, "keep", "", "add the outcome to this calibration")

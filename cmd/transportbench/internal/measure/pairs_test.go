@@ -35,6 +35,8 @@ func equalSets(t *testing.T, n int, here machine.Identity) (dirs []string) {
 					StartedAt: time.Date(2026, 3, 4, at, round, i, 0, time.UTC)})
 				c.Samples[result.Throughput] = append(c.Samples[result.Throughput],
 					1e6*(1+0.001*float64((7*round+at+i)%10)))
+				c.Samples[result.LatencyP50] = append(c.Samples[result.LatencyP50],
+					1e3*(1+0.001*float64((3*round+at+i)%10)))
 			}
 			c.StartedAt = c.Windows[0].StartedAt
 			s.Cells = append(s.Cells, c)
@@ -79,6 +81,16 @@ func TestCalibratePairs(t *testing.T) {
 	var outcome trial.Trial
 	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &outcome))
 	require.Equal(t, 3, outcome.Quiet.Pairs)
+
+	require.Zero(t, run("--json", "--metric", "latency_p50"), c.Stderr)
+	outcome = trial.Trial{}
+	require.NoError(t, json.Unmarshal([]byte(c.Stdout), &outcome))
+	require.Len(t, outcome.Metrics, 1)
+	require.Equal(t, result.LatencyP50, outcome.Metrics[0].Metric)
+	require.Equal(t, app.ExitUsage, run("--metric", "p50"))
+	require.Contains(t, c.Stderr, `did you mean "latency_p50"`)
+	require.Equal(t, app.ExitUsage, run("--metric", "latency_p50", "--keep", path))
+	require.Contains(t, c.Stderr, "remove it or --metric")
 
 	require.Equal(t, app.ExitUsage, run("--quiet-sets", "elsewhere"))
 	require.Contains(t, c.Stderr, `--quiet-sets: "elsewhere" is not one of the sets`)
