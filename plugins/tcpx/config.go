@@ -122,8 +122,8 @@ var schema = append([]transport.Option{
 	{
 		Name: "striping", Type: transport.TypeString, Default: stripeRoundRobin,
 		Allowed: []string{stripeRoundRobin, stripeLeastLoaded},
-		Help: "which data socket takes the next chunk: each in turn, or the one with the fewest " +
-			"bytes to send",
+		Help: "which data socket takes the next chunk: round-robin gives all the same number of " +
+			"bytes, least-loaded takes the one with the fewest bytes to send",
 	},
 	{
 		Name: "congestion-control", Type: transport.TypeString, Default: sock.DefaultCongestion(),

@@ -26,7 +26,7 @@ type Config struct {
 	Request int // bytes of a full request, a multiple of Chunk
 	Lanes   int // data sockets
 	Threads int // helpers that serve the lanes; with 0 the polling thread does
-	// a chunk goes to the lane with the fewest bytes to send, else to each in turn
+	// a chunk goes to the lane with the fewest bytes to send, else to the one that was given fewest
 	LeastLoaded   bool
 	SendWindow    int  // requests sent and not acknowledged, at most Requests
 	ReceiveWindow int  // requests announced and not consumed, at most Requests

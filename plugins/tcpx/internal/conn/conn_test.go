@@ -322,6 +322,23 @@ func TestStriping(t *testing.T) {
 	}
 }
 
+// TestStripingOfShortChunks: with messages of a chunk and a header, each a full chunk and a short
+// one, round robin gives all lanes the same number of bytes, up to a chunk.
+func TestStripingOfShortChunks(t *testing.T) {
+	const chunk, header = 16 << 10, 48
+	a, b := pair(t, map[string]string{"chunk": "16KiB", "sockets": "4"}, 1<<20)
+	for range 16 {
+		exchange(t, a, b, random(5, chunk))
+		exchange(t, a, b, random(6, header))
+	}
+	fewest, most := a.lanes[0].position, a.lanes[0].position
+	for i := range a.lanes {
+		fewest, most = min(fewest, a.lanes[i].position), max(most, a.lanes[i].position)
+	}
+	require.LessOrEqual(t, most-fewest, uint64(chunk))
+	require.Positive(t, fewest)
+}
+
 // TestLeastLoaded: the lane with the fewest bytes to send is chosen, and a lane without a free
 // task never is.
 func TestLeastLoaded(t *testing.T) {

@@ -33,7 +33,6 @@ type Sender struct {
 
 	conn       *Conn
 	peerWindow uint64 // receives that the peer posts ahead
-	nextLane   int    // the lane that round robin takes
 	sentNow    int    // bytes sent in this call of sendChunks
 	windowFull bool   // the stream has bytes that the send window keeps back
 	// filled returns the position up to which the stream is in the staging ring; nil if all of it
@@ -177,22 +176,19 @@ func (s *Sender) assignChunks() (assigned bool, err error) {
 	return assigned, nil
 }
 
-// chooseLane returns the lane for the next chunk, or -1 if none has a free task.
+// chooseLane returns the lane for the next chunk, or -1 if none has a free task. Round robin counts
+// the bytes that a lane was ever given instead of its turns: a message of a chunk and a header is a
+// full chunk and a short one, and by turns every other lane would have the short ones only.
 func (s *Sender) chooseLane() int {
-	lanes, leastLoaded := s.conn.lanes, s.conn.config.LeastLoaded
-	best := -1
-	for i := range lanes {
-		at := i
-		if !leastLoaded {
-			at = (s.nextLane + i) % len(lanes)
+	best, fewest := -1, uint64(0)
+	for i := range s.conn.lanes {
+		l := &s.conn.lanes[i]
+		bytes := uint64(l.queued)
+		if !s.conn.config.LeastLoaded {
+			bytes += l.position
 		}
-		l := &lanes[at]
-		if l.tasks.Len() == laneTasks || best >= 0 && l.queued >= lanes[best].queued {
-			continue
-		}
-		best = at
-		if !leastLoaded {
-			break
+		if l.tasks.Len() < laneTasks && (best < 0 || bytes < fewest) {
+			best, fewest = i, bytes
 		}
 	}
 	return best
@@ -206,7 +202,6 @@ func (s *Sender) assign(to int, r *sendRequest, size int) {
 	s.conn.driver.assigned(l, r.source[r.assigned:r.assigned+size])
 	r.assigned += size
 	r.lanes |= 1 << to
-	s.nextLane = (to + 1) % len(s.conn.lanes)
 	s.conn.counters.Chunks++
 }
 
