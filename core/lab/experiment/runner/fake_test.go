@@ -67,9 +67,8 @@ type cluster struct {
 	// ranks report a constant throughput from the start
 	steady bool
 	edit   func(*record.Report)
-	// edit the windows in which a class calls alone, from 1, and those of a pair of ranks
+	// edits the windows in which a class calls alone, from 1
 	alone func(r *record.Report, class int)
-	pair  func(r *record.Report, pair record.Pair)
 
 	mu      sync.Mutex
 	log     []call
@@ -445,9 +444,6 @@ func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report
 	}
 	if f.alone != nil && ph.Only > 0 {
 		f.alone(&report, ph.Only)
-	}
-	if f.pair != nil && ph.Pair != nil {
-		f.pair(&report, *ph.Pair)
 	}
 	if f.edit != nil && clients > 0 {
 		f.edit(&report)

@@ -70,13 +70,14 @@ type callingPair struct{ server, caller record.Thread }
 // callingPairs returns the pairs of threads that probe: of different ranks, and on different
 // processors. On a shared processor, a probe would measure the scheduler's time slice.
 func callingPairs(req *Request, cfg config.Config, plans []record.Plan) (pairs []callingPair) {
+	calls := callsBetween(&cfg)
 	for s := range cfg.ServingRanks() {
 		for d, daemonCPU := range plans[s].CPUs[:cfg.Daemons] {
 			server := record.Thread{Rank: s, Daemon: d, Client: -1}
 			for r := range plans {
 				// Daemons of mesh-proxied call each other, so half of the pairs are the others
 				// reversed.
-				if r == s || !cfg.Calls(r) || cfg.Proxied() && r < s {
+				if r == s || !calls(r, s) || cfg.Proxied() && r < s {
 					continue
 				}
 				daemons, _ := cfg.Threads(r)

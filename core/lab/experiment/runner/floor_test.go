@@ -62,6 +62,16 @@ func TestCallingPairs(t *testing.T) {
 	}
 }
 
+// TestPairsOfAMatrix: ranks that do not call each other are not connected.
+func TestPairsOfAMatrix(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks, cfg.Traffic = config.TopologyMeshDirect, 2, "matrix:0:1/0:0"
+	plans := []record.Plan{{CPUs: []int{0, 1}}, {CPUs: []int{2, 3}}}
+	require.Equal(t, []callingPair{{record.Thread{Rank: 1, Client: -1},
+		record.Thread{Rank: 0, Daemon: -1}}},
+		callingPairs(&Request{Config: cfg, CPUs: processors(4)}, cfg, plans))
+}
+
 // TestSampleOf: a sample includes the first and reaches towards the last.
 func TestSampleOf(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3}, sampleOf([]int{1, 2, 3}, 4))

@@ -305,29 +305,44 @@ func (b *bench) connect(ctx context.Context) error {
 	for r, p := range b.prepared {
 		workers[r] = p.Workers
 	}
+	lists := exchange(&b.cfg, workers)
 	_, err := setupAll(ctx, b, "connect", b.connectTimeout(workers),
 		func(ctx context.Context, r int) (struct{}, error) {
-			return struct{}{}, b.ranks.process(r).Connect(ctx, connected(&b.cfg, r, workers))
+			return struct{}{}, b.ranks.process(r).Connect(ctx, lists[r])
 		})
 	return err
 }
 
-// connected returns the workers to which those of rank r connect: daemons if it calls, and clients
-// if it serves. In a mesh those are all, so the addresses take bytes by the square of the ranks.
-func connected(cfg *config.Config, r int, workers []record.RankWorkers) []record.RankWorkers {
-	var list []record.RankWorkers
-	for _, w := range workers {
-		if !cfg.Calls(r) {
-			w.Daemons = nil
-		}
-		if !cfg.Serves(r) {
-			w.Clients = nil
-		}
-		if len(w.Daemons)+len(w.Clients) > 0 {
-			list = append(list, w)
+// exchange returns for each rank the workers to which its own connect: daemons of the ranks that
+// it calls, and clients of those that call it. In a mesh whose keys choose the ranks those are all,
+// so the addresses take bytes by the square of the ranks.
+func exchange(cfg *config.Config, workers []record.RankWorkers) [][]record.RankWorkers {
+	lists := make([][]record.RankWorkers, len(workers))
+	calls := callsBetween(cfg)
+	for r := range lists {
+		for _, w := range workers {
+			if !calls(r, w.Rank) {
+				w.Daemons = nil
+			}
+			if !calls(w.Rank, r) {
+				w.Clients = nil
+			}
+			if len(w.Daemons)+len(w.Clients) > 0 {
+				lists[r] = append(lists[r], w)
+			}
 		}
 	}
-	return list
+	return lists
+}
+
+// callsBetween returns whether workers of the first rank may call daemons of the second. Daemons of
+// mesh-proxied answer over the connection by which they call.
+func callsBetween(cfg *config.Config) func(caller, server int) bool {
+	m := cfg.Traffic.Matrix()
+	return func(caller, server int) bool {
+		return cfg.Calls(caller) && cfg.Serves(server) && (m == nil || m[caller][server] > 0 ||
+			cfg.Proxied() && m[server][caller] > 0)
+	}
 }
 
 func (b *bench) startTimeout() time.Duration { return cmp.Or(b.req.StartTimeout, startTimeout) }
@@ -426,7 +441,7 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		repeat, err := b.repeatWithParts(ctx, i)
+		repeat, err := b.repeatWithClasses(ctx, i)
 		if err != nil {
 			return err
 		}

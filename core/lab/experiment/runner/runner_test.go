@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -412,4 +413,47 @@ func TestRankErrorReads(t *testing.T) {
 	require.EqualError(t, err,
 		"rank 3: prepare: no answer within 1m0s, so it was killed; its log shows how far it got")
 	require.True(t, errors.Is(err, ErrNoAnswer))
+}
+
+// TestExchange: a rank gets the addresses of the ranks that it calls, and of those that call it.
+func TestExchange(t *testing.T) {
+	for name, c := range map[string]struct {
+		topology string
+		traffic  config.Traffic
+		want     string // for each rank: D and C for the daemons and clients that it connects to
+	}{
+		"client-server": {config.TopologyClientServer, "", "C1 C2|D0|D0"},
+		"mesh": {config.TopologyMeshDirect, "",
+			"D0 C0 D1 C1 D2 C2|D0 C0 D1 C1 D2 C2|D0 C0 D1 C1 D2 C2"},
+		"ring": {config.TopologyMeshDirect, "matrix:0:1:0/0:0:1/1:0:0", "D1 C2|C0 D2|D0 C1"},
+		"pair of a proxied mesh": {config.TopologyMeshProxied, "matrix:0:1:0/0:0:0/0:0:0",
+			"D1|D0|"},
+	} {
+		cfg := config.Default()
+		cfg.Ranks, cfg.Topology, cfg.Traffic = 3, c.topology, c.traffic
+		workers := make([]record.RankWorkers, cfg.Ranks)
+		for r := range workers {
+			workers[r].Rank = r
+			if cfg.Serves(r) {
+				workers[r].Daemons = [][]byte{{'D'}}
+			}
+			if cfg.Calls(r) && !cfg.Proxied() {
+				workers[r].Clients = [][]byte{{'C'}}
+			}
+		}
+		var ranks []string
+		for _, list := range exchange(&cfg, workers) {
+			var all []string
+			for _, w := range list {
+				for range w.Daemons {
+					all = append(all, fmt.Sprint("D", w.Rank))
+				}
+				for range w.Clients {
+					all = append(all, fmt.Sprint("C", w.Rank))
+				}
+			}
+			ranks = append(ranks, strings.Join(all, " "))
+		}
+		require.Equal(t, c.want, strings.Join(ranks, "|"), name)
+	}
 }
