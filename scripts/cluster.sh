@@ -125,6 +125,7 @@ configure_slurm() {
 		SlurmdUser=root
 		AuthType=auth/none
 		CredType=cred/none
+		TmpFS=$state/slurm/%n
 		StateSaveLocation=$state/slurm
 		SlurmdSpoolDir=$state/slurm/%n
 		SlurmctldPidFile=$state/slurm/slurmctld.pid
@@ -149,6 +150,15 @@ configure_slurm() {
 	CONF
 	# Slurm 22.05 looks for cgroups even if nothing uses them, unless it is told which version.
 	echo 'CgroupPlugin=cgroup/v1' >/etc/slurm/cgroup.conf
+	# For PMIx it opens libpmix.so, a link that is in Debian's libpmix-dev only.
+	local library
+	for library in /usr/lib/*/pmix2/lib; do
+		[ -e "$library/libpmix.so.2" ] || continue
+		mkdir "$state/pmix"
+		cp -a "$library/." "$state/pmix"
+		ln -sf libpmix.so.2 "$state/pmix/libpmix.so"
+		mount --bind "$state/pmix" "$library"
+	done
 }
 
 idle() { [ "$(on h0 sinfo --noheader --Node --format %T 2>/dev/null | sort -u)" = idle ]; }

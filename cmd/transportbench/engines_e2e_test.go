@@ -168,6 +168,8 @@ func TestEngines(t *testing.T) {
 		"srun":     {run("--launch", "srun -N2 --ntasks-per-node=1"), [2]string{"h0", "h1"}},
 		"every task": {append([]string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmi2"},
 			run()...), [2]string{"h0", "h1"}},
+		"every task without PMI": {append([]string{"srun", "-N2", "-w", "h1,h2",
+			"--ntasks-per-node=1"}, run()...), [2]string{"h1", "h2"}},
 		"mpirun and ssh": {run("--launch", "mpirun --map-by node --bind-to none -n 2 --host h1,h2"),
 			[2]string{"h1", "h2"}},
 		"mpirun in an allocation": {append([]string{"salloc", "-N2", "--ntasks-per-node=1",
@@ -189,6 +191,22 @@ func TestEngines(t *testing.T) {
 		status, stdout, stderr := c.run(t, command...)
 		requireHosts(t, status, stdout, stderr, [2]string{"h0", "h1"})
 		c.requireIdle(t)
+	})
+	t.Run("PMIx", func(t *testing.T) {
+		pmix := []string{"srun", "-N2", "--ntasks-per-node=1", "--mpi=pmix"}
+		if status, _, stderr := c.run(t, append(pmix, "true")...); status != 0 {
+			t.Skip("this Slurm has no PMIx: ", stderr)
+		}
+		require.NoError(t, os.WriteFile(script,
+			[]byte("#!/bin/sh\n: ${PMIX_RANK:?}\nexec \"$@\"\n"), 0o755))
+		for _, command := range [][]string{
+			append(append(pmix, script), run()...),
+			run("--launch", strings.Join(append(pmix, script), " ")),
+		} {
+			status, stdout, stderr := c.run(t, command...)
+			requireHosts(t, status, stdout, stderr, [2]string{"h0", "h1"})
+			c.requireIdle(t)
+		}
 	})
 	t.Run("sbatch", func(t *testing.T) {
 		out, problems := filepath.Join(c.tmp, "out"), filepath.Join(c.tmp, "problems")
@@ -241,9 +259,8 @@ func TestEngines(t *testing.T) {
 		status  int
 		want    []string
 	}{
-		"copies of srun": {append([]string{"srun", "-N2"}, run()...), 2,
-			[]string{
-				`srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ..."`}},
+		"tasks on one machine": {append([]string{"srun", "-N1", "-n2"}, run()...), 1,
+			[]string{"is on the same machine", "srun --ntasks-per-node=1"}},
 		"copies of mpirun": {append([]string{"mpirun", "-n", "2", "--host", "h1,h2"}, run()...), 2,
 			[]string{`mpirun started 2 copies of this command`, `--launch "mpirun ..."`}},
 		"one machine": {run("--launch", "srun -N1 -n2"), 1,
@@ -382,6 +399,7 @@ func TestEngines(t *testing.T) {
 		require.NotContains(t, stdout, "bad   path from h0")
 	})
 	t.Run("Kubernetes", func(t *testing.T) { c.likeKubernetes(t) })
+	t.Run("MPI operator", func(t *testing.T) { c.likeMPIOperator(t) })
 }
 
 // TestLostHostsOfSlurm cuts off a host, so that srun cannot end the task there. srun waits for the
@@ -476,5 +494,30 @@ func (c *cluster) likeKubernetes(t *testing.T) {
 	requireHosts(t, first.ProcessState.ExitCode(), out.String(), problems.String(),
 		[2]string{"h1", "h2"})
 	require.NotContains(t, problems.String(), "5a5a")
+	c.requireIdle(t)
+}
+
+// likeMPIOperator runs what the launcher of docs/kubernetes/mpijob.yaml runs, which finds the
+// workers by a list and reaches them with ssh.
+func (c *cluster) likeMPIOperator(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kubernetes/mpijob.yaml")
+	require.NoError(t, err)
+	job := viper.New()
+	job.SetConfigType("yaml")
+	require.NoError(t, job.ReadConfig(bytes.NewReader(bytes.Split(text, []byte("\n---\n"))[0])))
+	const containers = "spec.mpiReplicaSpecs.Launcher.template.spec.containers"
+	script := job.Get(containers).([]any)[0].(map[string]any)["args"].([]any)[0].(string)
+	list := filepath.Join(c.tmp, "hostfile")
+	require.NoError(t, os.WriteFile(list, []byte("h1 slots=1\nh2 slots=1\n"), 0o644))
+	for from, to := range map[string]string{
+		"--ranks 4":         "--ranks 2 --duration " + window + " --warmup 20ms --repeats 1 --json",
+		"/etc/mpi/hostfile": list,
+		"--out /results":    "--out " + filepath.Join(c.tmp, "results"),
+	} {
+		require.Contains(t, script, from)
+		script = strings.ReplaceAll(script, from, to)
+	}
+	status, stdout, stderr := c.run(t, "/bin/sh", "-ec", script)
+	requireHosts(t, status, stdout, stderr, [2]string{"h1", "h2"})
 	c.requireIdle(t)
 }

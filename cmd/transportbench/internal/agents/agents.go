@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"transportbench/cmd/transportbench/internal/app"
 	"transportbench/cmd/transportbench/internal/options"
@@ -27,8 +26,9 @@ type starter struct {
 	processes []engine.Process // none for agents that the user starts
 	agents    int              // 0 for as many as the engine starts
 	listen    string
-	token     hosts.Token // zero for a fresh one
-	job       *pmi.Job    // not nil if this command is all tasks of a job
+	ticket    hosts.Ticket // its token is zero for a fresh one; only tasks have its addresses
+	task      engine.Task  // of those that all run this command; zero otherwise
+	job       *pmi.Job     // by which these tasks share a ticket; nil if each makes it
 	// number is the token of the ticket that a launcher carries, if the hosts share a secret.
 	number hosts.Token
 	// options are those of transports that differ on a host, by the agents' indices.
@@ -38,11 +38,11 @@ type starter struct {
 // Join waits for the hosts of a run, if the settings ask for any; else it returns nil.
 func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.Cluster, error) {
 	g := &gathering{a, settings}
-	st, err := g.starter()
+	st, err := g.starter(ctx)
 	switch {
 	case st == nil || err != nil:
 		return nil, err
-	case st.job != nil && st.job.Rank > 0:
+	case st.task.Rank > 0:
 		return nil, g.serveTask(ctx, st)
 	case settings.Config.Replay != "":
 		return nil, app.Usagef("a trace is replayed on one host, where its file is: leave out " +
@@ -50,7 +50,7 @@ func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.
 	}
 	o := &settings.Hosts
 	return launch.Gather(ctx, launch.Join{
-		Listen: st.listen, Token: st.token, Agents: st.agents, ShareMachine: o.ShareMachine,
+		Listen: st.listen, Token: st.ticket.Token, Agents: st.agents, ShareMachine: o.ShareMachine,
 		AllowMixed: settings.AllowMixed,
 		Timeout:    o.JoinTimeout, HostTimeout: o.HostTimeout, Options: st.options,
 		RanksPerHost: o.RanksPerHost, Map: o.Map,
@@ -89,10 +89,10 @@ func Alone(settings *options.Settings, why string) error {
 }
 
 // starter returns how the agents start that the settings ask for, or nil if they ask for none.
-func (g *gathering) starter() (*starter, error) {
+func (g *gathering) starter(ctx context.Context) (*starter, error) {
 	o := g.settings.Hosts
 	if task, found := engine.FindTask(os.Getenv); found && task.Size > 1 {
-		return g.everyTask(task, o)
+		return g.everyTask(ctx, task, o)
 	}
 	var ways []string
 	for _, way := range []struct{ name, value string }{
@@ -147,7 +147,7 @@ func (st *starter) readToken() error {
 	if err != nil {
 		return app.Usagef("%s: %v", engine.TicketVariable, err)
 	}
-	st.token = ticket.Token
+	st.ticket.Token = ticket.Token
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (g *gathering) seal(st *starter) (string, error) {
 		return "", fmt.Errorf("--%s: %w", options.KeySecret, err)
 	}
 	rand.Read(st.number[:]) // never fails
-	st.token = secret.Token(st.number)
+	st.ticket.Token = secret.Token(st.number)
 	return path, nil
 }
 
@@ -246,99 +246,6 @@ func readHostfile(path string) (list []string, options []map[string]string, err 
 	return list, options, nil
 }
 
-// everyTask returns the starter of rank 0 of a job whose tasks all run this command. The others
-// only need what rank 0 shares.
-func (g *gathering) everyTask(task engine.Task, o options.Hosts) (*starter, error) {
-	job, err := pmi.Open(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	if job == nil || job.Size != task.Size {
-		remedy := "run it once, with --launch \"" + task.Engine + " ...\""
-		if task.Engine == "srun" {
-			remedy += ", or in each task with srun --mpi=pmi2"
-		}
-		return nil,
-			app.Usagef(
-				"%s started %d copies of this command, and each would be a run of its own: %s",
-				task.Engine, task.Size, remedy)
-	}
-	if o.Hosts+o.Hostfile+o.Launch+o.Listen != "" || o.Agents != 0 {
-		return nil, app.Usagef("every task of %s runs this command, so each is a host of the "+
-			"run: leave out --hosts, --hostfile, --launch, --listen and --agents", task.Engine)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find the path of this command: %w", err)
-	}
-	args := []string{self, "agent", "--index", "0"}
-	if g.settings.PluginDir != "" {
-		args = append(args, "--"+options.KeyPluginDir, g.settings.PluginDir)
-	}
-	host, err := os.Hostname()
-	st := &starter{listen: ":0", agents: task.Size, job: job,
-		processes: []engine.Process{{Label: host, Argv: args}}}
-	if err == nil && job.Rank == 0 {
-		_, err = g.seal(st)
-	}
-	return st, err
-}
-
-// shareTimeout bounds the time in which all tasks must have started. A launcher does not tell tasks
-// that wait for another that this one has failed.
-const shareTimeout = 15 * time.Second
-
-// share gives rank 0's ticket to all tasks.
-func (st *starter) share(ctx context.Context, ticket string) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, shareTimeout,
-		fmt.Errorf("the tasks of the job did not all start within %v, or one has failed; the "+
-			"launcher's lines name it, and srun --kill-on-bad-exit ends the job at once",
-			shareTimeout))
-	defer cancel()
-	type answer struct {
-		ticket string
-		err    error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		shared, err := st.job.Share("transportbench", ticket)
-		if err == nil {
-			err = st.job.Close()
-		}
-		answers <- answer{shared, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.ticket, a.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-// serveTask makes this task an agent of rank 0's run.
-func (g *gathering) serveTask(ctx context.Context, st *starter) error {
-	text, err := st.share(ctx, "")
-	if err != nil {
-		return err
-	}
-	ticket, err := hosts.ParseTicket(text)
-	if err != nil {
-		return fmt.Errorf("ticket of task 0: %w", err)
-	}
-	path, err := g.secretPath()
-	if err != nil {
-		return err
-	}
-	if ticket, err = unseal(ticket, path); err != nil {
-		return err
-	}
-	if err := serveCoordinator(ctx, g.App, g.settings, ticket, joinPatience,
-		st.job.Rank, ""); err != nil {
-		return err
-	}
-	return app.ErrServed
-}
-
 // start starts the agents. The context that it returns ends if that fails later.
 func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket) (context.Context,
 	*engine.Engine, error) {
@@ -349,7 +256,7 @@ func (g *gathering) start(ctx context.Context, st *starter, ticket hosts.Ticket)
 	switch {
 	case st.processes == nil:
 		text := engine.TicketVariable + "=" + ticket.String()
-		if st.token == ticket.Token {
+		if st.ticket.Token == ticket.Token {
 			text = "with this " + engine.TicketVariable
 		}
 		g.Note("waiting for %d agents; start on each host: %s transportbench agent",

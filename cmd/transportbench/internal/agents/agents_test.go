@@ -45,14 +45,22 @@ func TestStartAgentsErrors(t *testing.T) {
 			"--remote-command", "x"}, code: app.ExitUsage,
 			stderr: "--remote-command is for --hosts, --hostfile and --launch"},
 		{name: "not a ticket", args: []string{"--listen", ":0", "--agents", "2"},
-			env: map[string]string{"TRANSPORTBENCH_TICKET": "secret"}, code: app.ExitUsage,
+			env: map[string]string{"TRANSPORTBENCH_TICKET": "hidden"}, code: app.ExitUsage,
 			stderr: "TRANSPORTBENCH_TICKET: not a ticket"},
 		{name: "copies of srun", env: map[string]string{"SLURM_PROCID": "1",
 			"SLURM_STEP_NUM_TASKS": "2"}, code: app.ExitUsage,
-			stderr: `srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ...", or in each task with srun --mpi=pmi2`},
+			stderr: `srun started 2 copies of this command, and each would be a run of its own: run it once, with --launch "srun ..."`},
 		{name: "copies of mpirun", env: map[string]string{"OMPI_COMM_WORLD_RANK": "0",
 			"OMPI_COMM_WORLD_SIZE": "3"}, code: app.ExitUsage,
 			stderr: `mpirun started 3 copies of this command, and each would be a run of its own: run it once, with --launch "mpirun ..."`},
+		{name: "tasks without a secret", args: []string{"--secret", "none"},
+			env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+				"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, code: app.ExitUsage,
+			stderr: "leave out --secret none, or use srun --mpi=pmi2"},
+		{name: "tasks without a port", args: []string{"--listen", ":0"},
+			env: map[string]string{"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+				"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, code: app.ExitUsage,
+			stderr: `--listen: ":0" has no port that every task knows`},
 		{name: "one task", env: map[string]string{"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
 			code: app.ExitOK},
 		{name: "engine fails", args: []string{"--launch", "sh -c 'echo no nodes; exit 3'"},
@@ -71,7 +79,7 @@ func TestStartAgentsErrors(t *testing.T) {
 			stderr: "srun failed: exit status 127: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, name := range []string{"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+			for _, name := range []string{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE",
 				"PMI_SIZE", "PMI_FD", "TRANSPORTBENCH_TICKET"} {
 				t.Setenv(name, "") // of the engine that runs this test
 			}
@@ -82,7 +90,7 @@ func TestStartAgentsErrors(t *testing.T) {
 			require.Equal(t, c.code, cmd.Execute(append([]string{"run", "--transport", "fake"},
 				c.args...)...), cmd.Stderr)
 			require.Contains(t, cmd.Stderr, c.stderr)
-			require.NotContains(t, cmd.Stderr, "secret")
+			require.NotContains(t, cmd.Stderr, "hidden")
 		})
 	}
 }

@@ -43,6 +43,19 @@ func FindStep(getenv func(string) string) string {
 	return step
 }
 
+// FirstNode returns the first node of the step of Slurm that this process belongs to, or "". Task 0
+// of the step runs there, unless srun was given "--distribution=arbitrary".
+func FirstNode(getenv func(string) string) string {
+	first := nodes.FindString(getenv("SLURM_STEP_NODELIST"))
+	return nodeNumbers.ReplaceAllString(first, "$1")
+}
+
+var (
+	// nodes matches the first nodes of a list, such as rack[1-2]n[03,05-08].
+	nodes       = regexp.MustCompile(`^(?:[^,\[\]]|\[[^\]]*\])+`)
+	nodeNumbers = regexp.MustCompile(`\[([^\],-]*)[^\]]*\]`)
+)
+
 var stepForm = regexp.MustCompile(`^(\d{1,10})\.\d{1,10}$`)
 
 // IsStep reports whether text has the form of FindStep.

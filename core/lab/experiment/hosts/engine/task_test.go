@@ -37,6 +37,15 @@ func TestFindTask(t *testing.T) {
 	}
 }
 
+func TestFirstNode(t *testing.T) {
+	for list, first := range map[string]string{
+		"": "", "h0": "h0", "h0,h1": "h0", "h[0-1]": "h0", "h[03,05-08],a": "h03",
+		"rack[1-2]n[03,05-08],login": "rack1n03", "a,h[0-1]": "a", "node-1-[2-3]": "node-1-2",
+	} {
+		require.Equal(t, first, FirstNode(func(string) string { return list }), list)
+	}
+}
+
 // TestCancels: what srun started outside a job is a job; in a job it is a step of the user's.
 func TestCancels(t *testing.T) {
 	for line, names := range map[string]bool{"srun -N2": false, "srun --jobid=12 -N2": true,
