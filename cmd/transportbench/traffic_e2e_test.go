@@ -10,7 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// TestMatrix: two ranks call by a matrix of traffic, of which one only serves.
+// TestMatrix: two ranks call by a matrix of traffic, of which one only serves. Each pair is
+// measured with the others and alone.
 func TestMatrix(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traffic.csv")
 	require.NoError(t, os.WriteFile(file, []byte("0,1,3\n0,0,0\n0,4,0\n"), 0o600))
@@ -28,6 +29,13 @@ func TestMatrix(t *testing.T) {
 	for at, want := range [][2]int{{0, 1}, {0, 2}, {2, 1}} {
 		require.Equal(t, want, [2]int{flows[at].From, flows[at].To})
 	}
+	for _, f := range flows {
+		require.NotZero(t, f.Alone.Samples, "%d to %d", f.From, f.To)
+		require.Positive(t, f.Slowdown)
+	}
+	require.Contains(t, i.stdout.String(), "p50 alone")
+	require.Regexp(t, `the slowest pair is rank \d to rank \d: .*; alone, rank \d to rank \d is the`,
+		i.stdout.String())
 	// What was due and how a rank shares it out are the same on a busy machine.
 	for _, repeat := range r.Repeats {
 		for _, rank := range []int{0, 2} {

@@ -150,12 +150,10 @@ func (e *endpoint) checkInline() error {
 	qp, err := e.device.NewQueuePair(rdma.QueuePairConfig{Type: e.settings.pairType(),
 		Completions: cq, Shared: srq, SendDepth: 1, MaxInline: e.settings.inline})
 	switch {
+	case errors.Is(err, rdma.ErrInvalid) && e.settings.pairs == pairsDC:
+		err = transport.Unavailable("queue-pairs=dc: %w", err)
 	case errors.Is(err, rdma.ErrInvalid):
-		option := "inline"
-		if e.settings.pairs == pairsDC {
-			option = "queue-pairs"
-		}
-		err = &transport.OptionError{Option: option, Problem: err.Error()}
+		err = &transport.OptionError{Option: "inline", Problem: err.Error()}
 	case err == nil:
 		err = qp.Close()
 	}

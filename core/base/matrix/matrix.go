@@ -90,16 +90,33 @@ func (m Matrix) Share(rank int) float64 {
 	return own / all
 }
 
-// Targets returns n ranks, or some more, that a rank calls alike often: each as often as its weight
-// in the row says, and once at least if that is not 0. It is empty for a rank that calls none.
-func (m Matrix) Targets(rank, n int) (list []uint64) {
+// Pairs returns the pairs of a rank and a rank that it calls, by ranks.
+func (m Matrix) Pairs() (list [][2]int) {
+	for i, row := range m {
+		for j, w := range row {
+			if w > 0 {
+				list = append(list, [2]int{i, j})
+			}
+		}
+	}
+	return list
+}
+
+// Within returns the share of a rank's calls that go to another.
+func (m Matrix) Within(rank, to int) float64 {
 	sum := 0.0
 	for _, w := range m[rank] {
 		sum += w
 	}
+	return m[rank][to] / sum
+}
+
+// Targets returns n ranks, or some more, that a rank calls alike often: each as often as its weight
+// in the row says, and once at least if that is not 0. It is empty for a rank that calls none.
+func (m Matrix) Targets(rank, n int) (list []uint64) {
 	for to, w := range m[rank] {
 		if w > 0 {
-			for range max(1, int(math.Round(float64(n)*(w/sum)))) {
+			for range max(1, int(math.Round(float64(n)*m.Within(rank, to)))) {
 				list = append(list, uint64(to))
 			}
 		}

@@ -190,9 +190,18 @@ type Window struct {
 	SampleEvery int `json:"sample_every"`
 	// Only is the number of the only class of traffic whose clients call, from 1; 0 is all.
 	Only int `json:"only,omitempty"`
+	// Pair is the only pair of ranks between which calls are made, for a matrix of traffic; nil is
+	// all.
+	Pair *Pair `json:"pair,omitempty"`
 	// Trace asks for the steps of so many transfers of each worker that can record them
 	// ([transport.Recorder]).
 	Trace int `json:"trace,omitempty"`
+}
+
+// Pair is a calling rank and a rank that it calls.
+type Pair struct {
+	From int `json:"from"`
+	To   int `json:"to"`
 }
 
 // Progress is what a rank's clients have done since the window began, and their recent latency.

@@ -83,6 +83,9 @@ type Client struct {
 	slices sliceCounter
 	ByOp   [workload.NumOps]*record.Recorder // latencies; nil for operations that the load lacks
 	Live   live
+
+	target int                    // Window.Target for which requests were drawn
+	device transport.DeviceWorker // nil unless it has the values of requests
 }
 
 // call is one call. Its index is its token. Two fill a cache line.
@@ -316,13 +319,43 @@ func (c *Client) rewind() error {
 	if err := c.stream.Rewind(); err != nil {
 		return fmt.Errorf("read the trace to replay: %w", err)
 	}
-	c.drawn.head, c.drawn.tail = 0, 0
+	return c.prepareAgain()
+}
+
+// prepareAgain draws the requests of all calls that are free anew, outside of windows.
+func (c *Client) prepareAgain() error {
+	if c.drawn != nil {
+		c.drawn.head, c.drawn.tail = 0, 0
+	}
 	for i := range c.Calls {
 		if c.Calls[i].State == callFree {
 			c.prepare(i)
 		}
 	}
+	copy(c.Requests[len(c.Calls):], c.Requests)
+	if c.device != nil {
+		return c.writeDevice()
+	}
 	return nil
+}
+
+// aim has a client whose traffic is a matrix call the only rank of the window, at the rate of that
+// pair, or all ranks again.
+func (c *Client) aim() error {
+	target, share := c.window.Target, 1.0
+	if target == c.target || c.window.Silent {
+		return nil
+	}
+	m, own := c.Config.Traffic.Matrix(), int(c.route.own)
+	if c.target = target; target == 0 {
+		c.route.targets = m.Targets(own, matrixTargets)
+	} else {
+		c.route.targets, share = []uint64{uint64(target - 1)}, m.Within(own, target-1)
+	}
+	if c.Schedule != nil {
+		c.Schedule.gap = min(c.Schedule.whole/share, longestGap)
+	}
+	return c.prepareAgain()
 }
 
 // FirstCalls returns the times of the first calls on each connection so far, in nanoseconds.
@@ -367,8 +400,11 @@ func (c *Client) Payloads() [][]byte {
 type Window struct {
 	SampleEvery int // records one latency of so many
 	Duration    time.Duration
-	Silent      bool // makes no calls: another class has the window alone, or the rank calls none
-	FirstCalls  bool // begins with a first call on each connection, and times it
+	// Silent clients make no calls: another class or pair of ranks has the window alone, or the
+	// rank calls none.
+	Silent     bool
+	Target     int  // the only rank of a matrix of traffic that is called, from 1; 0 is all
+	FirstCalls bool // begins with a first call on each connection, and times it
 }
 
 // Begin resets the records before a window.

@@ -31,18 +31,25 @@ func (c *Client) MoveToDevice() error {
 	if err := sender.ReserveDevice(uint16(slots), c.Config.LargestMessage()); err != nil {
 		return err
 	}
+	c.device = sender
+	return c.writeDevice()
+}
+
+// writeDevice moves the values of all requests.
+func (c *Client) writeDevice() error {
 	for i := range c.Calls {
 		request := &c.Requests[i]
+		request.DeviceSlot = 0
 		if len(request.Payload) <= kv.HeaderSize {
 			continue
 		}
 		request.DeviceSlot = uint16(i + 1)
-		if err := sender.WriteDevice(request.DeviceSlot, request.Payload); err != nil {
+		if err := c.device.WriteDevice(request.DeviceSlot, request.Payload); err != nil {
 			return err
 		}
 		clear(request.Payload[kv.HeaderSize:])
 		request.Payload = request.Payload[:kv.HeaderSize]
 	}
-	copy(c.Requests[slots:], c.Requests) // the first ones are there again
+	copy(c.Requests[len(c.Calls):], c.Requests) // the first ones are there again
 	return nil
 }

@@ -21,11 +21,15 @@ type schedule struct {
 	random loop.Random
 	at     float64 // ticks since start; float64 is exact for longer than any window
 	start  uint64
-	Due    uint64 // absolute ticks: the next operation
+	Due    uint64  // absolute ticks: the next operation
+	whole  float64 // gap of windows in which all ranks are called
 }
 
 // never is more ticks than a window has. Due, which is later than now by them, does not overflow.
 const never = 1 << 62
+
+// longestGap bounds the mean gap of ranks that hardly call. No draw from it exceeds never.
+const longestGap = never >> 6
 
 // newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly, or as
 // a matrix of traffic says; number is that of the rank's client among them and seeds the gaps. They
@@ -36,7 +40,8 @@ func newSchedule(cfg config.Config, clock *machine.Clock, rank, number int,
 		return nil
 	}
 	perClient := float64(cfg.Rate) * cfg.CallsShare(rank) / float64(cfg.Clients)
-	s := &schedule{gap: clock.Hertz() / perClient,
+	gap := min(clock.Hertz()/perClient, longestGap)
+	s := &schedule{gap: gap, whole: gap,
 		random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawGaps)}
 	switch {
 	case stream != nil && cfg.Rate.Offers():

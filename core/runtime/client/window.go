@@ -54,7 +54,7 @@ func (c *Client) Run(s *loop.State, atBegin, atEnd func()) error {
 
 // settle waits for the calls that the last window gave up on. They count as in flight until they
 // are answered: issuing others besides would exceed the room that the daemons have for requests.
-// Then a trace begins again.
+// Then a trace begins again, or the requests become those of the window's ranks.
 func (c *Client) settle(s *loop.State) error {
 	if err := c.Drain(s); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *Client) settle(s *loop.State) error {
 	if c.stream != nil {
 		return c.rewind()
 	}
-	return nil
+	return c.aim()
 }
 
 // enter begins to measure.
@@ -120,6 +120,9 @@ func stayOut(s *loop.State) {
 
 // Load begins the load of a window that measures without run.
 func (c *Client) Load(now uint64) error {
+	if err := c.aim(); err != nil {
+		return err
+	}
 	c.Counts = counts{}
 	return c.loop.begin(now)
 }

@@ -183,6 +183,21 @@ func (run *windowRun) collect(report *record.Report) (err error) {
 	return err
 }
 
+// clientWindow returns what the client of a thread does in a window.
+func (r *Rank) clientWindow(t *thread, sampleEvery int, window record.Window) client.Window {
+	cfg, pair := &r.plan.Config, window.Pair
+	w := client.Window{
+		SampleEvery: sampleEvery, Duration: window.Duration,
+		Silent: window.Only > 0 && window.Only-1 != cfg.ClassOf(t.id.Client) ||
+			pair != nil && pair.From != r.plan.Rank || cfg.CallsShare(r.plan.Rank) == 0,
+		FirstCalls: window.Warmup && r.setup != nil && !cfg.Proxied(),
+	}
+	if pair != nil {
+		w.Target = pair.To + 1
+	}
+	return w
+}
+
 // launch starts the loop of every thread.
 func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 	run := &windowRun{
@@ -195,12 +210,7 @@ func (r *Rank) launch(sampleEvery int, window record.Window) *windowRun {
 		run.entered.Add(1)
 		if t.client != nil {
 			calling.Add(1)
-			t.client.Begin(client.Window{
-				SampleEvery: sampleEvery, Duration: window.Duration,
-				Silent: window.Only > 0 && window.Only-1 != r.plan.Config.ClassOf(t.id.Client) ||
-					r.plan.Config.CallsShare(r.plan.Rank) == 0,
-				FirstCalls: window.Warmup && r.setup != nil && !r.plan.Config.Proxied(),
-			})
+			t.client.Begin(r.clientWindow(t, sampleEvery, window))
 		} else {
 			t.daemon.Begin()
 		}

@@ -54,6 +54,76 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestPairAlone runs windows in which one pair of a matrix calls, between windows of all: replayed
+// requests, and those that are drawn.
+func TestPairAlone(t *testing.T) {
+	for name, shape := range map[string]func(*config.Config){
+		"replayed": func(*config.Config) {},
+		"drawn":    func(c *config.Config) { c.Distribution = config.DistributionLatest },
+		"by proxy": func(c *config.Config) { c.Topology = config.TopologyMeshProxied },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := matrixConfig(t, shape)
+			ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
+			for _, pair := range []*record.Pair{nil, {From: 0, To: 1}, {From: 2, To: 1},
+				{From: 0, To: 2}, {From: 0, To: 2}, nil} {
+				runPair(t, ranks, 2000, pair)
+				for from, r := range ranks {
+					for to, n := range callsOf(r) {
+						called := cfg.Traffic.Matrix()[from][to] > 0
+						if pair != nil {
+							called = *pair == record.Pair{From: from, To: to}
+						}
+						require.Equal(t, called, n > 0, "%v: %d to %d", pair, from, to)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRateOfAPair: a pair that calls alone has its share of the rate, as with the others.
+func TestRateOfAPair(t *testing.T) {
+	cfg := matrixConfig(t, func(c *config.Config) { c.Rate = 40_000 })
+	ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
+	for _, test := range []struct {
+		pair *record.Pair
+		from int
+		rate float64
+	}{
+		{nil, 0, 20e3}, {&record.Pair{From: 0, To: 1}, 0, 5e3},
+		{&record.Pair{From: 2, To: 1}, 2, 20e3}, {nil, 0, 20e3},
+	} {
+		first, others, err := runAll(t, ranks,
+			record.Window{Duration: 100 * time.Millisecond, SampleEvery: 1, Pair: test.pair})
+		require.NoError(t, err)
+		c := append([]record.Report{first}, others...)[test.from].Clients[0]
+		require.InEpsilon(t, test.rate, float64(c.Open.Scheduled)/(float64(c.ElapsedNS)/1e9), 0.2)
+	}
+}
+
+// matrixConfig returns a configuration of three ranks, of which the second one only serves.
+func matrixConfig(t *testing.T, shape func(*config.Config)) config.Config {
+	cfg := testConfig()
+	cfg.Topology, cfg.Traffic, cfg.Ranks = config.TopologyMeshDirect, "matrix:0:1:3/0:0:0/0:4:0", 3
+	shape(&cfg)
+	require.NoError(t, cfg.Validate())
+	return cfg
+}
+
+// callsOf returns the calls of a rank's clients in the last window, by the rank that they called.
+func callsOf(r *Rank) []uint64 {
+	n := make([]uint64, r.plan.Config.Ranks)
+	for _, thread := range r.threads {
+		if thread.client != nil {
+			for _, p := range thread.client.Report(record.ThreadReport{}).Peers {
+				n[p.Rank] += p.Count
+			}
+		}
+	}
+	return n
+}
+
 // TestKindsOfCalls counts calls by their kind: those to several ranks of one kind are one count.
 func TestKindsOfCalls(t *testing.T) {
 	for _, topology := range []string{config.TopologyMeshDirect, config.TopologyMeshProxied} {
@@ -95,7 +165,10 @@ func TestKindsOfCalls(t *testing.T) {
 }
 
 // runOnOneThread runs a window in which every client completes that many operations.
-func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
+func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) { runPair(t, ranks, ops, nil) }
+
+// runPair is runOnOneThread for one pair of ranks, or all.
+func runPair(t *testing.T, ranks []*Rank, ops uint64, pair *record.Pair) {
 	var clients []*client.Client
 	var daemons []*daemon.Daemon
 	for _, r := range ranks {
@@ -105,7 +178,11 @@ func runOnOneThread(t *testing.T, ranks []*Rank, ops uint64) {
 				daemons = append(daemons, thread.daemon)
 				continue
 			}
-			thread.client.Begin(hour(4))
+			w := r.clientWindow(thread, 4, record.Window{Duration: time.Hour, Pair: pair})
+			thread.client.Begin(w)
+			if w.Silent {
+				continue
+			}
 			require.NoError(t, thread.client.Load(1))
 			clients = append(clients, thread.client)
 		}

@@ -118,10 +118,11 @@ func describePlugin(name string) int {
 		// the options that built-in sweeps set
 		d.Described.Options, d.Described.Capabilities.Traces = nil, name == "tcpx"
 		defaults := map[string]string{"address": "127.0.0.1", "provider": "auto", "ring": "4MiB",
-			"credit": "piggyback"}
+			"credit": "piggyback", "queue-pairs": "rc", "sockets": "1"}
 		for _, option := range map[string][]string{"ucxam": {"tls"}, "ofi": {"provider"},
-			"copyrpc": {"ring", "credit"}, "erpc": {"address", "provider"}, "sockets": {"address"},
-			"tcpx": {"address", "sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
+			"copyrpc": {"ring", "credit", "queue-pairs"}, "erpc": {"address", "provider"},
+			"sockets": {"address"},
+			"tcpx":    {"address", "sockets", "mode", "unpack-workers", "unpack-launch"}}[name] {
 			d.Described.Options = append(d.Described.Options,
 				transport.Option{Name: option, Type: transport.TypeString,
 					Default: defaults[option], Help: "of the real transport"})

@@ -25,15 +25,24 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 	for _, f := range list {
 		all += f.PerSecond
 	}
+	slowest := func(timesOf func(result.Flow) result.Spread) result.Flow {
+		return slices.MaxFunc(list, func(a, b result.Flow) int {
+			return cmp.Compare(timesOf(a).P50, timesOf(b).P50)
+		})
+	}
+	alone := slowest(func(f result.Flow) result.Spread { return f.Alone })
 	worst := ""
 	if ratio, ok := result.Straggler(list); ok {
-		slowest := slices.MaxFunc(list, func(a, b result.Flow) int {
-			return cmp.Compare(a.Latency.P50, b.Latency.P50)
-		})
+		loaded := slowest(func(f result.Flow) result.Spread { return f.Latency })
 		worst = fmt.Sprintf(
 			"the slowest pair is rank %d to rank %d: its p50 of %s is %s x that of "+
-				"the median pair", slowest.From, slowest.To, format.Time(slowest.Latency.P50),
+				"the median pair", loaded.From, loaded.To, format.Time(loaded.Latency.P50),
 			format.Digits(ratio))
+	}
+	isolated := alone.Alone.Samples > 0
+	if isolated && worst != "" {
+		worst += fmt.Sprintf("; alone, rank %d to rank %d is the slowest, with %s", alone.From,
+			alone.To, format.Time(alone.Alone.P50))
 	}
 	more := len(list) - most
 	if most > 0 && more > 0 {
@@ -44,12 +53,21 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 	}
 	out.Line(
 		"the operations by the calling rank and the rank that it called; times are service times")
-	t := doc.NewTable(">from", ">to", ">throughput", ">share", ">mean", ">p50", ">p99", ">max")
+	columns := []string{">from", ">to", ">throughput", ">share", ">mean", ">p50", ">p99", ">max"}
+	if isolated {
+		columns = append(columns, ">p50 alone", ">p99 alone", ">slowdown")
+	}
+	t := doc.NewTable(columns...)
 	for _, f := range list {
 		l := f.Latency
-		t.Row(strconv.Itoa(f.From), strconv.Itoa(f.To), doc.Rate(f.PerSecond),
-			doc.Part(f.PerSecond/all), doc.Time(l.Mean), doc.Time(l.P50), doc.Time(l.P99),
-			doc.Time(l.Max))
+		row := []any{strconv.Itoa(f.From), strconv.Itoa(f.To), doc.Rate(f.PerSecond),
+			doc.Part(f.PerSecond / all), doc.Time(l.Mean), doc.Time(l.P50), doc.Time(l.P99),
+			doc.Time(l.Max)}
+		if isolated {
+			row = append(row, doc.Time(f.Alone.P50), doc.Time(f.Alone.P99),
+				format.Digits(f.Slowdown))
+		}
+		t.Row(row...)
 	}
 	out.Add(t)
 	if most > 0 && more > 0 {

@@ -11,6 +11,26 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
+// TestFlows: pairs of a matrix have their times alone, and the slowest of each are named.
+func TestFlows(t *testing.T) {
+	list := []result.Flow{
+		{From: 0, To: 1, PerSecond: 100, Latency: result.Spread{Samples: 9, P50: 900}},
+		{From: 1, To: 0, PerSecond: 300, Latency: result.Spread{Samples: 9, P50: 300}},
+	}
+	var out bytes.Buffer
+	write(&out, Flows(list, 0))
+	require.Contains(t, out.String(),
+		"the slowest pair is rank 0 to rank 1: its p50 of 900 ns is 1.50 x")
+	require.NotContains(t, out.String(), "alone")
+	list[0].Alone, list[0].Slowdown = result.Spread{Samples: 9, P50: 225, P99: 250}, 4
+	list[1].Alone, list[1].Slowdown = result.Spread{Samples: 9, P50: 240, P99: 700}, 1.25
+	out.Reset()
+	write(&out, Flows(list, 0))
+	require.Regexp(t, `p50 alone +p99 alone +slowdown`, out.String())
+	require.Regexp(t, `225 ns +250 ns +4.00`, out.String())
+	require.Contains(t, out.String(), "; alone, rank 1 to rank 0 is the slowest, with 240 ns")
+}
+
 // The tables of a set have its classes of traffic and the fairness of its patterns, and no others
 // do.
 func TestTraffic(t *testing.T) {

@@ -10,26 +10,48 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// alone returns the number of windows of a repeat in which one class of traffic calls alone.
-func alone(cfg config.Config) int {
-	if len(cfg.Classes) < 2 {
-		return 0
+// leastPair is the shortest window of a pair of ranks alone.
+const leastPair = 20 * time.Millisecond
+
+// alone returns the windows of a repeat in which one part of the load calls alone: each class of
+// traffic, then each pair of ranks of a matrix. Those of all pairs together are as long as the
+// repeat, or longer if that is too short for so many.
+func alone(cfg config.Config) (windows []record.Window) {
+	if len(cfg.Classes) > 1 {
+		for class := range cfg.Classes {
+			windows = append(windows,
+				record.Window{Duration: time.Duration(cfg.Duration), Only: class + 1})
+		}
 	}
-	return len(cfg.Classes)
+	pairs := cfg.Traffic.Matrix().Pairs()
+	for _, p := range pairs {
+		windows = append(windows, record.Window{
+			Duration: max(time.Duration(cfg.Duration)/time.Duration(len(pairs)), leastPair),
+			Pair:     &record.Pair{From: p[0], To: p[1]},
+		})
+	}
+	return windows
 }
 
-// repeatWithClasses is repeat. If there are several classes of traffic, it measures on the same
-// connections a window of each class alone besides, to tell how much they slow each other: before
-// the repeat and after it in turn, so that a drift of the machine favors neither.
-func (b *bench) repeatWithClasses(ctx context.Context, i int) (repeat result.Repeat, err error) {
-	windows := make([][]record.Report, alone(b.cfg))
+// timeAlone is the time of the windows of alone.
+func timeAlone(cfg config.Config) (sum time.Duration) {
+	for _, w := range alone(cfg) {
+		sum += w.Duration
+	}
+	return sum
+}
+
+// repeatWithParts is repeat. If the load has parts, it measures on the same connections each part
+// alone besides, to tell how much they slow each other: before the repeat and after it in turn, so
+// that a drift of the machine favors neither.
+func (b *bench) repeatWithParts(ctx context.Context, i int) (repeat result.Repeat, err error) {
+	windows := alone(b.cfg)
+	reports := make([][]record.Report, len(windows))
 	measureAlone := func() error {
-		duration := time.Duration(b.cfg.Duration)
-		for class := range windows {
-			b.progress.enter(StepAlone, b.earlier+i+1, duration)
-			windows[class], err = b.runWindow(ctx,
-				record.Window{Duration: duration, SampleEvery: b.sampleEvery, Only: class + 1})
-			if err != nil {
+		for at, w := range windows {
+			b.progress.enter(StepAlone, b.earlier+i+1, w.Duration)
+			w.SampleEvery = b.sampleEvery
+			if reports[at], err = b.runWindow(ctx, w); err != nil {
 				return err
 			}
 		}
@@ -49,5 +71,5 @@ func (b *bench) repeatWithClasses(ctx context.Context, i int) (repeat result.Rep
 			return repeat, err
 		}
 	}
-	return repeat, sample.Classes(&b.cfg, &repeat, windows)
+	return repeat, sample.Parts(&b.cfg, &repeat, windows, reports)
 }

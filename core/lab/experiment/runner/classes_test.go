@@ -3,6 +3,7 @@ package runner
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,6 +61,49 @@ func TestClassesAlone(t *testing.T) {
 		r, err = Run(t.Context(), req, nil)
 		require.NoError(t, err)
 		require.True(t, r.Failed(), "the check verified fails")
+	})
+}
+
+// TestPairsAlone checks that each repeat measures all pairs of a matrix together and then each
+// alone, for as long together, and that a wrong response in any of the windows counts.
+func TestPairsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		req := request(c)
+		cfg := &req.Config
+		cfg.Topology, cfg.Ranks, cfg.Repeats = config.TopologyMeshDirect, 3, 1
+		require.NoError(t, cfg.Traffic.Set("matrix:0:1:0/0:0:0/1:3:0"))
+		require.NoError(t, cfg.Validate())
+		req.CPUs = processors(8)
+		pairs := []record.Pair{{From: 0, To: 1}, {From: 2, To: 0}, {From: 2, To: 1}}
+		var windows []record.Window
+		for _, w := range alone(*cfg) {
+			require.Zero(t, w.Only)
+			windows = append(windows, w)
+		}
+		require.Len(t, windows, len(pairs))
+		for i, w := range windows {
+			require.Equal(t, pairs[i], *w.Pair)
+			require.Equal(t, time.Duration(cfg.Duration)/3, w.Duration)
+		}
+		require.InDelta(t, float64(cfg.Duration), float64(timeAlone(*cfg)), 3)
+		short := *cfg
+		short.Duration = config.Duration(time.Millisecond)
+		require.Equal(t, 3*leastPair, timeAlone(short))
+
+		c.pair = func(r *record.Report, pair record.Pair) {
+			if r.Rank == pair.From && pair.To == 0 {
+				r.Clients[0].Failures = map[string]uint64{"wrong key": 1}
+			}
+		}
+		r, err := Run(t.Context(), req, nil)
+		require.NoError(t, err)
+		require.True(t, r.Failed(), "the check verified fails")
+		for i, p := range r.Repeats[0].PairsAlone {
+			require.Equal(t, pairs[i], record.Pair{From: p.From, To: p.Rank})
+		}
+		require.Len(t, r.Repeats[0].PairsAlone, len(pairs))
+		requireValid(t, r)
 	})
 }
 

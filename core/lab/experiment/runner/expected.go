@@ -57,9 +57,7 @@ func Expected(c config.Config, declared *transport.Info, b Beside) time.Duration
 
 // windowTime is the planned time of a window with what is measured beside it, except for a witness.
 func windowTime(c config.Config, b Beside) time.Duration {
-	windows := 1 + alone(c)
-	return overheadPlanned(c, b) + time.Duration(windows)*time.Duration(c.Duration) +
-		2*probesPlanned(c, b)
+	return overheadPlanned(c, b) + time.Duration(c.Duration) + timeAlone(c) + 2*probesPlanned(c, b)
 }
 
 // overheadPlanned is the planned time of measuring the overhead of the harness.

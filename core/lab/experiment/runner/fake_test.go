@@ -67,8 +67,9 @@ type cluster struct {
 	// ranks report a constant throughput from the start
 	steady bool
 	edit   func(*record.Report)
-	// edits the windows in which a class calls alone, from 1
+	// edit the windows in which a class calls alone, from 1, and those of a pair of ranks
 	alone func(r *record.Report, class int)
+	pair  func(r *record.Report, pair record.Pair)
 
 	mu      sync.Mutex
 	log     []call
@@ -444,6 +445,9 @@ func (f *fakeRank) report(ph record.Window, elapsed time.Duration) record.Report
 	}
 	if f.alone != nil && ph.Only > 0 {
 		f.alone(&report, ph.Only)
+	}
+	if f.pair != nil && ph.Pair != nil {
+		f.pair(&report, *ph.Pair)
 	}
 	if f.edit != nil && clients > 0 {
 		f.edit(&report)

@@ -18,7 +18,7 @@ const (
 	StepWarmup   = "warmup"
 	StepFloor    = "floor"
 	StepRepeat   = "repeat"
-	StepAlone    = "alone" // of each class of traffic, after a repeat
+	StepAlone    = "alone" // of each class of traffic or pair of ranks, beside a repeat
 	StepWitness  = "witness"
 	StepClose    = "close"
 )

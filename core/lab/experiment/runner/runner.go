@@ -441,7 +441,7 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		repeat, err := b.repeatWithClasses(ctx, i)
+		repeat, err := b.repeatWithParts(ctx, i)
 		if err != nil {
 			return err
 		}

@@ -6,9 +6,31 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// Classes adds the metrics of each class of traffic to a repeat. alone has the reports of the
-// windows of each class alone, if there were any. Their wrong responses count as the repeat's.
-func Classes(cfg *config.Config, repeat *result.Repeat, alone [][]record.Report) error {
+// Parts adds the metrics of each part of the load to a repeat. alone has the reports of the windows
+// in which a class or a pair of ranks called alone, if there were any. Their wrong responses count
+// as the repeat's.
+func Parts(cfg *config.Config, repeat *result.Repeat, windows []record.Window,
+	alone [][]record.Report) error {
+	for at, w := range windows {
+		addFailures(repeat.Ranks, alone[at])
+		if w.Pair == nil {
+			continue
+		}
+		for i := range alone[at][w.Pair.From].Clients {
+			c := &alone[at][w.Pair.From].Clients[i]
+			repeat.PairsAlone = append(repeat.PairsAlone, result.PairAlone{From: w.Pair.From,
+				ElapsedNS: c.ElapsedNS, PeerReport: c.Peers[w.Pair.To]})
+		}
+	}
+	if len(windows) == 0 || windows[0].Only == 0 {
+		alone = nil
+	}
+	return classes(cfg, repeat, alone)
+}
+
+// classes adds the metrics of the classes of traffic. alone begins with the reports of the windows
+// of each, or is empty.
+func classes(cfg *config.Config, repeat *result.Repeat, alone [][]record.Report) error {
 	step := repeat.ClockStep()
 	for i, class := range cfg.Classes {
 		together, err := classSamples(cfg, repeat.Ranks, i, step)
@@ -25,7 +47,6 @@ func Classes(cfg *config.Config, repeat *result.Repeat, alone [][]record.Report)
 		if err != nil {
 			return err
 		}
-		addFailures(repeat.Ranks, alone[i])
 		for metric, value := range own {
 			repeat.Samples[result.ClassMetric(class.Name, result.ClassAlone, metric)] = value
 			if ratio, ok := slowdown(metric, together[metric], value); ok {

@@ -101,17 +101,14 @@ func (f *Figure) String() string {
 const scatters = 2
 
 // doubt returns why a figure cannot be relied on, or "".
-func (f *Figure) doubt(column string) string {
-	if len(f.samples) == 0 {
-		return ""
-	}
-	least, most := f.samples[0], f.samples[len(f.samples)-1]
+func (f *Figure) doubt() string {
 	switch {
+	case len(f.samples) == 0:
+		return ""
 	case f.Low == nil:
 		return "no interval, for which 6 repeats are needed"
-	case most > scatters*least:
-		return fmt.Sprintf("%s: the repeats lie between %s and %s", column,
-			format.Number(least, f.Unit), format.Number(most, f.Unit))
+	case f.samples[len(f.samples)-1] > scatters*f.samples[0]:
+		return fmt.Sprintf("the repeats lie apart by more than a factor of %d", scatters)
 	}
 	return ""
 }
@@ -157,8 +154,14 @@ func (t *ComparedTable) Remarks() (ours, theirs []string, texts []string) {
 	return ours, theirs, append(texts, t.Notes...)
 }
 
-// letter returns the mark of the i-th reason for missing figures.
-func letter(i int) string { return string(rune('a' + i%26)) }
+// letter returns the mark of the i-th reason for missing figures: a to z, aa to az, and so on.
+func letter(i int) string {
+	mark := string(rune('a' + i%26))
+	if i < 26 {
+		return mark
+	}
+	return letter(i/26-1) + mark
+}
 
 // In reports whether a set has the published figures of the document and others, as
 // [Document.Compare] needs.
@@ -303,9 +306,15 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 		line.Missing = cmp.Or(needs(r), fmt.Sprintf("%s: %s", c.Status, c.Reason))
 		return line, nil
 	}
-	line.Provider = providerOf(s, c)
-	if r.Provider != "" && line.Provider != r.Provider {
+	line.Provider = c.Plugin.Provider
+	if r.Provider != "" {
+		line.Provider = providerOf(s, c)
+	}
+	if line.Provider != r.Provider && r.Provider != "" {
 		line.Missing = needs(r)
+	}
+	if oversubscribed(c) {
+		line.Doubts = append(line.Doubts, "more polling threads than processors")
 	}
 	figures := figures{set: s, cell: c, rank: r.Rank}
 	for i, column := range t.Columns {
@@ -318,8 +327,7 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 				if r.Times > 0 && f.Unit == "ns" {
 					f.multiply(r.Times)
 				}
-				doubt := f.doubt(column.Name)
-				if doubt != "" && !slices.Contains(line.Doubts, doubt) {
+				if doubt := f.doubt(); doubt != "" && !slices.Contains(line.Doubts, doubt) {
 					line.Doubts = append(line.Doubts, doubt)
 				}
 				break
@@ -372,6 +380,12 @@ func providerOf(s *set.Set, c *set.Cell) string {
 		return ""
 	}
 	return s.Cells[i].Plugin.Provider
+}
+
+// oversubscribed reports whether a cell had fewer processors than polling threads.
+func oversubscribed(c *set.Cell) bool {
+	return slices.ContainsFunc(c.Warnings,
+		func(f result.Finding) bool { return f.Name == "oversubscribed" })
 }
 
 func needs(r *Row) string {

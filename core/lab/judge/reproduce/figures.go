@@ -27,6 +27,7 @@ var kinds = map[string]func(f *figures, of string) (*Figure, error){
 	"times":    (*figures).times,
 	"writes":   (*figures).writes,
 	"remote":   (*figures).remote,
+	"stages":   (*figures).stages,
 	"counters": (*figures).counters, // of a run; those of a microbenchmark are metrics
 }
 
@@ -97,7 +98,9 @@ func (f *figures) loop(event string) (*Figure, error) {
 	value, has := rank.PerLoop[event]
 	switch event {
 	case "per_request":
-		value, has = rank.LoopsPerRequest, rank.LoopsPerRequest > 0
+		// As in the document, of the rank's own clients.
+		requests := rank.PerLoop[result.EventFromClients]
+		value, has = 1/requests, requests > 0
 	case "total":
 		if rank.Loops > 0 {
 			return &Figure{Value: float64(rank.Loops), Unit: "loop"}, nil
@@ -188,6 +191,23 @@ func (f *figures) remote(atMost string) (*Figure, error) {
 		return nil, nil
 	}
 	return &Figure{Value: all.Within(limit), Unit: "ratio"}, nil
+}
+
+// stages returns the mean of one of [record.StageNames], or of several joined by "+".
+func (f *figures) stages(names string) (*Figure, error) {
+	s, err := result.StagesOf(f.repeats)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	sum := 0.0
+	for _, name := range strings.Split(names, "+") {
+		i := slices.Index(s.Names, name)
+		if i < 0 {
+			return nil, nil
+		}
+		sum += s.Spreads[i].Mean
+	}
+	return &Figure{Value: sum, Unit: "ns"}, nil
 }
 
 // counters returns one of [result.CounterRatios] of all polling threads.

@@ -2,6 +2,7 @@ package reproduce
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,7 +116,7 @@ func TestCompareIntervals(t *testing.T) {
 		return l.Name == "speed-up, claimed 100"
 	})
 	require.Equal(t, "5.05 us (4.80 to 12.0)", table.Lines[0].Ours.Figures[0].String())
-	require.Equal(t, []string{"time: the repeats lie between 4.80 us and 12.0 us"},
+	require.Equal(t, []string{"the repeats lie apart by more than a factor of 2"},
 		table.Lines[0].Doubts)
 	require.Equal(t, "by the 95% interval: time is larger (published 20.0 to 500, within the "+
 		"interval)", table.Lines[at].Verdict)
@@ -133,17 +134,51 @@ func TestCompareIntervals(t *testing.T) {
 		"outside the interval)", table.Lines[at].Verdict)
 }
 
+// TestRemarks: each text has a mark of its own, also the 30th.
+func TestRemarks(t *testing.T) {
+	table := &ComparedTable{}
+	for i := range 30 {
+		table.Lines = append(table.Lines, Line{Name: strconv.Itoa(i),
+			Missing: "needs " + strconv.Itoa(i), Doubts: []string{"shared"}})
+	}
+	marks, _, texts := table.Remarks()
+	require.Equal(t, "a b", marks[0])
+	require.Equal(t, "c b", marks[1])
+	require.Equal(t, "ae b", marks[29])
+	require.Len(t, texts, 31)
+	require.Equal(t, "ae: needs 29", texts[30])
+}
+
+// TestOversubscribed: a row says that its threads took turns, even if it needs no hardware.
+func TestOversubscribed(t *testing.T) {
+	s := set.New()
+	s.Cells = append(s.Cells, set.Cell{Config: map[string]string{"transport": "shm"},
+		Status: set.Measured, Environment: -1, Samples: map[string][]float64{"throughput": {1}},
+		Warnings: []result.Finding{{Name: "oversubscribed", Severity: result.Warning}}})
+	l, err := new(Document).line(s, &Table{}, &Row{Name: "16 clients",
+		Ours: []string{"transport=shm"}})
+	require.NoError(t, err)
+	require.Contains(t, l.Doubts, "more polling threads than processors")
+}
+
 // TestFigures reads figures that no metric has from a result.
 func TestFigures(t *testing.T) {
 	h := record.NewHistogram()
 	for _, ns := range []uint64{900, 1900, 2900, 3900} {
 		h.Record(ns)
 	}
+	stage := record.TimingReport{Histogram: h.Encode(), MeanNS: 2400, Samples: h.Count()}
+	stages := map[string]record.TimingReport{}
+	for _, name := range record.StageNames {
+		stages[name] = stage
+	}
 	thread := record.ThreadReport{Counters: map[string]uint64{"instructions": 300, "cycles": 100}}
 	repeat := result.Repeat{Ranks: []record.Report{{
-		Daemons: []record.DaemonReport{{Thread: thread}},
-		Clients: []record.ClientReport{{Thread: thread,
-			Remote: &record.TimingReport{Histogram: h.Encode(), Samples: h.Count()}}},
+		Daemons: []record.DaemonReport{{Thread: thread, Loops: 100, Requests: 10,
+			Proxy: &record.ProxyReport{FromClients: 5, Incoming: 5}}},
+		Clients: []record.ClientReport{{Thread: thread, Stages: stages,
+			Remote: &record.TimingReport{Histogram: h.Encode(), MeanNS: 2400,
+				Samples: h.Count()}}},
 	}}}
 	cell := &set.Cell{Config: map[string]string{"transport": "copyrpc"}, Status: set.Measured,
 		Environment: -1,
@@ -151,7 +186,8 @@ func TestFigures(t *testing.T) {
 		Results:     []*result.Result{{Repeats: []result.Repeat{repeat}}}}
 	f := &figures{set: set.New(), cell: cell}
 	for name, want := range map[string]float64{"remote.2000": 0.5, "counters.ipc": 3,
-		"op_time": 500} {
+		"op_time": 500, "loops.per_request": 20, "stages.daemon_to_flush": 2400,
+		"stages.client_to_daemon+completion_to_client": 4800} {
 		got, err := f.figure(name)
 		require.NoError(t, err, name)
 		require.InDelta(t, want, got.Value, 1e-6, name)
@@ -163,7 +199,8 @@ func TestFigures(t *testing.T) {
 	got, err = f.figure("op_time")
 	require.NoError(t, err)
 	require.Equal(t, []float64{250, 500, 500, 500, 500, 1000}, got.samples)
-	for _, name := range []string{"counters.llc_miss", "writes.messages", "loops.total", "floor"} {
+	for _, name := range []string{"counters.llc_miss", "writes.messages", "phases.loop.p50",
+		"floor"} {
 		got, err := f.figure(name)
 		require.NoError(t, err, name)
 		require.Nil(t, got, name)

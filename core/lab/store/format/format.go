@@ -21,7 +21,9 @@ type scale struct {
 var (
 	timeScales = []scale{{1, "ns"}, {1e3, "us"}, {1e6, "ms"}, {1e9, "s"}}
 	rateScales = []scale{{1, "op/s"}, {1e3, "K op/s"}, {1e6, "M op/s"}, {1e9, "G op/s"}}
-	byteScales = []scale{{1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}
+	// of counts that can be large
+	countScales = []scale{{1, ""}, {1e3, "K "}, {1e6, "M "}, {1e9, "G "}}
+	byteScales  = []scale{{1, "B/s"}, {1e3, "KB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}
 )
 
 // scaleFor returns the scale in which value has one to three digits before the point after
@@ -79,6 +81,8 @@ func scalesOf(unit string) (scales []scale, suffix string) {
 		return rateScales, ""
 	case "B/s":
 		return byteScales, ""
+	case "event", "loop":
+		return countScales, unit
 	case "ratio":
 		return []scale{{1, ""}}, ""
 	default:

@@ -15,24 +15,37 @@ type Flow struct {
 	// PerSecond is the throughput in op/s, the mean over the windows.
 	PerSecond float64 `json:"per_second"`
 	Latency   Spread  `json:"latency"` // service time
+	// Alone is the service time while no other pair called, and Slowdown Latency's median over
+	// that of Alone. Both are zero if that was not measured.
+	Alone    Spread  `json:"alone,omitzero"`
+	Slowdown float64 `json:"slowdown,omitempty"`
+}
+
+// PairAlone has the operations of one client between a pair of ranks while no other one called.
+type PairAlone struct {
+	From      int    `json:"from"`
+	ElapsedNS uint64 `json:"elapsed_ns"`
+	record.PeerReport
 }
 
 // FlowsOf returns the flows of some repeats that completed operations, by ranks.
 func FlowsOf(repeats []Repeat) ([]Flow, error) {
-	type pair struct{ from, to int }
-	flows, timings := map[pair]*Flow{}, map[pair][]record.TimingReport{}
+	flows, alone := map[record.Pair]Flow{}, map[record.Pair][]record.TimingReport{}
+	timings := map[record.Pair][]record.TimingReport{}
 	for _, repeat := range repeats {
 		for _, r := range repeat.Ranks {
 			for _, c := range r.Clients {
 				for _, p := range c.Peers {
-					at := pair{r.Rank, p.Rank}
-					if flows[at] == nil {
-						flows[at] = &Flow{From: r.Rank, To: p.Rank}
-					}
-					flows[at].PerSecond += PerSecond(p.Count, c.ElapsedNS) / float64(len(repeats))
-					timings[at] = append(timings[at], p.Latency)
+					at := record.Pair{From: r.Rank, To: p.Rank}
+					f := flows[at]
+					f.PerSecond += PerSecond(p.Count, c.ElapsedNS) / float64(len(repeats))
+					flows[at], timings[at] = f, append(timings[at], p.Latency)
 				}
 			}
+		}
+		for _, p := range repeat.PairsAlone {
+			at := record.Pair{From: p.From, To: p.Rank}
+			alone[at] = append(alone[at], p.Latency)
 		}
 	}
 	list := make([]Flow, 0, len(flows))
@@ -41,9 +54,16 @@ func FlowsOf(repeats []Repeat) ([]Flow, error) {
 		if f.Latency, err = spread(timings[at]); err != nil {
 			return nil, err
 		}
-		if f.PerSecond > 0 {
-			list = append(list, *f)
+		if f.Alone, err = spread(alone[at]); err != nil {
+			return nil, err
 		}
+		if f.PerSecond == 0 {
+			continue
+		}
+		if f.From, f.To = at.From, at.To; f.Alone.P50 > 0 {
+			f.Slowdown = f.Latency.P50 / f.Alone.P50
+		}
+		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b Flow) int { return cmp.Or(a.From-b.From, a.To-b.To) })
 	return list, nil

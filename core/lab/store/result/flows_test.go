@@ -68,4 +68,13 @@ func TestFlows(t *testing.T) {
 	require.InDelta(t, 1.5, ratio, 0.01, "300 over the median of 100 and 300")
 	_, ok = result.Straggler(flows[:1])
 	require.False(t, ok)
+	require.Zero(t, flows[1].Alone)
+
+	repeats[0].PairsAlone = []result.PairAlone{{From: 1, ElapsedNS: 1e9,
+		PeerReport: record.PeerReport{Rank: 0, Count: 9, Latency: timing(50, 50)}}}
+	flows, err = result.FlowsOf(repeats)
+	require.NoError(t, err)
+	require.Zero(t, flows[0].Slowdown)
+	require.EqualValues(t, 2, flows[1].Alone.Samples)
+	require.InDelta(t, 2, flows[1].Slowdown, 0.01)
 }

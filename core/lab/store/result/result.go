@@ -282,6 +282,9 @@ type Repeat struct {
 	Response string          `json:"response,omitempty"`
 	Lag      string          `json:"lag,omitempty"`
 	Ranks    []record.Report `json:"ranks"`
+	// PairsAlone has the operations of each pair of ranks of a matrix of traffic while no other one
+	// called, one element for each client.
+	PairsAlone []PairAlone `json:"pairs_alone,omitempty"`
 	// Network has what the network with impairments did to packets in the window.
 	Network *NetworkCounters `json:"network,omitempty"`
 	// Overhead is the cost of the harness on the threads of the window, measured beside it.

@@ -298,7 +298,7 @@ func Match(pattern string, options map[string]string) bool {
 			continue
 		}
 		if !has {
-			value, has = ownOption(options, name)
+			value, has = ownOption(options, strings.TrimPrefix(name, ownPrefix))
 		}
 		if !has {
 			return false

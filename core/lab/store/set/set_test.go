@@ -419,6 +419,11 @@ func TestLabels(t *testing.T) {
 	} {
 		require.Equal(t, want, Match(pattern, s.Cells[1].Config), pattern)
 	}
+	dashed := map[string]string{"options.queue-pairs": "rc"}
+	for _, name := range []string{"queue-pairs", "queue_pairs", "options.queue-pairs"} {
+		require.True(t, Match(name+"=rc", dashed), name)
+		require.False(t, Match(name+"=dc", dashed), name)
+	}
 	require.Negative(t, compareConfigs(map[string]string{"transport": "a", "n": "9"},
 		map[string]string{"transport": "a", "n": "10"}))
 	require.Equal(t, -1, CompareValues("9", "10"))
