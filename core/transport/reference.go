@@ -39,9 +39,10 @@ type Reference struct {
 	Provider string `json:"provider,omitempty" bound:"<=256"`
 	// Depth is for how many calls in flight the tool is the witness.
 	Depth Depth `json:"depth" bound:"=one|several|any"`
-	// Least and Most bound the payloads, in bytes, that the tool measures. A Most of 0 is no bound.
-	Least int `json:"least,omitempty" bound:"<=exact"`
-	Most  int `json:"most,omitempty" bound:"<=exact"`
+	// MinPayload and MaxPayload bound the payloads, in bytes, that the tool measures. A MaxPayload
+	// of 0 is no bound.
+	MinPayload int `json:"least,omitempty" bound:"<=exact"`
+	MaxPayload int `json:"most,omitempty" bound:"<=exact"`
 	// Pad is the size in bytes of the smallest message that the tool sends. It takes the place of
 	// smaller payloads.
 	Pad int `json:"pad,omitempty" bound:"<=exact"`

@@ -53,7 +53,7 @@ var capabilities = transport.Capabilities{
 var references = []transport.Reference{{
 	Tool: "sockperf", Package: "sockperf", Version: []string{"sockperf", "--version"},
 	Name: "sockperf throughput", Depth: transport.DepthSeveral,
-	Pad: 14, Most: 65507, // its own header, and the largest message that it sends
+	Pad: 14, MaxPayload: 65507, // its own header, and the largest message that it sends
 	Server:   []string{"server", "--tcp", "-i", "{address}", "-p", "{port}"},
 	Client:   []string{"throughput", "--tcp", "-i", "{address}", "-p", "{port}", "-m", "{size}"},
 	Takes:    3 * time.Second,

@@ -87,7 +87,7 @@ func HTMLTable(t *Table, caption string) (open string, rows []string) {
 		var names []string
 		if t.Columns[i].Right {
 			names = append(names, "right")
-		} else if t.Columns[i].Least > 0 {
+		} else if t.Columns[i].MinWidth > 0 {
 			names = append(names, "long")
 		}
 		if c.Severity != "" {

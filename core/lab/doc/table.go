@@ -30,12 +30,12 @@ type Column struct {
 	// Drop is the turn in which a narrow terminal leaves the column out, from 1; 0: after those
 	// that have one.
 	Drop int
-	// Least is the width to which a narrow terminal wraps the texts of the column; 0 if it does
+	// MinWidth is the width to which a narrow terminal wraps the texts of the column; 0 if it does
 	// not.
-	Least int
-	// Most is the width to which texts are wrapped everywhere but in formats that wrap themselves;
-	// 0 if none.
-	Most int
+	MinWidth int
+	// MaxWidth is the width to which texts are wrapped everywhere but in formats that wrap
+	// themselves; 0 if none.
+	MaxWidth int
 }
 
 // NewTable returns a table with the columns of these names. A name that begins with > is of a
@@ -64,11 +64,11 @@ func (t *Table) Drop(names ...string) *Table {
 	return t
 }
 
-// Wrap names columns of texts, which a narrow terminal wraps between words if it has room for least
-// characters of each.
-func (t *Table) Wrap(least int, names ...string) *Table {
+// Wrap names columns of texts, which a narrow terminal wraps between words if it has room for
+// minWidth characters of each.
+func (t *Table) Wrap(minWidth int, names ...string) *Table {
 	for _, name := range names {
-		t.column(name).Least = least
+		t.column(name).MinWidth = minWidth
 	}
 	return t
 }
@@ -81,9 +81,9 @@ func (t *Table) Explain(helps map[string]string) *Table {
 	return t
 }
 
-// Most wraps the texts of a column to a width.
-func (t *Table) Most(width int, name string) *Table {
-	t.column(name).Most = width
+// MaxWidth wraps the texts of a column to a width.
+func (t *Table) MaxWidth(width int, name string) *Table {
+	t.column(name).MaxWidth = width
 	return t
 }
 

@@ -139,8 +139,8 @@ func (s screen) table(t *Table) {
 		cells := make(table.Row, len(row))
 		for i, c := range row {
 			line := printable.Text(c.Text)
-			if most := t.Columns[i].Most; most > 0 {
-				line = text.WrapSoft(line, most)
+			if maxWidth := t.Columns[i].MaxWidth; maxWidth > 0 {
+				line = text.WrapSoft(line, maxWidth)
 			}
 			colour, has := cellColours[c.Severity]
 			cells[i], g.widths[i] = s.coloured(line, colour, has),
@@ -227,9 +227,9 @@ func (g *grid) fit() (left []string) {
 		for i, c := range g.Columns {
 			switch {
 			case g.configs[i].Hidden:
-			case c.Least > 0:
+			case c.MinWidth > 0:
 				texts = append(texts, i)
-				room -= gap + min(c.Least, g.widths[i])
+				room -= gap + min(c.MinWidth, g.widths[i])
 			default:
 				room -= g.widths[i] + gap
 			}
@@ -252,11 +252,11 @@ func (g *grid) share(texts []int, room int) {
 		return cmp.Compare(g.widths[a], g.widths[b])
 	})
 	for n, i := range texts {
-		least := min(g.Columns[i].Least, g.widths[i])
-		more := min(room/(len(texts)-n), g.widths[i]-least)
+		minWidth := min(g.Columns[i].MinWidth, g.widths[i])
+		more := min(room/(len(texts)-n), g.widths[i]-minWidth)
 		room -= more
-		if least+more < g.widths[i] {
-			g.configs[i].WidthMax, g.configs[i].WidthMaxEnforcer = least+more, text.WrapSoft
+		if minWidth+more < g.widths[i] {
+			g.configs[i].WidthMax, g.configs[i].WidthMaxEnforcer = minWidth+more, text.WrapSoft
 		}
 	}
 }

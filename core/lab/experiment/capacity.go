@@ -45,11 +45,11 @@ func takeShare(values map[string]string, layers []config.Layer) (option string, 
 
 // addReference sets the reference of a cell that runs at a share of its capacity, and adds the
 // reference to the plan if it is not there yet. at has the indices of the plan's cells by ID.
-func (p *Plan) addReference(c *Cell, at map[string]int, most func() (Cell, error)) error {
+func (p *Plan) addReference(c *Cell, at map[string]int, atMax func() (Cell, error)) error {
 	if c.Share == 0 {
 		return nil
 	}
-	reference, err := most()
+	reference, err := atMax()
 	if err != nil {
 		return err
 	}
@@ -143,15 +143,15 @@ func capacityOf(windows []result.Window, states state.States, share float64) *re
 		name := states.Of(w.BounceBefore, w.BounceAfter)
 		by[name] = append(by[name], w.Throughput)
 	}
-	most := 0 // windows in one state
+	longest := 0 // windows in one state
 	for _, name := range states.Names() {
-		most = max(most, len(by[name]))
+		longest = max(longest, len(by[name]))
 	}
 	c := &result.Capacity{Share: share, Windows: windows}
 	var throughput []float64
 	statesSeen := 0
 	for _, name := range states.Names() {
-		if n := len(by[name]); n == 0 || n < min(most, 2) {
+		if n := len(by[name]); n == 0 || n < min(longest, 2) {
 			continue
 		}
 		statesSeen++

@@ -60,14 +60,14 @@ func TestPairedTestEnds(t *testing.T) {
 	require.Equal(t, len(v.A.Repeats), judged)
 
 	d = pairedTest(r, 1e6, 0.9e6, 0.005)
-	least := 0
-	d.LeastChange = func(n int) float64 { least = n; return 0.5 }
+	asked := 0
+	d.LeastChange = func(n int) float64 { asked = n; return 0.5 }
 	v, err = d.run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, compare.Ambiguous, v.Report.Changes[0].Verdict,
 		"10% is below the floor, but not the same")
 	require.Equal(t, 0.5, v.Report.Floor)
-	require.Equal(t, len(v.A.Repeats), least)
+	require.Equal(t, len(v.A.Repeats), asked)
 
 	v, err = pairedTest(r, 1e6, 1e6, 0.3).run(t.Context())
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestPairedTestOfOpenLoops(t *testing.T) {
 func TestPairedTestOfEqualSides(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	const trials = 60
-	for floor, most := range map[float64]int{0.02: trials * 5 / 100, 0: trials*5/100 + 5} {
+	for floor, limit := range map[float64]int{0.02: trials * 5 / 100, 0: trials*5/100 + 5} {
 		wrong := 0
 		for range trials {
 			d := pairedTest(r, 1e6, 1e6, 0.02)
@@ -121,7 +121,7 @@ func TestPairedTestOfEqualSides(t *testing.T) {
 				wrong++
 			}
 		}
-		require.LessOrEqual(t, wrong, most, "floor %g", floor)
+		require.LessOrEqual(t, wrong, limit, "floor %g", floor)
 	}
 }
 

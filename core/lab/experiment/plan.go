@@ -133,9 +133,9 @@ func expand(s *Spec, all Plugins) (*Plan, error) {
 			return nil
 		}
 		if err := p.addReference(&cell, at, func() (Cell, error) {
-			most := append(slices.Clip(layers),
+			atMax := append(slices.Clip(layers),
 				map[string]string{cell.shared: config.RateMax.String()})
-			reference, _, err := s.cell(most, all, make([]bool, len(s.Exclude)))
+			reference, _, err := s.cell(atMax, all, make([]bool, len(s.Exclude)))
 			return reference, err
 		}); err != nil {
 			return err

@@ -26,11 +26,11 @@ func (p *Plan) TopUps(b runner.Beside) time.Duration {
 // in one state of the machine, and undisturbed. That decides alone, never a value, so it biases no
 // metric.
 func (s *sweep) topUp(ctx context.Context) error {
-	most := s.Plan.TopUps(s.beside)
-	if most == 0 {
+	budget := s.Plan.TopUps(s.beside)
+	if budget == 0 {
 		return nil
 	}
-	end := time.Now().Add(most)
+	end := time.Now().Add(budget)
 	for {
 		short := s.short()
 		for _, i := range short {

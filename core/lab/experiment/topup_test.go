@@ -76,7 +76,7 @@ func TestTopUpOfDisturbedWindows(t *testing.T) {
 			r := measured(c, 1e6)
 			repeat := &r.Repeats[0]
 			if n := runs[c.Transport]; c.Transport == "erpc" && n < 5 {
-				repeat.Machine.StealNS = uint64(result.LeastSteal)
+				repeat.Machine.StealNS = uint64(result.MinSteal)
 				repeat.Samples[result.Steal] = 0.5
 			} else if c.Transport == "shm" {
 				repeat.Samples[result.Throughput] /= float64(1 + n%2*20)

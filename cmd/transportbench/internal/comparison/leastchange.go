@@ -47,7 +47,7 @@ func (l LeastChange) Between(least float64, from string) (share float64, source 
 	if l.chosen {
 		return least, from
 	}
-	return calibration.LeastBetween(l.found, least, from)
+	return calibration.LeastChangeBetween(l.found, least, from)
 }
 
 // Drift is the least change that counts between sets of different times without a control, and

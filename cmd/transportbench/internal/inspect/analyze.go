@@ -348,8 +348,8 @@ func capacityVerdict(q *analyzeFlags, c *analyze.Capacity) error {
 			knees++
 		}
 		switch {
-		case u.Most == nil:
-		case u.Points[*u.Most].Meets == analyze.MeetsYes:
+		case u.Peak == nil:
+		case u.Points[*u.Peak].Meets == analyze.MeetsYes:
 			met++
 		default:
 			perhaps++

@@ -171,7 +171,7 @@ func PluginDetails(p Plugin) *doc.Doc {
 
 func optionTable(list []transport.Option) *doc.Table {
 	t := doc.NewTable("key", "type", "default", "allowed", "").Short().Drop("type", "allowed").Wrap(
-		24, "").Most(12, "default").Most(20, "allowed")
+		24, "").MaxWidth(12, "default").MaxWidth(20, "allowed")
 	for _, o := range list {
 		t.Row(o.Name, o.Type, o.Default, o.Range(), o.Help)
 	}

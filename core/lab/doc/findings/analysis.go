@@ -247,7 +247,7 @@ func limits(out *doc.Doc, l *analyze.Limit) {
 	}
 	out.Line("the limit: measured %s, %.0f%% of the possible %s (%s)", format.Rate(l.Measured),
 		100*l.Share, format.Rate(l.Throughput), l.Bounds[0].Name)
-	t := doc.NewTable("bound", ">at most", "").Wrap(20, "").Most(64, "")
+	t := doc.NewTable("bound", ">at most", "").Wrap(20, "").MaxWidth(64, "")
 	for _, b := range l.Bounds {
 		t.Row(b.Name, doc.Rate(b.Throughput), b.Message)
 	}
@@ -372,8 +372,9 @@ func writeFindings(out *doc.Doc, list []result.Finding) {
 // overview writes one row per cell, and what is predicted.
 func overview(out *doc.Doc, cells []AnalyzedCell) {
 	analyzed := 0
-	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16, "").Most(30,
-		"cell").Most(30, "")
+	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16,
+		"").MaxWidth(30,
+		"cell").MaxWidth(30, "")
 	for i := range cells {
 		c := &cells[i]
 		if c.Analysis == nil {

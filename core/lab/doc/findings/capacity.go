@@ -37,11 +37,11 @@ func objectives(out *doc.Doc, list []*analyze.Capacity) {
 	for _, c := range list {
 		for i := range c.Curves {
 			u := &c.Curves[i]
-			if u.Most == nil {
+			if u.Peak == nil {
 				t.Row(u.Label, c.Objective.Text, "none", "-", "-", "-", "-", "")
 				continue
 			}
-			p, remark := &u.Points[*u.Most], ""
+			p, remark := &u.Points[*u.Peak], ""
 			if p.Meets == analyze.MeetsPerhaps {
 				remark = "only by the median"
 			}
@@ -114,7 +114,7 @@ func operating(out *doc.Doc, u *analyze.Curve) {
 		return
 	}
 	out.Gap()
-	t := doc.NewTable("for", "load", ">throughput", ">"+u.Metric, "why").Wrap(16, "why").Most(
+	t := doc.NewTable("for", "load", ">throughput", ">"+u.Metric, "why").Wrap(16, "why").MaxWidth(
 		34, "why")
 	for _, o := range u.Operating {
 		p := &u.Points[o.Point]

@@ -237,10 +237,10 @@ func diffMeans(out *doc.Doc, r *compare.Report) {
 // all. Those of news are not among them.
 func diffNotes(r *compare.Report, all bool) (lines []string) {
 	lines = notesOf(r.Notes, r.Floor, r.FloorFrom)
-	notes, most := changeNotes(changesOf(r, isNoNews)), 20
-	if !all && len(notes) > most {
-		more := fmt.Sprintf("note: and %d more like these", len(notes)-most)
-		notes = append(notes[:most], more)
+	notes, limit := changeNotes(changesOf(r, isNoNews)), 20
+	if !all && len(notes) > limit {
+		more := fmt.Sprintf("note: and %d more like these", len(notes)-limit)
+		notes = append(notes[:limit], more)
 	}
 	lines = append(lines, notes...)
 	for _, c := range changed(r) {
@@ -349,7 +349,7 @@ func DiffSummary(r *compare.Report) string {
 	}
 	if n := r.Moved(); n > 0 {
 		text += fmt.Sprintf("\n%d of them have no verdict, because the machine moved by more than "+
-			"%.0f%% between the sets", n, 100*control.MostMovement)
+			"%.0f%% between the sets", n, 100*control.MaxMovement)
 	}
 	if r.Bridge != "" {
 		text += "\nfairer, both versions in turns: transportbench " + r.Bridge

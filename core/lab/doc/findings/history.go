@@ -44,7 +44,7 @@ func History(h *history.History, list []history.Series, all bool) *doc.Doc {
 	if short := tooShort(list); short > 0 {
 		out.Line(
 			"%d series are in fewer than %d sets, too few to find a change; diff compares two sets",
-			short, changepoint.Least)
+			short, changepoint.MinLength)
 	}
 	out.Line("%s", movementNote(list))
 	changes(out, h, list)
@@ -113,7 +113,7 @@ func changedSeries(list []history.Series) (n int) {
 
 func tooShort(list []history.Series) (n int) {
 	for _, s := range list {
-		if len(s.Points) < changepoint.Least {
+		if len(s.Points) < changepoint.MinLength {
 			n++
 		}
 	}
@@ -235,21 +235,21 @@ func HistoryVerdict(s *history.Series, c history.Change) doc.Cell {
 	return verdictCell(compare.Better)
 }
 
-// sparkline draws at most sparklineMost values between the least and the most of a series.
+// sparkline draws at most maxSparkline values between the least and the most of a series.
 func sparkline(points []history.Point) string {
-	const sparklineMost = 24
-	if len(points) > sparklineMost {
-		points = points[len(points)-sparklineMost:]
+	const maxSparkline = 24
+	if len(points) > maxSparkline {
+		points = points[len(points)-maxSparkline:]
 	}
-	least, most := points[0].Value, points[0].Value
+	lowest, highest := points[0].Value, points[0].Value
 	for _, p := range points {
-		least, most = min(least, p.Value), max(most, p.Value)
+		lowest, highest = min(lowest, p.Value), max(highest, p.Value)
 	}
 	line := make([]rune, len(points))
 	for i, p := range points {
 		at := 0
-		if most > least {
-			at = int((p.Value - least) / (most - least) * float64(len(doc.Levels)-1))
+		if highest > lowest {
+			at = int((p.Value - lowest) / (highest - lowest) * float64(len(doc.Levels)-1))
 		}
 		line[i] = doc.Levels[at]
 	}

@@ -74,9 +74,9 @@ func Trace(p *replay.Part) *doc.Doc {
 // bars draws values as a line of bars.
 func bars[T uint64 | float64](values []T) string {
 	var b strings.Builder
-	most := max(slices.Max(values), 1)
+	highest := max(slices.Max(values), 1)
 	for _, v := range values {
-		b.WriteRune(doc.Levels[int(v*T(len(doc.Levels)-1)/most)])
+		b.WriteRune(doc.Levels[int(v*T(len(doc.Levels)-1)/highest)])
 	}
 	return b.String()
 }

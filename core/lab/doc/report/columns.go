@@ -373,7 +373,7 @@ func (b *builder) curves() {
 				Set: i, Series: b.doc.Cells.Series[b.first[i]+c.Points[0].Cell],
 				Label: b.labels.Of(c.Config), Open: c.Open, Metric: c.Metric,
 				Load:   b.load(b.cells[b.first[i]+c.Points[0].Cell], "in_flight", "rate"),
-				Points: []point{}, Knee: -1, Most: -1,
+				Points: []point{}, Knee: -1, Peak: -1,
 			}
 			transport := b.doc.Series[mine.Series].Transport
 			mine.Rest = strings.TrimSpace(strings.TrimPrefix(mine.Label, transport))
@@ -387,29 +387,29 @@ func (b *builder) curves() {
 			if c.Knee != nil {
 				mine.Knee = mine.Points[*c.Knee].Cell
 			}
-			most := mostOf(&c, b.Objective != nil)
-			if most != nil && b.summary(mine.Points[*most].Cell, result.Throughput) != nil {
-				mine.Most = mine.Points[*most].Cell
+			peak := peakOf(&c, b.Objective != nil)
+			if peak != nil && b.summary(mine.Points[*peak].Cell, result.Throughput) != nil {
+				mine.Peak = mine.Points[*peak].Cell
 			}
 			b.doc.Curves = append(b.doc.Curves, mine)
 		}
 	}
 }
 
-// mostOf returns the point of a curve with the highest throughput, under the objective if there is
+// peakOf returns the point of a curve with the highest throughput, under the objective if there is
 // one.
-func mostOf(c *analyze.Curve, objective bool) *int {
+func peakOf(c *analyze.Curve, objective bool) *int {
 	if objective {
-		return c.Most
+		return c.Peak
 	}
-	var most *int
+	var peak *int
 	for i := range c.Points {
 		if c.Points[i].Unusable == "" &&
-			(most == nil || c.Points[i].Rate.Median > c.Points[*most].Rate.Median) {
-			most = &i
+			(peak == nil || c.Points[i].Rate.Median > c.Points[*peak].Rate.Median) {
+			peak = &i
 		}
 	}
-	return most
+	return peak
 }
 
 // shareOf returns how good a value is compared with the best one, from 0 to 1.

@@ -27,7 +27,7 @@ type fact struct{ Name, Text string }
 func (b *builder) rows() error {
 	for i := range b.doc.Curves {
 		c := &b.doc.Curves[i]
-		if c.Most < 0 {
+		if c.Peak < 0 {
 			continue
 		}
 		var text bytes.Buffer
@@ -40,7 +40,7 @@ func (b *builder) rows() error {
 }
 
 func (b *builder) fastestOf(c *curve) fastest {
-	cells, cell := &b.doc.Cells, c.Most
+	cells, cell := &b.doc.Cells, c.Peak
 	value := func(name string) string {
 		if m := b.summary(cell, name); m != nil {
 			return format.Value(*m)

@@ -61,15 +61,15 @@ type historyMark struct {
 	Diff int
 }
 
-// historyLeast is the number of sets from which on a report shows a history: the changes show two.
-const historyLeast = 3
+// minHistory is the number of sets from which on a report shows a history: the changes show two.
+const minHistory = 3
 
 // historiesShown is the number of cells whose histories are drawn.
 const historiesShown = 50
 
 // histories follows the metrics of the comparison through the sets. Cells that changed come first.
 func (b *builder) histories() (part historyPart, err error) {
-	if len(b.sets) < historyLeast {
+	if len(b.sets) < minHistory {
 		return part, nil
 	}
 	h, err := history.Of(b.sets...)
@@ -84,7 +84,7 @@ func (b *builder) histories() (part historyPart, err error) {
 	all := h.Series(history.Options{Metrics: b.Compare.Metrics, Floor: b.Compare.Floor})
 	for i := range all {
 		s := &all[i]
-		if len(s.Points) < changepoint.Least {
+		if len(s.Points) < changepoint.MinLength {
 			part.Short++
 		}
 		at := place{s.Machine, s.Cell}
@@ -147,8 +147,8 @@ func (b *builder) historyOf(h *history.History, list []*history.Series, cell int
 	if first.Machine != "" {
 		c.Label += ", " + first.Machine
 	}
-	const most = 8 // names that fit below the line
-	every := (len(h.Sets) + most - 1) / most
+	const maxNames = 8 // names that fit below the line
+	every := (len(h.Sets) + maxNames - 1) / maxNames
 	for i := range h.Sets {
 		if i%every == 0 {
 			c.Commits = append(c.Commits, tickAt(h, i))
@@ -182,12 +182,12 @@ func tickAt(h *history.History, set int) historyTick {
 func (b *builder) historyRowOf(h *history.History, s *history.Series,
 	numbers map[place]int) historyRow {
 	points := s.Judged()
-	least, most := points[0].Value, points[0].Value
+	lowest, highest := points[0].Value, points[0].Value
 	for _, p := range points {
-		least, most = min(least, p.Value), max(most, p.Value)
+		lowest, highest = min(lowest, p.Value), max(highest, p.Value)
 	}
-	middle := (least + most) / 2
-	reach := max((most-least)/2, math.Abs(middle)/20)
+	middle := (lowest + highest) / 2
+	reach := max((highest-lowest)/2, math.Abs(middle)/20)
 	newest := points[len(points)-1]
 	r := historyRow{Metric: s.Metric, Better: string(s.Better),
 		Newest: format.Number(newest.Value, s.Unit)}

@@ -194,8 +194,8 @@ type curve struct {
 	Metric string  `json:"-"`
 	Points []point `json:"points"`
 	Knee   int     `json:"knee"` // the cell, or -1
-	// Most is the cell for the first part, or -1, and Row shows it.
-	Most int    `json:"most"`
+	// Peak is the cell for the first part, or -1, and Row shows it.
+	Peak int    `json:"most"`
 	Row  string `json:"row,omitempty"`
 }
 

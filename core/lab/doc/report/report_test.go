@@ -163,16 +163,17 @@ func TestObjectiveChoosesTheStrip(t *testing.T) {
 	require.NoError(t, err)
 	chosen := 0
 	for _, c := range p.doc.Curves {
-		if c.Most < 0 || c.Open {
+		if c.Peak < 0 || c.Open {
 			continue
 		}
 		chosen++
 		m := metricIn(t, p.doc, result.LatencyP99)
-		most := metricIn(t, p.doc, result.Throughput)
-		require.Less(t, m.Values[c.Most].Median, 3000.0)
+		throughput := metricIn(t, p.doc, result.Throughput)
+		require.Less(t, m.Values[c.Peak].Median, 3000.0)
 		for _, point := range c.Points {
 			if *m.Values[point.Cell].High < 3000 {
-				require.LessOrEqual(t, most.Values[point.Cell].Median, most.Values[c.Most].Median)
+				require.LessOrEqual(t, throughput.Values[point.Cell].Median,
+					throughput.Values[c.Peak].Median)
 			}
 		}
 	}

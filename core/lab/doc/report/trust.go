@@ -112,12 +112,12 @@ func (r *trustRow) bin() {
 	for _, d := range r.Dots {
 		counts[min(n-1, int(d.X/100*n))]++
 	}
-	most := slices.Max(counts[:])
+	maxCount := slices.Max(counts[:])
 	for i, count := range counts {
 		if count > 0 {
 			r.Bins = append(r.Bins, bin{
 				X: 100 * float64(i) / n, W: 100.0 / n, Opacity: 0.2 + 0.8*float64(count)/
-					float64(most),
+					float64(maxCount),
 				Over: i >= n/2, Text: format.Count(count, "cell"),
 			})
 		}

@@ -112,18 +112,18 @@ func (a *answerSet) rows(options ...string) map[string]*set.Cell {
 
 // windows says how many windows the rows show, and in which state of the machine.
 func (a *answerSet) windows(all ...map[string]*set.Cell) string {
-	least, most := 0, 0
+	lowest, highest := 0, 0
 	states := map[string]bool{}
 	for _, rows := range all {
 		for _, c := range rows {
-			if least == 0 || len(c.Windows) < least {
-				least = len(c.Windows)
+			if lowest == 0 || len(c.Windows) < lowest {
+				lowest = len(c.Windows)
 			}
-			most = max(most, len(c.Windows))
+			highest = max(highest, len(c.Windows))
 			states[a.states.Of(c.Windows[0])] = true
 		}
 	}
-	text := fmt.Sprintf("%d to %d windows", least, most)
+	text := fmt.Sprintf("%d to %d windows", lowest, highest)
 	if len(states) == 1 {
 		for state := range states {
 			text += " with " + state + " cores"

@@ -11,12 +11,12 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// mostFlows bounds the rows of a terminal's table. The result has all flows.
-const mostFlows = 16
+// maxFlows bounds the rows of a terminal's table. The result has all flows.
+const maxFlows = 16
 
 // Flows returns one row for each calling rank and rank that it called, or the most slowest ones of
 // many. If most is 0, it returns all.
-func Flows(list []result.Flow, most int) *doc.Doc {
+func Flows(list []result.Flow, limit int) *doc.Doc {
 	out := new(doc.Doc)
 	if len(list) == 0 {
 		return out
@@ -44,12 +44,12 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 		worst += fmt.Sprintf("; alone, rank %d to rank %d is the slowest, with %s", alone.From,
 			alone.To, format.Time(alone.Alone.P50))
 	}
-	more := len(list) - most
-	if most > 0 && more > 0 {
+	more := len(list) - limit
+	if limit > 0 && more > 0 {
 		slices.SortStableFunc(list, func(a, b result.Flow) int {
 			return int(b.Latency.P50 - a.Latency.P50)
 		})
-		list = list[:most]
+		list = list[:limit]
 	}
 	out.Line(
 		"the operations by the calling rank and the rank that it called; times are service times")
@@ -70,7 +70,7 @@ func Flows(list []result.Flow, most int) *doc.Doc {
 		t.Row(row...)
 	}
 	out.Add(t)
-	if most > 0 && more > 0 {
+	if limit > 0 && more > 0 {
 		out.Line("and %s, faster at the median, in the result", format.Count(more, "more pair"))
 	}
 	if worst != "" {

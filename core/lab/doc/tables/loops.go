@@ -17,8 +17,8 @@ type CellLoops struct {
 	Ranks []result.RankLoop `json:"ranks"`
 }
 
-// mostWindows bounds the rows of the tables of windows. JSON has all of them.
-const mostWindows = 20
+// maxWindows bounds the rows of the tables of windows. JSON has all of them.
+const maxWindows = 20
 
 // Loops returns what the daemons of each rank did in their loops.
 func Loops(cells []CellLoops) *doc.Doc {
@@ -29,7 +29,7 @@ func Loops(cells []CellLoops) *doc.Doc {
 		}
 		c := &cells[i]
 		out.Line("%s, %s\n", c.Cell, format.Count(c.Ranks[0].Windows, "window"))
-		out.Append(RankLoops(c.Ranks, mostWindows))
+		out.Append(RankLoops(c.Ranks, maxWindows))
 	}
 	return out
 }
@@ -122,16 +122,16 @@ func loopTimes(out *doc.Doc, ranks []result.RankLoop) {
 	}
 	t := doc.NewTable(append(header, "")...)
 	for i := range ranks {
-		row, shares, all, most := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0),
+		row, shares, all, maxCount := []any{strconv.Itoa(ranks[i].Rank)}, []any{""}, uint64(0),
 			uint64(1)
 		for _, b := range ranks[i].Times {
-			all, most = all+b.Count, max(most, b.Count)
+			all, maxCount = all+b.Count, max(maxCount, b.Count)
 		}
 		shape := make([]rune, len(ranks[i].Times))
 		for at, b := range ranks[i].Times {
 			row, shares = append(row, b.Count),
 				append(shares, doc.Part(float64(b.Count)/float64(max(all, 1))))
-			shape[at] = doc.Levels[b.Count*uint64(len(doc.Levels)-1)/most]
+			shape[at] = doc.Levels[b.Count*uint64(len(doc.Levels)-1)/maxCount]
 		}
 		if len(row) == len(header) {
 			t.Row(append(row, string(shape))...)
@@ -152,7 +152,7 @@ func bound(ns uint64) string {
 }
 
 // loopWrites writes the batches of each window, and their sizes.
-func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
+func loopWrites(out *doc.Doc, ranks []result.RankLoop, limit int) {
 	t := doc.NewTable(">rank", ">window", ">batches", ">messages", ">mean", ">p50", ">p90", ">p99",
 		">doorbells", ">credit only")
 	rows, left := 0, 0
@@ -169,14 +169,14 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
 					bounds = append(bounds, b.AtMost)
 				}
 			}
-			if rows == most {
+			if rows == limit {
 				left++
 				continue
 			}
 			rows++
 			quantile := func(q float64) string {
-				if most := x.Quantile(q); most > 0 {
-					return messages(most)
+				if size := x.Quantile(q); size > 0 {
+					return messages(size)
 				}
 				return "-"
 			}
@@ -199,14 +199,14 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
 	}
 	slices.Sort(bounds)
 	header := []string{">rank"}
-	for _, most := range bounds {
-		header = append(header, ">"+messages(most))
+	for _, size := range bounds {
+		header = append(header, ">"+messages(size))
 	}
 	t = doc.NewTable(header...)
 	for i := range ranks {
 		row := []any{strconv.Itoa(ranks[i].Rank)}
-		for _, most := range bounds {
-			row = append(row, sizes[ranks[i].Rank][most])
+		for _, size := range bounds {
+			row = append(row, sizes[ranks[i].Rank][size])
 		}
 		t.Row(row...)
 	}
@@ -216,11 +216,11 @@ func loopWrites(out *doc.Doc, ranks []result.RankLoop, most int) {
 }
 
 // messages names the sizes of the batches of a bucket.
-func messages(most int) string {
-	if most <= 2 {
-		return strconv.Itoa(most)
+func messages(size int) string {
+	if size <= 2 {
+		return strconv.Itoa(size)
 	}
-	return fmt.Sprintf("%d-%d", most/2+1, most)
+	return fmt.Sprintf("%d-%d", size/2+1, size)
 }
 
 func loopStorage(out *doc.Doc, ranks []result.RankLoop) {

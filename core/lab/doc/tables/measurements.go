@@ -58,14 +58,14 @@ func timesWitness(m *transport.Measurement) float64 {
 	return 0
 }
 
-// mostMeasurements is how many readings a summary lists. Of more it has their groups.
-const mostMeasurements = 40
+// maxMeasurements is how many readings a summary lists. Of more it has their groups.
+const maxMeasurements = 40
 
 // Measurements returns the microbenchmarks of a transport. Of many it has the groups, and all in a
 // fold.
 func Measurements(list []transport.Measurement) *doc.Doc {
 	all := measurements(list)
-	if len(list) <= mostMeasurements {
+	if len(list) <= maxMeasurements {
 		return all
 	}
 	out := new(doc.Doc)

@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// mostRanks bounds the rows of a table. The result has all ranks.
-const mostRanks = 8
+// maxRanks bounds the rows of a table. The result has all ranks.
+const maxRanks = 8
 
 // mesh writes what the daemons of a mesh did, and the parts of a remote
 // request's service time.
@@ -36,12 +36,12 @@ func loops(out *doc.Doc, list []result.Loop) {
 	}
 	header = append(header, ">flush", ">pressure", ">loops/req")
 	t := doc.NewTable(header...)
-	for _, l := range list[:min(len(list), mostRanks)] {
+	for _, l := range list[:min(len(list), maxRanks)] {
 		t.Row(loopRow(l, proxied)...)
 	}
 	out.Line("the daemons' loop: counts per iteration")
 	out.Add(t)
-	if more := len(list) - mostRanks; more > 0 {
+	if more := len(list) - maxRanks; more > 0 {
 		out.Line("and %s in the result", format.Count(more, "more rank"))
 	}
 	out.Gap()

@@ -54,16 +54,16 @@ func TestOpenLoops(t *testing.T) {
 		for i := range 10 {
 			// The last windows of shm, and of the capacity, are far. There shm does not serve the
 			// highest rate.
-			most := !r.Config.Rate.Offers()
-			far := (one.transport == "shm" || most) && i >= 8
+			closed := !r.Config.Rate.Offers()
+			far := (one.transport == "shm" || closed) && i >= 8
 			bounce, served := 50.0, one.rate
-			if most {
+			if closed {
 				served = 1e6
 			}
 			if far {
 				bounce = 300
 			}
-			if far && (one.capacity != nil || most) {
+			if far && (one.capacity != nil || closed) {
 				served /= 2
 			}
 			h := record.NewHistogram()
@@ -71,7 +71,7 @@ func TestOpenLoops(t *testing.T) {
 				switch {
 				case i == 0 && j < one.stalled:
 					h.Record(1e6)
-				case served < one.rate && !most:
+				case served < one.rate && !closed:
 					h.Record(80e6)
 				case far:
 					h.Record(2000)

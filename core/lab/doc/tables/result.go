@@ -57,7 +57,7 @@ func Result(r *result.Result) *doc.Doc {
 		return m, known
 	})))
 	if list, err := result.FlowsOf(r.Repeats); err == nil { // else a check reports it
-		out.Append(Flows(list, mostFlows))
+		out.Append(Flows(list, maxFlows))
 	}
 	mesh(out, r)
 	out.Append(checks(r, starved.Name))
@@ -274,11 +274,11 @@ type few struct {
 	n, left     int
 }
 
-// mostFindings is how many findings a summary has: as many as a user acts on.
-const mostFindings = 3
+// maxFindings is how many findings a summary has: as many as a user acts on.
+const maxFindings = 3
 
 func (f *few) add(severity result.Severity, finding *doc.Doc) {
-	if severity == result.Info || f.n == mostFindings {
+	if severity == result.Info || f.n == maxFindings {
 		f.more.Append(finding)
 		f.left++
 		return

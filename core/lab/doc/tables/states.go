@@ -149,11 +149,11 @@ func inState(medians []compare.StateMedian, state string) doc.Cell {
 // shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max
 // in a state, or a dash if it was not measured there.
 func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
-	for _, most := range closed {
-		if !most.FindsCapacity() || most.Key(rateOption) != c.Key(rateOption) {
+	for _, reference := range closed {
+		if !reference.FindsCapacity() || reference.Key(rateOption) != c.Key(rateOption) {
 			continue
 		}
-		for _, m := range states.Medians(most, result.Throughput) {
+		for _, m := range states.Medians(reference, result.Throughput) {
 			if m.State == state && m.Metric.Median > 0 {
 				if share := c.OfferedRate() / m.Metric.Median; share >= 0.01 {
 					return fmt.Sprintf("%.0f%%", 100*share)

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// leastStreamed is the mean size in bytes of values from which a load is a stream of bytes.
-	leastStreamed = 64 << 10
+	// minStreamed is the mean size in bytes of values from which a load is a stream of bytes.
+	minStreamed = 64 << 10
 	// streamed is the amount in bytes whose time is shown, as in the walk-through of TCPX.
 	streamed = 64 << 20
 )
@@ -18,7 +18,7 @@ const (
 func stream(out *doc.Doc, r *result.Result) {
 	goodput, throughput, floor := r.Summary[result.Goodput].Median,
 		r.Summary[result.Throughput].Median, r.Summary[result.RateFloor].Median
-	if throughput == 0 || floor == 0 || goodput/throughput < leastStreamed {
+	if throughput == 0 || floor == 0 || goodput/throughput < minStreamed {
 		return
 	}
 	raw := goodput / throughput / floor * 1e9

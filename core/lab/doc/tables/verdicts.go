@@ -11,8 +11,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// mostVerdicts is how many verdicts a summary has.
-const mostVerdicts = 8
+// maxVerdicts is how many verdicts a summary has.
+const maxVerdicts = 8
 
 // Verdicts returns one line for each closed loop of a set: which transport has the best throughput,
 // or which ones cannot be told apart. Loads with the same outcome share a line. It is empty if no
@@ -41,12 +41,12 @@ func Verdicts(s *set.Set) *doc.Doc {
 	more := new(doc.Doc)
 	for i, outcome := range outcomes {
 		part := out
-		if i >= mostVerdicts {
+		if i >= maxVerdicts {
 			part = more
 		}
 		part.Paragraph(andList(loads[outcome]) + ": " + outcome)
 	}
-	out.Fold(format.Count(len(outcomes)-mostVerdicts, "more verdict"), more)
+	out.Fold(format.Count(len(outcomes)-maxVerdicts, "more verdict"), more)
 	return out
 }
 

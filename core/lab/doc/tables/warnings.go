@@ -35,9 +35,9 @@ func FewWarnings(list []set.GroupedWarning) *doc.Doc {
 
 // someOf returns the first names of a list and the number of others.
 func someOf(names []string) string {
-	const most = 3
-	if more := len(names) - most; more > 0 {
-		return strings.Join(names[:most], ", ") + " and " + format.Count(more, "other")
+	const limit = 3
+	if more := len(names) - limit; more > 0 {
+		return strings.Join(names[:limit], ", ") + " and " + format.Count(more, "other")
 	}
 	return strings.Join(names, ", ")
 }

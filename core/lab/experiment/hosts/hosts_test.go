@@ -179,10 +179,10 @@ func TestStrangers(t *testing.T) {
 
 // TestSilentStrangers: connections that say nothing keep no agent out, however many they are.
 func TestSilentStrangers(t *testing.T) {
-	const most = 4
-	c, log := listen(t, Options{strangers: most})
+	const limit = 4
+	c, log := listen(t, Options{strangers: limit})
 	var silent []net.Conn
-	for range 3 * most {
+	for range 3 * limit {
 		conn, err := net.Dial("tcp", c.Ticket().Addresses[0])
 		require.NoError(t, err)
 		defer conn.Close()

@@ -136,11 +136,11 @@ func TestNetworkDelay(t *testing.T) {
 			order, took := send(t, n, socket(t, n, 0), socket(t, n, 1), 500, 50*time.Microsecond)
 			require.Len(t, order, 500)
 			require.LessOrEqual(t, overtaken(order), swapped(n, 500), "nothing is reordered")
-			least := slices.Min(took)
-			require.GreaterOrEqual(t, least, delay-i.Jitter-time.Microsecond)
-			require.Less(t, least, 10*delay)
+			shortest := slices.Min(took)
+			require.GreaterOrEqual(t, shortest, delay-i.Jitter-time.Microsecond)
+			require.Less(t, shortest, 10*delay)
 			if i.Jitter > 0 {
-				require.Greater(t, slices.Max(took), least+jitter/2)
+				require.Greater(t, slices.Max(took), shortest+jitter/2)
 			}
 		})
 	}

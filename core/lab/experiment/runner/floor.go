@@ -15,12 +15,12 @@ import (
 )
 
 // Each kind of probe takes floorTime on one side of a window, and each bounce bounceTime, divided
-// over the calling pairs, but probeLeast for each pair. With more than maxPairs pairs, that many of
+// over the calling pairs, but minProbe for each pair. With more than maxPairs pairs, that many of
 // them are probed, evenly spread over all.
 const (
 	floorTime  = 6 * time.Millisecond
 	bounceTime = 2 * time.Millisecond
-	probeLeast = 300 * time.Microsecond
+	minProbe   = 300 * time.Microsecond
 	maxPairs   = 16
 )
 
@@ -282,7 +282,7 @@ func (r *probeSide) probeAll(ctx context.Context, pairs []callingPair, kind tran
 	}
 	forth, back := r.cfg.Payloads()
 	probe := transport.Probe{
-		Kind: kind, Duration: max(duration/time.Duration(len(pairs)), probeLeast),
+		Kind: kind, Duration: max(duration/time.Duration(len(pairs)), minProbe),
 		Forth: int(forth), Back: int(back), InFlight: r.cfg.CallsPerPair(),
 	}
 	var merged transport.Floor

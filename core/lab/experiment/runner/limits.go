@@ -31,29 +31,30 @@ func checkPrepared(cfg config.Config, prepared []record.Prepared) error {
 // checkLimits compares cfg with the limits of an open transport; a limit of 0 is unlimited.
 func checkLimits(cfg config.Config, limits transport.Limits) error {
 	size := cfg.ValueSize.Max()
-	if most := limits.MaxPayload; most > 0 && config.MessageHeader+size > most {
+	if limit := limits.MaxPayload; limit > 0 && config.MessageHeader+size > limit {
 		return &config.Error{Option: "value-size", Problem: fmt.Sprintf(
 			"values of %s make messages of %d bytes, but transport %s takes at most %d in this "+
 				"configuration; use --value-size %d or less",
-			config.Size(size), config.MessageHeader+size, cfg.Transport, most,
-			max(0, most-config.MessageHeader))}
+			config.Size(size), config.MessageHeader+size, cfg.Transport, limit,
+			max(0, limit-config.MessageHeader))}
 	}
-	if most, open := limits.InFlight, cfg.CallsPerConnection(); most > 0 && open > most {
+	if limit, open := limits.InFlight, cfg.CallsPerConnection(); limit > 0 && open > limit {
 		what, remedy := fmt.Sprintf("%d calls in flight", open),
-			fmt.Sprintf("use --in-flight %d or less", most)
+			fmt.Sprintf("use --in-flight %d or less", limit)
 		if cfg.Proxied() {
 			what = fmt.Sprintf("%d clients with %d calls in flight each share a connection",
 				cfg.Clients, cfg.InFlight)
 			remedy = "use fewer clients, or fewer calls in flight"
 		}
 		return &config.Error{Option: "in-flight", Problem: fmt.Sprintf(
-			"%s, but transport %s takes %d on a connection; %s", what, cfg.Transport, most, remedy)}
+			"%s, but transport %s takes %d on a connection; %s", what, cfg.Transport,
+			limit, remedy)}
 	}
 	for _, p := range peersOf(cfg) {
-		if most := limits.Peers; most > 0 && p.count > most {
+		if limit := limits.Peers; limit > 0 && p.count > limit {
 			return &config.Error{Option: p.option, Problem: fmt.Sprintf(
 				"%s, but transport %s takes %d connections a worker; use fewer %s", p.what,
-				cfg.Transport, most, p.fewer)}
+				cfg.Transport, limit, p.fewer)}
 		}
 	}
 	return nil

@@ -192,16 +192,16 @@ func TestPlaceIsEven(t *testing.T) {
 				use[cpu]++
 			}
 		}
-		total, least, most := 0, use[0], use[0]
+		total, lowest, highest := 0, use[0], use[0]
 		for _, n := range use {
-			total, least, most = total+n, min(least, n), max(most, n)
+			total, lowest, highest = total+n, min(lowest, n), max(highest, n)
 		}
 		require.Equal(t, cfg.ServingRanks()*cfg.Daemons+cfg.CallingRanks()*cfg.Clients, total)
 		require.Equal(t, oversubscribed, total > len(cpus))
 		daemons := cfg.ServingRanks() * cfg.Daemons
 		switch {
 		case !oversubscribed || cfg.Idle == config.IdlePark:
-			require.LessOrEqual(t, most-least, 1)
+			require.LessOrEqual(t, highest-lowest, 1)
 		case !cfg.Mesh() && daemons < len(cpus):
 			var alone, others []int
 			for _, cpu := range plans[0].CPUs {

@@ -67,16 +67,16 @@ func newProgress(cfg config.Config, b Beside, obs Observer) *progress {
 }
 
 // What is measured beside a window takes its full time with windows of fullBeside and longer, and
-// with the shortest leastBeside of that.
+// with the shortest minBeside of that.
 const (
-	fullBeside  = 20 * time.Millisecond
-	leastBeside = 0.25
+	fullBeside = 20 * time.Millisecond
+	minBeside  = 0.25
 )
 
 // beside returns how long a measurement beside a window takes that takes d beside a long one.
 func beside(cfg config.Config, d time.Duration) time.Duration {
 	share := float64(cfg.Duration) / float64(fullBeside)
-	return time.Duration(float64(d) * min(max(share, leastBeside), 1))
+	return time.Duration(float64(d) * min(max(share, minBeside), 1))
 }
 
 // extend adds to the planned time.

@@ -117,7 +117,7 @@ func (b *bench) nothingDone(r *result.Repeat) bool {
 // starved returns why a window measured next to nothing: a rank had no processor, or if nothing was
 // completed in it, little of one. It is empty for other windows.
 func (b *bench) starved(r *result.Repeat, nothing bool) string {
-	rank, least := b.leastProcessor(r.Ranks)
+	rank, share := b.minProcessor(r.Ranks)
 	length := time.Duration(b.cfg.Duration)
 	enough := starvedShare
 	switch {
@@ -127,20 +127,20 @@ func (b *bench) starved(r *result.Repeat, nothing bool) string {
 		enough = starvedEmpty
 	}
 	switch {
-	case least >= enough, !nothing && b.plans[rank].Idle != config.IdleSpin:
+	case share >= enough, !nothing && b.plans[rank].Idle != config.IdleSpin:
 		return ""
 	case nothing:
-		return fmt.Sprintf("nothing was completed in %v: %s", length, b.processorTime(rank, least))
+		return fmt.Sprintf("nothing was completed in %v: %s", length, b.processorTime(rank, share))
 	}
-	return fmt.Sprintf("in a window of %v, %s", length, b.processorTime(rank, least))
+	return fmt.Sprintf("in a window of %v, %s", length, b.processorTime(rank, share))
 }
 
 // empty describes a window in which nothing was completed although no rank was starved.
 func (b *bench) empty(r *result.Repeat) string {
 	reason := fmt.Sprintf("nothing was completed in %v, and no rank was starved",
 		time.Duration(b.cfg.Duration))
-	if rank, least := b.leastProcessor(r.Ranks); least < 1 {
-		reason += ": " + b.processorTime(rank, least)
+	if rank, share := b.minProcessor(r.Ranks); share < 1 {
+		reason += ": " + b.processorTime(rank, share)
 	}
 	return reason
 }
@@ -155,10 +155,10 @@ func (b *bench) processorTime(rank int, share float64) string {
 	return fmt.Sprintf("rank %d had a processor for %v", rank, had)
 }
 
-// leastProcessor returns the rank of the polling thread that had the least of a processor in the
+// minProcessor returns the rank of the polling thread that had the least of a processor in the
 // window, and its share of the window; 1 if that is unknown. A thread that sleeps while it is idle
 // uses no processor then, so its share is the time without gaps, which are what stopped it.
-func (b *bench) leastProcessor(ranks []record.Report) (rank int, share float64) {
+func (b *bench) minProcessor(ranks []record.Report) (rank int, share float64) {
 	share = 1
 	see := func(r int, t *record.ThreadReport, elapsed uint64) {
 		had := elapsed - min(elapsed, t.GapNS)

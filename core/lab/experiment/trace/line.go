@@ -237,21 +237,21 @@ func (p *parser) size() (uint32, error) {
 	return uint32(n), nil
 }
 
-// mostTokens bounds the tokens of a prompt or an answer.
-const mostTokens = 1 << 30
+// maxTokens bounds the tokens of a prompt or an answer.
+const maxTokens = 1 << 30
 
 func (p *parser) tokens(of field) (int64, error) {
 	n, err := strconv.ParseInt(string(p.values[of]), 10, 64)
-	if err != nil || n < 0 || n > mostTokens {
+	if err != nil || n < 0 || n > maxTokens {
 		return 0, fmt.Errorf("%q is not a number of tokens", shorten(string(p.values[of])))
 	}
 	return n, nil
 }
 
 func shorten(text string) string {
-	const most = 40
-	if len(text) > most {
-		return text[:most] + "..."
+	const limit = 40
+	if len(text) > limit {
+		return text[:limit] + "..."
 	}
 	return text
 }

@@ -153,11 +153,11 @@ func (r *reader) add(line []byte) error {
 	return r.write(op, xxh3.Hash(p.values[key]), size)
 }
 
-// mostClasses bounds the classes that are told apart.
-const mostClasses = 64
+// maxClasses bounds the classes that are told apart.
+const maxClasses = 64
 
 func (r *reader) countClass(name string) {
-	if _, known := r.classes[name]; !known && len(r.classes) == mostClasses {
+	if _, known := r.classes[name]; !known && len(r.classes) == maxClasses {
 		name = "others"
 	}
 	r.classes[shorten(name)]++

@@ -15,12 +15,12 @@ import (
 )
 
 // The bounds of what a trace may need. A line is a request. Traces are compressed to a third to a
-// thirtieth; what expands to more than mostExpansion times its size is not one.
+// thirtieth; what expands to more than maxExpansion times its size is not one.
 const (
-	longestLine   = 1 << 20
-	mostExpansion = 300
-	surelyFine    = 256 << 20 // bytes that may have any expansion
-	zstdWindow    = 128 << 20
+	longestLine  = 1 << 20
+	maxExpansion = 300
+	surelyFine   = 256 << 20 // bytes that may have any expansion
+	zstdWindow   = 128 << 20
 )
 
 // source reads the lines of a trace, which may be compressed.
@@ -81,9 +81,9 @@ func (s *source) line() ([]byte, error) {
 			return nil, err
 		}
 		s.number++
-		if s.read > surelyFine && s.read > mostExpansion*s.raw.n {
+		if s.read > surelyFine && s.read > maxExpansion*s.raw.n {
 			return nil, fmt.Errorf("it expands to more than %d times its size, as no trace does; "+
-				"decompress it first if it is one", mostExpansion)
+				"decompress it first if it is one", maxExpansion)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line, nil

@@ -24,7 +24,7 @@ var media = []transport.Reference{
 	{
 		Tool: "iperf3", Package: "iperf3", Version: []string{"iperf3", "--version"}, Name: "iperf3",
 		// A stream of bytes without messages compares with large messages only.
-		Medium: transport.MediumTCP, Depth: transport.DepthAny, Least: 64 << 10,
+		Medium: transport.MediumTCP, Depth: transport.DepthAny, MinPayload: 64 << 10,
 		Server: []string{"--server", "--one-off", "--port", "{port}"},
 		Client: []string{"--client", "{address}", "--port", "{port}", "--parallel", "{streams}",
 			"--time", "1", "--json"},
@@ -42,7 +42,7 @@ func sockperf(medium string, more ...string) transport.Reference {
 		Tool: "sockperf", Package: "sockperf", Version: []string{"sockperf", "--version"},
 		Name: "sockperf ping-pong",
 		// Its header is the smallest message, and the largest is what a datagram holds.
-		Medium: medium, Depth: transport.DepthOne, Pad: 14, Most: 65507,
+		Medium: medium, Depth: transport.DepthOne, Pad: 14, MaxPayload: 65507,
 		Server:   append([]string{"server"}, where...),
 		Client:   append(append([]string{"ping-pong"}, where...), "-m", "{size}", "-t", "1"),
 		Takes:    3300 * time.Millisecond,
@@ -61,7 +61,7 @@ func measures(r *transport.Reference, l *Load) bool {
 	return (r.Medium == "" || r.Medium == l.Medium) &&
 		(r.Provider == "" || r.Provider == l.Provider) &&
 		(r.Depth == transport.DepthAny || several == (r.Depth == transport.DepthSeveral)) &&
-		l.Size >= r.Least && (r.Most == 0 || l.Size <= r.Most)
+		l.Size >= r.MinPayload && (r.MaxPayload == 0 || l.Size <= r.MaxPayload)
 }
 
 var versionText = regexp.MustCompile(`\d+(\.\d+)+`)

@@ -211,12 +211,12 @@ func (w *Witness) Measure(ctx context.Context) (transport.Floor, error) {
 	}
 }
 
-// leastSamples is the least number of messages of a reading: of fewer, one disturbance is all of
+// minSamples is the least number of messages of a reading: of fewer, one disturbance is all of
 // it.
-const leastSamples = 10
+const minSamples = 10
 
 func enough(f transport.Floor) error {
-	if f.Samples < leastSamples {
+	if f.Samples < minSamples {
 		return fmt.Errorf("%s: %d messages are too few for a reading", f.Name, f.Samples)
 	}
 	return nil

@@ -243,7 +243,7 @@ func TestLines(t *testing.T) {
 		require.InDelta(t, c.want, load.messages(), 1e-9,
 			"messages of a call with %d and %d bytes", c.size, c.smaller)
 	}
-	require.NoError(t, enough(transport.Floor{Samples: leastSamples}))
+	require.NoError(t, enough(transport.Floor{Samples: minSamples}))
 	require.ErrorContains(t, enough(transport.Floor{Name: "x", Samples: 1}),
 		"x: 1 messages are too few")
 }

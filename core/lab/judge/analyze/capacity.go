@@ -102,10 +102,10 @@ type Curve struct {
 	Axis      string            `json:"axis"`   // the options that vary: in_flight, clients, rate
 	Metric    string            `json:"metric"` // of the latency
 	Points    []Point           `json:"points"`
-	// Knee, Most and those in Operating are indices of Points.
+	// Knee, Peak and those in Operating are indices of Points.
 	Knee *int `json:"knee,omitempty"`
-	// Most is the point with the highest throughput under the objective, if any.
-	Most      *int             `json:"most,omitempty"`
+	// Peak is the point with the highest throughput under the objective, if any.
+	Peak      *int             `json:"most,omitempty"`
 	Operating []OperatingPoint `json:"operating"`
 	// Servers is set if there is a target. It has a row for the objective, or for each operating
 	// point if there is no objective.

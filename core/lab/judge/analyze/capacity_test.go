@@ -77,7 +77,7 @@ func TestCurve(t *testing.T) {
 	// 2.1 us are within 10% of 2 us; 4.2 M are within 5% of 4.3 M.
 	require.Equal(t, map[string]int{"low latency": 1, "balanced": 2, "high throughput": 3,
 		"maximum": 4}, points)
-	require.Nil(t, u.Most)
+	require.Nil(t, u.Peak)
 	require.Contains(t, u.Message, "at most 4.30 M op/s (95% interval 4.26 to 4.34)")
 }
 
@@ -154,7 +154,7 @@ func TestObjective(t *testing.T) {
 	}
 	// The interval of 5 us ends at 5.5 us.
 	require.Equal(t, []string{MeetsYes, MeetsYes, MeetsYes, MeetsPerhaps, MeetsNo, MeetsNo}, meets)
-	require.Equal(t, 2, *u.Most, "what certainly meets it")
+	require.Equal(t, 2, *u.Peak, "what certainly meets it")
 	require.Contains(t, u.Message,
 		"3.50 M op/s (95% interval 3.46 to 3.54) under p99<5.2us, with in_flight=4")
 
@@ -168,7 +168,7 @@ func TestObjective(t *testing.T) {
 
 	none := curveOf(t, loads(), CapacityOptions{Objective: objective(t, "p99<1us"), Target: 10e6,
 		Headroom: new(0.0)})
-	require.Nil(t, none.Most)
+	require.Nil(t, none.Peak)
 	require.Empty(t, none.Servers)
 	require.Contains(t, none.Message, "no load meets p99<1us: the lowest latency_p99 is 2.00 us")
 
@@ -185,7 +185,7 @@ func TestMediansAloneOnlyPerhapsMeet(t *testing.T) {
 	}
 	u := curveOf(t, s, CapacityOptions{Objective: objective(t, "p99<6us"), Target: 1e9,
 		Headroom: new(0.0)})
-	require.Equal(t, MeetsPerhaps, u.Points[*u.Most].Meets)
+	require.Equal(t, MeetsPerhaps, u.Points[*u.Peak].Meets)
 	require.Contains(t, u.Message, "measure more repeats")
 	require.Nil(t, u.Servers[0].Low)
 }
@@ -244,7 +244,7 @@ func TestSpeedsAreACurve(t *testing.T) {
 	require.Equal(t, "shm", u.Label)
 	require.Equal(t, []string{"speed=1.00", "speed=2.00", "speed=4.00"},
 		[]string{u.Points[0].Load, u.Points[1].Load, u.Points[2].Load})
-	require.Equal(t, 1, *u.Most)
+	require.Equal(t, 1, *u.Peak)
 	require.Nil(t, u.Points[0].Within, "there are no results")
 }
 
@@ -304,7 +304,7 @@ func TestCapacityOfTheKVStoreDocument(t *testing.T) {
 	require.Equal(t, map[string]string{"low latency": "in_flight=8", "balanced": "in_flight=32",
 		"high throughput": "in_flight=64", "maximum": "in_flight=80"}, chosen)
 	// The document takes 19 servers at 16 in flight; with 32 a read takes 26 ms.
-	require.Equal(t, "in_flight=32", u.Points[*u.Most].Load)
+	require.Equal(t, "in_flight=32", u.Points[*u.Peak].Load)
 	require.Equal(t, 14, u.Servers[0].Servers)
 }
 

@@ -288,8 +288,8 @@ func (u *Curve) read(s *set.Set, c *Capacity) {
 	u.Operating = u.operating()
 	if c.Objective != nil {
 		for _, how := range []string{MeetsYes, MeetsPerhaps} {
-			if u.Most == nil {
-				u.Most = u.best(func(p *Point) float64 { return p.Rate.Median },
+			if u.Peak == nil {
+				u.Peak = u.best(func(p *Point) float64 { return p.Rate.Median },
 					func(p *Point) bool { return p.Meets == how })
 			}
 		}
@@ -346,15 +346,15 @@ const (
 func (u *Curve) operating() []OperatingPoint {
 	rate := func(p *Point) float64 { return p.Rate.Median }
 	quick := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
-	most := u.best(rate, anyPoint)
-	if quick == nil || most == nil {
+	peakPoint := u.best(rate, anyPoint)
+	if quick == nil || peakPoint == nil {
 		return []OperatingPoint{}
 	}
-	least, peak := u.Points[*quick].Latency.Median, u.Points[*most].Rate.Median
-	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*least })
+	fastest, peak := u.Points[*quick].Latency.Median, u.Points[*peakPoint].Rate.Median
+	low := u.best(rate, func(p *Point) bool { return p.Latency.Median <= nearLatency*fastest })
 	list := []OperatingPoint{{"low latency", *low,
 		fmt.Sprintf("the highest throughput with a %s within 10%% of the lowest, %s", u.Metric,
-			format.Time(least))}}
+			format.Time(fastest))}}
 	if u.Knee != nil {
 		list = append(list, OperatingPoint{"balanced", *u.Knee,
 			"the knee: the highest throughput for its latency"})
@@ -366,20 +366,20 @@ func (u *Curve) operating() []OperatingPoint {
 			break
 		}
 	}
-	return append(list, OperatingPoint{"maximum", *most, "the highest throughput"})
+	return append(list, OperatingPoint{"maximum", *peakPoint, "the highest throughput"})
 }
 
 // servers returns the number of servers for the objective, or without one for each operating point.
 func (u *Curve) servers(c *Capacity) []ServersNeeded {
 	target := c.Target
 	switch {
-	case !u.Open && c.Headroom == nil, c.Objective != nil && u.Most == nil:
+	case !u.Open && c.Headroom == nil, c.Objective != nil && u.Peak == nil:
 		return nil
 	case !u.Open:
 		target /= 1 - *c.Headroom
 	}
 	if c.Objective != nil {
-		return []ServersNeeded{u.need(c.Objective.Text, *u.Most, target)}
+		return []ServersNeeded{u.need(c.Objective.Text, *u.Peak, target)}
 	}
 	var list []ServersNeeded
 	for _, o := range u.Operating {
@@ -415,16 +415,16 @@ func (u *Curve) message(c *Capacity) string {
 		return fmt.Sprintf("at most %s, with %s and a %s of %s", interval(p.Rate), p.Load, u.Metric,
 			format.Value(p.Latency))
 	}
-	if u.Most == nil {
-		least := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
-		if least == nil {
+	if u.Peak == nil {
+		fastest := u.best(func(p *Point) float64 { return -p.Latency.Median }, anyPoint)
+		if fastest == nil {
 			return "no point is usable"
 		}
-		p := u.Points[*least]
+		p := u.Points[*fastest]
 		return fmt.Sprintf("no load meets %s: the lowest %s is %s, with %s", c.Objective.Text,
 			u.Metric, interval(p.Latency), p.Load)
 	}
-	p := u.Points[*u.Most]
+	p := u.Points[*u.Peak]
 	text := fmt.Sprintf("%s under %s, with %s and a %s of %s", interval(p.Rate), c.Objective.Text,
 		p.Load, u.Metric, interval(p.Latency))
 	if p.Meets == MeetsPerhaps {

@@ -80,7 +80,7 @@ func (e *evidence) model(s utilization) *Model {
 	}
 	n := m.network()
 	m.Delay = n.calibrated(e.throughput / 1e9).delay
-	if m.RoundTrip > 0 && e.throughput/1e9 >= saturated*n.most() {
+	if m.RoundTrip > 0 && e.throughput/1e9 >= saturated*n.saturation() {
 		m.Delay = m.Transported * m.RoundTrip
 	}
 	return m

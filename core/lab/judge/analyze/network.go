@@ -46,8 +46,8 @@ func (n network) approximate() float64 {
 	clients, inFlight, daemons := float64(n.clients), float64(n.inFlight), float64(n.daemons)
 	demand := n.daemon / daemons
 	var throughput, client, daemon float64 // the last two are queues
-	const most = 10_000
-	for range most {
+	const rounds = 10_000
+	for range rounds {
 		atClient := n.client * (1 + client*(1-1/inFlight))
 		atDaemon := demand * (1 + daemon*(1-1/(clients*inFlight)))
 		previous := throughput
@@ -181,7 +181,7 @@ func OneCallEach(clients int, elsewhere, daemon float64) (exponential, fixed flo
 // always busy. No service times allow more, and fixed ones of clients with one call each and a
 // single daemon reach it, as the calls fall into step.
 func (n network) bound() float64 {
-	return min(float64(n.calls())/(n.delay+n.client+n.daemon), n.most())
+	return min(float64(n.calls())/(n.delay+n.client+n.daemon), n.saturation())
 }
 
 // calibrated returns the network with the delay that gives a throughput, or without delay if it
@@ -203,15 +203,15 @@ func (n network) calibrated(throughput float64) network {
 	return n
 }
 
-// most returns the throughput at which a station is always busy, which hides the delay. A client
-// with one call in flight has no queue, and neither have daemons with one for each call.
-func (n network) most() float64 {
-	most := math.Inf(1)
+// saturation returns the throughput at which a station is always busy, which hides the delay. A
+// client with one call in flight has no queue, and neither have daemons with one for each call.
+func (n network) saturation() float64 {
+	highest := math.Inf(1)
 	if n.inFlight > 1 {
-		most = float64(n.clients) / n.client
+		highest = float64(n.clients) / n.client
 	}
 	if n.calls() > n.daemons {
-		most = min(most, float64(n.daemons)/n.daemon)
+		highest = min(highest, float64(n.daemons)/n.daemon)
 	}
-	return most
+	return highest
 }

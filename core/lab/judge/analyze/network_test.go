@@ -265,7 +265,7 @@ func TestLargestNetworks(t *testing.T) {
 		{clients: threads, inFlight: 1, daemons: 1, client: 120, daemon: 300},
 	} {
 		require.LessOrEqual(t, n.reduced().calls(), exactCalls)
-		c := n.calibrated(n.most() / 2)
-		require.InEpsilon(t, n.most()/2, c.solve(), 0.01)
+		c := n.calibrated(n.saturation() / 2)
+		require.InEpsilon(t, n.saturation()/2, c.solve(), 0.01)
 	}
 }

@@ -92,10 +92,10 @@ func (m *Model) Predict(change string) (Prediction, error) {
 			return Prediction{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if calls := changed.calls(); calls > mostCalls {
+	if calls := changed.calls(); calls > maxCalls {
 		return Prediction{},
 			fmt.Errorf("%d calls in flight are out of range: the model takes up to %d", calls,
-				mostCalls)
+				maxCalls)
 	}
 	return changed.against(m, change), nil
 }
@@ -108,8 +108,8 @@ func (m *Model) against(measured *Model, change string) Prediction {
 	p.Throughput = p.Measured * expected / base
 	limit := ""
 	if m.Processors > 0 {
-		if most := float64(m.Processors) / m.CPUPerOp * 1e9; p.Throughput > most {
-			p.Throughput = most
+		if maxRate := float64(m.Processors) / m.CPUPerOp * 1e9; p.Throughput > maxRate {
+			p.Throughput = maxRate
 			limit = fmt.Sprintf("; limited by %s, of which an operation takes %s",
 				format.Count(m.Processors, "processor"), format.Time(m.CPUPerOp))
 		}
@@ -156,8 +156,8 @@ func MeasuredAfter(s *set.Set, c *set.Cell, change string) *result.Metric {
 	return nil
 }
 
-// mostCalls limits the steps of the model's solution.
-const mostCalls = 1 << 20
+// maxCalls limits the steps of the model's solution.
+const maxCalls = 1 << 20
 
 func positiveTime(text string) (ns float64, err error) {
 	d, err := time.ParseDuration(text)
@@ -169,8 +169,8 @@ func positiveTime(text string) (ns float64, err error) {
 
 func positiveCount(to *int, text string) error {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > mostCalls {
-		return fmt.Errorf("%q is out of range (1 to %d)", text, mostCalls)
+	if err != nil || n < 1 || n > maxCalls {
+		return fmt.Errorf("%q is out of range (1 to %d)", text, maxCalls)
 	}
 	*to = n
 	return nil

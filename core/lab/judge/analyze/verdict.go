@@ -64,9 +64,9 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 		e.transportVerdict(&v, a, s)
 		return v
 	}
-	if least := min(clientBusy, s.daemon); least >= saturated {
+	if lower := min(clientBusy, s.daemon); lower >= saturated {
 		v.Message += fmt.Sprintf(
-			" The other side is busy %.0f%% of the time and would be the next bound.", 100*least)
+			" The other side is busy %.0f%% of the time and would be the next bound.", 100*lower)
 	}
 	return v
 }

@@ -72,14 +72,14 @@ func (e Estimate) numbers() []float64 {
 
 // check returns an error for an interval with one bound, for bounds that are exchanged, and for
 // numbers that are not from least to most.
-func (e Estimate) check(least, most float64) error {
+func (e Estimate) check(lowest, highest float64) error {
 	switch {
 	case (e.Low == nil) != (e.High == nil):
 		return errors.New("the interval has one bound only")
 	case e.Low != nil && *e.Low > *e.High:
 		return fmt.Errorf("the interval from %g to %g is empty", *e.Low, *e.High)
-	case !within(least, most, e.numbers()...):
-		return fmt.Errorf("%g is out of range (%g to %g)", e.numbers(), least, most)
+	case !within(lowest, highest, e.numbers()...):
+		return fmt.Errorf("%g is out of range (%g to %g)", e.numbers(), lowest, highest)
 	}
 	return nil
 }

@@ -368,24 +368,24 @@ func TestDiffPairs(t *testing.T) {
 // then: with many looks, equal cells are told apart more often than alpha, but not called
 // different.
 func TestFalseVerdictsOfLongAB(t *testing.T) {
-	const comparisons, most = 400, 60
+	const comparisons, maxRepeats = 400, 60
 	s := newSynthetic(15, 0.015, 0)
-	e := s.experiment(ExperimentSelf, []float64{0, 0}, comparisons*most,
+	e := s.experiment(ExperimentSelf, []float64{0, 0}, comparisons*maxRepeats,
 		func(_ int, ns float64) map[string]float64 { return closedLoop(ns) })
 	rule := abRule
-	rule.MaxRepeats = most
+	rule.MaxRepeats = maxRepeats
 	called := compare.Defaults()
 	called.Metrics = []string{result.Throughput}
 	told := called
 	told.Floor = 0
 	foundTold, foundCalled := 0, 0
 	for n := range comparisons {
-		one, _, err := e.ab(rule, n*most, told)
+		one, _, err := e.ab(rule, n*maxRepeats, told)
 		require.NoError(t, err)
 		if one.any {
 			foundTold++
 		}
-		one, _, err = e.ab(rule, n*most, called)
+		one, _, err = e.ab(rule, n*maxRepeats, called)
 		require.NoError(t, err)
 		if one.any {
 			foundCalled++

@@ -146,15 +146,15 @@ func (d *Document) LeastChange(repeats int) (least Least, ok bool) {
 		}
 	}
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
-		if l := leastOf(classes[class], repeats); !ok || l.Known > least.Known {
+		if l := leastChangeOf(classes[class], repeats); !ok || l.Known > least.Known {
 			least, ok = l, true
 		}
 	}
 	return least, ok
 }
 
-// leastOf is [Document.LeastChange] for one class of operations.
-func leastOf(quiet []Power, repeats int) (least Least) {
+// leastChangeOf is [Document.LeastChange] for one class of operations.
+func leastChangeOf(quiet []Power, repeats int) (least Least) {
 	slices.SortFunc(quiet, func(a, b Power) int { return cmp.Compare(a.Repeats, b.Repeats) })
 	for i, p := range quiet {
 		if i > 0 && p.Repeats > repeats {

@@ -55,10 +55,10 @@ func (d *Document) KeepPairs(p *Pairs, identity map[string]string) error {
 	return nil
 }
 
-// LeastBetween returns the least change that counts between sets that were measured at different
-// times, and where it is from: least, or how far equal sets of one of the machines differ beyond
-// their control, if that is more.
-func LeastBetween(found []Found, least float64, from string) (share float64, source string) {
+// LeastChangeBetween returns the least change that counts between sets that were measured at
+// different times, and where it is from: least, or how far equal sets of one of the machines differ
+// beyond their control, if that is more.
+func LeastChangeBetween(found []Found, least float64, from string) (share float64, source string) {
 	for i := range found {
 		d := found[i].Document
 		if d == nil || d.Pairs == nil || d.Pairs.Limit <= least {

@@ -22,14 +22,14 @@ func somePairs(limit float64) *Pairs {
 // Equal sets of a machine decide the least change between sets if they differ by more.
 func TestLeastBetween(t *testing.T) {
 	found := seen(0.05, false)
-	share, from := LeastBetween([]Found{found, {}}, 0.05, "some")
+	share, from := LeastChangeBetween([]Found{found, {}}, 0.05, "some")
 	require.Equal(t, 0.05, share)
 	require.Equal(t, "some", from)
 	found.Document.Alpha, found.Document.Pairs = 0.05, somePairs(0.03)
-	share, _ = LeastBetween([]Found{found}, 0.05, "some")
+	share, _ = LeastChangeBetween([]Found{found}, 0.05, "some")
 	require.Equal(t, 0.05, share)
 	found.Document.Pairs.Limit = 0.12
-	share, from = LeastBetween([]Found{{}, found}, 0.05, "some")
+	share, from = LeastChangeBetween([]Found{{}, found}, 0.05, "some")
 	require.Equal(t, 0.12, share)
 	require.Equal(t, "at most 5% of the pairs of 21 equal sets differ by more (calibration of "+
 		"2026-03-04, calibration.json)", from)

@@ -10,12 +10,12 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// The promises: the error of a delay of leastPromised ns or more is within delayTolerance of it or
-// leastTolerance ns, whichever is larger, and that of a rate within rateTolerance.
+// The promises: the error of a delay of minPromised ns or more is within delayTolerance of it or
+// minTolerance ns, whichever is larger, and that of a rate within rateTolerance.
 const (
-	leastPromised  = 200
+	minPromised    = 200
 	delayTolerance = 0.03
-	leastTolerance = 10
+	minTolerance   = 10
 	rateTolerance  = 0.01
 )
 
@@ -27,10 +27,10 @@ const (
 
 // tolerance returns the promised error of a delay in ns; 0 if none is promised.
 func tolerance(delay float64) float64 {
-	if delay < leastPromised {
+	if delay < minPromised {
 		return 0
 	}
-	return max(delayTolerance*delay, leastTolerance)
+	return max(delayTolerance*delay, minTolerance)
 }
 
 func (d *Document) recovery() []Recovery {

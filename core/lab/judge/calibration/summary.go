@@ -55,7 +55,7 @@ func (d *Document) delaySummary() string {
 	}
 	return fmt.Sprintf("injected delays of %d ns or more, in half of the calls: %d of %d "+
 		"recovered within %s or %d ns; the largest error is %s (of %s)"+d.delayedSummary(),
-		leastPromised, within, count, format.Share(delayTolerance), leastTolerance,
+		minPromised, within, count, format.Share(delayTolerance), minTolerance,
 		format.Share(largest), format.Time(of))
 }
 
@@ -97,15 +97,15 @@ func (d *Document) falseSummary() string {
 // powerSummary is about the change nearest to 5% of each class of operations, with the most repeats
 // on quiet processors.
 func (d *Document) powerSummary() string {
-	most := map[string]Power{}
+	longest := map[string]Power{}
 	for _, p := range d.Measured() {
-		if !p.Loaded && len(p.Trials) > 0 && p.Repeats > most[p.Class].Repeats {
-			most[p.Class] = p
+		if !p.Loaded && len(p.Trials) > 0 && p.Repeats > longest[p.Class].Repeats {
+			longest[p.Class] = p
 		}
 	}
 	var parts []string
-	for _, class := range slices.Sorted(maps.Keys(most)) {
-		p := most[class]
+	for _, class := range slices.Sorted(maps.Keys(longest)) {
+		p := longest[class]
 		t := slices.MinFunc(p.Trials, func(a, b Trials) int {
 			return cmp.Compare(math.Abs(a.Known-0.05), math.Abs(b.Known-0.05))
 		})

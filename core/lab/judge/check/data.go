@@ -254,9 +254,9 @@ func checkServed(e Evidence) result.Finding {
 	return f
 }
 
-// mostMeanNoise is the largest deviation that checkMean excuses as chance. A larger one misleads
+// maxMeanNoise is the largest deviation that checkMean excuses as chance. A larger one misleads
 // whatever its cause.
-const mostMeanNoise = 0.1
+const maxMeanNoise = 0.1
 
 // checkMean compares the mean of the sampled latencies with the exact mean, which comes from counts
 // and the time for which calls were in flight. If they differ, the sampled calls are not like the
@@ -300,7 +300,7 @@ func checkMean(e Evidence) result.Finding {
 	}
 	// Three standard errors of the median over windows, which for normal errors is 1.25 times as
 	// wide as their mean.
-	noise := min(mostMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
+	noise := min(maxMeanNoise, 3*record.Median(noises)*min(1, 1.25/math.Sqrt(float64(windows))))
 	f.Value = math.Abs(deviation)
 	f.OK = f.Value <= max(f.Limit, noise)
 	f.Message = fmt.Sprintf("the sampled latencies have a mean within %s of the exact one",

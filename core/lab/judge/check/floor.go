@@ -23,7 +23,7 @@ const beaten = 0.95
 // With one call in flight, only the floor of a round trip is judged.
 func checkFloorBeaten(e Evidence) result.Finding {
 	if why := incomparable(&e.Result.Config); why != "" {
-		return notJudged(result.Finding{Limit: mostBeaten}, "%s", why)
+		return notJudged(result.Finding{Limit: maxBeaten}, "%s", why)
 	}
 	var windows []floorWindow
 	for i := range e.Result.Repeats {
@@ -34,7 +34,7 @@ func checkFloorBeaten(e Evidence) result.Finding {
 		})
 	}
 	if len(windows) == 0 {
-		return notJudged(result.Finding{Limit: mostBeaten}, "%s", e.missingFloor())
+		return notJudged(result.Finding{Limit: maxBeaten}, "%s", e.missingFloor())
 	}
 	return floorBeaten(windows)
 }
@@ -97,8 +97,8 @@ func addFloor(windows []floorWindow, steady bool,
 	return append(windows, w)
 }
 
-// mostBeaten is the share of the windows in which a transport may be faster than its floor.
-const mostBeaten = 0.1
+// maxBeaten is the share of the windows in which a transport may be faster than its floor.
+const maxBeaten = 0.1
 
 // floorBeaten judges windows with a floor, of which there must be one.
 func floorBeaten(windows []floorWindow) result.Finding {
@@ -112,7 +112,7 @@ func floorBeaten(windows []floorWindow) result.Finding {
 			}
 		}
 	}
-	f := result.Finding{Limit: mostBeaten, Value: float64(below) / float64(len(windows))}
+	f := result.Finding{Limit: maxBeaten, Value: float64(below) / float64(len(windows))}
 	f.OK = f.Value <= f.Limit
 	f.Message = fmt.Sprintf(
 		"in %d of %d windows the transport was faster than the floor of its medium",
@@ -154,9 +154,9 @@ func (e Evidence) missingFloor() string {
 // windows of a run.
 const impossible = 0.5
 
-// ceilingLeast is the size in bytes from which on a transport cannot win by moving several values
+// minCeilingSize is the size in bytes from which on a transport cannot win by moving several values
 // at once.
-const ceilingLeast = 64 << 10
+const minCeilingSize = 64 << 10
 
 // checkCeiling finds large values that moved faster than what is under the transport can move
 // bytes, so that not all were moved, or not in that time. Memory is left out: there a value may be
@@ -166,9 +166,9 @@ func checkCeiling(e Evidence) result.Finding {
 	f := result.Finding{Limit: impossible / streams}
 	c := &e.Result.Config
 	switch {
-	case c.ValueSize.Min() < ceilingLeast:
+	case c.ValueSize.Min() < minCeilingSize:
 		return notJudged(f, "values below %s may move several at once",
-			transport.FormatSize(ceilingLeast))
+			transport.FormatSize(minCeilingSize))
 	case !known:
 		return notJudged(f, "values need not move in memory, or what carries them is not known")
 	case c.Proxied() && c.RemoteShare != 1:
@@ -201,8 +201,8 @@ func checkCeiling(e Evidence) result.Finding {
 
 // streams returns how many TCP connections a rank has with another, and 1 if other paths carry its
 // bytes. They are not known unless every path goes through the kernel or a device.
-func (e Evidence) streams() (most float64, known bool) {
-	most = 1
+func (e Evidence) streams() (perConnection float64, known bool) {
+	perConnection = 1
 	for _, launch := range e.launches() {
 		for i := range launch.Setup.Ranks {
 			s := &launch.Setup.Ranks[i]
@@ -217,10 +217,10 @@ func (e Evidence) streams() (most float64, known bool) {
 					return 1, false
 				}
 			}
-			most = max(most, float64(sockets)/float64(max(s.Connections, 1)))
+			perConnection = max(perConnection, float64(sockets)/float64(max(s.Connections, 1)))
 		}
 	}
-	return most, known
+	return perConnection, known
 }
 
 // checkProbes counts the probes that failed and were taken again, and finds sides of windows on

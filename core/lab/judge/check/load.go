@@ -45,10 +45,10 @@ func checkRate(e Evidence) result.Finding {
 	case windows == 0:
 		return notJudged(f, "no repeat was completed")
 	}
-	behind, least := 0, 1.
+	behind, lowest := 0, 1.
 	for i := range e.Result.Repeats {
 		kept := e.offeredIn(&e.Result.Repeats[i]).kept()
-		least = min(least, kept)
+		lowest = min(lowest, kept)
 		if kept < keptShare {
 			behind++
 		}
@@ -57,12 +57,12 @@ func checkRate(e Evidence) result.Finding {
 	switch f.OK = behind == 0; {
 	case f.OK:
 		f.Message = fmt.Sprintf("the load was kept: in each window, at least %.1f%% of the "+
-			"operations due were completed or in flight", 100*least)
+			"operations due were completed or in flight", 100*lowest)
 	case 2*behind < windows:
 		f.Message = fmt.Sprintf("in %d of %d windows the load was not kept (at least %s of the "+
 			"operations due): they measure a backlog, and the percentiles of all windows include "+
 			"it; see p50 and p99 by state",
-			behind, windows, percent(least))
+			behind, windows, percent(lowest))
 	default:
 		rate := "rate"
 		if e.Result.Config.Replays() {
@@ -71,7 +71,7 @@ func checkRate(e Evidence) result.Finding {
 		f.Severity = result.Error
 		f.Message = fmt.Sprintf("the load was not kept: in %d of %d windows, down to %s of the "+
 			"operations due were completed, so %s; %s",
-			behind, windows, percent(least),
+			behind, windows, percent(lowest),
 			say(&f.Effect, "response times grow with the window's length"),
 			say(&f.Remedy, "use a lower --%s or a higher --in-flight", rate))
 	}
@@ -122,12 +122,12 @@ const (
 	// An operation may start late by lagShare of the response time with which it is compared. One
 	// that falls due in an iteration of the client waits for its end, as with any user of one
 	// thread, so a median of one working iteration and a p99 of three are no fault of the schedule,
-	// up to mostLag.
+	// up to maxLag.
 	lagShare    = 0.05
-	mostLag     = 1. / 3
+	maxLag      = 1. / 3
 	medianTurns = 1
 	tailTurns   = 3
-	mostLeftOut = 0.05 // of the operations, as stalled
+	maxLeftOut  = 0.05 // of the operations, as stalled
 )
 
 // checkScheduleLag checks how late operations of all windows started although a call was free: the
@@ -157,7 +157,7 @@ func checkScheduleLag(e Evidence) result.Finding {
 	if lag.Count() == 0 || response.Count() == 0 {
 		return notJudged(f, "no lag was sampled")
 	}
-	out := min(stalled, mostLeftOut)
+	out := min(stalled, maxLeftOut)
 	tail := 0.99 * (1 - out)
 	turn := workingIteration(e.clients())
 	late, lateTail := lag.Quantile(0.5), lag.Quantile(tail)
@@ -172,7 +172,7 @@ func checkScheduleLag(e Evidence) result.Finding {
 		{"response_p50", late, half, medianTurns * turn},
 		{"response_p99 without stalls", lateTail, whole, tailTurns * turn},
 	} {
-		limit := max(lagShare*part.of, min(part.iteration, mostLag*part.of))
+		limit := max(lagShare*part.of, min(part.iteration, maxLag*part.of))
 		if f.Limit == 0 || part.lag/limit > f.Value/f.Limit {
 			f.Value, f.Limit = part.lag, limit
 		}

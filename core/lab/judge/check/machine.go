@@ -67,11 +67,11 @@ func (e Evidence) withoutMixed() string {
 // and comparisons compare them with each other only.
 func checkDisturbedWindows(e Evidence) result.Finding {
 	f := result.Finding{Limit: 0.2}
-	windows, most, at := 0, 0.0, 0
+	windows, highest, at := 0, 0.0, 0
 	for i := range e.Result.Repeats {
 		if taken := e.Result.Taken(i); taken > result.DisturbedShare {
-			if windows++; taken > most {
-				most, at = taken, i
+			if windows++; taken > highest {
+				highest, at = taken, i
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func checkDisturbedWindows(e Evidence) result.Finding {
 	default:
 		f.Message = fmt.Sprintf("%d of %d windows are disturbed, so tables leave them out: "+
 			"other programs or the hypervisor had the processor of a polling thread for %s of "+
-			"window %d", windows, all, percent(most), at+1)
+			"window %d", windows, all, percent(highest), at+1)
 	}
 	return f
 }
@@ -160,8 +160,8 @@ func checkEmptyWindows(e Evidence) result.Finding {
 	return f
 }
 
-// mostStolen bounds the share of a window by which its throughput is corrected.
-const mostStolen = 0.9
+// maxStolen bounds the share of a window by which its throughput is corrected.
+const maxStolen = 0.9
 
 // checkSteal computes the share of time for which the hypervisor took the run's processors away,
 // without disturbed windows. It passes a share that the interval of the throughput covers, without
@@ -178,7 +178,7 @@ func checkSteal(e Evidence) result.Finding {
 		r := &e.Result.Repeats[i]
 		stolen += r.Machine.StealNS
 		if rate, has := r.Samples[result.Throughput]; has {
-			rates = append(rates, rate/(1-min(r.Samples[result.Steal], mostStolen)))
+			rates = append(rates, rate/(1-min(r.Samples[result.Steal], maxStolen)))
 		}
 	}
 	if len(rates) > 0 {
@@ -187,7 +187,7 @@ func checkSteal(e Evidence) result.Finding {
 			f.Limit = max(f.Limit, (*m.High-*m.Low)/2/m.Median)
 		}
 	}
-	f.OK = f.Value <= f.Limit || stolen < uint64(result.LeastSteal)
+	f.OK = f.Value <= f.Limit || stolen < uint64(result.MinSteal)
 	f.Message = fmt.Sprintf("the hypervisor took the processors away for %s of the time",
 		percent(f.Value))
 	if !f.OK {

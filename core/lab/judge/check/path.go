@@ -25,8 +25,8 @@ const (
 	pathSlack = 64 << 10
 )
 
-// mostRDMAPacket is the largest payload of a packet of RDMA.
-const mostRDMAPacket = 4096
+// maxRDMAPacket is the largest payload of a packet of RDMA.
+const maxRDMAPacket = 4096
 
 // checkPath compares, for each window, what the ranks posted to the transport with what the kernel
 // counted on the paths that the transport states. Too few bytes there, or payload on a connection
@@ -36,7 +36,7 @@ func checkPath(e Evidence) result.Finding {
 	launches := e.launches()
 	var names []string
 	var posted, counted float64
-	var uncounted, most string
+	var uncounted, limit string
 	judged, bad := 0, 0
 	for i := range e.Result.Repeats {
 		r := &e.Result.Repeats[i]
@@ -65,7 +65,7 @@ func checkPath(e Evidence) result.Finding {
 			judged++
 			posted, counted = posted+w.posted, counted+v.counted
 			if w.packetsOnly {
-				most = "at most "
+				limit = "at most "
 			}
 			if f.OK {
 				f.Value = max(f.Value, v.deviation)
@@ -83,7 +83,7 @@ func checkPath(e Evidence) result.Finding {
 	default:
 		f.Message = fmt.Sprintf("%s: %s%s were counted there for %s of payload, and no other TCP "+
 			"connection of the ranks carried any",
-			path, most, format.Bytes(counted), format.Bytes(posted))
+			path, limit, format.Bytes(counted), format.Bytes(posted))
 	}
 	return f
 }
@@ -97,7 +97,7 @@ type pathWindow struct {
 
 	tcp, elsewhere float64            // bytes of connections that are stated, and of others
 	tcpPath        string             // the connection that is not stated and carried most
-	mostElsewhere  float64            // bytes of tcpPath
+	maxElsewhere   float64            // bytes of tcpPath
 	interfaces     map[place]bool     // that are stated
 	ports          map[string]bool    // that are stated
 	sent, packets  map[place]float64  // of interfaces
@@ -169,8 +169,8 @@ func (w *pathWindow) add(machine string, carried *record.Carried, connections ma
 				w.tcp += sent
 				continue
 			}
-			if sent > w.mostElsewhere {
-				w.mostElsewhere, w.tcpPath = sent, strings.Replace(c.Name, " ", " to ", 1)
+			if sent > w.maxElsewhere {
+				w.maxElsewhere, w.tcpPath = sent, strings.Replace(c.Name, " ", " to ", 1)
 			}
 			w.elsewhere += sent
 		case record.KindInterface:
@@ -273,8 +273,8 @@ func (w *pathWindow) judge() pathVerdict {
 	if v.problem == "" && overInterface.problem != "" {
 		return overInterface
 	}
-	most := (1+pathBound)*w.posted + w.overhead*w.messages + pathSlack
-	if v.problem == "" && w.overhead > 0 && w.tcp > most {
+	limit := (1+pathBound)*w.posted + w.overhead*w.messages + pathSlack
+	if v.problem == "" && w.overhead > 0 && w.tcp > limit {
 		v.deviation, v.severity = w.tcp/w.posted-1, result.Warning
 		v.problem = fmt.Sprintf("the path's TCP connections carried %s, more than %s of payload "+
 			"and the stated %.0f bytes a message allow",
@@ -324,7 +324,7 @@ func (w *pathWindow) portBytes() (sum float64) {
 			sum += bytes
 		} else {
 			w.packetsOnly = true
-			sum += w.portPackets[name] * mostRDMAPacket
+			sum += w.portPackets[name] * maxRDMAPacket
 		}
 	}
 	return sum

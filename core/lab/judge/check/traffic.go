@@ -12,7 +12,7 @@ import (
 // measure the transport.
 const (
 	silentShare = 0.1
-	leastSilent = 10 * time.Millisecond
+	minSilent   = 10 * time.Millisecond
 )
 
 // checkTraffic finds windows in which clients polled and no response came: packets were lost, or a
@@ -30,7 +30,7 @@ func checkTraffic(e Evidence) result.Finding {
 		for _, s := range r.Stalls {
 			share := float64(s.ForNS) / float64(max(elapsed, 1))
 			if s.Cause != result.CauseNoTraffic || share <= silentShare ||
-				time.Duration(s.ForNS) < leastSilent {
+				time.Duration(s.ForNS) < minSilent {
 				continue
 			}
 			silent = true

@@ -197,7 +197,7 @@ func comparePairs(pairs []pair, o Options, states States, by *controls,
 	spread(changes)
 	_ = parallel.Each(len(changes), func(i int) error {
 		if c := &changes[i]; c.Verdict == "" {
-			c.P = new(c.outside(1+*c.Change, c.least(o)))
+			c.P = new(c.outside(1+*c.Change, c.minChange(o)))
 		}
 		return nil
 	})
@@ -524,7 +524,7 @@ var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 // than a step of the clock, which may be all of that. A step finer than the least change, or than
 // the margin of SAME, hides none that counts.
 func (c *Change) withholdForClock(o Options) {
-	median, floor := c.Old.Median, c.least(o)
+	median, floor := c.Old.Median, c.minChange(o)
 	if c.Verdict == Same {
 		floor = o.same()
 	}
@@ -534,13 +534,13 @@ func (c *Change) withholdForClock(o Options) {
 		return
 	}
 	c.Verdict, c.TooLittle = Ambiguous, false
-	least := ""
+	beyond := ""
 	if change >= c.step {
-		least = format.Share(floor) + " and "
+		beyond = format.Share(floor) + " and "
 	}
 	c.AddNote(
 		fmt.Sprintf("the change of %s is smaller than %sa step of the clock (%.0f ns), so there "+
-			"is no verdict", c.Metric, least, c.step))
+			"is no verdict", c.Metric, beyond, c.step))
 }
 
 // explain sets TooLittle, or adds a note, if too few windows rather than noise kept a change from a

@@ -244,14 +244,14 @@ func (r *Report) Moved() int {
 }
 
 // Claim returns the smallest least change, as a share, with which no change would have a verdict.
-func (r *Report) Claim() (least float64) {
+func (r *Report) Claim() (claim float64) {
 	for i := range r.Changes {
 		if c := &r.Changes[i]; c.PHolm != nil {
 			_, low, high := c.evidence.interval(r.Alpha / float64(r.Tests))
-			least = max(least, low-1, 1-high)
+			claim = max(claim, low-1, 1-high)
 		}
 	}
-	return min(least, 1)
+	return min(claim, 1)
 }
 
 // controlNotes says how far the machine moved in each metric, and which changes have no control.
@@ -305,9 +305,9 @@ func (r *Report) controlNotes(o Options) (notes []string) {
 // the plugins of both in turns.
 const Bridge = "ab --a plugin-dir=OLD --b plugin-dir=NEW"
 
-// mostDisturbed is the share of the time that processors were taken away above which two sets are
+// maxDisturbed is the share of the time that processors were taken away above which two sets are
 // judged by p50: that moves throughput by as much, and the median of the latency hardly.
-const mostDisturbed = 0.02
+const maxDisturbed = 0.02
 
 // disturbance returns the share of the time that steal and preemption took from a cell.
 func disturbance(c *set.Cell) (share float64) {
@@ -326,7 +326,7 @@ func disturbance(c *set.Cell) (share float64) {
 // median latency is judged, too.
 func (c *Change) withholdForDisturbance(p pair, o Options) {
 	by := max(disturbance(p.old), disturbance(p.new))
-	if c.Verdict != "" || c.Unit != result.Define(result.Throughput).Unit || by <= mostDisturbed ||
+	if c.Verdict != "" || c.Unit != result.Define(result.Throughput).Unit || by <= maxDisturbed ||
 		!slices.Contains(o.Metrics, result.LatencyP50) ||
 		len(p.old.Samples[result.LatencyP50]) == 0 || len(p.new.Samples[result.LatencyP50]) == 0 {
 		return
@@ -338,5 +338,5 @@ func (c *Change) withholdForDisturbance(p pair, o Options) {
 
 // movedTooFar reports whether the machine moved by so much that there is no verdict.
 func (c *Control) movedTooFar() bool {
-	return math.Abs(math.Log1p(c.Machine)) > math.Log1p(control.MostMovement)
+	return math.Abs(math.Log1p(c.Machine)) > math.Log1p(control.MaxMovement)
 }

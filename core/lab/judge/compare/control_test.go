@@ -81,7 +81,7 @@ func TestControlKeepsAlpha(t *testing.T) {
 			require.NoError(t, err)
 			plain += min(1, pairs.Count(Better)+pairs.Count(Worse))
 		}
-		require.LessOrEqual(t, float64(wrong), atMost(o.Alpha, trials), "spread %g", spread)
+		require.LessOrEqual(t, float64(wrong), maxErrors(o.Alpha, trials), "spread %g", spread)
 		require.Less(t, float64(p)/float64(tests), o.Alpha+0.01)
 		require.Greater(t, plain, trials/2, "without a control the movement is a difference")
 	}
@@ -117,7 +117,7 @@ func TestControlFindsAChange(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, found, trials*8/10)
-	require.LessOrEqual(t, float64(others), atMost(0.05, trials))
+	require.LessOrEqual(t, float64(others), maxErrors(0.05, trials))
 }
 
 func TestReadout(t *testing.T) {
@@ -217,7 +217,7 @@ func TestReference(t *testing.T) {
 			}
 		}
 	}
-	require.LessOrEqual(t, float64(wrong), atMost(0.05, trials))
+	require.LessOrEqual(t, float64(wrong), maxErrors(0.05, trials))
 	require.Greater(t, found, trials*8/10)
 }
 

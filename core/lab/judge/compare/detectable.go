@@ -37,7 +37,7 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
 			higher := c.Better == result.Higher
-			limit := c.least(o)
+			limit := c.minChange(o)
 			if higher {
 				limit = -limit
 			}

@@ -49,25 +49,25 @@ func (e evidence) beyond(limit float64, above bool) float64 {
 		low, high := e.widened(r, ratio, 2*p)
 		return above && low > limit || !above && high < limit
 	}
-	least, most := math.Log(p), math.Log(0.5)
+	low, high := math.Log(p), math.Log(0.5)
 	const precision = 1e-3
-	for most-least > precision {
-		if middle := (least + most) / 2; excludes(math.Exp(middle)) {
-			most = middle
+	for high-low > precision {
+		if middle := (low + high) / 2; excludes(math.Exp(middle)) {
+			high = middle
 		} else {
-			least = middle
+			low = middle
 		}
 	}
-	return math.Exp(most)
+	return math.Exp(high)
 }
 
-// outside returns the two-sided p-value of the ratio being within 1-least and 1+least. ratio is its
+// outside returns the two-sided p-value of the ratio being within 1-floor and 1+floor. ratio is its
 // estimate, which decides the limit that is tested.
-func (e evidence) outside(ratio, least float64) float64 {
+func (e evidence) outside(ratio, floor float64) float64 {
 	if ratio > 1 {
-		return min(1, 2*e.beyond(1+least, true))
+		return min(1, 2*e.beyond(1+floor, true))
 	}
-	return min(1, 2*e.beyond(1-least, false))
+	return min(1, 2*e.beyond(1-floor, false))
 }
 
 // standardError returns that of the logarithm of the ratio, from the interval of the rank test; ok

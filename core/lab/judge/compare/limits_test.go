@@ -15,8 +15,8 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// atMost is alpha of so many trials and three standard deviations of the count.
-func atMost(alpha float64, trials int) float64 {
+// maxErrors is alpha of so many trials and three standard deviations of the count.
+func maxErrors(alpha float64, trials int) float64 {
 	n := float64(trials)
 	return alpha*n + 3*math.Sqrt(alpha*(1-alpha)*n)
 }
@@ -53,8 +53,8 @@ func TestLeastChangeIsTheLimitOfTheTest(t *testing.T) {
 			}
 			require.Zero(t, wrong)
 			if math.Abs(true-1) < 0.03 {
-				require.LessOrEqual(t, float64(right), atMost(o.Alpha, trials))
-				require.Greater(t, float64(byEstimate), 3*atMost(o.Alpha, trials),
+				require.LessOrEqual(t, float64(right), maxErrors(o.Alpha, trials))
+				require.Greater(t, float64(byEstimate), 3*maxErrors(o.Alpha, trials),
 					"a test against zero fails this")
 			} else {
 				require.Greater(t, right, trials*85/100)
@@ -75,7 +75,7 @@ func TestThresholdIsTestedAgainstItsLimit(t *testing.T) {
 		o.Thresholds = append(o.Thresholds, threshold)
 	}
 	const trials = 600
-	for true, most := range map[float64]float64{0.97: atMost(o.Alpha, trials), 0.9: trials} {
+	for true, limit := range map[float64]float64{0.97: maxErrors(o.Alpha, trials), 0.9: trials} {
 		tripped := 0
 		for range trials {
 			old, new := newSet(), newSet()
@@ -93,7 +93,7 @@ func TestThresholdIsTestedAgainstItsLimit(t *testing.T) {
 			}
 		}
 		t.Logf("%+.0f%%: %d of %d tripped", 100*(true-1), tripped, trials)
-		require.LessOrEqual(t, float64(tripped), most)
+		require.LessOrEqual(t, float64(tripped), limit)
 		if true < 0.95 {
 			require.Greater(t, tripped, trials*95/100)
 		}
@@ -252,9 +252,9 @@ func TestEqualTransportsAreNotToldApart(t *testing.T) {
 		t.Logf("%s: %d of %d wrong over all pairs (%.1f%%), %d against the best alone (%.1f%%)",
 			name, wrong, trials,
 			100*float64(wrong)/trials, wrongBest, 100*float64(wrongBest)/trials)
-		require.LessOrEqual(t, float64(wrong), atMost(o.Alpha, trials))
+		require.LessOrEqual(t, float64(wrong), maxErrors(o.Alpha, trials))
 		if far[0] == 0 {
-			require.Greater(t, float64(wrongBest), atMost(o.Alpha, trials))
+			require.Greater(t, float64(wrongBest), maxErrors(o.Alpha, trials))
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestAlongSharesOfCapacities(t *testing.T) {
 // Response times at --rate max are those of a backlog, and are not compared.
 func TestResponseTimesAtRateMax(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 7))
-	most := func(p50 float64) *set.Set {
+	setOf := func(p50 float64) *set.Set {
 		c := openLoop(r, "shm", 4e6, 0, 0, p50)
 		c.Config["rate"] = fmt.Sprintf("%.0f", float64(config.RateMax))
 		other := c
@@ -164,11 +164,11 @@ func TestResponseTimesAtRateMax(t *testing.T) {
 		other.Config["transport"] = "tcpx"
 		return newSet(c, other)
 	}
-	report, err := Diff(most(1e6), most(2e6), Defaults())
+	report, err := Diff(setOf(1e6), setOf(2e6), Defaults())
 	require.NoError(t, err)
 	require.Len(t, report.Changes, 2)
 	require.Equal(t, result.Throughput, report.Changes[0].Metric)
-	ranking, err := Along(most(1e6), "transport", Defaults())
+	ranking, err := Along(setOf(1e6), "transport", Defaults())
 	require.NoError(t, err)
 	require.Len(t, ranking.Groups, 1)
 	require.Equal(t, result.Throughput, ranking.Groups[0].Metric)

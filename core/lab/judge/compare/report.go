@@ -105,9 +105,9 @@ type Change struct {
 	evidence
 }
 
-// least returns the smallest change that counts: without a control, at least what the machine is
-// known to drift by.
-func (c *Change) least(o Options) float64 {
+// minChange returns the smallest change that counts: without a control, at least what the machine
+// is known to drift by.
+func (c *Change) minChange(o Options) float64 {
 	if c.Uncontrolled != "" {
 		return max(o.Floor, o.Drift)
 	}
@@ -179,12 +179,12 @@ func (d Difference) String() string {
 }
 
 func shown(value string) string {
-	const most = 40
+	const limit = 40
 	switch {
 	case value == "":
 		return "none"
-	case len(value) > most:
-		return value[:most] + "..."
+	case len(value) > limit:
+		return value[:limit] + "..."
 	}
 	return value
 }

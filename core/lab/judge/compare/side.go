@@ -22,9 +22,9 @@ type Side struct {
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
 	// Cells counts the compared cells, and the others are the fewest and the most repeats of one.
-	Cells        int `json:"cells"`
-	LeastRepeats int `json:"least_repeats"`
-	MostRepeats  int `json:"most_repeats"`
+	Cells      int `json:"cells"`
+	MinRepeats int `json:"least_repeats"`
+	MaxRepeats int `json:"most_repeats"`
 }
 
 // newSide describes the compared cells of a set.
@@ -51,10 +51,10 @@ func newSide(s *set.Set, cells []*set.Cell) Side {
 		for _, values := range c.Samples {
 			n = max(n, len(values))
 		}
-		if i == 0 || n < side.LeastRepeats {
-			side.LeastRepeats = n
+		if i == 0 || n < side.MinRepeats {
+			side.MinRepeats = n
 		}
-		side.MostRepeats = max(side.MostRepeats, n)
+		side.MaxRepeats = max(side.MaxRepeats, n)
 	}
 	if len(programs) == 1 {
 		for _, p := range programs {
@@ -89,9 +89,9 @@ func (s Side) String() string {
 			parts[len(parts)-1] += " to " + to
 		}
 	}
-	repeats := format.Count(s.LeastRepeats, "repeat")
-	if s.LeastRepeats != s.MostRepeats {
-		repeats = fmt.Sprintf("%d to %d repeats", s.LeastRepeats, s.MostRepeats)
+	repeats := format.Count(s.MinRepeats, "repeat")
+	if s.MinRepeats != s.MaxRepeats {
+		repeats = fmt.Sprintf("%d to %d repeats", s.MinRepeats, s.MaxRepeats)
 	}
 	if s.Cells > 1 {
 		repeats += fmt.Sprintf(" of each of %d cells", s.Cells)

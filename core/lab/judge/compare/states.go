@@ -184,7 +184,7 @@ func (s States) Common(cells []*set.Cell) string {
 		return !slices.ContainsFunc(c.Windows,
 			func(w set.Window) bool { return s.ofBounces(w) != state.Unread })
 	})
-	common, most := "", 0
+	common, windows := "", 0
 	for _, name := range s.Names() {
 		fewest := math.MaxInt
 		for _, c := range cells {
@@ -196,8 +196,8 @@ func (s States) Common(cells []*set.Cell) string {
 			}
 			fewest = min(fewest, n)
 		}
-		if len(cells) > 0 && fewest > most {
-			common, most = name, fewest
+		if len(cells) > 0 && fewest > windows {
+			common, windows = name, fewest
 		}
 	}
 	return common

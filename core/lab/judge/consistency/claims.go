@@ -200,12 +200,12 @@ func checkTimed(t published.Timed) []result.Finding {
 
 // checkLookups warns if most lookups find nothing.
 func checkLookups(l published.Lookups) []result.Finding {
-	const most = 0.5
+	const limit = 0.5
 	share := l.Covered / l.Space
-	if share >= most {
+	if share >= limit {
 		return nil
 	}
-	return failed("lookups", result.Warning, share, most,
+	return failed("lookups", result.Warning, share, limit,
 		"the lookups of %s mostly find nothing: %s%% of the addresses that they pick from have "+
 			"something to find, so about %s of %s lookups find it",
 		l.What, format.Digits(100*share), format.Digits(l.Count*share), format.Digits(l.Count))

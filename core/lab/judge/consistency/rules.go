@@ -264,8 +264,8 @@ func goodput(f Figures) []result.Finding {
 	if !ok || f.Load.MaxValue < 0 {
 		return nil
 	}
-	const most = 2 // a read-modify-write has two values
-	limit := most * v[0] * float64(f.Load.MaxValue)
+	const values = 2 // a read-modify-write has two values
+	limit := values * v[0] * float64(f.Load.MaxValue)
 	if v[1] <= limit*(1+f.tolerance()) {
 		return nil
 	}

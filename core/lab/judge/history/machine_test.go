@@ -55,7 +55,7 @@ func (d drawn) series(t *testing.T, r *rand.Rand) []history.Series {
 // The drift of the machine is no change of a transport, and a change of one is found in spite of
 // it. With four transports there is no control, and drift is taken for changes.
 func TestMachine(t *testing.T) {
-	const trials, least = 200, 0.10
+	const trials, change = 200, 0.10
 	d := drawn{sets: 30, transports: 6, drift: 0.05, noise: 0.034}
 	rates := func(d drawn) (alone, shared, found, place float64) {
 		n := 0.0
@@ -86,7 +86,7 @@ func TestMachine(t *testing.T) {
 
 	d.change = func(transport, set int) float64 {
 		if transport == 0 && set >= 15 {
-			return -least
+			return -change
 		}
 		return 0
 	}

@@ -219,10 +219,10 @@ func (d *Document) Compare(s *set.Set) (*Comparison, error) {
 			return nil, err
 		}
 		for _, figures := range []*set.Set{&own, theirs} {
-			most, err := analyze.CapacityOf(figures,
+			capacity, err := analyze.CapacityOf(figures,
 				analyze.CapacityOptions{Objective: &o, Rate: d.Rate})
 			if err == nil { // else there are too few cells
-				c.Objectives = append(c.Objectives, most)
+				c.Objectives = append(c.Objectives, capacity)
 			}
 		}
 	}
@@ -340,10 +340,10 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 	if t.NoFloor {
 		return line, nil
 	}
-	if len(r.Least) == 0 {
+	if len(r.OwnFloor) == 0 {
 		line.Ours.XFloor = xFloor(c)
-	} else if i := find(s, r.Least); i >= 0 {
-		line.Ours.XFloor = xLeast(c, &s.Cells[i])
+	} else if i := find(s, r.OwnFloor); i >= 0 {
+		line.Ours.XFloor = xOwnFloor(c, &s.Cells[i])
 	}
 	return line, nil
 }
@@ -473,10 +473,10 @@ func xFloor(c *set.Cell) float64 {
 	return 0
 }
 
-// xLeast returns how many times the time of another cell a cell takes, or 0.
-func xLeast(c, least *set.Cell) float64 {
+// xOwnFloor returns how many times the time of another cell a cell takes, or 0.
+func xOwnFloor(c, floor *set.Cell) float64 {
 	mine, known := c.Metric(result.Goodput)
-	other, also := least.Metric(result.Goodput)
+	other, also := floor.Metric(result.Goodput)
 	if !known || !also {
 		return 0
 	}

@@ -153,10 +153,10 @@ func valleysOf(density []float64) []valley {
 // valleyBetween returns the valley between two modes. Its bottom is the middle of all least points,
 // since the density of distant states is 0 over a range.
 func valleyBetween(left, right int, density []float64) valley {
-	least := slices.Min(density[left : right+1])
+	lowest := slices.Min(density[left : right+1])
 	first, last := -1, 0
 	for i := left; i <= right; i++ {
-		if density[i] == least {
+		if density[i] == lowest {
 			if last = i; first < 0 {
 				first = i
 			}

@@ -26,13 +26,13 @@ func (t Trend) Rises() bool { return t.Low > 0 && t.Early > 0 && t.Late > 0 }
 // Falls is the opposite of [Trend.Rises].
 func (t Trend) Falls() bool { return t.High < 0 && t.Early < 0 && t.Late < 0 }
 
-// least is the smallest number of values that have a trend: with fewer, no order of them is rare
-// enough.
-const least = 8
+// minValues is the smallest number of values that have a trend: with fewer, no order of them is
+// rare enough.
+const minValues = 8
 
-// most bounds the number of points. A longer series is divided into so many parts of equal length,
-// of which the medians count.
-const most = 400
+// maxPoints bounds the number of points. A longer series is divided into so many parts of equal
+// length, of which the medians count.
+const maxPoints = 400
 
 // Of returns the trend of a series: Theil's and Sen's median of the slopes between all pairs of
 // values, which a third of outliers does not spoil, with the interval by the distribution of
@@ -41,7 +41,7 @@ const most = 400
 // Rao, 1998). ok is false if there are too few values or their median is not above 0.
 func Of(values []float64) (t Trend, ok bool) {
 	center := record.Median(values)
-	if len(values) < least || !(center > 0) {
+	if len(values) < minValues || !(center > 0) {
 		return Trend{}, false
 	}
 	points, step := parts(values)
@@ -129,7 +129,7 @@ func ranksOf(values []float64) []float64 {
 // parts returns the medians of at most [most] parts of a series, and how many values are between
 // two.
 func parts(values []float64) (points []float64, step float64) {
-	size := (len(values) + most - 1) / most
+	size := (len(values) + maxPoints - 1) / maxPoints
 	for ; len(values) >= size; values = values[size:] {
 		points = append(points, record.Median(values[:size]))
 	}

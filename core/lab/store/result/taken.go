@@ -11,9 +11,9 @@ import (
 // processor of a polling thread for it ([Result.Taken]).
 const DisturbedShare = 0.1
 
-// LeastSteal is the least stolen time that counts: three ticks, in which the kernel counts it. A
+// MinSteal is the least stolen time that counts: three ticks, in which the kernel counts it. A
 // single tick in a short window is a large share, and may stand for much less.
-const LeastSteal = 30 * time.Millisecond
+const MinSteal = 30 * time.Millisecond
 
 // Taken returns the share of a window, by index, for which others had the processor of a polling
 // thread: the hypervisor, or other programs in the thread that lost most. Time that other threads
@@ -22,7 +22,7 @@ const LeastSteal = 30 * time.Millisecond
 // own, it is the hypervisor's share.
 func (r *Result) Taken(window int) (share float64) {
 	repeat := &r.Repeats[window]
-	if repeat.Machine.StealNS >= uint64(LeastSteal) {
+	if repeat.Machine.StealNS >= uint64(MinSteal) {
 		share = repeat.Samples[Steal]
 	}
 	if !r.ownProcessors(repeat.Launch) {

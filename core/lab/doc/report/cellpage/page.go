@@ -283,12 +283,12 @@ func rankOK(c result.Finding) int {
 
 // samples has one value per repeat.
 func samples(c *Cell) *doc.Doc {
-	most := 0
+	repeats := 0
 	for _, values := range c.Samples {
-		most = max(most, len(values))
+		repeats = max(repeats, len(values))
 	}
 	names := []string{"metric", "unit"}
-	for i := range most {
+	for i := range repeats {
 		names = append(names, ">"+strconv.Itoa(i))
 	}
 	t := doc.NewTable(names...)
@@ -297,7 +297,7 @@ func samples(c *Cell) *doc.Doc {
 			continue
 		}
 		row := []any{m.Name, m.Unit}
-		for at := range most {
+		for at := range repeats {
 			if values := c.Samples[m.Name]; at < len(values) {
 				row = append(row, unrounded(values[at]))
 			} else {

@@ -63,13 +63,13 @@ const StartTitle = "What a start takes"
 // connectionsOf returns how many sides of connections the rank with most of them made in a start; 0
 // if the results do not say.
 func connectionsOf(results []*result.Result) int {
-	most := uint64(0)
+	connections := uint64(0)
 	for _, r := range results {
 		for i := range r.Launches {
 			for _, rank := range r.Launches[i].Setup.Ranks {
-				most = max(most, rank.Connections)
+				connections = max(connections, rank.Connections)
 			}
 		}
 	}
-	return int(min(most, math.MaxInt32))
+	return int(min(connections, math.MaxInt32))
 }

@@ -64,7 +64,7 @@ func TestStrangers(t *testing.T) {
 // TestStalled measures paths on which what is sent does not all arrive: all packets do until the
 // host's buffer is full, or only small ones.
 func TestStalled(t *testing.T) {
-	for says, most := range map[string]uint32{
+	for says, limit := range map[string]uint32{
 		`^only \d+ of \d+ bytes arrived in time, and \d+ packets were sent again`: 1 << 20,
 		`^small packets arrive and full ones do not: .*MTU`:                       1000,
 	} {
@@ -73,7 +73,7 @@ func TestStalled(t *testing.T) {
 			failed := c.Control(func(fd uintptr) {
 				filter := []unix.SockFilter{ // connections inherit it
 					{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_LEN},
-					{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: most, Jt: 1},
+					{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: limit, Jt: 1},
 					{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 20},
 					{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 				}

@@ -11,9 +11,9 @@ import (
 const (
 	// Fewest is the least number of other transports that are a control.
 	Fewest = 4
-	// MostMovement is the movement of the machine, as a share, above which there is no verdict:
+	// MaxMovement is the movement of the machine, as a share, above which there is no verdict:
 	// the transports follow it too differently.
-	MostMovement = 0.25
+	MaxMovement = 0.25
 )
 
 // Point is one window of a transport: the logarithm of its value minus that of its level in the
@@ -49,9 +49,9 @@ func (s Series) near(at time.Time, state string, reach time.Duration) (deviation
 
 // Movement returns how far the machine is from its level at a time and in a state: the median of
 // the deviations of the other transports, each in its window that is nearest, and no farther than
-// reach. ok is false if fewer than least of them have one.
+// reach. ok is false if fewer than minimum of them have one.
 func Movement(others [][]Series, at time.Time, state string, reach time.Duration,
-	least int) (movement float64, ok bool) {
+	minimum int) (movement float64, ok bool) {
 	var deviations []float64
 	for _, cells := range others {
 		sum, n := 0.0, 0
@@ -64,7 +64,7 @@ func Movement(others [][]Series, at time.Time, state string, reach time.Duration
 			deviations = append(deviations, sum/float64(n))
 		}
 	}
-	if len(deviations) < max(least, 1) {
+	if len(deviations) < max(minimum, 1) {
 		return 0, false
 	}
 	return record.Median(deviations), true
@@ -78,10 +78,10 @@ type Row struct {
 
 // Movements returns how far the machine is from its level in each set, by all transports but
 // without, if that is not empty: the median of their deviations, each the mean of its rows. It is
-// NaN if fewer than least transports are in the set. The levels of the rows and the movements
+// NaN if fewer than minimum transports are in the set. The levels of the rows and the movements
 // follow from each other, as in Tukey's median polish, so a transport that is not in all sets moves
 // nothing when it comes.
-func Movements(rows []Row, without string, least int) []float64 {
+func Movements(rows []Row, without string, minimum int) []float64 {
 	rows = slices.DeleteFunc(slices.Clone(rows),
 		func(r Row) bool { return r.Transport == without && without != "" })
 	if len(rows) == 0 {
@@ -89,8 +89,8 @@ func Movements(rows []Row, without string, least int) []float64 {
 	}
 	moved := make([]float64, len(rows[0].Values))
 	levels := make([]float64, len(rows))
-	const most, precision = 20, 1e-6
-	for changed, i := true, 0; changed && i < most; i++ {
+	const rounds, precision = 20, 1e-6
+	for changed, i := true, 0; changed && i < rounds; i++ {
 		changed = false
 		for i, r := range rows {
 			levels[i] = medianOf(len(moved), func(set int) float64 {
@@ -110,7 +110,7 @@ func Movements(rows []Row, without string, least int) []float64 {
 				deviations = append(deviations, sum/counts[transport])
 			}
 			now := math.NaN()
-			if len(deviations) >= max(least, 1) {
+			if len(deviations) >= max(minimum, 1) {
 				now = record.Median(deviations)
 			}
 			changed = changed || math.Abs(now-moved[set]) > precision

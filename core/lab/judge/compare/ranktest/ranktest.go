@@ -24,15 +24,15 @@ const (
 	exactRange = 200_000
 )
 
-// Outside returns the two-sided p-value of the ratio of b to a being within the limits 1-least and
-// 1+least. ratio is its estimate, which decides the limit that is tested: the test against the
-// other cannot reject. With least 0 it is the test of no difference. It returns 1 if there are no
+// Outside returns the two-sided p-value of the ratio of b to a being within the limits 1-floor and
+// 1+floor. ratio is its estimate, which decides the limit that is tested: the test against the
+// other cannot reject. With floor 0 it is the test of no difference. It returns 1 if there are no
 // blocks.
-func (s Blocks) Outside(ratio, least float64) float64 {
+func (s Blocks) Outside(ratio, floor float64) float64 {
 	if ratio > 1 {
-		return min(1, 2*s.Beyond(1+least, true))
+		return min(1, 2*s.Beyond(1+floor, true))
 	}
-	return min(1, 2*s.Beyond(1-least, false))
+	return min(1, 2*s.Beyond(1-floor, false))
 }
 
 // Beyond returns the one-sided p-value of the ratio of b to a being at most the limit if above is
@@ -120,13 +120,13 @@ func gcd(a, b int) int {
 
 // exact reports whether the distribution of the statistic is small enough to compute.
 func (s Blocks) exact(weights []int, tied bool) bool {
-	most, values := exactUntied, 0
+	limit, values := exactUntied, 0
 	if tied {
-		most = exactTied
+		limit = exactTied
 	}
 	for i, b := range s {
 		product := len(b.A) * len(b.B)
-		if values += weights[i] * product; product > most {
+		if values += weights[i] * product; product > limit {
 			return false
 		}
 	}
@@ -215,9 +215,9 @@ func (d distribution) tails(value int) (below, above float64) {
 // permutations returns the distribution of the Mann-Whitney statistic, times scale, over all
 // choices of size of the ranks, which are times scale too.
 func permutations(ranks []int, size, scale int) distribution {
-	least := scale * size * (size + 1) / 2
+	smallest := scale * size * (size + 1) / 2
 	all := choose(len(ranks), size)
-	d := distribution(sums(ranks, size, least+scale*size*(len(ranks)-size))[least:])
+	d := distribution(sums(ranks, size, smallest+scale*size*(len(ranks)-size))[smallest:])
 	for i := range d {
 		d[i] /= all
 	}
@@ -347,8 +347,8 @@ func (s Blocks) margin(weights []int, alpha float64) int {
 	return max(0, int(mean-math.Sqrt2*math.Erfinv(1-alpha)*math.Sqrt(variance)))
 }
 
-// mostForPairs is the largest sample size of which shiftBy takes all pairs.
-const mostForPairs = 500
+// maxForPairs is the largest sample size of which shiftBy takes all pairs.
+const maxForPairs = 500
 
 // Relation relates a value of b to one of a. It ascends in b and descends in a, because the
 // interval of a shift depends on that.
@@ -442,12 +442,12 @@ func valueAt(sorted []weighted, k int) float64 {
 // thinned returns evenly spaced order statistics of a large sample, which would have millions of
 // pairs. Its interval is narrow in any case.
 func thinned(sorted []float64) []float64 {
-	if len(sorted) <= mostForPairs {
+	if len(sorted) <= maxForPairs {
 		return sorted
 	}
-	few := make([]float64, mostForPairs)
+	few := make([]float64, maxForPairs)
 	for i := range few {
-		few[i] = sorted[i*(len(sorted)-1)/(mostForPairs-1)]
+		few[i] = sorted[i*(len(sorted)-1)/(maxForPairs-1)]
 	}
 	return few
 }

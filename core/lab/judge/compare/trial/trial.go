@@ -216,7 +216,7 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 	if report.OldSide.To.After(p.last) {
 		p.last = report.OldSide.To
 	}
-	p.repeats = min(report.OldSide.LeastRepeats, report.NewSide.LeastRepeats)
+	p.repeats = min(report.OldSide.MinRepeats, report.NewSide.MinRepeats)
 	transports := map[string]bool{}
 	for i := range report.Changes {
 		c, t := &report.Changes[i], p.tallies[report.Changes[i].Metric]

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// Least is the length of the shortest series that is divided. The noise of a shorter one is not
-	// known.
-	Least = 8
+	// MinLength is the length of the shortest series that is divided. The noise of a shorter one is
+	// not known.
+	MinLength = 8
 	// shortest is the length of the shortest segment. A level that lasts for two values is two
 	// outliers.
 	shortest = 3
@@ -24,9 +24,9 @@ const (
 )
 
 // Find returns the indices at which a segment begins, without the first, in order. Values must be
-// finite. A series shorter than Least has none.
+// finite. A series shorter than MinLength has none.
 func Find(values []float64) []int {
-	if len(values) < Least {
+	if len(values) < MinLength {
 		return nil
 	}
 	noise := noiseOf(values)
@@ -53,13 +53,13 @@ func noiseOf(values []float64) float64 {
 // smallest returns the smallest difference of two neighbours that is not 0, for series of which
 // most values are equal; 0 if all are.
 func smallest(values []float64) float64 {
-	least := 0.0
+	smallest := 0.0
 	for i := range len(values) - 1 {
-		if d := math.Abs(values[i+1] - values[i]); d > 0 && (least == 0 || d < least) {
-			least = d
+		if d := math.Abs(values[i+1] - values[i]); d > 0 && (smallest == 0 || d < smallest) {
+			smallest = d
 		}
 	}
-	return least
+	return smallest
 }
 
 // moved returns the values, each at most farthest deviations from the median of the five around it.
