@@ -288,15 +288,10 @@ func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.An
 		usable++
 		if list[i].Analysis.Model == nil {
 			without = append(without, list[i].Cell)
-			continue
 		}
-		for _, change := range whatIf {
-			p, err := list[i].Analysis.Model.Predict(change)
-			if err != nil {
-				return nil, app.Usagef("--what-if: %v", err)
-			}
-			p.MeasuredAfter = analyze.MeasuredAfter(whole, c, change)
-			list[i].Predictions = append(list[i].Predictions, p)
+		list[i].Predictions, err = list[i].Analysis.Model.Predictions(whole, c, whatIf)
+		if err != nil {
+			return nil, app.Usagef("--what-if: %v", err)
 		}
 	}
 	published := slices.ContainsFunc(s.Cells,

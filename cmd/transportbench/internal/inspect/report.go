@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,8 +29,8 @@ const longestPaths = 64 << 20
 
 // reportFlags are the flags that report and serve share.
 type reportFlags struct {
-	slo, paths     string
-	across, ignore []string
+	slo, paths             string
+	across, ignore, whatIf []string
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
@@ -40,7 +41,7 @@ func (f *reportFlags) add(cmd *cobra.Command) {
 
 func (f *reportFlags) options() (report.Options, error) {
 	o := report.Options{Compare: compare.Defaults(), Calibrations: new(calibration.Finder).OfSets}
-	o.Compare.Across, o.Compare.Ignore = f.across, f.ignore
+	o.Compare.Across, o.Compare.Ignore, o.WhatIf = f.across, f.ignore, f.whatIf
 	for _, name := range reproduce.Names(results.Files) {
 		d, err := reproduce.Load(results.Files, name)
 		if err != nil {
@@ -100,6 +101,10 @@ sets and fails if they cannot be compared.
 				sets = append(sets, s)
 			}
 			page, err := report.Build(cmd.Context(), sets, o)
+			var wrong *analyze.ChangeError
+			if errors.As(err, &wrong) {
+				return app.Usagef("--what-if: %v", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -121,6 +126,8 @@ sets and fails if they cannot be compared.
 	cmd.Flags().BoolVar(&pair, "compare", false,
 		"take two sets, OLD and NEW, and fail if they cannot be compared")
 	f.add(cmd)
+	cmd.Flags().StringArrayVar(&f.whatIf, "what-if", nil, "change to predict on the page of each "+
+		"cell, as analyze does, such as rtt=2us,clients=16; repeatable")
 	cmd.Flags().StringSliceVar(&f.across, "across", nil,
 		"keys of the environment that may differ between sets, a comma list, or all")
 	cmd.Flags().StringSliceVar(&f.ignore, "ignore", nil,

@@ -90,6 +90,8 @@ func TestReportAndServeErrors(t *testing.T) {
 		{"no such directory", []string{"report", one, "-o", "/nonexistent/report.html"},
 			"--output"},
 		{"bad objective", []string{"report", one, "--slo", "fast"}, "--slo"},
+		{"no such change", []string{"report", clitest.CommittedCell(t, "shm"), "--what-if",
+			"client_s=3", "-o", "-"}, `--what-if: "client_s" cannot be changed; did you mean`},
 		{"no paths", []string{"report", one, "--paths", filepath.Join(one, "index.json")},
 			"--paths: not the output of doctor --hosts --json: "},
 		{"paths of no square", []string{"serve", one, "--paths", broken},

@@ -39,6 +39,8 @@ type Options struct {
 	Paths *doctor.Paths
 	// Documents are drawn beside the sets that have their published figures.
 	Documents []*reproduce.Document
+	// WhatIf lists changes whose predictions are on the pages of cells with a model.
+	WhatIf []string
 	// Live makes a page that asks its server for changes, and keeps the details of its cells until
 	// it is built again. It is nil for a page that is a file.
 	Live *cellpage.Cache
@@ -179,11 +181,20 @@ func (b *builder) details(ctx context.Context) error {
 		for cell := at * chunkSize; cell < min(n, (at+1)*chunkSize); cell++ {
 			c := &b.doc.Cells
 			d := b.Live.Read(b.sets[c.Set[cell]], b.cells[cell])
+			var predictions []analyze.Prediction
+			if a := d.Analysis; a != nil {
+				var err error
+				predictions, err = a.Model.Predictions(b.sets[c.Set[cell]], b.cells[cell], b.WhatIf)
+				if err != nil {
+					return err
+				}
+			}
 			pages = append(pages, cellpage.NewPage(&cellpage.Cell{
 				Cell: b.cells[cell], Number: cell, Look: b.look(cell), Last: cell == n-1,
 				Label: c.Names[cell], SeriesName: b.doc.Series[c.Series[cell]].Name,
 				Shown: b.shown[cell], Windows: c.Windows[cell], States: c.StateTexts[cell],
 				Counts: b.counts[cell], Environment: c.Environment[cell], Metrics: metrics,
+				Predictions: predictions,
 			}, &d))
 			b.briefs[cell] = d.Brief
 		}

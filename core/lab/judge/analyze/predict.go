@@ -100,6 +100,27 @@ func (m *Model) Predict(change string) (Prediction, error) {
 	return changed.against(m, change), nil
 }
 
+// ChangeError reports a change that cannot be predicted.
+type ChangeError struct{ error }
+
+// Predictions predicts changes of a cell of s, with what s has measured of them. Without a model
+// there are none. The error is a [*ChangeError].
+func (m *Model) Predictions(s *set.Set, c *set.Cell, changes []string) (list []Prediction,
+	err error) {
+	if m == nil {
+		return nil, nil
+	}
+	for _, change := range changes {
+		p, err := m.Predict(change)
+		if err != nil {
+			return nil, &ChangeError{err}
+		}
+		p.MeasuredAfter = MeasuredAfter(s, c, change)
+		list = append(list, p)
+	}
+	return list, nil
+}
+
 // against returns the prediction of a changed model, given the measured one.
 func (m *Model) against(measured *Model, change string) Prediction {
 	base, expected := measured.network().solve(), m.network().solve()

@@ -13,6 +13,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/tables"
+	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -33,6 +34,7 @@ type Cell struct {
 	Counts      []findings.StateWindows
 	Environment int // index of the machine's table, or -1
 	Metrics     []result.Definition
+	Predictions []analyze.Prediction
 }
 
 // Page is the page of one cell: HTML with places for charts, which the script fills.
@@ -81,7 +83,8 @@ func NewPage(c *Cell, d *Details) *Page {
 	analysis, loops, start := new(doc.Doc), new(doc.Doc), new(doc.Doc)
 	if d.Analysis != nil {
 		analysis = findings.Analyze(&findings.Analysis{Cells: []findings.AnalyzedCell{
-			{Cell: c.Label, Analysis: d.Analysis, Windows: c.Counts},
+			{Cell: c.Label, Analysis: d.Analysis, Windows: c.Counts,
+				Predictions: c.Predictions},
 		}}, false)
 	}
 	p.part("Analysis", "", analysis)
