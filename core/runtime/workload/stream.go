@@ -53,7 +53,7 @@ type Stream struct {
 }
 
 const (
-	// streamRecords bounds the records that the clients of a rank hold in memory: 48 MiB.
+	// streamRecords bounds the records that the clients of all ranks hold in memory: 48 MiB.
 	streamRecords = 1 << 21
 	streamLeast   = 8 << 10 // of a client
 	streamChunk   = 1 << 10
@@ -78,7 +78,7 @@ func NewStream(path string, cfg *config.Config, number int) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the trace to replay: %w", err)
 	}
-	room := max(streamRecords/pow2.Ceil(cfg.Clients), streamLeast)
+	room := max(streamRecords/pow2.Ceil(cfg.TotalClients()), streamLeast)
 	room = min(room, pow2.Ceil(int(min(file.Records+1, streamRecords))))
 	// Those that are prepared are in it.
 	room = max(room, 2*streamChunk, pow2.Ceil(4*cfg.InFlight))

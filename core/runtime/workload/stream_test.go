@@ -123,6 +123,16 @@ func TestStreamReadsOn(t *testing.T) {
 	}
 }
 
+// TestStreamMemory: the clients of all ranks share the memory for records.
+func TestStreamMemory(t *testing.T) {
+	path := prepared(t, 1<<18)
+	cfg := replaying(2, 1)
+	cfg.Ranks = 17
+	require.Len(t, newStream(t, path, cfg, 0).ring, streamRecords/(16*2))
+	cfg.Ranks, cfg.Clients = 2, 1
+	require.Len(t, newStream(t, path, cfg, 0).ring, 1<<19, "room for all")
+}
+
 func TestStreamStarves(t *testing.T) {
 	s := newStream(t, prepared(t, 1<<16), replaying(256, 1), 0)
 	s.clients = 1

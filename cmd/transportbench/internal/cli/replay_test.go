@@ -1,9 +1,12 @@
 package cli_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +43,38 @@ func TestReplayCheck(t *testing.T) {
 	require.Equal(t, app.ExitUsage, c.Execute("replay", "check", "--model", "llama", path))
 	require.Contains(t, c.Stderr, "--model: \"llama\" is not one of llama-3.1-8b")
 	require.Equal(t, app.ExitUsage, c.Execute("replay", "check", filepath.Dir(path)))
+}
+
+// TestHostileTraces: a trace that cannot be replayed ends in one line, and so does a replay on
+// other hosts.
+func TestHostileTraces(t *testing.T) {
+	c := &clitest.Command{T: t}
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	var bomb bytes.Buffer
+	g := gzip.NewWriter(&bomb)
+	_, err := g.Write(make([]byte, 4<<20))
+	require.NoError(t, err)
+	require.NoError(t, g.Close())
+	for text, want := range map[string]string{
+		"time,op,key,size\n-1,read,a,1\n":               "line 2: time -1 is negative",
+		"time,op,key,size\n1,read,a,1125899906842624\n": "size 1125899906842624 exceeds 1GiB",
+		"time,op,key,size\n1,read,a,1\n2,re":            "line 3: it has 2 columns and not 4",
+		bomb.String():                                   "line 1: it is longer than 1048576 bytes",
+		bomb.String()[:200]:                             "unexpected EOF",
+		"\x00\x01\x02\n":                                "it is of no known format",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		for begin, args := range map[string][]string{
+			"transportbench: ":           {"replay", "check", path},
+			"transportbench: --replay: ": {"run", "--transport", "shm", "--replay", path},
+		} {
+			require.Equal(t, app.ExitUsage, c.Execute(args...), "%.60q", text)
+			require.True(t, strings.HasPrefix(c.Stderr, begin+path+": "), c.Stderr)
+			require.Contains(t, c.Stderr, want)
+			require.Equal(t, 1, strings.Count(c.Stderr, "\n"), c.Stderr)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, []byte("time,op,key,size\n1,read,a,1\n2,read,b,1\n"), 0o600))
+	require.Equal(t, app.ExitUsage, c.Execute("run", "--hosts", "a,b", "--replay", path))
+	require.Contains(t, c.Stderr, "a trace is replayed on one host, where its file is: leave out")
 }
