@@ -74,7 +74,8 @@ func TestHostileTraces(t *testing.T) {
 			require.Equal(t, 1, strings.Count(c.Stderr, "\n"), c.Stderr)
 		}
 	}
-	require.NoError(t, os.WriteFile(path, []byte("time,op,key,size\n1,read,a,1\n2,read,b,1\n"), 0o600))
+	sound := "time,op,key,size\n1,read,a,1\n2,read,b,1\n"
+	require.NoError(t, os.WriteFile(path, []byte(sound), 0o600))
 	require.Equal(t, app.ExitUsage, c.Execute("run", "--hosts", "a,b", "--replay", path))
 	require.Contains(t, c.Stderr, "a trace is replayed on one host, where its file is: leave out")
 }
