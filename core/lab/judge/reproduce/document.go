@@ -85,7 +85,7 @@ type Row struct {
 	// Floor is the name of the published row that is the least that the medium needs. OwnFloor
 	// selects the cell that is ours, if our cell does not have its own.
 	Floor    string
-	OwnFloor []string
+	OwnFloor []string `mapstructure:"least"`
 	// Over and Under are the names of rows of the same table: the row has the ratios of their
 	// figures.
 	Over, Under string
