@@ -230,14 +230,20 @@ func (f *fakeRank) Connect(ctx context.Context, workers []record.RankWorkers) er
 	if err := f.begin(ctx, f.number, opConnect, f.dead); err != nil {
 		return err
 	}
-	// A server gets the clients of the others, and a client the server's daemons.
-	cfg, got := &f.plan.Config, 0
+	// A rank gets the daemons of the ranks that it calls, and the clients of those that call it.
+	cfg := &f.plan.Config
+	matrix := cfg.Traffic.Matrix()
+	calls := func(caller, server int) bool {
+		return cfg.Calls(caller) && cfg.Serves(server) &&
+			(matrix == nil || matrix[caller][server] > 0)
+	}
+	got, want := 0, 0
 	for _, w := range workers {
 		daemons, clients := cfg.Threads(w.Rank)
-		if !cfg.Calls(f.number) {
+		if !calls(f.number, w.Rank) {
 			daemons = 0
 		}
-		if !cfg.Serves(f.number) {
+		if !calls(w.Rank, f.number) {
 			clients = 0
 		}
 		if len(w.Daemons) != daemons || len(w.Clients) != clients || daemons+clients == 0 {
@@ -246,12 +252,10 @@ func (f *fakeRank) Connect(ctx context.Context, workers []record.RankWorkers) er
 		}
 		got++
 	}
-	want := cfg.Ranks
-	switch {
-	case !cfg.Calls(f.number):
-		want = cfg.CallingRanks()
-	case !cfg.Serves(f.number):
-		want = cfg.ServingRanks()
+	for r := range cfg.Ranks {
+		if calls(f.number, r) || calls(r, f.number) {
+			want++
+		}
 	}
 	if got != want {
 		return fmt.Errorf("addresses for rank %d of %d ranks, want %d", f.number, got, want)
