@@ -64,6 +64,11 @@ type Reference struct {
 	Unit     float64  `json:"unit" bound:"<=exact"`
 }
 
+// Covers reports whether the reference measures a medium with a provider.
+func (r *Reference) Covers(medium, provider string) bool {
+	return (r.Medium == "" || r.Medium == medium) && (r.Provider == "" || r.Provider == provider)
+}
+
 // Depth is a number of calls in flight.
 type Depth string
 

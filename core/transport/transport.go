@@ -145,7 +145,8 @@ type Properties struct {
 	// without being counted by [StatsReader]. It is empty if the counters are complete.
 	Uncounted string `json:"uncounted,omitempty" bound:"any"`
 	// Reference has the values of placeholders in Info.References that only the open transport
-	// knows, such as the RDMA device.
+	// knows, such as the RDMA device. The argument with a placeholder is left out if its value
+	// is empty.
 	Reference map[string]string `json:"reference,omitempty" bound:"<=64,key>=1,key<=256,each<=256"`
 }
 

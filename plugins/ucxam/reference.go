@@ -34,9 +34,5 @@ func perftest(test string, depth transport.Depth, of transport.Quantity, unit fl
 // reference returns the values for ucx_perftest: the transports and the devices that the user
 // allows. UCX chooses among them for both.
 func (s *settings) reference() map[string]string {
-	values := map[string]string{"tls": s.tlsInForce()}
-	if devices := s.variables["NET_DEVICES"]; devices != "" {
-		values["net-devices"] = devices
-	}
-	return values
+	return map[string]string{"tls": s.tlsInForce(), "net-devices": s.variables["NET_DEVICES"]}
 }

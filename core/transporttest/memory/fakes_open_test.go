@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"transportbench/core/transport"
 )
@@ -106,6 +107,15 @@ var openFakes = []fake{
 		says: `has no group "value"`,
 		info: func(_ *fakeDriver, info *transport.Info) {
 			info.References = []transport.Reference{{Tool: "ping", Reading: "time=(.*) ms"}}
+		}},
+	{name: "has no value for a placeholder", clause: "info/references",
+		says: "lacks a placeholder of reference ping",
+		info: func(_ *fakeDriver, info *transport.Info) {
+			info.References = []transport.Reference{{Tool: "ping", Package: "iputils-ping",
+				Version: []string{"ping", "-V"}, Name: "ping", Depth: transport.DepthOne,
+				Client: []string{"{adress}"}, Server: []string{}, Takes: time.Second,
+				Reading:  "time=(?P<value>.*) ms (?P<samples>.*)",
+				Quantity: transport.HalfRoundTrip, Unit: 1e6}}
 		}},
 	{name: "gives a value that no reference uses", clause: "info/references",
 		says:       "no reference uses",

@@ -52,7 +52,8 @@ func References(operation string, arguments ...string) (list []transport.Referen
 // Device returns the values of placeholders for the port of a device that a transport opened.
 // Without the index of a GID, perftest leaves out the header that only packets over Ethernet have.
 func Device(port transport.Path) map[string]string {
-	values := map[string]string{"ib-dev": port.Device, "ib-port": strconv.Itoa(port.Port)}
+	values := map[string]string{"ib-dev": port.Device, "ib-port": strconv.Itoa(port.Port),
+		"gid-index": ""}
 	if port.Facts[transport.FactLinkLayer] == transport.LinkEthernet {
 		values["gid-index"] = port.Facts[transport.FactGIDIndex]
 	}

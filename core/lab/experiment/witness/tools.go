@@ -58,8 +58,7 @@ const findTime = 140 * time.Millisecond
 // measures reports whether a reference is for a load.
 func measures(r *transport.Reference, l *Load) bool {
 	several := l.InFlight > 1
-	return (r.Medium == "" || r.Medium == l.Medium) &&
-		(r.Provider == "" || r.Provider == l.Provider) &&
+	return r.Covers(l.Medium, l.Provider) &&
 		(r.Depth == transport.DepthAny || several == (r.Depth == transport.DepthSeveral)) &&
 		l.Size >= r.MinPayload && (r.MaxPayload == 0 || l.Size <= r.MaxPayload)
 }
