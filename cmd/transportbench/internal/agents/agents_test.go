@@ -79,8 +79,8 @@ func TestStartAgentsErrors(t *testing.T) {
 			stderr: "srun failed: exit status 127: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, name := range []string{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE",
-				"PMI_SIZE", "PMI_FD", "TRANSPORTBENCH_TICKET"} {
+			for _, name := range []string{"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID",
+				"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_FD", "TRANSPORTBENCH_TICKET"} {
 				t.Setenv(name, "") // of the engine that runs this test
 			}
 			for name, value := range c.env {
