@@ -38,7 +38,8 @@ var openClauses = []clause{
 	{name: "open/again", run: openAgain,
 		says: "Close releases everything, so a driver can be opened any number of times."},
 	{name: "open/properties", run: openProperties,
-		says: "Properties have one of Info's providers, and limits that cover the configuration."},
+		says: "Properties have one of Info's providers, and limits that cover the configuration. " +
+			"Limits.Peers is what the options allow, not Config.Peers."},
 	{name: "open/chosen", run: openChosen,
 		says: "Properties name what was taken for every option whose value is auto, and the " +
 			"integrity checks."},
@@ -194,6 +195,16 @@ func openProperties(t *trial) {
 				"Limits.InFlight against Config.InFlight")
 		}
 		require.Equal(t, p, r.Properties(), "the second Properties")
+	}
+	// The clauses that need several peers would not run.
+	if l := c.layout; c.endpoints[0].Properties().Limits.Peers < t.traits.info.Limits.Peers {
+		l.peers = c.endpoints[0].Properties().Limits.Peers + 1
+		rank, err := t.openRank(len(c.endpoints), l)
+		if err == nil {
+			require.NoError(t, rank.Close())
+		}
+		require.Error(t, err, "Open with a peer more than Properties.Limits.Peers, which are what "+
+			"the options allow, and not Config.Peers")
 	}
 }
 

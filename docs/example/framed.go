@@ -51,7 +51,7 @@ type endpoint struct {
 func (e *endpoint) Properties() transport.Properties {
 	return transport.Properties{Provider: "tcp", Medium: transport.MediumTCP,
 		Capabilities: capabilities, Integrity: "checksums of TCP",
-		Limits: transport.Limits{MaxPayload: e.payload, Peers: e.peers}}
+		Limits: transport.Limits{MaxPayload: e.payload, Peers: maxPeers}}
 }
 
 // NewWorker implements [transport.Transport].

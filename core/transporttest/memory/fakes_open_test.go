@@ -81,6 +81,9 @@ var openFakes = []fake{
 	{name: "opens with lower limits than the configuration", clause: "open/properties",
 		says:       "Limits.MaxPayload",
 		properties: func(p *transport.Properties) { p.Limits.MaxPayload = 100 }},
+	{name: "takes the configured peers for its limit", clause: "open/properties",
+		says:       "not Config.Peers",
+		properties: func(p *transport.Properties) { p.Limits.Peers = 1 }},
 	{name: "does not say what auto took", clause: "open/chosen", says: "of an option that is auto",
 		info: func(_ *fakeDriver, info *transport.Info) {
 			info.Options = append(info.Options,
