@@ -94,8 +94,8 @@ packages() {
 # race runs the tests of what shares memory between goroutines or threads under the race detector. test.sh
 # without "long" runs all of them without it, so this leaves out those in which it sees nothing else: of
 # allocations and of system calls on one thread, of statistics, of committed results, of a simulated network on
-# one goroutine, of loads that differ in data alone, and of further configurations of the instrument over the
-# rings that the shm transport's tests have run.
+# one goroutine, of loads that differ in data alone, of what runs in other processes or in C, and of further
+# configurations of the instrument over the rings that the shm transport's tests have run.
 race() {
 	local shared skipped
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
@@ -113,7 +113,9 @@ race() {
 		^Test(EqualTransportsAreNotToldApart|InterleavedEqualSides|UnequallyDrawnStatesMakeNoDifference)$
 		^Test(ShiftOfTooFew|ShiftWithinStates|LeastChangeIsTheLimitOfTheTest)$
 		^TestResultSizeCoversCommittedResults$
-		^Test(Traffic|KindsOfCalls|Delegation|Storage)$
+		^Test(Traffic|KindsOfCalls|Delegation|Storage|StorageFits)$
+		^Test(ControlKeepsAlpha|RunsOfCommittedSets|PackedSets|SetsOfSchema1)$
+		^Test(UDPBetweenHosts|PeerProcessIsKilled|WrongKernelsAreDetected)$
 		^TestConformanceSlow$/^(times|bimodal|short_delay|exponential|delay|rate)$
 	TESTS
 	)

@@ -128,7 +128,7 @@ func (s *Study) takeBetween(ctx context.Context) error {
 		return err
 	}
 	defer func(beside experiment.Beside) { s.Engine.Beside = beside }(s.Engine.Beside)
-	s.Engine.Beside.Witness = false // a reading beside a window, of which a setup has none
+	s.Engine.Beside = experiment.Beside{StateOnly: true} // the rest is of windows, which are not read
 	before := len(s.Rounds)
 	for _, n := range s.Request.Connections {
 		cfg, err := s.between(n)
