@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"transportbench/core/base/delay"
+	"transportbench/core/base/model"
 	"transportbench/core/base/netem"
 )
 
@@ -18,10 +20,10 @@ type Config struct {
 	Topology string `json:"topology"`
 	Ranks    int    `json:"ranks"` // processes
 	// Servers is how many of them serve in client-server; absent for one.
-	Servers  Servers `json:"servers,omitempty"`
-	Daemons  int     `json:"daemons"` // polling threads of a serving rank
-	Clients  int     `json:"clients"` // client threads of a calling rank
-	InFlight int     `json:"in_flight"`
+	Servers  Count `json:"servers,omitempty"`
+	Daemons  int   `json:"daemons"` // polling threads of a serving rank
+	Clients  int   `json:"clients"` // client threads of a calling rank
+	InFlight int   `json:"in_flight"`
 
 	// Service is what daemons do with a request.
 	Service Service `json:"service,omitempty"`
@@ -49,11 +51,11 @@ type Config struct {
 	// ReadDelay and WriteDelay are what the storage behind the store takes for a value. A daemon's
 	// storage serves StorageLanes values at a time, or any number with 0. With WriteLanes, writes
 	// have lanes of their own. LookupDelay is what a lookup takes, which needs no lane.
-	ReadDelay    Delay `json:"read_delay,omitempty"`
-	WriteDelay   Delay `json:"write_delay,omitempty"`
-	LookupDelay  Delay `json:"lookup_delay,omitempty"`
-	StorageLanes int   `json:"storage_lanes,omitempty"`
-	WriteLanes   int   `json:"write_lanes,omitempty"`
+	ReadDelay    delay.Delay `json:"read_delay,omitempty"`
+	WriteDelay   delay.Delay `json:"write_delay,omitempty"`
+	LookupDelay  delay.Delay `json:"lookup_delay,omitempty"`
+	StorageLanes int         `json:"storage_lanes,omitempty"`
+	WriteLanes   int         `json:"write_lanes,omitempty"`
 
 	// Network impairs the packets between ranks, which are then in network namespaces.
 	Network netem.Network `json:"network,omitempty"`
@@ -77,8 +79,14 @@ type Config struct {
 	Speed Speed `json:"speed,omitempty"`
 	// Closed ignores the times of a trace and keeps calls in flight.
 	Closed bool `json:"closed,omitempty"`
+	// Handoff has each client hand over the caches of requests, Burst of them at once. The cache of
+	// a request is that of Model on one of TensorParallel accelerators. It moves in pages of
+	// TokensPerBlock tokens of a layer, or with 0 in bulk.
+	Handoff        Handoff `json:"handoff,omitempty"`
+	Burst          Count   `json:"burst,omitempty"`
+	TensorParallel Count   `json:"tensor_parallel,omitempty"`
 	// Model determines BytesPerToken.
-	Model Name `json:"model,omitempty"`
+	Model model.Name `json:"model,omitempty"`
 	// Part is nil unless a trace is prepared.
 	Part *ReplayPart `json:"part,omitempty"`
 	// Rate is the open-loop load of all clients together, and Arrival the distribution of the gaps

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"transportbench/core/base/delay"
+	"transportbench/core/base/model"
 	"transportbench/core/base/netem"
 	"transportbench/core/transport"
 )
@@ -31,6 +33,8 @@ const (
 	optionVerifyEvery   = "verify-every"
 	optionReplay        = "replay"
 	optionModel         = "model"
+	optionHandoff       = "handoff"
+	optionTokens        = "tokens-per-block"
 )
 
 // fields has every option of a run, in the order of docs/options.md.
@@ -52,7 +56,8 @@ var fields = complete([]Field{
 		"echo (returns the message) or sink (drops writes)", allowed(services()...),
 		sets(optionReadRatio, optionMix, optionPattern)),
 	option("keys", "distinct keys per serving rank", bounds(1, MaxKeys), size),
-	option("tokens-per-block", "tokens per value; 0 is none", bounds(0, MaxTokens), size),
+	option(optionTokens, "tokens per value; 0 is none, and moves a hand-off in bulk",
+		bounds(0, MaxTokens), size),
 	option(optionBytesPerToken, "makes a value tokens-per-block times as large; 0 uses value-size",
 		replaces(optionValueSize), bounds(0, MaxValueSize), size),
 	option(optionValueSize, "bytes of a value: 32, 4KiB, uniform:64-4KiB, or file:PATH with a "+
@@ -74,15 +79,15 @@ var fields = complete([]Field{
 	option("hot-keys", "hotspot: share of keys that are hot", bounds(0, 1)),
 	option("hot-share", "hotspot: share of requests to hot keys", bounds(0, 1)),
 	option("seed", "seed of the workload; the same seed gives the same operations"),
-	option("read-delay", "time that the storage takes to read a value: "+orList(DelayForms())+
+	option("read-delay", "time that the storage takes to read a value: "+orList(delay.Forms())+
 		" (a part without and one in a lane); lognormal has median and p99", form("delay"),
-		examples(DelayForms()...),
+		examples(delay.Forms()...),
 		conflicts(optionService, "which has no storage", string(ServiceEcho), string(ServiceSink))),
 	option("write-delay", "time that the storage takes to write a value, in the same forms",
-		form("delay"), examples(DelayForms()...),
+		form("delay"), examples(delay.Forms()...),
 		conflicts(optionService, "which has no storage", string(ServiceEcho), string(ServiceSink))),
 	option("lookup-delay", "time that a lookup takes, in the same forms; it needs no lane",
-		form("delay"), examples(DelayForms()...),
+		form("delay"), examples(delay.Forms()...),
 		conflicts(optionService, "which has no storage", string(ServiceEcho), string(ServiceSink))),
 	option("storage-lanes", "values that the storage of a daemon serves at a time; 0 is no limit",
 		bounds(0, MaxStorageLanes)),
@@ -124,8 +129,19 @@ var fields = complete([]Field{
 	option("speed", "factor by which the times of a trace are shortened, or max to find the "+
 		"capacity for its requests", form("factor"), examples("1", "2", "0.5", maximum)),
 	option("closed", "ignores the times of a trace, and keeps calls in flight"),
-	option(optionModel, "the model that the trace is of, which sets bytes-per-token: "+
-		orList(ModelNames()), form("name"), examples(ModelNames()...), sets(optionBytesPerToken)),
+	option(optionHandoff, "hands over the caches of requests of so many tokens, layer by layer, to "+
+		"the daemon (push) or from it (pull): "+orList(handoffForms()), form("direction:tokens"),
+		examples(handoffPush+":512", handoffPull+":512"), sets(optionReadRatio, optionMix,
+			optionPattern, optionInFlight, "keys", "distribution"),
+		conflicts(optionService, "which has no pages", string(ServiceEcho), string(ServiceSink)),
+		conflicts(optionRate, "which ends no hand-off before the next"),
+		conflicts(optionReplay, "which has its own requests")),
+	option("burst", "hand-off: requests that are handed over at once", bounds(0, maxBurst)),
+	option("tensor-parallel", "hand-off: accelerators that share a cache, of which one is measured",
+		bounds(0, maxShards)),
+	option(optionModel, "the model of a trace or a hand-off, which sets bytes-per-token: "+
+		orList(model.Names())+", or the path of its config.json", form("name"),
+		examples(model.Names()...), sets(optionBytesPerToken)),
 	option("flush",
 		"when the doorbell rings: loop (once per iteration), or immediate (after each message)",
 		allowed(FlushLoop, FlushImmediate)),

@@ -14,11 +14,16 @@ const (
 	LoadCapacity
 	// LoadClasses has classes of clients with loads of their own, closed or open.
 	LoadClasses
+	// LoadBursts has hand-offs one after the other. As many calls as may be are in flight until all
+	// of one are issued.
+	LoadBursts
 )
 
 // Load returns the kind of the load.
 func (c *Config) Load() Load {
 	switch {
+	case c.Handoff != "":
+		return LoadBursts
 	case len(c.Classes) > 0:
 		return LoadClasses
 	case c.Rate.Offers():

@@ -114,21 +114,21 @@ func (n NUMANode) Node() (node int, ok bool) {
 	return node, err == nil
 }
 
-// Servers is the number of ranks of client-server that serve. The zero value is one.
-type Servers int
+// Count is a number from 1. The zero value is one.
+type Count int
 
-func (s Servers) String() string { return strconv.Itoa(s.count()) }
+func (n Count) String() string { return strconv.Itoa(n.value()) }
 
-func (s Servers) count() int { return max(int(s), 1) }
+func (n Count) value() int { return max(int(n), 1) }
 
 // Set parses a number from 1.
-func (s *Servers) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n >= MaxRanks {
+func (n *Count) Set(text string) error {
+	value, err := strconv.Atoi(text)
+	if err != nil || value < 1 || value >= MaxRanks {
 		return fmt.Errorf("%q is not a number from 1 to %d", shorten(text), MaxRanks-1)
 	}
-	if *s = Servers(n); n == 1 {
-		*s = 0
+	if *n = Count(value); value == 1 {
+		*n = 0
 	}
 	return nil
 }
@@ -153,10 +153,10 @@ func checkPlacement(c *Config) *Error {
 		return &Error{"network",
 			fmt.Sprintf("%d ranks are too many for it (at most %d); use fewer --ranks", c.Ranks,
 				netem.MaxRanks)}
-	case c.Servers.count() >= c.Ranks && !c.Mesh():
+	case c.Servers.value() >= c.Ranks && !c.Mesh():
 		return &Error{"servers",
 			fmt.Sprintf("%d serving ranks leave none of %d ranks to call; use --ranks %d or more",
-				c.Servers.count(), c.Ranks, c.Servers.count()+1)}
+				c.Servers.value(), c.Ranks, c.Servers.value()+1)}
 	case c.Delegate && c.Daemons < 2:
 		return &Error{"delegate", "has no effect with one daemon in each rank, which owns all " +
 			"keys of its rank; use --daemons 2 or more, or leave it out"}

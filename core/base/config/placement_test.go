@@ -57,8 +57,8 @@ func TestPlacementOptions(t *testing.T) {
 		require.ErrorContains(t, n.Set(text), "is not a node from 0 to 1023, or any", text)
 	}
 
-	var s Servers
-	for text, want := range map[string]Servers{"1": 0, "2": 2, "1023": 1023} {
+	var s Count
+	for text, want := range map[string]Count{"1": 0, "2": 2, "1023": 1023} {
 		require.NoError(t, s.Set(text))
 		require.Equal(t, want, s)
 		require.Equal(t, text, s.String())

@@ -114,6 +114,18 @@ var profiles = []Profile{
 		},
 	},
 	{
+		Name: "kvhandoff",
+		Summary: "hand-offs of the cache of 512 tokens of llama-3.1-70b on one of 8 accelerators: " +
+			"80 layers of pages of 16 tokens, scattered at random",
+		Set: map[string]string{
+			"handoff":          "push:512",
+			"model":            "llama-3.1-70b",
+			"tensor-parallel":  "8",
+			"tokens-per-block": "16",
+			"verify-every":     "64",
+		},
+	},
+	{
 		Name: "bulk",
 		Summary: "transfers of 64 MiB, each written in 128 chunks of 512 KiB, 12 of them in " +
 			"flight, to a daemon that reads and drops them",

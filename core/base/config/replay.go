@@ -180,11 +180,6 @@ func (r *resolution) settleReplay() error {
 
 // checkReplay checks the options of a trace against the others.
 func checkReplay(c *Config) *Error {
-	if c.Model != "" {
-		if _, err := ModelByName(string(c.Model)); err != nil {
-			return &Error{optionModel, err.Error()}
-		}
-	}
 	if c.Replay == "" {
 		for _, name := range []string{"replay-format", "from", "for", "speed", "closed"} {
 			if f := FieldByName(name); f.Show(c) != f.Default {

@@ -19,9 +19,9 @@ const (
 // Requests returns the number of requests that a client holds, and whether it draws and encodes
 // them before its first window and replays them in order.
 //
-// It replays unless the requests are those of a trace, an operation depends on earlier ones
-// (insert, rmw, the distribution latest) or the store has so many keys, or values so large, that a
-// representative sample exceeds 4 MiB. Then the client draws as it goes, with twice as many
+// It replays unless the requests are those of a trace or a hand-off, an operation depends on earlier
+// ones (insert, rmw, the distribution latest) or the store has so many keys, or values so large,
+// that a representative sample exceeds 4 MiB. Then the client draws as it goes, with twice as many
 // requests as may be in flight.
 //
 // The number of replayed requests is a prime, or for a sequence that must not be cut a multiple of
@@ -29,7 +29,7 @@ const (
 // gets another message than last time, and parts of the old one that remain in it are wrong.
 func (c *Config) Requests() (n int, replayed bool) {
 	n = 2 * c.InFlight
-	if c.Replays() {
+	if c.Replays() || c.Handoff != "" {
 		return n, false
 	}
 	unit := max(c.Turns(), 1)

@@ -183,13 +183,16 @@ func (r *resolution) replace() {
 func (r *resolution) settle() {
 	c := &r.c
 	r.settleService()
-	if m, err := ModelByName(string(c.Model)); err == nil &&
-		r.over(optionModel, optionBytesPerToken) {
-		c.BytesPerToken, r.from[optionBytesPerToken] = m.BytesPerToken(), r.from[optionModel]
+	if m := c.Model.Shape(); m != nil && r.over(optionModel, optionBytesPerToken) {
+		c.BytesPerToken, r.from[optionBytesPerToken] = Size(m.BytesPerToken()), r.from[optionModel]
+		if c.Handoff != "" {
+			c.BytesPerToken = Size(m.LayerBytes(c.TensorParallel.value()))
+		}
 	}
 	if r.from[optionBytesPerToken] > r.from[optionValueSize] && c.BytesPerToken > 0 {
 		c.ValueSize = FixedSize(c.BlockSize())
 	}
+	r.settleHandoff()
 	if c.Track == TrackMatched && r.over(optionTrack, optionVerifyEvery) {
 		c.VerifyEvery = 1
 	}

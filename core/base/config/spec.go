@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"transportbench/core/base/model"
 	"transportbench/core/fabric/suggest"
 	"transportbench/core/transport"
 )
@@ -201,6 +202,11 @@ func (f *Field) parse(c *Config, text string, readFile ReadFile) (err error) {
 		return readSizes(p, text, readFile)
 	case *Traffic:
 		return readTraffic(p, text, readFile)
+	case *model.Name:
+		if readFile == nil {
+			return p.Set(text)
+		}
+		return p.Read(text, readFile)
 	case setter:
 		return p.Set(text)
 	case *bool:

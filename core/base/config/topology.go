@@ -39,7 +39,7 @@ func (c *Config) ServingRanks() int {
 	case c.Traffic.Name() == TrafficFanOut:
 		return c.Ranks - 1
 	}
-	return c.Servers.count()
+	return c.Servers.value()
 }
 
 // minRanks returns the smallest number of ranks: a mesh may have one, whose clients call its own

@@ -207,6 +207,9 @@ func (c *Config) Turns() int {
 // Iteration returns the number of operations of an iteration, or 0 if the load has none. Without a
 // pattern of operations, it is a call to each of the ranks that are called in turn.
 func (c *Config) Iteration() int {
+	if c.Handoff != "" {
+		return c.handoffOperations()
+	}
 	if len(c.Pattern) > 0 {
 		return c.Pattern.Len()
 	}

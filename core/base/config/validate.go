@@ -22,7 +22,7 @@ func (c *Config) Validate() error {
 	for _, check := range []func(*Config) *Error{
 		checkConflicts,
 		checkRanks, checkKeys, checkOperations, checkService, checkStorage, checkPlacement,
-		checkTokens, checkLoad, checkTraffic, checkReplay, checkTrack,
+		checkTokens, checkLoad, checkTraffic, checkReplay, checkHandoff, checkTrack,
 	} {
 		if err := check(c); err != nil {
 			return err
@@ -99,7 +99,7 @@ func checkOperations(c *Config) *Error {
 }
 
 func checkTokens(c *Config) *Error {
-	if c.BytesPerToken == 0 || c.Replay != "" { // the size of a token of a trace
+	if c.BytesPerToken == 0 || c.Replay != "" || c.Handoff != "" { // they have their own blocks
 		return nil
 	}
 	if c.TokensPerBlock == 0 {
@@ -116,8 +116,15 @@ func checkTokens(c *Config) *Error {
 	return nil
 }
 
-// BlockSize returns the bytes of a block of tokens, or 0 if Config.BytesPerToken is 0.
-func (c *Config) BlockSize() Size { return Size(c.TokensPerBlock) * c.BytesPerToken }
+// BlockSize returns the bytes of a block of tokens, or of a message of a hand-off in bulk. It is 0
+// if Config.BytesPerToken is 0.
+func (c *Config) BlockSize() Size {
+	if c.Bulk() {
+		total := c.handoffBytes()
+		return Size(ceil(total, ceil(total, handoffChunk)))
+	}
+	return Size(c.TokensPerBlock) * c.BytesPerToken
+}
 
 // checkLoad checks that there are ranks to call.
 func checkLoad(c *Config) *Error {

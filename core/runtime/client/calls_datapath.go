@@ -329,8 +329,8 @@ func (c *Client) recordIssue(index int, now uint64) {
 		call.flags |= callTraced
 		c.trace.Begin(loop.FirstWord(c.Requests[index].Payload))
 	}
-	if c.iterations != nil {
-		c.iterations.issue(uint32(index), now)
+	if c.iterations != nil && c.iterations.issue(uint32(index), now) && c.Config.Handoff != "" {
+		c.most = 0
 	}
 }
 

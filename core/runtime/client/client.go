@@ -53,6 +53,7 @@ type Client struct {
 	seen      []seenVersion
 	seenMask  uint64
 	InFlight  int
+	most      int // that may be in flight: Config.InFlight, or 0 once all of a burst are issued
 	nonce     uint64
 	// DrainLimit bounds the wait for calls in flight at the end of a window.
 	DrainLimit time.Duration
@@ -210,7 +211,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		ops:    make([]transport.Op, 0, cfg.InFlight),
 		Events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
 		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
-		nonce: uint64(number) << 40, DrainLimit: drainLimit,
+		most: cfg.InFlight, nonce: uint64(number) << 40, DrainLimit: drainLimit,
 		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
 	}
 	if w.Replay != "" {
@@ -277,12 +278,17 @@ func (c *Client) chooseLoop() {
 		c.loop = &openLoop{Client: c, callOrder: c.order}
 	case c.replays:
 		c.loop = &replayedLoop{Client: c, replayOrder: replay}
+	case c.Config.Handoff != "":
+		c.loop = &burstLoop{drawnLoop: &drawnLoop{Client: c, drawnOrder: c.drawn}}
 	default:
 		c.loop = &drawnLoop{Client: c, drawnOrder: c.drawn}
 	}
 	c.flushEach = c.Config.Flush == config.FlushImmediate
 	c.eachCall = c.iterations != nil || c.Config.Proxied()
 	c.complete = completeEach
+	if l, bursts := c.loop.(*burstLoop); bursts {
+		c.complete = l.complete
+	}
 	if c.iterations == nil && c.peers == nil {
 		switch c.service {
 		case loop.ServiceEcho:

@@ -42,7 +42,7 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 		if err := c.accept(events, now); err != nil {
 			return err
 		}
-		for c.InFlight < c.Config.InFlight {
+		for c.InFlight < c.most {
 			c.issueCopy(l.next(), now)
 		}
 		if c.Stages != nil && c.Stages.state != stagerIdle {
@@ -69,10 +69,15 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 
 // begin is [callLoop.begin].
 func (l *drawnLoop) begin(now uint64) error {
-	for l.InFlight < l.Config.InFlight {
+	l.fill(now)
+	return l.post()
+}
+
+// fill issues calls until as many as may be are in flight.
+func (l *drawnLoop) fill(now uint64) {
+	for l.InFlight < l.most {
 		l.issueCopy(l.next(), now)
 	}
-	return l.post()
 }
 
 // drawnOrder is the order in which calls were drawn: a ring of the indices of those that are ready

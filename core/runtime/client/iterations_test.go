@@ -53,3 +53,29 @@ func TestFirstParts(t *testing.T) {
 	require.EqualValues(t, 1, c.times.Samples)
 	require.EqualValues(t, 250-103, c.times.Sum)
 }
+
+// TestFirstLayer has hand-offs of two layers of three pages. A layer is there once all of its pages
+// are, and not when as many of any layer are.
+func TestFirstLayer(t *testing.T) {
+	cfg := testConfig()
+	cfg.Handoff, cfg.Model = "push:3", "layers=2,latent=1,bytes=1"
+	cfg.TokensPerBlock, cfg.BytesPerToken = 1, 1
+	clock := machine.Calibrated()
+	c := newIterations(cfg, 6)
+	for i := range uint32(6) {
+		require.Equal(t, i == 5, c.issue(i, uint64(100+i)))
+	}
+	for i, call := range []uint32{0, 1, 5, 4, 2, 3} {
+		c.complete(clock, call, uint64(200+10*i), true)
+	}
+	require.EqualValues(t, 1, c.firsts.Samples)
+	require.EqualValues(t, 240-100, c.firsts.Sum)
+	require.EqualValues(t, 1, c.times.Samples)
+	require.EqualValues(t, 250-100, c.times.Sum)
+
+	c.issue(0, 300) // of the next hand-off, which is dropped
+	c.restart()
+	for i := range uint32(6) {
+		require.Equal(t, i == 5, c.issue(i, 400))
+	}
+}

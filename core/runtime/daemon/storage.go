@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/delay"
 	"transportbench/core/base/machine"
 	"transportbench/core/base/record"
 	"transportbench/core/runtime/kv"
@@ -65,7 +66,7 @@ type storageCounts struct {
 func newStorage(clock *machine.Clock, cfg config.Config, number, open int) *storage {
 	s := &storage{clock: clock, random: loop.NewRandom(cfg.Seed, uint64(number), loop.DrawDelays),
 		active: make([]stored, 0, open)}
-	for kind, d := range []config.Delay{cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay} {
+	for kind, d := range []delay.Delay{cfg.ReadDelay, cfg.WriteDelay, cfg.LookupDelay} {
 		if d == "" {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/delay"
 	"transportbench/core/base/machine"
 )
 
@@ -206,8 +207,8 @@ func fit(t *testing.T, cfg config.Config, rows []published, steps int) config.Co
 	number := regexp.MustCompile(`[\d.]+ms`)
 	for range steps {
 		other := cfg
-		for _, d := range []*config.Delay{&other.ReadDelay, &other.WriteDelay, &other.LookupDelay} {
-			*d = config.Delay(number.ReplaceAllStringFunc(string(*d), func(text string) string {
+		for _, d := range []*delay.Delay{&other.ReadDelay, &other.WriteDelay, &other.LookupDelay} {
+			*d = delay.Delay(number.ReplaceAllStringFunc(string(*d), func(text string) string {
 				ms, err := strconv.ParseFloat(strings.TrimSuffix(text, "ms"), 64)
 				require.NoError(t, err)
 				if random.IntN(3) == 0 {

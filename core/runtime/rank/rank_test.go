@@ -316,6 +316,38 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestHandoffs checks that hand-offs of more and of fewer calls than may be in flight follow each
+// other: the times of those that overlap would add up to more than the window.
+func TestHandoffs(t *testing.T) {
+	for _, handoff := range []config.Handoff{"push:40", "pull:5"} {
+		cfg := testConfig()
+		cfg.Handoff, cfg.Burst, cfg.Model = handoff, 2, "layers=3,latent=2,bytes=1"
+		cfg.TokensPerBlock, cfg.BytesPerToken = 16, 2
+		cfg.ValueSize, cfg.InFlight, cfg.Clients = config.FixedSize(32), 8, 2
+		if cfg.ReadRatio = 0; handoff == "pull:5" {
+			cfg.ReadRatio = 1
+		}
+		require.NoError(t, cfg.Validate())
+		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
+		for range 2 { // the second window begins while a hand-off of the first is incomplete
+			server, callers := runUntil(t, ranks, 1, 2000)
+			requireServedIssued(t, append(callers, server))
+			for _, c := range callers[0].Clients {
+				n := c.Iterations.Samples
+				require.InDelta(t, float64(c.Ops())/float64(cfg.Iteration()), float64(n), 2)
+				require.LessOrEqual(t, n, c.FirstParts.Samples)
+				require.LessOrEqual(t, c.FirstParts.MeanNS, c.Iterations.MeanNS)
+				require.LessOrEqual(t, c.Iterations.MeanNS*float64(n), float64(c.ElapsedNS))
+				// Calls are in flight for nearly all of the window, and never too many.
+				require.Less(t, c.InFlightNS, uint64(cfg.InFlight)*c.ElapsedNS)
+				require.Greater(t, 2*c.InFlightNS, c.ElapsedNS)
+				require.Empty(t, c.Failures)
+				require.Zero(t, c.Lost)
+			}
+		}
+	}
+}
+
 // requireServedIssued checks that daemons served exactly what clients issued.
 func requireServedIssued(t *testing.T, reports []record.Report) {
 	t.Helper()

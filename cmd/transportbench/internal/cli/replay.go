@@ -12,6 +12,7 @@ import (
 	"transportbench/cmd/transportbench/internal/terminal"
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/base/model"
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/experiment/trace"
 )
@@ -19,7 +20,7 @@ import (
 func replayCheckCommand(a *app.App) *cobra.Command {
 	var (
 		o     trace.Options
-		model string
+		name  string
 		bytes = new(config.Size)
 		json  bool
 	)
@@ -44,12 +45,12 @@ compressed with gzip or zstd; - is standard input. The formats are
 				return app.Usagef("--from and --for: a negative time")
 			}
 			o.BytesPerToken = int64(*bytes)
-			if model != "" {
-				m, err := config.ModelByName(model)
-				if err != nil {
+			if name != "" {
+				var of model.Name
+				if err := of.Read(name, files.ReadArgument); err != nil {
 					return app.Usagef("--model: %v", err)
 				}
-				o.BytesPerToken = int64(m.BytesPerToken())
+				o.BytesPerToken = int64(of.Shape().BytesPerToken())
 			}
 			file, err := files.Temporary(os.TempDir())
 			if err != nil {
@@ -73,14 +74,14 @@ compressed with gzip or zstd; - is standard input. The formats are
 		"; default: found by the first line")
 	flags.DurationVar(&o.From, "from", 0, "begin of the part, since the first request")
 	flags.DurationVar(&o.For, "for", time.Duration(0), "length of the part; 0 is up to the end")
-	flags.StringVar(&model, "model", "", "the model that the trace is of: "+
-		strings.Join(config.ModelNames(), ", "))
+	flags.StringVar(&name, "model", "", "the model that the trace is of: "+
+		strings.Join(model.Names(), ", "))
 	flags.Var(sizeFlag{bytes}, "bytes-per-token", "size of a token, instead of --model")
 	flags.BoolVar(&json, "json", false, "write JSON")
 	_ = cmd.RegisterFlagCompletionFunc("replay-format",
 		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("model",
-		cobra.FixedCompletions(config.ModelNames(), cobra.ShellCompDirectiveNoFileComp))
+		cobra.FixedCompletions(model.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -223,6 +223,7 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 		terminal.Print(a.Stdout, findings.Analyze(&report, a.Verbose))
 		if len(report.Cells) > 0 {
 			terminal.Print(a.Stdout, tables.Traffic(s))
+			terminal.Print(a.Stdout, tables.Handoffs(s))
 		}
 	}
 	if err != nil {

@@ -116,7 +116,8 @@ func TestEveryOptionFromEverywhere(t *testing.T) {
 		text := f.Show(&want)
 		if slices.Contains([]string{"mix", "pattern", "service", "track", "traffic", "class",
 			"servers", "interleave", "delegate", "full-scan", "cpus", "numa", "replay",
-			"replay-format", "from", "for", "speed", "closed", "model"}, f.Name) {
+			"replay-format", "from", "for", "speed", "closed", "model", "handoff", "burst",
+			"tensor-parallel"}, f.Name) {
 			continue // they exclude others
 		}
 		require.NotEqual(t, f.Default, text, f.Name)

@@ -37,7 +37,7 @@ func Tables(s *set.Set) *doc.Doc {
 		out.Gap()
 		out.Append(Slowdowns(list))
 	}
-	out.Append(Traffic(s))
+	out.Append(Traffic(s), Handoffs(s))
 	out.Gap()
 	out.Append(Verdicts(s), Warnings(s))
 	out.Fold("work per operation", Work(s))

@@ -111,7 +111,8 @@ func (b *bench) nothingDone(r *result.Repeat) bool {
 		}
 	}
 	load := b.cfg.Load()
-	return ops == 0 && (due > 0 || load == config.LoadClosed || load == config.LoadClasses)
+	return ops == 0 && (due > 0 || load == config.LoadClosed || load == config.LoadClasses ||
+		load == config.LoadBursts)
 }
 
 // starved returns why a window measured next to nothing: a rank had no processor, or if nothing was

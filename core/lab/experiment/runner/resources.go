@@ -148,7 +148,7 @@ func ResultSize(cfg *config.Config, repeats int) int64 {
 	)
 	clients, schedules := cfg.TotalClients(), 1
 	switch cfg.Load() {
-	case config.LoadClosed:
+	case config.LoadClosed, config.LoadBursts:
 		schedules = 0
 	case config.LoadClasses:
 		schedules = len(cfg.Classes)

@@ -35,8 +35,8 @@ func Fill(cfg config.Config, repeat *result.Repeat) error {
 	}
 	put(result.Throughput, throughput)
 	put(result.Goodput, goodput)
-	if tokens := cfg.TokensPerBlock; tokens > 0 {
-		put(result.TokenRate, float64(tokens)*blocks)
+	if tokens := cfg.TokensPerOperation(); tokens > 0 {
+		put(result.TokenRate, tokens*blocks)
 	}
 	put(result.CPUPerOp, float64(cpuTime(repeat))/float64(totalOps(clients)))
 	if cfg.Load() != config.LoadClasses {

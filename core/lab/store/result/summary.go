@@ -112,7 +112,8 @@ func OfSetup(metric string) bool {
 const Iteration = "iteration"
 
 // FirstPart begins the names of percentiles of the time from an iteration's first call to its first
-// response: of a value that is read in parts, that to the first part.
+// response: of a value that is read in parts, that to the first part. Of a hand-off it is the time
+// to the last response of the first layer.
 const FirstPart = "first_part"
 
 // Definition is the meaning of a metric.
@@ -255,7 +256,8 @@ func init() {
 			help := "service time of " + op + " operations, "
 			switch op {
 			case FirstPart:
-				help = "time from an iteration's first call to its first response, "
+				help = "time from an iteration's first call to its first response, or to the last " +
+					"one of the first layer of a hand-off, "
 			case Iteration:
 				help = "time of a whole iteration, "
 			}

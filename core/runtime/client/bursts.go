@@ -1,0 +1,31 @@
+package client
+
+import "transportbench/core/transport"
+
+// burstLoop is a drawnLoop that begins an iteration only when the last response of the one before
+// has arrived, so that each is timed with nothing else in flight.
+type burstLoop struct {
+	*drawnLoop
+	held int // calls in flight since Client.Counted
+}
+
+// begin is [callLoop.begin]. An iteration that the last window left incomplete is dropped.
+func (l *burstLoop) begin(now uint64) error {
+	l.iterations.restart()
+	l.most = l.Config.InFlight
+	err := l.drawnLoop.begin(now)
+	l.held = l.InFlight
+	return err
+}
+
+// complete is Client.complete. The calls of the next iteration are posted by the next step.
+func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
+	completeEach(c, events, now)
+	c.Counts.InFlight += uint64(l.held) * (now - c.Counted)
+	c.Counted = now
+	if c.InFlight == 0 && c.most == 0 {
+		c.most = c.Config.InFlight
+		l.fill(c.Clock.Now())
+	}
+	l.held = c.InFlight
+}
