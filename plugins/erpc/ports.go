@@ -111,9 +111,9 @@ func (f *portFactory) openVerbs(worker int) (datagram.Port, error) {
 
 func senders(peers int) int { return min(peers+spareSenders, datagram.VerbsMaxPeers) }
 
-// credits returns how many credits a session has: those of the options, or on a device as many as
-// its receive queue has room for. A socket's buffer holds bytes, not packets, and most packets are
-// short; packets that find it full are dropped and retransmitted.
+// credits returns how many credits a session has: those of the options, and on a device no more
+// than its receive queue has room for. A socket's buffer holds bytes, not packets, and most packets
+// are short; packets that find it full are dropped and retransmitted.
 func (f *portFactory) credits() int {
 	if f.device == nil {
 		return f.settings.credits

@@ -51,7 +51,7 @@ func (Driver) Open(_ context.Context, cfg transport.Config) (transport.Transport
 func (Driver) Microbenchmarks() []string { return shmperf.Names() }
 
 // Microbenchmark implements [transport.Microbenchmarker]. It measures shared memory without the
-// transport, whose own options do not matter to it.
+// transport and ignores the transport's own options.
 func (Driver) Microbenchmark(ctx context.Context, v transport.Values, wanted func(string) bool,
 	d time.Duration, report func(transport.Measurement) error) error {
 	o, err := shmperf.ParseOptions(v, d)

@@ -391,8 +391,8 @@ func lockable() (limit uint64, unlimited bool) {
 	return r.Cur, false
 }
 
-// conn returns the configuration of connections on which the peer may announce so many messages
-// before they are delivered; 0 for one that carries none.
+// conn returns the configuration of connections. messages is how many the peer may announce before
+// they are delivered; 0 for a connection that carries none.
 func (s *settings) conn(messages int) *conn.Config {
 	c := &conn.Config{
 		Chunk: s.chunk, Request: s.request, Lanes: s.sockets, Threads: s.threads,

@@ -49,16 +49,16 @@
 //     those of the chunks to Receiver.expect, which notes what comes on which lane.
 //  9. conn/receiver_datapath.go: receiveChunks reserves pages for the requests.
 //  10. conn/lane_datapath.go: polling.receive reads the lanes into the pages.
-//  11. conn/receiver_datapath.go: launch has a complete request unpacked to the destination ring,
-//     directly behind the one before, and collect asks whether that is done. Refill consumes the
-//     request: its pages are free again, and a new receive is posted, whose credit leaves with the
-//     next send.
+//  11. conn/receiver_datapath.go: launch starts to unpack a complete request to the destination
+//     ring, directly behind the previous one, and collect asks whether that is done. Refill
+//     consumes the request: it frees the pages and posts a new receive. The credit for that leaves
+//     with the next send.
 //  12. messages_datapath.go: deliver makes an event of the message once all of it is consumed. The
 //     payload lies in the destination ring until the next Poll.
 //
-// The reply takes the same way back. The client frees a request once the server has all of it:
-// TCP has acknowledged it, or the server has sent the credit for the request one window later
-// (Sender.Free).
+// The reply takes the same steps in the other direction. The client frees a request once the server
+// has all of it: TCP has acknowledged it, or the server has sent the credit for the request one
+// window later (Sender.Free).
 //
 // # Modes
 //

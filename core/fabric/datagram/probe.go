@@ -288,8 +288,9 @@ func batchings(inFlight int) []batching {
 	return ways
 }
 
-// rate measures the time per message with inFlight of them under way, as many as fit. Which batches
-// are the fastest depends on what a system call costs next to a datagram: the fastest is the floor.
+// rate measures the time per message with up to inFlight of them under way. It tries several sizes
+// of batches and returns the fastest: which that is depends on what a system call costs next to a
+// datagram.
 func (p *probe) rate(d time.Duration, inFlight int) transport.Floor {
 	inFlight = min(inFlight, max(probeStream/max(p.forth.room(), p.back.room()), 1))
 	ways := batchings(inFlight)

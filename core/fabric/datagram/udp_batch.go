@@ -102,7 +102,7 @@ type udpReceive struct {
 	unnamed bool // the messages carry no address: they are from the connected remote
 
 	target    Target // of the last fetch
-	placed    int    // messages whose bodies are in the target, if they are as long as the MTU
+	placed    int    // full messages: their bodies are in the target
 	placeable int    // bytes of such a body
 
 	mayCoalesce bool

@@ -19,9 +19,9 @@ import (
 )
 
 // Client is one client thread: a worker and a stream of requests. [config.Config.Requests] says how
-// many calls it has, and whether their requests are drawn once and replayed. If they are drawn as
-// it goes, there are twice as many as may be in flight, so that a prepared call is ready whenever
-// one completes. client_datapath.go has its loop.
+// many calls it has, and whether their requests are drawn once and replayed. If requests are drawn
+// during the window, there are twice as many calls as the limit in flight: whenever one completes,
+// another is prepared. client_datapath.go has its loop.
 type Client struct {
 	Config    config.Config
 	Worker    transport.Worker
@@ -63,7 +63,7 @@ type Client struct {
 	Schedule   *schedule       // nil for a closed loop
 	open       *openTimes      // nil for a closed loop
 	Mesh       *meshTimes      // nil unless a mesh
-	peers      *peerTimes      // nil unless operations count by who was called
+	peers      *peerTimes      // nil unless operations count by the called rank
 	iterations *iterations     // nil without iterations
 
 	ReadCost uint64 // ticks of one reading of the clock
@@ -345,8 +345,8 @@ func (c *Client) prepareAgain() error {
 	return nil
 }
 
-// aim has a client whose traffic is a matrix call the only rank of the window, at the rate of that
-// pair, or all ranks again.
+// aim makes the client call the one rank that the window measures, at the rate of that pair, or all
+// ranks again. It is for traffic that is a matrix.
 func (c *Client) aim() error {
 	target, share := c.window.Target, 1.0
 	if target == c.target || c.window.Silent {
@@ -404,7 +404,7 @@ func (c *Client) Payloads() [][]byte {
 
 // Window is what a client does in a window.
 type Window struct {
-	SampleEvery int // records one latency of so many
+	SampleEvery int // latencies for each one that is recorded
 	Duration    time.Duration
 	// Silent clients make no calls: another class or pair of ranks has the window alone, or the
 	// rank calls none.

@@ -6,9 +6,9 @@ import (
 	"transportbench/core/runtime/loop"
 )
 
-// openLoop is the loop of a client that issues calls at a rate, whatever the transport answers. A
-// call that is due while as many as may be are in flight is issued late; that delay is part of its
-// response time.
+// openLoop is the loop of a client that issues calls at a rate, whatever the transport answers. If
+// the limit in flight is reached, a due call is issued late; that delay is part of its response
+// time.
 type openLoop struct {
 	*Client
 	callOrder

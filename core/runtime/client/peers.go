@@ -7,8 +7,8 @@ import (
 	"transportbench/core/runtime/wiring"
 )
 
-// peerTimes counts and times a client's operations by the group of ranks that it called: each rank
-// is a group of its own, or all ranks of one [record.CallKind] are one.
+// peerTimes counts and times a client's operations by the group of ranks that it called. A group is
+// one rank, or all ranks of one [record.CallKind].
 type peerTimes struct {
 	groups []uint16 // by rank
 	of     []uint16 // by call: the group

@@ -102,9 +102,10 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 	return n
 }
 
-// issue issues calls until as many as may be are in flight. It posts those before a call that is
-// still in flight after a whole pass, and skips that one, unless the worker does not take them. Of
-// the waiting calls, the first burned were burned for already; it returns how many are then.
+// issue issues calls until the limit in flight is reached. If it comes to a call that is still in
+// flight after a whole pass, it posts the calls before it and skips it; if the worker does not take
+// them all, it stops. The client's work for the first burned of the waiting calls is done already;
+// issue returns that number for the calls that wait when it returns.
 func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
 	for c.InFlight < c.Config.InFlight {

@@ -15,7 +15,7 @@ type stager struct {
 	traces   []*loop.CallTrace          // by the client's number for the daemon; nil without one
 	missing  string                     // why there are no traces
 	ReadCost uint64                     // ticks of one reading of the clock
-	Every    int                        // one call in so many
+	Every    int                        // calls for each one that is sampled
 	left     int                        // calls until the next
 	random   loop.Random                // which call
 	Stages   [directStages]*loop.Timing // in the order of record.DirectStages

@@ -93,8 +93,8 @@ func newLanes(limit, open int) *lanes {
 	return &lanes{free: make([]uint64, min(limit, open)), starts: make([]uint64, open)}
 }
 
-// hold gives a request that comes at now a lane for so many ticks, and returns the start of that
-// time and how many requests wait for a lane.
+// hold gives a request that comes at now a lane for ticks, and returns when it gets the lane and
+// how many requests wait for one.
 func (l *lanes) hold(now, ticks uint64) (start uint64, queued int) {
 	for l.queued > 0 && l.starts[l.first] <= now {
 		if l.first++; l.first == len(l.starts) {

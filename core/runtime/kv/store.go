@@ -125,8 +125,8 @@ func (s *Store) Fill(key uint64, size int) error {
 // Len returns the number of keys in the store.
 func (s *Store) Len() int { return s.used }
 
-// find returns the offset of the bucket of the key whose entry starts with first, or of the free
-// bucket where it would go.
+// find returns the offset of the bucket whose entry starts with first, or of the free bucket in
+// which such an entry would go.
 func (s *Store) find(first uint64) (at uint64, found bool) {
 	// The loop ends because at least half of the buckets are free. Fibonacci hashing spreads
 	// consecutive keys, which a workload has, almost without collisions, so the branches are

@@ -40,7 +40,7 @@ const (
 // port is a [datagram.Port] that injects faults into the datagrams of another port, both sent and
 // received. It works on every provider, needs no privileges and is reproducible, unlike netem.
 type port struct {
-	datagram.Port // whose methods it has unless it defines its own
+	datagram.Port // the other port
 	sending       direction
 	receiving     direction
 	scratch       []byte

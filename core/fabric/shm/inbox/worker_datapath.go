@@ -96,7 +96,7 @@ func (w *worker) Flush() error {
 	return w.flushAll()
 }
 
-// flushAll is Flush for any number of dirty peers, of rings whose messages are not visible yet.
+// flushAll is Flush for any number of dirty peers: it makes the messages in their rings visible.
 func (w *worker) flushAll() error {
 	if w.closed {
 		return w.settings.name.Error("flush", transport.ErrClosed)

@@ -12,8 +12,9 @@ type Consumer interface {
 	// Pop puts the next message into m; ok is false if there is none. It does not allocate. It
 	// returns ErrCorrupt.
 	Pop(m *Message) (ok bool, err error)
-	// Drain is Release, and then Pop into events of this peer, whose kinds have the numbers of
-	// message kinds, until none is left or the events are full. It returns their number.
+	// Drain calls Release, and then pops messages into events of this peer until none is left or
+	// the events are full. It returns the number of events. An event's kind has the number of the
+	// message's.
 	Drain(peer transport.PeerID, events []transport.Event) (n int, err error)
 	// Empty reports whether no message is left to pop. A corrupt ring is not empty.
 	Empty() bool
@@ -277,9 +278,9 @@ func (c *FastForwardConsumer) ready() (bool, error) {
 	return flag == 1 && c.popped-c.released < c.lines, nil
 }
 
-// prefetch requests the line of the next message, to which Release will write and whose ownership
-// it would wait for then. To request lines of later slots here or in Push costs more than it gains:
-// it takes them away from the side that still uses them.
+// prefetch requests ownership of the next message's line: Release writes to it and would wait for
+// it then. Requesting lines of later slots, here or in Push, costs more than it gains, because it
+// takes them from the side that still uses them.
 func (c *FastForwardConsumer) prefetch() { shm.PrefetchWrite(c.plain32(c.slot(c.popped))) }
 
 // Pop implements [Consumer].

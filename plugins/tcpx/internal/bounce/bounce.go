@@ -107,8 +107,8 @@ type budget struct {
 	spare      int // units that only connections without a reservation may take
 }
 
-// newBudget is for a worker with so many connections: a window of requests, and one
-// request more for each connection.
+// newBudget returns the budget of a worker: a window of requests, and one request more for each
+// connection to its peers.
 func newBudget(request, peers int) budget {
 	unit := request / PageSize
 	return budget{unreserved: (UnpackSlots + peers) * unit, unit: unit, spare: peers}

@@ -50,9 +50,9 @@ func (d *Dmabuf) Receive(fd, want int, _ Fragment, more []Fragment) (grown uint3
 // a thread that has not polled for long must get to give room back first.
 const starvedReceives = 1000
 
-// starve counts a receive that found no room, whose request has so many fragments left.
-// It returns an error if nothing was given back for the configured patience: whatever
-// holds all the room is waiting for more.
+// starve counts a receive that found no room. fragments is how many the request still has room
+// for. It returns an error if nothing was given back for the configured patience: the requests that
+// hold all the room wait for more.
 func (d *Dmabuf) starve(fragments int) error {
 	now := clock.Now()
 	if d.starved == 0 {

@@ -23,8 +23,8 @@ var (
 	_ Preallocator = (*Pages)(nil)
 )
 
-// NewPages makes bounce memory for a worker with so many peers and requests of up to
-// request bytes.
+// NewPages makes the bounce memory of a worker. peers is the number of its connections, and request
+// the bytes of the largest request.
 func NewPages(request, peers int) (*Pages, error) {
 	b := newBudget(request, peers)
 	pages := b.unreserved
