@@ -17,7 +17,7 @@ type outbound interface {
 	Posted() ring.Posted
 }
 
-// pusher is the outbound half of the rings without a Post.
+// pusher is the outbound half of a ring without a Post.
 type pusher struct {
 	ring.Producer
 	posted ring.Posted
@@ -33,17 +33,22 @@ func (p *pusher) Post(ops []transport.Op) (n int, err error) {
 		if err := p.Push(ring.Kind(op.Kind), uint64(op.Token), op.Payload); err != nil {
 			return n, err
 		}
-		p.posted.Messages++
-		p.posted.Bytes += uint64(len(op.Payload))
-		if len(op.Payload) > 0 {
-			p.posted.Payloads++
-		}
+		count(&p.posted, op)
 	}
 	return n, nil
 }
 
 // Posted implements [outbound].
 func (p *pusher) Posted() ring.Posted { return p.posted }
+
+// count adds an op to those posted.
+func count(posted *ring.Posted, op *transport.Op) {
+	posted.Messages++
+	posted.Bytes += uint64(len(op.Payload))
+	if len(op.Payload) > 0 {
+		posted.Payloads++
+	}
+}
 
 // inbound is the half of a connection on which messages arrive; see [ring.Consumer].
 type inbound interface {
@@ -52,14 +57,14 @@ type inbound interface {
 	Release()
 }
 
-// newOutbound returns the outbound half in the memory of a claimed region. slots is what it pushes
-// to if it has call slots, or nil.
+// newOutbound returns the outbound half in the memory of a claimed region. slots is that half, too,
+// if it has call slots, or nil.
 func newOutbound(memory []byte, s settings) (out outbound, slots *slotLink, err error) {
 	switch {
 	case s.inplace:
 		slots = &slotLink{}
 		slots.caller, err = ring.NewCaller(memory, s.calls)
-		return &pusher{Producer: slots}, slots, err
+		return slots, slots, err
 	case s.algorithm == ring.Onesided:
 		out, err = ring.NewOnesidedProducer(memory, s.geometry)
 		return out, nil, err
@@ -86,20 +91,35 @@ func newInbound(memory []byte, s settings) (in inbound, answerer *ring.Answerer,
 type slotLink struct {
 	caller   *ring.Caller
 	answerer *ring.Answerer // nil until the peer's region is known
+	posted   ring.Posted
 }
 
-// Push implements [ring.Producer]: a call, or a reply to one.
-func (l *slotLink) Push(kind ring.Kind, token uint64, payload []byte) error {
-	if kind == ring.KindA {
-		return l.caller.Call(token, payload)
+// Post implements [outbound].
+func (l *slotLink) Post(ops []transport.Op) (n int, err error) {
+	for ; n < len(ops) && ops[n].Peer == ops[0].Peer; n++ {
+		op := &ops[n]
+		switch {
+		case op.Kind == transport.OpCall:
+			err = l.caller.Call(uint64(op.Token), op.Payload)
+		case op.Kind != transport.OpReply:
+			err = ring.ErrKind
+		case l.answerer == nil: // no request was polled yet
+			err = ring.ErrNoCall
+		default:
+			err = l.answerer.Reply(uint64(op.Token), op.Payload)
+		}
+		if err != nil {
+			return n, err
+		}
+		count(&l.posted, op)
 	}
-	if l.answerer == nil { // no request was polled yet
-		return ring.ErrNoCall
-	}
-	return l.answerer.Reply(token, payload)
+	return n, nil
 }
 
-// Publish implements [ring.Producer]. Calls and replies are visible at once.
+// Posted implements [outbound].
+func (l *slotLink) Posted() ring.Posted { return l.posted }
+
+// Publish implements [outbound]. Calls and replies are visible at once.
 func (l *slotLink) Publish() {}
 
 // Drain implements [inbound].

@@ -64,10 +64,11 @@ func (t *Transport) Properties() transport.Properties {
 	}
 	if t.settings.auto {
 		p.Chosen = map[string]string{"ring": kind}
-		p.Notes[transport.NoteAuto] = kind + " because several calls are in flight on a connection"
-		if t.settings.algorithm == ring.Onesided {
-			p.Notes[transport.NoteAuto] = kind + " because one call is in flight on a connection"
+		because := " because one call is in flight on a connection"
+		if t.settings.algorithm == ring.FastForward {
+			because = " because several calls are in flight on a connection"
 		}
+		p.Notes[transport.NoteAuto] = kind + because
 	}
 	return p
 }

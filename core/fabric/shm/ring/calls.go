@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"transportbench/core/fabric/pow2"
-	"transportbench/core/fabric/shm"
 )
 
 // CallGeometry is the size of a set of call slots. Both sides must use the same one.
@@ -97,7 +96,7 @@ func (c *calls) buffer(slot, state uint32) uintptr {
 func (c *calls) put(slot uint32, payload []byte) {
 	at, state := slotAt(slot), c.state[slot]+1
 	if len(payload) <= CallInlineSize {
-		copy(c.slice(at+callPayloadOffset, CallInlineSize), payload)
+		c.copyInline(at+callPayloadOffset, payload)
 	} else {
 		copy(c.slice(c.buffer(slot, state), len(payload)), payload)
 	}
@@ -121,8 +120,9 @@ func (c *calls) arrived(slot uint32) (bool, error) {
 // get advances the slot to the state that has arrived and returns its payload.
 func (c *calls) get(slot uint32) ([]byte, error) {
 	at := slotAt(slot)
-	// This side writes to the same line next: a reply or another call.
-	shm.PrefetchWrite(c.plain32(at))
+	// No prefetch for the reply or call that this side writes to the same line next: until then the
+	// other side looks at the line and takes it back. With the prefetch a round trip between near
+	// processors took 160 ns instead of 120.
 	state := c.state[slot] + 1
 	size := int(*c.plain32(at + sizeOffset))
 	if size > c.geometry.MaxPayload() {
