@@ -20,14 +20,14 @@ import (
 // mesh-proxied the links of its rank's clients. daemon_datapath.go has its loop, and proxy.go
 // its work for those clients.
 type Daemon struct {
-	cfg       config.Config
-	rank      int
-	idle      loop.Idler
-	clock     *machine.Clock
-	service   loop.Service
-	batchEcho bool      // the service is the echo, and replies are flushed once per iteration
-	store     *kv.Store // nil unless the service is the store
-	Sink      kv.Sink
+	cfg     config.Config
+	rank    int
+	idle    loop.Idler
+	clock   *machine.Clock
+	service loop.Service
+	batch   bool      // requests of a poll are answered together, see Step
+	store   *kv.Store // nil unless the service is the store
+	Sink    kv.Sink
 
 	Worker  transport.Worker
 	Events  []transport.Event
@@ -82,7 +82,7 @@ func New(w wiring.Wiring, index int, idle string, worker transport.Worker) (*Dae
 	}
 	d := &Daemon{
 		cfg: w.Config, rank: w.Rank, Worker: worker, clock: machine.Calibrated(),
-		service: loop.ServiceOf(w.Config), batchEcho: w.Config.Service == config.ServiceEcho &&
+		service: loop.ServiceOf(w.Config), batch: w.Config.Service != config.ServiceSink &&
 			w.Config.Flush == config.FlushLoop,
 		store: store, Sink: kv.Sink{VerifyEvery: w.Config.VerifyEvery},
 		Events: make([]transport.Event, max(loop.MinBatch, min(open, loop.MaxBatch))),
