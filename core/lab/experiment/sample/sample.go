@@ -35,6 +35,10 @@ func Fill(cfg config.Config, repeat *result.Repeat) error {
 	}
 	put(result.Throughput, throughput)
 	put(result.Goodput, goodput)
+	// Those that were timed began and ended in the window, which a short window has too few of.
+	if length := cfg.Iteration(); length > 0 {
+		put(result.IterationRate, throughput/float64(length))
+	}
 	if tokens := cfg.TokensPerOperation(); tokens > 0 {
 		put(result.TokenRate, tokens*blocks)
 	}
@@ -320,14 +324,12 @@ func mergeLatencies(repeat *result.Repeat, clients []record.ClientReport,
 // recorded them.
 func putOperations(clients []record.ClientReport, step float64, put func(string, float64)) error {
 	encoded := map[string][]string{}
-	iterations := 0.0
 	for _, c := range clients {
 		for op, r := range c.Operations {
 			encoded[op] = append(encoded[op], r.Latency.Histogram)
 		}
 		if c.Iterations != nil {
 			encoded[result.Iteration] = append(encoded[result.Iteration], c.Iterations.Histogram)
-			iterations += result.PerSecond(c.Iterations.Samples, c.ElapsedNS)
 		}
 		if c.FirstParts != nil {
 			encoded[result.FirstPart] = append(encoded[result.FirstPart], c.FirstParts.Histogram)
@@ -339,9 +341,6 @@ func putOperations(clients []record.ClientReport, step float64, put func(string,
 			return err
 		}
 		putPercentiles(put, name, merged, step, false)
-	}
-	if iterations > 0 {
-		put(result.IterationRate, iterations)
 	}
 	return nil
 }

@@ -372,6 +372,20 @@ func TestTrafficMetrics(t *testing.T) {
 	require.NotContains(t, repeat.Samples, result.JainClients)
 }
 
+// TestIterationRate: iterations that the ends of a window cut count by their operations.
+func TestIterationRate(t *testing.T) {
+	cfg := config.Default()
+	cfg.Topology, cfg.Traffic, cfg.Ranks = config.TopologyMeshDirect, config.TrafficAllToAll, 3
+	require.Equal(t, 2, cfg.Iteration())
+	repeat := result.Repeat{Ranks: []record.Report{{
+		Clients: []record.ClientReport{{ElapsedNS: 1e9, Reads: 7, InFlightNS: 1e9,
+			Latency: histogram(t, 5), Iterations: timingOf(2, 5)}},
+		Daemons: []record.DaemonReport{{Loops: 1, ElapsedNS: 1e9}},
+	}}}
+	require.NoError(t, Fill(cfg, &repeat))
+	require.InDelta(t, 3.5, repeat.Samples[result.IterationRate], 1e-9)
+}
+
 func TestEveryMetricIsDefined(t *testing.T) {
 	operations := map[string]record.OperationReport{}
 	for _, op := range config.OpNames() {
