@@ -190,8 +190,8 @@ func (r *Rank) clientWindow(t *thread, sampleEvery int, window record.Window) cl
 		SampleEvery: sampleEvery, Duration: window.Duration,
 		Silent: window.Only > 0 && window.Only-1 != cfg.ClassOf(t.id.Client) ||
 			pair != nil && pair.From != r.plan.Rank || cfg.CallsShare(r.plan.Rank) == 0,
-		FirstCalls: window.Warmup && r.setup != nil && !cfg.Proxied(),
 	}
+	w.FirstCalls = window.Warmup && r.setup != nil && !cfg.Proxied() && !w.Silent
 	if pair != nil {
 		w.Target = pair.To + 1
 	}
