@@ -23,6 +23,7 @@ type Flow struct {
 
 // PairAlone has the operations of one client between a pair of ranks while no other one called.
 type PairAlone struct {
+	// From is the rank of the client.
 	From      int    `json:"from"`
 	ElapsedNS uint64 `json:"elapsed_ns"`
 	record.PeerReport
