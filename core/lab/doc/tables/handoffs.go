@@ -37,7 +37,8 @@ func Handoffs(s *set.Set) *doc.Doc {
 	}
 	out.Line("\nhand-offs: from the first page that is sent to the last of the first layer, and to " +
 		"the last of all;\nof bulk: rate over that in bulk:")
-	writeRows(out, rows, loads.name,
+	labels := loads.labels.Without(append(slices.Clone(ofPages), "read_ratio")...)
+	writeRows(out, rows, func(c *set.Cell) string { return labels.Load(c.Config) },
 		col(">first layer", metricColumn(result.FirstPart+"_p50", doc.Median)),
 		col(">p99", metricColumn(result.FirstPart+"_p99", doc.Median)),
 		col(">all", metricColumn(result.Iteration+"_p50", doc.Median)),
@@ -60,8 +61,11 @@ func Handoffs(s *set.Set) *doc.Doc {
 	return out
 }
 
+// ofPages are the options that follow from the size of pages.
+var ofPages = []string{"value_size", "in_flight", "keys", "distribution"}
+
 // handoffKey identifies a hand-off, however it moves.
 func handoffKey(c *set.Cell) string {
-	return fmt.Sprintf("%d %s %s", c.Environment, c.Plugin.Provider, c.Key("tokens_per_block",
-		"value_size", "in_flight", "keys", "distribution"))
+	return fmt.Sprintf("%d %s %s", c.Environment, c.Plugin.Provider,
+		c.Key(append(slices.Clone(ofPages), "tokens_per_block")...))
 }

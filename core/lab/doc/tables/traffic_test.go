@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"transportbench/core/base/config"
 	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -69,4 +70,38 @@ func TestTraffic(t *testing.T) {
 	})
 	write(&out, Traffic(s))
 	doctest.Golden(t, "traffic.txt", out.String())
+}
+
+// TestHandoffs compares hand-offs with those of the same transport and direction in bulk.
+func TestHandoffs(t *testing.T) {
+	s := set.New()
+	add := func(name string, handoff config.Handoff, page int, rate float64, ended bool) {
+		r := sample(name, "kvhandoff", 1e6)
+		r.Config.Handoff, r.Config.Model = handoff, "llama-3.1-8b"
+		r.Config.TokensPerBlock, r.Config.InFlight = page, 12+page
+		samples := map[string]float64{result.Goodput: rate, result.FirstPart + "_p50": 2e6}
+		if ended {
+			samples[result.Iteration+"_p50"] = 7e6
+		}
+		r.Repeats = []result.Repeat{{Samples: samples}}
+		r.Summary = result.SummarizeRepeats(r.Repeats)
+		require.NoError(t, s.Add(r))
+	}
+	var out bytes.Buffer
+	require.NoError(t, s.Add(sample("shm", "echo", 1e6)))
+	write(&out, Handoffs(s))
+	require.Empty(t, out.String())
+
+	add("shm", "push:512", 0, 4e9, true)
+	add("shm", "push:512", 16, 1e9, true)
+	add("shm", "pull:512", 16, 3e9, true)
+	add("tcpx", "push:512", 16, 2e9, false)
+	write(&out, Handoffs(s))
+	text := out.String()
+	require.Regexp(t, `shm +2.00 ms +7.00 ms +4.00 GB/s +- `, text)
+	require.Regexp(t, `shm +2.00 ms +7.00 ms +1.00 GB/s +25.0% `, text)
+	require.Regexp(t, `shm +2.00 ms +7.00 ms +3.00 GB/s +- `, text, "the other direction")
+	require.Regexp(t, `tcpx +2.00 ms +- +2.00 GB/s +- `, text, "another transport")
+	require.Contains(t, text, "no hand-off ended in a window")
+	require.NotContains(t, text, "in_flight")
 }
