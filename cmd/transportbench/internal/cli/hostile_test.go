@@ -403,7 +403,7 @@ func requireFiles(t *testing.T, dir string) {
 func TestHostileResults(t *testing.T) {
 	const published = "../../../../results/"
 	read := func(path string) []byte {
-		text, err := files.Read(published+path, result.MaxSize)
+		text, err := files.Read(files.Packed(published+path), result.MaxSize)
 		require.NoError(t, err)
 		return text
 	}

@@ -139,22 +139,17 @@ func gibibytes(n float64) float64 { return n / (1 << 30) }
 func ResultSize(cfg *config.Config, repeats int) int64 {
 	const (
 		fixed     = 32 << 10
-		perRepeat = 20 << 10
+		perRepeat = 12 << 10
 		// of each repeat: histograms, phases, series and a transport's counters
 		perThread = 24 << 10
-		// Wide histograms of response times and lags, of each repeat of an open loop or a class.
-		perSchedule       = 28 << 10
-		perScheduleClient = 16 << 10
+		// Wide histograms of response times and lags, of each client of an open loop.
+		perSchedule = 16 << 10
 	)
-	clients, schedules := cfg.TotalClients(), 1
-	switch cfg.Load() {
-	case config.LoadClosed, config.LoadBursts:
-		schedules = 0
-	case config.LoadClasses:
-		schedules = len(cfg.Classes)
-	}
+	clients := cfg.TotalClients()
 	one := perRepeat + (clients+cfg.ServingRanks()*cfg.Daemons)*perThread
-	one += schedules*perSchedule + min(schedules, 1)*clients*perScheduleClient
+	if load := cfg.Load(); load != config.LoadClosed && load != config.LoadBursts {
+		one += clients * perSchedule
+	}
 	return fixed + int64(repeats)*int64(one)
 }
 

@@ -23,14 +23,15 @@ import (
 // maxSize is the size in bytes of the largest file of a calibration. A full one needs a few MB.
 const maxSize = 256 << 20
 
-// Read reads a calibration. Errors name the file, and the line and column of text that is wrong.
+// Read reads a calibration, which may be compressed by gzip under its name with .gz behind it.
+// Errors name the file, and the line and column of text that is wrong.
 func Read(path string) (*Document, error) { return read(path, files.Read) }
 
 // ReadArgument is Read for a file that the user named, which may be a pipe.
 func ReadArgument(path string) (*Document, error) { return read(path, files.ReadArgument) }
 
 func read(path string, reader func(path string, limit int64) ([]byte, error)) (*Document, error) {
-	text, err := reader(path, maxSize)
+	text, err := reader(files.Packed(path), maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("reading calibration %s: %w", path, err)
 	}

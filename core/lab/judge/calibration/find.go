@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"transportbench/core"
+	"transportbench/core/base/files"
 	"transportbench/core/base/machine"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/set"
@@ -73,7 +74,7 @@ func (r *Finder) Find(identity map[string]string, dirs ...string) Found {
 	now := time.Now()
 	var kernels []string
 	for i, path := range paths {
-		info, err := os.Stat(path)
+		info, err := os.Stat(files.Packed(path))
 		if err != nil || slices.Contains(paths[:i], path) {
 			continue
 		}

@@ -1,6 +1,8 @@
 package calibration
 
 import (
+	"bytes"
+	"compress/gzip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -125,6 +127,19 @@ func TestOfSets(t *testing.T) {
 		require.NotNil(t, found[0].Document, name)
 		require.Equal(t, d.ID, found[0].Document.ID)
 	}
+
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var compressed bytes.Buffer
+	z := gzip.NewWriter(&compressed)
+	_, err = z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	require.NoError(t, os.WriteFile(path+".gz", compressed.Bytes(), 0o600))
+	require.NoError(t, os.Remove(path))
+	packed, err := set.Load(filepath.Join(root, "machine"))
+	require.NoError(t, err)
+	require.Equal(t, d.ID, new(Finder).OfSets(packed)[0].Document.ID, "a compressed calibration")
 
 	other := here
 	other.CPU = "another"

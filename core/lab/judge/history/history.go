@@ -110,7 +110,7 @@ func setsBelow(path string) ([]string, error) {
 			return err
 		case entry.IsDir() && at != path && strings.HasPrefix(entry.Name(), "."):
 			return filepath.SkipDir
-		case !entry.IsDir() && entry.Name() == set.IndexName:
+		case !entry.IsDir() && set.IsIndex(at):
 			dirs = append(dirs, filepath.Dir(at))
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/files"
+	"transportbench/core/base/parallel"
 	"transportbench/core/lab/store/jsondoc"
 )
 
@@ -69,6 +70,10 @@ func Of(d *jsondoc.Document) (*Result, error) {
 		return nil, err
 	}
 	r.addMeanings()
+	err = parallel.Each(len(r.Repeats), func(i int) error { return r.Repeats[i].addSums() })
+	if err != nil {
+		return nil, err
+	}
 	r.Checks = Stands(r.Checks)
 	// Analyses take time and memory for each rank, client and call.
 	var size *config.Error

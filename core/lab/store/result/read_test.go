@@ -171,8 +171,9 @@ func TestCommittedResults(t *testing.T) {
 func readAll(t *testing.T, dir string) {
 	read := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.Contains(d.Name(), ".json") ||
-			d.Name() == "index.json" || d.Name() == "calibration.json" ||
+		name := strings.TrimSuffix(d.Name(), ".gz")
+		if err != nil || d.IsDir() || !strings.Contains(name, ".json") ||
+			name == "index.json" || name == "calibration.json" ||
 			strings.HasSuffix(path, ".jsonl") {
 			return err // other packages read those
 		}

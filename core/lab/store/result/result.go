@@ -16,7 +16,7 @@ import (
 )
 
 // SchemaVersion is the version that this package writes.
-const SchemaVersion = "2.1.0"
+const SchemaVersion = "2.2.0"
 
 // KindRun is the kind of a result of one transport under one configuration.
 const KindRun = "run"
@@ -273,7 +273,8 @@ type Repeat struct {
 	// Samples are this repeat's values of the metrics.
 	Samples map[string]float64 `json:"samples"`
 	// Latency, ReadLatency and WriteLatency are histograms of all clients in nanoseconds, in HDR's
-	// V2 compressed format as base64.
+	// V2 compressed format as base64. In a file, a text that is the sum of the clients' is empty,
+	// as is the latency of a client that is the sum of its reads and writes.
 	Latency      string `json:"latency"`
 	ReadLatency  string `json:"read_latency"`
 	WriteLatency string `json:"write_latency"`

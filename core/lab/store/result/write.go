@@ -29,7 +29,7 @@ func Encode(w io.Writer, r *Result) error {
 }
 
 // normalized returns a copy that has empty lists and maps instead of nil ones, which would be
-// written as null, and times in UTC.
+// written as null, times in UTC, and each count of a histogram once.
 func normalized(r *Result) *Result {
 	c := *r
 	c.StartedAt = c.StartedAt.UTC()
@@ -43,6 +43,7 @@ func normalized(r *Result) *Result {
 	c.Checks = notNil(c.Checks)
 	c.Repeats = append([]Repeat{}, c.Repeats...)
 	for i := range c.Repeats {
+		c.Repeats[i] = c.Repeats[i].withoutSums()
 		repeat := &c.Repeats[i]
 		repeat.StartedAt = repeat.StartedAt.UTC()
 		repeat.Ranks = notNil(repeat.Ranks)

@@ -14,9 +14,14 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
+// IsIndex reports whether a path is that of an index, which may be compressed.
+func IsIndex(path string) bool {
+	return strings.TrimSuffix(filepath.Base(path), ".gz") == IndexName
+}
+
 // loadIndexed reads a directory that has an index.
 func (l *Loader) loadIndexed(dir string) (*Set, error) {
-	path := filepath.Join(dir, IndexName)
+	path := files.Packed(filepath.Join(dir, IndexName))
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
@@ -105,12 +110,12 @@ func (l *Loader) loadLoose(dir string) (*Set, error) {
 	}
 	indexed := map[string]bool{} // directories
 	for _, path := range files {
-		if filepath.Base(path) == IndexName {
+		if IsIndex(path) {
 			indexed[filepath.Dir(path)] = true
 		}
 	}
 	files = slices.DeleteFunc(files, func(path string) bool {
-		return filepath.Base(path) != IndexName && below(filepath.Dir(path), indexed)
+		return !IsIndex(path) && below(filepath.Dir(path), indexed)
 	})
 	if len(files) == 0 {
 		return nil, fmt.Errorf("reading results: %s has no result files", dir)
@@ -134,7 +139,7 @@ func below(dir string, indexed map[string]bool) bool {
 func (l *Loader) loadAll(dir string, paths []string) (*Set, error) {
 	read := make([]*Set, len(paths))
 	err := parallel.Each(len(paths), func(i int) (err error) {
-		if path := paths[i]; filepath.Base(path) == IndexName {
+		if path := paths[i]; IsIndex(path) {
 			read[i], err = l.loadIndexed(filepath.Dir(path))
 		} else {
 			read[i], err = l.file(path, files.Read)

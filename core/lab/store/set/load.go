@@ -26,7 +26,7 @@ import (
 //
 // If a directory has an index, Load reads the index and only those result files whose length
 // differs from that in the index. Otherwise it reads all JSON files in and below the directory,
-// except calibrations. Result files may be compressed by gzip, which adds .gz to their names.
+// except calibrations. All these files may be compressed by gzip, which adds .gz to their names.
 func Load(path string) (*Set, error) { return (*Loader)(nil).Load(path) }
 
 // Load is [Load] but does not read a file again that has not changed.

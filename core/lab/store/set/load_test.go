@@ -60,6 +60,11 @@ func TestPackedSets(t *testing.T) {
 	const committed = "../../../../results/v0.2.0/amd-epyc-2core-vm"
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, os.DirFS(committed)))
+	pack := func(args ...string) {
+		t.Helper()
+		out, err := exec.Command("gzip", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
 	load := func(path string) *Set {
 		s, err := Load(path)
 		require.NoError(t, err)
@@ -74,15 +79,18 @@ func TestPackedSets(t *testing.T) {
 	cells, err := filepath.Glob(filepath.Join(dir, "cells", "*.json"))
 	require.NoError(t, err)
 	alone := load(cells[0])
-	out, err := exec.Command("gzip", cells...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	pack(cells...)
 	require.Equal(t, plain.Cells, load(dir).Cells)
 	require.Equal(t, alone.Cells, load(cells[0]).Cells)
 	require.Equal(t, alone.Cells, load(cells[0]+".gz").Cells)
 	before, err := Fingerprint(dir)
 	require.NoError(t, err)
 
-	require.NoError(t, os.Remove(filepath.Join(dir, IndexName)))
+	index := filepath.Join(dir, IndexName)
+	pack(index)
+	require.Equal(t, plain.Cells, load(dir).Cells)
+	require.NoError(t, os.Remove(index+".gz"))
+	pack(filepath.Join(dir, "remote-share", IndexName))
 	require.Equal(t, 9, len(load(dir).Cells), "with those of the set below")
 	require.NoError(t, os.Remove(cells[0]+".gz"))
 	after, err := Fingerprint(dir)
