@@ -67,7 +67,7 @@ function winnersChart(loads, metric) {
   if (!rows.length) return null;
   const points = rows.flatMap((r) => r.points), low = Math.min(...points.map((p) => p.low || p.median)) / 1.3, high = Math.max(...points.map((p) => p.high || p.median)) * 1.3;
   const at = (v) => (100 * Math.log(v / low)) / Math.log(high / low) + "%", lane = 5.5, series = [...new Set(points.map((p) => report.doc.cells.series[p.cell]))];
-  const ticks = logSplits(low, high).filter((v) => Math.log10(v) % 1 === 0), unit = report.metrics.get(metric).unit;
+  const ticks = logSplits(low, high, 0), unit = report.metrics.get(metric).unit;
   const grid = (height) => ticks.map((v) => svg("line", { class: "grid", x1: at(v), x2: at(v), y1: 0, y2: height }));
   const bars = rows.map((r) => {
     const height = lane * r.points.length + 5;

@@ -47,15 +47,19 @@ function key(series, dash, shape) {
   return s;
 }
 
-// logSplits returns the ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, and fewer
-// over many powers.
-function logSplits(low, high) {
-  const decades = Math.log10(high / low), steps = decades > 5 ? [1] : decades > 2.5 ? [1, 3] : [1, 2, 5], list = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
-    for (const s of steps) {
-      const v = s * 10 ** e;
-      if (v >= low * 0.999 && v <= high * 1.001) list.push(v);
-    }
+// logSplits returns the ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, or fewer where
+// more than most would not fit.
+function logSplits(low, high, most) {
+  let list;
+  for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+    list = [];
+    for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++)
+      for (const s of steps) {
+        const v = s * 10 ** e;
+        if (v >= low * 0.999 && v <= high * 1.001) list.push(v);
+      }
+    if (list.length <= most) break;
+  }
   return list;
 }
 
@@ -93,7 +97,7 @@ function drawChart(host, spec) {
     scale: which, stroke: () => color("--quiet"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
     label: spec[which].title, labelSize: 18, grid: { stroke: () => color("--grid"), width: 1 }, ticks: { stroke: () => color("--grid"), size: 4 },
     values: (u, list) => list.map(spec[which].ticks ? (v) => spec[which].ticks.find((t) => t.x === v).text : spec[which].text),
-    ...(spec[which].log || spec[which].ticks ? { splits: (u, i, low, high) => spec[which].ticks?.map((t) => t.x).filter((x) => x >= low && x <= high) || logSplits(low, high), filter: (u, list) => list } : {}), ...extra,
+    ...(spec[which].log || spec[which].ticks ? { splits: (u, i, low, high) => spec[which].ticks?.map((t) => t.x).filter((x) => x >= low && x <= high) || logSplits(low, high, Math.min(10, (i ? u.height : u.width - 90) / extra.space)), filter: (u, list) => list } : {}), ...extra,
   });
   const scale = (which) => ({ time: false, distr: spec[which].log ? 3 : 1, range: () => (chart.zoom || chart.full)[which] });
   chart.plot = new uPlot({
