@@ -129,8 +129,10 @@ var fields = complete([]Field{
 	option("speed", "factor by which the times of a trace are shortened, or max to find the "+
 		"capacity for its requests", form("factor"), examples("1", "2", "0.5", maximum)),
 	option("closed", "ignores the times of a trace, and keeps calls in flight"),
-	option(optionHandoff, "hands over the caches of requests of so many tokens, layer by layer, to "+
-		"the daemon (push) or from it (pull): "+orList(handoffForms()), form("direction:tokens"),
+	option(optionHandoff,
+		"hands over the caches of requests of so many tokens, layer by layer, to "+
+			"the daemon (push) or from it (pull): "+orList(handoffForms()),
+		form("direction:tokens"),
 		examples(handoffPush+":512", handoffPull+":512"), sets(optionReadRatio, optionMix,
 			optionPattern, optionInFlight, "keys", "distribution"),
 		conflicts(optionService, "which has no pages", string(ServiceEcho), string(ServiceSink)),

@@ -165,11 +165,13 @@ func checkHandoff(c *Config) *Error {
 		return &Error{optionHandoff, "has its own operations; leave out --read-ratio, --mix and " +
 			"--pattern"}
 	case !c.ValueSize.Fixed() || !c.Bulk() && c.ValueSize.Max() != int(c.BlockSize()):
-		return &Error{optionValueSize, fmt.Sprintf("a page of %d tokens of a layer has %s; leave it "+
-			"out", c.TokensPerBlock, c.BlockSize())}
+		return &Error{optionValueSize,
+			fmt.Sprintf("a page of %d tokens of a layer has %s; leave it out",
+				c.TokensPerBlock, c.BlockSize())}
 	case n < 1 || n > maxHandoff:
-		return &Error{optionHandoff, fmt.Sprintf("%d messages are out of range (1 to %d); use fewer "+
-			"tokens, a smaller burst or larger pages", n, maxHandoff)}
+		return &Error{optionHandoff,
+			fmt.Sprintf("%d messages are out of range (1 to %d); use fewer "+
+				"tokens, a smaller burst or larger pages", n, maxHandoff)}
 	}
 	return nil
 }

@@ -115,8 +115,8 @@ var profiles = []Profile{
 	},
 	{
 		Name: "kvhandoff",
-		Summary: "hand-offs of the cache of 512 tokens of llama-3.1-70b on one of 8 accelerators: " +
-			"80 layers of pages of 16 tokens, scattered at random",
+		Summary: "hand-offs of the cache of 512 tokens of llama-3.1-70b on one of 8 " +
+			"accelerators: 80 layers of pages of 16 tokens, scattered at random",
 		Set: map[string]string{
 			"handoff":          "push:512",
 			"model":            "llama-3.1-70b",

@@ -19,10 +19,10 @@ const (
 // Requests returns the number of requests that a client holds, and whether it draws and encodes
 // them before its first window and replays them in order.
 //
-// It replays unless the requests are those of a trace or a hand-off, an operation depends on earlier
-// ones (insert, rmw, the distribution latest) or the store has so many keys, or values so large,
-// that a representative sample exceeds 4 MiB. Then the client draws as it goes, with twice as many
-// requests as may be in flight.
+// It replays unless the requests are those of a trace or a hand-off, an operation depends on
+// earlier ones (insert, rmw, the distribution latest) or the store has so many keys, or values so
+// large, that a representative sample exceeds 4 MiB. Then the client draws as it goes, with twice
+// as many requests as may be in flight.
 //
 // The number of replayed requests is a prime, or for a sequence that must not be cut a multiple of
 // it by a prime. So a buffer or slot that a transport uses again after a power of two of messages

@@ -35,8 +35,8 @@ func Handoffs(s *set.Set) *doc.Doc {
 			inBulk[key] = max(inBulk[key], medianOf(c, result.Goodput))
 		}
 	}
-	out.Line("\nhand-offs: from the first page that is sent to the last of the first layer, and to " +
-		"the last of all;\nof bulk: rate over that in bulk:")
+	out.Line("\nhand-offs: from the first page that is sent to the last of the first layer, and " +
+		"to the last of all;\nof bulk: rate over that in bulk:")
 	labels := loads.labels.Without(append(slices.Clone(ofPages), "read_ratio")...)
 	writeRows(out, rows, func(c *set.Cell) string { return labels.Load(c.Config) },
 		col(">first layer", metricColumn(result.FirstPart+"_p50", doc.Median)),

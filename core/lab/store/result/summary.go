@@ -257,8 +257,8 @@ func init() {
 			help := "service time of " + op + " operations, "
 			switch op {
 			case FirstPart:
-				help = "time from an iteration's first call to its first response, or to the last " +
-					"one of the first layer of a hand-off, "
+				help = "time from an iteration's first call to its first response, or to the " +
+					"last one of the first layer of a hand-off, "
 			case Iteration:
 				help = "time of a whole iteration, "
 			}

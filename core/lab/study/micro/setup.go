@@ -128,7 +128,8 @@ func (s *Study) takeBetween(ctx context.Context) error {
 		return err
 	}
 	defer func(beside experiment.Beside) { s.Engine.Beside = beside }(s.Engine.Beside)
-	s.Engine.Beside = experiment.Beside{StateOnly: true} // the rest is of windows, which are not read
+	// the rest is of windows, which are not read
+	s.Engine.Beside = experiment.Beside{StateOnly: true}
 	before := len(s.Rounds)
 	for _, n := range s.Request.Connections {
 		cfg, err := s.between(n)
