@@ -110,9 +110,10 @@ func (c *Config) SetRate(rate Rate) {
 // bounds the memory of their messages.
 const replayInFlight, replayBuffers = 64, 64 << 20
 
-// entryLeast is the smallest memory of an entry that does not share its pages with another, and
+// storeLine is what a store rounds the memory of an entry up to, and storeEntries the largest
+// number of entries in its table for each key. storePage is what an entry touches beyond its value.
 // replayStore bounds the memory of the store of a rank if the user does not choose the keys.
-const entryLeast, replayStore = 4096, 512 << 20
+const storeLine, storeEntries, storePage, replayStore = 64, 4, 4096, 512 << 20
 
 // Replay is a part of a trace that was prepared, for [Layer.Trace].
 type Replay struct {
@@ -168,10 +169,8 @@ func (r *resolution) settleReplay() error {
 		c.InFlight = max(1, min(replayInFlight, replayBuffers/c.LargestMessage()))
 	}
 	if r.over(optionReplay, "keys") {
-		entry := float64(part.WorkingSet)/float64(part.Keys) + MessageHeader
-		if c.LargestMessage() > entryLeast/2 {
-			entry += entryLeast
-		}
+		entry := min(float64(storeEntries*(c.LargestMessage()+storeLine)),
+			float64(part.WorkingSet)/float64(part.Keys)+storePage)
 		ranks := c.ServingRanks()
 		c.Keys = min((int(part.Keys)+ranks-1)/ranks, max(1, int(replayStore/entry)))
 	}

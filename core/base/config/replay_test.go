@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"transportbench/core/fabric/pow2"
 )
 
 // TestSpeed checks the rate and the length that follow from the speed of a replay.
@@ -46,4 +48,25 @@ func TestSpeed(t *testing.T) {
 	c, err = resolve(map[string]string{"closed": "true"})
 	require.NoError(t, err)
 	require.Zero(t, c.Rate)
+}
+
+// TestReplayStore: the store for a trace of many keys takes at most replayStore. Its table has
+// twice as many entries as keys, rounded up to a power of two, each with room for the largest
+// value. Pages that no value reaches take no memory.
+func TestReplayStore(t *testing.T) {
+	for _, largest := range []int{0, 32, 500, 1063, 4000, 1 << 20} {
+		const mean, keys = 500, 1 << 22
+		trace := func(*Config) (*Replay, error) {
+			return &Replay{Digest: "0123456789abcdef", Length: time.Second, Keys: keys,
+				ReplayPart: ReplayPart{Operations: 5000}, Mix: Mix{{Op: OpRead, Share: 1}},
+				ValueSize: FixedSize(Size(largest)), WorkingSet: keys * min(mean, uint64(largest)),
+			}, nil
+		}
+		c, _, err := Resolve(Layer{Values: map[string]string{"replay": "trace.csv"}, Trace: trace})
+		require.NoError(t, err)
+		room := (c.LargestMessage() + 16 + storeLine - 1) / storeLine * storeLine
+		memory := min(pow2.Ceil(2*c.Keys)*room, c.Keys*(mean+storePage))
+		require.LessOrEqual(t, memory, replayStore, "values of %d bytes", largest)
+		require.Greater(t, memory, replayStore/8, "values of %d bytes", largest)
+	}
 }

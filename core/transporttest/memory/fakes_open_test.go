@@ -116,7 +116,7 @@ var openFakes = []fake{
 		info: func(_ *fakeDriver, info *transport.Info) {
 			info.References = []transport.Reference{{Tool: "ping", Package: "iputils-ping",
 				Version: []string{"ping", "-V"}, Name: "ping", Depth: transport.DepthOne,
-				Client: []string{"{adress}"}, Server: []string{}, Takes: time.Second,
+				Client: []string{"{nowhere}"}, Server: []string{}, Takes: time.Second,
 				Reading:  "time=(?P<value>.*) ms (?P<samples>.*)",
 				Quantity: transport.HalfRoundTrip, Unit: 1e6}}
 		}},
