@@ -689,8 +689,8 @@ func TestPluginsAndDoctor(t *testing.T) {
 		Trial listing.Trial `json:"trial"`
 	}
 	require.NoError(t, json.Unmarshal(i.stdout.Bytes(), &shown))
-	require.Equal(t, listing.Trial{Provider: "memfd", Chosen: map[string]string{"ring": "onesided"},
-		Reason: "onesided because one call is in flight on a connection"}, shown.Trial)
+	require.Equal(t, listing.Trial{Provider: "memfd", Chosen: map[string]string{"ring": "inplace"},
+		Reason: "inplace because one call is in flight on a connection"}, shown.Trial)
 	i = command(t, "plugins", "show", "copyrpc")
 	require.Zero(t, i.run(t))
 	require.Regexp(t,
@@ -699,7 +699,7 @@ func TestPluginsAndDoctor(t *testing.T) {
 	i = command(t, "doctor", "-v")
 	require.Contains(t, []int{0, 1}, i.run(t))
 	require.Contains(t, i.stdout.String(), "cores")
-	require.Regexp(t, `(?m)^note +auto-shm +memfd \(ring=onesided\)$`, i.stdout.String())
+	require.Regexp(t, `(?m)^note +auto-shm +memfd \(ring=inplace\)$`, i.stdout.String())
 	require.Regexp(t, `(?m)^note: auto-copyrpc: (soft|verbs) .*\n  (soft|verbs) because`,
 		i.stdout.String())
 	require.NotContains(t, i.stdout.String(), "auto-calibration", "an instrument")

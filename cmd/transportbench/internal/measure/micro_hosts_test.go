@@ -25,7 +25,7 @@ func TestMicroOnHosts(t *testing.T) {
 				"with setup: run it once on each host\n"},
 		{args: []string{"setup"}, env: map[string]string{"SLURM_PROCID": "1",
 			"SLURM_STEP_NUM_TASKS": "2"}, code: app.ExitUsage,
-			stderr: `run it once, with --launch "srun ...", or in each task with srun --mpi=pmi2`},
+			stderr: `run it once, with --launch "srun ..."`},
 		{args: []string{"setup", "--hosts", "a,b", "--launch", "srun"}, code: app.ExitUsage,
 			stderr: "--hosts and --launch exclude each other"},
 		{args: []string{"setup", "--launch", "/nowhere/srun"}, code: app.ExitInternal,
