@@ -20,8 +20,8 @@ import (
 // clients and daemons in mesh-proxied, which are part of the measured runtime as well; shm uses
 // them as a transport. A test compares the list with the imports.
 //
-//go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/machine/*.go base/matrix/*.go
-//go:embed base/netem/*.go base/record/*.go base/replay/*.go
+//go:embed base/carrier/*.go base/config/*.go base/cpulist/*.go base/delay/*.go base/machine/*.go
+//go:embed base/matrix/*.go base/model/*.go base/netem/*.go base/record/*.go base/replay/*.go
 //go:embed fabric/clock/*.go fabric/clock/*.s fabric/control/*.go fabric/floor/*.go
 //go:embed fabric/floor/*.s fabric/pow2/*.go
 //go:embed fabric/sock/*.go fabric/spin/*.go fabric/spin/*.s fabric/suggest/*.go
