@@ -81,6 +81,7 @@ func TestHandoffErrors(t *testing.T) {
 		{"model", "huge.json", "out of range"},
 		{"model", "wrong.json", "tokens of more than 1073741824 bytes"},
 		{"model", "layers=2,latent=3,bytes=9", "more than 8 bytes"},
+		{"model", "layers=2,latent=3,bytes=2GiB", "is not one of"},
 		{"tensor-parallel", "3", "cannot share 8 heads evenly"},
 		{"bytes-per-token", "7", "leave it out"},
 		{"value-size", "64", "leave it out"},

@@ -108,15 +108,14 @@ func (m *Model) name() Name {
 }
 
 func parseModel(text string) (*Model, error) {
-	var m Model
-	if n, err := fmt.Sscanf(text, formHeads, &m.Layers, &m.KVHeads, &m.HeadSize,
-		&m.ElementBytes); n == 4 && err == nil {
-		return &m, m.check()
-	}
-	m = Model{}
-	if n, err := fmt.Sscanf(text, formLatent, &m.Layers, &m.Latent, &m.ElementBytes); n == 3 &&
-		err == nil {
-		return &m, m.check()
+	heads, latent := new(Model), new(Model)
+	_, _ = fmt.Sscanf(text, formHeads, &heads.Layers, &heads.KVHeads, &heads.HeadSize,
+		&heads.ElementBytes)
+	_, _ = fmt.Sscanf(text, formLatent, &latent.Layers, &latent.Latent, &latent.ElementBytes)
+	for _, m := range []*Model{heads, latent} {
+		if string(m.name()) == text { // Sscanf ignores what follows the form
+			return m, m.check()
+		}
 	}
 	names := Names()
 	at := slices.Index(names, strings.ToLower(text))

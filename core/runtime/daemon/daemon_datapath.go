@@ -252,7 +252,9 @@ func (d *Daemon) echo(found int) (n int) {
 	return n
 }
 
-// answerStored is echo for a store whose requests need neither a sibling, storage nor the device.
+// answerStored serves the first of found events from the store as long as they are requests, and
+// returns their number. Like echo, it leaves out what such requests do not need: here siblings,
+// storage and the device.
 func (d *Daemon) answerStored(found int) (n int) {
 	events, waiting := d.Events[:found], len(d.Out.Ops)
 	replies, next := d.Out.Ops[:cap(d.Out.Ops)], d.next

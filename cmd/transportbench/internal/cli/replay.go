@@ -75,7 +75,7 @@ compressed with gzip or zstd; - is standard input. The formats are
 	flags.DurationVar(&o.From, "from", 0, "begin of the part, since the first request")
 	flags.DurationVar(&o.For, "for", time.Duration(0), "length of the part; 0 is up to the end")
 	flags.StringVar(&name, "model", "", "the model that the trace is of: "+
-		strings.Join(model.Names(), ", "))
+		strings.Join(model.Names(), ", ")+", or the path of its config.json")
 	flags.Var(sizeFlag{bytes}, "bytes-per-token", "size of a token, instead of --model")
 	flags.BoolVar(&json, "json", false, "write JSON")
 	_ = cmd.RegisterFlagCompletionFunc("replay-format",

@@ -372,9 +372,8 @@ func writeFindings(out *doc.Doc, list []result.Finding) {
 // overview writes one row per cell, and what is predicted.
 func overview(out *doc.Doc, cells []AnalyzedCell) {
 	analyzed := 0
-	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16,
-		"").MaxWidth(30,
-		"cell").MaxWidth(30, "")
+	t := doc.NewTable("cell", ">throughput", ">of its limit", "bound by", "").Wrap(16, "").
+		MaxWidth(30, "cell").MaxWidth(30, "")
 	for i := range cells {
 		c := &cells[i]
 		if c.Analysis == nil {

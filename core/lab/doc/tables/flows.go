@@ -14,8 +14,8 @@ import (
 // maxFlows bounds the rows of a terminal's table. The result has all flows.
 const maxFlows = 16
 
-// Flows returns one row for each calling rank and rank that it called, or the most slowest ones of
-// many. If most is 0, it returns all.
+// Flows returns a row for each pair of a calling rank and a rank that it called, or the slowest
+// pairs if there are more than limit. A limit of 0 is none.
 func Flows(list []result.Flow, limit int) *doc.Doc {
 	out := new(doc.Doc)
 	if len(list) == 0 {

@@ -314,8 +314,8 @@ func (b *bench) connect(ctx context.Context) error {
 }
 
 // exchange returns for each rank the workers to which its own connect: daemons of the ranks that
-// it calls, and clients of those that call it. In a mesh whose keys choose the ranks those are all,
-// so the addresses take bytes by the square of the ranks.
+// it calls, and clients of those that call it. In a mesh whose keys choose the ranks, each rank
+// needs all workers, so the bytes of the addresses grow with the square of the ranks.
 func exchange(cfg *config.Config, workers []record.RankWorkers) [][]record.RankWorkers {
 	lists := make([][]record.RankWorkers, len(workers))
 	calls := callsBetween(cfg)

@@ -103,8 +103,8 @@ func (m *Model) Predict(change string) (Prediction, error) {
 // ChangeError reports a change that cannot be predicted.
 type ChangeError struct{ error }
 
-// Predictions predicts changes of a cell of s, with what s has measured of them. Without a model
-// there are none. The error is a [*ChangeError].
+// Predictions predicts each change of a cell of s, and adds what s has measured of it. Of a nil
+// model there are none. The error is a [*ChangeError].
 func (m *Model) Predictions(s *set.Set, c *set.Cell, changes []string) (list []Prediction,
 	err error) {
 	if m == nil {
