@@ -253,8 +253,7 @@ func TestEndlessArguments(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: what a file takes in memory is at most four times its size and 100 MiB, or
-// eight times if it leaves out histograms that are sums of others.
+// TestMemoryIsBounded: what a file takes in memory is at most four times its size and 100 MiB.
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 20 << 20
 	set := func(cell string) string { return manyItems("2.0.0", "set", "cells", cell, size) }
@@ -288,11 +287,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			p := separately(t, nil, "history", path)
 			require.Equal(t, c.code, p.code, p.stderr)
 			require.Contains(t, p.stderr, c.says)
-			times := 4
-			if c.code == app.ExitOK {
-				times = 8
-			}
-			require.Less(t, p.memory, int64(times*len(c.text)+100<<20))
+			require.Less(t, p.memory, int64(4*len(c.text)+100<<20))
 		})
 	}
 }
