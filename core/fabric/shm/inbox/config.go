@@ -89,8 +89,9 @@ func resolve(cfg Config) (settings, error) {
 	if s.auto = name == Auto; s.auto {
 		// With one call in flight, Inplace moves one line back and forth instead of two, so a round
 		// trip takes less time, above all between far processors. A payload that does not fit into
-		// the line moves others, and Onesided has wide slots for them. With several calls in flight, Onesided finds fewer messages in a poll
-		// than FastForward, which is busy for longer, and so waits for lines more often.
+		// the line moves others, and Onesided has wide slots for them. With several calls in
+		// flight, Onesided finds fewer messages in a poll than FastForward, which is busy for
+		// longer, and so waits for lines more often.
 		switch {
 		case cfg.InFlight > 1:
 			name = ring.FastForward.String()

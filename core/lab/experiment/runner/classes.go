@@ -10,8 +10,8 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// leastPair is the shortest window of a pair of ranks alone.
-const leastPair = 20 * time.Millisecond
+// minPair is the shortest window of a pair of ranks alone.
+const minPair = 20 * time.Millisecond
 
 // alone returns the windows of a repeat in which one part of the load calls alone: each class of
 // traffic, then each pair of ranks of a matrix. Those of all pairs together are as long as the
@@ -26,7 +26,7 @@ func alone(cfg config.Config) (windows []record.Window) {
 	pairs := cfg.Traffic.Matrix().Pairs()
 	for _, p := range pairs {
 		windows = append(windows, record.Window{
-			Duration: max(time.Duration(cfg.Duration)/time.Duration(len(pairs)), leastPair),
+			Duration: max(time.Duration(cfg.Duration)/time.Duration(len(pairs)), minPair),
 			Pair:     &record.Pair{From: p[0], To: p[1]},
 		})
 	}

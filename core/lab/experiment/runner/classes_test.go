@@ -89,7 +89,7 @@ func TestPairsAlone(t *testing.T) {
 		require.InDelta(t, float64(cfg.Duration), float64(timeAlone(*cfg)), 3)
 		short := *cfg
 		short.Duration = config.Duration(time.Millisecond)
-		require.Equal(t, 3*leastPair, timeAlone(short))
+		require.Equal(t, 3*minPair, timeAlone(short))
 
 		c.pair = func(r *record.Report, pair record.Pair) {
 			if r.Rank == pair.From && pair.To == 0 {
