@@ -177,6 +177,9 @@ func (s *side) add(r *result.Result) error {
 		s.set.Cells = append(s.set.Cells, cell)
 	} else {
 		s.set.Cells[0].Merge(cell)
+		if len(s.set.Cells[0].Warnings) > 0 { // of single rounds
+			check.Again(&s.set.Cells[0], s.results)
+		}
 	}
 	return nil
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/base/record"
 	"transportbench/core/lab/experiment/runner"
+	"transportbench/core/lab/judge/check"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/store/result"
 )
@@ -103,6 +105,36 @@ func TestPairedTestOfOpenLoops(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, EndMaxRepeats, v.Ended)
 	require.Equal(t, 1, v.Report.Tests)
+}
+
+// A side is judged over all its windows: a single one behind its schedule does not exclude the
+// others from the comparison.
+func TestPairedTestWithAWindowBehind(t *testing.T) {
+	for every, comparable := range map[int]bool{7: true, 1: false} {
+		d := pairedTest(rand.New(rand.NewPCG(1, 3)), 1e6, 1e6, 0.0001)
+		d.MinRepeats, d.MaxRepeats, d.A.Config.Rate, d.B.Config.Rate = 7, 7, 1e6, 1e6
+		throughput, n := d.B.measure, 0
+		d.A.measure = func(ctx context.Context, c config.Config, o runner.Observer) (
+			*result.Result, error) {
+			m, err := throughput(ctx, c, o)
+			require.NoError(t, err)
+			m.Repeats[0].Samples[result.LatencyP50] = 1000
+			client := &m.Repeats[0].Ranks[0].Clients[0]
+			client.Open = &record.OpenReport{Scheduled: client.Reads}
+			if c.InFlight == 2 {
+				if n++; n%every == 0 {
+					client.Open.Scheduled *= 2
+				}
+			}
+			return check.Merge([]*result.Result{m})
+		}
+		d.B.measure = d.A.measure
+		v, err := d.run(t.Context())
+		require.NoError(t, err)
+		require.Len(t, v.B.Repeats, 7)
+		require.Equal(t, comparable, v.Report.Changes[0].Verdict != compare.Incomparable,
+			v.Report.Changes[0].Note)
+	}
 }
 
 // Comparing after every round does not raise the rate of false verdicts: with the floor, it is
