@@ -44,9 +44,6 @@ func Join(ctx context.Context, a *app.App, settings *options.Settings) (*launch.
 		return nil, err
 	case st.task.Rank > 0:
 		return nil, g.serveTask(ctx, st)
-	case settings.Config.Replay != "":
-		return nil, app.Usagef("a trace is replayed on one host, where its file is: leave out " +
-			"--replay, or the options for other hosts")
 	}
 	o := &settings.Hosts
 	return launch.Gather(ctx, launch.Join{

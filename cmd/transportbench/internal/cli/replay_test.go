@@ -77,5 +77,8 @@ func TestHostileTraces(t *testing.T) {
 	sound := "time,op,key,size\n1,read,a,1\n2,read,b,1\n"
 	require.NoError(t, os.WriteFile(path, []byte(sound), 0o600))
 	require.Equal(t, app.ExitUsage, c.Execute("run", "--hosts", "a,b", "--replay", path))
-	require.Contains(t, c.Stderr, "a trace is replayed on one host, where its file is: leave out")
+	alone := "a trace is replayed on one host, where its file is: leave out"
+	require.Contains(t, c.Stderr, alone)
+	require.Equal(t, app.ExitUsage, c.Execute("run", "--hosts", "a,b", "--replay", "missing.csv"))
+	require.Contains(t, c.Stderr, alone, "the trace was not read")
 }

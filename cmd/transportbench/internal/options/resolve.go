@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/fabric/suggest"
+	"transportbench/core/lab/experiment/hosts/engine"
 	"transportbench/core/lab/experiment/runner"
 	"transportbench/core/transport"
 )
@@ -87,7 +88,7 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 	s := &Settings{File: file.path}
 	general := r.general()
 	if s.Config, s.origins, err = config.Resolve(
-		slices.Insert(general, 1, Profiles())...); err != nil {
+		slices.Insert(general, 1, r.profiles())...); err != nil {
 		return nil, err
 	}
 	r.origins = s.origins
@@ -96,6 +97,23 @@ func Resolve(flags *pflag.FlagSet, defaults, fixed map[string]string) (*Settings
 	}
 	s.Set, err = r.set(file)
 	return s, err
+}
+
+// profiles is Profiles, but refuses to read a trace for a run on several hosts.
+func (r *resolver) profiles() config.Layer {
+	l := Profiles()
+	task, found := engine.FindTask(os.Getenv)
+	if found && task.Size > 1 || slices.ContainsFunc(
+		[]string{KeyHosts, KeyHostfile, KeyLaunch, KeyListen}, func(key string) bool {
+			text, _, _ := r.find(key)
+			return text != ""
+		}) {
+		l.Trace = func(*config.Config) (*config.Replay, error) {
+			return nil, errors.New("a trace is replayed on one host, where its file is: leave out " +
+				"--replay, or the options for other hosts")
+		}
+	}
+	return l
 }
 
 func fromVariables() config.Layer {
