@@ -63,9 +63,12 @@ func Flows(list []result.Flow, limit int) *doc.Doc {
 		row := []any{strconv.Itoa(f.From), strconv.Itoa(f.To), doc.Rate(f.PerSecond),
 			doc.Part(f.PerSecond / all), doc.Time(l.Mean), doc.Time(l.P50), doc.Time(l.P99),
 			doc.Time(l.Max)}
-		if isolated {
+		switch {
+		case f.Alone.Samples > 0:
 			row = append(row, doc.Time(f.Alone.P50), doc.Time(f.Alone.P99),
 				format.Digits(f.Slowdown))
+		case isolated: // its turn was in no repeat
+			row = append(row, doc.None(), doc.None(), doc.None())
 		}
 		t.Row(row...)
 	}

@@ -30,6 +30,10 @@ func TestFlows(t *testing.T) {
 	require.Regexp(t, `p50 alone +p99 alone +slowdown`, out.String())
 	require.Regexp(t, `225 ns +250 ns +4.00`, out.String())
 	require.Contains(t, out.String(), "; alone, rank 1 to rank 0 is the slowest, with 240 ns")
+	list[0].Alone, list[0].Slowdown = result.Spread{}, 0
+	out.Reset()
+	write(&out, Flows(list, 0))
+	require.Regexp(t, ` - +- +-\n`, out.String(), "a pair that had no turn")
 }
 
 // The tables of a set have its classes of traffic and the fairness of its patterns, and no others

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +79,7 @@ func TestPairsAlone(t *testing.T) {
 		req.CPUs = processors(8)
 		pairs := []record.Pair{{From: 0, To: 1}, {From: 2, To: 0}, {From: 2, To: 1}}
 		var windows []record.Window
-		for _, w := range alone(*cfg) {
+		for _, w := range alone(*cfg, 0) {
 			require.Zero(t, w.Only)
 			windows = append(windows, w)
 		}
@@ -87,9 +89,6 @@ func TestPairsAlone(t *testing.T) {
 			require.Equal(t, time.Duration(cfg.Duration)/3, w.Duration)
 		}
 		require.InDelta(t, float64(cfg.Duration), float64(timeAlone(*cfg)), 3)
-		short := *cfg
-		short.Duration = config.Duration(time.Millisecond)
-		require.Equal(t, 3*minPair, timeAlone(short))
 
 		c.pair = func(r *record.Report, pair record.Pair) {
 			if r.Rank == pair.From && pair.To == 0 {
@@ -105,6 +104,39 @@ func TestPairsAlone(t *testing.T) {
 		require.Len(t, r.Repeats[0].PairsAlone, len(pairs))
 		requireValid(t, r)
 	})
+}
+
+// TestManyPairsAlone checks that pairs which do not fit a repeat take turns over the repeats.
+func TestManyPairsAlone(t *testing.T) {
+	const ranks = 64
+	var rows []string
+	for rank := range ranks {
+		row := slices.Repeat([]string{"1"}, ranks)
+		row[rank] = "0"
+		rows = append(rows, strings.Join(row, ":"))
+	}
+	cfg := config.Default()
+	cfg.Topology, cfg.Ranks = config.TopologyMeshDirect, ranks
+	require.NoError(t, cfg.Traffic.Set("matrix:"+strings.Join(rows, "/")))
+	cfg.Duration = config.Duration(time.Second)
+	pairs := len(cfg.Traffic.Matrix().Pairs())
+	each := int(time.Second / minPair)
+	seen := map[record.Pair]int{}
+	for i := range pairs {
+		windows := alone(cfg, i)
+		require.Len(t, windows, each)
+		for _, w := range windows {
+			require.GreaterOrEqual(t, w.Duration, minPair)
+			seen[*w.Pair]++
+		}
+	}
+	require.Equal(t, time.Second, timeAlone(cfg))
+	require.Len(t, seen, pairs)
+	for _, n := range seen {
+		require.Equal(t, each, n)
+	}
+	cfg.Duration = config.Duration(time.Millisecond)
+	require.Equal(t, time.Millisecond, timeAlone(cfg))
 }
 
 // TestRateOfAClass checks that an open class that falls behind fails the check of the rate.
