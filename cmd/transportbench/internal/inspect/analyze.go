@@ -207,7 +207,7 @@ func analyzeSet(a *app.App, q *analyzeFlags, o analyze.CapacityOptions, path str
 		if report.Cells, err = analyzeCells(a, s, &whole, q.whatIf); err != nil {
 			return err
 		}
-		report.Slowdowns = analyze.SlowdownsOf(s)
+		report.Slowdowns, report.Handoffs = analyze.SlowdownsOf(s), analyze.HandoffsOf(s)
 	}
 	report.AddWarnings(s)
 	switch {

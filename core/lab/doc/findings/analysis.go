@@ -25,6 +25,8 @@ type Analysis struct {
 	Capacity *analyze.Capacity `json:"capacity,omitempty"`
 	// Slowdowns compare meshes with one rank of each, if the set has it.
 	Slowdowns []analyze.Slowdown `json:"slowdowns,omitempty"`
+	// Handoffs are the hand-offs of caches, if the set has some.
+	Handoffs []analyze.Handoff `json:"handoffs,omitempty"`
 	// Objectives has the capacity under each of several objectives.
 	Objectives []*analyze.Capacity `json:"objectives,omitempty"`
 	// Loops are the daemons' loops of each measured cell, if a user asked for them.

@@ -85,7 +85,8 @@ func (p *Page) Render(w io.Writer) error {
 		"Changes": p.changes, "Trust": p.trust,
 		"Least": p.least, "History": p.history, "Calibrations": p.calibrated, "Traces": p.traces,
 		"Warmups": p.warmups, "Documents": p.documents, "Paths": p.paths,
-		"Cells": format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
+		"Handoffs": p.handoffs,
+		"Cells":    format.Count(len(p.doc.Cells.Label), "cell"), "UPlot": uPlotVersion,
 	})
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package report
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"transportbench/core/base/replay"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
@@ -67,4 +70,40 @@ func TestReplaysInBrowser(t *testing.T) {
 	require.Contains(t, p.doc.Replays[0].Lines[0].Worst, "within the objective")
 
 	require.Empty(t, build(t, fakeSet(t, loads()[:1], 2, 1)).doc.Replays)
+}
+
+// Hand-offs are drawn as shares of the rate in bulk, and filters hide those of a transport.
+func TestHandoffsInBrowser(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"shm", "copyrpc"} {
+		for _, page := range []int{0, 16} {
+			r := fake(t, load{name, "client-server", 12, 32 + page, 0}, 6, 1, uint64(2*i+page))
+			r.Config.Profile, r.Config.Handoff = "kvhandoff", "push:512"
+			r.Config.Model, r.Config.TokensPerBlock = "llama-3.1-8b", page
+			for j := range r.Repeats {
+				r.Repeats[j].Samples[result.Goodput] = 1e9 * float64(20-page+i)
+				r.Repeats[j].Samples[result.FirstPart+"_p50"] = 2e6
+			}
+			r.Summary = result.SummarizeRepeats(r.Repeats)
+			put(t, filepath.Join(dir, fmt.Sprintf("%s%d.json", name, page)), r)
+		}
+	}
+	s, err := set.Load(dir)
+	require.NoError(t, err)
+	b := newTab(t)
+	b.open(rendered(t, build(t, s)))
+	rows := func() []string {
+		return eval[[]string](b, `[...document.querySelectorAll("#handoffs .bar-row:not(.off)")].`+
+			`map((r) => r.innerText.replaceAll("\n", " "))`)
+	}
+	require.Len(t, rows(), 2)
+	require.Contains(t, strings.Join(rows(), "\n"), "20.0% of bulk, first layer after 2.00 ms")
+	require.Equal(t, 2, eval[int](b, `document.querySelectorAll("#handoffs .interval").length`))
+	eval[bool](b, `[...document.querySelectorAll("#filters input")].find((i) => `+
+		`i.parentElement.innerText.trim().startsWith("shm")).click() === undefined`)
+	require.Len(t, rows(), 1)
+	require.Contains(t, rows()[0], "copyrpc")
+
+	b.open(rendered(t, build(t, fakeSet(t, loads()[:1], 2, 1))))
+	require.True(t, eval[bool](b, `document.getElementById("handoffs").hidden`))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,6 +63,7 @@ type Page struct {
 	warmups    string
 	documents  []documentPart
 	paths      []heat.PathMap
+	handoffs   template.HTML
 }
 
 // Build computes a report of one set or several, and compares each later one with the first. It
@@ -115,6 +117,9 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	p.trust = b.trustRows()
 	if o.Paths != nil {
 		p.paths = heat.Paths(o.Paths)
+	}
+	for i, s := range sets {
+		p.handoffs += replays.Handoffs(analyze.HandoffsOf(s), b.first[i], b.look)
 	}
 	p.traces, p.warmups = b.allTraces(), b.warmups()
 	return p, nil

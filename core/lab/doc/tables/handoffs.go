@@ -1,11 +1,12 @@
 package tables
 
 import (
-	"fmt"
 	"slices"
 
 	"transportbench/core/lab/doc"
+	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -14,30 +15,24 @@ import (
 // in bulk they reach. It is empty if the set has none.
 func Handoffs(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
-	loads := loadsOf(s.Cells)
-	var rows []*set.Cell
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Status == set.Measured && c.Run != nil && c.Run.Handoff != "" {
-			rows = append(rows, c)
-		}
-	}
-	if len(rows) == 0 {
+	list := analyze.HandoffsOf(s)
+	if len(list) == 0 {
 		return out
 	}
-	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
-		return loads.position(a) - loads.position(b)
+	loads, shown := loadsOf(s.Cells), compare.ShownOf(s)
+	slices.SortStableFunc(list, func(a, b analyze.Handoff) int {
+		return loads.position(&s.Cells[a.At]) - loads.position(&s.Cells[b.At])
 	})
-	rows = shownCells(rows, compare.ShownOf(s))
-	inBulk := map[string]float64{}
-	for _, c := range rows {
-		if c.Run.Bulk() {
-			key := handoffKey(c)
-			inBulk[key] = max(inBulk[key], medianOf(c, result.Goodput))
-		}
+	rows, handoffs := make([]*set.Cell, len(list)), map[*set.Cell]*analyze.Handoff{}
+	ended := true
+	for i := range list {
+		rows[i] = shown.Cell(&s.Cells[list[i].At])
+		handoffs[rows[i]] = &list[i]
+		ended = ended && list[i].All != nil
 	}
 	out.Line("\nhand-offs: from the first page that is sent to the last of the first layer, and " +
-		"to the last of all;\nof bulk: rate over that in bulk:")
-	labels := loads.labels.Without(append(slices.Clone(ofPages), "read_ratio")...)
+		"to the last of all;\nof bulk: rate over that in bulk, and its 95% interval:")
+	labels := loads.labels.Without(append(analyze.OfPages(), "read_ratio")...)
 	writeRows(out, rows, func(c *set.Cell) string { return labels.Load(c.Config) },
 		col(">first layer", metricColumn(result.FirstPart+"_p50", doc.Median)),
 		col(">p99", metricColumn(result.FirstPart+"_p99", doc.Median)),
@@ -45,27 +40,21 @@ func Handoffs(s *set.Set) *doc.Doc {
 		col(">p99 of all", metricColumn(result.Iteration+"_p99", doc.Median)),
 		col(">rate", metricColumn(result.Goodput, doc.Median)),
 		col(">of bulk", func(c *set.Cell) doc.Cell {
-			if bulk := inBulk[handoffKey(c)]; bulk > 0 && !c.Run.Bulk() {
-				return doc.Part(medianOf(c, result.Goodput) / bulk)
+			if share := handoffs[c].BulkShare; share != nil {
+				return doc.Part(*share)
+			}
+			return doc.None()
+		}),
+		col(">between", func(c *set.Cell) doc.Cell {
+			if h := handoffs[c]; h.Low != nil {
+				return doc.CellOf(format.Digits(100**h.Low) + " to " + format.Digits(100**h.High) + "%")
 			}
 			return doc.None()
 		}),
 		col("checks", CellChecks),
 	)
-	if slices.ContainsFunc(rows, func(c *set.Cell) bool {
-		_, ended := c.Metric(result.Iteration + "_p50")
-		return !ended
-	}) {
+	if !ended {
 		out.Line("-: no hand-off ended in a window; use a longer --duration")
 	}
 	return out
-}
-
-// ofPages are the options that follow from the size of pages.
-var ofPages = []string{"value_size", "in_flight", "keys", "distribution"}
-
-// handoffKey identifies a hand-off, however it moves.
-func handoffKey(c *set.Cell) string {
-	return fmt.Sprintf("%d %s %s", c.Environment, c.Plugin.Provider,
-		c.Key(append(slices.Clone(ofPages), "tokens_per_block")...))
 }

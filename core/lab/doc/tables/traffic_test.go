@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,7 +79,7 @@ func TestTraffic(t *testing.T) {
 
 // TestHandoffs compares hand-offs with those of the same transport and direction in bulk.
 func TestHandoffs(t *testing.T) {
-	s := set.New()
+	s, repeats := set.New(), 1
 	add := func(name string, handoff config.Handoff, page int, rate float64, ended bool) {
 		r := sample(name, "kvhandoff", 1e6)
 		r.Config.Handoff, r.Config.Model = handoff, "llama-3.1-8b"
@@ -87,7 +88,7 @@ func TestHandoffs(t *testing.T) {
 		if ended {
 			samples[result.Iteration+"_p50"] = 7e6
 		}
-		r.Repeats = []result.Repeat{{Samples: samples}}
+		r.Repeats = slices.Repeat([]result.Repeat{{Samples: samples}}, repeats)
 		r.Summary = result.SummarizeRepeats(r.Repeats)
 		require.NoError(t, s.Add(r))
 	}
@@ -108,4 +109,11 @@ func TestHandoffs(t *testing.T) {
 	require.Regexp(t, `tcpx +2.00 ms +- +2.00 GB/s +- `, text, "another transport")
 	require.Contains(t, text, "no hand-off ended in a window")
 	require.NotContains(t, text, "in_flight")
+
+	repeats = 6
+	add("sockets", "pull:512", 0, 2e9, true)
+	add("sockets", "pull:512", 64, 1e9, true)
+	out.Reset()
+	write(&out, Handoffs(s))
+	require.Regexp(t, `sockets .* 1.00 GB/s +50.0% +50.0 to 50.0% `, out.String())
 }

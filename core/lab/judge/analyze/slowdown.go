@@ -23,8 +23,8 @@ type Slowdown struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-// slowdownAlpha is the error of a Slowdown's interval.
-const slowdownAlpha = 0.05
+// ratioAlpha is the error of the intervals of ratios.
+const ratioAlpha = 0.05
 
 // SlowdownsOf returns the slowdown of each closed loop on a mesh of several ranks that the set also
 // has with one rank. The share of remote requests may differ: one rank has none.
@@ -53,7 +53,7 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		}
 		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput},
 			compare.Values{Cell: one, Metric: result.Throughput},
-			ranktest.Ratio, compare.States{}, slowdownAlpha)
+			ranktest.Ratio, compare.States{}, ratioAlpha)
 		if !ok {
 			continue
 		}

@@ -92,7 +92,7 @@ function follow() {
       const y = window.scrollY, focus = document.activeElement?.id;
       for (const old of document.querySelectorAll("script[type='text/plain']")) old.remove();
       document.body.append(...page.querySelectorAll("script[type='text/plain']"));
-      for (const id of ["heat", "phases", "changes", "trust"]) document.getElementById(id).replaceWith(page.getElementById(id));
+      for (const id of ["handoffs", "heat", "phases", "changes", "trust"]) document.getElementById(id).replaceWith(page.getElementById(id));
       document.querySelector(".top .meta").replaceWith(page.querySelector(".top .meta"));
       const chosen = choices(), open = /^#cell-(\d+)$/.exec(location.hash), label = open && labelOf(Number(open[1]));
       await loadDocument();

@@ -11,6 +11,7 @@ type Bar struct {
 	Value       float64
 	Low, High   *float64 // of its interval, if it has one
 	Class       string   // colour
+	Cell        *int     // whose filters hide the bar, if it is one cell's
 }
 
 // Bars draws bars below each other, with a dashed line at a value. It returns "" without any.
@@ -26,11 +27,17 @@ func Bars(class, caption string, line float64, bars []Bar) string {
 		}
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, `<figure class="bars %s"><figcaption>%s</figcaption>`, class, escape(caption))
+	fmt.Fprintf(&out, `<figure class="bars %s" data-bars><figcaption>%s</figcaption>`, class,
+		escape(caption))
 	for _, b := range bars {
 		label, text := escape(b.Label), escape(b.Text)
 		at := func(v float64) string { return fmt.Sprintf("%.6g%%", 100*v/end) }
-		fmt.Fprintf(&out, `<div class="bar-row"><span class="bar-label">%s</span>`, label)
+		of := ""
+		if b.Cell != nil {
+			of = fmt.Sprintf(` data-c="%d"`, *b.Cell)
+		}
+		fmt.Fprintf(&out, `<div class="bar-row"%s><span class="bar-label" title="%s">%[2]s</span>`, of,
+			label)
 		fmt.Fprintf(&out, `<svg class="bar" role="img" aria-label="%s: %s">`, label, text)
 		fmt.Fprintf(&out, `<rect width="%s" y="2" height="16" class="%s"/>`, at(b.Value), b.Class)
 		if b.Low != nil && b.High != nil {

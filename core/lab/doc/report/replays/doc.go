@@ -1,2 +1,2 @@
-// Package replays has the charts over the time of replayed traces.
+// Package replays draws the loads of services: replayed traces over their time, and hand-offs.
 package replays
