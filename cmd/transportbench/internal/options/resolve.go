@@ -109,8 +109,8 @@ func (r *resolver) profiles() config.Layer {
 			return text != ""
 		}) {
 		l.Trace = func(*config.Config) (*config.Replay, error) {
-			return nil, errors.New("a trace is replayed on one host, where its file is: leave out " +
-				"--replay, or the options for other hosts")
+			return nil, errors.New("a trace is replayed on one host, where its file is: leave " +
+				"out --replay, or the options for other hosts")
 		}
 	}
 	return l

@@ -47,7 +47,8 @@ func Handoffs(s *set.Set) *doc.Doc {
 		}),
 		col(">between", func(c *set.Cell) doc.Cell {
 			if h := handoffs[c]; h.Low != nil {
-				return doc.CellOf(format.Digits(100**h.Low) + " to " + format.Digits(100**h.High) + "%")
+				return doc.CellOf(format.Digits(100**h.Low) + " to " +
+					format.Digits(100**h.High) + "%")
 			}
 			return doc.None()
 		}),

@@ -50,7 +50,8 @@ func HandoffsOf(s *set.Set) (list []Handoff) {
 		h.FirstLayer = metricOrNil(c, result.FirstPart+"_p50")
 		h.All = metricOrNil(c, result.Iteration+"_p50")
 		list = append(list, h)
-		if have := bulk[key(c)]; c.Run.Bulk() && (have == nil || rate(have).Median < h.Rate.Median) {
+		have := bulk[key(c)]
+		if c.Run.Bulk() && (have == nil || rate(have).Median < h.Rate.Median) {
 			bulk[key(c)] = c
 		}
 	}
