@@ -58,7 +58,7 @@ type outcome struct {
 // separately runs the command line. before may change the process before it starts.
 func separately(t *testing.T, before func(*exec.Cmd), args ...string) outcome {
 	t.Helper()
-	const hangs = time.Minute
+	const hangs = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	defer cancel()
 	self, err := os.Executable()

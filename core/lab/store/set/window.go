@@ -90,14 +90,21 @@ func (c *Cell) lacks(metric string, window int) bool {
 // Sample returns the sample of a metric in a repeat, from 0.
 func (c *Cell) Sample(metric string, repeat int) (value float64, has bool) {
 	values, at := c.Samples[metric], repeat
-	if len(values) != len(c.Windows) && c.WindowsOf(metric) != nil {
-		if c.lacks(metric, repeat) {
-			return 0, false
-		}
-		for earlier := range repeat {
-			if c.lacks(metric, earlier) {
-				at--
+	if len(values) != len(c.Windows) {
+		lacking, earlier := 0, 0
+		for i := range c.Windows {
+			if i == repeat {
+				earlier = lacking
 			}
+			if c.lacks(metric, i) {
+				lacking++
+			}
+		}
+		if len(values)+lacking == len(c.Windows) {
+			if c.lacks(metric, repeat) {
+				return 0, false
+			}
+			at -= earlier
 		}
 	}
 	if at >= len(values) {
