@@ -57,13 +57,18 @@ test: ## build, and run all tests but the long ones: about 7 minutes on two proc
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: ## lint, race detector, verbs in a guest, arm64, fuzzing, each benchmark, volumes, faults for FAULTTIME (10m)
+test-long: ## lint, race detector, verbs in a guest, arm64, fuzzing, each benchmark, long tests, faults for FAULTTIME (10m)
 	@scripts/setup.sh test
 	@[ "$(ARM64_TESTS)" = 0 ] || scripts/setup.sh arm64
 	@ARM64_TESTS=$(ARM64_TESTS) RELEASE_TEST=$(RELEASE_TEST) FUZZTIME=$(FUZZTIME) FAULTTIME=$(FAULTTIME) LINK_TEST_RUNS=$(LINK_TEST_RUNS) scripts/test.sh long
 
+.PHONY: test-ci
+test-ci: ## the part of test-long that .ci/run has time for
+	@scripts/setup.sh test
+	@scripts/test.sh ci
+
 .PHONY: soak
-soak: ## all transports for SOAK (1h), in which nothing may grow; then volume tests in full and cut links
+soak: ## all transports for SOAK (1h), in which nothing may grow; then all long tests in full
 	@scripts/setup.sh test
 	@SOAK=$(SOAK) scripts/test.sh soak
 

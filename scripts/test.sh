@@ -2,9 +2,10 @@
 # Tests the repository; setup.sh has installed what this needs.
 #
 #	test.sh         build, and all tests in short mode
-#	test.sh long    lint, scripts, the race detector, the guest, arm64, fuzzing, every benchmark once, long and
-#	                volume tests, random faults
-#	test.sh soak    all transports for SOAK (1h), and what rarely finds a fault: the volume tests in full, cut links
+#	test.sh long    lint, scripts, the race detector, the guest, arm64, fuzzing, every benchmark once, long
+#	                tests, random faults
+#	test.sh ci      of these what continuous integration has time for
+#	test.sh soak    all transports for SOAK (1h), then all long tests and those of volumes in full
 #
 # What needs no quiet runs beside the rest, with the lowest priority. The last lines list the time of each
 # step, what went untested and why, and the tests that passed only when run again.
@@ -17,6 +18,9 @@ set -euo pipefail
 # A test that fails is run again by itself, twice at most: two shared processors can take
 # seconds from it. More than this many in one run are a fault, not bad luck.
 rerun_limit=3
+
+# Not empty: only what continuous integration has time for.
+ci=
 
 need_go
 native_env
@@ -64,23 +68,25 @@ tests() {
 	GOFLAGS="$GOFLAGS -buildvcs=false" go tool -modfile=tools/go.mod gotestsum --format standard-quiet \
 		--rerun-fails=2 --rerun-fails-max-failures=$rerun_limit --rerun-fails-run-root-test \
 		--rerun-fails-abort-on-data-race --rerun-fails-report "$report" \
-		--packages "$packages" -- -vet=off -tags "$tags" "$@" | without_skips || status=$?
+		--packages "$packages" -- -vet=off -timeout 30m -tags "$tags" "$@" | without_skips || status=$?
 	leaves "$report" >>"$rerun"
 	return $status
 }
 
 # guest runs the tests of verbs in the guest, and reads from its log what ran again there.
 guest() {
-	RDMA_LIMIT=600 RDMA_TRIES=1 scripts/test-rdma.sh
+	RDMA_LIMIT=600 RDMA_TRIES=$([ -n "$ci" ] && echo 0 || echo 1) scripts/test-rdma.sh
 	sed -n 's/^these run again: //p' bin/rdma/guest.log 2>/dev/null | tr '|' '\n' | sed 's/^/verbs: /' >>"$rerun" || true
 }
 
 # benchmarks runs each once: one that hangs or fails is a fault. go test itself stops
 # counting its -timeout before benchmarks begin, and runs one package at a time.
 benchmarks() {
-	local packages
+	local packages skipped='^$'
+	# They count each instruction, and compare a set of ten thousand cells.
+	[ -z "$ci" ] || skipped='^Benchmark(Instructions|DiffOfTenThousand)$'
 	mapfile -t packages < <(grep -rlE '^func Benchmark' --include='*_test.go' core plugins cmd | xargs -n1 dirname | sort -u)
-	timeout --kill-after 10 900 go test -vet=off -short -tags "$tags" -run '^$' -bench . -benchtime 1x "${packages[@]/#/./}" ||
+	timeout --kill-after 10 900 go test -vet=off -short -tags "$tags" -run '^$' -bench . -skip "$skipped" -benchtime 1x "${packages[@]/#/./}" ||
 		die "benchmarks failed, or were not done in 900 seconds"
 }
 
@@ -97,9 +103,12 @@ packages() {
 # one goroutine, of loads that differ in data alone, of what runs in other processes or in C, and of further
 # configurations of the instrument over the rings that the shm transport's tests have run.
 race() {
-	local shared skipped
+	local shared skipped plugins=./plugins/...
+	# These mostly call libraries, in C or of their own tests.
+	[ -z "$ci" ] || plugins=$(go list -tags "$tags" ./plugins/... | grep -vE '/(grpc|ofi|ucxam)$' | paste -sd' ')
+	# shellcheck disable=SC2086 # a list of packages
 	shared=$(go list -tags "$tags" ./core/fabric/... ./core/lab/judge/compare ./core/lab/store/set ./core/lab/experiment/runner \
-		./core/lab/experiment ./core/lab/doc/report/serve ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} ./core/transporttest/... ./plugins/... | paste -sd' ')
+		./core/lab/experiment ./core/lab/doc/report/serve ./core/plugin/... ./core/runtime/{client,daemon,loop,rank} ./core/transporttest/... $plugins | paste -sd' ')
 	skipped=$(paste -sd'|' <<-'TESTS'
 		^Test(MeasuredLoop|Mesh)DoesNotAllocate$
 		^TestConformance/^alloc$
@@ -150,11 +159,16 @@ release() {
 	scripts/release.sh
 }
 
-# long_tests_step runs the tests that short mode leaves out. Those that wait for hosts run four at a time.
+# long_tests_step runs the tests that short mode leaves out, but for cases like others, which are left to soak.
+# Those that wait for hosts run four at a time.
 long_tests_step() {
+	local left='TestAgents/(mesh|shm_is|two_on|an_agent_is_killed_before|the_coordinator)|TestTopologies/.*/shm'
+	left+='|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window'
+	left+='|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
+	[ -z "$ci" ] || left+='|TestLargestLoads|TestBridge|TestThousandTransfers|TestVolume|TestReproduce/(benchkv|shm|tcpx)'
 	ERPC_TEST_VOLUME=50000 TCPX_TEST_VOLUME=0-20 tests \
 		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx/internal/conn ./plugins/ucxam" -run "$long_tests" -parallel 4 \
-		-skip 'TestAgents/(mesh|shm_is|two_on|an_agent_is_killed_before|the_coordinator)|TestTopologies/.*/shm|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
+		-skip "$left"
 }
 
 # soak runs every transport for a long time: what the processes hold, and latency, must not drift.
@@ -162,11 +176,11 @@ soak() {
 	SOAK_TEST_TIME=${SOAK:-1h} go test -tags "$tags" -count=1 -timeout 0 -v -run '^TestSoak$' ./cmd/transportbench
 }
 
-# volumes runs the tests of which "long" runs a small part in full.
-volumes() {
+# all_long_tests runs the long tests of which "long" and "ci" run a part, and those of volumes in full.
+all_long_tests() {
 	ERPC_TEST_VOLUME=4000000 TCPX_TEST_VOLUME=1 REPORT_TEST_VOLUME=5000 LINK_TEST_RUNS=20 tests \
-		"./cmd/transportbench ./core/lab/doc/report ./plugins/erpc ./plugins/tcpx/internal/conn" -p 1 -timeout 2h \
-		-run '^Test(Volume|ThousandTransfers|Link.*|LargestLoads|InjectedFaults)$'
+		"./cmd/transportbench ./core/lab/doc/report ./plugins/erpc ./plugins/ofi ./plugins/tcpx/internal/conn ./plugins/ucxam" \
+		-p 1 -timeout 4h -run "$long_tests|^TestInjectedFaults$"
 }
 
 # small_steps runs what needs processors but no quiet: it goes beside steps that often wait.
@@ -188,7 +202,11 @@ case ${1:-} in
 	join
 	step "packages" tests "$(packages -vE)" -short
 	;;
-long)
+long | ci)
+	if [ "$1" = ci ]; then
+		ci=1
+		export FUZZTIME=${FUZZTIME:-1s} FAULTTIME=${FAULTTIME:-15s} LINK_TEST_RUNS=0 ARM64_TESTS=0 RELEASE_TEST=0
+	fi
 	step "build" scripts/build.sh
 	beside "scripts, lint, benchmarks, fuzz, arm64" small_steps
 	step "verbs" guest
@@ -203,7 +221,7 @@ long)
 soak)
 	step "build" scripts/build.sh
 	step "soak" soak
-	step "volumes" volumes
+	step "long tests" all_long_tests
 	;;
-*) die "usage: test.sh [long|soak]" ;;
+*) die "usage: test.sh [long|ci|soak]" ;;
 esac
