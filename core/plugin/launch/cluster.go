@@ -31,6 +31,7 @@ type Cluster struct {
 	engine      *engine.Engine // nil if the user starts the agents
 	agents      []*hosts.Agent
 	remotes     []*agent.Remote
+	turns       map[string]chan struct{} // by boot ID, for starting processes
 	layout      *hosts.Layout
 	steps       []result.Step // before the first run
 }
@@ -49,7 +50,8 @@ type Join struct {
 	ShareMachine bool
 	AllowMixed   bool
 	Timeout      time.Duration // 0 for none
-	// HostTimeout is how long a host may be silent; 0 for the default.
+	// HostTimeout is how long a host may be silent; 0 for the default. With ShareMachine it may be
+	// silent for sharedSilence times as long.
 	HostTimeout  time.Duration
 	RanksPerHost int
 	Map          string
@@ -64,12 +66,24 @@ type Join struct {
 	Log  func(host, line string)
 }
 
+// silence is how long a host may be silent. Agents of one machine cannot be cut off from the
+// coordinator, but may wait long for a processor.
+func (j *Join) silence() time.Duration {
+	silence := cmp.Or(j.HostTimeout, hosts.DefaultTimeout)
+	if j.ShareMachine {
+		silence *= sharedSilence
+	}
+	return min(silence, hosts.MaxTimeout)
+}
+
+const sharedSilence = 6
+
 // Gather starts agents and waits until they have joined.
 func Gather(ctx context.Context, j Join) (*Cluster, error) {
 	began := time.Now()
 	coordinator, err := hosts.Listen(j.Listen, hosts.Options{
 		Token: j.Token, ShareMachine: j.ShareMachine, AllowMixedRuntime: j.AllowMixed, Log: j.Note,
-		HostTimeout: j.HostTimeout,
+		HostTimeout: j.silence(),
 	})
 	if err != nil {
 		return nil, &config.Error{Option: "listen", Problem: err.Error()}
@@ -106,9 +120,12 @@ func Gather(ctx context.Context, j Join) (*Cluster, error) {
 // connect takes the connections of the agents over.
 func (c *Cluster) connect(j *Join) error {
 	names := c.Names()
+	c.turns = map[string]chan struct{}{}
 	for i, a := range c.agents {
-		silence := cmp.Or(j.HostTimeout, hosts.DefaultTimeout)
-		remote, err := agent.Connect(names[i], a.Conn, silence, func(text string) {
+		if c.turns[a.BootID] == nil {
+			c.turns[a.BootID] = make(chan struct{}, runner.LaunchesAtOnce(len(a.CPUs)))
+		}
+		remote, err := agent.Connect(names[i], a.Conn, j.silence(), func(text string) {
 			for line := range strings.Lines(text) {
 				j.Log(names[i], strings.TrimSuffix(line, "\n"))
 			}
@@ -348,13 +365,23 @@ func (c *Cluster) Describe(ctx context.Context, plugins []*host.Plugin,
 	return ctx.Err()
 }
 
-// Descriptions returns those of a plugin by all hosts, or their errors.
+// Descriptions returns those of a plugin by all hosts, or their errors. The agents of a machine
+// take turns.
 func (c *Cluster) Descriptions(ctx context.Context, name, sha256 string) ([]plugin.Description,
 	[]error) {
 	descriptions, errs := make([]plugin.Description, len(c.remotes)), make([]error, len(c.remotes))
 	var asking sync.WaitGroup
 	for i, r := range c.remotes {
-		asking.Go(func() { descriptions[i], errs[i] = r.Describe(ctx, name, sha256) })
+		asking.Go(func() {
+			turn := c.turns[c.agents[i].BootID]
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+				descriptions[i], errs[i] = r.Describe(ctx, name, sha256)
+			case <-ctx.Done():
+				errs[i] = context.Cause(ctx)
+			}
+		})
 	}
 	asking.Wait()
 	return descriptions, errs

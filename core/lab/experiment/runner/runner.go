@@ -139,8 +139,9 @@ const (
 	abortTimeout = time.Second
 )
 
-// minLaunches is how many ranks may be launched at once on few processors.
-const minLaunches = 8
+// LaunchesAtOnce returns how many plugins start at once on a number of processors. If hundreds did
+// on a few, all would miss their limits.
+func LaunchesAtOnce(processors int) int { return max(8, 2*processors) }
 
 // defaultSampleEvery is the latency sampling if neither the configuration nor a warm-up chooses
 // it. It keeps two readings of the clock, of 50 ns each, below 2% of an op of 20 ns. The check
@@ -258,12 +259,11 @@ func (b *bench) timed(ctx context.Context, name string, run func(context.Context
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (b *bench) launch(ctx context.Context) error {
-	// If hundreds of processes started at once on a few processors, all would miss their timeouts.
 	processors := 0
 	for _, p := range b.req.pools() {
 		processors += len(p.cpus)
 	}
-	slots := make(chan struct{}, max(minLaunches, 2*processors))
+	slots := make(chan struct{}, LaunchesAtOnce(processors))
 	// The launcher has the timeout of each launch. This one is for all, in turns, and is longer.
 	turns := 1 + len(b.plans)/cap(slots)
 	timeout := time.Duration(turns)*(b.startTimeout()+margin) +

@@ -1,0 +1,66 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"transportbench/core/lab/experiment/hosts"
+	"transportbench/core/plugin/internal/wire"
+)
+
+// machines are agents that take a minute to describe a plugin.
+type machines struct {
+	wire.Agent
+	now, most atomic.Int64 // plugins that are described
+}
+
+func (m *machines) Describe(context.Context, wire.PluginRequest) ([]byte, error) {
+	defer m.now.Add(-1)
+	if n := m.now.Add(1); n > m.most.Load() {
+		m.most.Store(n)
+	}
+	time.Sleep(time.Minute)
+	return nil, errors.New("described")
+}
+
+func (m *machines) End(context.Context) error { return nil }
+
+func (m *machines) Logs(ctx context.Context, _ func(string) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestTurns: at most eight agents of a machine with few processors describe a plugin at once.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, server, m := bufconn.Listen(1<<20), grpc.NewServer(), new(machines)
+		wire.RegisterAgent(server, m)
+		served := make(chan error)
+		go func() { served <- server.Serve(listener) }()
+		var c Cluster
+		for range 20 {
+			conn, err := listener.DialContext(t.Context())
+			require.NoError(t, err)
+			c.agents = append(c.agents, &hosts.Agent{Hello: hosts.Hello{BootID: "m1"}, Conn: conn})
+		}
+		require.NoError(t, c.connect(&Join{HostTimeout: time.Hour}))
+		_, errs := c.Descriptions(t.Context(), "fake", "")
+		for _, err := range errs {
+			require.ErrorContains(t, err, "described")
+		}
+		require.EqualValues(t, 8, m.most.Load())
+		for _, r := range c.remotes {
+			r.Close()
+		}
+		server.Stop()
+		require.NoError(t, <-served)
+	})
+}
