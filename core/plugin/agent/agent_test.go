@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -394,6 +395,30 @@ func TestLiars(t *testing.T) {
 			<-served
 		})
 	}
+}
+
+// countedConn counts the bytes that are written.
+type countedConn struct {
+	net.Conn
+	bytes atomic.Int64
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.bytes.Add(int64(len(p)))
+	return c.Conn.Write(p)
+}
+
+// TestCompression: what a coordinator sends is compressed.
+func TestCompression(t *testing.T) {
+	own, other := net.Pipe()
+	go func() { _ = Serve(context.Background(), own, hosts.DefaultTimeout, nil) }()
+	counted := &countedConn{Conn: other}
+	remote, err := Connect("h1", counted, hosts.DefaultTimeout, func(string) {})
+	require.NoError(t, err)
+	defer remote.Close()
+	_, err = remote.Describe(t.Context(), strings.Repeat("9", 1<<20), "")
+	require.ErrorContains(t, err, "there is no plugin")
+	require.Less(t, counted.bytes.Load(), int64(10_000))
 }
 
 // Time in which a rank waits for a processor is not its own. All time is, if the agent does not
