@@ -46,8 +46,9 @@
 //     the last payloads to the client.
 //  6. Client: worker.Poll returns the reply as an EventResponse with the token of the call.
 //
-// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Pop] with the number of the
-// slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6 [ring.Caller.Pop].
+// With call slots, step 1 is [ring.Caller.Call], step 3 [ring.Answerer.Drain] with the number of
+// the slot as token, step 4 [ring.Answerer.Reply] into the same slot, and step 6
+// [ring.Caller.Drain].
 // There is nothing to publish or release: polling copies a payload of up to 48 bytes out of its
 // slot, and longer ones lie in buffers that the slot uses alternately.
 //

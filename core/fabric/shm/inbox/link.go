@@ -124,27 +124,11 @@ func (l *slotLink) Publish() {}
 
 // Drain implements [inbound].
 func (l *slotLink) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
-	var m ring.Message
-	for n < len(events) {
-		ok, err := l.answerer.Pop(&m)
-		if err != nil {
-			return n, err
-		}
-		if !ok {
-			break
-		}
-		fill(&events[n], peer, &m)
-		n++
+	if n, err = l.answerer.Drain(peer, events); err != nil {
+		return n, err
 	}
-	for n < len(events) {
-		ok, err := l.caller.Pop(&m)
-		if !ok {
-			return n, err
-		}
-		fill(&events[n], peer, &m)
-		n++
-	}
-	return n, nil
+	replies, err := l.caller.Drain(peer, events[n:])
+	return n + replies, err
 }
 
 // Empty implements [inbound].
@@ -161,15 +145,4 @@ func (l *slotLink) copied() (payloads, bytes uint64) {
 		payloads, bytes = payloads+n, bytes+size
 	}
 	return payloads, bytes
-}
-
-// fill turns a message into an event; their kinds have the same numbers. It assigns field
-// by field because a literal would be built on the stack with narrow stores, and the wide
-// loads that copy it would stall on them.
-func fill(e *transport.Event, peer transport.PeerID, m *ring.Message) {
-	e.Kind = transport.EventKind(m.Kind)
-	e.Peer = peer
-	e.Token = transport.Token(m.Token)
-	e.Payload = m.Payload
-	e.Size = len(m.Payload)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"transportbench/core/fabric/pow2"
+	"transportbench/core/transport"
 )
 
 // CallGeometry is the size of a set of call slots. Both sides must use the same one.
@@ -22,7 +23,7 @@ type CallGeometry struct {
 const (
 	// Within a slot.
 	stateOffset       = 0 // u32: odd for a call, even for a reply; grows by one with each
-	sizeOffset        = 4 // u32: bytes of payload
+	sizeOffset        = 4 // u32: bytes of payload; loaded and stored with the state
 	nextOffset        = 8 // u32, in a call: the slot of the next call
 	callPayloadOffset = 16
 
@@ -58,13 +59,14 @@ func (g CallGeometry) MaxPayload() int { return max(CallInlineSize, g.Buffer) }
 // calls is what both sides have in common.
 type calls struct {
 	memory
-	geometry CallGeometry
+	geometry   CallGeometry
+	maxPayload int
 	// state has the state of each slot as this side last wrote or saw it. It is
 	// private, so that the other side cannot change it.
 	state []uint32
-	// copies holds the inline payloads that were handed out, CallInlineSize bytes per
-	// slot, because the other side may overwrite the slot while they are in use.
-	copies []byte
+	// copies holds the inline payloads that were handed out, by slot, because the other
+	// side may overwrite the slot while they are in use.
+	copies [][CallInlineSize]byte
 	copied uint64 // payloads that get copied there
 	bytes  uint64 // of them
 }
@@ -78,8 +80,8 @@ func newCalls(b []byte, g CallGeometry) (calls, error) {
 		return calls{}, err
 	}
 	return calls{
-		memory: m, geometry: g,
-		state: make([]uint32, g.Slots), copies: make([]byte, g.Slots*CallInlineSize),
+		memory: m, geometry: g, maxPayload: g.MaxPayload(),
+		state: make([]uint32, g.Slots), copies: make([][CallInlineSize]byte, g.Slots),
 	}, nil
 }
 
@@ -100,43 +102,36 @@ func (c *calls) put(slot uint32, payload []byte) {
 	} else {
 		copy(c.slice(c.buffer(slot, state), len(payload)), payload)
 	}
-	*c.plain32(at + sizeOffset) = uint32(len(payload))
 	c.state[slot] = state
-	c.store32(at+stateOffset, state) // pairs with the load in arrived
+	// Pairs with the loads in Drain.
+	c.store64(at+stateOffset, uint64(state)|uint64(len(payload))<<(8*sizeOffset))
 }
 
-// arrived reports whether the other side has advanced the slot by one state.
-func (c *calls) arrived(slot uint32) (bool, error) {
-	switch c.load32(slotAt(slot)+stateOffset) - c.state[slot] { // pairs with the store in put
-	case 0:
-		return false, nil
-	case 1:
-		return true, nil
-	default:
-		return false, ErrCorrupt
-	}
-}
-
-// get advances the slot to the state that has arrived and returns its payload.
-func (c *calls) get(slot uint32) ([]byte, error) {
-	at := slotAt(slot)
+// get advances the slot to the state of a word that it has loaded from there, and puts the payload
+// into e. It returns false if the other side has not advanced the slot by one state.
+func (c *calls) get(slot uint32, word uint64, e *transport.Event) bool {
 	// No prefetch for the reply or call that this side writes to the same line next: until then the
 	// other side looks at the line and takes it back. With the prefetch a round trip between near
 	// processors took a third longer.
-	state := c.state[slot] + 1
-	size := int(*c.plain32(at + sizeOffset))
-	if size > c.geometry.MaxPayload() {
-		return nil, ErrCorrupt
+	state, size := c.state[slot]+1, int(word>>(8*sizeOffset))
+	if uint32(word) != state || size > c.maxPayload {
+		return false
 	}
 	c.state[slot] = state
+	e.Size = size
 	if size > CallInlineSize {
-		return c.slice(c.buffer(slot, state), size), nil
+		e.Payload = c.slice(c.buffer(slot, state), size)
+		return true
 	}
-	payload := (*[CallInlineSize]byte)(c.copies[slot*CallInlineSize:])
-	*payload = *(*[CallInlineSize]byte)(c.slice(at+callPayloadOffset, CallInlineSize))
+	const move = 16 // a longer move that may overlap is a call of memmove
+	from, to := c.inline(slotAt(slot), CallInlineSize), &c.copies[slot]
+	*(*[move]byte)(to[:]) = *(*[move]byte)(from)
+	*(*[move]byte)(to[move:]) = *(*[move]byte)(from[move:])
+	*(*[move]byte)(to[2*move:]) = *(*[move]byte)(from[2*move:])
 	c.copied++
 	c.bytes += uint64(size)
-	return payload[:size:size], nil
+	e.Payload = to[:size:size]
+	return true
 }
 
 // Copied returns how many payloads this side has copied out of slots, and their bytes.
@@ -152,8 +147,7 @@ type Caller struct {
 	first    uint64   // position of the oldest in inFlight
 	last     uint64   // position after the newest in inFlight
 	mask     uint64
-	quick    int    // looks at the oldest call alone before Pop looks at all
-	cursor   uint64 // calls that Pop has looked at, from first on
+	quick    int // looks at the oldest call alone before Drain looks at all
 }
 
 // NewCaller returns the calling side of call slots in b, which must be all zero, aligned
@@ -179,7 +173,7 @@ func NewCaller(b []byte, g CallGeometry) (*Caller, error) {
 // Call copies a call into a slot; the answerer sees it at once. Call does not allocate. It
 // returns ErrFull or ErrTooLong.
 func (c *Caller) Call(token uint64, payload []byte) error {
-	if len(payload) > c.geometry.MaxPayload() {
+	if len(payload) > c.maxPayload {
 		return ErrTooLong
 	}
 	slot, next := c.next, c.next
@@ -200,49 +194,48 @@ func (c *Caller) Call(token uint64, payload []byte) error {
 	return nil
 }
 
-// quickLooks is how many times Pop looks at the oldest call alone, without finding a
+// quickLooks is how many times Drain looks at the oldest call alone, without finding a
 // reply, before it looks at all calls. Replies mostly come in order, and each look takes
 // the line away from the core that is about to write it.
 const quickLooks = 16
 
-// Pop puts the next reply into m; ok is false if it found none. The token is that of the
-// call. Payloads are valid until Pop is called again after it found none. Pop does not
-// allocate. It returns ErrCorrupt.
-func (c *Caller) Pop(m *Message) (ok bool, err error) {
-	for ; c.first+c.cursor != c.last; c.cursor++ {
-		slot := c.inFlight[(c.first+c.cursor)&c.mask]
-		ok, err := c.arrived(slot)
-		if err != nil {
-			return false, err
+// Drain puts replies into events of this peer until it finds none or the events are full. It
+// returns the number of events. The token is that of the call. Payloads are valid until the next
+// Drain. Drain does not allocate. It returns ErrCorrupt.
+func (c *Caller) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+	for i := c.first; i != c.last; i++ {
+		if n == len(events) {
+			return n, nil
 		}
-		if !ok {
+		slot := c.inFlight[i&c.mask]
+		word := c.load64(slotAt(slot) + stateOffset) // pairs with the store in put
+		if uint32(word) == c.state[slot] {
 			if c.quick > 0 {
 				c.quick--
-				return false, nil
+				return n, nil
 			}
 			continue
 		}
-		if m.Payload, err = c.get(slot); err != nil {
-			return false, err
+		// Field by field: a literal would be built on the stack with narrow stores, and the wide
+		// loads that copy it would stall on them.
+		e := &events[n]
+		e.Kind = transport.EventKind(KindB)
+		e.Peer = peer
+		e.Token = transport.Token(c.tokens[slot])
+		if !c.get(slot, word, e) {
+			return n, ErrCorrupt
 		}
-		m.Kind, m.Token = KindB, c.tokens[slot]
-		c.take()
+		n++
+		for j := i; j != c.first; j-- { // mostly it was the oldest
+			c.inFlight[j&c.mask] = c.inFlight[(j-1)&c.mask]
+		}
+		c.first++
 		if c.geometry.Slots > 1 {
 			c.free = append(c.free, slot)
 		}
-		return true, nil
 	}
-	c.cursor = 0
 	c.quick = quickLooks
-	return false, nil
-}
-
-// take removes the call at the cursor from inFlight; mostly it is the oldest.
-func (c *Caller) take() {
-	for i := c.cursor; i > 0; i-- {
-		c.inFlight[(c.first+i)&c.mask] = c.inFlight[(c.first+i-1)&c.mask]
-	}
-	c.first++
+	return n, nil
 }
 
 // Empty reports whether no reply has arrived. Corrupt slots are not empty.
@@ -268,27 +261,27 @@ func NewAnswerer(b []byte, g CallGeometry) (*Answerer, error) {
 	return &Answerer{calls: c}, err
 }
 
-// Pop puts the next call into m; ok is false if there is none. The token is for Reply.
-// Payloads are valid until Pop is called again after it found none. Pop does not allocate.
-// It returns ErrCorrupt.
-func (a *Answerer) Pop(m *Message) (ok bool, err error) {
-	slot := a.next
-	if a.state[slot]&1 != 0 { // there is a single slot, and its call is not answered yet
-		return false, nil
+// Drain is [Caller.Drain] for calls. The token is for Reply.
+func (a *Answerer) Drain(peer transport.PeerID, events []transport.Event) (n int, err error) {
+	for ; n < len(events); n++ {
+		slot := a.next
+		state, at := a.state[slot], slotAt(slot)
+		word := a.load64(at + stateOffset) // pairs with the store in put
+		// An odd state: there is a single slot, and its call is not answered yet.
+		if uint32(word) == state || state&1 != 0 {
+			break
+		}
+		next := *a.plain32(at + nextOffset)
+		e := &events[n] // field by field, as in Caller.Drain
+		e.Kind = transport.EventKind(KindA)
+		e.Peer = peer
+		e.Token = transport.Token(slot)
+		if !a.get(slot, word, e) || next >= uint32(len(a.state)) {
+			return n, ErrCorrupt
+		}
+		a.next = next
 	}
-	if ok, err = a.arrived(slot); !ok {
-		return false, err
-	}
-	next := *a.plain32(slotAt(slot) + nextOffset)
-	if next >= uint32(a.geometry.Slots) {
-		return false, ErrCorrupt
-	}
-	if m.Payload, err = a.get(slot); err != nil {
-		return false, err
-	}
-	a.next = next
-	m.Kind, m.Token = KindA, uint64(slot)
-	return true, nil
+	return n, nil
 }
 
 // Reply copies the reply to a call into its slot; the caller sees it at once. Reply does
@@ -297,7 +290,7 @@ func (a *Answerer) Reply(token uint64, payload []byte) error {
 	if token >= uint64(a.geometry.Slots) || a.state[token]&1 == 0 {
 		return ErrNoCall
 	}
-	if len(payload) > a.geometry.MaxPayload() {
+	if len(payload) > a.maxPayload {
 		return ErrTooLong
 	}
 	a.put(uint32(token), payload)

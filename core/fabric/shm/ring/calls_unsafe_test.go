@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"transportbench/core/transport"
 )
 
 func newCallSlots(t testing.TB, g CallGeometry) (*Caller, *Answerer) {
@@ -20,12 +22,21 @@ func newCallSlots(t testing.TB, g CallGeometry) (*Caller, *Answerer) {
 	return c, a
 }
 
-// popAll pops until nothing is left, past the looks at the oldest call alone.
-func popAll(t testing.TB, pop func(*Message) (bool, error)) (got []Message) {
+// drain is the Drain of either side of call slots.
+type drain func(transport.PeerID, []transport.Event) (int, error)
+
+// one returns the next message, or false.
+func (d drain) one() (m Message, ok bool, err error) {
+	var e [1]transport.Event
+	n, err := d(0, e[:])
+	return Message{Kind(e[0].Kind), uint64(e[0].Token), e[0].Payload}, n > 0, err
+}
+
+// all drains until nothing is left, past the looks at the oldest call alone.
+func (d drain) all(t testing.TB) (got []Message) {
 	for range quickLooks + 2 {
 		for {
-			var m Message
-			ok, err := pop(&m)
+			m, ok, err := d.one()
 			require.NoError(t, err)
 			if !ok {
 				break
@@ -42,11 +53,11 @@ func TestCallsOfEveryLength(t *testing.T) {
 		c, a := newCallSlots(t, g)
 		for n := range g.MaxPayload() + 1 {
 			require.NoError(t, c.Call(uint64(n)<<32, pattern(1, n)))
-			calls := popAll(t, a.Pop)
+			calls := drain(a.Drain).all(t)
 			require.Len(t, calls, 1)
 			require.True(t, bytes.Equal(pattern(1, n), calls[0].Payload), "call of %d bytes", n)
 			require.NoError(t, a.Reply(calls[0].Token, pattern(2, n)))
-			replies := popAll(t, c.Pop)
+			replies := drain(c.Drain).all(t)
 			require.Len(t, replies, 1)
 			require.EqualValues(t, uint64(n)<<32, replies[0].Token)
 			require.True(t, bytes.Equal(pattern(2, n), replies[0].Payload), "reply of %d bytes", n)
@@ -60,7 +71,7 @@ func TestRepliesWithoutACall(t *testing.T) {
 	require.ErrorIs(t, a.Reply(0, nil), ErrNoCall)
 	require.ErrorIs(t, a.Reply(99, nil), ErrNoCall)
 	require.NoError(t, c.Call(1, nil))
-	call := popAll(t, a.Pop)[0]
+	call := drain(a.Drain).all(t)[0]
 	require.ErrorIs(t, a.Reply(call.Token, make([]byte, 65)), ErrTooLong)
 	require.NoError(t, a.Reply(call.Token, nil))
 	require.ErrorIs(t, a.Reply(call.Token, nil), ErrNoCall)
@@ -101,7 +112,7 @@ func TestCallsModel(t *testing.T) {
 				intact()
 			},
 			"poll calls": func(rt *rapid.T) {
-				held = popAll(t, a.Pop)
+				held = drain(a.Drain).all(t)
 				require.Len(rt, held, len(posted))
 				for i, m := range held {
 					require.NotContains(rt, open, m.Token)
@@ -119,7 +130,7 @@ func TestCallsModel(t *testing.T) {
 				}
 			},
 			"poll replies": func(rt *rapid.T) {
-				replies := popAll(t, c.Pop)
+				replies := drain(c.Drain).all(t)
 				require.Len(rt, replies, len(answered))
 				for _, m := range replies {
 					require.True(rt, answered[m.Token])
@@ -142,8 +153,7 @@ func TestCallsConcurrently(t *testing.T) {
 			// Hold two calls and answer them in reverse.
 			var held []Message
 			for answered := 0; answered < calls; {
-				var m Message
-				ok, err := a.Pop(&m)
+				m, ok, err := drain(a.Drain).one()
 				if err != nil {
 					done <- err
 					return
@@ -171,8 +181,7 @@ func TestCallsConcurrently(t *testing.T) {
 			for next < calls && c.Call(next, pattern(next, length(next))) == nil {
 				next++
 			}
-			var m Message
-			ok, err := c.Pop(&m)
+			m, ok, err := drain(c.Drain).one()
 			require.NoError(t, err)
 			if !ok {
 				runtime.Gosched()
@@ -190,19 +199,15 @@ func TestCallsConcurrently(t *testing.T) {
 func TestCallsDoNotAllocate(t *testing.T) {
 	c, a := newCallSlots(t, CallGeometry{Slots: 4, Buffer: 1024})
 	small, large := make([]byte, 32), make([]byte, 1000)
-	var m Message
+	events := make([]transport.Event, 2)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		_ = c.Call(1, small)
 		_ = c.Call(2, large)
-		for {
-			if ok, _ := a.Pop(&m); !ok {
-				break
-			}
-			_ = a.Reply(m.Token, m.Payload)
+		_, _ = a.Drain(0, events)
+		for _, e := range events {
+			_ = a.Reply(uint64(e.Token), e.Payload)
 		}
-		for range 2 {
-			_, _ = c.Pop(&m)
-		}
+		_, _ = c.Drain(0, events)
 	}))
 }
 
@@ -230,24 +235,24 @@ func FuzzHostileCalls(f *testing.F) {
 		require.NoError(t, err)
 		a, err := NewAnswerer(b, g)
 		require.NoError(t, err)
-		inside := func(payload, memory []byte) bool {
-			start, low := uintptr(unsafe.Pointer(unsafe.SliceData(payload))),
-				uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-			return start >= low && start+uintptr(len(payload)) <= low+uintptr(len(memory))
+		within := func(payload []byte, memory unsafe.Pointer, size int) bool {
+			at := uintptr(unsafe.Pointer(unsafe.SliceData(payload))) - uintptr(memory)
+			return at <= uintptr(size) && uintptr(len(payload)) <= uintptr(size)-at
+		}
+		inside := func(payload []byte, c *calls) bool {
+			return len(payload) == 0 || within(payload, c.base, len(b)) ||
+				within(payload, unsafe.Pointer(&c.copies[0]), len(c.copies)*CallInlineSize)
 		}
 		for len(scribble) >= 6 {
 			at := int(binary.LittleEndian.Uint16(scribble)) % (len(b) - 4)
 			_ = c.Call(7, scribble)
 			copy(b[at:], scribble[2:6])
-			var m Message
-			if ok, err := a.Pop(&m); err == nil && ok {
-				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) ||
-					inside(m.Payload, a.copies))
+			if m, ok, err := drain(a.Drain).one(); err == nil && ok {
+				require.True(t, inside(m.Payload, &a.calls))
 				_ = a.Reply(m.Token, m.Payload)
 			}
-			if ok, err := c.Pop(&m); err == nil && ok {
-				require.True(t, len(m.Payload) == 0 || inside(m.Payload, b) ||
-					inside(m.Payload, c.copies))
+			if m, ok, err := drain(c.Drain).one(); err == nil && ok {
+				require.True(t, inside(m.Payload, &c.calls))
 			}
 			scribble = scribble[6:]
 		}
