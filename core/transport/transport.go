@@ -181,7 +181,8 @@ type Worker interface {
 	// error is back-pressure: poll, then post the rest again. With an error, Post has taken
 	// ops[:n] and refused ops[n], of which it sent nothing. Post copies each payload that it
 	// takes, so the caller may reuse the memory when Post returns. The peer may receive ops
-	// that Post took at any time, and receives all of them after Flush.
+	// that Post took at any time, and receives all of them after Flush. Ops to one peer, such as a
+	// list of pages, may share one message of the medium.
 	//
 	// Errors: ErrTooLarge, ErrUnsupported (this op), ErrPeerDown (this peer), ErrClosed.
 	Post(ops []Op) (n int, err error)

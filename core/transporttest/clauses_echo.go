@@ -18,7 +18,7 @@ var echoClauses = []clause{
 	{name: "echo/sizes", run: echoSizes,
 		says: "Payloads of all sizes arrive unchanged."},
 	{name: "echo/batch", run: echoBatch,
-		says: "Ops of one Post may differ in size."},
+		says: "Ops of one Post may differ in size, and may be a list of pages of one size."},
 }
 
 // echoes lets each side call the other and compares the responses.
@@ -98,6 +98,14 @@ func echoBatch(t *trial) {
 			ops = append(ops, a.newCall(0, pattern(random.Uint64(), size)))
 		}
 		a.post(ops...)
+	}
+	top := c.layout.maxPayload
+	for _, size := range []int{top, top &^ 7, top / 2 &^ 7, top/2 | 1} {
+		var pages []transport.Op
+		for range 2*c.depth() - 1 {
+			pages = append(pages, a.newCall(0, pattern(random.Uint64(), size)))
+		}
+		a.post(pages...)
 	}
 	c.drain()
 	if a.answered != b.served {

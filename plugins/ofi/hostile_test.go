@@ -15,13 +15,21 @@ import (
 	"transportbench/core/fabric/amlib/amlibtest"
 	"transportbench/core/fabric/fabrictest"
 	"transportbench/core/fabric/shm"
+	"transportbench/core/transport"
+	"transportbench/plugins/ofi/internal/fi"
 )
 
 // hostile connects a worker to a worker of package fi alone. change may change the address of the
 // latter that the former gets.
 func hostile(t *testing.T, change func(*address)) amlibtest.Pair {
+	p, _ := hostileWith(t, map[string]string{optionProvider: "shm"}, change)
+	return p
+}
+
+// hostileWith is hostile with options, and also returns the peer.
+func hostileWith(t *testing.T, same map[string]string, change func(*address)) (amlibtest.Pair,
+	*fi.Worker) {
 	needLibrary(t)
-	same := map[string]string{optionProvider: "shm"}
 	tr, w, err := open(fabrictest.Rank{Options: same})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tr.Close()) })
@@ -36,7 +44,38 @@ func hostile(t *testing.T, change func(*address)) amlibtest.Pair {
 	require.NoError(t, w.Connect(t.Context(), 0, a.encode()))
 	require.NoError(t, its.library.Connect(0, w.nonce, w.library.Address()))
 	return amlibtest.Pair{Worker: w, Own: &w.library.Queue, Window: window,
-		Peer: &its.library.Queue}
+		Peer: &its.library.Queue}, its.library
+}
+
+// TestForgedLists: a peer is cut off whose message claims to gather more than it can, or less than
+// one, and what it gathers must be whole messages of the peer.
+func TestForgedLists(t *testing.T) {
+	// forge sends an honest message and then one that claims to gather count.
+	forge := func(count, size int) amlibtest.Pair {
+		p, its := hostileWith(t, map[string]string{optionProvider: "shm", optionEager: "64"},
+			func(*address) {})
+		require.True(t, its.Enqueue(0, amlib.Call, 1, nil))
+		its.Flush() // also makes the connection
+		for p.Own.Ready() == 0 {
+			its.Progress()
+			p.Own.Progress()
+		}
+		require.True(t, its.Enqueue(0, amlib.Call, 2, make([]byte, size)))
+		require.NoError(t, its.Forge(count))
+		return p
+	}
+	for count, size := range map[int]int{0: 104, 2: 100, 4: 100, 5: 104, 255: 104} {
+		forge(count, size).RequireCutOff(t, 1)
+	}
+	p := forge(3, 104)
+	for _, size := range []int{0, 24} {
+		require.Equal(t, size, fabrictest.Next(t, p.Worker).Size)
+	}
+	for range 100 {
+		n, err := p.Worker.Poll(make([]transport.Event, 1))
+		require.NoError(t, err)
+		require.Zero(t, n, "what has no header of the peer is dropped")
+	}
 }
 
 // TestGuessedNonce: messages of a sender whose nonce differs from the peer's by a bit are none of

@@ -223,6 +223,8 @@ func (w *worker) ReadStats(dst []transport.Stat) []transport.Stat {
 	return w.AppendStats(dst, control.Work{Copies: c.Early},
 		transport.Stat{Name: "injected", Help: "messages that libfabric copied at once",
 			Value: c.Injected},
+		transport.Stat{Name: "gathered", Help: "large messages that were sent as one with others",
+			Value: c.Gathered},
 		transport.Stat{Name: "retried", Help: "messages that libfabric had no room for (FI_EAGAIN)",
 			Value: c.Retried},
 		transport.Stat{Name: "failed", Help: "operations that libfabric completed with an error",

@@ -84,5 +84,5 @@ type WorkerConfig struct {
 
 // Counts are the counters of a worker since it was made.
 type Counts struct {
-	Sent, Injected, Retried, Received, Early, Errors, Strangers uint64
+	Sent, Injected, Gathered, Retried, Received, Early, Errors, Strangers uint64
 }

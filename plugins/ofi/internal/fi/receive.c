@@ -41,8 +41,8 @@ static inline void post_receive(fb_worker *w, fb_op *op)
 		error = fi_recv(w->ep, fb_pool_at(&w->receives, op->slot), sizeof(fb_header) + w->config.small, w->desc,
 			FI_ADDR_UNSPEC, &op->context);
 	else
-		error = fi_trecv(w->ep, fb_pool_at(&w->large_receives, op->slot), sizeof(fb_header) + w->config.max_payload,
-			w->desc, FI_ADDR_UNSPEC, LARGE_TAG, 0, &op->context);
+		error = fi_trecv(w->ep, fb_pool_at(&w->large_receives, op->slot),
+			w->gathered * (sizeof(fb_header) + w->config.max_payload), w->desc, FI_ADDR_UNSPEC, LARGE_TAG, TAG_IGNORED, &op->context);
 	if (__builtin_expect(error != 0, 0) && !op->unposted) {
 		op->unposted = 1;
 		w->unposted++;
@@ -104,13 +104,20 @@ void fb_admit_early(fb_worker *w, fb_peer *p)
 	w->early_count = kept;
 }
 
-// send_completed frees the slot of a send.
+// send_completed frees the slots of a send.
 static inline void send_completed(fb_worker *w, fb_op *op)
 {
 	fb_peer *p = &w->peers[op->peer];
 	p->pending--;
 	w->shared.pending -= p->state == PEER_UP;
-	fb_give_slot(&w->shared, op->slot);
+	for (;;) {
+		uint32_t next = op->next;
+		op->next = 0;
+		fb_give_slot(&w->shared, op->slot);
+		if (__builtin_expect(next == 0, 1))
+			return;
+		op = &w->sending[next - 1];
+	}
 }
 
 // control handles messages that are neither calls nor replies.
@@ -128,35 +135,34 @@ static void control(fb_worker *w, fb_peer *p, const fb_header *h)
 	}
 }
 
-// received puts a message into the ring. It returns 0 if the receive can be posted again.
-static inline int received(fb_worker *w, fb_op *op, uint64_t length)
+// received puts a message at base into the ring. It returns the arrival, or NULL if it is none.
+static inline fb_arrival *received(fb_worker *w, char *base, uint64_t length)
 {
 	fb_shared *s = &w->shared;
-	char *base = fb_pool_at(op->kind == OP_RECEIVE ? &w->receives : &w->large_receives, op->slot);
 	fb_header *h = (fb_header *)base;
 	if (__builtin_expect(length < sizeof *h || w->closed, 0)) {
 		s->strangers += !w->closed;
 		fb_peer *p = length >= sizeof *h ? fb_find(w, h->origin) : NULL;
 		if (p != NULL && fb_kind(p, h->origin) == FB_CLOSE)
 			fb_lose(w, p, FB_CLOSED); // it waits for nothing more
-		return 0;
+		return NULL;
 	}
 	uint64_t size = length - sizeof *h;
 	fb_peer *p = fb_find(w, h->origin);
 	if (__builtin_expect(p == NULL, 0)) {
 		keep_early(w, h, base + sizeof *h, size);
-		return 0;
+		return NULL;
 	}
 	if (__builtin_expect(p->state != PEER_UP, 0))
-		return 0;
+		return NULL;
 	uint64_t kind = fb_kind(p, h->origin);
 	if (__builtin_expect(kind - FB_CALL > FB_REPLY - FB_CALL, 0)) {
 		control(w, p, h);
-		return 0;
+		return NULL;
 	}
 	if (__builtin_expect(size > w->config.max_payload, 0)) {
 		fb_lose(w, p, FB_CORRUPT);
-		return 0;
+		return NULL;
 	}
 	fb_arrival *a = &s->ring[s->arrived++ & s->mask];
 	a->token = h->token;
@@ -164,10 +170,37 @@ static inline int received(fb_worker *w, fb_op *op, uint64_t length)
 	a->size = size;
 	a->peer = p->id;
 	a->kind = kind;
-	a->receive = op;
+	a->receive = NULL;
 	a->copy = NULL;
 	s->received++;
-	return 1;
+	return a;
+}
+
+// received_all puts what a receive has got into the ring: one message, or as many of equal size as its tag
+// says. The receive is posted again after the last one, or if there is none.
+static inline void received_all(fb_worker *w, fb_op *op, const struct fi_cq_tagged_entry *e)
+{
+	char *base = fb_pool_at(op->kind == OP_RECEIVE ? &w->receives : &w->large_receives, op->slot);
+	uint64_t n = op->kind == OP_RECEIVE ? 1 : e->tag >> TAG_COUNT, each = e->len;
+	if (__builtin_expect(n != 1, 0)) {
+		if (n == 0 || n > w->gathered || e->len % (n * sizeof(uint64_t)) != 0) {
+			fb_peer *p = e->len < sizeof(fb_header) ? NULL : fb_find(w, ((fb_header *)base)->origin);
+			if (p != NULL)
+				fb_lose(w, p, FB_CORRUPT);
+			n = 0;
+		} else {
+			each = e->len / n;
+		}
+	}
+	fb_arrival *last = NULL;
+	for (uint64_t i = 0; i < n; i++) {
+		fb_arrival *a = received(w, base + i * each, each);
+		last = a != NULL ? a : last;
+	}
+	if (__builtin_expect(last != NULL, 1))
+		last->receive = op;
+	else
+		post_receive(w, op);
 }
 
 // failed handles the error of an operation.
@@ -193,7 +226,7 @@ enum { COMPLETIONS = 16 };
 // fb_read_completions makes libfabric progress and handles what has completed.
 void fb_read_completions(fb_worker *w)
 {
-	struct fi_cq_msg_entry entries[COMPLETIONS];
+	struct fi_cq_tagged_entry entries[COMPLETIONS];
 	ssize_t n = fi_cq_read(w->cq, entries, COMPLETIONS);
 	if (__builtin_expect(n < 0 && n != -FI_EAGAIN, 0)) {
 		if (n == -FI_EAVAIL)
@@ -206,8 +239,8 @@ void fb_read_completions(fb_worker *w)
 		fb_op *op = entries[i].op_context;
 		if (op->kind == OP_SEND)
 			send_completed(w, op);
-		else if (!received(w, op, entries[i].len))
-			post_receive(w, op);
+		else
+			received_all(w, op, &entries[i]);
 	}
 }
 

@@ -98,7 +98,7 @@ typedef struct {
 	uint64_t mask; // of the ring
 	uint64_t nonce;
 	// Counters.
-	uint64_t sent, injected, retried, received, early, errors, strangers;
+	uint64_t sent, injected, gathered, retried, received, early, errors, strangers;
 	uint64_t registered, registered_ns; // bytes that the provider registered, and the time it took
 } fb_shared;
 
@@ -121,6 +121,7 @@ void fb_begin_close(fb_worker *w);
 uint32_t fb_drain(fb_worker *w, uint32_t rounds); // returns what is still to be sent
 void fb_worker_close(fb_worker *w);
 void fb_fail_reads(fb_worker *w, int error); // of the completion queue from now on, for tests
+int fb_forge(fb_worker *w, uint32_t n);
 
 // Shared memory. See memory.c.
 int fb_process_died(void); // returns whether one had before

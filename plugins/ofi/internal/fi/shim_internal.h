@@ -28,7 +28,9 @@ static inline uint64_t now_ns(void)
 // FB_BASE has the bits of a nonce that no kind changes.
 #define FB_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
 
-enum { LARGE_TAG = 1 };
+// A large message has the tag LARGE_TAG, and above TAG_COUNT how many of equal size it gathers. Most
+// providers take GATHER_MOST segments. More bytes than GATHER_BYTES, which leave the caches, gain nothing.
+enum { LARGE_TAG = 1, TAG_COUNT = 8, TAG_IGNORED = 0xff << TAG_COUNT, GATHER_MOST = 4, GATHER_BYTES = 128 << 10 };
 
 struct fb_list {
 	struct fi_info *first;
@@ -60,6 +62,7 @@ typedef struct {
 	uint32_t slot;
 	uint32_t peer;   // of a send
 	int unposted;    // a receive that libfabric has no room for yet
+	uint32_t next;   // slot of a send that is gathered after this one, with 1 added
 } fb_op;
 
 // fb_early is a message of a sender that is not connected yet.
@@ -82,6 +85,7 @@ struct fb_worker {
 	fb_context *context;
 	fb_config config;
 	uint64_t inject; // bytes that libfabric copies at once
+	uint32_t gather, gathered; // messages that one sends, and that one receives at most
 	uint64_t flush;  // number of the current flush
 	uint64_t released; // arrivals whose memory is free again
 

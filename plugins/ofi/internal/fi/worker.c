@@ -80,11 +80,18 @@ static int make_memory(fb_worker *w)
 		large = least(messages, cfg->large_bytes / stride);
 		large = large < 2 ? 2 : large;
 	}
+	struct fi_info *info = w->context->info;
+	uint64_t gathered = sizeof(fb_header) + cfg->max_payload;
+	w->gathered = least(GATHER_MOST, GATHER_BYTES / gathered);
+	w->gathered += w->gathered == 0;
+	w->gather = least(w->gathered, least(info->tx_attr->iov_limit, info->ep_attr->max_msg_size / gathered));
+	gathered = w->gathered * gathered - sizeof(fb_header);
 	// libfabric keeps a message without a receive, so there may be fewer than messages in
 	// flight.
 	uint32_t small_receives = least(small, receives - receives / 4), large_receives = least(large, receives / 4);
+	large_receives = least(large_receives, 2 + cfg->large_bytes / gathered);
 	if (make_pool(&s->small, cfg->small, small) || make_pool(&s->large, cfg->max_payload, large) ||
-	    make_pool(&w->receives, cfg->small, small_receives) || make_pool(&w->large_receives, cfg->max_payload, large_receives))
+	    make_pool(&w->receives, cfg->small, small_receives) || make_pool(&w->large_receives, gathered, large_receives))
 		return -FI_ENOMEM;
 	w->memory_size = s->small.count * s->small.stride + s->large.count * s->large.stride +
 		w->receives.count * w->receives.stride + w->large_receives.count * w->large_receives.stride;
@@ -98,7 +105,7 @@ static int make_memory(fb_worker *w)
 	place(&w->large_receives, at);
 
 	w->early_size = messages + 1;
-	uint64_t entries = power_of_two((uint64_t)w->receives.count + w->large_receives.count + w->early_size + cfg->peers);
+	uint64_t entries = power_of_two((uint64_t)w->receives.count + (uint64_t)w->gathered * w->large_receives.count + w->early_size + cfg->peers);
 	s->mask = entries - 1;
 	w->index_mask = power_of_two(2 * (uint64_t)cfg->peers + 2) - 1;
 	s->sends = calloc(small + large, sizeof *s->sends);
@@ -126,7 +133,7 @@ static int make_objects(fb_worker *w, const char *name)
 		return error;
 	struct fi_cq_attr cq = {
 		.size = power_of_two((uint64_t)w->receives.count + w->large_receives.count + info->tx_attr->size),
-		.format = FI_CQ_FORMAT_MSG,
+		.format = FI_CQ_FORMAT_TAGGED,
 		.wait_obj = w->config.wakeup ? FI_WAIT_FD : FI_WAIT_NONE,
 	};
 	if ((error = fi_cq_open(w->domain, &cq, &w->cq, NULL)) != 0 ||

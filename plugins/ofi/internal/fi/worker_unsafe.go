@@ -81,6 +81,9 @@ func (w *Worker) Cut(peer int) { C.fb_cut(w.c, C.uint32_t(peer)) }
 // FailReads makes reads of the completion queue fail with an error of libfabric, for tests.
 func (w *Worker) FailReads(code int) { C.fb_fail_reads(w.c, C.int(-code)) }
 
+// Forge sends the large message that was enqueued last as one that gathers n, for tests.
+func (w *Worker) Forge(n int) error { return codeError(C.fb_forge(w.c, C.uint32_t(n))) }
+
 // BeginClose implements [amlib.Library].
 func (w *Worker) BeginClose() { C.fb_begin_close(w.c) }
 
@@ -97,6 +100,7 @@ func (w *Worker) Arm() bool { return C.fb_arm(w.c) != 0 }
 func (w *Worker) Counts() Counts {
 	return Counts{
 		Sent: uint64(w.s.sent), Injected: uint64(w.s.injected), Retried: uint64(w.s.retried),
+		Gathered: uint64(w.s.gathered),
 		Received: uint64(w.s.received), Early: uint64(w.s.early), Errors: uint64(w.s.errors),
 		Strangers: uint64(w.s.strangers),
 	}
