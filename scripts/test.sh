@@ -165,7 +165,7 @@ long_tests_step() {
 	local left='TestAgents/(mesh|shm_is|two_on|an_agent_is_killed_before|the_coordinator)|TestTopologies/.*/shm'
 	left+='|TestTopologies/.*/.*/(plain|many)|TestBetweenHosts/(erpc-large|tcpx-small)|TestLinkDown/tcpx/window'
 	left+='|TestLinkFlaps/erpc|TestLargestLoads/.*/(shm|copyrpc)'
-	[ -z "$ci" ] || left+='|TestLargestLoads|TestBridge|TestThousandTransfers|TestVolume|TestReproduce/(benchkv|shm|tcpx)'
+	[ -z "$ci" ] || left+='|TestLargestLoads|TestBridge|TestThousandTransfers|TestVolume|TestReproduce/(benchkv|kvstore|shm|tcpx)'
 	ERPC_TEST_VOLUME=50000 TCPX_TEST_VOLUME=0-20 tests \
 		"./cmd/transportbench ./plugins/erpc ./plugins/ofi ./plugins/tcpx/internal/conn ./plugins/ucxam" -run "$long_tests" -parallel 4 \
 		-skip "$left"
