@@ -395,7 +395,10 @@ func TestRun(t *testing.T) {
 	for _, name := range []string{result.SetupOpen, result.SetupConnect, result.SetupConnectAll,
 		result.FirstCall, result.Teardown} {
 		require.Positive(t, r.Summary[name].Median, name)
-		require.Equal(t, len(r.Launches), r.Summary[name].N, name)
+		// A client without a processor for its whole warm-up makes no first call.
+		if n := r.Summary[name].N; name != result.FirstCall || n == 0 {
+			require.Equal(t, len(r.Launches), n, name)
+		}
 	}
 }
 
