@@ -167,7 +167,7 @@ func sparse(path string) error {
 // The user may name a pipe, such as the output of another command.
 func TestArgumentsMayBePipes(t *testing.T) {
 	good := someSet(t)
-	index, err := os.ReadFile(filepath.Join(good, set.IndexName))
+	index, err := files.Read(filepath.Join(good, set.IndexName+".gz"), 1<<20)
 	require.NoError(t, err)
 	p := separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(index) }, "diff",
 		"/dev/stdin", good)
@@ -176,7 +176,8 @@ func TestArgumentsMayBePipes(t *testing.T) {
 		"diff", good, good, "--fail-on-file", "/dev/stdin")
 	require.NotEqual(t, app.ExitUsage, p.code, p.stderr)
 
-	calibration, err := os.ReadFile("../../../../results/v0.6.0/amd-epyc-2core-vm/calibration.json")
+	calibration, err := files.Read(
+		"../../../../results/v0.6.0/amd-epyc-2core-vm/calibration.json.gz", 1<<20)
 	require.NoError(t, err)
 	p = separately(t, func(cmd *exec.Cmd) { cmd.Stdin = bytes.NewReader(calibration) }, "calibrate",
 		"show", "/dev/stdin")

@@ -172,9 +172,7 @@ func TestExportedDirectories(t *testing.T) {
 
 // A histogram that cannot be decoded is an error of the input, wherever the export goes.
 func TestExportOfABrokenHistogram(t *testing.T) {
-	text, err := os.ReadFile(clitest.CommittedCell(t, "shm"))
-	require.NoError(t, err)
-	d, err := result.Parse(text)
+	d, err := result.Read(clitest.CommittedCell(t, "shm"))
 	require.NoError(t, err)
 	d.Repeats[1].Latency = "HISTFAAA!"
 	broken := filepath.Join(t.TempDir(), "broken.json")

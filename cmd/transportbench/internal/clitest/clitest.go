@@ -349,7 +349,7 @@ const (
 // CommittedCell returns the path of a result of CommittedSet.
 func CommittedCell(t *testing.T, transport string) string {
 	t.Helper()
-	paths, err := filepath.Glob(CommittedSet + "/cells/" + transport + "-*.json")
+	paths, err := filepath.Glob(CommittedSet + "/cells/" + transport + "-*.json.gz")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	return paths[0]

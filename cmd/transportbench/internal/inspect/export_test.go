@@ -44,7 +44,7 @@ func TestExport(t *testing.T) {
 		"--output", mixed))
 	require.Contains(t, cmd.Stderr, "shm: no histograms")
 	both := t.TempDir()
-	require.NoError(t, os.Link(clitest.CommittedCell(t, "shm"), filepath.Join(both, "run.json")))
+	require.NoError(t, os.Link(clitest.CommittedCell(t, "shm"), filepath.Join(both, "run.json.gz")))
 	require.NoError(t, os.CopyFS(filepath.Join(both, "micro"), os.DirFS(reading)))
 	require.Zero(t, cmd.Execute("export", "--format", "hdr", both, "--output", mixed), cmd.Stderr)
 	tables, err = filepath.Glob(filepath.Join(mixed, "*.hgrm"))

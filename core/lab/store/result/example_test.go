@@ -10,7 +10,7 @@ import (
 // Read a result, of this or an older version, and print what it says and whether it may be used.
 func Example() {
 	r, err := result.Read(
-		"../../../../results/v0.1.0/amd-epyc-2core-vm/shm-kv-20261121T041410Z-c19e0ca7.json")
+		"../../../../results/v0.1.0/amd-epyc-2core-vm/shm-kv-20261121T041410Z-c19e0ca7.json.gz")
 	if err != nil {
 		fmt.Println(err)
 		return

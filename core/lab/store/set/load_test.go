@@ -75,6 +75,7 @@ func TestPackedSets(t *testing.T) {
 		}
 		return s
 	}
+	pack("--decompress", "--recursive", dir)
 	plain := load(dir)
 	cells, err := filepath.Glob(filepath.Join(dir, "cells", "*.json"))
 	require.NoError(t, err)
@@ -102,7 +103,7 @@ func TestPackedSets(t *testing.T) {
 // dropped.
 func TestSetsOfSchema1(t *testing.T) {
 	const dir = "../../../../results/v0.4.0/amd-epyc-2core-vm"
-	text, err := os.ReadFile(filepath.Join(dir, IndexName))
+	text, err := files.Read(filepath.Join(dir, IndexName+".gz"), 1<<20)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"schema_version": "1.0.0"`)
 	check := func(s *Set, windows bool) {
