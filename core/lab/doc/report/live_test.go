@@ -33,7 +33,25 @@ func TestLivePage(t *testing.T) {
 	b.await(`document.getElementById("live").textContent.includes("4 cells")`)
 	require.Contains(t, eval[string](b, `document.getElementById("live").textContent`), "live")
 
+	// An update that ends after the server does not hide that it was stopped.
+	eval[bool](b, `(() => {
+		const real = window.fetch, released = new Promise((end) => { window.release = end; });
+		window.fetch = async (...request) => {
+			const text = await (await real(...request)).text();
+			window.fetched = true;
+			await released;
+			return { text: async () => text };
+		};
+		window.scrollTo = () => { window.updated = true; }; // the end of an update
+		return true;
+	})()`)
+	put(t, filepath.Join(dir, "4.json"), fake(t, list[2], 6, 1, 1))
+	b.await(`window.fetched === true`)
 	b.lax = true // the console reports the lost connection
 	stop()
-	b.await(`document.getElementById("live").textContent.includes("the server was stopped")`)
+	const state = `document.getElementById("live").textContent`
+	b.await(state + `.includes("the server was stopped")`)
+	eval[bool](b, `window.release(); true`)
+	b.await(`window.updated === true`)
+	require.Contains(t, eval[string](b, state), "the server was stopped")
 }

@@ -79,8 +79,12 @@ function duration(seconds) {
 // follow updates the page when the server's page changes, and tells how far a sweep is.
 function follow() {
   const state = document.getElementById("live"), pause = document.getElementById("pause");
-  let waiting = false, busy = false, sweep = "";
-  const tell = (text) => { state.textContent = sweep ? `${sweep}; ${text}` : text; };
+  let waiting = false, busy = false, stopped = false, sweep = "";
+  // An update may end after the server has stopped.
+  const tell = (text) => {
+    if (stopped) text = "the server was stopped; this is its last page";
+    state.textContent = sweep ? `${sweep}; ${text}` : text;
+  };
   const update = async () => {
     if (busy || pause.getAttribute("aria-pressed") === "true") {
       waiting = true;
@@ -104,7 +108,7 @@ function follow() {
       if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
       tell(`live, ${count(report.doc.cells.label.length, "cell")} at ${new Date().toLocaleTimeString()}`);
     } catch (e) {
-      state.textContent = "the server did not answer: " + e.message;
+      tell("the server did not answer: " + e.message);
     }
     busy = false;
     if (waiting) update();
@@ -125,7 +129,8 @@ function follow() {
   events.addEventListener("gone", () => tell("the results were deleted; this is their last page"));
   events.addEventListener("stopped", () => {
     events.close();
-    tell("the server was stopped; this is its last page");
+    stopped = true;
+    tell();
   });
   events.addEventListener("error", () => tell("the server is gone; this is its last page"));
 }
