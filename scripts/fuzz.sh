@@ -8,7 +8,10 @@
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/native.sh
+. scripts/native.sh
 
+native_env
 time=${1:-3s}
 processors=$(nproc)
 if [[ $time =~ ^([0-9]+)s$ ]]; then
@@ -23,7 +26,7 @@ fuzz_package() {
 	local dir=$1 own target
 	own=$(mktemp -d -p "$scratch")
 	# One instrumented binary for all targets of a package: go test would link it anew for each.
-	go test -c -fuzz=. -o "$own/fuzz.test" "./$dir"
+	go test -c -fuzz=. -tags "$tags" -o "$own/fuzz.test" "./$dir"
 	for target in $(cd "$dir" && "$own/fuzz.test" -test.list '^Fuzz'); do
 		# Without a limit, most of a short time goes into making inputs smaller.
 		(cd "$dir" && "$own/fuzz.test" -test.run '^$' -test.fuzz "^$target\$" -test.parallel 1 \
@@ -41,7 +44,7 @@ fuzz_package() {
 	done
 }
 export -f fuzz_package say
-export time scratch cache
+export time scratch cache tags
 
 # shellcheck disable=SC2016 # the shell that xargs starts expands it
 grep -rlE '^func Fuzz[A-Z_0-9]\w*\(' --include='*_test.go' core plugins cmd 2>/dev/null | xargs -r -n1 dirname | sort -u |

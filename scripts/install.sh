@@ -37,6 +37,8 @@ rm -f "$plugins"/transport-*
 install -m 755 bin/plugins/transport-* "$plugins/"
 echo "$built" >"$root/lib/transportbench/revision"
 install -m 755 bin/transportbench "$root/bin/"
+# Programs without symbols take a third less.
+if have strip; then strip "$root/bin/transportbench" "$plugins"/transport-*; fi
 install -m 644 bin/man/*.1 "$root/share/man/man1/"
 bin/transportbench completion bash >"$root/share/bash-completion/completions/transportbench"
 bin/transportbench completion zsh >"$root/share/zsh/site-functions/_transportbench"

@@ -82,9 +82,11 @@ golangci_lint() {
 }
 
 # all_native_tags prints the tags of every plugin, for tools that look at the
-# whole tree.
+# whole tree. With netgo and osusergo, the packages that depend on net and on
+# os/user are the same as without cgo, and are compiled once for both.
 all_native_tags() {
-	local plugin
-	for plugin in $(plugins); do native_tags "$plugin" | tr , '\n'; done |
-		sed '/^$/d' | sort -u | paste -sd, -
+	local plugin list
+	list=$(for plugin in $(plugins); do native_tags "$plugin" | tr , '\n'; done |
+		sed '/^$/d' | sort -u | paste -sd, -)
+	[ -z "$list" ] || echo "netgo,osusergo,$list"
 }

@@ -11,7 +11,6 @@ trap 'rm -rf "$scratch"' EXIT
 tree=$scratch/tree
 scripts/man.sh
 scripts/install.sh /usr "$tree"
-if have strip; then strip "$tree/usr/bin/transportbench" "$tree"/usr/lib/transportbench/plugins/*; fi
 
 # The binary's own words name the packages: 0.6.0 and the first digits of its commit.
 read -r _ version _ revision <<<"$(bin/transportbench --version)"
