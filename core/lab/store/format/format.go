@@ -47,10 +47,12 @@ func Digits(value float64) string {
 		return strconv.FormatFloat(value, 'f', 1, 64)
 	case magnitude >= 0.9995:
 		return strconv.FormatFloat(value, 'f', 2, 64)
-	case magnitude >= 0.01:
+	case magnitude >= 0.09995:
 		return strconv.FormatFloat(value, 'f', 3, 64)
+	case magnitude >= 0.009995:
+		return strconv.FormatFloat(value, 'f', 4, 64)
 	default:
-		return strconv.FormatFloat(value, 'g', 2, 64)
+		return strconv.FormatFloat(value, 'g', 3, 64)
 	}
 }
 

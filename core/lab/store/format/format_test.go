@@ -19,6 +19,15 @@ func TestRange(t *testing.T) {
 	require.Equal(t, "-", Range(result.Metric{Unit: "ns"}))
 }
 
+func TestDigits(t *testing.T) {
+	for value, text := range map[float64]string{
+		0: "0", 1234: "1234", 123.4: "123", 12.34: "12.3", 1.234: "1.23", 0.12345: "0.123",
+		0.0682: "0.0682", -0.0099996: "-0.0100", 0.00123456: "0.00123", 3.364e-7: "3.36e-07",
+	} {
+		require.Equal(t, text, Digits(value))
+	}
+}
+
 func TestShare(t *testing.T) {
 	for share, text := range map[float64]string{
 		0: "0%", 0.02: "2%", 0.04958333333333333: "4.96%", 0.0999: "10%", 0.20306: "20.3%",

@@ -75,9 +75,10 @@ function digits(value) {
   if (size >= 99.95 || size === 0) return fixed(value, 0);
   if (size >= 9.995) return fixed(value, 1);
   if (size >= 0.9995) return fixed(value, 2);
-  if (size >= 0.01) return fixed(value, 3);
-  const [mantissa, exponent] = value.toExponential(1).split("e");
-  const short = mantissa.replace(/\.0$/, "");
+  if (size >= 0.09995) return fixed(value, 3);
+  if (size >= 0.009995) return fixed(value, 4);
+  const [mantissa, exponent] = value.toExponential(2).split("e");
+  const short = mantissa.replace(/\.?0+$/, "");
   if (Number(exponent) >= -4) return String(Number(short + "e" + exponent));
   return short + "e-" + exponent.slice(1).padStart(2, "0");
 }
