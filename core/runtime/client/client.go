@@ -212,7 +212,8 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		Events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
 		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
 		most: cfg.InFlight, nonce: uint64(number) << 40, DrainLimit: drainLimit,
-		readSize: kv.AnySize, peers: newPeerTimes(w, calls), iterations: newIterations(cfg, calls),
+		readSize: kv.AnySize, peers: newPeerTimes(w, calls),
+		iterations: newIterations(cfg, calls, workload.PatternStart(&cfg, number)),
 	}
 	if w.Replay != "" {
 		if c.stream, err = workload.NewStream(w.Replay, &cfg, number); err != nil {

@@ -35,8 +35,9 @@ type iteration struct {
 	left    int32 // operations without a response
 }
 
-// newIterations returns nil if the load has no iterations.
-func newIterations(cfg config.Config, calls int) *iterations {
+// newIterations returns nil if the load has no iterations. done is the number of operations that the
+// first iteration, which is then not timed, has already had.
+func newIterations(cfg config.Config, calls, done int) *iterations {
 	length := cfg.Iteration()
 	if length == 0 {
 		return nil
@@ -51,6 +52,10 @@ func newIterations(cfg config.Config, calls int) *iterations {
 		c.among = c.first
 	}
 	c.restart()
+	if done > 0 {
+		c.issued = int32(done)
+		c.open[c.current] = iteration{begun: true, left: c.length - c.issued, first: c.first}
+	}
 	return c
 }
 

@@ -16,7 +16,7 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpWrite+":1"))
 	clock := machine.Calibrated()
-	c := newIterations(cfg, calls)
+	c := newIterations(cfg, calls, 0)
 	c.issue(0, 1)
 	for i := range uint64(others) {
 		call := uint32(1 + i%(calls-1))
@@ -32,13 +32,29 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 		[]uint64{c.firsts.Sum, c.firsts.Samples}, "of one call each")
 }
 
+// TestIterationBegunInThePattern does not time what a client that begins in the middle of the pattern
+// has of its first iteration.
+func TestIterationBegunInThePattern(t *testing.T) {
+	cfg := testConfig()
+	require.NoError(t, cfg.Pattern.Set(config.OpRead+":3"))
+	clock := machine.Calibrated()
+	c := newIterations(cfg, 1, 2)
+	for i := range uint64(4) {
+		require.Equal(t, i%3 == 0, c.issue(0, 100+10*i))
+		c.complete(clock, 0, 101+10*i, true)
+	}
+	require.EqualValues(t, 1, c.times.Samples)
+	require.EqualValues(t, 131-110, c.times.Sum)
+	require.EqualValues(t, 1, c.firsts.Sum)
+}
+
 // TestFirstParts times three parts whose responses come out of order, of an iteration in the window
 // and of one that began before it.
 func TestFirstParts(t *testing.T) {
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpRead+":3"))
 	clock := machine.Calibrated()
-	c := newIterations(cfg, 6)
+	c := newIterations(cfg, 6, 0)
 	for i := range uint32(6) {
 		c.issue(i, uint64(100+i))
 		if i == 2 {
@@ -61,7 +77,7 @@ func TestFirstLayer(t *testing.T) {
 	cfg.Handoff, cfg.Model = "push:3", "layers=2,latent=1,bytes=1"
 	cfg.TokensPerBlock, cfg.BytesPerToken = 1, 1
 	clock := machine.Calibrated()
-	c := newIterations(cfg, 6)
+	c := newIterations(cfg, 6, 0)
 	for i := range uint32(6) {
 		require.Equal(t, i == 5, c.issue(i, uint64(100+i)))
 	}

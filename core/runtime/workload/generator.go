@@ -51,7 +51,7 @@ func New(cfg config.Config, client int) *Generator {
 		size:      cfg.ValueSize.Max(),
 		n:         uint64(cfg.TotalKeys()),
 		keys:      newKeys(&cfg, client),
-		ops:       newOps(&cfg),
+		ops:       newOps(&cfg, client),
 		sizes:     *NewSizes(cfg.ValueSize),
 	}
 	g.rest = g.general

@@ -44,9 +44,16 @@ type ops struct {
 	at     int
 }
 
-func newOps(cfg *config.Config) ops {
+// PatternStart returns the number of the operation of the pattern that a client begins with. Clients
+// begin all over the pattern, because those that begin alike send their reads together, and so keep
+// in step.
+func PatternStart(cfg *config.Config, client int) int {
+	return client % cfg.TotalClients() * cfg.Pattern.Len() / cfg.TotalClients()
+}
+
+func newOps(cfg *config.Config, client int) ops {
 	if len(cfg.Pattern) > 0 {
-		o := ops{}
+		o := ops{at: PatternStart(cfg, client)}
 		for _, c := range cfg.Pattern {
 			o.cycle = append(o.cycle, slices.Repeat([]Op{opNamed(c.Op)}, c.Count)...)
 		}

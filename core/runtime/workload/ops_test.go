@@ -90,6 +90,21 @@ func TestCutGivesNothingToThoseWithoutAShare(t *testing.T) {
 	})
 }
 
+// TestPatternStart: four clients begin at four points of the pattern, and follow it from there.
+func TestPatternStart(t *testing.T) {
+	var first [4]Op
+	for client := range first {
+		g := generator(t, client, func(c *config.Config) {
+			c.Clients = 4
+			require.NoError(t, c.Pattern.Set("lookup:2,read:2,write:2,insert:2"))
+		})
+		requests := draw(g, 9)
+		first[client] = requests[0].Op
+		require.Equal(t, requests[0].Op, requests[8].Op)
+	}
+	require.Equal(t, [4]Op{Lookup, Read, Write, Insert}, first)
+}
+
 func TestPatternIsFollowed(t *testing.T) {
 	g := generator(t, 0, func(c *config.Config) {
 		c.Pattern = config.Pattern{{Op: config.OpLookup, Count: 2}, {Op: config.OpRead, Count: 1},
