@@ -39,7 +39,7 @@ bench-peers: ## compare transports with their libraries' own benchmarks
 	@scripts/bench-peers.sh
 
 .PHONY: reproduce
-reproduce: ## record the five documents in full, about two hours, and write docs/claims.md
+reproduce: ## record the five documents in full, about an hour, and write docs/claims.md
 	@scripts/build.sh
 	@for document in benchkv copyrpc kvstore shm tcpx; do \
 		resume=; [ ! -e "results/reproduced/$$document/published.json" ] || resume=--resume; \

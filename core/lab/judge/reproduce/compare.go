@@ -348,17 +348,19 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 	return line, nil
 }
 
-// warn adds what is wrong with the published figures of a row.
+// warn adds what is wrong with the published figures of a row. Only a row that says what contradicts
+// what has errors, and its own words explain them.
 func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 	for _, name := range r.Theirs {
 		row := d.row(name)
 		if row.Contradiction != "" {
 			wrong.Add("", r.Name, result.Finding{Name: "published", Severity: result.Error,
 				Message: row.Contradiction})
-			continue
 		}
 		for _, found := range consistency.Row(row) {
-			wrong.Add("", r.Name, found)
+			if found.Severity != result.Error {
+				wrong.Add("", r.Name, found)
+			}
 		}
 	}
 	if r.Note != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/record"
+	"transportbench/core/lab/store/published"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 	"transportbench/results"
@@ -132,6 +133,23 @@ func TestCompareIntervals(t *testing.T) {
 	})
 	require.Equal(t, "by the 95% interval: time cannot be told apart (published 10.0 to 200, "+
 		"outside the interval)", table.Lines[at].Verdict)
+}
+
+// TestWarningsBesideAContradiction: a row that contradicts itself keeps its other warnings.
+func TestWarningsBesideAContradiction(t *testing.T) {
+	d := &Document{Published: &published.Document{Rows: []published.Row{{Name: "theirs",
+		Contradiction: "1 is not 2",
+		Config:        map[string]string{"transport": "shm"},
+		Limits:        []published.Limit{{What: "1", Value: 2, Limit: 1, Unit: "ns"}},
+		Ratios: []published.Ratio{{What: "speed-up:", From: []float64{10, 50},
+			To: []float64{1}, Unit: "ns", Claimed: []float64{20, 50}}},
+	}}}}
+	var wrong set.WarningGroups
+	d.warn(&wrong, &Row{Name: "ours", Theirs: []string{"theirs"}})
+	list := wrong.List()
+	require.Len(t, list, 2, "%+v", list)
+	require.Equal(t, "1 is not 2", list[0].Message)
+	require.Contains(t, list[1].Message, "speed-up")
 }
 
 // TestRemarks: each text has a mark of its own, also the 30th.
