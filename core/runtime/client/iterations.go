@@ -35,8 +35,8 @@ type iteration struct {
 	left    int32 // operations without a response
 }
 
-// newIterations returns nil if the load has no iterations. done is the number of operations that the
-// first iteration, which is then not timed, has already had.
+// newIterations returns nil if the load has no iterations. done is the number of operations that
+// the first iteration lacks; if it lacks any, it is not timed.
 func newIterations(cfg config.Config, calls, done int) *iterations {
 	length := cfg.Iteration()
 	if length == 0 {

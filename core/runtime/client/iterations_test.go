@@ -32,8 +32,8 @@ func TestIterationsEndInAnyOrder(t *testing.T) {
 		[]uint64{c.firsts.Sum, c.firsts.Samples}, "of one call each")
 }
 
-// TestIterationBegunInThePattern does not time what a client that begins in the middle of the pattern
-// has of its first iteration.
+// TestIterationBegunInThePattern does not time the part that a client has of its first iteration
+// if it begins in the middle of the pattern.
 func TestIterationBegunInThePattern(t *testing.T) {
 	cfg := testConfig()
 	require.NoError(t, cfg.Pattern.Set(config.OpRead+":3"))

@@ -44,9 +44,9 @@ type ops struct {
 	at     int
 }
 
-// PatternStart returns the number of the operation of the pattern that a client begins with. Clients
-// begin all over the pattern, because those that begin alike send their reads together, and so keep
-// in step.
+// PatternStart returns the number of the operation of the pattern that a client begins with.
+// Clients begin all over the pattern, because those that begin alike send their reads together, and
+// so keep in step.
 func PatternStart(cfg *config.Config, client int) int {
 	return client % cfg.TotalClients() * cfg.Pattern.Len() / cfg.TotalClients()
 }

@@ -348,8 +348,8 @@ func (d *Document) line(s *set.Set, t *Table, r *Row) (Line, error) {
 	return line, nil
 }
 
-// warn adds what is wrong with the published figures of a row. Only a row that says what contradicts
-// what has errors, and its own words explain them.
+// warn adds what is wrong with the published figures of a row. Only a row with a contradiction has
+// errors, and its own words explain them.
 func (d *Document) warn(wrong *set.WarningGroups, r *Row) {
 	for _, name := range r.Theirs {
 		row := d.row(name)
