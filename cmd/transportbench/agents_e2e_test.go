@@ -565,7 +565,7 @@ func (h *namespaces) lose(t *testing.T, what string, lose func(agent, run *progr
 		require.NotEmpty(t, r.Repeats, "finished ones are kept")
 		require.Contains(t, r.IncompleteReason, says)
 	}
-	t.Logf("the end of the %s was noticed, and the run ended, after %v", what, time.Since(began))
+	t.Logf("the loss of the %s ended the run after %v", what, time.Since(began))
 	h.requireIdle(t)
 }
 
