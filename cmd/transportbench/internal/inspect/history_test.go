@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,14 +77,19 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfPaths checks that a change of the path is written once for all metrics of a cell.
+// TestHistoryOfPaths checks that a change of the path is written once for all metrics of all cells
+// of a transport.
 func TestHistoryOfPaths(t *testing.T) {
 	dir := historytest.Write(t, t.TempDir(), 1, 3, 1e6, 1e6, 1e6)
 	for i, path := range []string{"tcp over eth0", "tcp over eth0", "tcp over bond0\x1b[31m"} {
 		night := filepath.Join(dir, fmt.Sprintf("night%04d", i+1))
 		s, err := set.Load(night)
 		require.NoError(t, err)
-		s.Cells[0].Plugin.Path = []string{path}
+		other := s.Cells[0]
+		other.Config = maps.Clone(other.Config)
+		other.Config["in_flight"] = "7"
+		s.Cells = append(s.Cells, other)
+		s.Cells[0].Plugin.Path, s.Cells[1].Plugin.Path = []string{path}, []string{path}
 		require.NoError(t, s.WriteIndex(night))
 	}
 	c := &clitest.Command{T: t}

@@ -74,7 +74,7 @@ func reportCommand(a *app.App) *cobra.Command {
 		Use: "report SET...", ValidArgsFunction: complete.Results,
 		Short: "Draw sets of results as one HTML file",
 		Long: `report draws sets of results as one self-contained HTML file, which opens without
-a network. It compares each later set with the first. With --compare it takes two
+a network. It compares each set with the one before it. With --compare it takes two
 sets and fails if they cannot be compared.
 
 ` + app.ExitHelp,

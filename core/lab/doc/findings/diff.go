@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"transportbench/core/lab/doc"
@@ -201,7 +202,8 @@ func breach(b compare.Breach) string {
 	return "is " + format.Value(result.Metric{Unit: d.Unit, Median: b.Value})
 }
 
-// diffMeans writes a row for each transport, with the mean change of each metric.
+// diffMeans writes a row for each transport, with the mean change of each metric and the number of
+// cells, or the range of it.
 func diffMeans(out *doc.Doc, r *compare.Report) {
 	var transports, metrics []string
 	for _, m := range r.Means {
@@ -214,21 +216,26 @@ func diffMeans(out *doc.Doc, r *compare.Report) {
 	}
 	columns := []string{"geometric mean of the changes"}
 	for _, metric := range metrics {
-		columns = append(columns, ">"+metric, ">cells")
+		columns = append(columns, ">"+metric)
 	}
-	t := doc.NewTable(columns...)
+	t := doc.NewTable(append(columns, ">cells")...)
 	for _, transport := range transports {
 		row := []any{transport}
+		var cells []int
 		for _, metric := range metrics {
-			change, cells := doc.None(), doc.None()
+			change := doc.None()
 			for _, m := range r.Means {
 				if m.Transport == transport && m.Metric == metric {
-					change, cells = doc.Change(&m.Change), doc.CellOf(m.Cells)
+					change, cells = doc.Change(&m.Change), append(cells, m.Cells)
 				}
 			}
-			row = append(row, change, cells)
+			row = append(row, change)
 		}
-		t.Row(row...)
+		count := strconv.Itoa(slices.Min(cells))
+		if most := slices.Max(cells); most > slices.Min(cells) {
+			count += " to " + strconv.Itoa(most)
+		}
+		t.Row(append(row, count)...)
 	}
 	out.Add(t)
 }

@@ -181,8 +181,8 @@ func changes(out *doc.Doc, h *history.History, list []history.Series) {
 	out.Add(t)
 }
 
-// pathChanges writes where the bytes of a cell took another path, once for all of its metrics, the
-// newest first.
+// pathChanges writes where the bytes of a transport took another path, once for all of its cells,
+// the newest first.
 func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	type line struct {
 		set  int
@@ -192,13 +192,9 @@ func pathChanges(out *doc.Doc, h *history.History, list []history.Series) {
 	for i := range list {
 		s := &list[i]
 		for _, p := range s.Paths {
-			cell := strings.TrimSpace(s.Transport + " " + s.Load)
-			if s.Machine != "" {
-				cell += " on " + s.Machine
-			}
 			text := fmt.Sprintf("%s: the bytes of %s took another path than in %s: %s, and now %s",
-				h.Sets[p.Set].Label, cell, h.Sets[p.Before].Label, strings.Join(p.Old, "; "),
-				strings.Join(p.New, "; "))
+				h.Sets[p.Set].Label, s.Transport, h.Sets[p.Before].Label,
+				strings.Join(p.Old, "; "), strings.Join(p.New, "; "))
 			if l := (line{p.Set, text}); !slices.Contains(lines, l) {
 				lines = append(lines, l)
 			}

@@ -17,18 +17,18 @@ import (
 	"transportbench/core/lab/store/set"
 )
 
-// diffs compares each later set with the first, or notes why they cannot be compared.
+// diffs compares each set with the one before it, the newest first, or notes why they cannot be
+// compared.
 func (b *builder) diffs() {
 	b.doc.Diffs = []diff{}
-	for i := 1; i < len(b.sets); i++ {
-		d := diff{Old: 0, New: i, Sides: b.names[0] + " → " + b.names[i]}
-		o, from := b.Compare, ""
-		found := b.calibrationsOf(b.sets[0], b.sets[i])
-		o.Floor, from = calibration.LeastChange(found,
-			calibration.Repeats(compare.OptionNames(o.Ignore, b.sets[0], b.sets[i]), b.sets[0],
-				b.sets[i]), o.Floor)
+	for i := len(b.sets) - 1; i > 0; i-- {
+		d := diff{Old: i - 1, New: i, Sides: b.names[i-1] + " → " + b.names[i]}
+		o, from, old := b.Compare, "", b.sets[i-1]
+		found := b.calibrationsOf(old, b.sets[i])
+		o.Floor, from = calibration.LeastChange(found, calibration.Repeats(
+			compare.OptionNames(o.Ignore, old, b.sets[i]), old, b.sets[i]), o.Floor)
 		o.Drift, o.DriftFrom = calibration.DriftOf(found)
-		report, err := compare.Diff(b.sets[0], b.sets[i], o)
+		report, err := compare.Diff(old, b.sets[i], o)
 		if err != nil {
 			d.Refused, d.err = printable.Text(err.Error()), err
 		} else {

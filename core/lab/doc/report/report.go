@@ -66,7 +66,7 @@ type Page struct {
 	handoffs   template.HTML
 }
 
-// Build computes a report of one set or several, and compares each later one with the first. It
+// Build computes a report of one set or several, and compares each with the one before it. It
 // reads the results of all cells. A cell whose result cannot be read has no details, and its page
 // has the reason. Build fails if no set has a cell.
 func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
@@ -125,7 +125,7 @@ func Build(ctx context.Context, sets []*set.Set, o Options) (*Page, error) {
 	return p, nil
 }
 
-// Incomparable returns why a later set could not be compared with the first, or nil.
+// Incomparable returns why a set could not be compared with the one before it, or nil.
 func (p *Page) Incomparable() error {
 	for _, d := range p.doc.Diffs {
 		if d.err != nil {

@@ -207,18 +207,19 @@ func TestSeveralSets(t *testing.T) {
 	p := build(t, old, new, far)
 	require.Equal(t, "v1", p.doc.Sets[0].Name)
 	require.Len(t, p.doc.Diffs, 2)
-	report := p.doc.Diffs[0].Report
+	report := p.doc.Diffs[1].Report
 	require.NotNil(t, report)
 	for i, c := range report.Changes {
-		at := p.doc.Diffs[0].Cells[i]
+		at := p.doc.Diffs[1].Cells[i]
 		require.Equal(t, 1, p.doc.Cells.Set[at])
 		if c.Metric == result.Throughput && !p.doc.Cells.Open[at] {
 			require.Equal(t, compare.Worse, c.Verdict, c.Cell)
 			require.Equal(t, metricIn(t, p.doc, result.Throughput).Values[at].Median, c.New.Median)
 		}
 	}
-	require.Nil(t, p.doc.Diffs[1].Report)
-	require.Contains(t, p.doc.Diffs[1].Refused, "cpu (Some CPU and Other CPU)")
+	require.Nil(t, p.doc.Diffs[0].Report)
+	require.Contains(t, p.doc.Diffs[0].Refused, "cpu (Some CPU and Other CPU)")
+	require.Equal(t, "v2 → v3", p.doc.Diffs[0].Sides)
 	page := string(rendered(t, p))
 	require.Contains(t, page, "Not compared: the results differ in cpu")
 	require.Contains(t, page, `class="verdict worse">WORSE`)

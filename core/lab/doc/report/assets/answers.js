@@ -140,7 +140,7 @@ function trustList(shown) {
   return el("ul", { class: "trust-list" }, lines.filter(Boolean).map((l) => el("li", {}, l.filter(Boolean))));
 }
 
-// changesInShort counts the verdicts of each comparison with the first set, over all its cells.
+// changesInShort counts the verdicts of each comparison, over all its cells.
 function changesInShort() {
   const d = report.doc;
   if (!d.diffs.length) return [];
