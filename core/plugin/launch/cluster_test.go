@@ -64,3 +64,10 @@ func TestTurns(t *testing.T) {
 		require.NoError(t, <-served)
 	})
 }
+
+// An agent that shares its machine may wait long for a processor.
+func TestSilence(t *testing.T) {
+	require.Equal(t, 10*time.Second, (&Join{}).silence())
+	require.Equal(t, time.Minute, (&Join{ShareMachine: true}).silence())
+	require.Equal(t, time.Hour, (&Join{ShareMachine: true, HostTimeout: time.Hour}).silence())
+}
