@@ -88,8 +88,8 @@ func TestWholeSuite(t *testing.T) {
 // shortClauses are about what differs between providers: connections, all sizes of messages,
 // back-pressure, and above all losses and closing.
 var shortClauses = []string{
-	"connect/call-before-peer", "connect/late", "echo/sizes", "flow/back-pressure", "flow/credits",
-	"poll/request-lifetime",
+	"connect/call-before-peer", "connect/late", "echo/sizes", "echo/batch", "flow/back-pressure",
+	"flow/credits", "poll/request-lifetime",
 	"call/both-sides", "peers/lost-by-worker-close", "peers/lost-by-transport-close",
 	"peers/lost-by-death", "peers/each-lost",
 	"peers/lost-comes-last", "peers/lost-in-flight", "peers/post-to-lost", "peers/others-go-on",
