@@ -262,9 +262,9 @@ func (c *Flags) verdictOf(r *compare.Report, thresholds bool) error {
 		b := r.Broken[0]
 		return app.Exitf(app.ExitThreshold, "%d thresholds failed; the first: %s: %s",
 			len(r.Broken), b.Cell, b.Threshold)
-	case !thresholds && r.Count(compare.Worse) > r.Accepted():
-		text := fmt.Sprintf("%d of %d comparisons are WORSE", r.Count(compare.Worse),
-			len(r.Changes))
+	case !thresholds && r.Count(compare.Worse)+r.CountTransports(compare.Worse) > r.Accepted():
+		text := fmt.Sprintf("%d of %d comparisons are WORSE",
+			r.Count(compare.Worse)+r.CountTransports(compare.Worse), len(r.Rows()))
 		if n := r.Accepted(); n > 0 {
 			text += fmt.Sprintf(", %d of them accepted", n)
 		}

@@ -38,10 +38,12 @@ listed below, each once. Where the sets show several states of the machine (near
 windows are compared within a state only.
 
 Between sets, what at least four other transports changed by under the same load, round
-by round, counts as the machine's movement, and the rest as the transport's own. Above
-25% of movement there is no verdict. The summary then has the command that measures
-both versions in turns, with the old version's plugins if they were kept (make install
-keeps the last three) or can be built (scripts/old-plugins.sh REVISION).
+by round, counts as the machine's movement, and the rest as the transport's own. The
+first table has the changes that all loads of a transport have in common. They are
+tested with half of alpha, and the cells with the other half. Above 25% of movement
+there is no verdict. The summary then has the command that measures both versions in
+turns, with the old version's plugins if they were kept (make install keeps the last
+three) or can be built (scripts/old-plugins.sh REVISION).
 
 Results of different versions of the runtime, the measured loop, are compared,
 and a line says what the harness cost in each; --strict refuses them. For versions

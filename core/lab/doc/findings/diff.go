@@ -56,6 +56,10 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 			rows = append(rows, c)
 		}
 	}
+	if len(r.Transports) > 0 {
+		out.Add(transportTable(r.Transports))
+		out.Gap()
+	}
 	if len(rows) > 0 {
 		out.Add(changeTable(rows, r))
 	}
@@ -64,7 +68,8 @@ func Diff(r *compare.Report, all bool) *doc.Doc {
 			out.Line("%s with the verdict %s hidden; --all shows them", format.Count(n, "row"), v)
 		}
 	}
-	if slices.ContainsFunc(r.Means, func(m compare.Mean) bool { return m.Cells > 1 }) {
+	severalCells := func(m compare.Mean) bool { return m.Cells > 1 }
+	if len(r.Transports) == 0 && slices.ContainsFunc(r.Means, severalCells) {
 		out.Gap()
 		diffMeans(out, r)
 	}
@@ -118,12 +123,8 @@ func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 			cell.Text = strings.TrimSpace(cell.Text + " " + state)
 			return cell
 		}
-		p := doc.None()
-		if c.PHolm != nil {
-			p = doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
-		}
 		row := []any{c.Cell, c.Metric, in(old), in(new), doc.Change(c.OfMedians),
-			doc.Change(c.Change), changeInterval(c), p, verdictCell(c.Verdict)}
+			doc.Change(c.Change), changeInterval(c), holm(c), verdictCell(c.Verdict)}
 		if controlled {
 			row = slices.Insert(row, 5, any(machineMoved(c)))
 		}
@@ -133,6 +134,26 @@ func changeTable(changes []*compare.Change, r *compare.Report) *doc.Table {
 		t.Row(row...)
 	}
 	return t
+}
+
+// transportTable returns one row for what the loads of each transport have in common.
+func transportTable(rows []compare.Change) *doc.Table {
+	t := doc.NewTable("transport", "metric", ">machine", ">own change", ">interval", ">p (Holm)",
+		"verdict").Drop("p (Holm)", "machine")
+	for i := range rows {
+		c := &rows[i]
+		t.Row(c.Cell, c.Metric, machineMoved(c), doc.Change(c.Change), changeInterval(c), holm(c),
+			verdictCell(c.Verdict))
+	}
+	return t
+}
+
+// holm returns the cell of the adjusted p of a change.
+func holm(c *compare.Change) doc.Cell {
+	if c.PHolm == nil {
+		return doc.None()
+	}
+	return doc.Cell{Type: doc.Share, Text: format.Probability(c.PHolm), Value: *c.PHolm}
 }
 
 // machineMoved returns the cell of how far the machine moved.
@@ -265,13 +286,8 @@ func isNoNews(c *compare.Change) bool {
 	return c.Verdict == compare.Ambiguous || c.Verdict == compare.Same
 }
 
-func changesOf(r *compare.Report, are func(*compare.Change) bool) (list []*compare.Change) {
-	for i := range r.Changes {
-		if c := &r.Changes[i]; are(c) {
-			list = append(list, c)
-		}
-	}
-	return list
+func changesOf(r *compare.Report, are func(*compare.Change) bool) []*compare.Change {
+	return slices.DeleteFunc(r.Rows(), func(c *compare.Change) bool { return !are(c) })
 }
 
 // changeNotes returns the notes of changes, each once.
@@ -339,6 +355,11 @@ func DiffSummary(r *compare.Report) string {
 	text := fmt.Sprintf(
 		"%s (alpha %g over %s against changes of %s; intervals at the adjusted level)",
 		strings.Join(parts, ", "), r.Alpha, format.Count(r.Tests, "test"), margins(r.Floor, r.Same))
+	if n := len(r.Transports); n > 0 {
+		text += fmt.Sprintf("\n%s of transports over all loads, with half of alpha: %d %s, %d %s",
+			format.Count(n, "test"), r.CountTransports(compare.Worse), compare.Worse,
+			r.CountTransports(compare.Better), compare.Better)
+	}
 	if n := r.TooLittle(); n > 0 {
 		text += fmt.Sprintf(
 			"\n%d of them have too few repeats for a verdict among %s: %d on each side are needed",
@@ -412,8 +433,7 @@ func Changes(r *compare.Report) *doc.Table {
 		"new_repeats", "change", "change_low", "change_high", "p",
 		"p_holm", "verdict", "too_little", "one_launch", "by_state", "note", "change_of_medians",
 		"detectable", "raw", "machine", "spread", "uncontrolled")
-	for i := range r.Changes {
-		c := &r.Changes[i]
+	for _, c := range r.Rows() {
 		oldMedian, oldN := exact(c.Old)
 		newMedian, newN := exact(c.New)
 		raw, machine, spread := doc.None(), doc.None(), doc.None()

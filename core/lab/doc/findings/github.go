@@ -39,7 +39,7 @@ func changed(r *compare.Report) (list []*compare.Change) {
 
 // github returns a comparison of at most limit bytes, with as many rows as that allows.
 func github(r *compare.Report, limit int) string {
-	for rows := max(len(r.Changes), len(r.Broken), len(r.Warnings)); ; rows /= 2 {
+	for rows := max(len(r.Rows()), len(r.Broken), len(r.Warnings)); ; rows /= 2 {
 		if text := doc.Markdown(folded(r, rows)); len(text) <= limit || rows == 0 {
 			return text
 		}
@@ -56,10 +56,7 @@ func folded(r *compare.Report, rows int) *doc.Doc {
 	}
 	leftOut(out, "threshold", len(r.Broken)-rows)
 	firstChanges(out, r, changed(r), rows)
-	every := make([]*compare.Change, len(r.Changes))
-	for i := range every {
-		every[i] = &r.Changes[i]
-	}
+	every := r.Rows()
 	all := &doc.Fold{Title: "All " + format.Count(len(every), "comparison")}
 	firstChanges(&all.Doc, r, every, rows)
 	notes := &doc.Fold{Title: "Notes and failed checks"}
@@ -120,6 +117,10 @@ func headline(r *compare.Report) string {
 		parts = append(parts, format.Count(n, "threshold")+" failed")
 	}
 	for _, v := range []compare.Verdict{compare.Worse, compare.Better} {
+		if n := r.CountTransports(v); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %s over all loads %s", n,
+				format.Count(len(r.Transports), "comparison"), v))
+		}
 		if n := r.Count(v); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %s %s", n, all, v)+ofThemAccepted(r, v))
 		}

@@ -34,8 +34,8 @@ func JUnit(r *compare.Report, gate Gate) doc.Suite {
 		}
 		suite.Properties = append(suite.Properties, doc.Property{Name: name, Value: line})
 	}
-	for i := range r.Changes {
-		suite.Add(junitChange(r, &r.Changes[i], gate.Thresholds))
+	for _, c := range r.Rows() {
+		suite.Add(junitChange(r, c, gate.Thresholds))
 	}
 	whole := doc.Case{Class: "transportbench", Name: "comparison"}
 	switch problem := (&doc.Problem{Message: gate.Problem}); {

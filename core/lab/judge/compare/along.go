@@ -379,7 +379,7 @@ func (r *Ranking) judge(o Options) {
 	for _, group := range r.Groups {
 		changes = append(changes, group.changes...)
 	}
-	judge(changes, o)
+	judge(changes, o, 1)
 	r.Tests = count(changes, tested)
 	for i := range r.Groups {
 		group := &r.Groups[i]

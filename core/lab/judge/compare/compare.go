@@ -146,7 +146,7 @@ func report(old, new *set.Set, m matched, o Options,
 	}
 	r := &Report{
 		Kind: "diff", Old: old.Source, New: new.Source, OldSide: newSide(old, m.oldCells()),
-		NewSide: newSide(new, m.newCells()), Basis: basis,
+		NewSide: newSide(new, m.newCells()), Basis: basis, share: 1,
 	}
 	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
 	var states States
@@ -168,7 +168,11 @@ func report(old, new *set.Set, m matched, o Options,
 	if slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Scheduled }) {
 		r.Notes = append(r.Notes, scheduledNote)
 	}
-	judge(r.Changes, o)
+	if r.Transports = overLoads(r.Changes, o); len(r.Transports) > 0 {
+		r.share = 0.5
+	}
+	judge(r.Transports, o, r.share)
+	judge(r.Changes, o, r.share)
 	r.Tests = count(r.Changes, tested)
 	r.Notes = append(r.Notes, r.controlNotes(o)...)
 	if r.Controlled() {
@@ -194,6 +198,12 @@ func comparePairs(pairs []pair, o Options, states States, by *controls,
 		return nil
 	})
 	changes := slices.Concat(lists...)
+	test(changes, o)
+	return changes
+}
+
+// test sets the spread and the p-value of every change without a verdict.
+func test(changes []Change, o Options) {
 	spread(changes)
 	_ = parallel.Each(len(changes), func(i int) error {
 		if c := &changes[i]; c.Verdict == "" {
@@ -201,7 +211,6 @@ func comparePairs(pairs []pair, o Options, states States, by *controls,
 		}
 		return nil
 	})
-	return changes
 }
 
 func comparePair(p pair, note string, o Options, states States, by *controls,
@@ -446,8 +455,8 @@ func (p pair) droppedStates(a, b sample, states States) string {
 	return ""
 }
 
-// judge sets the verdict and the interval of every change.
-func judge(changes []Change, o Options) {
+// judge sets the verdict and the interval of every change, with a share of alpha for all of them.
+func judge(changes []Change, o Options, share float64) {
 	var tested []int
 	var p []float64
 	for i := range changes {
@@ -455,14 +464,14 @@ func judge(changes []Change, o Options) {
 			tested, p = append(tested, i), append(p, *c.P)
 		}
 	}
-	adjusted, levels := ranktest.Holm(p, o.Alpha)
-	last := o.Alpha
+	adjusted, levels := ranktest.Holm(p, share*o.Alpha)
+	last := share * o.Alpha
 	if len(levels) > 0 {
 		last = slices.Max(levels)
 	}
 	level := slices.Repeat([]float64{last}, len(changes)) // of changes without a test, too
 	for at, i := range tested {
-		changes[i].PHolm, level[i] = new(adjusted[at]), levels[at]
+		changes[i].PHolm, level[i] = new(min(1, adjusted[at]/share)), levels[at]
 	}
 	_ = parallel.Each(len(changes), func(i int) error {
 		c := &changes[i]
@@ -494,7 +503,7 @@ func (r *Report) Precision(c *Change) float64 {
 	if len(c.blocks) == 0 {
 		return math.Inf(1)
 	}
-	_, low, high := c.evidence.interval(r.Alpha / float64(max(1, r.Tests)))
+	_, low, high := c.evidence.interval(r.level(r.Changes))
 	return (high - low) / 2
 }
 
@@ -524,13 +533,16 @@ var clocked = regexp.MustCompile(`_(p[0-9]+|max)$`)
 // than a step of the clock, which may be all of that. A step finer than the least change, or than
 // the margin of SAME, hides none that counts.
 func (c *Change) withholdForClock(o Options) {
+	if c.step == 0 {
+		return
+	}
 	median, floor := c.Old.Median, c.minChange(o)
 	if c.Verdict == Same {
 		floor = o.same()
 	}
 	change := math.Abs(*c.Change) * median
 	counts := c.Verdict == Better || c.Verdict == Worse
-	if c.step == 0 || !counts && c.step <= floor*median || change >= floor*median+c.step {
+	if !counts && c.step <= floor*median || change >= floor*median+c.step {
 		return
 	}
 	c.Verdict, c.TooLittle = Ambiguous, false
@@ -556,7 +568,12 @@ func (c *Change) explain(level float64) {
 }
 
 // Needed returns how many repeats each side needs for one of the report's tests to be significant.
-func (r *Report) Needed() int { return ranktest.RepeatsFor(r.Alpha, r.Tests) }
+func (r *Report) Needed() int { return ranktest.RepeatsFor(r.share*r.Alpha, r.Tests) }
+
+// level returns the least level that Holm tests one of the changes at.
+func (r *Report) level(changes []Change) float64 {
+	return r.share * r.Alpha / float64(max(1, count(changes, tested)))
+}
 
 // means returns the geometric mean of the changes for each transport and metric.
 func means(changes []Change) []Mean {

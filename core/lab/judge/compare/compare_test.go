@@ -117,12 +117,14 @@ func TestDirection(t *testing.T) {
 	require.Nil(t, c.PHolm, "metrics without a direction are not tested")
 }
 
-// With ten thousand tests, 10 repeats cannot be significant, and the report says how many are
+// At the level of 6000 tests, 10 repeats cannot be significant, and the report says how many are
 // needed.
 func TestTooManyTestsForTheRepeats(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	old, new := newSet(), newSet()
-	for i := range 6000 {
+	o := Defaults()
+	o.Alpha /= 10 // with a tenth of the tests
+	for i := range 600 {
 		config := map[string]string{"in_flight": fmt.Sprint(i + 1)}
 		old.Cells = append(old.Cells, cell(config, noisy(r, 10, 1e6, 0.005)...))
 		centre := 1e6
@@ -131,9 +133,9 @@ func TestTooManyTestsForTheRepeats(t *testing.T) {
 		}
 		new.Cells = append(new.Cells, cell(config, noisy(r, 10, centre, 0.005)...))
 	}
-	report, err := Diff(old, new, Defaults())
+	report, err := Diff(old, new, o)
 	require.NoError(t, err)
-	require.Equal(t, 6000, report.Tests)
+	require.Equal(t, 600, report.Tests)
 	require.Zero(t, report.Count(Worse))
 	require.NotZero(t, report.TooLittle())
 	require.Equal(t, 11, report.Needed())

@@ -245,10 +245,12 @@ func (r *Report) Moved() int {
 
 // Claim returns the smallest least change, as a share, with which no change would have a verdict.
 func (r *Report) Claim() (claim float64) {
-	for i := range r.Changes {
-		if c := &r.Changes[i]; c.PHolm != nil {
-			_, low, high := c.evidence.interval(r.Alpha / float64(r.Tests))
-			claim = max(claim, low-1, 1-high)
+	for _, list := range [][]Change{r.Transports, r.Changes} {
+		for i := range list {
+			if c := &list[i]; c.PHolm != nil {
+				_, low, high := c.evidence.interval(r.level(list))
+				claim = max(claim, low-1, 1-high)
+			}
 		}
 	}
 	return min(claim, 1)

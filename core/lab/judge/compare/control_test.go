@@ -55,7 +55,7 @@ var (
 // Equal sets of a machine that drifts and moves in between have a verdict in at most alpha of the
 // comparisons, whether transports follow it alike or not.
 func TestControlKeepsAlpha(t *testing.T) {
-	const trials = 300
+	const trials = 100
 	for _, spread := range []float64{0, 0.05} {
 		d := drifting{Rand: rand.New(rand.NewPCG(1, uint64(1000*spread))), transports: 6,
 			repeats: 10, drift: 0.03, noise: 0.02, spread: spread}
@@ -241,5 +241,45 @@ func TestDisturbedSetsAreJudgedByP50(t *testing.T) {
 		report, err := Diff(of(firstTime, 0, 0), of(secondTime, c.steal, c.preempted), Defaults())
 		require.NoError(t, err)
 		require.Equal(t, c.tests, report.Tests)
+	}
+}
+
+// The loads of a transport together have a verdict where six repeats of none of them can: a change
+// of one transport by 10% is found if the others follow the machine alike, and equal sets have a
+// verdict in at most alpha of the comparisons, whether they do or not.
+func TestTransportsOverAllLoads(t *testing.T) {
+	const trials = 40
+	for _, spread := range []float64{0, 0.05} {
+		d := drifting{Rand: rand.New(rand.NewPCG(8, uint64(1000*spread))), transports: 8,
+			repeats: 6, drift: 0.02, noise: 0.02, spread: spread}
+		found, wrong := 0, 0
+		for range trials {
+			for _, change := range []float64{0, -math.Log(1.1)} {
+				report, err := Diff(d.set(firstTime, 0, nil), d.set(secondTime,
+					0.05*d.NormFloat64(), map[int]float64{2: change}), Defaults())
+				require.NoError(t, err)
+				require.Len(t, report.Transports, 8)
+				require.Zero(t, report.Count(Worse)+report.Count(Better), "too few repeats")
+				any := false
+				for _, row := range report.Transports {
+					switch told := row.Verdict == Worse || row.Verdict == Better; {
+					case change == 0 || row.Transport != "t2":
+						any = any || told
+					case row.Verdict == Worse:
+						found++
+						require.Equal(t, "t2, all 2 loads", row.Cell)
+						require.Less(t, *row.High, 0.0)
+					}
+				}
+				if any {
+					wrong++
+				}
+			}
+		}
+		t.Logf("spread %g: found %d, wrong %d", spread, found, wrong)
+		require.LessOrEqual(t, float64(wrong), maxErrors(0.05, 2*trials))
+		if spread == 0 {
+			require.GreaterOrEqual(t, found, trials*8/10)
+		}
 	}
 }

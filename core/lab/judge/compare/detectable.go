@@ -34,6 +34,7 @@ type detectable struct {
 // detectableChanges sets Detectable of every change that was tested, and returns those of all
 // changes that have a direction.
 func (r *Report) detectableChanges(o Options) (list []detectable) {
+	level := r.level(r.Changes)
 	_ = parallel.Each(len(r.Changes), func(i int) error {
 		if c := &r.Changes[i]; c.PHolm != nil {
 			higher := c.Better == result.Higher
@@ -41,7 +42,7 @@ func (r *Report) detectableChanges(o Options) (list []detectable) {
 			if higher {
 				limit = -limit
 			}
-			c.Detectable = c.findable(limit, !higher, o.Alpha/float64(r.Tests))
+			c.Detectable = c.findable(limit, !higher, level)
 		}
 		return nil
 	})

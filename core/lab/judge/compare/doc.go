@@ -76,6 +76,12 @@
 // level at which such an interval ends at the limit, so intervals and tests agree as without a
 // control. If tau is zero, both are those of the rank test.
 //
+// How a transport follows the machine is much the same under all its loads, so its loads together
+// say little more than one about that, but much more about noise. A row for each transport takes
+// the windows of all loads as strata of one rank test, and tau from the other transports' rows. The
+// rows have half of alpha and the cells the other half: six repeats of eight transports, which
+// cannot have a verdict on a cell, find a change of 10% if the transports follow alike.
+//
 // # No verdict
 //
 // If the machine moved by more than a factor of 1.25, a change has no verdict: transports then

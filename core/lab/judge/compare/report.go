@@ -33,10 +33,13 @@ type Report struct {
 	OldSide Side `json:"old_side"`
 	NewSide Side `json:"new_side"`
 	Basis
-	Changes []Change `json:"changes"`
-	Means   []Mean   `json:"means"`
-	OnlyOld []Single `json:"only_old,omitempty"`
-	OnlyNew []Single `json:"only_new,omitempty"`
+	// Transports are the changes that the loads of a transport have in common, without the movement
+	// of the machine; they and Changes have half of alpha each. It is empty without a control.
+	Transports []Change `json:"transports,omitempty"`
+	Changes    []Change `json:"changes"`
+	Means      []Mean   `json:"means"`
+	OnlyOld    []Single `json:"only_old,omitempty"`
+	OnlyNew    []Single `json:"only_new,omitempty"`
 	// Broken lists the thresholds that failed, and Thresholds counts the tests of relative ones.
 	Broken     []Breach       `json:"broken,omitempty"`
 	Thresholds ThresholdTests `json:"thresholds,omitzero"`
@@ -50,6 +53,7 @@ type Report struct {
 	Warnings []set.GroupedWarning `json:"warnings,omitempty"`
 
 	detectable []detectable // of the tests that Seen describes
+	share      float64      // of alpha that the tests of Changes have
 }
 
 // Change is one metric of one cell.
@@ -234,14 +238,30 @@ func (e *UnmatchedError) Error() string {
 	return text
 }
 
-// Count returns how many changes have the verdict v.
+// Rows returns what was compared: the changes of transports over all loads, and those of cells.
+func (r *Report) Rows() (rows []*Change) {
+	for _, list := range [][]Change{r.Transports, r.Changes} {
+		for i := range list {
+			rows = append(rows, &list[i])
+		}
+	}
+	return rows
+}
+
+// CountTransports returns how many changes of transports over all loads have the verdict v.
+func (r *Report) CountTransports(v Verdict) int {
+	return count(r.Transports, func(c *Change) bool { return c.Verdict == v })
+}
+
+// Count returns how many changes of cells have the verdict v.
 func (r *Report) Count(v Verdict) int {
 	return count(r.Changes, func(c *Change) bool { return c.Verdict == v })
 }
 
 // Accepted returns how many changes for the worse somebody has accepted.
 func (r *Report) Accepted() int {
-	return count(r.Changes, func(c *Change) bool { return c.Accepted != nil })
+	is := func(c *Change) bool { return c.Accepted != nil }
+	return count(r.Transports, is) + count(r.Changes, is)
 }
 
 // TooLittle returns how many changes have too few repeats for a verdict.

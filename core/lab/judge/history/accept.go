@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 
 	"transportbench/core/lab/judge/compare"
@@ -8,18 +9,20 @@ import (
 )
 
 // Accept marks the changes for the worse that were accepted for the new set, by what was recorded
-// next to its results.
+// next to its results. That of a transport is accepted with that of one of its cells.
 func Accept(r *compare.Report) error {
 	list, err := readBlessings(r.New)
 	if err != nil {
 		return err
 	}
-	for i := range r.Changes {
-		c := &r.Changes[i]
+	for _, c := range r.Rows() {
 		if c.Verdict != compare.Worse {
 			continue
 		}
-		b := lastFor(list, set.ID(set.Key(c.Config)), c.Metric)
+		var b *Blessing
+		for _, of := range r.CellsOf(c) {
+			b = cmp.Or(lastFor(list, set.ID(set.Key(of.Config)), c.Metric), b)
+		}
 		if b == nil {
 			continue
 		}

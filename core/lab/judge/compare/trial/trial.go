@@ -62,7 +62,7 @@ type Metric struct {
 	False      Rate `json:"false"`
 	Unadjusted Rate `json:"unadjusted"`
 	// Found is the share of the comparisons with a slower transport in which that is worse in this
-	// metric under any load.
+	// metric under any load, or over all.
 	Found Rate `json:"found"`
 }
 
@@ -231,15 +231,17 @@ func (p *pair) compare(sets []*set.Set, o compare.Options, injected float64) err
 			t.unadjusted.add(*c.P < o.Alpha)
 		}
 	}
-	p.tallies[""].wrong.add(report.Count(compare.Better)+report.Count(compare.Worse) > 0)
+	p.tallies[""].wrong.add(slices.ContainsFunc(report.Rows(), func(c *compare.Change) bool {
+		return c.Verdict == compare.Better || c.Verdict == compare.Worse
+	}))
 	for _, transport := range slices.Sorted(maps.Keys(transports)) {
 		report, err := compare.Diff(old, slower(new, transport, injected), o)
 		if err != nil {
 			return err
 		}
 		found := map[string]bool{}
-		for i := range report.Changes {
-			if c := &report.Changes[i]; c.Transport == transport && c.Verdict == compare.Worse {
+		for _, c := range report.Rows() {
+			if c.Transport == transport && c.Verdict == compare.Worse {
 				found[c.Metric], found[""] = true, true
 			}
 		}
