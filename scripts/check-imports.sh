@@ -35,8 +35,8 @@ done
 
 for file in $(importers C); do
 	case $file in
-	plugins/*/internal/* | core/fabric/rdma/internal/* | core/fabric/ccall/internal/*) ;;
-	*) complain "$file: imports \"C\"; native libraries are bound in plugins/NAME/internal or core/fabric/rdma/internal, and called through core/fabric/ccall" ;;
+	plugins/*/internal/* | core/fabric/*/internal/*) ;;
+	*) complain "$file: imports \"C\"; native libraries are bound in plugins/NAME/internal or core/fabric/NAME/internal, and called through core/fabric/ccall" ;;
 	esac
 done
 

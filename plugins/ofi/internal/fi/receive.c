@@ -6,7 +6,7 @@ fb_peer *fb_find_indexed(fb_worker *w, uint64_t origin)
 {
 	for (uint32_t at = fb_index(w, origin); w->index[at] != 0; at = (at + 1) & w->index_mask) {
 		fb_peer *p = &w->peers[w->index[at] - 1];
-		if (fb_kind(p, origin) <= FB_LOST)
+		if (fb_kind(p, origin) <= AM_LOST)
 			return w->last = p;
 	}
 	return NULL;
@@ -23,7 +23,7 @@ void fb_lose(fb_worker *w, fb_peer *p, int64_t why)
 		return;
 	// The ring has one spare entry per peer for this.
 	w->shared.ring[w->shared.arrived++ & w->shared.mask] =
-		(fb_arrival){ .token = (uint64_t)why, .peer = p->id, .kind = FB_LOST };
+		(am_arrival){ .token = (uint64_t)why, .peer = p->id, .kind = AM_LOST };
 }
 
 // fb_lose_all loses every peer: libfabric's queue no longer works.
@@ -38,11 +38,11 @@ static inline void post_receive(fb_worker *w, fb_op *op)
 {
 	ssize_t error;
 	if (op->kind == OP_RECEIVE)
-		error = fi_recv(w->ep, fb_pool_at(&w->receives, op->slot), sizeof(fb_header) + w->config.small, w->desc,
+		error = fi_recv(w->ep, am_pool_at(&w->receives, op->slot), sizeof(am_header) + w->config.small, w->desc,
 			FI_ADDR_UNSPEC, &op->context);
 	else
-		error = fi_trecv(w->ep, fb_pool_at(&w->large_receives, op->slot),
-			w->gathered * (sizeof(fb_header) + w->config.max_payload), w->desc, FI_ADDR_UNSPEC, LARGE_TAG, TAG_IGNORED, &op->context);
+		error = fi_trecv(w->ep, am_pool_at(&w->large_receives, op->slot),
+			w->gathered * (sizeof(am_header) + w->config.max_payload), w->desc, FI_ADDR_UNSPEC, LARGE_TAG, TAG_IGNORED, &op->context);
 	if (__builtin_expect(error != 0, 0) && !op->unposted) {
 		op->unposted = 1;
 		w->unposted++;
@@ -65,10 +65,10 @@ void fb_post_receives(fb_worker *w)
 
 // keep_early copies a message whose sender is not connected yet. The list has room for all that
 // correct peers can send before Connect; others can only fill it up.
-static void keep_early(fb_worker *w, const fb_header *h, const void *payload, uint64_t size)
+static void keep_early(fb_worker *w, const am_header *h, const void *payload, uint64_t size)
 {
 	if (w->early_count == w->early_size) {
-		w->shared.strangers++;
+		w->counts.strangers++;
 		return;
 	}
 	fb_early *e = &w->early[w->early_count];
@@ -87,17 +87,17 @@ void fb_admit_early(fb_worker *w, fb_peer *p)
 	for (uint32_t i = 0; i < w->early_count; i++) {
 		fb_early e = w->early[i];
 		uint64_t kind = fb_kind(p, e.header.origin);
-		if (kind > FB_LOST) {
+		if (kind > AM_LOST) {
 			w->early[kept++] = e;
 			continue;
 		}
-		if (kind > FB_REPLY || kind < FB_CALL || p->state != PEER_UP) {
+		if (kind > AM_REPLY || kind < AM_CALL || p->state != PEER_UP) {
 			free(e.data);
-			fb_lose(w, p, kind == FB_CLOSE ? FB_CLOSED : FB_CORRUPT);
+			fb_lose(w, p, kind == AM_CLOSE ? AM_CLOSED : AM_CORRUPT);
 			continue;
 		}
-		w->shared.early++;
-		w->shared.ring[w->shared.arrived++ & w->shared.mask] = (fb_arrival){
+		w->counts.early++;
+		w->shared.ring[w->shared.arrived++ & w->shared.mask] = (am_arrival){
 			.token = e.header.token, .data = e.data, .size = e.size, .peer = p->id, .kind = kind, .copy = e.data,
 		};
 	}
@@ -121,13 +121,13 @@ static inline void send_completed(fb_worker *w, fb_op *op)
 }
 
 // control handles messages that are neither calls nor replies.
-static void control(fb_worker *w, fb_peer *p, const fb_header *h)
+static void control(fb_worker *w, fb_peer *p, const am_header *h)
 {
 	uint64_t kind = fb_kind(p, h->origin);
-	if (kind == FB_CLOSE) {
-		fb_lose(w, p, FB_CLOSED);
-	} else if (kind < FB_CLOSE || kind > FB_PING_END) {
-		fb_lose(w, p, FB_CORRUPT);
+	if (kind == AM_CLOSE) {
+		fb_lose(w, p, AM_CLOSED);
+	} else if (kind < AM_CLOSE || kind > AM_PING_END) {
+		fb_lose(w, p, AM_CORRUPT);
 	} else if (w->probing) {
 		w->probe_token = h->token;
 		w->probe_kind = kind;
@@ -136,15 +136,15 @@ static void control(fb_worker *w, fb_peer *p, const fb_header *h)
 }
 
 // received puts a message at base into the ring. It returns the arrival, or NULL if it is none.
-static inline fb_arrival *received(fb_worker *w, char *base, uint64_t length)
+static inline am_arrival *received(fb_worker *w, char *base, uint64_t length)
 {
-	fb_shared *s = &w->shared;
-	fb_header *h = (fb_header *)base;
+	am_shared *s = &w->shared;
+	am_header *h = (am_header *)base;
 	if (__builtin_expect(length < sizeof *h || w->closed, 0)) {
-		s->strangers += !w->closed;
+		w->counts.strangers += !w->closed;
 		fb_peer *p = length >= sizeof *h ? fb_find(w, h->origin) : NULL;
-		if (p != NULL && fb_kind(p, h->origin) == FB_CLOSE)
-			fb_lose(w, p, FB_CLOSED); // it waits for nothing more
+		if (p != NULL && fb_kind(p, h->origin) == AM_CLOSE)
+			fb_lose(w, p, AM_CLOSED); // it waits for nothing more
 		return NULL;
 	}
 	uint64_t size = length - sizeof *h;
@@ -156,15 +156,15 @@ static inline fb_arrival *received(fb_worker *w, char *base, uint64_t length)
 	if (__builtin_expect(p->state != PEER_UP, 0))
 		return NULL;
 	uint64_t kind = fb_kind(p, h->origin);
-	if (__builtin_expect(kind - FB_CALL > FB_REPLY - FB_CALL, 0)) {
+	if (__builtin_expect(kind - AM_CALL > AM_REPLY - AM_CALL, 0)) {
 		control(w, p, h);
 		return NULL;
 	}
 	if (__builtin_expect(size > w->config.max_payload, 0)) {
-		fb_lose(w, p, FB_CORRUPT);
+		fb_lose(w, p, AM_CORRUPT);
 		return NULL;
 	}
-	fb_arrival *a = &s->ring[s->arrived++ & s->mask];
+	am_arrival *a = &s->ring[s->arrived++ & s->mask];
 	a->token = h->token;
 	a->data = base + sizeof *h;
 	a->size = size;
@@ -172,7 +172,7 @@ static inline fb_arrival *received(fb_worker *w, char *base, uint64_t length)
 	a->kind = kind;
 	a->receive = NULL;
 	a->copy = NULL;
-	s->received++;
+	w->counts.received++;
 	return a;
 }
 
@@ -180,21 +180,21 @@ static inline fb_arrival *received(fb_worker *w, char *base, uint64_t length)
 // says. The receive is posted again after the last one, or if there is none.
 static inline void received_all(fb_worker *w, fb_op *op, const struct fi_cq_tagged_entry *e)
 {
-	char *base = fb_pool_at(op->kind == OP_RECEIVE ? &w->receives : &w->large_receives, op->slot);
+	char *base = am_pool_at(op->kind == OP_RECEIVE ? &w->receives : &w->large_receives, op->slot);
 	uint64_t n = op->kind == OP_RECEIVE ? 1 : e->tag >> TAG_COUNT, each = e->len;
 	if (__builtin_expect(n != 1, 0)) {
 		if (n == 0 || n > w->gathered || e->len % (n * sizeof(uint64_t)) != 0) {
-			fb_peer *p = e->len < sizeof(fb_header) ? NULL : fb_find(w, ((fb_header *)base)->origin);
+			fb_peer *p = e->len < sizeof(am_header) ? NULL : fb_find(w, ((am_header *)base)->origin);
 			if (p != NULL)
-				fb_lose(w, p, FB_CORRUPT);
+				fb_lose(w, p, AM_CORRUPT);
 			n = 0;
 		} else {
 			each = e->len / n;
 		}
 	}
-	fb_arrival *last = NULL;
+	am_arrival *last = NULL;
 	for (uint64_t i = 0; i < n; i++) {
-		fb_arrival *a = received(w, base + i * each, each);
+		am_arrival *a = received(w, base + i * each, each);
 		last = a != NULL ? a : last;
 	}
 	if (__builtin_expect(last != NULL, 1))
@@ -209,7 +209,7 @@ static void failed(fb_worker *w)
 	struct fi_cq_err_entry e = { 0 };
 	if (fi_cq_readerr(w->cq, &e, 0) != 1)
 		return;
-	w->shared.errors++;
+	w->counts.errors++;
 	fb_op *op = e.op_context;
 	if (op == NULL)
 		return; // an injected message, of which libfabric does not tell the peer
@@ -264,9 +264,9 @@ void fb_fail_reads(fb_worker *w, int error)
 // release posts the receives of the arrivals that were taken.
 static inline void release(fb_worker *w)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	for (; w->released < s->taken; w->released++) {
-		fb_arrival *a = &s->ring[w->released & s->mask];
+		am_arrival *a = &s->ring[w->released & s->mask];
 		if (__builtin_expect(a->receive != NULL, 1))
 			post_receive(w, a->receive);
 		else
@@ -280,7 +280,7 @@ static inline void release(fb_worker *w)
 // has arrived already, else until something arrives, at most config.bound times.
 void fb_poll(fb_worker *w)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	release(w);
 	if (__builtin_expect(s->queued > 0, 0))
 		fb_flush(w);

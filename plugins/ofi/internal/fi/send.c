@@ -5,17 +5,17 @@
 // fb_post gives a message to libfabric. On success the slot is libfabric's, or free again.
 int fb_post(fb_worker *w, fb_peer *p, uint32_t slot, uint64_t size)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	char *base = fb_slot(s, slot);
-	uint64_t length = sizeof(fb_header) + size;
+	uint64_t length = sizeof(am_header) + size;
 	fb_op *op = &w->sending[slot];
 	ssize_t error;
 	if (__builtin_expect(length <= w->inject && size <= w->config.small, 1)) {
 		error = fi_inject(w->ep, base, length, p->address);
 		if (error == 0) {
 			fb_give_slot(s, slot);
-			s->injected++;
-			s->sent++;
+			w->counts.injected++;
+			w->counts.sent++;
 		}
 		return error;
 	}
@@ -27,14 +27,14 @@ int fb_post(fb_worker *w, fb_peer *p, uint32_t slot, uint64_t size)
 	if (error == 0) {
 		p->pending++;
 		s->pending++;
-		s->sent++;
+		w->counts.sent++;
 	}
 	return error;
 }
 
 // gatherable returns how many of the next left messages of the queue one send can gather: large ones
 // of one size to one peer, whose headers stay aligned behind each other.
-static inline uint32_t gatherable(fb_worker *w, const fb_send *m, uint32_t left)
+static inline uint32_t gatherable(fb_worker *w, const am_send *m, uint32_t left)
 {
 	uint32_t n = 1, most = left < w->gather ? left : w->gather;
 	if (m->size <= w->config.small || m->size % sizeof(uint64_t) != 0)
@@ -45,13 +45,13 @@ static inline uint32_t gatherable(fb_worker *w, const fb_send *m, uint32_t left)
 }
 
 // post_gathered gives n messages to libfabric as one.
-static int post_gathered(fb_worker *w, fb_peer *p, const fb_send *m, uint32_t n)
+static int post_gathered(fb_worker *w, fb_peer *p, const am_send *m, uint32_t n)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	struct iovec segments[GATHER_MOST];
 	void *desc[GATHER_MOST];
 	for (uint32_t i = 0; i < n; i++) {
-		segments[i] = (struct iovec){ fb_slot(s, m[i].slot), sizeof(fb_header) + m->size };
+		segments[i] = (struct iovec){ fb_slot(s, m[i].slot), sizeof(am_header) + m->size };
 		desc[i] = w->desc;
 	}
 	fb_op *op = &w->sending[m->slot];
@@ -63,32 +63,32 @@ static int post_gathered(fb_worker *w, fb_peer *p, const fb_send *m, uint32_t n)
 		w->sending[m[i].slot].next = m[i + 1].slot + 1;
 	p->pending++;
 	s->pending++;
-	s->sent++;
-	s->gathered += n;
+	w->counts.sent++;
+	w->counts.gathered += n;
 	return 0;
 }
 
 // fb_forge sends the message that was queued last as one that gathers n, for tests.
 int fb_forge(fb_worker *w, uint32_t n)
 {
-	fb_send m = w->shared.sends[--w->shared.queued];
+	am_send m = w->shared.sends[--w->shared.queued];
 	fb_peer *p = &w->peers[m.peer];
 	fb_op *op = &w->sending[m.slot];
 	op->peer = p->id;
 	p->pending++;
 	w->shared.pending++;
-	return fi_tsend(w->ep, fb_slot(&w->shared, m.slot), sizeof(fb_header) + m.size, w->desc, p->address,
+	return fi_tsend(w->ep, fb_slot(&w->shared, m.slot), sizeof(am_header) + m.size, w->desc, p->address,
 		LARGE_TAG | (uint64_t)n << TAG_COUNT, &op->context);
 }
 
 // send_queue sends what libfabric has room for and keeps the rest, in order for each peer.
 static void send_queue(fb_worker *w)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	uint32_t kept = 0, queued = s->queued;
 	w->flush++;
 	for (uint32_t i = 0, n; i < queued; i += n) {
-		fb_send m = s->sends[i];
+		am_send m = s->sends[i];
 		fb_peer *p = &w->peers[m.peer];
 		if (__builtin_expect(p->state != PEER_UP, 0)) {
 			fb_give_slot(s, m.slot);
@@ -102,7 +102,7 @@ static void send_queue(fb_worker *w)
 			continue;
 		if (error == -FI_EAGAIN) {
 			p->blocked = w->flush;
-			s->retried++;
+			w->counts.retried++;
 			for (uint32_t j = 0; j < n; j++)
 				s->sends[kept++] = s->sends[i + j];
 			continue;
@@ -120,7 +120,7 @@ enum { FLUSH_ROUNDS = 16 };
 
 void fb_flush(fb_worker *w)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	if (s->queued > 0)
 		send_queue(w);
 	for (int round = 0; __builtin_expect(s->queued > 0, 0) && round < FLUSH_ROUNDS; round++) {
@@ -132,19 +132,19 @@ void fb_flush(fb_worker *w)
 // fb_enqueue queues a header alone. It returns 0 if there is no slot.
 int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	if (s->small.left == 0)
 		return 0;
-	uint32_t slot = fb_pool_take(&s->small);
-	fb_header *h = (fb_header *)fb_pool_at(&s->small, slot);
+	uint32_t slot = am_pool_take(&s->small);
+	am_header *h = (am_header *)am_pool_at(&s->small, slot);
 	h->token = token;
 	h->origin = s->nonce ^ kind;
-	s->sends[s->queued++] = (fb_send){ .slot = slot, .peer = peer };
+	s->sends[s->queued++] = (am_send){ .slot = slot, .peer = peer };
 	return 1;
 }
 
 // tell_closing tells each peer that the worker closes, once libfabric has completed what the peer is sent:
-// FB_CLOSE is a plain message, and would overtake a large one. It returns how many peers are still to be told.
+// AM_CLOSE is a plain message, and would overtake a large one. It returns how many peers are still to be told.
 static uint32_t tell_closing(fb_worker *w)
 {
 	uint32_t left = 0;
@@ -153,7 +153,7 @@ static uint32_t tell_closing(fb_worker *w)
 		if (p->state != PEER_UP || p->told)
 			continue;
 		int queued = w->shared.queued > 0 && p->blocked == w->flush;
-		p->told = !queued && p->pending == 0 && fb_enqueue(w, i, FB_CLOSE, 0);
+		p->told = !queued && p->pending == 0 && fb_enqueue(w, i, AM_CLOSE, 0);
 		left += !p->told;
 	}
 	return left;
@@ -162,7 +162,7 @@ static uint32_t tell_closing(fb_worker *w)
 // fb_drain sends what is left of the queue, and tells the peers if the worker closes.
 uint32_t fb_drain(fb_worker *w, uint32_t rounds)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	uint32_t untold = 0;
 	for (; rounds > 0; rounds--) {
 		if (s->queued > 0)

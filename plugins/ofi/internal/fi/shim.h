@@ -10,57 +10,9 @@
 #ifndef FB_SHIM_H
 #define FB_SHIM_H
 
+#include "amlib.h"
+
 #include <stddef.h>
-#include <stdint.h>
-
-// fb_header precedes every payload. origin is the sender's nonce, XORed with the kind.
-typedef struct {
-	uint64_t token;
-	uint64_t origin;
-} fb_header;
-
-enum {
-	FB_CALL = 1,
-	FB_REPLY,
-	FB_CLOSE, // the sender closes
-	FB_PING,  // of the library probe; the token is session and number
-	FB_PONG,
-	FB_PING_END,
-	FB_LOST, // not a message: the peer is lost, and the token has the reason
-};
-
-// Tokens of FB_LOST, besides negative errors of libfabric.
-enum { FB_CLOSED = 0, FB_CORRUPT = 1 };
-
-// FB_BATCH is how many round trips a probe times together.
-enum { FB_BATCH = 16 };
-
-// fb_send is one message to send. Its header and payload are in a slot.
-typedef struct {
-	uint32_t slot;
-	uint32_t peer;
-	uint64_t size; // of the payload
-} fb_send;
-
-// fb_arrival is one message that has arrived.
-typedef struct {
-	uint64_t token;
-	void *data;
-	uint64_t size;
-	uint32_t peer;
-	uint32_t kind;
-	void *receive; // posted again once the arrival is taken, or NULL
-	void *copy;    // freed then, or NULL
-} fb_arrival;
-
-// fb_pool has slots of one size, and a stack of the free ones.
-typedef struct {
-	char *base;
-	uint64_t stride;
-	uint32_t *free;
-	uint32_t left; // free slots
-	uint32_t count;
-} fb_pool;
 
 typedef struct fb_list fb_list;
 typedef struct fb_context fb_context;
@@ -86,21 +38,11 @@ typedef struct {
 	int wakeup;
 } fb_config;
 
-// fb_shared is the part of a worker that Go reads and writes.
+// fb_counts has the counters of a worker.
 typedef struct {
-	uint32_t queued;   // entries in sends
-	uint32_t pending;  // sends that libfabric has not completed
-	uint64_t arrived;  // arrivals so far; written by C
-	uint64_t taken;    // arrivals handed out; written by Go
-	fb_pool small, large; // memory of messages to send
-	fb_send *sends;
-	fb_arrival *ring;
-	uint64_t mask; // of the ring
-	uint64_t nonce;
-	// Counters.
 	uint64_t sent, injected, gathered, retried, received, early, errors, strangers;
 	uint64_t registered, registered_ns; // bytes that the provider registered, and the time it took
-} fb_shared;
+} fb_counts;
 
 // Control. Functions return 0 or a negative error of libfabric.
 uint32_t fb_version(void);
@@ -112,7 +54,8 @@ int fb_open(fb_list *l, uint32_t i, fb_context **out);
 void fb_close(fb_context *c);
 
 int fb_worker_open(fb_context *c, const fb_config *cfg, uint64_t nonce, const char *name, fb_worker **out);
-fb_shared *fb_worker_shared(fb_worker *w);
+am_shared *fb_worker_shared(fb_worker *w);
+fb_counts *fb_worker_counts(fb_worker *w);
 const void *fb_worker_address(fb_worker *w, size_t *length);
 int fb_worker_descriptor(fb_worker *w); // -1 if there is none
 int fb_connect(fb_worker *w, uint32_t peer, uint64_t nonce, const void *address);
@@ -132,15 +75,8 @@ void fb_poll(fb_worker *w);
 int fb_arm(fb_worker *w); // 0 if there is something to poll
 
 // The library probe. Each call runs for a slice of time.
-// fb_wait is spin.Wait of core/fabric/spin in C, with the same constants, in nanoseconds.
-typedef struct {
-	uint64_t began; // when the clock was first read in this wait; 0 if not yet
-	uint64_t sleep; // when the thread sleeps next
-	uint64_t spin;  // SPIN_TIMES the longest recent wait; 0 if none is known
-} fb_wait;
-
-int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, fb_wait *wait, double *trips, uint32_t *filled, uint32_t most);
+int fb_probe_lead(fb_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t most);
 void fb_probe_end(fb_worker *w, uint32_t peer, uint32_t session);
-int fb_probe_follow(fb_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, fb_wait *wait, uint32_t done, uint32_t *current);
+int fb_probe_follow(fb_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, am_wait *wait, uint32_t done, uint32_t *current);
 
 #endif

@@ -18,16 +18,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
-}
-
-// FB_BASE has the bits of a nonce that no kind changes.
-#define FB_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
-
 // A large message has the tag LARGE_TAG, and above TAG_COUNT how many of equal size it gathers. Most
 // providers take GATHER_MOST segments. More bytes than GATHER_BYTES, which leave the caches, gain nothing.
 enum { LARGE_TAG = 1, TAG_COUNT = 8, TAG_IGNORED = 0xff << TAG_COUNT, GATHER_MOST = 4, GATHER_BYTES = 128 << 10 };
@@ -67,13 +57,14 @@ typedef struct {
 
 // fb_early is a message of a sender that is not connected yet.
 typedef struct {
-	fb_header header;
+	am_header header;
 	uint64_t size;
 	char *data;
 } fb_early;
 
 struct fb_worker {
-	fb_shared shared; // Go gets a pointer to it
+	am_shared shared; // Go gets pointers to both
+	fb_counts counts;
 
 	struct fi_info *info; // the context's, with this worker's sizes of queues
 	struct fid_domain *domain;
@@ -96,7 +87,7 @@ struct fb_worker {
 
 	char *memory; // of all messages
 	size_t memory_size;
-	fb_pool receives, large_receives; // their stacks are not used
+	am_pool receives, large_receives; // their stacks are not used
 	fb_op *sending, *receiving, *receiving_large; // by slot
 	uint32_t unposted;
 
@@ -128,39 +119,36 @@ int fb_enqueue(fb_worker *w, uint32_t peer, uint32_t kind, uint64_t token);
 // fb_index returns where a search in the hash table begins, for a nonce and any origin with it.
 static inline uint32_t fb_index(fb_worker *w, uint64_t nonce)
 {
-	return (uint32_t)((FB_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	return (uint32_t)((AM_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
 }
 
 // fb_find_indexed looks for a peer in the hash table.
 fb_peer *fb_find_indexed(fb_worker *w, uint64_t origin);
 
-// fb_kind returns the kind of a message of a peer. It is more than FB_LOST if another has sent it.
+// fb_kind returns the kind of a message of a peer. It is more than AM_LOST if another has sent it.
 static inline uint64_t fb_kind(const fb_peer *p, uint64_t origin) { return origin ^ p->nonce; }
 
 // fb_find returns the peer that has sent a message of this origin, or NULL.
 static inline fb_peer *fb_find(fb_worker *w, uint64_t origin)
 {
 	fb_peer *p = w->last;
-	return p != NULL && fb_kind(p, origin) <= FB_LOST ? p : fb_find_indexed(w, origin);
+	return p != NULL && fb_kind(p, origin) <= AM_LOST ? p : fb_find_indexed(w, origin);
 }
 
-static inline uint32_t fb_pool_take(fb_pool *p) { return p->free[--p->left]; }
-static inline void fb_pool_give(fb_pool *p, uint32_t slot) { p->free[p->left++] = slot; }
-static inline char *fb_pool_at(fb_pool *p, uint32_t slot) { return p->base + slot * p->stride; }
 
 // fb_slot returns the memory of a send slot. Slots of both pools are numbered together, small
 // first.
-static inline char *fb_slot(fb_shared *s, uint32_t slot)
+static inline char *fb_slot(am_shared *s, uint32_t slot)
 {
-	return slot < s->small.count ? fb_pool_at(&s->small, slot) : fb_pool_at(&s->large, slot - s->small.count);
+	return slot < s->small.count ? am_pool_at(&s->small, slot) : am_pool_at(&s->large, slot - s->small.count);
 }
 
-static inline void fb_give_slot(fb_shared *s, uint32_t slot)
+static inline void fb_give_slot(am_shared *s, uint32_t slot)
 {
 	if (slot < s->small.count)
-		fb_pool_give(&s->small, slot);
+		am_pool_give(&s->small, slot);
 	else
-		fb_pool_give(&s->large, slot - s->small.count);
+		am_pool_give(&s->large, slot - s->small.count);
 }
 
 #endif

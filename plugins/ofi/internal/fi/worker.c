@@ -39,9 +39,9 @@ static uint64_t power_of_two(uint64_t n)
 	return p;
 }
 
-static int make_pool(fb_pool *p, uint64_t payload, uint32_t count)
+static int make_pool(am_pool *p, uint64_t payload, uint32_t count)
 {
-	p->stride = round_up(sizeof(fb_header) + payload, 64);
+	p->stride = round_up(sizeof(am_header) + payload, 64);
 	p->count = p->left = count;
 	p->free = malloc(count * sizeof *p->free + 1);
 	if (p->free == NULL)
@@ -52,7 +52,7 @@ static int make_pool(fb_pool *p, uint64_t payload, uint32_t count)
 	return 0;
 }
 
-static char *place(fb_pool *p, char *at)
+static char *place(am_pool *p, char *at)
 {
 	p->base = at;
 	return at + p->count * p->stride;
@@ -72,20 +72,20 @@ static fb_op *make_ops(op_kind kind, uint32_t count)
 static int make_memory(fb_worker *w)
 {
 	fb_config *cfg = &w->config;
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	uint64_t messages = (uint64_t)cfg->peers * cfg->window * 2, receives = w->context->info->rx_attr->size;
 	uint32_t small = least(messages + 64, 65536), large = 0;
-	uint64_t stride = round_up(sizeof(fb_header) + cfg->max_payload, 64);
+	uint64_t stride = round_up(sizeof(am_header) + cfg->max_payload, 64);
 	if (cfg->max_payload > cfg->small) {
 		large = least(messages, cfg->large_bytes / stride);
 		large = large < 2 ? 2 : large;
 	}
 	struct fi_info *info = w->context->info;
-	uint64_t gathered = sizeof(fb_header) + cfg->max_payload;
+	uint64_t gathered = sizeof(am_header) + cfg->max_payload;
 	w->gathered = least(GATHER_MOST, GATHER_BYTES / gathered);
 	w->gathered += w->gathered == 0;
 	w->gather = least(w->gathered, least(info->tx_attr->iov_limit, info->ep_attr->max_msg_size / gathered));
-	gathered = w->gathered * gathered - sizeof(fb_header);
+	gathered = w->gathered * gathered - sizeof(am_header);
 	// libfabric keeps a message without a receive, so there may be fewer than messages in
 	// flight.
 	uint32_t small_receives = least(small, receives - receives / 4), large_receives = least(large, receives / 4);
@@ -153,8 +153,8 @@ static int make_objects(fb_worker *w, const char *name)
 			error = fi_mr_enable(w->mr);
 		if (error != 0)
 			return error;
-		w->shared.registered = w->memory_size;
-		w->shared.registered_ns = now_ns() - began;
+		w->counts.registered = w->memory_size;
+		w->counts.registered_ns = now_ns() - began;
 		w->desc = fi_mr_desc(w->mr);
 	}
 	w->inject = info->tx_attr->inject_size;
@@ -197,7 +197,8 @@ int fb_worker_open(fb_context *c, const fb_config *cfg, uint64_t nonce, const ch
 	return 0;
 }
 
-fb_shared *fb_worker_shared(fb_worker *w) { return &w->shared; }
+am_shared *fb_worker_shared(fb_worker *w) { return &w->shared; }
+fb_counts *fb_worker_counts(fb_worker *w) { return &w->counts; }
 
 const void *fb_worker_address(fb_worker *w, size_t *length)
 {
@@ -231,7 +232,7 @@ int fb_connect(fb_worker *w, uint32_t id, uint64_t nonce, const void *address)
 }
 
 // fb_cut ends the connection to a peer.
-void fb_cut(fb_worker *w, uint32_t id) { fb_lose(w, &w->peers[id], FB_CLOSED); }
+void fb_cut(fb_worker *w, uint32_t id) { fb_lose(w, &w->peers[id], AM_CLOSED); }
 
 // fb_begin_close makes fb_drain tell all peers that the worker closes.
 void fb_begin_close(fb_worker *w) { w->closed = 1; }
@@ -246,7 +247,7 @@ static void close_object(struct fid *object)
 
 void fb_worker_close(fb_worker *w)
 {
-	fb_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	w->closed = 1;
 	CLOSE(w->ep);
 	CLOSE(w->mr);

@@ -22,7 +22,7 @@ import (
 type Worker struct {
 	amlib.Queue
 	c       *C.fb_worker
-	s       *C.fb_shared
+	counts  *C.fb_counts
 	address []byte
 }
 
@@ -48,8 +48,9 @@ func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64, name string) (*Worke
 	if err := codeError(C.fb_worker_open(c.c, &native, C.uint64_t(nonce), text, &w.c)); err != nil {
 		return nil, err
 	}
-	w.s = C.fb_worker_shared(w.c)
-	w.Queue = amlib.NewQueue(amlib.QueueConfig{Shared: (*amlib.Shared)(unsafe.Pointer(w.s)),
+	w.counts = C.fb_worker_counts(w.c)
+	shared := unsafe.Pointer(C.fb_worker_shared(w.c))
+	w.Queue = amlib.NewQueue(amlib.QueueConfig{Shared: (*amlib.Shared)(shared),
 		Worker: unsafe.Pointer(w.c), Flush: C.fb_flush, Poll: C.fb_poll, SmallLimit: cfg.Small})
 	var length C.size_t
 	address := C.fb_worker_address(w.c, &length)
@@ -98,23 +99,23 @@ func (w *Worker) Arm() bool { return C.fb_arm(w.c) != 0 }
 
 // Counts returns the counters.
 func (w *Worker) Counts() Counts {
+	n := w.counts
 	return Counts{
-		Sent: uint64(w.s.sent), Injected: uint64(w.s.injected), Retried: uint64(w.s.retried),
-		Gathered: uint64(w.s.gathered),
-		Received: uint64(w.s.received), Early: uint64(w.s.early), Errors: uint64(w.s.errors),
-		Strangers: uint64(w.s.strangers),
+		Sent: uint64(n.sent), Injected: uint64(n.injected), Retried: uint64(n.retried),
+		Gathered: uint64(n.gathered), Received: uint64(n.received), Early: uint64(n.early),
+		Errors: uint64(n.errors), Strangers: uint64(n.strangers),
 	}
 }
 
 // Registered returns how many bytes of its memory were registered, and the time that it took.
 func (w *Worker) Registered() (bytes uint64, took time.Duration) {
-	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
+	return uint64(w.counts.registered), time.Duration(w.counts.registered_ns)
 }
 
 // Lead implements [amlib.Library]. size is at most WorkerConfig.MaxPayload.
 func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
 	d time.Duration) ([]float64, error) {
-	var wait C.fb_wait // goes on from slice to slice
+	var wait C.am_wait // goes on from slice to slice
 	trips, err := amlib.Lead(ctx, d, func(within time.Duration, trips []float64, filled int) (
 		int, bool) {
 		n := C.uint32_t(filled)
@@ -133,7 +134,7 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
 func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32,
 	err error) {
 	var current C.uint32_t
-	var wait C.fb_wait
+	var wait C.am_wait
 	err = amlib.Follow(ctx, func(within time.Duration) int {
 		return int(C.fb_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(within),
 			&wait, C.uint32_t(done), &current))

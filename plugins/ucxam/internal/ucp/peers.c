@@ -9,7 +9,7 @@
 // uam_index returns where a search in the hash table begins, for a nonce and any origin with it.
 uint32_t uam_index(uam_worker *w, uint64_t nonce)
 {
-	return (uint32_t)((UAM_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
+	return (uint32_t)((AM_BASE(nonce) * 0x9e3779b97f4a7c15u) >> 32) & w->index_mask;
 }
 
 // uam_find_indexed looks for a peer in the hash table.
@@ -17,7 +17,7 @@ uam_peer *uam_find_indexed(uam_worker *w, uint64_t origin)
 {
 	for (uint32_t at = uam_index(w, origin); w->index[at] != 0; at = (at + 1) & w->index_mask) {
 		uam_peer *p = &w->peers[w->index[at] - 1];
-		if (uam_kind(p, origin) <= UAM_LOST)
+		if (uam_kind(p, origin) <= AM_LOST)
 			return w->last = p;
 	}
 	return NULL;
@@ -32,12 +32,12 @@ void uam_lose(uam_worker *w, uam_peer *p, int64_t why)
 	p->state = PEER_LOST;
 	w->any_lost = 1;
 	// The ring has one spare entry per peer for this.
-	uam_arrival *a = &w->shared.ring[w->shared.arrived++ & w->shared.mask];
+	am_arrival *a = &w->shared.ring[w->shared.arrived++ & w->shared.mask];
 	a->token = (uint64_t)why;
 	a->data = NULL;
 	a->size = 0;
 	a->peer = p->id;
-	a->kind = UAM_LOST;
+	a->kind = AM_LOST;
 	a->route = HELD_NOTHING;
 }
 

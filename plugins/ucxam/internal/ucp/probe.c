@@ -5,37 +5,6 @@
 
 #include "shim_internal.h"
 
-#include <time.h>
-
-enum { SPIN_TIMES = 4, SPIN_DECAY = 6 };
-enum { LEAST_SPIN = 100000, FIRST_SPIN = 1000000, MOST_SPIN = 2000000, REST = 50000 };
-
-// spun is called from time to time by a thread that waits. It sleeps if the thread has been spinning for long.
-static void spun(uam_wait *w, uint64_t now)
-{
-	static const struct timespec rest = {0, REST};
-	if (w->began == 0) {
-		w->began = now;
-		w->sleep = now + (w->spin == 0 ? FIRST_SPIN : w->spin < LEAST_SPIN ? LEAST_SPIN : w->spin);
-	} else if (now >= w->sleep) {
-		nanosleep(&rest, NULL);
-		w->sleep = now_ns() + LEAST_SPIN;
-	}
-}
-
-// found is called when a wait has ended.
-static void found(uam_wait *w)
-{
-	w->spin -= w->spin >> SPIN_DECAY;
-	if (w->began != 0) {
-		uint64_t spin = SPIN_TIMES * (now_ns() - w->began);
-		spin = spin < MOST_SPIN ? spin : MOST_SPIN;
-		w->spin = w->spin > spin ? w->spin : spin;
-		w->began = 0;
-	}
-	w->spin += w->spin == 0;
-}
-
 // uam_probe_limit returns the payload that a probe can have: that of a message which is a header
 // alone. UCX may announce longer ones and have them fetched.
 uint64_t uam_probe_limit(uam_worker *w)
@@ -46,13 +15,13 @@ uint64_t uam_probe_limit(uam_worker *w)
 // send_probe sends a message with size bytes of payload, at most config.eager.
 static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token, uint32_t size)
 {
-	uam_shared *s = &w->shared;
-	int small = sizeof(uam_header) + size <= s->small.stride;
-	uam_pool *pool = small ? &s->small : &s->large;
+	am_shared *s = &w->shared;
+	int small = sizeof(am_header) + size <= s->small.stride;
+	am_pool *pool = small ? &s->small : &s->large;
 	if (pool->left == 0 || p->state != PEER_UP)
 		return; // the peer does not take part and has not read earlier pings
-	uint32_t slot = uam_pool_take(pool);
-	uam_header *h = (uam_header *)uam_pool_at(pool, slot);
+	uint32_t slot = am_pool_take(pool);
+	am_header *h = (am_header *)am_pool_at(pool, slot);
 	if (!small)
 		slot += s->small.count;
 	h->token = token;
@@ -66,39 +35,39 @@ static void send_probe(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token
 }
 
 // trip does one round trip. It returns 0 if there is no pong before end.
-static int trip(uam_worker *w, uam_peer *p, uam_wait *wait, uint64_t token, uint32_t size, uint64_t end)
+static int trip(uam_worker *w, uam_peer *p, am_wait *wait, uint64_t token, uint32_t size, uint64_t end)
 {
 	w->probe_kind = 0;
-	send_probe(w, p, UAM_PING, token, size);
+	send_probe(w, p, AM_PING, token, size);
 	for (uint32_t spins = 1;; spins++) {
 		uam_progress(w);
-		if (w->probe_kind == UAM_PONG && w->probe_token == token) {
-			found(wait);
+		if (w->probe_kind == AM_PONG && w->probe_token == token) {
+			am_found(wait);
 			return 1;
 		}
 		if ((spins & 255) == 0) {
 			uint64_t now = now_ns();
 			if (p->state != PEER_UP || now > end)
 				return 0;
-			spun(wait, now);
+			am_spun(wait, now);
 		}
 	}
 }
 
 // uam_probe_lead does round trips with size bytes of payload for slice_ns and appends the mean of each batch, in
 // nanoseconds, to trips. It returns -1 if the peer is lost.
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, uam_wait *wait, double *trips, uint32_t *filled, uint32_t most)
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t most)
 {
 	uam_peer *p = &w->peers[peer];
 	uint64_t start = now_ns(), end = start + slice_ns;
 	w->probing = 1;
 	while (p->state == PEER_UP && start < end && *filled < most) {
 		int done = 0;
-		while (done < UAM_BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
+		while (done < AM_BATCH && trip(w, p, wait, (uint64_t)session << 32 | ++w->probe_number, size, end))
 			done++;
 		uint64_t now = now_ns();
-		if (done == UAM_BATCH)
-			trips[(*filled)++] = (double)(now - start) / UAM_BATCH;
+		if (done == AM_BATCH)
+			trips[(*filled)++] = (double)(now - start) / AM_BATCH;
 		start = now;
 	}
 	w->probing = 0;
@@ -108,14 +77,14 @@ int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size
 // uam_probe_end tells the follower that the session has ended.
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session)
 {
-	send_probe(w, &w->peers[peer], UAM_PING_END, (uint64_t)session << 32, 0);
+	send_probe(w, &w->peers[peer], AM_PING_END, (uint64_t)session << 32, 0);
 	uam_progress(w);
 }
 
 // uam_probe_follow answers pings with size bytes of payload for slice_ns. It ignores sessions up to done, which are
 // left over from a failed probe. It returns 1 when the leader has ended the current session,
 // and -1 if the peer is lost.
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uam_wait *wait, uint32_t done, uint32_t *current)
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, am_wait *wait, uint32_t done, uint32_t *current)
 {
 	uam_peer *p = &w->peers[peer];
 	uint64_t end = now_ns() + slice_ns;
@@ -125,11 +94,11 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice
 		w->probe_kind = 0;
 		uam_progress(w);
 		uint32_t session = w->probe_token >> 32;
-		if (w->probe_kind == UAM_PING && w->probe_peer == peer && session > done) {
+		if (w->probe_kind == AM_PING && w->probe_peer == peer && session > done) {
 			*current = session;
-			found(wait);
-			send_probe(w, p, UAM_PONG, w->probe_token, size);
-		} else if (w->probe_kind == UAM_PING_END && session == *current && *current > done) {
+			am_found(wait);
+			send_probe(w, p, AM_PONG, w->probe_token, size);
+		} else if (w->probe_kind == AM_PING_END && session == *current && *current > done) {
 			result = 1;
 		} else if (p->state != PEER_UP) {
 			result = -1;
@@ -137,7 +106,7 @@ int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice
 			uint64_t now = now_ns();
 			if (now > end)
 				break;
-			spun(wait, now);
+			am_spun(wait, now);
 		}
 	}
 	w->probing = 0;

@@ -4,7 +4,7 @@
 
 // arena_take returns size bytes of the arena, or NULL. They are freed in ring order;
 // a->held is their end.
-static inline char *arena_take(uam_worker *w, uam_arrival *a, uint64_t size)
+static inline char *arena_take(uam_worker *w, am_arrival *a, uint64_t size)
 {
 	uint64_t room = (size + 63) & ~(uint64_t)63, mask = w->arena_size - 1;
 	uint64_t begin = w->arena_tail;
@@ -19,7 +19,7 @@ static inline char *arena_take(uam_worker *w, uam_arrival *a, uint64_t size)
 }
 
 // copy_payload copies a payload whose memory UCX reuses. It returns 0 without memory.
-static inline int copy_payload(uam_worker *w, uam_arrival *a, const void *from, uint64_t size)
+static inline int copy_payload(uam_worker *w, am_arrival *a, const void *from, uint64_t size)
 {
 	a->route = HELD_NOTHING;
 	a->data = NULL;
@@ -34,23 +34,23 @@ static inline int copy_payload(uam_worker *w, uam_arrival *a, const void *from, 
 	}
 	memcpy(to, from, size);
 	a->data = to;
-	w->shared.copied++;
-	w->shared.copied_bytes += size;
+	w->counts.copied++;
+	w->counts.copied_bytes += size;
 	return 1;
 }
 
 // acceptable reports whether a call or reply of a peer may enter the ring. It cuts off a
 // peer that breaks the protocol.
-static inline int acceptable(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
+static inline int acceptable(uam_worker *w, uam_peer *p, const am_header *h, uint64_t size)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	if (__builtin_expect(p->state != PEER_UP || w->closed, 0))
 		return 0;
 	// The ring keeps one entry per peer for its loss. The others hold every call
 	// and reply that correct peers can have in flight.
-	if (__builtin_expect(uam_kind(p, h->origin) - UAM_CALL > UAM_REPLY - UAM_CALL || size > w->config.max_payload ||
+	if (__builtin_expect(uam_kind(p, h->origin) - AM_CALL > AM_REPLY - AM_CALL || size > w->config.max_payload ||
 		s->arrived - w->released > s->mask - w->config.peers, 0)) {
-		uam_lose(w, p, UAM_CORRUPT);
+		uam_lose(w, p, AM_CORRUPT);
 		return 0;
 	}
 	return 1;
@@ -58,12 +58,12 @@ static inline int acceptable(uam_worker *w, uam_peer *p, const uam_header *h, ui
 
 // next_entry returns the ring's entry for a message, or NULL if the message is not
 // acceptable. The caller fills in data and increments arrived.
-static inline uam_arrival *next_entry(uam_worker *w, uam_peer *p, const uam_header *h, uint64_t size)
+static inline am_arrival *next_entry(uam_worker *w, uam_peer *p, const am_header *h, uint64_t size)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	if (!acceptable(w, p, h, size))
 		return NULL;
-	uam_arrival *a = &s->ring[s->arrived & s->mask];
+	am_arrival *a = &s->ring[s->arrived & s->mask];
 	a->token = h->token;
 	a->size = size;
 	a->peer = p->id;
@@ -73,10 +73,10 @@ static inline uam_arrival *next_entry(uam_worker *w, uam_peer *p, const uam_head
 
 // keep_early copies a message whose sender is not connected yet. The list has room for all
 // that correct peers can send before Connect; others can only fill it up.
-static void keep_early(uam_worker *w, const uam_header *h, const void *payload, uint64_t size)
+static void keep_early(uam_worker *w, const am_header *h, const void *payload, uint64_t size)
 {
 	if (w->early_count == w->early_size || size > w->config.max_payload || w->closed) {
-		w->shared.strangers++;
+		w->counts.strangers++;
 		return;
 	}
 	early_message *e = &w->early[w->early_count];
@@ -90,15 +90,15 @@ static void keep_early(uam_worker *w, const uam_header *h, const void *payload, 
 }
 
 // control handles messages other than calls and replies. It returns 1 if it did.
-static int control(uam_worker *w, uam_peer *p, const uam_header *h)
+static int control(uam_worker *w, uam_peer *p, const am_header *h)
 {
 	uint64_t kind = uam_kind(p, h->origin);
-	if (kind < UAM_CLOSE || kind > UAM_PING_END)
+	if (kind < AM_CLOSE || kind > AM_PING_END)
 		return 0;
 	if (p->state != PEER_UP || w->closed)
 		return 1;
-	if (kind == UAM_CLOSE) {
-		uam_lose(w, p, UAM_CLOSED);
+	if (kind == AM_CLOSE) {
+		uam_lose(w, p, AM_CLOSED);
 	} else if (w->probing) {
 		w->probe_token = h->token;
 		w->probe_kind = kind;
@@ -107,16 +107,16 @@ static int control(uam_worker *w, uam_peer *p, const uam_header *h)
 	return 1;
 }
 
-static inline void accept_copy(uam_worker *w, const uam_header *h, const void *payload, uint64_t size)
+static inline void accept_copy(uam_worker *w, const am_header *h, const void *payload, uint64_t size)
 {
 	uam_peer *p = uam_find(w, h->origin);
 	if (__builtin_expect(p == NULL, 0)) {
 		keep_early(w, h, payload, size);
 		return;
 	}
-	if (__builtin_expect(uam_kind(p, h->origin) > UAM_REPLY, 0) && control(w, p, h))
+	if (__builtin_expect(uam_kind(p, h->origin) > AM_REPLY, 0) && control(w, p, h))
 		return;
-	uam_arrival *a = next_entry(w, p, h, size);
+	am_arrival *a = next_entry(w, p, h, size);
 	if (a != NULL && copy_payload(w, a, payload, size))
 		w->shared.arrived++;
 }
@@ -127,11 +127,11 @@ static ucs_status_t on_small(void *arg, const void *header, size_t length, void 
 {
 	(void)data, (void)data_length, (void)param;
 	uam_worker *w = arg;
-	if (__builtin_expect(length < sizeof(uam_header), 0)) {
-		w->shared.strangers++;
+	if (__builtin_expect(length < sizeof(am_header), 0)) {
+		w->counts.strangers++;
 		return UCS_OK;
 	}
-	uam_header h; // UCX does not align its copy
+	am_header h; // UCX does not align its copy
 	memcpy(&h, header, sizeof h);
 	accept_copy(w, &h, (const char *)header + sizeof h, length - sizeof h);
 	return UCS_OK;
@@ -159,17 +159,17 @@ static ucs_status_t on_pack(void *arg, const void *header, size_t length, void *
 	}
 	uam_peer *p = uam_find(w, m.header.origin);
 	if (p == NULL)
-		w->shared.strangers++;
+		w->counts.strangers++;
 	else if (!w->closed)
-		uam_lose(w, p, UAM_CORRUPT);
+		uam_lose(w, p, AM_CORRUPT);
 	return UCS_OK;
 }
 
 // defer_fetch queues a rendezvous, which must not start in the callback.
-static ucs_status_t defer_fetch(uam_worker *w, const uam_header *h, void *descriptor, uint64_t size)
+static ucs_status_t defer_fetch(uam_worker *w, const am_header *h, void *descriptor, uint64_t size)
 {
 	if (w->deferred_count == w->deferred_size || size > w->config.max_payload || w->closed) {
-		w->shared.strangers++;
+		w->counts.strangers++;
 		return UCS_OK;
 	}
 	fetch *f = &w->deferred[(w->deferred_head + w->deferred_count++) % w->deferred_size];
@@ -185,9 +185,9 @@ static ucs_status_t on_large(void *arg, const void *header, size_t header_length
 	const ucp_am_recv_param_t *param)
 {
 	uam_worker *w = arg;
-	uam_header h;
+	am_header h;
 	if (header_length != sizeof h) {
-		w->shared.strangers++;
+		w->counts.strangers++;
 		return UCS_OK;
 	}
 	memcpy(&h, header, sizeof h);
@@ -197,18 +197,18 @@ static ucs_status_t on_large(void *arg, const void *header, size_t header_length
 		return defer_fetch(w, &h, data, size);
 	if (rendezvous)
 		return UCS_OK; // drops the message
-	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) || p == NULL || uam_kind(p, h.origin) > UAM_REPLY) {
+	if (!(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) || p == NULL || uam_kind(p, h.origin) > AM_REPLY) {
 		accept_copy(w, &h, data, size);
 		return UCS_OK;
 	}
-	uam_arrival *a = next_entry(w, p, &h, size);
+	am_arrival *a = next_entry(w, p, &h, size);
 	if (a == NULL)
 		return UCS_OK;
 	a->data = data;
 	a->held = data;
 	a->route = HELD_DESCRIPTOR;
 	w->shared.arrived++;
-	w->shared.kept++;
+	w->counts.kept++;
 	return UCS_INPROGRESS;
 }
 
@@ -237,7 +237,7 @@ void uam_admit_early(uam_worker *w, uam_peer *p)
 	uint32_t left = 0;
 	for (uint32_t i = 0; i < w->early_count; i++) {
 		early_message *e = &w->early[i];
-		if (uam_kind(p, e->header.origin) > UAM_LOST) {
+		if (uam_kind(p, e->header.origin) > AM_LOST) {
 			w->early[left++] = *e;
 			continue;
 		}
@@ -250,15 +250,15 @@ void uam_admit_early(uam_worker *w, uam_peer *p)
 // fetch_done puts a fetched message into the ring.
 static void fetch_done(uam_worker *w, fetch *f)
 {
-	char *payload = uam_pool_at(&w->fetch_pool, f->slot);
+	char *payload = am_pool_at(&w->fetch_pool, f->slot);
 	uam_peer *p = uam_find(w, f->header.origin);
-	uam_arrival *a = NULL;
+	am_arrival *a = NULL;
 	if (p == NULL)
 		keep_early(w, &f->header, payload, f->length);
 	else
 		a = next_entry(w, p, &f->header, f->length);
 	if (a == NULL) {
-		uam_pool_give(&w->fetch_pool, f->slot);
+		am_pool_give(&w->fetch_pool, f->slot);
 		return;
 	}
 	a->data = payload;
@@ -275,7 +275,7 @@ static void fetch_completed(void *request, ucs_status_t status, size_t length, v
 	if (status == UCS_OK)
 		fetch_done(w, f);
 	else
-		uam_pool_give(&w->fetch_pool, f->slot);
+		am_pool_give(&w->fetch_pool, f->slot);
 	ucp_request_free(request);
 }
 
@@ -286,7 +286,7 @@ static void start_fetches(uam_worker *w)
 		fetch *next = &w->deferred[w->deferred_head];
 		w->deferred_head = (w->deferred_head + 1) % w->deferred_size;
 		w->deferred_count--;
-		uint32_t slot = uam_pool_take(&w->fetch_pool);
+		uint32_t slot = am_pool_take(&w->fetch_pool);
 		fetch *f = &w->fetches[slot];
 		*f = *next;
 		f->worker = w;
@@ -297,12 +297,12 @@ static void start_fetches(uam_worker *w)
 			.user_data = f,
 			.memh = w->fetch_memory,
 		};
-		w->shared.rendezvous++;
-		void *request = ucp_am_recv_data_nbx(w->ucp, f->descriptor, uam_pool_at(&w->fetch_pool, slot), f->length, &param);
+		w->counts.rendezvous++;
+		void *request = ucp_am_recv_data_nbx(w->ucp, f->descriptor, am_pool_at(&w->fetch_pool, slot), f->length, &param);
 		if (request == NULL)
 			fetch_done(w, f);
 		else if (UCS_PTR_IS_ERR(request))
-			uam_pool_give(&w->fetch_pool, slot);
+			am_pool_give(&w->fetch_pool, slot);
 	}
 }
 
@@ -318,9 +318,9 @@ void uam_run_deferred(uam_worker *w)
 // release frees the memory of arrivals that were taken.
 static void release(uam_worker *w)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	for (; w->released < s->taken; w->released++) {
-		uam_arrival *a = &s->ring[w->released & s->mask];
+		am_arrival *a = &s->ring[w->released & s->mask];
 		switch (a->route) {
 		case HELD_ARENA:
 			w->arena_head = (uint64_t)(uintptr_t)a->held;
@@ -332,7 +332,7 @@ static void release(uam_worker *w)
 			ucp_am_data_release(w->ucp, a->held);
 			break;
 		case HELD_FETCHED:
-			uam_pool_give(&w->fetch_pool, ((fetch *)a->held)->slot);
+			am_pool_give(&w->fetch_pool, ((fetch *)a->held)->slot);
 			break;
 		}
 	}
@@ -345,7 +345,7 @@ static void release(uam_worker *w)
 // has arrived already, else until something arrives, at most config.bound times.
 void uam_poll(uam_worker *w)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	release(w);
 	uint32_t bound = s->arrived != s->taken ? 1 : w->config.bound;
 	do

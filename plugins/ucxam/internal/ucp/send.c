@@ -30,7 +30,7 @@ static inline void sent(uam_worker *w, uam_peer *p, uint32_t slot, void *request
 {
 	if (__builtin_expect(UCS_PTR_IS_PTR(request), 0)) {
 		w->shared.pending++; // until send_done
-		w->shared.pended++;
+		w->counts.pended++;
 		return;
 	}
 	uam_give_slot(w, slot);
@@ -38,31 +38,31 @@ static inline void sent(uam_worker *w, uam_peer *p, uint32_t slot, void *request
 		uam_lose(w, p, UCS_PTR_STATUS(request));
 }
 
-static inline char *slot_at(uam_shared *s, uint32_t slot)
+static inline char *slot_at(am_shared *s, uint32_t slot)
 {
-	return slot < s->small.count ? uam_pool_at(&s->small, slot) : uam_pool_at(&s->large, slot - s->small.count);
+	return slot < s->small.count ? am_pool_at(&s->small, slot) : am_pool_at(&s->large, slot - s->small.count);
 }
 
-static void send_one(uam_worker *w, uam_peer *p, const uam_send *m)
+static void send_one(uam_worker *w, uam_peer *p, const am_send *m)
 {
 	char *base = slot_at(&w->shared, m->slot);
 	void *request;
 	if (m->size <= w->config.eager) {
 		w->small_param.user_data = &w->refs[m->slot];
-		request = ucp_am_send_nbx(p->ep, AM_SMALL, base, sizeof(uam_header) + m->size, NULL, 0, &w->small_param);
+		request = ucp_am_send_nbx(p->ep, AM_SMALL, base, sizeof(am_header) + m->size, NULL, 0, &w->small_param);
 	} else {
 		w->large_param.user_data = &w->refs[m->slot];
-		request = ucp_am_send_nbx(p->ep, AM_LARGE, base, sizeof(uam_header), base + sizeof(uam_header), m->size,
+		request = ucp_am_send_nbx(p->ep, AM_LARGE, base, sizeof(am_header), base + sizeof(am_header), m->size,
 			&w->large_param);
 	}
 	sent(w, p, m->slot, request);
 }
 
 // pack_size returns what a message takes of a pack.
-static inline uint64_t pack_size(const uam_send *m) { return sizeof(uam_packed) + ((m->size + 7) & ~(uint64_t)7); }
+static inline uint64_t pack_size(const am_send *m) { return sizeof(uam_packed) + ((m->size + 7) & ~(uint64_t)7); }
 
 // packable returns how many of the next messages of the queue fit into one pack: those to one peer.
-static uint32_t packable(uam_worker *w, const uam_send *m, uint32_t left)
+static uint32_t packable(uam_worker *w, const am_send *m, uint32_t left)
 {
 	uint32_t n = 0;
 	for (uint64_t room = w->packs.stride; n < left && m[n].peer == m->peer && m[n].size <= room; n++) {
@@ -73,24 +73,24 @@ static uint32_t packable(uam_worker *w, const uam_send *m, uint32_t left)
 	return n;
 }
 
-static void send_pack(uam_worker *w, uam_peer *p, const uam_send *m, uint32_t n)
+static void send_pack(uam_worker *w, uam_peer *p, const am_send *m, uint32_t n)
 {
-	uint32_t slot = uam_pool_take(&w->packs);
-	char *base = uam_pool_at(&w->packs, slot), *at = base;
-	for (const uam_send *end = m + n; m < end; m++) {
+	uint32_t slot = am_pool_take(&w->packs);
+	char *base = am_pool_at(&w->packs, slot), *at = base;
+	for (const am_send *end = m + n; m < end; m++) {
 		const char *message = slot_at(&w->shared, m->slot);
 		uam_packed *packed = (uam_packed *)at;
-		packed->header = *(const uam_header *)message;
+		packed->header = *(const am_header *)message;
 		packed->size = m->size;
 		uint64_t *last = (uint64_t *)(at + pack_size(m)) - 1;
 		if (m->size > 0)
 			*last = 0;
-		memcpy(packed + 1, message + sizeof(uam_header), m->size);
+		memcpy(packed + 1, message + sizeof(am_header), m->size);
 		at += pack_size(m);
-		w->shared.packed_bytes += m->size;
+		w->counts.packed_bytes += m->size;
 		uam_give_slot(w, m->slot);
 	}
-	w->shared.packed += n;
+	w->counts.packed += n;
 	slot += w->shared.small.count + w->shared.large.count;
 	w->small_param.user_data = &w->refs[slot];
 	sent(w, p, slot, ucp_am_send_nbx(p->ep, AM_PACK, base, at - base, NULL, 0, &w->small_param));
@@ -99,9 +99,9 @@ static void send_pack(uam_worker *w, uam_peer *p, const uam_send *m, uint32_t n)
 // uam_flush sends the queue. It drops messages to a lost peer.
 void uam_flush(uam_worker *w)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	for (uint32_t i = 0, n; i < s->queued; i += n) {
-		uam_send *m = &s->sends[i];
+		am_send *m = &s->sends[i];
 		uam_peer *p = &w->peers[m->peer];
 		n = 1;
 		if (__builtin_expect(p->state != PEER_UP, 0)) {
@@ -114,7 +114,7 @@ void uam_flush(uam_worker *w)
 			n = 1;
 			send_one(w, p, m);
 		}
-		s->sent += n;
+		w->counts.sent += n;
 	}
 	s->queued = 0;
 	// A connection in set-up or a full medium needs progress, and the next poll may
@@ -133,7 +133,7 @@ static void control_done(void *request, ucs_status_t status, void *arg)
 // uam_send_control sends a header alone.
 void uam_send_control(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token)
 {
-	uam_header *h = malloc(sizeof *h);
+	am_header *h = malloc(sizeof *h);
 	if (h == NULL)
 		return;
 	h->token = token;

@@ -10,67 +10,16 @@
 #ifndef UAM_SHIM_H
 #define UAM_SHIM_H
 
-#include <stdint.h>
+#include "amlib.h"
+
 #include <ucp/api/ucp.h>
-
-// uam_header precedes every payload. origin is the sender's nonce, XORed with the kind.
-typedef struct {
-	uint64_t token;
-	uint64_t origin;
-} uam_header;
-
-enum {
-	UAM_CALL = 1,
-	UAM_REPLY,
-	UAM_CLOSE, // the sender closes
-	UAM_PING,  // of the floor probe; the token is session and number
-	UAM_PONG,
-	UAM_PING_END,
-	UAM_LOST, // not a message: the peer is lost, and the token has the reason
-};
 
 // uam_packed precedes each message of a pack, which is one message of UCX. The payload follows, and
 // zeros up to a multiple of 8 bytes.
 typedef struct {
-	uam_header header;
+	am_header header;
 	uint64_t size; // of the payload
 } uam_packed;
-
-// UAM_BASE has the bits of a nonce that no kind changes.
-#define UAM_BASE(nonce) ((nonce) & ~(uint64_t)0xff)
-
-// Tokens of UAM_LOST, besides the negative values of ucs_status_t.
-enum { UAM_CLOSED = 0, UAM_CORRUPT = 1 };
-
-// UAM_BATCH is how many round trips a probe times together.
-enum { UAM_BATCH = 16 };
-
-// uam_send is one message to send. Its header and payload are in a slot.
-typedef struct {
-	uint32_t slot;
-	uint32_t peer;
-	uint64_t size; // of the payload
-} uam_send;
-
-// uam_arrival is one message that has arrived, and how to free its memory.
-typedef struct {
-	uint64_t token;
-	void *data;
-	uint64_t size;
-	uint32_t peer;
-	uint32_t kind;
-	void *held;     // what release frees
-	uint64_t route; // one of HELD_*: how
-} uam_arrival;
-
-// uam_pool has slots of one size, and a stack of the free ones.
-typedef struct {
-	char *base;
-	uint64_t stride;
-	uint32_t *free;
-	uint32_t left; // free slots
-	uint32_t count;
-} uam_pool;
 
 typedef struct uam_context uam_context;
 typedef struct uam_worker uam_worker;
@@ -88,22 +37,12 @@ typedef struct {
 	int pack;        // send messages of a flush to one peer together
 } uam_config;
 
-// uam_shared is the part of a worker that Go reads and writes.
+// uam_counts has the counters of a worker.
 typedef struct {
-	uint32_t queued;     // entries in sends
-	uint32_t pending;    // sends that UCX has not completed
-	uint64_t arrived;    // arrivals so far; written by C
-	uint64_t taken;      // arrivals handed out; written by Go
-	uam_pool small, large; // memory of messages to send
-	uam_send *sends;
-	uam_arrival *ring;
-	uint64_t mask; // of the ring
-	uint64_t nonce;
-	// Counters.
-	uint64_t sent, received, pended, rendezvous, copied, copied_bytes, kept, strangers;
+	uint64_t sent, pended, rendezvous, copied, copied_bytes, kept, strangers;
 	uint64_t packed, packed_bytes; // payloads copied into packs
 	uint64_t registered, registered_ns; // bytes that UCX registered, and the time it took
-} uam_shared;
+} uam_counts;
 
 // Control.
 ucs_status_t uam_open(const char *const *settings, int wakeup, int shared, uam_context **out, int *bad);
@@ -113,7 +52,8 @@ char *uam_known_variables(void);                    // freed by the caller
 ucs_status_t uam_trial_connect(uam_context *c, int peer_errors, char **info); // *info is freed by the caller
 
 ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t nonce, uam_worker **out);
-uam_shared *uam_worker_shared(uam_worker *w);
+am_shared *uam_worker_shared(uam_worker *w);
+uam_counts *uam_worker_counts(uam_worker *w);
 ucs_status_t uam_worker_address(uam_worker *w, void **address, size_t *length);
 int uam_worker_descriptor(uam_worker *w); // -1 without wake-up
 ucs_status_t uam_connect(uam_worker *w, uint32_t peer, uint64_t nonce, const void *address, char **info);
@@ -128,16 +68,9 @@ void uam_poll(uam_worker *w);
 int uam_arm(uam_worker *w); // 0 if there is something to poll
 
 // The floor. Each call runs for a slice of time.
-// uam_wait is spin.Wait of core/fabric/spin in C, with the same constants, in nanoseconds.
-typedef struct {
-	uint64_t began; // when the clock was first read in this wait; 0 if not yet
-	uint64_t sleep; // when the thread sleeps next
-	uint64_t spin; // SPIN_TIMES the longest recent wait; 0 if none is known
-} uam_wait;
-
 uint64_t uam_probe_limit(uam_worker *w);
-int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, uam_wait *wait, double *trips, uint32_t *filled, uint32_t most);
+int uam_probe_lead(uam_worker *w, uint32_t peer, uint32_t session, uint32_t size, uint64_t slice_ns, am_wait *wait, double *trips, uint32_t *filled, uint32_t most);
 void uam_probe_end(uam_worker *w, uint32_t peer, uint32_t session);
-int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, uam_wait *wait, uint32_t done, uint32_t *current);
+int uam_probe_follow(uam_worker *w, uint32_t peer, uint32_t size, uint64_t slice_ns, am_wait *wait, uint32_t done, uint32_t *current);
 
 #endif

@@ -12,13 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
-}
-
 // IDs of the handlers: a header alone, with data, and a header alone that has several messages.
 enum { AM_SMALL = 1, AM_LARGE = 2, AM_PACK = 3 };
 
@@ -45,7 +38,7 @@ typedef struct {
 
 // early_message is a message of a sender that is not connected yet.
 typedef struct {
-	uam_header header;
+	am_header header;
 	uint64_t size;
 	char *data;
 } early_message;
@@ -53,7 +46,7 @@ typedef struct {
 // fetch is a rendezvous in progress.
 typedef struct {
 	uam_worker *worker;
-	uam_header header;
+	am_header header;
 	void *descriptor;
 	uint64_t length; // of the payload
 	uint32_t slot;
@@ -63,7 +56,8 @@ typedef struct {
 enum { HELD_NOTHING, HELD_ARENA, HELD_HEAP, HELD_DESCRIPTOR, HELD_FETCHED };
 
 struct uam_worker {
-	uam_shared shared; // Go gets a pointer to it
+	am_shared shared; // Go gets pointers to both
+	uam_counts counts;
 
 	ucp_worker_h ucp;
 	uam_context *context;
@@ -81,8 +75,8 @@ struct uam_worker {
 	char *arena;
 	uint64_t arena_size, arena_head, arena_tail;
 
-	uam_pool packs;      // messages of UCX that have several messages
-	uam_pool fetch_pool; // targets of rendezvous
+	am_pool packs;      // messages of UCX that have several messages
+	am_pool fetch_pool; // targets of rendezvous
 	ucp_mem_h send_memory, fetch_memory;
 	char *memory, *fetch_base, *pack_base;
 	size_t memory_size, fetch_size;
@@ -125,14 +119,14 @@ void uam_run_deferred(uam_worker *w);
 void uam_set_send_params(uam_worker *w);
 void uam_send_control(uam_worker *w, uam_peer *p, uint64_t kind, uint64_t token);
 
-// uam_kind returns the kind of a message of a peer. It is more than UAM_LOST if another has sent it.
+// uam_kind returns the kind of a message of a peer. It is more than AM_LOST if another has sent it.
 static inline uint64_t uam_kind(const uam_peer *p, uint64_t origin) { return origin ^ p->nonce; }
 
 // uam_find returns the peer that has sent a message of this origin, or NULL.
 static inline uam_peer *uam_find(uam_worker *w, uint64_t origin)
 {
 	uam_peer *p = w->last;
-	return p != NULL && uam_kind(p, origin) <= UAM_LOST ? p : uam_find_indexed(w, origin);
+	return p != NULL && uam_kind(p, origin) <= AM_LOST ? p : uam_find_indexed(w, origin);
 }
 
 // uam_progress lets UCX progress, then does what its callbacks must not do.
@@ -143,20 +137,17 @@ static inline void uam_progress(uam_worker *w)
 		uam_run_deferred(w);
 }
 
-static inline uint32_t uam_pool_take(uam_pool *p) { return p->free[--p->left]; }
-static inline void uam_pool_give(uam_pool *p, uint32_t slot) { p->free[p->left++] = slot; }
-static inline char *uam_pool_at(uam_pool *p, uint32_t slot) { return p->base + slot * p->stride; }
 
 // uam_give_slot frees a send slot. Slots of all pools are numbered together: small, large, packs.
 static inline void uam_give_slot(uam_worker *w, uint32_t slot)
 {
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	if (slot < s->small.count)
-		uam_pool_give(&s->small, slot);
+		am_pool_give(&s->small, slot);
 	else if ((slot -= s->small.count) < s->large.count)
-		uam_pool_give(&s->large, slot);
+		am_pool_give(&s->large, slot);
 	else
-		uam_pool_give(&w->packs, slot - s->large.count);
+		am_pool_give(&w->packs, slot - s->large.count);
 }
 
 #endif

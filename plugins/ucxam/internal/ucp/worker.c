@@ -14,9 +14,9 @@ static uint64_t power_of_two(uint64_t n)
 	return p;
 }
 
-static ucs_status_t make_pool(uam_pool *p, uint64_t payload, uint32_t count)
+static ucs_status_t make_pool(am_pool *p, uint64_t payload, uint32_t count)
 {
-	p->stride = round_up(sizeof(uam_header) + payload, 64);
+	p->stride = round_up(sizeof(am_header) + payload, 64);
 	p->count = p->left = count;
 	p->free = malloc(count * sizeof *p->free + 1);
 	if (p->free == NULL)
@@ -45,8 +45,8 @@ static ucs_status_t map_memory(uam_worker *w, size_t size, char **base, ucp_mem_
 		munmap(at, size);
 		return status;
 	}
-	w->shared.registered += size;
-	w->shared.registered_ns += now_ns() - began;
+	w->counts.registered += size;
+	w->counts.registered_ns += now_ns() - began;
 	*base = at;
 	return UCS_OK;
 }
@@ -76,11 +76,11 @@ enum { PACKS = 64, PACK_BYTES = 8 << 10 };
 static ucs_status_t make_memory(uam_worker *w)
 {
 	uam_config *cfg = &w->config;
-	uam_shared *s = &w->shared;
+	am_shared *s = &w->shared;
 	uint64_t small = cfg->small < cfg->max_payload ? cfg->small : cfg->max_payload;
 	uint64_t messages = (uint64_t)cfg->peers * cfg->window * 2 + 64;
 	uint32_t small_count = messages < 65536 ? messages : 65536;
-	uint64_t stride = round_up(sizeof(uam_header) + cfg->max_payload, 64);
+	uint64_t stride = round_up(sizeof(am_header) + cfg->max_payload, 64);
 	uint32_t large = cfg->max_payload > cfg->small ? large_count(cfg, stride) : 0;
 	ucs_status_t status;
 	if ((status = make_pool(&s->small, small, small_count)) != UCS_OK ||
@@ -158,7 +158,7 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 	ucp_worker_attr_t attr = { .field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER };
 	if ((status = ucp_worker_query(w->ucp, &attr)) == UCS_OK) {
 		w->most_header = attr.max_am_header;
-		uint64_t most = attr.max_am_header - sizeof(uam_header);
+		uint64_t most = attr.max_am_header - sizeof(am_header);
 		if (w->config.eager > most)
 			w->config.eager = most;
 		if ((status = make_memory(w)) == UCS_OK) {
@@ -174,7 +174,8 @@ ucs_status_t uam_worker_open(uam_context *c, const uam_config *cfg, uint64_t non
 	return UCS_OK;
 }
 
-uam_shared *uam_worker_shared(uam_worker *w) { return &w->shared; }
+am_shared *uam_worker_shared(uam_worker *w) { return &w->shared; }
+uam_counts *uam_worker_counts(uam_worker *w) { return &w->counts; }
 
 int uam_worker_descriptor(uam_worker *w)
 {
@@ -226,7 +227,7 @@ ucs_status_t uam_connect(uam_worker *w, uint32_t id, uint64_t nonce, const void 
 }
 
 // uam_cut ends the connection to a peer that breaks the protocol.
-void uam_cut(uam_worker *w, uint32_t id) { uam_lose(w, &w->peers[id], UAM_CLOSED); }
+void uam_cut(uam_worker *w, uint32_t id) { uam_lose(w, &w->peers[id], AM_CLOSED); }
 
 // uam_begin_close tells all peers that the worker closes, and closes their endpoints once
 // earlier messages are flushed.
@@ -237,7 +238,7 @@ void uam_begin_close(uam_worker *w)
 		uam_peer *p = &w->peers[i];
 		if (p->state != PEER_UP)
 			continue;
-		uam_send_control(w, p, UAM_CLOSE, 0);
+		uam_send_control(w, p, AM_CLOSE, 0);
 		p->state = PEER_LOST;
 		uam_close_endpoint(w, p, 0);
 	}
@@ -255,7 +256,7 @@ void uam_worker_close(uam_worker *w)
 {
 	w->closed = 1;
 	for (; w->shared.ring && w->released < w->shared.arrived; w->released++) {
-		uam_arrival *a = &w->shared.ring[w->released & w->shared.mask];
+		am_arrival *a = &w->shared.ring[w->released & w->shared.mask];
 		if (a->route == HELD_DESCRIPTOR)
 			ucp_am_data_release(w->ucp, a->held);
 		else if (a->route == HELD_HEAP)

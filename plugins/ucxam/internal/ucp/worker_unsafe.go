@@ -22,7 +22,7 @@ import (
 type Worker struct {
 	amlib.Queue
 	c       *C.uam_worker
-	s       *C.uam_shared
+	counts  *C.uam_counts
 	address []byte
 }
 
@@ -44,8 +44,9 @@ func (c *Context) NewWorker(cfg WorkerConfig, nonce uint64) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.s = C.uam_worker_shared(w.c)
-	w.Queue = amlib.NewQueue(amlib.QueueConfig{Shared: (*amlib.Shared)(unsafe.Pointer(w.s)),
+	w.counts = C.uam_worker_counts(w.c)
+	shared := unsafe.Pointer(C.uam_worker_shared(w.c))
+	w.Queue = amlib.NewQueue(amlib.QueueConfig{Shared: (*amlib.Shared)(shared),
 		Worker: unsafe.Pointer(w.c), Flush: C.uam_flush, Poll: C.uam_poll,
 		SmallLimit: min(cfg.Small, cfg.MaxPayload), FlushPending: true})
 	var bytes unsafe.Pointer
@@ -96,18 +97,19 @@ func (w *Worker) Arm() bool { return C.uam_arm(w.c) != 0 }
 
 // Counts returns the counters.
 func (w *Worker) Counts() Counts {
+	n := w.counts
 	return Counts{
-		Sent: uint64(w.s.sent), Received: uint64(w.s.arrived), Pended: uint64(w.s.pended),
-		Rendezvous: uint64(w.s.rendezvous), Copied: uint64(w.s.copied),
-		CopiedBytes: uint64(w.s.copied_bytes), Kept: uint64(w.s.kept),
-		Strangers: uint64(w.s.strangers), Packed: uint64(w.s.packed),
-		PackedBytes: uint64(w.s.packed_bytes),
+		Sent: uint64(n.sent), Received: uint64(C.uam_worker_shared(w.c).arrived),
+		Pended: uint64(n.pended), Rendezvous: uint64(n.rendezvous), Copied: uint64(n.copied),
+		CopiedBytes: uint64(n.copied_bytes), Kept: uint64(n.kept),
+		Strangers: uint64(n.strangers), Packed: uint64(n.packed),
+		PackedBytes: uint64(n.packed_bytes),
 	}
 }
 
 // Registered returns how many bytes of its memory were registered, and the time that it took.
 func (w *Worker) Registered() (bytes uint64, took time.Duration) {
-	return uint64(w.s.registered), time.Duration(w.s.registered_ns)
+	return uint64(w.counts.registered), time.Duration(w.counts.registered_ns)
 }
 
 // ProbeLimit returns the largest payload of Lead and Follow, once connected.
@@ -116,7 +118,7 @@ func (w *Worker) ProbeLimit() int { return int(C.uam_probe_limit(w.c)) }
 // Lead implements [amlib.Library]. size is at most ProbeLimit.
 func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
 	d time.Duration) ([]float64, error) {
-	var wait C.uam_wait // goes on from slice to slice
+	var wait C.am_wait // goes on from slice to slice
 	trips, err := amlib.Lead(ctx, d, func(within time.Duration, trips []float64, filled int) (
 		int, bool) {
 		n := C.uint32_t(filled)
@@ -135,7 +137,7 @@ func (w *Worker) Lead(ctx context.Context, peer int, session uint32, size int,
 func (w *Worker) Follow(ctx context.Context, peer int, size int, done uint32) (session uint32,
 	err error) {
 	var current C.uint32_t
-	var wait C.uam_wait
+	var wait C.am_wait
 	err = amlib.Follow(ctx, func(within time.Duration) int {
 		return int(C.uam_probe_follow(w.c, C.uint32_t(peer), C.uint32_t(size), C.uint64_t(within),
 			&wait, C.uint32_t(done), &current))

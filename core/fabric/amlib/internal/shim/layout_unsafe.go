@@ -1,8 +1,8 @@
-//go:build ofi && cgo
+//go:build cgo
 
-package fi
+package shim
 
-// #include "shim.h"
+// #include "amlib.h"
 import "C"
 
 import (
@@ -11,19 +11,19 @@ import (
 	"transportbench/core/fabric/amlib"
 )
 
-// The shim's structs have the layout of amlib's: these indices are constants other than 0 where
-// they have not, which does not compile.
+// The structs of amlib.h have the layout of amlib's. If one has not, its index is a constant other
+// than 0, which does not compile.
 var (
 	goHeader  amlib.Header
-	cHeader   C.fb_header
+	cHeader   C.am_header
 	goSend    amlib.Send
-	cSend     C.fb_send
+	cSend     C.am_send
 	goArrival amlib.Arrival
-	cArrival  C.fb_arrival
+	cArrival  C.am_arrival
 	goPool    amlib.Pool
-	cPool     C.fb_pool
+	cPool     C.am_pool
 	goShared  amlib.Shared
-	cShared   C.fb_shared
+	cShared   C.am_shared
 
 	_ = [1]int{}[unsafe.Sizeof(goHeader)-unsafe.Sizeof(cHeader)]
 	_ = [1]int{}[unsafe.Offsetof(goHeader.Token)-unsafe.Offsetof(cHeader.token)]
@@ -55,10 +55,10 @@ var (
 	_ = [1]int{}[unsafe.Offsetof(goShared.Mask)-unsafe.Offsetof(cShared.mask)]
 	_ = [1]int{}[unsafe.Offsetof(goShared.Nonce)-unsafe.Offsetof(cShared.nonce)]
 
-	_ = [1]int{}[amlib.Call-C.FB_CALL]
-	_ = [1]int{}[amlib.Reply-C.FB_REPLY]
-	_ = [1]int{}[amlib.Lost-C.FB_LOST]
-	_ = [1]int{}[amlib.Closed-C.FB_CLOSED]
-	_ = [1]int{}[amlib.Corrupt-C.FB_CORRUPT]
-	_ = [1]int{}[amlib.TripsPerBatch-C.FB_BATCH]
+	_ = [1]int{}[amlib.Call-C.AM_CALL]
+	_ = [1]int{}[amlib.Reply-C.AM_REPLY]
+	_ = [1]int{}[amlib.Lost-C.AM_LOST]
+	_ = [1]int{}[amlib.Closed-C.AM_CLOSED]
+	_ = [1]int{}[amlib.Corrupt-C.AM_CORRUPT]
+	_ = [1]int{}[amlib.TripsPerBatch-C.AM_BATCH]
 )
