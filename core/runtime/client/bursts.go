@@ -12,7 +12,7 @@ type burstLoop struct {
 // begin is [callLoop.begin]. An iteration that the last window left incomplete is dropped.
 func (l *burstLoop) begin(now uint64) error {
 	l.iterations.restart()
-	l.most = l.Config.InFlight
+	l.maxIssued = l.Config.InFlight
 	err := l.drawnLoop.begin(now)
 	l.held = l.InFlight
 	return err
@@ -23,8 +23,8 @@ func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
 	completeEach(c, events, now)
 	c.Counts.InFlight += uint64(l.held) * (now - c.Counted)
 	c.Counted = now
-	if c.InFlight == 0 && c.most == 0 {
-		c.most = c.Config.InFlight
+	if c.InFlight == 0 && c.maxIssued == 0 {
+		c.maxIssued = c.Config.InFlight
 		l.fill(c.Clock.Now())
 	}
 	l.held = c.InFlight

@@ -289,7 +289,7 @@ func (c *Client) sumDue(read uint8, size int) bool {
 	return true
 }
 
-// sum counts a verification in full.
+// sum counts a response that is verified in full.
 //
 //go:noinline
 func (c *Client) sum(size int) {
@@ -298,7 +298,7 @@ func (c *Client) sum(size int) {
 	c.Counts.summed += uint64(max(size-kv.HeaderSize, 0))
 }
 
-// drawAgain draws the next requests of the calls that events have ended.
+// drawAgain draws new requests for the calls that events have ended.
 func (c *Client) drawAgain(events []transport.Event) {
 	for i := range events {
 		if e := &events[i]; e.Kind == transport.EventResponse {
@@ -330,7 +330,7 @@ func (c *Client) recordIssue(index int, now uint64) {
 		c.trace.Begin(loop.FirstWord(c.Requests[index].Payload))
 	}
 	if c.iterations != nil && c.iterations.issue(uint32(index), now) && c.Config.Handoff != "" {
-		c.most = 0
+		c.maxIssued = 0
 	}
 }
 

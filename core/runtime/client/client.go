@@ -20,8 +20,8 @@ import (
 
 // Client is one client thread: a worker and a stream of requests. [config.Config.Requests] says how
 // many calls it has, and whether their requests are drawn once and replayed. If requests are drawn
-// during the window, there are twice as many calls as the limit in flight: whenever one completes,
-// another is prepared. client_datapath.go has its loop.
+// during the window, it has twice as many calls as may be in flight, so that another is prepared
+// whenever one completes.
 type Client struct {
 	Config    config.Config
 	Worker    transport.Worker
@@ -36,24 +36,24 @@ type Client struct {
 
 	service  loop.Service
 	Calls    []call
-	Requests []transport.Op // by call; if replays, the first ones again after the last
+	Requests []transport.Op // by call; if replays, the first ones follow the last again
 	Buffers  []byte         // off the Go heap; one payload for each call
-	stride   int            // in buffers
+	stride   int            // bytes of a payload's room in Buffers
 	replays  bool
 	order    callOrder
-	drawn    *drawnOrder // order unless replays, else nil
+	drawn    *drawnOrder // order, or nil if replays
 	loop     callLoop
-	ops      []transport.Op // the calls to post, but of a replayedLoop
+	ops      []transport.Op // the calls to post; a replayedLoop has none
 	Events   []transport.Event
 	// complete verifies, counts and records the responses among events.
 	complete func(c *Client, events []transport.Event, now uint64)
-	// eachCall means that a recorder needs to know of each call that is issued.
+	// eachCall means that a recorder needs each call that is issued.
 	eachCall  bool
 	flushEach bool // the doorbell rings for each call
 	seen      []seenVersion
 	seenMask  uint64
 	InFlight  int
-	most      int // that may be in flight: Config.InFlight, or 0 once all of a burst are issued
+	maxIssued int // calls in flight: Config.InFlight, or 0 once all of a burst are issued
 	nonce     uint64
 	// DrainLimit bounds the wait for calls in flight at the end of a window.
 	DrainLimit time.Duration
@@ -187,7 +187,7 @@ func New(w wiring.Wiring, number int, idle string, worker transport.Worker) (*Cl
 	return NewWith(w, number, idle, worker, calls, replays)
 }
 
-// NewWith returns a client with that many calls.
+// NewWith is New with the given number of calls.
 func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, calls int,
 	replays bool) (*Client, error) {
 	local := number % w.Config.Clients
@@ -211,7 +211,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		ops:    make([]transport.Op, 0, cfg.InFlight),
 		Events: make([]transport.Event, max(loop.MinBatch, min(cfg.InFlight, loop.MaxBatch))),
 		seen:   make([]seenVersion, entries), seenMask: uint64(entries - 1),
-		most: cfg.InFlight, nonce: uint64(number) << 40, DrainLimit: drainLimit,
+		maxIssued: cfg.InFlight, nonce: uint64(number) << 40, DrainLimit: drainLimit,
 		readSize: kv.AnySize, peers: newPeerTimes(w, calls),
 		iterations: newIterations(cfg, calls, workload.PatternStart(&cfg, number)),
 	}
@@ -320,8 +320,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// rewind returns to the begin of a trace. Calls of the last window that are not answered yet get
-// the requests after those of the others.
+// rewind returns to the begin of a trace. Calls of the last window without an answer get the
+// requests that follow those of the other calls.
 func (c *Client) rewind() error {
 	if err := c.stream.Rewind(); err != nil {
 		return fmt.Errorf("read the trace to replay: %w", err)
@@ -347,7 +347,7 @@ func (c *Client) prepareAgain() error {
 }
 
 // aim makes the client call the one rank that the window measures, at the rate of that pair, or all
-// ranks again. It is for traffic that is a matrix.
+// ranks again. Only traffic by a matrix has such windows.
 func (c *Client) aim() error {
 	target, share := c.window.Target, 1.0
 	if target == c.target || c.window.Silent {
@@ -374,19 +374,19 @@ func (c *Client) ParkAtOnce() { c.Idle.Share() }
 // Idler returns what the client's loop does when it finds nothing.
 func (c *Client) Idler() *loop.Idler { return &c.Idle }
 
-// ShareTrace has the client take calls to a daemon apart with a trace that they share.
+// ShareTrace makes the client time the stages of calls to a daemon with a trace that both share.
 func (c *Client) ShareTrace(daemon transport.PeerID, t *loop.CallTrace) {
 	c.Stages.share(daemon, t)
 }
 
-// NoTraces has the client report why it takes no calls apart.
+// NoTraces makes the client report why it times no stages.
 func (c *Client) NoTraces(why string) { c.Stages.missing = why }
 
-// TraceLinks has the client take calls over a proxy apart with a trace that they share.
+// TraceLinks makes the client time the stages of calls over a proxy with a trace that both share.
 func (c *Client) TraceLinks(t *loop.LinkTrace) { c.trace = t }
 
-// Batch returns the mean number of calls that a poll of the last window completed, of polls that
-// found any; 0 if there was none.
+// Batch returns the mean number of calls that a poll of the last window completed, without empty
+// polls; 0 if all were empty.
 func (c *Client) Batch() float64 {
 	if c.Counts.Found == 0 {
 		return 0
@@ -394,7 +394,7 @@ func (c *Client) Batch() float64 {
 	return float64(c.Counts.Ops) / float64(c.Counts.Found)
 }
 
-// Payloads returns the client's requests, which change when a call is drawn again.
+// Payloads returns the client's requests. They change when a call is drawn again.
 func (c *Client) Payloads() [][]byte {
 	list := make([][]byte, len(c.Calls))
 	for i := range list {
@@ -405,7 +405,7 @@ func (c *Client) Payloads() [][]byte {
 
 // Window is what a client does in a window.
 type Window struct {
-	SampleEvery int // latencies for each one that is recorded
+	SampleEvery int // one of this many latencies is recorded
 	Duration    time.Duration
 	// Silent clients make no calls: another class or pair of ranks has the window alone, or the
 	// rank calls none.

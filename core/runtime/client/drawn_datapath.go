@@ -42,7 +42,7 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 		if err := c.accept(events, now); err != nil {
 			return err
 		}
-		for c.InFlight < c.most {
+		for c.InFlight < c.maxIssued {
 			c.issueCopy(l.next(), now)
 		}
 		if c.Stages != nil && c.Stages.state != stagerIdle {
@@ -75,7 +75,7 @@ func (l *drawnLoop) begin(now uint64) error {
 
 // fill issues calls until as many as may be are in flight.
 func (l *drawnLoop) fill(now uint64) {
-	for l.InFlight < l.most {
+	for l.InFlight < l.maxIssued {
 		l.issueCopy(l.next(), now)
 	}
 }

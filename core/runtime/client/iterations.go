@@ -13,8 +13,8 @@ type iterations struct {
 	length int32 // operations of an iteration
 	first  int32 // responses of its first part
 	among  int32 // its operations, of which these are the responses
-	// of has by call twice the index in open of its iteration, with 1 added to those of the first
-	// part, or noIteration.
+	// of has, by call, twice the index in open of its iteration, plus 1 in the first part; or
+	// noIteration.
 	of      []uint32
 	current uint32 // the index of the iteration that is being issued
 	issued  int32  // operations of it
@@ -25,7 +25,7 @@ type iterations struct {
 	times, firsts *loop.Timing
 }
 
-// noIteration is that of a call which is not issued.
+// noIteration marks a call that is not issued.
 const noIteration = ^uint32(0)
 
 type iteration struct {

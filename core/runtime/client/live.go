@@ -14,8 +14,7 @@ import (
 const recentSamples = 256
 
 // live has the figures of a client that the control side may read while the loop runs. The loop
-// writes ops when it counts some, but at most once in liveEvery, and the latencies as it samples
-// them.
+// writes ops at most once in LiveEvery, and each latency when it is sampled.
 type live struct {
 	_      [128]byte
 	ops    atomic.Uint64
@@ -32,7 +31,7 @@ type live struct {
 // vanish.
 const LiveEvery = 50 * time.Microsecond
 
-// publish sets ops, unless that was done a moment ago.
+// publish sets ops, unless it was set less than LiveEvery ago.
 func (l *live) publish(ops, now uint64) {
 	if now >= l.due {
 		if now-l.due >= l.silences.limit {

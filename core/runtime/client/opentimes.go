@@ -17,8 +17,8 @@ type openTimes struct {
 	intended, late []uint64
 }
 
-// steppedClients is the largest number of clients of a rank that report steps: those of one take 13
-// MiB of memory.
+// steppedClients is the largest number of clients of a rank that report steps: each takes 13 MiB of
+// memory for them.
 const steppedClients = 16
 
 func newOpenTimes(calls int, stepped bool) *openTimes {

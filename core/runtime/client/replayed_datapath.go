@@ -102,10 +102,10 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 	return n
 }
 
-// issue issues calls until the limit in flight is reached. If it comes to a call that is still in
-// flight after a whole pass, it posts the calls before it and skips it; if the worker does not take
-// them all, it stops. The client's work for the first burned of the waiting calls is done already;
-// issue returns that number for the calls that wait when it returns.
+// issue issues calls until the limit in flight is reached. If a call is still in flight after a
+// whole pass, issue posts the calls before it and skips it; if the worker does not take them all,
+// issue stops. burned counts the waiting calls for which the client has spent its burn; issue
+// returns the count for the calls that wait when it returns.
 func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
 	for c.InFlight < c.Config.InFlight {

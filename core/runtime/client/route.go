@@ -25,8 +25,8 @@ type route struct {
 	random loop.Random
 }
 
-// policy is how a route chooses the rank of a request. All but byKey replace the drawn key by its
-// neighbour on that rank.
+// policy is how a route chooses the rank of a request. All policies but byKey replace the drawn key
+// by its neighbour on that rank.
 type policy uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	toHot                 // with the share the hot rank, else another target
 )
 
-// matrixTargets is the number of targets that have the weights of a row of a matrix.
+// matrixTargets is the number of targets among which the weights of a row of a matrix are divided.
 const matrixTargets = 1 << 10
 
 // hotRank is the hot rank of [config.TrafficHotspot].
@@ -104,7 +104,7 @@ func (r *route) choose(key uint64) (_, owner uint64, _ transport.PeerID) {
 	return key, owner, transport.PeerID(peer)
 }
 
-// remote reports whether a rank is another than the client's own in a mesh.
+// remote reports whether, in a mesh, a rank is not the client's own.
 func (r *route) remote(rank uint64) bool { return r.mesh && rank != r.own }
 
 // chooseRank returns the rank to call.

@@ -25,15 +25,15 @@ type schedule struct {
 	whole  float64 // gap of windows in which all ranks are called
 }
 
-// never is more ticks than a window has. Due, which is later than now by them, does not overflow.
+// never is more ticks than a window has, and few enough that now plus never does not overflow.
 const never = 1 << 62
 
 // longestGap bounds the mean gap of ranks that hardly call. No draw from it exceeds never.
 const longestGap = never >> 6
 
 // newSchedule returns nil for a closed loop. The clients of all ranks share the load evenly, or as
-// a matrix of traffic says; number is that of the rank's client among them and seeds the gaps. They
-// are those of stream unless it is nil or the rate is RateMax.
+// a matrix of traffic says; number is the client's among them and seeds the gaps. The gaps are
+// those of stream unless it is nil or the rate is RateMax.
 func newSchedule(cfg config.Config, clock *machine.Clock, rank, number int,
 	stream *workload.Stream) *schedule {
 	if cfg.Rate == 0 {
@@ -71,8 +71,8 @@ func (s *schedule) next() {
 	s.Due = s.start + uint64(s.at)
 }
 
-// overdue returns how many operations that next has not passed are due at now. It knows those of a
-// trace. Of others it knows the first exactly, and computes the rest from the mean gap.
+// overdue returns how many operations that next has not passed are due at now: exactly for a trace;
+// otherwise all but the first are computed from the mean gap.
 func (s *schedule) overdue(now uint64) (n uint64) {
 	for ; s.known && s.Due <= now; n++ {
 		s.next()

@@ -21,8 +21,8 @@ const (
 	keptSilences = 8
 )
 
-// silences are the times in a window in which a client with calls in flight got no response. They
-// begin up to liveEvery late. A link that is down, or packets that are lost, make them.
+// silences are the times in a window in which a client with calls in flight got no response, for
+// example because a link was down or packets were lost. They begin up to LiveEvery late.
 type silences struct {
 	clock *machine.Clock
 	limit uint64 // ticks; noLimit outside of windows

@@ -8,14 +8,14 @@ import (
 	"transportbench/core/transport"
 )
 
-// stager takes calls of a client apart, with the daemons' traces.
+// stager times the stages of a client's calls with the daemons' traces.
 type stager struct {
 	clock    *machine.Clock
 	self     uint64                     // the daemons' number for this client
 	traces   []*loop.CallTrace          // by the client's number for the daemon; nil without one
 	missing  string                     // why there are no traces
 	ReadCost uint64                     // ticks of one reading of the clock
-	Every    int                        // calls for each one that is sampled
+	Every    int                        // one of this many calls is sampled
 	left     int                        // calls until the next
 	random   loop.Random                // which call
 	Stages   [directStages]*loop.Timing // in the order of record.DirectStages

@@ -205,7 +205,7 @@ func (c *Client) takeBack() {
 	c.ops = c.ops[:0]
 }
 
-// withdraw makes a call free that was issued and is not posted.
+// withdraw frees a call that was issued and is not posted.
 func (c *Client) withdraw(index int) {
 	c.free(index)
 	c.InFlight--
@@ -214,7 +214,7 @@ func (c *Client) withdraw(index int) {
 	}
 }
 
-// free makes a call free whose latency is not recorded, and drops its trace.
+// free frees a call whose latency is not recorded, and drops its trace.
 func (c *Client) free(index int) {
 	call := &c.Calls[index]
 	call.State = callFree
@@ -258,7 +258,7 @@ func (c *Client) callFirst(s *loop.State) error {
 	return nil
 }
 
-// unanswered returns the error of calls that have no answer.
+// unanswered returns an error that counts the calls without an answer.
 func (c *Client) unanswered(which string, within time.Duration) error {
 	first := slices.IndexFunc(c.Calls, func(call call) bool { return call.State == InFlight })
 	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, "+

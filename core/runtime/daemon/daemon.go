@@ -165,30 +165,30 @@ func (d *Daemon) ParkAtOnce() { d.idle.Share() }
 // Idler returns what the daemon's loop does when it finds nothing.
 func (d *Daemon) Idler() *loop.Idler { return &d.idle }
 
-// ShareTrace has the daemon stamp the calls that clients trace.
+// ShareTrace makes the daemon stamp the calls that clients trace.
 func (d *Daemon) ShareTrace(t *loop.CallTrace) { d.tracer.trace = t }
 
-// VerifyDevice has the daemon verify values that its worker leaves in device memory.
+// VerifyDevice makes the daemon verify values that its worker leaves in device memory.
 func (d *Daemon) VerifyDevice() (err error) {
 	d.device, err = newDeviceLog(&d.cfg, d.Worker)
 	return err
 }
 
-// ServeLinks has the daemon serve the clients of its rank over links, and forward calls for them.
+// ServeLinks makes the daemon serve the clients of its rank over links, and forward calls for them.
 func (d *Daemon) ServeLinks(w wiring.Wiring, links transport.Worker,
 	traces []*loop.LinkTrace) error {
 	d.Proxy = newProxy(w, links, traces)
 	return d.Proxy.out.keepFor(w.Config)
 }
 
-// Delegate has the daemon with that index pass requests on to its siblings and serve theirs.
+// Delegate makes the daemon pass requests on to its siblings and serve theirs; index is its own.
 func (d *Daemon) Delegate(w wiring.Wiring, index int, siblings transport.Worker) (err error) {
 	d.Delegation, err = newDelegation(w, index, siblings)
 	return err
 }
 
-// LeaveValues has the daemon serve values that a null transport does not bring: in device memory,
-// or with unread ones that the floor of the medium has read.
+// LeaveValues makes the daemon serve requests whose values a null transport does not deliver: they
+// are in device memory, or with unread the floor of the medium has read them.
 func (d *Daemon) LeaveValues(device, unread bool) {
 	d.Sink.Unread = unread
 	if device {
@@ -199,8 +199,8 @@ func (d *Daemon) LeaveValues(device, unread bool) {
 // Requests returns the number of requests that the daemon has served in the window.
 func (d *Daemon) Requests() uint64 { return d.Counts.Requests }
 
-// Batch returns the mean number of requests that a poll of the last window brought, of polls that
-// found any; 0 if there was none.
+// Batch returns the mean number of requests that a poll of the last window returned, without empty
+// polls; 0 if all were empty.
 func (d *Daemon) Batch() float64 {
 	n := &d.atEnd
 	if n.loops == n.empty {

@@ -40,7 +40,7 @@ func newProxy(w wiring.Wiring, links transport.Worker, traces []*loop.LinkTrace)
 }
 
 // scan polls the links of the rank's clients. It answers requests for keys of this rank and
-// forwards the others. With send-poll it first sends what the poll of other ranks brought.
+// forwards the others. With send-poll it first flushes the replies to other ranks.
 func (d *Daemon) scan() (int, error) {
 	p := d.Proxy
 	if p.sends {

@@ -36,8 +36,8 @@ const (
 	storageKinds
 )
 
-// lanes are what requests hold while they are served. They are given out in the order in which
-// requests come, so it is known when a request comes when its lane is free.
+// lanes bound how many requests are served at once. Requests get them in the order of arrival, so
+// it is known on arrival when a request's lane is free.
 type lanes struct {
 	free []uint64 // ticks from which each is free; a heap
 	// starts is a circular list of the starts of requests that may wait yet.
@@ -93,8 +93,8 @@ func newLanes(limit, open int) *lanes {
 	return &lanes{free: make([]uint64, min(limit, open)), starts: make([]uint64, open)}
 }
 
-// hold gives a request that comes at now a lane for ticks, and returns when it gets the lane and
-// how many requests wait for one.
+// hold reserves a lane for the given ticks for a request that arrives at now. It returns when the
+// request gets the lane, and how many requests wait for one.
 func (l *lanes) hold(now, ticks uint64) (start uint64, queued int) {
 	for l.queued > 0 && l.starts[l.first] <= now {
 		if l.first++; l.first == len(l.starts) {
@@ -220,8 +220,8 @@ func (s *storage) report(cfg *config.Config) *record.StorageReport {
 	}
 }
 
-// delay passes a request on to the storage, if that takes time for it, and reports whether it did
-// so or answered it. The response goes to out. A write is stored at once, because its payload is
+// delay passes a request on to the storage if the storage delays it, and reports whether it did so
+// or answered it. The response goes to out. A write is stored at once, because its payload is
 // gone after the next poll, and its response waits; others are served when they are due.
 func (d *Daemon) delay(e *transport.Event, out *outbox) bool {
 	if len(e.Payload) < kv.HeaderSize {

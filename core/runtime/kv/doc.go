@@ -32,8 +32,8 @@
 // with each PUT; versions are compared modulo 2^32.
 //
 // A client may send the same requests again. The values of any two of its requests differ in every
-// word, so a part of a message that was lost on the way is detected unless the memory that it did
-// not reach holds the same request from before; [config.Config.Requests] chooses their number so
-// that rings and slots of a power of two never do. A stale entry has an old version in any case.
-// The response to an earlier echo, or from a sink, has another checksum in its header.
+// word. So a lost part of a message is detected unless its place in memory still holds the same
+// request from before; [config.Config.Requests] chooses the number of requests so that this never
+// happens in rings and slots of a power of two. A stale entry has an old version in any case. The
+// response to an earlier request of an echo or a sink has another checksum in its header.
 package kv

@@ -148,7 +148,7 @@ func (g *GapWatch) Stop() {
 	}
 }
 
-// limitOf is the length from which on an iteration is a gap of that kind.
+// limitOf returns the shortest gap of a kind, in ticks.
 func (g *GapWatch) limitOf(kind gapKind) uint64 {
 	switch kind {
 	case gapParked:
@@ -262,7 +262,7 @@ func (g *GapWatch) evidence() (e gapEvidence) {
 	return e
 }
 
-// since returns a gap that has just ended.
+// since returns the gap between the evidence e and now.
 func (e *gapEvidence) since(before *gapEvidence, length uint64) record.Gap {
 	return record.Gap{
 		AtNS: machine.Monotonic() - length, ForNS: length,

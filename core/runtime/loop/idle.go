@@ -19,7 +19,7 @@ type Idler struct {
 	streak int              // iterations in a row: empty ones, or with yield busy ones
 	gaps   *GapWatch        // leaves out the time that the loop gives away
 	// turns is set while the loop is one of several of its thread, which yields the core for them.
-	// found is whether the last iteration found work.
+	// found reports whether the last iteration found work.
 	turns, found bool
 }
 
@@ -51,8 +51,8 @@ func NewIdler(strategy string, w transport.Worker, gaps *GapWatch) Idler {
 	return i
 }
 
-// Share is called for a loop that is a goroutine. It parks at once: to park a goroutine is cheap,
-// and those of the transport may wait for its processor.
+// Share makes the loop park at once. It is for a loop that is a goroutine: parking one is cheap,
+// and the transport's goroutines may wait for its processor.
 func (i *Idler) Share() {
 	i.after = 0
 	i.gaps.shared = true

@@ -68,8 +68,8 @@ func (t *thread) probeBare(ctx context.Context, state *loop.State, peer transpor
 	return reading, err
 }
 
-// checkUnanswered returns an error if a failed probe left calls without an answer, which a window
-// would take for its own.
+// checkUnanswered returns an error if a failed probe left calls without an answer: a window would
+// take the answers for its own.
 func (t *thread) checkUnanswered() error {
 	if t.unanswered == 0 {
 		return nil
@@ -85,8 +85,8 @@ func (t *thread) idler() *loop.Idler {
 	return t.client.Idler()
 }
 
-// lead measures for about d after the other side has answered the first call, and what an earlier
-// probe called.
+// lead measures for about d, once the other side has answered the first call and the calls that a
+// failed probe left.
 func (b *bare) lead(d time.Duration, calls int) (reading transport.Floor, err error) {
 	reading.Name = bareName
 	if err = b.trips(1, 1); err != nil {
@@ -181,7 +181,7 @@ func (b *bare) post() error {
 	return b.worker.Flush()
 }
 
-// poll returns what has arrived. It idles if that is nothing.
+// poll returns what has arrived, and idles if nothing has.
 func (b *bare) poll() ([]transport.Event, error) {
 	n, err := b.worker.Poll(b.events)
 	if n == 0 && err == nil {

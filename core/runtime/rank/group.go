@@ -55,8 +55,8 @@ func (r *Rank) addThread(id record.Thread, cpu int) (t *thread) {
 	return startThread(id, cpu, true)
 }
 
-// runGroup runs the window of a group, on its thread. results are those of the rank from the first
-// member on.
+// runGroup runs the window of a group on its thread. results begin with the result of the first
+// member.
 func (r *Rank) runGroup(c *group, results []threadResult, run *windowRun, length time.Duration) {
 	first := c.threads[0].id.Client
 	windows := make([]*threadWindow, len(c.threads))

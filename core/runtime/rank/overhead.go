@@ -85,8 +85,8 @@ func (r *Rank) planOf(t *thread) record.Plan {
 	return plan
 }
 
-// apart returns one daemon and one client for each processor. Others would wait for these, and
-// hundreds of loops on the null transport exhaust a small machine's memory.
+// apart returns one daemon and one client for each processor. More would only wait for a processor,
+// and hundreds of loops on the null transport exhaust a small machine's memory.
 func (r *Rank) apart() (daemons, clients []*thread) {
 	for _, t := range r.threads {
 		list := &clients
@@ -101,8 +101,8 @@ func (r *Rank) apart() (daemons, clients []*thread) {
 	return daemons, clients
 }
 
-// batch returns the mean number of calls that a poll of the last window, which may be the warm-up,
-// completed at the client or brought to the daemon, of polls that found any; 0 if there was none.
+// batch returns client.Batch or daemon.Batch of the last window, which may be the warm-up; 0 if
+// there was none.
 func (t *thread) batch() float64 {
 	if t.daemon != nil {
 		return t.daemon.Batch()
@@ -119,7 +119,7 @@ type overhead struct {
 	verifyNS, stampNS float64
 }
 
-// newOverhead returns the loop of a client or of a daemon of the plan. It runs on the thread that
+// newOverhead returns the loop of a client or of a daemon of the plan. Call it on the thread that
 // will measure it. batch is the mean number of calls that a poll of the transport completes or
 // brings, because an iteration's cost is shared by those; 0 if it is not known. If values stay in
 // device memory, the daemon does not see them.

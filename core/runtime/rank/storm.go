@@ -56,8 +56,8 @@ func (r *Rank) newStorm() *storm {
 	return s
 }
 
-// run makes connections until measuring is false. Those that are due while one takes too long are
-// made late, one after the other.
+// run makes connections until measuring is false. Connections that become due during a slow one are
+// made after it, one at a time.
 func (s *storm) run(ctx context.Context, measuring func() bool) *record.StormReport {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -158,7 +158,7 @@ func (s *storm) call(ctx context.Context, client, server transport.Worker) error
 	return fmt.Errorf("a call on a new connection was not answered within %v", stormTimeout)
 }
 
-// post posts one op, as often as the worker has no room.
+// post posts one op, and tries again while the worker has no room.
 func post(ctx context.Context, w transport.Worker, op transport.Op) error {
 	for ctx.Err() == nil {
 		n, err := w.Post([]transport.Op{op})

@@ -55,7 +55,7 @@ func startThread(id record.Thread, cpu int, locked bool) *thread {
 	return t
 }
 
-// join returns a thread that is the same OS thread as t: functions of both run one after another.
+// join returns a thread that shares t's OS thread: their functions run one after another.
 func (t *thread) join(id record.Thread) *thread {
 	return &thread{id: id, cpu: t.cpu, locked: t.locked, work: t.work, done: t.done}
 }
@@ -204,7 +204,7 @@ func (t *thread) usage() *usage {
 	return u
 }
 
-// since returns the usage between then and now.
+// since returns the usage since then.
 func (u *usage) since() record.ThreadReport {
 	clock := machine.Calibrated()
 	ticks, end := clock.Both()

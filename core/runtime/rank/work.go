@@ -28,8 +28,8 @@ func (c *workerCounters) read(into []transport.Stat) []transport.Stat {
 	return c.reader.ReadStats(into[:0])
 }
 
-// window returns what the counters grew by between begin and end, and levels as they were at end.
-// It returns nil if the window did not get that far.
+// window returns the increase of the counters between begin and end, and levels as of end. It
+// returns nil if the window did not end.
 func (c *workerCounters) window() []transport.Stat {
 	if len(c.before) != len(c.after) {
 		return nil

@@ -29,7 +29,7 @@ type Stream struct {
 	ring   []replay.Record
 	mask   uint64
 	taken  uint64 // requests
-	timed  uint64 // times
+	timed  uint64 // times of requests
 	before uint64 // nanoseconds: the time before
 	known  uint64 // filled, as the client has last seen it
 	// Starved counts the requests that had not been read when they were due, in the last window.
@@ -55,7 +55,7 @@ type Stream struct {
 const (
 	// streamRecords bounds the records that the clients of all ranks hold in memory: 48 MiB.
 	streamRecords = 1 << 21
-	streamLeast   = 8 << 10 // of a client
+	streamMin     = 8 << 10 // of a client
 	streamChunk   = 1 << 10
 	// streamEvery is how often a client's reader looks for room. A ring has room for much longer.
 	streamEvery = time.Millisecond
@@ -67,8 +67,8 @@ const (
 // never is a time in nanoseconds after the end of every window.
 const never = 1 << 61
 
-// starvedFor is after how many nanoseconds a client asks again for the time of a request that has
-// not been read.
+// starvedFor is how many nanoseconds a client waits before it asks again for the time of a request
+// that has not been read.
 const starvedFor = uint64(time.Millisecond)
 
 // NewStream returns the stream of a client of the prepared part at path. number is the client's
@@ -78,7 +78,7 @@ func NewStream(path string, cfg *config.Config, number int) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the trace to replay: %w", err)
 	}
-	room := max(streamRecords/pow2.Ceil(cfg.TotalClients()), streamLeast)
+	room := max(streamRecords/pow2.Ceil(cfg.TotalClients()), streamMin)
 	room = min(room, pow2.Ceil(int(min(file.Records+1, streamRecords))))
 	// Those that are prepared are in it.
 	room = max(room, 2*streamChunk, pow2.Ceil(4*cfg.InFlight))
@@ -190,8 +190,9 @@ func (s *Stream) fill(stop <-chan struct{}) error {
 	}
 }
 
-// mine reports whether a record of the chunk is the client's. Those of one client of the trace stay
-// together. If times do not count, each client has to have some, so they go to the clients in turn.
+// mine reports whether a record of the chunk is the client's. The records of one client of the
+// trace stay together. If times do not count, records go to the clients in turn, so that each has
+// some.
 func (s *Stream) mine(r *replay.Record, index uint64) bool {
 	if s.again {
 		return (s.at+index)%uint64(s.clients) == uint64(s.number)
@@ -199,8 +200,7 @@ func (s *Stream) mine(r *replay.Record, index uint64) bool {
 	return r.Client%s.clients == s.number
 }
 
-// Next writes the next request to r. After the last one, an open loop has no other, and gets that
-// one again.
+// Next writes the next request to r. After the last one, an open loop gets the last one again.
 func (s *Stream) Next(r *Request) {
 	if s.taken == s.known {
 		s.look()
@@ -233,9 +233,9 @@ func (s *Stream) look() {
 	}
 }
 
-// After returns the nanoseconds between the times of the last request that After passed and of the
-// next one. The first is since the begin of the part. After the last request it is longer than any
-// window. A client that starves calls once a millisecond, until it is due again.
+// After returns the nanoseconds from the request that the last After has passed to the next one; at
+// first, from the begin of the part to the first request. After the last request it returns more
+// than any window has. A client that starves calls once a millisecond, until it is due again.
 func (s *Stream) After() uint64 {
 	if s.timed == s.known {
 		if s.known = s.filled.Load(); s.timed == s.known {
@@ -256,8 +256,8 @@ func (s *Stream) After() uint64 {
 	return gap
 }
 
-// StoredSizes returns the function of the initial sizes of a store that a part of a trace is
-// replayed on.
+// StoredSizes returns the initial sizes of the values of a store, by key, for the replay of a part
+// of a trace.
 func StoredSizes(path string, cfg *config.Config) (func(key uint64) int, error) {
 	file, err := replay.Open(path, cfg.ValueSize.Max())
 	if err != nil {

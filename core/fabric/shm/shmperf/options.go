@@ -82,14 +82,14 @@ func ParseOptions(v transport.Values, d time.Duration) (o Options, err error) {
 	return o, err
 }
 
-// parseList reads a comma list of what, from least to most.
-func parseList(v transport.Values, name, what string, least, most int,
+// parseList reads a comma list of what, from low to high.
+func parseList(v transport.Values, name, what string, low, high int,
 	parse func(string) (int, error), format func(int) string) (list []int, err error) {
 	for text := range strings.SplitSeq(v.String(name), ",") {
 		n, err := parse(strings.TrimSpace(text))
-		if err != nil || n < least || n > most {
-			return nil, wrong(name, "%q is not %s from %s to %s", text, what, format(least),
-				format(most))
+		if err != nil || n < low || n > high {
+			return nil, wrong(name, "%q is not %s from %s to %s", text, what, format(low),
+				format(high))
 		}
 		list = append(list, n)
 	}
