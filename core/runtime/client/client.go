@@ -25,7 +25,7 @@ import (
 type Client struct {
 	Config    config.Config
 	Worker    transport.Worker
-	Idle      loop.Idler
+	idle      loop.Idler
 	generator *workload.Generator
 	stream    *workload.Stream // nil unless the requests are those of a trace
 	Clock     *machine.Clock
@@ -60,7 +60,7 @@ type Client struct {
 
 	route      route
 	trace      *loop.LinkTrace // nil unless mesh-proxied
-	Schedule   *schedule       // nil for a closed loop
+	schedule   *schedule       // nil for a closed loop
 	open       *openTimes      // nil for a closed loop
 	Mesh       *meshTimes      // nil unless a mesh
 	peers      *peerTimes      // nil unless operations count by the called rank
@@ -232,10 +232,10 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 	c.Live.every = c.Clock.Ticks(LiveEvery)
 	c.Live.silences = newSilences(c.Clock)
 	c.ReadCost = loop.ReadCost(c.Clock)
-	c.Idle = loop.NewIdler(idle, worker, &c.Gaps)
+	c.idle = loop.NewIdler(idle, worker, &c.Gaps)
 	c.burner = newBurner(c.Clock, time.Duration(cfg.Burn))
-	if c.Schedule = newSchedule(cfg, c.Clock, w.Rank, number,
-		c.stream); c.Schedule != nil {
+	if c.schedule = newSchedule(cfg, c.Clock, w.Rank, number,
+		c.stream); c.schedule != nil {
 		c.open = newOpenTimes(calls, c.stream != nil && cfg.Rate.Offers() &&
 			cfg.Clients <= steppedClients)
 	}
@@ -275,7 +275,7 @@ func (c *Client) chooseLoop() {
 		c.order = c.drawn
 	}
 	switch {
-	case c.Schedule != nil:
+	case c.schedule != nil:
 		c.loop = &openLoop{Client: c, callOrder: c.order}
 	case c.replays:
 		c.loop = &replayedLoop{Client: c, replayOrder: replay}
@@ -359,8 +359,8 @@ func (c *Client) aim() error {
 	} else {
 		c.route.targets, share = []uint64{uint64(target - 1)}, m.Within(own, target-1)
 	}
-	if c.Schedule != nil {
-		c.Schedule.gap = min(c.Schedule.whole/share, longestGap)
+	if c.schedule != nil {
+		c.schedule.gap = min(c.schedule.whole/share, longestGap)
 	}
 	return c.prepareAgain()
 }
@@ -369,10 +369,10 @@ func (c *Client) aim() error {
 func (c *Client) FirstCalls() []uint64 { return c.first }
 
 // ParkAtOnce is called for a client whose loop is a goroutine.
-func (c *Client) ParkAtOnce() { c.Idle.Share() }
+func (c *Client) ParkAtOnce() { c.idle.Share() }
 
 // Idler returns what the client's loop does when it finds nothing.
-func (c *Client) Idler() *loop.Idler { return &c.Idle }
+func (c *Client) Idler() *loop.Idler { return &c.idle }
 
 // ShareTrace makes the client time the stages of calls to a daemon with a trace that both share.
 func (c *Client) ShareTrace(daemon transport.PeerID, t *loop.CallTrace) {

@@ -27,7 +27,7 @@ func RunTogether(s *loop.State, members []Member, stop func()) (errs []error) {
 			}
 		}
 	}
-	idle := &members[0].Client.Idle
+	idle := &members[0].Client.idle
 	each(func(m Member) error { return m.Client.settle(s) })
 	for s.Now() == record.StateReady {
 		idle.YieldCore()
@@ -60,7 +60,7 @@ func RunTogether(s *loop.State, members []Member, stop func()) (errs []error) {
 // it found work.
 func (c *Client) turn(s *loop.State) (found bool, err error) {
 	c.Gaps.Restart()
-	c.Idle.BeginTurn()
+	c.idle.BeginTurn()
 	err = c.loop.run(s, 1)
-	return c.Idle.EndTurn(), err
+	return c.idle.EndTurn(), err
 }

@@ -29,12 +29,12 @@ func TestParkingEndsBeforeACallIsDue(t *testing.T) {
 	caller, err := New(wiring.Wiring{Config: cfg, Rank: 1}, 0, config.IdleYield, nil)
 	require.NoError(t, err)
 	w := &waits{}
-	caller.Idle = loop.NewIdler(config.IdlePark, w, &caller.Gaps)
+	caller.idle = loop.NewIdler(config.IdlePark, w, &caller.Gaps)
 	rest := func(inFlight int, left time.Duration) []time.Duration {
 		w.asked = nil
-		caller.InFlight, caller.Schedule.Due = inFlight, 1+caller.Clock.Ticks(left)
+		caller.InFlight, caller.schedule.due = inFlight, 1+caller.Clock.Ticks(left)
 		for end := time.Now().Add(2 * loop.ParkAfter); time.Now().Before(end); {
-			require.NoError(t, caller.loop.(*openLoop).Rest(1))
+			require.NoError(t, caller.loop.(*openLoop).rest(1))
 		}
 		return w.asked
 	}

@@ -34,7 +34,7 @@ func (l *openLoop) run(s *loop.State, n int) error {
 		if found == 0 {
 			c.Counts.Empty++
 		} else {
-			c.Idle.Busy()
+			c.idle.Busy()
 		}
 		events, now := c.Events[:found], c.Clock.Now()
 		c.Gaps.Look(now)
@@ -57,7 +57,7 @@ func (l *openLoop) run(s *loop.State, n int) error {
 			}
 		}
 		if found == 0 {
-			if err := l.Rest(now); err != nil {
+			if err := l.rest(now); err != nil {
 				return err
 			}
 			continue
@@ -80,9 +80,9 @@ func (l *openLoop) run(s *loop.State, n int) error {
 // issueDue issues the calls that are due while there is room in flight.
 func (l *openLoop) issueDue(now uint64) {
 	c := l.Client
-	for l.Schedule.Due <= now && c.InFlight < c.Config.InFlight {
-		due := l.Schedule.Due
-		l.Schedule.next()
+	for l.schedule.due <= now && c.InFlight < c.Config.InFlight {
+		due := l.schedule.due
+		l.schedule.next()
 		c.open.scheduled++
 		index := l.next()
 		c.issueCopy(index, now)
@@ -91,26 +91,26 @@ func (l *openLoop) issueDue(now uint64) {
 	}
 }
 
-// Rest waits after an empty iteration. With nothing in flight it sleeps until a call is due; with
+// rest waits after an empty iteration. With nothing in flight it sleeps until a call is due; with
 // calls in flight it waits as a closed loop does, but not past the time at which the next call is
 // due if there is room for it.
-func (l *openLoop) Rest(now uint64) error {
+func (l *openLoop) rest(now uint64) error {
 	if l.InFlight == l.Config.InFlight {
-		return l.Idle.Pause()
+		return l.idle.Pause()
 	}
-	if l.Schedule.Due <= now {
+	if l.schedule.due <= now {
 		return nil
 	}
-	left := time.Duration(l.Clock.Nanos(l.Schedule.Due - now))
+	left := time.Duration(l.Clock.Nanos(l.schedule.due - now))
 	if l.InFlight > 0 {
-		return l.Idle.PauseUntil(left)
+		return l.idle.PauseUntil(left)
 	}
-	return l.Idle.Sleep(left)
+	return l.idle.Sleep(left)
 }
 
 // begin is [callLoop.begin].
 func (l *openLoop) begin(now uint64) error {
-	l.Schedule.begin(now)
+	l.schedule.begin(now)
 	l.freeSince = now
 	return nil
 }

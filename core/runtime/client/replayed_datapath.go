@@ -31,12 +31,12 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 		c.Counts.Polls++
 		if found == 0 {
 			c.Counts.Empty++
-			if err := c.Idle.Pause(); err != nil {
+			if err := c.idle.Pause(); err != nil {
 				return err
 			}
 			continue
 		}
-		c.Idle.Busy()
+		c.idle.Busy()
 		events, now := c.Events[:found], c.Clock.Now()
 		c.Gaps.Look(now)
 		waiting, done := l.waiting, 0

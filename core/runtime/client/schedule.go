@@ -21,7 +21,7 @@ type schedule struct {
 	random loop.Random
 	at     float64 // ticks since start; float64 is exact for longer than any window
 	start  uint64
-	Due    uint64  // absolute ticks: the next operation
+	due    uint64  // absolute ticks: the next operation
 	whole  float64 // gap of windows in which all ranks are called
 }
 
@@ -62,28 +62,28 @@ func newSchedule(cfg config.Config, clock *machine.Clock, rank, number int,
 func (s *schedule) begin(now uint64) {
 	s.start = now
 	s.at = s.first()
-	s.Due = now + uint64(s.at)
+	s.due = now + uint64(s.at)
 }
 
 // next moves to the next operation.
 func (s *schedule) next() {
 	s.at += s.draw()
-	s.Due = s.start + uint64(s.at)
+	s.due = s.start + uint64(s.at)
 }
 
 // overdue returns how many operations that next has not passed are due at now: exactly for a trace;
 // otherwise all but the first are computed from the mean gap.
 func (s *schedule) overdue(now uint64) (n uint64) {
-	for ; s.known && s.Due <= now; n++ {
+	for ; s.known && s.due <= now; n++ {
 		s.next()
 	}
 	if s.known {
 		return n
 	}
-	if s.Due > now {
+	if s.due > now {
 		return 0
 	}
-	return 1 + uint64(float64(now-s.Due)/s.gap)
+	return 1 + uint64(float64(now-s.due)/s.gap)
 }
 
 // burner spins for a known time before each call of a client. It slows a transport down by a

@@ -21,13 +21,13 @@ func TestScheduleKeepsItsRate(t *testing.T) {
 		p.begin(1000)
 		const n = 200_000
 		gap := clock.Hertz() / 250_000
-		sum, squares, last := 0.0, 0.0, p.Due
+		sum, squares, last := 0.0, 0.0, p.due
 		for range n {
 			p.next()
-			d := float64(p.Due-last) / gap
+			d := float64(p.due-last) / gap
 			sum += d
 			squares += d * d
-			last = p.Due
+			last = p.due
 		}
 		mean := sum / n
 		deviation := math.Sqrt(max(0, squares/n-mean*mean)) // which rounding may take below 0
@@ -37,9 +37,9 @@ func TestScheduleKeepsItsRate(t *testing.T) {
 		} else {
 			require.InDelta(t, 0, deviation, 0.01)
 		}
-		require.EqualValues(t, 0, p.overdue(p.Due-1))
-		require.EqualValues(t, 1, p.overdue(p.Due))
-		require.EqualValues(t, 11, p.overdue(p.Due+uint64(10.5*gap)))
+		require.EqualValues(t, 0, p.overdue(p.due-1))
+		require.EqualValues(t, 1, p.overdue(p.due))
+		require.EqualValues(t, 11, p.overdue(p.due+uint64(10.5*gap)))
 	}
 }
 

@@ -34,7 +34,7 @@ func (c *Client) Run(s *loop.State, atBegin, atEnd func()) error {
 		return err
 	}
 	for s.Now() == record.StateReady {
-		if err := c.Idle.Pause(); err != nil {
+		if err := c.idle.Pause(); err != nil {
 			return err
 		}
 	}
@@ -82,7 +82,7 @@ func (c *Client) enter(s *loop.State, atBegin func()) error {
 	start := c.Clock.Now()
 	c.Counted = start
 	c.slices.start(start)
-	c.Live.begin(start, c.Schedule)
+	c.Live.begin(start, c.schedule)
 	c.entered, c.began = true, start
 	if c.window.Silent {
 		return nil
@@ -100,8 +100,8 @@ func (c *Client) leave(atEnd func()) {
 	c.Counts.Window = max(now-c.began, c.Clock.Ticks(time.Nanosecond)+1)
 	c.Counts.Found = c.Counts.Polls - c.Counts.Empty
 	c.Count(now)
-	if c.Schedule != nil && !c.window.Silent {
-		c.open.scheduled += c.Schedule.overdue(now)
+	if c.schedule != nil && !c.window.Silent {
+		c.open.scheduled += c.schedule.overdue(now)
 	}
 	c.Gaps.Stop()
 	c.Live.end(now)
@@ -160,9 +160,9 @@ func (c *Client) DrainOnce() error {
 	c.Counts.Polls++
 	if n == 0 {
 		c.Counts.Empty++
-		return c.Idle.Pause()
+		return c.idle.Pause()
 	}
-	c.Idle.Busy()
+	c.idle.Busy()
 	now := c.Clock.Now()
 	for i := range c.Events[:n] {
 		if err := c.discard(&c.Events[i], now); err != nil {
