@@ -6,7 +6,7 @@ import "transportbench/core/transport"
 // has arrived, so that each is timed with nothing else in flight.
 type burstLoop struct {
 	*drawnLoop
-	held int // calls in flight since Client.Counted
+	held int // calls in flight since Client.counted
 }
 
 // begin is [callLoop.begin]. An iteration that the last window left incomplete is dropped.
@@ -21,8 +21,8 @@ func (l *burstLoop) begin(now uint64) error {
 // complete is Client.complete. The calls of the next iteration are posted by the next step.
 func (l *burstLoop) complete(c *Client, events []transport.Event, now uint64) {
 	completeEach(c, events, now)
-	c.Counts.InFlight += uint64(l.held) * (now - c.Counted)
-	c.Counted = now
+	c.Counts.inFlight += uint64(l.held) * (now - c.counted)
+	c.counted = now
 	if c.InFlight == 0 && c.maxIssued == 0 {
 		c.maxIssued = c.Config.InFlight
 		l.fill(c.Clock.Now())

@@ -13,9 +13,9 @@ import (
 // issueCopy issues a call and appends a copy of its request to the ops to post. Fewer than
 // Config.InFlight calls must be in flight.
 func (c *Client) issueCopy(index int, now uint64) {
-	call := &c.Calls[index]
-	call.State = InFlight
-	call.Started = now
+	call := &c.calls[index]
+	call.state = callInFlight
+	call.started = now
 	call.minVersion = c.newest(call.key)
 	n := len(c.ops)
 	c.ops = c.ops[:n+1]
@@ -67,7 +67,7 @@ func (c *Client) postEach(ops []transport.Op) (taken int, err error) {
 
 // awaits reports whether an event is the response to a call in flight.
 func (c *Client) awaits(e *transport.Event) bool {
-	return e.Token < transport.Token(len(c.Calls)) && c.Calls[e.Token].State == InFlight
+	return e.Token < transport.Token(len(c.calls)) && c.calls[e.Token].state == callInFlight
 }
 
 // accept ends the calls that events answer. It clears the kind of the other events, so that
@@ -76,10 +76,10 @@ func (c *Client) accept(events []transport.Event, now uint64) error {
 	ended := 0
 	for i := range events {
 		e := &events[i]
-		if e.Kind == transport.EventResponse && e.Token < transport.Token(len(c.Calls)) {
-			call := &c.Calls[e.Token]
-			if call.State == InFlight && call.flags&(callTraced|callReading) == 0 {
-				call.State = callAnswered
+		if e.Kind == transport.EventResponse && e.Token < transport.Token(len(c.calls)) {
+			call := &c.calls[e.Token]
+			if call.state == callInFlight && call.flags&(callTraced|callReading) == 0 {
+				call.state = callAnswered
 				ended++
 				continue
 			}
@@ -102,18 +102,18 @@ func (c *Client) acceptRare(e *transport.Event, now uint64) error {
 	case e.Kind != transport.EventResponse:
 		return c.unexpected(e)
 	case !c.awaits(e):
-		c.Counts.UnknownToken++
+		c.Counts.unknownToken++
 		e.Kind = 0
 		return nil
 	}
-	call := &c.Calls[e.Token]
+	call := &c.calls[e.Token]
 	if call.flags&callReading != 0 {
 		c.modify(call, e)
 		e.Kind = 0
 		return nil
 	}
 	c.endTrace(call, now)
-	call.State = callAnswered
+	call.state = callAnswered
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (c *Client) modify(call *call, e *transport.Event) {
 	version, failure := kv.Check(e.Payload, call.key, call.minVersion, int(c.readSize),
 		c.sumDue(1, e.Size))
 	if failure != kv.FailureNone {
-		c.Counts.Failures[failure]++
+		c.Counts.failures[failure]++
 	} else {
 		c.Counts.bytes += uint64(len(e.Payload) - kv.HeaderSize)
 		call.minVersion = version
@@ -150,7 +150,7 @@ func completeEchoes(c *Client, events []transport.Event, now uint64) {
 			if !kv.SameEcho(e.Payload, request) {
 				break
 			}
-			c.Calls[e.Token].State = callFree
+			c.calls[e.Token].state = callFree
 			bytes += len(request) - kv.HeaderSize
 			done++
 		}
@@ -179,8 +179,8 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 			if e.Kind != transport.EventResponse {
 				continue
 			}
-			call := &c.Calls[e.Token]
-			call.State = callFree
+			call := &c.calls[e.Token]
+			call.state = callFree
 			ops++
 			c.Counts.byOp[call.op]++
 			verify -= uint32(call.reads)
@@ -193,7 +193,7 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 			}
 			if failure != kv.FailureNone {
 				c.Counts.wrong++
-				c.Counts.Failures[failure]++
+				c.Counts.failures[failure]++
 				continue
 			}
 			bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
@@ -202,7 +202,7 @@ func completeStore(c *Client, events []transport.Event, now uint64) {
 		c.verify = verify
 		c.sampler.Left -= uint32(ops)
 		c.Counts.Ops += ops
-		c.Counts.Sums += sums
+		c.Counts.sums += sums
 		c.Counts.summed += summed
 		c.Counts.bytes += bytes
 		if plain == len(events) {
@@ -226,8 +226,8 @@ func (c *Client) completeOne(e *transport.Event, now uint64) {
 	if e.Kind != transport.EventResponse {
 		return
 	}
-	call := &c.Calls[e.Token]
-	call.State = callFree
+	call := &c.calls[e.Token]
+	call.state = callFree
 	c.Counts.Ops++
 	c.Counts.byOp[call.op]++
 	if c.peers != nil {
@@ -235,7 +235,7 @@ func (c *Client) completeOne(e *transport.Event, now uint64) {
 	}
 	if failure := c.check(call, e); failure != kv.FailureNone {
 		c.Counts.wrong++
-		c.Counts.Failures[failure]++
+		c.Counts.failures[failure]++
 	} else {
 		c.Counts.bytes += uint64(len(e.Payload)-kv.HeaderSize) + uint64(call.written)
 	}
@@ -294,7 +294,7 @@ func (c *Client) sumDue(read uint8, size int) bool {
 //go:noinline
 func (c *Client) sum(size int) {
 	c.verify = uint32(c.Config.VerifyEvery)
-	c.Counts.Sums++
+	c.Counts.sums++
 	c.Counts.summed += uint64(max(size-kv.HeaderSize, 0))
 }
 
@@ -315,15 +315,15 @@ func (c *Client) recordBusy(began uint64) {
 	c.Gaps.Work(spent)
 }
 
-// Count adds the calls in flight since the last time to their integral over the window.
-func (c *Client) Count(now uint64) {
-	c.Counts.InFlight += uint64(c.InFlight) * (now - c.Counted)
-	c.Counted = now
+// count adds the calls in flight since the last time to their integral over the window.
+func (c *Client) count(now uint64) {
+	c.Counts.inFlight += uint64(c.InFlight) * (now - c.counted)
+	c.counted = now
 }
 
 // recordIssue tells the recorders of each call that one is issued.
 func (c *Client) recordIssue(index int, now uint64) {
-	call := &c.Calls[index]
+	call := &c.calls[index]
 	if c.trace != nil && c.traced.Take() &&
 		call.flags&(callRemote|callReading) == callRemote && c.trace.Word.Load() == 0 {
 		call.flags |= callTraced
@@ -338,7 +338,7 @@ func (c *Client) recordIssue(index int, now uint64) {
 // that call may use the trace.
 func (c *Client) endTrace(call *call, now uint64) {
 	call.flags &^= callTraced
-	if stages, ok := c.trace.End(call.Started, now); ok {
+	if stages, ok := c.trace.End(call.started, now); ok {
 		for i, spent := range stages {
 			c.Mesh.Stages[i].Record(c.Clock, spent)
 		}
@@ -347,11 +347,11 @@ func (c *Client) endTrace(call *call, now uint64) {
 
 // record records the latency of a sampled call.
 func (c *Client) record(index int, now uint64) {
-	call := &c.Calls[index]
-	ticks := now - call.Started
+	call := &c.calls[index]
+	ticks := now - call.started
 	ns := c.Clock.Nanos(ticks)
 	c.ByOp[call.op].Record(ns)
-	c.Counts.Samples++
+	c.Counts.samples++
 	c.Counts.LatencySum += ticks
 	c.slices.record(now, c.Counts.Ops)
 	c.Live.record(ns)

@@ -35,7 +35,7 @@ type Client struct {
 	request  workload.Request
 
 	service  loop.Service
-	Calls    []call
+	calls    []call
 	Requests []transport.Op // by call; if replays, the first ones follow the last again
 	Buffers  []byte         // off the Go heap; one payload for each call
 	stride   int            // bytes of a payload's room in Buffers
@@ -76,7 +76,7 @@ type Client struct {
 	Stages  *stager // nil in mesh-proxied
 	window  Window
 	first   []uint64 // nanoseconds
-	Counted uint64   // ticks: up to here, counts.inFlight has the calls in flight
+	counted uint64   // ticks: up to here, counts.inFlight has the calls in flight
 	entered bool     // the window has begun
 	began   uint64   // ticks: its begin
 
@@ -92,23 +92,22 @@ type Client struct {
 // call is one call. Its index is its token. Two fill a cache line.
 type call struct {
 	key        uint64
-	Started    uint64 // ticks
+	started    uint64 // ticks
 	written    uint32 // bytes of the value to send
 	wantSize   int32  // of the response's value, or kv.AnySize
 	minVersion uint32 // the newest version of the key that this client had seen
 	op         workload.Op
 	reads      uint8 // 1 for a read, else 0
-	State      callState
+	state      callState
 	flags      uint8
 }
 
 type callState uint8
 
 const (
-	callFree callState = iota // ready to be issued
-	// InFlight is the state of a call that is issued and not answered.
-	InFlight     // issued and not answered
-	callAnswered // its response is not verified yet
+	callFree     callState = iota // ready to be issued
+	callInFlight                  // issued and not answered
+	callAnswered                  // its response is not verified yet
 )
 
 // The flags of a call.
@@ -136,16 +135,16 @@ const drainLimit = 12 * time.Second
 type counts struct {
 	Ops, bytes                  uint64
 	byOp                        [workload.NumOps]uint64
-	Sums                        uint64 // responses whose checksum was verified
+	sums                        uint64 // responses whose checksum was verified
 	summed                      uint64 // bytes of values whose checksum was computed
 	wrong                       uint64 // ops with a failure; a read-modify-write can have two
-	backPressure, Polls, Empty  uint64
+	backPressure, polls, empty  uint64
 	drained, Lost, posted       uint64
-	Failures                    [kv.NumFailures]uint64
-	UnknownToken                uint64
-	Samples, LatencySum, Window uint64 // latencySum and window in ticks
-	Found                       uint64 // polls in the window that returned responses
-	InFlight                    uint64 // ticks: calls in flight, integrated over the window
+	failures                    [kv.NumFailures]uint64
+	unknownToken                uint64
+	samples, LatencySum, window uint64 // LatencySum and window in ticks
+	found                       uint64 // polls in the window that returned responses
+	inFlight                    uint64 // ticks: calls in flight, integrated over the window
 	// iterations that found responses and were timed, and their time
 	BusyTimed, BusyTicks uint64
 }
@@ -205,7 +204,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		Config: cfg, Worker: worker, generator: newGenerator(cfg, number),
 		Clock: machine.Calibrated(),
 		route: newRoute(w, number), Mesh: newMeshTimes(cfg),
-		service: loop.ServiceOf(cfg), Calls: make([]call, calls),
+		service: loop.ServiceOf(cfg), calls: make([]call, calls),
 		Requests: make([]transport.Op, calls, calls+cfg.InFlight), replays: replays,
 		Buffers: buffers, stride: stride,
 		ops:    make([]transport.Op, 0, cfg.InFlight),
@@ -229,7 +228,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		}
 	}
 	c.Gaps = loop.NewGapWatch(c.Clock)
-	c.Live.every = c.Clock.Ticks(LiveEvery)
+	c.Live.every = c.Clock.Ticks(liveEvery)
 	c.Live.silences = newSilences(c.Clock)
 	c.ReadCost = loop.ReadCost(c.Clock)
 	c.idle = loop.NewIdler(idle, worker, &c.Gaps)
@@ -243,7 +242,7 @@ func NewWith(w wiring.Wiring, number int, idle string, worker transport.Worker, 
 		c.Stages = newStager(c.Clock, c.ReadCost, w.ClientPeer(w.Rank, local), cfg.Seed)
 	}
 	c.chooseLoop()
-	for i := range c.Calls {
+	for i := range c.calls {
 		c.Requests[i].Kind = transport.OpCall
 		c.Requests[i].Token = transport.Token(i)
 		c.prepare(i)
@@ -269,9 +268,9 @@ type callOrder interface {
 
 // chooseLoop chooses how the client issues its calls and verifies their responses.
 func (c *Client) chooseLoop() {
-	replay := &replayOrder{calls: c.Calls}
+	replay := &replayOrder{calls: c.calls}
 	if c.order = replay; !c.replays {
-		c.drawn = newDrawnOrder(len(c.Calls))
+		c.drawn = newDrawnOrder(len(c.calls))
 		c.order = c.drawn
 	}
 	switch {
@@ -334,12 +333,12 @@ func (c *Client) prepareAgain() error {
 	if c.drawn != nil {
 		c.drawn.head, c.drawn.tail = 0, 0
 	}
-	for i := range c.Calls {
-		if c.Calls[i].State == callFree {
+	for i := range c.calls {
+		if c.calls[i].state == callFree {
 			c.prepare(i)
 		}
 	}
-	copy(c.Requests[len(c.Calls):], c.Requests)
+	copy(c.Requests[len(c.calls):], c.Requests)
 	if c.device != nil {
 		return c.writeDevice()
 	}
@@ -388,15 +387,15 @@ func (c *Client) TraceLinks(t *loop.LinkTrace) { c.trace = t }
 // Batch returns the mean number of calls that a poll of the last window completed, without empty
 // polls; 0 if all were empty.
 func (c *Client) Batch() float64 {
-	if c.Counts.Found == 0 {
+	if c.Counts.found == 0 {
 		return 0
 	}
-	return float64(c.Counts.Ops) / float64(c.Counts.Found)
+	return float64(c.Counts.Ops) / float64(c.Counts.found)
 }
 
 // Payloads returns the client's requests. They change when a call is drawn again.
 func (c *Client) Payloads() [][]byte {
-	list := make([][]byte, len(c.Calls))
+	list := make([][]byte, len(c.calls))
 	for i := range list {
 		list[i] = c.Requests[i].Payload
 	}
@@ -449,28 +448,28 @@ func (c *Client) Begin(w Window) {
 func (c *Client) Report(thread record.ThreadReport) record.ClientReport {
 	n := &c.Counts
 	r := record.ClientReport{
-		ElapsedNS: c.Clock.Nanos(n.Window),
+		ElapsedNS: c.Clock.Nanos(n.window),
 		Reads:     n.byOp[workload.Read], Lookups: n.byOp[workload.Lookup],
 		Writes: n.byOp[workload.Write] + n.byOp[workload.Insert] +
 			n.byOp[workload.ReadModifyWrite],
 		PayloadBytes: n.bytes, Drained: n.drained, Issued: n.posted, Lost: n.Lost,
-		VerifiedKeys: n.Ops - n.wrong, VerifiedSums: n.Sums, ChecksummedBytes: n.summed,
-		BackPressure: n.backPressure, Polls: n.Polls, EmptyPolls: n.Empty,
-		Samples: n.Samples, Thread: thread, Failures: c.Failures(), Slices: c.slices.report(),
+		VerifiedKeys: n.Ops - n.wrong, VerifiedSums: n.sums, ChecksummedBytes: n.summed,
+		BackPressure: n.backPressure, Polls: n.polls, EmptyPolls: n.empty,
+		Samples: n.samples, Thread: thread, Failures: c.Failures(), Slices: c.slices.report(),
 	}
 	if c.stream != nil {
 		r.Starved = c.stream.Starved
 	}
-	r.InFlightNS = c.Clock.Nanos(n.InFlight)
+	r.InFlightNS = c.Clock.Nanos(n.inFlight)
 	if n.BusyTimed > 0 {
 		r.BusyNS = uint64(float64(c.Clock.Nanos(n.BusyTicks)) / float64(n.BusyTimed) * float64(
-			n.Found))
+			n.found))
 	}
 	c.Gaps.Report(&r.Thread)
-	r.Silences = c.Live.silences.report(n.Window, n.Ops, c.Config.InFlight)
+	r.Silences = c.Live.silences.report(n.window, n.Ops, c.Config.InFlight)
 	c.reportStages(&r)
-	if n.Samples > 0 {
-		r.MeanNS = float64(c.Clock.Nanos(n.LatencySum)) / float64(n.Samples)
+	if n.samples > 0 {
+		r.MeanNS = float64(c.Clock.Nanos(n.LatencySum)) / float64(n.samples)
 	}
 	c.reportLatencies(&r)
 	if c.Mesh != nil {
@@ -552,12 +551,12 @@ func (c *Client) reportStages(r *record.ClientReport) {
 func (c *Client) Failures() map[string]uint64 {
 	m := map[string]uint64{}
 	for f := kv.FailureNone + 1; f < kv.NumFailures; f++ {
-		if c.Counts.Failures[f] > 0 {
-			m[f.String()] = c.Counts.Failures[f]
+		if c.Counts.failures[f] > 0 {
+			m[f.String()] = c.Counts.failures[f]
 		}
 	}
-	if c.Counts.UnknownToken > 0 {
-		m["unknown token"] = c.Counts.UnknownToken
+	if c.Counts.unknownToken > 0 {
+		m["unknown token"] = c.Counts.unknownToken
 	}
 	return m
 }

@@ -12,7 +12,7 @@ import (
 // them. The host's copies are erased, so that only the device has the bytes that daemons verify.
 func (c *Client) MoveToDevice() error {
 	sender, ok := c.Worker.(transport.DeviceWorker)
-	slots := len(c.Calls)
+	slots := len(c.calls)
 	switch {
 	case !ok:
 		return fmt.Errorf(
@@ -37,7 +37,7 @@ func (c *Client) MoveToDevice() error {
 
 // writeDevice moves the values of all requests.
 func (c *Client) writeDevice() error {
-	for i := range c.Calls {
+	for i := range c.calls {
 		request := &c.Requests[i]
 		request.DeviceSlot = 0
 		if len(request.Payload) <= kv.HeaderSize {
@@ -50,6 +50,6 @@ func (c *Client) writeDevice() error {
 		clear(request.Payload[kv.HeaderSize:])
 		request.Payload = request.Payload[:kv.HeaderSize]
 	}
-	copy(c.Requests[len(c.Calls):], c.Requests) // the first ones are there again
+	copy(c.Requests[len(c.calls):], c.Requests) // the first ones are there again
 	return nil
 }

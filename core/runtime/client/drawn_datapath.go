@@ -27,9 +27,9 @@ func (l *drawnLoop) run(s *loop.State, n int) error {
 		if err != nil {
 			return err
 		}
-		c.Counts.Polls++
+		c.Counts.polls++
 		if found == 0 {
-			c.Counts.Empty++
+			c.Counts.empty++
 			if err := c.idle.Pause(); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 const recentSamples = 256
 
 // live has the figures of a client that the control side may read while the loop runs. The loop
-// writes ops at most once in LiveEvery, and each latency when it is sampled.
+// writes ops at most once in liveEvery, and each latency when it is sampled.
 type live struct {
 	_      [128]byte
 	ops    atomic.Uint64
@@ -27,11 +27,11 @@ type live struct {
 	silences silences
 }
 
-// LiveEvery is less than 1% of a round of progress in a warm-up, and makes the cost of writing ops
+// liveEvery is less than 1% of a round of progress in a warm-up, and makes the cost of writing ops
 // vanish.
-const LiveEvery = 50 * time.Microsecond
+const liveEvery = 50 * time.Microsecond
 
-// publish sets ops, unless it was set less than LiveEvery ago.
+// publish sets ops, unless it was set less than liveEvery ago.
 func (l *live) publish(ops, now uint64) {
 	if now >= l.due {
 		if now-l.due >= l.silences.limit {

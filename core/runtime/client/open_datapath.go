@@ -30,15 +30,15 @@ func (l *openLoop) run(s *loop.State, n int) error {
 		if err != nil {
 			return err
 		}
-		c.Counts.Polls++
+		c.Counts.polls++
 		if found == 0 {
-			c.Counts.Empty++
+			c.Counts.empty++
 		} else {
 			c.idle.Busy()
 		}
 		events, now := c.Events[:found], c.Clock.Now()
 		c.Gaps.Look(now)
-		c.Count(now)
+		c.count(now)
 		full, waiting := c.InFlight == c.Config.InFlight, len(c.ops)
 		if err := c.accept(events, now); err != nil {
 			return err

@@ -28,9 +28,9 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 		if err != nil {
 			return err
 		}
-		c.Counts.Polls++
+		c.Counts.polls++
 		if found == 0 {
-			c.Counts.Empty++
+			c.Counts.empty++
 			if err := c.idle.Pause(); err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (l *replayedLoop) run(s *loop.State, n int) error {
 // number of events that it handled: all, until one is not the response to a call in flight, the
 // next call is still in flight after a whole pass, or the calls start again.
 func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
-	c, calls, first := l.Client, l.Client.Calls, l.cursor
+	c, calls, first := l.Client, l.Client.calls, l.cursor
 	for n < len(events) {
 		e, next := &events[n], first+n
 		if e.Kind != transport.EventResponse || e.Token >= transport.Token(len(calls)) ||
@@ -84,12 +84,12 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 			break
 		}
 		ended, issued := &calls[e.Token], &calls[next]
-		if ended.State != InFlight || issued.State != callFree {
+		if ended.state != callInFlight || issued.state != callFree {
 			break
 		}
-		ended.State = callAnswered
-		issued.State = InFlight
-		issued.Started = now
+		ended.state = callAnswered
+		issued.state = callInFlight
+		issued.started = now
 		if c.service == loop.ServiceStore {
 			issued.minVersion = c.newest(issued.key)
 		}
@@ -109,8 +109,8 @@ func (l *replayedLoop) replace(events []transport.Event, now uint64) (n int) {
 func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 	c := l.Client
 	for c.InFlight < c.Config.InFlight {
-		call := &c.Calls[l.cursor]
-		if call.State != callFree {
+		call := &c.calls[l.cursor]
+		if call.state != callFree {
 			if l.waiting > 0 {
 				c.burner.spend(l.waiting - burned)
 				err := l.post()
@@ -121,8 +121,8 @@ func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 			l.cursor = l.after(l.cursor)
 			continue
 		}
-		call.State = InFlight
-		call.Started = now
+		call.state = callInFlight
+		call.started = now
 		call.minVersion = c.newest(call.key)
 		if c.eachCall {
 			c.recordIssue(l.cursor, now)
@@ -138,7 +138,7 @@ func (l *replayedLoop) issue(now uint64, burned int) (int, error) {
 func (l *replayedLoop) post() error {
 	c, first := l.Client, l.cursor-l.waiting
 	if first < 0 {
-		first += len(c.Calls)
+		first += len(c.calls)
 	}
 	ops := c.Requests[first : first+l.waiting]
 	if c.flushEach {
@@ -182,7 +182,7 @@ type replayOrder struct {
 
 // next returns the call to issue. It skips calls that are still in flight after a whole pass.
 func (o *replayOrder) next() int {
-	for o.calls[o.cursor].State != callFree {
+	for o.calls[o.cursor].state != callFree {
 		o.cursor = o.after(o.cursor)
 	}
 	index := o.cursor
@@ -208,5 +208,5 @@ func (o *replayOrder) putBack(index int) { o.cursor = index }
 
 func (o *replayOrder) upcoming(ahead int) (index int, ok bool) {
 	index = (o.cursor + ahead) % len(o.calls)
-	return index, o.calls[index].State == callFree
+	return index, o.calls[index].state == callFree
 }

@@ -14,7 +14,7 @@ func (c *Client) buffer(index int) []byte {
 
 // prepare draws and encodes the next request of a call, and queues the call unless it is replayed.
 func (c *Client) prepare(index int) {
-	call, request := &c.Calls[index], &c.Requests[index]
+	call, request := &c.calls[index], &c.Requests[index]
 	r := &c.request
 	c.generator.Next(r)
 	call.flags = 0

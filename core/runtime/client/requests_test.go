@@ -20,9 +20,9 @@ func TestReplayHasTheDistribution(t *testing.T) {
 		c, err := New(wiring.Wiring{Config: cfg, Rank: 1}, number, config.IdleSpin, nil)
 		require.NoError(t, err)
 		reads, keys := 0.0, make([]float64, cfg.Keys)
-		for i := range c.Calls {
-			reads += float64(c.Calls[i].reads)
-			keys[c.Calls[i].key]++
+		for i := range c.calls {
+			reads += float64(c.calls[i].reads)
+			keys[c.calls[i].key]++
 		}
 		require.NoError(t, c.Close())
 		require.InDelta(t, 0.5*float64(n), reads, 4*math.Sqrt(0.25*float64(n)))

@@ -22,7 +22,7 @@ const (
 )
 
 // silences are the times in a window in which a client with calls in flight got no response, for
-// example because a link was down or packets were lost. They begin up to LiveEvery late.
+// example because a link was down or packets were lost. They begin up to liveEvery late.
 type silences struct {
 	clock *machine.Clock
 	limit uint64 // ticks; noLimit outside of windows

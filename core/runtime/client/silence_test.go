@@ -16,7 +16,7 @@ func TestSilences(t *testing.T) {
 	// window returns the silences in milliseconds of a window of 10 s in which responses come every
 	// time in milliseconds but for two silences of that length.
 	window := func(every, silence uint64, s *schedule) (list []uint64) {
-		l := live{every: clock.Ticks(LiveEvery), silences: newSilences(clock)}
+		l := live{every: clock.Ticks(liveEvery), silences: newSilences(clock)}
 		start := clock.Now()
 		l.begin(start, s)
 		ops, now := uint64(0), start

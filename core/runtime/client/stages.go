@@ -100,12 +100,12 @@ func (s *stager) beforePost(now uint64) {
 	case stagerArmed:
 		s.polled = now
 		s.posted = s.clock.Now()
-		if s.call.State == InFlight {
-			s.Started = s.call.Started
+		if s.call.state == callInFlight {
+			s.Started = s.call.started
 			s.state = stagerFlying
 		}
 	case stagerFlying:
-		if s.call.State != InFlight {
+		if s.call.state != callInFlight {
 			s.state = stagerFinished
 			s.Done = now
 		}
@@ -147,7 +147,7 @@ func (s *stager) arm(c *Client) {
 	if !ok {
 		return
 	}
-	call, request := &c.Calls[index], &c.Requests[index]
+	call, request := &c.calls[index], &c.Requests[index]
 	if call.flags&callReading != 0 || int(request.Peer) >= len(s.traces) {
 		return
 	}

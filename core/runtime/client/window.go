@@ -80,7 +80,7 @@ func (c *Client) enter(s *loop.State, atBegin func()) error {
 	c.Counts = counts{}
 	c.Gaps.Begin()
 	start := c.Clock.Now()
-	c.Counted = start
+	c.counted = start
 	c.slices.start(start)
 	c.Live.begin(start, c.schedule)
 	c.entered, c.began = true, start
@@ -97,9 +97,9 @@ func (c *Client) leave(atEnd func()) {
 	}
 	now := c.Clock.Now()
 	// A thread that had no processor ends its window as it begins it, within one step of the clock.
-	c.Counts.Window = max(now-c.began, c.Clock.Ticks(time.Nanosecond)+1)
-	c.Counts.Found = c.Counts.Polls - c.Counts.Empty
-	c.Count(now)
+	c.Counts.window = max(now-c.began, c.Clock.Ticks(time.Nanosecond)+1)
+	c.Counts.found = c.Counts.polls - c.Counts.empty
+	c.count(now)
 	if c.schedule != nil && !c.window.Silent {
 		c.open.scheduled += c.schedule.overdue(now)
 	}
@@ -157,9 +157,9 @@ func (c *Client) DrainOnce() error {
 	if err != nil {
 		return err
 	}
-	c.Counts.Polls++
+	c.Counts.polls++
 	if n == 0 {
-		c.Counts.Empty++
+		c.Counts.empty++
 		return c.idle.Pause()
 	}
 	c.idle.Busy()
@@ -179,7 +179,7 @@ func (c *Client) discard(e *transport.Event, now uint64) error {
 	case e.Kind != transport.EventResponse:
 		return c.unexpected(e)
 	case !c.awaits(e):
-		c.Counts.UnknownToken++
+		c.Counts.unknownToken++
 		return nil
 	}
 	c.Counts.drained++
@@ -209,15 +209,15 @@ func (c *Client) takeBack() {
 func (c *Client) withdraw(index int) {
 	c.free(index)
 	c.InFlight--
-	if call := &c.Calls[index]; call.op == workload.ReadModifyWrite {
+	if call := &c.calls[index]; call.op == workload.ReadModifyWrite {
 		c.prepareRead(call, index)
 	}
 }
 
 // free frees a call whose latency is not recorded, and drops its trace.
 func (c *Client) free(index int) {
-	call := &c.Calls[index]
-	call.State = callFree
+	call := &c.calls[index]
+	call.state = callFree
 	if call.flags&callTraced != 0 {
 		call.flags &^= callTraced
 		c.trace.End(0, 0)
@@ -260,7 +260,7 @@ func (c *Client) callFirst(s *loop.State) error {
 
 // unanswered returns an error that counts the calls without an answer.
 func (c *Client) unanswered(which string, within time.Duration) error {
-	first := slices.IndexFunc(c.Calls, func(call call) bool { return call.State == InFlight })
+	first := slices.IndexFunc(c.calls, func(call call) bool { return call.state == callInFlight })
 	err := fmt.Errorf("%d calls %s were not answered within %v: the transport lost them, "+
 		"or the far side stalls", c.InFlight, which, within)
 	return loop.Explain(c.Worker, c.Requests[first].Peer, err)

@@ -9,6 +9,7 @@ import (
 	"transportbench/core/runtime/client"
 	"transportbench/core/runtime/daemon"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/wiring/wiringtest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest/memory"
 )
@@ -47,7 +48,7 @@ func TestDelegation(t *testing.T) {
 					wrap := memory.Poison
 					if scarce {
 						wrap = func(w transport.Worker) transport.Worker {
-							return memory.Poison(&stingy{Worker: w})
+							return memory.Poison(&wiringtest.Stingy{Worker: w})
 						}
 					}
 					ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
@@ -86,19 +87,6 @@ func daemonsOf(ranks []*Rank) (list []*daemon.Daemon) {
 		}
 	}
 	return list
-}
-
-// stingy takes one op at a time, and none every other time.
-type stingy struct {
-	transport.Worker
-	refuses bool
-}
-
-func (w *stingy) Post(ops []transport.Op) (int, error) {
-	if w.refuses = !w.refuses; w.refuses || len(ops) == 0 {
-		return 0, nil
-	}
-	return w.Worker.Post(ops[:1])
 }
 
 // TestDelegatingWindow runs windows on threads, in which daemons wait for each other.

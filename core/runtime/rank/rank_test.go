@@ -365,27 +365,6 @@ func requireServedIssued(t *testing.T, reports []record.Report) {
 	require.GreaterOrEqual(t, issued, done)
 }
 
-// TestMeasuredLoopDoesNotAllocate runs a million requests through client and daemon on one thread.
-func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
-	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
-		cfg := testConfig()
-		cfg.InFlight, cfg.Flush = 32, flush
-		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleYield)
-		daemon, client := ranks[0].threads[0].daemon, ranks[1].threads[0].client
-		client.Begin(hour(8))
-		require.NoError(t, client.Load(1))
-		var loop error
-		allocations := testing.AllocsPerRun(1, func() {
-			for client.Counts.Ops < 1_000_000 && loop == nil {
-				loop = errors.Join(iterate(client, true), daemon.Step())
-			}
-		})
-		require.NoError(t, loop)
-		require.Zero(t, allocations)
-		require.NoError(t, drainInTest(client, daemon))
-	}
-}
-
 // hour is a window that records one latency of sampleEvery.
 func hour(sampleEvery int) client.Window {
 	return client.Window{SampleEvery: sampleEvery, Duration: time.Hour}

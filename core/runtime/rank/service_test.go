@@ -7,6 +7,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/wiring/wiringtest"
 	"transportbench/core/transport"
 	"transportbench/core/transporttest/memory"
 )
@@ -58,7 +59,7 @@ func TestWrongEchoesAreCounted(t *testing.T) {
 			cfg.Service = service
 			cfg.ReadRatio, _ = service.ReadRatio()
 			driver := wrapped{memory.NewDriver(),
-				func(w transport.Worker) transport.Worker { return spoiler{w, spoil} }}
+				func(w transport.Worker) transport.Worker { return wiringtest.Spoil(w, spoil) }}
 			_, clients := runUntil(t, cluster(t, driver, cfg, config.IdleYield), 1, 100)
 			require.Positive(t, clients[0].Clients[0].Failures[failure.String()], "%s: %v", service,
 				clients[0].Clients[0].Failures)

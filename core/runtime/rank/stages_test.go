@@ -188,45 +188,6 @@ func TestStagesSplitACall(t *testing.T) {
 	}
 }
 
-// TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, are the
-// latencies of the completed calls, to the tick, and what the calls in flight at its end have
-// spent. So the exact mean and the mean of samples are the same figure.
-func TestEveryCallIsTimedAlike(t *testing.T) {
-	for name, shape := range map[string]func(*config.Config){
-		"closed": func(*config.Config) {},
-		"open":   func(c *config.Config) { c.Rate = 100_000 },
-	} {
-		cfg := testConfig()
-		shape(&cfg)
-		ranks := cluster(t, memory.NewDriver(), cfg, config.IdleSpin)
-		daemon, caller := ranks[0].threads[0].daemon, ranks[1].threads[0].client
-		caller.Begin(hour(1))
-		caller.Counted = caller.Clock.Now()
-		start := caller.Counted
-		require.NoError(t, caller.Load(start))
-		for caller.Counts.Ops < 2000 {
-			require.NoError(t, errors.Join(iterate(caller, true), daemon.Step()))
-		}
-		end := caller.Clock.Now()
-		caller.Count(end)
-		caller.Counts.Found = caller.Counts.Polls - caller.Counts.Empty
-		caller.Counts.Window = end - start
-		rest := uint64(0)
-		for i := range caller.Calls {
-			if s := &caller.Calls[i]; s.State == client.InFlight {
-				rest += end - s.Started
-			}
-		}
-		require.Equal(t, caller.Counts.Ops, caller.Counts.Samples)
-		require.Equal(t, caller.Counts.InFlight, caller.Counts.LatencySum+rest, name)
-		r := caller.Report(record.ThreadReport{})
-		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-caller.Clock.Nanos(rest), 3,
-			"each of the three is rounded to nanoseconds")
-		require.Positive(t, r.BusyNS)
-		require.NoError(t, drainInTest(caller, daemon))
-	}
-}
-
 // TestBusyTimeIsOfTheWindow checks that the iterations of the drain do not count as busy, and that
 // the reading of the clock that a timed iteration takes does not either.
 func TestBusyTimeIsOfTheWindow(t *testing.T) {

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/kv"
+	"transportbench/core/runtime/wiring/wiringtest"
+	"transportbench/core/transport"
+)
+
+// TestMeasuredLoopDoesNotAllocate runs a million requests through client and daemon on one thread.
+func TestMeasuredLoopDoesNotAllocate(t *testing.T) {
+	for _, flush := range []string{config.FlushLoop, config.FlushImmediate} {
+		cfg := testConfig()
+		cfg.InFlight, cfg.Flush = 32, flush
+		p := newPair(t, cfg, nil, nil)
+		p.begin(t, 8)
+		require.Zero(t, testing.AllocsPerRun(1, func() { p.untilOps(t, 1_000_000) }))
+		p.drain(t)
+	}
+}
+
+// TestWrongTwice checks that a read-modify-write with two wrong responses counts as one operation,
+// and that its read is verified as rarely as other reads.
+func TestWrongTwice(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight, cfg.VerifyEvery = 1, 2
+	require.NoError(t, cfg.Mix.Set("rmw:1"))
+	p := newPair(t, cfg, nil, nil)
+	take := func(ops uint64) {
+		p.begin(t, 1)
+		p.untilOps(t, ops)
+		p.drain(t)
+	}
+	take(100)
+	require.EqualValues(t, 50, p.Counts.sums)
+	p.Worker = wiringtest.Spoil(p.Worker, func(e *transport.Event) { e.Payload = e.Payload[:7] })
+	take(100)
+	report := p.Report(record.ThreadReport{})
+	require.Zero(t, report.VerifiedKeys)
+	require.GreaterOrEqual(t, report.Failures[kv.FailureShort.String()], uint64(200))
+}
+
+// TestResponsesToNobody gives every response a token that no call has.
+func TestResponsesToNobody(t *testing.T) {
+	cfg := testConfig()
+	cfg.InFlight = 1
+	p := newPair(t, cfg, func(w transport.Worker) transport.Worker {
+		return wiringtest.Spoil(w, func(e *transport.Event) { e.Token += 1 << 40 })
+	}, nil)
+	p.begin(t, 1)
+	p.until(t, func() bool { return p.Counts.unknownToken > 0 })
+	require.Equal(t, map[string]uint64{"unknown token": 1}, p.Failures())
+}
+
+// TestProgressDoesNotWaitForSamples checks that progress has the operations up to liveEvery before
+// the last ones, although no latency is sampled.
+func TestProgressDoesNotWaitForSamples(t *testing.T) {
+	p := newPair(t, testConfig(), nil, nil)
+	p.begin(t, 1<<20)
+	for range 10 {
+		done := p.Counts.Ops
+		for start := time.Now(); time.Since(start) < liveEvery; {
+		}
+		p.untilOps(t, done+1)
+		progress := Progress([]*Client{p.Client}, time.Second)
+		require.Equal(t, p.Counts.Ops, progress.Ops)
+	}
+	require.Zero(t, p.Counts.samples)
+	p.drain(t)
+}
+
+// TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, are the
+// latencies of the completed calls, to the tick, and what the calls in flight at its end have
+// spent. So the exact mean and the mean of samples are the same figure.
+func TestEveryCallIsTimedAlike(t *testing.T) {
+	for name, shape := range map[string]func(*config.Config){
+		"closed": func(*config.Config) {},
+		"open":   func(c *config.Config) { c.Rate = 100_000 },
+	} {
+		cfg := testConfig()
+		shape(&cfg)
+		caller := newPair(t, cfg, nil, nil)
+		caller.Begin(Window{SampleEvery: 1, Duration: time.Hour})
+		start := caller.Clock.Now()
+		caller.counted = start
+		require.NoError(t, caller.Load(start))
+		caller.untilOps(t, 2000)
+		end := caller.Clock.Now()
+		caller.count(end)
+		caller.Counts.found = caller.Counts.polls - caller.Counts.empty
+		caller.Counts.window = end - start
+		rest := uint64(0)
+		for i := range caller.calls {
+			if s := &caller.calls[i]; s.state == callInFlight {
+				rest += end - s.started
+			}
+		}
+		require.Equal(t, caller.Counts.Ops, caller.Counts.samples)
+		require.Equal(t, caller.Counts.inFlight, caller.Counts.LatencySum+rest, name)
+		r := caller.Report(record.ThreadReport{})
+		require.InDelta(t, r.MeanNS*float64(r.Ops()), r.InFlightNS-caller.Clock.Nanos(rest), 3,
+			"each of the three is rounded to nanoseconds")
+		require.Positive(t, r.BusyNS)
+		caller.drain(t)
+	}
+}

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"transportbench/core/base/config"
+	"transportbench/core/base/record"
+	"transportbench/core/runtime/daemon"
+	"transportbench/core/runtime/loop"
+	"transportbench/core/runtime/wiring/wiringtest"
+	"transportbench/core/transport"
+	"transportbench/core/transporttest/memory"
+)
+
+// pair is a client and the daemon that answers it, on the test's thread.
+type pair struct {
+	*Client
+	daemon *daemon.Daemon
+	state  loop.State
+}
+
+// newPair returns a pair whose worker of each side is wrapped; nil wraps nothing.
+func newPair(t *testing.T, cfg config.Config,
+	client, server func(transport.Worker) transport.Worker) *pair {
+	ranks := wiringtest.Connect(t, memory.NewDriver(), cfg)
+	near, far := ranks[1].Clients[0], ranks[0].Daemons[0]
+	if client != nil {
+		near = client(near)
+	}
+	if server != nil {
+		far = server(far)
+	}
+	d, err := daemon.New(ranks[0].Wiring, 0, config.IdleYield, far)
+	require.NoError(t, err)
+	c, err := New(ranks[1].Wiring, 0, config.IdleYield, near)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, errors.Join(c.Close(), d.Close())) })
+	return &pair{Client: c, daemon: d}
+}
+
+// begin begins a window that records one latency of sampleEvery, and its load.
+func (p *pair) begin(t *testing.T, sampleEvery int) {
+	p.Begin(Window{SampleEvery: sampleEvery, Duration: time.Hour})
+	require.NoError(t, p.Load(p.Clock.Now()))
+}
+
+// until runs iterations of both until done.
+func (p *pair) until(t *testing.T, done func() bool) {
+	p.state.Advance(record.StateMeasuring)
+	for !done() {
+		_, err := p.Iterate(&p.state, 1)
+		require.NoError(t, errors.Join(err, p.daemon.Step()))
+	}
+}
+
+// untilOps is until for a number of operations in the window.
+func (p *pair) untilOps(t *testing.T, ops uint64) {
+	p.until(t, func() bool { return p.Counts.Ops >= ops })
+}
+
+// drain ends the calls in flight.
+func (p *pair) drain(t *testing.T) {
+	for p.InFlight > 0 {
+		require.NoError(t, errors.Join(p.DrainOnce(), p.daemon.Step()))
+	}
+}
