@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/set"
 )
 
@@ -64,7 +64,7 @@ func (s *sweep) short() (cells []int) {
 			soFar.Cells, at = append(soFar.Cells, p.cell), append(at, i)
 		}
 	}
-	shown := compare.ShownOf(soFar)
+	shown := state.ShownOf(soFar)
 	for i := range soFar.Cells {
 		c := &soFar.Cells[i]
 		if n := len(shown.Cell(c).Windows); n < len(c.Windows) && n < fewestForInterval {

@@ -10,7 +10,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/experiment/runner"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -48,7 +48,7 @@ func TestTopUp(t *testing.T) {
 		last := w.begun[len(w.begun)-1]
 		require.Equal(t, []int{11, 11, 21, 21},
 			[]int{last.Repeat, last.Repeats, last.Run, last.Runs})
-		shown := compare.ShownOf(outcome.Set)
+		shown := state.ShownOf(outcome.Set)
 		for i := range outcome.Set.Cells {
 			c := &outcome.Set.Cells[i]
 			require.GreaterOrEqual(t, len(shown.Cell(c).Windows), fewestForInterval)
@@ -91,7 +91,7 @@ func TestTopUpOfDisturbedWindows(t *testing.T) {
 		require.Equal(t, map[string]int{"shm": 10, "erpc": 11}, runs)
 		read, err := set.Load(dir)
 		require.NoError(t, err)
-		shown := compare.ShownOf(read)
+		shown := state.ShownOf(read)
 		for i := range read.Cells {
 			if c := &read.Cells[i]; c.Transport() == "erpc" {
 				require.Equal(t, "6 undisturbed", shown.Windows(c))

@@ -19,6 +19,7 @@ import (
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -266,7 +267,7 @@ func loopsOf(s *set.Set) (list []tables.CellLoops, err error) {
 // analyzeCells analyzes every cell of s. A cell that was not measured gets a reason. Predictions
 // have what was measured in a cell of whole.
 func analyzeCells(a *app.App, s, whole *set.Set, whatIf []string) ([]findings.AnalyzedCell, error) {
-	labels, states := set.LabelsOf(whole.Cells), compare.FindStates(whole)
+	labels, states := set.LabelsOf(whole.Cells), state.NewClassifier(whole)
 	list := make([]findings.AnalyzedCell, len(s.Cells))
 	usable := 0
 	var without []string // cells without a model

@@ -11,7 +11,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/tables"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -93,7 +93,7 @@ type StateWindows struct {
 
 // WindowsOf counts the windows of a cell in each state of the machine. It returns nil if the
 // machine showed one state only.
-func WindowsOf(states compare.States, c *set.Cell) (list []StateWindows) {
+func WindowsOf(states state.Classifier, c *set.Cell) (list []StateWindows) {
 	for _, in := range states.Divide(c.Windows) {
 		list = append(list, StateWindows{State: in.State, Windows: len(in.Windows)})
 	}

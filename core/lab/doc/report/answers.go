@@ -8,6 +8,7 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/lab/judge/calibration"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -137,7 +138,7 @@ func (b *builder) rank(at int, lead string, group *compare.Candidates, numbers m
 
 // stateNames returns the name of the state of the machine in each window that has the metric, or
 // nil if the cell saw one state only.
-func stateNames(c *set.Cell, metric string, states compare.States) []string {
+func stateNames(c *set.Cell, metric string, states state.Classifier) []string {
 	windows := c.WindowsOf(metric)
 	if states.Divide(windows) == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"transportbench/core/lab/doc/findings"
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -27,17 +27,17 @@ func (b *builder) columns() {
 	c.Bound, c.Why = make([]string, n), make([]string, n)
 	c.Repeats = map[string][][]float64{}
 	for i, s := range b.sets {
-		shown := compare.ShownOf(s)
+		shown := state.ShownOf(s)
 		for at := range s.Cells {
 			cell := &s.Cells[at]
 			c.Set = append(c.Set, i)
-			states := inStates(cell, shown.States)
+			states := inStates(cell, shown.Classifier)
 			c.States, c.StateTexts = append(c.States, states),
 				append(c.StateTexts, statesText(states))
 			c.RepeatStates = append(c.RepeatStates,
-				stateNames(cell, result.Throughput, shown.States))
+				stateNames(cell, result.Throughput, shown.Classifier))
 			c.Windows = append(c.Windows, shown.Windows(cell))
-			b.counts = append(b.counts, findings.WindowsOf(shown.States, cell))
+			b.counts = append(b.counts, findings.WindowsOf(shown.Classifier, cell))
 			b.shown = append(b.shown, shown.Cell(cell))
 		}
 	}
@@ -160,7 +160,7 @@ func roundedOrNil(v *float64) *float64 {
 
 // inStates returns what a closed loop did in each state of the machine. An open loop has none: its
 // rate is the load's.
-func inStates(c *set.Cell, states compare.States) (list []inState) {
+func inStates(c *set.Cell, states state.Classifier) (list []inState) {
 	if c.OpenLoop() {
 		return nil
 	}

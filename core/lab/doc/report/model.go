@@ -7,6 +7,7 @@ import (
 	"transportbench/core/lab/doc/report/cellpage"
 	"transportbench/core/lab/doc/report/replays"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -129,7 +130,7 @@ type cells struct {
 	States [][]inState `json:"-"`
 	// StateTexts are the States for people.
 	StateTexts []string `json:"states"`
-	// Windows names the windows that a cell's metrics are of, as [compare.Shown.Windows], and
+	// Windows names the windows that a cell's metrics are of, as [state.Shown.Windows], and
 	// Counted counts the repeats of its throughput.
 	Windows []string `json:"-"`
 	Counted []string `json:"counted"`
@@ -154,7 +155,7 @@ type cells struct {
 // inState is the median throughput of a cell in one state of the machine, with the ratio to the
 // floor there that the load allows.
 type inState struct {
-	compare.StateMedian
+	state.Median
 	Ratio *float64 `json:"ratio,omitempty"`
 }
 

@@ -21,6 +21,7 @@ import (
 	"transportbench/core/lab/doc/report/heat"
 	"transportbench/core/lab/judge/analyze"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -50,7 +51,7 @@ func TestFiguresAreThoseOfExport(t *testing.T) {
 					require.Equal(t, format.Interval(*v), m.Interval[i])
 				}
 			}
-			shown := compare.ShownOf(s)
+			shown := state.ShownOf(s)
 
 			repeat := columnOf(t, rows[0], "repeat")
 			cell, compared := -1, 0

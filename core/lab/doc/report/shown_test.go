@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -36,7 +37,7 @@ func TestFiguresAreThoseOfDiff(t *testing.T) {
 			}
 		}
 	}
-	compared, inState, choice := 0, 0, compare.ShownOf(s)
+	compared, inState, choice := 0, 0, state.ShownOf(s)
 	for _, group := range ranking.Groups {
 		for i, c := range group.Cells() {
 			cell, known := numbers[c.Key()]

@@ -16,6 +16,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -58,7 +59,7 @@ type answerSet struct {
 	*set.Set
 	dir     string
 	first   *result.Result
-	states  compare.States
+	states  state.Classifier
 	ranking *compare.Ranking
 	floors  map[string]string // the name of each transport's medium floor
 }
@@ -66,7 +67,7 @@ type answerSet struct {
 func newAnswerSet(t *testing.T, dir string, s *set.Set) *answerSet {
 	ranking, err := compare.Along(s, "transport", compare.Defaults())
 	require.NoError(t, err)
-	a := &answerSet{s, dir, nil, compare.FindStates(s), ranking, map[string]string{}}
+	a := &answerSet{s, dir, nil, state.NewClassifier(s), ranking, map[string]string{}}
 	for i := range s.Cells {
 		if s.Cells[i].Status != set.Measured {
 			continue
@@ -104,7 +105,7 @@ func (a *answerSet) rows(options ...string) map[string]*set.Cell {
 		}
 	}
 	rows := map[string]*set.Cell{}
-	for _, c := range shownCells(cells, compare.ShownOf(a.Set)) {
+	for _, c := range shownCells(cells, state.ShownOf(a.Set)) {
 		rows[c.Transport()] = c
 	}
 	return rows

@@ -5,7 +5,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -60,7 +60,7 @@ func Traffic(s *set.Set) *doc.Doc {
 	byLoad := func(a, b *set.Cell) int { return loads.position(a) - loads.position(b) }
 	slices.SortStableFunc(classed, byLoad)
 	slices.SortStableFunc(patterned, byLoad)
-	shown := compare.ShownOf(s)
+	shown := state.ShownOf(s)
 	writeClasses(out, shownCells(classed, shown), loads)
 	if len(patterned) == 0 {
 		return out

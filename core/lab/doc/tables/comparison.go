@@ -10,7 +10,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -61,12 +61,12 @@ func Comparison(s *set.Set) *doc.Doc {
 			closed = append(closed, c)
 		}
 	}
-	states := compare.FindStates(s)
+	states := state.NewClassifier(s)
 	pools := openPools(s, open, states)
 	bestFirst(closed, loads, states, result.Throughput, func(c *set.Cell, state string) float64 {
 		return medianOf(states.Within(c, state), result.Throughput)
 	})
-	writeClosed(out, closed, loads, compare.ShownOf(s))
+	writeClosed(out, closed, loads, state.ShownOf(s))
 	if len(closed) > 0 && len(open) > 0 {
 		out.Gap()
 	}
@@ -114,7 +114,7 @@ func writeReasons(out *doc.Doc, s *set.Set, loads loads) {
 
 // writeClosed writes the rows of closed loops, each with its windows in the common state of its
 // load.
-func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Shown) {
+func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown state.Shown) {
 	if len(closed) == 0 {
 		return
 	}
@@ -156,7 +156,7 @@ func writeClosed(out *doc.Doc, closed []*set.Cell, loads loads, shown compare.Sh
 
 // alsoShown reports whether a cell, which is shown in one state, has a quarter of its windows in
 // that state and a quarter in another one of this name: then neither is the machine's usual state.
-func alsoShown(c *set.Cell, shown compare.Shown, name string) bool {
+func alsoShown(c *set.Cell, shown state.Shown, name string) bool {
 	windows, one := map[string]int{}, shown.State(c)
 	for _, in := range shown.Divide(c.Windows) {
 		windows[in.State] = len(in.Windows)
@@ -380,7 +380,7 @@ func (l loads) position(c *set.Cell) int { return slices.Index(l.order, l.name(c
 func Warnings(s *set.Set) *doc.Doc {
 	out := new(doc.Doc)
 	var g set.WarningGroups
-	labels, shown := set.LabelsOf(s.Cells), compare.ShownOf(s)
+	labels, shown := set.LabelsOf(s.Cells), state.ShownOf(s)
 	for i := range s.Cells {
 		for _, d := range shown.Cell(&s.Cells[i]).Warnings {
 			if d.Scope != result.ScopeMachine {

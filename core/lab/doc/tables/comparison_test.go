@@ -15,6 +15,7 @@ import (
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/doc/doctest"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -245,7 +246,7 @@ func TestVoidByState(t *testing.T) {
 	for i := range s.Cells {
 		s.Cells[i].Warnings = append(s.Cells[i].Warnings, beaten)
 	}
-	shown := compare.ShownOf(s)
+	shown := state.ShownOf(s)
 	rows := shownCells([]*set.Cell{&s.Cells[0], &s.Cells[1]}, shown)
 	require.Equal(t, "6 near", shown.Windows(&s.Cells[0]))
 	require.Equal(t, "1.80", Figure(rows[0], result.FloorRatio).Text, "0.9 in the far windows")

@@ -5,7 +5,7 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/analyze"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -19,7 +19,7 @@ func Handoffs(s *set.Set) *doc.Doc {
 	if len(list) == 0 {
 		return out
 	}
-	loads, shown := loadsOf(s.Cells), compare.ShownOf(s)
+	loads, shown := loadsOf(s.Cells), state.ShownOf(s)
 	slices.SortStableFunc(list, func(a, b analyze.Handoff) int {
 		return loads.position(&s.Cells[a.At]) - loads.position(&s.Cells[b.At])
 	})

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -17,8 +17,8 @@ const rateOption, speedOption = "rate", "speed"
 
 // writeOpen writes one row for each open loop, by load, and within a load the lowest p50 first. It
 // does not order by p99, which stalls of the machine can decide.
-func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states compare.States,
-	pools map[*set.Cell][]compare.StatePool) {
+func writeOpen(out *doc.Doc, rows []*set.Cell, loads loads, states state.Classifier,
+	pools map[*set.Cell][]state.Pool) {
 	bestFirst(rows, loads, states, result.ResponseP50, func(c *set.Cell, state string) float64 {
 		for _, p := range pools[c] {
 			if p.State == state {
@@ -82,7 +82,7 @@ func writeStalled(out *doc.Doc, rows []*set.Cell) {
 }
 
 // writeCapacities writes the capacities that rates are shares of, each once.
-func writeCapacities(out *doc.Doc, open []*set.Cell, loads loads, states compare.States) {
+func writeCapacities(out *doc.Doc, open []*set.Cell, loads loads, states state.Classifier) {
 	var rows []*set.Cell
 	for _, c := range open {
 		same := func(other *set.Cell) bool {

@@ -8,13 +8,14 @@ import (
 
 	"transportbench/core/lab/doc"
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
 // writeStates writes the medians of closed loops in each state of the machine, with the ratio to
 // the floor that the load allows. If there is one state only, it writes nothing.
-func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.States) {
+func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states state.Classifier) {
 	t := statesTable(states, "", " p50", " x floor")
 	for _, c := range closed {
 		rates := states.Medians(c, result.Throughput)
@@ -38,8 +39,8 @@ func writeStates(out *doc.Doc, closed []*set.Cell, loads loads, states compare.S
 // writeOpenStates writes the percentiles of open loops in each state of the machine, and the share
 // of the load that was served. The load is shown as a share of the throughput of closed, which has
 // the cells at [config.RateMax], in that state. If there is one state only, it writes nothing.
-func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states compare.States,
-	pools map[*set.Cell][]compare.StatePool) {
+func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states state.Classifier,
+	pools map[*set.Cell][]state.Pool) {
 	t := statesTable(states, " load", " p50", " p99", " served")
 	for _, c := range open {
 		if pools[c] == nil {
@@ -62,8 +63,8 @@ func writeOpenStates(out *doc.Doc, open, closed []*set.Cell, loads loads, states
 
 // openPools returns the percentiles of open loops by state. Cells without results have none.
 func openPools(s *set.Set, open []*set.Cell,
-	states compare.States) map[*set.Cell][]compare.StatePool {
-	pools := map[*set.Cell][]compare.StatePool{}
+	states state.Classifier) map[*set.Cell][]state.Pool {
+	pools := map[*set.Cell][]state.Pool{}
 	for _, c := range open {
 		if states.Divide(c.Windows) == nil {
 			continue
@@ -76,7 +77,7 @@ func openPools(s *set.Set, open []*set.Cell,
 }
 
 // statesTable returns a table of cells with some columns for each state.
-func statesTable(states compare.States, columns ...string) *doc.Table {
+func statesTable(states state.Classifier, columns ...string) *doc.Table {
 	headers := []string{"load", "transport"}
 	for _, name := range states.Names() {
 		for _, column := range columns {
@@ -95,7 +96,7 @@ func statesTable(states compare.States, columns ...string) *doc.Table {
 }
 
 // windowsByState counts windows: "9 near, 1 far".
-func windowsByState(divided []compare.InState) string {
+func windowsByState(divided []state.InState) string {
 	var counts []string
 	for _, in := range divided {
 		counts = append(counts, fmt.Sprintf("%d %s", len(in.Windows), in.State))
@@ -104,7 +105,7 @@ func windowsByState(divided []compare.InState) string {
 }
 
 // shownCells returns each cell with the windows that the tables show.
-func shownCells(cells []*set.Cell, shown compare.Shown) []*set.Cell {
+func shownCells(cells []*set.Cell, shown state.Shown) []*set.Cell {
 	rows := make([]*set.Cell, len(cells))
 	for i, c := range cells {
 		rows[i] = shown.Cell(c)
@@ -117,7 +118,7 @@ func shownCells(cells []*set.Cell, shown compare.Shown) []*set.Cell {
 // leads because it drew the fast state more often. Without such a state, the order is that of
 // [compare.BestFirst]. value returns the metric of a cell in a state, or of all windows if it has
 // none in the state.
-func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric string,
+func bestFirst(cells []*set.Cell, loads loads, states state.Classifier, metric string,
 	value func(c *set.Cell, state string) float64) {
 	sorted := cells[:0:0]
 	for _, list := range loads.groups(cells) {
@@ -137,7 +138,7 @@ func bestFirst(cells []*set.Cell, loads loads, states compare.States, metric str
 	copy(cells, sorted)
 }
 
-func inState(medians []compare.StateMedian, state string) doc.Cell {
+func inState(medians []state.Median, state string) doc.Cell {
 	for _, m := range medians {
 		if m.State == state {
 			return doc.Median(m.Metric)
@@ -148,7 +149,8 @@ func inState(medians []compare.StateMedian, state string) doc.Cell {
 
 // shareOfCapacity returns the rate of an open loop as a share of the median throughput at rate=max
 // in a state, or a dash if it was not measured there.
-func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, state string) string {
+func shareOfCapacity(closed []*set.Cell, c *set.Cell, states state.Classifier,
+	state string) string {
 	for _, reference := range closed {
 		if !reference.FindsCapacity() || reference.Key(rateOption) != c.Key(rateOption) {
 			continue
@@ -165,7 +167,7 @@ func shareOfCapacity(closed []*set.Cell, c *set.Cell, states compare.States, sta
 	return "-"
 }
 
-func poolInState(pools []compare.StatePool, state string) []any {
+func poolInState(pools []state.Pool, state string) []any {
 	for _, p := range pools {
 		if p.State != state {
 			continue

@@ -7,7 +7,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/lab/doc"
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -31,7 +31,7 @@ func Work(s *set.Set) *doc.Doc {
 	slices.SortStableFunc(rows, func(a, b *set.Cell) int {
 		return loads.position(a) - loads.position(b)
 	})
-	rows = shownCells(rows, compare.ShownOf(s))
+	rows = shownCells(rows, state.ShownOf(s))
 	out.Line("both sides, as counted; busy: time of the polling threads' " +
 		"iterations that found work;\n" +
 		"harness bytes: what the harness copies and checksums of the bytes; kernel bytes: copied " +

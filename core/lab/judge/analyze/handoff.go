@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -31,7 +32,7 @@ func OfPages() []string { return []string{"value_size", "in_flight", "keys", "di
 
 // HandoffsOf returns the measured hand-offs of a set.
 func HandoffsOf(s *set.Set) (list []Handoff) {
-	labels, states := set.LabelsOf(s.Cells).Without(OfPages()...), compare.FindStates(s)
+	labels, states := set.LabelsOf(s.Cells).Without(OfPages()...), state.NewClassifier(s)
 	key := func(c *set.Cell) string {
 		return fmt.Sprintf("%d %s %s", c.Environment, c.Plugin.Provider,
 			c.Key(append(OfPages(), "tokens_per_block")...))

@@ -5,6 +5,7 @@ import (
 
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -53,7 +54,7 @@ func SlowdownsOf(s *set.Set) []Slowdown {
 		}
 		shift, ok := compare.NewShift(compare.Values{Cell: c, Metric: result.Throughput},
 			compare.Values{Cell: one, Metric: result.Throughput},
-			ranktest.Ratio, compare.States{}, ratioAlpha)
+			ranktest.Ratio, state.Classifier{}, ratioAlpha)
 		if !ok {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"transportbench/core/base/config"
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -62,7 +63,7 @@ const stackAlpha = 0.05
 // StacksOf returns the stacks of a set: of each transport whose calls between a client and a server
 // were measured with a probe of the transport itself, and which has a mesh under the same load.
 func StacksOf(s *set.Set) (list []Stack) {
-	states := compare.FindStates(s)
+	states := state.NewClassifier(s)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if c.Run == nil || c.Run.Mesh() || c.OpenLoop() ||
@@ -83,11 +84,11 @@ func StacksOf(s *set.Set) (list []Stack) {
 type stackBuilder struct {
 	Stack
 	set    *set.Set
-	states compare.States
+	states state.Classifier
 	last   compare.Values
 }
 
-func newStack(s *set.Set, cell int, states compare.States, inFlight int) *stackBuilder {
+func newStack(s *set.Set, cell int, states state.Classifier, inFlight int) *stackBuilder {
 	c := &s.Cells[cell]
 	return &stackBuilder{Stack: Stack{Cell: cell, Transport: c.Transport(),
 		Provider: c.Plugin.Provider, InFlight: inFlight}, set: s, states: states}
@@ -154,7 +155,7 @@ func mediumName(s *set.Set, c *set.Cell) string {
 }
 
 // roundTrips is the stack of one call in flight.
-func roundTrips(s *set.Set, cell int, states compare.States) Stack {
+func roundTrips(s *set.Set, cell int, states state.Classifier) Stack {
 	b, c := newStack(s, cell, states, 1), &s.Cells[cell]
 	medium := mediumName(s, c)
 	if bounce := "cache-line bounce"; medium != bounce {
@@ -176,7 +177,7 @@ func roundTrips(s *set.Set, cell int, states compare.States) Stack {
 }
 
 // pipelined is the stack of several calls in flight.
-func pipelined(s *set.Set, cell int, states compare.States) Stack {
+func pipelined(s *set.Set, cell int, states state.Classifier) Stack {
 	c := &s.Cells[cell]
 	b := newStack(s, cell, states, c.Run.InFlight)
 	b.add(mediumName(s, c), c, result.RateFloor)

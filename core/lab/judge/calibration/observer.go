@@ -3,7 +3,7 @@ package calibration
 import (
 	"strconv"
 
-	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/set"
 )
 
@@ -14,7 +14,7 @@ func (d *Document) observer() []Observer {
 	if e == nil {
 		return rows
 	}
-	states := compare.FindStates(e.Set)
+	states := state.NewClassifier(e.Set)
 	off := map[string]*set.Cell{} // by calls in flight
 	for i, every := range e.Known {
 		if c := &e.Set.Cells[i]; every == 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -72,7 +73,7 @@ func (d *Document) power() ([]Power, error) {
 // measureInjected replaces what was to be injected by what all rounds of the experiment together
 // show, and keeps the trials ascending.
 func (e *Experiment) measureInjected(trials []Trials) {
-	reference, states := e.reference(), compare.FindStates(e.Set)
+	reference, states := e.reference(), state.NewClassifier(e.Set)
 	for i := range trials {
 		t := &trials[i]
 		t.Sought = t.Known

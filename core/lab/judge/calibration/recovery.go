@@ -6,6 +6,7 @@ import (
 
 	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -75,7 +76,7 @@ func (r Recovery) judged() Recovery {
 // rhythm of calls without one.
 func (e *Experiment) added(quantity, metric, base string,
 	known func(c *set.Cell, injected float64) float64) []Recovery {
-	reference, states := e.reference(), compare.FindStates(e.Set)
+	reference, states := e.reference(), state.NewClassifier(e.Set)
 	if reference == nil {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (e *Experiment) stalls() []Recovery {
 // burns compares the added share of an operation's time, which is the throughput without it over
 // that with it.
 func (e *Experiment) burns() []Recovery {
-	reference, states := e.reference(), compare.FindStates(e.Set)
+	reference, states := e.reference(), state.NewClassifier(e.Set)
 	if reference == nil {
 		return nil
 	}
@@ -264,7 +265,8 @@ func (e *Experiment) burns() []Recovery {
 
 // throughputRatio returns the throughput of b over that of a within the states of the machine, and
 // the windows of a that it is of.
-func throughputRatio(a, b *set.Cell, states compare.States) (ratio Estimate, windows int, ok bool) {
+func throughputRatio(a, b *set.Cell, states state.Classifier) (ratio Estimate,
+	windows int, ok bool) {
 	values := func(c *set.Cell) compare.Values {
 		return compare.Values{Cell: c, Metric: result.Throughput}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"transportbench/core/lab/judge/compare/letters"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -138,10 +139,10 @@ func Along(s *set.Set, axis string, o Options) (*Ranking, error) {
 	if r.Basis, err = newBasis(o, differences, pairs); err != nil {
 		return nil, err
 	}
-	var shown Shown
+	var shown state.Shown
 	if r.oneMachine() {
-		shown = ShownOf(s)
-		r.within(shown.States)
+		shown = state.ShownOf(s)
+		r.within(shown.Classifier)
 	}
 	drop := dropped(s, axis)
 	if axis == "transport" {
@@ -255,11 +256,7 @@ func optionName(names []string, option string) string {
 func dropped(s *set.Set, axis string) []string {
 	drop := []string{axis}
 	if axis == "transport" {
-		for _, name := range set.Names(s.Cells) {
-			if strings.HasPrefix(name, "options.") {
-				drop = append(drop, name)
-			}
-		}
+		drop = s.TransportOptions()
 	}
 	if axis == trackOption {
 		drop = append(drop, s.SetByTrack()...)
@@ -268,9 +265,9 @@ func dropped(s *set.Set, axis string) []string {
 }
 
 // newCandidates compares cells in one metric; ok is false if fewer than two have it.
-func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, shown Shown,
+func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, shown state.Shown,
 	o Options) (Candidates, bool) {
-	states := shown.States
+	states := shown.Classifier
 	cells = slices.DeleteFunc(slices.Clone(cells),
 		func(c *set.Cell) bool { return !positive(newSample(c, metric).values) })
 	d := result.Define(metric)
@@ -321,7 +318,7 @@ func newCandidates(cells []*set.Cell, axis, metric string, labels set.Labels, sh
 
 // BestFirst sorts cells by a metric, in an order that does not depend on the states of the machine
 // that each cell happened to draw. Cells without the metric come last.
-func BestFirst(cells []*set.Cell, metric string, states States) {
+func BestFirst(cells []*set.Cell, metric string, states state.Classifier) {
 	var known []*set.Cell
 	var samples []sample
 	level := map[*set.Cell]float64{}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"transportbench/core/lab/judge/state"
 )
 
 // Basis is what the verdicts of a comparison rest on.
@@ -64,7 +66,7 @@ func (b *Basis) oneMachine() bool {
 }
 
 // within records the states of the machine.
-func (b *Basis) within(states States) {
+func (b *Basis) within(states state.Classifier) {
 	if b.States = states.Names(); len(b.States) > 0 {
 		b.Notes = append(b.Notes, fmt.Sprintf("compared within states of the machine (%s)",
 			strings.Join(b.States, ", ")))

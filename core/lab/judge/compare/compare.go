@@ -12,6 +12,7 @@ import (
 
 	"transportbench/core/base/parallel"
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -87,7 +88,7 @@ func Diff(old, new *set.Set, o Options) (*Report, error) {
 	if m.lengths {
 		labels = labels.Without(windowLength)
 	}
-	controls := func(states States, oneMachine bool) *controls {
+	controls := func(states state.Classifier, oneMachine bool) *controls {
 		none := ""
 		if !oneMachine {
 			none = "different machines"
@@ -120,7 +121,7 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 	}
 	o.Across = append(slices.Clone(o.Across), "provider", rateOption)
 	labels := set.LabelsOf(old.Cells, new.Cells)
-	inTurns := func(States, bool) *controls { return nil }
+	inTurns := func(state.Classifier, bool) *controls { return nil }
 	return report(old, new, m, o, inTurns, func(p pair) string {
 		a, b := labels.Of(p.old.Config), labels.Of(p.new.Config)
 		if a == b {
@@ -132,8 +133,8 @@ func Pairwise(old, new *set.Set, o Options) (*Report, error) {
 
 // report compares the pairs of m, with the control that controls returns.
 func report(old, new *set.Set, m matched, o Options,
-	controls func(states States, oneMachine bool) *controls, label func(pair) string) (*Report,
-	error) {
+	controls func(states state.Classifier, oneMachine bool) *controls,
+	label func(pair) string) (*Report, error) {
 	basis, err := newBasis(o, identityDifferences(old, new, m.pairs), m.pairs)
 	if err != nil {
 		return nil, err
@@ -149,10 +150,10 @@ func report(old, new *set.Set, m matched, o Options,
 		NewSide: newSide(new, m.newCells()), Basis: basis, share: 1,
 	}
 	r.Notes = append(r.Notes, volatileNotes(old, new, m)...)
-	var states States
+	var states state.Classifier
 	oneMachine := r.oneMachine()
 	if oneMachine {
-		states = FindStates(old, new)
+		states = state.NewClassifier(old, new)
 		r.within(states)
 	}
 	r.Changes = comparePairs(m.pairs, o, states, controls(states, oneMachine),
@@ -190,7 +191,7 @@ func report(old, new *set.Set, m matched, o Options,
 
 // comparePairs returns the changes of all pairs. by is nil if both sides were measured in turns, so
 // that they need no control.
-func comparePairs(pairs []pair, o Options, states States, by *controls,
+func comparePairs(pairs []pair, o Options, states state.Classifier, by *controls,
 	note, label func(pair) string) []Change {
 	lists := make([][]Change, len(pairs))
 	_ = parallel.Each(len(pairs), func(i int) error {
@@ -213,7 +214,7 @@ func test(changes []Change, o Options) {
 	})
 }
 
-func comparePair(p pair, note string, o Options, states States, by *controls,
+func comparePair(p pair, note string, o Options, states state.Classifier, by *controls,
 	label string) []Change {
 	blank := Change{Cell: label, Transport: p.new.Transport(), Config: p.new.Config}
 	if why, both := unusable(p); why != "" {
@@ -303,7 +304,7 @@ func firstCommon(p pair, metrics []string) string {
 }
 
 // pairNote returns what a reader of the changes of a pair should know, or "".
-func pairNote(p pair, states States) string {
+func pairNote(p pair, states state.Classifier) string {
 	switch {
 	case p.old.Status == set.Published:
 		return "old is a published figure, not measured here: " + p.old.Reason
@@ -319,7 +320,7 @@ func pairNote(p pair, states States) string {
 }
 
 // unreadNote returns a note if there are states, but only one side has readings of them.
-func unreadNote(p pair, states States) string {
+func unreadNote(p pair, states state.Classifier) string {
 	a, b := sample{windows: p.old.Windows}.read(), sample{windows: p.new.Windows}.read()
 	switch {
 	case states.Count() < 2 || a == b:
@@ -332,7 +333,7 @@ func unreadNote(p pair, states States) string {
 
 // floorMoved returns a note if the medium itself changed within the states of the machine:
 // significantly, and by more than 10%.
-func floorMoved(p pair, states States) string {
+func floorMoved(p pair, states state.Classifier) string {
 	a, b := newSample(p.old, result.Floor), newSample(p.new, result.Floor)
 	if !positive(a.values) || !positive(b.values) || p.otherMeaning(result.Floor) {
 		return ""
@@ -355,7 +356,7 @@ func positive(values []float64) bool { return len(values) > 0 && slices.Min(valu
 
 // fill compares the samples of one metric. The verdict and the interval need the number of all
 // tests and come later, unless there can be none.
-func (c *Change) fill(metric string, a, b sample, states States) {
+func (c *Change) fill(metric string, a, b sample, states state.Classifier) {
 	d := result.Define(metric)
 	c.Metric, c.Unit, c.Better = metric, d.Unit, d.Better
 	before, after := result.Summarize(metric, a.values), result.Summarize(metric, b.values)
@@ -382,7 +383,7 @@ func (c *Change) fill(metric string, a, b sample, states States) {
 }
 
 // apply takes the movement of the machine from the change, or says why that is not known.
-func (c *Change) apply(by *controls, p pair, a, b sample, states States) {
+func (c *Change) apply(by *controls, p pair, a, b sample, states state.Classifier) {
 	own, why := by.of(p, c.Metric, a, b)
 	var within comparison
 	if why == "" {
@@ -441,7 +442,7 @@ func (c *Change) withholdForLaunches(p pair) {
 
 // droppedStates returns a note if a side's windows have readings of the machine's states, but some
 // of them lack the metric, so that values and windows cannot be joined.
-func (p pair) droppedStates(a, b sample, states States) string {
+func (p pair) droppedStates(a, b sample, states state.Classifier) string {
 	if states.Count() < 2 {
 		return ""
 	}

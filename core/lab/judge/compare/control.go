@@ -10,6 +10,7 @@ import (
 	"transportbench/core/base/parallel"
 	"transportbench/core/base/record"
 	"transportbench/core/lab/judge/compare/control"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -36,7 +37,7 @@ const roundsApart = 2
 
 // controls are what the changes of one comparison have in common.
 type controls struct {
-	states States
+	states state.Classifier
 	// peers has the pairs of each load by transport.
 	peers map[string]map[string][]pair
 	loads func(pair) string
@@ -48,7 +49,7 @@ type controls struct {
 
 // newControls finds the pairs that are each other's control. Loads are told apart without what
 // transports set themselves: levels do not matter, only how they move.
-func newControls(old, new *set.Set, pairs []pair, states States, none string) *controls {
+func newControls(old, new *set.Set, pairs []pair, states state.Classifier, none string) *controls {
 	drop := TransportOptions(new)
 	c := &controls{states: states, peers: map[string]map[string][]pair{}, none: none,
 		loads: func(p pair) string { return p.new.Key(drop...) }}
@@ -148,7 +149,7 @@ func (c *controls) series(p pair, metric string) (old, new control.Series) {
 }
 
 // logsByState returns the logarithms of the values in each state.
-func (s sample) logsByState(states States) map[string][]float64 {
+func (s sample) logsByState(states state.Classifier) map[string][]float64 {
 	by := map[string][]float64{}
 	for i, v := range s.values {
 		by[s.state(i, states)] = append(by[s.state(i, states)], math.Log(v))

@@ -2,9 +2,9 @@ package compare
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -35,13 +35,13 @@ func (p pair) ratesDiffer() bool {
 }
 
 // ratesNote describes the rates of a pair that differ.
-func (p pair) ratesNote(states States) string {
+func (p pair) ratesNote(states state.Classifier) string {
 	return fmt.Sprintf("the rates differ: %s in %s and %s in %s; --across rate compares them",
 		describeRate(p.old, states), p.oldName(), describeRate(p.new, states), p.newName())
 }
 
 // describeRate returns the rate of an open loop with the capacity that it is a share of.
-func describeRate(c *set.Cell, states States) string {
+func describeRate(c *set.Cell, states state.Classifier) string {
 	text := format.Rate(c.OfferedRate())
 	if c.Capacity == nil {
 		return text
@@ -52,24 +52,6 @@ func describeRate(c *set.Cell, states States) string {
 		text += ", " + in
 	}
 	return text + ")"
-}
-
-// OfCapacity returns the state of the windows that a capacity was taken from, or "" if it is
-// unknown or there is one state only. The capacity's own State is the name that the sweep had for
-// it when it knew no other windows than those of capacities.
-func (s States) OfCapacity(c *result.Capacity) string {
-	by := map[string][]float64{}
-	for _, w := range c.Windows {
-		name := s.States.Of(w.BounceBefore, w.BounceAfter)
-		by[name] = append(by[name], w.Throughput)
-	}
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		m := result.Summarize(result.Throughput, by[name])
-		if s.Count() > 1 && m.N == c.Throughput.N && m.Median == c.Throughput.Median {
-			return name
-		}
-	}
-	return ""
 }
 
 // keptLoad reports whether a cell is an open loop that kept its load.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/base/config"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
@@ -182,10 +183,10 @@ func TestStateOfACapacity(t *testing.T) {
 		bounce := []float64{50, 150, 500}[i%3]
 		c.Windows = append(c.Windows, set.Window{BounceBefore: bounce, BounceAfter: bounce})
 	}
-	states := FindStates(newSet(c))
+	states := state.NewClassifier(newSet(c))
 	require.Len(t, states.Names(), 3)
 	require.Equal(t, states.Names()[1], states.OfCapacity(c.Capacity))
 	c.Capacity.Throughput.N = 3
 	require.Empty(t, states.OfCapacity(c.Capacity), "no state has three windows")
-	require.Empty(t, States{}.OfCapacity(c.Capacity))
+	require.Empty(t, state.Classifier{}.OfCapacity(c.Capacity))
 }

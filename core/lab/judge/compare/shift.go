@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/set"
 )
 
@@ -23,8 +24,8 @@ type Shift struct {
 }
 
 // NewShift estimates how b relates to a. ok is false if no state of the machine has values of both.
-func NewShift(a, b Values, relation ranktest.Relation, states States, alpha float64) (shift Shift,
-	ok bool) {
+func NewShift(a, b Values, relation ranktest.Relation, states state.Classifier,
+	alpha float64) (shift Shift, ok bool) {
 	c := newComparison(newSample(a.Cell, a.Metric), newSample(b.Cell, b.Metric), states)
 	if len(c.blocks) == 0 {
 		return Shift{}, false

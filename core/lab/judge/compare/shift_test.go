@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/judge/compare/ranktest"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 )
 
@@ -23,7 +24,7 @@ func TestShiftWithinStates(t *testing.T) {
 		}
 		s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput},
 			ranktest.Subtract,
-			FindStates(newSet(a, b)), 0.05)
+			state.NewClassifier(newSet(a, b)), 0.05)
 		require.True(t, ok)
 		require.InDelta(t, 100, s.Value, 60)
 		require.NotNil(t, s.Low)
@@ -38,12 +39,12 @@ func TestShiftOfTooFew(t *testing.T) {
 	a, b := cell(nil, 100, 101, 102), cell(nil, 110, 111, 112)
 	s, ok := NewShift(Values{&a, result.Throughput}, Values{&b, result.Throughput},
 		ranktest.Subtract,
-		States{}, 0.05)
+		state.Classifier{}, 0.05)
 	require.True(t, ok)
 	require.InDelta(t, 10, s.Value, 1e-9)
 	require.Nil(t, s.Low)
 	require.Nil(t, s.High)
 	_, ok = NewShift(Values{&a, result.Throughput}, Values{&b, "other"}, ranktest.Subtract,
-		States{}, 0.05)
+		state.Classifier{}, 0.05)
 	require.False(t, ok)
 }

@@ -20,13 +20,13 @@ const committed = "../../../../results/"
 func TestStatesOfCommittedSets(t *testing.T) {
 	var (
 		s      *set.Set
-		states States
+		states state.Classifier
 	)
 	for _, version := range []string{"v0.2.0", "v0.3.0", "v0.4.0"} {
 		var err error
 		s, err = set.Load(committed + version + "/amd-epyc-2core-vm")
 		require.NoError(t, err)
-		states = FindStates(s)
+		states = state.NewClassifier(s)
 		require.Equal(t, []string{"near", "far"}, states.Names(), version)
 		require.Equal(t, "near", states.Of(set.Window{BounceBefore: 100}), version)
 		require.Equal(t, "far", states.Of(set.Window{BounceBefore: 200}), version)
@@ -171,7 +171,7 @@ func TestRounds(t *testing.T) {
 			}
 		}
 		within := newComparison(newSample(&a, result.Throughput), newSample(&b, result.Throughput),
-			States{})
+			state.Classifier{})
 		require.Len(t, within.blocks, 4)
 		require.Len(t, within.blocks[0].A, roundsPerBlock)
 		if one(t, newSet(a), newSet(b), o).Verdict == Better {
@@ -301,7 +301,7 @@ func TestMediansWithoutSomeFloors(t *testing.T) {
 				map[bool]float64{false: 8, true: 4}[far])
 		}
 	}
-	medians := FindStates(&set.Set{Cells: []set.Cell{c}}).Medians(&c, result.FloorRatio)
+	medians := state.NewClassifier(&set.Set{Cells: []set.Cell{c}}).Medians(&c, result.FloorRatio)
 	require.Len(t, medians, 2)
 	for i, want := range []float64{8, 4} {
 		require.Equal(t, 2, medians[i].Metric.N)
@@ -485,7 +485,7 @@ func TestCommonState(t *testing.T) {
 		{Windows: make([]set.Window, 3),
 			Samples: map[string][]float64{result.Throughput: {6, 6, 6}}},
 	}}
-	states := FindStates(s)
+	states := state.NewClassifier(s)
 	cells := []*set.Cell{&s.Cells[0], &s.Cells[1], &s.Cells[2], &s.Cells[3]}
 	require.Equal(t, "near", states.Common(cells))
 	require.Equal(t, "far", states.Common(cells[:1]))
@@ -540,7 +540,7 @@ func TestDisturbedWindows(t *testing.T) {
 			disturb(&shm, i, 0.5e6)
 		}
 		require.Equal(t, "shm", leader())
-		shown := ShownOf(newSet(shm, erpc))
+		shown := state.ShownOf(newSet(shm, erpc))
 		row, all, text := 7, 10, "7 undisturbed"
 		if far {
 			row, all, text = 5, 8, "5 near"
@@ -560,7 +560,8 @@ func TestDisturbedWindows(t *testing.T) {
 		for i := range shm.Windows {
 			shm.Windows[i].Taken = 0.9
 		}
-		require.Len(t, ShownOf(newSet(shm, erpc)).Cell(&shm).Windows, 10, "nothing else is left")
+		require.Len(t, state.ShownOf(newSet(shm, erpc)).Cell(&shm).Windows, 10,
+			"nothing else is left")
 	}
 }
 

@@ -52,7 +52,7 @@ func newSample(c *set.Cell, metric string) sample {
 }
 
 // state returns the state of the i-th value; "" if there are no states to tell apart.
-func (s sample) state(i int, states States) string {
+func (s sample) state(i int, states state.Classifier) string {
 	switch {
 	case s.windows != nil:
 		return states.Of(s.windows[i])
@@ -110,20 +110,20 @@ type stateValues struct {
 // window's value does not depend on its side, given the state. If the samples share rounds, each
 // state is divided further, into consecutive rounds of which each side has at least roundsPerBlock
 // in that state. The division does not depend on the values.
-func newComparison(a, b sample, states States) comparison {
+func newComparison(a, b sample, states state.Classifier) comparison {
 	if !a.read() || !b.read() {
-		states = States{} // nothing tells the windows of one side apart
+		states = state.Classifier{} // nothing tells the windows of one side apart
 	}
 	c := comparison{allA: len(a.values), allB: len(b.values)}
 	rounds := shareRounds(a, b)
-	for _, state := range states.all() {
+	for _, state := range states.All() {
 		c.addState(state, a, b, states, rounds)
 	}
 	return c
 }
 
 // addState adds the blocks of one state.
-func (c *comparison) addState(state string, a, b sample, states States, rounds bool) {
+func (c *comparison) addState(state string, a, b sample, states state.Classifier, rounds bool) {
 	v := stateValues{state: state}
 	var current ranktest.Block
 	var list ranktest.Blocks
@@ -267,7 +267,7 @@ type levelOf struct {
 // happened to draw: the effect of the sample in a model of log values with one effect of the sample
 // and one of the state, fitted to the medians by least squares with the numbers of windows as
 // weights. With one state it orders samples by their medians.
-func levels(samples []sample, states States) []float64 {
+func levels(samples []sample, states state.Classifier) []float64 {
 	table := make([]map[string]levelOf, len(samples))
 	for i, s := range samples {
 		by := map[string][]float64{}

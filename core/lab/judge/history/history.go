@@ -17,9 +17,9 @@ import (
 	"transportbench/core/base/printable"
 	"transportbench/core/base/record"
 	"transportbench/core/fabric/suggest"
-	"transportbench/core/lab/judge/compare"
 	"transportbench/core/lab/judge/consistency"
 	"transportbench/core/lab/judge/history/changepoint"
+	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/format"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
@@ -30,7 +30,7 @@ type History struct {
 	Sets []Set `json:"sets"`
 
 	loaded []*set.Set
-	states compare.States
+	states state.Classifier
 }
 
 // Set is one set of a history.
@@ -81,7 +81,7 @@ func (h *History) prepare() error {
 		return ErrNothingMeasured
 	}
 	h.label()
-	h.states = compare.FindStates(h.loaded...)
+	h.states = state.NewClassifier(h.loaded...)
 	return nil
 }
 

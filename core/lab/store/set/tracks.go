@@ -34,6 +34,17 @@ func OnBothTracks(cells []*Cell, drop []string) []*Cell {
 	return all
 }
 
+// TransportOptions returns the option transport and the names of all options of transports.
+func (s *Set) TransportOptions() []string {
+	names := []string{"transport"}
+	for _, name := range Names(s.Cells) {
+		if strings.HasPrefix(name, "options.") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // SetByTrack returns the options that the track sets, which do not tell cells apart along it.
 func (s *Set) SetByTrack() []string {
 	names := []string{"verify_every"}

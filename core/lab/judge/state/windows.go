@@ -1,21 +1,21 @@
-package compare
+package state
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
 	"transportbench/core/lab/judge/check"
-	"transportbench/core/lab/judge/state"
 	"transportbench/core/lab/store/result"
 	"transportbench/core/lab/store/set"
 )
 
-// States are the states of the machine that the bounces of sets show.
-type States struct{ state.States }
+// Classifier tells the states of the windows of sets.
+type Classifier struct{ States }
 
-// FindStates returns the states of the windows of all cells of the sets.
-func FindStates(sets ...*set.Set) States {
+// NewClassifier returns a classifier for the states that the windows of all cells of the sets show.
+func NewClassifier(sets ...*set.Set) Classifier {
 	var bounces []float64
 	for _, s := range sets {
 		for i := range s.Cells {
@@ -24,45 +24,45 @@ func FindStates(sets ...*set.Set) States {
 			}
 		}
 	}
-	return States{state.Find(bounces)}
+	return Classifier{Find(bounces)}
 }
 
-// Of returns the state of a window: [state.States.Of], or [state.Disturbed] if it is disturbed.
-func (s States) Of(w set.Window) string {
+// Of returns the state of a window: [States.Of], or [Disturbed] if it is disturbed.
+func (s Classifier) Of(w set.Window) string {
 	name := s.ofBounces(w)
 	if w.Disturbed() {
-		return state.Disturbed(name)
+		return Disturbed(name)
 	}
 	return name
 }
 
-func (s States) ofBounces(w set.Window) string {
+func (s Classifier) ofBounces(w set.Window) string {
 	return s.States.Of(w.BounceBefore, w.BounceAfter)
 }
 
-// all returns the names of all states that windows may have, those of disturbed windows last.
-func (s States) all() []string {
+// All returns the names of all states that windows may have, those of disturbed windows last.
+func (s Classifier) All() []string {
 	names := []string{""}
 	if s.Count() > 1 {
-		names = append(s.Names(), state.Mixed, state.Unread)
+		names = append(s.Names(), Mixed, Unread)
 	}
 	for _, name := range slices.Clone(names) {
-		names = append(names, state.Disturbed(name))
+		names = append(names, Disturbed(name))
 	}
 	return names
 }
 
-// StateMedian is the median of a metric over the windows in one state.
-type StateMedian struct {
+// Median is the median of a metric over the windows in one state.
+type Median struct {
 	State  string        `json:"state"`
 	Metric result.Metric `json:"metric"`
 }
 
-// Medians returns the medians of a metric of a cell by state, in the order of [States.Divide].
-func (s States) Medians(c *set.Cell, metric string) []StateMedian {
-	var list []StateMedian
+// Medians returns the medians of a metric of a cell by state, in the order of [Classifier.Divide].
+func (s Classifier) Medians(c *set.Cell, metric string) []Median {
+	var list []Median
 	for _, in := range s.Divide(c.WindowsOf(metric)) {
-		list = append(list, StateMedian{in.State,
+		list = append(list, Median{in.State,
 			result.Summarize(metric, of(in, c.Samples[metric]))})
 	}
 	return list
@@ -70,17 +70,17 @@ func (s States) Medians(c *set.Cell, metric string) []StateMedian {
 
 // Ratios returns the medians of the ratio to the floor that the load of a cell allows, as Medians
 // does. A state may be missing: not every window has a floor, and a ratio may be void.
-func (s States) Ratios(c *set.Cell) []StateMedian {
+func (s Classifier) Ratios(c *set.Cell) []Median {
 	metric := result.OpTimeRatio
 	if len(c.Samples[result.FloorRatio]) > 0 {
 		metric = result.FloorRatio
 	}
 	return slices.DeleteFunc(s.Medians(c, metric),
-		func(m StateMedian) bool { return s.Within(c, m.State).Void(metric) })
+		func(m Median) bool { return s.Within(c, m.State).Void(metric) })
 }
 
-// StatePool has the percentiles of a cell's response times over the windows in one state.
-type StatePool struct {
+// Pool has the percentiles of a cell's response times over the windows in one state.
+type Pool struct {
 	State   string
 	Windows int
 	// Percentiles are as in [result.Pool].
@@ -90,15 +90,15 @@ type StatePool struct {
 }
 
 // Pool returns the percentiles of an open loop by state, of the response times of each of its
-// windows, in the order of [States.Divide].
-func (s States) Pool(c *set.Cell, responses []result.Responses) ([]StatePool, error) {
+// windows, in the order of [Classifier.Divide].
+func (s Classifier) Pool(c *set.Cell, responses []result.Responses) ([]Pool, error) {
 	throughput, offered := c.Samples[result.Throughput], c.Samples[result.OfferedLoad]
 	if n := len(c.Windows); len(responses) != n || len(throughput) != n || len(offered) != n {
 		return nil, nil
 	}
-	var list []StatePool
+	var list []Pool
 	for _, in := range s.Divide(c.Windows) {
-		pool := StatePool{State: in.State, Windows: len(in.Windows)}
+		pool := Pool{State: in.State, Windows: len(in.Windows)}
 		var err error
 		if pool.Percentiles, err = result.Pool(of(in, responses)); err != nil {
 			return nil, err
@@ -131,20 +131,20 @@ func of[T any](in InState, values []T) []T {
 	return list
 }
 
-// Divide returns the windows of a cell by state, in the order of [state.States.Names] with
-// [state.Mixed], [state.Unread] and the states of disturbed windows last. It returns nil if the
-// machine showed one state only, or the cell none.
-func (s States) Divide(windows []set.Window) []InState {
+// Divide returns the windows of a cell by state, in the order of [States.Names] with [Mixed],
+// [Unread] and the states of disturbed windows last. It returns nil if the machine showed one state
+// only, or the cell none.
+func (s Classifier) Divide(windows []set.Window) []InState {
 	by, known := map[string][]int{}, false
 	for i, w := range windows {
 		by[s.Of(w)] = append(by[s.Of(w)], i)
-		known = known || state.Plain(s.ofBounces(w))
+		known = known || Plain(s.ofBounces(w))
 	}
 	if s.Count() < 2 || !known {
 		return nil
 	}
 	var list []InState
-	for _, name := range s.all() {
+	for _, name := range s.All() {
 		if len(by[name]) > 0 {
 			list = append(list, InState{name, by[name]})
 		}
@@ -154,7 +154,7 @@ func (s States) Divide(windows []set.Window) []InState {
 
 // Within returns a cell with only its windows in a state, which judge its floor, or itself without
 // any. The name "" is all windows of open loops and of several states, else the undisturbed ones.
-func (s States) Within(c *set.Cell, name string) *set.Cell {
+func (s Classifier) Within(c *set.Cell, name string) *set.Cell {
 	if name == "" && (s.Count() > 1 || c.OpenLoop()) {
 		return c
 	}
@@ -179,10 +179,10 @@ func (s States) Within(c *set.Cell, name string) *set.Cell {
 // Common returns the state in which all of the cells were measured most: the one with the most
 // windows in the cell that has the fewest there. Cells without readings do not count. It returns ""
 // if there is no such state.
-func (s States) Common(cells []*set.Cell) string {
+func (s Classifier) Common(cells []*set.Cell) string {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *set.Cell) bool {
 		return !slices.ContainsFunc(c.Windows,
-			func(w set.Window) bool { return s.ofBounces(w) != state.Unread })
+			func(w set.Window) bool { return s.ofBounces(w) != Unread })
 	})
 	common, windows := "", 0
 	for _, name := range s.Names() {
@@ -207,15 +207,15 @@ func (s States) Common(cells []*set.Cell) string {
 // closed loop is shown in the state in which all cells of its load have most undisturbed windows,
 // and an open loop with all windows, over which its response times are pooled.
 type Shown struct {
-	States
+	Classifier
 	labels set.Labels
 	common map[string]string // state by load
 }
 
 // ShownOf returns the choice for the cells of a set.
 func ShownOf(s *set.Set) Shown {
-	shown := Shown{States: FindStates(s),
-		labels: set.LabelsOf(s.Cells).Without(dropped(s, "transport")...),
+	shown := Shown{Classifier: NewClassifier(s),
+		labels: set.LabelsOf(s.Cells).Without(s.TransportOptions()...),
 		common: map[string]string{}}
 	loads := map[string][]*set.Cell{}
 	for i := range s.Cells {
@@ -269,10 +269,28 @@ func (s Shown) Windows(c *set.Cell) string {
 	case n == 0 || s.Count() < 2 && n == len(c.Windows):
 		return ""
 	case s.Count() < 2:
-		return fmt.Sprintf("%d %s", n, state.Undisturbed)
+		return fmt.Sprintf("%d %s", n, Undisturbed)
 	case name == "":
 		return fmt.Sprintf("all %d", n)
 	default:
 		return fmt.Sprintf("%d %s", n, name)
 	}
+}
+
+// OfCapacity returns the state of the windows that a capacity was taken from, or "" if it is
+// unknown or there is one state only. The capacity's own State is the name that the sweep had for
+// it when it knew no other windows than those of capacities.
+func (s Classifier) OfCapacity(c *result.Capacity) string {
+	by := map[string][]float64{}
+	for _, w := range c.Windows {
+		name := s.States.Of(w.BounceBefore, w.BounceAfter)
+		by[name] = append(by[name], w.Throughput)
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		m := result.Summarize(result.Throughput, by[name])
+		if s.Count() > 1 && m.N == c.Throughput.N && m.Median == c.Throughput.Median {
+			return name
+		}
+	}
+	return ""
 }
