@@ -63,7 +63,7 @@ func reproduceCommand(a *app.App) *cobra.Command {
 		Long: `reproduce measures what a document has measured, under its conditions as far as this
 machine allows, and prints its tables with our figures and the published ones. It says
 which rows need hardware that is not here, and what the document got wrong. The documents are
-` + strings.Join(names, ", ") + `. Each takes up to three minutes on two processors; --full takes
+` + strings.Join(names, ", ") + `. Each takes up to five minutes on two processors; --full takes
 the parameters of the document.
 
 The directory of results gets the runs, the microbenchmarks and the published figures; report
