@@ -402,8 +402,9 @@ func seen(r *compare.Report) string {
 	if s.None == s.Tests {
 		return fmt.Sprintf("no change %s: too few repeats", what)
 	}
+	size := func(change float64) string { return strings.TrimPrefix(format.Percent(&change), "+") }
 	text := fmt.Sprintf("smallest change %s: %s in half of %s, at most %s", what,
-		format.Share(s.Median), format.Count(s.Tests-s.None, "test"), format.Share(s.Largest))
+		size(s.Median), format.Count(s.Tests-s.None, "test"), size(s.Largest))
 	if s.None > 0 {
 		return fmt.Sprintf("%s; none in %d more, the first of %s", text, s.None, of)
 	}
