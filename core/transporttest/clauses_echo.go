@@ -99,7 +99,8 @@ func echoBatch(t *trial) {
 		}
 		a.post(ops...)
 	}
-	top := c.layout.maxPayload
+	const page = 64 << 10
+	top := min(c.layout.maxPayload, page)
 	for _, size := range []int{top, top &^ 7, top / 2 &^ 7, top/2 | 1} {
 		var pages []transport.Op
 		for range 2*c.depth() - 1 {
