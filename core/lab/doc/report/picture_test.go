@@ -8,6 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"transportbench/core/lab/doc/doctest"
+	"transportbench/core/lab/judge/analyze"
+	"transportbench/core/lab/judge/compare"
+	"transportbench/core/lab/store/set"
 )
 
 // TestPicture makes the README's picture, the top of the report of the committed results.
@@ -19,7 +22,38 @@ func TestPicture(t *testing.T) {
 	b := newTab(t)
 	b.do(chromedp.EmulateViewport(1100, 790))
 	b.open(rendered(t, build(t, committed(t))))
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	b.picture("report.png")
+}
+
+// TestPictureOfReplay makes the picture of docs/your-own-load.md, the charts of a replayed trace:
+// results of run --transport shm,erpc,tcpx,sockets --replay FILE.
+func TestPictureOfReplay(t *testing.T) {
+	results := os.Getenv("REPLAYED")
+	if !*doctest.Update || results == "" {
+		t.Skip("it draws docs/replay.png of results that REPLAYED names: " +
+			"run go test ./core/lab/doc/report -run TestPictureOfReplay -update")
+	}
+	s, err := set.Load(results)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile("../../../../docs/report.png", picture, 0o644))
+	objective, err := analyze.ParseObjective("p99<1ms")
+	require.NoError(t, err)
+	p, err := Build(t.Context(), []*set.Set{s}, Options{Compare: compare.Defaults(),
+		Objective: &objective})
+	require.NoError(t, err)
+	b := newTab(t)
+	b.do(chromedp.EmulateViewport(1000, 700))
+	b.open(rendered(t, p))
+	height := eval[int](b, `(() => { for (const e of document.querySelectorAll("header, footer, `+
+		`#filters, main > section:not(#replays), #replays details")) e.remove(); `+
+		`return document.body.scrollHeight; })()`)
+	b.do(chromedp.EmulateViewport(1000, int64(height)))
+	b.picture("replay.png")
+}
+
+// picture writes what the tab shows to a file of the documents.
+func (b *tab) picture(name string) {
+	b.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(b, err)
+	require.NoError(b, os.WriteFile("../../../../docs/"+name, picture, 0o644))
 }
