@@ -75,9 +75,9 @@ func TestProgressDoesNotWaitForSamples(t *testing.T) {
 	p.drain(t)
 }
 
-// TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, are the
-// latencies of the completed calls, to the tick, and what the calls in flight at its end have
-// spent. So the exact mean and the mean of samples are the same figure.
+// TestEveryCallIsTimedAlike checks that the calls in flight, integrated over the window, equal to
+// the tick the latencies of the completed calls and the age of those in flight at its end. So the
+// exact mean and the mean of samples are the same figure.
 func TestEveryCallIsTimedAlike(t *testing.T) {
 	for name, shape := range map[string]func(*config.Config){
 		"closed": func(*config.Config) {},

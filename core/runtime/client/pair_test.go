@@ -23,7 +23,7 @@ type pair struct {
 	state  loop.State
 }
 
-// newPair returns a pair whose worker of each side is wrapped; nil wraps nothing.
+// newPair returns a pair. client and server wrap the worker of their side, unless they are nil.
 func newPair(t *testing.T, cfg config.Config,
 	client, server func(transport.Worker) transport.Worker) *pair {
 	ranks := wiringtest.Connect(t, memory.NewDriver(), cfg)

@@ -214,7 +214,7 @@ func (c *Client) withdraw(index int) {
 	}
 }
 
-// free frees a call whose latency is not recorded, and drops its trace.
+// free makes a call free without recording its latency, and drops its trace.
 func (c *Client) free(index int) {
 	call := &c.calls[index]
 	call.state = callFree

@@ -456,7 +456,8 @@ func (p pair) droppedStates(a, b sample, states state.Classifier) string {
 	return ""
 }
 
-// judge sets the verdict and the interval of every change, with a share of alpha for all of them.
+// judge sets the verdict and the interval of every change. Their tests together have that share of
+// alpha.
 func judge(changes []Change, o Options, share float64) {
 	var tested []int
 	var p []float64

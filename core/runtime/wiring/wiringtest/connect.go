@@ -18,8 +18,8 @@ type Rank struct {
 	Daemons, Clients []transport.Worker
 }
 
-// Connect returns the ranks of a run without proxies, whose workers are connected. The transports
-// are closed at the end of the test.
+// Connect returns the ranks of a run without proxies, with their workers connected. The end of the
+// test closes the transports.
 func Connect(t testing.TB, driver transport.Driver, cfg config.Config) []Rank {
 	ranks := make([]Rank, cfg.Ranks)
 	addresses := make([]record.RankWorkers, cfg.Ranks)
