@@ -74,11 +74,11 @@ native_env() {
 # checkouts share what cgo wrote into the build cache, which names the files of the
 # checkout that wrote it, and both fail once that checkout is gone.
 go_vet() {
-	GOFLAGS=${GOFLAGS/-trimpath/} go vet -tags "$tags" "$@"
+	GOFLAGS=${GOFLAGS//-trimpath/} go vet -tags "$tags" "$@"
 }
 
 golangci_lint() {
-	GOFLAGS="${GOFLAGS/-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
+	GOFLAGS="${GOFLAGS//-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod golangci-lint run --build-tags "$tags" "$@"
 }
 
 # all_native_tags prints the tags of every plugin, for tools that look at the

@@ -419,5 +419,12 @@ fake_govulncheck "" 0 1
 ! with_fakes scripts/vulncheck.sh || fail "vulncheck.sh did not fail"
 expect "govulncheck does not run"
 
+new_module "checks compile without -trimpath, though the script that runs them has set it"
+# shellcheck disable=SC2016 # it is the fake that expands it
+fake go <<<'echo "flags: $GOFLAGS"'
+with_fakes bash -c '. scripts/lib.sh; bash -c ". scripts/lib.sh; . scripts/native.sh; tags=; go_vet; golangci_lint"'
+expect "flags:"
+refuse trimpath
+
 [ $failures = 0 ] || die "$failures checks of the scripts failed"
 echo "ok  scripts"

@@ -12,7 +12,7 @@ native_env
 database=${GOVULNDB:-https://vuln.go.dev}
 
 govulncheck() {
-	GOFLAGS="${GOFLAGS/-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod govulncheck -db "$database" "$@"
+	GOFLAGS="${GOFLAGS//-trimpath/} -buildvcs=false" go tool -modfile=tools/go.mod govulncheck -db "$database" "$@"
 }
 
 # reachable asks for the time of the database's last update, which takes no loading of packages.
