@@ -330,8 +330,8 @@ func TestEngines(t *testing.T) {
 			run.Stdout, run.Stderr, run.WaitDelay = &out, problems, 10*time.Second
 			require.NoError(t, run.Start())
 			ticket := wire()
-			stranger := c.on(2, "env", "TRANSPORTBENCH_TICKET="+ticket, tool, "agent",
-				"--patience", "1ms")
+			stranger := c.on(2, tool, "agent", "--patience", "1ms")
+			stranger.Env = append(stranger.Env, "TRANSPORTBENCH_TICKET="+ticket)
 			says, err := stranger.CombinedOutput()
 			require.Error(t, err, engine)
 			require.Contains(t, string(says), "it does not know the token of this run", engine)
