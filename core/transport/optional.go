@@ -17,8 +17,8 @@ type Waiter interface {
 }
 
 // StatsReader is implemented by workers with counters, and by transports that register memory with
-// a device or a library. The names are the transport's own, except for those of [WorkStats] and the
-// Stat constants. The values never decrease.
+// a device or a library. The names are the transport's own, except for those of the Stat constants.
+// The values never decrease.
 type StatsReader interface {
 	// ReadStats appends the counters to dst. On a worker, it is called on the worker's thread
 	// before and after each measured window. On a transport, any goroutine calls it after the

@@ -24,9 +24,3 @@ const (
 	// StatHelperThreads is the number of threads that the worker has started besides its own.
 	StatHelperThreads = "helper_threads"
 )
-
-// WorkStats returns the names of the counters of work.
-func WorkStats() []string {
-	return []string{StatCopies, StatCopiedBytes, StatChecksummedBytes, StatSyscalls,
-		StatKernelBytes, StatDoorbells, StatHelperThreads}
-}

@@ -2,7 +2,7 @@ package control
 
 import "transportbench/core/transport"
 
-// Work counts what a worker does for its messages; see [transport.WorkStats]. Fast paths add to
+// Work counts what a worker does for its messages; see [transport.StatCopies]. Fast paths add to
 // the fields of their own worker's Work, which no other thread writes.
 type Work struct {
 	Copies, CopiedBytes   uint64

@@ -46,7 +46,6 @@ const (
 
 // Block is an allocated block.
 type Block struct {
-	// ID tells other processes which block it is; see [Arena.Bytes].
 	ID   uint32
 	Size int // as asked for
 }
@@ -65,7 +64,8 @@ func Overhead(blocks int) int {
 }
 
 // Create makes an arena in memory, which must be all zero and aligned to a cache line, for that
-// many blocks at most. owner is a number, not 0, that identifies this process to [Arena.Reclaim].
+// many blocks at most. owner is a number, not 0, that identifies this process: only the owner of a
+// block frees it.
 func Create(memory []byte, blocks int, owner uint32) (*Arena, error) {
 	if blocks < 1 || blocks > 1<<30 || len(memory) < Overhead(blocks)+unit {
 		return nil,
@@ -160,9 +160,8 @@ func (a *Arena) grow(class int) (uint32, error) {
 }
 
 // Free returns a block that this owner has allocated. The error is ErrNotAllocated or ErrCorrupt.
-func (a *Arena) Free(b Block) error { return a.free(b.ID, a.owner) }
-
-func (a *Arena) free(id, owner uint32) error {
+func (a *Arena) Free(b Block) error {
+	id := b.ID
 	if id == 0 || id > a.entries {
 		return ErrNotAllocated
 	}
@@ -170,7 +169,7 @@ func (a *Arena) free(id, owner uint32) error {
 	old := state.Load()
 	class := int(old >> 8 & 0xff)
 	switch {
-	case old != word(owner, class, stateAllocated):
+	case old != word(a.owner, class, stateAllocated):
 		return ErrNotAllocated
 	case class >= classes:
 		return ErrCorrupt
@@ -187,77 +186,6 @@ func (a *Arena) free(id, owner uint32) error {
 			return nil
 		}
 	}
-}
-
-// Reclaim frees all blocks of another owner, which must have ended, and returns their number.
-func (a *Arena) Reclaim(owner uint32) (blocks int, err error) {
-	used := uint32(shm.Word64(a.memory, usedOffset).Load() >> 32)
-	if used > a.entries {
-		return 0, ErrCorrupt
-	}
-	for id := uint32(1); id <= used; id++ {
-		state := shm.Word64(a.memory, entry(id)+stateOffset).Load()
-		if state&0xff != stateAllocated || uint32(state>>32) != owner {
-			continue
-		}
-		if err := a.free(id, owner); err != nil {
-			return blocks, err
-		}
-		blocks++
-	}
-	return blocks, nil
-}
-
-// Bytes returns the memory of a block that any owner has allocated. The error is ErrNotAllocated or
-// ErrCorrupt.
-func (a *Arena) Bytes(b Block) ([]byte, error) {
-	if b.ID == 0 || b.ID > a.entries {
-		return nil, ErrNotAllocated
-	}
-	state := shm.Word64(a.memory, entry(b.ID)+stateOffset).Load()
-	if state&0xff != stateAllocated {
-		return nil, ErrNotAllocated
-	}
-	class, place := state>>8&0xff, shm.Word64(a.memory, entry(b.ID)+placeOffset).Load()
-	limit := uint64(len(a.blocks)) >> unitShift
-	if class >= classes || b.Size < 0 || uint64(b.Size) > unit<<class || place > limit ||
-		uint64(1)<<class > limit-place {
-		return nil, ErrCorrupt
-	}
-	at := place << unitShift
-	return a.blocks[at : at+uint64(b.Size) : at+unit<<class], nil
-}
-
-// Usage counts the blocks of an arena.
-type Usage struct {
-	Allocated int // in use
-	Free      int // in lists
-	Lost      int // neither: taken or returned by a process that was killed, or at this moment
-}
-
-// Usage walks the arena. It is exact while nobody allocates or frees. The error is ErrCorrupt.
-func (a *Arena) Usage() (Usage, error) {
-	var u Usage
-	used := uint32(shm.Word64(a.memory, usedOffset).Load() >> 32)
-	if used > a.entries {
-		return u, ErrCorrupt
-	}
-	for id := uint32(1); id <= used; id++ {
-		if shm.Word64(a.memory, entry(id)+stateOffset).Load()&0xff == stateAllocated {
-			u.Allocated++
-		}
-	}
-	for class := range classes {
-		for id := uint32(shm.Word64(a.memory, listsOffset+class*listSize).Load()); id != 0; {
-			if id > used || u.Free > int(used) {
-				return u, ErrCorrupt
-			}
-			u.Free++
-			id = shm.Word32(a.memory, entry(id)+nextOffset).Load()
-		}
-	}
-	u.Lost = int(used) - u.Allocated - u.Free
-	return u, nil
 }
 
 // entry returns the offset of an entry. Entries are counted from 1.

@@ -40,7 +40,7 @@ func TestSizes(t *testing.T) {
 		require.Equal(t, c.class, classOf(c.size), c.size)
 		b, err := a.Allocate(c.size)
 		require.NoError(t, err)
-		bytes, err := a.Bytes(b)
+		bytes, err := a.bytes(b)
 		require.NoError(t, err)
 		require.Len(t, bytes, c.size)
 		require.Equal(t, unit<<c.class, cap(bytes))
@@ -49,9 +49,9 @@ func TestSizes(t *testing.T) {
 	require.ErrorIs(t, err, ErrFull)
 	_, err = a.Allocate(1 << 17)
 	require.ErrorIs(t, err, ErrFull)
-	u, err := a.Usage()
+	u, err := a.usage()
 	require.NoError(t, err)
-	require.Equal(t, Usage{Allocated: 8}, u)
+	require.Equal(t, usage{allocated: 8}, u)
 }
 
 func TestBlocksAreUsedAgain(t *testing.T) {
@@ -69,19 +69,17 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 	require.ErrorIs(t, other.Free(blocks[0]), ErrNotAllocated, "it is another owner's")
 	require.NoError(t, a.Free(blocks[0]))
 	require.ErrorIs(t, a.Free(blocks[0]), ErrNotAllocated, "it is free already")
-	_, err = a.Bytes(blocks[0])
+	_, err = a.bytes(blocks[0])
 	require.ErrorIs(t, err, ErrNotAllocated)
 	_, err = a.Allocate(10)
 	require.ErrorIs(t, err, ErrFull, "a freed block has its size for good")
 	again, err := other.Allocate(101)
 	require.NoError(t, err)
 	require.Equal(t, blocks[0].ID, again.ID)
-	n, err := a.Reclaim(2)
+	require.NoError(t, other.Free(again))
+	u, err := a.usage()
 	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	u, err := a.Usage()
-	require.NoError(t, err)
-	require.Equal(t, Usage{Allocated: 3, Free: 1}, u)
+	require.Equal(t, usage{allocated: 3, free: 1}, u)
 }
 
 // What another process writes into the arena is checked before it is used.
@@ -96,19 +94,16 @@ func TestCorrupt(t *testing.T) {
 	b, err := a.Allocate(64)
 	require.NoError(t, err)
 	shm.Word64(memory, entry(b.ID)+placeOffset).Store(1 << 40)
-	_, err = a.Bytes(b)
+	_, err = a.bytes(b)
 	require.ErrorIs(t, err, ErrCorrupt)
-	_, err = a.Bytes(Block{ID: b.ID, Size: 65})
+	_, err = a.bytes(Block{ID: b.ID, Size: 65})
 	require.ErrorIs(t, err, ErrCorrupt)
-	_, err = a.Bytes(Block{ID: 99})
+	_, err = a.bytes(Block{ID: 99})
 	require.ErrorIs(t, err, ErrNotAllocated)
 	shm.Word64(memory, listsOffset).Store(77)
 	_, err = a.Allocate(64)
 	require.ErrorIs(t, err, ErrCorrupt)
-	_, err = a.Usage()
-	require.ErrorIs(t, err, ErrCorrupt)
-	shm.Word64(memory, usedOffset).Store(77 << 32)
-	_, err = a.Reclaim(3)
+	_, err = a.usage()
 	require.ErrorIs(t, err, ErrCorrupt)
 	shm.Word64(memory, shapeOffset).Store(1 << 20)
 	_, err = Open(memory, 1)
@@ -141,7 +136,7 @@ func churn(a *Arena, seed uint64, stop func() bool) error {
 			if err != nil {
 				return err
 			}
-			bytes, err := a.Bytes(b)
+			bytes, err := a.bytes(b)
 			if err != nil {
 				return err
 			}
@@ -182,11 +177,11 @@ func TestThreads(t *testing.T) {
 		})
 	}
 	working.Wait()
-	u, err := a.Usage()
+	u, err := a.usage()
 	require.NoError(t, err)
-	require.Zero(t, u.Allocated)
-	require.Zero(t, u.Lost)
-	require.Positive(t, u.Free)
+	require.Zero(t, u.allocated)
+	require.Zero(t, u.lost)
+	require.Positive(t, u.free)
 }
 
 const childVariable = "ARENA_TEST_CHILD"
@@ -215,8 +210,8 @@ func child(text string) {
 	fail(churn(a, uint64(j.Owner), func() bool { return time.Now().After(end) }))
 }
 
-// Processes that are killed at any moment leave an arena that works: what they held can be
-// reclaimed, and at most one block of each is lost.
+// Processes that are killed at any moment leave an arena that works: each takes the blocks that it
+// holds along, and loses at most one more.
 func TestKilledProcesses(t *testing.T) {
 	const blocks = 256
 	s, err := shm.Create("arena-test", Overhead(blocks)+blocks*512, shm.Memfd)
@@ -243,14 +238,12 @@ func TestKilledProcesses(t *testing.T) {
 		require.Error(t, cmd.Wait())
 		require.Equal(t, -1, cmd.ProcessState.ExitCode(),
 			"it was killed, and ended by nothing else")
-		_, err = a.Reclaim(owner)
-		require.NoError(t, err)
 	}
-	u, err := a.Usage()
+	u, err := a.usage()
 	require.NoError(t, err)
-	require.Zero(t, u.Allocated)
-	require.LessOrEqual(t, u.Lost, kills)
-	require.NoError(t, churn(a, 1, func() bool { u.Free--; return u.Free < -1000 }),
+	require.LessOrEqual(t, u.allocated, kills*8)
+	require.LessOrEqual(t, u.lost, kills)
+	require.NoError(t, churn(a, 1, func() bool { u.free--; return u.free < -1000 }),
 		"it still works")
 }
 
@@ -275,4 +268,55 @@ func TestBump(t *testing.T) {
 	}
 	_, err = NewBump(memory[:bumpHeader])
 	require.ErrorContains(t, err, "want more than 128")
+}
+
+// bytes returns the memory of an allocated block. The error is ErrNotAllocated or ErrCorrupt.
+func (a *Arena) bytes(b Block) ([]byte, error) {
+	if b.ID == 0 || b.ID > a.entries {
+		return nil, ErrNotAllocated
+	}
+	state := shm.Word64(a.memory, entry(b.ID)+stateOffset).Load()
+	if state&0xff != stateAllocated {
+		return nil, ErrNotAllocated
+	}
+	class, place := state>>8&0xff, shm.Word64(a.memory, entry(b.ID)+placeOffset).Load()
+	limit := uint64(len(a.blocks)) >> unitShift
+	if class >= classes || b.Size < 0 || uint64(b.Size) > unit<<class || place > limit ||
+		uint64(1)<<class > limit-place {
+		return nil, ErrCorrupt
+	}
+	at := place << unitShift
+	return a.blocks[at : at+uint64(b.Size) : at+unit<<class], nil
+}
+
+// usage counts the blocks of an arena.
+type usage struct {
+	allocated int // in use
+	free      int // in lists
+	lost      int // neither: taken or returned by a process that was killed, or at this moment
+}
+
+// usage walks the arena. It is exact while no thread allocates or frees. The error is ErrCorrupt.
+func (a *Arena) usage() (usage, error) {
+	var u usage
+	used := uint32(shm.Word64(a.memory, usedOffset).Load() >> 32)
+	if used > a.entries {
+		return u, ErrCorrupt
+	}
+	for id := uint32(1); id <= used; id++ {
+		if shm.Word64(a.memory, entry(id)+stateOffset).Load()&0xff == stateAllocated {
+			u.allocated++
+		}
+	}
+	for class := range classes {
+		for id := uint32(shm.Word64(a.memory, listsOffset+class*listSize).Load()); id != 0; {
+			if id > used || u.free > int(used) {
+				return u, ErrCorrupt
+			}
+			u.free++
+			id = shm.Word32(a.memory, entry(id)+nextOffset).Load()
+		}
+	}
+	u.lost = int(used) - u.allocated - u.free
+	return u, nil
 }

@@ -13,35 +13,27 @@ import (
 	"transportbench/core/transport"
 )
 
-// Place assigns a processor to every polling thread and resolves the idle strategy auto: spin if
-// each thread has a processor of its own, yield if threads share processors, which is called
-// oversubscribed. The strategy spin on shared processors is a [*config.Error].
+// occupancy is how many polling threads share how many processors.
+type occupancy struct{ threads, cpus int }
+
+func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
+
+// placePools assigns a processor to every polling thread and resolves the idle strategy auto: spin
+// if each thread has a processor of its own, yield if threads share processors, which is called
+// oversubscribed. The strategy spin on shared processors is a [*config.Error]. Each pool has the
+// processors of some of the ranks; placePools returns the occupancy of the busiest.
 //
 // The polling loops of a transport with goroutines are not pinned, and auto parks them, because
 // those goroutines need processors; in mesh-proxied, whose links cannot park, it is as above.
 //
 // With the option cpus, threads have the processors that it lists for their role, in turn, and with
-// numa those of that node. Otherwise Place uses one processor of each physical core first, in the
+// numa those of that node. Otherwise it uses one processor of each physical core first, in the
 // order of NUMA nodes, and starts again when they run out. On other hosts, the node of the network
 // device comes first. In an oversubscribed mesh, each rank gets its own part of the processors if
 // they divide evenly: a switch between threads of one process costs less, and the cache lines that
 // clients share with their daemon stay in one cache. Where threads yield, daemons get processors of
 // their own if there are enough, and clients the others: a client that shared one with its daemon
 // would be served less often than one that does not.
-func Place(cfg config.Config, capabilities transport.Capabilities,
-	cpus []machine.CPU) (plans []record.Plan, oversubscribed bool, err error) {
-	plans, busiest, err := placePools(cfg, capabilities,
-		[]pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks), near: -1}})
-	return plans, busiest.oversubscribed(), err
-}
-
-// occupancy is how many polling threads share how many processors.
-type occupancy struct{ threads, cpus int }
-
-func (o occupancy) oversubscribed() bool { return o.threads > o.cpus }
-
-// placePools is [Place] with several pools of processors, each for some of the ranks. It returns
-// the occupancy of the busiest.
 func placePools(cfg config.Config, capabilities transport.Capabilities,
 	pools []pool) ([]record.Plan, occupancy, error) {
 	plans := make([]record.Plan, cfg.Ranks)

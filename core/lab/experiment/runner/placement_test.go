@@ -10,6 +10,7 @@ import (
 
 	"transportbench/core/base/config"
 	"transportbench/core/base/machine"
+	"transportbench/core/base/record"
 	"transportbench/core/transport"
 )
 
@@ -71,7 +72,7 @@ func TestPlace(t *testing.T) {
 			cfg.Topology = cmp.Or(c.topology, cfg.Topology)
 			cfg.Ranks, cfg.Daemons, cfg.Clients, cfg.Pin, cfg.Idle = c.ranks, c.daemons, c.clients,
 				c.pin, c.idle
-			plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, c.cpus)
+			plans, oversubscribed, err := place(cfg, transport.Capabilities{}, c.cpus)
 			require.NoError(t, err)
 			require.Equal(t, c.oversubscribed, oversubscribed)
 			require.Len(t, plans, len(c.want))
@@ -116,7 +117,7 @@ func TestPlaceAsListed(t *testing.T) {
 				return
 			}
 			require.NoError(t, cfg.Validate())
-			plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, nodes)
+			plans, oversubscribed, err := place(cfg, transport.Capabilities{}, nodes)
 			require.NoError(t, err)
 			for r, p := range plans {
 				require.Equal(t, c.want[r], p.CPUs)
@@ -145,7 +146,7 @@ func TestPlaceRefusesProcessors(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.CPUs, cfg.NUMA = c.cpus, c.numa
-		_, _, err := Place(cfg, transport.Capabilities{Goroutines: c.goroutines}, processors(4))
+		_, _, err := place(cfg, transport.Capabilities{Goroutines: c.goroutines}, processors(4))
 		var configErr *config.Error
 		require.ErrorAs(t, err, &configErr)
 		require.EqualError(t, err, want)
@@ -157,7 +158,7 @@ func TestPlaceRefusesToSpinOnSharedProcessors(t *testing.T) {
 	cfg.Clients, cfg.Idle = 16, config.IdleSpin
 	for _, pin := range []bool{true, false} {
 		cfg.Pin = pin
-		_, _, err := Place(cfg, transport.Capabilities{}, processors(2))
+		_, _, err := place(cfg, transport.Capabilities{}, processors(2))
 		var configErr *config.Error
 		require.ErrorAs(t, err, &configErr)
 		require.Equal(t, "idle", configErr.Option)
@@ -184,7 +185,7 @@ func TestPlaceIsEven(t *testing.T) {
 				Node:    rapid.IntRange(-1, 1).Draw(t, "node"),
 			}
 		}
-		plans, oversubscribed, err := Place(cfg, transport.Capabilities{}, cpus)
+		plans, oversubscribed, err := place(cfg, transport.Capabilities{}, cpus)
 		require.NoError(t, err)
 		use := make([]int, len(cpus))
 		for _, p := range plans {
@@ -227,7 +228,7 @@ func TestPlaceGoroutines(t *testing.T) {
 	for idle, want := range map[string]string{config.IdleAuto: config.IdlePark,
 		config.IdleSpin: config.IdleSpin} {
 		cfg.Idle = idle
-		plans, _, err := Place(cfg, transport.Capabilities{Goroutines: true}, processors(8))
+		plans, _, err := place(cfg, transport.Capabilities{Goroutines: true}, processors(8))
 		require.NoError(t, err)
 		for _, p := range plans {
 			require.Equal(t, want, p.Idle)
@@ -237,7 +238,15 @@ func TestPlaceGoroutines(t *testing.T) {
 		}
 	}
 	cfg.Topology, cfg.Ranks, cfg.Idle = config.TopologyMeshProxied, 2, config.IdleAuto
-	plans, _, err := Place(cfg, transport.Capabilities{Goroutines: true}, processors(1))
+	plans, _, err := place(cfg, transport.Capabilities{Goroutines: true}, processors(1))
 	require.NoError(t, err)
 	require.Equal(t, config.IdleYield, plans[0].Idle, "links cannot park")
+}
+
+// place places the ranks of one host.
+func place(cfg config.Config, capabilities transport.Capabilities, cpus []machine.CPU) (
+	plans []record.Plan, oversubscribed bool, err error) {
+	plans, busiest, err := placePools(cfg, capabilities,
+		[]pool{{cpus: cpus, ranks: numbers(0, cfg.Ranks), near: -1}})
+	return plans, busiest.oversubscribed(), err
 }

@@ -81,7 +81,7 @@ func TestEmptyResultIsValidOnceIdentified(t *testing.T) {
 	// Nil lists and maps must not become null.
 	r := &Result{SchemaVersion: SchemaVersion, Kind: KindRun, ID: NewID(),
 		Repeats: make([]Repeat, 1)}
-	require.NoError(t, Validate(encoded(t, r)))
+	require.NoError(t, validate(encoded(t, r), partSize))
 }
 
 func TestSummarize(t *testing.T) {

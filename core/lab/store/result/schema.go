@@ -3,8 +3,6 @@ package result
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -30,13 +28,3 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	}
 	return c.Compile(schemaID)
 })
-
-// Validate checks an encoded result against the schema. The error is one line and has the locations
-// of the first violations.
-func Validate(data []byte) error {
-	if !json.Valid(data) {
-		var discarded json.RawMessage
-		return fmt.Errorf("validating result: not JSON: %w", json.Unmarshal(data, &discarded))
-	}
-	return validate(data, partSize)
-}

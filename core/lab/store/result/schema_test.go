@@ -46,9 +46,9 @@ func describeOptions(of *jsonschema.Schema) {
 }
 
 func TestValidate(t *testing.T) {
-	require.NoError(t, Validate(encoded(t, sample(t))))
+	require.NoError(t, validate(encoded(t, sample(t)), partSize))
 
-	// Validate must find each edit and name its location.
+	// validate must find each edit and name its location.
 	for _, c := range []struct {
 		name  string
 		edit  func(doc map[string]any)
@@ -68,10 +68,9 @@ func TestValidate(t *testing.T) {
 		}, "/config/ranks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := Validate(edited(t, c.edit))
+			err := validate(edited(t, c.edit), partSize)
 			require.ErrorContains(t, err, c.place)
 			require.NotContains(t, err.Error(), "\n")
 		})
 	}
-	require.ErrorContains(t, Validate([]byte("{")), "not JSON")
 }
