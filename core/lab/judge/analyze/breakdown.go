@@ -19,7 +19,7 @@ const (
 )
 
 // breakdowns returns all breakdowns for which there are figures, that of a remote request first.
-func (e *evidence) breakdowns() []Breakdown {
+func (e *measurements) breakdowns() []Breakdown {
 	list := []Breakdown{}
 	for _, make := range []func() (Breakdown, bool){e.remoteRequest, e.call, e.operation, e.loop,
 		e.processor} {
@@ -48,7 +48,7 @@ func finish(b Breakdown, help string) Breakdown {
 
 // remoteRequest splits the service time of a remote request of mesh-proxied into its stages. It
 // splits the stage after the doorbell into floor, turnaround of the other daemon, and the rest.
-func (e *evidence) remoteRequest() (Breakdown, bool) {
+func (e *measurements) remoteRequest() (Breakdown, bool) {
 	if e.stages == nil {
 		return Breakdown{}, false
 	}
@@ -91,7 +91,7 @@ func transportHelp(name string) string {
 
 // call splits the service time of an operation into the stages that were taken of a sample of the
 // calls. Half of the medium's round trip is drawn inside each of the two transfers.
-func (e *evidence) call() (Breakdown, bool) {
+func (e *measurements) call() (Breakdown, bool) {
 	d := e.direct
 	if d == nil {
 		return Breakdown{}, false
@@ -149,7 +149,7 @@ var callHelp = map[string]string{
 }
 
 // operation splits the service time of an operation of which no stages were taken.
-func (e *evidence) operation() (Breakdown, bool) {
+func (e *measurements) operation() (Breakdown, bool) {
 	turnaround := e.phases[record.PhaseTurnaround].Mean
 	if e.stages != nil || e.direct != nil || e.floor == 0 || turnaround == 0 {
 		return Breakdown{}, false
@@ -171,7 +171,7 @@ func (e *evidence) operation() (Breakdown, bool) {
 }
 
 // loop splits an iteration of the daemons' loop into its phases.
-func (e *evidence) loop() (Breakdown, bool) {
+func (e *measurements) loop() (Breakdown, bool) {
 	whole := e.phases[record.PhaseLoop]
 	if whole.Samples == 0 {
 		return Breakdown{}, false
@@ -196,7 +196,7 @@ var phaseHelp = map[string]string{
 }
 
 // processor splits the processor time of an operation.
-func (e *evidence) processor() (Breakdown, bool) {
+func (e *measurements) processor() (Breakdown, bool) {
 	if e.clientCPU == 0 || e.daemonCPU == 0 {
 		return Breakdown{}, false
 	}

@@ -14,7 +14,7 @@ import (
 // analysis; Denning and Buzen, The Operational Analysis of Queueing Network Models, 1978), or nil
 // if no bound is known. Each window is compared with the bounds that were measured beside it,
 // because the machine's state changes between windows.
-func (e *evidence) limit(s utilization) *Limit {
+func (e *measurements) limit(s utilization) *Limit {
 	l := &Limit{Measured: e.throughput, Bounds: e.bounds(s)}
 	if len(l.Bounds) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (e *evidence) limit(s utilization) *Limit {
 }
 
 // bounds returns the bound of each station for which there are figures.
-func (e *evidence) bounds(s utilization) []LimitBound {
+func (e *measurements) bounds(s utilization) []LimitBound {
 	var list []LimitBound
 	add := func(name string, throughput float64, format string, args ...any) {
 		if throughput > 0 {
@@ -91,7 +91,7 @@ func (e *evidence) bounds(s utilization) []LimitBound {
 
 // mix returns the mean times of local and remote requests of a mesh and the share of remote ones.
 // ok is false unless there are both.
-func (e *evidence) mix() (local, remote, share float64, ok bool) {
+func (e *measurements) mix() (local, remote, share float64, ok bool) {
 	var near, far, nearTime, farTime float64
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {
@@ -111,7 +111,7 @@ func (e *evidence) mix() (local, remote, share float64, ok bool) {
 
 // transported returns the share of the requests that use the transport: in mesh-proxied those to
 // other ranks, else all.
-func (e *evidence) transported() float64 {
+func (e *measurements) transported() float64 {
 	if !e.cfg.Proxied() {
 		return 1
 	}

@@ -54,7 +54,7 @@ type Model struct {
 
 // model returns the model of the measured configuration, or nil if times are missing, the loop is
 // open, or clients have different loads.
-func (e *evidence) model(s utilization) *Model {
+func (e *measurements) model(s utilization) *Model {
 	if load := e.cfg.Load(); load == config.LoadOpen || load == config.LoadClasses || s.perOp == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // overheads returns all overheads, the largest first.
-func (e *evidence) overheads() []Overhead {
+func (e *measurements) overheads() []Overhead {
 	list := []Overhead{}
 	for _, of := range []func() []Overhead{e.flushOverhead, e.scanOverhead, e.pressureOverhead,
 		e.transportOverheads, e.harnessOverhead} {
@@ -30,7 +30,7 @@ func (e *evidence) overheads() []Overhead {
 // flushOverhead is the time that a message waits for its doorbell. In mesh-proxied it is a stage;
 // in other topologies a reply waits for half of the other requests of its loop iteration on
 // average.
-func (e *evidence) flushOverhead() []Overhead {
+func (e *measurements) flushOverhead() []Overhead {
 	policy := fmt.Sprintf("--flush %s", e.cfg.Flush)
 	if e.stages != nil {
 		wait := e.stages.Spreads[1].Mean
@@ -72,7 +72,7 @@ func (e *evidence) flushOverhead() []Overhead {
 }
 
 // scanOverhead is the time in which a daemon checks the clients' links.
-func (e *evidence) scanOverhead() []Overhead {
+func (e *measurements) scanOverhead() []Overhead {
 	scan, timed := e.phases["scan"]
 	fromClients := 0.0
 	for _, l := range result.LoopsOf(e.repeats) {
@@ -92,7 +92,7 @@ func (e *evidence) scanOverhead() []Overhead {
 }
 
 // pressureOverhead counts how often the transport was full.
-func (e *evidence) pressureOverhead() []Overhead {
+func (e *measurements) pressureOverhead() []Overhead {
 	var clients, daemons, held uint64
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {
@@ -124,7 +124,7 @@ func (e *evidence) pressureOverhead() []Overhead {
 
 // transportOverheads returns the transport's own counters of shortages and retransmissions, per
 // operation of the repeats.
-func (e *evidence) transportOverheads() []Overhead {
+func (e *measurements) transportOverheads() []Overhead {
 	stats, ops := e.stats()
 	var list []Overhead
 	for name, s := range stats {
@@ -161,7 +161,7 @@ type stat struct {
 
 // stats sums the counters of all workers over the repeats that have some, and returns the
 // operations of these. It leaves out levels, whose sum has no meaning.
-func (e *evidence) stats() (sum map[string]stat, ops float64) {
+func (e *measurements) stats() (sum map[string]stat, ops float64) {
 	sum = map[string]stat{}
 	has := false
 	add := func(list []transport.Stat) {
@@ -190,7 +190,7 @@ func (e *evidence) stats() (sum map[string]stat, ops float64) {
 }
 
 // harnessOverhead is the cost of the harness on a client.
-func (e *evidence) harnessOverhead() []Overhead {
+func (e *measurements) harnessOverhead() []Overhead {
 	each := e.clientHarness()
 	if each == 0 || e.clientTime == 0 {
 		return nil

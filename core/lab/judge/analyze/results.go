@@ -14,15 +14,15 @@ import (
 	"transportbench/core/lab/store/result"
 )
 
-// evidence holds the repeats of one configuration and their sums.
-type evidence struct {
+// measurements holds the repeats of one configuration and their sums.
+type measurements struct {
 	cfg     config.Config
 	spins   bool // polling threads never yield or park
 	repeats []result.Repeat
 	checks  []result.Finding
-	// harness has the medians over the repeats, and windows the evidence of each repeat by itself.
+	// harness has the medians over the repeats.
 	harness record.Overhead
-	windows []*evidence
+	windows []*measurements // of each repeat by itself
 	// phases and stages are nil if nothing was timed.
 	phases map[string]result.Spread
 	stages *result.Stages
@@ -76,11 +76,11 @@ func Results(list []*result.Result) (*Analysis, error) {
 	return a, nil
 }
 
-func gather(list []*result.Result) (*evidence, error) {
+func gather(list []*result.Result) (*measurements, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no result to analyze")
 	}
-	e := &evidence{cfg: list[0].Config, spins: true}
+	e := &measurements{cfg: list[0].Config, spins: true}
 	for _, p := range list[0].Placement {
 		e.spins = e.spins && p.Idle == config.IdleSpin
 	}
@@ -103,7 +103,7 @@ func gather(list []*result.Result) (*evidence, error) {
 	e.totals, e.harness = sum(e.repeats), medianOverhead(harness)
 	for i := range e.repeats {
 		one := e.repeats[i : i+1]
-		e.windows = append(e.windows, &evidence{cfg: e.cfg, spins: e.spins, repeats: one,
+		e.windows = append(e.windows, &measurements{cfg: e.cfg, spins: e.spins, repeats: one,
 			checks: e.checks, harness: harness[i], totals: sum(one)})
 	}
 	if e.ops == 0 {
@@ -189,16 +189,18 @@ func medianOver[T any](list []T, of func(*T) float64) float64 {
 }
 
 // clientHarness returns the time that the harness takes a client for an operation.
-func (e *evidence) clientHarness() float64 { return cmp.Or(e.harness.ClientNS, e.harness.PerOpNS) }
+func (e *measurements) clientHarness() float64 {
+	return cmp.Or(e.harness.ClientNS, e.harness.PerOpNS)
+}
 
 // meanLatency returns the mean service time over all operations: the exact one, or if that is
 // unknown the one of the sampled operations.
-func (e *evidence) meanLatency() float64 {
+func (e *measurements) meanLatency() float64 {
 	return cmp.Or(e.latency, e.inFlight/e.throughput*1e9)
 }
 
 // sample returns the median over repeats of a metric, or 0 if it is unknown.
-func (e *evidence) sample(metric string) float64 {
+func (e *measurements) sample(metric string) float64 {
 	var values []float64
 	for i := range e.repeats {
 		if v, has := e.repeats[i].Samples[metric]; has {
@@ -210,16 +212,16 @@ func (e *evidence) sample(metric string) float64 {
 
 // clients, configured and daemons return the numbers of clients, of calls in flight, and of daemons
 // that the configuration has.
-func (e *evidence) clients() int    { return e.cfg.TotalClients() }
-func (e *evidence) configured() int { return e.cfg.CallsInFlight() }
-func (e *evidence) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
+func (e *measurements) clients() int    { return e.cfg.TotalClients() }
+func (e *measurements) configured() int { return e.cfg.CallsInFlight() }
+func (e *measurements) daemons() int    { return e.cfg.ServingRanks() * e.cfg.Daemons }
 
 // open reports whether the load is an open loop, other than one that keeps all calls in flight to
 // find the capacity.
-func (e *evidence) open() bool { return e.cfg.Load() == config.LoadOpen }
+func (e *measurements) open() bool { return e.cfg.Load() == config.LoadOpen }
 
 // failedCheck returns the check of that name if it failed in any result.
-func (e *evidence) failedCheck(name string) (result.Finding, bool) {
+func (e *measurements) failedCheck(name string) (result.Finding, bool) {
 	for _, c := range e.checks {
 		if c.Name == name && !c.OK {
 			return c, true
@@ -229,7 +231,7 @@ func (e *evidence) failedCheck(name string) (result.Finding, bool) {
 }
 
 // law returns nil for an open loop, in which the number of calls in flight varies.
-func (e *evidence) law() *LittlesLaw {
+func (e *measurements) law() *LittlesLaw {
 	if e.cfg.Scheduled() {
 		return nil
 	}
@@ -269,7 +271,7 @@ func failedOf(r *result.Result) []result.Finding {
 }
 
 // missing lists what the results lack.
-func (e *evidence) missing() []string {
+func (e *measurements) missing() []string {
 	var lines []string
 	if e.floor == 0 {
 		lines = append(lines, "no floor, so no round trip to compare with: "+

@@ -29,7 +29,7 @@ var causes = map[result.Cause]string{
 func CauseText(c result.Cause) string { return cmp.Or(causes[c], string(c)) }
 
 // stalls returns the stalls of all repeats, or nil if there were none.
-func (e *evidence) stalls() *Stalls {
+func (e *measurements) stalls() *Stalls {
 	s := &Stalls{Causes: map[result.Cause]float64{}}
 	for i := range e.repeats {
 		for _, stall := range e.repeats[i].Stalls {
@@ -54,7 +54,7 @@ func (e *evidence) stalls() *Stalls {
 }
 
 // processorTime returns nil if the processes' time is unknown.
-func (e *evidence) processorTime() *ProcessorTime {
+func (e *measurements) processorTime() *ProcessorTime {
 	p := &ProcessorTime{
 		Threads: e.sample(result.CPUPerOp), Busy: e.sample(result.BusyPerOp),
 		Process: e.sample(result.ProcessCPUPerOp), Kernel: e.sample(result.KernelPerOp),

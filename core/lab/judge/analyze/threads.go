@@ -8,7 +8,7 @@ import (
 )
 
 // threads returns the events of each polling thread over all repeats.
-func (e *evidence) threads() []ThreadEvents {
+func (e *measurements) threads() []ThreadEvents {
 	type sum struct {
 		ThreadEvents
 		ops, elapsed uint64

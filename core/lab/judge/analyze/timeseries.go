@@ -37,7 +37,7 @@ const negligible = 0.05
 
 // timeSeries returns the series of both sides, of each side first the stalls, the largest first,
 // and then the rest.
-func (e *evidence) timeSeries() []TimeSeries {
+func (e *measurements) timeSeries() []TimeSeries {
 	clients, daemons := &seriesSums{side: clientSide}, &seriesSums{side: daemonSide}
 	for i := range e.repeats {
 		for _, c := range e.repeats[i].Clients() {

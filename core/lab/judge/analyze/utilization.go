@@ -32,7 +32,7 @@ type utilization struct {
 // histogram has the others. Timing makes each sampled iteration longer, by the difference between
 // the mean of the sample and that of all iterations, which follows from their number. An empty poll
 // of a client is taken to last as long as an empty iteration of a daemon.
-func (e *evidence) utilization() utilization {
+func (e *measurements) utilization() utilization {
 	var list []utilization
 	for _, w := range e.windows {
 		one := utilizationOf(w.totals, timedIterations(&w.repeats[0]))

@@ -17,7 +17,7 @@ const saturated = 0.85
 
 // verdict tries the bounds, the certain ones first: threads without a processor, a late harness, a
 // load that was reached, a station that is always busy. If none applies, calls wait for the medium.
-func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
+func (e *measurements) verdict(a *Analysis, s utilization) Verdict {
 	v := Verdict{Evidence: e.weigh(a, s)}
 	if c, is := e.failedCheck("oversubscribed"); is {
 		v.Bound = ByProcessors
@@ -72,7 +72,7 @@ func (e *evidence) verdict(a *Analysis, s utilization) Verdict {
 }
 
 // openVerdict is the verdict on an open loop.
-func (e *evidence) openVerdict(v Verdict) Verdict {
+func (e *measurements) openVerdict(v Verdict) Verdict {
 	if c, late := e.failedCheck("schedule_lag"); late {
 		v.Bound, v.Why = BySchedule, fmt.Sprintf("operations started %s late", format.Time(c.Value))
 		v.Message = "The clients were late: " + c.Message + "."
@@ -92,7 +92,7 @@ func (e *evidence) openVerdict(v Verdict) Verdict {
 }
 
 // transportVerdict is the verdict if calls wait and no thread is always busy.
-func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
+func (e *measurements) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 	v.Bound = ByTransport
 	latency := e.meanLatency()
 	calls := format.Count(e.configured(), "call")
@@ -128,7 +128,7 @@ func (e *evidence) transportVerdict(v *Verdict, a *Analysis, s utilization) {
 }
 
 // weigh lists the figures behind the verdict.
-func (e *evidence) weigh(a *Analysis, s utilization) []string {
+func (e *measurements) weigh(a *Analysis, s utilization) []string {
 	lines := []string{fmt.Sprintf("throughput %s, mean service time %s, %s",
 		format.Rate(e.throughput), format.Time(e.meanLatency()), e.loadLine())}
 	if a.Law != nil {
@@ -172,7 +172,7 @@ func (e *evidence) weigh(a *Analysis, s utilization) []string {
 	return lines
 }
 
-func (e *evidence) loadLine() string {
+func (e *measurements) loadLine() string {
 	switch e.cfg.Load() {
 	case config.LoadOpen:
 		return fmt.Sprintf("open loop of %s", format.Rate(float64(e.cfg.Rate)))

@@ -492,7 +492,7 @@ func (c *Change) interval(level float64) {
 	if len(c.blocks) == 0 {
 		return
 	}
-	if _, low, high := c.evidence.interval(level); low > 0 {
+	if _, low, high := c.observations.interval(level); low > 0 {
 		c.Low, c.High = new(low-1), new(high-1)
 	}
 }
@@ -505,7 +505,7 @@ func (r *Report) Precision(c *Change) float64 {
 	if len(c.blocks) == 0 {
 		return math.Inf(1)
 	}
-	_, low, high := c.evidence.interval(r.level(r.Changes))
+	_, low, high := c.observations.interval(r.level(r.Changes))
 	return (high - low) / 2
 }
 

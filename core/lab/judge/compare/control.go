@@ -204,11 +204,11 @@ func spread(changes []Change) {
 		if c.Control == nil {
 			return nil
 		}
-		c.evidence.spread = control.SpreadWithout(c.Transport, residuals[c.Metric])
+		c.observations.spread = control.SpreadWithout(c.Transport, residuals[c.Metric])
 		if c.Control.Reference {
-			c.evidence.spread = c.evidence.spread.AtLeast(math.Log1p(c.Control.Machine))
+			c.observations.spread = c.observations.spread.AtLeast(math.Log1p(c.Control.Machine))
 		}
-		c.Control.Spread = c.evidence.spread.Tau
+		c.Control.Spread = c.observations.spread.Tau
 		if c.Verdict == "" && c.Control.movedTooFar() {
 			c.Verdict, c.moved = Ambiguous, true
 		}
@@ -249,7 +249,7 @@ func (r *Report) Claim() (claim float64) {
 	for _, list := range [][]Change{r.Transports, r.Changes} {
 		for i := range list {
 			if c := &list[i]; c.PHolm != nil {
-				_, low, high := c.evidence.interval(r.level(list))
+				_, low, high := c.observations.interval(r.level(list))
 				claim = max(claim, low-1, 1-high)
 			}
 		}

@@ -70,7 +70,7 @@ func (t *thresholdTest) detectable(alpha float64) detectable {
 // shift. The interval of a shift moves with it, so the change is found if its end is at the limit.
 // It returns nil if there are too few values for an interval.
 func (c *Change) findable(limit float64, above bool, alpha float64) *float64 {
-	ratio, low, high := c.evidence.interval(alpha)
+	ratio, low, high := c.observations.interval(alpha)
 	end := high
 	if above {
 		end = low

@@ -106,7 +106,7 @@ type Change struct {
 
 	moved bool    // the machine moved too far for a verdict
 	step  float64 // of the clock, in ns, if the metric is read from it; else 0
-	evidence
+	observations
 }
 
 // minChange returns the smallest change that counts: without a control, at least what the machine

@@ -7,8 +7,8 @@ import (
 	"transportbench/core/lab/judge/compare/ranktest"
 )
 
-// evidence is what a change is judged by.
-type evidence struct {
+// observations are the values by which a change is judged.
+type observations struct {
 	// blocks has the values of both sides; nil if they were not compared.
 	blocks ranktest.Blocks
 	// spread is that of changes of the same kind between the sets without a cause in the
@@ -19,14 +19,14 @@ type evidence struct {
 // interval returns the change as a ratio with its interval at 1-alpha: that of the rank test,
 // widened by the spread. If there are too few values for one, low is 0 and high infinite. There
 // must be values.
-func (e evidence) interval(alpha float64) (ratio, low, high float64) {
+func (e observations) interval(alpha float64) (ratio, low, high float64) {
 	r := ranktest.NewRelations(e.blocks, ranktest.Ratio)
 	ratio = r.Median()
 	low, high = e.widened(r, ratio, alpha)
 	return ratio, low, high
 }
 
-func (e evidence) widened(r *ranktest.Relations, ratio, alpha float64) (low, high float64) {
+func (e observations) widened(r *ranktest.Relations, ratio, alpha float64) (low, high float64) {
 	if low, high = r.Interval(alpha); low <= 0 {
 		return 0, math.Inf(1)
 	}
@@ -38,7 +38,7 @@ func (e evidence) widened(r *ranktest.Relations, ratio, alpha float64) (low, hig
 // beyond returns the one-sided p-value of the ratio being at most the limit if above is set, else
 // of its being at least the limit: half the least alpha at which the interval excludes the limit.
 // Without a spread it is that of the rank test.
-func (e evidence) beyond(limit float64, above bool) float64 {
+func (e observations) beyond(limit float64, above bool) float64 {
 	p := e.blocks.Beyond(limit, above)
 	if e.spread.None() || p >= 0.5 || limit <= 0 {
 		return p
@@ -63,7 +63,7 @@ func (e evidence) beyond(limit float64, above bool) float64 {
 
 // outside returns the two-sided p-value of the ratio being within 1-floor and 1+floor. ratio is its
 // estimate, which decides the limit that is tested.
-func (e evidence) outside(ratio, floor float64) float64 {
+func (e observations) outside(ratio, floor float64) float64 {
 	if ratio > 1 {
 		return min(1, 2*e.beyond(1+floor, true))
 	}
@@ -72,7 +72,7 @@ func (e evidence) outside(ratio, floor float64) float64 {
 
 // standardError returns that of the logarithm of the ratio, from the interval of the rank test; ok
 // is false if there are too few values for one.
-func (e evidence) standardError() (se float64, ok bool) {
+func (e observations) standardError() (se float64, ok bool) {
 	const alpha, normal = 0.05, 1.959964
 	_, low, high := ranktest.Shift(e.blocks, alpha)
 	if low <= 0 {
